@@ -1,0 +1,10 @@
+//! `faultless advise`.
+
+/// Run a program under each candidate cure and tell which one wins.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+/// Runs the verb.
+pub(crate) fn run(_args: Args) -> super::Outcome {
+    Err(super::Failure("not built yet".into()))
+}

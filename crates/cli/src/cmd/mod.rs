@@ -1,0 +1,59 @@
+//! The verbs: each in its own file with its flags, its help and its function.
+
+mod advise;
+mod doctor;
+mod run;
+mod stat;
+mod workload;
+
+use std::fmt;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Find, measure and remove the time that programs lose to page faults.
+#[derive(Debug, Parser)]
+#[command(name = "faultless", version, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Stat(stat::Args),
+    Run(run::Args),
+    Advise(advise::Args),
+    Workload(workload::Args),
+    Doctor(doctor::Args),
+}
+
+/// A failure as the user reads it: what, where, and the remedy, in one line.
+#[derive(Debug)]
+pub(crate) struct Failure(pub(crate) String);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// What a verb answers.
+pub(crate) type Outcome = Result<ExitCode, Failure>;
+
+/// Runs the chosen verb.
+pub(crate) fn run(args: Args) -> Outcome {
+    match args.verb {
+        Verb::Stat(args) => stat::run(args),
+        Verb::Run(args) => run::run(args),
+        Verb::Advise(args) => advise::run(args),
+        Verb::Workload(args) => workload::run(args),
+        Verb::Doctor(args) => doctor::run(args),
+    }
+}

@@ -1,0 +1,23 @@
+//! `faultless`: find, measure and remove the time that programs lose to page faults.
+//!
+//! One match from verb to function. Exit status: 0 yes, 1 no, 2 wrong input or no way to do it; a verb that runs a
+//! program passes the program's own status through.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod cmd;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let args = cmd::Args::parse();
+    match cmd::run(args) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("faultless: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

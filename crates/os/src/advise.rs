@@ -1,0 +1,1 @@
+//! `madvise` and what each advice means for faults.

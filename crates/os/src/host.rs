@@ -1,0 +1,1 @@
+//! Facts about this machine that bear on page faults.

@@ -1,0 +1,21 @@
+//! The kernel boundary: every system call, every `unsafe` line around one, and nothing that decides.
+//!
+//! In: plain integers, ranges and flags. Out: values, or [`Error`] with the call, its errno and the length it was
+//! asked for. Nothing here allocates unless its documentation says so, because the interposer runs on it.
+//!
+//! What it does not do: policies (`pool`), meaning (`trace`), printing (`cli`).
+
+pub mod advise;
+pub mod counters;
+pub mod error;
+pub mod host;
+pub mod lock;
+pub mod map;
+pub mod page;
+pub mod perf;
+pub mod procfs;
+pub mod ring;
+pub mod spawn;
+pub mod touch;
+
+pub use error::{Error, Result};

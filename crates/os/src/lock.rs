@@ -1,0 +1,1 @@
+//! A futex mutex that can be held across `fork`.

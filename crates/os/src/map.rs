@@ -1,0 +1,1 @@
+//! Address space: reserve, make usable, move, release.

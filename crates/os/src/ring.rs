@@ -1,0 +1,1 @@
+//! The ring buffer that perf events are read from.

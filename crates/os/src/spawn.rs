@@ -1,0 +1,1 @@
+//! Start a program that waits until it is measured.

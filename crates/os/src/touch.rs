@@ -1,0 +1,1 @@
+//! First touches: one access per page, by read or by write.

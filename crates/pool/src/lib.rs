@@ -1,0 +1,1 @@
+//! The pool: `alloc` and `free` of large blocks that keep their pages.

@@ -1,0 +1,1 @@
+//! Medians, spreads and bootstrap intervals.

@@ -1,0 +1,254 @@
+//! The raw material: what the kernel said about one run of a program, in the order of time, before any meaning.
+//!
+//! Times are nanoseconds of CLOCK_MONOTONIC. Nothing here is corrected, scaled or classified.
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that was observed of one run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Observation {
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// How it ended.
+    pub exit: Exit,
+    /// The machine.
+    pub host: Host,
+    /// What `wait4` said of the program and of the children that it waited for.
+    pub usage: Usage,
+    /// Exact counts of software events, where they could be opened.
+    pub counts: Counts,
+    /// What a measured fault is off by, found at start.
+    pub calibration: Option<Calibration>,
+    /// Spans of time, one after another, in which single faults were or were not recorded; exact counts for each.
+    pub windows: Vec<Window>,
+    /// What the rings held, sorted by time. Fault records only inside windows that are `recorded`.
+    pub records: Vec<Record>,
+    /// The fault counter and the resident memory over time, summed over the process tree.
+    pub levels: Vec<Level>,
+    /// Samples of the CPU clock in the kernel, by what the kernel was doing (root only).
+    pub kernel: Option<KernelSamples>,
+    /// For each source of data that was tried: whether it was used, else why not and what would change that.
+    pub sources: Vec<SourceNote>,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exit {
+    /// It never started.
+    #[default]
+    NotStarted,
+    /// It returned this status.
+    Status(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+/// The facts of the machine that a reader needs beside the figures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// `uname -r`.
+    pub kernel: String,
+    /// Processor model.
+    pub cpu: String,
+    /// Processors online.
+    pub cpus: u32,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Base page size in bytes.
+    pub page_bytes: u64,
+    /// Size of a transparent huge page in bytes, 0 where there are none.
+    pub thp_bytes: u64,
+    /// The chosen word of `transparent_hugepage/enabled`.
+    pub thp: String,
+    /// Sizes in bytes of mTHP that are not `never`.
+    pub mthp_bytes: Vec<u64>,
+    /// Whether a hypervisor runs below, and its name where known.
+    pub hypervisor: Option<String>,
+    /// `kernel.perf_event_paranoid`.
+    pub perf_paranoid: Option<i32>,
+    /// Whether the measuring process is root.
+    pub root: bool,
+}
+
+/// The kernel's accounting of a finished program (`wait4`), its waited-for children included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Elapsed time from exec to exit.
+    pub wall_ns: u64,
+    /// CPU time in user mode.
+    pub user_ns: u64,
+    /// CPU time in the kernel.
+    pub system_ns: u64,
+    /// `ru_minflt`.
+    pub minor_faults: u64,
+    /// `ru_majflt`.
+    pub major_faults: u64,
+    /// `ru_maxrss` in bytes: the largest single process.
+    pub peak_rss_bytes: u64,
+}
+
+impl Usage {
+    /// User and system time together.
+    pub fn cpu_ns(&self) -> u64 {
+        self.user_ns + self.system_ns
+    }
+}
+
+/// Whole-run counts of perf software events over the process tree. `None`: it could not be opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// PAGE_FAULTS taken in user mode (`:u`).
+    pub user_faults: Option<u64>,
+    /// PAGE_FAULTS taken in user and kernel mode; needs rights.
+    pub all_faults: Option<u64>,
+    /// PAGE_FAULTS_MAJ, in the modes that could be counted.
+    pub major_faults: Option<u64>,
+    /// Faults that happened before the program's exec, in our own child; part of `wait4`'s figure.
+    pub before_exec_faults: u64,
+}
+
+/// Found at start by faulting private pages with and without the events.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Median time of a first touch with no event open, by the time-stamp counter or clock, in ns.
+    pub truth_p50_ns: f64,
+    /// Median entry-to-end time as the event pair reads it, in ns.
+    pub pair_p50_ns: f64,
+    /// What one recorded fault costs the program beyond the fault itself, in ns.
+    pub record_cost_ns: f64,
+    /// Pages touched for each of the above.
+    pub pages: u32,
+}
+
+impl Calibration {
+    /// What to subtract from the time between entry and end; may be negative.
+    pub fn offset_ns(&self) -> f64 {
+        self.pair_p50_ns - self.truth_p50_ns
+    }
+}
+
+/// A span of time with its exact number of user-mode faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Begin, inclusive.
+    pub begin_ns: u64,
+    /// End, exclusive.
+    pub end_ns: u64,
+    /// Faults counted in it.
+    pub faults: u64,
+    /// Whether single faults were recorded.
+    pub recorded: bool,
+    /// Records that the rings lost in it.
+    pub lost: u64,
+}
+
+/// A record with its time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// When.
+    pub time_ns: u64,
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// What.
+    pub what: What,
+}
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// A fault began at data address `addr`, by the instruction at `ip`.
+    Enter {
+        /// Faulting data address.
+        addr: u64,
+        /// Faulting instruction address.
+        ip: u64,
+        /// Taken in kernel mode.
+        kernel: bool,
+        /// What the instruction was doing with `addr`, where it could be decoded.
+        access: Option<Access>,
+    },
+    /// The fault at `addr` of this thread was handled.
+    End {
+        /// Faulting data address.
+        addr: u64,
+        /// It needed I/O.
+        major: bool,
+    },
+    /// A mapping appeared (PERF_RECORD_MMAP2); it hides what it covers.
+    Map(Map),
+    /// `pid` came from `parent` by fork or clone; a thread where they are equal.
+    Fork {
+        /// Parent process.
+        parent: u32,
+    },
+    /// `pid` replaced its program: all its mappings are gone.
+    Exec,
+    /// Thread `tid` ended.
+    Exit,
+}
+
+/// How an instruction uses an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// It loads from it.
+    Read,
+    /// It stores to it.
+    Write,
+    /// It is being fetched.
+    Execute,
+}
+
+/// A mapping as PERF_RECORD_MMAP2 describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Map {
+    /// First address.
+    pub begin: u64,
+    /// Length in bytes.
+    pub len_bytes: u64,
+    /// `PROT_*`.
+    pub prot: u32,
+    /// `MAP_*`.
+    pub flags: u32,
+    /// File name, or `//anon`, `[heap]`, `[stack]`, `[vdso]`.
+    pub name: String,
+    /// Offset in the file.
+    pub file_offset: u64,
+}
+
+/// Counter and resident memory at one instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Level {
+    /// When.
+    pub time_ns: u64,
+    /// Faults so far, process tree, as counted in user mode (or read from /proc where no event could be opened).
+    pub faults: u64,
+    /// Resident anonymous bytes, process tree.
+    pub anon_bytes: u64,
+}
+
+/// Samples of the CPU clock that fell into the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelSamples {
+    /// CPU time of the process tree per sample.
+    pub period_ns: u64,
+    /// All samples, user mode included.
+    pub total: u64,
+    /// Kernel samples by stack, leaf first, function names only, and how often.
+    pub stacks: Vec<(Vec<String>, u64)>,
+}
+
+/// What became of a source of data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceNote {
+    /// What it is: `page-faults:u`, `fault pairs`, `cpu-clock with kernel stacks`, `/proc/PID/statm`.
+    pub source: String,
+    /// Whether it was used.
+    pub used: bool,
+    /// Why not, and what would change that; or how much of it was read.
+    pub note: String,
+}
