@@ -252,3 +252,13 @@ pub struct SourceNote {
     /// Why not, and what would change that; or how much of it was read.
     pub note: String,
 }
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotStarted => f.write_str("not started"),
+            Self::Status(status) => write!(f, "status {status}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 mod advise;
 mod doctor;
+mod man;
 mod run;
 mod stat;
 mod workload;
@@ -26,6 +27,8 @@ enum Verb {
     Advise(advise::Args),
     Workload(workload::Args),
     Doctor(doctor::Args),
+    Man(man::ManArgs),
+    Completions(man::CompletionsArgs),
 }
 
 /// A failure as the user reads it: what, where, and the remedy, in one line.
@@ -55,5 +58,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Advise(args) => advise::run(args),
         Verb::Workload(args) => workload::run(args),
         Verb::Doctor(args) => doctor::run(args),
+        Verb::Man(args) => man::man(args),
+        Verb::Completions(args) => man::completions(args),
     }
 }

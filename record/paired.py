@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Runs commands in shuffled interleaved rounds and keeps every run: see record/README.md."""
+import argparse, csv, hashlib, os, random, shlex, subprocess, sys, tempfile, time
+
+FIELDS = ["name", "round", "order", "arm", "wall_s", "user_s", "sys_s", "minflt", "majflt", "maxrss_kib", "status", "stdout_sha"]
+
+
+def run(command, user):
+    """One run: elapsed time, wait4's accounting, and a hash of standard output."""
+    with tempfile.TemporaryFile() as out:
+        begin = time.monotonic()
+        pid = os.fork()
+        if pid == 0:
+            os.dup2(out.fileno(), 1)
+            os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+            os.dup2(0, 2)
+            if user:
+                os.setgid(user[1]), os.setuid(user[0])
+            try:
+                os.execvp("sh", ["sh", "-c", "exec " + command])
+            finally:
+                os._exit(127)
+        _, status, usage = os.wait4(pid, 0)
+        wall = time.monotonic() - begin
+        out.seek(0)
+        sha = hashlib.sha256(out.read()).hexdigest()[:16]
+    return [wall, usage.ru_utime, usage.ru_stime, usage.ru_minflt, usage.ru_majflt, usage.ru_maxrss,
+            os.waitstatus_to_exitcode(status), sha]
+
+
+def measure(args, arms):
+    os.makedirs(args.out, exist_ok=True)
+    path = os.path.join(args.out, args.name + ".csv")
+    if os.path.exists(path):
+        sys.exit(f"{path} exists: records are never overwritten")
+    user = None
+    if args.user:
+        import pwd
+        entry = pwd.getpwnam(args.user)
+        user = (entry.pw_uid, entry.pw_gid)
+    rows = []
+    for number in range(-args.warmup, args.rounds):
+        order = list(arms)
+        random.shuffle(order)
+        for place, arm in enumerate(order):
+            result = run(arms[arm], user)
+            if number >= 0:
+                rows.append([args.name, number, place, arm] + [round(x, 6) if isinstance(x, float) else x for x in result])
+        print(f"\r{args.name}: round {number + 1} of {args.rounds}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    with open(path + ".new", "w", newline="") as file:
+        for arm, command in arms.items():
+            file.write(f"# {arm}: {command}\n")
+        writer = csv.writer(file)
+        writer.writerow(FIELDS)
+        writer.writerows(rows)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(path + ".new", path)
+    summary([path])
+
+
+def median(values):
+    values, half = sorted(values), len(values) // 2
+    return values[half] if len(values) % 2 else (values[half - 1] + values[half]) / 2
+
+
+def ratio(top, bottom):
+    """Median of per-round ratios with a 95 % bootstrap interval."""
+    ratios = [a / b for a, b in zip(top, bottom) if b]
+    if not ratios:
+        return "-"
+    draw = random.Random(1)
+    boot = sorted(median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
+    return f"{median(ratios):.3f} [{boot[50]:.3f} {boot[1949]:.3f}]"
+
+
+def summary(paths):
+    print(f"{'name':24} {'arm':14} {'n':>3} {'wall ms':>9} {'wall ratio':>22} {'CPU ms':>9} {'CPU ratio':>22} {'faults':>9} {'RSS MiB':>8} same")
+    for path in paths:
+        with open(path) as file:
+            rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+        arms = list(dict.fromkeys(line.split(":")[0][2:] for line in open(path) if line.startswith("# ")))
+        pick = lambda arm, get: [get(row) for row in sorted(rows, key=lambda row: int(row["round"])) if row["arm"] == arm]
+        wall = lambda row: float(row["wall_s"]) * 1e3
+        cpu = lambda row: (float(row["user_s"]) + float(row["sys_s"])) * 1e3
+        outputs = {(row["status"], row["stdout_sha"]) for row in rows}
+        for arm in arms:
+            print(f"{rows[0]['name']:24} {arm:14} {len(pick(arm, wall)):3} {median(pick(arm, wall)):9.1f} "
+                  f"{ratio(pick(arm, wall), pick(arms[0], wall)):>22} {median(pick(arm, cpu)):9.1f} "
+                  f"{ratio(pick(arm, cpu), pick(arms[0], cpu)):>22} {median(pick(arm, lambda r: int(r['minflt']))):9.0f} "
+                  f"{median(pick(arm, lambda r: int(r['maxrss_kib']))) / 1024:8.1f} {'yes' if len(outputs) == 1 else 'NO'}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", help="folder of the record")
+    parser.add_argument("--name", help="name of the measurement and of its file")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--warmup", type=int, default=1)
+    parser.add_argument("--user", help="run as this user (needs root)")
+    parser.add_argument("--summary", nargs="+", metavar="CSV", help="print what is recorded")
+    parser.add_argument("arms", nargs="*", metavar="ARM=COMMAND")
+    args = parser.parse_args()
+    if args.summary:
+        return summary(args.summary)
+    if not (args.out and args.name and len(args.arms) > 1):
+        parser.error("give --out, --name and at least two ARM=COMMAND")
+    measure(args, dict(arm.split("=", 1) for arm in args.arms))
+
+
+if __name__ == "__main__":
+    main()
