@@ -117,8 +117,11 @@ impl History {
                 faults[*index].kind = Kind::ZeroPageRead;
             }
         }
-        for ((_, fork_ns), epoch) in &self.epochs {
-            let explained = epoch.certain as f64 / recorded_share(faults, windows, *fork_ns);
+        let coverage = Coverage::new(faults, windows);
+        let shares: Vec<f64> =
+            self.epochs.keys().map(|(_, fork_ns)| coverage.share_before(*fork_ns)).collect();
+        for (epoch, share) in self.epochs.values().zip(shares) {
+            let explained = epoch.certain as f64 / share;
             let all = epoch.certain as f64 + epoch.presumed.len() as f64;
             if epoch.certain > 0 && explained >= FORK_EVIDENCE_SHARE * all {
                 for index in &epoch.presumed {
@@ -214,25 +217,43 @@ fn is_first_touch(kind: Kind) -> bool {
     matches!(kind, Kind::MmapFirstWrite | Kind::HeapFirstWrite | Kind::BssFirstWrite | Kind::FirstTouch)
 }
 
-/// Share of the faults before a time that were recorded; above 0. Of a window that the time splits, what was recorded
-/// counts as all there was, or an unrecorded one by the part of its length.
-fn recorded_share(faults: &[Fault], windows: &[Window], time_ns: u64) -> f64 {
-    let before = &faults[..faults.partition_point(|f| f.enter_ns < time_ns)];
-    let unseen = |(index, w): (usize, &Window)| {
-        let seen = before.iter().rev().take_while(|f| f.enter_ns >= w.begin_ns);
-        let seen = seen.filter(|f| f.window == Some(index)).count() as f64;
-        if w.end_ns <= time_ns {
-            (w.faults as f64 - seen).max(0.0)
-        } else if w.recorded {
-            0.0
-        } else {
-            w.faults as f64 * (time_ns - w.begin_ns) as f64 / (w.end_ns - w.begin_ns) as f64
-        }
-    };
-    let started = windows.iter().enumerate().take_while(|(_, w)| w.begin_ns < time_ns);
-    let unseen: f64 = started.map(unseen).sum();
-    let seen = before.len() as f64;
-    if unseen > 0.0 { (seen / (seen + unseen)).max(f64::MIN_POSITIVE) } else { 1.0 }
+/// How many faults of each window were counted and not recorded, added up from the first window on.
+struct Coverage<'a> {
+    faults: &'a [Fault],
+    windows: &'a [Window],
+    unseen_before: Vec<f64>,
+}
+
+impl<'a> Coverage<'a> {
+    fn new(faults: &'a [Fault], windows: &'a [Window]) -> Self {
+        let mut seen = vec![0_u64; windows.len()];
+        faults.iter().filter_map(|f| f.window).for_each(|w| seen[w] += 1);
+        let mut unseen_before = vec![0.0];
+        let mut sum = 0.0;
+        unseen_before.extend(windows.iter().zip(seen).map(|(w, seen)| {
+            sum += w.faults.saturating_sub(seen) as f64;
+            sum
+        }));
+        Coverage { faults, windows, unseen_before }
+    }
+
+    /// Share of the faults before a time that were recorded; above 0. Of a window that the time splits, what was
+    /// recorded counts as all there was, or an unrecorded one by the part of its length.
+    fn share_before(&self, time_ns: u64) -> f64 {
+        let seen = self.faults.partition_point(|f| f.enter_ns < time_ns) as f64;
+        let Some(last) = self.windows.partition_point(|w| w.begin_ns < time_ns).checked_sub(1) else {
+            return 1.0;
+        };
+        let window = self.windows[last];
+        let len_ns = window.end_ns.saturating_sub(window.begin_ns).max(1) as f64;
+        let part = match window.end_ns > time_ns {
+            true if window.recorded => 0.0,
+            _ => ((time_ns - window.begin_ns) as f64 / len_ns).min(1.0),
+        };
+        let unseen =
+            self.unseen_before[last] + part * (self.unseen_before[last + 1] - self.unseen_before[last]);
+        if unseen > 0.0 { (seen / (seen + unseen)).max(f64::MIN_POSITIVE) } else { 1.0 }
+    }
 }
 
 /// What a first touch of a base page reads like here: as calibrated, else the median of all anonymous first touches.
