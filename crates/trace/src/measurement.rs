@@ -8,6 +8,7 @@ mod bootstrap;
 mod unit;
 
 pub use bootstrap::{Rng, interval_of, mean, median_interval, percentiles_of_draws, ratio, sum};
+pub(crate) use bootstrap::{ratio_of_medians, share_interval, student_t};
 pub use unit::{Bytes, Count, Nanos, Percent, Seconds};
 
 /// Median, spread, minimum and number of some samples, in the samples' own unit.
