@@ -1,1 +1,227 @@
-//! The avoidable curve.
+//! The avoidable curve: had the program kept at most C bytes of the pages it gave back, what share of its faults need
+//! not have happened?
+//!
+//! Model: kept pages are a stack of at most C. A release puts a page on top (and the one at the bottom is given back
+//! when there are more than C), a fault takes the top one, or is a real fault when there is none. Which page is dropped
+//! does not matter to the count; dropping the bottom makes the stack of a smaller C the top part of that of a larger C
+//! (inclusion), so one pass over the trace gives every C: a page that was taken had been covered by at most so many
+//! others while it waited, and every C above that would have kept it.
+//!
+//! In: [`Flow`]s, pages faulted in and given back per interval (`flow` makes them from sampled counters).
+//! Out: [`Avoided`], the number of avoided faults for any C, and [`curve`]'s points and knee.
+//!
+//! The order inside an interval is not known. [`Order::Mixed`] is the best there can be for any C, faults and releases
+//! alternating: what one interval releases serves its own faults and only the difference touches the stack; a true
+//! upper bound. For the lower bound the two extreme orders are run, and the worse one is taken for each C: with
+//! releases last they come too late for the interval's faults, with releases first they overflow a small stack.
+//! For a C well above the flow of one interval the first is a true lower bound, for a smaller one nearly.
+//!
+//! What it does not know: sizes and addresses (a pool may be unable to use a kept page), swap, MADV_FREE.
+
+mod flow;
+
+pub(crate) use flow::disturbed_share;
+pub use flow::{Lifecycle, Memory, flows};
+
+use crate::stat::{Curve, Point, Source};
+use crate::tuning::{CURVE_READINGS, KNEE_FROM, KNEE_POINTS};
+
+const MIB: u64 = 1 << 20;
+
+/// Pages that faults made resident, and pages that were given back, in one interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// Faulted in.
+    pub faults: u64,
+    /// Given back.
+    pub releases: u64,
+}
+
+/// In which order faults and releases of one interval are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// All faults, then all releases.
+    FaultsFirst,
+    /// All releases, then all faults.
+    ReleasesFirst,
+    /// Alternating, as fits best.
+    Mixed,
+}
+
+/// How many faults would have been avoided, for every amount kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Avoided {
+    /// Avoided as soon as one page is kept.
+    at_once: u64,
+    /// (C, n): one more fault is avoided at C, at C + 1, ... n in all.
+    steps: Vec<(u64, u64)>,
+}
+
+impl Avoided {
+    /// Faults avoided with at most `pages` kept.
+    pub fn with(&self, pages: u64) -> u64 {
+        if pages == 0 {
+            return 0;
+        }
+        let at = |(first, n): &(u64, u64)| (pages + 1).saturating_sub(*first).min(*n);
+        let pages_above = self.steps.iter().map(|step| if pages == u64::MAX { step.1 } else { at(step) });
+        pages_above.fold(self.at_once, u64::saturating_add)
+    }
+
+    /// The amount from which more pages avoid nothing more.
+    pub fn most_pages(&self) -> u64 {
+        let last = self.steps.iter().map(|(first, n)| first.saturating_add(n - 1)).max();
+        last.unwrap_or(0).max(u64::from(self.at_once > 0))
+    }
+}
+
+/// Pages that were kept in one go and not taken yet.
+struct Segment {
+    pages: u64,
+    /// The largest height of the stack since they were kept.
+    peak: u64,
+}
+
+/// Runs the flows through a stack of kept pages, for all amounts at once.
+///
+/// ```
+/// use faultless_trace::avoid::{Flow, Order, kept_pages};
+/// let burst = Flow { faults: 100, releases: 100 };
+/// let avoided = kept_pages(&[burst; 8], Order::FaultsFirst);
+/// assert_eq!(avoided.with(100), 700); // 7 of 8
+/// assert_eq!(avoided.with(25), 175);
+/// ```
+pub fn kept_pages(flows: &[Flow], order: Order) -> Avoided {
+    let mut avoided = Avoided::default();
+    let mut stack: Vec<Segment> = Vec::new();
+    let mut height = 0;
+    for flow in flows {
+        let Flow { mut faults, mut releases } = *flow;
+        if order == Order::Mixed {
+            let both = faults.min(releases);
+            avoided.at_once = avoided.at_once.saturating_add(both);
+            (faults, releases) = (faults - both, releases - both);
+        }
+        if order == Order::ReleasesFirst {
+            keep(&mut stack, &mut height, releases);
+        }
+        take(&mut stack, &mut height, faults, &mut avoided.steps);
+        if order != Order::ReleasesFirst {
+            keep(&mut stack, &mut height, releases);
+        }
+    }
+    avoided
+}
+
+fn keep(stack: &mut Vec<Segment>, height: &mut u64, pages: u64) {
+    let pages = pages.min(u64::MAX - *height);
+    if pages > 0 {
+        *height += pages;
+        stack.push(Segment { pages, peak: *height });
+    }
+}
+
+fn take(stack: &mut Vec<Segment>, height: &mut u64, mut pages: u64, steps: &mut Vec<(u64, u64)>) {
+    while pages > 0
+        && let Some(top) = stack.last_mut()
+    {
+        let taken = pages.min(top.pages);
+        // The page at the top of `height` was covered by `peak - height` others at most.
+        let first = top.peak - *height + 1;
+        match steps.last_mut() {
+            Some((last, n)) if *last + *n == first => *n += taken,
+            _ => steps.push((first, taken)),
+        }
+        (top.pages, *height, pages) = (top.pages - taken, *height - taken, pages - taken);
+        if top.pages == 0 {
+            let peak = top.peak;
+            stack.pop();
+            if let Some(below) = stack.last_mut() {
+                below.peak = below.peak.max(peak);
+            }
+        }
+    }
+}
+
+/// Points and knee of sampled memory, or why there are none.
+///
+/// Points stand at 1, 4, 8, 16 ... MiB, up to the first that reaches the plateau (all that can be avoided; the rest is
+/// compulsory: the first touch of peak memory). The knee is the smallest whole MiB whose two bounds are both within two
+/// points of their plateau; it is named only when the plateau is worth it (5 %).
+///
+/// # Errors
+/// The reason, in words, when there are too few readings or nothing was faulted in.
+pub fn curve(memory: &Memory<'_>) -> Result<Curve, String> {
+    let readings = memory.levels.len();
+    if readings < CURVE_READINGS {
+        return Err(format!(
+            "memory was read {readings} times, too few for an avoidable curve (at least {CURVE_READINGS}): the program was too short"
+        ));
+    }
+    let flows = flows(memory);
+    let faulted = flows.iter().map(|f| f.faults).fold(0, u64::saturating_add);
+    let all = faulted as f64 + memory.unseen_pages;
+    if faulted == 0 {
+        return Err("no anonymous memory was faulted in between two readings: no avoidable curve".to_owned());
+    }
+    let bounds = Bounds {
+        worst: [kept_pages(&flows, Order::FaultsFirst), kept_pages(&flows, Order::ReleasesFirst)],
+        best: kept_pages(&flows, Order::Mixed),
+        scale: memory.anonymous_share.clamp(0.0, 1.0) / all,
+        page_bytes: memory.page_bytes.max(1),
+    };
+    let plateau = bounds.at(u64::MAX);
+    let knee = (plateau.low >= KNEE_FROM).then(|| bounds.knee(plateau));
+    Ok(Curve { source: Source::Sampled, points: bounds.points(plateau), knee, readings: readings as u64 })
+}
+
+/// Both bounds as shares of all faults.
+struct Bounds {
+    worst: [Avoided; 2],
+    best: Avoided,
+    scale: f64,
+    page_bytes: u64,
+}
+
+impl Bounds {
+    fn at(&self, keep_bytes: u64) -> Point {
+        let pages = if keep_bytes == u64::MAX { u64::MAX } else { keep_bytes / self.page_bytes };
+        let share = |avoided: &Avoided| (avoided.with(pages) as f64 * self.scale).clamp(0.0, 1.0);
+        let low = share(&self.worst[0]).min(share(&self.worst[1]));
+        Point { keep_bytes, low, high: share(&self.best) }
+    }
+
+    fn points(&self, plateau: Point) -> Vec<Point> {
+        let mut points = Vec::new();
+        for keep_bytes in [MIB, 4 * MIB].into_iter().chain((3..40).map(|shift| MIB << shift)) {
+            let point = self.at(keep_bytes);
+            points.push(point);
+            if within(point, plateau, 0.001) {
+                break;
+            }
+        }
+        points
+    }
+
+    fn knee(&self, plateau: Point) -> Point {
+        let most_pages = self.worst.iter().chain([&self.best]).map(Avoided::most_pages).max().unwrap_or(0);
+        let most = most_pages.saturating_mul(self.page_bytes) / MIB + 1;
+        let (mut below, mut reached) = (0, most);
+        while reached - below > 1 {
+            let middle = below + (reached - below) / 2;
+            if within(self.at(middle.saturating_mul(MIB)), plateau, KNEE_POINTS) {
+                reached = middle;
+            } else {
+                below = middle;
+            }
+        }
+        self.at(reached.saturating_mul(MIB))
+    }
+}
+
+fn within(point: Point, plateau: Point, points: f64) -> bool {
+    plateau.low - point.low <= points && plateau.high - point.high <= points
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,19 @@
 //! What was observed of a program and what it means. Pure: no clock, no system call, no I/O of its own.
 //!
 //! `prof` fills an [`Observation`]; the analyses here turn it into a [`Stat`]; `report` prints that.
+//!
+//! ```
+//! let stat = faultless_trace::Stat::from_observation(&faultless_trace::Observation::default());
+//! assert!(stat.rows.is_empty());
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod avoid;
+pub mod fault;
 pub mod measurement;
 pub mod observation;
 pub mod stat;
+mod tuning;
 
 pub use observation::Observation;
 pub use stat::Stat;

@@ -91,7 +91,7 @@ pub struct Usage {
 impl Usage {
     /// User and system time together.
     pub fn cpu_ns(&self) -> u64 {
-        self.user_ns + self.system_ns
+        self.user_ns.saturating_add(self.system_ns)
     }
 }
 

@@ -1,4 +1,13 @@
 //! The answer of `faultless stat`: counts by kind, time, the avoidable curve, and the verdict on serialisation.
+//!
+//! This file is the shape of the answer; `answer` computes it from an [`Observation`](crate::Observation).
+
+mod answer;
+mod kernel;
+mod rows;
+mod serial;
+mod strata;
+mod time;
 
 use serde::{Deserialize, Serialize};
 
@@ -117,6 +126,10 @@ pub enum Kind {
     KernelOrPopulate,
     /// Needed I/O.
     Major,
+    /// No event could be opened: nothing is known but that it happened.
+    Unknown,
+    /// Taken by faultless's own child before it ran the command; part of `wait4`'s figure.
+    BeforeExec,
 }
 
 /// How long faults took.

@@ -1,0 +1,207 @@
+//! Records -> faults: each with its duration, its place and its kind.
+//!
+//! Three steps, a file each: `pair` joins a fault's entry and end, `place` follows every process's mappings,
+//! `kind` says what the kernel had to do. This file runs them over the records in the order of time.
+//! It does not correct durations, scale to exact counts, or drop faults that it can't explain: those are `Unplaced`.
+
+mod kind;
+mod pair;
+mod place;
+
+use std::collections::HashMap;
+
+use crate::observation::{Access, Observation, Record, What, Window};
+use crate::stat::Kind;
+
+/// One recorded fault.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// Entry, CLOCK_MONOTONIC.
+    pub enter_ns: u64,
+    /// Entry to end as read, uncorrected; `None` where the end was not seen or can't be trusted.
+    pub duration_ns: Option<u64>,
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Faulting data address.
+    pub addr: u64,
+    /// Taken in kernel mode.
+    pub kernel: bool,
+    /// Read, write or fetch, where known.
+    pub access: Option<Access>,
+    /// What it was.
+    pub kind: Kind,
+    /// Index into [`Faults::windows`]; `None` outside all of them.
+    pub window: Option<usize>,
+    /// Faults of this process in flight when this one began, itself included. Counted at its entry and not over its
+    /// whole length: a long fault meets more others because it is long, which would look like waiting.
+    pub in_flight: u32,
+}
+
+/// All recorded faults of a run, by time of entry.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// The faults.
+    pub faults: Vec<Fault>,
+    /// The observation's windows by begin; where it has none but has faults, one window that holds them all.
+    pub windows: Vec<Window>,
+    /// Entries without an end: signals, lost records, the end of a window.
+    pub unmatched_enters: u64,
+    /// Ends without an entry.
+    pub unmatched_ends: u64,
+    /// Pairs that began in one window and ended in another while records were lost: not timed.
+    pub dropped_pairs: u64,
+}
+
+impl Faults {
+    /// Pairs, places and classifies everything that was recorded.
+    pub fn from_observation(observation: &Observation) -> Self {
+        let windows = windows(observation);
+        let page_bytes = observation.host.page_bytes.max(1);
+        let thp_bytes = if observation.host.thp == "never" { 0 } else { observation.host.thp_bytes };
+        let mut pairs = pair::Pairs::new(&windows);
+        let mut processes = place::Processes::default();
+        let mut history = kind::History::new(page_bytes, thp_bytes);
+        let mut faults: Vec<Fault> = Vec::new();
+        for record in by_time(&observation.records) {
+            match &record.what {
+                What::Enter { addr, kernel, access, .. } => {
+                    let window = find_window(&windows, record.time_ns);
+                    let place = processes.place(record.pid, *addr);
+                    let kind = history.touch(faults.len(), record, *addr, *access, place.as_ref(), window);
+                    pairs.enter(record, *addr, faults.len());
+                    faults.push(Fault {
+                        enter_ns: record.time_ns,
+                        duration_ns: None,
+                        pid: record.pid,
+                        tid: record.tid,
+                        addr: *addr,
+                        kernel: *kernel,
+                        access: *access,
+                        kind,
+                        window,
+                        in_flight: 1,
+                    });
+                }
+                What::End { addr, major } => pairs.end(record, *addr, *major, &mut faults),
+                What::Map(map) => processes.map(record.pid, record.time_ns, map),
+                What::Fork { parent } => {
+                    processes.fork(record.pid, *parent, record.time_ns);
+                    history.fork(record.pid, *parent);
+                }
+                What::Exec => {
+                    processes.exec(record.pid);
+                    history.forget(record.pid);
+                }
+                What::Exit => {
+                    if processes.exit(record.pid) {
+                        history.forget(record.pid);
+                    }
+                }
+            }
+        }
+        history.settle(&mut faults, &windows, observation.calibration.map(|c| c.pair_p50_ns));
+        count_in_flight(&mut faults);
+        let pair::Unmatched { enters, ends, dropped } = pairs.finish();
+        Faults { faults, windows, unmatched_enters: enters, unmatched_ends: ends, dropped_pairs: dropped }
+    }
+}
+
+/// The records in the order of time; records of the same instant keep their order.
+fn by_time(records: &[Record]) -> Vec<&Record> {
+    let mut sorted: Vec<&Record> = records.iter().collect();
+    if !records.is_sorted_by_key(|r| r.time_ns) {
+        sorted.sort_by_key(|r| r.time_ns);
+    }
+    sorted
+}
+
+fn windows(observation: &Observation) -> Vec<Window> {
+    let mut windows = observation.windows.clone();
+    windows.sort_by_key(|w| (w.begin_ns, w.end_ns));
+    let entries = || observation.records.iter().filter(|r| matches!(r.what, What::Enter { .. }));
+    if windows.is_empty()
+        && let Some(begin_ns) = entries().map(|r| r.time_ns).min()
+    {
+        let user = entries().filter(|r| !matches!(r.what, What::Enter { kernel: true, .. })).count() as u64;
+        let faults = observation.counts.user_faults.unwrap_or(user);
+        windows.push(Window { begin_ns, end_ns: u64::MAX, faults, recorded: true, lost: 0 });
+    }
+    windows
+}
+
+/// The window that holds a time, of windows that are sorted by begin.
+pub(crate) fn find_window(windows: &[Window], time_ns: u64) -> Option<usize> {
+    let index = windows.partition_point(|w| w.begin_ns <= time_ns).checked_sub(1)?;
+    (time_ns < windows[index].end_ns).then_some(index)
+}
+
+/// Sets `in_flight` of every fault from the timed ones of its process.
+fn count_in_flight(faults: &mut [Fault]) {
+    let mut open: HashMap<u32, Vec<u64>> = HashMap::new();
+    for fault in faults.iter_mut() {
+        let ends = open.entry(fault.pid).or_default();
+        ends.retain(|end| *end > fault.enter_ns);
+        fault.in_flight = u32::try_from(ends.len() + 1).unwrap_or(u32::MAX);
+        if let Some(duration) = fault.duration_ns {
+            ends.push(fault.enter_ns.saturating_add(duration));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn enter(time_ns: u64, tid: u32, addr: u64) -> Record {
+        let what = What::Enter { addr, ip: 0x40_1000, kernel: false, access: Some(Access::Write) };
+        Record { time_ns, pid: 1, tid, what }
+    }
+
+    pub(super) fn end(time_ns: u64, tid: u32, addr: u64) -> Record {
+        Record { time_ns, pid: 1, tid, what: What::End { addr, major: false } }
+    }
+
+    fn observe(records: Vec<Record>, windows: Vec<Window>) -> Faults {
+        Faults::from_observation(&Observation { records, windows, ..Observation::default() })
+    }
+
+    #[test]
+    fn records_out_of_order_are_paired_by_time() {
+        let faults = observe(vec![end(900, 1, 0x5000), enter(100, 1, 0x5000)], vec![]);
+        assert_eq!(faults.faults[0].duration_ns, Some(800));
+        assert_eq!((faults.unmatched_enters, faults.unmatched_ends), (0, 0));
+    }
+
+    #[test]
+    fn threads_do_not_steal_each_others_end() {
+        let records =
+            vec![enter(10, 1, 0x5000), enter(20, 2, 0x5000), end(30, 2, 0x5000), end(70, 1, 0x5000)];
+        let faults = observe(records, vec![]);
+        let durations: Vec<_> = faults.faults.iter().map(|f| (f.tid, f.duration_ns, f.in_flight)).collect();
+        assert_eq!(durations, [(1, Some(60), 1), (2, Some(10), 2)]);
+    }
+
+    #[test]
+    fn entry_and_end_without_partner_are_counted() {
+        let records =
+            vec![enter(10, 1, 0x5000), enter(20, 1, 0x6000), end(30, 1, 0x7000), end(40, 1, 0x6000)];
+        let faults = observe(records, vec![]);
+        assert_eq!((faults.unmatched_enters, faults.unmatched_ends), (1, 1));
+        assert_eq!(faults.faults[1].duration_ns, Some(20));
+    }
+
+    #[test]
+    fn a_pair_across_windows_that_lost_records_is_not_timed() {
+        let window =
+            |begin_ns, lost| Window { begin_ns, end_ns: begin_ns + 100, faults: 1, recorded: true, lost };
+        let records =
+            || vec![enter(90, 1, 0x5000), end(110, 1, 0x5000), enter(120, 1, 0x9000), end(130, 1, 0x9000)];
+        let lossy = observe(records(), vec![window(0, 0), window(100, 7)]);
+        assert_eq!((lossy.faults[0].duration_ns, lossy.dropped_pairs), (None, 1));
+        assert_eq!(lossy.faults[1].duration_ns, Some(10), "inside one window a pair is kept");
+        let whole = observe(records(), vec![window(0, 0), window(100, 0)]);
+        assert_eq!((whole.faults[0].duration_ns, whole.dropped_pairs), (Some(20), 0));
+    }
+}

@@ -1,0 +1,74 @@
+//! Entry + end -> duration. A thread is inside one fault at a time, so an end belongs to the last entry of its thread
+//! if the address agrees; anything else is counted as unmatched.
+//!
+//! Weakness: where records are lost inside one window, a wrong pair needs a lost end, a lost entry, and the same
+//! address again right after (a read of the zero page and the write that follows). Such a pair would read too long;
+//! pairs that cross a lossy window's border are not timed at all.
+
+use std::collections::HashMap;
+
+use super::{Fault, find_window};
+use crate::observation::{Record, Window};
+use crate::stat::Kind;
+
+/// What found no partner.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Unmatched {
+    pub(super) enters: u64,
+    pub(super) ends: u64,
+    pub(super) dropped: u64,
+}
+
+/// The entries that wait for their end, by thread.
+pub(super) struct Pairs<'a> {
+    windows: &'a [Window],
+    open: HashMap<u32, (u64, usize)>,
+    unmatched: Unmatched,
+}
+
+impl<'a> Pairs<'a> {
+    pub(super) fn new(windows: &'a [Window]) -> Self {
+        Pairs { windows, open: HashMap::new(), unmatched: Unmatched::default() }
+    }
+
+    /// Notes that the thread entered fault number `index`.
+    pub(super) fn enter(&mut self, record: &Record, addr: u64, index: usize) {
+        if self.open.insert(record.tid, (addr, index)).is_some() {
+            self.unmatched.enters += 1;
+        }
+    }
+
+    /// Closes the thread's open fault.
+    pub(super) fn end(&mut self, record: &Record, addr: u64, major: bool, faults: &mut [Fault]) {
+        let Some((open_addr, index)) = self.open.get(&record.tid).copied() else {
+            self.unmatched.ends += 1;
+            return;
+        };
+        if open_addr != addr {
+            self.unmatched.ends += 1;
+            return;
+        }
+        self.open.remove(&record.tid);
+        let Some(fault) = faults.get_mut(index) else { return };
+        if major {
+            fault.kind = Kind::Major;
+        }
+        if self.crosses_loss(fault.enter_ns, record.time_ns) {
+            self.unmatched.dropped += 1;
+        } else {
+            fault.duration_ns = Some(record.time_ns.saturating_sub(fault.enter_ns));
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Unmatched {
+        self.unmatched.enters += self.open.len() as u64;
+        self.unmatched
+    }
+
+    fn crosses_loss(&self, enter_ns: u64, end_ns: u64) -> bool {
+        let (from, to) = (find_window(self.windows, enter_ns), find_window(self.windows, end_ns));
+        let first = from.or(to).unwrap_or(0);
+        let last = to.or(from).unwrap_or(first);
+        from != to && self.windows.get(first..=last).is_some_and(|w| w.iter().any(|w| w.lost > 0))
+    }
+}

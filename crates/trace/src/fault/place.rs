@@ -1,0 +1,340 @@
+//! Records of mappings -> what lies at an address of a process at a time.
+//!
+//! The kernel reports mappings as they appear and never as they go, so the latest record wins where two overlap, and
+//! an address that was unmapped still has its last mapping. Fork copies (lazily: a shell's thousand children cost
+//! nothing until one maps something), exec clears, the last thread's exit drops.
+//!
+//! How regions are told apart, and where that is weak:
+//!
+//! | region | rule | weakness |
+//! |---|---|---|
+//! | heap | named `[heap]` | brk heaps only; malloc's arenas are mmap |
+//! | bss | anonymous, begins where a writable private file mapping ends, or named so | the page shared with the data segment counts as data; a dlclosed library leaves its bss behind |
+//! | stack | named `[stack...`, or `MAP_STACK`, or anonymous memory that fills a PROT_NONE mapping except for a guard below (how glibc and musl make thread stacks), or up to 64 MiB below `[stack]` | stacks from plain malloc or with MADV_GUARD are mmap |
+//! | shared | `MAP_SHARED` and writable | |
+//! | file | a file's name: read, or writable and private | |
+//! | mmap | any other anonymous memory | |
+//!
+//! Neighbouring mappings are merged by the kernel and then reported as one: a record that contains an older region of
+//! its own kind, and more, leaves the age of that part alone; so does one that contains bss.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use crate::observation::Map;
+use crate::tuning::{MAP_SHARED, MAP_STACK, PROT_WRITE};
+
+/// Furthest that a stack may be seen to grow below its last record: eight times the usual limit, in bytes.
+const STACK_REACH_BYTES: u64 = 64 << 20;
+/// Largest guard below a thread's stack, in bytes; glibc's is a page.
+const GUARD_MAX_BYTES: u64 = 1 << 20;
+
+/// What lies at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Region {
+    Heap,
+    Mmap,
+    Bss,
+    Stack,
+    /// Anonymous, no access: address space for later.
+    Reserved,
+    /// File-backed, not writable, or a page of the kernel's own such as the vdso.
+    File,
+    /// File-backed, private and writable.
+    FilePrivate,
+    Shared,
+}
+
+impl Region {
+    /// Private anonymous memory, where a first touch takes a fresh page.
+    pub(super) fn is_anonymous(self) -> bool {
+        matches!(self, Region::Heap | Region::Mmap | Region::Bss | Region::Stack | Region::Reserved)
+    }
+}
+
+/// A mapping at an address, and what its process went through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) region: Region,
+    pub(super) begin: u64,
+    pub(super) end: u64,
+    /// When it was first mapped.
+    pub(super) mapped_ns: u64,
+    /// The process's last fork, if the mapping is older than that.
+    pub(super) fork: Option<Fork>,
+}
+
+/// A fork as one of the two processes sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fork {
+    pub(super) time_ns: u64,
+    /// Seen from the child, which has not replaced its program since.
+    pub(super) is_child: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Vma {
+    end: u64,
+    region: Region,
+    mapped_ns: u64,
+    /// Forks that the process had seen when this was mapped.
+    generation: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Process {
+    vmas: Rc<BTreeMap<u64, Vma>>,
+    generation: u32,
+    fork: Option<Fork>,
+    /// Threads beyond the first.
+    more_threads: u32,
+}
+
+/// Every process's mappings.
+#[derive(Debug, Default)]
+pub(super) struct Processes(HashMap<u32, Process>);
+
+impl Processes {
+    /// What lies at `addr`; `None` where nothing is known.
+    pub(super) fn place(&self, pid: u32, addr: u64) -> Option<Place> {
+        let process = self.0.get(&pid)?;
+        let below = process.vmas.range(..=addr).next_back().filter(|(_, vma)| addr < vma.end);
+        let (begin, vma) = below.or_else(|| {
+            let above = process.vmas.range(addr..).next()?;
+            (above.1.region == Region::Stack && above.0 - addr <= STACK_REACH_BYTES).then_some(above)
+        })?;
+        let fork = process.fork.filter(|_| vma.generation < process.generation);
+        Some(Place { region: vma.region, begin: *begin, end: vma.end, mapped_ns: vma.mapped_ns, fork })
+    }
+
+    /// A mapping appeared.
+    pub(super) fn map(&mut self, pid: u32, time_ns: u64, map: &Map) {
+        let end = map.begin.saturating_add(map.len_bytes);
+        if end <= map.begin {
+            return;
+        }
+        let process = self.0.entry(pid).or_default();
+        let generation = process.generation;
+        let vmas = Rc::make_mut(&mut process.vmas);
+        let mut region = region_of(map);
+        if region == Region::Mmap && ends_writable_file(vmas, map.begin) {
+            region = Region::Bss;
+        }
+        let stack_end = if region == Region::Mmap { thread_stack_end(vmas, map.begin, end) } else { None };
+        let vma = |end, region| Vma { end, region, mapped_ns: time_ns, generation };
+        match stack_end {
+            Some(stack_end) => {
+                if stack_end < end {
+                    overlay(vmas, stack_end, vma(end, region));
+                }
+                overlay(vmas, map.begin, vma(stack_end.min(end), Region::Stack));
+            }
+            None => overlay(vmas, map.begin, vma(end, region)),
+        }
+    }
+
+    /// `pid` came from `parent`: a process with a copy of its mappings, or another thread.
+    pub(super) fn fork(&mut self, pid: u32, parent: u32, time_ns: u64) {
+        let process = self.0.entry(parent).or_default();
+        if pid == parent {
+            process.more_threads = process.more_threads.saturating_add(1);
+            return;
+        }
+        process.generation = process.generation.saturating_add(1);
+        process.fork = Some(Fork { time_ns, is_child: false });
+        let child =
+            Process { fork: Some(Fork { time_ns, is_child: true }), more_threads: 0, ..process.clone() };
+        self.0.insert(pid, child);
+    }
+
+    /// `pid` replaced its program; its other threads are gone.
+    pub(super) fn exec(&mut self, pid: u32) {
+        self.0.insert(pid, Process::default());
+    }
+
+    /// A thread of `pid` ended; whether it was the last.
+    pub(super) fn exit(&mut self, pid: u32) -> bool {
+        match self.0.get_mut(&pid) {
+            Some(process) if process.more_threads > 0 => {
+                process.more_threads -= 1;
+                false
+            }
+            _ => self.0.remove(&pid).is_some(),
+        }
+    }
+}
+
+fn region_of(map: &Map) -> Region {
+    let name = map.name.as_str();
+    let writable = map.prot & PROT_WRITE != 0;
+    match name {
+        "[heap]" => return Region::Heap,
+        _ if name.starts_with("[stack") => return Region::Stack,
+        _ if map.flags & MAP_STACK != 0 => return Region::Stack,
+        _ => {}
+    }
+    if map.flags & MAP_SHARED != 0 {
+        return if writable { Region::Shared } else { Region::File };
+    }
+    if name.contains(".bss") && name.starts_with("[anon") {
+        return Region::Bss;
+    }
+    let anonymous = name.is_empty() || name == "//anon" || name.starts_with("[anon");
+    match (anonymous, writable) {
+        (true, _) if map.prot == 0 => Region::Reserved,
+        (true, _) => Region::Mmap,
+        (false, true) => Region::FilePrivate,
+        (false, false) => Region::File,
+    }
+}
+
+fn ends_writable_file(vmas: &BTreeMap<u64, Vma>, begin: u64) -> bool {
+    let before = vmas.range(..begin).next_back().filter(|(_, vma)| vma.end >= begin);
+    let here = vmas.get(&begin).is_some_and(|vma| vma.region == Region::Bss);
+    // A library is first mapped whole from its file; the anonymous part then hides the rest of that mapping.
+    here || before.is_some_and(|(_, vma)| vma.region == Region::FilePrivate)
+}
+
+/// Where the stack ends whose memory begins at `begin`: the end of the reserved mapping around it.
+fn thread_stack_end(vmas: &BTreeMap<u64, Vma>, begin: u64, end: u64) -> Option<u64> {
+    let (guard, reserved) = vmas.range(..begin).next_back()?;
+    let fills = reserved.region == Region::Reserved && begin < reserved.end && reserved.end <= end;
+    (fills && begin - guard <= GUARD_MAX_BYTES).then_some(reserved.end)
+}
+
+/// Lays `new` over what is there.
+fn overlay(vmas: &mut BTreeMap<u64, Vma>, begin: u64, new: Vma) {
+    let mut kept: Vec<(u64, Vma)> = Vec::new();
+    let first = vmas.range(..begin).next_back().filter(|(_, vma)| vma.end > begin).map(|(b, _)| *b);
+    let covered: Vec<u64> = first.into_iter().chain(vmas.range(begin..new.end).map(|(b, _)| *b)).collect();
+    for old_begin in covered {
+        let Some(old) = vmas.remove(&old_begin) else { continue };
+        if old_begin < begin {
+            vmas.insert(old_begin, Vma { end: begin, ..old });
+        }
+        if old.end > new.end {
+            vmas.insert(new.end, old);
+        }
+        let same = old.region == new.region && new.region.is_anonymous();
+        let inside = old_begin >= begin && old.end <= new.end && (old_begin, old.end) != (begin, new.end);
+        if inside && (same || (old.region == Region::Bss && new.region.is_anonymous())) {
+            keep(&mut kept, old_begin, old);
+        }
+    }
+    let mut at = begin;
+    for (kept_begin, old) in kept {
+        if at < kept_begin {
+            vmas.insert(at, Vma { end: kept_begin, ..new });
+        }
+        at = old.end;
+        vmas.insert(kept_begin, old);
+    }
+    if at < new.end {
+        vmas.insert(at, new);
+    }
+}
+
+/// Adds a part that keeps its age, joined to its neighbour where both came between the same forks: otherwise a
+/// hundred thousand blocks that the kernel merged one by one would be walked for each of them.
+fn keep(kept: &mut Vec<(u64, Vma)>, begin: u64, vma: Vma) {
+    match kept.last_mut() {
+        Some((_, last))
+            if last.end == begin && (last.region, last.generation) == (vma.region, vma.generation) =>
+        {
+            last.end = vma.end;
+            last.mapped_ns = last.mapped_ns.min(vma.mapped_ns);
+        }
+        _ => kept.push((begin, vma)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(begin: u64, end: u64, prot: u32, name: &str) -> Map {
+        Map { begin, len_bytes: end - begin, prot, flags: 2, name: name.to_owned(), file_offset: 0 }
+    }
+
+    fn region(processes: &Processes, pid: u32, addr: u64) -> Option<Region> {
+        processes.place(pid, addr).map(|p| p.region)
+    }
+
+    #[test]
+    fn the_latest_mapping_hides_a_part_of_an_older_one() {
+        let mut p = Processes::default();
+        p.map(1, 1, &map(0x1000, 0x9000, 1, "/lib/a.so"));
+        p.map(1, 2, &map(0x4000, 0x6000, 3, "/lib/a.so"));
+        p.map(1, 3, &map(0x6000, 0x9000, 3, "//anon"));
+        let seen = [0x1000, 0x4000, 0x6000, 0x8fff, 0x9000].map(|a| region(&p, 1, a));
+        use Region::{Bss, File, FilePrivate};
+        assert_eq!(seen, [Some(File), Some(FilePrivate), Some(Bss), Some(Bss), None]);
+    }
+
+    #[test]
+    fn an_inner_mapping_leaves_both_ends_of_the_outer_one() {
+        let mut p = Processes::default();
+        p.map(1, 1, &map(0x1000, 0x9000, 1, "/data"));
+        p.map(1, 2, &map(0x3000, 0x4000, 3, "//anon"));
+        assert_eq!(
+            [0x2fff, 0x3000, 0x4000].map(|a| region(&p, 1, a)),
+            [Some(Region::File), Some(Region::Mmap), Some(Region::File)]
+        );
+    }
+
+    #[test]
+    fn a_stack_made_in_a_reserved_mapping_is_a_stack_and_an_arena_is_not() {
+        let mut p = Processes::default();
+        p.map(1, 1, &map(0x10_0000, 0x90_0000, 0, "//anon"));
+        p.map(1, 2, &map(0x10_1000, 0x90_0000, 3, "//anon"));
+        p.map(1, 3, &map(0x1000_0000, 0x1800_0000, 0, "//anon"));
+        p.map(1, 4, &map(0x1000_0000, 0x1002_1000, 3, "//anon"));
+        assert_eq!(region(&p, 1, 0x8f_f000), Some(Region::Stack));
+        assert_eq!(region(&p, 1, 0x1000_5000), Some(Region::Mmap));
+    }
+
+    #[test]
+    fn stack_growth_is_known_before_its_record_comes() {
+        let mut p = Processes::default();
+        p.map(1, 1, &map(0x7fff_0000_0000, 0x7fff_0002_1000, 3, "[stack]"));
+        assert_eq!(region(&p, 1, 0x7ffe_ffff_8000), Some(Region::Stack));
+        assert_eq!(region(&p, 1, 0x7ffe_0000_0000), None);
+    }
+
+    #[test]
+    fn fork_copies_exec_clears_and_the_last_exit_drops() {
+        let mut p = Processes::default();
+        p.map(1, 1, &map(0x1000, 0x9000, 3, "//anon"));
+        p.fork(2, 1, 5);
+        p.map(1, 6, &map(0x2_0000, 0x3_0000, 3, "//anon"));
+        assert_eq!(p.place(2, 0x1000).unwrap().fork, Some(Fork { time_ns: 5, is_child: true }));
+        assert_eq!(p.place(1, 0x1000).unwrap().fork, Some(Fork { time_ns: 5, is_child: false }));
+        assert_eq!(p.place(1, 0x2_0000).unwrap().fork, None, "mapped after the fork");
+        assert_eq!(region(&p, 2, 0x2_0000), None);
+        p.exec(2);
+        assert_eq!(region(&p, 2, 0x1000), None);
+        p.fork(1, 1, 7);
+        assert!(!p.exit(1) && p.exit(1));
+        assert_eq!(region(&p, 1, 0x1000), None);
+    }
+
+    #[test]
+    fn a_hundred_thousand_blocks_merged_one_by_one_stay_few_pieces() {
+        let mut p = Processes::default();
+        let top = 0x7f00_0000_0000_u64;
+        for i in 1..=100_000_u64 {
+            p.map(1, i, &map(top - i * 0x10_0000, top, 3, "//anon"));
+        }
+        assert!(p.0[&1].vmas.len() <= 2, "{}", p.0[&1].vmas.len());
+        assert_eq!(p.place(1, top - 1).unwrap().mapped_ns, 1);
+    }
+
+    #[test]
+    fn mappings_at_the_end_of_the_address_space_do_no_harm() {
+        let mut p = Processes::default();
+        p.map(1, 1, &Map { begin: u64::MAX - 5, len_bytes: u64::MAX, ..Map::default() });
+        p.map(1, 1, &Map { begin: 7, len_bytes: 0, ..Map::default() });
+        assert_eq!(region(&p, 1, 7), None);
+        assert!(region(&p, 1, u64::MAX - 1).is_some());
+    }
+}

@@ -1,0 +1,255 @@
+//! Bootstrap intervals: samples -> 95 % interval of a median, a mean, a sum, a ratio, or of anything computed from
+//! clusters. Percentile method, fixed seed. Does not check that samples are independent; clusters are for when they
+//! are not.
+
+use super::{median, percentile_of_sorted, sorted};
+use crate::stat::Interval;
+use crate::tuning::{RANK_BOOTSTRAP_FROM, RESAMPLES, SEED};
+
+/// SplitMix64 (Steele, Lea, Flood 2014): small, seeded, good enough to draw resamples; not for secrets.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// The generator that every interval of this crate starts from.
+    pub fn seeded() -> Self {
+        Rng(SEED)
+    }
+
+    /// The next 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number from 0 to `n` - 1; 0 when `n` is 0.
+    pub fn below(&mut self, n: usize) -> usize {
+        // The high half of the product: no division, bias below n / 2^64 (Lemire 2019).
+        ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
+    }
+
+    /// A number from 0 to 1, both excluded.
+    fn unit(&mut self) -> f64 {
+        ((self.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    /// A number from the standard normal distribution (Box & Muller 1958).
+    fn normal(&mut self) -> f64 {
+        (-2.0 * self.unit().ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
+    }
+}
+
+/// `value` with the 2.5th and the 97.5th percentile of bootstrap draws, widened to hold `value` where they do not.
+pub fn percentiles_of_draws(value: f64, draws: &[f64]) -> Interval {
+    let draws = sorted(draws);
+    let low = percentile_of_sorted(&draws, 0.025).unwrap_or(value);
+    let high = percentile_of_sorted(&draws, 0.975).unwrap_or(value);
+    Interval { value, low: low.min(value), high: high.max(value) }
+}
+
+/// The interval of `statistic` when whole clusters (windows, rounds) are drawn with replacement.
+///
+/// Single faults of one window are alike; drawing faults would pretend to know more than was seen. `None` without
+/// clusters, or when the statistic of all of them is not finite.
+pub fn interval_of<T>(clusters: &[T], statistic: impl Fn(&[&T]) -> f64) -> Option<Interval> {
+    if clusters.is_empty() {
+        return None;
+    }
+    let value = statistic(&clusters.iter().collect::<Vec<_>>());
+    let mut rng = Rng::seeded();
+    let mut draw = Vec::with_capacity(clusters.len());
+    let draws: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            draw.clear();
+            draw.extend((0..clusters.len()).map(|_| &clusters[rng.below(clusters.len())]));
+            statistic(&draw)
+        })
+        .collect();
+    value.is_finite().then(|| percentiles_of_draws(value, &draws))
+}
+
+/// Mean with its interval.
+pub fn mean(values: &[f64]) -> Option<Interval> {
+    interval_of(&sorted(values), |v| v.iter().copied().sum::<f64>() / v.len() as f64)
+}
+
+/// Sum with its interval, the number of values being given.
+pub fn sum(values: &[f64]) -> Option<Interval> {
+    interval_of(&sorted(values), |v| v.iter().copied().sum())
+}
+
+/// Median with its interval.
+///
+/// The median of a resample of n sorted values is the value at a random rank; for many values that rank is drawn from
+/// its normal approximation (mean n/2, deviation sqrt(n)/2) and nothing is sorted again.
+pub fn median_interval(values: &[f64]) -> Option<Interval> {
+    let sorted = sorted(values);
+    let value = percentile_of_sorted(&sorted, 0.5)?;
+    let mut rng = Rng::seeded();
+    let draws: Vec<f64> = (0..RESAMPLES).map(|_| median_of_draw(&sorted, &mut rng)).collect();
+    Some(percentiles_of_draws(value, &draws))
+}
+
+/// The median of one resample of sorted, finite values; there is at least one.
+pub(crate) fn median_of_draw(sorted: &[f64], rng: &mut Rng) -> f64 {
+    let n = sorted.len();
+    if n >= RANK_BOOTSTRAP_FROM {
+        let rank = n as f64 / 2.0 + rng.normal() * (n as f64).sqrt() / 2.0;
+        return sorted[(rank.max(0.0) as usize).min(n - 1)];
+    }
+    let mut ranks: Vec<usize> = (0..n).map(|_| rng.below(n)).collect();
+    ranks.sort_unstable();
+    f64::midpoint(sorted[ranks[(n - 1) / 2]], sorted[ranks[n / 2]])
+}
+
+/// How many times `a` is `b`, from PAIRED rounds: `a[i]` and `b[i]` were measured next to each other.
+///
+/// The value is the median of the per-round ratios, the interval its bootstrap over rounds; a slow drift of the machine
+/// cancels within a round. "Faster" needs an interval that excludes 1. Few rounds can not carry a bootstrap (the range of
+/// n values holds the true median only with 1 - 2^(1-n)), so below eight rounds the interval is joined with
+/// Student's t on the logarithms, which is wide as it must be: with three rounds the ends lie 2.5 deviations off.
+/// With one round the interval is 0 to `f64::MAX`: it says nothing. Rounds in which a value is not positive and finite
+/// are left out; with no round left the value is 1 and the interval the same.
+///
+/// ```
+/// use faultless_trace::measurement::ratio;
+/// let ratio = ratio(&[2.0, 2.2, 1.9, 2.1, 2.0, 2.0], &[1.0; 6]);
+/// assert!(ratio.low > 1.0 && ratio.value == 2.0);
+/// ```
+pub fn ratio(a: &[f64], b: &[f64]) -> Interval {
+    let usable = |v: f64| v.is_finite() && v > 0.0;
+    let ratios: Vec<f64> = a
+        .iter()
+        .zip(b)
+        .filter(|(a, b)| usable(**a) && usable(**b))
+        .map(|(a, b)| a / b)
+        .filter(|r| usable(*r))
+        .collect();
+    let Some(bootstrap) = median_interval(&ratios) else {
+        return Interval { value: 1.0, low: 0.0, high: f64::MAX };
+    };
+    match ratios.len() {
+        1 => Interval { value: bootstrap.value, low: 0.0, high: f64::MAX },
+        2..=7 => {
+            let (low, high) = log_t_interval(&ratios);
+            Interval { value: bootstrap.value, low: low.min(bootstrap.low), high: high.max(bootstrap.high) }
+        }
+        _ => bootstrap,
+    }
+}
+
+/// Student's 95 % interval of the geometric mean of 2 to 7 positive values.
+fn log_t_interval(values: &[f64]) -> (f64, f64) {
+    let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
+    let n = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / n;
+    let variance = logs.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let half = student_t(logs.len() - 1) * (variance / n).sqrt();
+    ((mean - half).exp(), (mean + half).exp().min(f64::MAX))
+}
+
+/// The 97.5th percentile of Student's t for `freedom` degrees of freedom; any table.
+pub(crate) fn student_t(freedom: usize) -> f64 {
+    const TABLE: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
+    match freedom {
+        0 => f64::MAX,
+        1..=10 => TABLE[freedom - 1],
+        // The series 1.96 + 2.4 / freedom is within 0.01 from here on.
+        _ => 1.96 + 2.4 / freedom as f64,
+    }
+}
+
+/// Wilson's 95 % interval of a share: `hits` of `total` (Wilson 1927). Sane at 0 and at `total`, unlike the normal one.
+pub(crate) fn share_interval(hits: u64, total: u64) -> Interval {
+    if total == 0 {
+        return Interval::default();
+    }
+    const Z: f64 = 1.96;
+    let (n, value) = (total as f64, hits.min(total) as f64 / total as f64);
+    let centre = (value + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
+    let half = Z / (1.0 + Z * Z / n) * (value * (1.0 - value) / n + Z * Z / (4.0 * n * n)).sqrt();
+    Interval { value, low: (centre - half).clamp(0.0, value), high: (centre + half).clamp(value, 1.0) }
+}
+
+/// The median of `a` over that of `b`, two independent samples, each drawn anew.
+pub(crate) fn ratio_of_medians(a: &[f64], b: &[f64]) -> Option<Interval> {
+    let (value_a, value_b) = (median(a)?, median(b)?);
+    if value_b <= 0.0 {
+        return None;
+    }
+    let (a, b) = (sorted(a), sorted(b));
+    let mut rng = Rng::seeded();
+    let draws: Vec<f64> =
+        (0..RESAMPLES).map(|_| median_of_draw(&a, &mut rng) / median_of_draw(&b, &mut rng)).collect();
+    Some(percentiles_of_draws(value_a / value_b, &draws))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Share of 200 trials whose interval holds the true ratio 2 when rounds scatter by a deviation of 10 %.
+    fn coverage(rounds: usize) -> f64 {
+        let mut rng = Rng(7);
+        let trials = 200;
+        let hits = (0..trials).filter(|_| {
+            let a: Vec<f64> = (0..rounds).map(|_| 2.0 * (0.1 * rng.normal()).exp()).collect();
+            let r = ratio(&a, &vec![1.0; rounds]);
+            r.low <= 2.0 && 2.0 <= r.high
+        });
+        hits.count() as f64 / f64::from(trials)
+    }
+
+    #[test]
+    fn ratio_holds_the_truth_for_few_and_many_rounds() {
+        for rounds in [2, 3, 4, 5, 6, 7, 8, 10, 15, 25, 50] {
+            let coverage = coverage(rounds);
+            assert!(coverage >= 0.90, "{rounds} rounds: {coverage}");
+        }
+    }
+
+    #[test]
+    fn ratio_of_one_round_says_nothing() {
+        assert_eq!(ratio(&[3.0], &[1.5]), Interval { value: 2.0, low: 0.0, high: f64::MAX });
+        assert_eq!(ratio(&[], &[]), Interval { value: 1.0, low: 0.0, high: f64::MAX });
+        assert_eq!(ratio(&[1.0], &[0.0]).value, 1.0);
+    }
+
+    #[test]
+    fn common_drift_cancels_in_paired_rounds() {
+        let slow: Vec<f64> = (0..12).map(|i| f64::from(1 << i)).collect();
+        let fast: Vec<f64> = slow.iter().map(|v| v / 3.0).collect();
+        let r = ratio(&slow, &fast);
+        assert!((r.low - 3.0).abs() < 1e-9 && (r.high - 3.0).abs() < 1e-9, "{r:?}");
+    }
+
+    #[test]
+    fn rank_bootstrap_agrees_with_drawing_values() {
+        let mut rng = Rng(3);
+        let few: Vec<f64> = (0..RANK_BOOTSTRAP_FROM - 1).map(|_| rng.normal()).collect();
+        let mut many = few.clone();
+        many.push(0.0);
+        let (few, many) = (median_interval(&few).unwrap(), median_interval(&many).unwrap());
+        assert!((few.low - many.low).abs() < 0.05 && (few.high - many.high).abs() < 0.05, "{few:?} {many:?}");
+    }
+
+    #[test]
+    fn interval_of_a_mean_shrinks_with_the_root_of_n() {
+        let mut rng = Rng(9);
+        let values: Vec<f64> = (0..400).map(|_| rng.normal()).collect();
+        let interval = mean(&values).unwrap();
+        let width = interval.high - interval.low;
+        assert!((width - 2.0 * 1.96 / 20.0).abs() < 0.05, "{width}");
+        assert!((sum(&values).unwrap().value - interval.value * 400.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn share_of_nothing_is_not_certain() {
+        let share = share_interval(0, 30);
+        assert!(share.value == 0.0 && share.low == 0.0 && (0.08..0.15).contains(&share.high), "{share:?}");
+        assert_eq!(share_interval(5, 0), Interval::default());
+    }
+}

@@ -1,0 +1,186 @@
+//! Observation -> [`Stat`]: runs the analyses one after another and collects what must be said about them.
+
+use std::collections::HashMap;
+
+use super::strata::Strata;
+use super::{Curve, Kind, Row, Stat, kernel, rows, serial, time};
+use crate::avoid::{self, Lifecycle, Memory};
+use crate::fault::{Faults, find_window};
+use crate::measurement::{Count, Percent};
+use crate::observation::{Observation, What};
+
+/// Share of recorded faults without an end, or of readings that say nothing, from which on it is worth a note.
+const NOTE_FROM: f64 = 0.01;
+/// The same for readings that processes' starts and ends spoil.
+const DISTURBED_FROM: f64 = 0.2;
+
+impl Stat {
+    /// Version of the JSON document; rises when a field changes its meaning or goes.
+    pub const SCHEMA: u32 = 1;
+
+    /// What an observation means. Never fails: what can't be known is `None`, with a note.
+    pub fn from_observation(observation: &Observation) -> Self {
+        let faults = Faults::from_observation(observation);
+        let strata = Strata::new(&faults);
+        let counted = faults.windows.iter().map(|w| w.faults).fold(0, u64::saturating_add);
+        let (mut rows, mut notes) = rows::rows(observation, &strata, counted);
+        let calibration = observation.calibration.as_ref();
+        let (time, note) =
+            time::time(&faults, &strata, calibration, &observation.host, &observation.usage, &mut rows);
+        notes.extend(note.filter(|_| !rows.is_empty()));
+        notes.extend(recording_notes(&faults));
+        let (avoidable, avoid_notes) = avoidable(observation, &faults, &strata, &rows);
+        notes.extend(avoid_notes);
+        let (kernel, note) = observation.kernel.as_ref().map(kernel::kernel_time).unzip();
+        notes.extend(note.flatten());
+        notes.extend(row_notes(&rows, time.is_some()));
+        let offset_ns = time.as_ref().map_or(0.0, |t| t.offset_ns);
+        Stat {
+            schema: Self::SCHEMA,
+            command: observation.command.clone(),
+            exit: observation.exit,
+            host: observation.host.clone(),
+            usage: observation.usage,
+            rows,
+            time,
+            avoidable,
+            serialisation: serial::serialisation(&faults, offset_ns),
+            kernel,
+            sources: observation.sources.clone(),
+            notes,
+        }
+    }
+}
+
+fn recording_notes(faults: &Faults) -> Vec<String> {
+    let mut notes = Vec::new();
+    let lost = faults.windows.iter().filter(|w| w.recorded).map(|w| w.lost).fold(0, u64::saturating_add);
+    if lost > 0 {
+        notes.push(format!(
+            "the rings lost {} records; the windows' exact counts make up for them",
+            Count(lost)
+        ));
+    }
+    let untimed = faults.unmatched_enters.saturating_add(faults.dropped_pairs);
+    if untimed as f64 > NOTE_FROM * faults.faults.len() as f64 {
+        notes.push(format!(
+            "{} of {} recorded faults have no end that can be trusted: counted, not timed",
+            Count(untimed),
+            Count(faults.faults.len() as u64)
+        ));
+    }
+    notes
+}
+
+fn row_notes(rows: &[Row], timed: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    let priced = |r: &&Row| {
+        matches!(r.kind, Kind::KernelMode | Kind::Populate | Kind::KernelOrPopulate) && r.p50_ns.is_none()
+    };
+    if timed && rows.iter().any(|r| priced(&r)) {
+        notes.push(
+            "faults in kernel mode and populated pages are priced like the program's own first touches"
+                .to_owned(),
+        );
+    }
+    if timed && rows.iter().any(|r| r.kind == Kind::Major) {
+        notes.push(
+            "major faults wait for the disk: their time is not CPU time and not in the seconds".to_owned(),
+        );
+    }
+    notes
+}
+
+fn avoidable(
+    observation: &Observation,
+    faults: &Faults,
+    strata: &Strata,
+    rows: &[Row],
+) -> (Option<Curve>, Vec<String>) {
+    if observation.levels.is_empty() {
+        return (None, Vec::new());
+    }
+    let host = &observation.host;
+    let page_bytes = host.page_bytes.max(1);
+    let bytes_of = |kind: usize| anonymous_bytes(rows::ALL[kind], page_bytes, host.thp_bytes);
+    let everywhere = mean_bytes(rows, &bytes_of).unwrap_or(page_bytes as f64);
+    let in_window: Vec<Option<f64>> =
+        (0..faults.windows.len()).map(|w| strata.mean_in_window(w, bytes_of)).collect();
+    let at =
+        |time_ns: u64| find_window(&faults.windows, time_ns).and_then(|w| in_window[w]).unwrap_or(everywhere);
+    let last = observation.levels.iter().map(|l| l.faults).max().unwrap_or(0);
+    let counted = observation.counts.user_faults.unwrap_or(last);
+    let memory = Memory {
+        levels: &observation.levels,
+        page_bytes,
+        cpus: host.cpus,
+        lifecycle: lifecycle(observation),
+        bytes_per_fault: &at,
+        unseen_pages: counted.saturating_sub(last) as f64 * everywhere / page_bytes as f64,
+        anonymous_share: anonymous_share(rows),
+    };
+    let mut notes = Vec::new();
+    let disturbed = avoid::disturbed_share(&memory);
+    match avoid::curve(&memory) {
+        Err(why) => (None, vec![why]),
+        Ok(curve) => {
+            if disturbed > DISTURBED_FROM {
+                notes.push(format!(
+                    "{} of the memory readings fall to starts and ends of processes and say nothing of releases: the avoidable share may be higher",
+                    Percent(disturbed)
+                ));
+            }
+            (Some(curve), notes)
+        }
+    }
+}
+
+/// Resident anonymous memory that a fault adds. A copy after a fork replaces a page that was counted already; swapped
+/// and file pages that a major fault brings are not fresh.
+fn anonymous_bytes(kind: Kind, page_bytes: u64, thp_bytes: u64) -> f64 {
+    match kind {
+        Kind::Thp => thp_bytes.max(page_bytes) as f64,
+        Kind::ZeroPageRead
+        | Kind::CowAfterFork
+        | Kind::FileRead
+        | Kind::Shared
+        | Kind::Major
+        | Kind::BeforeExec => 0.0,
+        _ => page_bytes as f64,
+    }
+}
+
+fn mean_bytes(rows: &[Row], bytes_of: &impl Fn(usize) -> f64) -> Option<f64> {
+    let user =
+        rows.iter().filter(|r| !matches!(r.kind, Kind::KernelMode | Kind::Populate | Kind::KernelOrPopulate));
+    let (bytes, faults) = user.fold((0.0, 0.0), |(bytes, faults), row| {
+        (bytes + bytes_of(row.kind as usize) * row.faults as f64, faults + row.faults as f64)
+    });
+    (faults > 0.0).then_some(bytes / faults)
+}
+
+/// Share of all faults that take a fresh anonymous page.
+fn anonymous_share(rows: &[Row]) -> f64 {
+    let all: f64 = rows.iter().map(|r| r.faults as f64).sum();
+    let fresh = rows.iter().filter(|r| anonymous_bytes(r.kind, 1, 1) > 0.0).map(|r| r.faults as f64);
+    if all > 0.0 { fresh.sum::<f64>() / all } else { 0.0 }
+}
+
+/// When processes came, changed and went, the first one's exec and end left out: nothing of it can be kept anyway.
+fn lifecycle(observation: &Observation) -> Vec<Lifecycle> {
+    let mut threads: HashMap<u32, u32> = HashMap::new();
+    let first = observation.records.iter().min_by_key(|r| r.time_ns).map(|r| r.pid);
+    let mut events = Vec::new();
+    for record in &observation.records {
+        let others = threads.entry(record.pid).or_default();
+        match record.what {
+            What::Fork { parent } if parent == record.pid => *others = others.saturating_add(1),
+            What::Fork { .. } => events.push(Lifecycle::Fork(record.time_ns)),
+            What::Exec if Some(record.pid) != first => events.push(Lifecycle::Exec(record.time_ns)),
+            What::Exit if *others > 0 => *others -= 1,
+            What::Exit if Some(record.pid) != first => events.push(Lifecycle::End(record.time_ns)),
+            _ => {}
+        }
+    }
+    events
+}

@@ -1,0 +1,324 @@
+//! Kernel samples -> seconds in the fault path and in releasing memory, and the phases of the fault path.
+//!
+//! A stack is classified by its first known function from the leaf up: small functions are inlined or unknown, their
+//! callers tell what they are for. A sample is in the fault path if a fault's entry or `handle_mm_fault` is on its
+//! stack, else on the release side if an unmapping function is. Names end in compiler suffixes (`.constprop.0`,
+//! `.isra.0`), so prefixes are compared. Single phases wander between runs (samples taken with interrupts off land on
+//! the next instruction that enables them: "entry" takes more than its due), hence the intervals and the minimum.
+
+use super::{Interval, KernelTime, PhaseShare};
+use crate::measurement::{Count, share_interval};
+use crate::observation::KernelSamples;
+use crate::tuning::PHASE_SAMPLES;
+
+/// Phases and the function-name prefixes that tell them; the first phase that matches a function has it. A `*` in
+/// front means "anywhere in the name".
+const PHASES: [(&str, &[&str]); 7] = [
+    (
+        "zeroing",
+        &[
+            "clear_page",
+            "clear_huge_page",
+            "clear_subpage",
+            "folio_zero_user",
+            "memset",
+            "__memset",
+            "init_on_alloc",
+            "kernel_init_pages",
+            "clear_user_highpage",
+            "copy_page",
+            "copy_mc_",
+            "__wp_page_copy_user",
+        ],
+    ),
+    (
+        "memcg",
+        &[
+            "*mem_cgroup",
+            "*memcg",
+            "obj_cgroup",
+            "try_charge",
+            "charge_memcg",
+            "page_counter",
+            "uncharge_",
+            "consume_stock",
+            "refill_stock",
+            "__count_memcg",
+        ],
+    ),
+    (
+        "LRU",
+        &[
+            "folio_add_lru",
+            "lru_",
+            "__lru_",
+            "folio_batch",
+            "__folio_batch",
+            "folio_mark_accessed",
+            "workingset_",
+        ],
+    ),
+    (
+        "locks",
+        &[
+            "*spin_lock",
+            "*spin_unlock",
+            "down_read",
+            "up_read",
+            "down_write",
+            "up_write",
+            "__down_",
+            "__up_",
+            "lock_vma",
+            "vma_start_read",
+            "vma_end_read",
+            "*mmap_lock",
+            "lock_mm_and_find_vma",
+            "rwsem_",
+            "*qspinlock",
+            "osq_",
+            "__rcu_read",
+            "rcu_read",
+            "mutex_",
+        ],
+    ),
+    (
+        "page allocation",
+        &[
+            "get_page_from_freelist",
+            "rmqueue",
+            "__rmqueue",
+            "__alloc_pages",
+            "__alloc_frozen_pages",
+            "__folio_alloc",
+            "folio_alloc",
+            "alloc_pages",
+            "alloc_anon_folio",
+            "vma_alloc_",
+            "post_alloc_hook",
+            "prep_new_page",
+            "prep_compound_page",
+            "__free_one_page",
+            "free_pcppages",
+            "__add_to_free_list",
+            "__del_page_from_free_list",
+            "__zone_watermark_ok",
+            "expand",
+            "policy_node",
+            "get_vma_policy",
+            "mpol_",
+            "try_to_compact",
+            "compact_",
+            "try_to_free_pages",
+            "shrink_",
+            "kmem_cache_",
+            "__kmem_cache",
+            "___slab",
+            "free_frozen_page",
+            "free_unref_page",
+        ],
+    ),
+    (
+        "page table",
+        &[
+            "pte_",
+            "__pte",
+            "set_pte",
+            "pmd_",
+            "__pmd",
+            "set_pmd",
+            "pud_",
+            "__pud",
+            "p4d_",
+            "__p4d",
+            "pgd_",
+            "do_anonymous_page",
+            "do_huge_pmd_anonymous_page",
+            "__do_huge_pmd",
+            "map_anon_folio",
+            "folio_add_new_anon_rmap",
+            "folio_add_file_rmap",
+            "folio_add_anon_rmap",
+            "__folio_set_anon",
+            "__anon_vma",
+            "*rmap",
+            "pgtable_",
+            "next_uptodate",
+            "filemap_map",
+            "set_pte_range",
+            "native_set_p",
+            "ptep_",
+            "update_mmu",
+            "inc_mm_counter",
+            "add_mm_counter",
+            "mm_trace_rss_stat",
+            "__flush_tlb",
+            "flush_tlb",
+        ],
+    ),
+    (
+        "entry",
+        &[
+            "asm_exc_page_fault",
+            "exc_page_fault",
+            "do_user_addr_fault",
+            "error_entry",
+            "error_return",
+            "irqentry",
+            "native_iret",
+            "sync_regs",
+            "restore_regs",
+            "fixup_bad_iret",
+            "el0_da",
+            "el0t_64_sync",
+            "do_mem_abort",
+            "do_page_fault",
+            "do_translation_fault",
+            "native_irq_return",
+            "paranoid_",
+        ],
+    ),
+];
+/// The name of what no phase has.
+const OTHER: &str = "other";
+
+const FAULT_PATH: [&str; 6] = [
+    "asm_exc_page_fault",
+    "exc_page_fault",
+    "handle_mm_fault",
+    "__handle_mm_fault",
+    "do_user_addr_fault",
+    "do_mem_abort",
+];
+const RELEASE: [&str; 17] = [
+    "unmap_",
+    "zap_",
+    "free_pgtables",
+    "free_pgd_range",
+    "exit_mmap",
+    "tlb_",
+    "__tlb",
+    "madvise_dontneed",
+    "madvise_free",
+    "do_munmap",
+    "__do_munmap",
+    "do_vmi_",
+    "vms_",
+    "__vm_munmap",
+    "__x64_sys_munmap",
+    "__arm64_sys_munmap",
+    "release_pages",
+];
+
+/// Sorts the samples; the note says why there are no phases.
+pub(super) fn kernel_time(samples: &KernelSamples) -> (KernelTime, Option<String>) {
+    let (mut fault, mut release) = (0_u64, 0_u64);
+    let mut phases = [0_u64; PHASES.len() + 1];
+    for (stack, n) in &samples.stacks {
+        if stack.iter().any(|f| is_any(f, &FAULT_PATH)) {
+            fault = fault.saturating_add(*n);
+            let phase = &mut phases[phase_of(stack)];
+            *phase = phase.saturating_add(*n);
+        } else if stack.iter().any(|f| is_any(f, &RELEASE)) {
+            release = release.saturating_add(*n);
+        }
+    }
+    let total = samples.total.max(fault.saturating_add(release));
+    let seconds = |hits| {
+        let Interval { value, low, high } = share_interval(hits, total);
+        let all = total as f64 * samples.period_ns as f64 / 1e9;
+        Interval { value: value * all, low: low * all, high: high * all }
+    };
+    let enough = fault >= PHASE_SAMPLES;
+    let shares = || {
+        let named = PHASES.iter().map(|p| p.0).chain([OTHER]).zip(phases);
+        let mut shares: Vec<PhaseShare> = named
+            .filter(|(_, n)| *n > 0)
+            .map(|(phase, n)| PhaseShare { phase: phase.to_owned(), share: share_interval(n, fault) })
+            .collect();
+        shares.sort_by(|a, b| b.share.value.total_cmp(&a.share.value));
+        shares
+    };
+    let time = KernelTime {
+        samples: samples.total,
+        fault_seconds: seconds(fault),
+        release_seconds: seconds(release),
+        phases: enough.then(shares),
+    };
+    let note = (!enough && fault > 0).then(|| {
+        format!(
+            "kernel phases are not given: {} samples fell into the fault path, {} are needed",
+            Count(fault),
+            Count(PHASE_SAMPLES)
+        )
+    });
+    (time, note)
+}
+
+fn is_any(function: &str, prefixes: &[&str]) -> bool {
+    prefixes.iter().any(|p| match p.strip_prefix('*') {
+        Some(part) => function.contains(part),
+        None => function.starts_with(p),
+    })
+}
+
+/// Index of the phase of a stack of the fault path.
+fn phase_of(stack: &[String]) -> usize {
+    let known = |f: &String| PHASES.iter().position(|(_, prefixes)| is_any(f, prefixes));
+    let generic = |f: &&String| !is_any(f, &["handle_mm_fault", "__handle_mm_fault", "handle_pte_fault"]);
+    match stack.first() {
+        // The big dispatchers themselves are nobody's phase.
+        Some(leaf) if !generic(&leaf) => PHASES.len(),
+        _ => stack.iter().filter(generic).find_map(known).unwrap_or(PHASES.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack(functions: &str, n: u64) -> (Vec<String>, u64) {
+        (functions.split(' ').map(str::to_owned).collect(), n)
+    }
+
+    fn samples(scale: u64) -> KernelSamples {
+        let fault = "do_anonymous_page __handle_mm_fault handle_mm_fault exc_page_fault asm_exc_page_fault";
+        let stacks = vec![
+            stack(&format!("clear_page_erms {fault}"), 30 * scale),
+            stack(&format!("mod_objcg_state charge_memcg __mem_cgroup_charge {fault}"), 20 * scale),
+            stack(&format!("unknown_leaf rmqueue.constprop.0 get_page_from_freelist {fault}"), 25 * scale),
+            stack(fault, 10 * scale),
+            stack("__handle_mm_fault handle_mm_fault exc_page_fault asm_exc_page_fault", 5 * scale),
+            stack("exc_page_fault asm_exc_page_fault", 10 * scale),
+            stack("zap_pte_range unmap_page_range unmap_vmas exit_mmap do_exit", 40 * scale),
+            stack("vfs_read ksys_read do_syscall_64", 60 * scale),
+        ];
+        KernelSamples { period_ns: 1_000_000, total: 400 * scale, stacks }
+    }
+
+    #[test]
+    fn stacks_are_classified_from_the_leaf_up() {
+        let (time, note) = kernel_time(&samples(100));
+        let phases: Vec<_> =
+            time.phases.unwrap().into_iter().map(|p| (p.phase, (p.share.value * 100.0).round())).collect();
+        let expected = [("zeroing", 30.0), ("page allocation", 25.0), ("memcg", 20.0), ("page table", 10.0)];
+        assert_eq!(phases[..4].iter().map(|(p, s)| (p.as_str(), *s)).collect::<Vec<_>>(), expected);
+        assert!(
+            phases.contains(&("entry".into(), 10.0)) && phases.contains(&("other".into(), 5.0)),
+            "{phases:?}"
+        );
+        assert!(
+            (time.fault_seconds.value - 10.0).abs() < 1e-9 && (time.release_seconds.value - 4.0).abs() < 1e-9
+        );
+        assert!(time.fault_seconds.low < 10.0 && time.fault_seconds.high > 10.0);
+        assert_eq!(note, None);
+    }
+
+    #[test]
+    fn few_samples_give_seconds_and_no_phases() {
+        let (time, note) = kernel_time(&samples(2));
+        assert_eq!(time.phases, None);
+        assert!(note.unwrap().contains("200 samples"));
+        assert!(time.fault_seconds.value > 0.0);
+    }
+}

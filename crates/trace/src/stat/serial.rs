@@ -1,0 +1,111 @@
+//! Recorded faults -> do those of several threads wait for each other?
+//!
+//! The median time of a fault that began while k - 1 others of its process were in flight, over that of one alone.
+//! Only anonymous first touches of base pages are compared: mixing kinds would compare programs with themselves.
+
+use super::{Kind, Serialisation};
+use crate::fault::Faults;
+use crate::measurement::{Count, ratio_of_medians};
+use crate::tuning::{SERIAL_FAULTS, SERIAL_RATIO};
+
+/// The verdict. "Serialised" needs the low end of the ratio's 95 % interval above 1.25: two hardware threads that share
+/// a core, and memory bandwidth, slow each other by up to that much without any lock.
+pub(super) fn serialisation(faults: &Faults, offset_ns: f64) -> Serialisation {
+    let cannot = |why: String| Serialisation::CannotSay { why };
+    let mut by_count: Vec<Vec<f64>> = Vec::new();
+    let comparable = faults.faults.iter().filter(|f| !f.kernel && is_comparable(f.kind));
+    for (in_flight, ns) in comparable.filter_map(|f| Some((f.in_flight as usize, f.duration_ns?))) {
+        if by_count.len() <= in_flight {
+            by_count.resize(in_flight.min(faults.faults.len()) + 1, Vec::new());
+        }
+        if let Some(bucket) = by_count.get_mut(in_flight) {
+            bucket.push((ns as f64 - offset_ns).max(0.0));
+        }
+    }
+    let count = |k: usize| by_count.get(k).map_or(0, Vec::len);
+    if by_count.is_empty() {
+        return cannot("no first touch was timed".to_owned());
+    }
+    if !more_than_one_thread(faults) {
+        return cannot("only one thread faulted".to_owned());
+    }
+    let Some(threads) = (2..by_count.len()).rev().find(|k| count(*k) >= SERIAL_FAULTS) else {
+        let most = (2..by_count.len()).map(count).max().unwrap_or(0);
+        return cannot(format!(
+            "{} faults were timed while others were in flight, {} are needed",
+            Count(most as u64),
+            Count(SERIAL_FAULTS as u64)
+        ));
+    };
+    if count(1) < SERIAL_FAULTS {
+        return cannot(format!(
+            "only {} faults were alone, {} are needed to compare with",
+            Count(count(1) as u64),
+            Count(SERIAL_FAULTS as u64)
+        ));
+    }
+    match ratio_of_medians(&by_count[threads], &by_count[1]) {
+        None => cannot("a fault alone took no measurable time".to_owned()),
+        Some(ratio) if ratio.low > SERIAL_RATIO => {
+            Serialisation::Serialised { threads: threads as u32, ratio }
+        }
+        Some(ratio) => Serialisation::Independent { threads: threads as u32, ratio },
+    }
+}
+
+fn is_comparable(kind: Kind) -> bool {
+    matches!(kind, Kind::MmapFirstWrite | Kind::HeapFirstWrite | Kind::BssFirstWrite | Kind::FirstTouch)
+}
+
+fn more_than_one_thread(faults: &Faults) -> bool {
+    let mut first: std::collections::HashMap<u32, u32> = std::collections::HashMap::new();
+    faults.faults.iter().any(|f| *first.entry(f.pid).or_insert(f.tid) != f.tid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::Fault;
+
+    fn fault(in_flight: u32, ns: u64) -> Fault {
+        Fault {
+            enter_ns: 0,
+            duration_ns: Some(ns),
+            pid: 1,
+            tid: in_flight,
+            addr: 0,
+            kernel: false,
+            access: None,
+            kind: Kind::MmapFirstWrite,
+            window: None,
+            in_flight,
+        }
+    }
+
+    fn verdict(alone: usize, together: usize, ns: u64) -> Serialisation {
+        let spread = |i: usize| i as u64 % 50;
+        let alone = (0..alone).map(|i| fault(1, 1000 + spread(i)));
+        let together = (0..together).map(|i| fault(4, ns + spread(i)));
+        serialisation(&Faults { faults: alone.chain(together).collect(), ..Faults::default() }, 0.0)
+    }
+
+    #[test]
+    fn waiting_for_a_lock_is_told_from_sharing_a_core() {
+        assert!(
+            matches!(verdict(2000, 2000, 4000), Serialisation::Serialised { threads: 4, ratio } if ratio.low > 3.5)
+        );
+        assert!(matches!(verdict(2000, 2000, 1200), Serialisation::Independent { threads: 4, .. }));
+    }
+
+    #[test]
+    fn too_little_is_refused_with_the_reason() {
+        let why = |verdict| match verdict {
+            Serialisation::CannotSay { why } => why,
+            other => format!("{other:?}"),
+        };
+        assert_eq!(why(verdict(3000, 0, 0)), "only one thread faulted");
+        assert_eq!(why(verdict(0, 0, 0)), "no first touch was timed");
+        assert!(why(verdict(3000, 1999, 1000)).starts_with("1 999 faults were timed while"));
+        assert!(why(verdict(12, 2000, 1000)).starts_with("only 12 faults were alone"));
+    }
+}

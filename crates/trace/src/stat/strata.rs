@@ -1,0 +1,271 @@
+//! Windows + recorded faults -> how many faults of the run each recorded one stands for.
+//!
+//! A recorded window is exact: its faults were counted, and its recorded faults share that count (more than one each
+//! where records were lost). The count of an unrecorded window goes to the recorded windows on both sides, as many as
+//! it takes to have [`POOL_FAULTS`] faults on each, in proportion to their recorded faults: so it gets their mix of
+//! kinds and their times, and a phase of the program is described by its own faults. Faults of kernel mode are left
+//! out: windows count user mode.
+
+use crate::fault::Faults;
+use crate::measurement::{Rng, percentiles_of_draws, student_t};
+use crate::stat::{Interval, Kind};
+use crate::tuning::{POOL_FAULTS, RESAMPLES};
+
+/// Number of kinds; a kind is an index below it.
+pub(super) const KINDS: usize = Kind::BeforeExec as usize + 1;
+
+/// A recorded window and what it stands for.
+#[derive(Clone, Debug)]
+pub(super) struct Stratum {
+    /// Index into the windows.
+    pub(super) window: usize,
+    /// Faults counted in it.
+    pub(super) exact: f64,
+    /// Faults of unrecorded windows that it stands for.
+    pub(super) extra: f64,
+    /// Recorded faults by kind.
+    pub(super) kinds: [u64; KINDS],
+    /// Recorded faults.
+    pub(super) recorded: u64,
+}
+
+impl Stratum {
+    /// Faults of the run per recorded fault.
+    pub(super) fn scale(&self) -> f64 {
+        (self.exact + self.extra) / self.recorded as f64
+    }
+}
+
+/// All of them, in the order of time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Strata {
+    pub(super) strata: Vec<Stratum>,
+    /// For every window the strata that describe it, as a range.
+    pub(super) described_by: Vec<std::ops::Range<usize>>,
+    /// Faults that no recorded window stands for: there is none.
+    pub(super) undescribed: f64,
+}
+
+impl Strata {
+    pub(super) fn new(faults: &Faults) -> Self {
+        let mut kinds = vec![[0_u64; KINDS]; faults.windows.len()];
+        for fault in faults.faults.iter().filter(|f| !f.kernel) {
+            if let Some(window) = fault.window {
+                kinds[window][fault.kind as usize] += 1;
+            }
+        }
+        let mut strata: Vec<Stratum> = Vec::new();
+        for (window, kinds) in kinds.into_iter().enumerate() {
+            let recorded = kinds.iter().sum();
+            if recorded > 0 && faults.windows[window].recorded {
+                let exact = faults.windows[window].faults as f64;
+                strata.push(Stratum { window, exact, extra: 0.0, kinds, recorded });
+            }
+        }
+        let mut all = Strata { strata, described_by: Vec::new(), undescribed: 0.0 };
+        for (window, counted) in faults.windows.iter().enumerate() {
+            let range = all.describe(window);
+            if all.strata.get(range.start).is_none_or(|s| s.window != window) {
+                all.spread(&range, counted.faults as f64);
+            }
+            all.described_by.push(range);
+        }
+        all
+    }
+
+    /// The strata that describe a window: itself if recorded, else its neighbours.
+    fn describe(&self, window: usize) -> std::ops::Range<usize> {
+        let next = self.strata.partition_point(|s| s.window < window);
+        if self.strata.get(next).is_some_and(|s| s.window == window) {
+            return next..next + 1;
+        }
+        let left = enough(self.strata[..next].iter().rev()).unwrap_or(next);
+        let right = enough(self.strata[next..].iter()).unwrap_or(self.strata.len() - next);
+        next - left..next + right
+    }
+
+    fn spread(&mut self, range: &std::ops::Range<usize>, faults: f64) {
+        let pool = &mut self.strata[range.clone()];
+        let recorded: u64 = pool.iter().map(|s| s.recorded).sum();
+        if recorded == 0 {
+            self.undescribed += faults;
+            return;
+        }
+        pool.iter_mut().for_each(|s| s.extra += faults * s.recorded as f64 / recorded as f64);
+    }
+
+    /// The mean of `value` over the recorded faults that describe a window; `None` when there are none.
+    pub(super) fn mean_in_window(&self, window: usize, value: impl Fn(usize) -> f64) -> Option<f64> {
+        let pool = self.strata.get(self.described_by.get(window)?.clone())?;
+        let recorded: u64 = pool.iter().map(|s| s.recorded).sum();
+        let sum =
+            |s: &Stratum| s.kinds.iter().enumerate().map(|(kind, n)| *n as f64 * value(kind)).sum::<f64>();
+        (recorded > 0).then(|| pool.iter().map(sum).sum::<f64>() / recorded as f64)
+    }
+
+    /// Estimated faults by kind.
+    pub(super) fn by_kind(&self) -> [f64; KINDS] {
+        let mut sums = [0.0; KINDS];
+        for stratum in &self.strata {
+            let scale = stratum.scale();
+            sums.iter_mut().zip(stratum.kinds).for_each(|(sum, n)| *sum += n as f64 * scale);
+        }
+        sums
+    }
+
+    /// Whether every fault of the run was recorded: nothing is estimated.
+    pub(super) fn is_complete(&self) -> bool {
+        let whole = |s: &Stratum| s.extra == 0.0 && s.exact == s.recorded as f64;
+        self.undescribed == 0.0 && !self.strata.is_empty() && self.strata.iter().all(whole)
+    }
+
+    /// Intervals of sums over all faults, from the per-fault means of each stratum (cluster bootstrap).
+    ///
+    /// What the recorded windows counted themselves is fixed; what they stand for varies with the windows drawn. With
+    /// few windows the percentiles are too narrow and are widened as Student's t would be; one window alone tells
+    /// nothing about others, and the caller must bound that case (`None`).
+    pub(super) fn intervals<const N: usize>(&self, means: &[[f64; N]]) -> Option<[Interval; N]> {
+        let n = self.strata.len();
+        let extra: f64 = self.strata.iter().map(|s| s.extra).sum();
+        let weighted = |weight: &dyn Fn(&Stratum) -> f64| {
+            let mut sums = [0.0; N];
+            for (stratum, means) in self.strata.iter().zip(means) {
+                sums.iter_mut().zip(means).for_each(|(sum, mean)| *sum += weight(stratum) * mean);
+            }
+            sums
+        };
+        let (fixed, all) = (weighted(&|s| s.exact), weighted(&|s| s.exact + s.extra));
+        if extra <= 0.0 {
+            return Some(all.map(|value| Interval { value, low: value, high: value }));
+        }
+        if n < 2 {
+            return None;
+        }
+        let draws = self.draws(means, extra);
+        let widen = student_t(n - 1) / 1.96 * (n as f64 / (n as f64 - 1.0)).sqrt();
+        let mut index = 0;
+        Some(all.map(|value| {
+            let draws: Vec<f64> = draws.iter().map(|draw| fixed[index] + draw[index]).collect();
+            index += 1;
+            let i = percentiles_of_draws(value, &draws);
+            let low = (value - (value - i.low) * widen).max(fixed[index - 1].min(value));
+            Interval { value, low, high: value + (i.high - value) * widen }
+        }))
+    }
+
+    fn draws<const N: usize>(&self, means: &[[f64; N]], extra: f64) -> Vec<[f64; N]> {
+        let n = self.strata.len();
+        let mut rng = Rng::seeded();
+        (0..RESAMPLES)
+            .map(|_| {
+                let (mut sums, mut weight) = ([0.0; N], 0.0);
+                for _ in 0..n {
+                    let drawn = rng.below(n);
+                    let of_drawn = self.strata[drawn].extra;
+                    weight += of_drawn;
+                    sums.iter_mut().zip(&means[drawn]).for_each(|(sum, mean)| *sum += of_drawn * mean);
+                }
+                sums.map(|sum| if weight > 0.0 { sum / weight * extra } else { f64::NAN })
+            })
+            .collect()
+    }
+}
+
+/// How many strata of a side it takes to have enough faults; `None` when all are too few.
+fn enough<'a>(mut side: impl Iterator<Item = &'a Stratum>) -> Option<usize> {
+    let mut seen = 0;
+    let last = side.position(|s| {
+        seen += s.recorded;
+        seen >= POOL_FAULTS
+    })?;
+    Some(last + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::Fault;
+    use crate::observation::Window;
+
+    /// Windows as (faults, recorded faults by two kinds); `None` is not recorded.
+    fn faults(windows: &[(u64, Option<[u64; 2]>)]) -> Faults {
+        let mut faults = Faults::default();
+        for (index, (counted, recorded)) in windows.iter().enumerate() {
+            let begin_ns = index as u64 * 100;
+            let recorded_here = recorded.is_some();
+            let window = Window {
+                begin_ns,
+                end_ns: begin_ns + 100,
+                faults: *counted,
+                recorded: recorded_here,
+                lost: 0,
+            };
+            faults.windows.push(window);
+            for (kind, n) in
+                [Kind::MmapFirstWrite, Kind::FileRead].into_iter().zip(recorded.unwrap_or_default())
+            {
+                let fault = Fault {
+                    enter_ns: begin_ns,
+                    duration_ns: Some(500),
+                    pid: 1,
+                    tid: 1,
+                    addr: 0,
+                    kernel: false,
+                    access: None,
+                    kind,
+                    window: Some(index),
+                    in_flight: 1,
+                };
+                faults.faults.extend((0..n).map(|_| fault.clone()));
+            }
+        }
+        faults
+    }
+
+    fn by_two_kinds(strata: &Strata) -> [f64; 2] {
+        let all = strata.by_kind();
+        [all[Kind::MmapFirstWrite as usize], all[Kind::FileRead as usize]]
+    }
+
+    #[test]
+    fn an_unrecorded_window_has_the_mix_of_its_neighbours_and_not_of_the_whole_run() {
+        let run = faults(&[
+            (60, Some([0, 60])),
+            (1000, None),
+            (60, Some([0, 60])),
+            (60, Some([60, 0])),
+            (500, None),
+            (60, Some([60, 0])),
+        ]);
+        let strata = Strata::new(&run);
+        assert_eq!(by_two_kinds(&strata), [620.0, 1120.0]);
+    }
+
+    #[test]
+    fn lost_records_are_made_up_for_by_the_window_that_lost_them() {
+        let strata = Strata::new(&faults(&[(100, Some([40, 10]))]));
+        assert_eq!(by_two_kinds(&strata), [80.0, 20.0]);
+        assert!(!strata.is_complete());
+        assert!(Strata::new(&faults(&[(50, Some([40, 10]))])).is_complete());
+    }
+
+    #[test]
+    fn a_window_that_recorded_nothing_of_its_faults_counts_as_unrecorded() {
+        let strata = Strata::new(&faults(&[(100, Some([0, 0])), (10, Some([10, 0]))]));
+        assert_eq!(by_two_kinds(&strata), [110.0, 0.0]);
+        assert_eq!(Strata::new(&faults(&[(100, None)])).undescribed, 100.0);
+    }
+
+    #[test]
+    fn intervals_are_exact_when_all_is_recorded_and_wide_when_windows_differ() {
+        let complete = Strata::new(&faults(&[(60, Some([60, 0])), (60, Some([0, 60]))]));
+        let [exact] = complete.intervals(&[[1.0], [3.0]]).unwrap();
+        assert_eq!(exact, Interval { value: 240.0, low: 240.0, high: 240.0 });
+        let sampled = Strata::new(&faults(&[(60, Some([60, 0])), (600, None), (60, Some([0, 60]))]));
+        let [wide] = sampled.intervals(&[[1.0], [3.0]]).unwrap();
+        assert_eq!(wide.value, 60.0 + 180.0 + 1200.0);
+        assert!(wide.low < 900.0 && wide.low >= 240.0 && wide.high > 2000.0, "{wide:?}");
+        let one = Strata::new(&faults(&[(60, Some([60, 0])), (600, None)]));
+        assert_eq!(one.intervals(&[[1.0]]), None);
+    }
+}

@@ -1,0 +1,60 @@
+//! Every number of this crate that someone chose, with its unit, the reason and the source.
+
+/// Draws of a bootstrap. 1000 puts about 25 draws beyond each end of a 95 % interval (Efron & Tibshirani 1993, ch. 13).
+pub(crate) const RESAMPLES: usize = 1000;
+
+/// Values above which a median's bootstrap draws ranks (normal approximation, exact to a rank or two) and not values.
+pub(crate) const RANK_BOOTSTRAP_FROM: usize = 256;
+
+/// Seed of every bootstrap: the same input gives the same interval. No meaning.
+pub(crate) const SEED: u64 = 0x00fa_0117_1e55;
+
+/// Recorded faults that are pooled on each side of an unrecorded window: fewer make the mix of kinds too noisy, more
+/// reach too far in time. Chosen: with 50, a kind of 10 % is known to about +-4 points from each side.
+pub(crate) const POOL_FAULTS: u64 = 50;
+
+/// A fault this many times slower than a base-page fault may have mapped a huge page. Measured here: 60 to 150 times;
+/// guest-cold base pages cost up to 11 times (profiler.md 1.9, kernel.md).
+pub(crate) const THP_LATENCY_RATIO: f64 = 20.0;
+
+/// A reading above so many medians of its kind is a wait (a lock, reclaim, the hypervisor) and enters a mean as this.
+/// Guest-cold pages, which are work, stay below 11.
+pub(crate) const WAIT_LATENCY_RATIO: f64 = 100.0;
+
+/// Part of the presumed-touched faults that known-touched ones must explain before a parent's writes after a fork
+/// count as CoW (see `fault::kind`).
+pub(crate) const FORK_EVIDENCE_SHARE: f64 = 0.5;
+
+/// `MAP_STACK` of Linux on x86-64 and aarch64; perf does not pass it on today, a recorder may.
+pub(crate) const MAP_STACK: u32 = 0x2_0000;
+/// `MAP_SHARED`.
+pub(crate) const MAP_SHARED: u32 = 0x01;
+/// `PROT_WRITE`.
+pub(crate) const PROT_WRITE: u32 = 0x2;
+
+/// Bounds of the price of a fault relative to our own first touch, when nothing was timed: kinds differ from 0.2
+/// (mapped file) to 1.6 (CoW) times, cold guest memory by more (profiler.md 1.9).
+pub(crate) const CALIBRATED_LOW: f64 = 0.5;
+/// Upper end of the same.
+pub(crate) const CALIBRATED_HIGH: f64 = 2.0;
+
+/// Faults per bucket below which the serialisation verdict is refused (profiler.md 5.9).
+pub(crate) const SERIAL_FAULTS: usize = 2000;
+/// The low end of the ratio's interval must exceed this to say "serialised". Two hardware threads of one core alone
+/// slow each other by up to a quarter; a lock held through the fault with two threads doubles it.
+pub(crate) const SERIAL_RATIO: f64 = 1.25;
+
+/// Samples of the fault path below which no phases are given (profiler.md 1.4: single phases wander below it).
+pub(crate) const PHASE_SAMPLES: u64 = 5000;
+
+/// Readings of the counters below which no avoidable curve is drawn: the order of faults and releases is lost.
+pub(crate) const CURVE_READINGS: usize = 8;
+/// Share of faults, 0 to 1, within which a point counts as having reached the plateau.
+pub(crate) const KNEE_POINTS: f64 = 0.02;
+/// Plateau below which no knee is named: nothing worth keeping memory for.
+pub(crate) const KNEE_FROM: f64 = 0.05;
+/// Largest error of a reading of resident memory that is assumed, in pages; the kernel batches 32 pages or two per
+/// CPU on each CPU (`percpu_counter_batch`), and a program rarely leaves a rest on more than a few.
+pub(crate) const RSS_NOISE_PAGES: u64 = 1024;
+/// How long the teardown of a process may last before its end is recorded, in ns (1 GiB takes about 100 ms here).
+pub(crate) const TEARDOWN_NS: u64 = 250_000_000;
