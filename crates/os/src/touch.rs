@@ -82,8 +82,8 @@ impl Region {
         let base = begin.next_multiple_of(align_bytes);
         unmap(begin, base - begin);
         unmap(base + len_bytes, begin + total - base - len_bytes);
-        let base = NonNull::new(ptr::with_exposed_provenance_mut(base))
-            .ok_or(Error::new("mmap", libc::ENOMEM))?;
+        let base =
+            NonNull::new(ptr::with_exposed_provenance_mut(base)).ok_or(Error::new("mmap", libc::ENOMEM))?;
         Ok(Self { base, len_bytes })
     }
 
