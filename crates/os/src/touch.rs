@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::page;
 
 pub use copy::HeldCopy;
-pub use sample::{Sampler, time_write};
+pub use sample::{Sampler, time_read, time_write};
 
 /// What [`Region::advise`] tells the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +145,12 @@ impl Region {
             // SAFETY: `slot` is an exclusive reference to a byte.
             unsafe { ptr::write_volatile(slot, 1) };
         }
+    }
+
+    /// The content. Each page reads as zero until it is written.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping is readable, initialised by the kernel, and borrowed with `self`.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len_bytes) }
     }
 
     /// The content.

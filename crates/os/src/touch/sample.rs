@@ -18,6 +18,15 @@ pub fn time_write<T: Copy>(slot: &mut T, value: T) -> u64 {
     counters::tick().wrapping_sub(begin)
 }
 
+/// Loads from `slot` for certain and tells how many ticks that took, a page fault included. As [`time_write`].
+#[inline]
+pub fn time_read<T: Copy>(slot: &T) -> u64 {
+    let begin = counters::tick();
+    // SAFETY: `slot` is a reference, so valid, aligned and initialised for a read; T is Copy.
+    std::hint::black_box(unsafe { std::ptr::read_volatile(slot) });
+    counters::tick().wrapping_sub(begin)
+}
+
 /// Samples kept by one [`Sampler`]; beyond that every second one is dropped and the rate halves. 64 KiB of `u32`: below
 /// glibc's mmap threshold, so that the sampler does not disturb what it measures.
 const KEPT: usize = 16 * 1024;
