@@ -1,1 +1,291 @@
-//! First touches: one access per page, by read or by write.
+//! First touches: one access per page, by read or by write, on memory that is owned here.
+//!
+//! In: lengths, offsets, advice. Out: pages that became resident, and how long single touches took. [`Region`] is an
+//! anonymous private mapping with the few calls that a price of page faults needs; [`Sampler`] times the touches of a
+//! program's own blocks; [`HeldCopy`] keeps a forked copy of the address space alive.
+//!
+//! What it does not do: decide how much to touch, or turn times into statistics (`prof`).
+
+mod copy;
+mod sample;
+
+use std::ops::Range;
+use std::ptr::{self, NonNull};
+
+use crate::error::{Error, Result};
+use crate::page;
+
+pub use copy::HeldCopy;
+pub use sample::{Sampler, time_read, time_write};
+
+/// What [`Region::advise`] tells the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// MADV_HUGEPAGE (2.6.38): THP may back the range.
+    HugePage,
+    /// MADV_NOHUGEPAGE (2.6.38): base pages only.
+    NoHugePage,
+    /// MADV_DONTNEED: give the frames back now.
+    DontNeed,
+    /// MADV_FREE (4.5): the kernel may take the frames when it needs them.
+    Free,
+    /// MADV_POPULATE_READ (5.14): fault in for reading; fresh memory gets the zero page.
+    PopulateRead,
+    /// MADV_POPULATE_WRITE (5.14): fault in for writing.
+    PopulateWrite,
+}
+
+impl Advice {
+    fn number_and_call(self) -> (libc::c_int, &'static str) {
+        match self {
+            Advice::HugePage => (libc::MADV_HUGEPAGE, "madvise(MADV_HUGEPAGE"),
+            Advice::NoHugePage => (libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE"),
+            Advice::DontNeed => (libc::MADV_DONTNEED, "madvise(MADV_DONTNEED"),
+            Advice::Free => (libc::MADV_FREE, "madvise(MADV_FREE"),
+            Advice::PopulateRead => (libc::MADV_POPULATE_READ, "madvise(MADV_POPULATE_READ"),
+            Advice::PopulateWrite => (libc::MADV_POPULATE_WRITE, "madvise(MADV_POPULATE_WRITE"),
+        }
+    }
+}
+
+/// An owned anonymous private mapping, unmapped on drop. All zero until written.
+///
+/// ```
+/// use faultless_os::{page, touch::Region};
+/// let mut region = Region::new(16 * page::size(), page::size())?;
+/// region.touch_write(page::size());
+/// assert_eq!(region.read(0), 1);
+/// # Ok::<(), faultless_os::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Region {
+    base: NonNull<u8>,
+    len_bytes: usize,
+}
+
+// SAFETY: a Region is the only owner of its mapping, as a Box is of its memory; no thread-bound state.
+unsafe impl Send for Region {}
+
+impl Region {
+    /// Maps `len_bytes` (rounded up to whole pages) at a multiple of `align_bytes`. Nothing is resident yet.
+    ///
+    /// # Errors
+    /// ENOMEM when the address space or a limit has no room; EINVAL when `align_bytes` is no power of two.
+    pub fn new(len_bytes: usize, align_bytes: usize) -> Result<Self> {
+        let len_bytes = page::round_up(len_bytes.max(1));
+        let align_bytes = align_bytes.max(page::size());
+        if !align_bytes.is_power_of_two() {
+            return Err(Error::new("mmap", libc::EINVAL));
+        }
+        let total = len_bytes.checked_add(align_bytes).ok_or(Error::new("mmap", libc::ENOMEM))?;
+        let begin = map(total, 0, "mmap")?.as_ptr().addr();
+        let base = begin.next_multiple_of(align_bytes);
+        unmap(begin, base - begin);
+        unmap(base + len_bytes, begin + total - base - len_bytes);
+        let base =
+            NonNull::new(ptr::with_exposed_provenance_mut(base)).ok_or(Error::new("mmap", libc::ENOMEM))?;
+        Ok(Self { base, len_bytes })
+    }
+
+    /// Maps `len_bytes` from the hugetlb pool of `page_bytes` pages.
+    ///
+    /// # Errors
+    /// ENOMEM when the pool has too few pages; EINVAL when there is no such size.
+    pub fn hugetlb(len_bytes: usize, page_bytes: usize) -> Result<Self> {
+        let flags = libc::MAP_HUGETLB | ((page_bytes.trailing_zeros() as i32) << libc::MAP_HUGE_SHIFT);
+        let len_bytes = len_bytes.next_multiple_of(page_bytes.max(1));
+        Ok(Self { base: map(len_bytes, flags, "mmap(MAP_HUGETLB")?, len_bytes })
+    }
+
+    /// Length in bytes.
+    pub fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+
+    /// `madvise(2)` for a part of the region.
+    ///
+    /// # Errors
+    /// As the kernel answers; EINVAL also for an advice that this kernel does not know.
+    ///
+    /// # Panics
+    /// When `range` is not inside the region.
+    pub fn advise(&mut self, range: Range<usize>, advice: Advice) -> Result<()> {
+        self.check(&range);
+        let (number, call) = advice.number_and_call();
+        let len = range.len();
+        // SAFETY: `check` has put `range.start` inside the mapping that `self` owns.
+        let begin = unsafe { self.base.as_ptr().add(range.start) };
+        // SAFETY: the range is inside this mapping and borrowed mutably; what is lost is only this region's content.
+        match unsafe { libc::madvise(begin.cast(), len, number) } {
+            0 => Ok(()),
+            _ => Err(Error::last_for(call, len)),
+        }
+    }
+
+    /// Reads the byte at `offset`, for certain.
+    ///
+    /// # Panics
+    /// When `offset` is outside.
+    pub fn read(&self, offset: usize) -> u8 {
+        assert!(offset < self.len_bytes, "offset inside the region");
+        // SAFETY: the assertion above.
+        let at = unsafe { self.base.as_ptr().add(offset) };
+        // SAFETY: inside a readable mapping; anonymous memory is initialised to zero by the kernel.
+        unsafe { at.read_volatile() }
+    }
+
+    /// One read per `step_bytes`; returns the sum, so that nothing is optimised away.
+    pub fn touch_read(&self, step_bytes: usize) -> u64 {
+        (0..self.len_bytes).step_by(step_bytes.max(1)).map(|offset| u64::from(self.read(offset))).sum()
+    }
+
+    /// One write per `step_bytes`.
+    pub fn touch_write(&mut self, step_bytes: usize) {
+        for slot in self.bytes_mut().iter_mut().step_by(step_bytes.max(1)) {
+            // SAFETY: `slot` is an exclusive reference to a byte.
+            unsafe { ptr::write_volatile(slot, 1) };
+        }
+    }
+
+    /// The content. Each page reads as zero until it is written.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping is readable, initialised by the kernel, and borrowed with `self`.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len_bytes) }
+    }
+
+    /// The content.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping is readable, writable, initialised by the kernel, and borrowed mutably with `self`.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len_bytes) }
+    }
+
+    /// Moves the pages into the place of `target`, without copying (`mremap`).
+    ///
+    /// # Errors
+    /// EINVAL when `target` has another length; ENOMEM as the kernel answers.
+    pub fn relocate(&mut self, target: Region) -> Result<()> {
+        if target.len_bytes != self.len_bytes {
+            return Err(Error::new("mremap", libc::EINVAL));
+        }
+        let target = std::mem::ManuallyDrop::new(target);
+        let (from, to) = (self.base.as_ptr(), target.base.as_ptr());
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        // SAFETY: `from` is our mapping; at `to` exactly the mapping of `target` is replaced, whose only owner we are.
+        let moved = unsafe { libc::mremap(from.cast(), self.len_bytes, self.len_bytes, flags, to) };
+        if moved == libc::MAP_FAILED {
+            return Err(Error::last_for("mremap", self.len_bytes));
+        }
+        self.base = target.base;
+        Ok(())
+    }
+
+    fn check(&self, range: &Range<usize>) {
+        assert!(range.start <= range.end && range.end <= self.len_bytes, "range inside the region");
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        unmap(self.base.as_ptr().addr(), self.len_bytes);
+    }
+}
+
+fn map(len_bytes: usize, flags: libc::c_int, call: &'static str) -> Result<NonNull<u8>> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice disturbs nothing.
+    let base = unsafe { libc::mmap(ptr::null_mut(), len_bytes, protection, flags, -1, 0) };
+    if base == libc::MAP_FAILED {
+        return Err(Error::last_for(call, len_bytes));
+    }
+    base.expose_provenance();
+    NonNull::new(base.cast()).ok_or(Error::new(call, libc::ENOMEM))
+}
+
+/// Unmaps a range that came from [`map`] and that nobody uses any more. A failure (ENOMEM at `max_map_count`) leaves
+/// address space behind, never memory that somebody else owns, so it is not reported.
+fn unmap(begin: usize, len_bytes: usize) {
+    if len_bytes > 0 {
+        // SAFETY: the callers pass only ranges of their own mappings.
+        unsafe { libc::munmap(ptr::with_exposed_provenance_mut(begin), len_bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::{Who, rusage};
+
+    fn faults(work: impl FnOnce()) -> u64 {
+        let before = rusage(Who::Thread).unwrap().minor_faults;
+        work();
+        rusage(Who::Thread).unwrap().minor_faults - before
+    }
+
+    fn base_pages(pages: usize) -> Region {
+        let mut region = Region::new(pages * page::size(), page::size()).unwrap();
+        // Kernels without THP answer EINVAL, and have base pages anyway.
+        let _ = region.advise(0..pages * page::size(), Advice::NoHugePage);
+        region
+    }
+
+    #[test]
+    fn region_is_aligned_as_asked_and_zero() {
+        let region = Region::new(3 << 20, 2 << 20).unwrap();
+        assert_eq!(region.base.as_ptr().addr() % (2 << 20), 0);
+        assert_eq!(region.touch_read(page::size()), 0);
+    }
+
+    #[test]
+    fn each_page_is_one_fault_when_written_and_none_when_written_again() {
+        let mut region = base_pages(256);
+        let first = faults(|| region.touch_write(page::size()));
+        assert!((256..256 + 8).contains(&first), "{first}");
+        let again = faults(|| region.touch_write(page::size()));
+        assert!(again < 8, "{again}");
+    }
+
+    #[test]
+    fn read_then_write_faults_twice_per_page() {
+        let mut region = base_pages(256);
+        let both = faults(|| {
+            assert_eq!(region.touch_read(page::size()), 0);
+            region.touch_write(page::size());
+        });
+        assert!((512..512 + 16).contains(&both), "{both}");
+    }
+
+    #[test]
+    fn given_back_pages_read_zero_and_fault_again() {
+        let mut region = base_pages(64);
+        region.touch_write(page::size());
+        region.advise(0..region.len_bytes(), Advice::DontNeed).unwrap();
+        assert_eq!(region.touch_read(page::size()), 0);
+    }
+
+    #[test]
+    fn relocated_region_keeps_its_content_without_faults() {
+        let mut region = base_pages(64);
+        region.touch_write(page::size());
+        let target = Region::new(region.len_bytes(), 2 << 20).unwrap();
+        region.relocate(target).unwrap();
+        let mut sum = 0;
+        let count = faults(|| sum = region.touch_read(page::size()));
+        assert_eq!(sum, 64);
+        assert!(count < 8, "{count}");
+    }
+
+    #[test]
+    fn relocating_into_a_smaller_place_is_refused() {
+        let mut region = base_pages(4);
+        let target = Region::new(2 * page::size(), page::size()).unwrap();
+        assert_eq!(region.relocate(target).unwrap_err().errno, libc::EINVAL);
+    }
+
+    #[test]
+    #[should_panic(expected = "range inside")]
+    fn advice_outside_is_refused() {
+        let mut region = base_pages(1);
+        let _ = region.advise(0..page::size() * 2, Advice::DontNeed);
+    }
+}

@@ -1,10 +1,143 @@
-//! `faultless doctor`.
+//! `faultless doctor`: what this machine does to page faults, measured first.
+//!
+//! In: the price list (`prof::price`) and the facts (`os::host`). Out: a verdict in the first line, the prices, the
+//! settings that bear on faults with what each means here, and what faultless can and cannot do here. Ends with 0
+//! whatever it finds; files that a container hides are left out, not guessed.
+//!
+//! What it does not do: change anything.
+
+mod capability;
+mod huge;
+mod machine;
+mod memory;
+mod row;
+mod text;
+mod verdict;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use faultless_os::host::Host;
+use faultless_prof::facts;
+use faultless_prof::price::{self, Outcome, Price, Prices};
+use faultless_trace::observation::Host as HostRecord;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use capability::Capability;
+use row::Row;
 
 /// What this machine does to page faults, measured first.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Print everything as one JSON object on stdout.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Version of the JSON output; raised when a field changes its meaning or goes.
+const SCHEMA: &str = "faultless.doctor/1";
+
+/// Everything that is reported, as JSON has it.
+#[derive(Debug, Serialize)]
+struct Report {
+    schema: &'static str,
+    verdict: String,
+    host: HostRecord,
+    prices: Vec<PriceRecord>,
+    /// Share of a first touch that clearing takes: cache-hot, cache-cold.
+    clearing_share: Option<(f64, f64)>,
+    /// How many times cheaper a first touch is per byte as THP.
+    thp_gain: Option<f64>,
+    settings: Vec<Row>,
+    capabilities: Vec<Capability>,
+}
+
+#[derive(Debug, Serialize)]
+struct PriceRecord {
+    id: String,
+    what: String,
+    page_bytes: u64,
+    median_ns: Option<f64>,
+    mad_ns: Option<f64>,
+    min_ns: Option<f64>,
+    rounds: usize,
+    cannot_say: Option<String>,
+}
 
 /// Runs the verb.
-pub(crate) fn run(_args: Args) -> super::Outcome {
-    Err(super::Failure("not built yet".into()))
+pub(crate) fn run(args: Args) -> super::Outcome {
+    let host = Host::read();
+    let prices = measure(&host);
+    let report = report(&host, prices);
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print!("{}", text::render(&report));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Measures with a bar on stderr where somebody is looking at it. The bar draws only between rounds: a thread of its
+/// own would be charged to the calls that are measured.
+fn measure(host: &Host) -> Prices {
+    let bar = match std::io::stderr().is_terminal() {
+        true => ProgressBar::new(0),
+        false => ProgressBar::hidden(),
+    };
+    if let Ok(style) = ProgressStyle::with_template("measuring the price of faults {bar:30} {pos}/{len}") {
+        bar.set_style(style);
+    }
+    let prices = price::measure(host, |done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    prices
+}
+
+fn report(host: &Host, prices: Prices) -> Report {
+    Report {
+        schema: SCHEMA,
+        verdict: verdict::line(host, &prices),
+        host: facts::shorten(host),
+        clearing_share: prices.clearing_share(),
+        thp_gain: prices.thp_gain(),
+        settings: row::all(host, &prices),
+        capabilities: capability::all(host),
+        prices: prices.list.into_iter().map(PriceRecord::from).collect(),
+    }
+}
+
+impl From<Price> for PriceRecord {
+    fn from(price: Price) -> Self {
+        let (spread, cannot_say) = match price.outcome {
+            Outcome::Measured(spread) => (Some(spread), None),
+            Outcome::CannotSay(reason) => (None, Some(reason)),
+        };
+        Self {
+            id: price.id,
+            what: price.what,
+            page_bytes: price.page_bytes,
+            median_ns: spread.map(|spread| spread.median),
+            mad_ns: spread.map(|spread| spread.mad),
+            min_ns: spread.map(|spread| spread.min),
+            rounds: spread.map_or(0, |spread| spread.n),
+            cannot_say,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_any_file_is_still_reported() {
+        let report = report(&Host::default(), Prices::default());
+        assert!(report.verdict.contains("could not be measured"), "{}", report.verdict);
+        let text = text::render(&report);
+        assert!(text.starts_with(&report.verdict));
+        assert!(text.contains("What faultless can do here"));
+    }
 }

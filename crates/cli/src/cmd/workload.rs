@@ -1,10 +1,170 @@
-//! `faultless workload`.
+//! `faultless workload`: the standing workloads.
+//!
+//! In: a name and its sizes. Out: one line `NAME checksum HEX` on stdout, the same whatever the allocator and its
+//! settings; on stderr what the body cost and what a first touch cost inside this very process, by the tick counter.
+//! All memory comes from the process's own malloc, calloc, realloc and free (Rust's system allocator calls them), so
+//! that an interposer or GLIBC_TUNABLES acts on it.
+//!
+//! What it does not do: count faults (`faultless stat`), or repeat and compare (`faultless advise`).
+
+mod body;
+mod bursts;
+mod calloc;
+mod growth;
+mod mixed;
+mod pipeline;
+mod temporaries;
+mod touch_once;
+mod truth;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Subcommand};
+use faultless_os::counters;
+use serde::Serialize;
+
+use body::Body;
 
 /// Run one of the standing workloads.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(subcommand_help_heading = "Workloads", disable_help_subcommand = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    name: Option<Name>,
+
+    /// Leave out the line of times on stderr.
+    #[arg(long, global = true)]
+    quiet: bool,
+
+    /// Print checksum and times as one JSON object on stdout.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Name {
+    ChunkPipeline(pipeline::Args),
+    Temporaries(temporaries::Args),
+    Mixed(mixed::Args),
+    /// Zeroed 4 MiB blocks, a ring of 8 alive, one line per page written; checks that they are zero.
+    CallocSparse(calloc::Args),
+    /// Zeroed 4 MiB blocks, a ring of 8 alive, all of it written; checks that they are zero.
+    CallocFull(calloc::Args),
+    Growth(growth::Args),
+    Bursts(bursts::Args),
+    IdleBursts(bursts::IdleArgs),
+    TouchOnce(touch_once::Args),
+}
+
+/// Version of the JSON output; raised when a field changes its meaning or goes.
+const SCHEMA: &str = "faultless.workload/1";
+
+#[derive(Debug, Serialize)]
+struct Report {
+    schema: &'static str,
+    name: &'static str,
+    checksum: String,
+    wall_ns: u64,
+    processed_bytes: u64,
+    us_per_mib: f64,
+    /// Median first touch, `None` where no page was touched for the first time.
+    first_touch_p50_ns: Option<f64>,
+    first_touch_samples: usize,
+}
 
 /// Runs the verb.
-pub(crate) fn run(_args: Args) -> super::Outcome {
-    Err(super::Failure("not built yet".into()))
+pub(crate) fn run(args: Args) -> super::Outcome {
+    let Some(name) = args.name else {
+        print!("{}", list());
+        return Ok(ExitCode::SUCCESS);
+    };
+    let begin_ns = counters::now_ns();
+    let (name, body) = run_body(name)?;
+    let wall_ns = counters::now_ns() - begin_ns;
+    let report = report(name, &body, wall_ns);
+    if args.json {
+        println!("{}", serde_json::to_string(&report)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("{} checksum {}", report.name, report.checksum);
+    if !args.quiet {
+        eprintln!("{}", report.times());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_body(name: Name) -> Result<(&'static str, Body), super::Failure> {
+    Ok(match name {
+        Name::ChunkPipeline(args) => ("chunk-pipeline", pipeline::run(&args)?),
+        Name::Temporaries(args) => ("temporaries", temporaries::run(&args)),
+        Name::Mixed(args) => ("mixed", mixed::run(&args)?),
+        Name::CallocSparse(args) => ("calloc-sparse", calloc::run(&args, calloc::Fill::Sparse)?),
+        Name::CallocFull(args) => ("calloc-full", calloc::run(&args, calloc::Fill::Full)?),
+        Name::Growth(args) => ("growth", growth::run(&args)),
+        Name::Bursts(args) => ("bursts", bursts::run(&args, 0)),
+        Name::IdleBursts(args) => ("idle-bursts", bursts::run(&args.bursts, args.idle_ms)),
+        Name::TouchOnce(args) => ("touch-once", touch_once::run(&args)),
+    })
+}
+
+fn report(name: &'static str, body: &Body, wall_ns: u64) -> Report {
+    let mib = body.processed_bytes as f64 / (1 << 20) as f64;
+    let first_touch = body.truth.p50_ns(counters::tick_ns());
+    Report {
+        schema: SCHEMA,
+        name,
+        checksum: format!("{:016x}", body.checksum),
+        wall_ns,
+        processed_bytes: body.processed_bytes,
+        us_per_mib: if mib > 0.0 { wall_ns as f64 / 1e3 / mib } else { 0.0 },
+        first_touch_p50_ns: first_touch,
+        first_touch_samples: body.truth.len(),
+    }
+}
+
+impl Report {
+    fn times(&self) -> String {
+        let touch = match self.first_touch_p50_ns {
+            Some(ns) => format!(
+                "first touch p50 {ns:.0} ns (tick counter, {} samples, resident pages excluded)",
+                self.first_touch_samples
+            ),
+            None => "first touch: no sampled page was new".into(),
+        };
+        format!("{}: {:.1} ms, {:.1} us/MiB, {touch}", self.name, self.wall_ns as f64 / 1e6, self.us_per_mib)
+    }
+}
+
+/// The names with one line each, from the same definitions as `--help`.
+fn list() -> String {
+    let command = super::Args::command();
+    let Some(verb) = command.find_subcommand("workload") else { return String::new() };
+    verb.get_subcommands()
+        .map(|workload| {
+            let about = workload.get_about().map(ToString::to_string).unwrap_or_default();
+            format!("{:<16}{about}\n", workload.get_name())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_workload_is_listed_with_a_line() {
+        let list = list();
+        assert_eq!(list.lines().count(), 9, "{list}");
+        for line in list.lines() {
+            assert!(line.len() > 20, "no description: {line}");
+        }
+    }
+
+    #[test]
+    fn a_missing_first_touch_is_said() {
+        let body = Body::default();
+        let report = report("x", &body, 1000);
+        assert_eq!(report.first_touch_p50_ns, None);
+        assert!(report.times().contains("no sampled page was new"));
+    }
 }

@@ -1,0 +1,167 @@
+//! What faultless can and cannot do here, and what would change that.
+
+use faultless_os::Error;
+use faultless_os::host::Host;
+use serde::Serialize;
+
+/// One ability.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Capability {
+    pub(super) what: &'static str,
+    pub(super) here: bool,
+    /// How it is done here, or why it is not.
+    pub(super) why: String,
+    /// What would make it possible.
+    pub(super) change: Option<String>,
+}
+
+/// The first glibc with the tunable `glibc.malloc.hugetlb` (NEWS of glibc 2.35).
+const GLIBC_HUGETLB: (u32, u32) = (2, 35);
+
+/// All abilities.
+pub(super) fn all(host: &Host) -> Vec<Capability> {
+    let count = yes("count faults and find avoidable ones", "wait4 and sampling of /proc; no rights needed");
+    vec![
+        count,
+        pairs(host),
+        kernel_mode(host),
+        phases(host),
+        thp(host),
+        probe("prefault in place", &host.probes.populate_write, "kernel >= 5.14"),
+        interposer(),
+        tunables(host),
+    ]
+}
+
+fn yes(what: &'static str, why: impl Into<String>) -> Capability {
+    Capability { what, here: true, why: why.into(), change: None }
+}
+
+fn no(what: &'static str, why: impl Into<String>, change: impl Into<String>) -> Capability {
+    Capability { what, here: false, why: why.into(), change: Some(change.into()) }
+}
+
+fn probe(what: &'static str, answer: &Result<(), Error>, change: &str) -> Capability {
+    match answer {
+        Ok(()) => yes(what, "tried: works"),
+        Err(error) => no(what, error.to_string(), change),
+    }
+}
+
+fn pairs(host: &Host) -> Capability {
+    const WHAT: &str = "time single faults of user mode";
+    match &host.probes.perf_user {
+        Ok(()) => yes(WHAT, "perf software events, user mode; no root needed"),
+        Err(error) => no(WHAT, error.to_string(), perf_remedy(host, error, 2)),
+    }
+}
+
+fn kernel_mode(host: &Host) -> Capability {
+    const WHAT: &str = "time faults taken inside system calls";
+    match &host.probes.perf_kernel {
+        Ok(()) => yes(WHAT, "perf software events, kernel mode too"),
+        Err(error) => no(WHAT, error.to_string(), perf_remedy(host, error, 1)),
+    }
+}
+
+/// What to change so that perf opens at `level` (perf_event_open(2): 2 allows user space only, 1 the kernel too;
+/// CAP_PERFMON, Linux 5.8, passes by it).
+fn perf_remedy(host: &Host, error: &Error, level: i64) -> String {
+    let paranoid = host.sysctl.get("kernel/perf_event_paranoid").copied();
+    match paranoid {
+        None => "a kernel with perf events (CONFIG_PERF_EVENTS)".into(),
+        Some(found) if error.is_denied() && found > level => {
+            format!("root, CAP_PERFMON, or sysctl kernel.perf_event_paranoid={level} (now {found})")
+        }
+        Some(_) if host.seccomp == Some(true) => {
+            "a seccomp profile that allows perf_event_open (containers: --cap-add PERFMON, or another profile)".into()
+        }
+        Some(_) => "root or CAP_PERFMON".into(),
+    }
+}
+
+fn phases(host: &Host) -> Capability {
+    const WHAT: &str = "split the kernel's time in a fault into phases";
+    let hidden = host.sysctl.get("kernel/kptr_restrict").is_some_and(|level| *level >= 2);
+    match (&host.probes.perf_kernel, host.root) {
+        (Ok(()), true) if !hidden => yes(WHAT, "cpu-clock samples with kernel stacks"),
+        (Ok(()), true) => {
+            no(WHAT, "kernel addresses are hidden from root too", "sysctl kernel.kptr_restrict=1")
+        }
+        (Ok(()), false) => no(WHAT, "kernel addresses are hidden from users", "root"),
+        (Err(error), _) => no(WHAT, error.to_string(), "root"),
+    }
+}
+
+fn thp(host: &Host) -> Capability {
+    const WHAT: &str = "back the pool with THP";
+    match &host.thp {
+        Some(thp) if thp.available() => {
+            yes(WHAT, format!("transparent_hugepage/enabled = {}", thp.enabled.clone().unwrap_or_default()))
+        }
+        Some(_) => no(
+            WHAT,
+            "transparent_hugepage/enabled = never",
+            "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (root)",
+        ),
+        None => no(WHAT, "no THP in this kernel, or /sys is hidden", "CONFIG_TRANSPARENT_HUGEPAGE"),
+    }
+}
+
+fn interposer() -> Capability {
+    yes(
+        "run programs with the pool",
+        "LD_PRELOAD: dynamically linked programs; not static, setuid or own-allocator ones (ld.so(8))",
+    )
+}
+
+fn tunables(host: &Host) -> Capability {
+    const WHAT: &str = "THP through glibc's malloc (GLIBC_TUNABLES hugetlb=1)";
+    let version = host.glibc.as_deref().and_then(|text| {
+        let (major, rest) = text.split_once('.')?;
+        let minor = rest.split('.').next()?;
+        Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
+    });
+    match (version, &host.glibc) {
+        (Some(version), Some(text)) if version >= GLIBC_HUGETLB => yes(WHAT, format!("glibc {text}")),
+        (_, Some(text)) => no(WHAT, format!("glibc {text}"), "glibc >= 2.35, or `faultless run`"),
+        (_, None) => no(WHAT, "not running on glibc", "`faultless run`, or a glibc system"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denied(paranoid: i64) -> Host {
+        let mut host = Host::default();
+        host.probes.perf_user = Err(Error::new("perf_event_open", 13));
+        host.sysctl.insert("kernel/perf_event_paranoid".into(), paranoid);
+        host
+    }
+
+    #[test]
+    fn denied_perf_names_the_remedy_that_fits() {
+        assert!(pairs(&denied(4)).change.unwrap().contains("perf_event_paranoid=2 (now 4)"));
+        let mut container = denied(2);
+        container.seccomp = Some(true);
+        assert!(pairs(&container).change.unwrap().contains("seccomp"));
+        let mut bare = denied(2);
+        bare.sysctl.clear();
+        assert!(pairs(&bare).change.unwrap().contains("CONFIG_PERF_EVENTS"));
+    }
+
+    #[test]
+    fn the_tunable_needs_glibc_2_35() {
+        let here = |version: &str| tunables(&Host { glibc: Some(version.into()), ..Host::default() }).here;
+        assert!(here("2.36") && here("2.35") && here("3.0"));
+        assert!(!here("2.31"));
+    }
+
+    #[test]
+    fn what_is_missing_always_says_what_would_change_that() {
+        for capability in all(&Host::default()) {
+            assert_eq!(capability.here, capability.change.is_none(), "{capability:?}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Rows about THP, mTHP and hugetlb.
+
+use faultless_os::host::{Host, Thp};
+use faultless_os::page::Bytes;
+use faultless_prof::price::Prices;
+
+use super::row::{Grade, Row, Rule};
+use super::text::ns;
+
+pub(super) const RULES: &[Rule] = &[thp, mthp, mthp_fallback, defrag, khugepaged, thp_fallback, hugetlb];
+
+/// Share of huge faults that fell back from which on it is worth a line.
+const FALLBACK_SHARE: f64 = 0.1;
+/// Fallbacks below this number are an accident of start-up.
+const LEAST_FALLBACKS: u64 = 100;
+
+fn thp(host: &Host, prices: &Prices) -> Option<Row> {
+    const SETTING: &str = "transparent_hugepage/enabled";
+    const SOURCE: &str = "transhuge.rst; madvise(2)";
+    let Some(thp) = &host.thp else {
+        return host.kernel.release.map(|_| {
+            let meaning = "this kernel has no THP: every base page is a fault of its own";
+            Row::new(SETTING, "absent", Grade::Note, meaning).source("transhuge.rst")
+        });
+    };
+    let word = thp.enabled.clone()?;
+    let size = Bytes(thp.pmd_bytes.unwrap_or(0));
+    let gain = match (prices.ns("thp_touch"), prices.thp_gain()) {
+        (Some(touch), Some(gain)) => format!(": {} per {size}, {gain:.1}x cheaper per byte", ns(touch)),
+        _ => String::new(),
+    };
+    let row = match word.as_str() {
+        "never" if !thp.available() => {
+            let meaning = format!("no memory gets pages of {size}: every base page is a fault of its own");
+            let command = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (root)";
+            Row::new(SETTING, word, Grade::Act, meaning)
+                .advice(format!("{command}; then doctor measures the gain"))
+        }
+        "always" => {
+            let meaning = format!(
+                "all large mappings get pages of {size}{gain}; a sparse one grows by {size} per touch"
+            );
+            Row::new(SETTING, word, Grade::Good, meaning).advice("MADV_NOHUGEPAGE on memory touched sparsely")
+        }
+        _ => {
+            let meaning = format!("memory that asks for it gets pages of {size}{gain}");
+            Row::new(SETTING, word, Grade::Good, meaning).advice(
+                "MADV_HUGEPAGE on dense arenas, `faultless run`, or GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
+            )
+        }
+    };
+    Some(row.source(SOURCE))
+}
+
+fn mthp(host: &Host, prices: &Prices) -> Option<Row> {
+    const SETTING: &str = "transparent_hugepage/hugepages-*kB/enabled";
+    let thp = host.thp.as_ref()?;
+    let smaller = thp.sizes.iter().filter(|size| Some(size.len_bytes) != thp.pmd_bytes).count();
+    if smaller == 0 {
+        return None;
+    }
+    let enabled: Vec<String> = thp
+        .mthp_enabled()
+        .map(|size| {
+            let price = prices.ns_per_base_page(&format!("mthp_touch_{}k", size.len_bytes >> 10));
+            let price = price.map(|price| format!(" ({} per base page)", ns(price))).unwrap_or_default();
+            format!("{}{price}", Bytes(size.len_bytes))
+        })
+        .collect();
+    let row = if enabled.is_empty() {
+        let meaning = "no sizes between a base page and a THP: heaps of small blocks fault page by page";
+        Row::new(SETTING, "never", Grade::Note, meaning).advice(
+            "try: echo madvise > /sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled (root), then doctor again",
+        )
+    } else {
+        let meaning = "one fault brings several base pages, with less to clear at once than for a THP";
+        Row::new(SETTING, enabled.join(", "), Grade::Good, meaning)
+    };
+    Some(row.source("transhuge.rst"))
+}
+
+fn mthp_fallback(host: &Host, _: &Prices) -> Option<Row> {
+    let thp = host.thp.as_ref()?;
+    let (faults, fallbacks) = thp.mthp_enabled().fold((0, 0), |(faults, fallbacks), size| {
+        (faults + size.faults.unwrap_or(0), fallbacks + size.fallbacks.unwrap_or(0))
+    });
+    fallback_row("mTHP fallbacks since boot", faults, fallbacks, thp)
+}
+
+fn thp_fallback(host: &Host, _: &Prices) -> Option<Row> {
+    let count = |name: &str| host.vmstat.get(name).copied().unwrap_or(0);
+    let thp = host.thp.as_ref()?;
+    fallback_row("THP fallbacks since boot", count("thp_fault_alloc"), count("thp_fault_fallback"), thp)
+}
+
+fn fallback_row(setting: &'static str, faults: u64, fallbacks: u64, thp: &Thp) -> Option<Row> {
+    let share = fallbacks as f64 / (faults + fallbacks).max(1) as f64;
+    if fallbacks < LEAST_FALLBACKS || share < FALLBACK_SHARE {
+        return None;
+    }
+    let value = format!("{fallbacks} of {}", faults + fallbacks);
+    let meaning = "faults that wanted a large page and got base pages: free memory is fragmented or limited";
+    let defrag = thp.defrag.clone().unwrap_or_default();
+    let advice = format!("ask for large pages early, before memory fragments (defrag is {defrag})");
+    Some(Row::new(setting, value, Grade::Note, meaning).advice(advice).source("transhuge.rst"))
+}
+
+fn defrag(host: &Host, _: &Prices) -> Option<Row> {
+    const SETTING: &str = "transparent_hugepage/defrag";
+    let thp = host.thp.as_ref()?;
+    let word = thp.defrag.clone()?;
+    let stalls = host.vmstat.get("compact_stall").copied().unwrap_or(0);
+    let row = match word.as_str() {
+        "always" => {
+            let meaning = format!(
+                "a fault that finds no free THP reclaims and compacts memory first ({stalls} stalls since boot)"
+            );
+            Row::new(SETTING, word, Grade::Act, meaning)
+                .advice("echo madvise > /sys/kernel/mm/transparent_hugepage/defrag (root), or defer+madvise")
+        }
+        "madvise" | "defer+madvise" => {
+            let meaning = format!(
+                "only memory with MADV_HUGEPAGE may wait for compaction ({stalls} stalls since boot)"
+            );
+            Row::new(SETTING, word, Grade::Good, meaning)
+        }
+        _ => Row::new(SETTING, word, Grade::Good, "no fault waits for compaction"),
+    };
+    Some(row.source("transhuge.rst"))
+}
+
+fn khugepaged(host: &Host, _: &Prices) -> Option<Row> {
+    let thp = host.thp.as_ref().filter(|thp| thp.available())?;
+    let max = thp.khugepaged.max_ptes_none?;
+    let pages = thp.pmd_bytes? / host.page_bytes.max(1);
+    let value = max.to_string();
+    let row = if max + 1 >= pages as u64 {
+        let meaning = format!(
+            "khugepaged may make a THP of a range with one touched page of {pages}: sparse heaps grow later"
+        );
+        Row::new("khugepaged/max_ptes_none", value, Grade::Note, meaning)
+            .advice("lower it where heaps are sparse; MADV_COLLAPSE (6.1) for control by the program")
+    } else {
+        let meaning = format!("khugepaged leaves ranges with more than {max} untouched pages alone");
+        Row::new("khugepaged/max_ptes_none", value, Grade::Good, meaning)
+    };
+    Some(row.source("transhuge.rst; madvise(2)"))
+}
+
+fn hugetlb(host: &Host, _: &Prices) -> Option<Row> {
+    let pools: Vec<_> = host.hugetlb.iter().filter(|pool| pool.pages > 0).collect();
+    let (first, unused) = (pools.first()?, pools.iter().all(|pool| pool.free == pool.pages));
+    let value: Vec<String> = pools
+        .iter()
+        .map(|pool| format!("{} of {} x {} free", pool.free, pool.pages, Bytes(pool.page_bytes)))
+        .collect();
+    let meaning = "memory set aside: only MAP_HUGETLB, hugetlbfs and GLIBC_TUNABLES hugetlb=2 can use it";
+    let row =
+        Row::new("hugetlb pools", value.join(", "), Grade::Note, meaning).source("hugetlbpage.rst; mmap(2)");
+    Some(match unused {
+        true => row.advice(format!(
+            "nothing uses it: give it back with nr_hugepages=0, or use it (page size {})",
+            Bytes(first.page_bytes)
+        )),
+        false => row,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(enabled: &str, defrag: &str) -> Host {
+        let thp = Thp {
+            enabled: Some(enabled.into()),
+            defrag: Some(defrag.into()),
+            pmd_bytes: Some(2 << 20),
+            ..Thp::default()
+        };
+        Host { thp: Some(thp), page_bytes: 4096, ..Host::default() }
+    }
+
+    #[test]
+    fn thp_off_asks_for_action_and_madvise_does_not() {
+        let grade = |word| thp(&host(word, "madvise"), &Prices::default()).unwrap().grade;
+        assert_eq!(grade("never"), Grade::Act);
+        assert_eq!(grade("madvise"), Grade::Good);
+        assert_eq!(grade("always"), Grade::Good);
+    }
+
+    #[test]
+    fn direct_compaction_asks_for_action() {
+        assert_eq!(defrag(&host("always", "always"), &Prices::default()).unwrap().grade, Grade::Act);
+        assert_eq!(defrag(&host("always", "defer"), &Prices::default()).unwrap().grade, Grade::Good);
+    }
+
+    #[test]
+    fn a_few_fallbacks_are_not_mentioned() {
+        let mut host = host("madvise", "madvise");
+        host.vmstat = [("thp_fault_alloc".into(), 1000), ("thp_fault_fallback".into(), 50)].into();
+        assert_eq!(thp_fallback(&host, &Prices::default()), None);
+        host.vmstat.insert("thp_fault_fallback".into(), 900);
+        assert_eq!(thp_fallback(&host, &Prices::default()).unwrap().value, "900 of 1900");
+    }
+}

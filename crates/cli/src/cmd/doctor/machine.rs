@@ -1,0 +1,195 @@
+//! Rows about the kernel, the virtual machine and the processor.
+
+use faultless_os::host::Host;
+use faultless_prof::price::{Outcome, Prices};
+
+use super::row::{Grade, Row, Rule};
+use super::text::ns;
+
+pub(super) const RULES: &[Rule] =
+    &[virtual_machine, reporting, init_on_alloc, init_on_free, vma_locks, populate, isolation, debug_kernel];
+
+fn virtual_machine(host: &Host, prices: &Prices) -> Option<Row> {
+    let name = host.hypervisor.clone()?;
+    let cold = prices.list.iter().find(|price| price.id == "first_touch_guest_cold");
+    let meaning = match (cold.map(|price| &price.outcome), prices.ns("first_touch")) {
+        (Some(Outcome::Measured(spread)), Some(warm)) => format!(
+            "memory that the host does not back yet faults twice: {} per base page instead of {} ({:.1}x)",
+            ns(spread.median),
+            ns(warm),
+            spread.median / warm
+        ),
+        (Some(Outcome::CannotSay(reason)), _) => {
+            format!("memory that the host does not back yet would fault twice; price: cannot say ({reason})")
+        }
+        _ => "memory that the host does not back yet faults twice".into(),
+    };
+    let nested = if host.kernel.parameter("nested_pvm").is_some() { ", nested_pvm" } else { "" };
+    Some(
+        Row::new("virtual machine", format!("{name}{nested}"), Grade::Note, meaning)
+            .advice(
+                "keep freed memory instead of returning it; touch the amount needed once before measuring",
+            )
+            .source("measured here"),
+    )
+}
+
+/// VIRTIO_BALLOON_F_REPORTING is bit 5 of the balloon's features (include/uapi/linux/virtio_balloon.h); the order is a
+/// parameter of mm/page_reporting.c.
+fn reporting(host: &Host, _: &Prices) -> Option<Row> {
+    let balloon = host.balloon.is_some_and(|balloon| balloon.free_page_reporting);
+    let order = host.kernel.parameter("page_reporting.page_reporting_order");
+    if !balloon && order.is_none() {
+        return None;
+    }
+    let value = match order {
+        Some(order) => format!("on, page_reporting_order={order}"),
+        None => "on".into(),
+    };
+    let meaning = "free memory of this guest is given back to the host: its next touch faults here and there";
+    Some(
+        Row::new("free page reporting", value, Grade::Note, meaning)
+            .advice("keep freed memory in the program (`faultless run`); retaining is worth more than on bare metal")
+            .source("include/uapi/linux/virtio_balloon.h; mm/page_reporting.c"),
+    )
+}
+
+/// Whether a boot-time switch is on: the parameter, else the kernel's configuration; `None` when neither tells.
+fn switched_on(host: &Host, parameter: &str, option: &str) -> Option<bool> {
+    match host.kernel.parameter(parameter) {
+        Some(value) => Some(matches!(value, "1" | "on" | "y" | "Y")),
+        None => host.kernel.option(option),
+    }
+}
+
+/// Double clearing was measured on 6.1 and 6.12 by counting instructions; fixed by commit 5708d96da20b (6.13).
+fn init_on_alloc(host: &Host, _: &Prices) -> Option<Row> {
+    const SETTING: &str = "init_on_alloc";
+    const SOURCE: &str = "kernel-parameters.txt; commit 5708d96da20b";
+    let row = match (
+        switched_on(host, SETTING, "CONFIG_INIT_ON_ALLOC_DEFAULT_ON")?,
+        host.kernel.at_least(6, 13)?,
+    ) {
+        (false, _) => Row::new(SETTING, "off", Grade::Good, "pages are cleared once"),
+        (true, true) => Row::new(SETTING, "on", Grade::Good, "user pages are still cleared once since 6.13"),
+        (true, false) => {
+            let meaning = "before 6.13 each THP and mTHP is cleared twice; so are shared memory pages";
+            Row::new(SETTING, "on", Grade::Act, meaning)
+                .advice("boot with init_on_alloc=0 where policy allows, or a kernel >= 6.13")
+        }
+    };
+    Some(row.source(SOURCE))
+}
+
+fn init_on_free(host: &Host, _: &Prices) -> Option<Row> {
+    let on = switched_on(host, "init_on_free", "CONFIG_INIT_ON_FREE_DEFAULT_ON")?;
+    on.then(|| {
+        let meaning = "pages are cleared when freed: faults are shorter, munmap and exit longer";
+        Row::new("init_on_free", "on", Grade::Note, meaning)
+            .source("kernel-parameters.txt; measured by instructions")
+    })
+}
+
+/// Since 6.4 (Documentation/mm/process_addrs.rst; LWN 906852, "Stabilizing per-VMA locking").
+fn vma_locks(host: &Host, _: &Prices) -> Option<Row> {
+    const SETTING: &str = "per-VMA locks";
+    let since = host.kernel.at_least(6, 4)?;
+    let on = since && host.kernel.option("CONFIG_PER_VMA_LOCK") != Some(false);
+    let row = if on {
+        Row::new(SETTING, "yes", Grade::Good, "faults of threads do not wait for one another's mappings")
+    } else {
+        let meaning = "faults of all threads share one lock with mmap, munmap and mprotect";
+        Row::new(SETTING, "no", Grade::Note, meaning)
+            .advice("kernel >= 6.4; until then avoid mmap and munmap in threaded phases (`faultless run`)")
+    };
+    Some(row.source("Documentation/mm/process_addrs.rst"))
+}
+
+fn populate(host: &Host, prices: &Prices) -> Option<Row> {
+    const SETTING: &str = "MADV_POPULATE_WRITE";
+    host.kernel.release?;
+    let row = match &host.probes.populate_write {
+        Ok(()) => {
+            let ratio = prices.ns("populate_write").zip(prices.ns("first_touch")).map(|(a, b)| a / b);
+            let ratio =
+                ratio.map(|ratio| format!(" ({ratio:.2}x the time of touching here)")).unwrap_or_default();
+            let meaning =
+                format!("prefaulting moves the cost to another time or thread, it does not remove it{ratio}");
+            Row::new(SETTING, "works", Grade::Good, meaning)
+        }
+        Err(error) => {
+            Row::new(SETTING, "no", Grade::Note, format!("memory cannot be prefaulted in place ({error})"))
+                .advice("kernel >= 5.14; until then touch each page")
+        }
+    };
+    Some(row.source("madvise(2); measured here"))
+}
+
+fn isolation(host: &Host, _: &Prices) -> Option<Row> {
+    let meltdown = host.vulnerabilities.get("meltdown").filter(|text| text.contains("PTI"))?;
+    let meaning = "each entry to the kernel, so each fault, also switches page tables";
+    Some(
+        Row::new("page table isolation", meltdown.clone(), Grade::Note, meaning)
+            .advice("leave it on; fewer faults (THP, reuse) pay more here")
+            .source("Documentation/arch/x86/pti.rst"),
+    )
+}
+
+/// Kernels that check memory on every allocation make every figure here useless for other machines.
+fn debug_kernel(host: &Host, _: &Prices) -> Option<Row> {
+    let found: Vec<&str> = [
+        ("page_poison", "CONFIG_PAGE_POISONING_DEFAULT"),
+        ("debug_pagealloc", "CONFIG_DEBUG_PAGEALLOC_ENABLE_DEFAULT"),
+    ]
+    .into_iter()
+    .filter(|(parameter, option)| switched_on(host, parameter, option) == Some(true))
+    .map(|(parameter, _)| parameter)
+    .chain((host.kernel.option("CONFIG_KASAN") == Some(true)).then_some("KASAN"))
+    .collect();
+    if found.is_empty() {
+        return None;
+    }
+    let meaning = "the kernel checks memory at each allocation: faults cost multiples of the usual";
+    Some(
+        Row::new("debug kernel", found.join(", "), Grade::Act, meaning)
+            .advice("do not draw conclusions about other machines from figures of this one")
+            .source("kernel-parameters.txt; Documentation/dev-tools/kasan.rst"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultless_os::host::{Kernel, Release};
+
+    fn kernel(release: &str, cmdline: &str) -> Host {
+        let kernel =
+            Kernel { release: Release::parse(release), cmdline: Some(cmdline.into()), ..Kernel::default() };
+        Host { kernel, ..Host::default() }
+    }
+
+    #[test]
+    fn double_clearing_is_reported_only_before_the_fix() {
+        let grade = |release| {
+            init_on_alloc(&kernel(release, "quiet init_on_alloc=1"), &Prices::default()).map(|row| row.grade)
+        };
+        assert_eq!(grade("6.1.0"), Some(Grade::Act));
+        assert_eq!(grade("6.13.0"), Some(Grade::Good));
+        assert_eq!(init_on_alloc(&kernel("6.1.0", "quiet"), &Prices::default()), None, "unknown is not off");
+    }
+
+    #[test]
+    fn old_kernels_have_no_vma_locks() {
+        assert_eq!(vma_locks(&kernel("6.1.0", ""), &Prices::default()).unwrap().value, "no");
+        assert_eq!(vma_locks(&kernel("6.4.0", ""), &Prices::default()).unwrap().value, "yes");
+    }
+
+    #[test]
+    fn only_real_isolation_is_mentioned() {
+        let mut host = kernel("6.1.0", "");
+        host.vulnerabilities = [("meltdown".into(), "Not affected".into())].into();
+        assert_eq!(isolation(&host, &Prices::default()), None);
+        host.vulnerabilities = [("meltdown".into(), "Mitigation: PTI".into())].into();
+        assert!(isolation(&host, &Prices::default()).is_some());
+    }
+}

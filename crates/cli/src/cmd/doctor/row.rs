@@ -1,0 +1,87 @@
+//! One setting of this machine and what it means for page faults.
+//!
+//! Sources of what the rows say are named at the rows: man-pages 6.03, and Documentation/ of Linux, abbreviated as
+//! `transhuge.rst` (admin-guide/mm), `vm.rst` and `kernel.rst` (admin-guide/sysctl), `cgroup-v2.rst` (admin-guide),
+//! `overcommit-accounting.rst` (mm), `psi.rst` (accounting). Figures in a row are this machine's own.
+
+use faultless_os::host::Host;
+use faultless_prof::price::Prices;
+use serde::Serialize;
+
+use super::{huge, machine, memory};
+
+/// A setting, its value here, what that means, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Row {
+    pub(super) setting: &'static str,
+    pub(super) value: String,
+    pub(super) grade: Grade,
+    pub(super) meaning: String,
+    pub(super) advice: Option<String>,
+    /// Where the meaning is documented.
+    pub(super) source: &'static str,
+}
+
+/// How much a row wants to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Grade {
+    /// It costs time here and can be changed.
+    Act,
+    /// Worth knowing.
+    Note,
+    /// As it should be.
+    Good,
+}
+
+impl Row {
+    pub(super) fn new(
+        setting: &'static str,
+        value: impl Into<String>,
+        grade: Grade,
+        meaning: impl Into<String>,
+    ) -> Self {
+        Self { setting, value: value.into(), grade, meaning: meaning.into(), advice: None, source: "" }
+    }
+
+    pub(super) fn advice(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+
+    pub(super) fn source(mut self, source: &'static str) -> Self {
+        self.source = source;
+        self
+    }
+}
+
+/// A source of rows.
+pub(super) type Rule = fn(&Host, &Prices) -> Option<Row>;
+
+/// All rows that apply, the urgent ones first.
+pub(super) fn all(host: &Host, prices: &Prices) -> Vec<Row> {
+    let rules = huge::RULES.iter().chain(machine::RULES).chain(memory::RULES);
+    let mut rows: Vec<Row> = rules.filter_map(|rule| rule(host, prices)).collect();
+    rows.sort_by_key(|row| row.grade);
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_applies_where_nothing_is_known() {
+        let rows = all(&Host::default(), &Prices::default());
+        let urgent: Vec<_> = rows.iter().filter(|row| row.grade == Grade::Act).collect();
+        assert!(urgent.is_empty(), "{urgent:?}");
+    }
+
+    #[test]
+    fn every_row_of_this_machine_has_a_meaning_and_a_source() {
+        for row in all(&Host::read(), &Prices::default()) {
+            assert!(!row.meaning.is_empty() && !row.source.is_empty(), "{row:?}");
+            assert!(row.grade != Grade::Act || row.advice.is_some(), "urgent without advice: {row:?}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! calloc-sparse and calloc-full: zeroed blocks, a ring of them alive, one line per page or every byte written.
+//!
+//! Fresh memory is zero already, recycled memory must be cleared: a calloc that clears what it need not touches every
+//! page. Zero is checked in the line that was written, after the write, so that no page is read before.
+
+use clap::builder::RangedU64ValueParser;
+use faultless_os::page;
+use faultless_os::touch::Sampler;
+
+use super::body::{Body, mix};
+use super::truth::{PAGES, Truth, to_next_page};
+use crate::cmd::Failure;
+
+/// Zeroed 4 MiB blocks, a ring of 8 alive; checks that they are zero.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Blocks in all.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000_000))]
+    blocks: usize,
+    /// Size of a block in KiB.
+    #[arg(long, value_name = "KIB", default_value_t = 4096, value_parser = RangedU64ValueParser::<usize>::new().range(1..=16_777_216))]
+    block_kib: usize,
+    /// Blocks alive at a time.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = RangedU64ValueParser::<usize>::new().range(1..=65_536))]
+    ring: usize,
+}
+
+/// How much of a block is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fill {
+    /// One line per page.
+    Sparse,
+    /// Every byte.
+    Full,
+}
+
+/// One block in so many is timed.
+const SAMPLED: usize = 4;
+/// Bytes checked beside the one written: the rest of a cache line.
+const LINE: usize = 64;
+
+/// Runs it.
+pub(super) fn run(args: &Args, fill: Fill) -> Result<Body, Failure> {
+    let len = args.block_kib << 10;
+    let mut ring: Vec<Vec<u8>> = Vec::new();
+    ring.resize_with(args.ring, Vec::new);
+    let (mut sampler, mut body) = (Sampler::new(), Body::default());
+    for index in 0..args.blocks {
+        let slot = &mut ring[index % args.ring];
+        drop(std::mem::take(slot));
+        let mut block = std::hint::black_box(vec![0_u8; len]);
+        let value = (index % 255) as u8 + 1;
+        let sampler = (index % SAMPLED == 0).then_some(&mut sampler);
+        let found = write(&mut block, value, fill, sampler);
+        if found != 0 {
+            return Err(Failure(format!(
+                "calloc returned memory that is not zero (block {index}): the allocator in use is broken"
+            )));
+        }
+        body.checksum = mix(body.checksum, spot_sum(&block));
+        body.processed_bytes += len as u64;
+        *slot = block;
+    }
+    body.truth = Truth::from(sampler);
+    Ok(body)
+}
+
+/// Writes page by page; returns the bits that were not zero before, in the lines that were looked at.
+///
+/// A full block is divided at the page boundaries of memory, so that the timed store is the first one to its page; a
+/// sparse one at multiples of the page size from its begin, so that the same bytes are written wherever it lies.
+fn write(block: &mut [u8], value: u8, fill: Fill, sampler: Option<&mut Sampler>) -> u8 {
+    let head = if fill == Fill::Full { to_next_page(block) } else { 0 };
+    let (head, rest) = block.split_at_mut(head);
+    let mut found = write_page(head, value, fill);
+    let mut pages = rest.chunks_mut(page::size());
+    if let Some(sampler) = sampler {
+        sampler.begin();
+        for part in pages.by_ref().take(PAGES) {
+            sampler.write(&mut part[0], value);
+            found |= write_page(part, value, fill);
+        }
+        sampler.end();
+    }
+    pages.fold(found, |found, part| found | write_page(part, value, fill))
+}
+
+/// Writes the first byte, looks at its line, then writes the rest where the whole page is asked for.
+fn write_page(part: &mut [u8], value: u8, fill: Fill) -> u8 {
+    let [first, rest @ ..] = part else { return 0 };
+    *first = value;
+    let line = &rest[..rest.len().min(LINE - 1)];
+    let found = line.iter().fold(0, |found, byte| found | byte);
+    if fill == Fill::Full {
+        rest.fill(value);
+    }
+    found
+}
+
+/// One byte per page and the last one: written ones, and in a sparse block also one that must have stayed zero.
+fn spot_sum(block: &[u8]) -> u64 {
+    let bytes = block.iter().step_by(page::size()).chain(block.last());
+    bytes.fold(0, |checksum, byte| mix(checksum, u64::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args() -> Args {
+        Args { blocks: 10, block_kib: 256, ring: 3 }
+    }
+
+    #[test]
+    fn both_fills_find_zero_and_are_repeatable() {
+        for fill in [Fill::Sparse, Fill::Full] {
+            let (a, b) = (run(&args(), fill).unwrap(), run(&args(), fill).unwrap());
+            assert_eq!(a.checksum, b.checksum);
+            assert_eq!(a.processed_bytes, 10 * 256 * 1024);
+        }
+    }
+
+    #[test]
+    fn a_dirty_byte_is_found() {
+        let mut block = vec![0_u8; 5 * page::size()];
+        block[3 * page::size() + 5] = 1;
+        assert_ne!(write(&mut block, 2, Fill::Sparse, None), 0);
+    }
+
+    #[test]
+    fn sparse_writes_one_byte_per_page_and_full_writes_all() {
+        let written = |fill| {
+            let mut block = vec![0_u8; 8 * page::size()];
+            write(&mut block, 9, fill, None);
+            block.iter().filter(|byte| **byte != 0).count()
+        };
+        assert_eq!(written(Fill::Sparse), 8);
+        assert_eq!(written(Fill::Full), 8 * page::size());
+    }
+}

@@ -1,0 +1,67 @@
+//! growth: one block grown by realloc, from 4 KiB to 1 GiB by 1.5x, all new bytes written each time.
+
+use clap::builder::RangedU64ValueParser;
+use faultless_os::touch::Sampler;
+
+use super::body::{Body, mix};
+use super::truth::{Truth, extend_timed};
+
+/// One block grown by realloc from 4 KiB by 1.5x, all new bytes written.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Final size in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_048_576))]
+    max_mib: usize,
+}
+
+/// First size in bytes, as in the original.
+const FIRST_BYTES: usize = 4 << 10;
+
+/// Runs it.
+pub(super) fn run(args: &Args) -> Body {
+    let max = args.max_mib << 20;
+    let (mut sampler, mut checksum) = (Sampler::new(), 0);
+    let mut block: Vec<u8> = Vec::new();
+    let mut target = FIRST_BYTES;
+    for step in 0_u8.. {
+        let target_now = target.min(max);
+        let added = target_now - block.len();
+        // One realloc to exactly this size, as the length equals the capacity before it.
+        block.reserve_exact(added);
+        let value = step.wrapping_mul(37) | 1;
+        // Groups of timed pages all along the new part: the first ones may lie in what the allocator had already.
+        let part = (added / GROUPS).max(1);
+        while block.len() < target_now {
+            let count = part.min(target_now - block.len());
+            extend_timed(&mut block, count, &mut sampler, |block, n| block.resize(block.len() + n, value));
+        }
+        checksum = mix(checksum, ends(&block));
+        if target_now == max {
+            break;
+        }
+        target += target / 2;
+    }
+    let checksum = block.iter().step_by(FIRST_BYTES).fold(checksum, |sum, byte| mix(sum, u64::from(*byte)));
+    Body { checksum, processed_bytes: block.len() as u64, truth: Truth::from(sampler) }
+}
+
+/// Groups of timed pages in each growth.
+const GROUPS: usize = 8;
+
+/// Length, first and last byte: what a realloc that lost content would change.
+fn ends(block: &[u8]) -> u64 {
+    let byte = |at: Option<&u8>| u64::from(at.copied().unwrap_or(0));
+    mix(mix(block.len() as u64, byte(block.first())), byte(block.last()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_to_exactly_the_asked_size() {
+        let body = run(&Args { max_mib: 8 });
+        assert_eq!(body.processed_bytes, 8 << 20);
+        assert_eq!(body.checksum, run(&Args { max_mib: 8 }).checksum);
+    }
+}

@@ -1,0 +1,46 @@
+//! touch-once: every byte written exactly once; no fault of it is avoidable.
+
+use clap::builder::RangedU64ValueParser;
+use faultless_os::touch::Sampler;
+
+use super::body::{Body, mix, sum};
+use super::truth::{Truth, extend_timed};
+
+/// One large block written once from begin to end: nothing is avoidable.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Size in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = RangedU64ValueParser::<usize>::new().range(1..=16_777_216))]
+    mib: usize,
+}
+
+/// Words filled between two groups of timed pages: 2 MiB.
+const PART: usize = (2 << 20) / 8;
+
+/// Runs it.
+pub(super) fn run(args: &Args) -> Body {
+    let words = (args.mib << 20) / 8;
+    let mut block: Vec<u64> = Vec::with_capacity(words);
+    let mut sampler = Sampler::new();
+    while block.len() < words {
+        let count = PART.min(words - block.len());
+        extend_timed(&mut block, count, &mut sampler, |block, n| {
+            let at = block.len() as u64;
+            block.extend((0..n as u64).map(|offset| at + offset));
+        });
+    }
+    let block = std::hint::black_box(block);
+    let checksum = mix(0, sum(&block));
+    Body { checksum, processed_bytes: (words * 8) as u64, truth: Truth::from(sampler) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_the_sum_of_the_numbers_written() {
+        let words = (2_u64 << 20) / 8;
+        assert_eq!(run(&Args { mib: 2 }).checksum, mix(0, words * (words - 1) / 2));
+    }
+}

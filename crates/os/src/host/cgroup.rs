@@ -1,0 +1,132 @@
+//! Memory limits of the cgroup of this process.
+//!
+//! Source: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of Linux. A limit of any ancestor binds, so
+//! the tightest one on the way up is taken.
+
+use super::files::Files;
+use super::parse::{counters, limit};
+
+/// Memory limits and what came of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cgroup {
+    /// 1 or 2: the version of the memory controller.
+    pub version: u8,
+    /// The path inside the hierarchy, as `/proc/self/cgroup` shows it.
+    pub path: String,
+    /// Hard limit in bytes, the tightest on the way up.
+    pub max_bytes: Option<u64>,
+    /// v2's throttling limit in bytes, the tightest on the way up.
+    pub high_bytes: Option<u64>,
+    /// Bytes charged now.
+    pub current_bytes: Option<u64>,
+    /// How often tasks were throttled at `memory.high` (`memory.events`, v2).
+    pub high_events: Option<u64>,
+}
+
+impl Cgroup {
+    pub(super) fn read(files: &Files) -> Option<Self> {
+        let text = files.text("proc/self/cgroup")?;
+        let (v1, v2) = paths(&text);
+        v1.and_then(|path| read_v1(files, path)).or_else(|| v2.and_then(|path| read_v2(files, path)))
+    }
+}
+
+/// The paths of the v1 memory controller and of the v2 hierarchy.
+fn paths(text: &str) -> (Option<&str>, Option<&str>) {
+    let (mut v1, mut v2) = (None, None);
+    for line in text.lines() {
+        let mut parts = line.splitn(3, ':');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some("0"), Some(""), Some(path)) => v2 = Some(path),
+            (_, Some(names), Some(path)) if names.split(',').any(|name| name == "memory") => v1 = Some(path),
+            _ => {}
+        }
+    }
+    (v1, v2)
+}
+
+fn read_v2(files: &Files, path: &str) -> Option<Cgroup> {
+    const ROOT: &str = "sys/fs/cgroup";
+    // The root of the hierarchy has no limits; in a container with its own namespace "/" is not that root.
+    let own = format!("{ROOT}{}", path.trim_end_matches('/'));
+    let current = files.number(&format!("{own}/memory.current"));
+    let events = files.text(&format!("{own}/memory.events")).map(|text| counters(&text));
+    current?;
+    Some(Cgroup {
+        version: 2,
+        path: path.to_owned(),
+        max_bytes: tightest(files, ROOT, path, "memory.max"),
+        high_bytes: tightest(files, ROOT, path, "memory.high"),
+        current_bytes: current.and_then(|bytes| u64::try_from(bytes).ok()),
+        high_events: events.and_then(|events| events.get("high").copied()),
+    })
+}
+
+fn read_v1(files: &Files, path: &str) -> Option<Cgroup> {
+    const ROOT: &str = "sys/fs/cgroup/memory";
+    // In a container the path is often the host's, while the mount shows the container's own group at its root.
+    let path = [path, "/"]
+        .into_iter()
+        .find(|path| files.text(&format!("{ROOT}{path}/memory.limit_in_bytes")).is_some())?;
+    Some(Cgroup {
+        version: 1,
+        path: path.to_owned(),
+        max_bytes: tightest(files, ROOT, path, "memory.limit_in_bytes"),
+        high_bytes: None,
+        current_bytes: files
+            .number(&format!("{ROOT}{path}/memory.usage_in_bytes"))
+            .and_then(|bytes| u64::try_from(bytes).ok()),
+        high_events: None,
+    })
+}
+
+fn tightest(files: &Files, root: &str, path: &str, name: &str) -> Option<u64> {
+    let mut path = path.trim_end_matches('/');
+    let mut found: Option<u64> = None;
+    loop {
+        let here = files.text(&format!("{root}{path}/{name}")).and_then(|text| limit(&text));
+        found = match (found, here) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        match path.rsplit_once('/') {
+            Some((parent, _)) => path = parent,
+            None => return found,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_hierarchies_are_recognised() {
+        let hybrid = "9:name=systemd:/\n4:cpu,memory:/a/b\n0::/c";
+        assert_eq!(paths(hybrid), (Some("/a/b"), Some("/c")));
+        assert_eq!(paths("0::/user.slice"), (None, Some("/user.slice")));
+        assert_eq!(paths(""), (None, None));
+    }
+
+    #[test]
+    fn the_tightest_limit_on_the_way_up_counts() {
+        let root = std::env::temp_dir().join(format!("faultless-cgroup-{}", std::process::id()));
+        let put = |path: &str, text: &str| {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        put("proc/self/cgroup", "0::/outer/inner\n");
+        put("sys/fs/cgroup/outer/memory.max", "1000000\n");
+        put("sys/fs/cgroup/outer/inner/memory.max", "max\n");
+        put("sys/fs/cgroup/outer/inner/memory.high", "900000\n");
+        put("sys/fs/cgroup/outer/inner/memory.current", "5000\n");
+        put("sys/fs/cgroup/outer/inner/memory.events", "low 0\nhigh 17\nmax 0\n");
+        let cgroup = Cgroup::read(&Files::new(&root)).unwrap();
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(cgroup.max_bytes, Some(1_000_000));
+        assert_eq!(cgroup.high_bytes, Some(900_000));
+        assert_eq!(cgroup.high_events, Some(17));
+        assert_eq!(cgroup.current_bytes, Some(5000));
+    }
+}

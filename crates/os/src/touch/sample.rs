@@ -1,0 +1,162 @@
+//! Times first touches inside a program's own blocks.
+//!
+//! In: a slot and the value to store there. Out: ticks of those stores that really faulted. The number of faults comes
+//! from `getrusage(RUSAGE_THREAD)` around a batch: of n timed stores with f faults the f slowest are kept, because a
+//! fault costs at least ten times what a store to a resident page does. So resident pages drop out, with or without THP.
+
+use crate::counters::{self, Who};
+
+/// Stores `value` for certain and tells how many ticks that took, a page fault included.
+///
+/// The store cannot be moved out of the interval by the compiler (volatile). The processor takes a fault precisely: what
+/// follows the store, the second reading too, is executed again after it.
+#[inline]
+pub fn time_write<T: Copy>(slot: &mut T, value: T) -> u64 {
+    let begin = counters::tick();
+    // SAFETY: `slot` is an exclusive reference, so valid and aligned for a write.
+    unsafe { std::ptr::write_volatile(slot, value) };
+    counters::tick().wrapping_sub(begin)
+}
+
+/// Loads from `slot` for certain and tells how many ticks that took, a page fault included. As [`time_write`].
+#[inline]
+pub fn time_read<T: Copy>(slot: &T) -> u64 {
+    let begin = counters::tick();
+    // SAFETY: `slot` is a reference, so valid, aligned and initialised for a read; T is Copy.
+    std::hint::black_box(unsafe { std::ptr::read_volatile(slot) });
+    counters::tick().wrapping_sub(begin)
+}
+
+/// Samples kept by one [`Sampler`]; beyond that every second one is dropped and the rate halves. 64 KiB of `u32`: below
+/// glibc's mmap threshold, so that the sampler does not disturb what it measures.
+const KEPT: usize = 16 * 1024;
+
+/// Timed stores in one batch at most.
+const BATCH: usize = 256;
+
+/// Collects first-touch times of one thread.
+///
+/// ```
+/// use faultless_os::touch::Sampler;
+/// let mut sampler = Sampler::new();
+/// let mut block = vec![0_u8; 1 << 20];
+/// sampler.begin();
+/// for slot in block.iter_mut().step_by(faultless_os::page::size()).take(16) {
+///     sampler.write(slot, 1);
+/// }
+/// sampler.end();
+/// assert!(sampler.ticks().len() <= 16);
+/// ```
+#[derive(Debug)]
+pub struct Sampler {
+    kept: Vec<u32>,
+    batch: Vec<u32>,
+    faults_before: Option<u64>,
+    /// One sample in `stride` is kept.
+    stride: usize,
+    seen: usize,
+}
+
+impl Default for Sampler {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sampler {
+    /// An empty sampler. Allocates all it will ever need.
+    pub fn new() -> Self {
+        Self {
+            kept: Vec::with_capacity(KEPT),
+            batch: Vec::with_capacity(BATCH),
+            faults_before: None,
+            stride: 1,
+            seen: 0,
+        }
+    }
+
+    /// Starts a batch.
+    pub fn begin(&mut self) {
+        self.batch.clear();
+        self.faults_before = thread_faults();
+    }
+
+    /// Stores `value` in `slot` and notes the time, while the batch has room.
+    #[inline]
+    pub fn write<T: Copy>(&mut self, slot: &mut T, value: T) {
+        let ticks = time_write(slot, value);
+        if self.batch.len() < BATCH {
+            self.batch.push(u32::try_from(ticks).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Ends the batch: keeps as many of its slowest times as there were faults, in the order of their length.
+    ///
+    /// Faults that the caller's own code took inside the batch would let fast stores in; keep them out of a batch.
+    pub fn end(&mut self) {
+        let (Some(before), Some(after)) = (self.faults_before.take(), thread_faults()) else { return };
+        let faults = (after - before).min(self.batch.len() as u64) as usize;
+        self.batch.sort_unstable_by(|a, b| b.cmp(a));
+        for index in 0..faults {
+            self.keep(self.batch[index]);
+        }
+    }
+
+    /// The times kept so far, in ticks.
+    pub fn ticks(&self) -> &[u32] {
+        &self.kept
+    }
+
+    fn keep(&mut self, ticks: u32) {
+        self.seen += 1;
+        if !self.seen.is_multiple_of(self.stride) {
+            return;
+        }
+        if self.kept.len() == KEPT {
+            let mut index = 0;
+            self.kept.retain(|_| {
+                index += 1;
+                index % 2 == 0
+            });
+            self.stride *= 2;
+        }
+        self.kept.push(ticks);
+    }
+}
+
+fn thread_faults() -> Option<u64> {
+    counters::rusage(Who::Thread).ok().map(|usage| usage.minor_faults)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page;
+    use crate::touch::{Advice, Region};
+
+    #[test]
+    fn resident_pages_are_excluded() {
+        let mut region = Region::new(64 * page::size(), page::size()).unwrap();
+        let _ = region.advise(0..64 * page::size(), Advice::NoHugePage);
+        region.bytes_mut()[..32 * page::size()].fill(1);
+        let mut sampler = Sampler::new();
+        sampler.begin();
+        for slot in region.bytes_mut().iter_mut().step_by(page::size()) {
+            sampler.write(slot, 1);
+        }
+        sampler.end();
+        assert!((32..40).contains(&sampler.ticks().len()), "{}", sampler.ticks().len());
+    }
+
+    #[test]
+    fn sampler_never_grows_and_keeps_the_whole_span() {
+        let mut sampler = Sampler::new();
+        for ticks in 0..(3 * KEPT as u32) {
+            sampler.keep(ticks);
+        }
+        assert!(sampler.ticks().len() <= KEPT);
+        assert_eq!(sampler.kept.capacity(), KEPT);
+        assert!(sampler.ticks()[10] < 100, "early ones are still there");
+        assert!(*sampler.ticks().last().unwrap() > 2 * KEPT as u32, "late ones are there");
+    }
+}

@@ -1,0 +1,52 @@
+//! The facts of this machine as a trace file keeps them.
+//!
+//! In: [`faultless_os::host::Host`]. Out: [`faultless_trace::observation::Host`], the few fields that a reader needs
+//! beside figures. Unknown text is empty, unknown numbers are 0.
+
+use faultless_os::host::Host as Machine;
+use faultless_trace::observation::Host;
+
+/// Reads this machine.
+pub fn host() -> Host {
+    shorten(&Machine::read())
+}
+
+/// The part of `machine` that goes into a trace file.
+pub fn shorten(machine: &Machine) -> Host {
+    let thp = machine.thp.as_ref();
+    let paranoid = machine.sysctl.get("kernel/perf_event_paranoid");
+    Host {
+        kernel: machine.kernel.release_text.clone().unwrap_or_default(),
+        cpu: machine.cpu.model.clone().unwrap_or_default(),
+        cpus: machine.cpu.online.unwrap_or(0),
+        memory_bytes: machine.memory.total_bytes.unwrap_or(0),
+        page_bytes: machine.page_bytes as u64,
+        thp_bytes: thp.and_then(|thp| thp.pmd_bytes).unwrap_or(0) as u64,
+        thp: thp.and_then(|thp| thp.enabled.clone()).unwrap_or_default(),
+        mthp_bytes: thp
+            .map(|thp| thp.mthp_enabled().map(|size| size.len_bytes as u64).collect())
+            .unwrap_or_default(),
+        hypervisor: machine.hypervisor.clone(),
+        perf_paranoid: paranoid.and_then(|level| i32::try_from(*level).ok()),
+        root: machine.root,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_facts_are_empty_not_invented() {
+        let host = shorten(&Machine::default());
+        assert_eq!(host, Host::default());
+    }
+
+    #[test]
+    fn this_machine_has_a_kernel_and_pages() {
+        let host = host();
+        assert!(!host.kernel.is_empty());
+        assert!(host.page_bytes.is_power_of_two());
+        assert!(host.memory_bytes > 0 && host.cpus > 0);
+    }
+}

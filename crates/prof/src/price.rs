@@ -1,0 +1,163 @@
+//! What page faults cost on this machine: the price list.
+//!
+//! In: the machine's facts, and its memory for about two seconds. Out: [`Prices`]: nanoseconds per page of each kind of
+//! fault and of the calls that avoid or cause them, each with its spread, or the reason why it cannot be said.
+//!
+//! How: every price is measured once per round, in an order that changes, on memory that was touched just before
+//! (guest-warm). Touches are timed one by one with the tick counter, of which a round takes the median, so that
+//! preemption does not count; calls are timed by the CPU time of the process. The reported figure is the median of the
+//! rounds. Every touch price also counts its faults: without them it says so instead of showing a figure.
+//!
+//! What it does not do: judge, or measure a program (`faultless stat`). Threads of the same process that run meanwhile
+//! are charged to the calls.
+
+mod cells;
+mod cold;
+mod spread;
+
+use faultless_os::counters;
+use faultless_os::host::Host;
+
+use cells::{Bench, Cell};
+
+pub use spread::Spread;
+
+/// What one kind of page work costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Price {
+    /// A fixed name: `first_touch`, `thp_touch`, `mthp_touch_64k`.
+    pub id: String,
+    /// The same for people.
+    pub what: String,
+    /// Bytes of one page of this kind.
+    pub page_bytes: u64,
+    /// Nanoseconds per page, or why there is no figure.
+    pub outcome: Outcome,
+}
+
+/// A figure or a reason.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// Nanoseconds per page of [`Price::page_bytes`].
+    Measured(Spread),
+    /// Why there is no figure.
+    CannotSay(String),
+}
+
+/// All prices, in the order in which they are to be read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prices {
+    /// The list.
+    pub list: Vec<Price>,
+    /// Base page size in bytes.
+    pub page_bytes: u64,
+}
+
+/// Rounds at most: enough for a median that one loaded second does not move.
+const ROUNDS: usize = 11;
+/// Rounds that are made however long they take.
+const MIN_ROUNDS: usize = 3;
+/// No further round begins after this time, ns. `faultless doctor` as a whole promises 15 s.
+const BUDGET_NS: u64 = 5_000_000_000;
+
+/// Measures all prices. `progress` is told after each round: rounds done, rounds in all.
+pub fn measure(host: &Host, mut progress: impl FnMut(usize, usize)) -> Prices {
+    let mut cells = cells::all(host);
+    let mut bench = Bench::new(host);
+    let begin_ns = counters::now_ns();
+    for round in 0..ROUNDS {
+        progress(round, ROUNDS + 1);
+        if round >= MIN_ROUNDS && counters::now_ns() - begin_ns > BUDGET_NS {
+            break;
+        }
+        let first = round * cells.len() / ROUNDS;
+        // A rotated start and alternating direction: no price always follows the same neighbour.
+        let count = cells.len();
+        for step in 0..count {
+            let at = if round % 2 == 0 { first + step } else { first + count - step };
+            cells[at % count].measure(&mut bench);
+        }
+    }
+    progress(ROUNDS, ROUNDS + 1);
+    let mut prices = Prices {
+        list: cells.into_iter().map(Cell::price).collect(),
+        page_bytes: faultless_os::page::size() as u64,
+    };
+    prices.list.push(cold::price(host, prices.ns("first_touch")));
+    progress(ROUNDS + 1, ROUNDS + 1);
+    prices
+}
+
+impl Prices {
+    /// Nanoseconds per page of its own kind.
+    pub fn ns(&self, id: &str) -> Option<f64> {
+        self.list.iter().find(|price| price.id == id)?.ns()
+    }
+
+    /// Nanoseconds per base page.
+    pub fn ns_per_base_page(&self, id: &str) -> Option<f64> {
+        let price = self.list.iter().find(|price| price.id == id)?;
+        Some(price.ns()? * self.page_bytes as f64 / price.page_bytes as f64)
+    }
+
+    /// The share of a first touch that clearing the page takes: cache-hot and cache-cold.
+    pub fn clearing_share(&self) -> Option<(f64, f64)> {
+        let fault = self.ns("first_touch").filter(|ns| *ns > 0.0)?;
+        Some((self.ns("clear_hot")? / fault, self.ns("clear_cold")? / fault))
+    }
+
+    /// How many times cheaper a first touch is per byte as THP.
+    pub fn thp_gain(&self) -> Option<f64> {
+        let thp = self.ns_per_base_page("thp_touch").filter(|ns| *ns > 0.0)?;
+        Some(self.ns("first_touch")? / thp)
+    }
+}
+
+impl Price {
+    /// The median, where there is one.
+    pub fn ns(&self) -> Option<f64> {
+        match &self.outcome {
+            Outcome::Measured(spread) => Some(spread.median),
+            Outcome::CannotSay(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_of_this_machine_are_plausible() {
+        let host = Host::read();
+        let mut rounds = 0;
+        let prices = measure(&host, |_, _| rounds += 1);
+        assert!(rounds > MIN_ROUNDS);
+        let touch = prices.ns("first_touch").expect("a first touch can be measured anywhere");
+        assert!((50.0..1e6).contains(&touch), "{touch} ns");
+        // A fault clears the page and does more; the hot clear is the cheaper of the two.
+        assert!(prices.ns("clear_hot").unwrap() < touch, "{prices:?}");
+        let both = prices.ns("zero_page_read").unwrap() + prices.ns("write_after_read").unwrap();
+        assert!(both > touch, "two faults cost more than one: {both} vs {touch}");
+        let mut ids: Vec<&str> = prices.list.iter().map(|price| price.id.as_str()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), prices.list.len(), "ids are unique");
+    }
+
+    #[test]
+    fn per_base_page_divides_by_the_size() {
+        let spread = Spread { median: 51_200.0, mad: 0.0, min: 1.0, n: 1 };
+        let price = |id: &str, page_bytes, median| Price {
+            id: id.into(),
+            what: String::new(),
+            page_bytes,
+            outcome: Outcome::Measured(Spread { median, ..spread }),
+        };
+        let list = vec![price("first_touch", 4096, 1000.0), price("thp_touch", 2 << 20, 51_200.0)];
+        let prices = Prices { list, page_bytes: 4096 };
+        assert_eq!(prices.ns_per_base_page("thp_touch"), Some(100.0));
+        assert_eq!(prices.thp_gain(), Some(10.0));
+        assert_eq!(prices.clearing_share(), None);
+    }
+}

@@ -1,0 +1,366 @@
+//! The single measurements. Each takes a round on memory that the same kind of touch has just used and given back.
+
+use faultless_os::counters::{self, Who};
+use faultless_os::host::Host;
+use faultless_os::page::{self, Bytes};
+use faultless_os::touch::{Advice, HeldCopy, Region, time_read, time_write};
+
+use super::spread::{Spread, median};
+use super::{Outcome, Price};
+
+/// Base pages in one round of a price: 4 MiB of 4 KiB pages, some milliseconds.
+const PAGES: usize = 1024;
+/// THPs in one round.
+const THPS: usize = 8;
+/// Memory cleared cache-cold: more than last-level caches hold per core.
+const COLD_BYTES: usize = 64 << 20;
+/// Blocks of one mTHP size in one round, and their bytes in all at most.
+const MTHP_BLOCKS: usize = 256;
+const MTHP_BYTES: usize = 16 << 20;
+/// hugetlb pages beyond this size are not measured: clearing 1 GiB takes 100 to 250 ms.
+const HUGETLB_MAX: usize = 64 << 20;
+/// Faults that other causes (the stack, the harness) may add to a round.
+const STRAY_FAULTS: u64 = 16;
+
+type Run = Box<dyn Fn(&mut Bench) -> Result<f64, String>>;
+
+/// One price while it is being measured.
+pub(super) struct Cell {
+    id: String,
+    what: String,
+    page_bytes: usize,
+    run: Run,
+    rounds: Vec<f64>,
+    failure: Option<String>,
+}
+
+impl Cell {
+    fn new(
+        id: impl Into<String>,
+        what: impl Into<String>,
+        page_bytes: usize,
+        run: impl Fn(&mut Bench) -> Result<f64, String> + 'static,
+    ) -> Self {
+        let (id, what) = (id.into(), what.into());
+        Self { id, what, page_bytes, run: Box::new(run), rounds: Vec::new(), failure: None }
+    }
+
+    /// One round. After a failure it is not tried again.
+    pub(super) fn measure(&mut self, bench: &mut Bench) {
+        if self.failure.is_none() {
+            match (self.run)(bench) {
+                Ok(ns) => self.rounds.push(ns),
+                Err(reason) => self.failure = Some(reason),
+            }
+        }
+    }
+
+    /// The result. A failure in any round counts more than the figures of the others.
+    pub(super) fn price(self) -> Price {
+        let outcome = match (self.failure, Spread::of(&self.rounds)) {
+            (None, Some(spread)) => Outcome::Measured(spread),
+            (failure, _) => Outcome::CannotSay(failure.unwrap_or_else(|| "not measured".into())),
+        };
+        Price { id: self.id, what: self.what, page_bytes: self.page_bytes as u64, outcome }
+    }
+}
+
+/// What all cells need.
+pub(super) struct Bench {
+    tick_ns: f64,
+    /// Ticks between two readings with nothing in between.
+    tick_cost: f64,
+    thp_bytes: usize,
+    cold: Option<Region>,
+    cold_at: usize,
+}
+
+impl Bench {
+    pub(super) fn new(host: &Host) -> Self {
+        let empty: Vec<f64> = (0..1000)
+            .map(|_| {
+                let begin = counters::tick();
+                counters::tick().wrapping_sub(begin) as f64
+            })
+            .collect();
+        let affordable = host.memory.available_bytes.is_none_or(|bytes| bytes / 8 > COLD_BYTES as u64);
+        Self {
+            tick_ns: counters::tick_ns(),
+            tick_cost: median(&empty).unwrap_or(0.0),
+            thp_bytes: thp_bytes(host),
+            cold: affordable.then(|| resident(COLD_BYTES)).and_then(Result::ok),
+            cold_at: 0,
+        }
+    }
+
+    /// Median of single times, without the cost of reading the counter, in ns.
+    fn p50_ns(&self, ticks: &[f64]) -> f64 {
+        (median(ticks).unwrap_or(0.0) - self.tick_cost).max(0.0) * self.tick_ns
+    }
+}
+
+fn thp_bytes(host: &Host) -> usize {
+    host.thp.as_ref().and_then(|thp| thp.pmd_bytes).unwrap_or(0)
+}
+
+/// The list for this machine.
+pub(super) fn all(host: &Host) -> Vec<Cell> {
+    let base = page::size();
+    let mut cells = vec![
+        Cell::new("first_touch", "first touch (write) of a base page", base, |bench| {
+            drop(resident(PAGES * page::size())?);
+            timed_writes(bench, &mut fresh(PAGES * page::size())?, page::size(), PAGES)
+        }),
+        Cell::new("zero_page_read", "first read of a base page (maps the zero page)", base, zero_page_read),
+        Cell::new("write_after_read", "write after that read (CoW of the zero page)", base, |bench| {
+            drop(resident(PAGES * page::size())?);
+            let mut region = fresh(PAGES * page::size())?;
+            std::hint::black_box(region.touch_read(page::size()));
+            timed_writes(bench, &mut region, page::size(), PAGES)
+        }),
+        Cell::new("populate_write", "MADV_POPULATE_WRITE, per base page", base, |_| {
+            drop(resident(PAGES * page::size())?);
+            let mut region = fresh(PAGES * page::size())?;
+            timed_call(PAGES, || advise(&mut region, Advice::PopulateWrite))
+        }),
+        Cell::new("cow_after_fork", "write after fork (CoW), base page", base, |bench| {
+            let mut region = resident(PAGES * page::size())?;
+            let _copy = HeldCopy::new().map_err(|error| error.to_string())?;
+            timed_writes(bench, &mut region, page::size(), PAGES)
+        }),
+    ];
+    cells.extend(thp_cells(host));
+    cells.extend(mthp_cells(host));
+    cells.extend(hugetlb_cells(host));
+    cells.extend(clear_cells());
+    cells.extend(release_cells(host));
+    cells
+}
+
+fn zero_page_read(bench: &mut Bench) -> Result<f64, String> {
+    let region = fresh(PAGES * page::size())?;
+    let mut ticks = Vec::with_capacity(PAGES);
+    let before = faults();
+    ticks.extend(region.bytes().iter().step_by(page::size()).map(|slot| time_read(slot) as f64));
+    expect_faults(before, PAGES)?;
+    Ok(bench.p50_ns(&ticks))
+}
+
+fn thp_cells(host: &Host) -> Option<Cell> {
+    let thp = host.thp.as_ref()?;
+    let len = thp.pmd_bytes?;
+    let (available, word) = (thp.available(), thp.enabled.clone().unwrap_or_default());
+    Some(Cell::new("thp_touch", format!("first touch of a THP of {}", Bytes(len)), len, move |bench| {
+        if !available {
+            return Err(format!("THP is off (transparent_hugepage/enabled = {word})"));
+        }
+        drop(huge(len)?);
+        let mut region = huge_untouched(len)?;
+        let ns = timed_writes(bench, &mut region, len, THPS)?;
+        fully_resident(&mut region)?;
+        Ok(ns)
+    }))
+}
+
+fn mthp_cells(host: &Host) -> Vec<Cell> {
+    let sizes: Vec<usize> = host
+        .thp
+        .iter()
+        .flat_map(|thp| thp.mthp_enabled().map(|size| size.len_bytes).collect::<Vec<_>>())
+        .collect();
+    sizes.into_iter().map(mthp_cell).collect()
+}
+
+/// Blocks of exactly one size with untouched, not advised ones between them: no VMA has room for a larger page.
+fn mthp_cell(len: usize) -> Cell {
+    let what = format!("first touch of an mTHP of {}", Bytes(len));
+    Cell::new(format!("mthp_touch_{}k", len >> 10), what, len, move |bench| {
+        let blocks = (MTHP_BYTES / len).clamp(4, MTHP_BLOCKS);
+        let mut region = fresh_aligned(2 * blocks * len, 2 * len)?;
+        for block in 0..blocks {
+            let begin = 2 * block * len;
+            region.advise(begin..begin + len, Advice::HugePage).map_err(|error| error.to_string())?;
+        }
+        let ns = timed_writes(bench, &mut region, 2 * len, blocks)?;
+        let before = faults();
+        for block in 0..blocks {
+            let begin = 2 * block * len;
+            region.bytes_mut()[begin..begin + len].fill(1);
+        }
+        fell_back(before, blocks)?;
+        Ok(ns)
+    })
+}
+
+fn hugetlb_cells(host: &Host) -> Vec<Cell> {
+    let usable =
+        |pool: &&faultless_os::host::HugetlbPool| pool.free > pool.reserved && pool.page_bytes <= HUGETLB_MAX;
+    let cell = |pool: &faultless_os::host::HugetlbPool| {
+        let (len, pages) = (pool.page_bytes, (pool.free - pool.reserved).min(THPS as u64) as usize);
+        let what = format!("first touch of a hugetlb page of {}", Bytes(len));
+        Cell::new(format!("hugetlb_touch_{}k", len >> 10), what, len, move |bench| {
+            let mut region = Region::hugetlb(pages * len, len).map_err(|error| error.to_string())?;
+            timed_writes(bench, &mut region, len, pages)
+        })
+    };
+    host.hugetlb.iter().filter(usable).map(cell).collect()
+}
+
+fn clear_cells() -> [Cell; 2] {
+    [
+        Cell::new("clear_hot", "clearing a resident base page, cache-hot", page::size(), |bench| {
+            let mut region = resident(page::size())?;
+            let ticks: Vec<f64> = (0..PAGES).map(|_| clear(region.bytes_mut())).collect();
+            Ok(bench.p50_ns(&ticks))
+        }),
+        Cell::new("clear_cold", "clearing a resident base page, cache-cold", page::size(), |bench| {
+            let Some(mut region) = bench.cold.take() else { return Err("too little free memory".into()) };
+            let pages = region.len_bytes() / page::size();
+            let from = bench.cold_at % pages;
+            let parts = region.bytes_mut().chunks_mut(page::size()).skip(from).take(pages / 4);
+            let ticks: Vec<f64> = parts.map(clear).collect();
+            bench.cold_at = (from + pages / 4) % pages;
+            bench.cold = Some(region);
+            Ok(bench.p50_ns(&ticks))
+        }),
+    ]
+}
+
+fn clear(page: &mut [u8]) -> f64 {
+    let begin = counters::tick();
+    page.fill(0);
+    std::hint::black_box(page);
+    counters::tick().wrapping_sub(begin) as f64
+}
+
+fn release_cells(host: &Host) -> Vec<Cell> {
+    let base = page::size();
+    let mut cells = vec![
+        Cell::new("munmap", "munmap, per base page", base, |_| {
+            let region = resident(PAGES * page::size())?;
+            timed_call(PAGES, || {
+                drop(region);
+                Ok(())
+            })
+        }),
+        Cell::new("dontneed", "MADV_DONTNEED, per base page", base, |_| {
+            let mut region = resident(PAGES * page::size())?;
+            timed_call(PAGES, || advise(&mut region, Advice::DontNeed))
+        }),
+        Cell::new("free", "MADV_FREE, per base page", base, |_| {
+            let mut region = resident(PAGES * page::size())?;
+            timed_call(PAGES, || advise(&mut region, Advice::Free))
+        }),
+        Cell::new("retouch_after_free", "write after MADV_FREE, pages not yet taken", base, |_| {
+            let mut region = resident(PAGES * page::size())?;
+            advise(&mut region, Advice::Free)?;
+            timed_call(PAGES, || {
+                region.touch_write(page::size());
+                Ok(())
+            })
+        }),
+    ];
+    let Some(len) = host.thp.as_ref().filter(|thp| thp.available()).and_then(|thp| thp.pmd_bytes) else {
+        return cells;
+    };
+    cells.push(Cell::new("munmap_thp", "munmap, per THP", len, move |_| {
+        let region = huge(len)?;
+        timed_call(THPS, || {
+            drop(region);
+            Ok(())
+        })
+    }));
+    cells.push(Cell::new("mremap_move", "mremap to a PMD-aligned place, per base page", base, |bench| {
+        let len = THPS * bench.thp_bytes;
+        let mut region = fresh_aligned(len, bench.thp_bytes)?;
+        region.touch_write(page::size());
+        let target = fresh_aligned(len, bench.thp_bytes)?;
+        timed_call(len / page::size(), || region.relocate(target).map_err(|error| error.to_string()))
+    }));
+    cells
+}
+
+/// Base pages only, none resident.
+fn fresh(len: usize) -> Result<Region, String> {
+    fresh_aligned(len, page::size())
+}
+
+fn fresh_aligned(len: usize, align: usize) -> Result<Region, String> {
+    let mut region = Region::new(len, align).map_err(|error| error.to_string())?;
+    let all = 0..region.len_bytes();
+    // Refused only by kernels without THP, where pages are base pages anyway.
+    let _ = region.advise(all, Advice::NoHugePage);
+    Ok(region)
+}
+
+/// Base pages only, all resident and written.
+fn resident(len: usize) -> Result<Region, String> {
+    let mut region = fresh(len)?;
+    region.touch_write(page::size());
+    Ok(region)
+}
+
+fn huge_untouched(len: usize) -> Result<Region, String> {
+    let mut region = Region::new(THPS * len, len).map_err(|error| error.to_string())?;
+    advise(&mut region, Advice::HugePage)?;
+    Ok(region)
+}
+
+/// [`THPS`] resident THPs.
+fn huge(len: usize) -> Result<Region, String> {
+    let mut region = huge_untouched(len)?;
+    region.touch_write(len);
+    fully_resident(&mut region)?;
+    Ok(region)
+}
+
+/// One touch per THP must have made all base pages resident.
+fn fully_resident(region: &mut Region) -> Result<(), String> {
+    let before = faults();
+    region.touch_write(page::size());
+    fell_back(before, THPS)
+}
+
+fn fell_back(before: u64, pages: usize) -> Result<(), String> {
+    let extra = faults() - before;
+    match extra <= STRAY_FAULTS {
+        true => Ok(()),
+        false => {
+            Err(format!("the kernel fell back to smaller pages ({extra} more faults in {pages} blocks)"))
+        }
+    }
+}
+
+fn advise(region: &mut Region, advice: Advice) -> Result<(), String> {
+    let all = 0..region.len_bytes();
+    region.advise(all, advice).map_err(|error| error.to_string())
+}
+
+/// Times one write per `step`, `count` of them, and insists that each was a fault.
+fn timed_writes(bench: &Bench, region: &mut Region, step: usize, count: usize) -> Result<f64, String> {
+    let mut ticks = Vec::with_capacity(count);
+    let slots = region.bytes_mut().iter_mut().step_by(step).take(count);
+    let before = faults();
+    ticks.extend(slots.map(|slot| time_write(slot, 1) as f64));
+    expect_faults(before, count)?;
+    Ok(bench.p50_ns(&ticks))
+}
+
+fn expect_faults(before: u64, count: usize) -> Result<(), String> {
+    let found = faults() - before;
+    match found >= count as u64 {
+        true => Ok(()),
+        false => Err(format!("expected {count} faults, counted {found}")),
+    }
+}
+
+/// CPU time of `call` per page, in ns.
+fn timed_call(pages: usize, call: impl FnOnce() -> Result<(), String>) -> Result<f64, String> {
+    let begin = counters::process_cpu_ns();
+    call()?;
+    Ok((counters::process_cpu_ns() - begin) as f64 / pages as f64)
+}
+
+fn faults() -> u64 {
+    counters::rusage(Who::Thread).map(|usage| usage.minor_faults).unwrap_or(0)
+}

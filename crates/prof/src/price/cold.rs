@@ -1,0 +1,137 @@
+//! Guest-cold memory: pages that the hypervisor has not backed yet fault twice, once in the host.
+//!
+//! A guest cannot ask which pages are cold. So: hold what is warm, touch fresh memory beyond it, and see whether 2 MiB
+//! groups of it cost clearly more than warm pages do. If none does, nothing can be said: all of it may have been touched
+//! before by somebody else.
+
+use faultless_os::counters;
+use faultless_os::host::Host;
+use faultless_os::page::{self, Bytes};
+use faultless_os::touch::{Advice, Region};
+
+use super::spread::Spread;
+use super::{Outcome, Price};
+
+/// Touched first and not counted: what the measurements before gave back, which the kernel hands out first.
+const WARM_BYTES: usize = 96 << 20;
+/// Fresh memory touched beyond that, at most.
+const FRESH_BYTES: usize = 256 << 20;
+/// Below this the answer would rest on a few groups.
+const LEAST_BYTES: usize = 32 << 20;
+/// Base pages that are timed together: 2 MiB, which hosts often back at once.
+const GROUP_BYTES: usize = 2 << 20;
+/// A group is cold when its touches cost so many times a warm one. Hosts were seen to cost 2.5 to 8 times.
+const COLD_RATIO: f64 = 2.0;
+/// With fewer cold groups than this share, noise would do as an explanation.
+const LEAST_SHARE: f64 = 0.1;
+/// Touching stops after this time, ns.
+const BUDGET_NS: u64 = 2_500_000_000;
+
+/// The price of a guest-cold first touch, per base page.
+pub(super) fn price(host: &Host, warm_ns: Option<f64>) -> Price {
+    Price {
+        id: "first_touch_guest_cold".into(),
+        what: "first touch of a base page that the host has not backed".into(),
+        page_bytes: page::size() as u64,
+        outcome: match measure(host, warm_ns) {
+            Ok(spread) => Outcome::Measured(spread),
+            Err(reason) => Outcome::CannotSay(reason),
+        },
+    }
+}
+
+fn measure(host: &Host, warm_ns: Option<f64>) -> Result<Spread, String> {
+    if host.hypervisor.is_none() {
+        return Err("no hypervisor shows itself, so no host backs this memory lazily".into());
+    }
+    let warm_ns = warm_ns.ok_or("a warm first touch could not be measured")?;
+    let room = room_bytes(host).min(WARM_BYTES + FRESH_BYTES);
+    if room < WARM_BYTES + LEAST_BYTES {
+        return Err(format!("too little free memory ({} may be used for it)", Bytes(room)));
+    }
+    let groups = touch_groups(room)?;
+    judge(&groups, warm_ns)
+}
+
+/// An eighth of what is available, a quarter of what the cgroup leaves.
+fn room_bytes(host: &Host) -> usize {
+    let available = host.memory.available_bytes.unwrap_or(0) / 8;
+    let left = host.cgroup.as_ref().and_then(|cgroup| {
+        let limit = [cgroup.max_bytes, cgroup.high_bytes].into_iter().flatten().min()?;
+        Some(limit.saturating_sub(cgroup.current_bytes.unwrap_or(limit)) / 4)
+    });
+    let limits = host.limits.address_space_bytes.map(|bytes| bytes / 4);
+    let room = [Some(available), left, limits].into_iter().flatten().min().unwrap_or(0);
+    usize::try_from(room).unwrap_or(usize::MAX)
+}
+
+/// CPU time per page of each group beyond the warm part. Held until the end, so that no page comes twice.
+fn touch_groups(room: usize) -> Result<Vec<f64>, String> {
+    let mut region = Region::new(room, GROUP_BYTES).map_err(|error| error.to_string())?;
+    let all = 0..region.len_bytes();
+    let _ = region.advise(all, Advice::NoHugePage);
+    let begin_ns = counters::now_ns();
+    let mut groups = Vec::new();
+    for (index, group) in region.bytes_mut().chunks_exact_mut(GROUP_BYTES).enumerate() {
+        let before = counters::process_cpu_ns();
+        for slot in group.iter_mut().step_by(page::size()) {
+            *std::hint::black_box(slot) = 1;
+        }
+        let cpu_ns = counters::process_cpu_ns() - before;
+        if index >= WARM_BYTES / GROUP_BYTES {
+            groups.push(cpu_ns as f64 / (GROUP_BYTES / page::size()) as f64);
+        }
+        if counters::now_ns() - begin_ns > BUDGET_NS {
+            break;
+        }
+    }
+    Ok(groups)
+}
+
+fn judge(groups: &[f64], warm_ns: f64) -> Result<Spread, String> {
+    let cold: Vec<f64> = groups.iter().copied().filter(|ns| *ns > COLD_RATIO * warm_ns).collect();
+    if groups.is_empty() {
+        return Err("ran out of time before fresh memory was reached".into());
+    }
+    if (cold.len() as f64) < LEAST_SHARE * groups.len() as f64 {
+        let fresh = Bytes(groups.len() * GROUP_BYTES);
+        return Err(format!("{fresh} of fresh memory cost no more than warm memory: the host had backed it"));
+    }
+    Spread::of(&cold).ok_or_else(|| "nothing measured".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_groups_that_cost_clearly_more_are_cold() {
+        let groups = [1000.0, 1100.0, 5000.0, 6000.0, 5500.0];
+        let spread = judge(&groups, 1000.0).unwrap();
+        assert_eq!((spread.median, spread.n), (5500.0, 3));
+    }
+
+    #[test]
+    fn warm_memory_gives_no_figure() {
+        assert!(judge(&[1000.0; 50], 1000.0).unwrap_err().contains("the host had backed it"));
+        assert!(judge(&[], 1000.0).is_err());
+    }
+
+    #[test]
+    fn bare_metal_cannot_say() {
+        let price = price(&Host::default(), Some(1000.0));
+        assert!(matches!(price.outcome, Outcome::CannotSay(reason) if reason.contains("no hypervisor")));
+    }
+
+    #[test]
+    fn a_full_cgroup_leaves_no_room() {
+        let mut host = Host { hypervisor: Some("KVM".into()), ..Host::default() };
+        host.memory.available_bytes = Some(64 << 30);
+        host.cgroup = Some(faultless_os::host::Cgroup {
+            max_bytes: Some(1 << 30),
+            current_bytes: Some(1 << 30),
+            ..Default::default()
+        });
+        assert_eq!(room_bytes(&host), 0);
+    }
+}
