@@ -106,6 +106,36 @@ pub fn rusage(who: Who) -> Result<Rusage> {
     Ok(unsafe { usage.assume_init() }.into())
 }
 
+/// Touches `pages` new private base pages by writing, and appends the [`tick`]s that each touch took to `ticks`.
+///
+/// THP is off for them. `ticks` should have the capacity already, or its own growth is measured too.
+///
+/// # Errors
+/// `mmap`'s.
+pub fn time_first_touches(pages: usize, ticks: &mut Vec<u64>) -> Result<()> {
+    let page = crate::page::size();
+    let len_bytes = pages * page;
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new private mapping at an address of the kernel's choice.
+    let base = unsafe { libc::mmap(std::ptr::null_mut(), len_bytes, protection, flags, -1, 0) };
+    if base == libc::MAP_FAILED {
+        return Err(Error::last_for("mmap", len_bytes));
+    }
+    // SAFETY: exactly the mapping made above. A kernel without THP answers EINVAL, and then there is nothing to switch off.
+    unsafe { libc::madvise(base, len_bytes, libc::MADV_NOHUGEPAGE) };
+    for index in 0..pages {
+        // SAFETY: index is below `pages`, so the address is inside the mapping.
+        let at = unsafe { base.cast::<u8>().add(index * page) };
+        let begin = tick();
+        // SAFETY: mapped writable above, and nobody else knows the address.
+        unsafe { at.write_volatile(1) };
+        ticks.push(tick().wrapping_sub(begin));
+    }
+    // SAFETY: exactly the mapping made above; no pointer into it is kept.
+    unsafe { libc::munmap(base, len_bytes) };
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,1 +1,401 @@
-//! Start a program that waits until it is measured.
+//! Start a program that waits until it is measured, and stay with it to the end.
+//!
+//! In: a [`Plan`] (words, extra environment, where stdout and stderr go). Out: a [`Held`] child that has been forked but
+//! blocks before its exec, so that events can be opened on it; then a running [`Child`] and how it ended. Signals that a
+//! user sends to us reach the child; those from the terminal reach it anyway and don't end us before it.
+//!
+//! What it does not do: find out why a command can't be executed beyond the errno; follow grandchildren (`prof`).
+
+use std::ffi::{CString, NulError, OsStr, OsString};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::ptr;
+use std::sync::Once;
+use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+
+use crate::counters::Rusage;
+use crate::error::{Error, Result};
+
+/// What to execute; everything that the forked child needs is laid out beforehand.
+#[derive(Debug)]
+pub struct Plan {
+    words: Vec<CString>,
+    environment: Vec<CString>,
+    stdout: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
+}
+
+impl Plan {
+    /// A command with its arguments, and variables to add to or replace in this process's environment.
+    ///
+    /// # Errors
+    /// A word holds a NUL byte.
+    pub fn new(words: &[OsString], extra: &[(OsString, OsString)]) -> std::result::Result<Self, NulError> {
+        let words =
+            words.iter().map(|word| CString::new(word.as_bytes())).collect::<std::result::Result<_, _>>()?;
+        let kept = std::env::vars_os().filter(|(name, _)| extra.iter().all(|(new, _)| new != name));
+        let join = |(name, value): (OsString, OsString)| {
+            CString::new([name.as_bytes(), OsStr::new("=").as_bytes(), value.as_bytes()].concat())
+        };
+        let environment =
+            kept.chain(extra.iter().cloned()).map(join).collect::<std::result::Result<_, _>>()?;
+        Ok(Self { words, environment, stdout: None, stderr: None })
+    }
+
+    /// Sends the program's stdout and stderr elsewhere; `None` leaves them as ours.
+    pub fn redirect(mut self, stdout: Option<OwnedFd>, stderr: Option<OwnedFd>) -> Self {
+        (self.stdout, self.stderr) = (stdout, stderr);
+        self
+    }
+}
+
+/// A forked child that waits before its exec; killed and reaped when dropped.
+#[derive(Debug)]
+pub struct Held {
+    pid: i32,
+    release: OwnedFd,
+    report: OwnedFd,
+    done: bool,
+}
+
+/// A child that has passed its exec.
+#[derive(Debug)]
+pub struct Child {
+    pid: i32,
+    pidfd: Option<OwnedFd>,
+    before_exec_faults: u64,
+}
+
+/// How a process ended, in wait4's terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It returned this status.
+    Status(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+/// Forks a child for `plan` that waits.
+///
+/// # Errors
+/// `pipe2` or `fork` failed.
+pub fn hold(plan: &Plan) -> Result<Held> {
+    let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
+        strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
+    };
+    let (words, environment) = (pointers(&plan.words), pointers(&plan.environment));
+    let descriptors = [&plan.stdout, &plan.stderr].map(|fd| fd.as_ref().map(|fd| fd.as_raw_fd()));
+    let (wait, release) = pipe()?;
+    let (report, tell) = pipe()?;
+    forward_signals();
+    // SAFETY: the child only runs `child`, which keeps to async-signal-safe calls and memory laid out above.
+    match unsafe { libc::fork() } {
+        -1 => Err(Error::last("fork")),
+        0 => {
+            drop(release);
+            child(wait.as_raw_fd(), tell.as_raw_fd(), descriptors, &words, &environment)
+        }
+        pid => {
+            CHILD.store(pid, SeqCst);
+            Ok(Held { pid, release, report, done: false })
+        }
+    }
+}
+
+/// Runs in the forked child and never returns: wait for one byte, tell the faults so far, exec, else tell the errno.
+fn child(
+    wait: RawFd,
+    tell: RawFd,
+    descriptors: [Option<RawFd>; 2],
+    words: &[*const libc::c_char],
+    environment: &[*const libc::c_char],
+) -> ! {
+    for (fd, target) in descriptors.into_iter().zip([1, 2]) {
+        if let Some(fd) = fd {
+            // SAFETY: dup2 takes integers; a failure leaves the inherited descriptor.
+            unsafe { libc::dup2(fd, target) };
+        }
+    }
+    let mut byte = 0_u8;
+    // SAFETY: `byte` is one writable byte.
+    if unsafe { libc::read(wait, (&raw mut byte).cast(), 1) } != 1 {
+        // SAFETY: ends this process without running the parent's exit handlers.
+        unsafe { libc::_exit(127) };
+    }
+    // SAFETY: signal takes integers. Rust's start-up ignores SIGPIPE, and an ignored signal stays so through exec.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is valid for one rusage.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+    // SAFETY: all-zero is a valid rusage, and getrusage has filled it in.
+    let usage = unsafe { usage.assume_init() };
+    let faults = (usage.ru_minflt + usage.ru_majflt) as u64;
+    // SAFETY: `faults` is eight readable bytes.
+    unsafe { libc::write(tell, (&raw const faults).cast(), 8) };
+    // SAFETY: both arrays end with a null pointer, their strings with NUL, and all live in the parent's copy of memory.
+    unsafe { libc::execvpe(words[0], words.as_ptr(), environment.as_ptr()) };
+    // SAFETY: errno is a thread-local integer.
+    let errno = unsafe { *libc::__errno_location() };
+    // SAFETY: `errno` is four readable bytes.
+    unsafe { libc::write(tell, (&raw const errno).cast(), 4) };
+    // SAFETY: as above.
+    unsafe { libc::_exit(127) }
+}
+
+impl Held {
+    /// The child's process id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Lets the child go, and returns once it has passed its exec.
+    ///
+    /// # Errors
+    /// The exec failed: ENOENT for no such command, EACCES for no right to execute, ENOEXEC, E2BIG ...
+    pub fn release(mut self) -> Result<Child> {
+        // SAFETY: one readable byte. A child that died meanwhile shows as a short report below.
+        let written = unsafe { libc::write(self.release.as_raw_fd(), c"g".as_ptr().cast(), 1) };
+        let mut report = [0_u8; 12];
+        let len = if written == 1 { read_all(&self.report, &mut report) } else { 0 };
+        let word = |at: usize| [report[at], report[at + 1], report[at + 2], report[at + 3]];
+        let before_exec_faults =
+            u64::from(u32::from_ne_bytes(word(if cfg!(target_endian = "big") { 4 } else { 0 })));
+        if len == report.len() {
+            return Err(Error::new("execve", i32::from_ne_bytes(word(8))));
+        }
+        self.done = true;
+        Ok(Child { pid: self.pid, pidfd: pidfd(self.pid), before_exec_faults })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.done {
+            CHILD.store(0, SeqCst);
+            // SAFETY: kill takes integers; the child is ours and not reaped yet.
+            unsafe { libc::kill(self.pid, libc::SIGKILL) };
+            let _ = reap(self.pid, true);
+        }
+    }
+}
+
+impl Child {
+    /// The child's process id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Faults that the child took before its exec; part of what [`Child::wait`] returns.
+    pub fn before_exec_faults(&self) -> u64 {
+        self.before_exec_faults
+    }
+
+    /// Sleeps until the child has ended, or for `timeout_ns`, or until a signal. Whether it has ended.
+    pub fn ended_within(&self, timeout_ns: u64) -> bool {
+        let timeout = libc::timespec {
+            tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+            tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+        };
+        let fd = self.pidfd.as_ref().map_or(-1, |fd| fd.as_raw_fd());
+        let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid pollfd (a negative descriptor is skipped) and a valid timespec; no signal mask.
+        let ready = unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, ptr::null()) };
+        if self.pidfd.is_some() { ready == 1 } else { self.is_zombie() }
+    }
+
+    /// Waits for the child and reaps it: how it ended, and its usage with that of the children it waited for.
+    ///
+    /// # Errors
+    /// Somebody else has reaped it.
+    pub fn wait(self) -> Result<(Ending, Rusage)> {
+        let result = reap(self.pid, true);
+        CHILD.store(0, SeqCst);
+        result?.ok_or(Error::new("wait4", libc::ECHILD))
+    }
+
+    /// For kernels before 5.3, which have no pidfd.
+    fn is_zombie(&self) -> bool {
+        let mut info = std::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: a valid place for one siginfo; WNOWAIT leaves the child to be reaped.
+        let rc = unsafe { libc::waitid(libc::P_PID, self.pid as libc::id_t, info.as_mut_ptr(), flags) };
+        // SAFETY: all-zero is a valid siginfo, and waitid may have filled it in.
+        let info = unsafe { info.assume_init() };
+        // SAFETY: waitid fills in the child's pid, and leaves zero when none has ended.
+        rc != 0 || unsafe { info.si_pid() } != 0
+    }
+}
+
+/// Reaps `pid` if it is a child of ours that has ended (`wait`: once it has). `None`: it still runs.
+///
+/// # Errors
+/// ECHILD when it is no child of ours.
+pub fn reap(pid: i32, wait: bool) -> Result<Option<(Ending, Rusage)>> {
+    let mut status = 0;
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    loop {
+        let flags = if wait { 0 } else { libc::WNOHANG };
+        // SAFETY: valid places for one status and one rusage.
+        let rc = unsafe { libc::wait4(pid, &raw mut status, flags, usage.as_mut_ptr()) };
+        let error = Error::last("wait4");
+        match rc {
+            0 => return Ok(None),
+            -1 if error.errno == libc::EINTR => continue,
+            -1 => return Err(error),
+            _ => break,
+        }
+    }
+    // SAFETY: all-zero is a valid rusage, and wait4 has filled it in.
+    let usage = Rusage::from(unsafe { usage.assume_init() });
+    let ending = if libc::WIFSIGNALED(status) {
+        Ending::Signal(libc::WTERMSIG(status))
+    } else {
+        Ending::Status(libc::WEXITSTATUS(status))
+    };
+    Ok(Some((ending, usage)))
+}
+
+/// Makes this process the new parent of orphaned descendants, so that [`reap`] can ask for their usage.
+///
+/// # Errors
+/// None in practice (Linux 3.4).
+pub fn adopt_orphans() -> Result<()> {
+    // SAFETY: prctl with integers.
+    let rc = unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1_u64, 0_u64, 0_u64, 0_u64) };
+    if rc == 0 { Ok(()) } else { Err(Error::last("prctl(PR_SET_CHILD_SUBREAPER")) }
+}
+
+/// Copies memory of another process. Bytes copied: up to the first page that is not there.
+///
+/// # Errors
+/// ESRCH when it is gone, EPERM without rights, EFAULT when nothing is there.
+pub fn read_memory(pid: i32, at: u64, into: &mut [u8]) -> Result<usize> {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let remote = libc::iovec { iov_base: ptr::without_provenance_mut(at as usize), iov_len: into.len() };
+    // SAFETY: `local` describes `into`; the remote address is checked by the kernel in the other process.
+    let len = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    if len < 0 { Err(Error::last("process_vm_readv")) } else { Ok(len as usize) }
+}
+
+/// The child that signals are forwarded to; 0: none.
+static CHILD: AtomicI32 = AtomicI32::new(0);
+
+/// From the first child on: a signal that somebody sent with kill goes to the child; one from the terminal has reached
+/// the whole foreground group already. With no child it does what it would have done.
+fn forward_signals() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
+            // SAFETY: all-zero is a valid sigaction: default, empty mask, no flags.
+            let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
+            // SAFETY: a null new action only asks; `old` is valid for the answer.
+            unsafe { libc::sigaction(signal, ptr::null(), &raw mut old) };
+            if old.sa_sigaction == libc::SIG_IGN {
+                continue;
+            }
+            let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = forward;
+            let new = libc::sigaction {
+                sa_sigaction: handler as libc::sighandler_t,
+                sa_flags: libc::SA_SIGINFO | libc::SA_RESTART,
+                ..old
+            };
+            // SAFETY: `forward` has the signature that SA_SIGINFO asks for and is async-signal-safe.
+            unsafe { libc::sigaction(signal, &raw const new, ptr::null_mut()) };
+        }
+    });
+}
+
+extern "C" fn forward(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    let pid = CHILD.load(SeqCst);
+    // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler.
+    let from_kernel = unsafe { (*info).si_code } == libc::SI_KERNEL;
+    if pid == 0 {
+        // SAFETY: signal and raise are async-signal-safe and take integers.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        // SAFETY: as above; delivered as soon as this handler returns.
+        unsafe { libc::raise(signal) };
+    } else if !from_kernel {
+        // SAFETY: kill is async-signal-safe; `pid` is our child and not reaped while CHILD holds it.
+        unsafe { libc::kill(pid, signal) };
+    }
+}
+
+fn pidfd(pid: i32) -> Option<OwnedFd> {
+    // SAFETY: pidfd_open takes two integers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    // SAFETY: a descriptor that the kernel has just handed out; nothing else owns it.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [0; 2];
+    // SAFETY: room for two descriptors.
+    if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(Error::last("pipe2"));
+    }
+    // SAFETY: both are new and owned by nothing else.
+    Ok(fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).into())
+}
+
+/// Reads until `into` is full or the other side has closed; bytes read.
+fn read_all(fd: &OwnedFd, into: &mut [u8]) -> usize {
+    let mut len = 0;
+    while len < into.len() {
+        let rest = &mut into[len..];
+        // SAFETY: `rest` is writable for its length.
+        let read = unsafe { libc::read(fd.as_raw_fd(), rest.as_mut_ptr().cast(), rest.len()) };
+        match read {
+            1.. => len += read as usize,
+            -1 if Error::last("read").errno == libc::EINTR => {}
+            _ => break,
+        }
+    }
+    len
+}
+
+/// A descriptor's copy that a [`Plan`] can own.
+///
+/// # Errors
+/// EMFILE.
+pub fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
+    fd.try_clone_to_owned().map_err(|_| Error::last("fcntl(F_DUPFD_CLOEXEC"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(words: &[&str]) -> Plan {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        Plan::new(&words, &[("FAULTLESS_TEST".into(), "7".into())]).unwrap()
+    }
+
+    fn run(words: &[&str]) -> Result<(Ending, Rusage, u64)> {
+        let child = hold(&plan(words))?.release()?;
+        while !child.ended_within(50_000_000) {}
+        let before = child.before_exec_faults();
+        child.wait().map(|(ending, usage)| (ending, usage, before))
+    }
+
+    #[test]
+    fn passes_status_signal_and_environment_on_and_counts_its_own_faults() {
+        let (ending, usage, before) = run(&["sh", "-c", "exit $FAULTLESS_TEST"]).unwrap();
+        assert_eq!(ending, Ending::Status(7));
+        assert!(before > 0 && before < usage.minor_faults, "{before} of {}", usage.minor_faults);
+        assert_eq!(run(&["sh", "-c", "kill -9 $$"]).unwrap().0, Ending::Signal(9));
+    }
+
+    #[test]
+    fn a_failed_exec_comes_back_as_its_errno() {
+        assert_eq!(run(&["faultless-no-such-command"]).unwrap_err().errno, libc::ENOENT);
+        assert_eq!(run(&["/etc"]).unwrap_err().errno, libc::EACCES);
+    }
+
+    #[test]
+    fn a_child_that_is_not_released_never_runs() {
+        let held = hold(&plan(&["true"])).unwrap();
+        let pid = held.pid();
+        drop(held);
+        assert_eq!(reap(pid, false).unwrap_err().errno, libc::ECHILD, "killed and reaped");
+    }
+}

@@ -1,7 +1,160 @@
 //! From a process to what was observed of it.
+//!
+//! In: a [`Request`], a command and what may be used to watch it. Out: an [`Observation`]: exact counts, recorded single
+//! faults in bursts, levels of faults and memory over time, kernel stacks, and a note for each source on whether it worked.
+//! Whatever the kernel refuses is left out and said so; only a command that can't be executed is an error.
+//!
+//! What it does not do: correct, scale, classify (`trace`) or print.
 #![forbid(unsafe_code)]
 
+mod calibrate;
+mod decode;
+mod drain;
+mod duty;
 pub mod facts;
+mod kernel;
+mod levels;
+mod orphans;
+mod pace;
 pub mod price;
+mod session;
+mod symbols;
+mod tuning;
+mod watch;
+mod windows;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::os::fd::OwnedFd;
+
+use faultless_os::spawn;
+use faultless_trace::observation::{Host, Observation};
 
 pub use facts::host;
+
+/// What to run and how to watch it.
+#[derive(Debug, Default)]
+pub struct Request {
+    /// The command and its arguments.
+    pub command: Vec<OsString>,
+    /// Variables added to or replaced in the environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// Where its stdout goes; `None`: where ours goes.
+    pub stdout: Option<OwnedFd>,
+    /// Where its stderr goes; `None`: where ours goes.
+    pub stderr: Option<OwnedFd>,
+    /// What may be used.
+    pub allow: Sources,
+    /// The facts of the machine, passed through to the observation.
+    pub host: Host,
+}
+
+/// Sources of data that may be tried. All of them are by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sources {
+    /// Exact counts of perf events over the process tree.
+    pub counters: bool,
+    /// Recorded single faults; needs `counters`.
+    pub pairs: bool,
+    /// Kernel stacks from the CPU clock, given the rights.
+    pub kernel: bool,
+    /// The fault counter and resident memory over time.
+    pub levels: bool,
+}
+
+impl Sources {
+    /// Only `wait4`: what is left when everything else is denied.
+    pub const NONE: Self = Self { counters: false, pairs: false, kernel: false, levels: false };
+    /// Exact counts and nothing that runs while the program does: for comparing runs.
+    pub const COUNTERS: Self = Self { counters: true, ..Self::NONE };
+}
+
+impl Default for Sources {
+    fn default() -> Self {
+        Self { counters: true, pairs: true, kernel: true, levels: true }
+    }
+}
+
+/// Why a program could not be observed: it never ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The command has no words.
+    Empty,
+    /// A word or variable holds a NUL byte.
+    Nul,
+    /// There is no such command.
+    NotFound(String),
+    /// It is a file whose interpreter (`#!` line or dynamic loader) is missing.
+    NoInterpreter(String),
+    /// There is no right to execute it.
+    NotExecutable(String),
+    /// The kernel would not execute it for another reason.
+    Exec(String, faultless_os::Error),
+    /// The kernel would not fork, or somebody else reaped the child.
+    Os(faultless_os::Error),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("no command given; write it after --"),
+            Self::Nul => f.write_str("the command or its environment holds a NUL byte"),
+            Self::NotFound(command) => {
+                write!(f, "{command}: no such command; check the spelling, or PATH, or give its path")
+            }
+            Self::NoInterpreter(command) => {
+                write!(
+                    f,
+                    "{command}: the file is there, but its interpreter or loader is not; see `file {command}`"
+                )
+            }
+            Self::NotExecutable(command) => {
+                write!(f, "{command}: no right to execute it; `chmod +x` it, or name its interpreter first")
+            }
+            Self::Exec(command, error) => write!(f, "{command}: {error}"),
+            Self::Os(error) => write!(f, "cannot start the program: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<faultless_os::Error> for Failure {
+    fn from(error: faultless_os::Error) -> Self {
+        Self::Os(error)
+    }
+}
+
+/// Runs the command to its end and tells what was observed.
+///
+/// SIGTERM, SIGHUP, SIGINT and SIGQUIT sent to this process are forwarded while it runs. Orphaned descendants are adopted
+/// for the life of this process (PR_SET_CHILD_SUBREAPER), so that their usage can be asked for.
+///
+/// # Errors
+/// The command did not start.
+pub fn observe(request: Request) -> Result<Observation, Failure> {
+    if request.command.is_empty() {
+        return Err(Failure::Empty);
+    }
+    let plan = spawn::Plan::new(&request.command, &request.env).map_err(|_| Failure::Nul)?;
+    let plan = plan.redirect(request.stdout, request.stderr);
+    let words: Vec<String> = request.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut observation = watch::run(&plan, request.allow, &words[0])?;
+    observation.command = words;
+    observation.host = request.host;
+    Ok(observation)
+}
+
+/// The failed exec of `command` as a user understands it.
+fn not_started(command: &str, error: faultless_os::Error) -> Failure {
+    let command = command.to_owned();
+    match std::io::Error::from(error).kind() {
+        _ if error.call != "execve" => Failure::Os(error),
+        std::io::ErrorKind::NotFound if command.contains('/') && std::path::Path::new(&command).exists() => {
+            Failure::NoInterpreter(command)
+        }
+        std::io::ErrorKind::NotFound => Failure::NotFound(command),
+        std::io::ErrorKind::PermissionDenied => Failure::NotExecutable(command),
+        _ => Failure::Exec(command, error),
+    }
+}

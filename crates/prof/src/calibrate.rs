@@ -1,0 +1,121 @@
+//! What a first touch costs here and now, and by how much the event pair misreads it.
+//!
+//! In: nothing but this machine. Out: a [`Calibration`]. Blocks of private base pages are touched by turns with the pair
+//! off and on, in this thread; the medians of the two give the truth, the reading and the cost of recording. Without the
+//! pair the truth alone remains, and a reading that equals it.
+//!
+//! What it does not do: warm memory that the hypervisor has taken back. One warm-up block shows such pages to be
+//! outliers, and medians pass over them.
+
+use faultless_os::counters::{now_ns, tick, time_first_touches};
+use faultless_os::perf::{Event, Output, Software, Spec, Target};
+use faultless_os::ring::{Raw, Ring, records};
+use faultless_trace::observation::Calibration;
+
+use crate::tuning as t;
+
+/// Calibrates; with `pair`, tries the events as well. `None` only where memory can't be mapped.
+pub(crate) fn run(pair: bool) -> Option<Calibration> {
+    let mut pair = if pair { Pair::open().ok() } else { None };
+    let capacity = t::CALIBRATION_BLOCK_PAGES * (t::CALIBRATION_ROUNDS + 1);
+    let (mut plain, mut loaded) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
+    let mut readings_ns = Vec::with_capacity(capacity);
+    let (begin_ns, begin) = (now_ns(), tick());
+    for round in 0..=t::CALIBRATION_ROUNDS {
+        time_first_touches(t::CALIBRATION_BLOCK_PAGES, &mut plain).ok()?;
+        if let Some(pair) = &mut pair {
+            pair.leader.enable().ok()?;
+            let touched = time_first_touches(t::CALIBRATION_BLOCK_PAGES, &mut loaded);
+            pair.leader.disable().ok()?;
+            touched.ok()?;
+            pair.read(&mut readings_ns);
+        }
+        if round == 0 {
+            plain.clear();
+            loaded.clear();
+            readings_ns.clear();
+        }
+    }
+    let tick_ns = (now_ns() - begin_ns) as f64 / tick().wrapping_sub(begin).max(1) as f64;
+    let pages = plain.len() as u32;
+    let truth_p50_ns = median(&mut plain)? as f64 * tick_ns;
+    let (pair_p50_ns, loaded_p50_ns) = match (median(&mut readings_ns), median(&mut loaded)) {
+        (Some(reading_ns), Some(ticks)) => (reading_ns as f64, ticks as f64 * tick_ns),
+        _ => (truth_p50_ns, truth_p50_ns),
+    };
+    let record_cost_ns = (loaded_p50_ns - truth_p50_ns).max(0.0);
+    Some(Calibration { truth_p50_ns, pair_p50_ns, record_cost_ns, pages })
+}
+
+/// The two events on this thread, with their ring.
+struct Pair {
+    ring: Ring,
+    leader: Event,
+    /// Only kept open.
+    _end: Event,
+    ids: (u64, u64),
+    bytes: Vec<u8>,
+}
+
+impl Pair {
+    fn open() -> faultless_os::Result<Self> {
+        let spec = Spec {
+            event: Software::PageFaults,
+            output: Output::EveryFault,
+            user_only: true,
+            inherit: false,
+            on_exec: false,
+            disabled: true,
+        };
+        let here = Target { pid: 0, cpu: None };
+        let leader = Event::open(&spec, here, None)?;
+        let ring = Ring::map(&leader, t::CALIBRATION_RING_PAGES)?;
+        let member = Spec { event: Software::MinorFaults, disabled: false, ..spec };
+        let end = Event::open(&member, here, Some(&leader))?;
+        end.redirect_to(&leader)?;
+        let ids = (leader.id()?, end.id()?);
+        Ok(Self { ring, leader, _end: end, ids, bytes: Vec::new() })
+    }
+
+    /// Appends the time from entry to end of each fault in the ring.
+    fn read(&mut self, readings_ns: &mut Vec<u64>) {
+        self.bytes.clear();
+        self.ring.drain_into(&mut self.bytes);
+        let mut open = None;
+        for raw in records(&self.bytes) {
+            let Raw::Sample(sample) = raw else { continue };
+            if sample.id == self.ids.0 {
+                open = Some((sample.addr, sample.time_ns));
+            } else if let Some((addr, begin_ns)) = open.take()
+                && addr == sample.addr
+            {
+                readings_ns.push(sample.time_ns.saturating_sub(begin_ns));
+            }
+        }
+    }
+}
+
+fn median(values: &mut [u64]) -> Option<u64> {
+    let middle = values.len() / 2;
+    if values.is_empty() { None } else { Some(*values.select_nth_unstable(middle).1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_touch_has_a_price_and_recording_adds_to_it() {
+        let found = run(true).unwrap();
+        eprintln!("{found:?}");
+        assert!((50.0..100_000.0).contains(&found.truth_p50_ns), "{found:?}");
+        assert!(found.pair_p50_ns > 0.0 && found.record_cost_ns >= 0.0, "{found:?}");
+    }
+
+    #[test]
+    fn without_events_the_reading_is_the_truth() {
+        let found = run(false).unwrap();
+        assert_eq!(found.offset_ns(), 0.0);
+        assert_eq!(found.record_cost_ns, 0.0);
+    }
+}

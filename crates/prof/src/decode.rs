@@ -1,0 +1,216 @@
+//! What the faulting instruction was doing with its address.
+//!
+//! In: mappings and tasks as they come, then a fault's process, instruction, address and string registers. Out: read,
+//! write, execute, or `None` when that can't be told. Code is read from the process while it lives, else from the mapped
+//! file, and decoded once per place. x86-64 only; elsewhere only fetches are recognised.
+//!
+//! What it does not do: 32-bit programs; instructions that load and store at different addresses, other than string moves.
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+
+use faultless_os::spawn::read_memory;
+use faultless_trace::observation::{Access, Map};
+
+/// Longest x86-64 instruction in bytes (Intel SDM volume 2, 2.3.11).
+const INSTRUCTION_MAX: usize = 15;
+/// `PROT_EXEC`.
+const PROT_EXEC: u32 = 4;
+
+/// Code by process, and what has been decoded.
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
+    spaces: HashMap<u32, Space>,
+    /// By file name, then by offset in the file: shared by all processes.
+    files: HashMap<Rc<str>, HashMap<u64, Use>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Space {
+    code: BTreeMap<u64, Code>,
+    /// Decoded places in no file.
+    elsewhere: HashMap<u64, Use>,
+}
+
+#[derive(Clone, Debug)]
+struct Code {
+    end: u64,
+    file_offset: u64,
+    name: Rc<str>,
+}
+
+/// How an instruction uses memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Read,
+    Write,
+    /// From RSI to RDI.
+    Move,
+    Unknown,
+}
+
+/// A fault as far as it matters here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) pid: u32,
+    pub(crate) ip: u64,
+    pub(crate) addr: u64,
+    /// RSI and RDI of a 64-bit program.
+    pub(crate) registers: Option<(u64, u64)>,
+}
+
+impl Decoder {
+    /// A mapping appeared.
+    pub(crate) fn map(&mut self, pid: u32, map: &Map) {
+        let end = map.begin.saturating_add(map.len_bytes);
+        let space = self.spaces.entry(pid).or_default();
+        let hidden: Vec<u64> = space.code.range(map.begin..end).map(|(&begin, _)| begin).collect();
+        for begin in hidden {
+            space.code.remove(&begin);
+        }
+        if map.prot & PROT_EXEC != 0 {
+            let name: Rc<str> = match self.files.get_key_value(map.name.as_str()) {
+                Some((name, _)) => name.clone(),
+                None => Rc::from(map.name.as_str()),
+            };
+            self.files.entry(name.clone()).or_default();
+            space.code.insert(map.begin, Code { end, file_offset: map.file_offset, name });
+        }
+    }
+
+    /// A process appeared: it has its parent's code.
+    pub(crate) fn fork(&mut self, pid: u32, parent: u32) {
+        let space = self.spaces.get(&parent).cloned().unwrap_or_default();
+        self.spaces.insert(pid, space);
+    }
+
+    /// A process ended or replaced its program.
+    pub(crate) fn forget(&mut self, pid: u32) {
+        self.spaces.remove(&pid);
+    }
+
+    /// What the instruction was doing.
+    pub(crate) fn access(&mut self, fault: Fault) -> Option<Access> {
+        let ahead = fault.addr.wrapping_sub(fault.ip);
+        if ahead < INSTRUCTION_MAX as u64 {
+            return Some(Access::Execute);
+        }
+        let (source, destination) = fault.registers?;
+        let page = faultless_os::page::size() as u64;
+        match self.at(fault.pid, fault.ip) {
+            Use::Read => Some(Access::Read),
+            Use::Write => Some(Access::Write),
+            Use::Move => {
+                match (fault.addr.abs_diff(source) < page, fault.addr.abs_diff(destination) < page) {
+                    (true, false) => Some(Access::Read),
+                    (false, true) => Some(Access::Write),
+                    _ => None,
+                }
+            }
+            Use::Unknown => None,
+        }
+    }
+
+    fn at(&mut self, pid: u32, ip: u64) -> Use {
+        let Some(space) = self.spaces.get_mut(&pid) else { return Use::Unknown };
+        let code = space.code.range(..=ip).next_back().filter(|(_, code)| ip < code.end);
+        let file = code.filter(|(_, code)| code.name.starts_with('/'));
+        match file {
+            Some((&begin, code)) => {
+                let offset = code.file_offset + (ip - begin);
+                let known = self.files.entry(code.name.clone()).or_default();
+                *known.entry(offset).or_insert_with(|| {
+                    let mut bytes = [0; INSTRUCTION_MAX];
+                    let len = read_memory(pid as i32, ip, &mut bytes)
+                        .ok()
+                        .or_else(|| std::fs::File::open(&*code.name).ok()?.read_at(&mut bytes, offset).ok());
+                    decode(&bytes[..len.unwrap_or(0)])
+                })
+            }
+            None => *space.elsewhere.entry(ip).or_insert_with(|| {
+                let mut bytes = [0; INSTRUCTION_MAX];
+                let len = read_memory(pid as i32, ip, &mut bytes).unwrap_or(0);
+                decode(&bytes[..len])
+            }),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn decode(bytes: &[u8]) -> Use {
+    use iced_x86::{InstructionInfoFactory, InstructionInfoOptions, OpAccess};
+
+    let instruction = iced_x86::Decoder::new(64, bytes, iced_x86::DecoderOptions::NONE).decode();
+    if instruction.is_invalid() {
+        return Use::Unknown;
+    }
+    let mut factory = InstructionInfoFactory::new();
+    let info = factory.info_options(&instruction, InstructionInfoOptions::NO_REGISTER_USAGE);
+    let (mut reads, mut writes) = (0, 0);
+    for memory in info.used_memory() {
+        match memory.access() {
+            OpAccess::Read | OpAccess::CondRead => reads += 1,
+            OpAccess::None | OpAccess::NoMemAccess => {}
+            // A processor that will store asks for the page to write, also where it loads first.
+            _ => writes += 1,
+        }
+    }
+    match (reads, writes) {
+        (0, 0) => Use::Unknown,
+        (_, 0) => Use::Read,
+        (0, _) => Use::Write,
+        _ if instruction.is_string_instruction() => Use::Move,
+        _ => Use::Unknown,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn decode(_bytes: &[u8]) -> Use {
+    Use::Unknown
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_stores_and_moves_are_told_apart() {
+        assert_eq!(decode(&[0xc6, 0x00, 0x01]), Use::Write, "mov byte [rax], 1");
+        assert_eq!(decode(&[0x8a, 0x00]), Use::Read, "mov al, [rax]");
+        assert_eq!(decode(&[0x48, 0xff, 0x00]), Use::Write, "inc qword [rax]");
+        assert_eq!(decode(&[0xf3, 0xaa]), Use::Write, "rep stosb");
+        assert_eq!(decode(&[0xf3, 0xa4]), Use::Move, "rep movsb");
+        assert_eq!(decode(&[0x0f, 0x11, 0x07]), Use::Write, "movups [rdi], xmm0");
+        assert_eq!(decode(&[0xe8, 0, 0, 0, 0]), Use::Write, "call pushes its return address");
+        assert_eq!(decode(&[0xff, 0x30]), Use::Unknown, "push [rax]");
+        assert_eq!(decode(&[0x48, 0x01]), Use::Unknown, "cut off");
+    }
+
+    #[test]
+    fn a_move_is_settled_by_its_registers() {
+        let mut decoder = Decoder::default();
+        let pid = std::process::id();
+        let code = Box::new([0xf3_u8, 0xa4, 0xc3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let ip = code.as_ptr() as u64;
+        decoder.map(pid, &Map { begin: ip, len_bytes: 15, prot: PROT_EXEC, ..Map::default() });
+        let fault = |addr| Fault { pid, ip, addr, registers: Some((0x10_0000, 0x20_0000)) };
+        assert_eq!(decoder.access(fault(0x10_0000)), Some(Access::Read));
+        assert_eq!(decoder.access(fault(0x20_0010)), Some(Access::Write));
+        assert_eq!(decoder.access(fault(0x30_0000)), None);
+        assert_eq!(decoder.access(fault(ip)), Some(Access::Execute));
+        assert_eq!(decoder.access(Fault { registers: None, ..fault(0x20_0000) }), None);
+    }
+
+    #[test]
+    fn a_forked_process_has_its_parents_code_until_exec() {
+        let mut decoder = Decoder::default();
+        decoder.map(1, &Map { begin: 0x1000, len_bytes: 0x1000, prot: PROT_EXEC, ..Map::default() });
+        decoder.fork(2, 1);
+        assert_eq!(decoder.spaces[&2].code.len(), 1);
+        decoder.forget(2);
+        assert!(!decoder.spaces.contains_key(&2));
+        decoder.map(1, &Map { begin: 0x1000, len_bytes: 0x1000, prot: 1, ..Map::default() });
+        assert!(decoder.spaces[&1].code.is_empty(), "a new mapping hides the old one");
+    }
+}

@@ -1,0 +1,130 @@
+//! When single faults are recorded: always at first, then in bursts that cost a bounded share of the program's CPU time.
+//!
+//! In: how many faults have been recorded and how much CPU time the program has used. Out: switch on, switch off, or
+//! leave. A bucket of credit: CPU time fills it, recorded faults empty it. A program that faults little is recorded all
+//! the time, one that does nothing else about 2 % of it. The decision never looks at what the faults were.
+//!
+//! What it does not do: read a clock, or touch an event.
+
+use crate::tuning as t;
+
+/// The bucket and the switch.
+#[derive(Debug)]
+pub(crate) struct Duty {
+    on: bool,
+    credit_ns: f64,
+    cost_ns: f64,
+    recorded: u64,
+    cpu_ns: u64,
+    resume_ns: u64,
+    random: u64,
+}
+
+impl Duty {
+    /// Recording, with the free credit. `cost_ns`: what one recorded fault costs. `seed` varies the pauses.
+    pub(crate) fn new(cost_ns: f64, seed: u64) -> Self {
+        Self {
+            on: true,
+            credit_ns: t::RECORD_FREE_NS,
+            cost_ns: cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0) + t::DRAIN_COST_NS,
+            recorded: 0,
+            cpu_ns: 0,
+            resume_ns: 0,
+            random: seed | 1,
+        }
+    }
+
+    /// Whether faults are being recorded.
+    pub(crate) fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// More faults have been recorded.
+    pub(crate) fn spend(&mut self, faults: u64) {
+        self.recorded += faults;
+        self.credit_ns -= faults as f64 * self.cost_ns;
+    }
+
+    /// Whether to switch now. `cpu_ns` reads the program's CPU time; it is only called when the answer hangs on it.
+    pub(crate) fn should_switch(&mut self, now_ns: u64, cpu_ns: impl FnOnce() -> u64) -> bool {
+        if self.on && self.credit_ns > 0.0 || !self.on && now_ns < self.resume_ns {
+            return false;
+        }
+        self.fill(cpu_ns());
+        if self.on { self.credit_ns <= 0.0 } else { self.credit_ns >= t::RECORD_BURST_NS }
+    }
+
+    /// It was switched.
+    pub(crate) fn switched(&mut self, now_ns: u64) {
+        self.on = !self.on;
+        self.resume_ns = now_ns + t::RECORD_PAUSE_NS / 2 + self.draw() % t::RECORD_PAUSE_NS;
+    }
+
+    fn fill(&mut self, cpu_ns: u64) {
+        let share = t::RECORD_SHARE * (t::RECORD_FAULTS_FULL_SHARE / self.recorded.max(1) as f64).min(1.0);
+        self.credit_ns += cpu_ns.saturating_sub(self.cpu_ns) as f64 * share;
+        self.credit_ns = self.credit_ns.min(t::RECORD_CREDIT_MAX_NS);
+        self.cpu_ns = cpu_ns.max(self.cpu_ns);
+    }
+
+    /// xorshift64 (Marsaglia 2003).
+    fn draw(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Share of the time on, and of CPU spent on recording, for a program that faults `per_s` times a second of CPU.
+    fn play(per_s: f64, seconds: f64) -> (f64, f64) {
+        let (cost_ns, step_ns) = (1_200.0, 500_000_u64);
+        let mut duty = Duty::new(cost_ns, 42);
+        let (mut on_ns, mut faults, mut now_ns) = (0, 0.0, 0);
+        while (now_ns as f64) < seconds * 1e9 {
+            now_ns += step_ns;
+            if duty.is_on() {
+                on_ns += step_ns;
+                let new = per_s * step_ns as f64 / 1e9;
+                faults += new;
+                duty.spend(new as u64);
+            }
+            if duty.should_switch(now_ns, || now_ns) {
+                duty.switched(now_ns);
+            }
+        }
+        (on_ns as f64 / now_ns as f64, faults * (cost_ns + t::DRAIN_COST_NS) / now_ns as f64)
+    }
+
+    #[test]
+    fn a_program_that_hardly_faults_is_recorded_all_the_time() {
+        assert_eq!(play(4_000.0, 5.0).0, 1.0);
+    }
+
+    #[test]
+    fn a_program_that_only_faults_costs_the_share_and_no_more() {
+        let (on, cost) = play(700_000.0, 5.0);
+        assert!((0.01..0.05).contains(&on), "on {on}");
+        assert!(cost < t::RECORD_SHARE * 1.15, "cost {cost}");
+        assert!(cost > t::RECORD_SHARE * 0.5, "cost {cost}");
+    }
+
+    #[test]
+    fn pauses_vary() {
+        let mut duty = Duty::new(1_200.0, 7);
+        let pauses: Vec<u64> = (0..20)
+            .map(|_| {
+                duty.switched(0);
+                duty.resume_ns
+            })
+            .collect();
+        assert!(
+            pauses.iter().all(|pause| (t::RECORD_PAUSE_NS / 2..t::RECORD_PAUSE_NS * 3 / 2).contains(pause))
+        );
+        assert!(pauses.iter().collect::<std::collections::HashSet<_>>().len() > 15);
+    }
+}

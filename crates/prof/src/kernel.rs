@@ -1,0 +1,99 @@
+//! Kernel stacks from the CPU clock, counted as they come.
+//!
+//! In: the rings of the kernel lanes. Out: [`KernelSamples`] by function name, or a reason why not.
+//!
+//! What it does not do: tell zeroing from allocation (`trace`).
+
+use std::collections::HashMap;
+
+use faultless_os::ring::{Raw, records};
+use faultless_trace::observation::KernelSamples;
+
+use crate::session::KernelLane;
+use crate::symbols::Symbols;
+use crate::tuning as t;
+
+/// Stacks seen so far, by address.
+#[derive(Debug, Default)]
+pub(crate) struct Stacks {
+    total: u64,
+    in_kernel: u64,
+    counts: HashMap<Vec<u64>, u64>,
+    bytes: Vec<u8>,
+}
+
+impl Stacks {
+    /// Takes what the ring holds.
+    pub(crate) fn drain(&mut self, lane: &mut KernelLane) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        lane.ring.drain_into(&mut bytes);
+        self.take(&bytes);
+        self.bytes = bytes;
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        for raw in records(bytes) {
+            let Raw::Sample(sample) = raw else { continue };
+            self.total += 1;
+            if sample.kernel {
+                self.in_kernel += 1;
+                let mut chain: Vec<u64> = sample.chain().collect();
+                if chain.is_empty() {
+                    chain.push(sample.ip);
+                }
+                *self.counts.entry(chain).or_default() += 1;
+            }
+        }
+    }
+
+    /// The samples with names.
+    ///
+    /// # Errors
+    /// Too few samples to be worth it, or no names to be had; the text says which.
+    pub(crate) fn finish(self) -> Result<KernelSamples, String> {
+        if self.in_kernel < t::KERNEL_SAMPLES_MIN {
+            return Err(format!(
+                "{} samples in the kernel, too few to tell anything; {} are needed, which is {:.1} s of kernel time",
+                self.in_kernel,
+                t::KERNEL_SAMPLES_MIN,
+                t::KERNEL_SAMPLES_MIN as f64 / t::KERNEL_HERTZ as f64
+            ));
+        }
+        let symbols = Symbols::of_kernel()
+            .ok_or("/proc/kallsyms hides addresses; set kernel.kptr_restrict to 0 or 1 and run as root")?;
+        Ok(self.named(&symbols))
+    }
+
+    fn named(self, symbols: &Symbols) -> KernelSamples {
+        let mut stacks: HashMap<Vec<String>, u64> = HashMap::new();
+        for (chain, count) in self.counts {
+            let names = chain.iter().map(|&address| symbols.name(address).to_owned()).collect();
+            *stacks.entry(names).or_default() += count;
+        }
+        let mut stacks: Vec<_> = stacks.into_iter().collect();
+        stacks.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        KernelSamples { period_ns: 1_000_000_000 / t::KERNEL_HERTZ, total: self.total, stacks }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_names_are_counted_together_and_the_most_frequent_comes_first() {
+        let symbols = Symbols::parse("1000 T alpha\n2000 t beta\n");
+        let counts = HashMap::from([(vec![0x1001], 2), (vec![0x1002], 3), (vec![0x2000, 0x1000], 1)]);
+        let samples = Stacks { total: 9, in_kernel: 6, counts, bytes: Vec::new() }.named(&symbols);
+        assert_eq!(samples.total, 9);
+        let expected = [(vec!["alpha".to_owned()], 5), (vec!["beta".to_owned(), "alpha".to_owned()], 1)];
+        assert_eq!(samples.stacks, expected);
+    }
+
+    #[test]
+    fn few_samples_are_refused_with_the_number_needed() {
+        let why = Stacks { total: 9, in_kernel: 6, ..Stacks::default() }.finish().unwrap_err();
+        assert!(why.contains("6 samples") && why.contains("400"), "{why}");
+    }
+}

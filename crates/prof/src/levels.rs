@@ -1,0 +1,207 @@
+//! The fault counter and resident anonymous memory of a process tree, over time.
+//!
+//! In: processes as they come and go, and the tree's fault counter. Out: [`Level`]s. What a process held when it exited or
+//! replaced its program stays in the sum: nobody could have kept it for a later process, so to a reader who takes a falling
+//! sum for a release it must not look like one. What a forked child shares with its parent is not counted twice.
+//!
+//! What it does not do: see a fall and a rise between two readings.
+
+use std::collections::HashMap;
+
+use faultless_os::procfs::{self, Statm};
+use faultless_trace::observation::Level;
+
+use crate::tuning as t;
+
+/// The processes of the tree, and the levels so far.
+#[derive(Debug, Default)]
+pub(crate) struct Levels {
+    members: HashMap<u32, Member>,
+    /// Bytes that ended processes last held.
+    gone_bytes: u64,
+    /// Faults of ended processes, where they are read from /proc.
+    gone_faults: u64,
+    ended: bool,
+    levels: Vec<Level>,
+    /// How often every second level has been dropped.
+    thinned: u32,
+}
+
+#[derive(Debug)]
+struct Member {
+    statm: Option<Statm>,
+    /// What it had from its parent at its first reading; `None` before that.
+    inherited: Option<u64>,
+    /// Its own bytes at the last reading.
+    bytes: u64,
+    /// Its faults at the last reading.
+    faults: u64,
+}
+
+impl Levels {
+    /// The program itself: nothing inherited.
+    pub(crate) fn begin(&mut self, pid: u32) {
+        self.members.insert(pid, Member { statm: Statm::open(pid), inherited: Some(0), bytes: 0, faults: 0 });
+    }
+
+    /// A process was forked.
+    pub(crate) fn fork(&mut self, pid: u32) {
+        self.exit(pid);
+        self.members.insert(pid, Member { statm: Statm::open(pid), inherited: None, bytes: 0, faults: 0 });
+    }
+
+    /// A process replaced its program: its memory begins anew.
+    pub(crate) fn exec(&mut self, pid: u32) {
+        if let Some(member) = self.members.get_mut(&pid) {
+            self.ended |= member.bytes > 0;
+            self.gone_bytes += std::mem::take(&mut member.bytes);
+            member.inherited = Some(0);
+        }
+    }
+
+    /// A process ended.
+    pub(crate) fn exit(&mut self, pid: u32) {
+        if let Some(member) = self.members.remove(&pid) {
+            self.ended = true;
+            self.gone_bytes += member.bytes;
+            self.gone_faults += member.faults;
+        }
+    }
+
+    /// Finds children by walking /proc, where no event tells of them.
+    pub(crate) fn discover(&mut self) {
+        let mut known: Vec<u32> = self.members.keys().copied().collect();
+        while let Some(pid) = known.pop() {
+            for child in procfs::children(pid) {
+                if !self.members.contains_key(&child) {
+                    self.fork(child);
+                    known.push(child);
+                }
+            }
+        }
+    }
+
+    /// Processes seen and not known to have ended.
+    pub(crate) fn members(&self) -> impl Iterator<Item = u32> {
+        self.members.keys().copied()
+    }
+
+    /// Faults of the tree by /proc, for where no event counts them.
+    pub(crate) fn faults_by_proc(&mut self) -> u64 {
+        let mut faults = self.gone_faults;
+        for (&pid, member) in &mut self.members {
+            if let Some(stat) = procfs::stat(pid) {
+                member.faults = stat.minor_faults + stat.major_faults;
+            }
+            faults += member.faults;
+        }
+        faults
+    }
+
+    /// Reads the memory of all members and writes a level down. Whether anything has changed.
+    pub(crate) fn read(&mut self, time_ns: u64, faults: u64) -> bool {
+        let mut gone = Vec::new();
+        let mut live_bytes = 0;
+        for (&pid, member) in &mut self.members {
+            match member.statm.as_ref().and_then(Statm::anon_bytes) {
+                Some(bytes) => {
+                    let inherited = *member.inherited.get_or_insert(bytes);
+                    member.bytes = bytes.saturating_sub(inherited);
+                    live_bytes += member.bytes;
+                }
+                None => gone.push(pid),
+            }
+        }
+        for pid in gone {
+            self.exit(pid);
+        }
+        self.push(Level { time_ns, faults, anon_bytes: self.gone_bytes + live_bytes })
+    }
+
+    fn push(&mut self, mut level: Level) -> bool {
+        let last = self.levels.last().copied().unwrap_or_default();
+        if std::mem::take(&mut self.ended) {
+            // What the ended process touched after its last reading is not known: take all of it for growth.
+            let touched = level.faults.saturating_sub(last.faults) * faultless_os::page::size() as u64;
+            let missing = (last.anon_bytes + touched).saturating_sub(level.anon_bytes);
+            self.gone_bytes += missing;
+            level.anon_bytes += missing;
+        }
+        let changed = (level.faults, level.anon_bytes) != (last.faults, last.anon_bytes);
+        if changed || self.levels.is_empty() {
+            self.levels.push(level);
+        }
+        if self.levels.len() >= t::LEVELS_MAX {
+            let mut index = 0;
+            self.levels.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.thinned += 1;
+        }
+        changed
+    }
+
+    /// How often every second level has been dropped.
+    pub(crate) fn thinned(&self) -> u32 {
+        self.thinned
+    }
+
+    /// The levels.
+    pub(crate) fn finish(self) -> Vec<Level> {
+        self.levels
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn member(bytes: u64) -> Member {
+        Member { statm: None, inherited: Some(0), bytes, faults: 0 }
+    }
+
+    #[test]
+    fn memory_of_an_ended_process_is_no_release() {
+        let mut levels = Levels::default();
+        levels.push(Level { time_ns: 1, faults: 256, anon_bytes: MIB });
+        levels.members.insert(7, member(MIB));
+        levels.exit(7);
+        levels.read(2, 256);
+        assert_eq!(levels.levels.last().unwrap().anon_bytes, MIB);
+    }
+
+    #[test]
+    fn faults_of_the_interval_in_which_a_process_ended_count_as_growth() {
+        let mut levels = Levels::default();
+        levels.push(Level { time_ns: 1, faults: 0, anon_bytes: 0 });
+        levels.members.insert(7, member(0));
+        levels.exit(7);
+        levels.read(2, 100);
+        let page = faultless_os::page::size() as u64;
+        assert_eq!(levels.levels.last().unwrap().anon_bytes, 100 * page);
+        levels.read(3, 100);
+        assert_eq!(levels.levels.last().unwrap().anon_bytes, 100 * page, "and stay");
+    }
+
+    #[test]
+    fn a_reading_that_changes_nothing_is_not_kept() {
+        let mut levels = Levels::default();
+        levels.begin(std::process::id());
+        levels.push(Level { time_ns: 1, faults: 5, anon_bytes: MIB });
+        assert!(!levels.push(Level { time_ns: 2, faults: 5, anon_bytes: MIB }));
+        assert_eq!(levels.levels.len(), 1);
+    }
+
+    #[test]
+    fn the_list_is_thinned_before_it_grows_without_end() {
+        let mut levels = Levels::default();
+        for index in 0..t::LEVELS_MAX as u64 + 10 {
+            levels.push(Level { time_ns: index, faults: index, anon_bytes: 0 });
+        }
+        assert!(levels.levels.len() < t::LEVELS_MAX * 3 / 4);
+        assert!(levels.levels.is_sorted_by_key(|level| level.time_ns));
+    }
+}

@@ -1,0 +1,88 @@
+//! How long to sleep between two looks at the program.
+//!
+//! In: what a look cost and whether it found anything. Out: a pause. Looks may take a small share of one processor; they
+//! become rarer while nothing faults, and come soonest while faults are being recorded.
+//!
+//! What it does not do: sleep.
+
+use crate::tuning as t;
+
+/// The pause and what it follows from.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// Shortest pause that keeps to the share.
+    base_ns: u64,
+    pause_ns: u64,
+    looks: u32,
+    cpu_ns: u64,
+    /// Recorded faults were drained since the last check: their cost is not that of a look.
+    busy: bool,
+    thinned: u32,
+}
+
+impl Pace {
+    /// Begins with the shortest pause. `cpu_ns`: our own CPU time so far.
+    pub(crate) fn new(cpu_ns: u64) -> Self {
+        Self { base_ns: t::TICK_MIN_NS, pause_ns: t::TICK_MIN_NS, looks: 0, cpu_ns, busy: false, thinned: 0 }
+    }
+
+    /// How long to sleep now.
+    pub(crate) fn pause_ns(&self) -> u64 {
+        self.pause_ns
+    }
+
+    /// A reading of the levels found a change or none; the list has been thinned so often.
+    pub(crate) fn saw(&mut self, changed: bool, thinned: u32) {
+        self.thinned = thinned;
+        let base = (self.base_ns << thinned.min(20)).min(t::TICK_MAX_NS);
+        self.pause_ns = if changed { base } else { (self.pause_ns * 2).min(t::TICK_IDLE_MAX_NS).max(base) };
+    }
+
+    /// A look is over. `busy`: it took many recorded faults. `cpu_ns` reads our own CPU time; asked for now and then.
+    pub(crate) fn looked(&mut self, busy: bool, cpu_ns: impl FnOnce() -> u64) {
+        if busy {
+            self.pause_ns = t::TICK_MIN_NS;
+            self.busy = true;
+        }
+        self.looks += 1;
+        if self.looks < t::TICKS_PER_COST_CHECK {
+            return;
+        }
+        let cpu_ns = cpu_ns();
+        if !std::mem::take(&mut self.busy) {
+            let each = (cpu_ns - self.cpu_ns) as f64 / f64::from(self.looks);
+            self.base_ns = ((each / t::TICK_SHARE) as u64).clamp(t::TICK_MIN_NS, t::TICK_MAX_NS);
+        }
+        (self.cpu_ns, self.looks) = (cpu_ns, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costly_looks_become_rarer_until_they_keep_to_the_share() {
+        let mut pace = Pace::new(0);
+        let mut cpu = 0;
+        for _ in 0..100 {
+            cpu += 60_000;
+            pace.saw(true, 0);
+            pace.looked(false, || cpu);
+        }
+        assert_eq!(pace.pause_ns(), 4_000_000, "60 us per look at a share of 1.5 %");
+    }
+
+    #[test]
+    fn nothing_to_see_doubles_the_pause_and_a_change_ends_that() {
+        let mut pace = Pace::new(0);
+        for _ in 0..20 {
+            pace.saw(false, 0);
+        }
+        assert_eq!(pace.pause_ns(), t::TICK_IDLE_MAX_NS);
+        pace.saw(true, 0);
+        assert_eq!(pace.pause_ns(), t::TICK_MIN_NS);
+        pace.saw(true, 2);
+        assert_eq!(pace.pause_ns(), 4 * t::TICK_MIN_NS, "twice as rare after each thinning");
+    }
+}

@@ -1,0 +1,66 @@
+//! Every number that was chosen rather than found, with unit, reason and source.
+
+/// Pages touched per block of the start-up calibration. One block takes about 0.1 ms, below most scheduling noise.
+pub(crate) const CALIBRATION_BLOCK_PAGES: usize = 64;
+/// Blocks with the events, and as many without. 768 pages each: the median moves by about 1 % from run to run, and
+/// the whole costs about 4 ms of CPU (measured on a 2-core EPYC guest).
+pub(crate) const CALIBRATION_ROUNDS: usize = 12;
+/// Ring of the calibration, pages: two records of 64 bytes for each page of a block fit several times.
+pub(crate) const CALIBRATION_RING_PAGES: usize = 16;
+
+/// Largest ring for faults and mappings per processor, pages (2 MiB): 50 ms of the fastest faulting seen.
+pub(crate) const RING_PAGES_MAX: usize = 512;
+/// Smallest ring worth having, pages.
+pub(crate) const RING_PAGES_MIN: usize = 8;
+/// Ring for kernel stacks per processor, pages (256 KiB): about a second of samples.
+pub(crate) const KERNEL_RING_PAGES: usize = 64;
+/// Kernel samples per second of CPU; a prime, so that it does not run in step with timers.
+pub(crate) const KERNEL_HERTZ: u64 = 997;
+/// Fewer kernel samples than this are not worth reading /proc/kallsyms for (50 ms of CPU): no figure from them would be
+/// better than +-10 %.
+pub(crate) const KERNEL_SAMPLES_MIN: u64 = 400;
+
+/// Cost that recording may cause before it is paced, ns: about 2000 faults, so that short programs are seen whole.
+pub(crate) const RECORD_FREE_NS: f64 = 2_500_000.0;
+/// Share of the program's CPU time that recording may cost after that.
+pub(crate) const RECORD_SHARE: f64 = 0.02;
+/// Credit that a quiet program can save up, ns: about 16 000 faults.
+pub(crate) const RECORD_CREDIT_MAX_NS: f64 = 20_000_000.0;
+/// Credit needed to begin a burst, ns: some hundred faults, enough to be worth two switches.
+pub(crate) const RECORD_BURST_NS: f64 = 350_000.0;
+/// Mean pause between bursts, ns; drawn from half to one and a half of it so as not to lock on to the program's phases.
+pub(crate) const RECORD_PAUSE_NS: u64 = 38_000_000;
+/// Longest recorded window, ns: windows are split so that a figure can be scaled near where it was measured.
+pub(crate) const RECORD_WINDOW_NS: u64 = 10_000_000;
+/// From this many recorded faults on, the share falls in inverse proportion, to bound memory on long runs.
+pub(crate) const RECORD_FAULTS_FULL_SHARE: f64 = 200_000.0;
+/// What our own side of a recorded fault costs, ns: two records copied, sorted, decoded and stored (measured).
+pub(crate) const DRAIN_COST_NS: f64 = 350.0;
+/// What a recorded fault costs the program where calibration has no figure, ns (facts: 1.2 us).
+pub(crate) const RECORD_COST_DEFAULT_NS: f64 = 1_200.0;
+
+/// Shortest time between two readings of the levels, ns.
+pub(crate) const TICK_MIN_NS: u64 = 500_000;
+/// Longest, while nothing faults, ns. A program that then begins to fault at the fastest rate seen (0.7 faults per us, 120
+/// bytes each) does not overrun a normal user's ring of 512 KiB before the next look.
+pub(crate) const TICK_IDLE_MAX_NS: u64 = 4_000_000;
+/// Longest at all, ns, however much a reading costs.
+pub(crate) const TICK_MAX_NS: u64 = 20_000_000;
+/// Share of one processor that reading the levels may take.
+pub(crate) const TICK_SHARE: f64 = 0.015;
+/// Readings between two looks at our own CPU clock.
+pub(crate) const TICKS_PER_COST_CHECK: u32 = 16;
+/// Levels kept before every second one is dropped and the tick is doubled (24 bytes each).
+pub(crate) const LEVELS_MAX: usize = 400_000;
+/// Mappings and tasks kept; a program that maps without end would fill the memory (about 150 bytes each).
+pub(crate) const TASK_RECORDS_MAX: usize = 1_000_000;
+/// Time between two attempts to reap adopted orphans, ns.
+pub(crate) const REAP_NS: u64 = 500_000_000;
+/// Time between two readings of the kernel stacks' rings, ns.
+pub(crate) const KERNEL_DRAIN_NS: u64 = 100_000_000;
+/// Sleep between two looks where nothing is read while the program runs, ns.
+pub(crate) const NOTHING_TO_READ_NS: u64 = 1_000_000_000;
+/// Time between two walks through /proc for new children, where no event tells of them, ns.
+pub(crate) const DISCOVER_NS: u64 = 10_000_000;
+/// So many faults since the last look call for the next one soon.
+pub(crate) const BUSY_FAULTS: u64 = 100;

@@ -1,0 +1,278 @@
+//! One run from start to end: the loop that reads while the program runs.
+//!
+//! In: a plan and what may be used. Out: an [`Observation`]. One thread, which sleeps until the program ends or the next
+//! reading is due; how often it reads follows from what a reading costs and whether anything happens.
+//!
+//! What it does not do: decide when single faults are recorded (`duty`), or what a record means (`trace`).
+
+use std::time::Duration;
+
+use faultless_os::counters::{now_ns, process_cpu_ns};
+use faultless_os::spawn::{self, Child, Ending};
+use faultless_trace::observation::{Calibration, Exit, Observation, Usage};
+
+use crate::drain::{Drain, Task};
+use crate::duty::Duty;
+use crate::kernel::Stacks;
+use crate::levels::Levels;
+use crate::orphans::{self, Orphans};
+use crate::pace::Pace;
+use crate::session::{KERNEL, Session};
+use crate::windows::Windows;
+use crate::{Failure, Sources, calibrate, not_started, tuning as t};
+
+/// Runs `plan` to its end. `command` is its first word, for errors.
+pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<Observation, Failure> {
+    let calibration =
+        if allow == Sources::COUNTERS { None } else { calibrate::run(allow.pairs && allow.counters) };
+    // Without it orphans go to the next subreaper or init, and their usage is lost: a note less, no failure.
+    let _ = spawn::adopt_orphans();
+    let held = spawn::hold(plan)?;
+    let session = Session::open(held.pid(), allow);
+    let begin_ns = now_ns();
+    let child = held.release().map_err(|error| not_started(command, error))?;
+    let mut watch = Watch::new(session, allow, child.pid() as u32, begin_ns, calibration.as_ref());
+    while !child.ended_within(watch.pause_ns()) {
+        watch.look();
+    }
+    let mut observation = watch.finish(child)?;
+    observation.calibration = calibration;
+    Ok(observation)
+}
+
+struct Watch {
+    session: Session,
+    drain: Drain,
+    duty: Duty,
+    windows: Windows,
+    levels: Option<Levels>,
+    stacks: Stacks,
+    orphans: Orphans,
+    pace: Pace,
+    begin_ns: u64,
+    faults: u64,
+    readings: u64,
+    discover_ns: u64,
+    stacks_ns: u64,
+}
+
+impl Watch {
+    fn new(
+        session: Session,
+        allow: Sources,
+        pid: u32,
+        begin_ns: u64,
+        calibration: Option<&Calibration>,
+    ) -> Self {
+        let cost_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
+        let levels = allow.levels.then(|| {
+            let mut levels = Levels::default();
+            levels.begin(pid);
+            levels
+        });
+        Self {
+            drain: Drain::new(&session.lanes),
+            duty: Duty::new(cost_ns, begin_ns ^ u64::from(pid)),
+            windows: Windows::begin(begin_ns, session.records_faults()),
+            levels,
+            stacks: Stacks::default(),
+            orphans: Orphans::default(),
+            pace: Pace::new(process_cpu_ns()),
+            session,
+            begin_ns,
+            faults: 0,
+            readings: 0,
+            discover_ns: 0,
+            stacks_ns: begin_ns + t::KERNEL_DRAIN_NS,
+        }
+    }
+
+    /// How long to sleep until the next look.
+    fn pause_ns(&self) -> u64 {
+        if self.levels.is_some() || self.session.records_faults() {
+            self.pace.pause_ns()
+        } else if !self.session.kernel.is_empty() {
+            t::KERNEL_DRAIN_NS
+        } else {
+            t::NOTHING_TO_READ_NS
+        }
+    }
+
+    fn look(&mut self) {
+        let now = now_ns();
+        let new = self.empty_rings(u64::MAX);
+        self.read_levels(now);
+        self.switch(now);
+        if now >= self.stacks_ns {
+            self.stacks_ns = now + t::KERNEL_DRAIN_NS;
+            self.empty_kernel_rings();
+        }
+        self.orphans.tend(now);
+        self.pace.looked(new >= t::BUSY_FAULTS, process_cpu_ns);
+    }
+
+    /// Takes records from the rings; faults up to `end_ns` if they are being recorded. Faults found.
+    fn empty_rings(&mut self, end_ns: u64) -> u64 {
+        let span = self.windows.recording_since().map_or(0..0, |begin_ns| begin_ns..end_ns);
+        let drained = self.drain.take(&mut self.session.lanes, span);
+        self.duty.spend(drained.faults);
+        if drained.lost > 0 {
+            self.windows.lose(drained.lost);
+        }
+        for task in drained.tasks {
+            match task {
+                Task::Fork(pid) => self.orphans.began(pid),
+                Task::Exec(_) => {}
+                Task::Exit(pid) => self.orphans.ended(pid),
+            }
+            match (&mut self.levels, task) {
+                (Some(levels), Task::Fork(pid)) => levels.fork(pid),
+                (Some(levels), Task::Exec(pid)) => levels.exec(pid),
+                (Some(levels), Task::Exit(pid)) => levels.exit(pid),
+                (None, _) => {}
+            }
+        }
+        drained.faults
+    }
+
+    fn empty_kernel_rings(&mut self) {
+        for lane in &mut self.session.kernel {
+            self.stacks.drain(lane);
+        }
+    }
+
+    fn read_levels(&mut self, now: u64) {
+        let Some(levels) = &mut self.levels else { return };
+        if self.session.lanes.is_empty() && now >= self.discover_ns {
+            self.discover_ns = now + t::DISCOVER_NS;
+            levels.discover();
+            levels.members().for_each(|pid| self.orphans.began(pid));
+        }
+        let faults = self.session.user_faults().unwrap_or_else(|| levels.faults_by_proc());
+        self.faults = faults;
+        self.readings += 1;
+        let changed = levels.read(now, faults);
+        self.pace.saw(changed, levels.thinned());
+    }
+
+    /// Turns recording on or off, or begins a new window when the open one has become long.
+    fn switch(&mut self, now: u64) {
+        if !self.session.records_faults() {
+            return;
+        }
+        let session = &self.session;
+        let elapsed = now - self.begin_ns;
+        if self.duty.should_switch(now, || session.cpu_ns().unwrap_or(elapsed)) {
+            let on = !self.duty.is_on();
+            if on {
+                self.session.record_faults(true);
+                self.turn(true);
+            } else {
+                // The window ends before the events are switched off one processor after the other.
+                let (time, faults) = self.read_counter();
+                self.session.record_faults(false);
+                self.empty_rings(time);
+                self.windows.turn(time, faults, false);
+            }
+            self.duty.switched(now);
+        } else if self.windows.recording_since().is_some_and(|begin| now - begin > t::RECORD_WINDOW_NS) {
+            self.turn(true);
+        }
+    }
+
+    fn turn(&mut self, recorded: bool) {
+        let (time, faults) = self.read_counter();
+        self.windows.turn(time, faults, recorded);
+    }
+
+    /// The user-mode fault counter, and the time halfway through reading it.
+    fn read_counter(&mut self) -> (u64, u64) {
+        let before = now_ns();
+        if let Some(faults) = self.session.user_faults() {
+            self.faults = faults;
+        }
+        (before.midpoint(now_ns()), self.faults)
+    }
+
+    fn finish(mut self, child: Child) -> Result<Observation, Failure> {
+        let end_ns = now_ns();
+        self.empty_rings(u64::MAX);
+        self.empty_kernel_rings();
+        if let Some(levels) = &mut self.levels {
+            let faults = self.session.user_faults().unwrap_or_else(|| levels.faults_by_proc());
+            self.faults = faults;
+            levels.read(end_ns, faults);
+        }
+        let counts = self.session.counts(child.before_exec_faults());
+        let (ending, own) = child.wait()?;
+        let found = self.orphans.finish();
+        let usage = orphans::sum(own, found.usage);
+        let wall_ns = end_ns - self.begin_ns;
+        let windows = match counts.user_faults {
+            Some(faults) => self.windows.finish(end_ns, faults),
+            None => Vec::new(),
+        };
+        let mut notes = std::mem::take(&mut self.session);
+        note_wait4(&mut notes, found);
+        if let Some(levels) = &self.levels {
+            let each = Duration::from_nanos(wall_ns / self.readings.max(1));
+            notes.note("/proc/PID/statm", true, &format!("{} readings, one in {each:.1?}", self.readings));
+            debug_assert!(levels.thinned() < 64, "each doubles the pause");
+        } else {
+            notes.note("/proc/PID/statm", false, "not asked for");
+        }
+        if self.drain.omitted > 0 {
+            let text = format!(
+                "{} mappings and tasks beyond the first {} left out",
+                self.drain.omitted,
+                t::TASK_RECORDS_MAX
+            );
+            notes.note("mappings", true, &text);
+        }
+        let kernel = if notes.kernel.is_empty() {
+            None
+        } else {
+            match self.stacks.finish() {
+                Ok(samples) => Some(samples),
+                Err(why) => {
+                    notes.notes.retain(|note| note.source != KERNEL);
+                    notes.note(KERNEL, false, &why);
+                    None
+                }
+            }
+        };
+        Ok(Observation {
+            exit: match ending {
+                Ending::Status(status) => Exit::Status(status),
+                Ending::Signal(signal) => Exit::Signal(signal),
+            },
+            usage: Usage {
+                wall_ns,
+                user_ns: usage.user_ns,
+                system_ns: usage.system_ns,
+                minor_faults: usage.minor_faults,
+                major_faults: usage.major_faults,
+                peak_rss_bytes: usage.peak_rss_bytes,
+            },
+            counts,
+            windows,
+            records: self.drain.finish(),
+            levels: self.levels.map(Levels::finish).unwrap_or_default(),
+            kernel,
+            sources: notes.notes,
+            ..Observation::default()
+        })
+    }
+}
+
+fn note_wait4(session: &mut Session, found: orphans::Found) {
+    let mut text = String::new();
+    if found.reaped > 0 {
+        text = format!("with {} processes that the program did not wait for", found.reaped);
+    }
+    if found.running > 0 {
+        let join = if text.is_empty() { "with" } else { " and" };
+        text += &format!("{join} {} that still run, as far as they had come", found.running);
+    }
+    session.note("wait4", true, &text);
+}

@@ -1,0 +1,76 @@
+//! Spans of time with their exact number of faults.
+//!
+//! In: switches of the recording, with the time and the fault counter at each. Out: [`Window`]s without gaps.
+//!
+//! What it does not do: read the counter.
+
+use faultless_trace::observation::Window;
+
+/// The windows so far and the one that is open.
+#[derive(Debug)]
+pub(crate) struct Windows {
+    done: Vec<Window>,
+    begin_ns: u64,
+    begin_faults: u64,
+    recorded: bool,
+    lost: u64,
+}
+
+impl Windows {
+    /// The first window begins.
+    pub(crate) fn begin(time_ns: u64, recorded: bool) -> Self {
+        Self { done: Vec::new(), begin_ns: time_ns, begin_faults: 0, recorded, lost: 0 }
+    }
+
+    /// Begin of the open window if single faults are recorded in it.
+    pub(crate) fn recording_since(&self) -> Option<u64> {
+        self.recorded.then_some(self.begin_ns)
+    }
+
+    /// The rings have lost records.
+    pub(crate) fn lose(&mut self, lost: u64) {
+        match self.done.iter_mut().rev().find(|window| window.recorded) {
+            // Losses are written down late: after the window in which they happened has been closed.
+            Some(window) if !self.recorded => window.lost += lost,
+            _ => self.lost += lost,
+        }
+    }
+
+    /// The open window ends here and the next begins.
+    pub(crate) fn turn(&mut self, time_ns: u64, faults: u64, recorded: bool) {
+        self.done.push(Window {
+            begin_ns: self.begin_ns,
+            end_ns: time_ns,
+            faults: faults.saturating_sub(self.begin_faults),
+            recorded: self.recorded,
+            lost: std::mem::take(&mut self.lost),
+        });
+        (self.begin_ns, self.begin_faults, self.recorded) = (time_ns, faults, recorded);
+    }
+
+    /// The last window ends here.
+    pub(crate) fn finish(mut self, time_ns: u64, faults: u64) -> Vec<Window> {
+        self.turn(time_ns, faults, false);
+        self.done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_leave_no_gap_and_their_faults_add_up() {
+        let mut windows = Windows::begin(100, true);
+        windows.lose(3);
+        windows.turn(200, 50, false);
+        windows.lose(2);
+        windows.turn(300, 90, true);
+        assert_eq!(windows.recording_since(), Some(300));
+        let windows = windows.finish(400, 91);
+        assert!(windows.windows(2).all(|pair| pair[0].end_ns == pair[1].begin_ns));
+        assert_eq!(windows.iter().map(|window| window.faults).sum::<u64>(), 91);
+        assert_eq!(windows[0].lost, 5, "a loss that is told late belongs to the window before");
+        assert_eq!((windows[1].recorded, windows[1].lost), (false, 0));
+    }
+}
