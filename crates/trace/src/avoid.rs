@@ -129,7 +129,7 @@ fn take(stack: &mut Vec<Segment>, height: &mut u64, mut pages: u64, steps: &mut 
         // The page at the top of `height` was covered by `peak - height` others at most.
         let first = top.peak - *height + 1;
         match steps.last_mut() {
-            Some((last, n)) if *last + *n == first => *n += taken,
+            Some((last, n)) if last.checked_add(*n) == Some(first) => *n += taken,
             _ => steps.push((first, taken)),
         }
         (top.pages, *height, pages) = (top.pages - taken, *height - taken, pages - taken);

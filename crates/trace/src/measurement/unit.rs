@@ -60,7 +60,7 @@ impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = self.0 * 100.0;
         let text = match percent {
-            p if p == 0.0 => "0 %".to_owned(),
+            0.0 => "0 %".to_owned(),
             p if p.abs() < 0.1 => "<0.1 %".to_owned(),
             p if p.abs() < 9.95 => format!("{p:.1} %"),
             p if p > 99.0 && p < 100.0 => format!("{:.1} %", (p * 10.0).floor() / 10.0),
@@ -75,7 +75,7 @@ impl fmt::Display for Count {
         let digits = self.0.to_string();
         let mut text = String::with_capacity(digits.len() + digits.len() / 3);
         for (i, digit) in digits.chars().enumerate() {
-            if i > 0 && (digits.len() - i) % 3 == 0 {
+            if i > 0 && (digits.len() - i).is_multiple_of(3) {
                 text.push(' ');
             }
             text.push(digit);

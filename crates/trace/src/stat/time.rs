@@ -35,7 +35,7 @@ pub(super) fn time(
     usage: &Usage,
     rows: &mut [Row],
 ) -> (Option<FaultTime>, Option<String>) {
-    let calibration = calibration.filter(|c| c.pair_p50_ns.is_finite() && c.truth_p50_ns.is_finite());
+    let calibration = calibration.filter(|c| is_latency(c.pair_p50_ns) && is_latency(c.truth_p50_ns));
     let offset_ns = calibration.map_or(0.0, |c| c.offset_ns());
     let timed = Timed::new(faults, strata, offset_ns);
     let Some(prices) = timed.prices(strata) else {
@@ -71,6 +71,11 @@ pub(super) fn time(
         us_per_mib: us_per_mib(rows, host),
     };
     (Some(time), note)
+}
+
+/// Whether a figure can be the time of a fault at all: below a second.
+fn is_latency(ns: f64) -> bool {
+    (0.0..1e9).contains(&ns)
 }
 
 /// One timed fault: kind, corrected time, faults that it stands for, stratum.

@@ -1,0 +1,89 @@
+//! The answer in a sentence.
+
+use faultless_trace::Stat;
+use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
+use faultless_trace::observation::Exit;
+use faultless_trace::stat::{FaultTime, Interval, Point, Source};
+
+/// "1.90 s of 4.20 CPU s (45 % ± 3) went to page faults; 96 % of them avoidable with 24 MiB kept."
+pub(super) fn answer(stat: &Stat) -> String {
+    let faults = stat.usage.minor_faults.saturating_add(stat.usage.major_faults);
+    let mut answer = match (&stat.time, faults) {
+        _ if stat.exit == Exit::NotStarted && faults == 0 => {
+            return "The command did not start: no page faults.".into();
+        }
+        (_, 0) => return "There were no page faults.".into(),
+        (Some(time), _) => lost(time, stat.usage.cpu_ns()),
+        (None, _) => format!("{} page faults; how long they took is not known", Count(faults)),
+    };
+    if let Some(curve) = &stat.avoidable {
+        answer.push_str(&match &curve.knee {
+            Some(knee) => format!("; {} of them avoidable with {} kept", share(knee), Bytes(knee.keep_bytes)),
+            None => "; keeping freed memory would avoid hardly any".to_owned(),
+        });
+    }
+    answer.push('.');
+    match stat.exit {
+        Exit::Signal(signal) => answer.push_str(&format!(" The command was ended by signal {signal}.")),
+        Exit::Status(status) if status != 0 => {
+            answer.push_str(&format!(" The command exited with status {status}."))
+        }
+        _ => {}
+    }
+    answer
+}
+
+fn lost(time: &FaultTime, cpu_ns: u64) -> String {
+    let about = if time.source == Source::Calibrated { "About " } else { "" };
+    format!(
+        "{about}{} of {} CPU time ({}) went to page faults",
+        Seconds(time.seconds.value),
+        Nanos(cpu_ns as f64),
+        share_with_spread(&time.share)
+    )
+}
+
+/// `45 % ± 3`, or the two ends where they lie unevenly.
+pub(super) fn share_with_spread(share: &Interval) -> String {
+    let (below, above) = ((share.value - share.low) * 100.0, (share.high - share.value) * 100.0);
+    let widest = below.max(above);
+    if widest < 0.05 {
+        Percent(share.value).to_string()
+    } else if widest < 0.95 {
+        format!("{} ± {widest:.1}", Percent(share.value))
+    } else if below.min(above) > 0.5 * widest {
+        format!("{} ± {widest:.0}", Percent(share.value))
+    } else {
+        format!("{}, {:.0} to {:.0}", Percent(share.value), share.low * 100.0, share.high * 100.0)
+    }
+}
+
+/// `96 %`, or `91 to 96 %` where the bounds differ.
+pub(super) fn share(point: &Point) -> String {
+    if point.high - point.low < 0.01 {
+        return Percent(f64::midpoint(point.low, point.high)).to_string();
+    }
+    let digits = usize::from(point.high < 0.095);
+    format!("{:.digits$} to {:.digits$} %", point.low * 100.0, point.high * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spread_is_one_figure_where_it_is_even() {
+        let spread = |value, low, high| share_with_spread(&Interval { value, low, high });
+        assert_eq!(spread(0.45, 0.42, 0.48), "45 % ± 3");
+        assert_eq!(spread(0.45, 0.449, 0.451), "45 % ± 0.1");
+        assert_eq!(spread(0.45, 0.45, 0.45), "45 %");
+        assert_eq!(spread(0.20, 0.19, 0.40), "20 %, 19 to 40");
+    }
+
+    #[test]
+    fn bounds_are_shown_where_they_differ() {
+        assert_eq!(share(&Point { keep_bytes: 0, low: 0.955, high: 0.961 }), "96 %");
+        assert_eq!(share(&Point { keep_bytes: 0, low: 0.276, high: 0.327 }), "28 to 33 %");
+        assert_eq!(share(&Point { keep_bytes: 0, low: 0.0, high: 0.05 }), "0.0 to 5.0 %");
+    }
+}

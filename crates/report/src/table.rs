@@ -1,0 +1,95 @@
+//! Cells -> aligned lines, and running text -> lines of a width. Widths are counted in characters, which is what a
+//! terminal shows for the letters used here; styles are applied after padding.
+
+/// Widest line of a report, in characters.
+pub(crate) const WIDTH: usize = 100;
+
+/// How a column is aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// Lays rows out in columns, two blanks apart, after `indent` blanks; no blanks at the end of a line. A row may be
+/// shorter than the others.
+pub(crate) fn columns(indent: usize, align: &[Align], rows: &[Vec<String>]) -> Vec<String> {
+    let mut widths = vec![0; align.len()];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |row: &Vec<String>| {
+        let mut line = " ".repeat(indent);
+        for ((cell, width), align) in row.iter().zip(&widths).zip(align) {
+            match align {
+                Align::Left => line.push_str(&format!("{cell:<width$}  ")),
+                Align::Right => line.push_str(&format!("{cell:>width$}  ")),
+            }
+        }
+        line.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+/// Breaks text into lines of at most `WIDTH`, the first after `first`, the others after as many blanks.
+pub(crate) fn wrap(first: &str, text: &str) -> Vec<String> {
+    let indent = first.chars().count();
+    let (mut lines, mut line) = (Vec::new(), first.to_owned());
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    lines.push(line);
+    lines
+}
+
+/// Shortens text to a number of characters, the end replaced by dots.
+pub(crate) fn clip(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let mut clipped: String = text.chars().take(width.saturating_sub(3)).collect();
+    clipped.push_str("...");
+    clipped
+}
+
+/// A bar of eighths: `share` (0 to 1) of `width` characters.
+pub(crate) fn bar(share: f64, width: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
+    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = [vec!["a".to_owned(), "1".to_owned()], vec!["bcd".to_owned(), "10".to_owned()]];
+        assert_eq!(columns(1, &[Align::Left, Align::Right], &rows), [" a     1", " bcd  10"]);
+    }
+
+    #[test]
+    fn long_text_hangs_under_its_first_word() {
+        let lines = wrap("note: ", &"word ".repeat(40));
+        assert!(lines.len() == 3 && lines.iter().all(|l| l.chars().count() <= WIDTH));
+        assert!(lines[1].starts_with("      word"));
+        assert_eq!(wrap("- ", &"x".repeat(300)).len(), 1, "a word is never broken");
+    }
+
+    #[test]
+    fn bars_end_in_eighths() {
+        assert_eq!((bar(0.5, 3), bar(7.0, 2), bar(f64::NAN, 2)), ("█▌".into(), "██".into(), String::new()));
+    }
+}

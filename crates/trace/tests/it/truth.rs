@@ -1,0 +1,152 @@
+//! Programs whose faults are known exactly: does the answer say so, and does it own up to what it can't know?
+
+use faultless_trace::Stat;
+use faultless_trace::stat::{Kind, Row, Serialisation, Source};
+
+use super::scenario;
+
+fn row(stat: &Stat, kind: Kind) -> Option<&Row> {
+    stat.rows.iter().find(|r| r.kind == kind)
+}
+
+fn assert_adds_up(stat: &Stat) {
+    let sum: u64 = stat.rows.iter().map(|r| r.faults).sum();
+    assert_eq!(sum, stat.usage.minor_faults + stat.usage.major_faults, "{:#?}", stat.rows);
+}
+
+fn near(value: f64, truth: f64, part: f64) -> bool {
+    (value - truth).abs() <= part * truth
+}
+
+#[test]
+fn a_touch_loop_is_one_row_with_the_true_price() {
+    let stat = Stat::from_observation(&scenario::touch_loop());
+    assert_adds_up(&stat);
+    assert_eq!((stat.rows.len(), stat.rows[0].kind, stat.rows[0].faults), (1, Kind::MmapFirstWrite, 16384));
+    assert_eq!((stat.rows[0].source, stat.rows[0].interval), (Source::Counted, None));
+    let time = stat.time.unwrap();
+    // 1400 ns + 0..180 read, 300 subtracted.
+    assert!(near(time.p50_ns, 1190.0, 0.01) && near(time.raw_p50_ns, 1490.0, 0.01), "{time:?}");
+    assert!(near(time.seconds.value, 16384.0 * 1190e-9, 0.01), "{time:?}");
+    assert!(near(time.us_per_mib.unwrap(), 256.0 * 1.19, 0.01), "{time:?}");
+    assert!(time.p50_ns <= time.p90_ns && time.p90_ns <= time.p99_ns);
+    assert_eq!(time.timed, 16384);
+    assert!(
+        matches!(stat.serialisation, Serialisation::CannotSay { ref why } if why == "only one thread faulted")
+    );
+    let curve = stat.avoidable.unwrap();
+    assert!(curve.knee.is_none() && curve.points.iter().all(|p| p.high < 0.01), "{curve:?}");
+}
+
+#[test]
+fn bursts_recorded_for_a_twentieth_of_the_time_give_the_whole() {
+    let stat = Stat::from_observation(&scenario::bursts());
+    assert_adds_up(&stat);
+    assert_eq!(
+        row(&stat, Kind::MmapFirstWrite).map(|r| (r.faults, r.source)),
+        Some((8 * 16384, Source::Sampled))
+    );
+    assert_eq!(
+        row(&stat, Kind::KernelOrPopulate).map(|r| (r.faults, r.source)),
+        Some((100, Source::Remainder))
+    );
+    let time = stat.time.unwrap();
+    assert!(near(time.seconds.value, (8.0 * 16384.0 + 100.0) * 1190e-9, 0.02), "{time:?}");
+    assert!(time.seconds.low <= time.seconds.value && time.seconds.value <= time.seconds.high);
+    assert!(time.timed < 8 * 16384 / 10, "a sample only: {}", time.timed);
+    let knee = stat.avoidable.unwrap().knee.unwrap();
+    assert!(near(knee.low, 0.875, 0.03) && near(knee.high, 0.875, 0.03), "{knee:?}");
+    assert!((60..=64).contains(&(knee.keep_bytes >> 20)), "{knee:?}");
+}
+
+#[test]
+fn both_sides_of_a_fork_pay_for_the_copies() {
+    let stat = Stat::from_observation(&scenario::fork());
+    assert_adds_up(&stat);
+    assert_eq!(row(&stat, Kind::CowAfterFork).map(|r| (r.faults, r.source)), Some((4096, Source::Inferred)));
+    assert_eq!(row(&stat, Kind::HeapFirstWrite).map(|r| r.faults), Some(2148));
+}
+
+#[test]
+fn lost_records_change_neither_counts_nor_price() {
+    let (lost, whole) =
+        (Stat::from_observation(&scenario::lost()), Stat::from_observation(&scenario::bursts()));
+    assert_adds_up(&lost);
+    assert_eq!(
+        row(&lost, Kind::MmapFirstWrite).unwrap().faults,
+        row(&whole, Kind::MmapFirstWrite).unwrap().faults
+    );
+    let (a, b) = (lost.time.unwrap(), whole.time.unwrap());
+    assert!(near(a.seconds.value, b.seconds.value, 0.01) && a.timed < b.timed, "{a:?} {b:?}");
+    assert!(lost.notes.iter().any(|n| n.contains("rings lost")), "{:?}", lost.notes);
+}
+
+#[test]
+fn without_events_the_price_of_the_calibration_is_used_and_named() {
+    let stat = Stat::from_observation(&scenario::denied(true));
+    assert_adds_up(&stat);
+    assert_eq!(stat.rows[0].kind, Kind::Unknown);
+    let time = stat.time.unwrap();
+    assert_eq!((time.source, time.timed), (Source::Calibrated, 0));
+    assert!(near(time.seconds.value, (8.0 * 16384.0 + 100.0) * 1190e-9, 0.01));
+    assert!(time.seconds.low < 0.6 * time.seconds.value);
+    assert!(stat.avoidable.unwrap().knee.is_some(), "the curve needs /proc only");
+}
+
+#[test]
+fn without_even_a_calibration_there_is_no_time_and_a_note() {
+    let stat = Stat::from_observation(&scenario::denied(false));
+    assert_adds_up(&stat);
+    assert!(stat.time.is_none() && stat.rows.iter().all(|r| r.seconds.is_none()));
+    assert!(stat.notes.iter().any(|n| n.contains("nothing is known of time")), "{:?}", stat.notes);
+}
+
+#[test]
+fn an_orphan_s_faults_are_cut_to_what_wait4_says() {
+    let stat = Stat::from_observation(&scenario::orphan());
+    assert_adds_up(&stat);
+    assert_eq!(row(&stat, Kind::BeforeExec).map(|r| (r.faults, r.seconds)), Some((7, None)));
+    assert_eq!(row(&stat, Kind::MmapFirstWrite).unwrap().faults, 9993);
+    assert!(stat.notes.iter().any(|n| n.contains("nobody waited for")), "{:?}", stat.notes);
+}
+
+#[test]
+fn a_pipeline_shows_every_part_of_the_answer() {
+    let stat = Stat::from_observation(&scenario::pipeline());
+    assert_adds_up(&stat);
+    for kind in [
+        Kind::MmapFirstWrite,
+        Kind::HeapFirstWrite,
+        Kind::BssFirstWrite,
+        Kind::ZeroPageRead,
+        Kind::WriteAfterZeroRead,
+        Kind::FileRead,
+        Kind::KernelMode,
+        Kind::Populate,
+        Kind::Major,
+        Kind::BeforeExec,
+    ] {
+        assert!(row(&stat, kind).is_some_and(|r| r.faults > 0), "{kind:?} in {:#?}", stat.rows);
+    }
+    let Serialisation::Serialised { threads: 2, ratio } = stat.serialisation else {
+        panic!("{:?}", stat.serialisation)
+    };
+    assert!(ratio.low > 1.25, "{ratio:?}");
+    assert!(stat.kernel.unwrap().phases.is_some());
+    let knee = stat.avoidable.unwrap().knee.unwrap();
+    assert!((20..=24).contains(&(knee.keep_bytes >> 20)) && knee.low > 0.9, "{knee:?}");
+}
+
+#[test]
+fn nothing_observed_is_an_empty_answer() {
+    let stat = Stat::from_observation(&faultless_trace::Observation::default());
+    assert!(stat.rows.is_empty() && stat.time.is_none() && stat.avoidable.is_none() && stat.notes.is_empty());
+}
+
+#[test]
+fn an_answer_survives_its_json() {
+    let stat = Stat::from_observation(&scenario::pipeline());
+    let back: Stat = serde_json::from_str(&serde_json::to_string(&stat).unwrap()).unwrap();
+    let counts = |stat: &Stat| stat.rows.iter().map(|r| (r.kind, r.faults, r.source)).collect::<Vec<_>>();
+    assert_eq!((counts(&back), &back.notes, &back.host), (counts(&stat), &stat.notes, &stat.host));
+}
