@@ -25,6 +25,8 @@ pub enum Advice {
     HugePage,
     /// MADV_NOHUGEPAGE (2.6.38): base pages only.
     NoHugePage,
+    /// MADV_DONTFORK (2.6.16): a forked child does not get the range, and this process takes no CoW faults for it.
+    DontFork,
     /// MADV_DONTNEED: give the frames back now.
     DontNeed,
     /// MADV_FREE (4.5): the kernel may take the frames when it needs them.
@@ -40,6 +42,7 @@ impl Advice {
         match self {
             Advice::HugePage => (libc::MADV_HUGEPAGE, "madvise(MADV_HUGEPAGE"),
             Advice::NoHugePage => (libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE"),
+            Advice::DontFork => (libc::MADV_DONTFORK, "madvise(MADV_DONTFORK"),
             Advice::DontNeed => (libc::MADV_DONTNEED, "madvise(MADV_DONTNEED"),
             Advice::Free => (libc::MADV_FREE, "madvise(MADV_FREE"),
             Advice::PopulateRead => (libc::MADV_POPULATE_READ, "madvise(MADV_POPULATE_READ"),

@@ -46,7 +46,7 @@ fn prices(out: &mut String, prices: &[PriceRecord]) {
             (Some(median), _) => {
                 writeln!(
                     out,
-                    "  {:<52} {:>9}  +- {}",
+                    "  {:<56} {:>9}  +- {}",
                     price.what,
                     ns(median),
                     ns(price.mad_ns.unwrap_or(0.0))
@@ -54,7 +54,7 @@ fn prices(out: &mut String, prices: &[PriceRecord]) {
             }
             (None, reason) => {
                 let reason = reason.as_deref().unwrap_or("not measured");
-                writeln!(out, "  {:<52} cannot say: {reason}", price.what)
+                writeln!(out, "  {:<56} cannot say: {reason}", price.what)
             }
         };
     }
