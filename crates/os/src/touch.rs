@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::page;
 
 pub use copy::HeldCopy;
-pub use sample::{Sampler, time_read, time_write};
+pub use sample::{Sampler, empty_ticks, time_read, time_write};
 
 /// What [`Region::advise`] tells the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -38,9 +38,8 @@ fn prices(out: &mut String, prices: &[PriceRecord]) {
     if prices.is_empty() {
         return;
     }
-    let rounds = prices.iter().map(|price| price.rounds).max().unwrap_or(0);
-    let _ =
-        writeln!(out, "\nPrices (median of up to {rounds} rounds, +- median deviation; guest-warm memory)");
+    let rounds = prices.iter().find(|price| price.id == "first_touch").map_or(0, |price| price.rounds);
+    let _ = writeln!(out, "\nPrices (median of {rounds} rounds +- median deviation; guest-warm memory)");
     for price in prices {
         let _ = match (price.median_ns, &price.cannot_say) {
             (Some(median), _) => {
