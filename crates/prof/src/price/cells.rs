@@ -200,8 +200,10 @@ fn hugetlb_cells(host: &Host) -> Vec<Cell> {
         let (len, pages) = (pool.page_bytes, (pool.free - pool.reserved).min(THPS as u64) as usize);
         let what = format!("first touch of a hugetlb page of {}", Bytes(len));
         Cell::new(format!("hugetlb_touch_{}k", len >> 10), what, len, move |bench| {
-            let mut region = Region::hugetlb(pages * len, len).map_err(|error| error.to_string())?;
-            timed_writes(bench, &mut region, len, pages)
+            let pool = || Region::hugetlb(pages * len, len).map_err(|error| error.to_string());
+            // A refused charge is an error here, and would be SIGBUS at a touch.
+            advise(&mut pool()?, Advice::PopulateWrite)?;
+            timed_writes(bench, &mut pool()?, len, pages)
         })
     };
     host.hugetlb.iter().filter(usable).map(cell).collect()
@@ -385,4 +387,35 @@ fn timed_call(pages: usize, call: impl FnOnce() -> Result<(), String>) -> Result
 
 fn faults() -> u64 {
     counters::rusage(Who::Thread).map(|usage| usage.minor_faults).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_mthp_size_that_is_off_gets_no_price() {
+        const LEN: usize = 64 << 10;
+        let host = Host::read();
+        let on = host.thp.as_ref().is_some_and(|thp| thp.mthp_enabled().any(|size| size.len_bytes == LEN));
+        let mut cell = mthp_cell(LEN);
+        cell.measure(&mut Bench::new(&host));
+        match cell.price().outcome {
+            Outcome::Measured(spread) => assert!(on && spread.median > 0.0, "{spread:?}"),
+            // On, but memory too fragmented for it, is also a fallback.
+            Outcome::CannotSay(reason) => assert!(!reason.is_empty(), "{reason}"),
+        }
+    }
+
+    #[test]
+    fn a_failure_in_one_round_withdraws_the_figure() {
+        let mut bench = Bench::new(&Host::default());
+        let calls = std::cell::Cell::new(0);
+        let mut cell = Cell::new("x", "x", 1, move |_| {
+            calls.set(calls.get() + 1);
+            if calls.get() == 2 { Err("fell back".into()) } else { Ok(1.0) }
+        });
+        (0..3).for_each(|_| cell.measure(&mut bench));
+        assert_eq!(cell.price().outcome, Outcome::CannotSay("fell back".into()));
+    }
 }
