@@ -11,6 +11,7 @@
 //! What it does not do: judge, or measure a program (`faultless stat`). Threads of the same process that run meanwhile
 //! are charged to the calls.
 
+mod bench;
 mod cells;
 mod cold;
 mod spread;
@@ -18,7 +19,8 @@ mod spread;
 use faultless_os::counters;
 use faultless_os::host::Host;
 
-use cells::{Bench, Cell};
+use bench::Bench;
+use cells::Cell;
 
 pub use spread::Spread;
 

@@ -1,26 +1,24 @@
 //! The single measurements. Each takes a round on memory that the same kind of touch has just used and given back.
 
-use faultless_os::counters::{self, Who};
+use faultless_os::counters;
 use faultless_os::host::Host;
 use faultless_os::page::{self, Bytes};
-use faultless_os::touch::{Advice, HeldCopy, Region, empty_ticks, time_read, time_write};
+use faultless_os::touch::{Advice, HeldCopy, Region, time_read};
 
-use super::spread::{Spread, median};
+use super::bench::{
+    Bench, THPS, advise, expect_faults, expect_no_faults, faults, fell_back, fresh, fresh_aligned,
+    fully_resident, huge, huge_untouched, resident, timed_call, timed_writes,
+};
+use super::spread::Spread;
 use super::{Outcome, Price};
 
 /// Base pages in one round of a price: 4 MiB of 4 KiB pages, some milliseconds.
 const PAGES: usize = 1024;
-/// THPs in one round.
-const THPS: usize = 8;
-/// Memory cleared cache-cold: more than last-level caches hold per core.
-const COLD_BYTES: usize = 64 << 20;
 /// Blocks of one mTHP size in one round, and their bytes in all at most.
 const MTHP_BLOCKS: usize = 256;
 const MTHP_BYTES: usize = 16 << 20;
 /// hugetlb pages beyond this size are not measured: clearing 1 GiB takes 100 to 250 ms.
 const HUGETLB_MAX: usize = 64 << 20;
-/// Faults that other causes (the stack, the harness) may add to a round.
-const STRAY_FAULTS: u64 = 16;
 
 type Run = Box<dyn Fn(&mut Bench) -> Result<f64, String>>;
 
@@ -63,45 +61,6 @@ impl Cell {
         };
         Price { id: self.id, what: self.what, page_bytes: self.page_bytes as u64, outcome }
     }
-}
-
-/// What all cells need.
-pub(super) struct Bench {
-    tick_ns: f64,
-    /// Ticks between two readings with nothing in between.
-    tick_cost: f64,
-    thp_bytes: usize,
-    cold: Option<Region>,
-    cold_at: usize,
-}
-
-impl Bench {
-    pub(super) fn new(host: &Host) -> Self {
-        let affordable = host.memory.available_bytes.is_none_or(|bytes| bytes / 8 > COLD_BYTES as u64);
-        Self {
-            tick_ns: counters::tick_ns(),
-            tick_cost: empty_ticks() as f64,
-            thp_bytes: thp_bytes(host),
-            cold: affordable.then(cold_region).and_then(Result::ok),
-            cold_at: 0,
-        }
-    }
-
-    /// Median of single times, without the cost of reading the counter, in ns.
-    fn p50_ns(&self, ticks: &[f64]) -> f64 {
-        (median(ticks).unwrap_or(0.0) - self.tick_cost).max(0.0) * self.tick_ns
-    }
-}
-
-/// Kept for all rounds, so kept out of forks: a page that a child has seen is write-protected and faults again.
-fn cold_region() -> Result<Region, String> {
-    let mut region = resident(COLD_BYTES)?;
-    advise(&mut region, Advice::DontFork)?;
-    Ok(region)
-}
-
-fn thp_bytes(host: &Host) -> usize {
-    host.thp.as_ref().and_then(|thp| thp.pmd_bytes).unwrap_or(0)
 }
 
 /// The list for this machine.
@@ -294,99 +253,6 @@ fn release_cells(host: &Host) -> Vec<Cell> {
         timed_call(len / page::size(), || region.relocate(target).map_err(|error| error.to_string()))
     }));
     cells
-}
-
-/// Base pages only, none resident.
-fn fresh(len: usize) -> Result<Region, String> {
-    fresh_aligned(len, page::size())
-}
-
-fn fresh_aligned(len: usize, align: usize) -> Result<Region, String> {
-    let mut region = Region::new(len, align).map_err(|error| error.to_string())?;
-    let all = 0..region.len_bytes();
-    // Refused only by kernels without THP, where pages are base pages anyway.
-    let _ = region.advise(all, Advice::NoHugePage);
-    Ok(region)
-}
-
-/// Base pages only, all resident and written.
-fn resident(len: usize) -> Result<Region, String> {
-    let mut region = fresh(len)?;
-    region.touch_write(page::size());
-    Ok(region)
-}
-
-fn huge_untouched(len: usize) -> Result<Region, String> {
-    let mut region = Region::new(THPS * len, len).map_err(|error| error.to_string())?;
-    advise(&mut region, Advice::HugePage)?;
-    Ok(region)
-}
-
-/// [`THPS`] resident THPs.
-fn huge(len: usize) -> Result<Region, String> {
-    let mut region = huge_untouched(len)?;
-    region.touch_write(len);
-    fully_resident(&mut region)?;
-    Ok(region)
-}
-
-/// One touch per THP must have made all base pages resident.
-fn fully_resident(region: &mut Region) -> Result<(), String> {
-    let before = faults();
-    region.touch_write(page::size());
-    fell_back(before, THPS)
-}
-
-fn fell_back(before: u64, pages: usize) -> Result<(), String> {
-    let extra = faults() - before;
-    match extra <= STRAY_FAULTS {
-        true => Ok(()),
-        false => {
-            Err(format!("the kernel fell back to smaller pages ({extra} more faults in {pages} blocks)"))
-        }
-    }
-}
-
-fn advise(region: &mut Region, advice: Advice) -> Result<(), String> {
-    let all = 0..region.len_bytes();
-    region.advise(all, advice).map_err(|error| error.to_string())
-}
-
-/// Times one write per `step`, `count` of them, and insists that each was a fault.
-fn timed_writes(bench: &Bench, region: &mut Region, step: usize, count: usize) -> Result<f64, String> {
-    let mut ticks = Vec::with_capacity(count);
-    let slots = region.bytes_mut().iter_mut().step_by(step).take(count);
-    let before = faults();
-    ticks.extend(slots.map(|slot| time_write(slot, 1) as f64));
-    expect_faults(before, count)?;
-    Ok(bench.p50_ns(&ticks))
-}
-
-fn expect_faults(before: u64, count: usize) -> Result<(), String> {
-    let found = faults() - before;
-    match found >= count as u64 {
-        true => Ok(()),
-        false => Err(format!("expected {count} faults, counted {found}")),
-    }
-}
-
-fn expect_no_faults(before: u64) -> Result<(), String> {
-    let found = faults().saturating_sub(before);
-    match found <= STRAY_FAULTS {
-        true => Ok(()),
-        false => Err(format!("expected no faults, counted {found}")),
-    }
-}
-
-/// CPU time of `call` per page, in ns.
-fn timed_call(pages: usize, call: impl FnOnce() -> Result<(), String>) -> Result<f64, String> {
-    let begin = counters::process_cpu_ns();
-    call()?;
-    Ok((counters::process_cpu_ns() - begin) as f64 / pages as f64)
-}
-
-fn faults() -> u64 {
-    counters::rusage(Who::Thread).map(|usage| usage.minor_faults).unwrap_or(0)
 }
 
 #[cfg(test)]
