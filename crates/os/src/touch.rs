@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::page;
 
 pub use copy::HeldCopy;
-pub use sample::{Sampler, time_read, time_write};
+pub use sample::{Sampler, empty_ticks, time_read, time_write};
 
 /// What [`Region::advise`] tells the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub enum Advice {
     HugePage,
     /// MADV_NOHUGEPAGE (2.6.38): base pages only.
     NoHugePage,
+    /// MADV_DONTFORK (2.6.16): a forked child does not get the range, and this process takes no CoW faults for it.
+    DontFork,
     /// MADV_DONTNEED: give the frames back now.
     DontNeed,
     /// MADV_FREE (4.5): the kernel may take the frames when it needs them.
@@ -40,6 +42,7 @@ impl Advice {
         match self {
             Advice::HugePage => (libc::MADV_HUGEPAGE, "madvise(MADV_HUGEPAGE"),
             Advice::NoHugePage => (libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE"),
+            Advice::DontFork => (libc::MADV_DONTFORK, "madvise(MADV_DONTFORK"),
             Advice::DontNeed => (libc::MADV_DONTNEED, "madvise(MADV_DONTNEED"),
             Advice::Free => (libc::MADV_FREE, "madvise(MADV_FREE"),
             Advice::PopulateRead => (libc::MADV_POPULATE_READ, "madvise(MADV_POPULATE_READ"),
@@ -78,7 +81,7 @@ impl Region {
             return Err(Error::new("mmap", libc::EINVAL));
         }
         let total = len_bytes.checked_add(align_bytes).ok_or(Error::new("mmap", libc::ENOMEM))?;
-        let begin = map(total, 0, "mmap")?.as_ptr().addr();
+        let begin = map(total, libc::MAP_NORESERVE, "mmap")?.as_ptr().addr();
         let base = begin.next_multiple_of(align_bytes);
         unmap(begin, base - begin);
         unmap(base + len_bytes, begin + total - base - len_bytes);
@@ -87,7 +90,10 @@ impl Region {
         Ok(Self { base, len_bytes })
     }
 
-    /// Maps `len_bytes` from the hugetlb pool of `page_bytes` pages.
+    /// Maps `len_bytes` from the hugetlb pool of `page_bytes` pages, reserved there.
+    ///
+    /// A cgroup's hugetlb limit is charged only when a page is touched, and answers with SIGBUS: populate first
+    /// ([`Advice::PopulateWrite`]), which answers with an error.
     ///
     /// # Errors
     /// ENOMEM when the pool has too few pages; EINVAL when there is no such size.
@@ -191,7 +197,7 @@ impl Drop for Region {
 }
 
 fn map(len_bytes: usize, flags: libc::c_int, call: &'static str) -> Result<NonNull<u8>> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new anonymous mapping at an address of the kernel's choice disturbs nothing.
     let base = unsafe { libc::mmap(ptr::null_mut(), len_bytes, protection, flags, -1, 0) };
@@ -273,6 +279,13 @@ mod tests {
         let count = faults(|| sum = region.touch_read(page::size()));
         assert_eq!(sum, 64);
         assert!(count < 8, "{count}");
+    }
+
+    #[test]
+    fn an_empty_hugetlb_pool_refuses_instead_of_failing_at_the_touch() {
+        // No machine has a terabyte of them free; EINVAL where the size is unknown.
+        let error = Region::hugetlb(1 << 40, 2 << 20).unwrap_err();
+        assert!([libc::ENOMEM, libc::EINVAL].contains(&error.errno), "{error}");
     }
 
     #[test]

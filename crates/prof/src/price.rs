@@ -11,6 +11,7 @@
 //! What it does not do: judge, or measure a program (`faultless stat`). Threads of the same process that run meanwhile
 //! are charged to the calls.
 
+mod bench;
 mod cells;
 mod cold;
 mod spread;
@@ -18,7 +19,8 @@ mod spread;
 use faultless_os::counters;
 use faultless_os::host::Host;
 
-use cells::{Bench, Cell};
+use bench::Bench;
+use cells::Cell;
 
 pub use spread::Spread;
 
@@ -126,24 +128,6 @@ impl Price {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn prices_of_this_machine_are_plausible() {
-        let host = Host::read();
-        let mut rounds = 0;
-        let prices = measure(&host, |_, _| rounds += 1);
-        assert!(rounds > MIN_ROUNDS);
-        let touch = prices.ns("first_touch").expect("a first touch can be measured anywhere");
-        assert!((50.0..1e6).contains(&touch), "{touch} ns");
-        // A fault clears the page and does more; the hot clear is the cheaper of the two.
-        assert!(prices.ns("clear_hot").unwrap() < touch, "{prices:?}");
-        let both = prices.ns("zero_page_read").unwrap() + prices.ns("write_after_read").unwrap();
-        assert!(both > touch, "two faults cost more than one: {both} vs {touch}");
-        let mut ids: Vec<&str> = prices.list.iter().map(|price| price.id.as_str()).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        assert_eq!(ids.len(), prices.list.len(), "ids are unique");
-    }
 
     #[test]
     fn per_base_page_divides_by_the_size() {

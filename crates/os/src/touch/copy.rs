@@ -60,24 +60,3 @@ fn close(descriptor: libc::c_int) {
     // SAFETY: the callers own the descriptor and do not use it again.
     unsafe { libc::close(descriptor) };
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::counters::{Who, rusage};
-    use crate::page;
-    use crate::touch::{Advice, Region};
-
-    #[test]
-    fn writes_under_a_held_copy_are_faults_again() {
-        let mut region = Region::new(64 * page::size(), page::size()).unwrap();
-        let _ = region.advise(0..64 * page::size(), Advice::NoHugePage);
-        region.touch_write(page::size());
-        let copy = HeldCopy::new().unwrap();
-        let before = rusage(Who::Thread).unwrap().minor_faults;
-        region.touch_write(page::size());
-        let faults = rusage(Who::Thread).unwrap().minor_faults - before;
-        drop(copy);
-        assert!(faults >= 64, "{faults}");
-    }
-}

@@ -27,6 +27,18 @@ pub fn time_read<T: Copy>(slot: &T) -> u64 {
     counters::tick().wrapping_sub(begin)
 }
 
+/// What [`time_write`] and [`time_read`] show for an access that costs nothing: the median of 1001 empty intervals, in
+/// ticks. Subtract it from single times.
+pub fn empty_ticks() -> u64 {
+    let mut empty = [0_u64; 1001];
+    for ticks in &mut empty {
+        let begin = counters::tick();
+        *ticks = counters::tick().wrapping_sub(begin);
+    }
+    empty.sort_unstable();
+    empty[empty.len() / 2]
+}
+
 /// Samples kept by one [`Sampler`]; beyond that every second one is dropped and the rate halves. 64 KiB of `u32`: below
 /// glibc's mmap threshold, so that the sampler does not disturb what it measures.
 const KEPT: usize = 16 * 1024;
@@ -146,6 +158,12 @@ mod tests {
         }
         sampler.end();
         assert!((32..40).contains(&sampler.ticks().len()), "{}", sampler.ticks().len());
+    }
+
+    #[test]
+    fn an_empty_interval_is_shorter_than_a_fault() {
+        let mut region = Region::new(page::size(), page::size()).unwrap();
+        assert!(empty_ticks() < time_write(&mut region.bytes_mut()[0], 1));
     }
 
     #[test]

@@ -1,26 +1,24 @@
 //! The single measurements. Each takes a round on memory that the same kind of touch has just used and given back.
 
-use faultless_os::counters::{self, Who};
+use faultless_os::counters;
 use faultless_os::host::Host;
 use faultless_os::page::{self, Bytes};
-use faultless_os::touch::{Advice, HeldCopy, Region, time_read, time_write};
+use faultless_os::touch::{Advice, HeldCopy, Region, time_read};
 
-use super::spread::{Spread, median};
+use super::bench::{
+    Bench, THPS, advise, expect_faults, expect_no_faults, faults, fell_back, fresh, fresh_aligned,
+    fully_resident, huge, huge_untouched, resident, timed_call, timed_writes,
+};
+use super::spread::Spread;
 use super::{Outcome, Price};
 
 /// Base pages in one round of a price: 4 MiB of 4 KiB pages, some milliseconds.
 const PAGES: usize = 1024;
-/// THPs in one round.
-const THPS: usize = 8;
-/// Memory cleared cache-cold: more than last-level caches hold per core.
-const COLD_BYTES: usize = 64 << 20;
 /// Blocks of one mTHP size in one round, and their bytes in all at most.
 const MTHP_BLOCKS: usize = 256;
 const MTHP_BYTES: usize = 16 << 20;
 /// hugetlb pages beyond this size are not measured: clearing 1 GiB takes 100 to 250 ms.
 const HUGETLB_MAX: usize = 64 << 20;
-/// Faults that other causes (the stack, the harness) may add to a round.
-const STRAY_FAULTS: u64 = 16;
 
 type Run = Box<dyn Fn(&mut Bench) -> Result<f64, String>>;
 
@@ -63,44 +61,6 @@ impl Cell {
         };
         Price { id: self.id, what: self.what, page_bytes: self.page_bytes as u64, outcome }
     }
-}
-
-/// What all cells need.
-pub(super) struct Bench {
-    tick_ns: f64,
-    /// Ticks between two readings with nothing in between.
-    tick_cost: f64,
-    thp_bytes: usize,
-    cold: Option<Region>,
-    cold_at: usize,
-}
-
-impl Bench {
-    pub(super) fn new(host: &Host) -> Self {
-        let empty: Vec<f64> = (0..1000)
-            .map(|_| {
-                let begin = counters::tick();
-                counters::tick().wrapping_sub(begin) as f64
-            })
-            .collect();
-        let affordable = host.memory.available_bytes.is_none_or(|bytes| bytes / 8 > COLD_BYTES as u64);
-        Self {
-            tick_ns: counters::tick_ns(),
-            tick_cost: median(&empty).unwrap_or(0.0),
-            thp_bytes: thp_bytes(host),
-            cold: affordable.then(|| resident(COLD_BYTES)).and_then(Result::ok),
-            cold_at: 0,
-        }
-    }
-
-    /// Median of single times, without the cost of reading the counter, in ns.
-    fn p50_ns(&self, ticks: &[f64]) -> f64 {
-        (median(ticks).unwrap_or(0.0) - self.tick_cost).max(0.0) * self.tick_ns
-    }
-}
-
-fn thp_bytes(host: &Host) -> usize {
-    host.thp.as_ref().and_then(|thp| thp.pmd_bytes).unwrap_or(0)
 }
 
 /// The list for this machine.
@@ -199,8 +159,10 @@ fn hugetlb_cells(host: &Host) -> Vec<Cell> {
         let (len, pages) = (pool.page_bytes, (pool.free - pool.reserved).min(THPS as u64) as usize);
         let what = format!("first touch of a hugetlb page of {}", Bytes(len));
         Cell::new(format!("hugetlb_touch_{}k", len >> 10), what, len, move |bench| {
-            let mut region = Region::hugetlb(pages * len, len).map_err(|error| error.to_string())?;
-            timed_writes(bench, &mut region, len, pages)
+            let pool = || Region::hugetlb(pages * len, len).map_err(|error| error.to_string());
+            // A refused charge is an error here, and would be SIGBUS at a touch.
+            advise(&mut pool()?, Advice::PopulateWrite)?;
+            timed_writes(bench, &mut pool()?, len, pages)
         })
     };
     host.hugetlb.iter().filter(usable).map(cell).collect()
@@ -208,22 +170,35 @@ fn hugetlb_cells(host: &Host) -> Vec<Cell> {
 
 fn clear_cells() -> [Cell; 2] {
     [
-        Cell::new("clear_hot", "clearing a resident base page, cache-hot", page::size(), |bench| {
+        Cell::new("clear_hot", "clearing a resident base page, cache-hot", page::size(), |_| {
             let mut region = resident(page::size())?;
-            let ticks: Vec<f64> = (0..PAGES).map(|_| clear(region.bytes_mut())).collect();
-            Ok(bench.p50_ns(&ticks))
+            let before = faults();
+            // As a batch: some tick counters step in units of 10 ns, not far below one clear.
+            let ns = timed_call(PAGES, || {
+                (0..PAGES).for_each(|_| std::hint::black_box(region.bytes_mut()).fill(0));
+                Ok(())
+            })?;
+            expect_no_faults(before)?;
+            Ok(ns)
         }),
-        Cell::new("clear_cold", "clearing a resident base page, cache-cold", page::size(), |bench| {
-            let Some(mut region) = bench.cold.take() else { return Err("too little free memory".into()) };
-            let pages = region.len_bytes() / page::size();
-            let from = bench.cold_at % pages;
-            let parts = region.bytes_mut().chunks_mut(page::size()).skip(from).take(pages / 4);
-            let ticks: Vec<f64> = parts.map(clear).collect();
-            bench.cold_at = (from + pages / 4) % pages;
-            bench.cold = Some(region);
-            Ok(bench.p50_ns(&ticks))
-        }),
+        Cell::new("clear_cold", "clearing a resident base page, cache-cold", page::size(), clear_cold),
     ]
+}
+
+/// Clears a quarter of the cold region, the next one each time.
+fn clear_cold(bench: &mut Bench) -> Result<f64, String> {
+    let Some(mut region) = bench.cold.take() else { return Err("too little free memory".into()) };
+    let pages = region.len_bytes() / page::size();
+    let from = bench.cold_at % pages;
+    let mut ticks = Vec::with_capacity(pages / 4);
+    let before = faults();
+    ticks.extend(region.bytes_mut().chunks_mut(page::size()).skip(from).take(pages / 4).map(clear));
+    // The list of times is new memory too.
+    let checked = expect_no_faults(before + (size_of_val(&ticks[..]) / page::size()) as u64);
+    bench.cold_at = (from + pages / 4) % pages;
+    bench.cold = Some(region);
+    checked?;
+    Ok(bench.p50_ns(&ticks))
 }
 
 fn clear(page: &mut [u8]) -> f64 {
@@ -280,87 +255,33 @@ fn release_cells(host: &Host) -> Vec<Cell> {
     cells
 }
 
-/// Base pages only, none resident.
-fn fresh(len: usize) -> Result<Region, String> {
-    fresh_aligned(len, page::size())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn fresh_aligned(len: usize, align: usize) -> Result<Region, String> {
-    let mut region = Region::new(len, align).map_err(|error| error.to_string())?;
-    let all = 0..region.len_bytes();
-    // Refused only by kernels without THP, where pages are base pages anyway.
-    let _ = region.advise(all, Advice::NoHugePage);
-    Ok(region)
-}
-
-/// Base pages only, all resident and written.
-fn resident(len: usize) -> Result<Region, String> {
-    let mut region = fresh(len)?;
-    region.touch_write(page::size());
-    Ok(region)
-}
-
-fn huge_untouched(len: usize) -> Result<Region, String> {
-    let mut region = Region::new(THPS * len, len).map_err(|error| error.to_string())?;
-    advise(&mut region, Advice::HugePage)?;
-    Ok(region)
-}
-
-/// [`THPS`] resident THPs.
-fn huge(len: usize) -> Result<Region, String> {
-    let mut region = huge_untouched(len)?;
-    region.touch_write(len);
-    fully_resident(&mut region)?;
-    Ok(region)
-}
-
-/// One touch per THP must have made all base pages resident.
-fn fully_resident(region: &mut Region) -> Result<(), String> {
-    let before = faults();
-    region.touch_write(page::size());
-    fell_back(before, THPS)
-}
-
-fn fell_back(before: u64, pages: usize) -> Result<(), String> {
-    let extra = faults() - before;
-    match extra <= STRAY_FAULTS {
-        true => Ok(()),
-        false => {
-            Err(format!("the kernel fell back to smaller pages ({extra} more faults in {pages} blocks)"))
+    #[test]
+    fn an_mthp_size_that_is_off_gets_no_price() {
+        const LEN: usize = 64 << 10;
+        let host = Host::read();
+        let on = host.thp.as_ref().is_some_and(|thp| thp.mthp_enabled().any(|size| size.len_bytes == LEN));
+        let mut cell = mthp_cell(LEN);
+        cell.measure(&mut Bench::new(&host));
+        match cell.price().outcome {
+            Outcome::Measured(spread) => assert!(on && spread.median > 0.0, "{spread:?}"),
+            // On, but memory too fragmented for it, is also a fallback.
+            Outcome::CannotSay(reason) => assert!(!reason.is_empty(), "{reason}"),
         }
     }
-}
 
-fn advise(region: &mut Region, advice: Advice) -> Result<(), String> {
-    let all = 0..region.len_bytes();
-    region.advise(all, advice).map_err(|error| error.to_string())
-}
-
-/// Times one write per `step`, `count` of them, and insists that each was a fault.
-fn timed_writes(bench: &Bench, region: &mut Region, step: usize, count: usize) -> Result<f64, String> {
-    let mut ticks = Vec::with_capacity(count);
-    let slots = region.bytes_mut().iter_mut().step_by(step).take(count);
-    let before = faults();
-    ticks.extend(slots.map(|slot| time_write(slot, 1) as f64));
-    expect_faults(before, count)?;
-    Ok(bench.p50_ns(&ticks))
-}
-
-fn expect_faults(before: u64, count: usize) -> Result<(), String> {
-    let found = faults() - before;
-    match found >= count as u64 {
-        true => Ok(()),
-        false => Err(format!("expected {count} faults, counted {found}")),
+    #[test]
+    fn a_failure_in_one_round_withdraws_the_figure() {
+        let mut bench = Bench::new(&Host::default());
+        let calls = std::cell::Cell::new(0);
+        let mut cell = Cell::new("x", "x", 1, move |_| {
+            calls.set(calls.get() + 1);
+            if calls.get() == 2 { Err("fell back".into()) } else { Ok(1.0) }
+        });
+        (0..3).for_each(|_| cell.measure(&mut bench));
+        assert_eq!(cell.price().outcome, Outcome::CannotSay("fell back".into()));
     }
-}
-
-/// CPU time of `call` per page, in ns.
-fn timed_call(pages: usize, call: impl FnOnce() -> Result<(), String>) -> Result<f64, String> {
-    let begin = counters::process_cpu_ns();
-    call()?;
-    Ok((counters::process_cpu_ns() - begin) as f64 / pages as f64)
-}
-
-fn faults() -> u64 {
-    counters::rusage(Who::Thread).map(|usage| usage.minor_faults).unwrap_or(0)
 }

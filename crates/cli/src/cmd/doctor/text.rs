@@ -38,15 +38,14 @@ fn prices(out: &mut String, prices: &[PriceRecord]) {
     if prices.is_empty() {
         return;
     }
-    let rounds = prices.iter().map(|price| price.rounds).max().unwrap_or(0);
-    let _ =
-        writeln!(out, "\nPrices (median of up to {rounds} rounds, +- median deviation; guest-warm memory)");
+    let rounds = prices.iter().find(|price| price.id == "first_touch").map_or(0, |price| price.rounds);
+    let _ = writeln!(out, "\nPrices (median of {rounds} rounds +- median deviation; guest-warm memory)");
     for price in prices {
         let _ = match (price.median_ns, &price.cannot_say) {
             (Some(median), _) => {
                 writeln!(
                     out,
-                    "  {:<52} {:>9}  +- {}",
+                    "  {:<56} {:>9}  +- {}",
                     price.what,
                     ns(median),
                     ns(price.mad_ns.unwrap_or(0.0))
@@ -54,7 +53,7 @@ fn prices(out: &mut String, prices: &[PriceRecord]) {
             }
             (None, reason) => {
                 let reason = reason.as_deref().unwrap_or("not measured");
-                writeln!(out, "  {:<52} cannot say: {reason}", price.what)
+                writeln!(out, "  {:<56} cannot say: {reason}", price.what)
             }
         };
     }

@@ -18,7 +18,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000_000))]
     blocks: usize,
     /// Size of a block in KiB.
-    #[arg(long, value_name = "KIB", default_value_t = 4096, value_parser = RangedU64ValueParser::<usize>::new().range(1..=16_777_216))]
+    #[arg(long, value_name = "KIB", default_value_t = 4 << 10, value_parser = RangedU64ValueParser::<usize>::new().range(1..=16_777_216))]
     block_kib: usize,
     /// Blocks alive at a time.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = RangedU64ValueParser::<usize>::new().range(1..=65_536))]

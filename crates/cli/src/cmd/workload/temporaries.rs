@@ -19,7 +19,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "MIB", default_value_t = 7168, value_parser = RangedU64ValueParser::<usize>::new().range(1..=16_777_216))]
     total_mib: usize,
     /// Largest array in MiB; sizes double from 1 MiB.
-    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 12))]
     max_mib: usize,
     /// Element of the arrays.
     #[arg(long, value_enum, default_value_t = Element::F64)]

@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 
 use faultless_os::page;
-use faultless_os::touch::{Advice, Region, Sampler};
+use faultless_os::touch::{Advice, Region, Sampler, empty_ticks};
 
 /// Pages timed in one sampled block: 64 KiB on 4 KiB pages, so that a batch ends before a time slice does.
 pub(super) const PAGES: usize = 16;
@@ -29,11 +29,15 @@ impl Truth {
         self.ticks.len()
     }
 
-    /// The median in nanoseconds; never a sum, because preemption falls into single samples.
+    /// The median in nanoseconds, without what reading the counter costs; never a sum, because preemption falls into
+    /// single samples.
     pub(super) fn p50_ns(&self, tick_ns: f64) -> Option<f64> {
         let mut ticks = self.ticks.clone();
         let middle = ticks.len() / 2;
-        (!ticks.is_empty()).then(|| f64::from(*ticks.select_nth_unstable(middle).1) * tick_ns)
+        (!ticks.is_empty()).then(|| {
+            let median = u64::from(*ticks.select_nth_unstable(middle).1);
+            median.saturating_sub(empty_ticks()) as f64 * tick_ns
+        })
     }
 }
 

@@ -1,0 +1,45 @@
+//! `faultless doctor` as a user runs it. Guards against output that a reader or a script cannot use.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+#[test]
+fn text_begins_with_the_verdict_and_comes_within_its_time() {
+    let begin = Instant::now();
+    let output = Command::new(env!("CARGO_BIN_EXE_faultless")).arg("doctor").output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
+    assert!(output.stderr.is_empty(), "no bar without a terminal");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let first = text.lines().next().unwrap();
+    assert!(first.starts_with("A first touch costs ") && first.ends_with('.'), "{first}");
+    for part in ["Prices", "What faultless can do here", "first touch (write) of a base page"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    assert!(text.lines().all(|line| line.len() < 200), "a line is too long in\n{text}");
+}
+
+#[test]
+fn json_has_a_version_prices_settings_and_capabilities() {
+    let output = Command::new(env!("CARGO_BIN_EXE_faultless")).args(["doctor", "--json"]).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["schema"], "faultless.doctor/1");
+    let prices = json["prices"].as_array().unwrap();
+    let touch = prices.iter().find(|price| price["id"] == "first_touch").unwrap();
+    assert!(touch["median_ns"].as_f64().is_some_and(|ns| ns > 50.0), "{touch}");
+    for price in prices {
+        assert_ne!(price["median_ns"].is_null(), price["cannot_say"].is_null(), "{price}");
+    }
+    for capability in json["capabilities"].as_array().unwrap() {
+        assert_eq!(capability["here"].as_bool().unwrap(), capability["change"].is_null(), "{capability}");
+    }
+    assert!(!json["settings"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_reader_that_stops_reading_is_no_failure() {
+    let mut child =
+        Command::new(env!("CARGO_BIN_EXE_faultless")).arg("doctor").stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

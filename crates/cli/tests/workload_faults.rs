@@ -1,0 +1,36 @@
+//! The workloads really fault. Alone in its file: the usage of children is summed over the whole test process. Guards
+//! against writes that the compiler removes.
+
+use std::process::Command;
+
+use faultless_os::counters::{Who, rusage};
+use faultless_os::host::Host;
+use faultless_os::page;
+
+fn faults(arguments: &[&str]) -> u64 {
+    let before = rusage(Who::Children).unwrap().minor_faults;
+    let output = Command::new(env!("CARGO_BIN_EXE_faultless")).args(arguments).output().unwrap();
+    assert!(output.status.success());
+    rusage(Who::Children).unwrap().minor_faults - before
+}
+
+#[test]
+fn workloads_fault_as_often_as_their_size_says() {
+    let thp = Host::read().thp.and_then(|thp| thp.enabled);
+    if thp.as_deref() == Some("always") {
+        eprintln!("skipped: transparent_hugepage/enabled is always, faults are not per base page");
+        return;
+    }
+    let start = faults(&["workload"]);
+    let pages = |mib: u64| (mib << 20) / page::size() as u64;
+    // What to run, and the MiB that must be touched for the first time however the allocator works.
+    for (arguments, mib) in [
+        (["workload", "touch-once", "--mib", "64"], 64),
+        (["workload", "growth", "--max-mib", "64"], 64),
+        (["workload", "bursts", "--bursts", "1"], 500),
+    ] {
+        let found = faults(&arguments);
+        assert!(found >= pages(mib), "{arguments:?}: {found} faults for {mib} MiB");
+        assert!(found < start + pages(mib) * 12 / 10 + 2000, "{arguments:?}: {found} faults for {mib} MiB");
+    }
+}

@@ -1,0 +1,29 @@
+//! CoW under a forked copy. Alone in its file: a fork write-protects the memory of every other test of the process.
+
+use faultless_os::counters::{Who, rusage};
+use faultless_os::page;
+use faultless_os::touch::{Advice, HeldCopy, Region};
+
+fn write_faults(region: &mut Region) -> u64 {
+    let before = rusage(Who::Thread).unwrap().minor_faults;
+    region.touch_write(page::size());
+    rusage(Who::Thread).unwrap().minor_faults - before
+}
+
+#[test]
+fn writes_under_a_held_copy_are_faults_again_unless_kept_out_of_it() {
+    let len = 64 * page::size();
+    let mut regions = [0, 1].map(|_| Region::new(len, page::size()).unwrap());
+    for region in &mut regions {
+        // Kernels without THP answer EINVAL, and have base pages anyway.
+        let _ = region.advise(0..len, Advice::NoHugePage);
+        region.touch_write(page::size());
+    }
+    let [mut shared, mut own] = regions;
+    own.advise(0..len, Advice::DontFork).unwrap();
+    let copy = HeldCopy::new().unwrap();
+    let (copied, kept) = (write_faults(&mut shared), write_faults(&mut own));
+    drop(copy);
+    assert!(copied >= 64, "{copied}");
+    assert!(kept < 16, "{kept}");
+}

@@ -1,0 +1,153 @@
+//! What the measurements share: regions in a known state, timers, and the count of faults that vouches for them.
+
+use faultless_os::counters::{self, Who};
+use faultless_os::host::Host;
+use faultless_os::page;
+use faultless_os::touch::{Advice, Region, empty_ticks, time_write};
+
+use super::spread::median;
+
+/// THPs in one round.
+pub(super) const THPS: usize = 8;
+/// Memory cleared cache-cold: more than last-level caches hold per core.
+const COLD_BYTES: usize = 64 << 20;
+/// Faults that other causes (the stack, the harness) may add to a round.
+const STRAY_FAULTS: u64 = 16;
+
+/// What all cells need.
+pub(super) struct Bench {
+    tick_ns: f64,
+    /// Ticks between two readings with nothing in between.
+    tick_cost: f64,
+    pub(super) thp_bytes: usize,
+    /// Base pages for cache-cold work, and the page at which its next round begins.
+    pub(super) cold: Option<Region>,
+    pub(super) cold_at: usize,
+}
+
+impl Bench {
+    pub(super) fn new(host: &Host) -> Self {
+        let affordable = host.memory.available_bytes.is_none_or(|bytes| bytes / 8 > COLD_BYTES as u64);
+        Self {
+            tick_ns: counters::tick_ns(),
+            tick_cost: empty_ticks() as f64,
+            thp_bytes: thp_bytes(host),
+            cold: affordable.then(cold_region).and_then(Result::ok),
+            cold_at: 0,
+        }
+    }
+
+    /// Median of single times, without the cost of reading the counter, in ns.
+    pub(super) fn p50_ns(&self, ticks: &[f64]) -> f64 {
+        (median(ticks).unwrap_or(0.0) - self.tick_cost).max(0.0) * self.tick_ns
+    }
+}
+
+/// Kept for all rounds, so kept out of forks: a page that a child has seen is write-protected and faults again.
+fn cold_region() -> Result<Region, String> {
+    let mut region = resident(COLD_BYTES)?;
+    advise(&mut region, Advice::DontFork)?;
+    Ok(region)
+}
+
+fn thp_bytes(host: &Host) -> usize {
+    host.thp.as_ref().and_then(|thp| thp.pmd_bytes).unwrap_or(0)
+}
+
+/// Base pages only, none resident.
+pub(super) fn fresh(len: usize) -> Result<Region, String> {
+    fresh_aligned(len, page::size())
+}
+
+pub(super) fn fresh_aligned(len: usize, align: usize) -> Result<Region, String> {
+    let mut region = Region::new(len, align).map_err(|error| error.to_string())?;
+    let all = 0..region.len_bytes();
+    // Refused only by kernels without THP, where pages are base pages anyway.
+    let _ = region.advise(all, Advice::NoHugePage);
+    Ok(region)
+}
+
+/// Base pages only, all resident and written.
+pub(super) fn resident(len: usize) -> Result<Region, String> {
+    let mut region = fresh(len)?;
+    region.touch_write(page::size());
+    Ok(region)
+}
+
+pub(super) fn huge_untouched(len: usize) -> Result<Region, String> {
+    let mut region = Region::new(THPS * len, len).map_err(|error| error.to_string())?;
+    advise(&mut region, Advice::HugePage)?;
+    Ok(region)
+}
+
+/// [`THPS`] resident THPs.
+pub(super) fn huge(len: usize) -> Result<Region, String> {
+    let mut region = huge_untouched(len)?;
+    region.touch_write(len);
+    fully_resident(&mut region)?;
+    Ok(region)
+}
+
+/// One touch per THP must have made all base pages resident.
+pub(super) fn fully_resident(region: &mut Region) -> Result<(), String> {
+    let before = faults();
+    region.touch_write(page::size());
+    fell_back(before, THPS)
+}
+
+pub(super) fn fell_back(before: u64, pages: usize) -> Result<(), String> {
+    let extra = faults() - before;
+    match extra <= STRAY_FAULTS {
+        true => Ok(()),
+        false => {
+            Err(format!("the kernel fell back to smaller pages ({extra} more faults in {pages} blocks)"))
+        }
+    }
+}
+
+pub(super) fn advise(region: &mut Region, advice: Advice) -> Result<(), String> {
+    let all = 0..region.len_bytes();
+    region.advise(all, advice).map_err(|error| error.to_string())
+}
+
+/// Times one write per `step`, `count` of them, and insists that each was a fault.
+pub(super) fn timed_writes(
+    bench: &Bench,
+    region: &mut Region,
+    step: usize,
+    count: usize,
+) -> Result<f64, String> {
+    let mut ticks = Vec::with_capacity(count);
+    let slots = region.bytes_mut().iter_mut().step_by(step).take(count);
+    let before = faults();
+    ticks.extend(slots.map(|slot| time_write(slot, 1) as f64));
+    expect_faults(before, count)?;
+    Ok(bench.p50_ns(&ticks))
+}
+
+pub(super) fn expect_faults(before: u64, count: usize) -> Result<(), String> {
+    let found = faults() - before;
+    match found >= count as u64 {
+        true => Ok(()),
+        false => Err(format!("expected {count} faults, counted {found}")),
+    }
+}
+
+pub(super) fn expect_no_faults(before: u64) -> Result<(), String> {
+    let found = faults().saturating_sub(before);
+    match found <= STRAY_FAULTS {
+        true => Ok(()),
+        false => Err(format!("expected no faults, counted {found}")),
+    }
+}
+
+/// CPU time of `call` per page, in ns.
+pub(super) fn timed_call(pages: usize, call: impl FnOnce() -> Result<(), String>) -> Result<f64, String> {
+    let begin = counters::process_cpu_ns();
+    call()?;
+    Ok((counters::process_cpu_ns() - begin) as f64 / pages as f64)
+}
+
+pub(super) fn faults() -> u64 {
+    counters::rusage(Who::Thread).map(|usage| usage.minor_faults).unwrap_or(0)
+}
