@@ -2,7 +2,7 @@
 //!
 //! In: how many faults have been recorded and how much CPU time the program has used. Out: switch on, switch off, or
 //! leave. A bucket of credit: CPU time fills it, recorded faults empty it. A program that faults little is recorded all
-//! the time, one that does nothing else about 2 % of it. The decision never looks at what the faults were.
+//! the time, one that does nothing else about 1 % of it. The decision never looks at what the faults were.
 //!
 //! What it does not do: read a clock, or touch an event.
 

@@ -47,17 +47,24 @@ impl Stacks {
         }
     }
 
-    /// The samples with names.
+    /// The samples with names. `at_any_cost`: also for a program so short that reading the names would show in its cost.
     ///
     /// # Errors
     /// Too few samples to be worth it, or no names to be had; the text says which.
-    pub(crate) fn finish(self) -> Result<KernelSamples, String> {
+    pub(crate) fn finish(self, at_any_cost: bool) -> Result<KernelSamples, String> {
         if self.in_kernel < t::KERNEL_SAMPLES_MIN {
+            let needed_s = t::KERNEL_SAMPLES_MIN as f64 / t::KERNEL_HERTZ as f64;
             return Err(format!(
-                "{} samples in the kernel, too few to tell anything; {} are needed, which is {:.1} s of kernel time",
+                "only {} samples in the kernel; {} are needed, {needed_s:.1} s of kernel time",
                 self.in_kernel,
                 t::KERNEL_SAMPLES_MIN,
-                t::KERNEL_SAMPLES_MIN as f64 / t::KERNEL_HERTZ as f64
+            ));
+        }
+        if self.total < t::KERNEL_SAMPLES_CHEAP && !at_any_cost {
+            return Err(format!(
+                "the program was short ({} samples of its CPU time): naming the kernel's functions would cost too much beside \
+                 it; ask for this source by name to have it all the same",
+                self.total
             ));
         }
         let symbols = Symbols::of_kernel()
@@ -92,8 +99,11 @@ mod tests {
     }
 
     #[test]
-    fn few_samples_are_refused_with_the_number_needed() {
-        let why = Stacks { total: 9, in_kernel: 6, ..Stacks::default() }.finish().unwrap_err();
+    fn few_samples_are_refused_and_short_programs_unless_asked_for() {
+        let why = Stacks { total: 9, in_kernel: 6, ..Stacks::default() }.finish(true).unwrap_err();
         assert!(why.contains("6 samples") && why.contains("400"), "{why}");
+        let short = || Stacks { total: 900, in_kernel: 800, ..Stacks::default() };
+        assert!(short().finish(false).unwrap_err().contains("short"));
+        assert!(!short().finish(true).is_err_and(|why| why.contains("short")));
     }
 }

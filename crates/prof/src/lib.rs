@@ -57,21 +57,32 @@ pub struct Sources {
     /// Recorded single faults; needs `counters`.
     pub pairs: bool,
     /// Kernel stacks from the CPU clock, given the rights.
-    pub kernel: bool,
+    pub kernel: Kernel,
     /// The fault counter and resident memory over time.
     pub levels: bool,
 }
 
+/// Whether kernel stacks are wanted. Their names cost about 50 ms of CPU once, when the program has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// Not at all.
+    No,
+    /// If the program ran long enough for the cost not to matter.
+    WhenCheap,
+    /// At any cost.
+    Always,
+}
+
 impl Sources {
     /// Only `wait4`: what is left when everything else is denied.
-    pub const NONE: Self = Self { counters: false, pairs: false, kernel: false, levels: false };
+    pub const NONE: Self = Self { counters: false, pairs: false, kernel: Kernel::No, levels: false };
     /// Exact counts and nothing that runs while the program does: for comparing runs.
     pub const COUNTERS: Self = Self { counters: true, ..Self::NONE };
 }
 
 impl Default for Sources {
     fn default() -> Self {
-        Self { counters: true, pairs: true, kernel: true, levels: true }
+        Self { counters: true, pairs: true, kernel: Kernel::WhenCheap, levels: true }
     }
 }
 

@@ -43,6 +43,8 @@ impl Pace {
         if busy {
             self.pause_ns = t::TICK_MIN_NS;
             self.busy = true;
+        } else {
+            self.pause_ns = self.pause_ns.max(self.base_ns);
         }
         self.looks += 1;
         if self.looks < t::TICKS_PER_COST_CHECK {
@@ -70,7 +72,7 @@ mod tests {
             pace.saw(true, 0);
             pace.looked(false, || cpu);
         }
-        assert_eq!(pace.pause_ns(), 4_000_000, "60 us per look at a share of 1.5 %");
+        assert_eq!(pace.pause_ns(), (60_000.0 / t::TICK_SHARE) as u64);
     }
 
     #[test]

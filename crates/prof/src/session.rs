@@ -10,7 +10,7 @@ use faultless_os::ring::Ring;
 use faultless_os::{Error, Result};
 use faultless_trace::observation::{Counts, SourceNote};
 
-use crate::{Sources, tuning as t};
+use crate::{Kernel, Sources, tuning as t};
 
 /// Everything that is open on the program.
 #[derive(Debug, Default)]
@@ -76,7 +76,7 @@ impl Session {
         } else {
             session.note("fault pairs", false, "not asked for");
         }
-        if allow.kernel {
+        if allow.kernel != Kernel::No {
             session.open_kernel(pid, &cpus);
         } else {
             session.note(KERNEL, false, "not asked for");

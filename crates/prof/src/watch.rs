@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use faultless_os::counters::{now_ns, process_cpu_ns};
 use faultless_os::spawn::{self, Child, Ending};
-use faultless_trace::observation::{Calibration, Exit, Observation, Usage};
+use faultless_trace::observation::{Calibration, Exit, KernelSamples, Observation, Usage};
 
 use crate::drain::{Drain, Task};
 use crate::duty::Duty;
@@ -19,7 +19,7 @@ use crate::orphans::{self, Orphans};
 use crate::pace::Pace;
 use crate::session::{KERNEL, Session};
 use crate::windows::Windows;
-use crate::{Failure, Sources, calibrate, not_started, tuning as t};
+use crate::{Failure, Kernel, Sources, calibrate, not_started, tuning as t};
 
 /// Runs `plan` to its end. `command` is its first word, for errors.
 pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<Observation, Failure> {
@@ -47,6 +47,7 @@ struct Watch {
     windows: Windows,
     levels: Option<Levels>,
     stacks: Stacks,
+    kernel: Kernel,
     orphans: Orphans,
     pace: Pace,
     begin_ns: u64,
@@ -76,6 +77,7 @@ impl Watch {
             windows: Windows::begin(begin_ns, session.records_faults()),
             levels,
             stacks: Stacks::default(),
+            kernel: allow.kernel,
             orphans: Orphans::default(),
             pace: Pace::new(process_cpu_ns()),
             session,
@@ -148,10 +150,9 @@ impl Watch {
             levels.discover();
             levels.members().for_each(|pid| self.orphans.began(pid));
         }
-        let faults = self.session.user_faults().unwrap_or_else(|| levels.faults_by_proc());
-        self.faults = faults;
+        self.faults = self.session.user_faults().unwrap_or_else(|| levels.faults_by_proc());
         self.readings += 1;
-        let changed = levels.read(now, faults);
+        let changed = levels.read(now, self.faults);
         self.pace.saw(changed, levels.thinned());
     }
 
@@ -198,49 +199,15 @@ impl Watch {
         let end_ns = now_ns();
         self.empty_rings(u64::MAX);
         self.empty_kernel_rings();
-        if let Some(levels) = &mut self.levels {
-            let faults = self.session.user_faults().unwrap_or_else(|| levels.faults_by_proc());
-            self.faults = faults;
-            levels.read(end_ns, faults);
-        }
+        self.read_levels(end_ns);
         let counts = self.session.counts(child.before_exec_faults());
         let (ending, own) = child.wait()?;
-        let found = self.orphans.finish();
+        let found = std::mem::take(&mut self.orphans).finish();
         let usage = orphans::sum(own, found.usage);
         let wall_ns = end_ns - self.begin_ns;
-        let windows = match counts.user_faults {
-            Some(faults) => self.windows.finish(end_ns, faults),
-            None => Vec::new(),
-        };
-        let mut notes = std::mem::take(&mut self.session);
-        note_wait4(&mut notes, found);
-        if let Some(levels) = &self.levels {
-            let each = Duration::from_nanos(wall_ns / self.readings.max(1));
-            notes.note("/proc/PID/statm", true, &format!("{} readings, one in {each:.1?}", self.readings));
-            debug_assert!(levels.thinned() < 64, "each doubles the pause");
-        } else {
-            notes.note("/proc/PID/statm", false, "not asked for");
-        }
-        if self.drain.omitted > 0 {
-            let text = format!(
-                "{} mappings and tasks beyond the first {} left out",
-                self.drain.omitted,
-                t::TASK_RECORDS_MAX
-            );
-            notes.note("mappings", true, &text);
-        }
-        let kernel = if notes.kernel.is_empty() {
-            None
-        } else {
-            match self.stacks.finish() {
-                Ok(samples) => Some(samples),
-                Err(why) => {
-                    notes.notes.retain(|note| note.source != KERNEL);
-                    notes.note(KERNEL, false, &why);
-                    None
-                }
-            }
-        };
+        let kernel = self.name_stacks();
+        self.note_the_rest(wall_ns, found);
+        let windows = counts.user_faults.map(|faults| self.windows.finish(end_ns, faults));
         Ok(Observation {
             exit: match ending {
                 Ending::Status(status) => Exit::Status(status),
@@ -255,13 +222,43 @@ impl Watch {
                 peak_rss_bytes: usage.peak_rss_bytes,
             },
             counts,
-            windows,
+            windows: windows.unwrap_or_default(),
             records: self.drain.finish(),
             levels: self.levels.map(Levels::finish).unwrap_or_default(),
             kernel,
-            sources: notes.notes,
+            sources: self.session.notes,
             ..Observation::default()
         })
+    }
+
+    fn name_stacks(&mut self) -> Option<KernelSamples> {
+        if self.session.kernel.is_empty() {
+            return None;
+        }
+        match std::mem::take(&mut self.stacks).finish(self.kernel == Kernel::Always) {
+            Ok(samples) => Some(samples),
+            Err(why) => {
+                self.session.notes.retain(|note| note.source != KERNEL);
+                self.session.note(KERNEL, false, &why);
+                None
+            }
+        }
+    }
+
+    fn note_the_rest(&mut self, wall_ns: u64, found: orphans::Found) {
+        note_wait4(&mut self.session, found);
+        if self.levels.is_some() {
+            let each = Duration::from_nanos(wall_ns / self.readings.max(1));
+            let text = format!("{} readings, one in {each:.1?}", self.readings);
+            self.session.note("/proc/PID/statm", true, &text);
+        } else {
+            self.session.note("/proc/PID/statm", false, "not asked for");
+        }
+        if self.drain.omitted > 0 {
+            let (more, first) = (self.drain.omitted, t::TASK_RECORDS_MAX);
+            let text = format!("{more} mappings and tasks beyond the first {first} left out");
+            self.session.note("mappings", true, &text);
+        }
     }
 }
 
