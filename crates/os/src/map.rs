@@ -126,6 +126,21 @@ pub fn memory_bytes() -> Option<usize> {
     (info.totalram as usize).checked_mul(info.mem_unit as usize)
 }
 
+/// Whether every writable private byte is charged up front: `vm.overcommit_memory` is 2.
+pub fn commit_is_strict() -> bool {
+    let mut mode = 0_u8;
+    // SAFETY: the path is a C string; no descriptor is inherited.
+    let file = unsafe { libc::open(c"/proc/sys/vm/overcommit_memory".as_ptr(), libc::O_CLOEXEC) };
+    if file < 0 {
+        return false;
+    }
+    // SAFETY: `mode` is valid for a write of one byte.
+    let read = unsafe { libc::read(file, (&raw mut mode).cast(), 1) };
+    // SAFETY: opened above, closed once.
+    unsafe { libc::close(file) };
+    read == 1 && mode == b'2'
+}
+
 fn map(at: usize, len: usize, rights: libc::c_int, flags: libc::c_int) -> Result<usize> {
     // SAFETY: without MAP_FIXED a new mapping never replaces another.
     let start = unsafe { libc::mmap(at as *mut libc::c_void, len, rights, flags, -1, 0) };
