@@ -62,15 +62,12 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
                 }
             }
         }
-        if wish.count < SLAB_GRANULES {
-            if let Some(start) = self.in_bins(wish) {
-                return Some(start);
-            }
+        let small = wish.count < SLAB_GRANULES && wish.align <= SLAB_GRANULES;
+        if let Some(start) = small.then(|| self.in_bins(wish)).flatten() {
+            return Some(start);
         }
-        if self.settle() && wish.count < SLAB_GRANULES {
-            if let Some(start) = self.in_bins(wish) {
-                return Some(start);
-            }
+        if let Some(start) = (self.settle() && small).then(|| self.in_bins(wish)).flatten() {
+            return Some(start);
         }
         self.whole_slabs(wish)
     }
