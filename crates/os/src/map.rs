@@ -21,7 +21,7 @@ const ANONYMOUS: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::M
 pub fn reserve(len: usize, align: usize) -> Result<usize> {
     let wanted = len.checked_add(align).ok_or(Error::new("mmap", libc::ENOMEM))?;
     let start = map(0, wanted, NOTHING, ANONYMOUS)?;
-    let aligned = start.next_multiple_of(align);
+    let aligned = start.checked_add(align - 1).ok_or(Error::new("mmap", libc::ENOMEM))? & !(align - 1);
     let (before, behind) = (aligned - start, wanted - len - (aligned - start));
     if before > 0 {
         // SAFETY: the bytes before the aligned start were mapped above and nobody knows them.

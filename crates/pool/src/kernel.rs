@@ -137,8 +137,8 @@ impl Backend for Kernel {
         let (base, len) = self.reserve_range()?;
         let slabs = len / SLAB_BYTES;
         let words = slabs.div_ceil(64) * 2;
-        let slab_bytes = page::round_up(slabs * size_of::<Slab>());
-        let word_bytes = page::round_up(words * size_of::<u64>());
+        let slab_bytes = whole_pages(slabs * size_of::<Slab>());
+        let word_bytes = whole_pages(words * size_of::<u64>());
         self.may(0, self.failing.map)?;
         let table = map::reserve(word_bytes + slab_bytes, page::size())?;
         self.make_usable(table, word_bytes)?;
@@ -157,8 +157,8 @@ impl Backend for Kernel {
 
     fn extend(&self, from: usize, to: usize) -> crate::Result<()> {
         let entry = size_of::<Slab>();
-        let first = from * entry / page::size() * page::size();
-        self.make_usable(self.table.load(Relaxed) + first, page::round_up(to * entry) - first)?;
+        let first = (from * entry) & !(page::size() - 1);
+        self.make_usable(self.table.load(Relaxed) + first, whole_pages(to * entry) - first)?;
         let base = self.base.load(Relaxed);
         self.make_usable(base + from * SLAB_BYTES, (to - from) * SLAB_BYTES)?;
         let begin = from.max(HEAD_SLABS);
@@ -213,14 +213,14 @@ impl Backend for Kernel {
     fn release(&self) {
         let (base, len) = (self.base.swap(0, Relaxed), self.len.swap(0, Relaxed));
         let slabs = len / SLAB_BYTES;
-        let word_bytes = page::round_up(slabs.div_ceil(64) * 2 * size_of::<u64>());
+        let word_bytes = whole_pages(slabs.div_ceil(64) * 2 * size_of::<u64>());
         let table = self.table.swap(0, Relaxed);
         if base != 0 {
             // SAFETY: the pool is gone, so nothing uses its range.
             let _ = unsafe { map::release(base, len) };
         }
         if table != 0 {
-            let len = word_bytes + page::round_up(slabs * size_of::<Slab>());
+            let len = word_bytes + whole_pages(slabs * size_of::<Slab>());
             // SAFETY: the pool is gone, so nothing uses its tables.
             let _ = unsafe { map::release(table - word_bytes, len) };
         }
@@ -237,6 +237,11 @@ unsafe impl Memory for Kernel {
     fn pointer(&self, offset: usize) -> NonNull<u8> {
         pointer(self.base.load(Relaxed) + offset)
     }
+}
+
+/// As `page::round_up`, without a division that could panic.
+fn whole_pages(len: usize) -> usize {
+    (len + page::size() - 1) & !(page::size() - 1)
 }
 
 fn pointer<T>(address: usize) -> NonNull<T> {

@@ -89,7 +89,8 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
     }
 
     fn in_bins(&mut self, wish: Wish) -> Option<usize> {
-        for bin in wish.count.ilog2() as usize..BINS {
+        let log2 = wish.count.checked_ilog2().unwrap_or(0) as usize;
+        for bin in log2..BINS {
             let mut next = self.first(bin);
             for _ in 0..TRIES {
                 let Some(index) = next else { break };
@@ -124,7 +125,8 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
             at = self.seek(map, true, at, self.top);
             if wish.align > SLAB_GRANULES {
                 let base = wish.base / SLAB_GRANULES;
-                at = (base + at).next_multiple_of(wish.align / SLAB_GRANULES) - base;
+                let slabs = wish.align / SLAB_GRANULES;
+                at = ((base + at + slabs - 1) & !(slabs - 1)) - base;
             }
             let end = at.checked_add(full)?;
             if (map == Map::Warm && end > self.top) || end + (tail > 0) as usize > self.count {

@@ -16,8 +16,8 @@ impl Line {
 
     pub(crate) fn text(mut self, text: &[u8]) -> Self {
         let room = LINE_BYTES - 1 - self.len.min(LINE_BYTES - 1);
-        let (_, free) = self.bytes.split_at_mut(self.len.min(LINE_BYTES));
-        for (to, from) in free.iter_mut().zip(text.iter().take(room)) {
+        let free = self.bytes.iter_mut().skip(self.len);
+        for (to, from) in free.zip(text.iter().take(room)) {
             *to = *from;
         }
         self.len += text.len().min(room);
@@ -35,7 +35,7 @@ impl Line {
                 break;
             }
         }
-        let (_, text) = digits.split_at(digits.len() - used);
+        let text = digits.get(digits.len().saturating_sub(used)..).unwrap_or(&[]);
         self.text(text)
     }
 

@@ -51,7 +51,7 @@ fn lines(stats: Stats, descriptor: i32) {
         .text(b" fresh; ")
         .mib(stats.reused_bytes)
         .text(b" handed out resident, up to ")
-        .number(stats.reused_bytes / page)
+        .number(stats.reused_bytes.checked_div(page).unwrap_or(0))
         .text(b" first touches avoided")
         .write_to(descriptor);
     head()
