@@ -17,6 +17,8 @@ mod line;
 mod next;
 mod settings;
 mod summary;
+#[cfg(panic = "abort")]
+mod unwind;
 
 use std::ffi::{c_int, c_void};
 
