@@ -1,1 +1,42 @@
 //! The pool: `alloc` and `free` of large blocks that keep their pages.
+//!
+//! ```text
+//! request -> block -> pool -> core (lock) -> place, lists, state -> Backend -> os -> kernel
+//! ```
+//! One reserved range of 2 MiB slabs, each 128 granules of 16 KiB; a block is a run of granules. What is known about a
+//! granule lives out of line: nothing is ever written into free memory. A freed block stays resident, is handed out
+//! again first, and is given back to the kernel only beyond a bound in bytes.
+//!
+//! With the kernel as backend nothing here allocates from the heap, uses thread-local storage or panics, so the
+//! malloc interposer stands on it.
+//!
+//! What it does not do: blocks much smaller than a granule, threads of its own, caches per thread.
+
+#![allow(clippy::missing_panics_doc)]
+
+mod backend;
+mod block;
+mod class;
+mod core;
+mod error;
+mod fake;
+mod kernel;
+mod lists;
+mod place;
+mod policy;
+mod pool;
+mod state;
+mod stats;
+
+pub use backend::{Backend, Moved, Reserved, Span};
+pub use block::{Block, Memory};
+pub use error::Error;
+pub use fake::Fake;
+pub use kernel::{Failing, Kernel, Table};
+pub use policy::{Page, Policy, Prefault, Retain, tuning};
+pub use pool::Pool;
+pub use state::{Slab, State};
+pub use stats::Stats;
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;

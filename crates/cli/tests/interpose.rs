@@ -1,0 +1,101 @@
+//! The interposer under small C and C++ programs that check every answer of malloc, in all policies and under fire.
+//!
+//! Guards against: wrong alignment, `calloc` memory that is not zero, content lost in `realloc`, blocks freed by other
+//! threads, fork in the middle, refusals without ENOMEM, and crashes when the kernel says no.
+
+mod interposed;
+
+use interposed::{Case, compile, run};
+
+const POLICIES: [&[&str]; 6] = [
+    &["--policy", "thp"],
+    &["--policy", "base"],
+    &["--retain", "0"],
+    &["--retain", "5M", "--policy", "base"],
+    &["--threshold", "16K", "--retain", "20M"],
+    &["--prefault", "populate"],
+];
+
+#[test]
+fn every_corner_of_the_interface_behaves_as_in_c() {
+    let Some(program) = compile("abi.c", &[]) else { return };
+    assert_eq!(run(Case::plain(&program)).stdout, "ok\n", "the test program is right about glibc itself");
+    for options in POLICIES {
+        assert_eq!(run(Case::pooled(&program, options)).stdout, "ok\n", "{options:?}");
+    }
+}
+
+#[test]
+fn cpp_programs_compute_the_same() {
+    let Some(program) = compile("objects.cpp", &["-pthread"]) else { return };
+    let expected = run(Case::plain(&program)).stdout;
+    assert!(expected.len() > 5);
+    for options in POLICIES {
+        assert_eq!(run(Case::pooled(&program, options)).stdout, expected, "{options:?}");
+    }
+}
+
+#[test]
+fn the_shadow_map_holds_in_every_policy() {
+    let Some(program) = compile("stress.c", &["-pthread"]) else { return };
+    for (seed, options) in POLICIES.into_iter().enumerate() {
+        let seed = seed.to_string();
+        let case = Case::pooled(&program, options).args(&["4", "1500", &seed]);
+        assert_eq!(run(case).stdout, "ok\n", "{options:?}");
+    }
+}
+
+#[test]
+fn the_shadow_map_holds_when_the_kernel_refuses() {
+    let Some(program) = compile("stress.c", &["-pthread"]) else { return };
+    let failures =
+        ["mmap:1", "mmap:2", "mprotect:1", "mprotect:2", "mprotect:3", "mprotect:5", "madvise:1", "mremap:1"];
+    for failure in failures {
+        for retain in ["0", "1G"] {
+            let case = Case::pooled(&program, &["--retain", retain]).args(&["3", "500", "7", "9000000"]);
+            assert_eq!(run(case.env("FAULTLESS_FAIL", failure)).stdout, "ok\n", "{failure}, retain {retain}");
+        }
+    }
+}
+
+#[test]
+fn the_shadow_map_holds_under_an_address_space_limit() {
+    let Some(program) = compile("stress.c", &["-pthread"]) else { return };
+    for kib in ["150000", "400000", "3000000"] {
+        let case = Case::pooled(&program, &[]).args(&["3", "600", "9", "40000000"]);
+        assert_eq!(run(case.limited("-v", kib)).stdout, "ok\n", "ulimit -v {kib}");
+    }
+}
+
+#[test]
+fn the_shadow_map_holds_under_a_data_limit() {
+    let Some(program) = compile("stress.c", &["-pthread"]) else { return };
+    for kib in ["60000", "200000"] {
+        let case = Case::pooled(&program, &[]).args(&["2", "600", "11", "30000000"]);
+        assert_eq!(run(case.limited("-d", kib)).stdout, "ok\n", "ulimit -d {kib}");
+    }
+}
+
+/// Sets a machine-wide knob: run it alone, as root, where nothing else runs:
+/// `cargo test -p faultless --test interpose -- --ignored`
+#[test]
+#[ignore = "changes vm.overcommit_memory of the whole machine"]
+fn the_shadow_map_holds_under_strict_overcommit() {
+    const KNOB: &str = "/proc/sys/vm/overcommit_memory";
+    struct Restore(String);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            let _ = std::fs::write(KNOB, &self.0);
+        }
+    }
+    let Some(program) = compile("stress.c", &["-pthread"]) else { return };
+    let before = Restore(std::fs::read_to_string(KNOB).unwrap());
+    if let Err(error) = std::fs::write(KNOB, "2") {
+        eprintln!("skipped: {KNOB}: {error}");
+        return;
+    }
+    let case = Case::pooled(&program, &[]).args(&["3", "800", "5", "40000000"]);
+    let output = run(case);
+    drop(before);
+    assert_eq!(output.stdout, "ok\n");
+}

@@ -1,0 +1,90 @@
+//! The one seam: what a pool asks of whoever supplies its pages.
+//!
+//! Implementers: the kernel ([`Kernel`](crate::Kernel)), a fake on the heap ([`Fake`](crate::Fake)), and cost models.
+//! All offsets and lengths are bytes relative to the start of the reserved range, whole granules.
+//!
+//! No implementation may allocate from the heap or panic when the pool is to serve as `malloc`.
+
+use std::ops::DerefMut;
+
+use crate::policy::Page;
+use crate::state::Slab;
+
+/// A piece of the reserved range, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Distance from the start of the range.
+    pub offset: usize,
+    /// Length.
+    pub len: usize,
+}
+
+/// A range and the tables that describe it; the tables are zero and become resident only where they are used.
+#[derive(Debug)]
+pub struct Reserved<S, W> {
+    /// Length of the range in bytes: whole slabs.
+    pub len: usize,
+    /// Address of its start, aligned to a slab.
+    pub base: usize,
+    /// One entry per slab; usable as far as [`Backend::extend`] has been called.
+    pub slabs: S,
+    /// Two words per 64 slabs.
+    pub words: W,
+    /// Whether addresses are free of charge, so that growing blocks may get room behind them.
+    pub roomy: bool,
+}
+
+/// How a move of content went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// The pages changed their address; the old addresses read as zero.
+    Pages,
+    /// The bytes were copied; the old ones are still there.
+    Copied,
+    /// Neither; the target must never be used again.
+    Lost,
+}
+
+/// Supplier of pages.
+pub trait Backend {
+    /// The table of slabs.
+    type Slabs: DerefMut<Target = [Slab]>;
+    /// A table of words.
+    type Words: DerefMut<Target = [u64]>;
+
+    /// Reserves addresses for `page` pages and the tables.
+    ///
+    /// # Errors
+    /// Nothing large enough could be reserved.
+    fn reserve(&self, page: Page) -> crate::Result<Reserved<Self::Slabs, Self::Words>>;
+
+    /// Makes slabs `from .. to` usable: their addresses and their entries in the table.
+    ///
+    /// # Errors
+    /// The kernel refused; nothing changed that matters.
+    fn extend(&self, from: usize, to: usize) -> crate::Result<()>;
+
+    /// Makes the pages of free, Reserved granules resident.
+    ///
+    /// # Errors
+    /// The kernel refused; they may be resident in part and still read as zero.
+    fn populate(&self, span: Span) -> crate::Result<()>;
+
+    /// Overwrites with zeroes.
+    fn zero(&self, span: Span);
+
+    /// Moves content. `by_pages` permits moving page tables; source and target do not overlap.
+    fn relocate(&self, from: Span, to: usize, by_pages: bool) -> Moved;
+
+    /// Gives the pages back; the span reads as zero afterwards.
+    ///
+    /// # Errors
+    /// The kernel refused, content unknown.
+    fn purge(&self, span: Span) -> crate::Result<()>;
+
+    /// Gives everything back. The pool that owns the backend is gone.
+    fn release(&self);
+
+    /// Nanoseconds of a clock that does not go back; a cost model's is virtual.
+    fn now(&self) -> u64;
+}

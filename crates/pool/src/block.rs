@@ -1,0 +1,126 @@
+//! Blocks: memory from a pool whose addresses can be dereferenced.
+//!
+//! In: lengths. Out: a [`Block`], a byte slice that returns to the pool when dropped; or, for those who implement
+//! `malloc`, raw pointers. A simulated address can't become either: only a [`Memory`] backend makes them.
+
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use crate::backend::Backend;
+use crate::fake::Fake;
+use crate::pool::Pool;
+
+/// A backend whose usable addresses are memory.
+///
+/// # Safety
+/// For every offset inside the usable part of the range, [`Memory::pointer`] must be valid for reads and writes of
+/// initialised bytes up to the end of that part, until [`Backend::release`]; and the backend must reach into a span
+/// only when it is asked to.
+pub unsafe trait Memory: Backend {
+    /// The memory at an offset.
+    fn pointer(&self, offset: usize) -> NonNull<u8>;
+}
+
+// SAFETY: the fake's memory is initialised, lives as long as the fake, allows mutation through shared references, and
+// is touched only by the calls of `Backend`.
+unsafe impl Memory for Fake {
+    fn pointer(&self, offset: usize) -> NonNull<u8> {
+        NonNull::new(self.start(offset)).unwrap_or(NonNull::dangling())
+    }
+}
+
+/// Memory of a pool, owned.
+///
+/// ```
+/// # #[cfg(not(miri))] {
+/// use faultless_pool::{Kernel, Policy, Pool};
+/// let pool = Pool::open(Kernel::default(), Policy::default())?;
+/// let mut block = pool.alloc_zeroed(640 << 10).ok_or("refused")?;
+/// block[7] = 1;
+/// assert_eq!(block.iter().map(|&byte| byte as usize).sum::<usize>(), 1);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Block<'p, B: Memory> {
+    pool: &'p Pool<B>,
+    offset: usize,
+    len: usize,
+}
+
+// SAFETY: a block is the only way to its bytes, so it may be used by another thread than the one that made it, if the
+// pool may be shared; that is what B: Sync + Send says.
+unsafe impl<B: Memory + Sync + Send> Send for Block<'_, B> where Pool<B>: Sync {}
+
+impl<B: Memory> Pool<B> {
+    /// A block of `len` bytes whose content is arbitrary. `None` when the pool can't serve it.
+    pub fn alloc(&self, len: usize) -> Option<Block<'_, B>> {
+        self.take(len, 1, false).map(|offset| Block { pool: self, offset, len })
+    }
+
+    /// A block of `len` zeroes. `None` when the pool can't serve it.
+    pub fn alloc_zeroed(&self, len: usize) -> Option<Block<'_, B>> {
+        self.take(len, 1, true).map(|offset| Block { pool: self, offset, len })
+    }
+
+    /// At least `len` bytes aligned to `align`, a power of two. Free them with [`Pool::free_raw`].
+    pub fn alloc_raw(&self, len: usize, align: usize, zeroed: bool) -> Option<NonNull<u8>> {
+        self.take(len, align, zeroed).map(|offset| self.backend.pointer(offset))
+    }
+
+    /// The usable length of the block that begins at an address; `None` if none does.
+    pub fn len_raw(&self, address: usize) -> Option<usize> {
+        self.len_at(address.wrapping_sub(self.range().0))
+    }
+
+    /// Frees a block; false, and nothing done, if none begins there.
+    ///
+    /// # Safety
+    /// Nothing may use the block any more.
+    pub unsafe fn free_raw(&self, address: usize) -> bool {
+        self.give(address.wrapping_sub(self.range().0))
+    }
+
+    /// Changes the length of a block, keeping its content. On `None` nothing changed.
+    ///
+    /// # Safety
+    /// Nothing else may use the block; if the address changes, the old one is free.
+    pub unsafe fn resize_raw(&self, address: usize, len: usize) -> Option<NonNull<u8>> {
+        let offset = self.resize(address.wrapping_sub(self.range().0), len)?;
+        Some(self.backend.pointer(offset))
+    }
+}
+
+impl<B: Memory> Block<'_, B> {
+    /// Changes the length, keeping the content; new bytes are arbitrary. False, and nothing done, when refused.
+    pub fn resize(&mut self, len: usize) -> bool {
+        let Some(offset) = self.pool.resize(self.offset, len) else { return false };
+        self.offset = offset;
+        self.len = len;
+        true
+    }
+}
+
+impl<B: Memory> Deref for Block<'_, B> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let start = self.pool.backend.pointer(self.offset);
+        // SAFETY: the pool gave this block `len` usable bytes that are nobody else's (pool model test), and Memory
+        // promises initialised memory.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), self.len) }
+    }
+}
+
+impl<B: Memory> DerefMut for Block<'_, B> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let start = self.pool.backend.pointer(self.offset);
+        // SAFETY: as in `deref`; `&mut self` excludes other references through this block.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.len) }
+    }
+}
+
+impl<B: Memory> Drop for Block<'_, B> {
+    fn drop(&mut self) {
+        self.pool.give(self.offset);
+    }
+}

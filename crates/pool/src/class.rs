@@ -1,0 +1,141 @@
+//! Size classes: bytes to granules, and runs of granules inside one slab by mask arithmetic.
+//!
+//! In: a length, or a mask with one bit per granule of a slab. Out: counts and masks. Pure.
+//!
+//! "Is there a run of k ones" is log2(k) shifts and ands; its place is a count of trailing zeros.
+
+use crate::policy::tuning::{GRANULE_BYTES, SLAB_GRANULES};
+
+/// The granules that `len` bytes take; at least one. `None` where no range could hold them.
+pub(crate) fn granules(len: usize) -> Option<usize> {
+    if len > isize::MAX as usize {
+        return None;
+    }
+    Some(len.div_ceil(GRANULE_BYTES).max(1))
+}
+
+/// A mask of `count` ones from bit `first`; bits past the slab fall off.
+pub(crate) fn run(first: usize, count: usize) -> u128 {
+    let ones = if count >= SLAB_GRANULES { u128::MAX } else { (1 << count) - 1 };
+    if first >= SLAB_GRANULES { 0 } else { ones << first }
+}
+
+/// The bits at which a run of `count` ones begins.
+pub(crate) fn starts(mask: u128, count: usize) -> u128 {
+    if count > SLAB_GRANULES {
+        return 0;
+    }
+    let (mut starts, mut have) = (mask, 1);
+    while have < count {
+        let step = have.min(count - have);
+        starts &= starts >> step;
+        have += step;
+    }
+    starts
+}
+
+/// The floor of log2 of the longest run of ones; `None` without ones.
+pub(crate) fn longest_log2(mask: u128) -> Option<usize> {
+    let (mut starts, mut log2) = (mask, 0);
+    if mask == 0 {
+        return None;
+    }
+    while log2 < 7 {
+        let longer = starts & (starts >> (1_u32 << log2));
+        if longer == 0 {
+            break;
+        }
+        starts = longer;
+        log2 += 1;
+    }
+    Some(log2)
+}
+
+/// The granules of a slab that are aligned to `align` granules (a power of two).
+pub(crate) fn aligned(align: usize) -> u128 {
+    match align {
+        0 | 1 => u128::MAX,
+        2 => u128::MAX / 3,
+        4 => u128::MAX / 15,
+        8 => u128::MAX / 255,
+        16 => u128::MAX / 0xffff,
+        32 => u128::MAX / 0xffff_ffff,
+        64 => u128::MAX / 0xffff_ffff_ffff_ffff,
+        _ => 1,
+    }
+}
+
+/// The runs of ones in a mask, as (first, count), lowest first.
+pub(crate) fn runs(mut mask: u128) -> impl Iterator<Item = (usize, usize)> {
+    std::iter::from_fn(move || {
+        if mask == 0 {
+            return None;
+        }
+        let first = mask.trailing_zeros() as usize;
+        let count = (!(mask >> first)).trailing_zeros() as usize;
+        mask &= !run(first, count);
+        Some((first, count))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn naive_starts(mask: u128, count: usize) -> u128 {
+        (0..=128 - count)
+            .filter(|&at| mask & run(at, count) == run(at, count))
+            .fold(0, |found, at| found | 1 << at)
+    }
+
+    fn masks() -> impl Iterator<Item = u128> {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u128;
+        let rounds = if cfg!(miri) { 4 } else { 60 };
+        (0..rounds).map(move |round| {
+            state = state.wrapping_mul(0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645).wrapping_add(1);
+            let mixed = state ^ (state >> 64);
+            if round % 3 == 0 { mixed } else { mixed | mixed << 1 | mixed << 3 | mixed << 9 }
+        })
+    }
+
+    #[test]
+    fn starts_agree_with_looking_at_every_place() {
+        for mask in masks().chain([0, 1, u128::MAX, u128::MAX << 1, 1 << 127]) {
+            for count in [1, 2, 3, 4, 5, 7, 8, 15, 31, 40, 64, 100, 127, 128] {
+                assert_eq!(starts(mask, count), naive_starts(mask, count), "{mask:#x} {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn longest_run_is_found_to_the_power_of_two() {
+        for mask in masks().chain([1, u128::MAX, u128::MAX >> 1, 0b0110]) {
+            let longest = runs(mask).map(|(_, count)| count).max().unwrap();
+            assert_eq!(longest_log2(mask), Some(longest.ilog2() as usize), "{mask:#x}");
+        }
+        assert_eq!(longest_log2(0), None);
+    }
+
+    #[test]
+    fn runs_put_together_are_the_mask() {
+        for mask in masks().chain([0, u128::MAX]) {
+            assert_eq!(runs(mask).fold(0, |all, (first, count)| all | run(first, count)), mask);
+        }
+    }
+
+    #[test]
+    fn aligned_places_are_the_multiples() {
+        for align in [1, 2, 4, 8, 16, 32, 64, 128] {
+            let naive = (0..128).step_by(align).fold(0_u128, |mask, at| mask | 1 << at);
+            assert_eq!(aligned(align), naive, "{align}");
+        }
+    }
+
+    #[test]
+    fn lengths_round_up_and_absurd_ones_are_refused() {
+        assert_eq!(granules(0), Some(1));
+        assert_eq!(granules(GRANULE_BYTES), Some(1));
+        assert_eq!(granules(GRANULE_BYTES + 1), Some(2));
+        assert_eq!(granules(usize::MAX), None);
+    }
+}

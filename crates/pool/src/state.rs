@@ -1,0 +1,198 @@
+//! The states of granules. Only this file changes one.
+//!
+//! ```text
+//! Reserved -populate-> Zeroed      Reserved | Zeroed | Dirty -take-> InUse -give-> Dirty
+//! Dirty | Zeroed -purge-> Reserved                           InUse -vacate-> Reserved (its pages were moved away)
+//! ```
+//! Who may rely on zero: the taker of a Reserved or Zeroed granule. Who may not: the taker of a Dirty one.
+//!
+//! In: masks with one bit per granule of a slab. Out: what the granules were, as counts. The all-zero [`Slab`] is a slab
+//! of Reserved granules in no list, so fresh kernel memory is a valid table.
+
+use crate::policy::tuning::SLAB_GRANULES;
+
+/// The state of one granule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// An address only: not resident as far as the pool knows, reads as zero.
+    Reserved,
+    /// Free, resident, all zero.
+    Zeroed,
+    /// Part of a block.
+    InUse,
+    /// Free, resident, content unknown.
+    Dirty,
+}
+
+/// How many granules were in which free state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) dirty: usize,
+    pub(crate) zeroed: usize,
+    pub(crate) reserved: usize,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.dirty += other.dirty;
+        self.zeroed += other.zeroed;
+        self.reserved += other.reserved;
+    }
+
+    pub(crate) fn resident(self) -> usize {
+        self.dirty + self.zeroed
+    }
+}
+
+/// What is known about one slab, out of line: the slab's own pages are never written.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Slab {
+    used: u128,
+    /// Content unknown; kept while in use, so that whoever must zero a block knows where.
+    dirty: u128,
+    zeroed: u128,
+    /// Neighbours in a list as index + 1; 0 is none.
+    pub(crate) next: u32,
+    pub(crate) prev: u32,
+    /// The move that brought its pages here; 0 when never moved. Equal neighbours are one mapping.
+    pub(crate) origin: u16,
+    /// The list it is in, plus 1; 0 is none.
+    pub(crate) list: u8,
+    /// Whether it waits to be put into the right list.
+    pub(crate) stale: bool,
+    /// Whether its free granules are room for the growing block in it.
+    pub(crate) room: bool,
+    /// Length in granules of the block that begins at each granule, its growth count in the top bits; 0 is none.
+    pub(crate) blocks: [u32; SLAB_GRANULES],
+}
+
+impl Slab {
+    /// A slab of Reserved granules.
+    pub const RESERVED: Self = Self {
+        used: 0,
+        dirty: 0,
+        zeroed: 0,
+        next: 0,
+        prev: 0,
+        origin: 0,
+        list: 0,
+        stale: false,
+        room: false,
+        blocks: [0; SLAB_GRANULES],
+    };
+
+    /// The state of granule `at`.
+    pub fn state(&self, at: usize) -> State {
+        let has = |mask: u128| mask & crate::class::run(at, 1) != 0;
+        match () {
+            () if has(self.used) => State::InUse,
+            () if has(self.dirty) => State::Dirty,
+            () if has(self.zeroed) => State::Zeroed,
+            () => State::Reserved,
+        }
+    }
+
+    pub(crate) fn free(&self) -> u128 {
+        !self.used
+    }
+
+    pub(crate) fn free_dirty(&self) -> u128 {
+        !self.used & self.dirty
+    }
+
+    pub(crate) fn free_zeroed(&self) -> u128 {
+        !self.used & self.zeroed
+    }
+
+    /// Free and possibly resident.
+    pub(crate) fn retained(&self) -> u128 {
+        !self.used & (self.dirty | self.zeroed)
+    }
+
+    /// Granules of `mask` whose content was unknown when they were taken.
+    pub(crate) fn taken_dirty(&self, mask: u128) -> u128 {
+        self.used & self.dirty & mask
+    }
+
+    /// Takes free granules: all of `mask` become InUse.
+    pub(crate) fn take(&mut self, mask: u128) -> Counts {
+        debug_assert_eq!(self.used & mask, 0, "only free granules are taken");
+        let count = |mask: u128| mask.count_ones() as usize;
+        let counts = Counts {
+            dirty: count(self.dirty & mask),
+            zeroed: count(self.zeroed & mask),
+            reserved: count(mask & !self.dirty & !self.zeroed),
+        };
+        self.used |= mask;
+        self.zeroed &= !mask;
+        counts
+    }
+
+    /// Gives granules back after use: InUse becomes Dirty.
+    pub(crate) fn give(&mut self, mask: u128) {
+        debug_assert_eq!(self.used & mask, mask, "only granules in use are given back");
+        self.used &= !mask;
+        self.dirty |= mask;
+    }
+
+    /// Gives granules back whose pages were moved away: InUse becomes Reserved.
+    pub(crate) fn vacate(&mut self, mask: u128) {
+        debug_assert_eq!(self.used & mask, mask, "only granules in use are vacated");
+        self.used &= !mask;
+        self.dirty &= !mask;
+    }
+
+    /// Records that Reserved granules of `mask` were populated: they become Zeroed.
+    pub(crate) fn populated(&mut self, mask: u128) {
+        self.zeroed |= mask & !self.used & !self.dirty;
+    }
+
+    /// Records that free granules of `mask` were purged: they become Reserved. The number that was resident.
+    pub(crate) fn purged(&mut self, mask: u128) -> usize {
+        let gone = self.retained() & mask;
+        self.dirty &= !gone;
+        self.zeroed &= !gone;
+        gone.count_ones() as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::run;
+
+    #[test]
+    fn a_given_back_granule_is_dirty_until_purged() {
+        let mut slab = Slab::RESERVED;
+        assert_eq!(slab.take(run(0, 4)), Counts { reserved: 4, ..Counts::default() });
+        slab.give(run(0, 4));
+        assert_eq!(slab.state(3), State::Dirty);
+        assert_eq!(slab.take(run(2, 4)), Counts { dirty: 2, reserved: 2, zeroed: 0 });
+        assert_eq!(slab.taken_dirty(run(2, 4)), run(2, 2));
+        assert_eq!(slab.purged(u128::MAX), 2, "granules in use are not purged");
+        assert_eq!((slab.state(0), slab.state(2)), (State::Reserved, State::InUse));
+    }
+
+    #[test]
+    fn only_reserved_granules_become_zeroed() {
+        let mut slab = Slab::RESERVED;
+        slab.take(run(0, 2));
+        slab.give(run(1, 1));
+        slab.populated(run(0, 3));
+        assert_eq!(
+            [slab.state(0), slab.state(1), slab.state(2), slab.state(3)],
+            [State::InUse, State::Dirty, State::Zeroed, State::Reserved]
+        );
+    }
+
+    #[test]
+    fn a_vacated_granule_reads_as_zero_again() {
+        let mut slab = Slab::RESERVED;
+        slab.take(run(5, 1));
+        slab.give(run(5, 1));
+        slab.take(run(5, 1));
+        slab.vacate(run(5, 1));
+        assert_eq!(slab.state(5), State::Reserved);
+    }
+}

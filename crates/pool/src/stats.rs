@@ -1,0 +1,42 @@
+//! What a pool did, as plain numbers.
+
+/// Counts since the pool was opened; bytes are multiples of a granule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Blocks served wholly from dirty granules: resident, no fault.
+    pub dirty_hits: u64,
+    /// Blocks served from resident granules, at least one of them known to be zero.
+    pub zeroed_hits: u64,
+    /// Blocks with at least one granule that was not resident.
+    pub fresh: u64,
+    /// Resident bytes handed out: first touches that did not happen.
+    pub reused_bytes: u64,
+    /// Bytes overwritten with zeroes for `alloc_zeroed`.
+    pub cleared_bytes: u64,
+    /// Bytes in blocks now.
+    pub in_use_bytes: usize,
+    /// The largest `in_use_bytes`.
+    pub peak_in_use_bytes: usize,
+    /// Free bytes kept resident now.
+    pub retained_bytes: usize,
+    /// The largest `retained_bytes`.
+    pub peak_retained_bytes: usize,
+    /// Calls that gave pages back.
+    pub purges: u64,
+    /// Bytes given back.
+    pub purged_bytes: u64,
+    /// Time those calls took.
+    pub purge_ns: u64,
+    /// Calls to give pages back that the kernel refused.
+    pub purge_failures: u64,
+    /// Calls to populate that the kernel refused.
+    pub populate_failures: u64,
+    /// Requests that the pool could not serve.
+    pub refused: u64,
+    /// Blocks that grew where they were.
+    pub grown_in_place: u64,
+    /// Blocks that grew by moving page tables.
+    pub grown_by_pages: u64,
+    /// Blocks that grew by copying.
+    pub grown_by_copy: u64,
+}

@@ -1,0 +1,192 @@
+//! Random programs of alloc, alloc_zeroed, resize and free against a map of what must be where.
+//!
+//! Guards against: overlapping blocks, lost alignment, lost content, `alloc_zeroed` memory that is not zero, accounts
+//! that drift from the truth, and free memory kept beyond the bound. On the fake (also under Miri) and on the kernel.
+
+use std::collections::BTreeMap;
+
+use faultless_pool::{Fake, Memory, Page, Policy, Pool, Prefault, Retain, tuning};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Alloc { len: usize, align: usize, zeroed: bool },
+    Resize { which: usize, len: usize },
+    Free { which: usize },
+}
+
+struct Live {
+    len: usize,
+    tag: u8,
+}
+
+/// A pool and what must be in it, by address.
+struct Model<B: Memory> {
+    pool: Pool<B>,
+    retain: usize,
+    live: BTreeMap<usize, Live>,
+    tag: u8,
+}
+
+fn lens() -> impl Strategy<Value = usize> {
+    let largest = if cfg!(miri) { 300 << 10 } else { 9 << 20 };
+    prop_oneof![
+        4 => 1_usize..200 << 10,
+        2 => (0_usize..128).prop_map(|granules| granules * tuning::GRANULE_BYTES + 1),
+        2 => 1_usize..largest,
+        1 => Just(tuning::SLAB_BYTES),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let align = prop_oneof![4 => Just(1_usize), 2 => (4_u32..23).prop_map(|log2| 1 << log2)];
+    let step = prop_oneof![
+        5 => (lens(), align, any::<bool>()).prop_map(|(len, align, zeroed)| Step::Alloc { len, align, zeroed }),
+        3 => (any::<usize>(), lens()).prop_map(|(which, len)| Step::Resize { which, len }),
+        4 => any::<usize>().prop_map(|which| Step::Free { which }),
+    ];
+    proptest::collection::vec(step, 1..if cfg!(miri) { 12 } else { 120 })
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    let page = prop_oneof![Just(Page::Base), Just(Page::Thp)];
+    let prefault = prop_oneof![4 => Just(Prefault::None), 1 => Just(Prefault::Populate)];
+    let retain = prop_oneof![Just(0_usize), 0_usize..20 << 20, Just(1 << 40)];
+    (page, prefault, retain).prop_map(|(page, prefault, bytes)| Policy {
+        page,
+        prefault,
+        retain: Retain { bytes },
+    })
+}
+
+impl<B: Memory> Model<B> {
+    fn new(pool: Pool<B>, policy: Policy) -> Self {
+        Self { pool, retain: policy.retain.bytes, live: BTreeMap::new(), tag: 0 }
+    }
+
+    fn pick(&self, which: usize) -> Option<usize> {
+        self.live.keys().nth(which % self.live.len().max(1)).copied()
+    }
+
+    fn run(&mut self, steps: &[Step]) {
+        for step in steps {
+            match *step {
+                Step::Alloc { len, align, zeroed } => self.alloc(len, align, zeroed),
+                Step::Resize { which, len } => self.resize(which, len),
+                Step::Free { which } => self.free(which),
+            }
+            self.check_accounts();
+        }
+        while !self.live.is_empty() {
+            self.free(0);
+        }
+        self.check_accounts();
+        assert_eq!(self.pool.stats().in_use_bytes, 0);
+    }
+
+    fn alloc(&mut self, len: usize, align: usize, zeroed: bool) {
+        let Some(start) = self.pool.alloc_raw(len, align, zeroed) else { return };
+        let start = start.as_ptr().expose_provenance();
+        assert_eq!(start % align, 0, "alignment");
+        assert!(self.pool.len_raw(start).unwrap() >= len);
+        if zeroed {
+            assert!(places(len).all(|at| read(start + at) == 0), "alloc_zeroed gave non-zero bytes");
+        }
+        self.insert(start, len);
+    }
+
+    fn resize(&mut self, which: usize, len: usize) {
+        let Some(old) = self.pick(which) else { return };
+        self.check_content(old);
+        // SAFETY: the model alone uses the block.
+        let Some(new) = (unsafe { self.pool.resize_raw(old, len) }) else { return };
+        let new = new.as_ptr().expose_provenance();
+        let Live { len: old_len, tag } = self.live.remove(&old).unwrap();
+        for at in places(old_len).filter(|&at| at < len) {
+            assert_eq!(read(new + at), tag, "resize lost byte {at} of {old_len}, now {len}");
+        }
+        self.insert(new, len);
+    }
+
+    fn free(&mut self, which: usize) {
+        let Some(start) = self.pick(which) else { return };
+        self.check_content(start);
+        self.live.remove(&start);
+        // SAFETY: the model has just forgotten the block.
+        assert!(unsafe { self.pool.free_raw(start) });
+        // SAFETY: nothing begins there any more, so nothing is freed.
+        assert!(!unsafe { self.pool.free_raw(start) }, "a second free finds no block");
+    }
+
+    fn insert(&mut self, start: usize, len: usize) {
+        let before = self.live.range(..start).next_back();
+        assert!(before.is_none_or(|(at, live)| at + live.len <= start), "overlap with the block before");
+        let behind = self.live.range(start..).next();
+        assert!(behind.is_none_or(|(&at, _)| start + len <= at), "overlap with the block behind");
+        self.tag = self.tag % 250 + 1;
+        for at in places(len) {
+            write(start + at, self.tag);
+        }
+        self.live.insert(start, Live { len, tag: self.tag });
+    }
+
+    fn check_content(&self, start: usize) {
+        let live = &self.live[&start];
+        assert!(places(live.len).all(|at| read(start + at) == live.tag), "content changed");
+    }
+
+    fn check_accounts(&self) {
+        let stats = self.pool.stats();
+        let granules = |len: usize| len.next_multiple_of(tuning::GRANULE_BYTES);
+        let in_use: usize = self.live.values().map(|live| granules(live.len.max(1))).sum();
+        assert_eq!(stats.in_use_bytes, in_use, "bytes in use");
+        assert!(stats.retained_bytes <= self.retain, "{} kept, {} allowed", stats.retained_bytes, self.retain);
+        assert!(stats.peak_in_use_bytes >= in_use);
+    }
+}
+
+/// Offsets looked at in a block: both ends of every 4 KiB, or of the block.
+fn places(len: usize) -> impl Iterator<Item = usize> {
+    (0..len).step_by(4096).flat_map(move |at| [at, (at + 4095).min(len - 1)])
+}
+
+fn read(address: usize) -> u8 {
+    // SAFETY: callers pass addresses inside live blocks.
+    unsafe { *std::ptr::with_exposed_provenance::<u8>(address) }
+}
+
+fn write(address: usize, value: u8) {
+    // SAFETY: callers pass addresses inside live blocks.
+    unsafe { *std::ptr::with_exposed_provenance_mut::<u8>(address) = value }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 3 } else { 150 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn random_programs_keep_the_promises_on_the_fake(steps in steps(), policy in policies()) {
+        let pool = Pool::open(Fake::new(if cfg!(miri) { 2 } else { 12 }), policy).unwrap();
+        Model::new(pool, policy).run(&steps);
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn random_programs_keep_the_promises_on_the_kernel(steps in steps(), policy in policies()) {
+        let pool = Pool::open(faultless_pool::Kernel::default(), policy).unwrap();
+        Model::new(pool, policy).run(&steps);
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn random_programs_survive_a_kernel_that_refuses(
+        steps in steps(), policy in policies(), protect in 2_u32..6, remap in 1_u32..3, map in 3_u32..6
+    ) {
+        let failing = faultless_pool::Failing { map, protect, remap, advise: 0 };
+        let pool = Pool::open(faultless_pool::Kernel::failing(failing), policy).unwrap();
+        Model::new(pool, policy).run(&steps);
+    }
+}

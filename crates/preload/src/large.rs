@@ -1,0 +1,225 @@
+//! Large blocks: the pool, opened by the first of them, and the way back to the next malloc wherever it refuses.
+//!
+//! In: lengths and pointers of C callers. Out: pointers. If in doubt, everything goes to the next malloc: before our
+//! constructor ran, while the pool is being opened, when it could not be, and when it is full.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{
+    AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+use faultless_pool::{Kernel, Pool};
+
+use crate::next;
+use crate::settings::Settings;
+
+type Void = *mut c_void;
+
+struct Place<T>(UnsafeCell<MaybeUninit<T>>);
+
+// SAFETY: written once, before STATE or READY says so; afterwards only shared references are made.
+unsafe impl<T: Sync> Sync for Place<T> {}
+
+static SETTINGS: Place<Settings> = Place(UnsafeCell::new(MaybeUninit::uninit()));
+static POOL: Place<Pool<Kernel>> = Place(UnsafeCell::new(MaybeUninit::uninit()));
+
+const CLOSED: u32 = 0;
+const OPENING: u32 = 1;
+const OPEN: u32 = 2;
+const OFF: u32 = 3;
+static STATE: AtomicU32 = AtomicU32::new(CLOSED);
+
+/// Blocks of at least this many bytes are large; nothing is before the constructor ran.
+static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// The pool's addresses; none before it is open.
+static BASE: AtomicUsize = AtomicUsize::new(0);
+static LEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Large requests that went to the next malloc.
+pub(crate) static FORWARDED: AtomicU64 = AtomicU64::new(0);
+
+/// Whether blocks of this length come from the pool.
+#[inline(always)]
+pub(crate) fn is_large(len: usize) -> bool {
+    len >= THRESHOLD.load(Relaxed)
+}
+
+/// Whether an address lies in the pool's range.
+#[inline(always)]
+pub(crate) fn is_ours(block: Void) -> bool {
+    (block as usize).wrapping_sub(BASE.load(Relaxed)) < LEN.load(Relaxed)
+}
+
+/// From now on large blocks come from the pool.
+pub(crate) fn start(settings: Settings) {
+    // SAFETY: called once, by the constructor; nobody reads it before THRESHOLD is set.
+    unsafe { (*SETTINGS.0.get()).write(settings) };
+    THRESHOLD.store(settings.threshold, Release);
+}
+
+/// What became of the pool.
+pub(crate) enum Outcome {
+    NeverAsked,
+    Off,
+    Open(&'static Pool<Kernel>),
+}
+
+/// What became of the pool so far.
+pub(crate) fn outcome() -> Outcome {
+    match STATE.load(Acquire) {
+        // SAFETY: OPEN is stored after the pool was written.
+        OPEN => Outcome::Open(unsafe { (*POOL.0.get()).assume_init_ref() }),
+        OFF => Outcome::Off,
+        _ => Outcome::NeverAsked,
+    }
+}
+
+#[inline]
+fn pool() -> Option<&'static Pool<Kernel>> {
+    match outcome() {
+        Outcome::Open(pool) => Some(pool),
+        Outcome::Off => None,
+        Outcome::NeverAsked => open(),
+    }
+}
+
+#[cold]
+fn open() -> Option<&'static Pool<Kernel>> {
+    if STATE.compare_exchange(CLOSED, OPENING, AcqRel, Acquire).is_err() {
+        return None;
+    }
+    let _ = THRESHOLD.load(Acquire);
+    // SAFETY: THRESHOLD, without which nobody comes here, was set after the settings were written.
+    let settings = unsafe { (*SETTINGS.0.get()).assume_init_ref() };
+    let Ok(pool) = Pool::open(Kernel::failing(settings.failing), settings.policy) else {
+        STATE.store(OFF, Release);
+        return None;
+    };
+    let (base, len) = pool.range();
+    // SAFETY: OPENING excludes a second writer, and readers wait for OPEN.
+    let pool: &'static Pool<Kernel> = unsafe { (*POOL.0.get()).write(pool) };
+    // SAFETY: the three handlers are functions of this library, which is never unloaded before the process ends.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
+    BASE.store(base, Release);
+    LEN.store(len, Release);
+    STATE.store(OPEN, Release);
+    Some(pool)
+}
+
+unsafe extern "C" fn before_fork() {
+    if let Outcome::Open(pool) = outcome() {
+        pool.before_fork();
+    }
+}
+
+unsafe extern "C" fn after_fork() {
+    if let Outcome::Open(pool) = outcome() {
+        pool.after_fork();
+    }
+}
+
+/// A large block; null, and errno as it was, when the pool can't serve it.
+#[cold]
+#[inline(never)]
+pub(crate) fn alloc(len: usize, align: usize, zeroed: bool) -> Void {
+    let errno = next::errno();
+    let block = pool().and_then(|pool| pool.alloc_raw(len, align, zeroed));
+    next::set_errno(errno);
+    match block {
+        Some(block) => block.as_ptr().cast(),
+        None => {
+            FORWARDED.fetch_add(1, Relaxed);
+            ptr::null_mut()
+        }
+    }
+}
+
+/// Frees a block in the pool's range; one that the pool doesn't know goes to the next malloc, to complain.
+///
+/// # Safety
+/// As free(3).
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn free(block: Void) {
+    let errno = next::errno();
+    // SAFETY: the caller gives the block up.
+    let known = pool().is_some_and(|pool| unsafe { pool.free_raw(block as usize) });
+    next::set_errno(errno);
+    if !known {
+        // SAFETY: forwarded.
+        unsafe { next::free(block) };
+    }
+}
+
+/// The usable length of a block in the pool's range.
+#[cold]
+#[inline(never)]
+pub(crate) fn usable(block: Void) -> Option<usize> {
+    pool()?.len_raw(block as usize)
+}
+
+/// realloc(3) of a block in the pool's range.
+///
+/// # Safety
+/// As realloc(3).
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn realloc(block: Void, len: usize) -> Void {
+    let Some((pool, old)) = pool().and_then(|pool| Some((pool, pool.len_raw(block as usize)?))) else {
+        // SAFETY: forwarded; the pool doesn't know the block.
+        return unsafe { next::realloc(block, len) };
+    };
+    if len == 0 {
+        // SAFETY: the caller gives the block up.
+        unsafe { free(block) };
+        return ptr::null_mut();
+    }
+    // A block that shrank below half the threshold goes back to the next malloc; in between it stays, lest a length
+    // that swings about the threshold be copied at every call.
+    if len >= THRESHOLD.load(Relaxed) / 2 {
+        let errno = next::errno();
+        // SAFETY: the caller allows the block to move.
+        let resized = unsafe { pool.resize_raw(block as usize, len) };
+        next::set_errno(errno);
+        if let Some(resized) = resized {
+            return resized.as_ptr().cast();
+        }
+        FORWARDED.fetch_add(1, Relaxed);
+    }
+    // SAFETY: malloc has no preconditions.
+    let new = unsafe { next::malloc(len) };
+    if new.is_null() {
+        return if len <= old { block } else { new };
+    }
+    // SAFETY: `block` has `old` bytes, `new` has `len`, and they come from different allocators.
+    unsafe { ptr::copy_nonoverlapping(block.cast::<u8>(), new.cast::<u8>(), old.min(len)) };
+    // SAFETY: the content is copied and the caller gives the old block up.
+    unsafe { free(block) };
+    new
+}
+
+/// realloc(3) to a large length of a block that is not the pool's.
+///
+/// # Safety
+/// As realloc(3); `block` is not null.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn adopt(block: Void, len: usize) -> Void {
+    // SAFETY: the block is the next malloc's.
+    let old = unsafe { next::malloc_usable_size(block) };
+    // A block that is large already stays with whoever made it: it may know how to grow without copying.
+    let new = if is_large(old) { ptr::null_mut() } else { alloc(len, 1, false) };
+    if new.is_null() {
+        // SAFETY: forwarded.
+        return unsafe { next::realloc(block, len) };
+    }
+    // SAFETY: `block` has `old` usable bytes, `new` has `len`, and they come from different allocators.
+    unsafe { ptr::copy_nonoverlapping(block.cast::<u8>(), new.cast::<u8>(), old.min(len)) };
+    // SAFETY: the content is copied and the caller gives the old block up.
+    unsafe { next::free(block) };
+    new
+}
