@@ -8,6 +8,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod avoid;
 pub mod fault;
 pub mod measurement;

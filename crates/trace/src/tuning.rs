@@ -58,3 +58,13 @@ pub(crate) const KNEE_FROM: f64 = 0.05;
 pub(crate) const RSS_NOISE_PAGES: u64 = 1024;
 /// How long the teardown of a process may last before its end is recorded, in ns (1 GiB takes about 100 ms here).
 pub(crate) const TEARDOWN_NS: u64 = 250_000_000;
+
+/// Share of the time that a cure must win at least: less is not worth a line in a start script, and with several cures tried
+/// one of them wins a little by chance.
+pub(crate) const MIN_GAIN: f64 = 0.02;
+
+/// Share of CPU time that a cure may cost where it wins elapsed time, or the other way round.
+pub(crate) const MAX_LOSS: f64 = 0.03;
+
+/// A rival within the noise of the fastest cure is preferred when it saves at least this share of its memory.
+pub(crate) const WORTHWHILE_MEMORY: f64 = 0.05;

@@ -1,0 +1,158 @@
+//! The answer of `advise` as text, JSON and picture.
+
+use std::fmt::Write;
+
+use faultless_trace::advice::{Advice, Score, Standing};
+use faultless_trace::stat::Interval;
+
+use crate::svg::{self, Bar};
+
+/// The answer first, then one line per arm, then how to adopt the winner.
+pub fn text(advice: &Advice, colour: bool) -> String {
+    let mut out = String::new();
+    let (bold, green, dim, plain) =
+        if colour { ("\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m") } else { ("", "", "", "") };
+    let _ = writeln!(out, "{bold}{}{plain}\n", headline(advice));
+    let width = advice.scores.iter().map(|score| score.arm.name.len()).max().unwrap_or(0);
+    let _ = writeln!(
+        out,
+        "  {dim}{:width$}  {:>9}  {:>20}  {:>9}  {:>20}  {:>9}  {:>9}  {:>9}{plain}",
+        "", "wall", "ratio, 95 %", "CPU", "ratio, 95 %", "faults", "in faults", "peak RSS"
+    );
+    for (index, score) in advice.scores.iter().enumerate() {
+        let won = advice.winner == Some(index);
+        let (mark, begin) = if won { ("*", green) } else { (" ", "") };
+        let _ = writeln!(
+            out,
+            "{begin}{mark} {:width$}  {:>9}  {:>20}  {:>9}  {:>20}  {:>9}  {:>9}  {:>9}{}{}",
+            score.arm.name,
+            time(score.wall_ns),
+            ratio(score.wall.as_ref()),
+            time(score.cpu_ns),
+            ratio(score.cpu.as_ref()),
+            count(score.faults),
+            score.fault_seconds.map_or("-".into(), |seconds| time(seconds * 1e9)),
+            mib(score.peak_rss_bytes),
+            remark(score),
+            if won { plain } else { "" },
+        );
+    }
+    let _ = writeln!(out);
+    for score in &advice.scores[1..] {
+        let _ = writeln!(out, "  {dim}{:width$}  {}{plain}", score.arm.name, score.arm.what);
+    }
+    if let Some(winner) = advice.winner {
+        let winner = &advice.scores[winner];
+        let _ = writeln!(out, "\nTo adopt it:\n\n    {bold}{}{plain}\n", winner.arm.adopt);
+        let _ = writeln!(out, "It costs {}.", memory_cost(winner, &advice.scores[0]));
+    }
+    for note in &advice.notes {
+        let _ = writeln!(out, "note: {note}");
+    }
+    out
+}
+
+/// The document that [`Advice`] is, as JSON; `schema` is its version.
+pub fn json(advice: &Advice) -> String {
+    serde_json::to_string_pretty(advice).unwrap_or_default() + "\n"
+}
+
+/// Elapsed time of each arm as bars with intervals, self-contained.
+pub fn svg(advice: &Advice) -> String {
+    let base_ms = advice.scores.first().map_or(0.0, |base| base.wall_ns / 1e6);
+    let bars: Vec<Bar> = advice
+        .scores
+        .iter()
+        .enumerate()
+        .map(|(index, score)| {
+            let ratio = score.wall.unwrap_or(Interval { value: 1.0, low: 1.0, high: 1.0 });
+            Bar {
+                label: score.arm.name.clone(),
+                value: ratio.value * base_ms,
+                low: ratio.low * base_ms,
+                high: ratio.high * base_ms,
+                note: format!(
+                    "{} · {} faults · {}",
+                    time(ratio.value * base_ms * 1e6),
+                    count(score.faults),
+                    mib(score.peak_rss_bytes)
+                ),
+                highlight: advice.winner == Some(index),
+            }
+        })
+        .collect();
+    let subtitle = format!("elapsed ms with 95 % intervals, {} rounds: {}", advice.rounds, advice.command.join(" "));
+    svg::bars(&headline(advice), &subtitle, &bars)
+}
+
+/// The verdict in one sentence.
+pub fn headline(advice: &Advice) -> String {
+    let base = &advice.scores[0];
+    let Some(winner) = advice.winner else {
+        let faults = base.fault_seconds.map_or(String::new(), |seconds| {
+            format!(": its page faults take {} of {} CPU time", time(seconds * 1e9), time(base.cpu_ns))
+        });
+        return format!("Nothing helps{faults}");
+    };
+    let score = &advice.scores[winner];
+    let (wall, cpu) = (score.wall.unwrap_or_default(), score.cpu.unwrap_or_default());
+    let (word, ratio) = if wall.high < 1.0 { ("faster", wall) } else { ("less CPU time", cpu) };
+    format!(
+        "{}: {:.2}x {word} ({:.2} to {:.2}), {} instead of {} faults",
+        score.arm.name,
+        1.0 / ratio.value,
+        1.0 / ratio.high,
+        1.0 / ratio.low,
+        count(score.faults),
+        count(base.faults)
+    )
+}
+
+fn remark(score: &Score) -> &'static str {
+    match score.standing {
+        Standing::Baseline | Standing::Helps => "",
+        Standing::NoDifference => "  no difference",
+        Standing::Hurts => "  costs time",
+        Standing::TooMuchMemory => "  too much memory",
+        Standing::Differs => "  behaves differently",
+    }
+}
+
+fn memory_cost(winner: &Score, base: &Score) -> String {
+    let more = winner.peak_rss_bytes - base.peak_rss_bytes;
+    let share = 100.0 * more / base.peak_rss_bytes;
+    if more.abs() < 1e6 || share.abs() < 1.0 {
+        return "no memory".into();
+    }
+    let word = if more > 0.0 { "more" } else { "less" };
+    format!("{} {word} memory at the peak ({share:+.0} %)", mib(more.abs()))
+}
+
+fn ratio(interval: Option<&Interval>) -> String {
+    interval.map_or("1".into(), |i| format!("{:.3} ({:.3}-{:.3})", i.value, i.low, i.high))
+}
+
+fn time(ns: f64) -> String {
+    match ns {
+        ns if ns >= 1e10 => format!("{:.1} s", ns / 1e9),
+        ns if ns >= 1e9 => format!("{:.2} s", ns / 1e9),
+        ns if ns >= 1e7 => format!("{:.0} ms", ns / 1e6),
+        ns => format!("{:.2} ms", ns / 1e6),
+    }
+}
+
+fn count(faults: f64) -> String {
+    match faults {
+        n if n >= 1e7 => format!("{:.1}M", n / 1e6),
+        n if n >= 1e5 => format!("{:.0}k", n / 1e3),
+        n if n >= 1e4 => format!("{:.1}k", n / 1e3),
+        n => format!("{n:.0}"),
+    }
+}
+
+fn mib(bytes: f64) -> String {
+    match bytes / f64::from(1 << 20) {
+        n if n >= 10.0 => format!("{n:.0} MiB"),
+        n => format!("{n:.1} MiB"),
+    }
+}
