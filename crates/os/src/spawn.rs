@@ -1,6 +1,6 @@
 //! Start a program that waits until it is measured, and stay with it to the end.
 //!
-//! In: a [`Plan`] (words, extra environment, where stdout and stderr go). Out: a [`Held`] child that has been forked but
+//! In: a [`Plan`] (words, extra environment, where the standard streams go). Out: a [`Held`] child that has been forked but
 //! blocks before its exec, so that events can be opened on it; then a running [`Child`] and how it ended. Signals that a
 //! user sends to us reach the child; those from the terminal reach it anyway and don't end us before it.
 //!
@@ -21,8 +21,8 @@ use crate::error::{Error, Result};
 pub struct Plan {
     words: Vec<CString>,
     environment: Vec<CString>,
-    stdout: Option<OwnedFd>,
-    stderr: Option<OwnedFd>,
+    /// Descriptors for 0, 1 and 2; `None` leaves ours.
+    streams: [Option<OwnedFd>; 3],
 }
 
 impl Plan {
@@ -39,12 +39,12 @@ impl Plan {
         };
         let environment =
             kept.chain(extra.iter().cloned()).map(join).collect::<std::result::Result<_, _>>()?;
-        Ok(Self { words, environment, stdout: None, stderr: None })
+        Ok(Self { words, environment, streams: [None, None, None] })
     }
 
-    /// Sends the program's stdout and stderr elsewhere; `None` leaves them as ours.
-    pub fn redirect(mut self, stdout: Option<OwnedFd>, stderr: Option<OwnedFd>) -> Self {
-        (self.stdout, self.stderr) = (stdout, stderr);
+    /// Connects the program's stdin, stdout and stderr elsewhere; `None` leaves them as ours.
+    pub fn redirect(mut self, streams: [Option<OwnedFd>; 3]) -> Self {
+        self.streams = streams;
         self
     }
 }
@@ -84,7 +84,7 @@ pub fn hold(plan: &Plan) -> Result<Held> {
         strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
     };
     let (words, environment) = (pointers(&plan.words), pointers(&plan.environment));
-    let descriptors = [&plan.stdout, &plan.stderr].map(|fd| fd.as_ref().map(|fd| fd.as_raw_fd()));
+    let descriptors = plan.streams.each_ref().map(|fd| fd.as_ref().map(|fd| fd.as_raw_fd()));
     let (wait, release) = pipe()?;
     let (report, tell) = pipe()?;
     forward_signals();
@@ -106,11 +106,11 @@ pub fn hold(plan: &Plan) -> Result<Held> {
 fn child(
     wait: RawFd,
     tell: RawFd,
-    descriptors: [Option<RawFd>; 2],
+    descriptors: [Option<RawFd>; 3],
     words: &[*const libc::c_char],
     environment: &[*const libc::c_char],
 ) -> ! {
-    for (fd, target) in descriptors.into_iter().zip([1, 2]) {
+    for (fd, target) in descriptors.into_iter().zip(0..) {
         if let Some(fd) = fd {
             // SAFETY: dup2 takes integers; a failure leaves the inherited descriptor.
             unsafe { libc::dup2(fd, target) };

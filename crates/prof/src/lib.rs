@@ -28,7 +28,7 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 
 use faultless_os::spawn;
-use faultless_trace::observation::{Host, Observation};
+use faultless_trace::observation::Observation;
 
 pub use facts::host;
 
@@ -39,14 +39,14 @@ pub struct Request {
     pub command: Vec<OsString>,
     /// Variables added to or replaced in the environment.
     pub env: Vec<(OsString, OsString)>,
+    /// Where its stdin comes from; `None`: where ours does.
+    pub stdin: Option<OwnedFd>,
     /// Where its stdout goes; `None`: where ours goes.
     pub stdout: Option<OwnedFd>,
     /// Where its stderr goes; `None`: where ours goes.
     pub stderr: Option<OwnedFd>,
     /// What may be used.
     pub allow: Sources,
-    /// The facts of the machine, passed through to the observation.
-    pub host: Host,
 }
 
 /// Sources of data that may be tried. All of them are by default.
@@ -148,11 +148,11 @@ pub fn observe(request: Request) -> Result<Observation, Failure> {
         return Err(Failure::Empty);
     }
     let plan = spawn::Plan::new(&request.command, &request.env).map_err(|_| Failure::Nul)?;
-    let plan = plan.redirect(request.stdout, request.stderr);
+    let plan = plan.redirect([request.stdin, request.stdout, request.stderr]);
     let words: Vec<String> = request.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let mut observation = watch::run(&plan, request.allow, &words[0])?;
     observation.command = words;
-    observation.host = request.host;
+    observation.host = facts::host();
     Ok(observation)
 }
 

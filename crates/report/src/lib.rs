@@ -1,8 +1,9 @@
 //! Data to text. Pure: no clock, no files, no system calls, no printing.
 //!
-//! `stat` turns an answer into what a terminal or a program reads, `svg` into pictures.
+//! `stat` and `advice` turn an answer into what a terminal or a program reads, `svg` into pictures.
 #![forbid(unsafe_code)]
 
+pub mod advice;
 mod palette;
 pub mod stat;
 pub mod svg;

@@ -14,7 +14,7 @@ mod row;
 mod text;
 mod verdict;
 
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use faultless_os::host::Host;
@@ -74,11 +74,7 @@ pub(crate) fn run(args: Args) -> super::Outcome {
         true => serde_json::to_string_pretty(&report)? + "\n",
         false => text::render(&report),
     };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        // A reader that has seen enough (`| head`) is no failure.
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    super::emit(text.as_bytes(), ExitCode::SUCCESS)
 }
 
 /// Measures with a bar on stderr where somebody is looking at it. The bar draws only between rounds: a thread of its

@@ -1,6 +1,5 @@
 //! `faultless man` and `faultless completions`: written from the same flag definitions that are parsed.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -38,7 +37,7 @@ pub(crate) fn man(args: ManArgs) -> Outcome {
         None => {
             let mut page = Vec::new();
             clap_mangen::Man::new(command).render(&mut page)?;
-            std::io::stdout().write_all(&page)?;
+            return super::emit(&page, ExitCode::SUCCESS);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -48,6 +47,5 @@ pub(crate) fn man(args: ManArgs) -> Outcome {
 pub(crate) fn completions(args: CompletionsArgs) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut super::Args::command(), "faultless", &mut script);
-    std::io::stdout().write_all(&script)?;
-    Ok(ExitCode::SUCCESS)
+    super::emit(&script, ExitCode::SUCCESS)
 }

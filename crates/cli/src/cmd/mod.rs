@@ -4,10 +4,12 @@ mod advise;
 mod doctor;
 mod man;
 mod run;
+mod sink;
 mod stat;
 mod workload;
 
 use std::fmt;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -60,5 +62,13 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Doctor(args) => doctor::run(args),
         Verb::Man(args) => man::man(args),
         Verb::Completions(args) => man::completions(args),
+    }
+}
+
+/// Writes to stdout. A reader that has seen enough (`| head`) is no failure.
+fn emit(text: &[u8], code: ExitCode) -> Outcome {
+    match std::io::stdout().write_all(text) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(code),
     }
 }

@@ -17,7 +17,7 @@ mod temporaries;
 mod touch_once;
 mod truth;
 
-use std::io::{ErrorKind, Write};
+
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Subcommand};
@@ -75,26 +75,20 @@ struct Report {
 
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> super::Outcome {
-    let Some(name) = args.name else { return emit(&list()) };
+    let Some(name) = args.name else { return super::emit(list().as_bytes(), ExitCode::SUCCESS) };
     let begin_ns = counters::now_ns();
     let (name, body) = run_body(name)?;
     let wall_ns = counters::now_ns() - begin_ns;
     let report = report(name, &body, wall_ns);
     if args.json {
-        return emit(&format!("{}\n", serde_json::to_string(&report)?));
+        let json = serde_json::to_string(&report)? + "\n";
+        return super::emit(json.as_bytes(), ExitCode::SUCCESS);
     }
     if !args.quiet {
         eprintln!("{}", report.times());
     }
-    emit(&format!("{} checksum {}\n", report.name, report.checksum))
-}
-
-/// Writes to stdout. A reader that has seen enough (`| head`) is no failure.
-fn emit(text: &str) -> super::Outcome {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    let line = format!("{} checksum {}\n", report.name, report.checksum);
+    super::emit(line.as_bytes(), ExitCode::SUCCESS)
 }
 
 fn run_body(name: Name) -> Result<(&'static str, Body), super::Failure> {

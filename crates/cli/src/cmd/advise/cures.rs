@@ -1,0 +1,136 @@
+//! The candidate cures, as far as they can work for this program on this machine.
+
+use std::ffi::OsString;
+
+use faultless_trace::advice::Arm;
+
+use faultless_os::host::Host;
+
+use super::super::{Failure, run};
+
+/// glibc since which `glibc.malloc.hugetlb` exists (NEWS for 2.35).
+const GLIBC_WITH_HUGETLB: (u32, u32) = (2, 35);
+/// Never give memory back, never map single blocks, grow by 64 MiB: the thresholds of glibc's malloc (mallopt(3)).
+const KEEP: &str = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=67108864";
+/// Ask for transparent huge pages on all of malloc's memory.
+const HUGE: &str = "glibc.malloc.hugetlb=1";
+
+/// A way to run the program: its description and the environment that makes it so.
+pub(super) struct Cure {
+    pub(super) arm: Arm,
+    pub(super) environment: Vec<(OsString, OsString)>,
+}
+
+/// What decides which cures can be tried.
+pub(super) struct Ground {
+    /// Version of the C library, where it is glibc.
+    pub(super) glibc: Option<(u32, u32)>,
+    /// Whether transparent huge pages can be had by asking.
+    pub(super) thp: bool,
+    /// The program as the user typed it, quoted for a shell.
+    pub(super) command: String,
+}
+
+impl Ground {
+    /// Looks at this machine.
+    pub(super) fn look(command: String) -> Self {
+        let host = Host::read();
+        let version = |text: &str| {
+            let mut parts = text.split('.').map(str::parse);
+            Some((parts.next()?.ok()?, parts.next()?.ok()?))
+        };
+        Self {
+            glibc: host.glibc.as_deref().and_then(version),
+            thp: host.thp.as_ref().is_some_and(|thp| thp.available()),
+            command,
+        }
+    }
+}
+
+/// The baseline first, then every cure that this ground allows.
+pub(super) fn candidates(ground: &Ground) -> Result<Vec<Cure>, Failure> {
+    let command = &ground.command;
+    let mut cures = vec![cure("as it is", "the program unchanged", command.clone(), Vec::new())];
+    let tunables = |value: &str| vec![("GLIBC_TUNABLES".into(), tunables(value))];
+    let pool = |policy: run::Policy| run::environment(&run::Options { policy, ..run::Options::default() });
+    let huge = ground.thp && ground.glibc.is_some_and(|version| version >= GLIBC_WITH_HUGETLB);
+    if ground.thp {
+        cures.push(cure(
+            "pool",
+            "large blocks from the pool, on huge pages, kept when freed",
+            format!("faultless run -- {command}"),
+            pool(run::Policy::Thp)?,
+        ));
+    }
+    cures.push(cure(
+        "pool, base pages",
+        "large blocks from the pool, kept when freed",
+        format!("faultless run --policy base -- {command}"),
+        pool(run::Policy::Base)?,
+    ));
+    if ground.glibc.is_some() {
+        cures.push(cure(
+            "glibc thresholds",
+            "glibc's malloc keeps what is freed and maps no block by itself",
+            format!("GLIBC_TUNABLES={KEEP} {command}"),
+            tunables(KEEP),
+        ));
+    }
+    if huge {
+        cures.push(cure(
+            "glibc huge pages",
+            "glibc's malloc asks for huge pages for the heap and for mapped blocks",
+            format!("GLIBC_TUNABLES={HUGE} {command}"),
+            tunables(HUGE),
+        ));
+        let mut both = pool(run::Policy::Thp)?;
+        both.extend(tunables(HUGE));
+        cures.push(cure(
+            "pool + huge heap",
+            "large blocks from the pool and the small ones' heap on huge pages: THP for all of malloc",
+            format!("GLIBC_TUNABLES={HUGE} faultless run -- {command}"),
+            both,
+        ));
+    }
+    Ok(cures)
+}
+
+fn cure(name: &str, what: &str, adopt: String, environment: Vec<(OsString, OsString)>) -> Cure {
+    Cure { arm: Arm { name: name.into(), what: what.into(), adopt }, environment }
+}
+
+/// The user's own tunables stay; ours come last and so win.
+fn tunables(value: &str) -> OsString {
+    match std::env::var_os("GLIBC_TUNABLES") {
+        Some(mut own) if !own.is_empty() => {
+            own.push(":");
+            own.push(value);
+            own
+        }
+        _ => value.into(),
+    }
+}
+
+/// `words` as a shell would have to be given them.
+pub(super) fn quoted(words: &[String]) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+    words
+        .iter()
+        .map(|word| match word {
+            word if !word.is_empty() && word.chars().all(plain) => word.clone(),
+            word => format!("'{}'", word.replace('\'', r"'\''")),
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_a_shell() {
+        let words = ["sort", "-k 2", "it's", ""].map(String::from);
+        assert_eq!(quoted(&words), r"sort '-k 2' 'it'\''s' ''");
+    }
+}

@@ -1,0 +1,69 @@
+//! The standard input of a program that runs many times: the same bytes for each run.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
+
+/// Where each run reads from.
+pub(super) enum Input {
+    /// Nothing to read: a terminal can't be asked twice.
+    Null,
+    /// A file, from this offset; opened anew for each run, since offsets are shared by copies of a descriptor.
+    File(File, u64),
+}
+
+impl Input {
+    /// Takes this process's standard input: a file as it is, a pipe after reading all of it into an unnamed file.
+    pub(super) fn capture() -> io::Result<Self> {
+        let stdin = io::stdin();
+        if stdin.is_terminal() {
+            return Ok(Self::Null);
+        }
+        let mut file = File::from(stdin.as_fd().try_clone_to_owned()?);
+        if file.metadata()?.is_file() {
+            let offset = file.stream_position()?;
+            return Ok(Self::File(file, offset));
+        }
+        if file.metadata()?.file_type() == File::open("/dev/null")?.metadata()?.file_type() {
+            return Ok(Self::Null);
+        }
+        let mut spool = tempfile::tempfile()?;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match file.read(&mut buffer)? {
+                0 => break,
+                n => spool.write_all(&buffer[..n])?,
+            }
+        }
+        Ok(Self::File(spool, 0))
+    }
+
+    /// A descriptor of its own, at the beginning of the input.
+    pub(super) fn open(&self) -> io::Result<File> {
+        match self {
+            Self::Null => File::open("/dev/null"),
+            Self::File(file, offset) => {
+                use std::os::fd::AsRawFd;
+                let mut copy = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+                copy.seek(SeekFrom::Start(*offset))?;
+                Ok(copy)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_reads_the_same_from_where_the_input_stood() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"head body").unwrap();
+        let input = Input::File(file, 5);
+        for _ in 0..2 {
+            assert_eq!(io::read_to_string(input.open().unwrap()).unwrap(), "body");
+        }
+        assert_eq!(io::read_to_string(Input::Null.open().unwrap()).unwrap(), "");
+    }
+}

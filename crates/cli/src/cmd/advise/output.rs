@@ -1,0 +1,79 @@
+//! The output of a program that runs many times: hashed and counted, not shown.
+
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{self, PipeReader, PipeWriter, Read};
+use std::thread::JoinHandle;
+
+/// How much of the end of an output is kept to show it when the program fails.
+const TAIL_BYTES: usize = 2048;
+
+/// What a program wrote.
+pub(super) struct Written {
+    /// Hash of all bytes.
+    pub(super) hash: u64,
+    /// How many there were.
+    pub(super) bytes: u64,
+    /// The last of them.
+    pub(super) tail: String,
+}
+
+/// Reads one stream of one run to its end, beside the run.
+pub(super) struct Drain(JoinHandle<io::Result<Written>>);
+
+impl Drain {
+    /// The writing end for the program, and the reader.
+    pub(super) fn open() -> io::Result<(PipeWriter, Self)> {
+        let (reader, writer) = io::pipe()?;
+        Ok((writer, Self(std::thread::spawn(move || read(reader)))))
+    }
+
+    /// What was written, once every writer has closed its end.
+    pub(super) fn finish(self) -> io::Result<Written> {
+        self.0.join().unwrap_or_else(|_| Err(io::Error::other("the reader of the program's output failed")))
+    }
+}
+
+fn read(mut reader: PipeReader) -> io::Result<Written> {
+    let mut hasher = DefaultHasher::new();
+    let mut tail = VecDeque::with_capacity(TAIL_BYTES);
+    let mut bytes = 0;
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let n = reader.read(&mut buffer)?;
+        if n == 0 {
+            let tail = String::from_utf8_lossy(tail.make_contiguous()).into_owned();
+            return Ok(Written { hash: hasher.finish(), bytes, tail });
+        }
+        hasher.write(&buffer[..n]);
+        bytes += n as u64;
+        let recent = &buffer[n.saturating_sub(TAIL_BYTES)..n];
+        tail.drain(..(tail.len() + recent.len()).saturating_sub(TAIL_BYTES));
+        tail.extend(recent);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn written(pieces: &[&[u8]]) -> Written {
+        let (mut writer, sink) = Drain::open().unwrap();
+        for piece in pieces {
+            writer.write_all(piece).unwrap();
+        }
+        drop(writer);
+        sink.finish().unwrap()
+    }
+
+    #[test]
+    fn what_is_written_decides_the_hash_and_the_tail_is_bounded() {
+        let long = vec![b'x'; 200_000];
+        let (a, b, c) = (written(&[&long, b"end"]), written(&[&long, b"end"]), written(&[&long, b"eND"]));
+        assert_eq!((a.hash, a.bytes), (b.hash, 200_003));
+        assert_ne!(a.hash, c.hash);
+        assert!(a.tail.len() == TAIL_BYTES && a.tail.ends_with("xend"));
+        assert_eq!(written(&[]).bytes, 0);
+    }
+}
