@@ -1,4 +1,5 @@
 //! Programs that fault a known number of times, observed.
+#![allow(clippy::print_stderr)]
 
 use std::collections::HashMap;
 use std::ffi::OsString;
