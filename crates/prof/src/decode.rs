@@ -41,6 +41,7 @@ struct Code {
 }
 
 /// How an instruction uses memory.
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "nothing is decoded there"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Read,

@@ -24,11 +24,11 @@ pub(crate) const KERNEL_SAMPLES_CHEAP: u64 = 3_300;
 /// Cost that recording may cause before it is paced, ns: about 2000 faults, so that short programs are seen whole.
 pub(crate) const RECORD_FREE_NS: f64 = 2_500_000.0;
 /// Share of the program's CPU time that recording may cost after that.
-pub(crate) const RECORD_SHARE: f64 = 0.012;
+pub(crate) const RECORD_SHARE: f64 = 0.010;
 /// Credit that a quiet program can save up, ns: about 16 000 faults.
 pub(crate) const RECORD_CREDIT_MAX_NS: f64 = 20_000_000.0;
 /// Credit needed to begin a burst, ns: some hundred faults, enough to be worth two switches.
-pub(crate) const RECORD_BURST_NS: f64 = 350_000.0;
+pub(crate) const RECORD_BURST_NS: f64 = 500_000.0;
 /// Mean pause between bursts, ns; drawn from half to one and a half of it so as not to lock on to the program's phases.
 pub(crate) const RECORD_PAUSE_NS: u64 = 38_000_000;
 /// Longest recorded window, ns: windows are split so that a figure can be scaled near where it was measured.
@@ -36,7 +36,7 @@ pub(crate) const RECORD_WINDOW_NS: u64 = 10_000_000;
 /// From this many recorded faults on, the share falls in inverse proportion, to bound memory on long runs.
 pub(crate) const RECORD_FAULTS_FULL_SHARE: f64 = 200_000.0;
 /// What our own side of a recorded fault costs, ns: two records copied, sorted, decoded and stored (measured).
-pub(crate) const DRAIN_COST_NS: f64 = 350.0;
+pub(crate) const DRAIN_COST_NS: f64 = 600.0;
 /// What a recorded fault costs the program where calibration has no figure, ns (facts: 1.2 us).
 pub(crate) const RECORD_COST_DEFAULT_NS: f64 = 1_200.0;
 
@@ -48,7 +48,7 @@ pub(crate) const TICK_IDLE_MAX_NS: u64 = 4_000_000;
 /// Longest at all, ns, however much a reading costs.
 pub(crate) const TICK_MAX_NS: u64 = 20_000_000;
 /// Share of one processor that reading the levels may take.
-pub(crate) const TICK_SHARE: f64 = 0.012;
+pub(crate) const TICK_SHARE: f64 = 0.010;
 /// Readings between two looks at our own CPU clock.
 pub(crate) const TICKS_PER_COST_CHECK: u32 = 16;
 /// Levels kept before every second one is dropped and the tick is doubled (24 bytes each).

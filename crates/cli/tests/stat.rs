@@ -1,0 +1,158 @@
+//! `faultless stat` as a user meets it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn stat(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_faultless")).arg("stat").args(words).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+#[test]
+fn stdout_and_status_are_the_programs_and_the_report_goes_to_stderr() {
+    let out = stat(&["--", "sh", "-c", "echo data; echo error >&2; exit 3"]);
+    assert_eq!(out.status.code(), Some(3));
+    assert_eq!(text(&out.stdout), "data\n");
+    let report = text(&out.stderr);
+    assert!(report.starts_with("error\n") && report.contains("wait4"), "{report}");
+}
+
+#[test]
+fn stdin_reaches_the_program() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_faultless"))
+        .args(["stat", "--", "cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"through").unwrap();
+    assert_eq!(child.wait_with_output().unwrap().stdout, b"through");
+}
+
+#[test]
+fn a_signal_that_ends_the_program_shows_in_the_status() {
+    assert_eq!(stat(&["--", "sh", "-c", "kill -KILL $$"]).status.code(), Some(128 + 9));
+}
+
+#[test]
+fn a_signal_to_faultless_reaches_the_program_and_the_report_still_comes() {
+    for (signal, number) in [("TERM", 15), ("INT", 2)] {
+        let child = Command::new(env!("CARGO_BIN_EXE_faultless"))
+            .args(["stat", "--", "sh", "-c", "echo ready; exec sleep 60"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut child = child;
+        let mut ready = [0; 6];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+        let out = child.wait_with_output().unwrap();
+        assert_eq!(out.status.code(), Some(128 + number), "{signal}");
+        assert!(text(&out.stderr).contains("wait4"), "{}", text(&out.stderr));
+    }
+}
+
+#[test]
+fn json_is_one_document_whose_rows_add_up() {
+    let path = scratch("report.json");
+    let out = stat(&["--json", "-o", path.to_str().unwrap(), "--", "sh", "-c", "true"]);
+    assert!(out.status.success() && out.stderr.is_empty(), "{}", text(&out.stderr));
+    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let rows: u64 =
+        report["rows"].as_array().unwrap().iter().map(|row| row["faults"].as_u64().unwrap()).sum();
+    let usage = &report["usage"];
+    let total = usage["minor_faults"].as_u64().unwrap() + usage["major_faults"].as_u64().unwrap();
+    assert_eq!(rows, total);
+    assert!(total > 0);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told_before_the_program_runs() {
+    let witness = scratch("witness");
+    let out = stat(&["-o", "/nonexistent/report", "--", "touch", witness.to_str().unwrap()]);
+    assert_eq!(out.status.code(), Some(2));
+    let error = text(&out.stderr);
+    assert!(error.starts_with("faultless: /nonexistent/report") && error.lines().count() == 1, "{error}");
+    assert!(!witness.exists(), "the program must not have run");
+    let out = stat(&["-o", "/", "--", "true"]);
+    assert_eq!(out.status.code(), Some(2), "{}", text(&out.stderr));
+}
+
+#[test]
+fn a_report_replaces_the_old_one_and_leaves_nothing_beside_it() {
+    let folder = scratch("folder");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("report");
+    std::fs::write(&path, "old").unwrap();
+    let link = folder.join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert!(stat(&["-o", link.to_str().unwrap(), "--", "true"]).status.success());
+    assert!(std::fs::read_to_string(&path).unwrap().contains("wait4"));
+    assert!(link.is_symlink(), "the link's target is replaced, not the link");
+    assert_eq!(stat(&["-o", path.to_str().unwrap(), "--", "faultless-no-such"]).status.code(), Some(2));
+    assert!(std::fs::read_to_string(&path).unwrap().contains("wait4"), "no run, no change");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2, "no part file is left");
+    assert!(stat(&["-o", "/dev/null", "--", "true"]).status.success());
+}
+
+#[test]
+fn wrong_commands_are_one_clear_line() {
+    for (command, word) in [("faultless-no-such", "no such command"), ("/etc/passwd", "no right to execute")]
+    {
+        let out = stat(&["--", command]);
+        let error = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(2));
+        assert!(error.starts_with("faultless: ") && error.contains(word), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    assert_eq!(stat(&[]).status.code(), Some(2), "no command at all is a usage error");
+}
+
+#[test]
+fn without_any_event_it_still_answers() {
+    let out = stat(&["--sources", "none", "--", "true"]);
+    assert!(out.status.success());
+    assert!(text(&out.stderr).contains("not asked for"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn a_normal_user_gets_rows_that_add_up_too() {
+    let me = Command::new("id").arg("-u").output().unwrap();
+    if text(&me.stdout).trim() != "0" {
+        return eprintln!("skipped: not root, so the other tests have shown it already");
+    }
+    let copy = std::env::temp_dir().join(format!("faultless-stat-{}", std::process::id()));
+    std::fs::copy(env!("CARGO_BIN_EXE_faultless"), &copy).unwrap();
+    let user = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+    let out = Command::new("setpriv")
+        .args(user)
+        .arg(&copy)
+        .args(["stat", "--json", "--", "sh", "-c", "true"])
+        .current_dir("/")
+        .output();
+    std::fs::remove_file(&copy).unwrap();
+    let out = match out {
+        Ok(out) => out,
+        Err(error) => return eprintln!("skipped: setpriv: {error}"),
+    };
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
+    let rows: u64 =
+        report["rows"].as_array().unwrap().iter().map(|row| row["faults"].as_u64().unwrap()).sum();
+    assert_eq!(
+        rows,
+        report["usage"]["minor_faults"].as_u64().unwrap() + report["usage"]["major_faults"].as_u64().unwrap()
+    );
+}
