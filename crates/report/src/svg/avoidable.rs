@@ -9,7 +9,7 @@ use super::canvas::{Canvas, MARGIN, WIDTH, text_width};
 
 const HEIGHT: f64 = 430.0;
 const LEFT: f64 = 78.0;
-const RIGHT: f64 = WIDTH - MARGIN;
+const RIGHT: f64 = WIDTH - MARGIN - 8.0;
 const TOP: f64 = 92.0;
 const BOTTOM: f64 = 362.0;
 const TITLE: &str = "Page faults avoided, had freed pages been kept";

@@ -37,8 +37,8 @@ pub fn bars(title: &str, subtitle: &str, bars: &[Bar]) -> String {
     let notes: Vec<String> = bars.iter().map(note).collect();
     let widest =
         |texts: &mut dyn Iterator<Item = &str>| texts.map(|t| text_width(t, SIZE)).fold(0.0, f64::max);
-    let label_width = widest(&mut bars.iter().map(|b| b.label.as_str())).min(230.0);
-    let note_width = widest(&mut notes.iter().map(String::as_str)).min(210.0);
+    let label_width = widest(&mut bars.iter().map(|b| b.label.as_str())).min(264.0);
+    let note_width = widest(&mut notes.iter().map(String::as_str)).min(216.0);
     let left = MARGIN + label_width + 12.0;
     let right = WIDTH - MARGIN - note_width - 12.0;
     let longest = bars.iter().map(|b| sane(b.value)).fold(0.0, f64::max);
