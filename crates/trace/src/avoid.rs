@@ -147,7 +147,8 @@ fn take(stack: &mut Vec<Segment>, height: &mut u64, mut pages: u64, steps: &mut 
 ///
 /// Points stand at 1, 4, 8, 16 ... MiB, up to the first that reaches the plateau (all that can be avoided; the rest is
 /// compulsory: the first touch of peak memory). The knee is the smallest whole MiB whose two bounds are both within two
-/// points of their plateau; it is named only when the plateau is worth it (5 %).
+/// points of their plateau, rounded up to a figure one can remember (by an eighth at most: 63 becomes 64); it is named
+/// only when the plateau is worth it (5 %).
 ///
 /// # Errors
 /// The reason, in words, when there are too few readings or nothing was faulted in.
@@ -215,7 +216,8 @@ impl Bounds {
                 below = middle;
             }
         }
-        self.at(reached.saturating_mul(MIB))
+        let step = (1_u64 << reached.max(1).ilog2()) / 8;
+        self.at(reached.next_multiple_of(step.max(1)).saturating_mul(MIB))
     }
 }
 

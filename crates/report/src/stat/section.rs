@@ -45,12 +45,14 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
 
 fn row_source(row: &Row) -> String {
     let source = source_name(row.source);
-    let spread = row.interval.map(|(low, high)| {
-        let part = (high.saturating_sub(row.faults)).max(row.faults.saturating_sub(low)) as f64
-            / row.faults.max(1) as f64;
-        format!(" ± {}", Percent(part))
-    });
-    format!("{source}{}", spread.unwrap_or_default())
+    let Some((low, high)) = row.interval else { return source.to_owned() };
+    let part =
+        high.saturating_sub(row.faults).max(row.faults.saturating_sub(low)) as f64 / row.faults.max(1) as f64;
+    match part {
+        p if p < 0.001 => source.to_owned(),
+        p if p < 0.5 => format!("{source} ± {}", Percent(p)),
+        _ => format!("{source}, {} to {}", Count(low), Count(high)),
+    }
 }
 
 /// Time of one fault, of a MiB, and of all.

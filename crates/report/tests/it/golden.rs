@@ -1,6 +1,7 @@
 //! Fixed observation -> text, JSON, SVG. `cargo insta review` shows what a change does to them.
 
 use faultless_report::stat::{json, text};
+use faultless_report::svg::{self, Bar};
 use faultless_trace::{Observation, Stat};
 
 use super::scenario;
@@ -67,4 +68,36 @@ fn colour_changes_no_letter() {
         rest = after.split_once('m').map_or("", |(_, after)| after);
     }
     assert_eq!(plain + rest, text(&stat, false));
+}
+
+#[test]
+fn picture_of_the_avoidable_curve() {
+    insta::assert_snapshot!("pipeline.svg", svg::avoidable(&stat(&scenario::pipeline())));
+    insta::assert_snapshot!("bursts.svg", svg::avoidable(&stat(&scenario::bursts())));
+    insta::assert_snapshot!("empty.svg", svg::avoidable(&Stat::from_observation(&Observation::default())));
+}
+
+#[test]
+fn picture_of_cures_compared() {
+    let bar = |label: &str, value: f64, spread: f64, note: &str, highlight| Bar {
+        label: label.into(),
+        value,
+        low: value - spread,
+        high: value + spread,
+        note: note.into(),
+        highlight,
+    };
+    let bars = [
+        bar("as it is", 4.21, 0.12, "4.21 s", false),
+        bar("faultless run --policy thp", 1.18, 0.05, "1.18 s   3.6x, 3.3 to 3.8", true),
+        bar("faultless run", 1.52, 0.3, "1.52 s   2.8x, 2.2 to 3.4", false),
+        bar("GLIBC_TUNABLES=glibc.malloc.hugetlb=1", 2.6, 0.4, "2.60 s   1.6x, 1.4 to 1.9", false),
+        bar("THP for the whole process", 4.4, 0.9, "4.40 s   no difference", false),
+    ];
+    let picture = svg::bars(
+        "chunk-pipeline: less time under faultless run",
+        "elapsed seconds, median of 10 rounds",
+        &bars,
+    );
+    insta::assert_snapshot!("bars.svg", picture);
 }

@@ -1,0 +1,131 @@
+//! What all pictures share: the frame, the colours, and safe text.
+
+use std::fmt::Write;
+
+/// Width of every picture in SVG units.
+pub(super) const WIDTH: f64 = 760.0;
+/// Blank around the picture's content.
+pub(super) const MARGIN: f64 = 32.0;
+
+const STYLE: &str = "text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#1f2328}\
+.card{fill:#ffffff;stroke:#d8dee4}.title{font-size:20px;font-weight:600}.sub{font-size:13px;fill:#656d76}\
+.tick{font-size:12px;fill:#656d76}.name{font-size:14px}.key{font-size:14px;font-weight:600}\
+.grid{stroke:#e6eaef}.axis{stroke:#8c959f}.band{fill:#0969da;fill-opacity:.18}.line{fill:none;stroke:#0969da;stroke-width:2}\
+.lost{fill:#afb8c1;fill-opacity:.22}.mark{stroke:#1a7f37;stroke-width:1.5;stroke-dasharray:4 4}.dot{fill:#1a7f37;stroke:#ffffff;stroke-width:2}\
+.good{fill:#1a7f37}.bar{fill:#8fb8e8}.best{fill:#2da44e}.whisker{stroke:#1f2328;stroke-width:1.5}\
+@media (prefers-color-scheme:dark){text{fill:#e6edf3}.card{fill:#0d1117;stroke:#30363d}.sub,.tick{fill:#8b949e}\
+.grid{stroke:#21262d}.axis{stroke:#6e7681}.band{fill:#4493f8;fill-opacity:.25}.line{stroke:#4493f8}\
+.lost{fill:#6e7681;fill-opacity:.18}.mark{stroke:#3fb950}.dot{fill:#3fb950;stroke:#0d1117}.good{fill:#3fb950}.bar{fill:#2f5f96}.best{fill:#238636}\
+.whisker{stroke:#e6edf3}}";
+
+/// A picture being drawn.
+pub(super) struct Canvas {
+    body: String,
+    height: f64,
+}
+
+impl Canvas {
+    /// An empty picture with its title and a line below it.
+    pub(super) fn new(height: f64, title: &str, subtitle: &str) -> Self {
+        let mut canvas = Canvas { body: String::new(), height };
+        let (w, h) = (number(WIDTH - 1.0), number(height - 1.0));
+        canvas.raw(&format!(r#"<rect class="card" x="0.5" y="0.5" width="{w}" height="{h}" rx="12"/>"#));
+        canvas.text("title", "start", MARGIN, 42.0, &fit(title, WIDTH - 2.0 * MARGIN, 20.0));
+        canvas.text("sub", "start", MARGIN, 64.0, &fit(subtitle, WIDTH - 2.0 * MARGIN, 13.0));
+        canvas
+    }
+
+    pub(super) fn text(&mut self, class: &str, anchor: &str, x: f64, y: f64, text: &str) {
+        let (x, y, text) = (number(x), number(y), escape(text));
+        self.raw(&format!(r#"<text class="{class}" text-anchor="{anchor}" x="{x}" y="{y}">{text}</text>"#));
+    }
+
+    pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(number);
+        self.raw(&format!(r#"<line class="{class}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>"#));
+    }
+
+    pub(super) fn rect(&mut self, class: &str, corner: (f64, f64), size: (f64, f64), round: f64) {
+        let [x, y, w, h, rx] = [corner.0, corner.1, size.0.max(0.0), size.1.max(0.0), round].map(number);
+        self.raw(&format!(r#"<rect class="{class}" x="{x}" y="{y}" width="{w}" height="{h}" rx="{rx}"/>"#));
+    }
+
+    pub(super) fn dot(&mut self, at: (f64, f64)) {
+        let [x, y] = [at.0, at.1].map(number);
+        self.raw(&format!(r#"<circle class="dot" cx="{x}" cy="{y}" r="5"/>"#));
+    }
+
+    /// A line through points, or an area when closed.
+    pub(super) fn path(&mut self, class: &str, points: impl Iterator<Item = (f64, f64)>, closed: bool) {
+        let mut data = String::new();
+        for (index, (x, y)) in points.enumerate() {
+            let step = if index == 0 { 'M' } else { 'L' };
+            // Writing to a String can't fail.
+            let _ = write!(data, "{step}{} {}", number(x), number(y));
+        }
+        let end = if closed { "Z" } else { "" };
+        self.raw(&format!(r#"<path class="{class}" d="{data}{end}"/>"#));
+    }
+
+    /// The finished document; `label` is what a screen reader says.
+    pub(super) fn finish(self, label: &str) -> String {
+        let (w, h, label) = (number(WIDTH), number(self.height), escape(label));
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" height=\"{h}\" role=\"img\" \
+             aria-label=\"{label}\">\n<style>{STYLE}</style>\n{}</svg>\n",
+            self.body
+        )
+    }
+
+    fn raw(&mut self, element: &str) {
+        self.body.push_str(element);
+        self.body.push('\n');
+    }
+}
+
+/// A coordinate with at most one decimal; figures that are none are 0.
+fn number(value: f64) -> String {
+    let text = format!("{:.1}", if value.is_finite() { value } else { 0.0 });
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            // XML 1.0 has no way to write most control characters.
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// Clips text to a width; letters are taken for 0.56 of the font's size wide, the mean of common sans-serif fonts.
+pub(super) fn fit(text: &str, width: f64, size: f64) -> String {
+    crate::table::clip(text, (width / (0.56 * size)) as usize)
+}
+
+/// How wide some text is, about.
+pub(super) fn text_width(text: &str, size: f64) -> f64 {
+    text.chars().count() as f64 * 0.56 * size
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_can_not_break_out_of_the_document() {
+        assert_eq!(escape("<b a=\"1\">&\x1b"), "&lt;b a=&quot;1&quot;&gt;&amp; ");
+    }
+
+    #[test]
+    fn coordinates_are_short_and_always_numbers() {
+        assert_eq!([1.0, 1.26, f64::NAN].map(number), ["1", "1.3", "0"]);
+    }
+}
