@@ -195,7 +195,8 @@ mod tests {
     fn blocks_of_any_size_lie_without_holes() {
         for count in [40, 65, 100, 128, 160, 300] {
             let (mut table, mut recent) = (table(64), Recent::new());
-            let starts: Vec<_> = (0..5).map(|_| take(&mut table, &mut recent, wish(count)).unwrap()).collect();
+            let starts: Vec<_> =
+                (0..5).map(|_| take(&mut table, &mut recent, wish(count)).unwrap()).collect();
             let end = starts.iter().max().unwrap() + count;
             assert!(end < 5 * count + SLAB_GRANULES, "{count}: {starts:?}");
         }
