@@ -112,7 +112,7 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
         let slab = self.slab(before);
         let end = slab.free().leading_ones() as usize;
         let fits = end < SLAB_GRANULES && end < wish.count && !slab.room;
-        Some(if fits && wish.count % SLAB_GRANULES != 0 { start - end } else { start })
+        Some(if fits && !wish.count.is_multiple_of(SLAB_GRANULES) { start - end } else { start })
     }
 
     /// The first slab of a run that holds the block, its last slab perhaps in part. For `Map::Idle` every slab from
