@@ -3,6 +3,8 @@
 //! Guards against: anything a real allocation pattern finds that a test program does not. A missing program is skipped
 //! with its reason printed.
 
+#![allow(clippy::print_stderr, reason = "skips print their reason")]
+
 mod interposed;
 
 use std::fmt::Write;
