@@ -25,14 +25,28 @@ const NOT_INHERITED: [&str; 8] = [
 fn main() {
     let variable = |name: &str| env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
     let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("../..");
-    for input in ["Cargo.toml", "Cargo.lock", "crates/os", "crates/pool/src", "crates/pool/Cargo.toml", "crates/preload"]
-    {
+    for input in [
+        "Cargo.toml",
+        "Cargo.lock",
+        "crates/os",
+        "crates/pool/src",
+        "crates/pool/Cargo.toml",
+        "crates/preload",
+    ] {
         println!("cargo:rerun-if-changed={}", root.join(input).display());
     }
     let target_dir = PathBuf::from(variable("OUT_DIR")).join("preload");
     let mut command = Command::new(variable("CARGO"));
     command
-        .args(["build", "--quiet", "--package", "faultless-preload", "--profile", "preload", "--manifest-path"])
+        .args([
+            "build",
+            "--quiet",
+            "--package",
+            "faultless-preload",
+            "--profile",
+            "preload",
+            "--manifest-path",
+        ])
         .arg(root.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(&target_dir);

@@ -95,15 +95,16 @@ impl<B: Backend> Core<B> {
 
     /// A new place for a block that grew; one that grows often gets room behind it.
     pub(crate) fn alloc_grown(&mut self, backend: &B, count: usize, grown: u32) -> Option<usize> {
-        if grown >= GROWN_OFTEN && self.roomy && count >= SLAB_GRANULES / 2 {
-            if let Some((start, next)) = self.lists.place_with_room(count) {
-                if self.reach(backend, start + count).is_some() {
-                    self.take(backend, start, count, grown);
-                    self.lists.top = next;
-                    self.keep_room(start, count);
-                    return Some(start);
-                }
-            }
+        if grown >= GROWN_OFTEN
+            && self.roomy
+            && count >= SLAB_GRANULES / 2
+            && let Some((start, next)) = self.lists.place_with_room(count)
+            && self.reach(backend, start + count).is_some()
+        {
+            self.take(backend, start, count, grown);
+            self.lists.top = next;
+            self.keep_room(start, count);
+            return Some(start);
         }
         let (start, _) = self.alloc(backend, count, 1, false)?;
         self.set_block(start, count, grown);
@@ -152,7 +153,7 @@ impl<B: Backend> Core<B> {
         let origin = self.lists.slab(start / SLAB_GRANULES).origin;
         self.moves < MOVES
             && count >= SLAB_GRANULES
-            && start % SLAB_GRANULES == 0
+            && start.is_multiple_of(SLAB_GRANULES)
             && Lists::<B::Slabs, B::Words>::pieces(start, count)
                 .all(|(slab, ..)| self.lists.slab(slab).origin == origin)
     }

@@ -12,8 +12,6 @@
 //!
 //! What it does not do: blocks much smaller than a granule, threads of its own, caches per thread.
 
-#![allow(clippy::missing_panics_doc)]
-
 mod backend;
 mod block;
 mod class;

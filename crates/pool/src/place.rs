@@ -112,7 +112,7 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
         let slab = self.slab(before);
         let end = slab.free().leading_ones() as usize;
         let fits = end < SLAB_GRANULES && end < wish.count && !slab.room;
-        Some(if fits && wish.count % SLAB_GRANULES != 0 { start - end } else { start })
+        Some(if fits && !wish.count.is_multiple_of(SLAB_GRANULES) { start - end } else { start })
     }
 
     /// The first slab of a run that holds the block, its last slab perhaps in part. For `Map::Idle` every slab from
@@ -195,7 +195,8 @@ mod tests {
     fn blocks_of_any_size_lie_without_holes() {
         for count in [40, 65, 100, 128, 160, 300] {
             let (mut table, mut recent) = (table(64), Recent::new());
-            let starts: Vec<_> = (0..5).map(|_| take(&mut table, &mut recent, wish(count)).unwrap()).collect();
+            let starts: Vec<_> =
+                (0..5).map(|_| take(&mut table, &mut recent, wish(count)).unwrap()).collect();
             let end = starts.iter().max().unwrap() + count;
             assert!(end < 5 * count + SLAB_GRANULES, "{count}: {starts:?}");
         }

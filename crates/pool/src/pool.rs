@@ -146,5 +146,5 @@ impl<B: Backend> Drop for Pool<B> {
 }
 
 fn start_of(offset: usize) -> Option<usize> {
-    (offset % GRANULE_BYTES == 0).then_some(offset / GRANULE_BYTES)
+    offset.is_multiple_of(GRANULE_BYTES).then_some(offset / GRANULE_BYTES)
 }

@@ -29,11 +29,10 @@ struct Model<B: Memory> {
 }
 
 fn lens() -> impl Strategy<Value = usize> {
-    let largest = if cfg!(miri) { 300 << 10 } else { 9 << 20 };
     prop_oneof![
         4 => 1_usize..200 << 10,
         2 => (0_usize..128).prop_map(|granules| granules * tuning::GRANULE_BYTES + 1),
-        2 => 1_usize..largest,
+        2 => 1_usize..9 << 20,
         1 => Just(tuning::SLAB_BYTES),
     ]
 }
@@ -45,7 +44,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (any::<usize>(), lens()).prop_map(|(which, len)| Step::Resize { which, len }),
         4 => any::<usize>().prop_map(|which| Step::Free { which }),
     ];
-    proptest::collection::vec(step, 1..if cfg!(miri) { 12 } else { 120 })
+    proptest::collection::vec(step, 1..120)
 }
 
 fn policies() -> impl Strategy<Value = Policy> {
@@ -140,7 +139,12 @@ impl<B: Memory> Model<B> {
         let granules = |len: usize| len.next_multiple_of(tuning::GRANULE_BYTES);
         let in_use: usize = self.live.values().map(|live| granules(live.len.max(1))).sum();
         assert_eq!(stats.in_use_bytes, in_use, "bytes in use");
-        assert!(stats.retained_bytes <= self.retain, "{} kept, {} allowed", stats.retained_bytes, self.retain);
+        assert!(
+            stats.retained_bytes <= self.retain,
+            "{} kept, {} allowed",
+            stats.retained_bytes,
+            self.retain
+        );
         assert!(stats.peak_in_use_bytes >= in_use);
     }
 }
@@ -162,14 +166,16 @@ fn write(address: usize, value: u8) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 3 } else { 150 },
+        cases: 150,
+        max_shrink_iters: 2000,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
 
+    #[cfg_attr(miri, ignore = "hours under Miri; the fixed program below is for it")]
     #[test]
     fn random_programs_keep_the_promises_on_the_fake(steps in steps(), policy in policies()) {
-        let pool = Pool::open(Fake::new(if cfg!(miri) { 2 } else { 12 }), policy).unwrap();
+        let pool = Pool::open(Fake::new(12), policy).unwrap();
         Model::new(pool, policy).run(&steps);
     }
 
@@ -189,4 +195,49 @@ proptest! {
         let pool = Pool::open(faultless_pool::Kernel::failing(failing), policy).unwrap();
         Model::new(pool, policy).run(&steps);
     }
+}
+
+/// Short enough for Miri, which watches every access to blocks and tables.
+#[test]
+fn a_fixed_program_keeps_the_promises_on_the_fake() {
+    let policy = Policy { retain: Retain { bytes: 64 << 10 }, ..Policy::default() };
+    let alloc = |len, align, zeroed| Step::Alloc { len, align, zeroed };
+    let steps = [
+        alloc(20 << 10, 1, false),
+        alloc(40 << 10, 32 << 10, true),
+        alloc(16 << 10, 1, false),
+        Step::Resize { which: 0, len: 50 << 10 },
+        Step::Free { which: 1 },
+        alloc(30 << 10, 1, true),
+        Step::Resize { which: 1, len: 1 },
+        Step::Free { which: 0 },
+        alloc(64 << 10, 1, true),
+    ];
+    Model::new(Pool::open(Fake::new(1), policy).unwrap(), policy).run(&steps);
+}
+
+#[test]
+fn a_block_is_a_slice_that_keeps_its_content_when_it_grows() {
+    let pool = Pool::open(Fake::new(1), Policy::default()).unwrap();
+    let mut block = pool.alloc_zeroed(16 << 10).unwrap();
+    let neighbour = pool.alloc(16 << 10).unwrap();
+    block[100] = 7;
+    assert!(block.resize(40 << 10));
+    assert_eq!((block.len(), block[100], block[101]), (40 << 10, 7, 0));
+    assert!(!block.resize(1 << 40));
+    assert_eq!(block[100], 7, "a refusal changes nothing");
+    drop((block, neighbour));
+    assert_eq!(pool.stats().in_use_bytes, 0);
+}
+
+#[test]
+fn a_refused_purge_is_counted_and_ends() {
+    let fake = Fake::new(1);
+    fake.refuse_purge();
+    let policy = Policy { retain: Retain { bytes: 0 }, ..Policy::default() };
+    let pool = Pool::open(fake, policy).unwrap();
+    drop(pool.alloc(16 << 10));
+    assert!(pool.stats().purge_failures > 0);
+    let block = pool.alloc_zeroed(16 << 10).unwrap();
+    assert!(block.iter().all(|&byte| byte == 0), "what could not be purged is still dirty");
 }

@@ -163,7 +163,7 @@ fn aligned(align: usize, len: usize) -> Void {
 /// `to` must be valid for a write of one pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_memalign(to: *mut Void, align: usize, len: usize) -> c_int {
-    if align % size_of::<Void>() == 0 {
+    if align.is_multiple_of(size_of::<Void>()) {
         let block = aligned(align, len);
         if !block.is_null() {
             // SAFETY: the caller passes a place for one pointer.

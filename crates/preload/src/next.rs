@@ -107,7 +107,8 @@ pub(crate) fn resolve() {
     if PROGRESS.compare_exchange(UNRESOLVED, RESOLVING, AcqRel, Acquire).is_err() {
         return;
     }
-    let lazy = [&MALLOC, &CALLOC, &REALLOC, &FREE, &POSIX_MEMALIGN, &ALIGNED_ALLOC, &MEMALIGN, &VALLOC, &PVALLOC];
+    let lazy =
+        [&MALLOC, &CALLOC, &REALLOC, &FREE, &POSIX_MEMALIGN, &ALIGNED_ALLOC, &MEMALIGN, &VALLOC, &PVALLOC];
     let early = [
         early_malloc as *const c_void,
         early_calloc as *const c_void,

@@ -29,7 +29,9 @@ const RETAIN_MAX_BYTES: u64 = 4 << 30;
 /// them, and that takes huge pages where the kernel lets it. Smaller blocks go to the allocator the program would have
 /// used anyway. The status is the program's own; 2 if it could not be started.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  faultless run -- python3 script.py\n  faultless run --retain 64M --summary -- sort big.txt")]
+#[command(
+    after_help = "Examples:\n  faultless run -- python3 script.py\n  faultless run --retain 64M --summary -- sort big.txt"
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     options: Options,

@@ -24,7 +24,9 @@ pub(super) fn install() -> Result<PathBuf, Failure> {
         }
     }
     let reasons = reasons.join("; ");
-    Err(Failure(format!("no place for the interposer ({reasons}); set XDG_CACHE_HOME to a directory of yours")))
+    Err(Failure(format!(
+        "no place for the interposer ({reasons}); set XDG_CACHE_HOME to a directory of yours"
+    )))
 }
 
 /// Candidates, best first.

@@ -43,7 +43,9 @@ pub(super) fn find(name: &OsStr) -> Result<Program, Failure> {
             Err(_) => {}
         }
     }
-    Err(Failure(refused.unwrap_or_else(|| format!("no such command: {shown}; check the spelling or give its path"))))
+    Err(Failure(
+        refused.unwrap_or_else(|| format!("no such command: {shown}; check the spelling or give its path")),
+    ))
 }
 
 fn search_path() -> Vec<PathBuf> {
@@ -87,11 +89,17 @@ fn native(path: &Path, file: &mut File, head: &[u8]) -> Option<String> {
     let gains_user = metadata.mode() & 0o4000 != 0 && metadata.uid() != ours.uid();
     let gains_group = metadata.mode() & 0o2000 != 0 && metadata.gid() != ours.gid();
     if gains_user || gains_group {
-        return Some(format!("{shown} is setuid or setgid: its loader ignores LD_PRELOAD, so run cannot help"));
+        return Some(format!(
+            "{shown} is setuid or setgid: its loader ignores LD_PRELOAD, so run cannot help"
+        ));
     }
     match dynamic_loader(file, head) {
-        Elf::Static => Some(format!("{shown} is statically linked: it has no loader for the pool, so run cannot help")),
-        Elf::OtherClass => Some(format!("{shown} is a 32-bit program and the pool is not, so run cannot help")),
+        Elf::Static => {
+            Some(format!("{shown} is statically linked: it has no loader for the pool, so run cannot help"))
+        }
+        Elf::OtherClass => {
+            Some(format!("{shown} is a 32-bit program and the pool is not, so run cannot help"))
+        }
         Elf::Dynamic | Elf::Unknown => None,
     }
 }
@@ -118,7 +126,10 @@ fn dynamic_loader(file: &mut (impl Read + Seek), head: &[u8]) -> Elf {
     let (Some(offset), Some(entry), Some(count)) = (offset, half(54), half(56)) else { return Elf::Unknown };
     let mut table = Vec::new();
     let len = (entry * count.min(HEADERS_MAX)) as u64;
-    if entry < 4 || file.seek(SeekFrom::Start(offset)).is_err() || file.take(len).read_to_end(&mut table).is_err() {
+    if entry < 4
+        || file.seek(SeekFrom::Start(offset)).is_err()
+        || file.take(len).read_to_end(&mut table).is_err()
+    {
         return Elf::Unknown;
     }
     let kinds = table.chunks_exact(entry).map(|header| [header[0], header[1], header[2], header[3]]);
