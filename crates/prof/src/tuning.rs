@@ -27,10 +27,11 @@ pub(crate) const RECORD_FREE_NS: f64 = 2_500_000.0;
 pub(crate) const RECORD_SHARE: f64 = 0.010;
 /// Credit that a quiet program can save up, ns: about 16 000 faults.
 pub(crate) const RECORD_CREDIT_MAX_NS: f64 = 20_000_000.0;
-/// Credit needed to begin a burst, ns: some hundred faults, enough to be worth two switches.
-pub(crate) const RECORD_BURST_NS: f64 = 500_000.0;
+/// Credit needed to begin a burst, ns: above a hundred faults, enough to be worth two switches; more bursts narrow the
+/// interval more than longer ones.
+pub(crate) const RECORD_BURST_NS: f64 = 250_000.0;
 /// Mean pause between bursts, ns; drawn from half to one and a half of it so as not to lock on to the program's phases.
-pub(crate) const RECORD_PAUSE_NS: u64 = 38_000_000;
+pub(crate) const RECORD_PAUSE_NS: u64 = 19_000_000;
 /// Longest recorded window, ns: windows are split so that a figure can be scaled near where it was measured.
 pub(crate) const RECORD_WINDOW_NS: u64 = 10_000_000;
 /// From this many recorded faults on, the share falls in inverse proportion, to bound memory on long runs.

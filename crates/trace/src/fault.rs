@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 use crate::observation::{Access, Observation, Record, What, Window};
 use crate::stat::Kind;
+use crate::tuning::PIECE_FAULTS;
 
 /// One recorded fault.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,7 +129,37 @@ fn windows(observation: &Observation) -> Vec<Window> {
         let faults = observation.counts.user_faults.unwrap_or(user);
         windows.push(Window { begin_ns, end_ns: u64::MAX, faults, recorded: true, lost: 0 });
     }
-    windows
+    let mut entry_ns: Vec<u64> = entries().map(|r| r.time_ns).collect();
+    entry_ns.sort_unstable();
+    windows.into_iter().flat_map(|window| split(window, &entry_ns)).collect()
+}
+
+/// Cuts a long recorded window into pieces of [`PIECE_FAULTS`] recorded faults, so that a program's start, which is always
+/// recorded, does not speak for what comes long after it. The window's count goes to the pieces by their recorded faults;
+/// where records were lost, or nearly none were seen, it stays whole.
+fn split(window: Window, entry_ns: &[u64]) -> Vec<Window> {
+    let from = entry_ns.partition_point(|ns| *ns < window.begin_ns);
+    let to = entry_ns.partition_point(|ns| *ns < window.end_ns);
+    let inside = &entry_ns[from..to.max(from)];
+    let pieces = (inside.len() / PIECE_FAULTS) as u64;
+    if !window.recorded || window.lost > 0 || pieces < 2 {
+        return vec![window];
+    }
+    let cut = |piece: u64| (piece * inside.len() as u64 / pieces) as usize;
+    let share = |piece: u64| (u128::from(window.faults) * u128::from(piece) / u128::from(pieces)) as u64;
+    let edge = |piece: u64| match piece {
+        0 => window.begin_ns,
+        piece if piece == pieces => window.end_ns,
+        piece => inside[cut(piece)],
+    };
+    (0..pieces)
+        .map(|piece| Window {
+            begin_ns: edge(piece),
+            end_ns: edge(piece + 1),
+            faults: share(piece + 1) - share(piece),
+            ..window
+        })
+        .collect()
 }
 
 /// The window that holds a time, of windows that are sorted by begin.

@@ -68,3 +68,7 @@ pub(crate) const MAX_LOSS: f64 = 0.03;
 
 /// A rival within the noise of the fastest cure is preferred when it saves at least this share of its memory.
 pub(crate) const WORTHWHILE_MEMORY: f64 = 0.05;
+
+/// Recorded faults in one piece of a long recorded window: enough for a mix of kinds, few enough that a program's start
+/// (about 1000 faults of the loader and the libraries) is a piece of its own.
+pub(crate) const PIECE_FAULTS: usize = 200;
