@@ -38,7 +38,7 @@ pub(crate) fn wrap(first: &str, text: &str) -> Vec<String> {
     let indent = first.chars().count();
     let (mut lines, mut line) = (Vec::new(), first.to_owned());
     let mut empty = true;
-    for word in text.split_whitespace() {
+    for word in &words(text) {
         if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
             lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
             empty = true;
@@ -49,8 +49,25 @@ pub(crate) fn wrap(first: &str, text: &str) -> Vec<String> {
         line.push_str(word);
         empty = false;
     }
-    lines.push(line);
+    lines.push(line.trim_end().to_owned());
     lines
+}
+
+/// The words of a text, a figure and its unit being one.
+fn words(text: &str) -> Vec<String> {
+    const UNITS: [&str; 10] = ["B", "KiB", "MiB", "GiB", "TiB", "ns", "us", "ms", "s", "%"];
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let is_unit = UNITS.contains(&word.trim_end_matches(['.', ',', ';', ':', ')']));
+        match words.last_mut() {
+            Some(last) if is_unit && last.ends_with(|c: char| c.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
 }
 
 /// Shortens text to a number of characters, the end replaced by dots.
@@ -86,6 +103,9 @@ mod tests {
         assert!(lines.len() == 3 && lines.iter().all(|l| l.chars().count() <= WIDTH));
         assert!(lines[1].starts_with("      word"));
         assert_eq!(wrap("- ", &"x".repeat(300)).len(), 1, "a word is never broken");
+        assert_eq!(wrap("name  ", ""), ["name"]);
+        let figure = wrap("", &format!("{} 480 MiB.", "x".repeat(94)));
+        assert_eq!(figure[1], "480 MiB.", "a figure and its unit stay together");
     }
 
     #[test]

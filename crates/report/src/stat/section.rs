@@ -126,19 +126,25 @@ pub(super) fn serialisation(stat: &Stat, palette: Palette) -> Vec<String> {
     if stat.rows.is_empty() {
         return Vec::new();
     }
-    let ratio = |r: &Interval| format!("{:.2} ({:.2} to {:.2})", r.value, r.low, r.high);
-    let (verdict, why) = match &stat.serialisation {
-        Serialisation::Serialised { threads, ratio: r } => (
-            palette.bad("faults wait for each other"),
-            format!("with {threads} in flight one takes {} times as long as alone", ratio(r)),
-        ),
-        Serialisation::Independent { threads, ratio: r } => (
-            palette.good("faults do not wait for each other"),
-            format!("with {threads} in flight one takes {} times as long as alone", ratio(r)),
-        ),
-        Serialisation::CannotSay { why } => ("cannot say".to_owned(), why.clone()),
+    let ratio = |threads: &u32, r: &Interval| {
+        format!(
+            "with {threads} in flight one takes {:.2} ({:.2} to {:.2}) times as long as alone",
+            r.value, r.low, r.high
+        )
     };
-    headed("Threads", palette, vec![format!("   {verdict}: {why}")])
+    type Style = fn(Palette, &str) -> String;
+    let (verdict, style, why): (_, Style, _) = match &stat.serialisation {
+        Serialisation::Serialised { threads, ratio: r } => {
+            ("faults wait for each other", Palette::bad as Style, ratio(threads, r))
+        }
+        Serialisation::Independent { threads, ratio: r } => {
+            ("faults do not wait for each other", Palette::good as Style, ratio(threads, r))
+        }
+        Serialisation::CannotSay { why } => ("cannot say", Palette::strong as Style, why.clone()),
+    };
+    let mut lines = wrap("   ", &format!("{verdict}: {why}"));
+    lines[0] = lines[0].replacen(verdict, &style(palette, verdict), 1);
+    headed("Threads", palette, lines)
 }
 
 /// The kernel's time by side and phase.

@@ -54,7 +54,7 @@ pub(super) fn time(
     }
     let value: f64 = rows.iter().filter_map(|r| r.seconds).sum();
     let (low, high) = timed.relative_interval(strata, &prices);
-    let (seconds, note) = cap(Interval { value, low: value * low, high: value * high }, usage);
+    let (seconds, note) = cap(Interval { value, low: value * low, high: value * high }, usage, rows);
     let user = timed.user();
     let percentile_of = |p| weighted_percentile(&user, p).unwrap_or(0.0);
     let p50_ns = percentile_of(0.5);
@@ -213,7 +213,7 @@ fn calibrated(
     }
     let value: f64 = rows.iter().filter_map(|r| r.seconds).sum();
     let all = Interval { value, low: value * CALIBRATED_LOW, high: value * CALIBRATED_HIGH };
-    let (seconds, capped) = cap(all, usage);
+    let (seconds, capped) = cap(all, usage, rows);
     let time = FaultTime {
         source: Source::Calibrated,
         timed: 0,
@@ -231,13 +231,17 @@ fn calibrated(
     (Some(time), Some(capped.map_or_else(|| note.to_owned(), |more| format!("{note}; {more}"))))
 }
 
-/// Fault time is part of the CPU time: cut to it, and say so.
-fn cap(seconds: Interval, usage: &Usage) -> (Interval, Option<String>) {
+/// Fault time is part of the CPU time: cut to it, all rows by the same factor, and say so.
+fn cap(seconds: Interval, usage: &Usage, rows: &mut [Row]) -> (Interval, Option<String>) {
     let cpu = usage.cpu_ns() as f64 / 1e9;
     let cut =
         Interval { value: seconds.value.min(cpu), low: seconds.low.min(cpu), high: seconds.high.min(cpu) };
+    if seconds.value > cpu {
+        rows.iter_mut().filter_map(|r| r.seconds.as_mut()).for_each(|s| *s *= cpu / seconds.value);
+    }
     let note = (seconds.value > cpu).then(|| {
-        "the faults' times add up to more than the CPU time: they waited (locks, reclaim, the hypervisor); cut to it"
+        "the faults' times add up to more than the CPU time: they waited (locks, reclaim, the hypervisor); all \
+         rows are cut to it alike"
             .to_owned()
     });
     (cut, note)

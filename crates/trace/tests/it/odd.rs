@@ -131,6 +131,8 @@ proptest! {
         if let Some(time) = &stat.time {
             prop_assert!(is_share(time.share), "{:?}", time);
             prop_assert!(time.seconds.low <= time.seconds.value && time.seconds.value <= time.seconds.high, "{:?}", time);
+            let sum: f64 = stat.rows.iter().filter_map(|r| r.seconds).sum();
+            prop_assert!((sum - time.seconds.value).abs() <= 1e-6 * sum, "{} {:?}", sum, time);
             prop_assert!(time.seconds.high.is_finite() && time.p50_ns.is_finite() && time.p99_ns.is_finite());
         }
         for point in stat.avoidable.iter().flat_map(|c| c.points.iter().chain(&c.knee)) {
