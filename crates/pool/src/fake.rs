@@ -1,52 +1,63 @@
 //! A backend on the heap, for tests: runs under Miri, and reads as the kernel's memory would.
 //!
 //! In: the number of slabs. Out: memory whose purged and moved-away parts read as zero. Nothing here is unsafe: the
-//! bytes are atomics, so pointers into them stay valid while the fake writes.
+//! granules are cells, so pointers into them stay valid while the fake writes. One cell per granule, not per word: Miri
+//! looks at every cell of a slice that is borrowed.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::cell::Cell;
+use std::rc::Rc;
 
 use crate::backend::{Backend, Moved, Reserved, Span};
 use crate::policy::Page;
-use crate::policy::tuning::SLAB_BYTES;
+use crate::policy::tuning::{GRANULE_BYTES, SLAB_BYTES, SLAB_GRANULES};
 use crate::state::Slab;
+
+/// The content of a granule.
+type Content = [u64; GRANULE_BYTES / 8];
+
+#[derive(Debug)]
+#[repr(C, align(16384))]
+struct Granule(Cell<Content>);
+
+const _: () = assert!(align_of::<Granule>() == GRANULE_BYTES);
+const ZERO: Content = [0; GRANULE_BYTES / 8];
 
 /// A range on the heap.
 #[derive(Debug)]
 pub struct Fake {
-    memory: Arc<[AtomicU64]>,
+    memory: Rc<[Granule]>,
     slabs: usize,
-    clock: AtomicU64,
-    refuses_purge: AtomicBool,
+    clock: Cell<u64>,
+    refuses_purge: Cell<bool>,
 }
 
 impl Fake {
     /// A range of `slabs` slabs.
     pub fn new(slabs: usize) -> Self {
-        let words = (slabs + 1) * SLAB_BYTES / 8;
-        let memory = (0..words).map(|_| AtomicU64::new(0)).collect();
-        Self { memory, slabs, clock: AtomicU64::new(0), refuses_purge: AtomicBool::new(false) }
+        let granules = (slabs + 1) * SLAB_GRANULES;
+        let memory = (0..granules).map(|_| Granule(Cell::new(ZERO))).collect();
+        Self { memory, slabs, clock: Cell::new(0), refuses_purge: Cell::new(false) }
     }
 
     /// From now on every purge is refused, as the kernel does with locked pages.
     pub fn refuse_purge(&self) {
-        self.refuses_purge.store(true, Relaxed);
+        self.refuses_purge.set(true);
     }
 
-    /// The memory at an offset; it may be written through, being atomics.
+    /// The memory at an offset; it may be written through, being cells.
     pub(crate) fn start(&self, offset: usize) -> *mut u8 {
         self.memory.as_ptr().cast_mut().cast::<u8>().wrapping_add(self.skip() + offset)
     }
 
-    /// Bytes before the first aligned one.
+    /// Bytes before the first one that is aligned to a slab.
     fn skip(&self) -> usize {
         let start = self.memory.as_ptr().addr();
         start.next_multiple_of(SLAB_BYTES) - start
     }
 
-    fn words(&self, span: Span) -> &[AtomicU64] {
-        let first = (self.skip() + span.offset) / 8;
-        &self.memory[first..first + span.len / 8]
+    fn granules(&self, span: Span) -> &[Granule] {
+        let first = (self.skip() + span.offset) / GRANULE_BYTES;
+        &self.memory[first..first + span.len / GRANULE_BYTES]
     }
 }
 
@@ -73,20 +84,22 @@ impl Backend for Fake {
     }
 
     fn zero(&self, span: Span) {
-        self.words(span).iter().for_each(|word| word.store(0, Relaxed));
+        self.granules(span).iter().for_each(|granule| granule.0.set(ZERO));
     }
 
     fn relocate(&self, from: Span, to: usize, by_pages: bool) -> Moved {
-        let target = self.words(Span { offset: to, len: from.len });
-        for (word, target) in self.words(from).iter().zip(target) {
-            let value = if by_pages { word.swap(0, Relaxed) } else { word.load(Relaxed) };
-            target.store(value, Relaxed);
+        let target = self.granules(Span { offset: to, len: from.len });
+        for (granule, target) in self.granules(from).iter().zip(target) {
+            target.0.set(granule.0.get());
+            if by_pages {
+                granule.0.set(ZERO);
+            }
         }
         if by_pages { Moved::Pages } else { Moved::Copied }
     }
 
     fn purge(&self, span: Span) -> crate::Result<()> {
-        if self.refuses_purge.load(Relaxed) {
+        if self.refuses_purge.get() {
             return Err(faultless_os::Error::new("madvise(MADV_DONTNEED", 22).into());
         }
         self.zero(span);
@@ -96,6 +109,6 @@ impl Backend for Fake {
     fn release(&self) {}
 
     fn now(&self) -> u64 {
-        self.clock.fetch_add(1, Relaxed)
+        self.clock.replace(self.clock.get() + 1)
     }
 }

@@ -44,7 +44,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (any::<usize>(), lens()).prop_map(|(which, len)| Step::Resize { which, len }),
         4 => any::<usize>().prop_map(|which| Step::Free { which }),
     ];
-    proptest::collection::vec(step, 1..120)
+    proptest::collection::vec(step, 1..if cfg!(miri) { 20 } else { 120 })
 }
 
 fn policies() -> impl Strategy<Value = Policy> {
@@ -166,13 +166,13 @@ fn write(address: usize, value: u8) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 150,
+        cases: if cfg!(miri) { 2 } else { 150 },
         max_shrink_iters: 2000,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
 
-    #[cfg_attr(miri, ignore = "hours under Miri; the fixed program below is for it")]
+
     #[test]
     fn random_programs_keep_the_promises_on_the_fake(steps in steps(), policy in policies()) {
         let pool = Pool::open(Fake::new(12), policy).unwrap();
