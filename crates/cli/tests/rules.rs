@@ -36,7 +36,7 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
 /// Lines of code with comments and doc comments cut off, and the unit tests at the bottom left out.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
-    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+    let text = text.split("mod tests {").next().unwrap();
     text.lines().map(|line| line.split("//").next().unwrap()).collect::<Vec<_>>().join("\n")
 }
 

@@ -108,6 +108,26 @@ impl Host {
         Self { limits: Limits::read(), probes: Probes::run(), ..Self::read_below(Path::new("/")) }
     }
 
+    /// Reads only what a measurement carries with it: kernel, processors, memory, THP, hypervisor, rights. The whole
+    /// takes 5 ms of CPU time, this a tenth of it.
+    pub fn read_basics() -> Self {
+        let files = Files::new(Path::new("/"));
+        let cpu = Cpu::read(&files);
+        let paranoid = "kernel/perf_event_paranoid";
+        let level = files.number(&format!("proc/sys/{paranoid}"));
+        Self {
+            hypervisor: system::hypervisor(&files, &cpu),
+            memory: Memory::read(&files),
+            page_bytes: crate::page::size(),
+            thp: Thp::read(&files),
+            sysctl: level.map(|level| (paranoid.to_owned(), level)).into_iter().collect(),
+            root: is_root(&files),
+            kernel: Kernel::read(&files),
+            cpu,
+            ..Self::default()
+        }
+    }
+
     /// Reads the files below `root` instead of `/`; limits and probes stay at their defaults.
     pub fn read_below(root: &Path) -> Self {
         let files = Files::new(root);
@@ -134,7 +154,7 @@ impl Host {
             maps: files.text("proc/self/maps").map(|text| text.lines().count()),
             glibc: system::glibc(),
             glibc_tunables: std::env::var("GLIBC_TUNABLES").ok().filter(|value| !value.is_empty()),
-            root: parse::field(&status, "Uid:").and_then(|ids| ids.split_whitespace().nth(1)) == Some("0"),
+            root: is_root(&files),
             seccomp: parse::field(&status, "Seccomp:").map(|mode| mode != "0"),
             tracefs: !files.names("sys/kernel/tracing/events").is_empty()
                 || !files.names("sys/kernel/debug/tracing/events").is_empty(),
@@ -144,6 +164,12 @@ impl Host {
             cpu,
         }
     }
+}
+
+/// Whether the effective user id is 0.
+fn is_root(files: &Files) -> bool {
+    let status = files.text("proc/self/status").unwrap_or_default();
+    parse::field(&status, "Uid:").and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
 }
 
 #[cfg(test)]

@@ -86,5 +86,5 @@ pub mod tuning {
     pub const ROOM_SHARE: usize = 16;
     /// Moves of page tables before growing blocks are copied instead: each may leave two more mappings behind, and
     /// `vm.max_map_count` is 65530.
-    pub const MOVES: u16 = 4096;
+    pub const MOVES: u16 = 1 << 12;
 }

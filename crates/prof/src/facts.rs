@@ -8,7 +8,7 @@ use faultless_trace::observation::Host;
 
 /// Reads this machine.
 pub fn host() -> Host {
-    shorten(&Machine::read())
+    shorten(&Machine::read_basics())
 }
 
 /// The part of `machine` that goes into a trace file.

@@ -1,15 +1,16 @@
 //! Every number that was chosen rather than found, with unit, reason and source.
 
-/// Pages touched per block of the start-up calibration. One block takes about 0.1 ms, below most scheduling noise.
-pub(crate) const CALIBRATION_BLOCK_PAGES: usize = 64;
-/// Blocks with the events, and as many without. 768 pages each: the median moves by about 1 % from run to run, and
-/// the whole costs about 4 ms of CPU (measured on a 2-core EPYC guest).
+/// Pages touched per block of the start-up calibration. One block takes about 0.05 ms, below most scheduling noise.
+pub(crate) const CALIBRATION_BLOCK_PAGES: usize = 32;
+/// Blocks with the events, and as many without. 384 pages each: the median moves by 1 to 2 % from run to run, and
+/// the whole costs about 2 ms of CPU (measured on a 2-core EPYC guest).
 pub(crate) const CALIBRATION_ROUNDS: usize = 12;
 /// Ring of the calibration, pages: two records of 64 bytes for each page of a block fit several times.
 pub(crate) const CALIBRATION_RING_PAGES: usize = 16;
 
-/// Largest ring for faults and mappings per processor, pages (2 MiB): 50 ms of the fastest faulting seen.
-pub(crate) const RING_PAGES_MAX: usize = 512;
+/// Largest ring for faults and mappings per processor, pages (512 KiB, what a normal user may lock by default): 6 ms of
+/// the fastest faulting seen. The kernel allocates and zeroes it whole: 2 MiB cost 1 ms per processor at start.
+pub(crate) const RING_PAGES_MAX: usize = 128;
 /// Smallest ring worth having, pages.
 pub(crate) const RING_PAGES_MIN: usize = 8;
 /// Ring for kernel stacks per processor, pages (256 KiB): about a second of samples.

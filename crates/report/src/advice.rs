@@ -71,41 +71,44 @@ pub fn svg(advice: &Advice) -> String {
                 value: ratio.value * base_ms,
                 low: ratio.low * base_ms,
                 high: ratio.high * base_ms,
-                note: format!(
-                    "{} · {} faults · {}",
-                    time(ratio.value * base_ms * 1e6),
-                    count(score.faults),
-                    mib(score.peak_rss_bytes)
-                ),
+                note: format!("{}, {} faults", time(ratio.value * base_ms * 1e6), count(score.faults)),
                 highlight: advice.winner == Some(index),
             }
         })
         .collect();
-    let subtitle = format!("elapsed ms with 95 % intervals, {} rounds: {}", advice.rounds, advice.command.join(" "));
-    svg::bars(&headline(advice), &subtitle, &bars)
+    let subtitle =
+        format!("elapsed ms with 95 % intervals, {} rounds: {}", advice.rounds, advice.command.join(" "));
+    svg::bars(&verdict(advice), &subtitle, &bars)
 }
 
 /// The verdict in one sentence.
 pub fn headline(advice: &Advice) -> String {
     let base = &advice.scores[0];
-    let Some(winner) = advice.winner else {
-        let faults = base.fault_seconds.map_or(String::new(), |seconds| {
-            format!(": its page faults take {} of {} CPU time", time(seconds * 1e9), time(base.cpu_ns))
-        });
-        return format!("Nothing helps{faults}");
-    };
-    let score = &advice.scores[winner];
+    let verdict = verdict(advice);
+    match advice.winner.map(|winner| &advice.scores[winner]) {
+        Some(score) => {
+            let (_, ratio) = gain(score);
+            let (low, high) = (1.0 / ratio.high, 1.0 / ratio.low);
+            let faults = format!("{} instead of {} faults", count(score.faults), count(base.faults));
+            format!("{verdict} ({low:.2} to {high:.2}), {faults}")
+        }
+        None => base.fault_seconds.map_or(verdict.clone(), |seconds| {
+            format!("{verdict}: page faults take {} of {} CPU time", time(seconds * 1e9), time(base.cpu_ns))
+        }),
+    }
+}
+
+/// The verdict in a few words.
+fn verdict(advice: &Advice) -> String {
+    let Some(winner) = advice.winner else { return "Nothing helps".into() };
+    let (word, ratio) = gain(&advice.scores[winner]);
+    format!("{}: {:.2}x {word}", advice.scores[winner].arm.name, 1.0 / ratio.value)
+}
+
+/// What a winner wins: elapsed time, or CPU time where elapsed time is not certain.
+fn gain(score: &Score) -> (&'static str, Interval) {
     let (wall, cpu) = (score.wall.unwrap_or_default(), score.cpu.unwrap_or_default());
-    let (word, ratio) = if wall.high < 1.0 { ("faster", wall) } else { ("less CPU time", cpu) };
-    format!(
-        "{}: {:.2}x {word} ({:.2} to {:.2}), {} instead of {} faults",
-        score.arm.name,
-        1.0 / ratio.value,
-        1.0 / ratio.high,
-        1.0 / ratio.low,
-        count(score.faults),
-        count(base.faults)
-    )
+    if wall.high < 1.0 { ("faster", wall) } else { ("less CPU time", cpu) }
 }
 
 fn remark(score: &Score) -> &'static str {

@@ -150,8 +150,8 @@ impl std::error::Error for Refusal {}
 /// Judges `series`, whose first is the baseline.
 ///
 /// A cure helps when the 95 % interval of its elapsed or CPU time ratio lies below `1 - 2 %` and the other of the two
-/// does not lie above `1 + 3 %`. The winner is the smallest elapsed-time ratio among them; where a rival that takes
-/// clearly less memory is within the noise of it, the rival wins.
+/// does not lie above `1 + 3 %`. The winner is the smallest elapsed-time ratio among them. Of several that are
+/// as good as the fastest, the one that saves worthwhile memory wins, else the first: the caller lists the simpler cures first.
 ///
 /// # Errors
 /// [`Refusal`] when the baseline does not repeat itself; with `any_output` only its exit is held against it.
@@ -197,7 +197,8 @@ pub fn judge(
 
 fn score(series: Series, base: Option<&Vec<Run>>) -> Score {
     let Series { arm, runs, fault_seconds } = series;
-    let ratio = |of: fn(&Run) -> u64| base.map(|base| measurement::ratio(&column(&runs, of), &column(base, of)));
+    let ratio =
+        |of: fn(&Run) -> u64| base.map(|base| measurement::ratio(&column(&runs, of), &column(base, of)));
     Score {
         wall_ns: median(&column(&runs, |run| run.wall_ns)),
         cpu_ns: median(&column(&runs, |run| run.cpu_ns)),
@@ -238,20 +239,23 @@ fn winner(scores: &[Score]) -> Option<usize> {
     let helps = |&index: &usize| scores[index].standing == Standing::Helps;
     let wall = |index: usize| scores[index].wall.map_or(1.0, |ratio| ratio.value);
     let fastest = (1..scores.len()).filter(helps).min_by(|&a, &b| wall(a).total_cmp(&wall(b)))?;
-    let within_noise = |&index: &usize| {
-        let against = |of: fn(&Run) -> u64| {
+    let fastest_rss = scores[fastest].peak_rss_bytes;
+    let as_good = |&index: &usize| {
+        let rival = |of: fn(&Run) -> u64| {
             measurement::ratio(&column(&scores[index].runs, of), &column(&scores[fastest].runs, of))
         };
-        against(|run| run.wall_ns).low <= 1.0 && against(|run| run.cpu_ns).low <= 1.0
+        let (wall, cpu) = (rival(|run| run.wall_ns), rival(|run| run.cpu_ns));
+        let same = |ratio: Interval| ratio.low <= 1.0 && ratio.value <= 1.0 + tuning::AS_GOOD;
+        same(wall) && same(cpu)
     };
-    (1..scores.len())
-        .filter(helps)
-        .filter(within_noise)
-        .filter(|&index| {
-            scores[index].peak_rss_bytes < scores[fastest].peak_rss_bytes * (1.0 - tuning::WORTHWHILE_MEMORY)
-        })
-        .min_by(|&a, &b| scores[a].peak_rss_bytes.total_cmp(&scores[b].peak_rss_bytes))
-        .or(Some(fastest))
+    let saves_memory = |index: usize| {
+        let saved = fastest_rss - scores[index].peak_rss_bytes;
+        saved > fastest_rss * tuning::WORTHWHILE_SHARE && saved > tuning::WORTHWHILE_BYTES
+    };
+    let equals: Vec<usize> = (1..scores.len()).filter(helps).filter(as_good).collect();
+    let smallest = equals.iter().copied().filter(|&index| saves_memory(index));
+    let smallest = smallest.min_by(|&a, &b| scores[a].peak_rss_bytes.total_cmp(&scores[b].peak_rss_bytes));
+    smallest.or(equals.first().copied()).or(Some(fastest))
 }
 
 #[cfg(test)]
@@ -303,11 +307,13 @@ mod tests {
     }
 
     #[test]
-    fn within_the_noise_the_smaller_one_wins() {
+    fn of_equals_the_one_that_saves_memory_wins_else_the_first() {
         let fast = [50, 51, 49, 50, 52, 50, 51, 49];
         let rival = [51, 50, 50, 49, 52, 51, 50, 50];
-        let arms = vec![series("as it is", &BASE, 40), series("a", &fast, 50), series("b", &rival, 42)];
-        assert_eq!(advise(arms).unwrap().winner, Some(2));
+        let arms =
+            |rss| vec![series("as it is", &BASE, 400), series("a", &rival, 500), series("b", &fast, rss)];
+        assert_eq!(advise(arms(500)).unwrap().winner, Some(1));
+        assert_eq!(advise(arms(420)).unwrap().winner, Some(2));
     }
 
     #[test]

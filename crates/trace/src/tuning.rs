@@ -66,8 +66,12 @@ pub(crate) const MIN_GAIN: f64 = 0.02;
 /// Share of CPU time that a cure may cost where it wins elapsed time, or the other way round.
 pub(crate) const MAX_LOSS: f64 = 0.03;
 
-/// A rival within the noise of the fastest cure is preferred when it saves at least this share of its memory.
-pub(crate) const WORTHWHILE_MEMORY: f64 = 0.05;
+/// A rival counts as good as the fastest cure when the interval of their ratio holds 1 and its median is within this share.
+pub(crate) const AS_GOOD: f64 = 0.03;
+/// Of cures that are as good, one that saves this share of the memory ...
+pub(crate) const WORTHWHILE_SHARE: f64 = 0.05;
+/// ... and so many bytes is preferred: below that nobody chooses by memory.
+pub(crate) const WORTHWHILE_BYTES: f64 = (32_u64 << 20) as f64;
 
 /// Recorded faults in one piece of a long recorded window: enough for a mix of kinds, few enough that a program's start
 /// (about 1000 faults of the loader and the libraries) is a piece of its own.

@@ -3,6 +3,7 @@
 mod cures;
 mod input;
 mod output;
+mod warm;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -20,6 +21,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use self::cures::{Cure, Ground};
 use self::input::Input;
 use self::output::Drain;
+use self::warm::Warm;
 use super::sink::Sink;
 use super::{Failure, Outcome, run as pool};
 
@@ -80,9 +82,11 @@ pub(crate) fn run(args: Args) -> Outcome {
         return Err(Failure(format!("{reason}; no cure that advise knows acts in such a program")));
     }
     let ground = Ground::look(cures::quoted(&shown));
-    let bench = Bench { command, input: Input::capture()?, cures: cures::candidates(&ground)? };
-    let (series, notes) = bench.measure(args.runs)?;
     let host = faultless_prof::host();
+    let virtual_machine = host.hypervisor.is_some();
+    let bench =
+        Bench { command, input: Input::capture()?, cures: cures::candidates(&ground)?, virtual_machine };
+    let (series, notes) = bench.measure(args.runs)?;
     let mut advice = advice::judge(shown, host, series, args.max_rss_increase / 100.0, args.any_output)
         .map_err(|refusal| Failure(refusal.to_string()))?;
     advice.notes = notes;
@@ -108,6 +112,7 @@ struct Bench {
     command: Vec<OsString>,
     input: Input,
     cures: Vec<Cure>,
+    virtual_machine: bool,
 }
 
 /// One finished run.
@@ -124,7 +129,8 @@ impl Bench {
     fn measure(&self, runs: Option<u32>) -> Result<(Vec<Series>, Vec<String>), Failure> {
         let arms = self.cures.len();
         let progress = progress(arms as u64);
-        let mut series = self.warm_up(&progress)?;
+        let mut warm = Warm::new(self.virtual_machine);
+        let mut series = self.warm_up(&progress, &mut warm)?;
         let round_ns: u64 = series.iter().map(|series| series.runs[0].wall_ns).sum();
         series.iter_mut().for_each(|series| series.runs.clear());
         let fits = (BUDGET.as_nanos() as u64 / round_ns.max(1)).min(1000) as u32;
@@ -136,7 +142,12 @@ impl Bench {
             fastrand::shuffle(&mut order);
             let mut finished = Vec::with_capacity(arms);
             for index in order {
-                progress.set_message(format!("round {} of {rounds}: {}", round + 1, self.cures[index].arm.name));
+                progress.set_message(format!(
+                    "round {} of {rounds}: {}",
+                    round + 1,
+                    self.cures[index].arm.name
+                ));
+                warm.touch();
                 let run = self.run(&self.cures[index], Sources::NONE)?.run;
                 if interrupted(run.exit) && series[0].runs.iter().all(|earlier| earlier.exit != run.exit) {
                     progress.finish_and_clear();
@@ -158,18 +169,27 @@ impl Bench {
     }
 
     /// One recorded run of each arm; a program that fails as it is, is not worth comparing.
-    fn warm_up(&self, progress: &ProgressBar) -> Result<Vec<Series>, Failure> {
+    fn warm_up(&self, progress: &ProgressBar, warm: &mut Warm) -> Result<Vec<Series>, Failure> {
         let recorded = Sources { levels: false, kernel: Kernel::No, ..Sources::default() };
         let mut series = Vec::with_capacity(self.cures.len());
         for (index, cure) in self.cures.iter().enumerate() {
             progress.set_message(format!("warm-up: {}", cure.arm.name));
+            if index == 0 {
+                // Once unrecorded: what it needs is not known yet, and its first run reads files from the disk.
+                warm.learn(self.run(cure, Sources::NONE)?.run.peak_rss_bytes);
+            }
+            warm.touch();
             let Finished { run, fault_seconds, stderr_tail } = self.run(cure, recorded)?;
+            warm.learn(run.peak_rss_bytes);
             if interrupted(run.exit) {
                 return Err(Failure(format!("the program was ended by {} in the warm-up round", run.exit)));
             }
             if index == 0 && run.exit != Exit::Status(0) {
                 progress.suspend(|| {
-                    eprintln!("faultless: the program ends with {}; comparing such runs all the same", run.exit);
+                    eprintln!(
+                        "faultless: the program ends with {}; comparing such runs all the same",
+                        run.exit
+                    );
                     eprint!("{stderr_tail}");
                 });
             }

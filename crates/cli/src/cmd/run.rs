@@ -176,7 +176,7 @@ fn size(text: &str) -> Result<u64, String> {
         Some('T') => (&bare[..bare.len() - 1], 40),
         _ => (bare, 0),
     };
-    let number: u64 = number.parse().map_err(|_| "expected a size such as 4096, 64K or 2G".to_string())?;
+    let number: u64 = number.parse().map_err(|_| "expected a size such as 65536, 64K or 2G".to_string())?;
     number.checked_mul(1 << shift).ok_or_else(|| "too large".to_string())
 }
 

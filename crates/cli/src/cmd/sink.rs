@@ -28,8 +28,9 @@ pub(crate) struct Aside {
 impl Sink {
     /// A file to be written whole at the end; where it can't be written, that is found out now.
     pub(crate) fn file(path: &Path) -> Result<Self, Failure> {
-        let failure =
-            |error| Failure(format!("{}: {}; name a FILE that can be written", path.display(), reason(&error)));
+        let failure = |error| {
+            Failure(format!("{}: {}; name a FILE that can be written", path.display(), reason(&error)))
+        };
         // The file that a symbolic link points to is to be replaced, not the link.
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if target.exists() {

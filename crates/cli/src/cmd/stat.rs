@@ -48,7 +48,8 @@ enum SourceArg {
 pub(crate) fn run(args: Args) -> super::Outcome {
     let sink = args.output.as_deref().map_or(Ok(Sink::Stderr), Sink::file)?;
     let allow = args.sources.as_deref().map_or_else(Sources::default, sources);
-    let observation = faultless_prof::observe(Request { command: args.command, allow, ..Request::default() })?;
+    let observation =
+        faultless_prof::observe(Request { command: args.command, allow, ..Request::default() })?;
     let exit = observation.exit;
     let stat = Stat::from_observation(&observation);
     let report = if args.json {

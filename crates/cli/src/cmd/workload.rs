@@ -17,7 +17,6 @@ mod temporaries;
 mod touch_once;
 mod truth;
 
-
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Subcommand};

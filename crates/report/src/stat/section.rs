@@ -175,7 +175,7 @@ pub(super) fn sources(stat: &Stat, palette: Palette) -> Vec<String> {
     let width = stat.sources.iter().map(|s| s.source.chars().count()).max().unwrap_or(0);
     let mut lines = Vec::new();
     for source in &stat.sources {
-        let state = if source.used { "used  " } else { "denied" };
+        let state = if source.used { "used    " } else { "not used" };
         let wrapped = wrap(&format!("   {state}  {:<width$}  ", source.source), &source.note);
         lines.extend(wrapped.into_iter().map(|l| if source.used { l } else { palette.warn(&l) }));
     }

@@ -11,7 +11,8 @@ use super::super::{Failure, run};
 /// glibc since which `glibc.malloc.hugetlb` exists (NEWS for 2.35).
 const GLIBC_WITH_HUGETLB: (u32, u32) = (2, 35);
 /// Never give memory back, never map single blocks, grow by 64 MiB: the thresholds of glibc's malloc (mallopt(3)).
-const KEEP: &str = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=67108864";
+const KEEP: &str =
+    "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=67108864";
 /// Ask for transparent huge pages on all of malloc's memory.
 const HUGE: &str = "glibc.malloc.hugetlb=1";
 

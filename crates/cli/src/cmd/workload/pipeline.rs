@@ -19,7 +19,7 @@ use crate::cmd::Failure;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Chunks to process.
-    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = RangedU64ValueParser::<u64>::new().range(1..=100_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 4000, value_parser = RangedU64ValueParser::<u64>::new().range(1..=100_000_000))]
     chunks: u64,
     /// Worker threads.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
