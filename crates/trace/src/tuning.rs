@@ -66,6 +66,9 @@ pub(crate) const MIN_GAIN: f64 = 0.02;
 /// Share of CPU time that a cure may cost where it wins elapsed time, or the other way round.
 pub(crate) const MAX_LOSS: f64 = 0.03;
 
+/// Share of the faults that a cure must take away to have acted at all.
+pub(crate) const FEWER_FAULTS: f64 = 0.05;
+
 /// A rival counts as good as the fastest cure when the interval of their ratio holds 1 and its median is within this share.
 pub(crate) const AS_GOOD: f64 = 0.03;
 /// Of cures that are as good, one that saves this share of the memory ...

@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1000))]
     runs: Option<u32>,
     /// Do not recommend a cure that takes this much more memory at the peak, in percent.
-    #[arg(long, value_name = "P", default_value_t = 50.0)]
+    #[arg(long, value_name = "P", default_value_t = 50.0, allow_negative_numbers = true)]
     max_rss_increase: f64,
     /// Compare the runs even if the program prints something else each time.
     #[arg(long)]

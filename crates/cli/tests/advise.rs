@@ -1,0 +1,96 @@
+//! `advise` as a user runs it: guards against comparing what can't be compared, and against verdicts from noise.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+fn advise(options: &[&str], command: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_faultless"))
+        .arg("advise")
+        .args(options)
+        .arg("--")
+        .args(command)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_program_that_faults_in_large_blocks_gets_a_cure_and_its_faults_go() {
+    let own = env!("CARGO_BIN_EXE_faultless");
+    let output = advise(
+        &["--runs", "5", "--json", "--max-rss-increase", "400"],
+        &[own, "workload", "--quiet", "chunk-pipeline", "--chunks", "600"],
+        "",
+    );
+    let advice: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&text(&output.stderr));
+    assert_eq!(advice["rounds"], 5);
+    let scores = advice["scores"].as_array().unwrap();
+    let faults = |name: &str| {
+        let score = scores.iter().find(|score| score["arm"]["name"] == name);
+        score.map(|score| score["faults"].as_f64().unwrap())
+    };
+    let (plain, pool) = (faults("as it is").unwrap(), faults("pool, base pages").unwrap());
+    assert!(pool < plain / 1.5, "{pool} of {plain} faults are left");
+    assert!(scores.iter().all(|score| score["standing"] != "differs"));
+    let winner = advice["winner"].as_u64();
+    assert_eq!(output.status.code(), Some(i32::from(winner.is_none())));
+}
+
+#[test]
+fn every_run_reads_the_same_input() {
+    let output = advise(&["--runs", "3", "--json"], &["wc", "-l"], "one\ntwo\n");
+    let advice: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&text(&output.stderr));
+    let scores = advice["scores"].as_array().unwrap();
+    assert!(scores.iter().all(|score| score["standing"] != "differs"), "{advice}");
+    assert!(scores.iter().all(|score| score["runs"][0]["stdout_bytes"] == 2));
+}
+
+#[test]
+fn a_program_without_large_blocks_is_told_that_nothing_helps() {
+    let output = advise(&["--runs", "7"], &["sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done"], "");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).starts_with("Nothing helps"));
+}
+
+#[test]
+fn runs_that_print_different_things_are_not_compared() {
+    let random = ["sh", "-c", "head -c 8 /dev/urandom"];
+    let output = advise(&["--runs", "3"], &random, "");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("different things from run to run"), "{}", text(&output.stderr));
+    assert!(output.stdout.is_empty());
+    assert_ne!(advise(&["--runs", "3", "--any-output"], &random, "").status.code(), Some(2));
+}
+
+#[test]
+fn wrong_input_is_one_clear_line_and_status_2() {
+    for (options, command, says) in [
+        (vec![], vec!["no-such-command-here"], "no such command"),
+        (vec![], vec!["/etc/passwd"], "chmod +x"),
+        (vec!["--max-rss-increase", "-5"], vec!["true"], "max-rss-increase"),
+        (vec!["--svg", "/no/such/folder/a.svg"], vec!["true"], "/no/such/folder/a.svg"),
+        (vec!["--runs", "1"], vec!["true"], "--runs"),
+    ] {
+        let output = advise(&options, &command, "");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{options:?} {command:?}: {stderr}");
+        assert!(stderr.contains(says), "{stderr}");
+    }
+}
+
+#[test]
+fn the_picture_is_written_whole() {
+    let path = std::env::temp_dir().join(format!("faultless-advise-{}.svg", std::process::id()));
+    let output = advise(&["--runs", "3", "--svg", path.to_str().unwrap()], &["true"], "");
+    let svg = std::fs::read_to_string(&path).unwrap_or_default();
+    let _ = std::fs::remove_file(&path);
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{}", text(&output.stderr));
+}
