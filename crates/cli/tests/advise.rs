@@ -55,7 +55,8 @@ fn every_run_reads_the_same_input() {
 
 #[test]
 fn a_program_without_large_blocks_is_told_that_nothing_helps() {
-    let output = advise(&["--runs", "7"], &["sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done"], "");
+    let output =
+        advise(&["--runs", "7"], &["sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done"], "");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
     assert!(text(&output.stdout).starts_with("Nothing helps"));
 }
