@@ -95,3 +95,12 @@ fn the_picture_is_written_whole() {
     let _ = std::fs::remove_file(&path);
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_process_left_behind_with_the_output_ends_in_one_line_not_in_waiting() {
+    let begin = std::time::Instant::now();
+    let output = advise(&["--runs", "3"], &["sh", "-c", "sleep 60 & echo started"], "");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("left a process running"), "{}", text(&output.stderr));
+    assert!(begin.elapsed() < std::time::Duration::from_secs(50));
+}
