@@ -55,7 +55,8 @@ fn every_run_reads_the_same_input() {
 
 #[test]
 fn a_program_without_large_blocks_is_told_that_nothing_helps() {
-    let output = advise(&["--runs", "7"], &["sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done"], "");
+    let output =
+        advise(&["--runs", "7"], &["sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done"], "");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
     assert!(text(&output.stdout).starts_with("Nothing helps"));
 }
@@ -93,4 +94,13 @@ fn the_picture_is_written_whole() {
     let svg = std::fs::read_to_string(&path).unwrap_or_default();
     let _ = std::fs::remove_file(&path);
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_process_left_behind_with_the_output_ends_in_one_line_not_in_waiting() {
+    let begin = std::time::Instant::now();
+    let output = advise(&["--runs", "3"], &["sh", "-c", "sleep 60 & echo started"], "");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("left a process running"), "{}", text(&output.stderr));
+    assert!(begin.elapsed() < std::time::Duration::from_secs(50));
 }

@@ -38,6 +38,13 @@ fn cpp_programs_compute_the_same() {
 }
 
 #[test]
+fn handlers_of_fork_may_allocate_and_wait_for_those_who_do() {
+    let Some(program) = compile("fork_handlers.c", &["-pthread"]) else { return };
+    assert_eq!(run(Case::plain(&program)).stdout, "ok\n", "the test program is right about glibc itself");
+    assert_eq!(run(Case::pooled(&program, &[])).stdout, "ok\n");
+}
+
+#[test]
 fn the_shadow_map_holds_in_every_policy() {
     let Some(program) = compile("stress.c", &["-pthread"]) else { return };
     for (seed, options) in POLICIES.into_iter().enumerate() {

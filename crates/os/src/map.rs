@@ -61,8 +61,8 @@ pub unsafe fn make_usable(start: usize, len: usize) -> Result<()> {
 /// MREMAP_DONTUNMAP exists since Linux 5.7; older kernels answer EINVAL.
 ///
 /// # Errors
-/// EFAULT: `from` is not one mapping. ENOMEM: as for [`make_usable`]. The pages are then still at `from`, but `to` may
-/// be unmapped: call [`restore`].
+/// EINVAL: an older kernel; nothing happened. EFAULT: `from` is not one mapping. ENOMEM: as for [`make_usable`]. The
+/// pages are then still at `from`, but `to` may be unmapped: call [`restore`].
 ///
 /// # Safety
 /// Both ranges must be whole pages owned by the caller, must not overlap, and nothing may use them meanwhile.
@@ -74,13 +74,13 @@ pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<()> {
     if moved == target { Ok(()) } else { Err(Error::last_for("mremap(MREMAP_DONTUNMAP", len)) }
 }
 
-/// Maps the hole that a failed [`move_pages`] left; it reads as zero. A range that is still mapped is left alone.
+/// Maps the hole that a failed [`move_pages`] left; it reads as zero.
 ///
 /// # Errors
-/// Those of mmap(2). The range must then never be used again: another mapping may have taken it.
+/// EEXIST: something is mapped there. That may be the range as it was, or a mapping that another thread made in the
+/// hole, and nobody can tell; as after any error, the range must never be used again.
 pub fn restore(start: usize, len: usize) -> Result<()> {
     match map(start, len, READ_WRITE, ANONYMOUS | libc::MAP_FIXED_NOREPLACE) {
-        Err(error) if error.errno == libc::EEXIST => Ok(()),
         Err(error) => Err(error),
         Ok(address) if address == start => Ok(()),
         Ok(elsewhere) => {
@@ -186,9 +186,24 @@ mod tests {
         // SAFETY: both halves are mapped.
         let (old, new) = unsafe { (*(start as *const u8), *((start + LEN) as *const u8)) };
         assert_eq!((old, new), (0, 7));
-        restore(start, LEN).unwrap();
         // SAFETY: nothing uses it any more.
         unsafe { release(start, 2 * LEN) }.unwrap();
+    }
+
+    #[test]
+    fn only_a_hole_is_restored() {
+        let start = anonymous(LEN).unwrap();
+        assert_eq!(restore(start, LEN).unwrap_err().errno, libc::EEXIST, "it may be somebody else's");
+        // SAFETY: mapped above, and nothing uses it.
+        unsafe { release(start, LEN) }.unwrap();
+        if let Err(error) = restore(start, LEN) {
+            eprintln!("skipped: another thread took the hole: {error}");
+            return;
+        }
+        // SAFETY: just mapped.
+        assert_eq!(unsafe { *(start as *const u8) }, 0);
+        // SAFETY: nothing uses it any more.
+        unsafe { release(start, LEN) }.unwrap();
     }
 
     #[test]

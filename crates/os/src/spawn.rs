@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 use std::sync::Once;
-use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 
 use crate::counters::Rusage;
 use crate::error::{Error, Result};
@@ -280,6 +280,15 @@ pub fn read_memory(pid: i32, at: u64, into: &mut [u8]) -> Result<usize> {
 /// The child that signals are forwarded to; 0: none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
+/// Whether a signal that asks to end came while a child ran.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether somebody asked this process to end (SIGINT, SIGQUIT, SIGTERM, SIGHUP) while a child ran, whatever the child
+/// made of it. For those who would start another one.
+pub fn asked_to_end() -> bool {
+    ASKED.load(SeqCst)
+}
+
 /// From the first child on: a signal that somebody sent with kill goes to the child; one from the terminal has reached
 /// the whole foreground group already. With no child it does what it would have done.
 fn forward_signals() {
@@ -309,6 +318,7 @@ extern "C" fn forward(signal: libc::c_int, info: *mut libc::siginfo_t, _context:
     let pid = CHILD.load(SeqCst);
     // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler.
     let from_kernel = unsafe { (*info).si_code } == libc::SI_KERNEL;
+    ASKED.store(true, SeqCst);
     if pid == 0 {
         // SAFETY: signal and raise are async-signal-safe and take integers.
         unsafe { libc::signal(signal, libc::SIG_DFL) };

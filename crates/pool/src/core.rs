@@ -8,7 +8,7 @@ use crate::class::{run, runs};
 use crate::lists::Lists;
 use crate::place::{Recent, Wish};
 use crate::policy::tuning::{
-    GRANULE_BYTES, GROWN_OFTEN, MOVES, RECENT_GRANULES, SLAB_GRANULES, SLACK_BYTES, STEP_SLABS,
+    GRANULE_BYTES, GROWN_OFTEN, HEAD_SLABS, MOVES, RECENT_GRANULES, SLAB_GRANULES, SLACK_BYTES, STEP_SLABS,
 };
 use crate::policy::{Policy, Prefault};
 use crate::state::Counts;
@@ -148,11 +148,13 @@ impl<B: Backend> Core<B> {
         self.set_block(start, 0, 0);
     }
 
-    /// Whether the pages of a block may move as page tables: whole slabs' alignment, and one mapping.
+    /// Whether the pages of a block may move as page tables: whole slabs' alignment, and one mapping. Where the first
+    /// slabs end, a mapping ends: they have no THP.
     pub(crate) fn movable(&self, start: usize, count: usize) -> bool {
         let origin = self.lists.slab(start / SLAB_GRANULES).origin;
         self.moves < MOVES
             && count >= SLAB_GRANULES
+            && start >= HEAD_SLABS * SLAB_GRANULES
             && start.is_multiple_of(SLAB_GRANULES)
             && Lists::<B::Slabs, B::Words>::pieces(start, count)
                 .all(|(slab, ..)| self.lists.slab(slab).origin == origin)

@@ -6,7 +6,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use faultless_os::{advise, counters, map, page};
 
@@ -39,6 +39,8 @@ pub struct Kernel {
     len: AtomicUsize,
     table: AtomicUsize,
     thp: AtomicUsize,
+    /// The kernel refused to move pages: it is not asked again, since every refusal may cost the target, see `relocate`.
+    immovable: AtomicBool,
     failing: Failing,
     calls: [AtomicU32; 4],
 }
@@ -125,6 +127,8 @@ impl Kernel {
 
 /// What an injected failure reports.
 const ENOMEM: i32 = 12;
+/// What a kernel says that does not know a flag.
+const EINVAL: i32 = 22;
 
 impl Backend for Kernel {
     type Slabs = Table<Slab>;
@@ -186,12 +190,15 @@ impl Backend for Kernel {
     fn relocate(&self, from: Span, to: usize, by_pages: bool) -> Moved {
         let target = self.address(Span { offset: to, len: from.len });
         let (Some(source), Some(target)) = (self.address(from), target) else { return Moved::Lost };
-        if by_pages && self.may(3, self.failing.remap).is_ok() {
+        if by_pages && !self.immovable.load(Relaxed) && self.may(3, self.failing.remap).is_ok() {
             // SAFETY: both spans belong to blocks of the calling thread and do not overlap (the pool's contract).
             match unsafe { map::move_pages(source, target, from.len) } {
                 Ok(()) => return Moved::Pages,
-                Err(_) => {
-                    if map::restore(target, from.len).is_err() {
+                Err(error) => {
+                    self.immovable.store(true, Relaxed);
+                    // A kernel without the call has left the target alone; any other refusal may have unmapped it, and
+                    // another thread may have mapped something of its own there since.
+                    if error.errno != EINVAL && map::restore(target, from.len).is_err() {
                         return Moved::Lost;
                     }
                 }

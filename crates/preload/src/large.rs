@@ -55,7 +55,13 @@ pub(crate) fn is_ours(block: Void) -> bool {
 }
 
 /// From now on large blocks come from the pool.
+///
+/// The handlers of `fork` are registered here and not when the pool is opened: those registered first run last before
+/// `fork` and first after it, so the program's own handlers, which may allocate or wait for a thread that does, find
+/// the pool unlocked.
 pub(crate) fn start(settings: Settings) {
+    // SAFETY: the three handlers are functions of this library, which is never unloaded before the process ends.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
     // SAFETY: called once, by the constructor; nobody reads it before THRESHOLD is set.
     unsafe { (*SETTINGS.0.get()).write(settings) };
     THRESHOLD.store(settings.threshold, Release);
@@ -102,8 +108,6 @@ fn open() -> Option<&'static Pool<Kernel>> {
     let (base, len) = pool.range();
     // SAFETY: OPENING excludes a second writer, and readers wait for OPEN.
     let pool: &'static Pool<Kernel> = unsafe { (*POOL.0.get()).write(pool) };
-    // SAFETY: the three handlers are functions of this library, which is never unloaded before the process ends.
-    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
     BASE.store(base, Release);
     LEN.store(len, Release);
     STATE.store(OPEN, Release);

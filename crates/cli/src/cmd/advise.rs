@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use faultless_os::spawn;
 use faultless_prof::{Kernel, Request, Sources};
 use faultless_report::advice as report;
 use faultless_trace::Stat;
@@ -149,7 +150,9 @@ impl Bench {
                 ));
                 warm.touch();
                 let run = self.run(&self.cures[index], Sources::NONE)?.run;
-                if interrupted(run.exit) && series[0].runs.iter().all(|earlier| earlier.exit != run.exit) {
+                let by_signal =
+                    interrupted(run.exit) && series[0].runs.iter().all(|earlier| earlier.exit != run.exit);
+                if by_signal || spawn::asked_to_end() {
                     progress.finish_and_clear();
                     if round < MIN_ROUNDS {
                         return Err(Failure(format!("interrupted in round {}: too few to judge", round + 1)));
@@ -183,6 +186,9 @@ impl Bench {
             warm.learn(run.peak_rss_bytes);
             if interrupted(run.exit) {
                 return Err(Failure(format!("the program was ended by {} in the warm-up round", run.exit)));
+            }
+            if spawn::asked_to_end() {
+                return Err(Failure("interrupted in the warm-up round: nothing to judge".into()));
             }
             if index == 0 && run.exit != Exit::Status(0) {
                 progress.suspend(|| {

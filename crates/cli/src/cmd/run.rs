@@ -89,11 +89,16 @@ pub(crate) struct Options {
 pub(crate) fn run(args: Args) -> Outcome {
     let (name, arguments) = args.command.split_first().ok_or_else(|| Failure("no command given".into()))?;
     let program = program::find(name)?;
-    if let Some(reason) = program.immune() {
-        eprintln!("faultless: {reason}; running it as it is");
-    }
     let mut command = Command::new(&program.path);
-    command.arg0(name).args(arguments).envs(environment(&args.options)?);
+    command.arg0(name).args(arguments);
+    let immunity = program.immune();
+    if let Some(immunity) = &immunity {
+        eprintln!("faultless: {}; running it as it is", immunity.reason);
+    }
+    // Children of an immune program may use the pool all the same.
+    if !immunity.is_some_and(|immunity| immunity.breaks) {
+        command.envs(environment(&args.options)?);
+    }
     let error = command.exec();
     Err(Failure(format!("cannot run {}: {error}; check that its interpreter exists", name.display())))
 }
@@ -133,7 +138,7 @@ pub(crate) fn environment(options: &Options) -> Result<Vec<(OsString, OsString)>
 /// Why the interposer cannot act in a program, if it cannot; `None` also when the program can't be found.
 #[allow(dead_code, reason = "for the verbs that start programs themselves")]
 pub(crate) fn immune(name: &std::ffi::OsStr) -> Option<String> {
-    program::find(name).ok().as_ref().and_then(Program::immune)
+    program::find(name).ok().as_ref().and_then(Program::immune).map(|immunity| immunity.reason)
 }
 
 /// A share of the memory that this process may use: the machine's, or its control group's where that is less.

@@ -3,7 +3,11 @@
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, PipeReader, PipeWriter, Read};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// How long a process that the program left behind may hold its output open.
+const LEFT_BEHIND: Duration = Duration::from_secs(10);
 
 /// How much of the end of an output is kept to show it when the program fails.
 const TAIL_BYTES: usize = 2048;
@@ -19,18 +23,28 @@ pub(super) struct Written {
 }
 
 /// Reads one stream of one run to its end, beside the run.
-pub(super) struct Drain(JoinHandle<io::Result<Written>>);
+pub(super) struct Drain(Receiver<io::Result<Written>>);
 
 impl Drain {
     /// The writing end for the program, and the reader.
     pub(super) fn open() -> io::Result<(PipeWriter, Self)> {
         let (reader, writer) = io::pipe()?;
-        Ok((writer, Self(std::thread::spawn(move || read(reader)))))
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || sender.send(read(reader)));
+        Ok((writer, Self(receiver)))
     }
 
-    /// What was written, once every writer has closed its end.
+    /// What was written, once every writer has closed its end. Call it when the program has ended.
     pub(super) fn finish(self) -> io::Result<Written> {
-        self.0.join().unwrap_or_else(|_| Err(io::Error::other("the reader of the program's output failed")))
+        self.0.recv_timeout(LEFT_BEHIND).unwrap_or_else(|error| {
+            Err(io::Error::other(match error {
+                RecvTimeoutError::Timeout => {
+                    "the program ended but left a process running that holds its output open; a comparison needs a \
+                     program that ends as a whole: keep it in the foreground, or redirect its output"
+                }
+                RecvTimeoutError::Disconnected => "the reader of the program's output failed",
+            }))
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! What kind of program a command is, read from its file before it is started.
 //!
 //! In: a name as a shell takes it. Out: the file, and the reason why the interposer cannot act in it, if there is one:
-//! a program without a dynamic loader, of another word size, or with rights that make the loader ignore `LD_PRELOAD`.
+//! a program without a dynamic loader, with musl's, of another word size, or with rights that make the loader ignore `LD_PRELOAD`.
 //! Scripts are followed to their interpreter.
 
 use std::ffi::{OsStr, OsString};
@@ -15,12 +15,21 @@ use crate::cmd::Failure;
 
 /// How many interpreters of interpreters are followed; the kernel's limit is near this.
 const SCRIPT_DEPTH: usize = 4;
+/// Bytes in which the loader's name is looked for: `/lib/ld-musl-x86_64.so.1`.
+const LOADER_BYTES: u64 = 32;
 /// Program headers read at most; real programs have about a dozen.
 const HEADERS_MAX: usize = 256;
 
 /// A command that can be started.
 pub(super) struct Program {
     pub(super) path: PathBuf,
+}
+
+/// Why the interposer cannot act in a program.
+pub(super) struct Immunity {
+    pub(super) reason: String,
+    /// Whether its loader would even refuse to start it.
+    pub(super) breaks: bool,
 }
 
 /// Finds a command as execvp(3) would.
@@ -55,7 +64,7 @@ fn search_path() -> Vec<PathBuf> {
 
 impl Program {
     /// Why the interposer cannot act in this program; `None` if it can, or if the file can't be read.
-    pub(super) fn immune(&self) -> Option<String> {
+    pub(super) fn immune(&self) -> Option<Immunity> {
         let mut path = self.path.clone();
         for _ in 0..SCRIPT_DEPTH {
             let mut file = File::open(&path).ok()?;
@@ -82,26 +91,21 @@ fn interpreter(head: &[u8]) -> Option<PathBuf> {
     find(OsStr::from_bytes(name)).ok().map(|program| program.path)
 }
 
-fn native(path: &Path, file: &mut File, head: &[u8]) -> Option<String> {
+fn native(path: &Path, file: &mut File, head: &[u8]) -> Option<Immunity> {
     let shown = path.display();
     let metadata = file.metadata().ok()?;
     let ours = fs::metadata("/proc/self").ok()?;
     let gains_user = metadata.mode() & 0o4000 != 0 && metadata.uid() != ours.uid();
     let gains_group = metadata.mode() & 0o2000 != 0 && metadata.gid() != ours.gid();
-    if gains_user || gains_group {
-        return Some(format!(
-            "{shown} is setuid or setgid: its loader ignores LD_PRELOAD, so run cannot help"
-        ));
-    }
-    match dynamic_loader(file, head) {
-        Elf::Static => {
-            Some(format!("{shown} is statically linked: it has no loader for the pool, so run cannot help"))
-        }
-        Elf::OtherClass => {
-            Some(format!("{shown} is a 32-bit program and the pool is not, so run cannot help"))
-        }
-        Elf::Dynamic | Elf::Unknown => None,
-    }
+    let kind = dynamic_loader(file, head);
+    let reason = match kind {
+        _ if gains_user || gains_group => "is setuid or setgid: its loader ignores LD_PRELOAD",
+        Elf::Static => "is statically linked: it has no loader for the pool",
+        Elf::OtherClass => "is a 32-bit program and the pool is not",
+        Elf::Musl => "uses musl and the pool needs glibc",
+        Elf::Dynamic | Elf::Unknown => return None,
+    };
+    Some(Immunity { reason: format!("{shown} {reason}, so run cannot help"), breaks: kind == Elf::Musl })
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -109,11 +113,12 @@ enum Elf {
     Dynamic,
     Static,
     OtherClass,
+    Musl,
     Unknown,
 }
 
 /// Whether an ELF file names a dynamic loader (PT_INTERP). Reference: elf(5).
-fn dynamic_loader(file: &mut (impl Read + Seek), head: &[u8]) -> Elf {
+fn dynamic_loader<F: Read + Seek>(file: &mut F, head: &[u8]) -> Elf {
     const PT_INTERP: u32 = 3;
     if !head.starts_with(b"\x7fELF") {
         return Elf::Unknown;
@@ -128,14 +133,22 @@ fn dynamic_loader(file: &mut (impl Read + Seek), head: &[u8]) -> Elf {
     let len = (entry * count.min(HEADERS_MAX)) as u64;
     if entry < 4
         || file.seek(SeekFrom::Start(offset)).is_err()
-        || file.take(len).read_to_end(&mut table).is_err()
+        || file.by_ref().take(len).read_to_end(&mut table).is_err()
     {
         return Elf::Unknown;
     }
-    let kinds = table.chunks_exact(entry).map(|header| [header[0], header[1], header[2], header[3]]);
-    match kinds.map(u32::from_le_bytes).any(|kind| kind == PT_INTERP) {
-        true => Elf::Dynamic,
-        false => Elf::Static,
+    let mut headers = table.chunks_exact(entry);
+    let Some(header) = headers.find(|header| header.starts_with(&PT_INTERP.to_le_bytes())) else {
+        return Elf::Static;
+    };
+    let mut loader = Vec::new();
+    let at = header.get(8..16).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes).unwrap_or(0);
+    let read = file
+        .seek(SeekFrom::Start(at))
+        .and_then(|_| file.by_ref().take(LOADER_BYTES).read_to_end(&mut loader));
+    match read.is_ok() && loader.windows(8).any(|part| part == b"/ld-musl") {
+        true => Elf::Musl,
+        false => Elf::Dynamic,
     }
 }
 
@@ -166,6 +179,15 @@ mod tests {
         assert_eq!(read(&elf(2, &[1, 3, 2])), Elf::Dynamic);
         assert_eq!(read(&elf(2, &[1, 1])), Elf::Static);
         assert_eq!(read(&elf(1, &[1, 3])), Elf::OtherClass);
+    }
+
+    #[test]
+    fn the_loader_of_musl_is_known_by_its_name() {
+        let mut bytes = elf(2, &[1, 3]);
+        let (header, end) = (64 + 56, bytes.len() as u8);
+        bytes[header + 8] = end;
+        bytes.extend(b"/lib/ld-musl-x86_64.so.1\0");
+        assert_eq!(read(&bytes), Elf::Musl);
     }
 
     #[test]
