@@ -45,6 +45,13 @@ fn handlers_of_fork_may_allocate_and_wait_for_those_who_do() {
 }
 
 #[test]
+fn a_program_that_limits_its_own_address_space_loses_nothing() {
+    let Some(program) = compile("limit_itself.c", &[]) else { return };
+    assert_eq!(run(Case::plain(&program)).stdout, "small 5000 large 20\n");
+    assert_eq!(run(Case::pooled(&program, &[])).stdout, "small 5000 large 20\n");
+}
+
+#[test]
 fn the_shadow_map_holds_in_every_policy() {
     let Some(program) = compile("stress.c", &["-pthread"]) else { return };
     for (seed, options) in POLICIES.into_iter().enumerate() {

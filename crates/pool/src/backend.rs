@@ -82,6 +82,9 @@ pub trait Backend {
     /// The kernel refused, content unknown.
     fn purge(&self, span: Span) -> crate::Result<()>;
 
+    /// Gives up the addresses and table entries from a slab on, none of which was ever made usable.
+    fn narrow(&self, slabs: usize);
+
     /// Gives everything back. The pool that owns the backend is gone.
     fn release(&self);
 

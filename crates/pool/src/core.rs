@@ -183,6 +183,12 @@ impl<B: Backend> Core<B> {
         found
     }
 
+    /// From now on the range ends where it has been made usable; the number of slabs that are left.
+    pub(crate) fn narrow(&mut self) -> usize {
+        self.lists.count = self.lists.usable;
+        self.lists.count
+    }
+
     /// Makes the range usable up to a granule.
     fn reach(&mut self, backend: &B, end: usize) -> Option<()> {
         let needed = end.div_ceil(SLAB_GRANULES);

@@ -106,6 +106,8 @@ impl Backend for Fake {
         Ok(())
     }
 
+    fn narrow(&self, _slabs: usize) {}
+
     fn release(&self) {}
 
     fn now(&self) -> u64 {

@@ -37,6 +37,9 @@ pub struct Failing {
 pub struct Kernel {
     base: AtomicUsize,
     len: AtomicUsize,
+    /// Bytes of the table of slabs, and of the words before it.
+    table_bytes: AtomicUsize,
+    word_bytes: AtomicUsize,
     table: AtomicUsize,
     thp: AtomicUsize,
     /// The kernel refused to move pages: it is not asked again, since every refusal may cost the target, see `relocate`.
@@ -149,6 +152,8 @@ impl Backend for Kernel {
         self.base.store(base, Relaxed);
         self.len.store(len, Relaxed);
         self.table.store(table + word_bytes, Relaxed);
+        self.table_bytes.store(slab_bytes, Relaxed);
+        self.word_bytes.store(word_bytes, Relaxed);
         self.thp.store((policy == Page::Thp) as usize, Relaxed);
         Ok(Reserved {
             len,
@@ -217,19 +222,29 @@ impl Backend for Kernel {
         unsafe { advise::purge(start, span.len) }.map_err(Error::from)
     }
 
+    fn narrow(&self, slabs: usize) {
+        let (range, table) = (slabs * SLAB_BYTES, whole_pages(slabs * size_of::<Slab>()));
+        for (start, length, kept) in [(&self.base, &self.len, range), (&self.table, &self.table_bytes, table)]
+        {
+            let had = length.load(Relaxed);
+            if kept < had {
+                length.store(kept, Relaxed);
+                // SAFETY: whole pages behind the last slab that was made usable; the pool never goes there again.
+                let _ = unsafe { map::release(start.load(Relaxed) + kept, had - kept) };
+            }
+        }
+    }
+
     fn release(&self) {
         let (base, len) = (self.base.swap(0, Relaxed), self.len.swap(0, Relaxed));
-        let slabs = len / SLAB_BYTES;
-        let word_bytes = whole_pages(slabs.div_ceil(64) * 2 * size_of::<u64>());
-        let table = self.table.swap(0, Relaxed);
-        if base != 0 {
+        let (table, word_bytes) = (self.table.swap(0, Relaxed), self.word_bytes.load(Relaxed));
+        if base != 0 && len > 0 {
             // SAFETY: the pool is gone, so nothing uses its range.
             let _ = unsafe { map::release(base, len) };
         }
         if table != 0 {
-            let len = word_bytes + whole_pages(slabs * size_of::<Slab>());
             // SAFETY: the pool is gone, so nothing uses its tables.
-            let _ = unsafe { map::release(table - word_bytes, len) };
+            let _ = unsafe { map::release(table - word_bytes, word_bytes + self.table_bytes.load(Relaxed)) };
         }
     }
 

@@ -43,6 +43,16 @@ impl<B: Backend> Pool<B> {
         (self.base, self.len)
     }
 
+    /// Gives up all addresses that were never used, for a process that is about to limit its address space. `publish`
+    /// hears how long the range will be before the rest of it can become somebody else's.
+    pub fn narrow(&self, publish: impl FnOnce(usize)) {
+        if let Some(mut core) = self.core.lock() {
+            let slabs = core.narrow();
+            publish(slabs * SLAB_GRANULES * GRANULE_BYTES);
+            self.backend.narrow(slabs);
+        }
+    }
+
     /// What the pool did so far. All zero while this thread holds the pool for `fork`.
     pub fn stats(&self) -> Stats {
         self.core.lock().map(|core| core.stats()).unwrap_or_default()

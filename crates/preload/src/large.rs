@@ -114,6 +114,13 @@ fn open() -> Option<&'static Pool<Kernel>> {
     Some(pool)
 }
 
+/// The program limits its address space: what the pool has only reserved would count against it.
+pub(crate) fn narrow() {
+    if let Outcome::Open(pool) = outcome() {
+        pool.narrow(|len| LEN.store(len, Release));
+    }
+}
+
 unsafe extern "C" fn before_fork() {
     if let Outcome::Open(pool) = outcome() {
         pool.before_fork();

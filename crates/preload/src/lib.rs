@@ -13,6 +13,7 @@
 //! allocator linked in.
 
 mod large;
+mod limits;
 mod line;
 mod next;
 mod settings;
