@@ -108,6 +108,22 @@ fn a_report_replaces_the_old_one_and_leaves_nothing_beside_it() {
 }
 
 #[test]
+fn a_report_goes_where_a_link_points_and_stays_closed_to_others() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let (file, link) = (scratch("linked-report"), scratch("link-to-report"));
+    symlink(file.file_name().unwrap(), &link).unwrap();
+    for _ in 0..2 {
+        assert!(stat(&["-o", link.to_str().unwrap(), "--", "true"]).status.success());
+        assert!(link.is_symlink() && text(&std::fs::read(&file).unwrap()).contains("wait4"));
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    assert!(stat(&["-o", link.to_str().unwrap(), "--", "true"]).status.success());
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    std::fs::remove_file(link).unwrap();
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
 fn wrong_commands_are_one_clear_line() {
     for (command, word) in [("faultless-no-such", "no such command"), ("/etc/passwd", "no right to execute")]
     {

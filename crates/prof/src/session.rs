@@ -227,6 +227,10 @@ fn remedy(error: Error) -> String {
         _ if error.call.starts_with("mmap") => {
             format!("{error}; raise kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK")
         }
+        // The kernel's own refusal is EACCES; EPERM is what seccomp profiles of containers answer, to root as well.
+        std::io::ErrorKind::PermissionDenied if error.errno == 1 => format!(
+            "{error}; a sandbox forbids the call: allow perf_event_open in its seccomp profile, or give the container CAP_PERFMON"
+        ),
         std::io::ErrorKind::PermissionDenied => format!(
             "{error}; kernel.perf_event_paranoid is {paranoid}: run as root, with CAP_PERFMON, or set it to 1 (a container may \
              also forbid the call)"
@@ -269,6 +273,8 @@ mod tests {
     fn a_refusal_names_the_setting_that_would_change_it() {
         let text = remedy(Error::new("perf_event_open", 13));
         assert!(text.contains("perf_event_paranoid"), "{text}");
+        let text = remedy(Error::new("perf_event_open", 1));
+        assert!(text.contains("seccomp") && !text.contains("run as root"), "{text}");
         let text = remedy(Error::new("perf_event_open", 38));
         assert!(text.contains("sandbox"), "{text}");
     }

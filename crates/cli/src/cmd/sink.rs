@@ -32,19 +32,28 @@ impl Sink {
             Failure(format!("{}: {}; name a FILE that can be written", path.display(), reason(&error)))
         };
         // The file that a symbolic link points to is to be replaced, not the link.
-        let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let target =
+            path.canonicalize().unwrap_or_else(|_| dangling(path).unwrap_or_else(|| path.to_owned()));
+        let mut kept_mode = None;
         if target.exists() {
             let file = OpenOptions::new().write(true).open(&target).map_err(failure)?;
-            if !file.metadata().map_err(failure)?.is_file() {
+            let metadata = file.metadata().map_err(failure)?;
+            if !metadata.is_file() {
                 return Ok(Self::Direct(target, file));
             }
+            kept_mode = Some(metadata.permissions());
         }
         let mut name =
             target.file_name().ok_or_else(|| failure(io::ErrorKind::IsADirectory.into()))?.to_owned();
         name.push(format!(".{}.part", std::process::id()));
         let path = target.with_file_name(name);
         let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(failure)?;
-        Ok(Self::Aside(Aside { file, path, target }))
+        let aside = Aside { file, path, target };
+        if let Some(mode) = kept_mode {
+            // A report that its owner has closed to others stays so.
+            aside.file.set_permissions(mode).map_err(failure)?;
+        }
+        Ok(Self::Aside(aside))
     }
 
     /// Whether the reader is a terminal that has not been told NO_COLOR.
@@ -86,6 +95,12 @@ impl Drop for Aside {
         // Gone already once it has been renamed.
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Where a symbolic link points to whose file does not exist yet.
+fn dangling(link: &Path) -> Option<PathBuf> {
+    let to = std::fs::read_link(link).ok()?;
+    Some(link.parent().unwrap_or(Path::new("")).join(to))
 }
 
 /// An I/O error without its number.

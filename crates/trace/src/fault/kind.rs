@@ -6,7 +6,8 @@
 //! | kind | rule | weakness |
 //! |---|---|---|
 //! | major | its end came from the `_MAJ` event | none |
-//! | unplaced | no mapping known, or one without access | faults that end in SIGSEGV |
+//! | unplaced | no mapping known and no end seen, or a mapping without access | faults that end in SIGSEGV |
+//! | as anonymous mmap memory | no mapping known, but the kernel handled the fault: mremap moved or grew one, which is not reported | a file's mapping moved by mremap; CoW after fork of moved memory counts as first write |
 //! | file read | file mapping that can't be written, or a private one that is read; fetches too | one fault maps up to 16 pages |
 //! | shared | shared and writable | reads are not told from writes |
 //! | CoW after fork | write (or unknown access) to a private mapping older than the fork, page not faulted since: in the child always; in the parent when the page is known to have been touched, or is presumed so (below) | a child's first touch of memory that the parent had mapped but never touched counts as CoW; a child of vfork runs in its parent's memory |
@@ -49,6 +50,9 @@ struct Epoch {
 /// A huge-page-sized block of a process in a window.
 type Block = (Option<usize>, u32, u64);
 
+/// Memory that mremap moved or grew: somewhere, since the kernel reports no mapping for it.
+const MOVED: Place = Place { region: Region::Mmap, begin: 0, end: u64::MAX, mapped_ns: 0, fork: None };
+
 /// What was seen of every page, and the conclusions that have to wait for the end.
 #[derive(Debug)]
 pub(super) struct History {
@@ -61,6 +65,8 @@ pub(super) struct History {
     blocks: HashMap<Block, (u64, Option<usize>)>,
     /// Faults found to be zero-page reads by what came later.
     reads: Vec<usize>,
+    /// Faults in no known mapping, and their kind if they turn out to have been handled.
+    moved: Vec<(usize, Kind)>,
 }
 
 impl History {
@@ -72,6 +78,7 @@ impl History {
             epochs: HashMap::new(),
             blocks: HashMap::new(),
             reads: Vec::new(),
+            moved: Vec::new(),
         }
     }
 
@@ -88,7 +95,12 @@ impl History {
         let page = addr / self.page_bytes;
         let touch = Touch { time_ns: record.time_ns, access, fault };
         let before = self.pages.entry(record.pid).or_default().insert(page, touch);
-        let Some(place) = place else { return Kind::Unplaced };
+        let Some(place) = place else {
+            let kind = self.anonymous(Region::Mmap, access, before);
+            self.note_block(fault, (window, record.pid, addr), kind, &MOVED);
+            self.moved.push((fault, kind));
+            return Kind::Unplaced;
+        };
         let before = before.filter(|b| b.time_ns >= place.mapped_ns);
         let cow = self.copied_after_fork(fault, record.pid, access, before, place);
         let kind = if cow { Kind::CowAfterFork } else { self.kind(access, before, place) };
@@ -112,6 +124,15 @@ impl History {
 
     /// Draws the conclusions that needed all faults: presumed CoW, reads seen late, huge pages.
     pub(super) fn settle(self, faults: &mut [Fault], windows: &[Window], pair_p50_ns: Option<f64>) {
+        // The last fault of a burst ends behind it: where most were handled, those without an end were too.
+        let handled = self.moved.iter().filter(|(index, _)| faults[*index].duration_ns.is_some()).count();
+        for (index, kind) in &self.moved {
+            let fault = &mut faults[*index];
+            let was_handled = fault.duration_ns.is_some() || 2 * handled > self.moved.len();
+            if fault.kind == Kind::Unplaced && was_handled {
+                fault.kind = *kind;
+            }
+        }
         for index in &self.reads {
             if faults[*index].kind == Kind::FirstTouch {
                 faults[*index].kind = Kind::ZeroPageRead;
@@ -386,14 +407,19 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_in_no_mapping_is_unplaced_and_a_fetch_is_file_backed() {
+    fn memory_that_mremap_moved_is_anonymous_since_the_kernel_handled_its_faults() {
         let mut s = Script::new();
-        s.write(1, 0x10).map(1, 0x40_0000, 0x1000, "/bin/true").fault(
-            1,
-            0x40_0000,
-            Some(Access::Execute),
-            300,
-        );
+        s.map(1, ANON, 1 << 20, "//anon").write(1, 2 * ANON);
+        s.fault(1, 2 * ANON + 0x5000, Some(Access::Read), 400).write(1, 2 * ANON + 0x5000);
+        assert_eq!(s.kinds(), [Kind::MmapFirstWrite, Kind::ZeroPageRead, Kind::WriteAfterZeroRead]);
+    }
+
+    #[test]
+    fn a_fault_in_no_mapping_that_nobody_handled_is_unplaced_and_a_fetch_is_file_backed() {
+        let mut s = Script::new();
+        s.write(1, 0x10);
+        s.0.records.retain(|record| !matches!(record.what, What::End { .. }));
+        s.map(1, 0x40_0000, 0x1000, "/bin/true").fault(1, 0x40_0000, Some(Access::Execute), 300);
         assert_eq!(s.kinds(), [Kind::Unplaced, Kind::FileRead]);
     }
 }

@@ -74,7 +74,15 @@ pub(super) fn rows(
         None => {}
     }
     rows.sort_by_key(|row| (std::cmp::Reverse(row.faults), row.kind));
-    (rows, notes(&parts, total(&observation.usage)))
+    let mut notes = notes(&parts, total(&observation.usage));
+    let assumed = strata.on_one_window();
+    if assumed > 0 {
+        notes.push(format!(
+            "{} faults came after the only stretch that was recorded: they are taken to be like its end, unchecked",
+            Count(assumed)
+        ));
+    }
+    (rows, notes)
 }
 
 fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64) -> Parts {

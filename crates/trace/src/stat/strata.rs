@@ -119,13 +119,25 @@ impl Strata {
         self.undescribed == 0.0 && !self.strata.is_empty() && self.strata.iter().all(whole)
     }
 
+    /// Faults that were not recorded and are taken to be like the only window beside them; 0 where there are several.
+    pub(super) fn on_one_window(&self) -> u64 {
+        let mut bearing = self.strata.iter().filter(|s| s.extra > 0.0);
+        match (bearing.next(), bearing.next()) {
+            (Some(only), None) => only.extra as u64,
+            _ => 0,
+        }
+    }
+
     /// Intervals of sums over all faults, from the per-fault means of each stratum (cluster bootstrap).
     ///
-    /// What the recorded windows counted themselves is fixed; what they stand for varies with the windows drawn. With
+    /// What the recorded windows counted themselves is fixed; what they stand for varies with the windows drawn, of
+    /// which only those count that stand for others: the pieces of one burst say nothing about what came after it. With
     /// few windows the percentiles are too narrow and are widened as Student's t would be; one window alone tells
     /// nothing about others, and the caller must bound that case (`None`).
     pub(super) fn intervals<const N: usize>(&self, means: &[[f64; N]]) -> Option<[Interval; N]> {
-        let n = self.strata.len();
+        let bearing: Vec<usize> =
+            (0..self.strata.len()).filter(|index| self.strata[*index].extra > 0.0).collect();
+        let n = bearing.len();
         let extra: f64 = self.strata.iter().map(|s| s.extra).sum();
         let weighted = |weight: &dyn Fn(&Stratum) -> f64| {
             let mut sums = [0.0; N];
@@ -141,7 +153,7 @@ impl Strata {
         if n < 2 {
             return None;
         }
-        let draws = self.draws(means, extra);
+        let draws = self.draws(&bearing, means, extra);
         let widen = student_t(n - 1) / 1.96 * (n as f64 / (n as f64 - 1.0)).sqrt();
         let mut index = 0;
         Some(all.map(|value| {
@@ -153,14 +165,13 @@ impl Strata {
         }))
     }
 
-    fn draws<const N: usize>(&self, means: &[[f64; N]], extra: f64) -> Vec<[f64; N]> {
-        let n = self.strata.len();
+    fn draws<const N: usize>(&self, bearing: &[usize], means: &[[f64; N]], extra: f64) -> Vec<[f64; N]> {
         let mut rng = Rng::seeded();
         (0..RESAMPLES)
             .map(|_| {
                 let (mut sums, mut weight) = ([0.0; N], 0.0);
-                for _ in 0..n {
-                    let drawn = rng.below(n);
+                for _ in bearing {
+                    let drawn = bearing[rng.below(bearing.len())];
                     let of_drawn = self.strata[drawn].extra;
                     weight += of_drawn;
                     sums.iter_mut().zip(&means[drawn]).for_each(|(sum, mean)| *sum += of_drawn * mean);
@@ -267,5 +278,11 @@ mod tests {
         assert!(wide.low < 900.0 && wide.low >= 240.0 && wide.high > 2000.0, "{wide:?}");
         let one = Strata::new(&faults(&[(60, Some([60, 0])), (600, None)]));
         assert_eq!(one.intervals(&[[1.0]]), None);
+    }
+
+    #[test]
+    fn one_burst_in_pieces_has_no_interval_for_what_came_after_it() {
+        let run = faults(&[(60, Some([60, 0])), (60, Some([60, 0])), (60, Some([60, 0])), (5000, None)]);
+        assert_eq!(Strata::new(&run).intervals(&[[1.0], [1.0], [1.0]]), None);
     }
 }
