@@ -7,11 +7,12 @@ work="${TMPDIR:-/tmp}/faultless-record"
 cargo build --release
 mkdir -p "$out"
 record/inputs.py "$work"
-cp target/release/faultless "$work/f"
+cp target/release/faultless "$work/faultless"
 chmod -R a+rX "$work"
+PATH="$work:$PATH"
 sh record/host.sh >"$out/host.txt"
-"$work/f" doctor >"$out/doctor.txt"
-python=$(python3 -c 'import sys; print(sys.executable)')
+faultless doctor >"$out/doctor.txt"
+ln -sf "$(python3 -c 'import os, sys; print(os.path.realpath(sys.executable))')" "$work/python"
 root=$PWD
 pair() { "$root/record/paired.py" --out "$out" "$@"; }
 cd "$work"
@@ -23,33 +24,33 @@ rm -rf tree && git init -q tree && cp big.json functions.c some.txt tree
 for each in chunk-pipeline:256 temporaries:800 bursts:1024 growth:2600; do
     name=${each%:*}
     pair --name "run-$name" --warm "${each#*:}" --rounds 12 --warmup 2 \
-        plain="./f workload --quiet $name" pool="./f run -- ./f workload --quiet $name"
+        plain="faultless workload --quiet $name" pool="faultless run -- faultless workload --quiet $name"
 done
 # run: real programs, which must lose nothing
-program() { pair --name "run-$1" --warm "$2" --rounds 15 plain="$3" pool="./f run -- $3"; }
+program() { pair --name "run-$1" --warm "$2" --rounds 15 plain="$3" pool="faultless run -- $3"; }
 program gcc 150 "gcc -O1 -c functions.c -o -"
-program python3 300 "$python parse.py"
+program python3 300 "./python parse.py"
 program sqlite3 100 "sqlite3 :memory: '.read table.sql'"
 program xz 100 "xz -0 -T2 -c some.txt"
 program git 150 "git -C tree hash-object big.json functions.c some.txt"
 program node 300 "node sum.js"
 program cpp 300 "./words"
 # stat: what measuring costs
-measured() { pair --name "stat-$1" --warm "$2" --rounds 12 plain="$3" stat="./f stat -o /dev/null -- $3"; }
+measured() { pair --name "stat-$1" --warm "$2" --rounds 12 plain="$3" stat="faultless stat -o /dev/null -- $3"; }
 measured gcc 150 "gcc -O1 -c functions.c -o -"
-measured python3 300 "$python parse.py"
-measured numpy 600 "$python arrays.py"
+measured python3 300 "./python parse.py"
+measured numpy 600 "./python arrays.py"
 measured sort 300 "sort lines.txt"
 measured zstd 150 "zstd -3 -T2 -qc lines.txt"
-measured chunk-pipeline 256 "./f workload --quiet chunk-pipeline --chunks 16000"
-measured temporaries 800 "./f workload --quiet temporaries"
-measured mixed 64 "./f workload --quiet mixed --ops 20000000"
-measured bursts 1024 "./f workload --quiet bursts"
+measured chunk-pipeline 256 "faultless workload --quiet chunk-pipeline --chunks 16000"
+measured temporaries 800 "faultless workload --quiet temporaries"
+measured mixed 64 "faultless workload --quiet mixed --ops 20000000"
+measured bursts 1024 "faultless workload --quiet bursts"
 # stat: the corrected median against the program's own
-"$root/record/truth.py" ./f >"$out/stat-p50.csv"
+"$root/record/truth.py" faultless >"$out/stat-p50.csv"
 # advise: the verdicts
 for name in chunk-pipeline temporaries bursts growth touch-once; do
-    ./f advise --json --svg "$out/advise-$name.svg" -- ./f workload --quiet "$name" >"$out/advise-$name.json" || true
+    faultless advise --json --svg "$out/advise-$name.svg" -- faultless workload --quiet "$name" >"$out/advise-$name.json" || true
 done
-./f advise --svg "$out/advise-chunk-pipeline.svg" >"$out/advise-chunk-pipeline.txt"
+faultless advise --svg "$out/advise-chunk-pipeline.svg" >"$out/advise-chunk-pipeline.txt"
 "$root/record/paired.py" --summary "$out"/run-*.csv $(ls "$out"/stat-*.csv | grep -v stat-p50) >"$out/summary.txt"

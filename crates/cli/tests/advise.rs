@@ -30,7 +30,8 @@ fn a_program_that_faults_in_large_blocks_gets_a_cure_and_its_faults_go() {
         &[own, "workload", "--quiet", "chunk-pipeline", "--chunks", "600"],
         "",
     );
-    let advice: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&text(&output.stderr));
+    let advice: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
     assert_eq!(advice["rounds"], 5);
     let scores = advice["scores"].as_array().unwrap();
     let faults = |name: &str| {
@@ -47,7 +48,8 @@ fn a_program_that_faults_in_large_blocks_gets_a_cure_and_its_faults_go() {
 #[test]
 fn every_run_reads_the_same_input() {
     let output = advise(&["--runs", "3", "--json"], &["wc", "-l"], "one\ntwo\n");
-    let advice: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&text(&output.stderr));
+    let advice: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
     let scores = advice["scores"].as_array().unwrap();
     assert!(scores.iter().all(|score| score["standing"] != "differs"), "{advice}");
     assert!(scores.iter().all(|score| score["runs"][0]["stdout_bytes"] == 2));

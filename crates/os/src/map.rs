@@ -105,6 +105,17 @@ pub unsafe fn release(start: usize, len: usize) -> Result<()> {
     if rc == 0 { Ok(()) } else { Err(Error::last_for("munmap", len)) }
 }
 
+/// Whether nothing below this path may be mapped executable (mounted `noexec`); false where that can't be known.
+pub fn is_noexec(path: &std::ffi::CStr) -> bool {
+    let mut answer = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: a C string, and a pointer that is valid for one statvfs.
+    if unsafe { libc::statvfs(path.as_ptr(), answer.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: all-zero is a valid statvfs, and the kernel has filled it in.
+    unsafe { answer.assume_init() }.f_flag & libc::ST_NOEXEC != 0
+}
+
 /// The limit on this process's address space (`ulimit -v`), if there is one.
 pub fn address_space_limit() -> Option<usize> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -1,7 +1,8 @@
 //! When single faults are recorded: always at first, then in bursts that cost a bounded share of the program's CPU time.
 //!
 //! In: how many faults have been recorded and how much CPU time the program has used. Out: switch on, switch off, or
-//! leave. A bucket of credit: CPU time fills it, recorded faults empty it. A program that faults little is recorded all
+//! leave. In the first 60 ms of CPU time bursts are short and close together, for short programs have phases too. A bucket of
+//! credit: CPU time fills it, recorded faults empty it. A program that faults little is recorded all
 //! the time, one that does nothing else about 1 % of it. The decision never looks at what the faults were.
 //!
 //! What it does not do: read a clock, or touch an event.
@@ -51,18 +52,26 @@ impl Duty {
             return false;
         }
         self.fill(cpu_ns());
-        if self.on { self.credit_ns <= 0.0 } else { self.credit_ns >= t::RECORD_BURST_NS }
+        let burst_ns = if self.is_early() { t::EARLY_BURST_NS } else { t::RECORD_BURST_NS };
+        if self.on { self.credit_ns <= 0.0 } else { self.credit_ns >= burst_ns }
     }
 
     /// It was switched.
     pub(crate) fn switched(&mut self, now_ns: u64) {
         self.on = !self.on;
-        self.resume_ns = now_ns + t::RECORD_PAUSE_NS / 2 + self.draw() % t::RECORD_PAUSE_NS;
+        let pause_ns = if self.is_early() { t::EARLY_PAUSE_NS } else { t::RECORD_PAUSE_NS };
+        self.resume_ns = now_ns + pause_ns / 2 + self.draw() % pause_ns;
+    }
+
+    fn is_early(&self) -> bool {
+        self.cpu_ns < t::EARLY_CPU_NS
     }
 
     fn fill(&mut self, cpu_ns: u64) {
         let share = t::RECORD_SHARE * (t::RECORD_FAULTS_FULL_SHARE / self.recorded.max(1) as f64).min(1.0);
-        self.credit_ns += cpu_ns.saturating_sub(self.cpu_ns) as f64 * share;
+        let early_ns = cpu_ns.min(t::EARLY_CPU_NS).saturating_sub(self.cpu_ns);
+        let late_ns = cpu_ns.saturating_sub(self.cpu_ns.max(t::EARLY_CPU_NS));
+        self.credit_ns += early_ns as f64 * t::EARLY_SHARE + late_ns as f64 * share;
         self.credit_ns = self.credit_ns.min(t::RECORD_CREDIT_MAX_NS);
         self.cpu_ns = cpu_ns.max(self.cpu_ns);
     }
@@ -114,6 +123,23 @@ mod tests {
     }
 
     #[test]
+    fn a_short_program_is_looked_at_in_many_places() {
+        let mut duty = Duty::new(1_200.0, 42);
+        let (mut bursts, mut was_on) = (0, false);
+        for now_ns in (0..100_000_000).step_by(500_000) {
+            if duty.is_on() {
+                bursts += usize::from(!was_on);
+                duty.spend(200);
+            }
+            was_on = duty.is_on();
+            if duty.should_switch(now_ns, || now_ns) {
+                duty.switched(now_ns);
+            }
+        }
+        assert!(bursts >= 5, "{bursts}");
+    }
+
+    #[test]
     fn pauses_vary() {
         let mut duty = Duty::new(1_200.0, 7);
         let pauses: Vec<u64> = (0..20)
@@ -123,7 +149,7 @@ mod tests {
             })
             .collect();
         assert!(
-            pauses.iter().all(|pause| (t::RECORD_PAUSE_NS / 2..t::RECORD_PAUSE_NS * 3 / 2).contains(pause))
+            pauses.iter().all(|pause| (t::EARLY_PAUSE_NS / 2..t::EARLY_PAUSE_NS * 3 / 2).contains(pause))
         );
         assert!(pauses.iter().collect::<std::collections::HashSet<_>>().len() > 15);
     }

@@ -144,7 +144,7 @@ impl From<faultless_os::Error> for Failure {
 /// # Errors
 /// The command did not start.
 pub fn observe(request: Request) -> Result<Observation, Failure> {
-    if request.command.is_empty() {
+    if request.command.first().is_none_or(|word| word.is_empty()) {
         return Err(Failure::Empty);
     }
     let plan = spawn::Plan::new(&request.command, &request.env).map_err(|_| Failure::Nul)?;

@@ -22,8 +22,17 @@ pub(crate) const KERNEL_SAMPLES_MIN: u64 = 400;
 /// CPU samples of the program from which on the 50 ms to read /proc/kallsyms (measured, 122 000 symbols) are 1.5 % or less.
 pub(crate) const KERNEL_SAMPLES_CHEAP: u64 = 3_300;
 
-/// Cost that recording may cause before it is paced, ns: about 2000 faults, so that short programs are seen whole.
-pub(crate) const RECORD_FREE_NS: f64 = 2_500_000.0;
+/// Cost that recording may cause before it is paced, ns: about 700 faults, a program's start.
+pub(crate) const RECORD_FREE_NS: f64 = 1_300_000.0;
+/// CPU time of the program, ns, in which recording may cost more and pauses are short: a program of some ten milliseconds
+/// has phases too.
+pub(crate) const EARLY_CPU_NS: u64 = 60_000_000;
+/// Share of the program's CPU time that recording may cost in it: 1.2 ms in all.
+pub(crate) const EARLY_SHARE: f64 = 0.020;
+/// Mean pause between bursts in it, ns.
+pub(crate) const EARLY_PAUSE_NS: u64 = 3_000_000;
+/// Credit needed to begin a burst in it, ns: some fifty faults.
+pub(crate) const EARLY_BURST_NS: f64 = 80_000.0;
 /// Share of the program's CPU time that recording may cost after that.
 pub(crate) const RECORD_SHARE: f64 = 0.010;
 /// Credit that a quiet program can save up, ns: about 16 000 faults.

@@ -22,6 +22,8 @@ use crate::table::{clip, wrap};
 pub fn text(stat: &Stat, colour: bool) -> String {
     let palette = Palette(colour);
     let command = if stat.command.is_empty() { "(no command)".to_owned() } else { stat.command.join(" ") };
+    // A terminal would obey what is in there.
+    let command: String = command.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     let mut lines = vec![String::new(), palette.faint(&format!(" faultless stat: {}", clip(&command, 80)))];
     lines.push(String::new());
     let answer = sentence::answer(stat);

@@ -76,7 +76,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let bundled = args.command.is_empty();
     let command = if bundled { bundled_workload()? } else { args.command };
     let shown: Vec<String> = match bundled {
-        true => ["faultless", "workload", "chunk-pipeline"].map(String::from).into(),
+        true => [&cures::own_name(), "workload", "chunk-pipeline"].map(String::from).into(),
         false => command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
     };
     if let Some(reason) = pool::immune(&command[0]) {

@@ -30,6 +30,8 @@ pub(super) struct Ground {
     pub(super) thp: bool,
     /// The program as the user typed it, quoted for a shell.
     pub(super) command: String,
+    /// This program as a shell finds it.
+    pub(super) own: String,
 }
 
 impl Ground {
@@ -44,13 +46,14 @@ impl Ground {
             glibc: host.glibc.as_deref().and_then(version),
             thp: host.thp.as_ref().is_some_and(|thp| thp.available()),
             command,
+            own: own_name(),
         }
     }
 }
 
 /// The baseline first, then every cure that this ground allows.
 pub(super) fn candidates(ground: &Ground) -> Result<Vec<Cure>, Failure> {
-    let command = &ground.command;
+    let Ground { command, own, .. } = ground;
     let mut cures = vec![cure("as it is", "the program unchanged", command.clone(), Vec::new())];
     let tunables = |value: &str| vec![("GLIBC_TUNABLES".into(), tunables(value))];
     let pool = |policy: run::Policy| run::environment(&run::Options { policy, ..run::Options::default() });
@@ -59,21 +62,21 @@ pub(super) fn candidates(ground: &Ground) -> Result<Vec<Cure>, Failure> {
         cures.push(cure(
             "pool",
             "large blocks from the pool, on huge pages, kept when freed",
-            format!("faultless run -- {command}"),
+            format!("{own} run -- {command}"),
             pool(run::Policy::Thp)?,
         ));
     }
     cures.push(cure(
         "pool, base pages",
         "large blocks from the pool, kept when freed",
-        format!("faultless run --policy base -- {command}"),
+        format!("{own} run --policy base -- {command}"),
         pool(run::Policy::Base)?,
     ));
     if ground.glibc.is_some() {
         cures.push(cure(
             "glibc thresholds",
             "glibc's malloc keeps what is freed and maps no block by itself",
-            format!("GLIBC_TUNABLES={KEEP} {command}"),
+            format!("GLIBC_TUNABLES={} {command}", shown(KEEP)),
             tunables(KEEP),
         ));
     }
@@ -81,7 +84,7 @@ pub(super) fn candidates(ground: &Ground) -> Result<Vec<Cure>, Failure> {
         cures.push(cure(
             "glibc huge pages",
             "glibc's malloc asks for huge pages for the heap and for mapped blocks",
-            format!("GLIBC_TUNABLES={HUGE} {command}"),
+            format!("GLIBC_TUNABLES={} {command}", shown(HUGE)),
             tunables(HUGE),
         ));
         let mut both = pool(run::Policy::Thp)?;
@@ -89,7 +92,7 @@ pub(super) fn candidates(ground: &Ground) -> Result<Vec<Cure>, Failure> {
         cures.push(cure(
             "pool + huge heap",
             "large blocks from the pool and the small ones' heap on huge pages: THP for all of malloc",
-            format!("GLIBC_TUNABLES={HUGE} faultless run -- {command}"),
+            format!("GLIBC_TUNABLES={} {own} run -- {command}", shown(HUGE)),
             both,
         ));
     }
@@ -109,6 +112,22 @@ fn tunables(value: &str) -> OsString {
             own
         }
         _ => value.into(),
+    }
+}
+
+fn shown(value: &str) -> String {
+    quoted(&[tunables(value).to_string_lossy().into_owned()])
+}
+
+/// `faultless` where a shell finds this very file under that name, else its path.
+pub(super) fn own_name() -> String {
+    let own = std::env::current_exe().ok();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|dir| dir.join("faultless")).find(|file| file.is_file());
+    match (own, found.and_then(|file| file.canonicalize().ok())) {
+        (Some(own), Some(found)) if own == found => "faultless".into(),
+        (Some(own), _) => quoted(&[own.to_string_lossy().into_owned()]),
+        (None, _) => "faultless".into(),
     }
 }
 

@@ -3,6 +3,11 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+/// How long a pipe may stay open before the user is told what is being waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where each run reads from.
 pub(super) enum Input {
@@ -28,6 +33,14 @@ impl Input {
             return Ok(Self::Null);
         }
         let mut spool = tempfile::tempfile()?;
+        let (done, waiting) = std::sync::mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            if waiting.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                eprintln!(
+                    "faultless: reading standard input to its end; give </dev/null if the program reads none"
+                );
+            }
+        });
         let mut buffer = vec![0; 1 << 16];
         loop {
             match file.read(&mut buffer)? {
@@ -35,6 +48,7 @@ impl Input {
                 n => spool.write_all(&buffer[..n])?,
             }
         }
+        drop(done);
         Ok(Self::File(spool, 0))
     }
 

@@ -3,6 +3,7 @@
 //! In: the bytes inside this binary. Out: a path. The file is addressed by its content, written aside and renamed, and
 //! read back before every use: a file or directory that somebody else could write is never named.
 
+use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Read, Write};
@@ -49,6 +50,10 @@ fn install_in(directory: &Path) -> io::Result<PathBuf> {
         _ => {}
     }
     check_private(&fs::symlink_metadata(directory)?, fs::Metadata::is_dir)?;
+    let name = CString::new(directory.as_os_str().as_bytes())?;
+    if faultless_os::map::is_noexec(&name) {
+        return Err(io::Error::other("mounted noexec: no library can be loaded from it"));
+    }
     let mut hasher = DefaultHasher::new();
     hasher.write(LIBRARY);
     let path = directory.join(format!("preload-{:016x}.so", hasher.finish()));
