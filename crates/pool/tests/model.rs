@@ -166,7 +166,7 @@ fn write(address: usize, value: u8) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 2 } else { 150 },
+        cases: if cfg!(miri) { 2 } else { ProptestConfig::default().cases.min(150) },
         max_shrink_iters: 2000,
         failure_persistence: None,
         ..ProptestConfig::default()
