@@ -136,7 +136,6 @@ pub(crate) fn environment(options: &Options) -> Result<Vec<(OsString, OsString)>
 }
 
 /// Why the interposer cannot act in a program, if it cannot; `None` also when the program can't be found.
-#[allow(dead_code, reason = "for the verbs that start programs themselves")]
 pub(crate) fn immune(name: &std::ffi::OsStr) -> Option<String> {
     program::find(name).ok().as_ref().and_then(Program::immune).map(|immunity| immunity.reason)
 }

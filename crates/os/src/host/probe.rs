@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::page;
+use crate::perf::{Event, Output, Software, Spec, Target};
 use crate::touch::{Advice, Region};
 
 /// What each tried call answered.
@@ -115,25 +116,16 @@ fn userfaultfd() -> Result<()> {
 }
 
 /// Opens and closes PERF_COUNT_SW_PAGE_FAULTS for this process.
-fn perf_page_faults(exclude_kernel: bool) -> Result<()> {
-    const PERF_TYPE_SOFTWARE: u64 = 1;
-    const PERF_COUNT_SW_PAGE_FAULTS: u64 = 2;
-    /// `struct perf_event_attr` up to `sample_max_stack` (PERF_ATTR_SIZE_VER5).
-    const SIZE: u64 = 112;
-    const DISABLED: u64 = 1;
-    const EXCLUDE_KERNEL_AND_HV: u64 = 1 << 5 | 1 << 6;
-    let mut attr = [0_u64; SIZE as usize / 8];
-    attr[0] = PERF_TYPE_SOFTWARE | SIZE << 32;
-    attr[1] = PERF_COUNT_SW_PAGE_FAULTS;
-    attr[5] = DISABLED | if exclude_kernel { EXCLUDE_KERNEL_AND_HV } else { 0 };
-    // SAFETY: `attr` is a perf_event_attr of the size that it names, of a little-endian machine; pid 0, any processor,
-    // no group, no flags.
-    let file = unsafe { libc::syscall(libc::SYS_perf_event_open, attr.as_ptr(), 0, -1, -1, 0) };
-    if file < 0 {
-        return Err(Error::last("perf_event_open"));
-    }
-    close(file as libc::c_int);
-    Ok(())
+fn perf_page_faults(user_only: bool) -> Result<()> {
+    let spec = Spec {
+        event: Software::PageFaults,
+        output: Output::Count,
+        user_only,
+        inherit: false,
+        on_exec: false,
+        disabled: true,
+    };
+    Event::open(&spec, Target { pid: 0, cpu: None }, None).map(drop)
 }
 
 fn close(file: libc::c_int) {

@@ -135,6 +135,11 @@ impl Cpu {
 }
 
 impl Memory {
+    /// Reads this machine's memory as it is now.
+    pub fn now() -> Self {
+        Self::read(&Files::new(std::path::Path::new("/")))
+    }
+
     pub(super) fn read(files: &Files) -> Self {
         let info = files.text("proc/meminfo").unwrap_or_default();
         Self {

@@ -4,6 +4,7 @@
 //! falls on whichever arm runs next. Touching as much as the program needs, and giving it back, right before each run
 //! makes all arms pay for the guest's fault alone.
 
+use faultless_os::host::Memory;
 use faultless_os::touch::{Advice, Region};
 
 /// More than the largest resident set seen so far by this factor ...
@@ -36,19 +37,13 @@ impl Warm {
         if !self.virtual_machine {
             return;
         }
-        let free = free_bytes().unwrap_or(0) as f64 * FREE_SHARE;
+        let free = Memory::now().available_bytes.unwrap_or(0) as f64 * FREE_SHARE;
         let len = self.need_bytes.min(free as usize);
         if let Ok(mut region) = Region::new(len, faultless_os::page::size()) {
             let _ = region.advise(0..region.len_bytes(), Advice::HugePage);
             region.touch_write(faultless_os::page::size());
         }
     }
-}
-
-fn free_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
 #[cfg(test)]
@@ -62,6 +57,6 @@ mod tests {
         warm.learn(10 << 20);
         assert_eq!(warm.need_bytes, (125 << 20) + EXTRA_BYTES);
         warm.touch();
-        assert!(free_bytes().is_some_and(|bytes| bytes > 1 << 20));
+        assert!(Memory::now().available_bytes.is_some_and(|bytes| bytes > 1 << 20));
     }
 }
