@@ -74,6 +74,21 @@ pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<()> {
     if moved == target { Ok(()) } else { Err(Error::last_for("mremap(MREMAP_DONTUNMAP", len)) }
 }
 
+/// Whether [`move_pages`] works here, tried on two pages of its own: older kernels refuse it, and QEMU's user-mode
+/// emulation (7.2) lets it succeed but forgets that `from` is still mapped.
+pub fn pages_can_move() -> bool {
+    let page = crate::page::size();
+    let Ok(start) = anonymous(2 * page) else { return false };
+    let mut resident = 0_u8;
+    // SAFETY: both pages were mapped above and nobody knows them.
+    let moved = unsafe { move_pages(start, start + page, page) }.is_ok();
+    // SAFETY: mincore reads no memory at the address, and `resident` holds the byte that one page needs.
+    let kept = unsafe { libc::mincore(start as *mut libc::c_void, page, &raw mut resident) } == 0;
+    // SAFETY: nobody knows these pages; a hole in them does no harm.
+    let _ = unsafe { release(start, 2 * page) };
+    moved && kept
+}
+
 /// Maps the hole that a failed [`move_pages`] left; it reads as zero.
 ///
 /// # Errors
@@ -184,16 +199,17 @@ mod tests {
 
     #[test]
     fn moved_pages_arrive_and_leave_zeroes_behind() {
+        if !pages_can_move() {
+            eprintln!("skipped: pages can't be moved here");
+            return;
+        }
         let start = reserve(2 * LEN, 2 << 20).unwrap();
         // SAFETY: reserved above.
         unsafe { make_usable(start, 2 * LEN) }.unwrap();
         // SAFETY: usable.
         unsafe { *(start as *mut u8) = 7 };
         // SAFETY: both halves are ours and unused during the call.
-        if let Err(error) = unsafe { move_pages(start, start + LEN, LEN) } {
-            eprintln!("skipped: {error}");
-            return;
-        }
+        unsafe { move_pages(start, start + LEN, LEN) }.unwrap();
         // SAFETY: both halves are mapped.
         let (old, new) = unsafe { (*(start as *const u8), *((start + LEN) as *const u8)) };
         assert_eq!((old, new), (0, 7));

@@ -6,7 +6,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use faultless_os::{advise, counters, map, page};
 
@@ -42,8 +42,9 @@ pub struct Kernel {
     word_bytes: AtomicUsize,
     table: AtomicUsize,
     thp: AtomicUsize,
-    /// The kernel refused to move pages: it is not asked again, since every refusal may cost the target, see `relocate`.
-    immovable: AtomicBool,
+    /// Whether pages can be moved; after a refusal it is not asked again, since every refusal may cost the target, see
+    /// `relocate`.
+    movable: AtomicU8,
     failing: Failing,
     calls: [AtomicU32; 4],
 }
@@ -121,6 +122,14 @@ impl Kernel {
         unsafe { map::make_usable(start, len) }.map_err(Error::from)
     }
 
+    /// Whether the kernel moves pages, tried out before the first block depends on it.
+    fn moves_pages(&self) -> bool {
+        if self.movable.load(Relaxed) == UNTRIED {
+            self.movable.store(if map::pages_can_move() { MOVABLE } else { IMMOVABLE }, Relaxed);
+        }
+        self.movable.load(Relaxed) == MOVABLE
+    }
+
     /// The address of a span, if it lies in the range.
     fn address(&self, span: Span) -> Option<usize> {
         let end = span.offset.checked_add(span.len)?;
@@ -128,10 +137,12 @@ impl Kernel {
     }
 }
 
+/// What [`Kernel::movable`] says; zero before anything was tried.
+const UNTRIED: u8 = 0;
+const MOVABLE: u8 = 1;
+const IMMOVABLE: u8 = 2;
 /// What an injected failure reports.
 const ENOMEM: i32 = 12;
-/// What a kernel says that does not know a flag.
-const EINVAL: i32 = 22;
 
 impl Backend for Kernel {
     type Slabs = Table<Slab>;
@@ -195,15 +206,15 @@ impl Backend for Kernel {
     fn relocate(&self, from: Span, to: usize, by_pages: bool) -> Moved {
         let target = self.address(Span { offset: to, len: from.len });
         let (Some(source), Some(target)) = (self.address(from), target) else { return Moved::Lost };
-        if by_pages && !self.immovable.load(Relaxed) && self.may(3, self.failing.remap).is_ok() {
+        if by_pages && self.moves_pages() && self.may(3, self.failing.remap).is_ok() {
             // SAFETY: both spans belong to blocks of the calling thread and do not overlap (the pool's contract).
             match unsafe { map::move_pages(source, target, from.len) } {
                 Ok(()) => return Moved::Pages,
-                Err(error) => {
-                    self.immovable.store(true, Relaxed);
-                    // A kernel without the call has left the target alone; any other refusal may have unmapped it, and
-                    // another thread may have mapped something of its own there since.
-                    if error.errno != EINVAL && map::restore(target, from.len).is_err() {
+                Err(_) => {
+                    self.movable.store(IMMOVABLE, Relaxed);
+                    // The refusal may have unmapped the target, and another thread may have mapped something of its
+                    // own there since.
+                    if map::restore(target, from.len).is_err() {
                         return Moved::Lost;
                     }
                 }
