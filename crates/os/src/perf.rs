@@ -42,8 +42,12 @@ pub enum Output {
         /// Samples per second.
         hertz: u64,
     },
-    /// No samples; records of mmap, exec, fork and exit.
-    Tasks,
+    /// No samples; records of mmap, exec, fork and exit. Whoever polls the event is woken when its ring, and with it what
+    /// others redirect there, has received this many bytes since the last time.
+    Tasks {
+        /// Bytes.
+        wake_bytes: u32,
+    },
 }
 
 /// Which event, and how.
@@ -192,8 +196,9 @@ fn attributes(spec: &Spec) -> c::perf_event_attr {
             attr.sample_type = (common | place | c::PERF_SAMPLE_CALLCHAIN) as u64;
             attr.set_exclude_callchain_user(1);
         }
-        Output::Tasks => {
-            attr.set_sample_id_all(1);
+        Output::Tasks { wake_bytes } => {
+            attr.set_watermark(1);
+            attr.__bindgen_anon_2.wakeup_watermark = wake_bytes;
             attr.set_mmap(1);
             attr.set_mmap2(1);
             attr.set_mmap_data(1);

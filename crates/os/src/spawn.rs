@@ -190,17 +190,20 @@ impl Child {
         self.before_exec_faults
     }
 
-    /// Sleeps until the child has ended, or for `timeout_ns`, or until a signal. Whether it has ended.
-    pub fn ended_within(&self, timeout_ns: u64) -> bool {
-        let timeout = libc::timespec {
-            tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
-            tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
-        };
-        let fd = self.pidfd.as_ref().map_or(-1, |fd| fd.as_raw_fd());
-        let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one valid pollfd (a negative descriptor is skipped) and a valid timespec; no signal mask.
-        let ready = unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, ptr::null()) };
-        if self.pidfd.is_some() { ready == 1 } else { self.is_zombie() }
+    /// Sleeps until the child has ended, one of `others` is readable, `timeout_ns` are over, or a signal came. Whether the
+    /// child has ended.
+    pub fn ended_within<'a>(&self, timeout_ns: u64, others: impl Iterator<Item = BorrowedFd<'a>>) -> bool {
+        let readable = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let own = readable(self.pidfd.as_ref().map_or(-1, |fd| fd.as_raw_fd()));
+        let mut polls: Vec<libc::pollfd> =
+            std::iter::once(own).chain(others.map(|fd| readable(fd.as_raw_fd()))).collect();
+        poll(&mut polls, timeout_ns);
+        let broken = |polls: &[libc::pollfd]| polls.iter().any(|at| at.revents & !libc::POLLIN != 0);
+        if polls[0].revents == 0 && broken(&polls[1..]) {
+            // A perf event without tasks is at its end for ever: without it, or this would never sleep again.
+            poll(&mut polls[..1], timeout_ns);
+        }
+        if self.pidfd.is_some() { polls[0].revents != 0 } else { self.is_zombie() }
     }
 
     /// Waits for the child and reaps it: how it ended, and its usage with that of the children it waited for.
@@ -347,6 +350,20 @@ fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     Ok(fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).into())
 }
 
+/// Sleeps until one of `polls` has something to say or `timeout_ns` are over.
+fn poll(polls: &mut [libc::pollfd], timeout_ns: u64) {
+    let timeout = libc::timespec {
+        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+    };
+    let count = polls.len() as libc::nfds_t;
+    // SAFETY: `count` valid pollfds (negative descriptors are skipped) and a valid timespec; no signal mask.
+    let ready = unsafe { libc::ppoll(polls.as_mut_ptr(), count, &raw const timeout, ptr::null()) };
+    if ready < 0 {
+        polls.iter_mut().for_each(|at| at.revents = 0);
+    }
+}
+
 /// Reads until `into` is full or the other side has closed; bytes read.
 fn read_all(fd: &OwnedFd, into: &mut [u8]) -> usize {
     let mut len = 0;
@@ -382,7 +399,7 @@ mod tests {
 
     fn run(words: &[&str]) -> Result<(Ending, Rusage, u64)> {
         let child = hold(&plan(words))?.release()?;
-        while !child.ended_within(50_000_000) {}
+        while !child.ended_within(50_000_000, std::iter::empty()) {}
         let before = child.before_exec_faults();
         child.wait().map(|(ending, usage)| (ending, usage, before))
     }

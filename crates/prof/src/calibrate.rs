@@ -51,8 +51,8 @@ pub(crate) fn run(pair: bool) -> Option<Calibration> {
 struct Pair {
     ring: Ring,
     leader: Event,
-    /// Only kept open.
-    _end: Event,
+    /// Only kept open: the end, and the counters that a watched program has as well, because they lengthen its faults too.
+    _others: Vec<Event>,
     ids: (u64, u64),
     bytes: Vec<u8>,
 }
@@ -74,7 +74,12 @@ impl Pair {
         let end = Event::open(&member, here, Some(&leader))?;
         end.redirect_to(&leader)?;
         let ids = (leader.id()?, end.id()?);
-        Ok(Self { ring, leader, _end: end, ids, bytes: Vec::new() })
+        let count = |user_only| {
+            let spec = Spec { output: Output::Count, user_only, disabled: false, ..spec };
+            Event::open(&spec, here, Some(&leader)).ok()
+        };
+        let others = [Some(end), count(true), count(false)].into_iter().flatten().collect();
+        Ok(Self { ring, leader, _others: others, ids, bytes: Vec::new() })
     }
 
     /// Appends the time from entry to end of each fault in the ring.

@@ -5,7 +5,6 @@
 //!
 //! What it does not do: pair entries with ends (`trace`).
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use faultless_os::ring::{Raw, Sample, records};
@@ -18,7 +17,8 @@ use crate::tuning as t;
 /// All records so far.
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
-    roles: HashMap<u64, Role>,
+    /// By id, ascending: looked up for every record.
+    roles: Vec<(u64, Role)>,
     decoder: Decoder,
     records: Vec<Record>,
     task_records: usize,
@@ -58,9 +58,11 @@ impl Drain {
     /// Knows the events of these lanes by their ids.
     pub(crate) fn new(lanes: &[Lane]) -> Self {
         let groups = lanes.iter().filter_map(|lane| lane.faults.as_ref());
-        let roles =
-            groups.flat_map(|faults| faults.ids.into_iter().zip([Role::Entry, Role::Minor, Role::Major]));
-        Self { roles: roles.collect(), ..Self::default() }
+        let mut roles: Vec<_> = groups
+            .flat_map(|faults| faults.ids.into_iter().zip([Role::Entry, Role::Minor, Role::Major]))
+            .collect();
+        roles.sort_by_key(|&(id, _)| id);
+        Self { roles, ..Self::default() }
     }
 
     /// Takes what the rings hold. Faults are kept where their time lies in `span`.
@@ -93,7 +95,8 @@ impl Drain {
     fn sort_in(&mut self, raw: Raw<'_>, span: &Range<u64>, drained: &mut Drained) {
         match raw {
             Raw::Sample(sample) => {
-                let role = self.roles.get(&sample.id).copied();
+                let found = self.roles.binary_search_by_key(&sample.id, |&(id, _)| id);
+                let role = found.ok().map(|at| self.roles[at].1);
                 drained.faults += u64::from(matches!(role, Some(Role::Entry)));
                 if let Some(role) = role.filter(|_| span.contains(&sample.time_ns)) {
                     self.batch.push(fault(&sample, role));

@@ -16,6 +16,7 @@ use crate::tuning as t;
 /// Stacks seen so far, by address.
 #[derive(Debug, Default)]
 pub(crate) struct Stacks {
+    hertz: u64,
     total: u64,
     in_kernel: u64,
     counts: HashMap<Vec<u64>, u64>,
@@ -23,6 +24,11 @@ pub(crate) struct Stacks {
 }
 
 impl Stacks {
+    /// None yet; they will come at this rate.
+    pub(crate) fn at(hertz: u64) -> Self {
+        Self { hertz, ..Self::default() }
+    }
+
     /// Takes what the ring holds.
     pub(crate) fn drain(&mut self, lane: &mut KernelLane) {
         let mut bytes = std::mem::take(&mut self.bytes);
@@ -53,9 +59,11 @@ impl Stacks {
     /// Too few samples to be worth it, or no names to be had; the text says which.
     pub(crate) fn finish(self, at_any_cost: bool) -> Result<KernelSamples, String> {
         if self.in_kernel < t::KERNEL_SAMPLES_MIN {
-            let needed_s = t::KERNEL_SAMPLES_MIN as f64 / t::KERNEL_HERTZ as f64;
+            let needed_s = t::KERNEL_SAMPLES_MIN as f64 / self.hertz.max(1) as f64;
+            let more =
+                if at_any_cost { "" } else { "; ask for this source by name to have five times as many" };
             return Err(format!(
-                "only {} samples in the kernel; {} are needed, {needed_s:.1} s of kernel time",
+                "only {} samples in the kernel; {} are needed, {needed_s:.1} s of kernel time{more}",
                 self.in_kernel,
                 t::KERNEL_SAMPLES_MIN,
             ));
@@ -80,7 +88,7 @@ impl Stacks {
         }
         let mut stacks: Vec<_> = stacks.into_iter().collect();
         stacks.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        KernelSamples { period_ns: 1_000_000_000 / t::KERNEL_HERTZ, total: self.total, stacks }
+        KernelSamples { period_ns: 1_000_000_000 / self.hertz.max(1), total: self.total, stacks }
     }
 }
 
@@ -92,8 +100,9 @@ mod tests {
     fn equal_names_are_counted_together_and_the_most_frequent_comes_first() {
         let symbols = Symbols::parse("1000 T alpha\n2000 t beta\n");
         let counts = HashMap::from([(vec![0x1001], 2), (vec![0x1002], 3), (vec![0x2000, 0x1000], 1)]);
-        let samples = Stacks { total: 9, in_kernel: 6, counts, bytes: Vec::new() }.named(&symbols);
-        assert_eq!(samples.total, 9);
+        let samples =
+            Stacks { hertz: 997, total: 9, in_kernel: 6, counts, bytes: Vec::new() }.named(&symbols);
+        assert_eq!((samples.total, samples.period_ns), (9, 1_003_009));
         let expected = [(vec!["alpha".to_owned()], 5), (vec!["beta".to_owned(), "alpha".to_owned()], 1)];
         assert_eq!(samples.stacks, expected);
     }

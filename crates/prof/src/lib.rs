@@ -73,6 +73,17 @@ pub enum Kernel {
     Always,
 }
 
+impl Kernel {
+    /// Samples per second of the program's CPU time.
+    fn hertz(self) -> u64 {
+        match self {
+            Self::No => 0,
+            Self::WhenCheap => tuning::KERNEL_CHEAP_HERTZ,
+            Self::Always => tuning::KERNEL_HERTZ,
+        }
+    }
+}
+
 impl Sources {
     /// Only `wait4`: what is left when everything else is denied.
     pub const NONE: Self = Self { counters: false, pairs: false, kernel: Kernel::No, levels: false };

@@ -1,7 +1,7 @@
 //! How long to sleep between two looks at the program.
 //!
 //! In: what a look cost and whether it found anything. Out: a pause. Looks may take a small share of one processor; they
-//! become rarer while nothing faults, and come soonest while faults are being recorded.
+//! become rarer while nothing faults, and are close together while the program is young. A ring that fills wakes us by itself.
 //!
 //! What it does not do: sleep.
 
@@ -17,13 +17,12 @@ pub(crate) struct Pace {
     cpu_ns: u64,
     /// Recorded faults were drained since the last check: their cost is not that of a look.
     busy: bool,
-    thinned: u32,
 }
 
 impl Pace {
     /// Begins with the shortest pause. `cpu_ns`: our own CPU time so far.
     pub(crate) fn new(cpu_ns: u64) -> Self {
-        Self { base_ns: t::TICK_MIN_NS, pause_ns: t::TICK_MIN_NS, looks: 0, cpu_ns, busy: false, thinned: 0 }
+        Self { base_ns: t::TICK_MIN_NS, pause_ns: t::TICK_MIN_NS, looks: 0, cpu_ns, busy: false }
     }
 
     /// How long to sleep now.
@@ -33,19 +32,17 @@ impl Pace {
 
     /// A reading of the levels found a change or none; the list has been thinned so often.
     pub(crate) fn saw(&mut self, changed: bool, thinned: u32) {
-        self.thinned = thinned;
         let base = (self.base_ns << thinned.min(20)).min(t::TICK_MAX_NS);
-        self.pause_ns = if changed { base } else { (self.pause_ns * 2).min(t::TICK_IDLE_MAX_NS).max(base) };
+        self.pause_ns = if changed { base } else { (self.pause_ns * 2).clamp(base, t::TICK_MAX_NS) };
     }
 
-    /// A look is over. `busy`: it took many recorded faults. `cpu_ns` reads our own CPU time; asked for now and then.
-    pub(crate) fn looked(&mut self, busy: bool, cpu_ns: impl FnOnce() -> u64) {
-        if busy {
-            self.pause_ns = t::TICK_MIN_NS;
-            self.busy = true;
-        } else {
-            self.pause_ns = self.pause_ns.max(self.base_ns);
+    /// A look is over, at this age of the program. `busy`: it took many recorded faults. `cpu_ns` reads our own CPU time;
+    /// asked for now and then.
+    pub(crate) fn looked(&mut self, age_ns: u64, busy: bool, cpu_ns: impl FnOnce() -> u64) {
+        if age_ns < t::EARLY_CPU_NS {
+            self.pause_ns = self.pause_ns.min(t::TICK_EARLY_NS);
         }
+        self.busy |= busy;
         self.looks += 1;
         if self.looks < t::TICKS_PER_COST_CHECK {
             return;
@@ -70,7 +67,7 @@ mod tests {
         for _ in 0..100 {
             cpu += 60_000;
             pace.saw(true, 0);
-            pace.looked(false, || cpu);
+            pace.looked(1 << 40, false, || cpu);
         }
         assert_eq!(pace.pause_ns(), (60_000.0 / t::TICK_SHARE) as u64);
     }
@@ -81,10 +78,20 @@ mod tests {
         for _ in 0..20 {
             pace.saw(false, 0);
         }
-        assert_eq!(pace.pause_ns(), t::TICK_IDLE_MAX_NS);
+        assert_eq!(pace.pause_ns(), t::TICK_MAX_NS);
         pace.saw(true, 0);
         assert_eq!(pace.pause_ns(), t::TICK_MIN_NS);
         pace.saw(true, 2);
         assert_eq!(pace.pause_ns(), 4 * t::TICK_MIN_NS, "twice as rare after each thinning");
+    }
+
+    #[test]
+    fn a_young_program_is_looked_at_often() {
+        let mut pace = Pace::new(0);
+        for _ in 0..20 {
+            pace.saw(false, 0);
+        }
+        pace.looked(0, false, || 0);
+        assert_eq!(pace.pause_ns(), t::TICK_EARLY_NS);
     }
 }

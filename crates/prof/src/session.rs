@@ -5,6 +5,8 @@
 //!
 //! What it does not do: read the rings (`drain`), or decide when to record (`duty`).
 
+use std::os::fd::{AsFd, BorrowedFd};
+
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;
 use faultless_os::{Error, Result};
@@ -36,8 +38,8 @@ pub(crate) struct Session {
 pub(crate) struct Lane {
     /// Mappings, tasks and faults.
     pub(crate) ring: Ring,
-    /// The event that owns the ring and writes mappings and tasks.
-    _tasks: Event,
+    /// The event that owns the ring and writes mappings and tasks; readable once the ring holds [`t::WAKE_BYTES`] more.
+    tasks: Event,
     /// Entry and ends of faults.
     pub(crate) faults: Option<Faults>,
 }
@@ -77,7 +79,7 @@ impl Session {
             session.note("fault pairs", false, "not asked for");
         }
         if allow.kernel != Kernel::No {
-            session.open_kernel(pid, &cpus);
+            session.open_kernel(pid, &cpus, allow.kernel.hertz());
         } else {
             session.note(KERNEL, false, "not asked for");
         }
@@ -120,20 +122,22 @@ impl Session {
         }
     }
 
-    fn open_kernel(&mut self, pid: i32, cpus: &[u32]) {
+    fn open_kernel(&mut self, pid: i32, cpus: &[u32], hertz: u64) {
         let lanes: Result<Vec<KernelLane>> = cpus
             .iter()
             .map(|&cpu| {
-                let spec = Spec {
-                    event: Software::CpuClock,
-                    output: Output::KernelStacks { hertz: t::KERNEL_HERTZ },
-                    ..COUNT
-                };
+                let spec =
+                    Spec { event: Software::CpuClock, output: Output::KernelStacks { hertz }, ..COUNT };
                 let event = Event::open(&spec, Target { pid, cpu: Some(cpu) }, None)?;
                 Ok(KernelLane { ring: Ring::map(&event, t::KERNEL_RING_PAGES)?, _event: event })
             })
             .collect();
         self.kernel = self.noted(KERNEL, lanes).unwrap_or_default();
+    }
+
+    /// Become readable when there is something worth reading in the rings of faults.
+    pub(crate) fn wakers(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.lanes.iter().map(|lane| lane.tasks.as_fd())
     }
 
     /// Faults in user mode so far.
@@ -204,7 +208,12 @@ const COUNT: Spec = Spec {
 
 impl Lane {
     fn open(target: Target, pages: usize, user_only: bool) -> Result<Self> {
-        let spec = Spec { event: Software::Dummy, output: Output::Tasks, user_only: true, ..COUNT };
+        let spec = Spec {
+            event: Software::Dummy,
+            output: Output::Tasks { wake_bytes: t::WAKE_BYTES },
+            user_only: true,
+            ..COUNT
+        };
         let tasks = Event::open(&spec, target, None)?;
         let ring = Ring::map(&tasks, pages)?;
         let entry = Spec { output: Output::EveryFault, user_only, ..COUNT };
@@ -215,7 +224,7 @@ impl Lane {
             event.redirect_to(&tasks)?;
         }
         let ids = [leader.id()?, ends[0].id()?, ends[1].id()?];
-        Ok(Self { ring, _tasks: tasks, faults: Some(Faults { leader, _ends: ends, ids }) })
+        Ok(Self { ring, tasks, faults: Some(Faults { leader, _ends: ends, ids }) })
     }
 }
 

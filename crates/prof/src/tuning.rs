@@ -2,25 +2,32 @@
 
 /// Pages touched per block of the start-up calibration. One block takes about 0.05 ms, below most scheduling noise.
 pub(crate) const CALIBRATION_BLOCK_PAGES: usize = 32;
-/// Blocks with the events, and as many without. 384 pages each: the median moves by 1 to 2 % from run to run, and
-/// the whole costs about 2 ms of CPU (measured on a 2-core EPYC guest).
-pub(crate) const CALIBRATION_ROUNDS: usize = 12;
+/// Blocks with the events, and as many without. 256 pages each: the median moves by 1 to 2 % from run to run, and
+/// the whole costs about 1.3 ms of CPU (measured on a 2-core EPYC guest).
+pub(crate) const CALIBRATION_ROUNDS: usize = 8;
 /// Ring of the calibration, pages: two records of 64 bytes for each page of a block fit several times.
 pub(crate) const CALIBRATION_RING_PAGES: usize = 16;
 
 /// Largest ring for faults and mappings per processor, pages (512 KiB, what a normal user may lock by default): 6 ms of
 /// the fastest faulting seen. The kernel allocates and zeroes it whole: 2 MiB cost 1 ms per processor at start.
 pub(crate) const RING_PAGES_MAX: usize = 128;
+/// So many bytes of records call for a look at once: about 130 faults, a burst. Less would wake us more often, and a wake-up
+/// costs 27 us (measured); more would let a burst overrun its credit.
+pub(crate) const WAKE_BYTES: u32 = 16 << 10;
 /// Smallest ring worth having, pages.
 pub(crate) const RING_PAGES_MIN: usize = 8;
 /// Ring for kernel stacks per processor, pages (256 KiB): about a second of samples.
 pub(crate) const KERNEL_RING_PAGES: usize = 64;
-/// Kernel samples per second of CPU; a prime, so that it does not run in step with timers.
+/// Kernel samples per second of CPU where they are asked for; a prime, so that it does not run in step with timers. Costs
+/// 2 % of the program's CPU time (measured: a timer interrupt in a guest takes some 20 us).
 pub(crate) const KERNEL_HERTZ: u64 = 997;
+/// The same where they are only taken if they are cheap.
+pub(crate) const KERNEL_CHEAP_HERTZ: u64 = 199;
 /// Fewer kernel samples than this tell nothing: no share from them would be better than +-10 %.
 pub(crate) const KERNEL_SAMPLES_MIN: u64 = 400;
-/// CPU samples of the program from which on the 50 ms to read /proc/kallsyms (measured, 122 000 symbols) are 1.5 % or less.
-pub(crate) const KERNEL_SAMPLES_CHEAP: u64 = 3_300;
+/// CPU samples of the program, at the cheap rate, from which on the 50 ms to read /proc/kallsyms (measured, 122 000 symbols)
+/// are 1 % or less.
+pub(crate) const KERNEL_SAMPLES_CHEAP: u64 = 1_000;
 
 /// Cost that recording may cause before it is paced, ns: about 700 faults, a program's start.
 pub(crate) const RECORD_FREE_NS: f64 = 1_300_000.0;
@@ -53,13 +60,12 @@ pub(crate) const RECORD_COST_DEFAULT_NS: f64 = 1_200.0;
 
 /// Shortest time between two readings of the levels, ns.
 pub(crate) const TICK_MIN_NS: u64 = 500_000;
-/// Longest, while nothing faults, ns. A program that then begins to fault at the fastest rate seen (0.7 faults per us, 120
-/// bytes each) does not overrun a normal user's ring of 512 KiB before the next look.
-pub(crate) const TICK_IDLE_MAX_NS: u64 = 4_000_000;
-/// Longest at all, ns, however much a reading costs.
+/// Longest, ns, in the first [`EARLY_CPU_NS`].
+pub(crate) const TICK_EARLY_NS: u64 = 2_000_000;
+/// Longest at all, ns, however much a reading costs and however little happens.
 pub(crate) const TICK_MAX_NS: u64 = 20_000_000;
-/// Share of one processor that reading the levels may take.
-pub(crate) const TICK_SHARE: f64 = 0.010;
+/// Share of one processor that reading the levels may take, the wake-ups for it included.
+pub(crate) const TICK_SHARE: f64 = 0.005;
 /// Readings between two looks at our own CPU clock.
 pub(crate) const TICKS_PER_COST_CHECK: u32 = 16;
 /// Levels kept before every second one is dropped and the tick is doubled (24 bytes each).

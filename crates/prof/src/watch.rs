@@ -32,7 +32,7 @@ pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<O
     let begin_ns = now_ns();
     let child = held.release().map_err(|error| not_started(command, error))?;
     let mut watch = Watch::new(session, allow, child.pid() as u32, begin_ns, calibration.as_ref());
-    while !child.ended_within(watch.pause_ns()) {
+    while !child.ended_within(watch.pause_ns(), watch.session.wakers()) {
         watch.look();
     }
     let mut observation = watch.finish(child)?;
@@ -55,6 +55,7 @@ struct Watch {
     readings: u64,
     discover_ns: u64,
     stacks_ns: u64,
+    levels_ns: u64,
 }
 
 impl Watch {
@@ -76,7 +77,7 @@ impl Watch {
             duty: Duty::new(cost_ns, begin_ns ^ u64::from(pid)),
             windows: Windows::begin(begin_ns, session.records_faults()),
             levels,
-            stacks: Stacks::default(),
+            stacks: Stacks::at(allow.kernel.hertz()),
             kernel: allow.kernel,
             orphans: Orphans::default(),
             pace: Pace::new(process_cpu_ns()),
@@ -86,6 +87,7 @@ impl Watch {
             readings: 0,
             discover_ns: 0,
             stacks_ns: begin_ns + t::KERNEL_DRAIN_NS,
+            levels_ns: begin_ns,
         }
     }
 
@@ -103,14 +105,18 @@ impl Watch {
     fn look(&mut self) {
         let now = now_ns();
         let new = self.empty_rings(u64::MAX);
-        self.read_levels(now);
+        if now >= self.levels_ns {
+            self.read_levels(now);
+            // A look that records called for soon after is no reading.
+            self.levels_ns = now + self.pace.pause_ns() / 2;
+        }
         self.switch(now);
         if now >= self.stacks_ns {
             self.stacks_ns = now + t::KERNEL_DRAIN_NS;
             self.empty_kernel_rings();
         }
         self.orphans.tend(now);
-        self.pace.looked(new >= t::BUSY_FAULTS, process_cpu_ns);
+        self.pace.looked(now - self.begin_ns, new >= t::BUSY_FAULTS, process_cpu_ns);
     }
 
     /// Takes records from the rings; faults up to `end_ns` if they are being recorded. Faults found.

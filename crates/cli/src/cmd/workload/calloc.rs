@@ -34,8 +34,6 @@ pub(super) enum Fill {
     Full,
 }
 
-/// One block in so many is timed.
-const SAMPLED: usize = 4;
 /// Bytes checked beside the one written: the rest of a cache line.
 const LINE: usize = 64;
 
@@ -50,8 +48,7 @@ pub(super) fn run(args: &Args, fill: Fill) -> Result<Body, Failure> {
         drop(std::mem::take(slot));
         let mut block = std::hint::black_box(vec![0_u8; len]);
         let value = (index % 255) as u8 + 1;
-        let sampler = (index % SAMPLED == 0).then_some(&mut sampler);
-        let found = write(&mut block, value, fill, sampler);
+        let found = write(&mut block, value, fill, &mut sampler);
         if found != 0 {
             return Err(Failure(format!(
                 "calloc returned memory that is not zero (block {index}): the allocator in use is broken"
@@ -69,19 +66,17 @@ pub(super) fn run(args: &Args, fill: Fill) -> Result<Body, Failure> {
 ///
 /// A full block is divided at the page boundaries of memory, so that the timed store is the first one to its page; a
 /// sparse one at multiples of the page size from its begin, so that the same bytes are written wherever it lies.
-fn write(block: &mut [u8], value: u8, fill: Fill, sampler: Option<&mut Sampler>) -> u8 {
+fn write(block: &mut [u8], value: u8, fill: Fill, sampler: &mut Sampler) -> u8 {
     let head = if fill == Fill::Full { to_next_page(block) } else { 0 };
     let (head, rest) = block.split_at_mut(head);
     let mut found = write_page(head, value, fill);
     let mut pages = rest.chunks_mut(page::size());
-    if let Some(sampler) = sampler {
-        sampler.begin();
-        for part in pages.by_ref().take(PAGES) {
-            sampler.write(&mut part[0], value);
-            found |= write_page(part, value, fill);
-        }
-        sampler.end();
+    sampler.begin();
+    for part in pages.by_ref().take(PAGES) {
+        sampler.write(&mut part[0], value);
+        found |= write_page(part, value, fill);
     }
+    sampler.end();
     pages.fold(found, |found, part| found | write_page(part, value, fill))
 }
 
@@ -124,14 +119,14 @@ mod tests {
     fn a_dirty_byte_is_found() {
         let mut block = vec![0_u8; 5 * page::size()];
         block[3 * page::size() + 5] = 1;
-        assert_ne!(write(&mut block, 2, Fill::Sparse, None), 0);
+        assert_ne!(write(&mut block, 2, Fill::Sparse, &mut Sampler::new()), 0);
     }
 
     #[test]
     fn sparse_writes_one_byte_per_page_and_full_writes_all() {
         let written = |fill| {
             let mut block = vec![0_u8; 8 * page::size()];
-            write(&mut block, 9, fill, None);
+            write(&mut block, 9, fill, &mut Sampler::new());
             block.iter().filter(|byte| **byte != 0).count()
         };
         assert_eq!(written(Fill::Sparse), 8);
