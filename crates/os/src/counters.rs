@@ -106,7 +106,8 @@ pub fn rusage(who: Who) -> Result<Rusage> {
     Ok(unsafe { usage.assume_init() }.into())
 }
 
-/// Touches `pages` new private base pages by writing, and appends the [`tick`]s that each touch took to `ticks`.
+/// Touches `pages` new private base pages by writing, and appends the [`tick`]s that each touch took to `ticks`. Each page is
+/// then written as a whole, which passes through the caches as a program's own data do.
 ///
 /// THP is off for them. `ticks` should have the capacity already, or its own growth is measured too.
 ///
@@ -130,6 +131,8 @@ pub fn time_first_touches(pages: usize, ticks: &mut Vec<u64>) -> Result<()> {
         // SAFETY: mapped writable above, and nobody else knows the address.
         unsafe { at.write_volatile(1) };
         ticks.push(tick().wrapping_sub(begin));
+        // SAFETY: the page that was just touched.
+        unsafe { at.write_bytes(1, page) };
     }
     // SAFETY: exactly the mapping made above; no pointer into it is kept.
     unsafe { libc::munmap(base, len_bytes) };

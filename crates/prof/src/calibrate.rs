@@ -24,9 +24,9 @@ pub(crate) fn run(pair: bool) -> Option<Calibration> {
     for round in 0..=t::CALIBRATION_ROUNDS {
         time_first_touches(t::CALIBRATION_BLOCK_PAGES, &mut plain).ok()?;
         if let Some(pair) = &mut pair {
-            pair.leader.enable().ok()?;
+            pair.enable().ok()?;
             let touched = time_first_touches(t::CALIBRATION_BLOCK_PAGES, &mut loaded);
-            pair.leader.disable().ok()?;
+            pair.disable().ok()?;
             touched.ok()?;
             pair.read(&mut readings_ns);
         }
@@ -51,8 +51,10 @@ pub(crate) fn run(pair: bool) -> Option<Calibration> {
 struct Pair {
     ring: Ring,
     leader: Event,
-    /// Only kept open: the end, and the counters that a watched program has as well, because they lengthen its faults too.
-    _others: Vec<Event>,
+    /// Only kept open.
+    _end: Event,
+    /// What a watched program has as well. Opened first and so counted last, between entry and end: they lengthen the reading.
+    counters: Vec<Event>,
     ids: (u64, u64),
     bytes: Vec<u8>,
 }
@@ -68,18 +70,24 @@ impl Pair {
             disabled: true,
         };
         let here = Target { pid: 0, cpu: None };
+        let count =
+            |user_only| Event::open(&Spec { output: Output::Count, user_only, ..spec }, here, None).ok();
+        let counters = [count(true), count(false)].into_iter().flatten().collect();
         let leader = Event::open(&spec, here, None)?;
         let ring = Ring::map(&leader, t::CALIBRATION_RING_PAGES)?;
         let member = Spec { event: Software::MinorFaults, disabled: false, ..spec };
         let end = Event::open(&member, here, Some(&leader))?;
         end.redirect_to(&leader)?;
         let ids = (leader.id()?, end.id()?);
-        let count = |user_only| {
-            let spec = Spec { output: Output::Count, user_only, disabled: false, ..spec };
-            Event::open(&spec, here, Some(&leader)).ok()
-        };
-        let others = [Some(end), count(true), count(false)].into_iter().flatten().collect();
-        Ok(Self { ring, leader, _others: others, ids, bytes: Vec::new() })
+        Ok(Self { ring, leader, _end: end, counters, ids, bytes: Vec::new() })
+    }
+
+    fn enable(&self) -> faultless_os::Result<()> {
+        self.counters.iter().chain([&self.leader]).try_for_each(Event::enable)
+    }
+
+    fn disable(&self) -> faultless_os::Result<()> {
+        self.counters.iter().chain([&self.leader]).try_for_each(Event::disable)
     }
 
     /// Appends the time from entry to end of each fault in the ring.
