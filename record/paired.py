@@ -89,12 +89,26 @@ def ratio(top, bottom):
     return f"{median(ratios):.3f} [{boot[50]:.3f} {boot[1949]:.3f}]"
 
 
+def read(path):
+    """The runs of a record and the names of its arms, the first being what the others are compared with."""
+    with open(path) as file:
+        lines = list(file)
+    arms = list(dict.fromkeys(line.split(":")[0][2:] for line in lines if line.startswith("# ")))
+    return list(csv.DictReader(line for line in lines if not line.startswith("#"))), arms
+
+
+def wall_ratios(path):
+    """Elapsed time over that of the first arm, round by round, for each arm of a record."""
+    rows, arms = read(path)
+    rows.sort(key=lambda row: int(row["round"]))
+    wall = {arm: [float(row["wall_s"]) for row in rows if row["arm"] == arm] for arm in arms}
+    return {arm: [a / b for a, b in zip(wall[arm], wall[arms[0]])] for arm in arms}
+
+
 def summary(paths):
     print(f"{'name':24} {'arm':14} {'n':>3} {'wall ms':>9} {'wall ratio':>22} {'CPU ms':>9} {'CPU ratio':>22} {'faults':>9} {'RSS MiB':>8} same")
     for path in paths:
-        with open(path) as file:
-            rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-        arms = list(dict.fromkeys(line.split(":")[0][2:] for line in open(path) if line.startswith("# ")))
+        rows, arms = read(path)
         pick = lambda arm, get: [get(row) for row in sorted(rows, key=lambda row: int(row["round"])) if row["arm"] == arm]
         wall = lambda row: float(row["wall_s"]) * 1e3
         cpu = lambda row: (float(row["user_s"]) + float(row["sys_s"])) * 1e3

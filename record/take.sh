@@ -1,5 +1,5 @@
 #!/bin/sh
-# Takes the records of this machine into record/DATE-NAME: record/take.sh NAME. About 15 minutes; nothing else should run.
+# Takes the records of this machine into record/DATE-NAME: record/take.sh NAME. About 25 minutes; nothing else should run.
 set -eu
 cd "$(dirname "$0")/.."
 out="$PWD/record/$(date -u +%Y-%m-%d)-$1"
@@ -48,9 +48,7 @@ measured mixed 64 "faultless workload --quiet mixed --ops 20000000"
 measured bursts 1024 "faultless workload --quiet bursts"
 # stat: the corrected median against the program's own
 "$root/record/truth.py" faultless >"$out/stat-p50.csv"
-# advise: the verdicts
-for name in chunk-pipeline temporaries bursts growth touch-once; do
-    faultless advise --json --svg "$out/advise-$name.svg" -- faultless workload --quiet "$name" >"$out/advise-$name.json" || true
-done
-faultless advise --svg "$out/advise-chunk-pipeline.svg" >"$out/advise-chunk-pipeline.txt"
+# advise: the verdicts, each checked by a paired run
+"$root/record/verdicts.py" faultless "$out"
+faultless advise >"$out/advise-chunk-pipeline.txt"
 "$root/record/paired.py" --summary "$out"/run-*.csv $(ls "$out"/stat-*.csv | grep -v stat-p50) >"$out/summary.txt"
