@@ -32,7 +32,8 @@ pub(crate) fn man(args: ManArgs) -> Outcome {
     let command = super::Args::command();
     match args.dir {
         Some(dir) => clap_mangen::generate_to(command, &dir).map_err(|error| {
-            Failure(format!("{}: {error}; name a folder that exists and can be written", dir.display()))
+            let reason = super::sink::reason(&error);
+            Failure(format!("{}: {reason}; name a folder that exists and can be written", dir.display()))
         })?,
         None => {
             let mut page = Vec::new();

@@ -8,8 +8,8 @@ use faultless_os::counters;
 use faultless_os::host::Host;
 use faultless_os::page::{self, Bytes};
 use faultless_os::touch::{Advice, Region};
+use faultless_trace::measurement::{Summary, summary};
 
-use super::spread::Spread;
 use super::{Outcome, Price};
 
 /// Touched first and not counted: what the measurements before gave back, which the kernel hands out first.
@@ -33,14 +33,15 @@ pub(super) fn price(host: &Host, warm_ns: Option<f64>) -> Price {
         id: "first_touch_guest_cold".into(),
         what: "first touch of a base page that the host has not backed".into(),
         page_bytes: page::size() as u64,
+        resolution_ns: 0.0,
         outcome: match measure(host, warm_ns) {
-            Ok(spread) => Outcome::Measured(spread),
+            Ok(summary) => Outcome::Measured(summary),
             Err(reason) => Outcome::CannotSay(reason),
         },
     }
 }
 
-fn measure(host: &Host, warm_ns: Option<f64>) -> Result<Spread, String> {
+fn measure(host: &Host, warm_ns: Option<f64>) -> Result<Summary, String> {
     if host.hypervisor.is_none() {
         return Err("no hypervisor shows itself, so no host backs this memory lazily".into());
     }
@@ -88,7 +89,7 @@ fn touch_groups(room: usize) -> Result<Vec<f64>, String> {
     Ok(groups)
 }
 
-fn judge(groups: &[f64], warm_ns: f64) -> Result<Spread, String> {
+fn judge(groups: &[f64], warm_ns: f64) -> Result<Summary, String> {
     let cold: Vec<f64> = groups.iter().copied().filter(|ns| *ns > COLD_RATIO * warm_ns).collect();
     if groups.is_empty() {
         return Err("ran out of time before fresh memory was reached".into());
@@ -97,7 +98,7 @@ fn judge(groups: &[f64], warm_ns: f64) -> Result<Spread, String> {
         let fresh = Bytes(groups.len() * GROUP_BYTES);
         return Err(format!("{fresh} of fresh memory cost no more than warm memory: the host had backed it"));
     }
-    Spread::of(&cold).ok_or_else(|| "nothing measured".into())
+    summary(&cold).ok_or_else(|| "nothing measured".into())
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ fn no(what: &'static str, why: impl Into<String>, change: impl Into<String>) -> 
 
 fn probe(what: &'static str, answer: &Result<(), Error>, change: &str) -> Capability {
     match answer {
-        Ok(()) => yes(what, "tried: works"),
+        Ok(()) => yes(what, "tried, works"),
         Err(error) => no(what, error.to_string(), change),
     }
 }
@@ -80,6 +80,7 @@ fn perf_remedy(host: &Host, error: &Error, level: i64) -> String {
     }
 }
 
+/// kernel.rst, kptr_restrict: 2 hides addresses from everybody.
 fn phases(host: &Host) -> Capability {
     const WHAT: &str = "split the kernel's time in a fault into phases";
     let hidden = host.sysctl.get("kernel/kptr_restrict").is_some_and(|level| *level >= 2);
@@ -97,13 +98,12 @@ fn thp(host: &Host) -> Capability {
     const WHAT: &str = "back the pool with THP";
     match &host.thp {
         Some(thp) if thp.available() => {
-            yes(WHAT, format!("transparent_hugepage/enabled = {}", thp.enabled.clone().unwrap_or_default()))
+            yes(WHAT, format!("transparent_hugepage is {}", thp.word().unwrap_or_default()))
         }
-        Some(_) => no(
-            WHAT,
-            "transparent_hugepage/enabled = never",
-            "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (root)",
-        ),
+        Some(thp) => {
+            let word = thp.word().unwrap_or_default();
+            no(WHAT, format!("transparent_hugepage is {word}"), super::huge::enable_thp(thp))
+        }
         None => no(WHAT, "no THP in this kernel, or /sys is hidden", "CONFIG_TRANSPARENT_HUGEPAGE"),
     }
 }
