@@ -31,14 +31,14 @@ const RETAIN_MAX_BYTES: u64 = 4 << 30;
 /// used anyway. The status is the program's own; 2 if it could not be started.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  faultless run -- python3 script.py\n  faultless run --retain 64M --summary -- sort big.txt"
+    after_help = "EXAMPLES\n  faultless run -- python3 script.py\n  faultless run --retain 64M --summary -- sort big.txt"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     options: Options,
 
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 

@@ -35,6 +35,9 @@ impl Sink {
         };
         // The file that a symbolic link points to is to be replaced, not the link.
         let target = resolve(path.to_owned(), MOST_LINKS);
+        if path.as_os_str().is_empty() {
+            return Err(failure(io::ErrorKind::NotFound.into()));
+        }
         if path.as_os_str().as_bytes().ends_with(b"/") || target.file_name().is_none() {
             return Err(failure(io::ErrorKind::IsADirectory.into()));
         }

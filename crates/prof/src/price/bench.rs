@@ -16,8 +16,6 @@ const STRAY_FAULTS: u64 = 16;
 /// What all cells need.
 pub(super) struct Bench {
     tick_ns: f64,
-    /// Ticks between two readings with nothing in between.
-    tick_cost: f64,
     /// The step of the tick counter: 10 to 40 ns where it counts a slow clock.
     pub(super) step_ns: f64,
     pub(super) thp_bytes: usize,
@@ -33,16 +31,16 @@ impl Bench {
         Self {
             tick_ns,
             step_ns: tick_step() as f64 * tick_ns,
-            tick_cost: empty_ticks() as f64,
             thp_bytes: thp_bytes(host),
             cold: affordable.then(cold_region).and_then(Result::ok),
             cold_at: 0,
         }
     }
 
-    /// Median of single times, without the cost of reading the counter, in ns.
+    /// Median of single times just taken, in ns, without the cost of reading the counter. That is taken anew each time:
+    /// on a processor that another job slows down it is many times what it was before.
     pub(super) fn p50_ns(&self, ticks: &[f64]) -> f64 {
-        (median(ticks).unwrap_or(0.0) - self.tick_cost).max(0.0) * self.tick_ns
+        (median(ticks).unwrap_or(0.0) - empty_ticks() as f64).max(0.0) * self.tick_ns
     }
 }
 

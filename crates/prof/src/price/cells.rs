@@ -133,7 +133,7 @@ fn zero_page_read(bench: &mut Bench) -> Result<f64, String> {
 fn thp_cells(host: &Host) -> Option<Cell> {
     let thp = host.thp.as_ref()?;
     let len = thp.pmd_bytes?;
-    let (available, word) = (thp.available(), thp.enabled.clone().unwrap_or_default());
+    let (available, word) = (thp.available(), thp.word().unwrap_or_default().to_owned());
     Some(Cell::new(
         "thp_touch",
         format!("first touch of a THP of {}", Bytes(len)),
@@ -141,7 +141,7 @@ fn thp_cells(host: &Host) -> Option<Cell> {
         Clock::Ticks,
         move |bench| {
             if !available {
-                return Err(format!("THP is off (transparent_hugepage/enabled = {word})"));
+                return Err(format!("THP is off (transparent_hugepage is {word})"));
             }
             drop(huge(len)?);
             let mut region = huge_untouched(len)?;

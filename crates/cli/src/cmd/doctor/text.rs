@@ -77,7 +77,8 @@ fn prices(prices: &[PriceRecord], width: usize) -> Vec<String> {
 /// The median and how far the rounds lie from it, of which no more is said than the clock can tell.
 fn figures(price: &PriceRecord) -> Option<(String, String)> {
     let deviation = match (price.mad_ns?, price.resolution_ns?) {
-        (mad, step) if mad < step => format!("<{}", Nanos(step)),
+        // Figures are whole and half steps, but for rounding.
+        (mad, step) if mad < 0.9 * step => format!("<{}", Nanos(step)),
         (mad, _) => Nanos(mad).to_string(),
     };
     Some((Nanos(price.median_ns?).to_string(), deviation))
@@ -137,9 +138,9 @@ mod tests {
 
     #[test]
     fn a_deviation_below_the_step_of_the_clock_is_not_called_zero() {
-        let lines = prices(&[price(Some(160.0), 0.0), price(Some(160.0), 60.0)], WIDTH);
+        let lines = prices(&[price(Some(160.0), 0.0), price(Some(160.0), 9.999)], WIDTH);
         assert!(lines[2].contains("160 ns +- <10 ns  first"), "{lines:?}");
-        assert!(lines[3].contains("160 ns +- 60 ns "), "{lines:?}");
+        assert!(lines[3].contains("160 ns +- 10 ns "), "{lines:?}");
     }
 
     #[test]
