@@ -2,9 +2,9 @@
 
 use faultless_os::counters;
 use faultless_os::host::Host;
-use faultless_os::page::{self, Bytes};
+use faultless_os::page;
 use faultless_os::touch::{Advice, HeldCopy, Region, time_read};
-use faultless_trace::measurement::summary;
+use faultless_trace::measurement::{Bytes, summary};
 
 use super::bench::{
     Bench, THPS, advise, expect_faults, expect_no_faults, faults, fell_back, fresh, fresh_aligned,
@@ -136,7 +136,7 @@ fn thp_cells(host: &Host) -> Option<Cell> {
     let (available, word) = (thp.available(), thp.word().unwrap_or_default().to_owned());
     Some(Cell::new(
         "thp_touch",
-        format!("first touch of a THP of {}", Bytes(len)),
+        format!("first touch of a THP of {}", Bytes(len as u64)),
         len,
         Clock::Ticks,
         move |bench| {
@@ -163,7 +163,7 @@ fn mthp_cells(host: &Host) -> Vec<Cell> {
 
 /// Blocks of exactly one size with untouched, not advised ones between them: no VMA has room for a larger page.
 fn mthp_cell(len: usize) -> Cell {
-    let what = format!("first touch of an mTHP of {}", Bytes(len));
+    let what = format!("first touch of an mTHP of {}", Bytes(len as u64));
     Cell::new(format!("mthp_touch_{}k", len >> 10), what, len, Clock::Ticks, move |bench| {
         let blocks = (MTHP_BYTES / len).clamp(4, MTHP_BLOCKS);
         let mut region = fresh_aligned(2 * blocks * len, 2 * len)?;
@@ -187,7 +187,7 @@ fn hugetlb_cells(host: &Host) -> Vec<Cell> {
         |pool: &&faultless_os::host::HugetlbPool| pool.free > pool.reserved && pool.page_bytes <= HUGETLB_MAX;
     let cell = |pool: &faultless_os::host::HugetlbPool| {
         let (len, pages) = (pool.page_bytes, (pool.free - pool.reserved).min(THPS as u64) as usize);
-        let what = format!("first touch of a hugetlb page of {}", Bytes(len));
+        let what = format!("first touch of a hugetlb page of {}", Bytes(len as u64));
         Cell::new(format!("hugetlb_touch_{}k", len >> 10), what, len, Clock::Ticks, move |bench| {
             let pool = || Region::hugetlb(pages * len, len).map_err(|error| error.to_string());
             // A refused charge is an error here, and would be SIGBUS at a touch.

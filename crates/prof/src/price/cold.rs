@@ -6,9 +6,9 @@
 
 use faultless_os::counters;
 use faultless_os::host::Host;
-use faultless_os::page::{self, Bytes};
+use faultless_os::page;
 use faultless_os::touch::{Advice, Region};
-use faultless_trace::measurement::{Summary, summary};
+use faultless_trace::measurement::{Bytes, Summary, summary};
 
 use super::{Outcome, Price};
 
@@ -48,7 +48,7 @@ fn measure(host: &Host, warm_ns: Option<f64>) -> Result<Summary, String> {
     let warm_ns = warm_ns.ok_or("a warm first touch could not be measured")?;
     let room = room_bytes(host).min(WARM_BYTES + FRESH_BYTES);
     if room < WARM_BYTES + LEAST_BYTES {
-        return Err(format!("too little free memory ({} may be used for it)", Bytes(room)));
+        return Err(format!("too little free memory ({} may be used for it)", Bytes(room as u64)));
     }
     let groups = touch_groups(room)?;
     judge(&groups, warm_ns)
@@ -95,7 +95,7 @@ fn judge(groups: &[f64], warm_ns: f64) -> Result<Summary, String> {
         return Err("ran out of time before fresh memory was reached".into());
     }
     if (cold.len() as f64) < LEAST_SHARE * groups.len() as f64 {
-        let fresh = Bytes(groups.len() * GROUP_BYTES);
+        let fresh = Bytes((groups.len() * GROUP_BYTES) as u64);
         return Err(format!("{fresh} of fresh memory cost no more than warm memory: the host had backed it"));
     }
     summary(&cold).ok_or_else(|| "nothing measured".into())

@@ -1,9 +1,8 @@
 //! Rows about THP, mTHP and hugetlb.
 
 use faultless_os::host::{Host, Thp};
-use faultless_os::page::Bytes;
 use faultless_prof::price::Prices;
-use faultless_trace::measurement::Nanos;
+use faultless_trace::measurement::{Bytes, Nanos};
 
 use super::row::{Grade, Row, Rule};
 
@@ -26,7 +25,7 @@ fn thp(host: &Host, prices: &Prices) -> Option<Row> {
         });
     };
     let (word, global) = (thp.word()?, thp.enabled.as_deref()?);
-    let size = Bytes(thp.pmd_bytes.unwrap_or(0));
+    let size = Bytes(thp.pmd_bytes.unwrap_or(0) as u64);
     let value = if word == global { word.to_owned() } else { format!("{global}, but {word} for {size}") };
     let gain = match (prices.ns("thp_touch"), prices.thp_gain()) {
         (Some(touch), Some(gain)) => format!(": {} per {size}, {gain:.1}x cheaper per byte", Nanos(touch)),
@@ -66,7 +65,7 @@ pub(super) fn enable_thp(thp: &Thp) -> String {
 fn shmem(host: &Host, _: &Prices) -> Option<Row> {
     const SETTING: &str = "transparent_hugepage/shmem_enabled";
     let thp = host.thp.as_ref()?;
-    let (word, size) = (thp.shmem_enabled.clone()?, Bytes(thp.pmd_bytes?));
+    let (word, size) = (thp.shmem_enabled.clone()?, Bytes(thp.pmd_bytes? as u64));
     let row = match word.as_str() {
         "always" | "within_size" | "force" => {
             Row::new(SETTING, word, Grade::Good, format!("shared memory may get pages of {size}"))
@@ -102,7 +101,7 @@ fn mthp(host: &Host, prices: &Prices) -> Option<Row> {
         .map(|size| {
             let price = prices.ns_per_base_page(&format!("mthp_touch_{}k", size.len_bytes >> 10));
             let price = price.map(|price| format!(" ({} per base page)", Nanos(price))).unwrap_or_default();
-            format!("{}{price}", Bytes(size.len_bytes))
+            format!("{}{price}", Bytes(size.len_bytes as u64))
         })
         .collect();
     let row = if enabled.is_empty() {
@@ -196,7 +195,7 @@ fn hugetlb(host: &Host, _: &Prices) -> Option<Row> {
         (pools.first()?, pools.iter().all(|pool| pool.free == pool.pages && pool.reserved == 0));
     let value: Vec<String> = pools
         .iter()
-        .map(|pool| format!("{} of {} x {} free", pool.free, pool.pages, Bytes(pool.page_bytes)))
+        .map(|pool| format!("{} of {} x {} free", pool.free, pool.pages, Bytes(pool.page_bytes as u64)))
         .collect();
     let meaning =
         "memory set aside: only MAP_HUGETLB, SHM_HUGETLB, hugetlbfs and GLIBC_TUNABLES hugetlb=2 can use it";
@@ -205,7 +204,7 @@ fn hugetlb(host: &Host, _: &Prices) -> Option<Row> {
     Some(match unused {
         true => row.advice(format!(
             "nothing uses it: give it back with nr_hugepages=0, or use it (page size {})",
-            Bytes(first.page_bytes)
+            Bytes(first.page_bytes as u64)
         )),
         false => row,
     })

@@ -1,9 +1,9 @@
 //! Rows about the kernel, the virtual machine and the processor.
 
 use faultless_os::host::Host;
-use faultless_os::page::{Bytes, Order};
+use faultless_os::page::Order;
 use faultless_prof::price::{Outcome, Prices};
-use faultless_trace::measurement::Nanos;
+use faultless_trace::measurement::{Bytes, Nanos};
 
 use super::row::{Grade, Row, Rule};
 
@@ -41,7 +41,7 @@ fn virtual_machine(host: &Host, prices: &Prices) -> Option<Row> {
 fn reporting(host: &Host, _: &Prices) -> Option<Row> {
     let balloon = host.balloon.filter(|balloon| balloon.free_page_reporting)?;
     let value = match balloon.reporting_order {
-        Some(order) => format!("on, blocks of {} and more", Bytes(Order(order).len_bytes())),
+        Some(order) => format!("on, blocks of {} and more", Bytes(Order(order).len_bytes() as u64)),
         None => "on".into(),
     };
     let meaning = "free memory of this guest is given back to the host: its next touch faults here and there";
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(reporting(&host, &Prices::default()), None);
         host.balloon = Some(Balloon { free_page_reporting: true, reporting_order: Some(0) });
         let value = reporting(&host, &Prices::default()).unwrap().value;
-        assert_eq!(value, format!("on, blocks of {} and more", Bytes(faultless_os::page::size())));
+        assert_eq!(value, format!("on, blocks of {} and more", Bytes(faultless_os::page::size() as u64)));
     }
 
     #[test]

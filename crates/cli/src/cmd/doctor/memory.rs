@@ -1,9 +1,8 @@
 //! Rows about limits, pressure, swap, and what else makes a fault wait or come back.
 
 use faultless_os::host::Host;
-use faultless_os::page::Bytes;
 use faultless_prof::price::Prices;
-use faultless_trace::measurement::Nanos;
+use faultless_trace::measurement::{Bytes, Nanos};
 
 use super::row::{Grade, Row, Rule};
 
@@ -28,15 +27,11 @@ const PRESSURE: f64 = 5.0;
 /// The kernel's default of `vm.max_map_count` is 65530 (include/linux/mm.h, DEFAULT_MAX_MAP_COUNT).
 const MAP_COUNT: i64 = 65_530;
 
-fn bytes(len: u64) -> Bytes {
-    Bytes(usize::try_from(len).unwrap_or(usize::MAX))
-}
-
 /// cgroup-v2.rst, memory.events: processes above memory.high are throttled and made to reclaim. Version 2 only.
 fn cgroup_high(host: &Host, _: &Prices) -> Option<Row> {
     let cgroup = host.cgroup.as_ref()?;
     let events = cgroup.high_events.filter(|events| *events > 0)?;
-    let limit = cgroup.high_bytes.map_or("unset now".into(), |high| bytes(high).to_string());
+    let limit = cgroup.high_bytes.map_or("unset now".into(), |high| Bytes(high).to_string());
     let meaning = format!(
         "throttled {events} times above this limit: tasks reclaim memory and wait, as if faults were slow"
     );
@@ -51,10 +46,10 @@ fn cgroup_high(host: &Host, _: &Prices) -> Option<Row> {
 fn cgroup_max(host: &Host, _: &Prices) -> Option<Row> {
     let cgroup = host.cgroup.as_ref()?;
     let max = cgroup.max_bytes?;
-    let used = bytes(cgroup.current_bytes.unwrap_or(0));
+    let used = Bytes(cgroup.current_bytes.unwrap_or(0));
     let meaning = format!("page cache and memory kept for reuse count too; {used} in use now");
     Some(
-        Row::new("cgroup memory limit", bytes(max).to_string(), Grade::Note, meaning)
+        Row::new("cgroup memory limit", Bytes(max).to_string(), Grade::Note, meaning)
             .advice("keep what a pool retains well below it")
             .source("cgroup-v2.rst; cgroup-v1/memory.rst"),
     )
@@ -97,7 +92,7 @@ fn overcommit(host: &Host, _: &Prices) -> Option<Row> {
     let row = if mode == 2 {
         let left = host.memory.commit_limit_bytes.zip(host.memory.committed_bytes);
         let left =
-            left.map_or("unknown".into(), |(limit, used)| bytes(limit.saturating_sub(used)).to_string());
+            left.map_or("unknown".into(), |(limit, used)| Bytes(limit.saturating_sub(used)).to_string());
         let meaning = format!("mappings fail beyond CommitLimit (left: {left}); MAP_NORESERVE is ignored");
         Row::new(SETTING, "2", Grade::Note, meaning)
             .advice("reserve address space with PROT_NONE, and make it usable in steps")
@@ -116,7 +111,7 @@ fn address_space(host: &Host, _: &Prices) -> Option<Row> {
     let limit = host.limits.address_space_bytes?;
     let meaning = "reservations count as used: large ones fail although memory is free";
     Some(
-        Row::new("ulimit -v", bytes(limit).to_string(), Grade::Note, meaning)
+        Row::new("ulimit -v", Bytes(limit).to_string(), Grade::Note, meaning)
             .advice("ulimit -v unlimited; limit memory with a cgroup instead")
             .source("getrlimit(2)"),
     )
@@ -146,7 +141,7 @@ fn swap(host: &Host, _: &Prices) -> Option<Row> {
         let meaning = "anonymous memory never comes back from a disk";
         return Some(Row::new("swap", "none", Grade::Good, meaning).source("proc(5)"));
     }
-    let value = format!("{} in use, {pages_in} pages read back since boot", bytes(used));
+    let value = format!("{} in use, {pages_in} pages read back since boot", Bytes(used));
     let meaning = "a page that comes back from swap is a major fault: I/O or decompression, not clearing";
     let grade = if pages_in > 0 { Grade::Note } else { Grade::Good };
     let row = Row::new("swap", value, grade, meaning).source("mm/memory.c; getrusage(2)");

@@ -2,9 +2,8 @@
 
 use std::io;
 
-use faultless_os::page::Bytes;
 use faultless_report::table::{WIDTH, hang, wrap};
-use faultless_trace::measurement::Nanos;
+use faultless_trace::measurement::{Bytes, Nanos};
 
 use super::row::{Grade, Row};
 use super::{PriceRecord, Report};
@@ -28,7 +27,7 @@ pub(super) fn render(report: &Report, width: usize) -> String {
         known(&host.kernel),
         known(&host.cpu),
         host.cpus,
-        Bytes(usize::try_from(host.memory_bytes).unwrap_or(0))
+        Bytes(host.memory_bytes)
     );
     let mut lines = wrap("", &report.verdict, width);
     lines.extend(wrap("", &machine, width));

@@ -1,9 +1,8 @@
 //! The first line: what a first touch costs here and what kind of problem that is.
 
 use faultless_os::host::Host;
-use faultless_os::page::Bytes;
 use faultless_prof::price::{Outcome, Prices};
-use faultless_trace::measurement::Nanos;
+use faultless_trace::measurement::{Bytes, Nanos};
 
 /// Clearing below this share, even cache-cold: the fault itself is what costs.
 const LITTLE: f64 = 0.25;
@@ -17,7 +16,7 @@ pub(super) fn line(host: &Host, prices: &Prices) -> String {
     let Some(touch) = prices.ns("first_touch") else {
         return format!("The price of a first touch could not be measured here: {}.", reason(prices));
     };
-    let page = Bytes(usize::try_from(prices.page_bytes).unwrap_or(0));
+    let page = Bytes(prices.page_bytes);
     format!("A first touch costs {} per {page} here{}{}.", Nanos(touch), problem(prices), cure(host, prices))
 }
 
