@@ -1,6 +1,8 @@
 //! The manual and the completions as other programs read them. Guards against pages that do not exist, pages that
 //! groff warns of, and completions that a shell refuses. Skips, with the reason, what is not installed.
 
+#![allow(clippy::print_stderr)]
+
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};

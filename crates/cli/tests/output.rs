@@ -150,6 +150,8 @@ fn a_report_into_the_programs_own_output_comes_behind_it() {
         let text = fs::read_to_string(&out).unwrap();
         assert!(text.starts_with("from the program\n") && is_report(&out), "{target}: {text}");
     }
+    let pipe = stat_into(Path::new("/dev/stdout"), &["true"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&pipe.stdout).contains("faultless stat: "), "{}", stderr(&pipe));
 }
 
 #[test]

@@ -121,7 +121,8 @@ fn folder(target: &Path) -> &Path {
 fn resolve(path: PathBuf, links: u32) -> PathBuf {
     match (path.canonicalize(), path.read_link()) {
         (Ok(found), _) => found,
-        (Err(_), Ok(to)) if links > 0 => resolve(folder(&path).join(to), links - 1),
+        // What /dev/stdout leads to can be a pipe: it is there, and has no path.
+        (Err(_), Ok(to)) if links > 0 && !path.exists() => resolve(folder(&path).join(to), links - 1),
         _ => path,
     }
 }
