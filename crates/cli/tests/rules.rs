@@ -1,6 +1,7 @@
-//! The dependency rules of ARCHITECTURE.md, checked: who may depend on whom, who may be unsafe, who may print.
+//! The dependency rules of ARCHITECTURE.md, checked: who may depend on whom, who may be unsafe, who may print; and that
+//! what the documents point to is there.
 //!
-//! Guards against the mistake of reaching across a layer because it compiles.
+//! Guards against the mistake of reaching across a layer because it compiles, and against documents left behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -120,6 +121,46 @@ fn files_are_short_enough_to_read() {
         for path in sources(&crates().join(name)) {
             let lines = fs::read_to_string(&path).unwrap().lines().count();
             assert!(lines <= 600, "{} has {lines} lines: split it", path.display());
+        }
+    }
+}
+
+/// The documents of the project, wherever they lie.
+fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.is_dir() && !["target", ".git", "corpus"].contains(&name) {
+            documents(&path, found);
+        } else if name.ends_with(".md") {
+            found.push(path);
+        }
+    }
+}
+
+/// What a document points to inside the tree: targets of links, and paths in backquotes that begin with a folder of
+/// the project. Not what has a placeholder in it.
+fn pointers(text: &str) -> Vec<&str> {
+    const FOLDERS: [&str; 4] = ["crates/", "record/", "fuzz/", ".ci/"];
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+    let links = links.filter(|link| !link.is_empty() && !link.contains("://"));
+    let quoted = text.split('`').skip(1).step_by(2).filter(|word| {
+        FOLDERS.iter().any(|folder| word.starts_with(folder)) && !word.contains(['<', '*', '{', ' '])
+    });
+    links.chain(quoted).collect()
+}
+
+#[test]
+fn what_the_documents_point_to_is_there() {
+    assert_eq!(pointers("[a](b.md#c), [d](https://e), `record/f`, `g/h`"), ["b.md", "record/f"]);
+    let root = crates().parent().unwrap().to_path_buf();
+    let mut found = Vec::new();
+    documents(&root, &mut found);
+    assert!(found.iter().any(|path| path.ends_with("README.md")));
+    for path in found {
+        for to in pointers(&fs::read_to_string(&path).unwrap()) {
+            let there = path.parent().unwrap().join(to).exists() || root.join(to).exists();
+            assert!(there, "{} points to {to}, which does not exist", path.display());
         }
     }
 }

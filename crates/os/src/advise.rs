@@ -7,6 +7,36 @@
 
 use crate::error::{Error, Result};
 
+/// What the kernel can be told about a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// MADV_HUGEPAGE (2.6.38): THP may back the range.
+    HugePage,
+    /// MADV_NOHUGEPAGE (2.6.38): base pages only.
+    NoHugePage,
+    /// MADV_DONTFORK (2.6.16): a forked child does not get the range, and this process takes no CoW faults for it.
+    DontFork,
+    /// MADV_DONTNEED: give the frames back now.
+    DontNeed,
+    /// MADV_FREE (4.5): the kernel may take the frames when it needs them.
+    Free,
+    /// MADV_POPULATE_WRITE (5.14): fault in for writing.
+    PopulateWrite,
+}
+
+impl Advice {
+    fn number_and_call(self) -> (libc::c_int, &'static str) {
+        match self {
+            Advice::HugePage => (libc::MADV_HUGEPAGE, "madvise(MADV_HUGEPAGE"),
+            Advice::NoHugePage => (libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE"),
+            Advice::DontFork => (libc::MADV_DONTFORK, "madvise(MADV_DONTFORK"),
+            Advice::DontNeed => (libc::MADV_DONTNEED, "madvise(MADV_DONTNEED"),
+            Advice::Free => (libc::MADV_FREE, "madvise(MADV_FREE"),
+            Advice::PopulateWrite => (libc::MADV_POPULATE_WRITE, "madvise(MADV_POPULATE_WRITE"),
+        }
+    }
+}
+
 /// MADV_HUGEPAGE: first touches in the range take a whole THP (2 MiB on x86-64) where one is free: one fault instead of
 /// 512. Without effect when `/sys/kernel/mm/transparent_hugepage/enabled` is `never`. Linux 2.6.38.
 ///
@@ -17,7 +47,7 @@ use crate::error::{Error, Result};
 /// The range must be mapped by the caller.
 pub unsafe fn thp(start: usize, len: usize) -> Result<()> {
     // SAFETY: forwarded; the advice changes no content.
-    unsafe { advise(start, len, libc::MADV_HUGEPAGE, "madvise(MADV_HUGEPAGE") }
+    unsafe { advise(start, len, Advice::HugePage) }
 }
 
 /// MADV_NOHUGEPAGE: never a THP here, whatever the machine's setting. Linux 2.6.38.
@@ -29,7 +59,7 @@ pub unsafe fn thp(start: usize, len: usize) -> Result<()> {
 /// The range must be mapped by the caller.
 pub unsafe fn no_thp(start: usize, len: usize) -> Result<()> {
     // SAFETY: forwarded; the advice changes no content.
-    unsafe { advise(start, len, libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE") }
+    unsafe { advise(start, len, Advice::NoHugePage) }
 }
 
 /// MADV_POPULATE_WRITE: faults every page in now, writable, without changing content. Linux 5.14.
@@ -41,7 +71,7 @@ pub unsafe fn no_thp(start: usize, len: usize) -> Result<()> {
 /// The range must be mapped by the caller.
 pub unsafe fn populate(start: usize, len: usize) -> Result<()> {
     // SAFETY: forwarded; the advice changes no content.
-    unsafe { advise(start, len, libc::MADV_POPULATE_WRITE, "madvise(MADV_POPULATE_WRITE") }
+    unsafe { advise(start, len, Advice::PopulateWrite) }
 }
 
 /// MADV_DONTNEED: gives the frames back at once; private anonymous memory reads as zero afterwards.
@@ -53,12 +83,20 @@ pub unsafe fn populate(start: usize, len: usize) -> Result<()> {
 /// The range must be mapped by the caller, who no longer needs its content.
 pub unsafe fn purge(start: usize, len: usize) -> Result<()> {
     // SAFETY: forwarded; the caller gives up the content.
-    unsafe { advise(start, len, libc::MADV_DONTNEED, "madvise(MADV_DONTNEED") }
+    unsafe { advise(start, len, Advice::DontNeed) }
 }
 
-unsafe fn advise(start: usize, len: usize, advice: libc::c_int, call: &'static str) -> Result<()> {
-    // SAFETY: the caller of the public function owns the range.
-    let rc = unsafe { libc::madvise(start as *mut libc::c_void, len, advice) };
+/// Any advice.
+///
+/// # Errors
+/// As the kernel answers; EINVAL also for an advice that it does not know.
+///
+/// # Safety
+/// The range must be mapped by the caller, who no longer needs its content where the advice gives it up.
+pub(crate) unsafe fn advise(start: usize, len: usize, advice: Advice) -> Result<()> {
+    let (number, call) = advice.number_and_call();
+    // SAFETY: the caller owns the range.
+    let rc = unsafe { libc::madvise(start as *mut libc::c_void, len, number) };
     if rc == 0 { Ok(()) } else { Err(Error::last_for(call, len)) }
 }
 

@@ -42,6 +42,16 @@ pub fn anonymous(len: usize) -> Result<usize> {
     map(0, len, READ_WRITE, ANONYMOUS)
 }
 
+/// New private memory from the hugetlb pool of `page_bytes` pages, reserved there; `len` in whole pages of that size.
+///
+/// # Errors
+/// ENOMEM: the pool has too few pages. EINVAL: there is no such size.
+pub fn hugetlb(len: usize, page_bytes: usize) -> Result<usize> {
+    let size = (page_bytes.trailing_zeros() as libc::c_int) << libc::MAP_HUGE_SHIFT;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB | size;
+    map(0, len, READ_WRITE, flags).map_err(|error| Error { call: "mmap(MAP_HUGETLB", ..error })
+}
+
 /// Makes reserved bytes readable and writable; they read as zero.
 ///
 /// # Errors

@@ -35,7 +35,7 @@ impl Order {
 
 /// A length printed in the largest binary unit that divides it, else with one decimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bytes(pub usize);
+pub(crate) struct Bytes(pub(crate) usize);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -13,43 +13,11 @@ use std::ops::Range;
 use std::ptr::{self, NonNull};
 
 use crate::error::{Error, Result};
-use crate::page;
+use crate::{advise, map, page};
 
+pub use crate::advise::Advice;
 pub use copy::HeldCopy;
 pub use sample::{Sampler, empty_ticks, time_read, time_write};
-
-/// What [`Region::advise`] tells the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Advice {
-    /// MADV_HUGEPAGE (2.6.38): THP may back the range.
-    HugePage,
-    /// MADV_NOHUGEPAGE (2.6.38): base pages only.
-    NoHugePage,
-    /// MADV_DONTFORK (2.6.16): a forked child does not get the range, and this process takes no CoW faults for it.
-    DontFork,
-    /// MADV_DONTNEED: give the frames back now.
-    DontNeed,
-    /// MADV_FREE (4.5): the kernel may take the frames when it needs them.
-    Free,
-    /// MADV_POPULATE_READ (5.14): fault in for reading; fresh memory gets the zero page.
-    PopulateRead,
-    /// MADV_POPULATE_WRITE (5.14): fault in for writing.
-    PopulateWrite,
-}
-
-impl Advice {
-    fn number_and_call(self) -> (libc::c_int, &'static str) {
-        match self {
-            Advice::HugePage => (libc::MADV_HUGEPAGE, "madvise(MADV_HUGEPAGE"),
-            Advice::NoHugePage => (libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE"),
-            Advice::DontFork => (libc::MADV_DONTFORK, "madvise(MADV_DONTFORK"),
-            Advice::DontNeed => (libc::MADV_DONTNEED, "madvise(MADV_DONTNEED"),
-            Advice::Free => (libc::MADV_FREE, "madvise(MADV_FREE"),
-            Advice::PopulateRead => (libc::MADV_POPULATE_READ, "madvise(MADV_POPULATE_READ"),
-            Advice::PopulateWrite => (libc::MADV_POPULATE_WRITE, "madvise(MADV_POPULATE_WRITE"),
-        }
-    }
-}
 
 /// An owned anonymous private mapping, unmapped on drop. All zero until written.
 ///
@@ -80,14 +48,11 @@ impl Region {
         if !align_bytes.is_power_of_two() {
             return Err(Error::new("mmap", libc::EINVAL));
         }
-        let total = len_bytes.checked_add(align_bytes).ok_or(Error::new("mmap", libc::ENOMEM))?;
-        let begin = map(total, libc::MAP_NORESERVE, "mmap")?.as_ptr().addr();
-        let base = begin.next_multiple_of(align_bytes);
-        unmap(begin, base - begin);
-        unmap(base + len_bytes, begin + total - base - len_bytes);
-        let base =
-            NonNull::new(ptr::with_exposed_provenance_mut(base)).ok_or(Error::new("mmap", libc::ENOMEM))?;
-        Ok(Self { base, len_bytes })
+        let start = map::reserve(len_bytes, align_bytes)?;
+        let region = Self::own(start, len_bytes)?;
+        // SAFETY: reserved above, and known to nobody else.
+        unsafe { map::make_usable(start, len_bytes) }?;
+        Ok(region)
     }
 
     /// Maps `len_bytes` from the hugetlb pool of `page_bytes` pages, reserved there.
@@ -98,9 +63,13 @@ impl Region {
     /// # Errors
     /// ENOMEM when the pool has too few pages; EINVAL when there is no such size.
     pub fn hugetlb(len_bytes: usize, page_bytes: usize) -> Result<Self> {
-        let flags = libc::MAP_HUGETLB | ((page_bytes.trailing_zeros() as i32) << libc::MAP_HUGE_SHIFT);
         let len_bytes = len_bytes.next_multiple_of(page_bytes.max(1));
-        Ok(Self { base: map(len_bytes, flags, "mmap(MAP_HUGETLB")?, len_bytes })
+        Self::own(map::hugetlb(len_bytes, page_bytes)?, len_bytes)
+    }
+
+    fn own(start: usize, len_bytes: usize) -> Result<Self> {
+        let base = NonNull::new(ptr::with_exposed_provenance_mut(start));
+        Ok(Self { base: base.ok_or(Error::new("mmap", libc::ENOMEM))?, len_bytes })
     }
 
     /// Length in bytes.
@@ -117,15 +86,9 @@ impl Region {
     /// When `range` is not inside the region.
     pub fn advise(&mut self, range: Range<usize>, advice: Advice) -> Result<()> {
         self.check(&range);
-        let (number, call) = advice.number_and_call();
-        let len = range.len();
-        // SAFETY: `check` has put `range.start` inside the mapping that `self` owns.
-        let begin = unsafe { self.base.as_ptr().add(range.start) };
+        let begin = self.base.as_ptr().addr() + range.start;
         // SAFETY: the range is inside this mapping and borrowed mutably; what is lost is only this region's content.
-        match unsafe { libc::madvise(begin.cast(), len, number) } {
-            0 => Ok(()),
-            _ => Err(Error::last_for(call, len)),
-        }
+        unsafe { advise::advise(begin, range.len(), advice) }
     }
 
     /// Reads the byte at `offset`, for certain.
@@ -192,28 +155,9 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        unmap(self.base.as_ptr().addr(), self.len_bytes);
-    }
-}
-
-fn map(len_bytes: usize, flags: libc::c_int, call: &'static str) -> Result<NonNull<u8>> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new anonymous mapping at an address of the kernel's choice disturbs nothing.
-    let base = unsafe { libc::mmap(ptr::null_mut(), len_bytes, protection, flags, -1, 0) };
-    if base == libc::MAP_FAILED {
-        return Err(Error::last_for(call, len_bytes));
-    }
-    base.expose_provenance();
-    NonNull::new(base.cast()).ok_or(Error::new(call, libc::ENOMEM))
-}
-
-/// Unmaps a range that came from [`map`] and that nobody uses any more. A failure (ENOMEM at `max_map_count`) leaves
-/// address space behind, never memory that somebody else owns, so it is not reported.
-fn unmap(begin: usize, len_bytes: usize) {
-    if len_bytes > 0 {
-        // SAFETY: the callers pass only ranges of their own mappings.
-        unsafe { libc::munmap(ptr::with_exposed_provenance_mut(begin), len_bytes) };
+        // SAFETY: this mapping is ours, and nobody can use it any more. A failure (ENOMEM at `max_map_count`) leaves
+        // address space behind, never memory that somebody else owns, so it is not reported.
+        let _ = unsafe { map::release(self.base.as_ptr().addr(), self.len_bytes) };
     }
 }
 

@@ -14,15 +14,12 @@
 mod bench;
 mod cells;
 mod cold;
-mod spread;
 
 use faultless_os::counters;
 use faultless_os::host::Host;
+use faultless_trace::measurement::Summary;
 
 use bench::Bench;
-use cells::Cell;
-
-pub use spread::Spread;
 
 /// What one kind of page work costs.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +30,8 @@ pub struct Price {
     pub what: String,
     /// Bytes of one page of this kind.
     pub page_bytes: u64,
+    /// The step of the clock, ns per page: the figures of single rounds can't differ by less.
+    pub resolution_ns: f64,
     /// Nanoseconds per page, or why there is no figure.
     pub outcome: Outcome,
 }
@@ -41,7 +40,7 @@ pub struct Price {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// Nanoseconds per page of [`Price::page_bytes`].
-    Measured(Spread),
+    Measured(Summary),
     /// Why there is no figure.
     CannotSay(String),
 }
@@ -82,7 +81,7 @@ pub fn measure(host: &Host, mut progress: impl FnMut(usize, usize)) -> Prices {
     }
     progress(ROUNDS, ROUNDS + 1);
     let mut prices = Prices {
-        list: cells.into_iter().map(Cell::price).collect(),
+        list: cells.into_iter().map(|cell| cell.price(&bench)).collect(),
         page_bytes: faultless_os::page::size() as u64,
     };
     prices.list.push(cold::price(host, prices.ns("first_touch")));
@@ -119,7 +118,7 @@ impl Price {
     /// The median, where there is one.
     pub fn ns(&self) -> Option<f64> {
         match &self.outcome {
-            Outcome::Measured(spread) => Some(spread.median),
+            Outcome::Measured(summary) => Some(summary.median),
             Outcome::CannotSay(_) => None,
         }
     }
@@ -131,12 +130,13 @@ mod tests {
 
     #[test]
     fn per_base_page_divides_by_the_size() {
-        let spread = Spread { median: 51_200.0, mad: 0.0, min: 1.0, n: 1 };
+        let summary = Summary { median: 51_200.0, mad: 0.0, min: 1.0, n: 1 };
         let price = |id: &str, page_bytes, median| Price {
             id: id.into(),
             what: String::new(),
             page_bytes,
-            outcome: Outcome::Measured(Spread { median, ..spread }),
+            resolution_ns: 0.0,
+            outcome: Outcome::Measured(Summary { median, ..summary }),
         };
         let list = vec![price("first_touch", 4096, 1000.0), price("thp_touch", 2 << 20, 51_200.0)];
         let prices = Prices { list, page_bytes: 4096 };

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use faultless_trace::advice::{Advice, Score, Standing};
+use faultless_trace::measurement::{Bytes, Count, Nanos, Seconds};
 use faultless_trace::stat::Interval;
 
 use crate::svg::{self, Bar};
@@ -26,13 +27,13 @@ pub fn text(advice: &Advice, colour: bool) -> String {
             out,
             "{begin}{mark} {:width$}  {:>9}  {:>20}  {:>9}  {:>20}  {:>9}  {:>9}  {:>9}{}{}",
             score.arm.name,
-            time(score.wall_ns),
+            Nanos(score.wall_ns),
             ratio(score.wall.as_ref()),
-            time(score.cpu_ns),
+            Nanos(score.cpu_ns),
             ratio(score.cpu.as_ref()),
             count(score.faults),
-            score.fault_seconds.map_or("-".into(), |seconds| time(seconds * 1e9)),
-            mib(score.peak_rss_bytes),
+            score.fault_seconds.map_or("-".into(), |seconds| Seconds(seconds).to_string()),
+            bytes(score.peak_rss_bytes),
             remark(score),
             if won { plain } else { "" },
         );
@@ -71,7 +72,7 @@ pub fn svg(advice: &Advice) -> String {
                 value: ratio.value * base_ms,
                 low: ratio.low * base_ms,
                 high: ratio.high * base_ms,
-                note: format!("{}, {} faults", time(ratio.value * base_ms * 1e6), count(score.faults)),
+                note: format!("{}, {} faults", Nanos(ratio.value * base_ms * 1e6), count(score.faults)),
                 highlight: advice.winner == Some(index),
             }
         })
@@ -93,7 +94,7 @@ pub fn headline(advice: &Advice) -> String {
             format!("{verdict} ({low:.2} to {high:.2}), {faults}")
         }
         None => base.fault_seconds.map_or(verdict.clone(), |seconds| {
-            format!("{verdict}: page faults take {} of {} CPU time", time(seconds * 1e9), time(base.cpu_ns))
+            format!("{verdict}: page faults take {} of {} CPU time", Seconds(seconds), Nanos(base.cpu_ns))
         }),
     }
 }
@@ -128,34 +129,17 @@ fn memory_cost(winner: &Score, base: &Score) -> String {
         return "no memory".into();
     }
     let word = if more > 0.0 { "more" } else { "less" };
-    format!("{} {word} memory at the peak ({share:+.0} %)", mib(more.abs()))
+    format!("{} {word} memory at the peak ({share:+.0} %)", bytes(more.abs()))
 }
 
 fn ratio(interval: Option<&Interval>) -> String {
     interval.map_or("1".into(), |i| format!("{:.3} ({:.3}-{:.3})", i.value, i.low, i.high))
 }
 
-fn time(ns: f64) -> String {
-    match ns {
-        ns if ns >= 1e10 => format!("{:.1} s", ns / 1e9),
-        ns if ns >= 1e9 => format!("{:.2} s", ns / 1e9),
-        ns if ns >= 1e7 => format!("{:.0} ms", ns / 1e6),
-        ns => format!("{:.2} ms", ns / 1e6),
-    }
+fn count(faults: f64) -> Count {
+    Count(faults.round() as u64)
 }
 
-fn count(faults: f64) -> String {
-    match faults {
-        n if n >= 1e7 => format!("{:.1}M", n / 1e6),
-        n if n >= 1e5 => format!("{:.0}k", n / 1e3),
-        n if n >= 1e4 => format!("{:.1}k", n / 1e3),
-        n => format!("{n:.0}"),
-    }
-}
-
-fn mib(bytes: f64) -> String {
-    match bytes / f64::from(1 << 20) {
-        n if n >= 10.0 => format!("{n:.0} MiB"),
-        n => format!("{n:.1} MiB"),
-    }
+fn bytes(len: f64) -> Bytes {
+    Bytes(len.round() as u64)
 }

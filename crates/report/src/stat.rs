@@ -10,7 +10,7 @@ mod sentence;
 use faultless_trace::Stat;
 
 use crate::palette::Palette;
-use crate::table::{clip, wrap};
+use crate::table::{WIDTH, clip, wrap};
 
 /// The report as text, at most 100 columns wide, ending in a newline; with ANSI styles when `colour`.
 ///
@@ -27,7 +27,7 @@ pub fn text(stat: &Stat, colour: bool) -> String {
     let mut lines = vec![String::new(), palette.faint(&format!(" faultless stat: {}", clip(&command, 80)))];
     lines.push(String::new());
     let answer = sentence::answer(stat);
-    lines.extend(wrap(" ", &answer).into_iter().map(|line| palette.strong(&line)));
+    lines.extend(wrap(" ", &answer, WIDTH).into_iter().map(|line| palette.strong(&line)));
     let sections = [
         section::rows(stat, palette),
         section::time(stat, palette),

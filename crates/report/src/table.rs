@@ -1,8 +1,8 @@
 //! Cells -> aligned lines, and running text -> lines of a width. Widths are counted in characters, which is what a
 //! terminal shows for the letters used here; styles are applied after padding.
 
-/// Widest line of a report, in characters.
-pub(crate) const WIDTH: usize = 100;
+/// Widest line of a report, in characters; longer ones are hard to read.
+pub const WIDTH: usize = 100;
 
 /// How a column is aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +33,17 @@ pub(crate) fn columns(indent: usize, align: &[Align], rows: &[Vec<String>]) -> V
     rows.iter().map(line).collect()
 }
 
-/// Breaks text into lines of at most `WIDTH`, the first after `first`, the others after as many blanks.
-pub(crate) fn wrap(first: &str, text: &str) -> Vec<String> {
-    let indent = first.chars().count();
+/// Breaks text into lines of at most `width`, the first after `first`, the others after as many blanks.
+pub fn wrap(first: &str, text: &str, width: usize) -> Vec<String> {
+    hang(first, first.chars().count(), text, width)
+}
+
+/// The same, the other lines after `indent` blanks. A word is never broken, however long.
+pub fn hang(first: &str, indent: usize, text: &str, width: usize) -> Vec<String> {
     let (mut lines, mut line) = (Vec::new(), first.to_owned());
     let mut empty = true;
     for word in &words(text) {
-        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+        if !empty && line.chars().count() + 1 + word.chars().count() > width {
             lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
             empty = true;
         }
@@ -99,12 +103,13 @@ mod tests {
 
     #[test]
     fn long_text_hangs_under_its_first_word() {
-        let lines = wrap("note: ", &"word ".repeat(40));
+        let lines = wrap("note: ", &"word ".repeat(40), WIDTH);
         assert!(lines.len() == 3 && lines.iter().all(|l| l.chars().count() <= WIDTH));
         assert!(lines[1].starts_with("      word"));
-        assert_eq!(wrap("- ", &"x".repeat(300)).len(), 1, "a word is never broken");
-        assert_eq!(wrap("name  ", ""), ["name"]);
-        let figure = wrap("", &format!("{} 480 MiB.", "x".repeat(94)));
+        assert_eq!(wrap("- ", &"x".repeat(300), WIDTH).len(), 1, "a word is never broken");
+        assert_eq!(wrap("name  ", "", WIDTH), ["name"]);
+        let figure = wrap("", &format!("{} 480 MiB.", "x".repeat(94)), WIDTH);
+        assert_eq!(hang("- ", 4, "aa bb cc", 7), ["- aa bb", "    cc"]);
         assert_eq!(figure[1], "480 MiB.", "a figure and its unit stay together");
     }
 

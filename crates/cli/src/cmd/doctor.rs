@@ -61,6 +61,8 @@ struct PriceRecord {
     median_ns: Option<f64>,
     mad_ns: Option<f64>,
     min_ns: Option<f64>,
+    /// The step of the clock.
+    resolution_ns: Option<f64>,
     rounds: usize,
     cannot_say: Option<String>,
 }
@@ -72,7 +74,7 @@ pub(crate) fn run(args: Args) -> super::Outcome {
     let report = report(&host, prices);
     let text = match args.json {
         true => serde_json::to_string_pretty(&report)? + "\n",
-        false => text::render(&report),
+        false => text::render(&report, text::width()),
     };
     super::emit(text.as_bytes(), ExitCode::SUCCESS)
 }
@@ -110,18 +112,19 @@ fn report(host: &Host, prices: Prices) -> Report {
 
 impl From<Price> for PriceRecord {
     fn from(price: Price) -> Self {
-        let (spread, cannot_say) = match price.outcome {
-            Outcome::Measured(spread) => (Some(spread), None),
+        let (summary, cannot_say) = match price.outcome {
+            Outcome::Measured(summary) => (Some(summary), None),
             Outcome::CannotSay(reason) => (None, Some(reason)),
         };
         Self {
             id: price.id,
             what: price.what,
             page_bytes: price.page_bytes,
-            median_ns: spread.map(|spread| spread.median),
-            mad_ns: spread.map(|spread| spread.mad),
-            min_ns: spread.map(|spread| spread.min),
-            rounds: spread.map_or(0, |spread| spread.n),
+            median_ns: summary.map(|summary| summary.median),
+            mad_ns: summary.map(|summary| summary.mad),
+            min_ns: summary.map(|summary| summary.min),
+            resolution_ns: summary.map(|_| price.resolution_ns),
+            rounds: summary.map_or(0, |summary| summary.n),
             cannot_say,
         }
     }
@@ -135,7 +138,7 @@ mod tests {
     fn a_machine_without_any_file_is_still_reported() {
         let report = report(&Host::default(), Prices::default());
         assert!(report.verdict.contains("could not be measured"), "{}", report.verdict);
-        let text = text::render(&report);
+        let text = text::render(&report, 1000);
         assert!(text.starts_with(&report.verdict));
         assert!(text.contains("What faultless can do here"));
     }

@@ -29,10 +29,14 @@ pub(crate) struct CompletionsArgs {
 
 /// Prints or writes the manual.
 pub(crate) fn man(args: ManArgs) -> Outcome {
-    let command = super::Args::command();
+    // `faultless help` has no page of its own.
+    let command = super::Args::command()
+        .disable_help_subcommand(true)
+        .mut_subcommand("workload", |verb| verb.disable_help_subcommand(true));
     match args.dir {
         Some(dir) => clap_mangen::generate_to(command, &dir).map_err(|error| {
-            Failure(format!("{}: {error}; name a folder that exists and can be written", dir.display()))
+            let reason = super::sink::reason(&error);
+            Failure(format!("{}: {reason}; name a folder that exists and can be written", dir.display()))
         })?,
         None => {
             let mut page = Vec::new();

@@ -67,8 +67,12 @@ pub(crate) fn run(args: Args) -> Outcome {
 
 /// Writes to stdout. A reader that has seen enough (`| head`) is no failure.
 fn emit(text: &[u8], code: ExitCode) -> Outcome {
-    match std::io::stdout().write_all(text) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            let reason = sink::reason(&error);
+            Err(Failure(format!("standard output: {reason}; send it to a file or pipe that can be written")))
+        }
         _ => Ok(code),
     }
 }

@@ -14,6 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use clap::ValueEnum;
+use faultless_os::host::{Cgroup, Memory};
 
 use super::{Failure, Outcome};
 use program::Program;
@@ -30,14 +31,14 @@ const RETAIN_MAX_BYTES: u64 = 4 << 30;
 /// used anyway. The status is the program's own; 2 if it could not be started.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  faultless run -- python3 script.py\n  faultless run --retain 64M --summary -- sort big.txt"
+    after_help = "EXAMPLES\n  faultless run -- python3 script.py\n  faultless run --retain 64M --summary -- sort big.txt"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     options: Options,
 
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
@@ -142,32 +143,9 @@ pub(crate) fn immune(name: &std::ffi::OsStr) -> Option<String> {
 
 /// A share of the memory that this process may use: the machine's, or its control group's where that is less.
 fn default_retain() -> u64 {
-    let memory = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| machine_bytes(&text));
-    let group = std::fs::read_to_string("/proc/self/cgroup").ok().and_then(|text| group_bytes(&text));
-    let bytes = memory.into_iter().chain(group).min().unwrap_or(u64::MAX);
+    let group = Cgroup::now().and_then(|group| group.max_bytes);
+    let bytes = Memory::now().total_bytes.into_iter().chain(group).min().unwrap_or(u64::MAX);
     (bytes / RETAIN_SHARE).min(RETAIN_MAX_BYTES)
-}
-
-fn machine_bytes(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
-}
-
-/// The smallest memory limit of a process's control group (version 2 or 1) and of the groups above it.
-fn group_bytes(membership: &str) -> Option<u64> {
-    let limits = membership.lines().flat_map(|line| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (fields.next().unwrap_or(""), fields.next().unwrap_or("/"));
-        let (mount, file) = match controllers {
-            "" => ("/sys/fs/cgroup", "memory.max"),
-            "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-            _ => return Vec::new(),
-        };
-        let groups = std::path::Path::new(path.trim_start_matches('/')).ancestors();
-        let read = |group| std::fs::read_to_string(std::path::Path::new(mount).join(group).join(file)).ok();
-        groups.filter_map(read).filter_map(|text| text.trim().parse().ok()).collect()
-    });
-    limits.min()
 }
 
 /// A size in bytes, or with one of the suffixes K, M, G, T.
@@ -200,12 +178,6 @@ mod tests {
         assert_eq!(size("2GiB"), Ok(2 << 30));
         assert!(["", "K", "-1", "1.5G", "12X", "99999999999T"].iter().all(|text| size(text).is_err()));
         assert!(threshold("8K").is_err());
-    }
-
-    #[test]
-    fn memory_is_read_in_kib() {
-        assert_eq!(machine_bytes("MemTotal:       24642000 kB\nMemFree: 1 kB\n"), Some(24642000 << 10));
-        assert_eq!(machine_bytes("nothing"), None);
     }
 
     #[test]

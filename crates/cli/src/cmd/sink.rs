@@ -1,59 +1,62 @@
 //! Where a report goes: standard error, or a file that appears whole or not at all.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, IsTerminal, Write};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io::{self, IsTerminal, Seek, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::Failure;
 
-/// Where the report goes; made before the program runs, so that hours of it are not lost to a typing error.
+/// Where the report goes; found out before the program runs, so that hours of it are not lost to a typing error. Until
+/// the report is written nothing lies beside the file, whatever ends this process.
 #[derive(Debug)]
 pub(crate) enum Sink {
     /// Standard error.
     Stderr,
-    /// A pipe, a terminal, `/dev/null`: nothing to keep whole.
-    Direct(PathBuf, File),
-    /// A file beside the final one, renamed over it at the end.
-    Aside(Aside),
+    /// A pipe, a terminal, `/dev/null`, the program's own output: written behind what is there.
+    Behind(PathBuf, File),
+    /// A file that can be written but not replaced: its folder is closed, or replacing it would change its owner or
+    /// take it from its other names.
+    Over(PathBuf, File),
+    /// A file that is replaced as a whole, with the rights that the old one had.
+    Whole(PathBuf, Option<Permissions>),
 }
 
-/// What is written beside a file that it will replace.
-#[derive(Debug)]
-pub(crate) struct Aside {
-    file: File,
-    path: PathBuf,
-    target: PathBuf,
-}
+/// Links followed at most, as in the kernel (path_resolution(7)).
+const MOST_LINKS: u32 = 40;
 
 impl Sink {
     /// A file to be written whole at the end; where it can't be written, that is found out now.
     pub(crate) fn file(path: &Path) -> Result<Self, Failure> {
-        let failure = |error| {
+        let failure = |error: io::Error| {
             Failure(format!("{}: {}; name a FILE that can be written", path.display(), reason(&error)))
         };
         // The file that a symbolic link points to is to be replaced, not the link.
-        let target =
-            path.canonicalize().unwrap_or_else(|_| dangling(path).unwrap_or_else(|| path.to_owned()));
-        let mut kept_mode = None;
-        if target.exists() {
-            let file = OpenOptions::new().write(true).open(&target).map_err(failure)?;
-            let metadata = file.metadata().map_err(failure)?;
-            if !metadata.is_file() {
-                return Ok(Self::Direct(target, file));
-            }
-            kept_mode = Some(metadata.permissions());
+        let target = resolve(path.to_owned(), MOST_LINKS);
+        if path.as_os_str().is_empty() {
+            return Err(failure(io::ErrorKind::NotFound.into()));
         }
-        let mut name =
-            target.file_name().ok_or_else(|| failure(io::ErrorKind::IsADirectory.into()))?.to_owned();
-        name.push(format!(".{}.part", std::process::id()));
-        let path = target.with_file_name(name);
-        let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(failure)?;
-        let aside = Aside { file, path, target };
-        if let Some(mode) = kept_mode {
-            // A report that its owner has closed to others stays so.
-            aside.file.set_permissions(mode).map_err(failure)?;
+        if path.as_os_str().as_bytes().ends_with(b"/") || target.file_name().is_none() {
+            return Err(failure(io::ErrorKind::IsADirectory.into()));
         }
-        Ok(Self::Aside(aside))
+        // Unnamed: gone with this process.
+        let probe = || tempfile::tempfile_in(folder(&target))?.metadata();
+        if !target.exists() {
+            probe().map_err(failure)?;
+            return Ok(Self::Whole(target, None));
+        }
+        let file = OpenOptions::new().append(true).open(&target).map_err(failure)?;
+        let old = file.metadata().map_err(failure)?;
+        if !old.is_file() || is_own_stream(&old) {
+            return Ok(Self::Behind(target, file));
+        }
+        let same_owner = |new: Metadata| (new.uid(), new.gid()) == (old.uid(), old.gid());
+        match probe().is_ok_and(same_owner) && old.nlink() == 1 {
+            true => Ok(Self::Whole(target, Some(old.permissions()))),
+            false => Ok(Self::Over(target, file)),
+        }
     }
 
     /// Whether the reader is a terminal that has not been told NO_COLOR.
@@ -63,48 +66,78 @@ impl Sink {
 
     /// Writes the report and makes it durable.
     pub(crate) fn write(self, report: &str) -> Result<(), Failure> {
-        let failure = |path: &Path, error| {
-            Failure(format!("{}: {}; the report is lost", path.display(), reason(&error)))
+        let failure = |path: &Path, error: io::Error, lost: &str| {
+            Failure(format!("{}: {}; {lost} lost", path.display(), reason(&error)))
         };
+        let bytes = report.as_bytes();
         match self {
             Self::Stderr => {
                 // Nobody reads it any more: that is no failure of the program that was run.
-                let _ = io::stderr().lock().write_all(report.as_bytes());
+                let _ = io::stderr().lock().write_all(bytes);
                 Ok(())
             }
-            Self::Direct(path, mut file) => {
-                file.write_all(report.as_bytes()).map_err(|error| failure(&path, error))
+            Self::Behind(path, mut file) => {
+                file.write_all(bytes).map_err(|error| failure(&path, error, "the report is"))
             }
-            Self::Aside(mut aside) => {
-                aside.put(report.as_bytes()).map_err(|error| failure(&aside.target, error))
+            Self::Over(path, mut file) => overwrite(&mut file, bytes)
+                .map_err(|error| failure(&path, error, "the report and what the file held are")),
+            Self::Whole(path, rights) => {
+                replace(&path, rights, bytes).map_err(|error| failure(&path, error, "the report is"))
             }
         }
     }
 }
 
-impl Aside {
-    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)?;
-        self.file.sync_all()?;
-        std::fs::rename(&self.path, &self.target)
+fn overwrite(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Writes beside the file and renames over it.
+fn replace(target: &Path, rights: Option<Permissions>, bytes: &[u8]) -> io::Result<()> {
+    const NEW: u32 = 0o666; // less the umask, as for any new file
+    let mut aside = tempfile::Builder::new()
+        .prefix(target.file_name().unwrap_or_default())
+        .suffix(".part")
+        .permissions(Permissions::from_mode(NEW))
+        .tempfile_in(folder(target))?;
+    aside.write_all(bytes)?;
+    if let Some(rights) = rights {
+        // A report that its owner has closed to others stays so.
+        aside.as_file().set_permissions(rights)?;
+    }
+    aside.as_file().sync_all()?;
+    aside.persist(target)?;
+    Ok(())
+}
+
+fn folder(target: &Path) -> &Path {
+    target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The file that symbolic links lead to, whether it exists or not.
+fn resolve(path: PathBuf, links: u32) -> PathBuf {
+    match (path.canonicalize(), path.read_link()) {
+        (Ok(found), _) => found,
+        // What /dev/stdout leads to can be a pipe: it is there, and has no path.
+        (Err(_), Ok(to)) if links > 0 && !path.exists() => resolve(folder(&path).join(to), links - 1),
+        _ => path,
     }
 }
 
-impl Drop for Aside {
-    fn drop(&mut self) {
-        // Gone already once it has been renamed.
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
-/// Where a symbolic link points to whose file does not exist yet.
-fn dangling(link: &Path) -> Option<PathBuf> {
-    let to = std::fs::read_link(link).ok()?;
-    Some(link.parent().unwrap_or(Path::new("")).join(to))
+/// Whether this is the file that standard output or standard error goes to, which the program writes as well.
+fn is_own_stream(file: &Metadata) -> bool {
+    let same = |stream: io::Result<std::os::fd::OwnedFd>| {
+        let stream = stream.and_then(|stream| File::from(stream).metadata());
+        stream.is_ok_and(|stream| (stream.dev(), stream.ino()) == (file.dev(), file.ino()))
+    };
+    same(io::stdout().as_fd().try_clone_to_owned()) || same(io::stderr().as_fd().try_clone_to_owned())
 }
 
 /// An I/O error without its number.
-fn reason(error: &io::Error) -> String {
+pub(super) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }

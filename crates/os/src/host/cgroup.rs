@@ -24,6 +24,11 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
+    /// Reads the limits of this process as they are now; `None` without a memory controller.
+    pub fn now() -> Option<Self> {
+        Self::read(&Files::new(std::path::Path::new("/")))
+    }
+
     pub(super) fn read(files: &Files) -> Option<Self> {
         let text = files.text("proc/self/cgroup")?;
         let (v1, v2) = paths(&text);
@@ -47,11 +52,10 @@ fn paths(text: &str) -> (Option<&str>, Option<&str>) {
 
 fn read_v2(files: &Files, path: &str) -> Option<Cgroup> {
     const ROOT: &str = "sys/fs/cgroup";
-    // The root of the hierarchy has no limits; in a container with its own namespace "/" is not that root.
+    let path = shown(files, ROOT, path, "memory.current")?;
     let own = format!("{ROOT}{}", path.trim_end_matches('/'));
     let current = files.number(&format!("{own}/memory.current"));
     let events = files.text(&format!("{own}/memory.events")).map(|text| counters(&text));
-    current?;
     Some(Cgroup {
         version: 2,
         path: path.to_owned(),
@@ -64,10 +68,7 @@ fn read_v2(files: &Files, path: &str) -> Option<Cgroup> {
 
 fn read_v1(files: &Files, path: &str) -> Option<Cgroup> {
     const ROOT: &str = "sys/fs/cgroup/memory";
-    // In a container the path is often the host's, while the mount shows the container's own group at its root.
-    let path = [path, "/"]
-        .into_iter()
-        .find(|path| files.text(&format!("{ROOT}{path}/memory.limit_in_bytes")).is_some())?;
+    let path = shown(files, ROOT, path, "memory.limit_in_bytes")?;
     Some(Cgroup {
         version: 1,
         path: path.to_owned(),
@@ -78,6 +79,13 @@ fn read_v1(files: &Files, path: &str) -> Option<Cgroup> {
             .and_then(|bytes| u64::try_from(bytes).ok()),
         high_events: None,
     })
+}
+
+/// The path under which the group is seen here: its own, or, in a container whose mount begins at its group while the
+/// path is still the host's, the root. The true root of version 2 has no limits and no such file.
+fn shown<'a>(files: &Files, root: &str, path: &'a str, file: &str) -> Option<&'a str> {
+    let there = |path: &&str| files.text(&format!("{root}{}/{file}", path.trim_end_matches('/'))).is_some();
+    [path, "/"].into_iter().find(there)
 }
 
 fn tightest(files: &Files, root: &str, path: &str, name: &str) -> Option<u64> {
@@ -128,5 +136,20 @@ mod tests {
         assert_eq!(cgroup.high_bytes, Some(900_000));
         assert_eq!(cgroup.high_events, Some(17));
         assert_eq!(cgroup.current_bytes, Some(5000));
+    }
+
+    #[test]
+    fn a_container_sees_its_group_at_the_root() {
+        let root = std::env::temp_dir().join(format!("faultless-container-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("proc/self")).unwrap();
+        std::fs::create_dir_all(root.join("sys/fs/cgroup")).unwrap();
+        std::fs::write(root.join("proc/self/cgroup"), "0::/docker/0123\n").unwrap();
+        let alone = Cgroup::read(&Files::new(&root));
+        std::fs::write(root.join("sys/fs/cgroup/memory.max"), "1000000\n").unwrap();
+        std::fs::write(root.join("sys/fs/cgroup/memory.current"), "5000\n").unwrap();
+        let cgroup = Cgroup::read(&Files::new(&root)).unwrap();
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(alone, None);
+        assert_eq!((cgroup.path.as_str(), cgroup.max_bytes), ("/", Some(1_000_000)));
     }
 }

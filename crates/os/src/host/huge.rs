@@ -94,13 +94,17 @@ impl Thp {
         })
     }
 
-    /// Whether `madvise(MADV_HUGEPAGE)` gets THP of the PMD size.
-    pub fn available(&self) -> bool {
-        let word = match self.sizes.iter().find(|size| Some(size.len_bytes) == self.pmd_bytes) {
+    /// What holds for pages of the PMD size: their own directory (6.8) unless it says `inherit`, else `enabled`.
+    pub fn word(&self) -> Option<&str> {
+        match self.sizes.iter().find(|size| Some(size.len_bytes) == self.pmd_bytes) {
             Some(size) if size.enabled != "inherit" => Some(size.enabled.as_str()),
             _ => self.enabled.as_deref(),
-        };
-        matches!(word, Some("always" | "madvise"))
+        }
+    }
+
+    /// Whether `madvise(MADV_HUGEPAGE)` gets THP of the PMD size.
+    pub fn available(&self) -> bool {
+        matches!(self.word(), Some("always" | "madvise"))
     }
 
     /// Sizes smaller than the PMD size that `MADV_HUGEPAGE` memory may get.

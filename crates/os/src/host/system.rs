@@ -69,6 +69,8 @@ pub struct Swap {
 pub struct Balloon {
     /// VIRTIO_BALLOON_F_REPORTING (5.7): free pages are given back to the host.
     pub free_page_reporting: bool,
+    /// Free blocks of this order and larger are reported (`page_reporting_order`, 5.14).
+    pub reporting_order: Option<u8>,
 }
 
 /// Soft limits of this process; `None` is unlimited or unknown.
@@ -159,7 +161,11 @@ impl Balloon {
         files.names(DEVICES).iter().find_map(|name| {
             let id = parse::hex(&files.text(&format!("{DEVICES}/{name}/device"))?)?;
             let features = files.text(&format!("{DEVICES}/{name}/features")).unwrap_or_default();
-            (id == 5).then(|| Self { free_page_reporting: features.as_bytes().get(5) == Some(&b'1') })
+            let order = files.number("sys/module/page_reporting/parameters/page_reporting_order");
+            (id == 5).then(|| Self {
+                free_page_reporting: features.as_bytes().get(5) == Some(&b'1'),
+                reporting_order: order.and_then(|order| u8::try_from(order).ok()),
+            })
         })
     }
 }
@@ -268,9 +274,13 @@ mod tests {
             ("sys/bus/virtio/devices/virtio0/features", "1111111"),
             ("sys/bus/virtio/devices/virtio1/device", "0x0005"),
             ("sys/bus/virtio/devices/virtio1/features", "0000010"),
+            ("sys/module/page_reporting/parameters/page_reporting_order", "5\n"),
         ];
         machine("balloon", &devices, |files| {
-            assert_eq!(Balloon::read(files), Some(Balloon { free_page_reporting: true }));
+            assert_eq!(
+                Balloon::read(files),
+                Some(Balloon { free_page_reporting: true, reporting_order: Some(5) })
+            );
         });
     }
 

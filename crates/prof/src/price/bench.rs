@@ -4,8 +4,7 @@ use faultless_os::counters::{self, Who};
 use faultless_os::host::Host;
 use faultless_os::page;
 use faultless_os::touch::{Advice, Region, empty_ticks, time_write};
-
-use super::spread::median;
+use faultless_trace::measurement::median;
 
 /// THPs in one round.
 pub(super) const THPS: usize = 8;
@@ -17,8 +16,8 @@ const STRAY_FAULTS: u64 = 16;
 /// What all cells need.
 pub(super) struct Bench {
     tick_ns: f64,
-    /// Ticks between two readings with nothing in between.
-    tick_cost: f64,
+    /// The step of the tick counter: 10 to 40 ns where it counts a slow clock.
+    pub(super) step_ns: f64,
     pub(super) thp_bytes: usize,
     /// Base pages for cache-cold work, and the page at which its next round begins.
     pub(super) cold: Option<Region>,
@@ -28,19 +27,33 @@ pub(super) struct Bench {
 impl Bench {
     pub(super) fn new(host: &Host) -> Self {
         let affordable = host.memory.available_bytes.is_none_or(|bytes| bytes / 8 > COLD_BYTES as u64);
+        let tick_ns = counters::tick_ns();
         Self {
-            tick_ns: counters::tick_ns(),
-            tick_cost: empty_ticks() as f64,
+            tick_ns,
+            step_ns: tick_step() as f64 * tick_ns,
             thp_bytes: thp_bytes(host),
             cold: affordable.then(cold_region).and_then(Result::ok),
             cold_at: 0,
         }
     }
 
-    /// Median of single times, without the cost of reading the counter, in ns.
+    /// Median of single times just taken, in ns, without the cost of reading the counter. That is taken anew each time:
+    /// on a processor that another job slows down it is many times what it was before.
     pub(super) fn p50_ns(&self, ticks: &[f64]) -> f64 {
-        (median(ticks).unwrap_or(0.0) - self.tick_cost).max(0.0) * self.tick_ns
+        (median(ticks).unwrap_or(0.0) - empty_ticks() as f64).max(0.0) * self.tick_ns
     }
+}
+
+/// The largest number of which all readings of the counter are multiples.
+fn tick_step() -> u64 {
+    const READINGS: usize = 1000;
+    let begin = counters::tick();
+    (0..READINGS).fold(0, |step, _| divisor(step, counters::tick().wrapping_sub(begin)))
+}
+
+/// The greatest common divisor.
+fn divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { divisor(b, a % b) }
 }
 
 /// Kept for all rounds, so kept out of forks: a page that a child has seen is write-protected and faults again.
@@ -150,4 +163,15 @@ pub(super) fn timed_call(pages: usize, call: impl FnOnce() -> Result<(), String>
 
 pub(super) fn faults() -> u64 {
     counters::rusage(Who::Thread).map(|usage| usage.minor_faults).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_step_is_what_all_readings_share() {
+        assert_eq!([30, 50, 20].into_iter().fold(0, divisor), 10);
+        assert!(tick_step() > 0);
+    }
 }

@@ -6,10 +6,10 @@
 
 use faultless_os::counters;
 use faultless_os::host::Host;
-use faultless_os::page::{self, Bytes};
+use faultless_os::page;
 use faultless_os::touch::{Advice, Region};
+use faultless_trace::measurement::{Bytes, Summary, summary};
 
-use super::spread::Spread;
 use super::{Outcome, Price};
 
 /// Touched first and not counted: what the measurements before gave back, which the kernel hands out first.
@@ -33,21 +33,22 @@ pub(super) fn price(host: &Host, warm_ns: Option<f64>) -> Price {
         id: "first_touch_guest_cold".into(),
         what: "first touch of a base page that the host has not backed".into(),
         page_bytes: page::size() as u64,
+        resolution_ns: 0.0,
         outcome: match measure(host, warm_ns) {
-            Ok(spread) => Outcome::Measured(spread),
+            Ok(summary) => Outcome::Measured(summary),
             Err(reason) => Outcome::CannotSay(reason),
         },
     }
 }
 
-fn measure(host: &Host, warm_ns: Option<f64>) -> Result<Spread, String> {
+fn measure(host: &Host, warm_ns: Option<f64>) -> Result<Summary, String> {
     if host.hypervisor.is_none() {
         return Err("no hypervisor shows itself, so no host backs this memory lazily".into());
     }
     let warm_ns = warm_ns.ok_or("a warm first touch could not be measured")?;
     let room = room_bytes(host).min(WARM_BYTES + FRESH_BYTES);
     if room < WARM_BYTES + LEAST_BYTES {
-        return Err(format!("too little free memory ({} may be used for it)", Bytes(room)));
+        return Err(format!("too little free memory ({} may be used for it)", Bytes(room as u64)));
     }
     let groups = touch_groups(room)?;
     judge(&groups, warm_ns)
@@ -88,16 +89,16 @@ fn touch_groups(room: usize) -> Result<Vec<f64>, String> {
     Ok(groups)
 }
 
-fn judge(groups: &[f64], warm_ns: f64) -> Result<Spread, String> {
+fn judge(groups: &[f64], warm_ns: f64) -> Result<Summary, String> {
     let cold: Vec<f64> = groups.iter().copied().filter(|ns| *ns > COLD_RATIO * warm_ns).collect();
     if groups.is_empty() {
         return Err("ran out of time before fresh memory was reached".into());
     }
     if (cold.len() as f64) < LEAST_SHARE * groups.len() as f64 {
-        let fresh = Bytes(groups.len() * GROUP_BYTES);
+        let fresh = Bytes((groups.len() * GROUP_BYTES) as u64);
         return Err(format!("{fresh} of fresh memory cost no more than warm memory: the host had backed it"));
     }
-    Spread::of(&cold).ok_or_else(|| "nothing measured".into())
+    summary(&cold).ok_or_else(|| "nothing measured".into())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use faultless_trace::stat::{Curve, Interval, Kind, Point, Row, Serialisation, So
 
 use super::sentence::{share, share_with_spread};
 use crate::palette::Palette;
-use crate::table::{Align, bar, columns, wrap};
+use crate::table::{Align, WIDTH, bar, columns, wrap};
 
 /// Width of a full bar in characters.
 const BAR: usize = 40;
@@ -142,7 +142,7 @@ pub(super) fn serialisation(stat: &Stat, palette: Palette) -> Vec<String> {
         }
         Serialisation::CannotSay { why } => ("cannot say", Palette::strong as Style, why.clone()),
     };
-    let mut lines = wrap("   ", &format!("{verdict}: {why}"));
+    let mut lines = wrap("   ", &format!("{verdict}: {why}"), WIDTH);
     lines[0] = lines[0].replacen(verdict, &style(palette, verdict), 1);
     headed("Threads", palette, lines)
 }
@@ -176,7 +176,7 @@ pub(super) fn sources(stat: &Stat, palette: Palette) -> Vec<String> {
     let mut lines = Vec::new();
     for source in &stat.sources {
         let state = if source.used { "used    " } else { "not used" };
-        let wrapped = wrap(&format!("   {state}  {:<width$}  ", source.source), &source.note);
+        let wrapped = wrap(&format!("   {state}  {:<width$}  ", source.source), &source.note, WIDTH);
         lines.extend(wrapped.into_iter().map(|l| if source.used { l } else { palette.warn(&l) }));
     }
     headed("Sources", palette, lines)
@@ -184,7 +184,7 @@ pub(super) fn sources(stat: &Stat, palette: Palette) -> Vec<String> {
 
 /// What the reader must know.
 pub(super) fn notes(stat: &Stat, palette: Palette) -> Vec<String> {
-    let lines = stat.notes.iter().flat_map(|note| wrap("   - ", note)).collect();
+    let lines = stat.notes.iter().flat_map(|note| wrap("   - ", note, WIDTH)).collect();
     headed("Notes", palette, lines)
 }
 

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// Nanoseconds. `812 ns`, `1.31 us`, `20.4 ms`, `1.90 s`.
+/// Nanoseconds. `6.28 ns`, `812 ns`, `1.31 us`, `20.4 ms`, `1.90 s`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Nanos(pub f64);
 
@@ -27,6 +27,8 @@ impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = self.0.abs();
         let text = match size {
+            0.0 => "0 ns".to_owned(),
+            s if s < 9.995 => format!("{:.2} ns", self.0),
             s if s < 999.5 => format!("{:.0} ns", self.0),
             s if s < 999.5e3 => format!("{} us", three_digits(self.0 / 1e3)),
             s if s < 999.5e6 => format!("{} ms", three_digits(self.0 / 1e6)),
@@ -99,8 +101,9 @@ mod tests {
 
     #[test]
     fn times_have_three_digits_and_a_fitting_unit() {
-        let shown = [0.4, 812.0, 999.6, 1310.0, 20_400_000.0, 1.9e9, 4.2e12].map(|n| Nanos(n).to_string());
-        assert_eq!(shown, ["0 ns", "812 ns", "1.00 us", "1.31 us", "20.4 ms", "1.90 s", "4200 s"]);
+        let shown =
+            [0.0, 6.284, 812.0, 999.6, 1310.0, 20_400_000.0, 1.9e9, 4.2e12].map(|n| Nanos(n).to_string());
+        assert_eq!(shown, ["0 ns", "6.28 ns", "812 ns", "1.00 us", "1.31 us", "20.4 ms", "1.90 s", "4200 s"]);
         assert_eq!(Seconds(0.0123).to_string(), "12.3 ms");
     }
 

@@ -43,7 +43,7 @@ fn no(what: &'static str, why: impl Into<String>, change: impl Into<String>) -> 
 
 fn probe(what: &'static str, answer: &Result<(), Error>, change: &str) -> Capability {
     match answer {
-        Ok(()) => yes(what, "tried: works"),
+        Ok(()) => yes(what, "tried, works"),
         Err(error) => no(what, error.to_string(), change),
     }
 }
@@ -71,15 +71,22 @@ fn perf_remedy(host: &Host, error: &Error, level: i64) -> String {
     match paranoid {
         None => "a kernel with perf events (CONFIG_PERF_EVENTS)".into(),
         Some(found) if error.is_denied() && found > level => {
-            format!("root, CAP_PERFMON, or sysctl kernel.perf_event_paranoid={level} (now {found})")
+            let root = root(host);
+            format!("{root}, CAP_PERFMON, or sysctl kernel.perf_event_paranoid={level} (now {found})")
         }
         Some(_) if host.seccomp == Some(true) => {
             "a seccomp profile that allows perf_event_open (containers: --cap-add PERFMON, or another profile)".into()
         }
-        Some(_) => "root or CAP_PERFMON".into(),
+        Some(_) => format!("{} or CAP_PERFMON", root(host)),
     }
 }
 
+/// Whoever is root and is refused all the same is root of a user namespace (user_namespaces(7)).
+fn root(host: &Host) -> &'static str {
+    if host.root { "root outside this container" } else { "root" }
+}
+
+/// kernel.rst, kptr_restrict: 2 hides addresses from everybody.
 fn phases(host: &Host) -> Capability {
     const WHAT: &str = "split the kernel's time in a fault into phases";
     let hidden = host.sysctl.get("kernel/kptr_restrict").is_some_and(|level| *level >= 2);
@@ -88,8 +95,8 @@ fn phases(host: &Host) -> Capability {
         (Ok(()), true) => {
             no(WHAT, "kernel addresses are hidden from root too", "sysctl kernel.kptr_restrict=1")
         }
-        (Ok(()), false) => no(WHAT, "kernel addresses are hidden from users", "root"),
-        (Err(error), _) => no(WHAT, error.to_string(), "root"),
+        (Ok(()), false) => no(WHAT, "kernel addresses are hidden from users", root(host)),
+        (Err(error), _) => no(WHAT, error.to_string(), root(host)),
     }
 }
 
@@ -97,13 +104,12 @@ fn thp(host: &Host) -> Capability {
     const WHAT: &str = "back the pool with THP";
     match &host.thp {
         Some(thp) if thp.available() => {
-            yes(WHAT, format!("transparent_hugepage/enabled = {}", thp.enabled.clone().unwrap_or_default()))
+            yes(WHAT, format!("transparent_hugepage is {}", thp.word().unwrap_or_default()))
         }
-        Some(_) => no(
-            WHAT,
-            "transparent_hugepage/enabled = never",
-            "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (root)",
-        ),
+        Some(thp) => {
+            let word = thp.word().unwrap_or_default();
+            no(WHAT, format!("transparent_hugepage is {word}"), super::huge::enable_thp(thp))
+        }
         None => no(WHAT, "no THP in this kernel, or /sys is hidden", "CONFIG_TRANSPARENT_HUGEPAGE"),
     }
 }
@@ -123,7 +129,10 @@ fn tunables(host: &Host) -> Capability {
         Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
     });
     match (version, &host.glibc) {
-        (Some(version), Some(text)) if version >= GLIBC_HUGETLB => yes(WHAT, format!("glibc {text}")),
+        (Some(version), Some(text)) if version >= GLIBC_HUGETLB => match &host.thp {
+            Some(thp) if !thp.available() => no(WHAT, "THP are off", super::huge::enable_thp(thp)),
+            _ => yes(WHAT, format!("glibc {text}")),
+        },
         (_, Some(text)) => no(WHAT, format!("glibc {text}"), "glibc >= 2.35, or `faultless run`"),
         (_, None) => no(WHAT, "not running on glibc", "`faultless run`, or a glibc system"),
     }
@@ -132,6 +141,7 @@ fn tunables(host: &Host) -> Capability {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use faultless_os::host::Thp;
 
     fn denied(paranoid: i64) -> Host {
         let mut host = Host::default();
@@ -152,10 +162,19 @@ mod tests {
     }
 
     #[test]
+    fn root_of_a_container_is_not_told_to_become_root() {
+        let container = Host { root: true, ..denied(3) };
+        assert!(pairs(&container).change.unwrap().starts_with("root outside this container, "));
+        assert_eq!(phases(&container).change.unwrap(), "root outside this container");
+    }
+
+    #[test]
     fn the_tunable_needs_glibc_2_35() {
         let here = |version: &str| tunables(&Host { glibc: Some(version.into()), ..Host::default() }).here;
         assert!(here("2.36") && here("2.35") && here("3.0"));
         assert!(!here("2.31"));
+        let off = Host { glibc: Some("2.36".into()), thp: Some(Thp::default()), ..Host::default() };
+        assert!(!tunables(&off).here);
     }
 
     #[test]

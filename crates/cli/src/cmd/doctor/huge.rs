@@ -1,57 +1,94 @@
 //! Rows about THP, mTHP and hugetlb.
 
 use faultless_os::host::{Host, Thp};
-use faultless_os::page::Bytes;
 use faultless_prof::price::Prices;
+use faultless_trace::measurement::{Bytes, Nanos};
 
 use super::row::{Grade, Row, Rule};
-use super::text::ns;
 
-pub(super) const RULES: &[Rule] = &[thp, mthp, mthp_fallback, defrag, khugepaged, thp_fallback, hugetlb];
+pub(super) const RULES: &[Rule] =
+    &[thp, shmem, mthp, mthp_fallback, defrag, khugepaged, thp_fallback, hugetlb];
 
 /// Share of huge faults that fell back from which on it is worth a line.
 const FALLBACK_SHARE: f64 = 0.1;
 /// Fallbacks below this number are an accident of start-up.
 const LEAST_FALLBACKS: u64 = 100;
 
+/// transhuge.rst: what the words mean, and that the directory of a size (6.8) may override them. madvise(2):
+/// MADV_HUGEPAGE since 2.6.38. MADV_COLLAPSE makes THP whatever these settings say, but not in a fault.
 fn thp(host: &Host, prices: &Prices) -> Option<Row> {
     const SETTING: &str = "transparent_hugepage/enabled";
-    const SOURCE: &str = "transhuge.rst; madvise(2)";
     let Some(thp) = &host.thp else {
         return host.kernel.release.map(|_| {
             let meaning = "this kernel has no THP: every base page is a fault of its own";
             Row::new(SETTING, "absent", Grade::Note, meaning).source("transhuge.rst")
         });
     };
-    let word = thp.enabled.clone()?;
-    let size = Bytes(thp.pmd_bytes.unwrap_or(0));
+    let (word, global) = (thp.word()?, thp.enabled.as_deref()?);
+    let size = Bytes(thp.pmd_bytes.unwrap_or(0) as u64);
+    let value = if word == global { word.to_owned() } else { format!("{global}, but {word} for {size}") };
     let gain = match (prices.ns("thp_touch"), prices.thp_gain()) {
-        (Some(touch), Some(gain)) => format!(": {} per {size}, {gain:.1}x cheaper per byte", ns(touch)),
+        (Some(touch), Some(gain)) => format!(": {} per {size}, {gain:.1}x cheaper per byte", Nanos(touch)),
         _ => String::new(),
     };
+    let (grade, meaning, advice) = match word {
+        "always" => (
+            Grade::Good,
+            format!("all large mappings get pages of {size}{gain}; a sparse one grows by {size} per touch"),
+            "MADV_NOHUGEPAGE on memory touched sparsely".to_owned(),
+        ),
+        "madvise" => (
+            Grade::Good,
+            format!("memory that asks for it gets pages of {size}{gain}"),
+            "MADV_HUGEPAGE on dense arenas, `faultless run`, or GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
+                .to_owned(),
+        ),
+        _ => (
+            Grade::Act,
+            format!("no fault brings a page of {size}"),
+            format!("{}; then doctor measures the gain", enable_thp(thp)),
+        ),
+    };
+    Some(Row::new(SETTING, value, grade, meaning).advice(advice).source("transhuge.rst; madvise(2)"))
+}
+
+/// The command that lets memory ask for THP, where it can't.
+pub(super) fn enable_thp(thp: &Thp) -> String {
+    let size = match thp.word() == thp.enabled.as_deref() {
+        true => String::new(),
+        false => format!("hugepages-{}kB/", thp.pmd_bytes.unwrap_or(0) >> 10),
+    };
+    format!("echo madvise > /sys/kernel/mm/transparent_hugepage/{size}enabled (root)")
+}
+
+/// transhuge.rst, "Hugepages in tmpfs/shmem": the setting is for what has no mount of its own; tmpfs has `huge=`.
+fn shmem(host: &Host, _: &Prices) -> Option<Row> {
+    const SETTING: &str = "transparent_hugepage/shmem_enabled";
+    let thp = host.thp.as_ref()?;
+    let (word, size) = (thp.shmem_enabled.clone()?, Bytes(thp.pmd_bytes? as u64));
     let row = match word.as_str() {
-        "never" if !thp.available() => {
-            let meaning = format!("no memory gets pages of {size}: every base page is a fault of its own");
-            let command = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (root)";
-            Row::new(SETTING, word, Grade::Act, meaning)
-                .advice(format!("{command}; then doctor measures the gain"))
+        "always" | "within_size" | "force" => {
+            Row::new(SETTING, word, Grade::Good, format!("shared memory may get pages of {size}"))
         }
-        "always" => {
-            let meaning = format!(
-                "all large mappings get pages of {size}{gain}; a sparse one grows by {size} per touch"
-            );
-            Row::new(SETTING, word, Grade::Good, meaning).advice("MADV_NOHUGEPAGE on memory touched sparsely")
-        }
+        "advise" => Row::new(
+            SETTING,
+            word,
+            Grade::Good,
+            format!("shared memory that asks for it gets pages of {size}"),
+        ),
         _ => {
-            let meaning = format!("memory that asks for it gets pages of {size}{gain}");
-            Row::new(SETTING, word, Grade::Good, meaning).advice(
-                "MADV_HUGEPAGE on dense arenas, `faultless run`, or GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
+            let meaning =
+                format!("no fault in shared memory (memfd, shmget, MAP_SHARED) brings a page of {size}");
+            Row::new(SETTING, word, Grade::Note, meaning).advice(
+                "for programs that share much memory and call MADV_HUGEPAGE: \
+                 echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled (root)",
             )
         }
     };
-    Some(row.source(SOURCE))
+    Some(row.source("transhuge.rst"))
 }
 
+/// transhuge.rst; mTHP since 6.8.
 fn mthp(host: &Host, prices: &Prices) -> Option<Row> {
     const SETTING: &str = "transparent_hugepage/hugepages-*kB/enabled";
     let thp = host.thp.as_ref()?;
@@ -63,8 +100,8 @@ fn mthp(host: &Host, prices: &Prices) -> Option<Row> {
         .mthp_enabled()
         .map(|size| {
             let price = prices.ns_per_base_page(&format!("mthp_touch_{}k", size.len_bytes >> 10));
-            let price = price.map(|price| format!(" ({} per base page)", ns(price))).unwrap_or_default();
-            format!("{}{price}", Bytes(size.len_bytes))
+            let price = price.map(|price| format!(" ({} per base page)", Nanos(price))).unwrap_or_default();
+            format!("{}{price}", Bytes(size.len_bytes as u64))
         })
         .collect();
     let row = if enabled.is_empty() {
@@ -79,6 +116,7 @@ fn mthp(host: &Host, prices: &Prices) -> Option<Row> {
     Some(row.source("transhuge.rst"))
 }
 
+/// transhuge.rst: anon_fault_alloc, anon_fault_fallback (6.8).
 fn mthp_fallback(host: &Host, _: &Prices) -> Option<Row> {
     let thp = host.thp.as_ref()?;
     let (faults, fallbacks) = thp.mthp_enabled().fold((0, 0), |(faults, fallbacks), size| {
@@ -87,6 +125,7 @@ fn mthp_fallback(host: &Host, _: &Prices) -> Option<Row> {
     fallback_row("mTHP fallbacks since boot", faults, fallbacks, thp)
 }
 
+/// transhuge.rst: thp_fault_alloc, thp_fault_fallback.
 fn thp_fallback(host: &Host, _: &Prices) -> Option<Row> {
     let count = |name: &str| host.vmstat.get(name).copied().unwrap_or(0);
     let thp = host.thp.as_ref()?;
@@ -99,12 +138,13 @@ fn fallback_row(setting: &'static str, faults: u64, fallbacks: u64, thp: &Thp) -
         return None;
     }
     let value = format!("{fallbacks} of {}", faults + fallbacks);
-    let meaning = "faults that wanted a large page and got base pages: free memory is fragmented or limited";
+    let meaning = "faults that wanted a larger page and got smaller ones: it could not be had or charged";
     let defrag = thp.defrag.clone().unwrap_or_default();
     let advice = format!("ask for large pages early, before memory fragments (defrag is {defrag})");
     Some(Row::new(setting, value, Grade::Note, meaning).advice(advice).source("transhuge.rst"))
 }
 
+/// transhuge.rst: the five words, and compact_stall.
 fn defrag(host: &Host, _: &Prices) -> Option<Row> {
     const SETTING: &str = "transparent_hugepage/defrag";
     let thp = host.thp.as_ref()?;
@@ -129,6 +169,7 @@ fn defrag(host: &Host, _: &Prices) -> Option<Row> {
     Some(row.source("transhuge.rst"))
 }
 
+/// transhuge.rst: max_ptes_none; madvise(2): MADV_COLLAPSE since 6.1.
 fn khugepaged(host: &Host, _: &Prices) -> Option<Row> {
     let thp = host.thp.as_ref().filter(|thp| thp.available())?;
     let max = thp.khugepaged.max_ptes_none?;
@@ -147,20 +188,23 @@ fn khugepaged(host: &Host, _: &Prices) -> Option<Row> {
     Some(row.source("transhuge.rst; madvise(2)"))
 }
 
+/// hugetlbpage.rst; mmap(2): MAP_HUGETLB since 2.6.32; shmget(2): SHM_HUGETLB since 2.6; NEWS of glibc 2.35: hugetlb=2.
 fn hugetlb(host: &Host, _: &Prices) -> Option<Row> {
     let pools: Vec<_> = host.hugetlb.iter().filter(|pool| pool.pages > 0).collect();
-    let (first, unused) = (pools.first()?, pools.iter().all(|pool| pool.free == pool.pages));
+    let (first, unused) =
+        (pools.first()?, pools.iter().all(|pool| pool.free == pool.pages && pool.reserved == 0));
     let value: Vec<String> = pools
         .iter()
-        .map(|pool| format!("{} of {} x {} free", pool.free, pool.pages, Bytes(pool.page_bytes)))
+        .map(|pool| format!("{} of {} x {} free", pool.free, pool.pages, Bytes(pool.page_bytes as u64)))
         .collect();
-    let meaning = "memory set aside: only MAP_HUGETLB, hugetlbfs and GLIBC_TUNABLES hugetlb=2 can use it";
+    let meaning =
+        "memory set aside: only MAP_HUGETLB, SHM_HUGETLB, hugetlbfs and GLIBC_TUNABLES hugetlb=2 can use it";
     let row =
         Row::new("hugetlb pools", value.join(", "), Grade::Note, meaning).source("hugetlbpage.rst; mmap(2)");
     Some(match unused {
         true => row.advice(format!(
             "nothing uses it: give it back with nr_hugepages=0, or use it (page size {})",
-            Bytes(first.page_bytes)
+            Bytes(first.page_bytes as u64)
         )),
         false => row,
     })
@@ -169,6 +213,7 @@ fn hugetlb(host: &Host, _: &Prices) -> Option<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use faultless_os::host::{HugetlbPool, Mthp};
 
     fn host(enabled: &str, defrag: &str) -> Host {
         let thp = Thp {
@@ -186,6 +231,25 @@ mod tests {
         assert_eq!(grade("never"), Grade::Act);
         assert_eq!(grade("madvise"), Grade::Good);
         assert_eq!(grade("always"), Grade::Good);
+    }
+
+    #[test]
+    fn the_directory_of_the_size_decides_and_is_what_has_to_change() {
+        let mut host = host("madvise", "madvise");
+        let size = Mthp { len_bytes: 2 << 20, enabled: "never".into(), ..Mthp::default() };
+        host.thp.as_mut().unwrap().sizes.push(size);
+        let row = thp(&host, &Prices::default()).unwrap();
+        assert_eq!((row.grade, row.value.as_str()), (Grade::Act, "madvise, but never for 2 MiB"));
+        assert!(row.advice.unwrap().contains("hugepages-2048kB/enabled"));
+    }
+
+    #[test]
+    fn a_reserved_hugetlb_page_is_in_use() {
+        let pool = HugetlbPool { page_bytes: 2 << 20, pages: 4, free: 4, ..HugetlbPool::default() };
+        let mut host = Host { hugetlb: vec![pool], ..Host::default() };
+        assert!(hugetlb(&host, &Prices::default()).unwrap().advice.is_some());
+        host.hugetlb[0].reserved = 1;
+        assert_eq!(hugetlb(&host, &Prices::default()).unwrap().advice, None);
     }
 
     #[test]

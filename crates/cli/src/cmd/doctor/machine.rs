@@ -1,23 +1,25 @@
 //! Rows about the kernel, the virtual machine and the processor.
 
 use faultless_os::host::Host;
+use faultless_os::page::Order;
 use faultless_prof::price::{Outcome, Prices};
+use faultless_trace::measurement::{Bytes, Nanos};
 
 use super::row::{Grade, Row, Rule};
-use super::text::ns;
 
 pub(super) const RULES: &[Rule] =
     &[virtual_machine, reporting, init_on_alloc, init_on_free, vma_locks, populate, isolation, debug_kernel];
 
+/// What the hypervisor does is measured, not known.
 fn virtual_machine(host: &Host, prices: &Prices) -> Option<Row> {
     let name = host.hypervisor.clone()?;
     let cold = prices.list.iter().find(|price| price.id == "first_touch_guest_cold");
     let meaning = match (cold.map(|price| &price.outcome), prices.ns("first_touch")) {
-        (Some(Outcome::Measured(spread)), Some(warm)) => format!(
+        (Some(Outcome::Measured(summary)), Some(warm)) => format!(
             "memory that the host does not back yet faults twice: {} per base page instead of {} ({:.1}x)",
-            ns(spread.median),
-            ns(warm),
-            spread.median / warm
+            Nanos(summary.median),
+            Nanos(warm),
+            summary.median / warm
         ),
         (Some(Outcome::CannotSay(reason)), _) => {
             format!("memory that the host does not back yet would fault twice; price: cannot say ({reason})")
@@ -34,16 +36,12 @@ fn virtual_machine(host: &Host, prices: &Prices) -> Option<Row> {
     )
 }
 
-/// VIRTIO_BALLOON_F_REPORTING is bit 5 of the balloon's features (include/uapi/linux/virtio_balloon.h); the order is a
-/// parameter of mm/page_reporting.c.
+/// VIRTIO_BALLOON_F_REPORTING (5.7) is bit 5 of the balloon's features (include/uapi/linux/virtio_balloon.h);
+/// mm/page_reporting.c walks the free lists from `page_reporting_order` (5.14) upwards.
 fn reporting(host: &Host, _: &Prices) -> Option<Row> {
-    let balloon = host.balloon.is_some_and(|balloon| balloon.free_page_reporting);
-    let order = host.kernel.parameter("page_reporting.page_reporting_order");
-    if !balloon && order.is_none() {
-        return None;
-    }
-    let value = match order {
-        Some(order) => format!("on, page_reporting_order={order}"),
+    let balloon = host.balloon.filter(|balloon| balloon.free_page_reporting)?;
+    let value = match balloon.reporting_order {
+        Some(order) => format!("on, blocks of {} and more", Bytes(Order(order).len_bytes() as u64)),
         None => "on".into(),
     };
     let meaning = "free memory of this guest is given back to the host: its next touch faults here and there";
@@ -62,41 +60,45 @@ fn switched_on(host: &Host, parameter: &str, option: &str) -> Option<bool> {
     }
 }
 
-/// Double clearing was measured on 6.1 and 6.12 by counting instructions; fixed by commit 5708d96da20b (6.13).
+/// kernel-parameters.txt. Commit 5708d96da20b (6.13): before it THP and mTHP of anonymous memory were cleared by the
+/// allocator and again by the fault on all architectures; counting instructions on 6.1 and 6.12 agreed.
 fn init_on_alloc(host: &Host, _: &Prices) -> Option<Row> {
     const SETTING: &str = "init_on_alloc";
-    const SOURCE: &str = "kernel-parameters.txt; commit 5708d96da20b";
     let row = match (
         switched_on(host, SETTING, "CONFIG_INIT_ON_ALLOC_DEFAULT_ON")?,
         host.kernel.at_least(6, 13)?,
     ) {
         (false, _) => Row::new(SETTING, "off", Grade::Good, "pages are cleared once"),
-        (true, true) => Row::new(SETTING, "on", Grade::Good, "user pages are still cleared once since 6.13"),
+        (true, true) => {
+            Row::new(SETTING, "on", Grade::Good, "anonymous memory is still cleared once since 6.13")
+        }
         (true, false) => {
-            let meaning = "before 6.13 each THP and mTHP is cleared twice; so are shared memory pages";
-            Row::new(SETTING, "on", Grade::Act, meaning)
+            Row::new(SETTING, "on", Grade::Act, "before 6.13 each THP and mTHP is cleared twice")
                 .advice("boot with init_on_alloc=0 where policy allows, or a kernel >= 6.13")
         }
     };
-    Some(row.source(SOURCE))
+    Some(row.source("kernel-parameters.txt; commit 5708d96da20b"))
 }
 
+/// kernel-parameters.txt (5.3). post_alloc_hook() of mm/page_alloc.c does not clear again what was cleared when freed;
+/// user_alloc_needs_zeroing() (6.13, and what preceded it) has THP cleared in the fault all the same.
 fn init_on_free(host: &Host, _: &Prices) -> Option<Row> {
     let on = switched_on(host, "init_on_free", "CONFIG_INIT_ON_FREE_DEFAULT_ON")?;
     on.then(|| {
-        let meaning = "pages are cleared when freed: faults are shorter, munmap and exit longer";
-        Row::new("init_on_free", "on", Grade::Note, meaning)
-            .source("kernel-parameters.txt; measured by instructions")
+        let meaning =
+            "pages are cleared when freed: faults of base pages are shorter, munmap and exit longer";
+        Row::new("init_on_free", "on", Grade::Note, meaning).source("kernel-parameters.txt; mm/page_alloc.c")
     })
 }
 
-/// Since 6.4 (Documentation/mm/process_addrs.rst; LWN 906852, "Stabilizing per-VMA locking").
+/// Documentation/mm/process_addrs.rst; in 6.4 for anonymous memory on x86-64 and aarch64 (commit 0bff0aaea03e; LWN,
+/// "Stabilizing per-VMA locking").
 fn vma_locks(host: &Host, _: &Prices) -> Option<Row> {
     const SETTING: &str = "per-VMA locks";
     let since = host.kernel.at_least(6, 4)?;
     let on = since && host.kernel.option("CONFIG_PER_VMA_LOCK") != Some(false);
     let row = if on {
-        Row::new(SETTING, "yes", Grade::Good, "faults of threads do not wait for one another's mappings")
+        Row::new(SETTING, "yes", Grade::Good, "a fault does not wait for changes to other mappings")
     } else {
         let meaning = "faults of all threads share one lock with mmap, munmap and mprotect";
         Row::new(SETTING, "no", Grade::Note, meaning)
@@ -105,6 +107,7 @@ fn vma_locks(host: &Host, _: &Prices) -> Option<Row> {
     Some(row.source("Documentation/mm/process_addrs.rst"))
 }
 
+/// madvise(2): since 5.14.
 fn populate(host: &Host, prices: &Prices) -> Option<Row> {
     const SETTING: &str = "MADV_POPULATE_WRITE";
     host.kernel.release?;
@@ -125,6 +128,7 @@ fn populate(host: &Host, prices: &Prices) -> Option<Row> {
     Some(row.source("madvise(2); measured here"))
 }
 
+/// Documentation/arch/x86/pti.rst: entry and exit write the page table register.
 fn isolation(host: &Host, _: &Prices) -> Option<Row> {
     let meltdown = host.vulnerabilities.get("meltdown").filter(|text| text.contains("PTI"))?;
     let meaning = "each entry to the kernel, so each fault, also switches page tables";
@@ -135,32 +139,33 @@ fn isolation(host: &Host, _: &Prices) -> Option<Row> {
     )
 }
 
-/// Kernels that check memory on every allocation make every figure here useless for other machines.
+/// kernel-parameters.txt: page_poison is off unless it is asked for; debug_pagealloc has an option that turns it on.
+/// Documentation/dev-tools/kasan.rst.
 fn debug_kernel(host: &Host, _: &Prices) -> Option<Row> {
+    let on = |parameter, option| switched_on(host, parameter, option) == Some(true);
     let found: Vec<&str> = [
-        ("page_poison", "CONFIG_PAGE_POISONING_DEFAULT"),
-        ("debug_pagealloc", "CONFIG_DEBUG_PAGEALLOC_ENABLE_DEFAULT"),
+        ("page_poison", on("page_poison", "")),
+        ("debug_pagealloc", on("debug_pagealloc", "CONFIG_DEBUG_PAGEALLOC_ENABLE_DEFAULT")),
+        ("KASAN", host.kernel.option("CONFIG_KASAN") == Some(true)),
     ]
     .into_iter()
-    .filter(|(parameter, option)| switched_on(host, parameter, option) == Some(true))
-    .map(|(parameter, _)| parameter)
-    .chain((host.kernel.option("CONFIG_KASAN") == Some(true)).then_some("KASAN"))
+    .filter_map(|(name, on)| on.then_some(name))
     .collect();
     if found.is_empty() {
         return None;
     }
-    let meaning = "the kernel checks memory at each allocation: faults cost multiples of the usual";
+    let meaning = "the kernel checks memory at each allocation, and faults pay for it";
     Some(
         Row::new("debug kernel", found.join(", "), Grade::Act, meaning)
             .advice("do not draw conclusions about other machines from figures of this one")
-            .source("kernel-parameters.txt; Documentation/dev-tools/kasan.rst"),
+            .source("kernel-parameters.txt; kasan.rst"),
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultless_os::host::{Kernel, Release};
+    use faultless_os::host::{Balloon, Kernel, Release};
 
     fn kernel(release: &str, cmdline: &str) -> Host {
         let kernel =
@@ -176,6 +181,15 @@ mod tests {
         assert_eq!(grade("6.1.0"), Some(Grade::Act));
         assert_eq!(grade("6.13.0"), Some(Grade::Good));
         assert_eq!(init_on_alloc(&kernel("6.1.0", "quiet"), &Prices::default()), None, "unknown is not off");
+    }
+
+    #[test]
+    fn reporting_is_what_the_device_says_not_the_boot_parameter() {
+        let mut host = kernel("6.18.0", "page_reporting.page_reporting_order=11");
+        assert_eq!(reporting(&host, &Prices::default()), None);
+        host.balloon = Some(Balloon { free_page_reporting: true, reporting_order: Some(0) });
+        let value = reporting(&host, &Prices::default()).unwrap().value;
+        assert_eq!(value, format!("on, blocks of {} and more", Bytes(faultless_os::page::size() as u64)));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Rows about limits, pressure, swap, and what else makes a fault wait or come back.
 
 use faultless_os::host::Host;
-use faultless_os::page::Bytes;
 use faultless_prof::price::Prices;
+use faultless_trace::measurement::{Bytes, Nanos};
 
 use super::row::{Grade, Row, Rule};
 
@@ -27,16 +27,13 @@ const PRESSURE: f64 = 5.0;
 /// The kernel's default of `vm.max_map_count` is 65530 (include/linux/mm.h, DEFAULT_MAX_MAP_COUNT).
 const MAP_COUNT: i64 = 65_530;
 
-fn bytes(len: u64) -> Bytes {
-    Bytes(usize::try_from(len).unwrap_or(usize::MAX))
-}
-
+/// cgroup-v2.rst, memory.events: processes above memory.high are throttled and made to reclaim. Version 2 only.
 fn cgroup_high(host: &Host, _: &Prices) -> Option<Row> {
     let cgroup = host.cgroup.as_ref()?;
     let events = cgroup.high_events.filter(|events| *events > 0)?;
-    let limit = cgroup.high_bytes.map_or("unset now".into(), |high| bytes(high).to_string());
+    let limit = cgroup.high_bytes.map_or("unset now".into(), |high| Bytes(high).to_string());
     let meaning = format!(
-        "throttled {events} times at this limit: tasks sleep after charging a page, as if faults were slow"
+        "throttled {events} times above this limit: tasks reclaim memory and wait, as if faults were slow"
     );
     Some(
         Row::new("cgroup memory.high", limit, Grade::Act, meaning)
@@ -45,38 +42,40 @@ fn cgroup_high(host: &Host, _: &Prices) -> Option<Row> {
     )
 }
 
+/// cgroup-v2.rst and cgroup-v1/memory.rst: page cache and anonymous memory are both charged.
 fn cgroup_max(host: &Host, _: &Prices) -> Option<Row> {
     let cgroup = host.cgroup.as_ref()?;
     let max = cgroup.max_bytes?;
-    let used = bytes(cgroup.current_bytes.unwrap_or(0));
+    let used = Bytes(cgroup.current_bytes.unwrap_or(0));
     let meaning = format!("page cache and memory kept for reuse count too; {used} in use now");
     Some(
-        Row::new("cgroup memory limit", bytes(max).to_string(), Grade::Note, meaning)
+        Row::new("cgroup memory limit", Bytes(max).to_string(), Grade::Note, meaning)
             .advice("keep what a pool retains well below it")
             .source("cgroup-v2.rst; cgroup-v1/memory.rst"),
     )
 }
 
+/// psi.rst (4.20): the share of time in which some task waited for memory.
 fn pressure(host: &Host, _: &Prices) -> Option<Row> {
     let some = host.pressure?.some_avg10;
     let value = format!("some avg10 = {some:.2} %");
     let row = if some > PRESSURE {
-        let meaning = "tasks wait for memory to be reclaimed, many of them inside faults";
+        let meaning = "tasks wait for memory to be reclaimed";
         Row::new("memory pressure", value, Grade::Act, meaning)
             .advice("free memory or add some first: measurements now show reclaim, not faults")
     } else {
-        Row::new("memory pressure", value, Grade::Good, "faults do not wait for reclaim")
+        Row::new("memory pressure", value, Grade::Good, "tasks hardly wait for memory")
     };
     Some(row.source("psi.rst"))
 }
 
+/// vm.rst, watermark_scale_factor (4.6): a high rate of allocstall says that kswapd starts too late for the bursts.
 fn direct_reclaim(host: &Host, _: &Prices) -> Option<Row> {
     let stalls: u64 =
         host.vmstat.iter().filter(|(name, _)| name.starts_with("allocstall_")).map(|(_, count)| count).sum();
     let factor = host.sysctl.get("vm/watermark_scale_factor")?;
     let row = if stalls > 0 {
-        let meaning =
-            format!("{stalls} allocations since boot had to reclaim memory themselves, some inside faults");
+        let meaning = format!("{stalls} allocations since boot had to reclaim memory themselves");
         Row::new("vm.watermark_scale_factor", factor.to_string(), Grade::Note, meaning)
             .advice("raise it (unit 1/10000 of memory) so that kswapd starts earlier before bursts")
     } else {
@@ -86,32 +85,39 @@ fn direct_reclaim(host: &Host, _: &Prices) -> Option<Row> {
     Some(row.source("vm.rst"))
 }
 
+/// overcommit-accounting.rst and proc(5): what each mode refuses, and that MAP_NORESERVE counts in mode 0 only.
 fn overcommit(host: &Host, _: &Prices) -> Option<Row> {
     const SETTING: &str = "vm.overcommit_memory";
     let mode = *host.sysctl.get("vm/overcommit_memory")?;
     let row = if mode == 2 {
         let left = host.memory.commit_limit_bytes.zip(host.memory.committed_bytes);
         let left =
-            left.map_or("unknown".into(), |(limit, used)| bytes(limit.saturating_sub(used)).to_string());
+            left.map_or("unknown".into(), |(limit, used)| Bytes(limit.saturating_sub(used)).to_string());
         let meaning = format!("mappings fail beyond CommitLimit (left: {left}); MAP_NORESERVE is ignored");
         Row::new(SETTING, "2", Grade::Note, meaning)
             .advice("reserve address space with PROT_NONE, and make it usable in steps")
     } else {
-        Row::new(SETTING, mode.to_string(), Grade::Good, "address space can be reserved ahead without charge")
+        let meaning = match mode {
+            0 => "only mappings that are obviously too large are refused; MAP_NORESERVE ones are not checked",
+            _ => "no mapping is refused for its size",
+        };
+        Row::new(SETTING, mode.to_string(), Grade::Good, meaning)
     };
-    Some(row.source("vm.rst; overcommit-accounting.rst; proc(5)"))
+    Some(row.source("overcommit-accounting.rst; proc(5)"))
 }
 
+/// getrlimit(2), RLIMIT_AS.
 fn address_space(host: &Host, _: &Prices) -> Option<Row> {
     let limit = host.limits.address_space_bytes?;
     let meaning = "reservations count as used: large ones fail although memory is free";
     Some(
-        Row::new("ulimit -v", bytes(limit).to_string(), Grade::Note, meaning)
+        Row::new("ulimit -v", Bytes(limit).to_string(), Grade::Note, meaning)
             .advice("ulimit -v unlimited; limit memory with a cgroup instead")
             .source("getrlimit(2)"),
     )
 }
 
+/// vm.rst, max_map_count.
 fn max_map_count(host: &Host, _: &Prices) -> Option<Row> {
     const SETTING: &str = "vm.max_map_count";
     let count = *host.sysctl.get("vm/max_map_count")?;
@@ -126,6 +132,7 @@ fn max_map_count(host: &Host, _: &Prices) -> Option<Row> {
     Some(row.source("vm.rst"))
 }
 
+/// mm/memory.c, do_swap_page(): a page that is not in the swap cache is a major fault, wherever it comes from.
 fn swap(host: &Host, _: &Prices) -> Option<Row> {
     let swaps = host.swaps.as_ref()?;
     let used: u64 = swaps.iter().map(|swap| swap.used_bytes).sum();
@@ -134,10 +141,10 @@ fn swap(host: &Host, _: &Prices) -> Option<Row> {
         let meaning = "anonymous memory never comes back from a disk";
         return Some(Row::new("swap", "none", Grade::Good, meaning).source("proc(5)"));
     }
-    let value = format!("{} in use, {pages_in} pages read back since boot", bytes(used));
+    let value = format!("{} in use, {pages_in} pages read back since boot", Bytes(used));
     let meaning = "a page that comes back from swap is a major fault: I/O or decompression, not clearing";
     let grade = if pages_in > 0 { Grade::Note } else { Grade::Good };
-    let row = Row::new("swap", value, grade, meaning).source("vm.rst; getrusage(2)");
+    let row = Row::new("swap", value, grade, meaning).source("mm/memory.c; getrusage(2)");
     Some(match grade {
         Grade::Note => {
             row.advice("count major faults apart; mlock or a smaller working set for the hot part")
@@ -146,27 +153,29 @@ fn swap(host: &Host, _: &Prices) -> Option<Row> {
     })
 }
 
+/// zswap.rst (3.11): a compressed cache for pages on their way to swap.
 fn zswap(host: &Host, _: &Prices) -> Option<Row> {
     host.zswap_enabled.filter(|enabled| *enabled)?;
-    let meaning = "pages swapped out stay in memory compressed: their next touch decompresses";
-    Some(Row::new("zswap", "on", Grade::Note, meaning).source("admin-guide/mm/zswap.rst"))
+    let meaning = "pages swapped out stay in memory compressed at first: their next touch decompresses";
+    Some(Row::new("zswap", "on", Grade::Note, meaning).source("zswap.rst"))
 }
 
+/// ksm.rst and madvise(2): MADV_MERGEABLE since 2.6.32.
 fn ksm(host: &Host, prices: &Prices) -> Option<Row> {
     host.ksm_runs.filter(|runs| *runs)?;
-    let price =
-        prices.ns("cow_after_fork").map(|price| format!(" (as CoW after fork: {})", super::text::ns(price)));
+    let price = prices.ns("cow_after_fork").map(|price| format!(" (as CoW after fork: {})", Nanos(price)));
     let meaning = format!(
-        "equal pages are merged, write-protected: the next write copies{}",
+        "equal pages of memory that asked for it are merged, write-protected: the next write copies{}",
         price.unwrap_or_default()
     );
     Some(
         Row::new("KSM", "running", Grade::Note, meaning)
             .advice("no MADV_MERGEABLE on memory that is written often")
-            .source("madvise(2), MADV_MERGEABLE"),
+            .source("ksm.rst; madvise(2)"),
     )
 }
 
+/// kernel.rst, numa_balancing (3.8): pages are unmapped from time to time to trap the next access.
 fn numa_balancing(host: &Host, _: &Prices) -> Option<Row> {
     let mode = *host.sysctl.get("kernel/numa_balancing")?;
     if mode == 0 {
@@ -182,6 +191,7 @@ fn numa_balancing(host: &Host, _: &Prices) -> Option<Row> {
     )
 }
 
+/// vm.rst, zone_reclaim_mode.
 fn zone_reclaim(host: &Host, _: &Prices) -> Option<Row> {
     let mode = *host.sysctl.get("vm/zone_reclaim_mode")?;
     (mode != 0).then(|| {
@@ -192,6 +202,7 @@ fn zone_reclaim(host: &Host, _: &Prices) -> Option<Row> {
     })
 }
 
+/// glibc manual, Memory Allocation Tunables.
 fn tunables(host: &Host, _: &Prices) -> Option<Row> {
     let value = host.glibc_tunables.clone()?;
     let meaning = "programs started from here run with these settings of malloc";

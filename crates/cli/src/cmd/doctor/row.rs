@@ -1,8 +1,9 @@
 //! One setting of this machine and what it means for page faults.
 //!
-//! Sources of what the rows say are named at the rows: man-pages 6.03, and Documentation/ of Linux, abbreviated as
-//! `transhuge.rst` (admin-guide/mm), `vm.rst` and `kernel.rst` (admin-guide/sysctl), `cgroup-v2.rst` (admin-guide),
-//! `overcommit-accounting.rst` (mm), `psi.rst` (accounting). Figures in a row are this machine's own.
+//! Each rule names where its meaning is documented and since which kernel it holds. Abbreviations: `transhuge.rst`,
+//! `hugetlbpage.rst`, `ksm.rst`, `zswap.rst` (Documentation/admin-guide/mm of Linux), `vm.rst` and `kernel.rst`
+//! (admin-guide/sysctl), `kernel-parameters.txt` and `cgroup-v2.rst` (admin-guide), `overcommit-accounting.rst` (mm),
+//! `psi.rst` (accounting); manual pages are those of man-pages 6.03. Figures in a row are this machine's own.
 
 use faultless_os::host::Host;
 use faultless_prof::price::Prices;

@@ -1,114 +1,127 @@
-//! The report as text.
+//! The report as text, no wider than asked.
 
-use std::fmt::Write;
+use std::io;
 
-use faultless_os::page::Bytes;
+use faultless_report::table::{WIDTH, hang, wrap};
+use faultless_trace::measurement::{Bytes, Nanos};
 
 use super::row::{Grade, Row};
 use super::{PriceRecord, Report};
 
+/// Narrower than this nothing can be laid out: longer lines are left to the terminal.
+const NARROWEST: usize = 32;
+
+/// The width to fill: COLUMNS where it is exported, else the terminal's, else [`WIDTH`], which it never exceeds.
+pub(super) fn width() -> usize {
+    let told = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let terminal = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+    told.filter(|width| *width > 0).or_else(terminal).map_or(WIDTH, |width| width.clamp(NARROWEST, WIDTH))
+}
+
 /// Everything, the verdict first.
-pub(super) fn render(report: &Report) -> String {
-    let mut out = format!("{}\n", report.verdict);
+pub(super) fn render(report: &Report, width: usize) -> String {
     let host = &report.host;
     let known = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
-    // Writing to a String cannot fail.
-    let _ = writeln!(
-        out,
+    let machine = format!(
         "Linux {}, {}, {} processors, {}",
         known(&host.kernel),
         known(&host.cpu),
         host.cpus,
-        Bytes(usize::try_from(host.memory_bytes).unwrap_or(0))
+        Bytes(host.memory_bytes)
     );
-    prices(&mut out, &report.prices);
-    settings(&mut out, &report.settings);
-    out.push_str("\nWhat faultless can do here\n");
+    let mut lines = wrap("", &report.verdict, width);
+    lines.extend(wrap("", &machine, width));
+    lines.extend(prices(&report.prices, width));
+    lines.extend(settings(&report.settings, width));
+    lines.extend(["".into(), "What faultless can do here".into()]);
     for capability in &report.capabilities {
-        let mark = if capability.here { "yes" } else { "no " };
-        let _ = writeln!(out, "  {mark}  {}: {}", capability.what, capability.why);
+        let mark = if capability.here { "  yes  " } else { "  no   " };
+        lines.extend(wrap(mark, &format!("{}: {}", capability.what, capability.why), width));
         if let Some(change) = &capability.change {
-            let _ = writeln!(out, "       needs: {change}");
+            lines.extend(wrap("       needs: ", change, width));
         }
     }
-    out
+    lines.join("\n") + "\n"
 }
 
-fn prices(out: &mut String, prices: &[PriceRecord]) {
+/// The figures first, so that the text beside them can wrap.
+fn prices(prices: &[PriceRecord], width: usize) -> Vec<String> {
     if prices.is_empty() {
-        return;
+        return Vec::new();
     }
     let rounds = prices.iter().find(|price| price.id == "first_touch").map_or(0, |price| price.rounds);
-    let _ = writeln!(out, "\nPrices (median of {rounds} rounds +- median deviation; guest-warm memory)");
-    for price in prices {
-        let _ = match (price.median_ns, &price.cannot_say) {
-            (Some(median), _) => {
-                writeln!(
-                    out,
-                    "  {:<56} {:>9}  +- {}",
-                    price.what,
-                    ns(median),
-                    ns(price.mad_ns.unwrap_or(0.0))
-                )
+    let head = format!("Prices (median of {rounds} rounds +- median deviation; guest-warm memory)");
+    let mut lines = vec![String::new()];
+    lines.extend(wrap("", &head, width));
+    let figures: Vec<_> = prices.iter().map(figures).collect();
+    let widest = |texts: &mut dyn Iterator<Item = &String>| texts.map(String::len).max().unwrap_or(0);
+    let median = widest(&mut figures.iter().flatten().map(|(median, _)| median));
+    let deviation = widest(&mut figures.iter().flatten().map(|(_, deviation)| deviation));
+    for (price, figures) in prices.iter().zip(&figures) {
+        let (first, text) = match figures {
+            Some((value, spread)) => {
+                (format!("  {value:>median$} +- {spread:<deviation$}  "), price.what.clone())
             }
-            (None, reason) => {
-                let reason = reason.as_deref().unwrap_or("not measured");
-                writeln!(out, "  {:<56} cannot say: {reason}", price.what)
+            None => {
+                let reason = price.cannot_say.as_deref().unwrap_or("not measured");
+                let column = "  ".len() + median + " +- ".len() + deviation;
+                (format!("{:<column$}  ", "  cannot say"), format!("{}: {reason}", price.what))
             }
         };
+        lines.extend(wrap(&first, &text, width));
     }
+    lines
 }
 
-fn settings(out: &mut String, rows: &[Row]) {
-    for (grade, title) in [(Grade::Act, "Costs time here"), (Grade::Note, "Worth knowing")] {
+/// The median and how far the rounds lie from it, of which no more is said than the clock can tell.
+fn figures(price: &PriceRecord) -> Option<(String, String)> {
+    let deviation = match (price.mad_ns?, price.resolution_ns?) {
+        // Figures are whole and half steps, but for rounding.
+        (mad, step) if mad < 0.9 * step => format!("<{}", Nanos(step)),
+        (mad, _) => Nanos(mad).to_string(),
+    };
+    Some((Nanos(price.median_ns?).to_string(), deviation))
+}
+
+fn settings(rows: &[Row], width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (grade, title) in
+        [(Grade::Act, "Costs time here"), (Grade::Note, "Worth knowing"), (Grade::Good, "As it should be")]
+    {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.grade == grade).collect();
         if !rows.is_empty() {
-            let _ = writeln!(out, "\n{title}");
+            lines.extend(["".into(), title.into()]);
         }
         for row in rows {
-            let _ = writeln!(out, "  {} = {}\n      {}", row.setting, row.value, row.meaning);
-            if let Some(advice) = &row.advice {
-                let _ = writeln!(out, "      -> {advice}");
+            if grade == Grade::Good {
+                let text = format!("{} = {}: {}", row.setting, row.value, row.meaning);
+                lines.extend(hang("  ", 6, &text, width));
+                continue;
             }
+            lines.extend(hang("  ", 6, &format!("{} = {}", row.setting, row.value), width));
+            lines.extend(wrap("      ", &row.meaning, width));
+            lines.extend(row.advice.iter().flat_map(|advice| wrap("      -> ", advice, width)));
         }
     }
-    let good: Vec<&Row> = rows.iter().filter(|row| row.grade == Grade::Good).collect();
-    if !good.is_empty() {
-        out.push_str("\nAs it should be\n");
-    }
-    for row in good {
-        let _ = writeln!(out, "  {} = {}: {}", row.setting, row.value, row.meaning);
-    }
-}
-
-/// A time in the unit that reads best, three digits.
-pub(super) fn ns(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns < 999.5 => (ns, "ns"),
-        ns if ns < 999_500.0 => (ns / 1e3, "us"),
-        _ => (ns / 1e6, "ms"),
-    };
-    let digits = match value {
-        value if unit == "ns" && value >= 9.95 => 0,
-        value if value < 9.995 => 2,
-        value if value < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.digits$} {unit}")
+    lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn times_have_three_digits_and_the_best_unit() {
-        assert_eq!(ns(1.23), "1.23 ns");
-        assert_eq!(ns(125.4), "125 ns");
-        assert_eq!(ns(999.6), "1.00 us");
-        assert_eq!(ns(1252.0), "1.25 us");
-        assert_eq!(ns(90_400.0), "90.4 us");
-        assert_eq!(ns(2_500_000.0), "2.50 ms");
+    fn price(median_ns: Option<f64>, mad_ns: f64) -> PriceRecord {
+        PriceRecord {
+            id: "first_touch".into(),
+            what: "first touch (write) of a base page".into(),
+            page_bytes: 4096,
+            median_ns,
+            mad_ns: median_ns.map(|_| mad_ns),
+            min_ns: median_ns,
+            resolution_ns: median_ns.map(|_| 10.0),
+            rounds: 11,
+            cannot_say: median_ns.is_none().then(|| "denied".into()),
+        }
     }
 
     #[test]
@@ -117,9 +130,26 @@ mod tests {
             Row::new("good", "1", Grade::Good, "fine"),
             Row::new("bad", "2", Grade::Act, "slow").advice("change it"),
         ];
-        let mut out = String::new();
-        settings(&mut out, &rows);
+        let out = settings(&rows, WIDTH).join("\n");
         assert!(out.find("bad = 2").unwrap() < out.find("good = 1: fine").unwrap(), "{out}");
         assert!(out.contains("-> change it"));
+    }
+
+    #[test]
+    fn a_deviation_below_the_step_of_the_clock_is_not_called_zero() {
+        let lines = prices(&[price(Some(160.0), 0.0), price(Some(160.0), 9.999)], WIDTH);
+        assert!(lines[2].contains("160 ns +- <10 ns  first"), "{lines:?}");
+        assert!(lines[3].contains("160 ns +- 10 ns "), "{lines:?}");
+    }
+
+    #[test]
+    fn narrow_prices_wrap_beside_their_figures() {
+        let lines = prices(&[price(Some(1210.0), 40.0), price(None, 0.0)], 40);
+        let text = lines.join("\n");
+        assert!(lines.iter().all(|line| line.chars().count() <= 40), "{text}");
+        let begin = |line: &String| line.len() - line.trim_start().len();
+        let figure = lines.iter().position(|line| line.contains("1.21 us")).unwrap();
+        assert_eq!(lines[figure].find("first"), Some(begin(&lines[figure + 1])), "{text}");
+        assert!(text.contains("cannot say"), "{text}");
     }
 }

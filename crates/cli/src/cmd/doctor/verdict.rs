@@ -1,10 +1,8 @@
 //! The first line: what a first touch costs here and what kind of problem that is.
 
 use faultless_os::host::Host;
-use faultless_os::page::Bytes;
 use faultless_prof::price::{Outcome, Prices};
-
-use super::text::ns;
+use faultless_trace::measurement::{Bytes, Nanos};
 
 /// Clearing below this share, even cache-cold: the fault itself is what costs.
 const LITTLE: f64 = 0.25;
@@ -18,8 +16,8 @@ pub(super) fn line(host: &Host, prices: &Prices) -> String {
     let Some(touch) = prices.ns("first_touch") else {
         return format!("The price of a first touch could not be measured here: {}.", reason(prices));
     };
-    let page = Bytes(usize::try_from(prices.page_bytes).unwrap_or(0));
-    format!("A first touch costs {} per {page} here{}{}.", ns(touch), problem(prices), cure(host, prices))
+    let page = Bytes(prices.page_bytes);
+    format!("A first touch costs {} per {page} here{}{}.", Nanos(touch), problem(prices), cure(host, prices))
 }
 
 fn reason(prices: &Prices) -> String {
@@ -55,14 +53,16 @@ fn cure(host: &Host, prices: &Prices) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultless_prof::price::{Price, Spread};
+    use faultless_prof::price::Price;
+    use faultless_trace::measurement::Summary;
 
     fn prices(touch: f64, hot: f64, cold: f64, thp: f64) -> Prices {
         let price = |id: &str, page_bytes, median| Price {
             id: id.into(),
             what: String::new(),
             page_bytes,
-            outcome: Outcome::Measured(Spread { median, mad: 0.0, min: median, n: 3 }),
+            resolution_ns: 0.0,
+            outcome: Outcome::Measured(Summary { median, mad: 0.0, min: median, n: 3 }),
         };
         let list = vec![
             price("first_touch", 4096, touch),
