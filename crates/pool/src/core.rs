@@ -143,9 +143,11 @@ impl<B: Backend> Core<B> {
         true
     }
 
-    /// Forgets a block without ever using its place again.
+    /// Forgets a block without ever using its place again: it stays taken, but is no longer anybody's.
     pub(crate) fn lose(&mut self, start: usize) {
+        let count = self.block(start).map_or(0, |found| found.count);
         self.set_block(start, 0, 0);
+        self.in_use -= count;
     }
 
     /// Whether the pages of a block may move as page tables: whole slabs' alignment, and one mapping. Where the first
