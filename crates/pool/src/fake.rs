@@ -83,8 +83,11 @@ impl Backend for Fake {
             base: self.memory.as_ptr().addr() + self.skip(),
             slabs: (0..self.slabs).map(|_| Slab::RESERVED).collect(),
             words: vec![0; self.slabs.div_ceil(64) * 2],
-            roomy: true,
         })
+    }
+
+    fn is_roomy(&self) -> bool {
+        true
     }
 
     fn extend(&self, _from: usize, _to: usize) -> crate::Result<()> {

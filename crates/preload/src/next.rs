@@ -151,6 +151,25 @@ fn guard() {
     USABLE.now.store(guarded_usable as *mut c_void, SeqCst);
 }
 
+/// pthread_atfork(3) for handlers of this library, which is never unloaded before the process ends. Looked up by name:
+/// glibc exports only what its static part calls, musl only the function itself, and each loader refuses a library that
+/// refers to what its C library lacks.
+pub(crate) fn at_fork(before: unsafe extern "C" fn(), after: unsafe extern "C" fn()) {
+    type Handler = unsafe extern "C" fn();
+    type Register = unsafe extern "C" fn(Handler, Handler, Handler, *const c_void) -> c_int;
+    for name in [c"__register_atfork", c"pthread_atfork"] {
+        // SAFETY: the name is a C string.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        if !found.is_null() {
+            // SAFETY: glibc's function is of this type, and musl's does not look at a fourth argument.
+            let register: Register = unsafe { std::mem::transmute(found) };
+            // SAFETY: the handlers have no preconditions; no library is named that they would have to go with.
+            unsafe { register(before, after, after, ptr::null()) };
+            return;
+        }
+    }
+}
+
 /// The length of an arena block, or `None` for any other memory.
 fn arena_len(block: Void) -> Option<usize> {
     let offset = (block as usize).wrapping_sub(ARENA.0.get() as usize);

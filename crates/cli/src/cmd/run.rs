@@ -10,7 +10,10 @@ mod library;
 mod program;
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use clap::ValueEnum;
@@ -91,14 +94,11 @@ pub(crate) fn run(args: Args) -> Outcome {
     let program = program::find(name)?;
     let mut command = Command::new(&program.path);
     command.arg0(name).args(arguments);
-    let immunity = program.immune();
-    if let Some(immunity) = &immunity {
-        eprintln!("faultless: {}; running it as it is", immunity.reason);
+    if let Some(reason) = program.immune() {
+        eprintln!("faultless: {reason}; running it as it is");
     }
     // Children of an immune program may use the pool all the same.
-    if !immunity.is_some_and(|immunity| immunity.breaks) {
-        command.envs(environment(&args.options)?);
-    }
+    command.envs(environment(&args.options)?);
     let error = command.exec();
     Err(Failure(format!("cannot run {}: {error}; check that its interpreter exists", name.display())))
 }
@@ -137,20 +137,15 @@ pub(crate) fn environment(options: &Options) -> Result<Vec<(OsString, OsString)>
 
 /// Why the interposer cannot act in a program, if it cannot; `None` also when the program can't be found.
 pub(crate) fn immune(name: &std::ffi::OsStr) -> Option<String> {
-    program::find(name).ok().as_ref().and_then(Program::immune).map(|immunity| immunity.reason)
+    program::find(name).ok().as_ref().and_then(Program::immune)
 }
 
 /// A share of the memory that this process may use: the machine's, or its control group's where that is less.
 fn default_retain() -> u64 {
-    let memory = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| machine_bytes(&text));
-    let group = std::fs::read_to_string("/proc/self/cgroup").ok().and_then(|text| group_bytes(&text));
+    let memory = faultless_os::map::memory_bytes().map(|bytes| bytes as u64);
+    let group = read_once(Path::new("/proc/self/cgroup")).and_then(|text| group_bytes(&text));
     let bytes = memory.into_iter().chain(group).min().unwrap_or(u64::MAX);
     (bytes / RETAIN_SHARE).min(RETAIN_MAX_BYTES)
-}
-
-fn machine_bytes(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
 /// The smallest memory limit of a process's control group (version 2 or 1) and of the groups above it.
@@ -163,11 +158,20 @@ fn group_bytes(membership: &str) -> Option<u64> {
             "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
             _ => return Vec::new(),
         };
-        let groups = std::path::Path::new(path.trim_start_matches('/')).ancestors();
-        let read = |group| std::fs::read_to_string(std::path::Path::new(mount).join(group).join(file)).ok();
+        let groups = Path::new(path.trim_start_matches('/')).ancestors();
+        let read = |group| read_once(&Path::new(mount).join(group).join(file));
         groups.filter_map(read).filter_map(|text| text.trim().parse().ok()).collect()
     });
     limits.min()
+}
+
+/// What one read of a small file gives: the program waits for it.
+fn read_once(path: &Path) -> Option<String> {
+    const LEN_BYTES: usize = 8 << 10;
+    let mut bytes = vec![0; LEN_BYTES];
+    let len = File::open(path).and_then(|mut file| file.read(&mut bytes)).ok()?;
+    bytes.truncate(len);
+    String::from_utf8(bytes).ok()
 }
 
 /// A size in bytes, or with one of the suffixes K, M, G, T.
@@ -200,12 +204,6 @@ mod tests {
         assert_eq!(size("2GiB"), Ok(2 << 30));
         assert!(["", "K", "-1", "1.5G", "12X", "99999999999T"].iter().all(|text| size(text).is_err()));
         assert!(threshold("8K").is_err());
-    }
-
-    #[test]
-    fn memory_is_read_in_kib() {
-        assert_eq!(machine_bytes("MemTotal:       24642000 kB\nMemFree: 1 kB\n"), Some(24642000 << 10));
-        assert_eq!(machine_bytes("nothing"), None);
     }
 
     #[test]
