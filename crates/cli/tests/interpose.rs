@@ -3,6 +3,8 @@
 //! Guards against: wrong alignment, `calloc` memory that is not zero, content lost in `realloc`, blocks freed by other
 //! threads, fork in the middle, refusals without ENOMEM, and crashes when the kernel says no.
 
+#![allow(clippy::print_stderr, reason = "skips print their reason")]
+
 mod interposed;
 
 use interposed::{Case, compile, run};
