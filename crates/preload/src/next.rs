@@ -170,6 +170,31 @@ pub(crate) fn at_fork(before: unsafe extern "C" fn(), after: unsafe extern "C" f
     }
 }
 
+/// Whether the next malloc brings an aligned `operator new` of its own. jemalloc's (5.3) calls `aligned_alloc` by name, and
+/// so this library's, while its `operator delete` frees without asking us: what it gets there must be its own.
+#[cold]
+pub(crate) fn has_aligned_new() -> bool {
+    const YES: u32 = 1;
+    const NO: u32 = 2;
+    static ANSWER: AtomicU32 = AtomicU32::new(0);
+    if ANSWER.load(Relaxed) == 0 {
+        // SAFETY: the name is a C string: operator new(size_t, std::align_val_t).
+        let operator = unsafe { libc::dlsym(libc::RTLD_NEXT, c"_ZnwmSt11align_val_t".as_ptr()) };
+        let own = !operator.is_null() && object(operator) == object(ALIGNED_ALLOC.found.load(Acquire));
+        ANSWER.store(if own { YES } else { NO }, Relaxed);
+    }
+    ANSWER.load(Relaxed) == YES
+}
+
+/// Where the library that holds an address begins; 0 if none does.
+fn object(address: *const c_void) -> usize {
+    let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: any address may be asked about, and the place is valid for one Dl_info.
+    unsafe { libc::dladdr(address, found.as_mut_ptr()) };
+    // SAFETY: all-zero is a valid Dl_info, and dladdr has filled it in or left it so.
+    unsafe { found.assume_init() }.dli_fbase as usize
+}
+
 /// The length of an arena block, or `None` for any other memory.
 fn arena_len(block: Void) -> Option<usize> {
     let offset = (block as usize).wrapping_sub(ARENA.0.get() as usize);
