@@ -30,7 +30,9 @@ const RETAIN_MAX_BYTES: u64 = 4 << 30;
 ///
 /// The program's malloc hands blocks of --threshold and more to a pool that keeps freed pages resident and reuses
 /// them, and that takes huge pages where the kernel lets it. Smaller blocks go to the allocator the program would have
-/// used anyway. The status is the program's own; 2 if it could not be started.
+/// used anyway. The status is the program's own; 2 if it could not be started. Children use the pool as well; static ones
+/// run as they are, and so do those that cannot load it (32-bit, or in a container of their own), where the loader says
+/// "cannot be preloaded: ignored".
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  faultless run -- python3 script.py\n  faultless run --retain 64M --summary -- sort big.txt"
