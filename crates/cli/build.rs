@@ -1,12 +1,14 @@
 //! Builds the malloc interposer, so that `include_bytes!` can put it into the one binary.
 //!
-//! Out: the environment variable FAULTLESS_PRELOAD, the path of the shared library. The nested cargo has a target
+//! Out: the environment variables FAULTLESS_PRELOAD, the path of the shared library, and FAULTLESS_PRELOAD_HASH, of its
+//! content. The nested cargo has a target
 //! directory of its own: the outer one is locked while this runs. It needs no network: the outer build has resolved
 //! and fetched what both need.
 
 #![allow(clippy::print_stdout)]
 
 use std::env;
+use std::hash::{DefaultHasher, Hasher};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -62,5 +64,8 @@ fn main() {
     }
     let status = command.status().expect("cargo can be started again");
     assert!(status.success(), "the interposer could not be built: {command:?} ended with {status}");
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&std::fs::read(&library).expect("the interposer that was just built can be read"));
     println!("cargo:rustc-env=FAULTLESS_PRELOAD={}", library.display());
+    println!("cargo:rustc-env=FAULTLESS_PRELOAD_HASH={:016x}", hasher.finish());
 }

@@ -81,12 +81,37 @@ fn wrong_input_is_one_clear_line_and_status_2() {
         (vec!["--max-rss-increase", "-5"], vec!["true"], "max-rss-increase"),
         (vec!["--svg", "/no/such/folder/a.svg"], vec!["true"], "/no/such/folder/a.svg"),
         (vec!["--runs", "1"], vec!["true"], "--runs"),
+        (vec!["--runs", "0"], vec!["true"], "--runs"),
     ] {
         let output = advise(&options, &command, "");
         let stderr = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{options:?} {command:?}: {stderr}");
         assert!(stderr.contains(says), "{stderr}");
     }
+}
+
+#[test]
+fn a_short_program_and_few_rounds_come_with_a_warning() {
+    let output = advise(&["--runs", "3"], &["true"], "");
+    let shown = text(&output.stdout);
+    assert!(shown.contains("note: 3 rounds are few") && shown.contains("note: a run takes"), "{shown}");
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+}
+
+#[test]
+fn a_program_that_fails_each_time_in_the_same_way_is_compared_and_the_user_told() {
+    let output = advise(&["--runs", "3"], &["sh", "-c", "echo the reason >&2; exit 3"], "");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("ends with status 3") && stderr.contains("the reason"), "{stderr}");
+}
+
+#[test]
+fn output_of_any_length_is_compared() {
+    let output = advise(&["--runs", "3", "--json"], &["head", "-c", "30000000", "/dev/zero"], "");
+    let advice: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    let scores = advice["scores"].as_array().unwrap();
+    assert!(scores.iter().all(|score| score["runs"][0]["stdout_bytes"] == 30_000_000), "{advice}");
 }
 
 #[test]

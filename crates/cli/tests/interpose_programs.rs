@@ -6,137 +6,64 @@
 #![allow(clippy::print_stderr, reason = "skips print their reason")]
 
 mod interposed;
+#[path = "interposed/real.rs"]
+mod real;
 
-use std::fmt::Write;
-use std::path::{Path, PathBuf};
-
-use interposed::{Case, run, scratch};
-
-const PYTHON: &str = "import json,hashlib
-rows=[{'n':i,'text':'x'*(i%97),'list':list(range(i%13))} for i in range(60000)]
-text=json.dumps(rows)
-big=[bytes([i%256])*(300000+i*1000) for i in range(100)]
-grown=bytearray()
-for i in range(200): grown+=bytes([i])*100000
-print(len(text),hashlib.sha256(text.encode()).hexdigest(),hashlib.sha256(b''.join(big)).hexdigest())
-print(hashlib.sha256(grown).hexdigest(),len(json.loads(text)))";
-
-const SQL: &str = "create table t(a integer, b text);
-with recursive n(i) as (select 1 union all select i+1 from n where i<150000)
-insert into t select (i*7919)%150001, hex(i*i) from n;
-create index x on t(b);
-select count(*), sum(a), min(b), max(b) from t;
-select a,b from t order by b desc limit 5;";
-
-const NODE: &str = "const a=[];for(let i=0;i<300;i++)a.push(Buffer.alloc(200000+i*500,i%256));
-const h=require('crypto').createHash('sha256');for(const b of a)h.update(b);
-console.log(h.digest('hex'),JSON.parse(JSON.stringify([...Array(100000).keys()])).length)";
-
-/// The program's path, or the reason why the test is skipped on standard error.
-fn installed(name: &str) -> Option<PathBuf> {
-    let found = std::env::split_paths(&std::env::var_os("PATH")?)
-        .map(|dir| dir.join(name))
-        .find(|path| path.is_file());
-    if found.is_none() {
-        eprintln!("skipped: {name} is not installed");
-    }
-    found
-}
-
-/// Lines in no order, about 2 MB.
-fn lines() -> String {
-    let mut text = String::new();
-    let mut state = 1_u32;
-    for _ in 0..120_000 {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        writeln!(text, "{state:010} {:x}", state.rotate_left(7)).unwrap();
-    }
-    text
-}
+use interposed::{Case, compile, compile_with, run, scratch};
+use real::{Real, installed};
 
 /// Runs a program without the pool, with it in all ways, and compares standard output.
-fn same(name: &str, args: &[&str], directory: Option<&Path>) {
-    let Some(program) = installed(name) else { return };
-    let at = |case: Case| match directory {
-        Some(directory) => case.directory(directory),
-        None => case,
-    };
-    let expected = run(at(Case::plain(&program).args(args))).stdout;
-    assert!(!expected.is_empty(), "{name} printed nothing to compare");
+fn same(real: Option<Real>) {
+    let Some(real) = real else { return };
+    let expected = run(real.plain()).stdout;
+    assert!(!expected.is_empty(), "{} printed nothing to compare", real.name);
     for options in
         [&["--policy", "thp"][..], &["--policy", "base"], &["--retain", "0"], &["--threshold", "16K"]]
     {
-        let output = run(at(Case::pooled(&program, options).args(args)));
-        assert!(output.stdout == expected, "{name} {options:?}: other output");
+        assert!(run(real.pooled(options)).stdout == expected, "{} {options:?}: other output", real.name);
     }
     for failure in ["mmap:1", "mprotect:2", "mprotect:3", "madvise:1,mremap:1"] {
-        let case = Case::pooled(&program, &["--retain", "1M"]).args(args).env("FAULTLESS_FAIL", failure);
-        assert!(run(at(case)).stdout == expected, "{name} with {failure}: other output");
+        let case = real.pooled(&["--retain", "1M"]).env("FAULTLESS_FAIL", failure);
+        assert!(run(case).stdout == expected, "{} with {failure}: other output", real.name);
     }
 }
 
 #[test]
 fn python_prints_the_same() {
-    same("python3", &["-c", PYTHON], None);
+    same(real::python());
 }
 
 #[test]
 fn python_prints_the_same_under_an_address_space_limit() {
-    let Some(python) = installed("python3") else { return };
-    let plain = run(Case::plain(&python).args(&["-c", PYTHON]).limited("-v", "2000000")).stdout;
-    let pooled = run(Case::pooled(&python, &[]).args(&["-c", PYTHON]).limited("-v", "2000000")).stdout;
-    assert_eq!(pooled, plain);
+    let Some(python) = real::python() else { return };
+    let plain = run(python.plain().limited("-v", "2000000")).stdout;
+    assert_eq!(run(python.pooled(&[]).limited("-v", "2000000")).stdout, plain);
 }
 
 #[test]
 fn sqlite_prints_the_same() {
-    same("sqlite3", &[":memory:", SQL], None);
+    same(real::sqlite());
 }
 
 #[test]
 fn node_prints_the_same() {
-    same("node", &["-e", NODE], None);
+    same(real::node());
 }
 
 #[test]
 fn sort_and_xz_print_the_same() {
-    let input = scratch("lines.txt");
-    std::fs::write(&input, lines()).unwrap();
-    let input = input.to_str().unwrap();
-    same("sort", &["--parallel=2", input], None);
-    same("sh", &["-c", "xz -T2 -2 -c \"$0\" | sha256sum", input], None);
-    std::fs::remove_file(input).unwrap();
+    same(real::sort());
+    same(real::xz());
 }
 
 #[test]
 fn git_prints_the_same() {
-    if installed("git").is_none() {
-        return;
-    }
-    let directory = scratch("repository");
-    std::fs::create_dir_all(&directory).unwrap();
-    std::fs::write(directory.join("big.txt"), lines()).unwrap();
-    let script = "git init -q . 2>/dev/null; git add big.txt; git hash-object big.txt; git write-tree;
-        git -c gc.auto=0 repack -q -a -d; git ls-files -s; git diff --no-index --stat big.txt /dev/null; git count-objects";
-    same("sh", &["-c", script], Some(&directory));
-    std::fs::remove_dir_all(&directory).unwrap();
+    same(real::git());
 }
 
 #[test]
 fn gcc_makes_the_same_object() {
-    if installed("gcc").is_none() {
-        return;
-    }
-    let directory = scratch("gcc");
-    std::fs::create_dir_all(&directory).unwrap();
-    let mut source = String::from("#include <stdio.h>\n#include <stdlib.h>\n");
-    for i in 0..200 {
-        let body = "int s=0; for(int i=0;i<n;i++){s+=a[i]*i; if(s&1) s^=a[n-i-1]; else printf(\"%d\", s);} return s;";
-        writeln!(source, "int f{i}(int *a, int n) {{ {body} }}").unwrap();
-    }
-    std::fs::write(directory.join("many.c"), source).unwrap();
-    same("sh", &["-c", "gcc -O1 -c many.c -o many.o && sha256sum < many.o"], Some(&directory));
-    std::fs::remove_dir_all(&directory).unwrap();
+    same(real::gcc());
 }
 
 #[test]
@@ -184,4 +111,50 @@ fn a_static_program_is_run_with_a_word_that_nothing_can_be_done() {
     assert_eq!(output.stdout, "hi\n");
     assert!(output.stderr.contains("statically linked"), "{}", output.stderr);
     std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn a_program_that_becomes_another_user_still_finds_the_interposer() {
+    if faultless_os::host::effective_user() != 0 {
+        eprintln!("skipped: only root can become another user");
+        return;
+    }
+    let Some(setpriv) = installed("setpriv") else { return };
+    let command = ["--reuid=65534", "--regid=65534", "--clear-groups", "sort", "/etc/passwd"];
+    let output = run(Case::pooled(&setpriv, &["--summary"]).args(&command));
+    assert!(output.stderr.contains("faultless: sort["), "{}", output.stderr);
+    assert!(!output.stderr.contains("ld.so"), "{}", output.stderr);
+}
+
+#[test]
+fn the_summary_never_lands_in_a_file_of_the_program() {
+    let Some(program) = compile("takes_descriptors.c", &[]) else { return };
+    let file = scratch("taken");
+    let output = run(Case::pooled(&program, &["--summary"]).args(&[&file]));
+    let written = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(written, "of the program\n");
+    assert!(!output.stderr.contains("large blocks"), "{}", output.stderr);
+}
+
+#[test]
+fn children_of_a_script_that_use_musl_or_no_loader_run_and_nothing_complains() {
+    let musl = compile_with("musl-gcc", "stress.c", &["-pthread"]);
+    let still = compile_with("cc", "abi.c", &["-static"]);
+    let programs: Vec<_> = [musl, still].into_iter().flatten().collect();
+    for program in programs {
+        let script = "\"$0\" 2 300 3 3000000 && sort /etc/passwd >/dev/null";
+        let output = run(Case::pooled("sh", &[]).args(&["-c", script]).args(&[&program]));
+        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("ok\n", ""), "{}", program.display());
+    }
+}
+
+#[test]
+fn a_musl_program_gets_its_large_blocks_from_the_pool() {
+    let Some(program) = compile_with("musl-gcc", "stress.c", &["-pthread"]) else { return };
+    for options in [&["--summary"][..], &["--summary", "--policy", "base", "--retain", "0"]] {
+        let output = run(Case::pooled(&program, options).args(&["3", "800", "5", "3000000"]));
+        assert_eq!(output.stdout, "ok\n");
+        assert!(output.stderr.contains("large blocks: "), "{}", output.stderr);
+    }
 }

@@ -166,6 +166,12 @@ impl Host {
     }
 }
 
+/// The effective user id. (The owner of `/proc/self` is another one where the program's file has capabilities.)
+pub fn effective_user() -> u32 {
+    // SAFETY: geteuid has no preconditions and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 /// Whether the effective user id is 0.
 fn is_root(files: &Files) -> bool {
     let status = files.text("proc/self/status").unwrap_or_default();

@@ -30,8 +30,6 @@ pub struct Reserved<S, W> {
     pub slabs: S,
     /// Two words per 64 slabs.
     pub words: W,
-    /// Whether addresses are free of charge, so that growing blocks may get room behind them.
-    pub roomy: bool,
 }
 
 /// How a move of content went.
@@ -57,6 +55,9 @@ pub trait Backend {
     /// # Errors
     /// Nothing large enough could be reserved.
     fn reserve(&self, page: Page) -> crate::Result<Reserved<Self::Slabs, Self::Words>>;
+
+    /// Whether addresses are free of charge, so that growing blocks may get room behind them. Asked when the first does.
+    fn is_roomy(&self) -> bool;
 
     /// Makes slabs `from .. to` usable: their addresses and their entries in the table.
     ///

@@ -25,7 +25,7 @@ pub(crate) struct Core<B: Backend> {
     recent: Recent,
     policy: Policy,
     base: usize,
-    roomy: bool,
+    roomy: Option<bool>,
     moves: u16,
     in_use: usize,
     retained: usize,
@@ -45,18 +45,13 @@ fn span(start: usize, count: usize) -> Span {
 }
 
 impl<B: Backend> Core<B> {
-    pub(crate) fn new(
-        lists: Lists<B::Slabs, B::Words>,
-        policy: Policy,
-        base_bytes: usize,
-        roomy: bool,
-    ) -> Self {
+    pub(crate) fn new(lists: Lists<B::Slabs, B::Words>, policy: Policy, base_bytes: usize) -> Self {
         Self {
             lists,
             recent: Recent::new(),
             policy,
             base: base_bytes / GRANULE_BYTES,
-            roomy,
+            roomy: None,
             moves: 0,
             in_use: 0,
             retained: 0,
@@ -96,8 +91,8 @@ impl<B: Backend> Core<B> {
     /// A new place for a block that grew; one that grows often gets room behind it.
     pub(crate) fn alloc_grown(&mut self, backend: &B, count: usize, grown: u32) -> Option<usize> {
         if grown >= GROWN_OFTEN
-            && self.roomy
             && count >= SLAB_GRANULES / 2
+            && *self.roomy.get_or_insert_with(|| backend.is_roomy())
             && let Some((start, next)) = self.lists.place_with_room(count)
             && self.reach(backend, start + count).is_some()
         {
@@ -143,9 +138,11 @@ impl<B: Backend> Core<B> {
         true
     }
 
-    /// Forgets a block without ever using its place again.
+    /// Forgets a block without ever using its place again: it stays taken, but is no longer anybody's.
     pub(crate) fn lose(&mut self, start: usize) {
+        let count = self.block(start).map_or(0, |found| found.count);
         self.set_block(start, 0, 0);
+        self.in_use -= count;
     }
 
     /// Whether the pages of a block may move as page tables: whole slabs' alignment, and one mapping. Where the first

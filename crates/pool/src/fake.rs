@@ -29,6 +29,7 @@ pub struct Fake {
     slabs: usize,
     clock: Cell<u64>,
     refuses_purge: Cell<bool>,
+    loses_moves: Cell<bool>,
 }
 
 impl Fake {
@@ -36,12 +37,23 @@ impl Fake {
     pub fn new(slabs: usize) -> Self {
         let granules = (slabs + 1) * SLAB_GRANULES;
         let memory = (0..granules).map(|_| Granule(Cell::new(ZERO))).collect();
-        Self { memory, slabs, clock: Cell::new(0), refuses_purge: Cell::new(false) }
+        Self {
+            memory,
+            slabs,
+            clock: Cell::new(0),
+            refuses_purge: Cell::new(false),
+            loses_moves: Cell::new(false),
+        }
     }
 
     /// From now on every purge is refused, as the kernel does with locked pages.
     pub fn refuse_purge(&self) {
         self.refuses_purge.set(true);
+    }
+
+    /// From now on every move of content loses its target, as when the kernel unmaps it and another thread maps there.
+    pub fn lose_moves(&self) {
+        self.loses_moves.set(true);
     }
 
     /// The memory at an offset; it may be written through, being cells.
@@ -71,8 +83,11 @@ impl Backend for Fake {
             base: self.memory.as_ptr().addr() + self.skip(),
             slabs: (0..self.slabs).map(|_| Slab::RESERVED).collect(),
             words: vec![0; self.slabs.div_ceil(64) * 2],
-            roomy: true,
         })
+    }
+
+    fn is_roomy(&self) -> bool {
+        true
     }
 
     fn extend(&self, _from: usize, _to: usize) -> crate::Result<()> {
@@ -88,6 +103,9 @@ impl Backend for Fake {
     }
 
     fn relocate(&self, from: Span, to: usize, by_pages: bool) -> Moved {
+        if self.loses_moves.get() {
+            return Moved::Lost;
+        }
         let target = self.granules(Span { offset: to, len: from.len });
         for (granule, target) in self.granules(from).iter().zip(target) {
             target.0.set(granule.0.get());

@@ -171,8 +171,11 @@ impl Backend for Kernel {
             base,
             slabs: Table { start: pointer(table + word_bytes), len: slabs },
             words: Table { start: pointer(table), len: words },
-            roomy: map::address_space_limit().is_none() && !map::commit_is_strict(),
         })
+    }
+
+    fn is_roomy(&self) -> bool {
+        map::address_space_limit().is_none() && !map::commit_is_strict()
     }
 
     fn extend(&self, from: usize, to: usize) -> crate::Result<()> {

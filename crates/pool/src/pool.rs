@@ -34,7 +34,7 @@ impl<B: Backend> Pool<B> {
     pub fn open(backend: B, policy: Policy) -> crate::Result<Self> {
         let range = backend.reserve(policy.page)?;
         let lists = Lists::new(range.slabs, range.words, range.len / GRANULE_BYTES / SLAB_GRANULES);
-        let core = Core::new(lists, policy, range.base, range.roomy);
+        let core = Core::new(lists, policy, range.base);
         Ok(Self { core: Mutex::new(core), backend, base: range.base, len: range.len })
     }
 

@@ -231,6 +231,25 @@ fn a_block_is_a_slice_that_keeps_its_content_when_it_grows() {
 }
 
 #[test]
+fn a_lost_move_leaves_the_block_and_the_accounts_as_they_were() {
+    let fake = Fake::new(1);
+    fake.lose_moves();
+    let pool = Pool::open(fake, Policy::default()).unwrap();
+    let mut block = pool.alloc_zeroed(16 << 10).unwrap();
+    let neighbour = pool.alloc(16 << 10).unwrap();
+    block[100] = 7;
+    let before = pool.stats();
+    assert!(!block.resize(40 << 10));
+    assert_eq!((block.len(), block[100]), (16 << 10, 7));
+    let after = pool.stats();
+    assert_eq!((after.in_use_bytes, after.retained_bytes), (before.in_use_bytes, before.retained_bytes));
+    let other = pool.alloc_zeroed(40 << 10).unwrap();
+    assert!(other.iter().all(|&byte| byte == 0), "elsewhere than the place that was lost");
+    drop((block, neighbour, other));
+    assert_eq!(pool.stats().in_use_bytes, 0);
+}
+
+#[test]
 fn a_refused_purge_is_counted_and_ends() {
     let fake = Fake::new(1);
     fake.refuse_purge();

@@ -60,8 +60,7 @@ pub(crate) fn is_ours(block: Void) -> bool {
 /// `fork` and first after it, so the program's own handlers, which may allocate or wait for a thread that does, find
 /// the pool unlocked.
 pub(crate) fn start(settings: Settings) {
-    // SAFETY: the three handlers are functions of this library, which is never unloaded before the process ends.
-    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
+    next::at_fork(before_fork, after_fork);
     // SAFETY: called once, by the constructor; nobody reads it before THRESHOLD is set.
     unsafe { (*SETTINGS.0.get()).write(settings) };
     THRESHOLD.store(settings.threshold, Release);

@@ -182,9 +182,11 @@ pub unsafe extern "C" fn posix_memalign(to: *mut Void, align: usize, len: usize)
 /// None beyond C's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aligned_alloc(align: usize, len: usize) -> Void {
-    let block = aligned(align, len);
-    if !block.is_null() {
-        return block;
+    if large::is_large(len) && !next::has_aligned_new() {
+        let block = aligned(align, len);
+        if !block.is_null() {
+            return block;
+        }
     }
     // SAFETY: forwarded.
     unsafe { next::aligned_alloc(align, len) }

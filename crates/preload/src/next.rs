@@ -151,6 +151,50 @@ fn guard() {
     USABLE.now.store(guarded_usable as *mut c_void, SeqCst);
 }
 
+/// pthread_atfork(3) for handlers of this library, which is never unloaded before the process ends. Looked up by name:
+/// glibc exports only what its static part calls, musl only the function itself, and each loader refuses a library that
+/// refers to what its C library lacks.
+pub(crate) fn at_fork(before: unsafe extern "C" fn(), after: unsafe extern "C" fn()) {
+    type Handler = unsafe extern "C" fn();
+    type Register = unsafe extern "C" fn(Handler, Handler, Handler, *const c_void) -> c_int;
+    for name in [c"__register_atfork", c"pthread_atfork"] {
+        // SAFETY: the name is a C string.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        if !found.is_null() {
+            // SAFETY: glibc's function is of this type, and musl's does not look at a fourth argument.
+            let register: Register = unsafe { std::mem::transmute(found) };
+            // SAFETY: the handlers have no preconditions; no library is named that they would have to go with.
+            unsafe { register(before, after, after, ptr::null()) };
+            return;
+        }
+    }
+}
+
+/// Whether the next malloc brings an aligned `operator new` of its own. jemalloc's (5.3) calls `aligned_alloc` by name, and
+/// so this library's, while its `operator delete` frees without asking us: what it gets there must be its own.
+#[cold]
+pub(crate) fn has_aligned_new() -> bool {
+    const YES: u32 = 1;
+    const NO: u32 = 2;
+    static ANSWER: AtomicU32 = AtomicU32::new(0);
+    if ANSWER.load(Relaxed) == 0 {
+        // SAFETY: the name is a C string: operator new(size_t, std::align_val_t).
+        let operator = unsafe { libc::dlsym(libc::RTLD_NEXT, c"_ZnwmSt11align_val_t".as_ptr()) };
+        let own = !operator.is_null() && object(operator) == object(ALIGNED_ALLOC.found.load(Acquire));
+        ANSWER.store(if own { YES } else { NO }, Relaxed);
+    }
+    ANSWER.load(Relaxed) == YES
+}
+
+/// Where the library that holds an address begins; 0 if none does.
+fn object(address: *const c_void) -> usize {
+    let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: any address may be asked about, and the place is valid for one Dl_info.
+    unsafe { libc::dladdr(address, found.as_mut_ptr()) };
+    // SAFETY: all-zero is a valid Dl_info, and dladdr has filled it in or left it so.
+    unsafe { found.assume_init() }.dli_fbase as usize
+}
+
 /// The length of an arena block, or `None` for any other memory.
 fn arena_len(block: Void) -> Option<usize> {
     let offset = (block as usize).wrapping_sub(ARENA.0.get() as usize);

@@ -45,10 +45,9 @@ impl Settings {
     /// Reads the environment.
     pub(crate) fn from_environment() -> Self {
         let mut settings = Self::new();
-        let quarter = faultless_os::map::memory_bytes().map_or(usize::MAX, |bytes| bytes / RETAIN_SHARE);
-        let retain = &mut settings.policy.retain.bytes;
-        *retain = quarter.min(*retain);
-        read(c"FAULTLESS_RETAIN", c"a size", &mut settings.policy.retain.bytes, size);
+        let mut retain = None;
+        read(c"FAULTLESS_RETAIN", c"a size", &mut retain, |text| size(text).map(Some));
+        settings.policy.retain.bytes = retain.unwrap_or_else(default_retain);
         let threshold = |text: &[u8]| size(text).filter(|&bytes| bytes >= tuning::GRANULE_BYTES);
         read(c"FAULTLESS_THRESHOLD", c"a size of at least 16K", &mut settings.threshold, threshold);
         read(c"FAULTLESS_POLICY", c"thp or base", &mut settings.policy.page, page);
@@ -57,6 +56,11 @@ impl Settings {
         read(c"FAULTLESS_FAIL", c"a list like mmap:3", &mut settings.failing, failing);
         settings
     }
+}
+
+fn default_retain() -> usize {
+    let quarter = faultless_os::map::memory_bytes().map_or(usize::MAX, |bytes| bytes / RETAIN_SHARE);
+    quarter.min(tuning::RETAIN_BYTES)
 }
 
 fn read<T>(name: &CStr, expected: &CStr, value: &mut T, parse: impl FnOnce(&[u8]) -> Option<T>) {

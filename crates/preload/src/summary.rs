@@ -1,8 +1,9 @@
 //! The report at exit: what the pool did in this process.
 //!
-//! Written when the process ends through `exit`; one killed by a signal or leaving through `_exit` writes none.
+//! Written when the process ends through `exit`; one killed by a signal or leaving through `_exit` writes none, nor does
+//! one that closed the report's descriptor: what it opened under that number since is not ours to write to.
 
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
 
 use faultless_pool::Stats;
 
@@ -11,6 +12,8 @@ use crate::line::Line;
 
 /// Where the report goes, or -1.
 static DESCRIPTOR: AtomicI32 = AtomicI32::new(-1);
+/// The file behind the descriptor when the report was asked for: device and inode.
+static FILE: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 /// Programs close standard error before the report (coreutils do): it goes to a copy with at least this number.
 const COPY_FROM: i32 = 200;
 
@@ -18,13 +21,29 @@ const COPY_FROM: i32 = 200;
 pub(crate) fn ask(descriptor: i32) {
     // SAFETY: F_DUPFD_CLOEXEC takes an integer and touches no memory.
     let copy = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, COPY_FROM) };
-    DESCRIPTOR.store(if copy < 0 { descriptor } else { copy }, Relaxed);
+    let descriptor = if copy < 0 { descriptor } else { copy };
+    if let Some(file) = identity(descriptor) {
+        FILE.iter().zip(file).for_each(|(place, part)| place.store(part, Relaxed));
+        DESCRIPTOR.store(descriptor, Relaxed);
+    }
+}
+
+/// Device and inode of an open file.
+fn identity(descriptor: i32) -> Option<[u64; 2]> {
+    let mut file = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the pointer is valid for one stat.
+    if unsafe { libc::fstat(descriptor, file.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: all-zero is a valid stat, and the kernel has filled it in.
+    let file = unsafe { file.assume_init() };
+    Some([file.st_dev, file.st_ino])
 }
 
 /// Writes the report, if asked for.
 pub(crate) fn write() {
     let descriptor = DESCRIPTOR.swap(-1, Relaxed);
-    if descriptor < 0 {
+    if descriptor < 0 || identity(descriptor) != Some(FILE.each_ref().map(|part| part.load(Relaxed))) {
         return;
     }
     match outcome() {

@@ -1,8 +1,9 @@
 //! Keeps libgcc_s.so out of every interposed process: loading it costs some 100 us, more than the rest of this library.
+//! And glibc's loader out of the libraries that it needs by name (`__tls_get_addr`): musl has no such library.
 //!
-//! The standard library refers to the unwinder for panics, and this library has no path to a panic and is built with
-//! `panic = "abort"`. So the references are bound to one hidden trap instead. Hidden: the program's own unwinder is
-//! not replaced.
+//! The standard library refers to the unwinder and to thread-local variables for panics, and this library has no path to
+//! a panic and is built with `panic = "abort"`. So the references are bound to one hidden trap instead. Hidden: the
+//! program's own unwinder is not replaced.
 
 /// Defines each name, hidden, at the same trap instruction.
 macro_rules! trap {
@@ -20,7 +21,7 @@ macro_rules! trap_unwinder {
         trap!($instruction:
             "_Unwind_Backtrace" "_Unwind_DeleteException" "_Unwind_GetCFA" "_Unwind_GetDataRelBase" "_Unwind_GetIP"
             "_Unwind_GetIPInfo" "_Unwind_GetLanguageSpecificData" "_Unwind_GetRegionStart" "_Unwind_GetTextRelBase"
-            "_Unwind_FindEnclosingFunction" "_Unwind_RaiseException" "_Unwind_Resume" "_Unwind_SetGR" "_Unwind_SetIP");
+            "__tls_get_addr" "_Unwind_FindEnclosingFunction" "_Unwind_RaiseException" "_Unwind_Resume" "_Unwind_SetGR" "_Unwind_SetIP");
     };
 }
 

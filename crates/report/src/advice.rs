@@ -101,7 +101,10 @@ pub fn headline(advice: &Advice) -> String {
 
 /// The verdict in a few words.
 fn verdict(advice: &Advice) -> String {
-    let Some(winner) = advice.winner else { return "Nothing helps".into() };
+    let Some(winner) = advice.winner else {
+        let dear = advice.scores.iter().any(|score| score.standing == Standing::TooMuchMemory);
+        return if dear { "Nothing helps within the memory allowed" } else { "Nothing helps" }.into();
+    };
     let (word, ratio) = gain(&advice.scores[winner]);
     format!("{}: {:.2}x {word}", advice.scores[winner].arm.name, 1.0 / ratio.value)
 }

@@ -186,7 +186,8 @@ pub fn judge(
             score.standing = match (&score.wall, &score.cpu) {
                 (Some(wall), Some(cpu)) if !differs => {
                     let acts = score.faults < base_faults * (1.0 - tuning::FEWER_FAULTS);
-                    standing(wall, cpu, acts, score.peak_rss_bytes / base_rss - 1.0 > max_rss_increase)
+                    let more = score.peak_rss_bytes / base_rss - 1.0;
+                    standing(wall, cpu, acts, more > max_rss_increase + tuning::SAME_MEMORY)
                 }
                 (Some(_), _) => Standing::Differs,
                 _ => Standing::Baseline,
@@ -195,7 +196,40 @@ pub fn judge(
         })
         .collect();
     let winner = winner(&scores);
-    Ok(Advice { schema: 1, command, host, rounds, max_rss_increase, scores, winner, notes: Vec::new() })
+    let notes = doubts(&scores, rounds, winner.is_some());
+    Ok(Advice { schema: 1, command, host, rounds, max_rss_increase, scores, winner, notes })
+}
+
+/// What a verdict from such runs cannot tell.
+fn doubts(scores: &[Score], rounds: u32, won: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    let base = &scores[0];
+    if rounds < tuning::ENOUGH_ROUNDS {
+        notes.push(format!(
+            "{rounds} rounds are few: the intervals are wide, and only a large gain can be told from chance; --runs takes more"
+        ));
+    }
+    if base.wall_ns < tuning::SHORT_RUN_NS {
+        notes.push(format!(
+            "a run takes {:.1} ms, most of it to start the program: the figures say little about its work; give it more",
+            base.wall_ns / 1e6
+        ));
+    }
+    if !won {
+        let undecided = scores[1..].iter().filter(|score| {
+            let faster = score.wall.is_some_and(|ratio| ratio.value < 1.0 - tuning::UNDECIDED);
+            let fewer = score.faults < base.faults * (1.0 - tuning::FEWER_FAULTS);
+            score.standing == Standing::NoDifference && faster && fewer
+        });
+        let names: Vec<&str> = undecided.map(|score| score.arm.name.as_str()).collect();
+        if !names.is_empty() {
+            notes.push(format!(
+                "not certain for {}: faster in the median, yet it may be chance",
+                names.join(", ")
+            ));
+        }
+    }
+    notes
 }
 
 fn score(series: Series, base: Option<&Vec<Run>>) -> Score {
@@ -316,6 +350,27 @@ mod tests {
         let advice = advise(vec![series("as it is", &BASE, 20), series("pool", &BASE.map(|ms| ms / 2), 31)]);
         let advice = advice.unwrap();
         assert_eq!((advice.winner, &advice.scores[1].standing), (None, &Standing::TooMuchMemory));
+    }
+
+    #[test]
+    fn a_page_more_is_not_more_memory() {
+        let mut cured = series("pool", &BASE.map(|ms| ms / 2), 20);
+        cured.runs.iter_mut().for_each(|run| run.peak_rss_bytes += 4096);
+        let judged =
+            judge(vec!["x".into()], Host::default(), vec![series("as it is", &BASE, 20), cured], 0.0, false);
+        assert_eq!(judged.unwrap().winner, Some(1));
+    }
+
+    #[test]
+    fn few_rounds_and_short_runs_are_said_to_be_so() {
+        let base = series("as it is", &BASE, 20);
+        assert_eq!(advise(vec![base.clone(), series("pool", &BASE, 20)]).unwrap().notes, [""; 0]);
+        let few =
+            |ms: &[u64]| advise(vec![series("as it is", &[5, 6, 7], 20), series("pool", ms, 20)]).unwrap();
+        let notes = few(&[2, 9, 3]).notes.join("\n");
+        assert!(notes.contains("3 rounds are few") && notes.contains("a run takes 6.0 ms"), "{notes}");
+        assert!(notes.contains("not certain for pool"), "{notes}");
+        assert!(!few(&[5, 6, 7]).notes.join("\n").contains("not certain"));
     }
 
     #[test]

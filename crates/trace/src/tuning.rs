@@ -79,3 +79,11 @@ pub(crate) const WORTHWHILE_BYTES: f64 = (32_u64 << 20) as f64;
 /// Recorded faults in one piece of a long recorded window: enough for a mix of kinds, few enough that a program's start
 /// (about 1000 faults of the loader and the libraries) is a piece of its own.
 pub(crate) const PIECE_FAULTS: usize = 200;
+/// Share of peak memory that counts as none: page tables, a page more of the stack. Reason: runs of the same program differ by it.
+pub(crate) const SAME_MEMORY: f64 = 0.01;
+/// Rounds below which a verdict comes with a warning: with fewer than 6 no interval of ranks around a median reaches 95 %.
+pub(crate) const ENOUGH_ROUNDS: u32 = 7;
+/// Elapsed nanoseconds below which a run is mostly fork, exec and the loader: those take 1 to 3 ms on the machines tried.
+pub(crate) const SHORT_RUN_NS: f64 = 10e6;
+/// Share of elapsed time that a cure gains in the median and that is worth a word, though the interval does not exclude chance.
+pub(crate) const UNDECIDED: f64 = 0.05;

@@ -44,7 +44,8 @@ EXAMPLES
   faultless advise -- python3 analysis.py
   faultless advise --runs 30 --max-rss-increase 10 --json -- ./engine <queries.txt >advice.json
 
-The program's standard output is compared between runs, not shown. Its standard input is read once and given to each run.
+The program's standard output is compared between runs, not shown. Its standard input is read once and given to each run;
+where that is a terminal, each run reads nothing.
 Exit status: 0 a cure wins, 1 nothing helps, 2 no comparison was possible.")]
 pub(crate) struct Args {
     /// Rounds to count; by default as many as fit 40 seconds, 7 to 20.
@@ -90,7 +91,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let (series, notes) = bench.measure(args.runs)?;
     let mut advice = advice::judge(shown, host, series, args.max_rss_increase / 100.0, args.any_output)
         .map_err(|refusal| Failure(refusal.to_string()))?;
-    advice.notes = notes;
+    advice.notes.splice(0..0, notes);
     if let Some(file) = svg {
         file.write(&report::svg(&advice))?;
     }

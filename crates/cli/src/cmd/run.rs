@@ -14,7 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use clap::ValueEnum;
-use faultless_os::host::{Cgroup, Memory};
+use faultless_os::host::Cgroup;
 
 use super::{Failure, Outcome};
 use program::Program;
@@ -28,7 +28,9 @@ const RETAIN_MAX_BYTES: u64 = 4 << 30;
 ///
 /// The program's malloc hands blocks of --threshold and more to a pool that keeps freed pages resident and reuses
 /// them, and that takes huge pages where the kernel lets it. Smaller blocks go to the allocator the program would have
-/// used anyway. The status is the program's own; 2 if it could not be started.
+/// used anyway. The status is the program's own; 2 if it could not be started. Children use the pool as well; static ones
+/// run as they are, and so do those that cannot load it (32-bit, or in a container of their own), where the loader says
+/// "cannot be preloaded: ignored".
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "EXAMPLES\n  faultless run -- python3 script.py\n  faultless run --retain 64M --summary -- sort big.txt"
@@ -92,14 +94,11 @@ pub(crate) fn run(args: Args) -> Outcome {
     let program = program::find(name)?;
     let mut command = Command::new(&program.path);
     command.arg0(name).args(arguments);
-    let immunity = program.immune();
-    if let Some(immunity) = &immunity {
-        eprintln!("faultless: {}; running it as it is", immunity.reason);
+    if let Some(reason) = program.immune() {
+        eprintln!("faultless: {reason}; running it as it is");
     }
     // Children of an immune program may use the pool all the same.
-    if !immunity.is_some_and(|immunity| immunity.breaks) {
-        command.envs(environment(&args.options)?);
-    }
+    command.envs(environment(&args.options)?);
     let error = command.exec();
     Err(Failure(format!("cannot run {}: {error}; check that its interpreter exists", name.display())))
 }
@@ -138,13 +137,14 @@ pub(crate) fn environment(options: &Options) -> Result<Vec<(OsString, OsString)>
 
 /// Why the interposer cannot act in a program, if it cannot; `None` also when the program can't be found.
 pub(crate) fn immune(name: &std::ffi::OsStr) -> Option<String> {
-    program::find(name).ok().as_ref().and_then(Program::immune).map(|immunity| immunity.reason)
+    program::find(name).ok().as_ref().and_then(Program::immune)
 }
 
 /// A share of the memory that this process may use: the machine's, or its control group's where that is less.
 fn default_retain() -> u64 {
+    let memory = faultless_os::map::memory_bytes().map(|bytes| bytes as u64);
     let group = Cgroup::now().and_then(|group| group.max_bytes);
-    let bytes = Memory::now().total_bytes.into_iter().chain(group).min().unwrap_or(u64::MAX);
+    let bytes = memory.into_iter().chain(group).min().unwrap_or(u64::MAX);
     (bytes / RETAIN_SHARE).min(RETAIN_MAX_BYTES)
 }
 

@@ -1,25 +1,35 @@
 //! The interposer as a file that `LD_PRELOAD` can name.
 //!
-//! In: the bytes inside this binary. Out: a path. The file is addressed by its content, written aside and renamed, and
-//! read back before every use: a file or directory that somebody else could write is never named.
+//! In: the bytes inside this binary. Out: a path. The file is named after its content, written aside and renamed. A file
+//! or directory that somebody else could write is never named, nor one that was written to since it was put there: its
+//! length and the time of its last change are looked at before every use, its 50 KiB are not read again.
+//!
+//! Everybody may read it: a program under `faultless run` may become another user. For root it therefore lies where every
+//! user gets to, and not in a home directory.
 
 use std::ffi::CString;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::hash::{DefaultHasher, Hasher};
-use std::io::{self, Read, Write};
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use faultless_os::host;
 
 use crate::cmd::Failure;
 
 static LIBRARY: &[u8] = include_bytes!(env!("FAULTLESS_PRELOAD"));
+const NAME: &str = concat!("preload-", env!("FAULTLESS_PRELOAD_HASH"), ".so");
+/// When an installed file says it was changed last, in seconds of the clock: whoever writes to it changes that.
+const STAMP_S: i64 = 1;
 
 /// Puts the interposer into place unless it is there.
 pub(super) fn install() -> Result<PathBuf, Failure> {
+    let user = host::effective_user();
     let mut reasons = Vec::new();
-    for directory in directories() {
-        match install_in(&directory) {
+    for directory in directories(user) {
+        match install_in(&directory, user) {
             Ok(path) => return Ok(path),
             Err(error) => reasons.push(format!("{}: {error}", directory.display())),
         }
@@ -31,82 +41,95 @@ pub(super) fn install() -> Result<PathBuf, Failure> {
 }
 
 /// Candidates, best first.
-fn directories() -> Vec<PathBuf> {
+fn directories(user: u32) -> Vec<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-    let temporary = std::env::temp_dir().join(format!("faultless-{}", user().unwrap_or(0)));
-    cache.map(|cache| cache.join("faultless")).into_iter().chain([temporary]).collect()
+    let asked = absolute("XDG_CACHE_HOME");
+    let system = (user == 0).then(|| PathBuf::from("/var/cache"));
+    let home = absolute("HOME").map(|home| home.join(".cache"));
+    let temporary = std::env::temp_dir().join(format!("faultless-{user}"));
+    let caches = [asked, system, home].into_iter().flatten();
+    caches.map(|cache| cache.join("faultless")).chain([temporary]).collect()
 }
 
-fn install_in(directory: &Path) -> io::Result<PathBuf> {
+fn install_in(directory: &Path, user: u32) -> io::Result<PathBuf> {
     if directory.as_os_str().as_bytes().iter().any(|byte| b" :\n\t".contains(byte)) {
         return Err(io::Error::other("LD_PRELOAD cannot name a path with a space or a colon"));
     }
-    if let Some(parent) = directory.parent() {
-        fs::create_dir_all(parent)?;
+    let path = directory.join(NAME);
+    if !is_usable(directory, user)? {
+        if let Some(parent) = directory.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        match DirBuilder::new().mode(0o755).create(directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        is_usable(directory, user)?;
+        fs::set_permissions(directory, Permissions::from_mode(0o755))?;
     }
-    match DirBuilder::new().mode(0o700).create(directory) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    check_private(&fs::symlink_metadata(directory)?, fs::Metadata::is_dir)?;
-    let name = CString::new(directory.as_os_str().as_bytes())?;
-    if faultless_os::map::is_noexec(&name) {
-        return Err(io::Error::other("mounted noexec: no library can be loaded from it"));
-    }
-    let mut hasher = DefaultHasher::new();
-    hasher.write(LIBRARY);
-    let path = directory.join(format!("preload-{:016x}.so", hasher.finish()));
-    if !is_installed(&path) {
+    if !is_installed(&path, user) {
         write(directory, &path)?;
-        if !is_installed(&path) {
-            return Err(io::Error::other("the file that was written is not the one that is read"));
+        if !is_installed(&path, user) {
+            return Err(io::Error::other("the file that was written is not the one that is found"));
         }
     }
     Ok(path)
 }
 
+/// Whether the directory is there and everybody may look into it.
+///
+/// # Errors
+/// It is there and somebody else could write to it, or no library can be loaded from it.
+fn is_usable(directory: &Path, user: u32) -> io::Result<bool> {
+    let metadata = match fs::symlink_metadata(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        other => other?,
+    };
+    if !metadata.is_dir() || !is_private(&metadata, user) {
+        return Err(io::Error::other("not this user's alone"));
+    }
+    let name = CString::new(directory.as_os_str().as_bytes())?;
+    if faultless_os::map::is_noexec(&name) {
+        return Err(io::Error::other("mounted noexec: no library can be loaded from it"));
+    }
+    Ok(metadata.mode() & 0o055 == 0o055)
+}
+
 fn write(directory: &Path, path: &Path) -> io::Result<()> {
     let aside = directory.join(format!("preload-{}.tmp", std::process::id()));
     let _ = fs::remove_file(&aside);
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&aside)
-        .and_then(|mut file| file.write_all(LIBRARY))
-        .and_then(|()| fs::rename(&aside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&aside);
-    }
-    written
-}
-
-/// Whether the file is there, ours alone to write, and the library byte for byte.
-fn is_installed(path: &Path) -> bool {
-    let read = || -> io::Result<Vec<u8>> {
-        check_private(&fs::symlink_metadata(path)?, fs::Metadata::is_file)?;
-        let mut bytes = Vec::with_capacity(LIBRARY.len() + 1);
-        File::open(path)?.take(LIBRARY.len() as u64 + 1).read_to_end(&mut bytes)?;
-        Ok(bytes)
+    let put = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;
+        file.write_all(LIBRARY)?;
+        file.set_permissions(Permissions::from_mode(0o644))?;
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(STAMP_S as u64))?;
+        // A length and a time must not survive a power failure that the content does not.
+        file.sync_all()?;
+        fs::rename(&aside, path)
     };
-    read().is_ok_and(|bytes| bytes == LIBRARY)
+    put().inspect_err(|_| {
+        let _ = fs::remove_file(&aside);
+    })
 }
 
-fn check_private(metadata: &fs::Metadata, is_kind: fn(&fs::Metadata) -> bool) -> io::Result<()> {
-    let ours = is_kind(metadata) && metadata.uid() == user()? && metadata.mode() & 0o022 == 0;
-    if ours { Ok(()) } else { Err(io::Error::other("not this user's alone")) }
+/// Whether the file is there, ours alone to write, and not written to since.
+fn is_installed(path: &Path, user: u32) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| {
+        metadata.is_file()
+            && is_private(&metadata, user)
+            && metadata.mode() & 0o044 == 0o044
+            && metadata.len() == LIBRARY.len() as u64
+            && (metadata.mtime(), metadata.mtime_nsec()) == (STAMP_S, 0)
+    })
 }
 
-/// The effective user, who owns this process's directory in /proc.
-fn user() -> io::Result<u32> {
-    Ok(fs::metadata("/proc/self")?.uid())
+fn is_private(metadata: &fs::Metadata, user: u32) -> bool {
+    metadata.uid() == user && metadata.mode() & 0o022 == 0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn directory(name: &str) -> PathBuf {
         let directory = std::env::temp_dir().join(format!("faultless-test-{}-{name}", std::process::id()));
@@ -114,13 +137,32 @@ mod tests {
         directory
     }
 
+    fn install(directory: &Path) -> io::Result<PathBuf> {
+        install_in(directory, host::effective_user())
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
     #[test]
     fn a_tampered_file_is_replaced_before_use() {
         let directory = directory("tampered");
-        let path = install_in(&directory).unwrap();
-        fs::write(&path, b"something else").unwrap();
-        assert_eq!(install_in(&directory).unwrap(), path);
-        assert_eq!(fs::read(&path).unwrap(), LIBRARY);
+        let path = install(&directory).unwrap();
+        for other in [vec![7; LIBRARY.len()], b"short".to_vec()] {
+            fs::write(&path, other).unwrap();
+            assert_eq!(install(&directory).unwrap(), path);
+            assert_eq!(fs::read(&path).unwrap(), LIBRARY);
+        }
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn every_user_may_read_it_also_where_an_older_version_had_closed_the_directory() {
+        let directory = directory("closed");
+        DirBuilder::new().mode(0o700).create(&directory).unwrap();
+        let path = install(&directory).unwrap();
+        assert_eq!((mode(&directory), mode(&path)), (0o755, 0o644));
         fs::remove_dir_all(&directory).unwrap();
     }
 
@@ -128,13 +170,21 @@ mod tests {
     fn a_directory_that_others_can_write_is_refused() {
         let directory = directory("open");
         fs::create_dir(&directory).unwrap();
-        fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(install_in(&directory).is_err());
+        fs::set_permissions(&directory, Permissions::from_mode(0o777)).unwrap();
+        assert!(install(&directory).is_err());
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_directory_of_somebody_else_is_refused() {
+        let directory = directory("foreign");
+        fs::create_dir(&directory).unwrap();
+        assert!(install_in(&directory, host::effective_user() + 1).is_err());
         fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]
     fn a_path_that_ld_preload_would_split_is_refused() {
-        assert!(install_in(&directory("with space").join("a b")).is_err());
+        assert!(install(&directory("with space").join("a b")).is_err());
     }
 }

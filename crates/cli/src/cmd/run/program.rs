@@ -1,35 +1,27 @@
 //! What kind of program a command is, read from its file before it is started.
 //!
 //! In: a name as a shell takes it. Out: the file, and the reason why the interposer cannot act in it, if there is one:
-//! a program without a dynamic loader, with musl's, of another word size, or with rights that make the loader ignore `LD_PRELOAD`.
+//! a program without a dynamic loader, of another word size, or with rights that make the loader ignore `LD_PRELOAD`.
 //! Scripts are followed to their interpreter.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::cmd::Failure;
 
 /// How many interpreters of interpreters are followed; the kernel's limit is near this.
 const SCRIPT_DEPTH: usize = 4;
-/// Bytes in which the loader's name is looked for: `/lib/ld-musl-x86_64.so.1`.
-const LOADER_BYTES: u64 = 32;
-/// Program headers read at most; real programs have about a dozen.
-const HEADERS_MAX: usize = 256;
+/// Bytes read from the start of a file: a script's first line, or an ELF header and all program headers behind it, of
+/// which real programs have about a dozen of 56 bytes.
+const HEAD_BYTES: usize = 2048;
 
 /// A command that can be started.
 pub(super) struct Program {
     pub(super) path: PathBuf,
-}
-
-/// Why the interposer cannot act in a program.
-pub(super) struct Immunity {
-    pub(super) reason: String,
-    /// Whether its loader would even refuse to start it.
-    pub(super) breaks: bool,
 }
 
 /// Finds a command as execvp(3) would.
@@ -64,15 +56,15 @@ fn search_path() -> Vec<PathBuf> {
 
 impl Program {
     /// Why the interposer cannot act in this program; `None` if it can, or if the file can't be read.
-    pub(super) fn immune(&self) -> Option<Immunity> {
+    pub(super) fn immune(&self) -> Option<String> {
         let mut path = self.path.clone();
         for _ in 0..SCRIPT_DEPTH {
             let mut file = File::open(&path).ok()?;
-            let mut head = [0; 256];
+            let mut head = [0; HEAD_BYTES];
             let len = file.read(&mut head).ok()?;
             match interpreter(&head[..len]) {
                 Some(next) => path = next,
-                None => return native(&path, &mut file, &head[..len]),
+                None => return native(&path, &file, &head[..len]),
             }
         }
         None
@@ -91,21 +83,24 @@ fn interpreter(head: &[u8]) -> Option<PathBuf> {
     find(OsStr::from_bytes(name)).ok().map(|program| program.path)
 }
 
-fn native(path: &Path, file: &mut File, head: &[u8]) -> Option<Immunity> {
+fn native(path: &Path, file: &File, head: &[u8]) -> Option<String> {
     let shown = path.display();
-    let metadata = file.metadata().ok()?;
-    let ours = fs::metadata("/proc/self").ok()?;
-    let gains_user = metadata.mode() & 0o4000 != 0 && metadata.uid() != ours.uid();
-    let gains_group = metadata.mode() & 0o2000 != 0 && metadata.gid() != ours.gid();
-    let kind = dynamic_loader(file, head);
-    let reason = match kind {
-        _ if gains_user || gains_group => "is setuid or setgid: its loader ignores LD_PRELOAD",
+    let reason = match dynamic_loader(file, head) {
+        _ if gains_rights(&file.metadata().ok()?) => "is setuid or setgid: its loader ignores LD_PRELOAD",
         Elf::Static => "is statically linked: it has no loader for the pool",
         Elf::OtherClass => "is a 32-bit program and the pool is not",
-        Elf::Musl => "uses musl and the pool needs glibc",
         Elf::Dynamic | Elf::Unknown => return None,
     };
-    Some(Immunity { reason: format!("{shown} {reason}, so run cannot help"), breaks: kind == Elf::Musl })
+    Some(format!("{shown} {reason}, so run cannot help"))
+}
+
+fn gains_rights(file: &fs::Metadata) -> bool {
+    const SETUID: u32 = 0o4000;
+    const SETGID: u32 = 0o2000;
+    let (user, group) = (file.mode() & SETUID != 0, file.mode() & SETGID != 0);
+    (user || group)
+        && fs::metadata("/proc/self")
+            .is_ok_and(|ours| user && file.uid() != ours.uid() || group && file.gid() != ours.gid())
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -113,12 +108,11 @@ enum Elf {
     Dynamic,
     Static,
     OtherClass,
-    Musl,
     Unknown,
 }
 
 /// Whether an ELF file names a dynamic loader (PT_INTERP). Reference: elf(5).
-fn dynamic_loader<F: Read + Seek>(file: &mut F, head: &[u8]) -> Elf {
+fn dynamic_loader(file: &File, head: &[u8]) -> Elf {
     const PT_INTERP: u32 = 3;
     if !head.starts_with(b"\x7fELF") {
         return Elf::Unknown;
@@ -129,33 +123,28 @@ fn dynamic_loader<F: Read + Seek>(file: &mut F, head: &[u8]) -> Elf {
     let half = |at: usize| head.get(at..at + 2).map(|b| u16::from_le_bytes([b[0], b[1]]) as usize);
     let offset = head.get(32..40).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
     let (Some(offset), Some(entry), Some(count)) = (offset, half(54), half(56)) else { return Elf::Unknown };
-    let mut table = Vec::new();
-    let len = (entry * count.min(HEADERS_MAX)) as u64;
-    if entry < 4
-        || file.seek(SeekFrom::Start(offset)).is_err()
-        || file.by_ref().take(len).read_to_end(&mut table).is_err()
+    let mut elsewhere = vec![0; HEAD_BYTES];
+    let table = match usize::try_from(offset).ok().and_then(|offset| head.get(offset..)?.get(..entry * count))
     {
+        Some(table) => table,
+        None => match file.read_at(&mut elsewhere, offset) {
+            Ok(len) => &elsewhere[..len.min(entry * count)],
+            Err(_) => return Elf::Unknown,
+        },
+    };
+    if entry < 4 {
         return Elf::Unknown;
     }
-    let mut headers = table.chunks_exact(entry);
-    let Some(header) = headers.find(|header| header.starts_with(&PT_INTERP.to_le_bytes())) else {
-        return Elf::Static;
-    };
-    let mut loader = Vec::new();
-    let at = header.get(8..16).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes).unwrap_or(0);
-    let read = file
-        .seek(SeekFrom::Start(at))
-        .and_then(|_| file.by_ref().take(LOADER_BYTES).read_to_end(&mut loader));
-    match read.is_ok() && loader.windows(8).any(|part| part == b"/ld-musl") {
-        true => Elf::Musl,
-        false => Elf::Dynamic,
+    match table.chunks_exact(entry).any(|header| header.starts_with(&PT_INTERP.to_le_bytes())) {
+        true => Elf::Dynamic,
+        false => Elf::Static,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Cursor;
+    use std::io::Write;
 
     fn elf(class: u8, kinds: &[u32]) -> Vec<u8> {
         let mut bytes = vec![0; 64];
@@ -171,7 +160,9 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> Elf {
-        dynamic_loader(&mut Cursor::new(bytes), &bytes[..bytes.len().min(256)])
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        dynamic_loader(&file, &bytes[..bytes.len().min(HEAD_BYTES)])
     }
 
     #[test]
@@ -182,12 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn the_loader_of_musl_is_known_by_its_name() {
-        let mut bytes = elf(2, &[1, 3]);
-        let (header, end) = (64 + 56, bytes.len() as u8);
-        bytes[header + 8] = end;
-        bytes.extend(b"/lib/ld-musl-x86_64.so.1\0");
-        assert_eq!(read(&bytes), Elf::Musl);
+    fn headers_at_the_end_of_a_large_file_are_found() {
+        let mut bytes = elf(2, &[]);
+        bytes.resize(3 * HEAD_BYTES, 0);
+        bytes[32..40].copy_from_slice(&(3 * HEAD_BYTES as u64).to_le_bytes());
+        bytes[56] = 2;
+        bytes.extend(&elf(2, &[1, 3])[64..]);
+        assert_eq!(read(&bytes), Elf::Dynamic);
     }
 
     #[test]
