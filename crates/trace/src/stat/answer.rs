@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use super::strata::Strata;
 use super::{Curve, Kind, Row, Stat, kernel, rows, serial, time};
-use crate::avoid::{self, Lifecycle, Memory};
+use crate::avoid::{self, Growth, Lifecycle, Memory};
 use crate::fault::{Faults, find_window};
 use crate::measurement::{Count, Percent};
 use crate::observation::{Observation, What};
+use crate::tuning::WIDE_BOUNDS;
 
 /// Share of recorded faults without an end, or of readings that say nothing, from which on it is worth a note.
 const NOTE_FROM: f64 = 0.01;
@@ -102,22 +103,20 @@ fn avoidable(
     }
     let host = &observation.host;
     let page_bytes = host.page_bytes.max(1);
-    let bytes_of = |kind: usize| anonymous_bytes(rows::ALL[kind], page_bytes, host.thp_bytes);
-    let everywhere = mean_bytes(rows, &bytes_of).unwrap_or(page_bytes as f64);
-    let in_window: Vec<Option<f64>> =
-        (0..faults.windows.len()).map(|w| strata.mean_in_window(w, bytes_of)).collect();
-    let at =
-        |time_ns: u64| find_window(&faults.windows, time_ns).and_then(|w| in_window[w]).unwrap_or(everywhere);
-    let last = observation.levels.iter().map(|l| l.faults).max().unwrap_or(0);
-    let counted = observation.counts.user_faults.unwrap_or(last);
+    let page = page_bytes as f64;
+    let bytes_of = |kind| anonymous_bytes(kind, page_bytes, host.thp_bytes);
+    let in_window: Vec<Option<Growth>> =
+        (0..faults.windows.len()).map(|w| strata.growth_in_window(w, &bytes_of, page)).collect();
+    let unknown = Growth { low_bytes: 0.0, high_bytes: page, fresh_share: 1.0 };
+    let growth =
+        |time_ns: u64| find_window(&faults.windows, time_ns).and_then(|w| in_window[w]).unwrap_or(unknown);
     let memory = Memory {
         levels: &observation.levels,
         page_bytes,
         cpus: host.cpus,
         lifecycle: lifecycle(observation),
-        bytes_per_fault: &at,
-        unseen_pages: counted.saturating_sub(last) as f64 * everywhere / page_bytes as f64,
-        anonymous_share: anonymous_share(rows),
+        growth: &growth,
+        all_pages: rows.iter().map(|r| r.faults as f64).sum::<f64>() * fresh_bytes(rows, &bytes_of, page) / page,
     };
     let mut notes = Vec::new();
     let disturbed = avoid::disturbed_share(&memory);
@@ -129,6 +128,13 @@ fn avoidable(
                     "{} of the memory readings fall to starts and ends of processes and say nothing of releases: the avoidable share may be higher",
                     Percent(disturbed)
                 ));
+            }
+            if curve.points.iter().any(|p| p.high - p.low > WIDE_BOUNDS) {
+                notes.push(
+                    "the bounds of the avoidable share are far apart: too few faults were recorded to tell those that take \
+                     new pages from copies after a fork, reads of the zero page and files"
+                        .to_owned(),
+                );
             }
             (Some(curve), notes)
         }
@@ -150,20 +156,11 @@ fn anonymous_bytes(kind: Kind, page_bytes: u64, thp_bytes: u64) -> f64 {
     }
 }
 
-fn mean_bytes(rows: &[Row], bytes_of: &impl Fn(usize) -> f64) -> Option<f64> {
-    let user =
-        rows.iter().filter(|r| !matches!(r.kind, Kind::KernelMode | Kind::Populate | Kind::KernelOrPopulate));
-    let (bytes, faults) = user.fold((0.0, 0.0), |(bytes, faults), row| {
-        (bytes + bytes_of(row.kind as usize) * row.faults as f64, faults + row.faults as f64)
-    });
-    (faults > 0.0).then_some(bytes / faults)
-}
-
-/// Share of all faults that take a fresh anonymous page.
-fn anonymous_share(rows: &[Row]) -> f64 {
-    let all: f64 = rows.iter().map(|r| r.faults as f64).sum();
-    let fresh = rows.iter().filter(|r| anonymous_bytes(r.kind, 1, 1) > 0.0).map(|r| r.faults as f64);
-    if all > 0.0 { fresh.sum::<f64>() / all } else { 0.0 }
+/// What a fault takes that takes anonymous memory at all, on average; `page` where there is none.
+fn fresh_bytes(rows: &[Row], bytes_of: &impl Fn(Kind) -> f64, page: f64) -> f64 {
+    let fresh = rows.iter().map(|r| (bytes_of(r.kind), r.faults as f64)).filter(|(bytes, _)| *bytes > 0.0);
+    let (sum, faults) = fresh.fold((0.0, 0.0), |(sum, n), (bytes, faults)| (sum + bytes * faults, n + faults));
+    if faults > 0.0 { sum / faults } else { page }
 }
 
 /// When processes came, changed and went, the first one's exec and end left out: nothing of it can be kept anyway.

@@ -6,10 +6,12 @@
 //! kinds and their times, and a phase of the program is described by its own faults. Faults of kernel mode are left
 //! out: windows count user mode.
 
+use super::rows::ALL;
+use crate::avoid::Growth;
 use crate::fault::Faults;
 use crate::measurement::{Rng, percentiles_of_draws, student_t};
 use crate::stat::{Interval, Kind};
-use crate::tuning::{POOL_FAULTS, RESAMPLES};
+use crate::tuning::{POOL_FAULTS, RESAMPLES, UNSEEN_PARTS};
 
 /// Number of kinds; a kind is an index below it.
 pub(super) const KINDS: usize = Kind::BeforeExec as usize + 1;
@@ -27,6 +29,8 @@ pub(super) struct Stratum {
     pub(super) kinds: [u64; KINDS],
     /// Recorded faults.
     pub(super) recorded: u64,
+    /// Those counted as first touches that may be copies after a fork, and the other way round.
+    pub(super) unsure: [u64; 2],
 }
 
 impl Stratum {
@@ -48,18 +52,23 @@ pub(super) struct Strata {
 
 impl Strata {
     pub(super) fn new(faults: &Faults) -> Self {
-        let mut kinds = vec![[0_u64; KINDS]; faults.windows.len()];
+        let mut kinds = vec![([0_u64; KINDS], [0_u64; 2]); faults.windows.len()];
         for fault in faults.faults.iter().filter(|f| !f.kernel) {
             if let Some(window) = fault.window {
-                kinds[window][fault.kind as usize] += 1;
+                kinds[window].0[fault.kind as usize] += 1;
+            }
+        }
+        for fault in faults.unsure.iter().map(|index| &faults.faults[*index]).filter(|f| !f.kernel) {
+            if let Some(window) = fault.window {
+                kinds[window].1[usize::from(fault.kind == Kind::CowAfterFork)] += 1;
             }
         }
         let mut strata: Vec<Stratum> = Vec::new();
-        for (window, kinds) in kinds.into_iter().enumerate() {
+        for (window, (kinds, unsure)) in kinds.into_iter().enumerate() {
             let recorded = kinds.iter().sum();
             if recorded > 0 && faults.windows[window].recorded {
                 let exact = faults.windows[window].faults as f64;
-                strata.push(Stratum { window, exact, extra: 0.0, kinds, recorded });
+                strata.push(Stratum { window, exact, extra: 0.0, kinds, recorded, unsure });
             }
         }
         let mut all = Strata { strata, described_by: Vec::new(), undescribed: 0.0 };
@@ -94,13 +103,34 @@ impl Strata {
         pool.iter_mut().for_each(|s| s.extra += faults * s.recorded as f64 / recorded as f64);
     }
 
-    /// The mean of `value` over the recorded faults that describe a window; `None` when there are none.
-    pub(super) fn mean_in_window(&self, window: usize, value: impl Fn(usize) -> f64) -> Option<f64> {
+    /// What a fault of a window adds to memory, where `value` is what one of each kind adds and `page` what a first touch
+    /// adds. An unrecorded window may be made like either of its neighbours or unlike both, as far as so many looks can
+    /// have missed it.
+    pub(super) fn growth_in_window(
+        &self,
+        window: usize,
+        value: &impl Fn(Kind) -> f64,
+        page: f64,
+    ) -> Option<Growth> {
         let pool = self.strata.get(self.described_by.get(window)?.clone())?;
-        let recorded: u64 = pool.iter().map(|s| s.recorded).sum();
-        let sum =
-            |s: &Stratum| s.kinds.iter().enumerate().map(|(kind, n)| *n as f64 * value(kind)).sum::<f64>();
-        (recorded > 0).then(|| pool.iter().map(sum).sum::<f64>() / recorded as f64)
+        let next = pool.partition_point(|s| s.window < window);
+        if let Some(own) = pool.get(next).filter(|s| s.window == window) {
+            return growth(std::slice::from_ref(own), value, page);
+        }
+        let (before, after) = pool.split_at(next);
+        let sides = [growth(before, value, page), growth(after, value, page)];
+        let around = sides.into_iter().flatten().reduce(|a, b| Growth {
+            low_bytes: a.low_bytes.min(b.low_bytes),
+            high_bytes: a.high_bytes.max(b.high_bytes),
+            fresh_share: f64::midpoint(a.fresh_share, b.fresh_share),
+        })?;
+        let looks = self.strata.iter().filter(|s| s.extra > 0.0).count();
+        let missed = if looks < 2 { 1.0 } else { (UNSEEN_PARTS / looks as f64).min(1.0) };
+        Some(Growth {
+            low_bytes: around.low_bytes * (1.0 - missed),
+            high_bytes: around.high_bytes.max(page.min(around.high_bytes + missed * page)),
+            ..around
+        })
     }
 
     /// Estimated faults by kind.
@@ -180,6 +210,21 @@ impl Strata {
             })
             .collect()
     }
+}
+
+/// What the recorded faults of these windows add to memory, each; `None` without any.
+fn growth(pool: &[Stratum], value: &impl Fn(Kind) -> f64, page: f64) -> Option<Growth> {
+    let sum = |of: &dyn Fn(&Stratum) -> f64| pool.iter().map(of).sum::<f64>();
+    let of_kind = |kind: Kind| sum(&|s| s.kinds[kind as usize] as f64 * value(kind));
+    let recorded = sum(&|s| s.recorded as f64);
+    let bytes: f64 = ALL.into_iter().map(of_kind).sum();
+    let [maybe_copied, maybe_fresh] = [0, 1].map(|i| page * sum(&|s| s.unsure[i] as f64));
+    let fresh = bytes - of_kind(Kind::FilePrivateWrite);
+    (recorded > 0.0).then(|| Growth {
+        low_bytes: (bytes - maybe_copied).max(0.0) / recorded,
+        high_bytes: (bytes + maybe_fresh) / recorded,
+        fresh_share: if bytes > 0.0 { fresh / bytes } else { 1.0 },
+    })
 }
 
 /// How many strata of a side it takes to have enough faults; `None` when all are too few.
