@@ -4,9 +4,9 @@ use faultless_trace::Stat;
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
 use faultless_trace::stat::{Curve, Interval, Kind, Point, Row, Serialisation, Source};
 
-use super::sentence::{share, share_with_spread};
+use super::sentence::{has_bounds, share, share_with_spread};
 use crate::palette::Palette;
-use crate::table::{Align, bar, columns, wrap};
+use crate::table::{Align, bar, bar_between, columns, wrap};
 
 /// Width of a full bar in characters.
 const BAR: usize = 40;
@@ -98,16 +98,17 @@ pub(super) fn avoidable(stat: &Stat, palette: Palette) -> Vec<String> {
     let is_knee = |p: &Point| curve.knee.is_some_and(|k| k.keep_bytes == p.keep_bytes);
     let cells: Vec<Vec<String>> = points
         .iter()
-        .map(|p| vec![Bytes(p.keep_bytes).to_string(), share(p), bar(f64::midpoint(p.low, p.high), BAR)])
+        .map(|p| vec![Bytes(p.keep_bytes).to_string(), share(p), bar_between(p.low, p.high, BAR)])
         .collect();
     let lines = columns(3, &[Align::Right, Align::Right, Align::Left], &cells);
     let styled = lines.into_iter().zip(&points).map(|(line, point)| match is_knee(point) {
         true => palette.good(&format!("{line}  <- enough")),
         false => line
-            .find(['█', '▏', '▎', '▍', '▌', '▋', '▊', '▉'])
+            .find(['█', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '░'])
             .map_or(line.clone(), |at| format!("{}{}", &line[..at], palette.bar(&line[at..]))),
     });
-    let head = format!("Avoidable, had freed pages been kept ({} readings)", Count(curve.readings));
+    let bounds = if points.iter().any(has_bounds) { "; at least to at most" } else { "" };
+    let head = format!("Avoidable, had freed pages been kept ({} readings{bounds})", Count(curve.readings));
     headed(&head, palette, styled.collect())
 }
 
