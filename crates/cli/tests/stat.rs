@@ -133,7 +133,31 @@ fn wrong_commands_are_one_clear_line() {
         assert!(error.starts_with("faultless: ") && error.contains(word), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
-    assert_eq!(stat(&[]).status.code(), Some(2), "no command at all is a usage error");
+}
+
+#[test]
+fn a_missing_command_is_one_line_for_every_verb_that_needs_one() {
+    for words in [&["stat"][..], &["stat", "--json"], &["stat", "--"], &["run"], &["run", "--summary"]] {
+        let out = Command::new(env!("CARGO_BIN_EXE_faultless")).args(words).output().unwrap();
+        let error = text(&out.stderr);
+        assert_eq!((out.status.code(), error.lines().count()), (Some(2), 1), "{words:?}: {error}");
+        let told = error.starts_with("faultless: <CMD>... is missing; write it like this: faultless ");
+        assert!(told && error.contains(words[0]), "{error}");
+    }
+}
+
+#[test]
+fn pairs_alone_bring_the_counters_that_they_are_scaled_by() {
+    let out = stat(&["--sources", "pairs", "--", "true"]);
+    assert!(out.status.success());
+    let report = text(&out.stderr);
+    assert!(!report.contains("need the counter"), "{report}");
+    let state = |source: &str| report.lines().find(|line| line.contains(source)).map(|line| &line[..12]);
+    assert_eq!(
+        state(" fault pairs "),
+        state(" page-faults:u"),
+        "both or, where perf is denied, neither: {report}"
+    );
 }
 
 #[test]

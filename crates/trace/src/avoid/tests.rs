@@ -320,8 +320,7 @@ fn copies_of_a_files_pages_come_and_go_and_none_is_avoidable() {
 
 #[test]
 fn memory_that_could_not_be_read_has_no_curve() {
-    let levels: Vec<Level> =
-        (0..100).map(|i| Level { time_ns: i, faults: i * 100, anon_bytes: 0 }).collect();
+    let levels: Vec<Level> = (0..100).map(|i| Level { time_ns: i, faults: i * 100, anon_bytes: 0 }).collect();
     assert!(curve(&steady(&levels)).unwrap_err().contains("/proc"));
 }
 

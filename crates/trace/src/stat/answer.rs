@@ -116,7 +116,8 @@ fn avoidable(
         cpus: host.cpus,
         lifecycle: lifecycle(observation),
         growth: &growth,
-        all_pages: rows.iter().map(|r| r.faults as f64).sum::<f64>() * fresh_bytes(rows, &bytes_of, page) / page,
+        all_pages: rows.iter().map(|r| r.faults as f64).sum::<f64>() * fresh_bytes(rows, &bytes_of, page)
+            / page,
     };
     let mut notes = Vec::new();
     let disturbed = avoid::disturbed_share(&memory);
@@ -159,7 +160,8 @@ fn anonymous_bytes(kind: Kind, page_bytes: u64, thp_bytes: u64) -> f64 {
 /// What a fault takes that takes anonymous memory at all, on average; `page` where there is none.
 fn fresh_bytes(rows: &[Row], bytes_of: &impl Fn(Kind) -> f64, page: f64) -> f64 {
     let fresh = rows.iter().map(|r| (bytes_of(r.kind), r.faults as f64)).filter(|(bytes, _)| *bytes > 0.0);
-    let (sum, faults) = fresh.fold((0.0, 0.0), |(sum, n), (bytes, faults)| (sum + bytes * faults, n + faults));
+    let (sum, faults) =
+        fresh.fold((0.0, 0.0), |(sum, n), (bytes, faults)| (sum + bytes * faults, n + faults));
     if faults > 0.0 { sum / faults } else { page }
 }
 
