@@ -19,6 +19,8 @@ pub(crate) struct Session {
     user: Option<Event>,
     /// PAGE_FAULTS in all modes.
     all: Option<Event>,
+    /// PAGE_FAULTS_MIN.
+    minor: Option<Event>,
     /// PAGE_FAULTS_MAJ.
     major: Option<Event>,
     /// CPU time of the tree.
@@ -91,8 +93,9 @@ impl Session {
         };
         self.user = self.noted("page-faults:u", count(Software::PageFaults, true));
         self.all = self.noted("page-faults in kernel mode too", count(Software::PageFaults, false));
-        let major = count(Software::MajorFaults, false).or_else(|_| count(Software::MajorFaults, true));
-        self.major = self.noted("major-faults", major);
+        let any_mode = |event| count(event, false).or_else(|_| count(event, true));
+        self.minor = any_mode(Software::MinorFaults).ok();
+        self.major = self.noted("major-faults", any_mode(Software::MajorFaults));
         self.clock = count(Software::TaskClock, true).ok();
     }
 
@@ -152,7 +155,9 @@ impl Session {
         Counts {
             user_faults: count(&self.user),
             all_faults: count(&self.all),
+            minor_faults: count(&self.minor),
             major_faults: count(&self.major),
+            cpu_ns: count(&self.clock),
             before_exec_faults,
         }
     }

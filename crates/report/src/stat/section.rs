@@ -16,7 +16,7 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
     if stat.rows.is_empty() {
         return Vec::new();
     }
-    let all = stat.usage.minor_faults.saturating_add(stat.usage.major_faults);
+    let all = stat.rows.iter().map(|r| r.faults).fold(0, u64::saturating_add);
     let head = ["faults", "", "seconds", "each p50", "kind", "source"].map(str::to_owned).to_vec();
     let mut cells = vec![head];
     for row in &stat.rows {
@@ -32,7 +32,8 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
     let seconds: Vec<f64> = stat.rows.iter().filter_map(|r| r.seconds).collect();
     let sum = if seconds.is_empty() { "-".to_owned() } else { Seconds(seconds.iter().sum()).to_string() };
     let (minor, major) = (Count(stat.usage.minor_faults), Count(stat.usage.major_faults));
-    let total = format!("{minor} minor + {major} major (wait4)");
+    let more = stat.beyond_wait4.map_or(String::new(), |b| format!(" + {}", Count(b.faults)));
+    let total = format!("{minor} minor + {major} major (wait4){more}");
     cells.push(vec![Count(all).to_string(), "100 %".to_owned(), sum, String::new(), "all".to_owned(), total]);
     use Align::{Left, Right};
     let mut lines = columns(3, &[Right, Right, Right, Right, Left, Left], &cells);

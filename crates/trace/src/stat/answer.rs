@@ -7,7 +7,7 @@ use super::{Curve, Kind, Row, Stat, kernel, rows, serial, time};
 use crate::avoid::{self, Growth, Lifecycle, Memory};
 use crate::fault::{Faults, find_window};
 use crate::measurement::{Count, Percent};
-use crate::observation::{Observation, What};
+use crate::observation::{Observation, Usage, What, Window};
 use crate::tuning::WIDE_BOUNDS;
 
 /// Share of recorded faults without an end, or of readings that say nothing, from which on it is worth a note.
@@ -22,12 +22,14 @@ impl Stat {
     /// What an observation means. Never fails: what can't be known is `None`, with a note.
     pub fn from_observation(observation: &Observation) -> Self {
         let faults = Faults::from_observation(observation);
-        let strata = Strata::new(&faults);
+        let strata = Strata::new(&faults, rows::failed(&observation.counts) > 0);
         let counted = faults.windows.iter().map(|w| w.faults).fold(0, u64::saturating_add);
-        let (mut rows, mut notes) = rows::rows(observation, &strata, counted);
+        let (mut rows, beyond_wait4, mut notes) = rows::rows(observation, &strata, counted);
+        let usage = observation.usage;
+        let beyond_ns = beyond_wait4.map_or(0, |beyond| beyond.cpu_ns);
+        let whole = Usage { user_ns: usage.user_ns.saturating_add(beyond_ns), ..usage };
         let calibration = observation.calibration.as_ref();
-        let (time, note) =
-            time::time(&faults, &strata, calibration, &observation.host, &observation.usage, &mut rows);
+        let (time, note) = time::time(&faults, &strata, calibration, &observation.host, &whole, &mut rows);
         notes.extend(note.filter(|_| !rows.is_empty()));
         notes.extend(recording_notes(&faults));
         let (avoidable, avoid_notes) = avoidable(observation, &faults, &strata, &rows);
@@ -41,7 +43,8 @@ impl Stat {
             command: observation.command.clone(),
             exit: observation.exit,
             host: observation.host.clone(),
-            usage: observation.usage,
+            usage,
+            beyond_wait4,
             rows,
             time,
             avoidable,
@@ -105,8 +108,14 @@ fn avoidable(
     let page_bytes = host.page_bytes.max(1);
     let page = page_bytes as f64;
     let bytes_of = |kind| anonymous_bytes(kind, page_bytes, host.thp_bytes);
-    let in_window: Vec<Option<Growth>> =
-        (0..faults.windows.len()).map(|w| strata.growth_in_window(w, &bytes_of, page)).collect();
+    let lifecycle = lifecycle(observation);
+    let forks =
+        lifecycle.iter().filter_map(|event| if let Lifecycle::Fork(ns) = event { Some(*ns) } else { None });
+    let forked_ns = forks.min().unwrap_or(u64::MAX);
+    let growth_in = |(index, window): (usize, &Window)| {
+        strata.growth_in_window(index, &bytes_of, page, forked_ns < window.end_ns)
+    };
+    let in_window: Vec<Option<Growth>> = faults.windows.iter().enumerate().map(growth_in).collect();
     let unknown = Growth { low_bytes: 0.0, high_bytes: page, fresh_share: 1.0 };
     let growth =
         |time_ns: u64| find_window(&faults.windows, time_ns).and_then(|w| in_window[w]).unwrap_or(unknown);
@@ -114,7 +123,7 @@ fn avoidable(
         levels: &observation.levels,
         page_bytes,
         cpus: host.cpus,
-        lifecycle: lifecycle(observation),
+        lifecycle,
         growth: &growth,
         all_pages: rows.iter().map(|r| r.faults as f64).sum::<f64>() * fresh_bytes(rows, &bytes_of, page)
             / page,
