@@ -174,17 +174,21 @@ fn fresh_bytes(rows: &[Row], bytes_of: &impl Fn(Kind) -> f64, page: f64) -> f64 
     if faults > 0.0 { sum / faults } else { page }
 }
 
-/// When processes came, changed and went, the first one's exec and end left out: nothing of it can be kept anyway.
+/// When processes came, changed and went, the first one's first exec and its end left out: nothing of it can be kept anyway.
 fn lifecycle(observation: &Observation) -> Vec<Lifecycle> {
     let mut threads: HashMap<u32, u32> = HashMap::new();
     let first = observation.records.iter().min_by_key(|r| r.time_ns).map(|r| r.pid);
     let mut events = Vec::new();
+    let mut started = false;
     for record in &observation.records {
         let others = threads.entry(record.pid).or_default();
         match record.what {
             What::Fork { parent } if parent == record.pid => *others = others.saturating_add(1),
             What::Fork { .. } => events.push(Lifecycle::Fork(record.time_ns)),
-            What::Exec if Some(record.pid) != first => events.push(Lifecycle::Exec(record.time_ns)),
+            What::Exec if started || Some(record.pid) != first => {
+                events.push(Lifecycle::Exec(record.time_ns))
+            }
+            What::Exec => started = true,
             What::Exit if *others > 0 => *others -= 1,
             What::Exit if Some(record.pid) != first => events.push(Lifecycle::End(record.time_ns)),
             _ => {}

@@ -26,7 +26,7 @@ pub(super) struct Stratum {
     pub(super) exact: f64,
     /// Faults of unrecorded windows that it stands for.
     pub(super) extra: f64,
-    /// Recorded faults by kind.
+    /// Recorded faults by kind, those of no kind left out.
     pub(super) kinds: [u64; KINDS],
     /// Recorded faults.
     pub(super) recorded: u64,
@@ -54,13 +54,15 @@ pub(super) struct Strata {
 }
 
 impl Strata {
-    /// `handled_only`: leave out faults whose end was not seen, since many were none.
+    /// `handled_only`: faults whose end was not seen are of no kind, since many were none.
     pub(super) fn new(faults: &Faults, handled_only: bool) -> Self {
         let counts = |fault: &&Fault| !fault.kernel && (!handled_only || fault.duration_ns.is_some());
         let mut kinds = vec![([0_u64; KINDS], [0_u64; 2]); faults.windows.len()];
-        for fault in faults.faults.iter().filter(counts) {
+        let mut recorded = vec![0_u64; faults.windows.len()];
+        for fault in faults.faults.iter().filter(|f| !f.kernel) {
             if let Some(window) = fault.window {
-                kinds[window].0[fault.kind as usize] += 1;
+                recorded[window] += 1;
+                kinds[window].0[fault.kind as usize] += u64::from(counts(&fault));
             }
         }
         for fault in faults.unsure.iter().map(|index| &faults.faults[*index]).filter(counts) {
@@ -70,7 +72,7 @@ impl Strata {
         }
         let mut strata: Vec<Stratum> = Vec::new();
         for (window, (kinds, unsure)) in kinds.into_iter().enumerate() {
-            let recorded = kinds.iter().sum();
+            let recorded = recorded[window];
             if recorded > 0 && faults.windows[window].recorded {
                 let exact = faults.windows[window].faults as f64;
                 strata.push(Stratum { window, exact, extra: 0.0, kinds, recorded, unsure });

@@ -91,6 +91,20 @@ fn a_start_that_maps_files_does_not_speak_for_what_comes_later() {
     }
 }
 
+#[test]
+fn what_a_program_held_when_it_replaced_itself_could_not_have_been_kept() {
+    let mut s = Script::new("exec", 1 << 40, 1 << 41);
+    for _ in 0..5 {
+        s.push(1, 1, What::Exec);
+        s.program(1);
+        s.map(1, ANON, 64 * MIB, 3, "//anon");
+        s.touch(1, ANON, 4000);
+        s.release(4000);
+    }
+    let curve = Stat::from_observation(&s.finish(0)).avoidable.unwrap();
+    assert!(curve.points.iter().all(|p| p.high < 0.02), "{curve:?}");
+}
+
 /// 64 MiB touched, then faulted once more without a page being taken: by a forked parent, or as reads of the zero page before.
 fn faults_twice(on_ns: u64, forks: bool) -> Stat {
     let mut s = Script::new("twice", on_ns, 40_000_000);
