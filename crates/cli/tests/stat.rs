@@ -196,3 +196,65 @@ fn a_normal_user_gets_rows_that_add_up_too() {
         report["usage"]["minor_faults"].as_u64().unwrap() + report["usage"]["major_faults"].as_u64().unwrap()
     );
 }
+
+/// Runs faultless in mount namespaces of its own where `hidden` is an empty folder; `None` where that is refused.
+fn hiding(hidden: &str, words: &[&str]) -> Option<Output> {
+    let script = format!("mount -t tmpfs none {hidden} && exec \"$@\"");
+    let run = |words: &[&str]| {
+        Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, "sh"])
+            .args(words)
+            .output()
+    };
+    match run(&["true"]) {
+        Ok(out) if out.status.success() => run(&[&[env!("CARGO_BIN_EXE_faultless")], words].concat()).ok(),
+        Ok(out) => {
+            eprintln!("skipped: unshare: {}", text(&out.stderr).trim());
+            None
+        }
+        Err(error) => {
+            eprintln!("skipped: unshare: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn where_proc_is_hidden_there_is_no_avoidable_curve_and_a_line_says_why() {
+    let words =
+        ["stat", "--json", "--", env!("CARGO_BIN_EXE_faultless"), "workload", "--quiet", "calloc-full"];
+    let Some(out) = hiding("/proc", &words) else { return };
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
+    assert!(report["avoidable"].is_null(), "{report}");
+    assert!(report["sources"].to_string().contains("/proc is hidden"), "{report}");
+}
+
+#[test]
+fn where_sys_is_hidden_faults_are_recorded_on_every_processor() {
+    let words =
+        ["stat", "--json", "--", env!("CARGO_BIN_EXE_faultless"), "workload", "--quiet", "calloc-full"];
+    let Some(out) = hiding("/sys", &words) else { return };
+    let report: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
+    assert!(report["notes"].to_string().contains("/sys is hidden"), "{report}");
+    let used = |source: &str| {
+        report["sources"].as_array().unwrap().iter().any(|s| s["source"] == source && s["used"] == true)
+    };
+    if used("fault pairs") {
+        assert!(report["time"]["timed"].as_u64().is_some_and(|timed| timed > 300), "{report}");
+    }
+}
+
+#[test]
+fn where_proc_or_sys_is_hidden_the_other_verbs_say_so_and_go_on() {
+    let Some(out) = hiding("/proc", &["run", "--", "echo", "ran"]) else { return };
+    let error = text(&out.stderr);
+    assert_eq!((out.status.code(), text(&out.stdout).as_str()), (Some(0), "ran\n"), "{error}");
+    assert!(error.starts_with("faultless: /proc is hidden") && error.lines().count() == 1, "{error}");
+    for hidden in ["/proc", "/sys"] {
+        let Some(out) = hiding(hidden, &["doctor"]) else { return };
+        let report = text(&out.stdout);
+        assert!(out.status.success() && report.contains(&format!("{hidden} = hidden")), "{report}");
+        assert!(!report.contains("this kernel has no THP"), "{report}");
+    }
+}

@@ -70,7 +70,7 @@ impl Session {
         } else {
             session.note("page-faults:u", false, "not asked for");
         }
-        let cpus = online_cpus();
+        let cpus = online_cpus(pid);
         if allow.pairs && session.user.is_some() {
             session.open_lanes(pid, &cpus);
         } else if allow.pairs {
@@ -247,10 +247,15 @@ fn remedy(error: Error) -> String {
     }
 }
 
-/// Processors online, from sysfs; at least processor 0.
-fn online_cpus() -> Vec<u32> {
+/// Processors online, from sysfs; where that is hidden, those that an event on `pid` can be opened for; at least processor 0.
+fn online_cpus(pid: i32) -> Vec<u32> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    let cpus = parse_cpus(&list);
+    let mut cpus = parse_cpus(&list);
+    if cpus.is_empty() {
+        let spec = Spec { event: Software::Dummy, user_only: true, ..COUNT };
+        let known = |cpu: &u32| Event::open(&spec, Target { pid, cpu: Some(*cpu) }, None).is_ok();
+        cpus = (0..t::CPUS_MAX).take_while(known).collect();
+    }
     if cpus.is_empty() { vec![0] } else { cpus }
 }
 

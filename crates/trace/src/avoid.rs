@@ -177,7 +177,9 @@ struct Bounds {
 impl Bounds {
     fn new(memory: &Memory<'_>) -> Result<Self, String> {
         if memory.levels.iter().all(|level| level.anon_bytes == 0) {
-            return Err("resident memory could not be read (is /proc hidden?): no avoidable curve".to_owned());
+            return Err(
+                "/proc is hidden, so resident memory could not be read: no avoidable curve".to_owned()
+            );
         }
         let (fewest, most) = (flows(memory, Bound::Low), flows(memory, Bound::High));
         if most.iter().all(|flow| flow.faults == 0) {

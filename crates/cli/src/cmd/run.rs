@@ -114,6 +114,12 @@ pub(crate) fn environment(options: &Options) -> Result<Vec<(OsString, OsString)>
         preload.push(others);
     }
     let retain = options.retain.unwrap_or_else(default_retain);
+    if options.retain.is_none() && !std::path::Path::new("/proc/meminfo").exists() {
+        eprintln!(
+            "faultless: /proc is hidden, so how much memory there is can't be known: up to {} GiB of freed memory are kept; --retain sets another amount",
+            retain >> 30
+        );
+    }
     let policy = match options.policy {
         Policy::Thp => "thp",
         Policy::Base => "base",

@@ -31,7 +31,7 @@ impl Stat {
         let calibration = observation.calibration.as_ref();
         let (time, note) = time::time(&faults, &strata, calibration, &observation.host, &whole, &mut rows);
         notes.extend(note.filter(|_| !rows.is_empty()));
-        notes.extend(recording_notes(&faults));
+        notes.extend(recording_notes(&faults, &observation.host.thp));
         let (avoidable, avoid_notes) = avoidable(observation, &faults, &strata, &rows);
         notes.extend(avoid_notes);
         let (kernel, note) = observation.kernel.as_ref().map(kernel::kernel_time).unzip();
@@ -56,8 +56,15 @@ impl Stat {
     }
 }
 
-fn recording_notes(faults: &Faults) -> Vec<String> {
+fn recording_notes(faults: &Faults, thp: &str) -> Vec<String> {
     let mut notes = Vec::new();
+    if thp.is_empty() && !faults.faults.is_empty() {
+        notes.push(
+            "whether there are transparent huge pages is not known (/sys is hidden, or the kernel has none): a fault that \
+             mapped one counts as one of a base page"
+                .to_owned(),
+        );
+    }
     let lost = faults.windows.iter().filter(|w| w.recorded).map(|w| w.lost).fold(0, u64::saturating_add);
     if lost > 0 {
         notes.push(format!(

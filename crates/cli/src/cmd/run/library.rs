@@ -3,6 +3,7 @@
 //! In: the bytes inside this binary. Out: a path. The file is addressed by its content, written aside and renamed, and
 //! read back before every use: a file or directory that somebody else could write is never named.
 
+use faultless_os::host::user;
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hasher};
@@ -34,7 +35,7 @@ pub(super) fn install() -> Result<PathBuf, Failure> {
 fn directories() -> Vec<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-    let temporary = std::env::temp_dir().join(format!("faultless-{}", user().unwrap_or(0)));
+    let temporary = std::env::temp_dir().join(format!("faultless-{}", user().0));
     cache.map(|cache| cache.join("faultless")).into_iter().chain([temporary]).collect()
 }
 
@@ -94,13 +95,8 @@ fn is_installed(path: &Path) -> bool {
 }
 
 fn check_private(metadata: &fs::Metadata, is_kind: fn(&fs::Metadata) -> bool) -> io::Result<()> {
-    let ours = is_kind(metadata) && metadata.uid() == user()? && metadata.mode() & 0o022 == 0;
+    let ours = is_kind(metadata) && metadata.uid() == user().0 && metadata.mode() & 0o022 == 0;
     if ours { Ok(()) } else { Err(io::Error::other("not this user's alone")) }
-}
-
-/// The effective user, who owns this process's directory in /proc.
-fn user() -> io::Result<u32> {
-    Ok(fs::metadata("/proc/self")?.uid())
 }
 
 #[cfg(test)]

@@ -94,9 +94,9 @@ fn interpreter(head: &[u8]) -> Option<PathBuf> {
 fn native(path: &Path, file: &mut File, head: &[u8]) -> Option<Immunity> {
     let shown = path.display();
     let metadata = file.metadata().ok()?;
-    let ours = fs::metadata("/proc/self").ok()?;
-    let gains_user = metadata.mode() & 0o4000 != 0 && metadata.uid() != ours.uid();
-    let gains_group = metadata.mode() & 0o2000 != 0 && metadata.gid() != ours.gid();
+    let (user, group) = faultless_os::host::user();
+    let gains_user = metadata.mode() & 0o4000 != 0 && metadata.uid() != user;
+    let gains_group = metadata.mode() & 0o2000 != 0 && metadata.gid() != group;
     let kind = dynamic_loader(file, head);
     let reason = match kind {
         _ if gains_user || gains_group => "is setuid or setgid: its loader ignores LD_PRELOAD",
