@@ -251,6 +251,9 @@ fn where_proc_or_sys_is_hidden_the_other_verbs_say_so_and_go_on() {
     let error = text(&out.stderr);
     assert_eq!((out.status.code(), text(&out.stdout).as_str()), (Some(0), "ran\n"), "{error}");
     assert!(error.starts_with("faultless: /proc is hidden") && error.lines().count() == 1, "{error}");
+    let Some(out) = hiding("/sys", &["advise", "-n", "3", "--", "true"]) else { return };
+    let advice = text(&out.stdout) + &text(&out.stderr);
+    assert!(advice.contains("/sys is hidden"), "{advice}");
     for hidden in ["/proc", "/sys"] {
         let Some(out) = hiding(hidden, &["doctor"]) else { return };
         let report = text(&out.stdout);

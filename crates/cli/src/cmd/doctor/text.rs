@@ -12,14 +12,15 @@ pub(super) fn render(report: &Report) -> String {
     let mut out = format!("{}\n", report.verdict);
     let host = &report.host;
     let known = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
+    let number = |n: u64, text: String| if n == 0 { "unknown".to_owned() } else { text };
     // Writing to a String cannot fail.
     let _ = writeln!(
         out,
         "Linux {}, {}, {} processors, {}",
         known(&host.kernel),
         known(&host.cpu),
-        host.cpus,
-        Bytes(usize::try_from(host.memory_bytes).unwrap_or(0))
+        number(host.cpus.into(), host.cpus.to_string()),
+        number(host.memory_bytes, Bytes(usize::try_from(host.memory_bytes).unwrap_or(0)).to_string())
     );
     prices(&mut out, &report.prices);
     settings(&mut out, &report.settings);
