@@ -197,7 +197,36 @@ fn a_normal_user_gets_rows_that_add_up_too() {
     );
 }
 
+#[test]
+fn children_of_a_program_that_ignores_sigchld_are_in_the_rows() {
+    // A shell can't be made to ignore the end of its own children; python can.
+    let script = "import mmap,os,signal,time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n\
+        if os.fork() == 0:\n  m = mmap.mmap(-1, 40 << 20)\n  for i in range(0, 40 << 20, 4096): m[i] = 1\n  os._exit(0)\n\
+        time.sleep(0.5)";
+    if Command::new("python3").arg("--version").output().is_err() {
+        return eprintln!("skipped: no python3");
+    }
+    let out = stat(&["--json", "--", "python3", "-c", script]);
+    let report: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
+    if report["sources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|s| s["source"] == "page-faults:u" && s["used"] == false)
+    {
+        return eprintln!("skipped: no events, which alone know those faults");
+    }
+    let beyond = report["beyond_wait4"]["faults"].as_u64().unwrap_or(0);
+    let rows: u64 =
+        report["rows"].as_array().unwrap().iter().map(|row| row["faults"].as_u64().unwrap()).sum();
+    let waited =
+        report["usage"]["minor_faults"].as_u64().unwrap() + report["usage"]["major_faults"].as_u64().unwrap();
+    assert!(beyond > 500, "{report}");
+    assert_eq!(rows, waited + beyond);
+}
+
 /// Runs faultless in mount namespaces of its own where `hidden` is an empty folder; `None` where that is refused.
+#[allow(clippy::print_stderr, reason = "a skip says why")]
 fn hiding(hidden: &str, words: &[&str]) -> Option<Output> {
     let script = format!("mount -t tmpfs none {hidden} && exec \"$@\"");
     let run = |words: &[&str]| {
