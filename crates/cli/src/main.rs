@@ -9,11 +9,8 @@ mod cmd;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    let args = cmd::Args::parse();
-    match cmd::run(args) {
+    match cmd::parse().and_then(cmd::run) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("faultless: {error}");

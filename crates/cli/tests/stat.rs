@@ -133,7 +133,31 @@ fn wrong_commands_are_one_clear_line() {
         assert!(error.starts_with("faultless: ") && error.contains(word), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
-    assert_eq!(stat(&[]).status.code(), Some(2), "no command at all is a usage error");
+}
+
+#[test]
+fn a_missing_command_is_one_line_for_every_verb_that_needs_one() {
+    for words in [&["stat"][..], &["stat", "--json"], &["stat", "--"], &["run"], &["run", "--summary"]] {
+        let out = Command::new(env!("CARGO_BIN_EXE_faultless")).args(words).output().unwrap();
+        let error = text(&out.stderr);
+        assert_eq!((out.status.code(), error.lines().count()), (Some(2), 1), "{words:?}: {error}");
+        let told = error.starts_with("faultless: <CMD>... is missing; write it like this: faultless ");
+        assert!(told && error.contains(words[0]), "{error}");
+    }
+}
+
+#[test]
+fn pairs_alone_bring_the_counters_that_they_are_scaled_by() {
+    let out = stat(&["--sources", "pairs", "--", "true"]);
+    assert!(out.status.success());
+    let report = text(&out.stderr);
+    assert!(!report.contains("need the counter"), "{report}");
+    let state = |source: &str| report.lines().find(|line| line.contains(source)).map(|line| &line[..12]);
+    assert_eq!(
+        state(" fault pairs "),
+        state(" page-faults:u"),
+        "both or, where perf is denied, neither: {report}"
+    );
 }
 
 #[test]
@@ -171,4 +195,98 @@ fn a_normal_user_gets_rows_that_add_up_too() {
         rows,
         report["usage"]["minor_faults"].as_u64().unwrap() + report["usage"]["major_faults"].as_u64().unwrap()
     );
+}
+
+#[test]
+fn children_of_a_program_that_ignores_sigchld_are_in_the_rows() {
+    // A shell can't be made to ignore the end of its own children; python can.
+    let script = "import mmap,os,signal,time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n\
+        if os.fork() == 0:\n  m = mmap.mmap(-1, 40 << 20)\n  for i in range(0, 40 << 20, 4096): m[i] = 1\n  os._exit(0)\n\
+        time.sleep(0.5)";
+    if Command::new("python3").arg("--version").output().is_err() {
+        return eprintln!("skipped: no python3");
+    }
+    let out = stat(&["--json", "--", "python3", "-c", script]);
+    let report: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
+    if report["sources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|s| s["source"] == "page-faults:u" && s["used"] == false)
+    {
+        return eprintln!("skipped: no events, which alone know those faults");
+    }
+    let beyond = report["beyond_wait4"]["faults"].as_u64().unwrap_or(0);
+    let rows: u64 =
+        report["rows"].as_array().unwrap().iter().map(|row| row["faults"].as_u64().unwrap()).sum();
+    let waited =
+        report["usage"]["minor_faults"].as_u64().unwrap() + report["usage"]["major_faults"].as_u64().unwrap();
+    assert!(beyond > 500, "{report}");
+    assert_eq!(rows, waited + beyond);
+}
+
+/// Runs faultless in mount namespaces of its own where `hidden` is an empty folder; `None` where that is refused.
+#[allow(clippy::print_stderr, reason = "a skip says why")]
+fn hiding(hidden: &str, words: &[&str]) -> Option<Output> {
+    let script = format!("mount -t tmpfs none {hidden} && exec \"$@\"");
+    let run = |words: &[&str]| {
+        Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, "sh"])
+            .args(words)
+            .output()
+    };
+    match run(&["true"]) {
+        Ok(out) if out.status.success() => run(&[&[env!("CARGO_BIN_EXE_faultless")], words].concat()).ok(),
+        Ok(out) => {
+            eprintln!("skipped: unshare: {}", text(&out.stderr).trim());
+            None
+        }
+        Err(error) => {
+            eprintln!("skipped: unshare: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn where_proc_is_hidden_there_is_no_avoidable_curve_and_a_line_says_why() {
+    let words =
+        ["stat", "--json", "--", env!("CARGO_BIN_EXE_faultless"), "workload", "--quiet", "calloc-full"];
+    let Some(out) = hiding("/proc", &words) else { return };
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
+    assert!(report["avoidable"].is_null(), "{report}");
+    assert!(report["sources"].to_string().contains("/proc is hidden"), "{report}");
+}
+
+#[test]
+fn where_sys_is_hidden_faults_are_recorded_on_every_processor() {
+    let words =
+        ["stat", "--json", "--", env!("CARGO_BIN_EXE_faultless"), "workload", "--quiet", "calloc-full"];
+    let Some(out) = hiding("/sys", &words) else { return };
+    let report: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
+    assert!(report["notes"].to_string().contains("/sys is hidden"), "{report}");
+    let used = |source: &str| {
+        report["sources"].as_array().unwrap().iter().any(|s| s["source"] == source && s["used"] == true)
+    };
+    if used("fault pairs") {
+        assert!(report["time"]["timed"].as_u64().is_some_and(|timed| timed > 300), "{report}");
+    }
+}
+
+#[test]
+fn where_proc_or_sys_is_hidden_the_other_verbs_say_so_and_go_on() {
+    let Some(out) = hiding("/proc", &["run", "--", "echo", "ran"]) else { return };
+    let error = text(&out.stderr);
+    assert_eq!((out.status.code(), text(&out.stdout).as_str()), (Some(0), "ran\n"), "{error}");
+    assert!(error.starts_with("faultless: /proc is hidden") && error.lines().count() == 1, "{error}");
+    let Some(out) = hiding("/sys", &["advise", "-n", "3", "--", "true"]) else { return };
+    let advice = text(&out.stdout) + &text(&out.stderr);
+    assert!(advice.contains("/sys is hidden"), "{advice}");
+    for hidden in ["/proc", "/sys"] {
+        let Some(out) = hiding(hidden, &["doctor"]) else { return };
+        let report = text(&out.stdout);
+        assert!(out.status.success() && report.contains(&format!("{hidden} = hidden")), "{report}");
+        assert!(!report.contains("this kernel has no THP"), "{report}");
+    }
 }

@@ -105,7 +105,8 @@ const SYSCTL: [&str; 17] = [
 impl Host {
     /// Reads this machine.
     pub fn read() -> Self {
-        Self { limits: Limits::read(), probes: Probes::run(), ..Self::read_below(Path::new("/")) }
+        let root = user().0 == 0;
+        Self { limits: Limits::read(), probes: Probes::run(), root, ..Self::read_below(Path::new("/")) }
     }
 
     /// Reads only what a measurement carries with it: kernel, processors, memory, THP, hypervisor, rights. The whole
@@ -121,7 +122,7 @@ impl Host {
             page_bytes: crate::page::size(),
             thp: Thp::read(&files),
             sysctl: level.map(|level| (paranoid.to_owned(), level)).into_iter().collect(),
-            root: is_root(&files),
+            root: user().0 == 0,
             kernel: Kernel::read(&files),
             cpu,
             ..Self::default()
@@ -166,10 +167,13 @@ impl Host {
     }
 }
 
-/// The effective user id. (The owner of `/proc/self` is another one where the program's file has capabilities.)
-pub fn effective_user() -> u32 {
-    // SAFETY: geteuid has no preconditions and cannot fail.
-    unsafe { libc::geteuid() }
+/// Effective user and group of this process; needs no file.
+pub fn user() -> (u32, u32) {
+    // SAFETY: geteuid(2) takes nothing and always succeeds.
+    let user = unsafe { libc::geteuid() };
+    // SAFETY: so does getegid(2).
+    let group = unsafe { libc::getegid() };
+    (user, group)
 }
 
 /// Whether the effective user id is 0.

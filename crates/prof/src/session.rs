@@ -21,6 +21,8 @@ pub(crate) struct Session {
     user: Option<Event>,
     /// PAGE_FAULTS in all modes.
     all: Option<Event>,
+    /// PAGE_FAULTS_MIN.
+    minor: Option<Event>,
     /// PAGE_FAULTS_MAJ.
     major: Option<Event>,
     /// CPU time of the tree.
@@ -70,7 +72,7 @@ impl Session {
         } else {
             session.note("page-faults:u", false, "not asked for");
         }
-        let cpus = online_cpus();
+        let cpus = online_cpus(pid);
         if allow.pairs && session.user.is_some() {
             session.open_lanes(pid, &cpus);
         } else if allow.pairs {
@@ -93,8 +95,9 @@ impl Session {
         };
         self.user = self.noted("page-faults:u", count(Software::PageFaults, true));
         self.all = self.noted("page-faults in kernel mode too", count(Software::PageFaults, false));
-        let major = count(Software::MajorFaults, false).or_else(|_| count(Software::MajorFaults, true));
-        self.major = self.noted("major-faults", major);
+        let any_mode = |event| count(event, false).or_else(|_| count(event, true));
+        self.minor = any_mode(Software::MinorFaults).ok();
+        self.major = self.noted("major-faults", any_mode(Software::MajorFaults));
         self.clock = count(Software::TaskClock, true).ok();
     }
 
@@ -156,7 +159,9 @@ impl Session {
         Counts {
             user_faults: count(&self.user),
             all_faults: count(&self.all),
+            minor_faults: count(&self.minor),
             major_faults: count(&self.major),
+            cpu_ns: count(&self.clock),
             before_exec_faults,
         }
     }
@@ -251,10 +256,15 @@ fn remedy(error: Error) -> String {
     }
 }
 
-/// Processors online, from sysfs; at least processor 0.
-fn online_cpus() -> Vec<u32> {
+/// Processors online, from sysfs; where that is hidden, those that an event on `pid` can be opened for; at least processor 0.
+fn online_cpus(pid: i32) -> Vec<u32> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    let cpus = parse_cpus(&list);
+    let mut cpus = parse_cpus(&list);
+    if cpus.is_empty() {
+        let spec = Spec { event: Software::Dummy, user_only: true, ..COUNT };
+        let known = |cpu: &u32| Event::open(&spec, Target { pid, cpu: Some(*cpu) }, None).is_ok();
+        cpus = (0..t::CPUS_MAX).take_while(known).collect();
+    }
     if cpus.is_empty() { vec![0] } else { cpus }
 }
 

@@ -16,6 +16,8 @@ pub(crate) const RING_PAGES_MAX: usize = 128;
 pub(crate) const WAKE_BYTES: u32 = 16 << 10;
 /// Smallest ring worth having, pages.
 pub(crate) const RING_PAGES_MIN: usize = 8;
+/// Processors that are tried where /sys does not list them.
+pub(crate) const CPUS_MAX: u32 = 1024;
 /// Ring for kernel stacks per processor, pages (256 KiB): about a second of samples.
 pub(crate) const KERNEL_RING_PAGES: usize = 64;
 /// Kernel samples per second of CPU where they are asked for; a prime, so that it does not run in step with timers. Costs

@@ -67,7 +67,7 @@ impl Watch {
         calibration: Option<&Calibration>,
     ) -> Self {
         let cost_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
-        let levels = allow.levels.then(|| {
+        let levels = (allow.levels && !is_proc_hidden()).then(|| {
             let mut levels = Levels::default();
             levels.begin(pid);
             levels
@@ -257,6 +257,9 @@ impl Watch {
             let each = Duration::from_nanos(wall_ns / self.readings.max(1));
             let text = format!("{} readings, one in {each:.1?}", self.readings);
             self.session.note("/proc/PID/statm", true, &text);
+        } else if is_proc_hidden() {
+            let text = "/proc is hidden: memory over time and the avoidable curve can't be known; mount it (mount -t proc proc /proc)";
+            self.session.note("/proc/PID/statm", false, text);
         } else {
             self.session.note("/proc/PID/statm", false, "not asked for");
         }
@@ -266,6 +269,11 @@ impl Watch {
             self.session.note("mappings", true, &text);
         }
     }
+}
+
+/// Whether this process can't see itself in /proc, as in a chroot without it.
+fn is_proc_hidden() -> bool {
+    faultless_os::procfs::stat(std::process::id()).is_none()
 }
 
 fn note_wait4(session: &mut Session, found: orphans::Found) {

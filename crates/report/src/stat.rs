@@ -49,7 +49,8 @@ pub fn text(stat: &Stat, colour: bool) -> String {
 ///
 /// `schema` is [`Stat::SCHEMA`] and rises when a field changes its meaning or goes; new fields may come without that.
 /// Units end the names (`_ns`, `_bytes`); `seconds` are seconds, `share`, `low` and `high` of shares go from 0 to 1.
-/// The faults of all `rows` add up to `usage.minor_faults + usage.major_faults`. Absent figures are `null`.
+/// The faults of all `rows` add up to `usage.minor_faults + usage.major_faults`, and `beyond_wait4.faults` where the events
+/// counted more than `wait4`. Absent figures are `null`.
 pub fn json(stat: &Stat) -> String {
     // Only maps with keys that are not strings can fail, and there is none.
     serde_json::to_string_pretty(stat).map_or_else(|_| "null\n".to_owned(), |json| json + "\n")

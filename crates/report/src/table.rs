@@ -91,6 +91,14 @@ pub(crate) fn bar(share: f64, width: usize) -> String {
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
+/// A bar to `low`, with a shade from there to `high`.
+pub(crate) fn bar_between(low: f64, high: f64, width: usize) -> String {
+    let bar = bar(low, width);
+    let shade = (high.clamp(0.0, 1.0) * width as f64).round() as usize;
+    let shade = shade.saturating_sub(bar.chars().count());
+    bar + &"░".repeat(shade)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,5 +124,6 @@ mod tests {
     #[test]
     fn bars_end_in_eighths() {
         assert_eq!((bar(0.5, 3), bar(7.0, 2), bar(f64::NAN, 2)), ("█▌".into(), "██".into(), String::new()));
+        assert_eq!((bar_between(0.5, 0.5, 4), bar_between(0.25, 0.75, 4)), ("██".into(), "█░░".into()));
     }
 }

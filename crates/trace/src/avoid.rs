@@ -15,13 +15,14 @@
 //! upper bound. For the lower bound the two extreme orders are run, and the worse one is taken for each C: with
 //! releases last they come too late for the interval's faults, with releases first they overflow a small stack.
 //! For a C well above the flow of one interval the first is a true lower bound, for a smaller one nearly.
+//! Nor is it known of every fault whether it took a page: the lower bound takes the fewest that can have, the upper the most.
 //!
 //! What it does not know: sizes and addresses (a pool may be unable to use a kept page), swap, MADV_FREE.
 
 mod flow;
 
 pub(crate) use flow::disturbed_share;
-pub use flow::{Lifecycle, Memory, flows};
+pub use flow::{Bound, Growth, Lifecycle, Memory, flows};
 
 use crate::stat::{Curve, Point, Source};
 use crate::tuning::{CURVE_READINGS, KNEE_FROM, KNEE_POINTS};
@@ -159,18 +160,7 @@ pub fn curve(memory: &Memory<'_>) -> Result<Curve, String> {
             "memory was read {readings} times, too few for an avoidable curve (at least {CURVE_READINGS}): the program was too short"
         ));
     }
-    let flows = flows(memory);
-    let faulted = flows.iter().map(|f| f.faults).fold(0, u64::saturating_add);
-    let all = faulted as f64 + memory.unseen_pages;
-    if faulted == 0 {
-        return Err("no anonymous memory was faulted in between two readings: no avoidable curve".to_owned());
-    }
-    let bounds = Bounds {
-        worst: [kept_pages(&flows, Order::FaultsFirst), kept_pages(&flows, Order::ReleasesFirst)],
-        best: kept_pages(&flows, Order::Mixed),
-        scale: memory.anonymous_share.clamp(0.0, 1.0) / all,
-        page_bytes: memory.page_bytes.max(1),
-    };
+    let bounds = Bounds::new(memory)?;
     let plateau = bounds.at(u64::MAX);
     let knee = (plateau.low >= KNEE_FROM).then(|| bounds.knee(plateau));
     Ok(Curve { source: Source::Sampled, points: bounds.points(plateau), knee, readings: readings as u64 })
@@ -180,16 +170,36 @@ pub fn curve(memory: &Memory<'_>) -> Result<Curve, String> {
 struct Bounds {
     worst: [Avoided; 2],
     best: Avoided,
-    scale: f64,
+    all_pages: f64,
     page_bytes: u64,
 }
 
 impl Bounds {
+    fn new(memory: &Memory<'_>) -> Result<Self, String> {
+        if memory.levels.iter().all(|level| level.anon_bytes == 0) {
+            return Err(
+                "/proc is hidden, so resident memory could not be read: no avoidable curve".to_owned()
+            );
+        }
+        let (fewest, most) = (flows(memory, Bound::Low), flows(memory, Bound::High));
+        if most.iter().all(|flow| flow.faults == 0) {
+            return Err(
+                "no anonymous memory was faulted in between two readings: no avoidable curve".to_owned()
+            );
+        }
+        Ok(Bounds {
+            worst: [kept_pages(&fewest, Order::FaultsFirst), kept_pages(&fewest, Order::ReleasesFirst)],
+            best: kept_pages(&most, Order::Mixed),
+            all_pages: memory.all_pages.max(1.0),
+            page_bytes: memory.page_bytes.max(1),
+        })
+    }
+
     fn at(&self, keep_bytes: u64) -> Point {
         let pages = if keep_bytes == u64::MAX { u64::MAX } else { keep_bytes / self.page_bytes };
-        let share = |avoided: &Avoided| (avoided.with(pages) as f64 * self.scale).clamp(0.0, 1.0);
+        let share = |avoided: &Avoided| (avoided.with(pages) as f64 / self.all_pages).clamp(0.0, 1.0);
         let low = share(&self.worst[0]).min(share(&self.worst[1]));
-        Point { keep_bytes, low, high: share(&self.best) }
+        Point { keep_bytes, low, high: share(&self.best).max(low) }
     }
 
     fn points(&self, plateau: Point) -> Vec<Point> {

@@ -47,6 +47,8 @@ pub struct Faults {
     pub faults: Vec<Fault>,
     /// The observation's windows by begin; where it has none but has faults, one window that holds them all.
     pub windows: Vec<Window>,
+    /// Indices of writes to memory older than a fork of which it can't be told whether they copied a page or took a new one.
+    pub unsure: Vec<usize>,
     /// Entries without an end: signals, lost records, the end of a window.
     pub unmatched_enters: u64,
     /// Ends without an entry.
@@ -102,10 +104,17 @@ impl Faults {
                 }
             }
         }
-        history.settle(&mut faults, &windows, observation.calibration.map(|c| c.pair_p50_ns));
+        let unsure = history.settle(&mut faults, &windows, observation.calibration.map(|c| c.pair_p50_ns));
         count_in_flight(&mut faults);
         let pair::Unmatched { enters, ends, dropped } = pairs.finish();
-        Faults { faults, windows, unmatched_enters: enters, unmatched_ends: ends, dropped_pairs: dropped }
+        Faults {
+            faults,
+            windows,
+            unsure,
+            unmatched_enters: enters,
+            unmatched_ends: ends,
+            dropped_pairs: dropped,
+        }
     }
 }
 

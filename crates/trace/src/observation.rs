@@ -102,8 +102,12 @@ pub struct Counts {
     pub user_faults: Option<u64>,
     /// PAGE_FAULTS taken in user and kernel mode; needs rights.
     pub all_faults: Option<u64>,
+    /// PAGE_FAULTS_MIN, in the modes that could be counted. Unlike PAGE_FAULTS this holds no access that ended in a signal.
+    pub minor_faults: Option<u64>,
     /// PAGE_FAULTS_MAJ, in the modes that could be counted.
     pub major_faults: Option<u64>,
+    /// CPU time, children included that nobody waits for.
+    pub cpu_ns: Option<u64>,
     /// Faults that happened before the program's exec, in our own child; part of `wait4`'s figure.
     pub before_exec_faults: u64,
 }

@@ -26,7 +26,10 @@ pub struct Stat {
     pub host: Host,
     /// `wait4`.
     pub usage: Usage,
-    /// One row per kind; the faults of all rows add up to `usage.minor_faults + usage.major_faults` exactly.
+    /// What `wait4` leaves out and the events counted; `None` when nothing.
+    pub beyond_wait4: Option<BeyondWait4>,
+    /// One row per kind; the faults of all rows add up to `usage.minor_faults + usage.major_faults` and
+    /// `beyond_wait4.faults` exactly.
     pub rows: Vec<Row>,
     /// How long faults took, or `None` with a note where nothing was known.
     pub time: Option<FaultTime>,
@@ -40,6 +43,22 @@ pub struct Stat {
     pub sources: Vec<SourceNote>,
     /// Things the reader must know to read the figures right.
     pub notes: Vec<String>,
+}
+
+impl Stat {
+    /// CPU time of all processes.
+    pub fn cpu_ns(&self) -> u64 {
+        self.usage.cpu_ns().saturating_add(self.beyond_wait4.map_or(0, |beyond| beyond.cpu_ns))
+    }
+}
+
+/// Of processes that nobody waited for, such as children of a program that ignores SIGCHLD: the kernel drops their usage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BeyondWait4 {
+    /// Faults, at least.
+    pub faults: u64,
+    /// CPU time, where it was counted.
+    pub cpu_ns: u64,
 }
 
 /// A figure with the interval that holds it with 95 % confidence.

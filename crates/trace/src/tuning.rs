@@ -49,6 +49,11 @@ pub(crate) const PHASE_SAMPLES: u64 = 5000;
 
 /// Readings of the counters below which no avoidable curve is drawn: the order of faults and releases is lost.
 pub(crate) const CURVE_READINGS: usize = 8;
+/// Of n looks at a program that all found the same, a part of 3/n of it may be unlike them with 95 % confidence (the rule of
+/// three: Hanley & Lippman-Hand, JAMA 249, 1983).
+pub(crate) const UNSEEN_PARTS: f64 = 3.0;
+/// Share of faults, 0 to 1, between the bounds of a curve from which on a note says why they are far apart.
+pub(crate) const WIDE_BOUNDS: f64 = 0.2;
 /// Share of faults, 0 to 1, within which a point counts as having reached the plateau.
 pub(crate) const KNEE_POINTS: f64 = 0.02;
 /// Plateau below which no knee is named: nothing worth keeping memory for.

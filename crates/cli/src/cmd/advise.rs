@@ -92,6 +92,10 @@ pub(crate) fn run(args: Args) -> Outcome {
     let mut advice = advice::judge(shown, host, series, args.max_rss_increase / 100.0, args.any_output)
         .map_err(|refusal| Failure(refusal.to_string()))?;
     advice.notes.splice(0..0, notes);
+    if ground.sys_hidden {
+        let note = "/sys is hidden, so whether there are huge pages can't be known: cures by huge pages were not tried";
+        advice.notes.push(note.to_owned());
+    }
     if let Some(file) = svg {
         file.write(&report::svg(&advice))?;
     }

@@ -12,6 +12,7 @@ use std::fmt;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ErrorKind as Mistake};
 use clap::{Parser, Subcommand};
 
 /// Find, measure and remove the time that programs lose to page faults.
@@ -51,6 +52,21 @@ impl<E: std::error::Error> From<E> for Failure {
 
 /// What a verb answers.
 pub(crate) type Outcome = Result<ExitCode, Failure>;
+
+/// Reads the words of the command line. Help, and what clap explains well itself, end the process here.
+///
+/// # Errors
+/// A word that the verb needs is missing, such as the command to run.
+pub(crate) fn parse() -> Result<Args, Failure> {
+    Args::try_parse().map_err(|error| match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (Mistake::MissingRequiredArgument, Some(missing)) => {
+            let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+            let usage = usage.trim_start_matches("Usage: ");
+            Failure(format!("{missing} is missing; write it like this: {usage}"))
+        }
+        _ => error.exit(),
+    })
+}
 
 /// Runs the chosen verb.
 pub(crate) fn run(args: Args) -> Outcome {

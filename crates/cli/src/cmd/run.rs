@@ -114,6 +114,13 @@ pub(crate) fn environment(options: &Options) -> Result<Vec<(OsString, OsString)>
         preload.push(others);
     }
     let retain = options.retain.unwrap_or_else(default_retain);
+    static TOLD: std::sync::Once = std::sync::Once::new();
+    if options.retain.is_none() && !std::path::Path::new("/proc/meminfo").exists() {
+        TOLD.call_once(|| eprintln!(
+            "faultless: /proc is hidden, so how much memory there is can't be known: up to {} GiB of freed memory are kept; --retain sets another amount",
+            retain >> 30
+        ));
+    }
     let policy = match options.policy {
         Policy::Thp => "thp",
         Policy::Base => "base",

@@ -36,7 +36,7 @@ enum SourceArg {
     None,
     /// Exact counts of faults over the process tree (perf software events)
     Counters,
-    /// The time of single faults, recorded in bursts; needs counters
+    /// The time of single faults, recorded in bursts; with counters, which it is scaled by
     Pairs,
     /// Kernel stacks by CPU clock, as root; named like this also for short programs, where it costs 50 ms
     Kernel,
@@ -64,7 +64,7 @@ pub(crate) fn run(args: Args) -> super::Outcome {
 fn sources(list: &[SourceArg]) -> Sources {
     let has = |source| list.contains(&source);
     Sources {
-        counters: has(SourceArg::Counters),
+        counters: has(SourceArg::Counters) || has(SourceArg::Pairs),
         pairs: has(SourceArg::Pairs),
         kernel: if has(SourceArg::Kernel) { Kernel::Always } else { Kernel::No },
         levels: has(SourceArg::Levels),

@@ -4,9 +4,9 @@ use faultless_trace::Stat;
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
 use faultless_trace::stat::{Curve, Interval, Kind, Point, Row, Serialisation, Source};
 
-use super::sentence::{share, share_with_spread};
+use super::sentence::{has_bounds, share, share_with_spread};
 use crate::palette::Palette;
-use crate::table::{Align, WIDTH, bar, columns, wrap};
+use crate::table::{Align, WIDTH, bar, bar_between, columns, wrap};
 
 /// Width of a full bar in characters.
 const BAR: usize = 40;
@@ -16,7 +16,7 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
     if stat.rows.is_empty() {
         return Vec::new();
     }
-    let all = stat.usage.minor_faults.saturating_add(stat.usage.major_faults);
+    let all = stat.rows.iter().map(|r| r.faults).fold(0, u64::saturating_add);
     let head = ["faults", "", "seconds", "each p50", "kind", "source"].map(str::to_owned).to_vec();
     let mut cells = vec![head];
     for row in &stat.rows {
@@ -32,7 +32,8 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
     let seconds: Vec<f64> = stat.rows.iter().filter_map(|r| r.seconds).collect();
     let sum = if seconds.is_empty() { "-".to_owned() } else { Seconds(seconds.iter().sum()).to_string() };
     let (minor, major) = (Count(stat.usage.minor_faults), Count(stat.usage.major_faults));
-    let total = format!("{minor} minor + {major} major (wait4)");
+    let more = stat.beyond_wait4.map_or(String::new(), |b| format!(" + {}", Count(b.faults)));
+    let total = format!("{minor} minor + {major} major (wait4){more}");
     cells.push(vec![Count(all).to_string(), "100 %".to_owned(), sum, String::new(), "all".to_owned(), total]);
     use Align::{Left, Right};
     let mut lines = columns(3, &[Right, Right, Right, Right, Left, Left], &cells);
@@ -98,16 +99,17 @@ pub(super) fn avoidable(stat: &Stat, palette: Palette) -> Vec<String> {
     let is_knee = |p: &Point| curve.knee.is_some_and(|k| k.keep_bytes == p.keep_bytes);
     let cells: Vec<Vec<String>> = points
         .iter()
-        .map(|p| vec![Bytes(p.keep_bytes).to_string(), share(p), bar(f64::midpoint(p.low, p.high), BAR)])
+        .map(|p| vec![Bytes(p.keep_bytes).to_string(), share(p), bar_between(p.low, p.high, BAR)])
         .collect();
     let lines = columns(3, &[Align::Right, Align::Right, Align::Left], &cells);
     let styled = lines.into_iter().zip(&points).map(|(line, point)| match is_knee(point) {
         true => palette.good(&format!("{line}  <- enough")),
         false => line
-            .find(['█', '▏', '▎', '▍', '▌', '▋', '▊', '▉'])
+            .find(['█', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '░'])
             .map_or(line.clone(), |at| format!("{}{}", &line[..at], palette.bar(&line[at..]))),
     });
-    let head = format!("Avoidable, had freed pages been kept ({} readings)", Count(curve.readings));
+    let bounds = if points.iter().any(has_bounds) { "; at least to at most" } else { "" };
+    let head = format!("Avoidable, had freed pages been kept ({} readings{bounds})", Count(curve.readings));
     headed(&head, palette, styled.collect())
 }
 

@@ -5,21 +5,27 @@ use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
 use faultless_trace::observation::Exit;
 use faultless_trace::stat::{FaultTime, Interval, Point, Source};
 
+/// An upper bound of the avoidable share, 0 to 1, below which it is hardly any whatever the lower one says.
+const UNKNOWN_FROM: f64 = 0.1;
+
 /// "1.90 s of 4.20 CPU s (45 % ± 3) went to page faults; 96 % of them avoidable with 24 MiB kept."
 pub(super) fn answer(stat: &Stat) -> String {
-    let faults = stat.usage.minor_faults.saturating_add(stat.usage.major_faults);
+    let faults = stat.rows.iter().map(|r| r.faults).fold(0, u64::saturating_add);
     let mut answer = match (&stat.time, faults) {
         _ if stat.exit == Exit::NotStarted && faults == 0 => {
             return "The command did not start: no page faults.".into();
         }
         (_, 0) => return "There were no page faults.".into(),
-        (Some(time), _) => lost(time, stat.usage.cpu_ns()),
+        (Some(time), _) => lost(time, stat.cpu_ns()),
         (None, _) => format!("{} page faults; how long they took is not known", Count(faults)),
     };
     if let Some(curve) = &stat.avoidable {
         answer.push_str(&match &curve.knee {
             Some(knee) => format!("; {} of them avoidable with {} kept", share(knee), Bytes(knee.keep_bytes)),
-            None => "; keeping freed memory would avoid hardly any".to_owned(),
+            None => match curve.points.last().filter(|plateau| plateau.high >= UNKNOWN_FROM) {
+                Some(most) => format!("; how many are avoidable is not known ({})", share(most)),
+                None => "; keeping freed memory would avoid hardly any".to_owned(),
+            },
         });
     }
     answer.push('.');
@@ -58,9 +64,14 @@ pub(super) fn share_with_spread(share: &Interval) -> String {
     }
 }
 
+/// Whether the bounds of a share differ by what can be seen.
+pub(super) fn has_bounds(point: &Point) -> bool {
+    point.high - point.low >= 0.01
+}
+
 /// `96 %`, or `91 to 96 %` where the bounds differ.
 pub(super) fn share(point: &Point) -> String {
-    if point.high - point.low < 0.01 {
+    if !has_bounds(point) {
         return Percent(f64::midpoint(point.low, point.high)).to_string();
     }
     let digits = usize::from(point.high < 0.095);

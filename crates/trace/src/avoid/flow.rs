@@ -8,7 +8,9 @@
 //! - memory that appears without a counted fault (kernel mode, populate) and beyond that error counts as faulted in;
 //! - when a process forks, runs another program or ends, the sum over the tree jumps without a fault or a release:
 //!   that interval's change says nothing and is left out. No pool could have kept a page beyond its process;
-//! - a fault takes a page, a huge page, or none (file-backed): [`Memory::bytes_per_fault`] says how much, by time.
+//! - a fault takes a page, a huge page, or none (a file's, the zero page, a copy after a fork, which only replaces one).
+//!   [`Memory::growth`] says how much, by time, with bounds: where single faults were not recorded it is not known. The
+//!   flows are made for both bounds; what resident memory grows by has faulted in at least.
 
 use crate::observation::Level;
 use crate::tuning::{RSS_NOISE_PAGES, TEARDOWN_NS};
@@ -34,47 +36,73 @@ pub struct Memory<'a> {
     pub cpus: u32,
     /// Starts and ends of processes other than the first one's.
     pub lifecycle: Vec<Lifecycle>,
-    /// Anonymous bytes that a fault at this time made resident, on average.
-    pub bytes_per_fault: &'a dyn Fn(u64) -> f64,
-    /// Pages faulted in after the last reading: can not be avoided, as far as one can see.
-    pub unseen_pages: f64,
-    /// Share of all faults, 0 to 1, that take anonymous memory: only those can be avoided.
-    pub anonymous_share: f64,
+    /// What a fault at this time adds to resident anonymous memory.
+    pub growth: &'a dyn Fn(u64) -> Growth,
+    /// All faults of the run, each as many pages as one that takes memory takes on average.
+    pub all_pages: f64,
+}
+
+/// What one fault adds to resident anonymous memory, on average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Growth {
+    /// At least, in bytes.
+    pub low_bytes: f64,
+    /// At most, in bytes.
+    pub high_bytes: f64,
+    /// Share of the growth that a kept page could have served, 0 to 1: not what is copied from files.
+    pub fresh_share: f64,
+}
+
+/// Which of the bounds of [`Growth`] holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// As little as can have been faulted in, and so given back.
+    Low,
+    /// As much.
+    High,
 }
 
 /// Pages in and out between each two readings; the first from nothing.
-pub fn flows(memory: &Memory<'_>) -> Vec<super::Flow> {
+pub fn flows(memory: &Memory<'_>, bound: Bound) -> Vec<super::Flow> {
     let mut levels = memory.levels.to_vec();
     levels.sort_by_key(|l| l.time_ns);
     let disturbed = disturbed(&levels, &memory.lifecycle);
     let page_bytes = memory.page_bytes.max(1);
     let noise = i128::from(noise_pages(memory.cpus));
-    let (mut before, mut part) = (Level::default(), 0.0);
+    let (mut before, mut part, mut fresh_part) = (Level::default(), 0.0, 0.0);
     // Pages in so far, corrected for jumps, less those resident, must equal pages given back so far.
     let (mut taken, mut released) = (0_i128, 0_i128);
     let mut flows = Vec::with_capacity(levels.len());
     for (level, disturbed) in levels.iter().zip(disturbed) {
+        let growth = (memory.growth)(level.time_ns);
+        let bytes = if bound == Bound::Low { growth.low_bytes } else { growth.high_bytes };
         let faults = level.faults.saturating_sub(before.faults);
-        let bytes = faults as f64 * (memory.bytes_per_fault)(level.time_ns).max(0.0);
-        let pages = bytes / page_bytes as f64 + part;
-        part = if pages.is_finite() { pages.fract() } else { 0.0 };
-        let mut flow = super::Flow { faults: pages as u64, releases: 0 };
-        taken += i128::from(flow.faults);
+        let mut pages = whole(faults as f64 * bytes.max(0.0) / page_bytes as f64, &mut part);
+        taken += i128::from(pages);
         let resident = i128::from(level.anon_bytes / page_bytes);
         let missing = taken - resident - released;
+        let mut releases = 0;
         if disturbed {
             taken -= missing;
         } else if missing > 0 {
-            flow.releases = u64::try_from(missing).unwrap_or(u64::MAX);
+            releases = u64::try_from(missing).unwrap_or(u64::MAX);
             released += missing;
         } else if -missing > noise {
-            flow.faults = flow.faults.saturating_add(u64::try_from(-missing).unwrap_or(u64::MAX));
+            pages = pages.saturating_add(u64::try_from(-missing).unwrap_or(u64::MAX));
             taken -= missing;
         }
-        flows.push(flow);
+        let faults = whole(pages as f64 * growth.fresh_share.clamp(0.0, 1.0), &mut fresh_part);
+        flows.push(super::Flow { faults, releases });
         before = Level { faults: level.faults.max(before.faults), ..*level };
     }
     flows
+}
+
+/// The whole part of `value` and what was left over from the last time; the rest is left over.
+fn whole(value: f64, part: &mut f64) -> u64 {
+    let value = value + *part;
+    *part = if value.is_finite() { value.fract() } else { 0.0 };
+    value as u64
 }
 
 /// Share of the intervals whose change of memory says nothing because processes came or went.

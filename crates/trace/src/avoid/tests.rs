@@ -128,11 +128,14 @@ proptest! {
     #[test]
     fn sampled_bounds_are_ordered_rise_and_stay_shares(
         levels in prop::collection::vec((any::<u64>(), 0..1_u64 << 40, 0..1_u64 << 45), 8..60),
-        share in -1.0..2.0f64,
+        growth in (0.0..5000.0f64, 0.0..1e7f64, -1.0..2.0f64),
+        all_pages in 0.0..1e9f64,
     ) {
         let levels: Vec<Level> =
             levels.into_iter().map(|(time_ns, faults, anon_bytes)| Level { time_ns, faults, anon_bytes }).collect();
-        let memory = Memory { levels: &levels, anonymous_share: share, ..steady(&levels) };
+        let (low_bytes, high_bytes, fresh_share) = growth;
+        let memory =
+            Memory { growth: &|_| Growth { low_bytes, high_bytes, fresh_share }, all_pages, ..steady(&levels) };
         if let Ok(curve) = curve(&memory) {
             for point in curve.points.iter().chain(&curve.knee) {
                 prop_assert!(0.0 <= point.low && point.low <= point.high && point.high <= 1.0, "{:?}", point);
@@ -144,15 +147,90 @@ proptest! {
     }
 }
 
+/// What a program does, [`PIECE`] pages at a time: more than the error that is assumed of a reading.
+#[derive(Clone, Copy, Debug)]
+enum Does {
+    FirstTouch,
+    /// A copy after a fork, a read of the zero page or of a file: a fault that takes no page.
+    OtherFault,
+    Release,
+}
+
+const PIECE: u64 = 100;
+
+/// Intervals of what was done, with how well the kinds of each are known: 0 not at all, 1 exactly, for both bounds.
+fn some_kinds() -> impl Strategy<Value = Vec<(Vec<Does>, f64, f64)>> {
+    let does = prop_oneof![Just(Does::FirstTouch), Just(Does::OtherFault), Just(Does::Release)];
+    let known = || prop_oneof![Just(0.0), 0.0..1.0f64, Just(1.0)];
+    prop::collection::vec((prop::collection::vec(does, 0..12), known(), known()), 8..40)
+}
+
+/// Avoided by a pool of `most` pages that serves the trace as it was.
+fn served(trace: &[(Vec<Does>, f64, f64)], most: u64) -> u64 {
+    let (mut live, mut kept, mut avoided) = (0, 0_u64, 0);
+    for does in trace.iter().flat_map(|(interval, ..)| interval) {
+        match does {
+            Does::FirstTouch => {
+                let taken = kept.min(PIECE);
+                (live, kept, avoided) = (live + PIECE, kept - taken, avoided + taken);
+            }
+            Does::Release if live > 0 => (live, kept) = (live - PIECE, (kept + PIECE).min(most)),
+            Does::Release | Does::OtherFault => {}
+        }
+    }
+    avoided
+}
+
+/// The levels that would be read, and what is known of the faults of each interval.
+fn read(trace: &[(Vec<Does>, f64, f64)]) -> (Vec<Level>, Vec<Growth>) {
+    let (mut level, mut levels, mut known) = (Level::default(), vec![], vec![]);
+    for (interval, low, high) in trace {
+        let (mut first, mut other) = (0_u64, 0_u64);
+        for does in interval {
+            match does {
+                Does::FirstTouch => (first, level.anon_bytes) = (first + 1, level.anon_bytes + PIECE * 4096),
+                Does::OtherFault => other += 1,
+                Does::Release => level.anon_bytes = level.anon_bytes.saturating_sub(PIECE * 4096),
+            }
+        }
+        level.time_ns += 1;
+        level.faults += (first + other) * PIECE;
+        levels.push(level);
+        let share = first as f64 / (first + other).max(1) as f64;
+        let (low_bytes, high_bytes) = (share * low * 4096.0, (share + (1.0 - share) * (1.0 - high)) * 4096.0);
+        known.push(Growth { low_bytes, high_bytes, fresh_share: 1.0 });
+    }
+    (levels, known)
+}
+
+proptest! {
+    #[test]
+    fn bounds_hold_what_a_pool_would_have_served_whatever_kinds_the_faults_are_of(trace in some_kinds()) {
+        let (levels, known) = read(&trace);
+        let growth = |time_ns: u64| known[time_ns as usize - 1];
+        let all_pages = levels.last().unwrap().faults.max(1) as f64;
+        let memory = Memory { cpus: 1, growth: &growth, all_pages, ..steady(&levels) };
+        let Ok(bounds) = Bounds::new(&memory) else { return Ok(()) };
+        for pieces in [1, 2, 5, 12, 24, 100, 10_000] {
+            let pages = pieces * PIECE;
+            let truth = served(&trace, pages) as f64 / all_pages;
+            let point = bounds.at(pages * 4096);
+            let rounding = trace.len() as f64 / all_pages;
+            prop_assert!(truth <= point.high + rounding, "{} pages: {} of {:?}", pages, truth, point);
+            // Below the flow of one interval the lower bound is one for two orders only.
+            prop_assert!(pieces < 12 || point.low <= truth + rounding, "{} pages: {} of {:?}", pages, truth, point);
+        }
+    }
+}
+
 fn steady(levels: &[Level]) -> Memory<'_> {
     Memory {
         levels,
         page_bytes: 4096,
         cpus: 2,
         lifecycle: Vec::new(),
-        bytes_per_fault: &|_| 4096.0,
-        unseen_pages: 0.0,
-        anonymous_share: 1.0,
+        growth: &|_| Growth { low_bytes: 4096.0, high_bytes: 4096.0, fresh_share: 1.0 },
+        all_pages: levels.iter().map(|l| l.faults).max().unwrap_or(0) as f64,
     }
 }
 
@@ -212,6 +290,38 @@ fn what_a_dying_child_gives_back_can_not_be_kept() {
     let curve = curve(&Memory { lifecycle, ..steady(&levels) }).unwrap();
     assert_eq!(curve.knee, None);
     assert!(curve.points[0].high < 0.001, "{:?}", curve.points);
+}
+
+#[test]
+fn faults_that_take_no_page_are_not_refaults() {
+    // 40 MiB are touched, then each page faults again and nothing grows: copies after a fork, as a parent makes them.
+    let level = |i: u64, faults: u64, mib: u64| Level { time_ns: i, faults, anon_bytes: mib * MIB };
+    let mut levels: Vec<Level> = (0..=40).map(|i| level(i, 256 * i, i)).collect();
+    levels.extend((41..=80).map(|i| level(i, 256 * i, 40)));
+    let of = |low_bytes, high_bytes| {
+        let growth = move |time_ns| match time_ns {
+            0..=40 => Growth { low_bytes: 4096.0, high_bytes: 4096.0, fresh_share: 1.0 },
+            _ => Growth { low_bytes, high_bytes, fresh_share: 1.0 },
+        };
+        *curve(&Memory { growth: &growth, ..steady(&levels) }).unwrap().points.last().unwrap()
+    };
+    assert!(of(4096.0, 4096.0).low > 0.4, "taken for first touches they would look avoidable");
+    assert_eq!((of(0.0, 0.0).low, of(0.0, 0.0).high), (0.0, 0.0));
+    let unknown = of(0.0, 4096.0);
+    assert!(unknown.low == 0.0 && unknown.high > 0.4, "{unknown:?}");
+}
+
+#[test]
+fn copies_of_a_files_pages_come_and_go_and_none_is_avoidable() {
+    let levels = bursts(8, 10_000, 40);
+    let growth = |_| Growth { low_bytes: 4096.0, high_bytes: 4096.0, fresh_share: 0.0 };
+    assert!(curve(&Memory { growth: &growth, ..steady(&levels) }).unwrap_err().contains("no anonymous"));
+}
+
+#[test]
+fn memory_that_could_not_be_read_has_no_curve() {
+    let levels: Vec<Level> = (0..100).map(|i| Level { time_ns: i, faults: i * 100, anon_bytes: 0 }).collect();
+    assert!(curve(&steady(&levels)).unwrap_err().contains("/proc"));
 }
 
 #[test]

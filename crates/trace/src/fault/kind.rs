@@ -122,8 +122,13 @@ impl History {
         self.pages.remove(&pid);
     }
 
-    /// Draws the conclusions that needed all faults: presumed CoW, reads seen late, huge pages.
-    pub(super) fn settle(self, faults: &mut [Fault], windows: &[Window], pair_p50_ns: Option<f64>) {
+    /// Draws the conclusions that needed all faults: presumed CoW, reads seen late, huge pages. Returns the presumed ones.
+    pub(super) fn settle(
+        self,
+        faults: &mut [Fault],
+        windows: &[Window],
+        pair_p50_ns: Option<f64>,
+    ) -> Vec<usize> {
         // The last fault of a burst ends behind it: where most were handled, those without an end were too.
         let handled = self.moved.iter().filter(|(index, _)| faults[*index].duration_ns.is_some()).count();
         for (index, kind) in &self.moved {
@@ -139,10 +144,12 @@ impl History {
             }
         }
         let coverage = Coverage::new(faults, windows);
-        let shares: Vec<f64> =
-            self.epochs.keys().map(|(_, fork_ns)| coverage.share_before(*fork_ns)).collect();
-        for (epoch, share) in self.epochs.values().zip(shares) {
-            let explained = epoch.certain as f64 / share;
+        let before: Vec<(f64, f64)> =
+            self.epochs.keys().map(|(_, fork_ns)| coverage.seen_and_unseen_before(*fork_ns)).collect();
+        let mut unsure = Vec::new();
+        for (epoch, (seen, unseen)) in self.epochs.values().zip(before) {
+            unsure.extend(epoch.presumed.iter().take(unseen as usize));
+            let explained = epoch.certain as f64 * (seen + unseen) / seen;
             let all = epoch.certain as f64 + epoch.presumed.len() as f64;
             if epoch.certain > 0 && explained >= FORK_EVIDENCE_SHARE * all {
                 for index in &epoch.presumed {
@@ -151,7 +158,7 @@ impl History {
                 }
             }
         }
-        let Some(base_ns) = base_page_latency(faults, pair_p50_ns) else { return };
+        let Some(base_ns) = base_page_latency(faults, pair_p50_ns) else { return unsure };
         for index in self.blocks.values().filter(|(faults, _)| *faults == 1).filter_map(|(_, index)| *index) {
             let fault = &mut faults[index];
             let slow = fault.duration_ns.is_some_and(|d| d as f64 >= THP_LATENCY_RATIO * base_ns);
@@ -159,6 +166,7 @@ impl History {
                 fault.kind = Kind::Thp;
             }
         }
+        unsure
     }
 
     fn copied_after_fork(
@@ -258,12 +266,12 @@ impl<'a> Coverage<'a> {
         Coverage { faults, windows, unseen_before }
     }
 
-    /// Share of the faults before a time that were recorded; above 0. Of a window that the time splits, what was
+    /// Faults before a time that were recorded, and that were only counted. Of a window that the time splits, what was
     /// recorded counts as all there was, or an unrecorded one by the part of its length.
-    fn share_before(&self, time_ns: u64) -> f64 {
+    fn seen_and_unseen_before(&self, time_ns: u64) -> (f64, f64) {
         let seen = self.faults.partition_point(|f| f.enter_ns < time_ns) as f64;
         let Some(last) = self.windows.partition_point(|w| w.begin_ns < time_ns).checked_sub(1) else {
-            return 1.0;
+            return (seen, 0.0);
         };
         let window = self.windows[last];
         let len_ns = window.end_ns.saturating_sub(window.begin_ns).max(1) as f64;
@@ -273,7 +281,7 @@ impl<'a> Coverage<'a> {
         };
         let unseen =
             self.unseen_before[last] + part * (self.unseen_before[last + 1] - self.unseen_before[last]);
-        if unseen > 0.0 { (seen / (seen + unseen)).max(f64::MIN_POSITIVE) } else { 1.0 }
+        (seen, unseen)
     }
 }
 

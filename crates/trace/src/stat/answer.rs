@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use super::strata::Strata;
 use super::{Curve, Kind, Row, Stat, kernel, rows, serial, time};
-use crate::avoid::{self, Lifecycle, Memory};
+use crate::avoid::{self, Growth, Lifecycle, Memory};
 use crate::fault::{Faults, find_window};
 use crate::measurement::{Count, Percent};
-use crate::observation::{Observation, What};
+use crate::observation::{Observation, Usage, What, Window};
+use crate::tuning::WIDE_BOUNDS;
 
 /// Share of recorded faults without an end, or of readings that say nothing, from which on it is worth a note.
 const NOTE_FROM: f64 = 0.01;
@@ -21,14 +22,16 @@ impl Stat {
     /// What an observation means. Never fails: what can't be known is `None`, with a note.
     pub fn from_observation(observation: &Observation) -> Self {
         let faults = Faults::from_observation(observation);
-        let strata = Strata::new(&faults);
+        let strata = Strata::new(&faults, rows::failed(&observation.counts) > 0);
         let counted = faults.windows.iter().map(|w| w.faults).fold(0, u64::saturating_add);
-        let (mut rows, mut notes) = rows::rows(observation, &strata, counted);
+        let (mut rows, beyond_wait4, mut notes) = rows::rows(observation, &strata, counted);
+        let usage = observation.usage;
+        let beyond_ns = beyond_wait4.map_or(0, |beyond| beyond.cpu_ns);
+        let whole = Usage { user_ns: usage.user_ns.saturating_add(beyond_ns), ..usage };
         let calibration = observation.calibration.as_ref();
-        let (time, note) =
-            time::time(&faults, &strata, calibration, &observation.host, &observation.usage, &mut rows);
+        let (time, note) = time::time(&faults, &strata, calibration, &observation.host, &whole, &mut rows);
         notes.extend(note.filter(|_| !rows.is_empty()));
-        notes.extend(recording_notes(&faults));
+        notes.extend(recording_notes(&faults, &observation.host.thp));
         let (avoidable, avoid_notes) = avoidable(observation, &faults, &strata, &rows);
         notes.extend(avoid_notes);
         let (kernel, note) = observation.kernel.as_ref().map(kernel::kernel_time).unzip();
@@ -40,7 +43,8 @@ impl Stat {
             command: observation.command.clone(),
             exit: observation.exit,
             host: observation.host.clone(),
-            usage: observation.usage,
+            usage,
+            beyond_wait4,
             rows,
             time,
             avoidable,
@@ -52,8 +56,15 @@ impl Stat {
     }
 }
 
-fn recording_notes(faults: &Faults) -> Vec<String> {
+fn recording_notes(faults: &Faults, thp: &str) -> Vec<String> {
     let mut notes = Vec::new();
+    if thp.is_empty() && !faults.faults.is_empty() {
+        notes.push(
+            "whether there are transparent huge pages is not known (/sys is hidden, or the kernel has none): a fault that \
+             mapped one counts as one of a base page"
+                .to_owned(),
+        );
+    }
     let lost = faults.windows.iter().filter(|w| w.recorded).map(|w| w.lost).fold(0, u64::saturating_add);
     if lost > 0 {
         notes.push(format!(
@@ -102,22 +113,27 @@ fn avoidable(
     }
     let host = &observation.host;
     let page_bytes = host.page_bytes.max(1);
-    let bytes_of = |kind: usize| anonymous_bytes(rows::ALL[kind], page_bytes, host.thp_bytes);
-    let everywhere = mean_bytes(rows, &bytes_of).unwrap_or(page_bytes as f64);
-    let in_window: Vec<Option<f64>> =
-        (0..faults.windows.len()).map(|w| strata.mean_in_window(w, bytes_of)).collect();
-    let at =
-        |time_ns: u64| find_window(&faults.windows, time_ns).and_then(|w| in_window[w]).unwrap_or(everywhere);
-    let last = observation.levels.iter().map(|l| l.faults).max().unwrap_or(0);
-    let counted = observation.counts.user_faults.unwrap_or(last);
+    let page = page_bytes as f64;
+    let bytes_of = |kind| anonymous_bytes(kind, page_bytes, host.thp_bytes);
+    let lifecycle = lifecycle(observation);
+    let forks =
+        lifecycle.iter().filter_map(|event| if let Lifecycle::Fork(ns) = event { Some(*ns) } else { None });
+    let forked_ns = forks.min().unwrap_or(u64::MAX);
+    let growth_in = |(index, window): (usize, &Window)| {
+        strata.growth_in_window(index, &bytes_of, page, forked_ns < window.end_ns)
+    };
+    let in_window: Vec<Option<Growth>> = faults.windows.iter().enumerate().map(growth_in).collect();
+    let unknown = Growth { low_bytes: 0.0, high_bytes: page, fresh_share: 1.0 };
+    let growth =
+        |time_ns: u64| find_window(&faults.windows, time_ns).and_then(|w| in_window[w]).unwrap_or(unknown);
     let memory = Memory {
         levels: &observation.levels,
         page_bytes,
         cpus: host.cpus,
-        lifecycle: lifecycle(observation),
-        bytes_per_fault: &at,
-        unseen_pages: counted.saturating_sub(last) as f64 * everywhere / page_bytes as f64,
-        anonymous_share: anonymous_share(rows),
+        lifecycle,
+        growth: &growth,
+        all_pages: rows.iter().map(|r| r.faults as f64).sum::<f64>() * fresh_bytes(rows, &bytes_of, page)
+            / page,
     };
     let mut notes = Vec::new();
     let disturbed = avoid::disturbed_share(&memory);
@@ -129,6 +145,13 @@ fn avoidable(
                     "{} of the memory readings fall to starts and ends of processes and say nothing of releases: the avoidable share may be higher",
                     Percent(disturbed)
                 ));
+            }
+            if curve.points.iter().any(|p| p.high - p.low > WIDE_BOUNDS) {
+                notes.push(
+                    "the bounds of the avoidable share are far apart: too few faults were recorded to tell those that take \
+                     new pages from copies after a fork, reads of the zero page and files"
+                        .to_owned(),
+                );
             }
             (Some(curve), notes)
         }
@@ -150,33 +173,29 @@ fn anonymous_bytes(kind: Kind, page_bytes: u64, thp_bytes: u64) -> f64 {
     }
 }
 
-fn mean_bytes(rows: &[Row], bytes_of: &impl Fn(usize) -> f64) -> Option<f64> {
-    let user =
-        rows.iter().filter(|r| !matches!(r.kind, Kind::KernelMode | Kind::Populate | Kind::KernelOrPopulate));
-    let (bytes, faults) = user.fold((0.0, 0.0), |(bytes, faults), row| {
-        (bytes + bytes_of(row.kind as usize) * row.faults as f64, faults + row.faults as f64)
-    });
-    (faults > 0.0).then_some(bytes / faults)
+/// What a fault takes that takes anonymous memory at all, on average; `page` where there is none.
+fn fresh_bytes(rows: &[Row], bytes_of: &impl Fn(Kind) -> f64, page: f64) -> f64 {
+    let fresh = rows.iter().map(|r| (bytes_of(r.kind), r.faults as f64)).filter(|(bytes, _)| *bytes > 0.0);
+    let (sum, faults) =
+        fresh.fold((0.0, 0.0), |(sum, n), (bytes, faults)| (sum + bytes * faults, n + faults));
+    if faults > 0.0 { sum / faults } else { page }
 }
 
-/// Share of all faults that take a fresh anonymous page.
-fn anonymous_share(rows: &[Row]) -> f64 {
-    let all: f64 = rows.iter().map(|r| r.faults as f64).sum();
-    let fresh = rows.iter().filter(|r| anonymous_bytes(r.kind, 1, 1) > 0.0).map(|r| r.faults as f64);
-    if all > 0.0 { fresh.sum::<f64>() / all } else { 0.0 }
-}
-
-/// When processes came, changed and went, the first one's exec and end left out: nothing of it can be kept anyway.
+/// When processes came, changed and went, the first one's first exec and its end left out: nothing of it can be kept anyway.
 fn lifecycle(observation: &Observation) -> Vec<Lifecycle> {
     let mut threads: HashMap<u32, u32> = HashMap::new();
     let first = observation.records.iter().min_by_key(|r| r.time_ns).map(|r| r.pid);
     let mut events = Vec::new();
+    let mut started = false;
     for record in &observation.records {
         let others = threads.entry(record.pid).or_default();
         match record.what {
             What::Fork { parent } if parent == record.pid => *others = others.saturating_add(1),
             What::Fork { .. } => events.push(Lifecycle::Fork(record.time_ns)),
-            What::Exec if Some(record.pid) != first => events.push(Lifecycle::Exec(record.time_ns)),
+            What::Exec if started || Some(record.pid) != first => {
+                events.push(Lifecycle::Exec(record.time_ns))
+            }
+            What::Exec => started = true,
             What::Exit if *others > 0 => *others -= 1,
             What::Exit if Some(record.pid) != first => events.push(Lifecycle::End(record.time_ns)),
             _ => {}

@@ -1,12 +1,13 @@
 //! Counters + strata -> one row per kind, adding up to `wait4`'s total exactly.
 //!
-//! The total is given out in this order, each part limited to what is left: major faults and faults before exec, which
+//! The total is `wait4`'s, or what the events counted where that is more: the kernel drops the usage of children that nobody
+//! waits for. Accesses that ended in a signal are no faults to `wait4`, and to no row. The total is given out in this order, each part limited to what is left: major faults and faults before exec, which
 //! `wait4` and the recorder know exactly; user mode, split by kind as sampled (largest remainder); kernel mode, where
 //! all modes were counted; the rest has a name. Major faults are taken from user mode first: the few of kernel mode
 //! then make the kernel's row that much too small.
 
 use super::strata::{KINDS, Strata};
-use super::{Kind, Row, Source};
+use super::{BeyondWait4, Kind, Row, Source};
 use crate::measurement::{Count, apportion};
 use crate::observation::{Counts, Observation, Usage};
 
@@ -34,11 +35,6 @@ pub(super) const ALL: [Kind; KINDS] = [
     Kind::BeforeExec,
 ];
 
-/// `wait4`'s total of a run.
-pub(super) fn total(usage: &Usage) -> u64 {
-    usage.minor_faults.saturating_add(usage.major_faults)
-}
-
 /// The exact parts of the total.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Parts {
@@ -49,7 +45,17 @@ struct Parts {
     rest: u64,
     rest_kind: Option<Kind>,
     /// Counted by the events beyond `wait4`'s total.
-    over: u64,
+    beyond: u64,
+    /// Accesses that ended in a signal.
+    failed: u64,
+}
+
+/// Accesses that raised a page-fault event and ended in a signal, as a guard page or a garbage collector's barrier does.
+pub(super) fn failed(counts: &Counts) -> u64 {
+    let handled =
+        counts.minor_faults.zip(counts.major_faults).map(|(minor, major)| minor.saturating_add(major));
+    let all = counts.all_faults.or(counts.user_faults);
+    all.zip(handled).map_or(0, |(all, handled)| all.saturating_sub(handled))
 }
 
 /// The rows, largest first, and what must be said about them. Times are not filled in yet.
@@ -57,7 +63,7 @@ pub(super) fn rows(
     observation: &Observation,
     strata: &Strata,
     counted_in_windows: u64,
-) -> (Vec<Row>, Vec<String>) {
+) -> (Vec<Row>, Option<BeyondWait4>, Vec<String>) {
     let parts = parts(&observation.usage, &observation.counts, counted_in_windows);
     let mut rows = user_rows(parts.user, strata);
     let mut push = |kind, faults, source| {
@@ -74,32 +80,38 @@ pub(super) fn rows(
         None => {}
     }
     rows.sort_by_key(|row| (std::cmp::Reverse(row.faults), row.kind));
-    let mut notes = notes(&parts, total(&observation.usage));
+    let cpu_ns = observation.counts.cpu_ns.unwrap_or(0).saturating_sub(observation.usage.cpu_ns());
+    let beyond = (parts.beyond > 0).then_some(BeyondWait4 { faults: parts.beyond, cpu_ns });
+    let mut notes = notes(&parts);
     let assumed = strata.on_one_window();
     if assumed > 0 {
         notes.push(format!(
-            "{} faults came after the only stretch that was recorded: they are taken to be like its end, unchecked",
+            "{} faults lie beside the only stretch that was recorded: they are taken to be like it, unchecked",
             Count(assumed)
         ));
     }
-    (rows, notes)
+    (rows, beyond, notes)
 }
 
 fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64) -> Parts {
-    let mut left = total(usage);
-    let mut over = 0_u64;
+    let failed = failed(counts);
+    let user = counts.user_faults.or((counted_in_windows > 0).then_some(counted_in_windows));
+    let user = user.map(|user| user.saturating_sub(failed));
+    let all = counts.all_faults.map(|all| all.saturating_sub(failed));
+    let waited = usage.minor_faults.saturating_add(usage.major_faults);
+    let counted = all.or(user).map_or(0, |counted| counted.saturating_add(counts.before_exec_faults));
+    let beyond = counted.saturating_sub(waited);
+    let mut left = waited.saturating_add(beyond);
     let mut take = |wanted: u64| {
         let taken = wanted.min(left);
         left -= taken;
-        over = over.saturating_add(wanted - taken);
         taken
     };
-    let major = take(usage.major_faults);
-    let user = counts.user_faults.or((counted_in_windows > 0).then_some(counted_in_windows));
+    let major = take(usage.major_faults.max(counts.major_faults.unwrap_or(0)));
     let user_major = major.min(counts.major_faults.unwrap_or(major)).min(user.unwrap_or(0));
     let before_exec = take(counts.before_exec_faults);
     let user_minor = take(user.unwrap_or(0) - user_major);
-    let kernel_known = counts.all_faults.filter(|_| user.is_some());
+    let kernel_known = all.filter(|_| user.is_some());
     let kernel =
         kernel_known.map(|all| all.saturating_sub(user.unwrap_or(0)).saturating_sub(major - user_major));
     let kernel = take(kernel.unwrap_or(0));
@@ -108,16 +120,30 @@ fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64) -> Parts {
         (Some(_), Some(_)) => Kind::Populate,
         (Some(_), None) => Kind::KernelOrPopulate,
     };
-    Parts { major, before_exec, user: user_minor, kernel, rest: left, rest_kind: Some(rest_kind), over }
+    Parts {
+        major,
+        before_exec,
+        user: user_minor,
+        kernel,
+        rest: left,
+        rest_kind: Some(rest_kind),
+        beyond,
+        failed,
+    }
 }
 
-fn notes(parts: &Parts, total: u64) -> Vec<String> {
+fn notes(parts: &Parts) -> Vec<String> {
     let mut notes = Vec::new();
-    if parts.over > 0 {
+    if parts.beyond > 0 {
         notes.push(format!(
-            "the events counted {} faults more than wait4's {}: processes that nobody waited for; rows are cut to wait4's total",
-            Count(parts.over),
-            Count(total)
+            "{} faults are in no figure of wait4, the events counted them: of processes that nobody waited for, such as children of a program that ignores SIGCHLD",
+            Count(parts.beyond)
+        ));
+    }
+    if parts.failed > 0 {
+        notes.push(format!(
+            "{} accesses ended in a signal (SIGSEGV, SIGBUS): no faults to wait4, and in no row",
+            Count(parts.failed)
         ));
     }
     if parts.before_exec > 0 {
@@ -190,10 +216,11 @@ mod tests {
             all_faults: Some(8247),
             major_faults: Some(2),
             before_exec_faults: 6,
+            ..Counts::default()
         };
         let parts = parts(&usage(8263, 2), &counts, 0);
         assert_eq!((parts.major, parts.user, parts.kernel, parts.before_exec), (2, 52, 8193, 6));
-        assert_eq!((parts.rest, parts.rest_kind, parts.over), (12, Some(Kind::Populate), 0));
+        assert_eq!((parts.rest, parts.rest_kind, parts.beyond), (12, Some(Kind::Populate), 0));
     }
 
     #[test]
@@ -204,12 +231,25 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_exceed_wait4_are_cut_and_told() {
+    fn what_counters_have_beyond_wait4_is_in_the_rows_and_told() {
         let counts = Counts { user_faults: Some(500), all_faults: Some(700), ..Counts::default() };
         let parts = parts(&usage(300, 10), &counts, 0);
-        assert_eq!((parts.major, parts.user, parts.kernel, parts.rest), (10, 300, 0, 0));
-        assert_eq!(parts.over, 390);
-        assert!(notes(&parts, 310)[0].contains("390 faults more"));
+        assert_eq!((parts.major, parts.user, parts.kernel, parts.rest), (10, 490, 200, 0));
+        assert_eq!(parts.beyond, 390);
+        assert!(notes(&parts)[0].starts_with("390 faults are in no figure of wait4"));
+    }
+
+    #[test]
+    fn an_access_that_ended_in_a_signal_is_in_no_row() {
+        let counts = Counts {
+            user_faults: Some(5100),
+            minor_faults: Some(99),
+            major_faults: Some(1),
+            ..Counts::default()
+        };
+        let parts = parts(&usage(120, 1), &counts, 0);
+        assert_eq!((parts.user, parts.major, parts.rest, parts.beyond, parts.failed), (99, 1, 21, 0, 5000));
+        assert!(notes(&parts)[0].contains("5 000 accesses ended in a signal"));
     }
 
     #[test]

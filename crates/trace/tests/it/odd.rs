@@ -50,11 +50,14 @@ fn window() -> impl Strategy<Value = Window> {
 
 fn counts() -> impl Strategy<Value = Counts> {
     let count = || prop::option::of(number());
-    (count(), count(), count(), number()).prop_map(
-        |(user_faults, all_faults, major_faults, before_exec_faults)| Counts {
+    let events = (count(), count(), count(), count(), count());
+    (events, number()).prop_map(
+        |((user_faults, all_faults, minor_faults, major_faults, cpu_ns), before_exec_faults)| Counts {
             user_faults,
             all_faults,
+            minor_faults,
             major_faults,
+            cpu_ns,
             before_exec_faults,
         },
     )
@@ -122,7 +125,9 @@ proptest! {
     fn any_observation_has_an_answer_that_adds_up(o in observation()) {
         let stat = Stat::from_observation(&o);
         let sum: u128 = stat.rows.iter().map(|r| u128::from(r.faults)).sum();
-        prop_assert_eq!(sum, u128::from(o.usage.minor_faults.saturating_add(o.usage.major_faults)));
+        let waited = o.usage.minor_faults.saturating_add(o.usage.major_faults);
+        let beyond = stat.beyond_wait4.map_or(0, |beyond| beyond.faults);
+        prop_assert_eq!(sum, u128::from(waited) + u128::from(beyond));
         for row in &stat.rows {
             prop_assert!(row.faults > 0);
             prop_assert!(row.interval.is_none_or(|(low, high)| low <= row.faults && row.faults <= high), "{:?}", row);

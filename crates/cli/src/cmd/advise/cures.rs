@@ -28,6 +28,8 @@ pub(super) struct Ground {
     pub(super) glibc: Option<(u32, u32)>,
     /// Whether transparent huge pages can be had by asking.
     pub(super) thp: bool,
+    /// Nothing of that can be seen, since /sys is hidden.
+    pub(super) sys_hidden: bool,
     /// The program as the user typed it, quoted for a shell.
     pub(super) command: String,
     /// This program as a shell finds it.
@@ -45,6 +47,7 @@ impl Ground {
         Self {
             glibc: host.glibc.as_deref().and_then(version),
             thp: host.thp.as_ref().is_some_and(|thp| thp.available()),
+            sys_hidden: host.thp.is_none() && host.vulnerabilities.is_empty(),
             command,
             own: own_name(),
         }

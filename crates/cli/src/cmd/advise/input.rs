@@ -58,7 +58,12 @@ impl Input {
             Self::Null => File::open("/dev/null"),
             Self::File(file, offset) => {
                 use std::os::fd::AsRawFd;
-                let mut copy = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+                let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+                let mut copy = File::open(&path).map_err(|error| {
+                    io::Error::other(format!(
+                        "{path}: {error}; standard input needs /proc, or give it as </dev/null"
+                    ))
+                })?;
                 copy.seek(SeekFrom::Start(*offset))?;
                 Ok(copy)
             }

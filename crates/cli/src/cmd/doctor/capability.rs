@@ -4,6 +4,8 @@ use faultless_os::Error;
 use faultless_os::host::Host;
 use serde::Serialize;
 
+use super::machine::is_sys_hidden;
+
 /// One ability.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Capability {
@@ -20,9 +22,8 @@ const GLIBC_HUGETLB: (u32, u32) = (2, 35);
 
 /// All abilities.
 pub(super) fn all(host: &Host) -> Vec<Capability> {
-    let count = yes("count faults and find avoidable ones", "wait4 and sampling of /proc; no rights needed");
     vec![
-        count,
+        count(host),
         pairs(host),
         kernel_mode(host),
         phases(host),
@@ -39,6 +40,16 @@ fn yes(what: &'static str, why: impl Into<String>) -> Capability {
 
 fn no(what: &'static str, why: impl Into<String>, change: impl Into<String>) -> Capability {
     Capability { what, here: false, why: why.into(), change: Some(change.into()) }
+}
+
+fn count(host: &Host) -> Capability {
+    const WHAT: &str = "count faults and find avoidable ones";
+    match &host.kernel.release_text {
+        Some(_) => yes(WHAT, "wait4 and sampling of /proc; no rights needed"),
+        None => {
+            no(WHAT, "counted by wait4; memory can't be read, /proc is hidden", "mount -t proc proc /proc")
+        }
+    }
 }
 
 fn probe(what: &'static str, answer: &Result<(), Error>, change: &str) -> Capability {
@@ -110,7 +121,8 @@ fn thp(host: &Host) -> Capability {
             let word = thp.word().unwrap_or_default();
             no(WHAT, format!("transparent_hugepage is {word}"), super::huge::enable_thp(thp))
         }
-        None => no(WHAT, "no THP in this kernel, or /sys is hidden", "CONFIG_TRANSPARENT_HUGEPAGE"),
+        None if is_sys_hidden(host) => no(WHAT, "not known: /sys is hidden", "mount -t sysfs sys /sys"),
+        None => no(WHAT, "no THP in this kernel", "CONFIG_TRANSPARENT_HUGEPAGE"),
     }
 }
 

@@ -7,8 +7,41 @@ use faultless_trace::measurement::{Bytes, Nanos};
 
 use super::row::{Grade, Row, Rule};
 
-pub(super) const RULES: &[Rule] =
-    &[virtual_machine, reporting, init_on_alloc, init_on_free, vma_locks, populate, isolation, debug_kernel];
+pub(super) const RULES: &[Rule] = &[
+    hidden_proc,
+    hidden_sys,
+    virtual_machine,
+    reporting,
+    init_on_alloc,
+    init_on_free,
+    vma_locks,
+    populate,
+    isolation,
+    debug_kernel,
+];
+
+/// Whether /sys can't be seen: every kernel since 4.15 lists vulnerabilities there.
+pub(super) fn is_sys_hidden(host: &Host) -> bool {
+    host.thp.is_none() && host.vulnerabilities.is_empty()
+}
+
+fn hidden_proc(host: &Host, _: &Prices) -> Option<Row> {
+    let meaning = "kernel, memory, limits and settings can't be known: what is missing below is unknown, not absent; stat draws no avoidable curve";
+    host.kernel.release_text.is_none().then(|| {
+        Row::new("/proc", "hidden", Grade::Note, meaning)
+            .advice("mount -t proc proc /proc (root)")
+            .source("proc(5)")
+    })
+}
+
+fn hidden_sys(host: &Host, _: &Prices) -> Option<Row> {
+    let meaning = "THP, hugetlb and memory limits can't be known: what is missing below is unknown, not absent; stat can't tell faults of huge pages";
+    is_sys_hidden(host).then(|| {
+        Row::new("/sys", "hidden", Grade::Note, meaning)
+            .advice("mount -t sysfs sys /sys (root)")
+            .source("sysfs(5)")
+    })
+}
 
 /// What the hypervisor does is measured, not known.
 fn virtual_machine(host: &Host, prices: &Prices) -> Option<Row> {

@@ -22,12 +22,13 @@ pub(super) fn width() -> usize {
 pub(super) fn render(report: &Report, width: usize) -> String {
     let host = &report.host;
     let known = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
+    let number = |n: u64, text: String| if n == 0 { "unknown".to_owned() } else { text };
     let machine = format!(
         "Linux {}, {}, {} processors, {}",
         known(&host.kernel),
         known(&host.cpu),
-        host.cpus,
-        Bytes(host.memory_bytes)
+        number(host.cpus.into(), host.cpus.to_string()),
+        number(host.memory_bytes, Bytes(host.memory_bytes).to_string())
     );
     let mut lines = wrap("", &report.verdict, width);
     lines.extend(wrap("", &machine, width));

@@ -26,7 +26,7 @@ const STAMP_S: i64 = 1;
 
 /// Puts the interposer into place unless it is there.
 pub(super) fn install() -> Result<PathBuf, Failure> {
-    let user = host::effective_user();
+    let user = host::user().0;
     let mut reasons = Vec::new();
     for directory in directories(user) {
         match install_in(&directory, user) {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn install(directory: &Path) -> io::Result<PathBuf> {
-        install_in(directory, host::effective_user())
+        install_in(directory, host::user().0)
     }
 
     fn mode(path: &Path) -> u32 {
@@ -179,7 +179,7 @@ mod tests {
     fn a_directory_of_somebody_else_is_refused() {
         let directory = directory("foreign");
         fs::create_dir(&directory).unwrap();
-        assert!(install_in(&directory, host::effective_user() + 1).is_err());
+        assert!(install_in(&directory, host::user().0 + 1).is_err());
         fs::remove_dir_all(&directory).unwrap();
     }
 
