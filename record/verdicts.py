@@ -10,7 +10,8 @@ here = os.path.dirname(os.path.realpath(__file__))
 # Command and the MiB that it touches.
 PROGRAMS = {name: (f"{faultless} workload --quiet {name}", mib) for name, mib in {
     "chunk-pipeline": 256, "temporaries": 800, "mixed": 64, "calloc-sparse": 128, "calloc-full": 128, "growth": 2600, "bursts": 1024,
-    "idle-bursts": 1024, "touch-once": 1024}.items()}
+    "touch-once": 1024}.items()}
+PROGRAMS["idle-bursts"] = (f"{faultless} workload --quiet idle-bursts --bursts 4 --idle-ms 300", 1024)
 PROGRAMS["shell-loop"] = ("sh -c 'i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done'", 0)
 
 
