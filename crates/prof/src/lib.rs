@@ -20,6 +20,7 @@ pub mod price;
 mod session;
 mod symbols;
 mod tuning;
+mod visits;
 mod watch;
 mod windows;
 

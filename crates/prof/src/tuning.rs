@@ -2,9 +2,9 @@
 
 /// Pages touched per block of the start-up calibration. One block takes about 0.05 ms, below most scheduling noise.
 pub(crate) const CALIBRATION_BLOCK_PAGES: usize = 32;
-/// Blocks with the events, and as many without. 256 pages each: the median moves by 1 to 2 % from run to run, and
-/// the whole costs about 1.3 ms of CPU (measured on a 2-core EPYC guest).
-pub(crate) const CALIBRATION_ROUNDS: usize = 8;
+/// Blocks with the events, and as many without. 192 pages each: the median moves by 1 to 2 % from run to run, and
+/// the whole costs about 1 ms of CPU (measured on a 2-core EPYC guest).
+pub(crate) const CALIBRATION_ROUNDS: usize = 6;
 /// Ring of the calibration, pages: two records of 64 bytes for each page of a block fit several times.
 pub(crate) const CALIBRATION_RING_PAGES: usize = 16;
 
@@ -36,14 +36,14 @@ pub(crate) const RECORD_FREE_NS: f64 = 1_300_000.0;
 /// CPU time of the program, ns, in which recording may cost more and pauses are short: a program of some ten milliseconds
 /// has phases too.
 pub(crate) const EARLY_CPU_NS: u64 = 60_000_000;
-/// Share of the program's CPU time that recording may cost in it: 1.2 ms in all.
-pub(crate) const EARLY_SHARE: f64 = 0.020;
+/// Share of the program's CPU time that recording may cost in it: 1.8 ms in all.
+pub(crate) const EARLY_SHARE: f64 = 0.030;
 /// Mean pause between bursts in it, ns.
 pub(crate) const EARLY_PAUSE_NS: u64 = 3_000_000;
 /// Credit needed to begin a burst in it, ns: some fifty faults.
 pub(crate) const EARLY_BURST_NS: f64 = 80_000.0;
 /// Share of the program's CPU time that recording may cost after that.
-pub(crate) const RECORD_SHARE: f64 = 0.010;
+pub(crate) const RECORD_SHARE: f64 = 0.008;
 /// Credit that a quiet program can save up, ns: about 16 000 faults.
 pub(crate) const RECORD_CREDIT_MAX_NS: f64 = 20_000_000.0;
 /// Credit needed to begin a burst, ns: above a hundred faults, enough to be worth two switches; more bursts narrow the
@@ -55,10 +55,26 @@ pub(crate) const RECORD_PAUSE_NS: u64 = 19_000_000;
 pub(crate) const RECORD_WINDOW_NS: u64 = 10_000_000;
 /// From this many recorded faults on, the share falls in inverse proportion, to bound memory on long runs.
 pub(crate) const RECORD_FAULTS_FULL_SHARE: f64 = 200_000.0;
-/// What our own side of a recorded fault costs, ns: two records copied, sorted, decoded and stored (measured).
-pub(crate) const DRAIN_COST_NS: f64 = 600.0;
+/// What our own side of a recorded fault costs, ns: two records copied, sorted, decoded and stored, and a share of the
+/// wake-ups (measured: 5.5 ms for 3 600 faults).
+pub(crate) const DRAIN_COST_NS: f64 = 1_500.0;
 /// What a recorded fault costs the program where calibration has no figure, ns (facts: 1.2 us).
 pub(crate) const RECORD_COST_DEFAULT_NS: f64 = 1_200.0;
+
+/// Faults from which on a program can be visited: by then its kinds are known, and counting them cost 10 ms.
+pub(crate) const VISITS_FROM_FAULTS: u64 = 60_000;
+/// Faults per second of CPU time from which on it is: an open counter costs each some 75 ns, the others and the pair
+/// another 75 (measured, see METHODOLOGY), so 1.5 % of its CPU time.
+pub(crate) const VISITS_FAULTS_PER_CPU_S: f64 = 100_000.0;
+/// Groups of events opened in one visit at most, one for each thread and processor: 192 descriptors.
+pub(crate) const VISIT_GROUPS_MAX: usize = 64;
+/// Cost of a visit, ns: the kernel rewrites its own code on all processors when a first event is opened and a last one closed.
+pub(crate) const VISIT_COST_NS: f64 = 300_000.0;
+/// Further cost of a visit for each group, ns: three events are installed and removed by interrupts.
+pub(crate) const VISIT_GROUP_COST_NS: f64 = 60_000.0;
+/// Faults that visits must have seen, by /proc, before their split into modes is preferred to the earlier one: some forty
+/// visits, whose ends are each known to some ten faults.
+pub(crate) const VISITS_FAULTS_MIN: u64 = 5_000;
 
 /// Shortest time between two readings of the levels, ns.
 pub(crate) const TICK_MIN_NS: u64 = 500_000;
