@@ -8,7 +8,7 @@ import json, re, statistics, subprocess, sys, tempfile
 
 from paired import warm
 
-ROUNDS = 5
+ROUNDS = 4
 # Workload and the MiB that it touches.
 WORKLOADS = {"chunk-pipeline": 256, "temporaries": 800, "calloc-sparse": 128, "calloc-full": 128, "growth": 2600, "bursts": 1024,
              "touch-once": 1024}
