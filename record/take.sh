@@ -1,8 +1,12 @@
 #!/bin/sh
-# Takes the records of this machine into record/DATE-NAME: record/take.sh NAME. About 25 minutes; nothing else should run.
+# Takes the records of this machine into record/DATE-NAME: record/take.sh NAME [PART ...], the parts being run, stat and
+# advise, all of them by default. About 30 minutes in all; nothing else should run.
 set -eu
 cd "$(dirname "$0")/.."
 out="$PWD/record/$(date -u +%Y-%m-%d)-$1"
+shift
+parts=" ${*:-run stat advise} "
+part() { case $parts in *" $1 "*) true ;; *) false ;; esac; }
 work="${TMPDIR:-/tmp}/faultless-record"
 cargo build --release
 mkdir -p "$out"
@@ -20,35 +24,41 @@ g++ -O2 -o words words.cpp
 head -c 16000000 lines.txt >some.txt
 rm -rf tree && git init -q tree && cp big.json functions.c some.txt tree
 
-# run: workloads against plain glibc
-for each in chunk-pipeline:256 temporaries:800 bursts:1024 growth:2600; do
-    name=${each%:*}
-    pair --name "run-$name" --warm "${each#*:}" --rounds 12 --warmup 2 \
-        plain="faultless workload --quiet $name" pool="faultless run -- faultless workload --quiet $name"
-done
-# run: real programs, which must lose nothing
+# run: workloads against plain glibc, and real programs, which must lose nothing
 program() { pair --name "run-$1" --warm "$2" --rounds 15 plain="$3" pool="faultless run -- $3"; }
-program gcc 150 "gcc -O1 -c functions.c -o -"
-program python3 300 "./python parse.py"
-program sqlite3 100 "sqlite3 :memory: '.read table.sql'"
-program xz 100 "xz -0 -T2 -c some.txt"
-program git 150 "git -C tree hash-object big.json functions.c some.txt"
-program node 300 "node sum.js"
-program cpp 300 "./words"
-# stat: what measuring costs
+if part run; then
+    pair --name run-chunk-pipeline --warm 256 --rounds 30 --warmup 2 \
+        plain="faultless workload --quiet chunk-pipeline" pool="faultless run -- faultless workload --quiet chunk-pipeline"
+    for each in temporaries:800 bursts:1024 growth:2600; do
+        name=${each%:*}
+        pair --name "run-$name" --warm "${each#*:}" --rounds 12 --warmup 2 \
+            plain="faultless workload --quiet $name" pool="faultless run -- faultless workload --quiet $name"
+    done
+    program gcc 150 "gcc -O1 -c functions.c -o -"
+    program python3 300 "./python parse.py"
+    program sqlite3 100 "sqlite3 :memory: '.read table.sql'"
+    program xz 100 "xz -0 -T2 -c some.txt"
+    program git 150 "git -C tree hash-object big.json functions.c some.txt"
+    program node 300 "node sum.js"
+    program cpp 300 "./words"
+fi
+# stat: what measuring costs, and the corrected median against the program's own
 measured() { pair --name "stat-$1" --warm "$2" --rounds 12 plain="$3" stat="faultless stat -o /dev/null -- $3"; }
-measured gcc 150 "gcc -O1 -c functions.c -o -"
-measured python3 300 "./python parse.py"
-measured numpy 600 "./python arrays.py"
-measured sort 300 "sort lines.txt"
-measured zstd 150 "zstd -3 -T2 -qc lines.txt"
-measured chunk-pipeline 256 "faultless workload --quiet chunk-pipeline --chunks 16000"
-measured temporaries 800 "faultless workload --quiet temporaries"
-measured mixed 64 "faultless workload --quiet mixed --ops 20000000"
-measured bursts 1024 "faultless workload --quiet bursts"
-# stat: the corrected median against the program's own
-"$root/record/truth.py" faultless >"$out/stat-p50.csv"
+if part stat; then
+    measured gcc 150 "gcc -O1 -c functions.c -o -"
+    measured python3 300 "./python parse.py"
+    measured numpy 600 "./python arrays.py"
+    measured sort 300 "sort lines.txt"
+    measured zstd 150 "zstd -3 -T2 -qc lines.txt"
+    measured chunk-pipeline 256 "faultless workload --quiet chunk-pipeline --chunks 16000"
+    measured temporaries 800 "faultless workload --quiet temporaries"
+    measured mixed 64 "faultless workload --quiet mixed --ops 20000000"
+    measured bursts 1024 "faultless workload --quiet bursts"
+    "$root/record/truth.py" faultless >"$out/stat-p50.csv"
+fi
 # advise: the verdicts, each checked by a paired run
-"$root/record/verdicts.py" faultless "$out"
-faultless advise >"$out/advise-chunk-pipeline.txt"
-"$root/record/paired.py" --summary "$out"/run-*.csv $(ls "$out"/stat-*.csv | grep -v stat-p50) >"$out/summary.txt"
+if part advise; then
+    "$root/record/verdicts.py" faultless "$out"
+    faultless advise >"$out/advise-chunk-pipeline.txt"
+fi
+"$root/record/paired.py" --summary $(ls "$out"/run-*.csv "$out"/stat-*.csv "$out"/verdict-*.csv 2>/dev/null | grep -v stat-p50) >"$out/summary.txt"

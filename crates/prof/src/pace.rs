@@ -39,6 +39,7 @@ impl Pace {
     /// A look is over, at this age of the program. `busy`: it took many recorded faults. `cpu_ns` reads our own CPU time;
     /// asked for now and then.
     pub(crate) fn looked(&mut self, age_ns: u64, busy: bool, cpu_ns: impl FnOnce() -> u64) {
+        self.pause_ns = self.pause_ns.max(self.base_ns);
         if age_ns < t::EARLY_CPU_NS {
             self.pause_ns = self.pause_ns.min(t::TICK_EARLY_NS);
         }

@@ -65,7 +65,7 @@ pub(crate) struct Faults {
 #[derive(Debug)]
 pub(crate) struct KernelLane {
     pub(crate) ring: Ring,
-    _event: Event,
+    event: Event,
 }
 
 impl Session {
@@ -86,7 +86,7 @@ impl Session {
             session.note("fault pairs", false, "not asked for");
         }
         if allow.kernel != Kernel::No {
-            session.open_kernel(pid, &cpus, allow.kernel.hertz());
+            session.open_kernel(pid, &cpus, allow.kernel);
         } else {
             session.note(KERNEL, false, "not asked for");
         }
@@ -131,14 +131,19 @@ impl Session {
         }
     }
 
-    fn open_kernel(&mut self, pid: i32, cpus: &[u32], hertz: u64) {
+    fn open_kernel(&mut self, pid: i32, cpus: &[u32], kernel: Kernel) {
         let lanes: Result<Vec<KernelLane>> = cpus
             .iter()
             .map(|&cpu| {
-                let spec =
-                    Spec { event: Software::CpuClock, output: Output::KernelStacks { hertz }, ..COUNT };
+                let spec = Spec {
+                    event: Software::CpuClock,
+                    output: Output::KernelStacks { hertz: kernel.hertz() },
+                    on_exec: kernel == Kernel::Always,
+                    disabled: kernel == Kernel::WhenCheap,
+                    ..COUNT
+                };
                 let event = Event::open(&spec, Target { pid, cpu: Some(cpu) }, None)?;
-                Ok(KernelLane { ring: Ring::map(&event, t::KERNEL_RING_PAGES)?, _event: event })
+                Ok(KernelLane { ring: Ring::map(&event, t::KERNEL_RING_PAGES)?, event })
             })
             .collect();
         self.kernel = self.noted(KERNEL, lanes).unwrap_or_default();
@@ -152,6 +157,14 @@ impl Session {
     /// Faults in user mode so far.
     pub(crate) fn user_faults(&self) -> Option<u64> {
         self.user.as_ref()?.count().ok()
+    }
+
+    /// Begins to take kernel stacks, in all processes of the tree.
+    pub(crate) fn take_kernel_stacks(&self) {
+        for lane in &self.kernel {
+            // Refused for no event that was opened.
+            let _ = lane.event.enable();
+        }
     }
 
     /// CPU time of the tree so far.

@@ -50,6 +50,8 @@ struct Watch {
     levels: Option<Levels>,
     stacks: Stacks,
     kernel: Kernel,
+    /// Kernel stacks are not being taken yet.
+    kernel_waits: bool,
     orphans: Orphans,
     pace: Pace,
     begin_ns: u64,
@@ -84,6 +86,7 @@ impl Watch {
             levels,
             stacks: Stacks::at(allow.kernel.hertz()),
             kernel: allow.kernel,
+            kernel_waits: allow.kernel == Kernel::WhenCheap && !session.kernel.is_empty(),
             orphans: Orphans::default(),
             pace: Pace::new(process_cpu_ns()),
             session,
@@ -118,7 +121,7 @@ impl Watch {
         self.switch(now);
         if now >= self.stacks_ns {
             self.stacks_ns = now + t::KERNEL_DRAIN_NS;
-            self.empty_kernel_rings();
+            self.tend_kernel();
         }
         self.orphans.tend(now);
         self.pace.looked(now - self.begin_ns, new >= t::BUSY_FAULTS, process_cpu_ns);
@@ -150,6 +153,16 @@ impl Watch {
             }
         }
         drained.faults
+    }
+
+    /// Empties the rings of kernel stacks; begins to take them once the program has run for long enough.
+    fn tend_kernel(&mut self) {
+        if self.kernel_waits && self.session.cpu_ns().is_some_and(|cpu_ns| cpu_ns >= t::KERNEL_CHEAP_FROM_NS)
+        {
+            self.session.take_kernel_stacks();
+            self.kernel_waits = false;
+        }
+        self.empty_kernel_rings();
     }
 
     fn empty_kernel_rings(&mut self) {
@@ -277,7 +290,7 @@ impl Watch {
         let found = std::mem::take(&mut self.orphans).finish();
         let usage = orphans::sum(own, found.usage);
         let wall_ns = end_ns - self.begin_ns;
-        let kernel = self.name_stacks();
+        let kernel = self.name_stacks(usage.user_ns + usage.system_ns);
         self.note_the_rest(wall_ns, found);
         let (mut last, mut user_share) = (counts.user_faults, 1.0);
         if let Some(visits) = &self.visits {
@@ -309,11 +322,11 @@ impl Watch {
         })
     }
 
-    fn name_stacks(&mut self) -> Option<KernelSamples> {
+    fn name_stacks(&mut self, cpu_ns: u64) -> Option<KernelSamples> {
         if self.session.kernel.is_empty() {
             return None;
         }
-        match std::mem::take(&mut self.stacks).finish(self.kernel == Kernel::Always) {
+        match std::mem::take(&mut self.stacks).finish(self.kernel == Kernel::Always, cpu_ns) {
             Ok(samples) => Some(samples),
             Err(why) => {
                 self.session.notes.retain(|note| note.source != KERNEL);
