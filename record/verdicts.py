@@ -16,7 +16,7 @@ PROGRAMS["shell-loop"] = ("sh -c 'i=0; while [ $i -lt 150000 ]; do i=$((i+1)); d
 
 
 def paired_interval(name, plain, cure, mib):
-    command = [f"{here}/paired.py", "--out", out, "--name", f"verdict-{name}", "--warm", str(mib), "--rounds", "12",
+    command = [f"{here}/paired.py", "--out", out, "--name", f"verdict-{name}", "--warm", str(mib), "--rounds", "8",
                f"plain={plain}", f"cure={cure}"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     from paired import median, wall_ratios
