@@ -79,14 +79,17 @@ def median(values):
     return values[half] if len(values) % 2 else (values[half - 1] + values[half]) / 2
 
 
-def ratio(top, bottom):
-    """Median of per-round ratios with a 95 % bootstrap interval."""
-    ratios = [a / b for a, b in zip(top, bottom) if b]
-    if not ratios:
-        return "-"
+def interval(ratios):
+    """The median with a 95 % bootstrap interval: value, low, high."""
     draw = random.Random(1)
     boot = sorted(median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return f"{median(ratios):.3f} [{boot[50]:.3f} {boot[1949]:.3f}]"
+    return median(ratios), boot[50], boot[1949]
+
+
+def ratio(top, bottom):
+    """Median of per-round ratios with its interval, as text."""
+    ratios = [a / b for a, b in zip(top, bottom) if b]
+    return "{:.3f} [{:.3f} {:.3f}]".format(*interval(ratios)) if ratios else "-"
 
 
 def read(path):
