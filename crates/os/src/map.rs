@@ -94,8 +94,10 @@ pub fn pages_can_move() -> bool {
     let moved = unsafe { move_pages(start, start + page, page) }.is_ok();
     // SAFETY: mincore reads no memory at the address, and `resident` holds the byte that one page needs.
     let kept = unsafe { libc::mincore(start as *mut libc::c_void, page, &raw mut resident) } == 0;
-    // SAFETY: nobody knows these pages; a hole in them does no harm.
-    let _ = unsafe { release(start, 2 * page) };
+    // A refused move may have unmapped its target, and another thread may have mapped there since: then it is left alone.
+    let ours = if moved { 2 * page } else { page };
+    // SAFETY: mapped above, and nobody knows them.
+    let _ = unsafe { release(start, ours) };
     moved && kept
 }
 

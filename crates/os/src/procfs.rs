@@ -54,19 +54,6 @@ pub struct Stat {
     pub system_ns: u64,
 }
 
-impl Stat {
-    /// Minor and major faults of the process, without its children.
-    pub fn faults(&self) -> u64 {
-        self.minor_faults + self.major_faults
-    }
-}
-
-/// Threads of a process at this moment.
-pub fn threads(pid: u32) -> Vec<u32> {
-    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
-}
-
 /// Reads `/proc/PID/stat`.
 pub fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&read(&format!("/proc/{pid}/stat"))?, tick_ns())

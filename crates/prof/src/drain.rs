@@ -40,8 +40,6 @@ enum Role {
 pub(crate) struct Drained {
     /// Entries of faults, wanted or not: each has cost the program its time.
     pub(crate) faults: u64,
-    /// Entries in the span, in user mode and in all modes.
-    pub(crate) inside: [u64; 2],
     /// Records lost.
     pub(crate) lost: u64,
     /// Forks, execs and exits of whole processes, in order.
@@ -57,13 +55,14 @@ pub(crate) enum Task {
 }
 
 impl Drain {
-    /// Knows the events of these lanes by their ids, and no others any more.
-    pub(crate) fn know(&mut self, lanes: &[Lane]) {
-        let groups = lanes.iter().flat_map(|lane| &lane.faults);
-        self.roles = groups
+    /// Knows the events of these lanes by their ids.
+    pub(crate) fn new(lanes: &[Lane]) -> Self {
+        let groups = lanes.iter().filter_map(|lane| lane.faults.as_ref());
+        let mut roles: Vec<_> = groups
             .flat_map(|faults| faults.ids.into_iter().zip([Role::Entry, Role::Minor, Role::Major]))
             .collect();
-        self.roles.sort_by_key(|&(id, _)| id);
+        roles.sort_by_key(|&(id, _)| id);
+        Self { roles, ..Self::default() }
     }
 
     /// Takes what the rings hold. Faults are kept where their time lies in `span`.
@@ -98,11 +97,8 @@ impl Drain {
             Raw::Sample(sample) => {
                 let found = self.roles.binary_search_by_key(&sample.id, |&(id, _)| id);
                 let role = found.ok().map(|at| self.roles[at].1);
-                let entries = u64::from(matches!(role, Some(Role::Entry)));
-                drained.faults += entries;
+                drained.faults += u64::from(matches!(role, Some(Role::Entry)));
                 if let Some(role) = role.filter(|_| span.contains(&sample.time_ns)) {
-                    drained.inside[0] += if sample.kernel { 0 } else { entries };
-                    drained.inside[1] += entries;
                     self.batch.push(fault(&sample, role));
                 }
             }

@@ -19,8 +19,6 @@ pub(crate) struct Duty {
     cpu_ns: u64,
     resume_ns: u64,
     random: u64,
-    /// What beginning a burst costs, beside its records.
-    visit_ns: f64,
 }
 
 impl Duty {
@@ -34,18 +32,12 @@ impl Duty {
             cpu_ns: 0,
             resume_ns: 0,
             random: seed | 1,
-            visit_ns: 0.0,
         }
     }
 
     /// Whether faults are being recorded.
     pub(crate) fn is_on(&self) -> bool {
         self.on
-    }
-
-    /// Each burst is a visit from now on: it costs this much before it has recorded anything.
-    pub(crate) fn visits_cost(&mut self, ns: f64) {
-        self.visit_ns = ns;
     }
 
     /// More faults have been recorded.
@@ -61,15 +53,12 @@ impl Duty {
         }
         self.fill(cpu_ns());
         let burst_ns = if self.is_early() { t::EARLY_BURST_NS } else { t::RECORD_BURST_NS };
-        if self.on { self.credit_ns <= 0.0 } else { self.credit_ns >= burst_ns + self.visit_ns }
+        if self.on { self.credit_ns <= 0.0 } else { self.credit_ns >= burst_ns }
     }
 
     /// It was switched.
     pub(crate) fn switched(&mut self, now_ns: u64) {
         self.on = !self.on;
-        if self.on {
-            self.credit_ns -= self.visit_ns;
-        }
         let pause_ns = if self.is_early() { t::EARLY_PAUSE_NS } else { t::RECORD_PAUSE_NS };
         self.resume_ns = now_ns + pause_ns / 2 + self.draw() % pause_ns;
     }

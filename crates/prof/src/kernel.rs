@@ -53,12 +53,11 @@ impl Stacks {
         }
     }
 
-    /// The samples with names; they stand for the program's `cpu_ns`. `at_any_cost`: also for a program so short that reading
-    /// the names would show in its cost.
+    /// The samples with names. `at_any_cost`: also for a program so short that reading the names would show in its cost.
     ///
     /// # Errors
     /// Too few samples to be worth it, or no names to be had; the text says which.
-    pub(crate) fn finish(self, at_any_cost: bool, cpu_ns: u64) -> Result<KernelSamples, String> {
+    pub(crate) fn finish(self, at_any_cost: bool) -> Result<KernelSamples, String> {
         if self.in_kernel < t::KERNEL_SAMPLES_MIN {
             let needed_s = t::KERNEL_SAMPLES_MIN as f64 / self.hertz.max(1) as f64;
             let more =
@@ -78,10 +77,10 @@ impl Stacks {
         }
         let symbols = Symbols::of_kernel()
             .ok_or("/proc/kallsyms hides addresses; set kernel.kptr_restrict to 0 or 1 and run as root")?;
-        Ok(self.named(&symbols, cpu_ns))
+        Ok(self.named(&symbols))
     }
 
-    fn named(self, symbols: &Symbols, cpu_ns: u64) -> KernelSamples {
+    fn named(self, symbols: &Symbols) -> KernelSamples {
         let mut stacks: HashMap<Vec<String>, u64> = HashMap::new();
         for (chain, count) in self.counts {
             let names = chain.iter().map(|&address| symbols.name(address).to_owned()).collect();
@@ -89,7 +88,7 @@ impl Stacks {
         }
         let mut stacks: Vec<_> = stacks.into_iter().collect();
         stacks.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        KernelSamples { period_ns: cpu_ns / self.total.max(1), total: self.total, stacks }
+        KernelSamples { period_ns: 1_000_000_000 / self.hertz.max(1), total: self.total, stacks }
     }
 }
 
@@ -102,18 +101,18 @@ mod tests {
         let symbols = Symbols::parse("1000 T alpha\n2000 t beta\n");
         let counts = HashMap::from([(vec![0x1001], 2), (vec![0x1002], 3), (vec![0x2000, 0x1000], 1)]);
         let samples =
-            Stacks { hertz: 997, total: 9, in_kernel: 6, counts, bytes: Vec::new() }.named(&symbols, 90);
-        assert_eq!((samples.total, samples.period_ns), (9, 10));
+            Stacks { hertz: 997, total: 9, in_kernel: 6, counts, bytes: Vec::new() }.named(&symbols);
+        assert_eq!((samples.total, samples.period_ns), (9, 1_003_009));
         let expected = [(vec!["alpha".to_owned()], 5), (vec!["beta".to_owned(), "alpha".to_owned()], 1)];
         assert_eq!(samples.stacks, expected);
     }
 
     #[test]
     fn few_samples_are_refused_and_short_programs_unless_asked_for() {
-        let why = Stacks { total: 9, in_kernel: 6, ..Stacks::default() }.finish(true, 1).unwrap_err();
+        let why = Stacks { total: 9, in_kernel: 6, ..Stacks::default() }.finish(true).unwrap_err();
         assert!(why.contains("6 samples") && why.contains("400"), "{why}");
-        let short = || Stacks { total: 500, in_kernel: 450, ..Stacks::default() };
-        assert!(short().finish(false, 1).unwrap_err().contains("short"));
-        assert!(!short().finish(true, 1).is_err_and(|why| why.contains("short")));
+        let short = || Stacks { total: 900, in_kernel: 800, ..Stacks::default() };
+        assert!(short().finish(false).unwrap_err().contains("short"));
+        assert!(!short().finish(true).is_err_and(|why| why.contains("short")));
     }
 }

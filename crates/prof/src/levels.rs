@@ -34,7 +34,7 @@ struct Member {
     inherited: Option<u64>,
     /// Its own bytes at the last reading.
     bytes: u64,
-    /// Its faults at the last reading, where they are read from /proc.
+    /// Its faults at the last reading.
     faults: u64,
 }
 
@@ -64,9 +64,7 @@ impl Levels {
         if let Some(member) = self.members.remove(&pid) {
             self.ended = true;
             self.gone_bytes += member.bytes;
-            // Nobody may have waited for it yet.
-            self.gone_faults +=
-                procfs::stat(pid).map_or(member.faults, |stat| stat.faults().max(member.faults));
+            self.gone_faults += member.faults;
         }
     }
 
@@ -88,19 +86,16 @@ impl Levels {
         self.members.keys().copied()
     }
 
-    /// Faults of the tree by /proc. Of a process that has ended as many as it was last seen to have.
+    /// Faults of the tree by /proc, for where no event counts them.
     pub(crate) fn faults_by_proc(&mut self) -> u64 {
         let mut faults = self.gone_faults;
         for (&pid, member) in &mut self.members {
-            member.faults = procfs::stat(pid).map_or(member.faults, |stat| stat.faults());
+            if let Some(stat) = procfs::stat(pid) {
+                member.faults = stat.minor_faults + stat.major_faults;
+            }
             faults += member.faults;
         }
         faults
-    }
-
-    /// Threads of all processes.
-    pub(crate) fn threads(&self) -> Vec<u32> {
-        self.members.keys().flat_map(|&pid| procfs::threads(pid)).collect()
     }
 
     /// Reads the memory of all members and writes a level down. Whether anything has changed.

@@ -20,7 +20,6 @@ pub mod price;
 mod session;
 mod symbols;
 mod tuning;
-mod visits;
 mod watch;
 mod windows;
 

@@ -29,8 +29,6 @@ pub(crate) struct Session {
     clock: Option<Event>,
     /// One per processor.
     pub(crate) lanes: Vec<Lane>,
-    /// Single faults can be recorded, now or in a visit.
-    records: bool,
     /// One per processor; empty without the rights.
     pub(crate) kernel: Vec<KernelLane>,
     /// What became of each source.
@@ -44,11 +42,8 @@ pub(crate) struct Lane {
     pub(crate) ring: Ring,
     /// The event that owns the ring and writes mappings and tasks; readable once the ring holds [`t::WAKE_BYTES`] more.
     tasks: Event,
-    cpu: u32,
-    /// What the entries of faults are recorded by.
-    entry: Spec,
-    /// Entry and ends of faults: of the whole tree, or in a visit of each thread.
-    pub(crate) faults: Vec<Faults>,
+    /// Entry and ends of faults.
+    pub(crate) faults: Option<Faults>,
 }
 
 /// The group that records single faults.
@@ -65,7 +60,7 @@ pub(crate) struct Faults {
 #[derive(Debug)]
 pub(crate) struct KernelLane {
     pub(crate) ring: Ring,
-    event: Event,
+    _event: Event,
 }
 
 impl Session {
@@ -86,7 +81,7 @@ impl Session {
             session.note("fault pairs", false, "not asked for");
         }
         if allow.kernel != Kernel::No {
-            session.open_kernel(pid, &cpus, allow.kernel);
+            session.open_kernel(pid, &cpus, allow.kernel.hertz());
         } else {
             session.note(KERNEL, false, "not asked for");
         }
@@ -108,7 +103,7 @@ impl Session {
 
     fn open_lanes(&mut self, pid: i32, cpus: &[u32]) {
         let opened = |pages, user_only| -> Result<Vec<Lane>> {
-            cpus.iter().map(|&cpu| Lane::open(pid, cpu, pages, user_only)).collect()
+            cpus.iter().map(|&cpu| Lane::open(Target { pid, cpu: Some(cpu) }, pages, user_only)).collect()
         };
         let mut pages = t::RING_PAGES_MAX;
         let mut user_only = self.all.is_none();
@@ -119,7 +114,6 @@ impl Session {
                     let modes = if user_only { "user mode only" } else { "user and kernel mode" };
                     self.note("fault pairs", true, &format!("{modes}, {kib} KiB of ring per processor"));
                     self.lanes = lanes;
-                    self.records = true;
                     return;
                 }
                 Err(error) if error.call == "perf_event_open" && error.is_denied() && !user_only => {
@@ -131,19 +125,14 @@ impl Session {
         }
     }
 
-    fn open_kernel(&mut self, pid: i32, cpus: &[u32], kernel: Kernel) {
+    fn open_kernel(&mut self, pid: i32, cpus: &[u32], hertz: u64) {
         let lanes: Result<Vec<KernelLane>> = cpus
             .iter()
             .map(|&cpu| {
-                let spec = Spec {
-                    event: Software::CpuClock,
-                    output: Output::KernelStacks { hertz: kernel.hertz() },
-                    on_exec: kernel == Kernel::Always,
-                    disabled: kernel == Kernel::WhenCheap,
-                    ..COUNT
-                };
+                let spec =
+                    Spec { event: Software::CpuClock, output: Output::KernelStacks { hertz }, ..COUNT };
                 let event = Event::open(&spec, Target { pid, cpu: Some(cpu) }, None)?;
-                Ok(KernelLane { ring: Ring::map(&event, t::KERNEL_RING_PAGES)?, event })
+                Ok(KernelLane { ring: Ring::map(&event, t::KERNEL_RING_PAGES)?, _event: event })
             })
             .collect();
         self.kernel = self.noted(KERNEL, lanes).unwrap_or_default();
@@ -157,14 +146,6 @@ impl Session {
     /// Faults in user mode so far.
     pub(crate) fn user_faults(&self) -> Option<u64> {
         self.user.as_ref()?.count().ok()
-    }
-
-    /// Begins to take kernel stacks, in all processes of the tree.
-    pub(crate) fn take_kernel_stacks(&self) {
-        for lane in &self.kernel {
-            // Refused for no event that was opened.
-            let _ = lane.event.enable();
-        }
     }
 
     /// CPU time of the tree so far.
@@ -181,53 +162,18 @@ impl Session {
             minor_faults: count(&self.minor),
             major_faults: count(&self.major),
             cpu_ns: count(&self.clock),
-            counted_faults: None,
             before_exec_faults,
         }
     }
 
     /// Whether single faults can be recorded.
     pub(crate) fn records_faults(&self) -> bool {
-        self.records
-    }
-
-    /// Closes the counters of faults and what records them: the program runs as if nothing watched it. Major faults and CPU
-    /// time are still counted, at no cost to other faults.
-    pub(crate) fn stop_counting(&mut self) {
-        (self.user, self.all, self.minor) = (None, None, None);
-        self.leave();
-    }
-
-    /// Opens what records single faults on these running threads and those that they make, switched off.
-    ///
-    /// # Errors
-    /// The kernel refused something; nothing is open then, and nothing can be recorded any more.
-    pub(crate) fn visit(&mut self, threads: &[u32]) -> Result<()> {
-        for lane in &mut self.lanes {
-            let entry = Spec { on_exec: false, disabled: true, ..lane.entry };
-            for &thread in threads {
-                match Faults::open(&entry, Target { pid: thread as i32, cpu: Some(lane.cpu) }, &lane.tasks) {
-                    Ok(faults) => lane.faults.push(faults),
-                    Err(error) if error.errno == ESRCH => {}
-                    Err(error) => {
-                        self.leave();
-                        self.records = false;
-                        return Err(error);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Closes what [`Session::visit`] opened.
-    pub(crate) fn leave(&mut self) {
-        self.lanes.iter_mut().for_each(|lane| lane.faults.clear());
+        self.lanes.iter().any(|lane| lane.faults.is_some())
     }
 
     /// Switches the recording of single faults, in all processes of the tree.
     pub(crate) fn record_faults(&self, on: bool) {
-        for faults in self.lanes.iter().flat_map(|lane| &lane.faults) {
+        for faults in self.lanes.iter().filter_map(|lane| lane.faults.as_ref()) {
             // The kernel refuses this for no event that it has opened; were one to stay off, its window would hold too few
             // records, which shows against the window's exact count.
             let _ = if on { faults.leader.enable() } else { faults.leader.disable() };
@@ -266,40 +212,26 @@ const COUNT: Spec = Spec {
 };
 
 impl Lane {
-    fn open(pid: i32, cpu: u32, pages: usize, user_only: bool) -> Result<Self> {
+    fn open(target: Target, pages: usize, user_only: bool) -> Result<Self> {
         let spec = Spec {
             event: Software::Dummy,
             output: Output::Tasks { wake_bytes: t::WAKE_BYTES },
             user_only: true,
             ..COUNT
         };
-        let tasks = Event::open(&spec, Target { pid, cpu: Some(cpu) }, None)?;
+        let tasks = Event::open(&spec, target, None)?;
         let ring = Ring::map(&tasks, pages)?;
         let entry = Spec { output: Output::EveryFault, user_only, ..COUNT };
-        let faults = Faults::open(&entry, Target { pid, cpu: Some(cpu) }, &tasks)?;
-        Ok(Self { ring, tasks, cpu, entry, faults: vec![faults] })
-    }
-}
-
-impl Faults {
-    /// Opens the group on `target`; it writes into the ring of `tasks`.
-    fn open(entry: &Spec, target: Target, tasks: &Event) -> Result<Self> {
-        let leader = Event::open(entry, target, None)?;
-        let end = |event| {
-            let spec = Spec { event, on_exec: false, disabled: false, ..*entry };
-            Event::open(&spec, target, Some(&leader))
-        };
+        let leader = Event::open(&entry, target, None)?;
+        let end = |event| Event::open(&Spec { event, on_exec: false, ..entry }, target, Some(&leader));
         let ends = [end(Software::MinorFaults)?, end(Software::MajorFaults)?];
         for event in [&leader, &ends[0], &ends[1]] {
-            event.redirect_to(tasks)?;
+            event.redirect_to(&tasks)?;
         }
         let ids = [leader.id()?, ends[0].id()?, ends[1].id()?];
-        Ok(Self { leader, _ends: ends, ids })
+        Ok(Self { ring, tasks, faults: Some(Faults { leader, _ends: ends, ids }) })
     }
 }
-
-/// No such thread any more.
-const ESRCH: i32 = 3;
 
 /// Why a source is missing, and what would change that.
 fn remedy(error: Error) -> String {

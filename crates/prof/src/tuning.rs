@@ -25,14 +25,11 @@ pub(crate) const KERNEL_RING_PAGES: usize = 64;
 pub(crate) const KERNEL_HERTZ: u64 = 997;
 /// The same where they are only taken if they are cheap.
 pub(crate) const KERNEL_CHEAP_HERTZ: u64 = 199;
-/// CPU time of the program, ns, from which on they are taken then: its timer is set and stopped at every context switch,
-/// which took 3 % of a program of three threads that pass work on.
-pub(crate) const KERNEL_CHEAP_FROM_NS: u64 = 2_000_000_000;
 /// Fewer kernel samples than this tell nothing: no share from them would be better than +-10 %.
 pub(crate) const KERNEL_SAMPLES_MIN: u64 = 400;
 /// CPU samples of the program, at the cheap rate, from which on the 50 ms to read /proc/kallsyms (measured, 122 000 symbols)
-/// are 1 % or less of its CPU time.
-pub(crate) const KERNEL_SAMPLES_CHEAP: u64 = 600;
+/// are 1 % or less.
+pub(crate) const KERNEL_SAMPLES_CHEAP: u64 = 1_000;
 
 /// Cost that recording may cause before it is paced, ns: about 700 faults, a program's start.
 pub(crate) const RECORD_FREE_NS: f64 = 1_300_000.0;
@@ -63,21 +60,6 @@ pub(crate) const RECORD_FAULTS_FULL_SHARE: f64 = 200_000.0;
 pub(crate) const DRAIN_COST_NS: f64 = 1_500.0;
 /// What a recorded fault costs the program where calibration has no figure, ns (facts: 1.2 us).
 pub(crate) const RECORD_COST_DEFAULT_NS: f64 = 1_200.0;
-
-/// Faults from which on a program can be visited: by then its kinds are known, and counting them cost 10 ms.
-pub(crate) const VISITS_FROM_FAULTS: u64 = 60_000;
-/// Faults per second of CPU time from which on it is: an open counter costs each some 75 ns, the others and the pair
-/// another 75 (measured, see METHODOLOGY), so 1.5 % of its CPU time.
-pub(crate) const VISITS_FAULTS_PER_CPU_S: f64 = 100_000.0;
-/// Groups of events opened in one visit at most, one for each thread and processor: 192 descriptors.
-pub(crate) const VISIT_GROUPS_MAX: usize = 64;
-/// Cost of a visit, ns: the kernel rewrites its own code on all processors when a first event is opened and a last one closed.
-pub(crate) const VISIT_COST_NS: f64 = 300_000.0;
-/// Further cost of a visit for each group, ns: three events are installed and removed by interrupts.
-pub(crate) const VISIT_GROUP_COST_NS: f64 = 60_000.0;
-/// Faults that visits must have seen, by /proc, before their split into modes is preferred to the earlier one: some forty
-/// visits, whose ends are each known to some ten faults.
-pub(crate) const VISITS_FAULTS_MIN: u64 = 5_000;
 
 /// Shortest time between two readings of the levels, ns.
 pub(crate) const TICK_MIN_NS: u64 = 500_000;

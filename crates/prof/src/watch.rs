@@ -18,7 +18,6 @@ use crate::levels::Levels;
 use crate::orphans::{self, Orphans};
 use crate::pace::Pace;
 use crate::session::{KERNEL, Session};
-use crate::visits::{self, Visits};
 use crate::windows::Windows;
 use crate::{Failure, Kernel, Sources, calibrate, not_started, tuning as t};
 
@@ -46,12 +45,9 @@ struct Watch {
     drain: Drain,
     duty: Duty,
     windows: Windows,
-    visits: Option<Visits>,
     levels: Option<Levels>,
     stacks: Stacks,
     kernel: Kernel,
-    /// Kernel stacks are not being taken yet.
-    kernel_waits: bool,
     orphans: Orphans,
     pace: Pace,
     begin_ns: u64,
@@ -76,17 +72,13 @@ impl Watch {
             levels.begin(pid);
             levels
         });
-        let mut drain = Drain::default();
-        drain.know(&session.lanes);
         Self {
-            drain,
+            drain: Drain::new(&session.lanes),
             duty: Duty::new(cost_ns, begin_ns ^ u64::from(pid)),
             windows: Windows::begin(begin_ns, session.records_faults()),
-            visits: None,
             levels,
             stacks: Stacks::at(allow.kernel.hertz()),
             kernel: allow.kernel,
-            kernel_waits: allow.kernel == Kernel::WhenCheap && !session.kernel.is_empty(),
             orphans: Orphans::default(),
             pace: Pace::new(process_cpu_ns()),
             session,
@@ -121,7 +113,7 @@ impl Watch {
         self.switch(now);
         if now >= self.stacks_ns {
             self.stacks_ns = now + t::KERNEL_DRAIN_NS;
-            self.tend_kernel();
+            self.empty_kernel_rings();
         }
         self.orphans.tend(now);
         self.pace.looked(now - self.begin_ns, new >= t::BUSY_FAULTS, process_cpu_ns);
@@ -134,10 +126,6 @@ impl Watch {
         self.duty.spend(drained.faults);
         if drained.lost > 0 {
             self.windows.lose(drained.lost);
-        }
-        if let Some(visits) = &mut self.visits {
-            // A process that comes or goes brings faults of another time into the sum over /proc.
-            visits.record(drained.inside, drained.lost > 0 || !drained.tasks.is_empty());
         }
         for task in drained.tasks {
             match task {
@@ -155,16 +143,6 @@ impl Watch {
         drained.faults
     }
 
-    /// Empties the rings of kernel stacks; begins to take them once the program has run for long enough.
-    fn tend_kernel(&mut self) {
-        if self.kernel_waits && self.session.cpu_ns().is_some_and(|cpu_ns| cpu_ns >= t::KERNEL_CHEAP_FROM_NS)
-        {
-            self.session.take_kernel_stacks();
-            self.kernel_waits = false;
-        }
-        self.empty_kernel_rings();
-    }
-
     fn empty_kernel_rings(&mut self) {
         for lane in &mut self.session.kernel {
             self.stacks.drain(lane);
@@ -178,7 +156,7 @@ impl Watch {
             levels.discover();
             levels.members().for_each(|pid| self.orphans.began(pid));
         }
-        self.faults = counter(&self.session, self.visits.as_ref(), levels);
+        self.faults = self.session.user_faults().unwrap_or_else(|| levels.faults_by_proc());
         self.readings += 1;
         let changed = levels.read(now, self.faults);
         self.pace.saw(changed, levels.thinned());
@@ -192,75 +170,20 @@ impl Watch {
         let session = &self.session;
         let elapsed = now - self.begin_ns;
         if self.duty.should_switch(now, || session.cpu_ns().unwrap_or(elapsed)) {
-            let switched = if self.duty.is_on() { self.end_burst() } else { self.begin_burst() };
-            if switched {
-                self.duty.switched(now);
+            let on = !self.duty.is_on();
+            if on {
+                self.session.record_faults(true);
+                self.turn(true);
+            } else {
+                // The window ends before the events are switched off one processor after the other.
+                let (time, faults) = self.read_counter();
+                self.session.record_faults(false);
+                self.empty_rings(time);
+                self.windows.turn(time, faults, false);
             }
+            self.duty.switched(now);
         } else if self.windows.recording_since().is_some_and(|begin| now - begin > t::RECORD_WINDOW_NS) {
             self.turn(true);
-        }
-    }
-
-    /// Whether it could begin.
-    fn begin_burst(&mut self) -> bool {
-        if self.visits.is_some() && !self.go_visiting() {
-            return false;
-        }
-        self.session.record_faults(true);
-        self.turn(true);
-        if let Some(visits) = &mut self.visits {
-            visits.begin(self.faults);
-        }
-        true
-    }
-
-    fn end_burst(&mut self) -> bool {
-        // The window ends before the events are switched off one processor after the other.
-        let (time, faults) = self.read_counter();
-        self.session.record_faults(false);
-        self.empty_rings(time);
-        self.windows.turn(time, faults, false);
-        match &mut self.visits {
-            Some(visits) => {
-                visits.end(faults);
-                self.session.leave();
-            }
-            None => self.stop_counting(),
-        }
-        true
-    }
-
-    /// Opens the events of a visit. Not possible while there are too many threads, or once the kernel has refused.
-    fn go_visiting(&mut self) -> bool {
-        let threads = self.levels.as_ref().map_or_else(Vec::new, Levels::threads);
-        let groups = threads.len() * self.session.lanes.len();
-        if groups > t::VISIT_GROUPS_MAX {
-            return false;
-        }
-        if let Err(error) = self.session.visit(&threads) {
-            self.session.note("fault pairs", false, &format!("{error}; no more visits after that"));
-            return false;
-        }
-        self.drain.know(&self.session.lanes);
-        self.duty.visits_cost(visits::cost_ns(groups));
-        true
-    }
-
-    /// Closes the counters of a program that faults so often that they slow it.
-    fn stop_counting(&mut self) {
-        let Some(levels) = &mut self.levels else { return };
-        let counts = self.session.counts(0);
-        let (Some(faults), Some(cpu_ns)) = (counts.user_faults, counts.cpu_ns) else { return };
-        // The threads are only looked for in a program that faults enough.
-        if !visits::are_better(faults, cpu_ns, 0) {
-            return;
-        }
-        let groups = levels.threads().len() * self.session.lanes.len();
-        if levels.members().count() == 1 && visits::are_better(faults, cpu_ns, groups) {
-            self.visits = Some(Visits::instead_of(counts, levels.faults_by_proc()));
-            self.windows.count_by_proc();
-            self.session.stop_counting();
-            self.duty.visits_cost(visits::cost_ns(groups));
         }
     }
 
@@ -269,12 +192,10 @@ impl Watch {
         self.windows.turn(time, faults, recorded);
     }
 
-    /// The fault counter, of user mode or continued by what /proc shows, and the time halfway through reading it.
+    /// The user-mode fault counter, and the time halfway through reading it.
     fn read_counter(&mut self) -> (u64, u64) {
         let before = now_ns();
-        if let Some(levels) = &mut self.levels {
-            self.faults = counter(&self.session, self.visits.as_ref(), levels);
-        } else if let Some(faults) = self.session.user_faults() {
+        if let Some(faults) = self.session.user_faults() {
             self.faults = faults;
         }
         (before.midpoint(now_ns()), self.faults)
@@ -285,20 +206,14 @@ impl Watch {
         self.empty_rings(u64::MAX);
         self.empty_kernel_rings();
         self.read_levels(end_ns);
-        let mut counts = self.session.counts(child.before_exec_faults());
+        let counts = self.session.counts(child.before_exec_faults());
         let (ending, own) = child.wait()?;
         let found = std::mem::take(&mut self.orphans).finish();
         let usage = orphans::sum(own, found.usage);
         let wall_ns = end_ns - self.begin_ns;
-        let kernel = self.name_stacks(usage.user_ns + usage.system_ns);
+        let kernel = self.name_stacks();
         self.note_the_rest(wall_ns, found);
-        let (mut last, mut user_share) = (counts.user_faults, 1.0);
-        if let Some(visits) = &self.visits {
-            let total = usage.minor_faults + usage.major_faults;
-            (last, user_share) = (Some(visits.counter(total)), visits.user_share());
-            counts = visits.counts(total, counts);
-        }
-        let windows = last.map(|faults| self.windows.finish(end_ns, faults, user_share));
+        let windows = counts.user_faults.map(|faults| self.windows.finish(end_ns, faults));
         Ok(Observation {
             exit: match ending {
                 Ending::Status(status) => Exit::Status(status),
@@ -322,11 +237,11 @@ impl Watch {
         })
     }
 
-    fn name_stacks(&mut self, cpu_ns: u64) -> Option<KernelSamples> {
+    fn name_stacks(&mut self) -> Option<KernelSamples> {
         if self.session.kernel.is_empty() {
             return None;
         }
-        match std::mem::take(&mut self.stacks).finish(self.kernel == Kernel::Always, cpu_ns) {
+        match std::mem::take(&mut self.stacks).finish(self.kernel == Kernel::Always) {
             Ok(samples) => Some(samples),
             Err(why) => {
                 self.session.notes.retain(|note| note.source != KERNEL);
@@ -353,14 +268,6 @@ impl Watch {
             let text = format!("{more} mappings and tasks beyond the first {first} left out");
             self.session.note("mappings", true, &text);
         }
-    }
-}
-
-/// The fault counter of the tree: of user mode, or of all modes where only /proc counts.
-fn counter(session: &Session, visits: Option<&Visits>, levels: &mut Levels) -> u64 {
-    match visits {
-        Some(visits) => visits.counter(levels.faults_by_proc()),
-        None => session.user_faults().unwrap_or_else(|| levels.faults_by_proc()),
     }
 }
 

@@ -14,14 +14,12 @@ pub(crate) struct Windows {
     begin_faults: u64,
     recorded: bool,
     lost: u64,
-    /// The first window whose faults are counted by /proc.
-    by_proc: Option<usize>,
 }
 
 impl Windows {
     /// The first window begins.
     pub(crate) fn begin(time_ns: u64, recorded: bool) -> Self {
-        Self { done: Vec::new(), begin_ns: time_ns, begin_faults: 0, recorded, lost: 0, by_proc: None }
+        Self { done: Vec::new(), begin_ns: time_ns, begin_faults: 0, recorded, lost: 0 }
     }
 
     /// Begin of the open window if single faults are recorded in it.
@@ -50,17 +48,9 @@ impl Windows {
         (self.begin_ns, self.begin_faults, self.recorded) = (time_ns, faults, recorded);
     }
 
-    /// From the open window on the counter moves with the faults that /proc shows, of which user mode has a share only.
-    pub(crate) fn count_by_proc(&mut self) {
-        self.by_proc = Some(self.done.len());
-    }
-
-    /// The last window ends here. `user_share`: how many of the faults that /proc shows are of user mode.
-    pub(crate) fn finish(mut self, time_ns: u64, faults: u64, user_share: f64) -> Vec<Window> {
+    /// The last window ends here.
+    pub(crate) fn finish(mut self, time_ns: u64, faults: u64) -> Vec<Window> {
         self.turn(time_ns, faults, false);
-        for window in self.done.iter_mut().skip(self.by_proc.unwrap_or(usize::MAX)) {
-            window.faults = (window.faults as f64 * user_share).round() as u64;
-        }
         self.done
     }
 }
@@ -77,20 +67,10 @@ mod tests {
         windows.lose(2);
         windows.turn(300, 90, true);
         assert_eq!(windows.recording_since(), Some(300));
-        let windows = windows.finish(400, 91, 0.5);
+        let windows = windows.finish(400, 91);
         assert!(windows.windows(2).all(|pair| pair[0].end_ns == pair[1].begin_ns));
         assert_eq!(windows.iter().map(|window| window.faults).sum::<u64>(), 91);
         assert_eq!(windows[0].lost, 5, "a loss that is told late belongs to the window before");
         assert_eq!((windows[1].recorded, windows[1].lost), (false, 0));
-    }
-
-    #[test]
-    fn faults_counted_by_proc_are_cut_to_those_of_user_mode() {
-        let mut windows = Windows::begin(0, true);
-        windows.turn(10, 100, false);
-        windows.count_by_proc();
-        windows.turn(20, 300, true);
-        let faults: Vec<u64> = windows.finish(30, 340, 0.5).iter().map(|window| window.faults).collect();
-        assert_eq!(faults, [100, 100, 20]);
     }
 }

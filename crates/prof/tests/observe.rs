@@ -127,33 +127,6 @@ fn windows_hold_every_fault_and_records_lie_in_recorded_windows() {
 }
 
 #[test]
-fn a_program_that_does_nothing_but_fault_is_visited_and_its_faults_are_still_told_apart() {
-    let Some(found) = run("touch", 500_000, Sources::default()) else { return };
-    if !used(&found, "fault pairs") {
-        return;
-    }
-    let total = found.usage.minor_faults + found.usage.major_faults;
-    let Some(counted) = found.counts.counted_faults else {
-        // Memory that the hypervisor has to back first costs ten times as much, and a counter then next to nothing.
-        let each_ns = found.usage.cpu_ns() / total;
-        assert!(each_ns > 5_000, "counted to the end at {each_ns} ns a fault");
-        return eprintln!("skipped: {each_ns} ns a fault");
-    };
-    let user = found.counts.user_faults.unwrap();
-    assert!(counted < user && user <= total && user > total * 9 / 10, "{user} of {total}");
-    let in_windows: u64 = found.windows.iter().map(|window| window.faults).sum();
-    assert!(in_windows.abs_diff(user) < user / 50, "{in_windows} and {user}");
-    let mut faults = 0;
-    let visits = found.windows.iter().filter(|window| {
-        faults += window.faults;
-        window.recorded && faults > counted
-    });
-    let later = visits.map(|window| window.begin_ns).min();
-    let seen = found.records.iter().filter(|record| later.is_some_and(|begin| record.time_ns >= begin));
-    assert!(seen.count() > 100 || total < counted + 200_000, "no visits");
-}
-
-#[test]
 fn pairs_match_and_the_corrected_median_is_near_the_programs_own() {
     let Some(program) = program() else { return };
     let path = program.with_extension("out");

@@ -108,9 +108,6 @@ pub struct Counts {
     pub major_faults: Option<u64>,
     /// CPU time, children included that nobody waits for.
     pub cpu_ns: Option<u64>,
-    /// User-mode faults up to which all were counted, where counting ended before the program did; the counts of user mode
-    /// and all modes are estimates from there on.
-    pub counted_faults: Option<u64>,
     /// Faults that happened before the program's exec, in our own child; part of `wait4`'s figure.
     pub before_exec_faults: u64,
 }

@@ -73,8 +73,7 @@ pub(super) fn rows(
     };
     push(Kind::Major, parts.major, Source::Counted);
     push(Kind::BeforeExec, parts.before_exec, Source::Counted);
-    let counted = observation.counts.counted_faults.is_none();
-    push(Kind::KernelMode, parts.kernel, if counted { Source::Counted } else { Source::Sampled });
+    push(Kind::KernelMode, parts.kernel, Source::Counted);
     match parts.rest_kind {
         Some(Kind::Unknown) => push(Kind::Unknown, parts.rest, Source::Counted),
         Some(kind) => push(kind, parts.rest, Source::Remainder),
@@ -84,13 +83,6 @@ pub(super) fn rows(
     let cpu_ns = observation.counts.cpu_ns.unwrap_or(0).saturating_sub(observation.usage.cpu_ns());
     let beyond = (parts.beyond > 0).then_some(BeyondWait4 { faults: parts.beyond, cpu_ns });
     let mut notes = notes(&parts);
-    if let Some(counted) = observation.counts.counted_faults {
-        notes.push(format!(
-            "a program that faults so often is slowed even by counters: they were closed after {} faults, and how the rest \
-             divides into user mode, kernel mode and populate is an estimate",
-            Count(counted)
-        ));
-    }
     let assumed = strata.on_one_window();
     if assumed > 0 {
         notes.push(format!(
