@@ -123,7 +123,13 @@ impl Watch {
     fn empty_rings(&mut self, end_ns: u64) -> u64 {
         let span = self.windows.recording_since().map_or(0..0, |begin_ns| begin_ns..end_ns);
         let drained = self.drain.take(&mut self.session.lanes, span);
-        self.duty.spend(drained.faults);
+        if self.duty.is_on() {
+            // A lost record is one of the two of a fault, and has cost as much.
+            self.duty.spend(drained.faults + drained.lost / 2);
+        } else if drained.faults > 0 {
+            // A process that was just being forked may have missed the switch.
+            self.session.record_faults(false);
+        }
         if drained.lost > 0 {
             self.windows.lose(drained.lost);
         }
