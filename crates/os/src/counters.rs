@@ -1,6 +1,7 @@
 //! Clocks and `getrusage`.
 
 use crate::error::{Error, Result};
+use crate::{advise, map};
 
 /// Nanoseconds of CLOCK_MONOTONIC: the clock that every record and level carries.
 pub fn now_ns() -> u64 {
@@ -116,17 +117,13 @@ pub fn rusage(who: Who) -> Result<Rusage> {
 pub fn time_first_touches(pages: usize, ticks: &mut Vec<u64>) -> Result<()> {
     let page = crate::page::size();
     let len_bytes = pages * page;
-    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new private mapping at an address of the kernel's choice.
-    let base = unsafe { libc::mmap(std::ptr::null_mut(), len_bytes, protection, flags, -1, 0) };
-    if base == libc::MAP_FAILED {
-        return Err(Error::last_for("mmap", len_bytes));
-    }
+    let start = map::anonymous(len_bytes)?;
     // SAFETY: exactly the mapping made above. A kernel without THP answers EINVAL, and then there is nothing to switch off.
-    unsafe { libc::madvise(base, len_bytes, libc::MADV_NOHUGEPAGE) };
+    let _ = unsafe { advise::no_thp(start, len_bytes) };
+    let base = std::ptr::with_exposed_provenance_mut::<u8>(start);
     for index in 0..pages {
         // SAFETY: index is below `pages`, so the address is inside the mapping.
-        let at = unsafe { base.cast::<u8>().add(index * page) };
+        let at = unsafe { base.add(index * page) };
         let begin = tick();
         // SAFETY: mapped writable above, and nobody else knows the address.
         unsafe { at.write_volatile(1) };
@@ -135,7 +132,7 @@ pub fn time_first_touches(pages: usize, ticks: &mut Vec<u64>) -> Result<()> {
         unsafe { at.write_bytes(1, page) };
     }
     // SAFETY: exactly the mapping made above; no pointer into it is kept.
-    unsafe { libc::munmap(base, len_bytes) };
+    let _ = unsafe { map::release(start, len_bytes) };
     Ok(())
 }
 

@@ -105,8 +105,7 @@ const SYSCTL: [&str; 17] = [
 impl Host {
     /// Reads this machine.
     pub fn read() -> Self {
-        let root = user().0 == 0;
-        Self { limits: Limits::read(), probes: Probes::run(), root, ..Self::read_below(Path::new("/")) }
+        Self { limits: Limits::read(), probes: Probes::run(), ..Self::read_below(Path::new("/")) }
     }
 
     /// Reads only what a measurement carries with it: kernel, processors, memory, THP, hypervisor, rights. The whole
@@ -155,7 +154,7 @@ impl Host {
             maps: files.text("proc/self/maps").map(|text| text.lines().count()),
             glibc: system::glibc(),
             glibc_tunables: std::env::var("GLIBC_TUNABLES").ok().filter(|value| !value.is_empty()),
-            root: is_root(&files),
+            root: user().0 == 0,
             seccomp: parse::field(&status, "Seccomp:").map(|mode| mode != "0"),
             tracefs: !files.names("sys/kernel/tracing/events").is_empty()
                 || !files.names("sys/kernel/debug/tracing/events").is_empty(),
@@ -164,6 +163,16 @@ impl Host {
             kernel,
             cpu,
         }
+    }
+
+    /// Whether /proc can't be seen: kernel, memory and settings are then unknown, not absent.
+    pub fn hides_proc(&self) -> bool {
+        self.kernel.release_text.is_none()
+    }
+
+    /// Whether /sys can't be seen: every kernel since 4.15 lists vulnerabilities there.
+    pub fn hides_sys(&self) -> bool {
+        self.thp.is_none() && self.vulnerabilities.is_empty()
     }
 }
 
@@ -174,12 +183,6 @@ pub fn user() -> (u32, u32) {
     // SAFETY: so does getegid(2).
     let group = unsafe { libc::getegid() };
     (user, group)
-}
-
-/// Whether the effective user id is 0.
-fn is_root(files: &Files) -> bool {
-    let status = files.text("proc/self/status").unwrap_or_default();
-    parse::field(&status, "Uid:").and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
 }
 
 #[cfg(test)]

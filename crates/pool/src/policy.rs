@@ -67,8 +67,10 @@ pub mod tuning {
     /// Slabs made usable at a time (64 MiB): a call of about 1 us per step, and under `vm.overcommit_memory=2` at most
     /// this much is charged ahead of need.
     pub const STEP_SLABS: usize = 32;
-    /// Bytes of free blocks kept resident by default. On smaller machines callers pass a quarter of the memory.
+    /// Bytes of free blocks kept resident by default. On smaller machines callers pass a share of the memory.
     pub const RETAIN_BYTES: usize = 4 << 30;
+    /// That share: one part in this many of the memory that the process may use.
+    pub const RETAIN_SHARE: usize = 4;
     /// Resident bytes, in use and free together, stay below the peak in use times 5/4 plus this many bytes: what
     /// fragmentation adds is bounded, while a program that swings below its peak never refaults.
     pub const SLACK_BYTES: usize = 32 << 20;

@@ -20,8 +20,6 @@ use crate::line::Line;
 /// Bytes from which a block comes from the pool: glibc maps blocks from 128 KiB on by itself, and the waste of whole
 /// granules is 20 % at 64 KiB. Source: issue 2, facts/allocators.md.
 const THRESHOLD_BYTES: usize = 64 << 10;
-/// The share of the machine's memory that may stay resident in free blocks, one part in this many.
-const RETAIN_SHARE: usize = 4;
 
 /// What the user asked for.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +57,7 @@ impl Settings {
 }
 
 fn default_retain() -> usize {
-    let quarter = faultless_os::map::memory_bytes().map_or(usize::MAX, |bytes| bytes / RETAIN_SHARE);
+    let quarter = faultless_os::map::memory_bytes().map_or(usize::MAX, |bytes| bytes / tuning::RETAIN_SHARE);
     quarter.min(tuning::RETAIN_BYTES)
 }
 

@@ -46,6 +46,11 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// Faults of all rows.
+    pub fn faults(&self) -> u64 {
+        self.rows.iter().fold(0, |sum, row| sum.saturating_add(row.faults))
+    }
+
     /// CPU time of all processes.
     pub fn cpu_ns(&self) -> u64 {
         self.usage.cpu_ns().saturating_add(self.beyond_wait4.map_or(0, |beyond| beyond.cpu_ns))

@@ -15,14 +15,10 @@ use std::process::Command;
 
 use clap::ValueEnum;
 use faultless_os::host::Cgroup;
+use faultless_pool::tuning;
 
 use super::{Failure, Outcome};
 use program::Program;
-
-/// Free memory that may stay resident by default: one part in this many of the memory this process may use ...
-const RETAIN_SHARE: u64 = 4;
-/// ... and at most this many bytes. Source: issue 2.
-const RETAIN_MAX_BYTES: u64 = 4 << 30;
 
 /// Run a program, unchanged, with large blocks from the pool.
 ///
@@ -152,7 +148,7 @@ fn default_retain() -> u64 {
     let memory = faultless_os::map::memory_bytes().map(|bytes| bytes as u64);
     let group = Cgroup::now().and_then(|group| group.max_bytes);
     let bytes = memory.into_iter().chain(group).min().unwrap_or(u64::MAX);
-    (bytes / RETAIN_SHARE).min(RETAIN_MAX_BYTES)
+    (bytes / tuning::RETAIN_SHARE as u64).min(tuning::RETAIN_BYTES as u64)
 }
 
 /// A size in bytes, or with one of the suffixes K, M, G, T.
@@ -170,7 +166,7 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 fn threshold(text: &str) -> Result<u64, String> {
-    let least = faultless_pool::tuning::GRANULE_BYTES as u64;
+    let least = tuning::GRANULE_BYTES as u64;
     size(text).and_then(|bytes| if bytes < least { Err("the least is 16K".into()) } else { Ok(bytes) })
 }
 
@@ -189,6 +185,6 @@ mod tests {
 
     #[test]
     fn the_default_keeps_at_most_the_maximum() {
-        assert!(default_retain() <= RETAIN_MAX_BYTES);
+        assert!(default_retain() <= 4 << 30);
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
     if stat.rows.is_empty() {
         return Vec::new();
     }
-    let all = stat.rows.iter().map(|r| r.faults).fold(0, u64::saturating_add);
+    let all = stat.faults();
     let head = ["faults", "", "seconds", "each p50", "kind", "source"].map(str::to_owned).to_vec();
     let mut cells = vec![head];
     for row in &stat.rows {

@@ -10,7 +10,7 @@ const UNKNOWN_FROM: f64 = 0.1;
 
 /// "1.90 s of 4.20 CPU s (45 % ± 3) went to page faults; 96 % of them avoidable with 24 MiB kept."
 pub(super) fn answer(stat: &Stat) -> String {
-    let faults = stat.rows.iter().map(|r| r.faults).fold(0, u64::saturating_add);
+    let faults = stat.faults();
     let mut answer = match (&stat.time, faults) {
         _ if stat.exit == Exit::NotStarted && faults == 0 => {
             return "The command did not start: no page faults.".into();

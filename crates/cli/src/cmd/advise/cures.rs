@@ -47,7 +47,7 @@ impl Ground {
         Self {
             glibc: host.glibc.as_deref().and_then(version),
             thp: host.thp.as_ref().is_some_and(|thp| thp.available()),
-            sys_hidden: host.thp.is_none() && host.vulnerabilities.is_empty(),
+            sys_hidden: host.hides_sys(),
             command,
             own: own_name(),
         }

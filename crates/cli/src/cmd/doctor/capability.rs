@@ -4,8 +4,6 @@ use faultless_os::Error;
 use faultless_os::host::Host;
 use serde::Serialize;
 
-use super::machine::is_sys_hidden;
-
 /// One ability.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Capability {
@@ -44,11 +42,10 @@ fn no(what: &'static str, why: impl Into<String>, change: impl Into<String>) -> 
 
 fn count(host: &Host) -> Capability {
     const WHAT: &str = "count faults and find avoidable ones";
-    match &host.kernel.release_text {
-        Some(_) => yes(WHAT, "wait4 and sampling of /proc; no rights needed"),
-        None => {
-            no(WHAT, "counted by wait4; memory can't be read, /proc is hidden", "mount -t proc proc /proc")
-        }
+    if host.hides_proc() {
+        no(WHAT, "counted by wait4; memory can't be read, /proc is hidden", "mount -t proc proc /proc")
+    } else {
+        yes(WHAT, "wait4 and sampling of /proc; no rights needed")
     }
 }
 
@@ -121,7 +118,7 @@ fn thp(host: &Host) -> Capability {
             let word = thp.word().unwrap_or_default();
             no(WHAT, format!("transparent_hugepage is {word}"), super::huge::enable_thp(thp))
         }
-        None if is_sys_hidden(host) => no(WHAT, "not known: /sys is hidden", "mount -t sysfs sys /sys"),
+        None if host.hides_sys() => no(WHAT, "not known: /sys is hidden", "mount -t sysfs sys /sys"),
         None => no(WHAT, "no THP in this kernel", "CONFIG_TRANSPARENT_HUGEPAGE"),
     }
 }

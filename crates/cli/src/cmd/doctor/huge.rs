@@ -4,7 +4,6 @@ use faultless_os::host::{Host, Thp};
 use faultless_prof::price::Prices;
 use faultless_trace::measurement::{Bytes, Nanos};
 
-use super::machine::is_sys_hidden;
 use super::row::{Grade, Row, Rule};
 
 pub(super) const RULES: &[Rule] =
@@ -20,7 +19,7 @@ const LEAST_FALLBACKS: u64 = 100;
 fn thp(host: &Host, prices: &Prices) -> Option<Row> {
     const SETTING: &str = "transparent_hugepage/enabled";
     let Some(thp) = &host.thp else {
-        return host.kernel.release.filter(|_| !is_sys_hidden(host)).map(|_| {
+        return host.kernel.release.filter(|_| !host.hides_sys()).map(|_| {
             let meaning = "this kernel has no THP: every base page is a fault of its own";
             Row::new(SETTING, "absent", Grade::Note, meaning).source("transhuge.rst")
         });

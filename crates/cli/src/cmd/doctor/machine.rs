@@ -20,14 +20,9 @@ pub(super) const RULES: &[Rule] = &[
     debug_kernel,
 ];
 
-/// Whether /sys can't be seen: every kernel since 4.15 lists vulnerabilities there.
-pub(super) fn is_sys_hidden(host: &Host) -> bool {
-    host.thp.is_none() && host.vulnerabilities.is_empty()
-}
-
 fn hidden_proc(host: &Host, _: &Prices) -> Option<Row> {
     let meaning = "kernel, memory, limits and settings can't be known: what is missing below is unknown, not absent; stat draws no avoidable curve";
-    host.kernel.release_text.is_none().then(|| {
+    host.hides_proc().then(|| {
         Row::new("/proc", "hidden", Grade::Note, meaning)
             .advice("mount -t proc proc /proc (root)")
             .source("proc(5)")
@@ -36,7 +31,7 @@ fn hidden_proc(host: &Host, _: &Prices) -> Option<Row> {
 
 fn hidden_sys(host: &Host, _: &Prices) -> Option<Row> {
     let meaning = "THP, hugetlb and memory limits can't be known: what is missing below is unknown, not absent; stat can't tell faults of huge pages";
-    is_sys_hidden(host).then(|| {
+    host.hides_sys().then(|| {
         Row::new("/sys", "hidden", Grade::Note, meaning)
             .advice("mount -t sysfs sys /sys (root)")
             .source("sysfs(5)")
