@@ -1,0 +1,291 @@
+//! The keeper: one thread per pool that gives back what nobody needs, and works ahead of need where that is asked for.
+//!
+//! In: a pool that lives as long as the program. Out: calls of its chores, a few times per decay time, each outside every lock.
+//! ```text
+//! free: more is kept than is worth a thread -> wanted -> Pool::keep -> thread
+//! every look: short of memory? -> all that is idle goes back at once
+//!             else                -> what was unneeded for long goes back in parts (decay), what exceeds the bound at once
+//!             a processor is idle? -> stock and scrub, between their watermarks
+//! nothing left to do -> sleeps without a time limit, until free or alloc sees work (one comparison under the lock they hold)
+//! ```
+//! Who can have no thread (RLIMIT_NPROC, a namespace, a sandbox) has a pool as without a keeper: `free` gives back what
+//! exceeds the bound.
+//!
+//! Fork: [`Pool::before_fork`] waits for the end of the step at hand, so the child finds nothing half done; it has no
+//! keeper until it wants one.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use faultless_os::lock::Mutex;
+use faultless_os::pressure::{self, Group, Waiting};
+use faultless_os::thread::{Background, Work};
+
+use crate::backend::Backend;
+use crate::decay::Decay;
+use crate::policy::tuning::{
+    AHEAD_BYTES, CPU_WAITING, ERRAND_SLABS, FLOOR_BYTES, MEMORY_WAITING, NEAR_SHARE, SCRUB_STEPS,
+    SLAB_BYTES, TICK_MIN_NS, TICK_NS, TICKS,
+};
+use crate::policy::{Policy, Prefault, Scrub};
+use crate::pool::Pool;
+
+/// The keeper's part of a pool.
+#[derive(Debug, Default)]
+pub(crate) struct Keeper {
+    thread: Background,
+    /// Had for every step: who has it knows that the keeper is between two. Nobody waits for it in malloc or free.
+    turn: Mutex<()>,
+    /// Whether somebody saw work for a keeper that there is not.
+    wanted: AtomicBool,
+    /// Whether there will never be one.
+    refused: AtomicBool,
+}
+
+/// What the machine allows at a look.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Signs {
+    /// Somebody waits for memory, or the control group is near its limit.
+    pub(crate) memory_is_short: bool,
+    /// A processor has nothing to do.
+    pub(crate) cpu_is_idle: bool,
+}
+
+/// What a keeper remembers from one look to the next.
+#[derive(Debug)]
+pub(crate) struct Round {
+    decay: Decay,
+    /// Whether the stock of zeroed memory is being filled up to its high mark.
+    scrubs: bool,
+}
+
+impl Round {
+    pub(crate) const fn new() -> Self {
+        Self { decay: Decay::new(), scrubs: false }
+    }
+}
+
+/// The limits beyond which a pool calls for its keeper while that sleeps, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Watch {
+    /// More than this is kept.
+    pub(crate) kept_above: usize,
+    /// Less than this is kept.
+    pub(crate) kept_below: usize,
+    /// Less than this is zeroed, of more that is kept.
+    pub(crate) zeroed_below: usize,
+}
+
+impl Watch {
+    /// It doesn't: the keeper is awake, or there is none.
+    pub(crate) const NEVER: Self = Self { kept_above: usize::MAX, kept_below: 0, zeroed_below: 0 };
+
+    /// What a policy lets a keeper do; nothing, and no keeper is ever wanted.
+    pub(crate) fn of(policy: Policy) -> Self {
+        let kept_above = if policy.retain.decay_ns.is_some() { floor(policy, 0) } else { usize::MAX };
+        let kept_below = if let Prefault::Ahead { low, .. } = policy.prefault { low } else { 0 };
+        let zeroed_below = if let Scrub::Ahead { start, .. } = policy.scrub { start } else { 0 };
+        Self { kept_above, kept_below, zeroed_below }
+    }
+
+    /// Whether anything is to be done ahead of need.
+    fn is_ahead(self) -> bool {
+        self.kept_below > 0 || self.zeroed_below > 0
+    }
+}
+
+/// Bytes that do not decay: what is not worth a thread, and what was made resident on purpose.
+fn floor(policy: Policy, prewarmed: usize) -> usize {
+    let stock = if let Prefault::Ahead { high, .. } = policy.prefault { high } else { 0 };
+    FLOOR_BYTES.max(stock).max(prewarmed)
+}
+
+impl<B: Backend> Pool<B> {
+    /// Whether there is work for a keeper and none to do it: call [`Pool::keep`].
+    pub fn wants_keeper(&self) -> bool {
+        self.keeper.wanted.load(Relaxed)
+    }
+
+    /// Ends the keeper and waits for its end, for a program that has to be single-threaded for a moment; `for_good`: it stays
+    /// so.
+    pub fn dismiss(&self, for_good: bool) {
+        if for_good {
+            self.keeper.refused.store(true, Relaxed);
+        }
+        self.keeper.thread.stop();
+        self.unattended();
+    }
+
+    /// Whether a keeper could not be had or was dismissed for good.
+    pub fn is_keeper_refused(&self) -> bool {
+        self.keeper.refused.load(Relaxed)
+    }
+
+    /// Whether a keeper runs or sleeps.
+    pub fn has_keeper(&self) -> bool {
+        self.keeper.thread.is_started()
+    }
+
+    /// The pool has seen work: wakes the keeper, or asks for one.
+    #[cold]
+    pub(crate) fn call_keeper(&self) {
+        match self.keeper.thread.is_started() {
+            true => self.keeper.thread.wake(),
+            false => self.keeper.wanted.store(!self.is_keeper_refused(), Relaxed),
+        }
+    }
+
+    /// Waits until the keeper is between two steps and keeps it there.
+    pub(crate) fn halt_keeper(&self) {
+        self.keeper.turn.hold();
+    }
+
+    /// The keeper may go on.
+    pub(crate) fn resume_keeper(&self) {
+        self.keeper.turn.let_go();
+    }
+
+    /// In the child of `fork`: there is no keeper any more.
+    pub(crate) fn forget_keeper(&self) {
+        self.keeper.thread.forget();
+        self.keeper.turn.let_go();
+        self.unattended();
+    }
+
+    /// From now on `free` keeps the bound, and asks for a keeper when there is work for one.
+    fn unattended(&self) {
+        self.attend(false);
+        self.watch(Watch::of(self.policy));
+    }
+
+    /// One step of work, between which `fork` may come.
+    fn step<T: Default>(&self, work: impl FnOnce(&Self) -> T) -> T {
+        self.keeper.turn.lock().map_or_else(T::default, |_turn| work(self))
+    }
+
+    /// One look at the pool; whether anything is left to do later.
+    pub(crate) fn look(&self, round: &mut Round, signs: &dyn Fn() -> Signs) -> bool {
+        let floor = floor(self.policy, self.prewarmed_bytes());
+        self.step(|pool| pool.trim());
+        let low = self.window();
+        let is_short = signs().memory_is_short;
+        let wanted = match self.policy.retain.decay_ns {
+            _ if is_short => usize::MAX,
+            Some(_) => round.decay.look(low, floor),
+            None => 0,
+        };
+        let gone = self.give_back(wanted);
+        round.decay.gone(gone);
+        // What can't go back now, lying in partly used slabs, can't until more is freed: then the pool calls.
+        let decays = Watch::of(self.policy).kept_above < usize::MAX && self.stats().retained_bytes > floor;
+        let is_behind = !is_short && self.work_ahead(round, signs);
+        (decays && (gone > 0 || wanted == 0)) || is_behind
+    }
+
+    /// Gives back so many bytes of idle slabs, in steps; what went.
+    fn give_back(&self, bytes: usize) -> usize {
+        let mut gone = 0;
+        while gone < bytes {
+            let most = (bytes - gone).min(ERRAND_SLABS * SLAB_BYTES);
+            match self.step(|pool| pool.purge_idle(most)) {
+                0 => break,
+                some => gone += some,
+            }
+        }
+        gone
+    }
+
+    /// Works ahead of need, as long as a processor is idle; whether it had to leave off.
+    fn work_ahead(&self, round: &mut Round, signs: &dyn Fn() -> Signs) -> bool {
+        let mut done = 0;
+        while Watch::of(self.policy).is_ahead() {
+            let now = signs();
+            if !now.cpu_is_idle || now.memory_is_short || done >= AHEAD_BYTES {
+                return true;
+            }
+            let some = self.step(Self::stock_ahead) + (0..SCRUB_STEPS).map(|_| self.scrub_ahead(round)).sum::<usize>();
+            if some == 0 {
+                return false;
+            }
+            done += some;
+        }
+        false
+    }
+
+    fn stock_ahead(&self) -> usize {
+        match self.policy.prefault {
+            Prefault::Ahead { low, high } => self.stock_step(low, high),
+            _ => 0,
+        }
+    }
+
+    fn scrub_ahead(&self, round: &mut Round) -> usize {
+        let Scrub::Ahead { start, stop } = self.policy.scrub else { return 0 };
+        let zeroed = self.stats().zeroed_bytes;
+        round.scrubs = zeroed < start || (round.scrubs && zeroed < stop);
+        if round.scrubs { self.step(|pool| pool.scrub_step(SLAB_BYTES)) } else { 0 }
+    }
+
+    /// What the machine says; `sighted`: whether files may be opened.
+    fn signs(&self, sighted: bool) -> Signs {
+        let waits = |waiting: Option<Waiting>, limit| waiting.is_some_and(|waiting| waiting >= Waiting(limit));
+        let is_near = |group: Group| group.left_bytes() < group.limit_bytes / NEAR_SHARE;
+        let is_ahead = Watch::of(self.policy).is_ahead();
+        Signs {
+            memory_is_short: sighted
+                && (waits(pressure::memory(), MEMORY_WAITING)
+                    || waits(pressure::group_memory(), MEMORY_WAITING)
+                    || pressure::group().is_some_and(is_near)),
+            cpu_is_idle: sighted
+                && is_ahead
+                && !waits(pressure::cpu(), CPU_WAITING)
+                && pressure::idle_cpus().is_some_and(|idle| idle > 0),
+        }
+    }
+
+    /// The time between two looks.
+    fn tick_ns(&self) -> u64 {
+        self.policy.retain.decay_ns.map_or(TICK_NS, |decay| (decay / TICKS).max(TICK_MIN_NS))
+    }
+
+    /// Lets the pool call when there is work again; false if there is already.
+    fn rest(&self) -> bool {
+        let kept = self.stats().retained_bytes;
+        let watch = Watch::of(self.policy);
+        let watch = Watch { kept_above: watch.kept_above.max(kept), ..watch };
+        self.watch(watch)
+    }
+}
+
+impl<B: Backend + Sync + 'static> Pool<B> {
+    /// Starts the keeper, unless there is one or can be none. Starting a thread asks malloc for a little memory and takes
+    /// locks of the C library. errno may change.
+    pub fn keep(&'static self) {
+        self.keeper.wanted.store(false, Relaxed);
+        if !self.is_keeper_refused() && self.keeper.thread.start(self).is_err() {
+            self.keeper.refused.store(true, Relaxed);
+            self.unattended();
+        }
+    }
+}
+
+impl<B: Backend + Sync + 'static> Work for Pool<B> {
+    fn work(&'static self) {
+        let sighted = self.keeper.thread.settle();
+        let mut round = Round::new();
+        self.attend(true);
+        loop {
+            let seen = self.keeper.thread.wakes();
+            if self.keeper.thread.must_stop() {
+                return;
+            }
+            let is_left = self.look(&mut round, &|| self.signs(sighted));
+            if is_left || !self.rest() {
+                self.keeper.thread.sleep(seen, Some(self.tick_ns()));
+            } else {
+                self.keeper.thread.sleep(seen, None);
+                round = Round::new();
+                self.window();
+            }
+        }
+    }
+}
