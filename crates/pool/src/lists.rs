@@ -92,13 +92,24 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
 
     /// Takes `mask` of a slab.
     pub(crate) fn take(&mut self, index: usize, mask: u128) -> Counts {
+        self.leave_idle(index);
+        self.slab_mut(index).take(mask)
+    }
+
+    /// Sets free granules of a slab aside for an errand; the number that is resident.
+    pub(crate) fn claim(&mut self, index: usize, mask: u128) -> usize {
+        self.leave_idle(index);
+        self.mark_stale(index);
+        self.slab_mut(index).claim(mask)
+    }
+
+    fn leave_idle(&mut self, index: usize) {
         if self.bit(Map::Idle, index) {
             self.unlink(index);
             self.set(Map::Idle, index, false);
             self.set(Map::Warm, index, false);
             self.mark_stale(index);
         }
-        self.slab_mut(index).take(mask)
     }
 
     /// Remembers that a slab may be in the wrong list.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! Reserved -populate-> Zeroed      Reserved | Zeroed | Dirty -take-> InUse -give-> Dirty
-//! Dirty | Zeroed -purge-> Reserved                           InUse -vacate-> Reserved (its pages were moved away)
+//! free -claim-> InUse by an errand -purged-> Reserved        InUse -vacate-> Reserved (its pages were moved away)
+//!                                  -put back-> as it was
 //! ```
 //! Who may rely on zero: the taker of a Reserved or Zeroed granule. Who may not: the taker of a Dirty one.
 //!
@@ -148,12 +149,26 @@ impl Slab {
         self.zeroed |= mask & !self.used & !self.dirty;
     }
 
-    /// Records that free granules of `mask` were purged: they become Reserved. The number that was resident.
-    pub(crate) fn purged(&mut self, mask: u128) -> usize {
-        let gone = self.retained() & mask;
-        self.dirty &= !gone;
-        self.zeroed &= !gone;
-        gone.count_ones() as usize
+    /// Sets free granules aside for an errand: nobody can take them, and what they hold stays known. The number that is
+    /// resident.
+    pub(crate) fn claim(&mut self, mask: u128) -> usize {
+        debug_assert_eq!(self.used & mask, 0, "only free granules are claimed");
+        let resident = self.retained() & mask;
+        self.used |= mask;
+        resident.count_ones() as usize
+    }
+
+    /// Ends an errand that changed nothing: the granules are free as before. The number that is resident.
+    pub(crate) fn put_back(&mut self, mask: u128) -> usize {
+        self.used &= !mask;
+        (self.retained() & mask).count_ones() as usize
+    }
+
+    /// Ends an errand that purged: the granules become Reserved.
+    pub(crate) fn purged(&mut self, mask: u128) {
+        self.used &= !mask;
+        self.dirty &= !mask;
+        self.zeroed &= !mask;
     }
 }
 
@@ -170,8 +185,21 @@ mod tests {
         assert_eq!(slab.state(3), State::Dirty);
         assert_eq!(slab.take(run(2, 4)), Counts { dirty: 2, reserved: 2, zeroed: 0 });
         assert_eq!(slab.taken_dirty(run(2, 4)), run(2, 2));
-        assert_eq!(slab.purged(u128::MAX), 2, "granules in use are not purged");
+        assert_eq!(slab.claim(run(0, 2)), 2);
+        slab.purged(run(0, 2));
         assert_eq!((slab.state(0), slab.state(2)), (State::Reserved, State::InUse));
+    }
+
+    #[test]
+    fn a_claimed_granule_is_nobodys_until_it_is_put_back_as_it_was() {
+        let mut slab = Slab::RESERVED;
+        slab.populated(run(0, 1));
+        slab.take(run(1, 1));
+        slab.give(run(1, 1));
+        assert_eq!(slab.claim(run(0, 3)), 2, "the third is not resident");
+        assert_eq!((slab.free() & run(0, 3), slab.retained()), (0, 0));
+        assert_eq!(slab.put_back(run(0, 3)), 2);
+        assert_eq!([slab.state(0), slab.state(1), slab.state(2)], [State::Zeroed, State::Dirty, State::Reserved]);
     }
 
     #[test]
