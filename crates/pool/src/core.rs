@@ -7,10 +7,10 @@ use crate::backend::{Backend, Span};
 use crate::class::{run, runs};
 use crate::lists::Lists;
 use crate::place::{Recent, Wish};
+use crate::policy::Policy;
 use crate::policy::tuning::{
     GRANULE_BYTES, GROWN_OFTEN, HEAD_SLABS, MOVES, RECENT_GRANULES, SLAB_GRANULES, SLACK_BYTES, STEP_SLABS,
 };
-use crate::policy::Policy;
 use crate::state::Counts;
 use crate::stats::Stats;
 
@@ -125,9 +125,7 @@ impl<B: Backend> Core<B> {
 
     /// A new place for a block that grew; one that grows often gets room behind it where addresses are free of charge.
     pub(crate) fn alloc_grown(&mut self, count: usize, grown: u32, roomy: bool) -> Result<Taken, Lack> {
-        if roomy
-            && let Some((start, next)) = self.lists.place_with_room(count)
-        {
+        if roomy && let Some((start, next)) = self.lists.place_with_room(count) {
             self.reach(start + count)?;
             let taken = self.take(start, count, grown);
             self.lists.top = next;
@@ -340,10 +338,8 @@ impl<B: Backend> Core<B> {
                 self.lists.file(slab);
             } else {
                 self.retained += self.lists.slab_mut(slab).put_back(mask);
+                self.lists.slab_mut(slab).pinned = errand.whole;
                 self.lists.file(slab);
-                if errand.whole {
-                    self.lists.give_up_purging(slab);
-                }
             }
         }
         if done {

@@ -146,7 +146,7 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
             slab.room = false;
         }
         let wanted = match free {
-            u128::MAX if warm => Some(WARM),
+            u128::MAX if warm && !slab.pinned => Some(WARM),
             u128::MAX | 0 => None,
             _ if slab.room => None,
             _ => longest_log2(free),
@@ -161,11 +161,6 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
                 self.link(index, list);
             }
         }
-    }
-
-    /// Takes a slab out of the order of purging although it is resident: the kernel refuses to purge it.
-    pub(crate) fn give_up_purging(&mut self, index: usize) {
-        self.unlink(index);
     }
 
     fn link(&mut self, index: usize, list: usize) {

@@ -64,6 +64,8 @@ pub struct Slab {
     pub(crate) stale: bool,
     /// Whether its free granules are room for the growing block in it.
     pub(crate) room: bool,
+    /// Whether the kernel refused to purge it since it was last used.
+    pub(crate) pinned: bool,
     /// Length in granules of the block that begins at each granule, its growth count in the top bits; 0 is none.
     pub(crate) blocks: [u32; SLAB_GRANULES],
 }
@@ -80,6 +82,7 @@ impl Slab {
         list: 0,
         stale: false,
         room: false,
+        pinned: false,
         blocks: [0; SLAB_GRANULES],
     };
 
@@ -127,6 +130,7 @@ impl Slab {
         };
         self.used |= mask;
         self.zeroed &= !mask;
+        self.pinned = false;
         counts
     }
 
@@ -199,7 +203,10 @@ mod tests {
         assert_eq!(slab.claim(run(0, 3)), 2, "the third is not resident");
         assert_eq!((slab.free() & run(0, 3), slab.retained()), (0, 0));
         assert_eq!(slab.put_back(run(0, 3)), 2);
-        assert_eq!([slab.state(0), slab.state(1), slab.state(2)], [State::Zeroed, State::Dirty, State::Reserved]);
+        assert_eq!(
+            [slab.state(0), slab.state(1), slab.state(2)],
+            [State::Zeroed, State::Dirty, State::Reserved]
+        );
     }
 
     #[test]
