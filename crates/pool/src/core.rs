@@ -1,15 +1,16 @@
 //! What happens under the pool's lock: places are found, states change, accounts are kept.
 //!
-//! In: counts of granules. Out: first granules, or what has to be done first ([`Lack`]), or what had better be done after
-//! ([`Errand`]). Nothing here asks the backend for anything: no system call is made under the lock, see `pool`.
+//! In: counts of granules. Out: first granules, or what has to be done first ([`Lack`]). Nothing here asks the backend for
+//! anything: no system call is made under the lock, see `pool`.
 
-use crate::backend::{Backend, Span};
-use crate::class::{run, runs};
+use crate::backend::Backend;
+use crate::class::run;
 use crate::lists::Lists;
 use crate::place::{Recent, Wish};
 use crate::policy::Policy;
 use crate::policy::tuning::{
     GRANULE_BYTES, GROWN_OFTEN, HEAD_SLABS, MOVES, RECENT_GRANULES, SLAB_GRANULES, SLACK_BYTES, STEP_SLABS,
+    UNATTENDED,
 };
 use crate::state::Counts;
 use crate::stats::Stats;
@@ -28,9 +29,19 @@ pub(crate) struct Core<B: Backend> {
     moves: u16,
     /// How many threads are making more of the range usable.
     reaching: usize,
+    /// Whether somebody gives back regularly what is too much.
+    pub(crate) attended: bool,
+    /// Whether the stock is being filled up to its high mark.
+    pub(crate) stocking: bool,
     in_use: usize,
-    retained: usize,
+    pub(crate) retained: usize,
+    /// How many of the retained granules are zeroed.
+    pub(crate) zeroed: usize,
+    /// The least that was retained since [`Core::window`] was last asked.
+    pub(crate) low: usize,
     peak_in_use: usize,
+    /// How many granules somebody expects to need.
+    pub(crate) expected: usize,
     pub(crate) stats: Stats,
 }
 
@@ -41,23 +52,6 @@ pub(crate) enum Lack {
     Usable { from: usize, to: usize, least: usize },
     /// There is no place.
     Place,
-}
-
-/// Pages that are to be given back to the kernel. Until [`Core::finish`] nobody else can have their granules.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Errand {
-    start: usize,
-    count: usize,
-    /// How many of its granules are resident.
-    resident: usize,
-    /// Wholly free slabs.
-    whole: bool,
-}
-
-impl Errand {
-    pub(crate) fn span(self) -> Span {
-        span(self.start, self.count)
-    }
 }
 
 /// A run that was taken.
@@ -82,10 +76,6 @@ pub(crate) struct Found {
     pub(crate) grown: u32,
 }
 
-fn span(start: usize, count: usize) -> Span {
-    Span { offset: start * GRANULE_BYTES, len: count * GRANULE_BYTES }
-}
-
 impl<B: Backend> Core<B> {
     pub(crate) fn new(lists: Lists<B::Slabs, B::Words>, policy: Policy, base_bytes: usize) -> Self {
         Self {
@@ -97,7 +87,12 @@ impl<B: Backend> Core<B> {
             reaching: 0,
             in_use: 0,
             retained: 0,
+            zeroed: 0,
+            low: 0,
+            attended: false,
+            stocking: false,
             peak_in_use: 0,
+            expected: 0,
             stats: Stats::default(),
         }
     }
@@ -116,6 +111,7 @@ impl<B: Backend> Core<B> {
 
     /// A new block.
     pub(crate) fn alloc(&mut self, count: usize, align: usize, zeroed: bool) -> Result<Taken, Lack> {
+        let zeroed = zeroed && self.zeroed >= count;
         let wish = Wish { count, align, zeroed, base: self.base };
         let place = self.lists.place(wish, &mut self.recent);
         let start = place.ok_or(Lack::Place)?;
@@ -204,6 +200,7 @@ impl<B: Backend> Core<B> {
             in_use_bytes: self.in_use * GRANULE_BYTES,
             peak_in_use_bytes: self.peak_in_use * GRANULE_BYTES,
             retained_bytes: self.retained * GRANULE_BYTES,
+            zeroed_bytes: self.zeroed * GRANULE_BYTES,
             ..self.stats
         }
     }
@@ -218,7 +215,7 @@ impl<B: Backend> Core<B> {
         Some(self.lists.count)
     }
 
-    fn reach(&mut self, end: usize) -> Result<(), Lack> {
+    pub(crate) fn reach(&mut self, end: usize) -> Result<(), Lack> {
         let least = end.div_ceil(SLAB_GRANULES);
         let from = self.lists.usable;
         if least <= from {
@@ -238,10 +235,7 @@ impl<B: Backend> Core<B> {
     /// Takes a free, usable run.
     fn take(&mut self, start: usize, count: usize, grown: u32) -> Taken {
         let mut counts = Counts::default();
-        while self.lists.top * SLAB_GRANULES < start {
-            self.lists.top += 1;
-            self.lists.file(self.lists.top - 1);
-        }
+        self.lists.rise(start / SLAB_GRANULES);
         for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
             counts.add(self.lists.take(slab, run(first, len)));
             self.lists.top = self.lists.top.max(slab + 1);
@@ -249,7 +243,7 @@ impl<B: Backend> Core<B> {
         }
         self.set_block(start, count, grown);
         self.in_use += count;
-        self.retained -= counts.resident();
+        self.keep_less(counts);
         self.peak_in_use = self.peak_in_use.max(self.in_use);
         match () {
             () if counts.reserved > 0 => self.stats.fresh += 1,
@@ -274,77 +268,40 @@ impl<B: Backend> Core<B> {
                 true => self.lists.slab_mut(slab).vacate(mask),
                 false => self.lists.slab_mut(slab).give(mask),
             }
-            if count <= RECENT_GRANULES { self.lists.mark_stale(slab) } else { self.lists.file(slab) }
+            // A slab that becomes free is filed at once: that is the order of purging.
+            let now = count > RECENT_GRANULES || self.lists.slab(slab).free() == u128::MAX;
+            if now { self.lists.file(slab) } else { self.lists.mark_stale(slab) }
         }
         self.in_use -= count;
         if !moved {
-            self.retained += count;
+            self.keep_more(Counts { dirty: count, ..Counts::default() });
             self.recent.push(start, count);
-            self.stats.peak_retained_bytes =
-                self.stats.peak_retained_bytes.max(self.retained * GRANULE_BYTES);
         }
     }
 
+    /// That many free granules are resident no more.
+    pub(crate) fn keep_less(&mut self, counts: Counts) {
+        self.retained -= counts.resident();
+        self.zeroed -= counts.zeroed;
+        self.low = self.low.min(self.retained);
+    }
+
+    /// That many more free granules are resident.
+    pub(crate) fn keep_more(&mut self, counts: Counts) {
+        self.retained += counts.resident();
+        self.zeroed += counts.zeroed;
+        self.stats.peak_retained_bytes = self.stats.peak_retained_bytes.max(self.retained * GRANULE_BYTES);
+    }
+
     /// How many free granules may stay resident now.
-    fn bound(&self) -> usize {
-        let slack = SLACK_BYTES / GRANULE_BYTES + self.peak_in_use / 4;
-        let below_peak = (self.peak_in_use + slack).saturating_sub(self.in_use);
+    pub(crate) fn bound(&self) -> usize {
+        let peak = self.peak_in_use.max(self.expected);
+        let below_peak = (peak + SLACK_BYTES / GRANULE_BYTES + peak / 4).saturating_sub(self.in_use);
         (self.policy.retain.bytes / GRANULE_BYTES).min(below_peak)
     }
 
     /// Whether more is kept than may be.
     pub(crate) fn keeps_too_much(&self) -> bool {
-        self.retained > self.bound()
-    }
-
-    /// What to give back first while more is kept than may be: wholly free slabs, the oldest first, then what is left of
-    /// the run that was just freed.
-    pub(crate) fn claim_excess(&mut self, freed: Run) -> Option<Errand> {
-        let bound = self.bound();
-        if self.retained <= bound {
-            return None;
-        }
-        self.lists.settle();
-        if let Some(oldest) = self.lists.oldest_warm() {
-            let excess = (self.retained - bound).div_ceil(SLAB_GRANULES);
-            let end = self.lists.seek(crate::lists::Map::Warm, false, oldest, self.lists.top);
-            let slabs = (end - oldest).min(excess).max(1);
-            return Some(self.claim((oldest * SLAB_GRANULES, slabs * SLAB_GRANULES), true));
-        }
-        let left = Lists::<B::Slabs, B::Words>::pieces(freed.0, freed.1).find_map(|(slab, first, len)| {
-            let kept = self.lists.slab(slab).retained() & run(first, len);
-            runs(kept).next().map(|(at, len)| (slab * SLAB_GRANULES + at, len))
-        });
-        left.map(|left| self.claim(left, false))
-    }
-
-    fn claim(&mut self, (start, count): Run, whole: bool) -> Errand {
-        let pieces = Lists::<B::Slabs, B::Words>::pieces(start, count);
-        let resident = pieces.map(|(slab, first, len)| self.lists.claim(slab, run(first, len))).sum();
-        self.retained -= resident;
-        Errand { start, count, resident, whole }
-    }
-
-    /// The pages have been given back, or the kernel refused, after so many ns. Whether to go on: where the kernel refuses
-    /// there is nothing else to give back than what was asked.
-    pub(crate) fn finish(&mut self, errand: Errand, done: bool, ns: u64) -> bool {
-        self.stats.purge_ns += ns;
-        self.stats.purges += done as u64;
-        self.stats.purge_failures += !done as u64;
-        for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(errand.start, errand.count) {
-            let mask = run(first, len);
-            if done {
-                self.lists.slab_mut(slab).purged(mask);
-                self.lists.file(slab);
-            } else {
-                self.retained += self.lists.slab_mut(slab).put_back(mask);
-                self.lists.slab_mut(slab).pinned = errand.whole;
-                self.lists.file(slab);
-            }
-        }
-        if done {
-            self.stats.purged_bytes += (errand.resident * GRANULE_BYTES) as u64;
-        }
-        done || errand.whole
+        self.retained > self.bound() * if self.attended { UNATTENDED } else { 1 }
     }
 }

@@ -20,7 +20,7 @@ use crate::stats::Stats;
 
 /// A pool of large blocks that keep their pages.
 pub struct Pool<B: Backend> {
-    core: Mutex<Core<B>>,
+    pub(crate) core: Mutex<Core<B>>,
     pub(crate) backend: B,
     prefault: Prefault,
     /// Whether addresses are free of charge; 0 before anybody asked.
@@ -95,7 +95,7 @@ impl<B: Backend> Pool<B> {
         let excess = core.keeps_too_much();
         drop(core);
         if excess {
-            self.give_back(freed);
+            self.purge_excess(freed);
         }
         true
     }
@@ -115,7 +115,7 @@ impl<B: Backend> Pool<B> {
             let excess = count < old.count && core.shrink(start, old, count);
             drop(core);
             if excess {
-                self.give_back((start + count, old.count - count));
+                self.purge_excess((start + count, old.count - count));
             }
             return Some(offset);
         }
@@ -139,7 +139,7 @@ impl<B: Backend> Pool<B> {
     }
 
     /// What `attempt` finds, with as much of the range made usable as it takes.
-    fn served<T>(&self, mut attempt: impl FnMut(&mut Core<B>) -> Result<T, Lack>) -> Option<T> {
+    pub(crate) fn served<T>(&self, mut attempt: impl FnMut(&mut Core<B>) -> Result<T, Lack>) -> Option<T> {
         loop {
             let mut core = self.core.lock()?;
             let (from, to, least) = match attempt(&mut core) {
@@ -169,31 +169,10 @@ impl<B: Backend> Pool<B> {
     /// What is left to do for `count` granules that were just taken.
     fn settle(&self, taken: Taken, count: usize) {
         if self.prefault == Prefault::Populate && taken.fresh > 0 {
-            let span = Span { offset: taken.start * GRANULE_BYTES, len: count * GRANULE_BYTES };
-            if self.backend.populate(span).is_err()
-                && let Some(mut core) = self.core.lock()
-            {
-                core.stats.populate_failures += 1;
-            }
+            self.populate(Span { offset: taken.start * GRANULE_BYTES, len: count * GRANULE_BYTES });
         }
         if taken.excess {
-            self.give_back((taken.start, 0));
-        }
-    }
-
-    /// Gives pages back until no more is kept than may be. `freed`: the run that was just freed.
-    fn give_back(&self, freed: Run) {
-        loop {
-            let Some(mut core) = self.core.lock() else { return };
-            let Some(errand) = core.claim_excess(freed) else { return };
-            drop(core);
-            let begin = self.backend.now();
-            let done = self.backend.purge(errand.span()).is_ok();
-            let ns = self.backend.now().saturating_sub(begin);
-            let Some(mut core) = self.core.lock() else { return };
-            if !core.finish(errand, done, ns) {
-                return;
-            }
+            self.purge_excess((taken.start, 0));
         }
     }
 
@@ -217,7 +196,7 @@ impl<B: Backend> Pool<B> {
         let excess = core.keeps_too_much();
         drop(core);
         if let Some(freed) = freed.filter(|_| excess) {
-            self.give_back(freed);
+            self.purge_excess(freed);
         }
         Some(to * GRANULE_BYTES)
     }

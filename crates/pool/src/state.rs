@@ -1,8 +1,9 @@
 //! The states of granules. Only this file changes one.
 //!
 //! ```text
-//! Reserved -populate-> Zeroed      Reserved | Zeroed | Dirty -take-> InUse -give-> Dirty
-//! free -claim-> InUse by an errand -purged-> Reserved        InUse -vacate-> Reserved (its pages were moved away)
+//! Reserved | Zeroed | Dirty -take-> InUse -give-> Dirty        InUse -vacate-> Reserved (its pages were moved away)
+//! free -claim-> InUse by an errand -purged-> Reserved
+//!                                  -populated, scrubbed-> Zeroed
 //!                                  -put back-> as it was
 //! ```
 //! Who may rely on zero: the taker of a Reserved or Zeroed granule. Who may not: the taker of a Dirty one.
@@ -122,12 +123,7 @@ impl Slab {
     /// Takes free granules: all of `mask` become InUse.
     pub(crate) fn take(&mut self, mask: u128) -> Counts {
         debug_assert_eq!(self.used & mask, 0, "only free granules are taken");
-        let count = |mask: u128| mask.count_ones() as usize;
-        let counts = Counts {
-            dirty: count(self.dirty & mask),
-            zeroed: count(self.zeroed & mask),
-            reserved: count(mask & !self.dirty & !self.zeroed),
-        };
+        let counts = self.counts(mask);
         self.used |= mask;
         self.zeroed &= !mask;
         self.pinned = false;
@@ -148,24 +144,33 @@ impl Slab {
         self.dirty &= !mask;
     }
 
-    /// Records that Reserved granules of `mask` were populated: they become Zeroed.
-    pub(crate) fn populated(&mut self, mask: u128) {
-        self.zeroed |= mask & !self.used & !self.dirty;
+    /// What granules are, were they free.
+    fn counts(&self, mask: u128) -> Counts {
+        let count = |mask: u128| mask.count_ones() as usize;
+        Counts {
+            dirty: count(self.dirty & mask),
+            zeroed: count(self.zeroed & mask),
+            reserved: count(mask & !self.dirty & !self.zeroed),
+        }
     }
 
-    /// Sets free granules aside for an errand: nobody can take them, and what they hold stays known. The number that is
-    /// resident.
-    pub(crate) fn claim(&mut self, mask: u128) -> usize {
+    /// Sets free granules aside for an errand: nobody can take them, and what they are stays known and is returned.
+    pub(crate) fn claim(&mut self, mask: u128) -> Counts {
         debug_assert_eq!(self.used & mask, 0, "only free granules are claimed");
-        let resident = self.retained() & mask;
         self.used |= mask;
-        resident.count_ones() as usize
+        self.counts(mask)
     }
 
-    /// Ends an errand that changed nothing: the granules are free as before. The number that is resident.
-    pub(crate) fn put_back(&mut self, mask: u128) -> usize {
+    /// Ends an errand that changed nothing: the granules are free as before.
+    pub(crate) fn put_back(&mut self, mask: u128) {
         self.used &= !mask;
-        (self.retained() & mask).count_ones() as usize
+    }
+
+    /// Ends an errand that left the granules resident and zero: they become Zeroed.
+    pub(crate) fn now_zero(&mut self, mask: u128) {
+        self.used &= !mask;
+        self.dirty &= !mask;
+        self.zeroed |= mask;
     }
 
     /// Ends an errand that purged: the granules become Reserved.
@@ -189,7 +194,7 @@ mod tests {
         assert_eq!(slab.state(3), State::Dirty);
         assert_eq!(slab.take(run(2, 4)), Counts { dirty: 2, reserved: 2, zeroed: 0 });
         assert_eq!(slab.taken_dirty(run(2, 4)), run(2, 2));
-        assert_eq!(slab.claim(run(0, 2)), 2);
+        assert_eq!(slab.claim(run(0, 2)), Counts { dirty: 2, ..Counts::default() });
         slab.purged(run(0, 2));
         assert_eq!((slab.state(0), slab.state(2)), (State::Reserved, State::InUse));
     }
@@ -197,12 +202,13 @@ mod tests {
     #[test]
     fn a_claimed_granule_is_nobodys_until_it_is_put_back_as_it_was() {
         let mut slab = Slab::RESERVED;
-        slab.populated(run(0, 1));
+        slab.claim(run(0, 1));
+        slab.now_zero(run(0, 1));
         slab.take(run(1, 1));
         slab.give(run(1, 1));
-        assert_eq!(slab.claim(run(0, 3)), 2, "the third is not resident");
+        assert_eq!(slab.claim(run(0, 3)), Counts { dirty: 1, zeroed: 1, reserved: 1 });
         assert_eq!((slab.free() & run(0, 3), slab.retained()), (0, 0));
-        assert_eq!(slab.put_back(run(0, 3)), 2);
+        slab.put_back(run(0, 3));
         assert_eq!(
             [slab.state(0), slab.state(1), slab.state(2)],
             [State::Zeroed, State::Dirty, State::Reserved]
@@ -210,15 +216,15 @@ mod tests {
     }
 
     #[test]
-    fn only_reserved_granules_become_zeroed() {
+    fn a_scrubbed_granule_is_zeroed_until_taken() {
         let mut slab = Slab::RESERVED;
         slab.take(run(0, 2));
-        slab.give(run(1, 1));
-        slab.populated(run(0, 3));
-        assert_eq!(
-            [slab.state(0), slab.state(1), slab.state(2), slab.state(3)],
-            [State::InUse, State::Dirty, State::Zeroed, State::Reserved]
-        );
+        slab.give(run(0, 2));
+        slab.claim(run(1, 1));
+        slab.now_zero(run(1, 1));
+        assert_eq!((slab.free_dirty(), slab.free_zeroed()), (run(0, 1), run(1, 1)));
+        assert_eq!(slab.take(run(0, 2)), Counts { dirty: 1, zeroed: 1, reserved: 0 });
+        assert_eq!(slab.taken_dirty(run(0, 2)), run(0, 1), "only the first must be zeroed");
     }
 
     #[test]

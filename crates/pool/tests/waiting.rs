@@ -60,6 +60,10 @@ impl Backend for Slow {
         self.kernel.populate(span)
     }
 
+    fn resident_bytes(&self, span: Span) -> usize {
+        self.kernel.resident_bytes(span)
+    }
+
     fn zero(&self, span: Span) {
         self.wait("zero");
         self.kernel.zero(span);
