@@ -4,7 +4,7 @@
 //! nobody (SCHED_BATCH), sleeps on a futex and holds no descriptor of the program's.
 //!
 //! ```text
-//! None -start-> Starting -> Running -stop-> Stopping -> None        forget (in the child of fork): any -> None
+//! None -start-> Starting -> Running -stop-> Stopping -> Stopped -allow-> None        None -stop-> Stopped
 //! ```
 //! errno may change. Nothing here allocates from the heap. pthread_create itself asks malloc for some hundred bytes and takes locks of the C
 //! library: start no thread while holding a lock that malloc or free may want.
@@ -30,6 +30,8 @@ const NONE: u32 = 0;
 const STARTING: u32 = 1;
 const RUNNING: u32 = 2;
 const STOPPING: u32 = 3;
+/// There is none, and none may be started.
+const STOPPED: u32 = 4;
 
 /// Stack and static thread-local storage together; only what is used becomes resident. Less fails in programs whose
 /// libraries have much thread-local storage.
@@ -74,7 +76,7 @@ impl Background {
 
     /// Whether there is a thread, or about to be.
     pub fn is_started(&self) -> bool {
-        self.state.load(Relaxed) != NONE
+        matches!(self.state.load(Relaxed), STARTING | RUNNING)
     }
 
     /// Starts the thread unless there is one.
@@ -83,7 +85,7 @@ impl Background {
     /// EAGAIN: RLIMIT_NPROC, `kernel.threads-max`, `pids.max` or no memory for a stack. EINVAL: a namespace of this process
     /// allows none.
     pub fn start<W: Work>(&self, work: &'static W) -> Result<()> {
-        if self.state.compare_exchange(NONE, STARTING, AcqRel, Acquire).is_err() {
+        if !self.swap(NONE, STARTING) {
             return Ok(());
         }
         self.stop.store(false, Relaxed);
@@ -137,17 +139,16 @@ impl Background {
         wake_all(&self.wakes);
     }
 
-    /// Ends the thread and waits until the kernel, too, has forgotten it. Not for the thread itself.
-    pub fn stop(&self) {
-        // A process made by a bare clone(2) may share this memory with the one that has the thread.
-        if self.pid.load(Relaxed) != process() {
-            return;
-        }
+    /// Ends the thread, waits until the kernel, too, has forgotten it, and lets none start before [`Background::allow`], which
+    /// has to follow if this is true. Not for the thread itself.
+    pub fn stop(&self) -> bool {
         loop {
-            match self.state.compare_exchange(RUNNING, STOPPING, AcqRel, Acquire) {
-                Ok(_) => break,
-                Err(NONE) => return,
-                Err(other) => wait(&self.state, other, None),
+            match self.state.load(Acquire) {
+                // A process made by a bare clone(2) may share this memory with the one that has the thread.
+                RUNNING if self.pid.load(Relaxed) != process() => return false,
+                RUNNING if self.swap(RUNNING, STOPPING) => break,
+                NONE if self.swap(NONE, STOPPED) => return true,
+                other => wait(&self.state, other, None),
             }
         }
         self.stop.store(true, Release);
@@ -156,12 +157,19 @@ impl Background {
         // SAFETY: RUNNING says that the handle is of a thread that nobody has joined; STOPPING, that only we do.
         unsafe { libc::pthread_join(handle, ptr::null_mut()) };
         self.outlive();
-        self.change_to(NONE);
+        self.change_to(STOPPED);
+        true
     }
 
-    /// In the child of `fork`, which has no thread but the one that forked.
-    pub fn forget(&self) {
-        self.state.store(NONE, Release);
+    /// After [`Background::stop`]: a thread may be started again. After `fork`, in parent and child.
+    pub fn allow(&self) {
+        if self.swap(STOPPED, NONE) {
+            wake_all(&self.state);
+        }
+    }
+
+    fn swap(&self, from: u32, to: u32) -> bool {
+        self.state.compare_exchange(from, to, AcqRel, Acquire).is_ok()
     }
 
     fn change_to(&self, state: u32) {
@@ -298,13 +306,15 @@ mod tests {
         probe.background.wake();
         until(|| probe.rounds.load(Acquire) == 2);
         assert!(probe.background.is_started());
-        probe.background.stop();
+        assert!(probe.background.stop());
         assert!(!probe.background.is_started());
+        probe.background.start(probe).unwrap();
+        assert!(!probe.background.is_started(), "nobody allowed it");
         let tid = probe.background.tid.load(Relaxed);
         assert!(!std::path::Path::new(&format!("/proc/self/task/{tid}")).exists());
+        probe.background.allow();
         probe.background.start(probe).unwrap();
         until(|| probe.rounds.load(Acquire) == 3);
-        probe.background.stop();
         probe.background.stop();
     }
 
@@ -350,7 +360,8 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..50 {
                         probe.background.start(probe).unwrap();
-                        probe.background.stop();
+                        assert!(probe.background.stop());
+                        probe.background.allow();
                     }
                 });
             }
@@ -360,15 +371,13 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_thread_can_be_started_again() {
+    fn a_process_that_only_shares_the_memory_of_the_thread_leaves_it_alone() {
         let probe = started();
         until(|| probe.rounds.load(Acquire) == 1);
-        probe.background.stop();
-        probe.background.state.store(RUNNING, Relaxed);
-        probe.background.forget();
-        assert!(!probe.background.is_started());
-        probe.background.start(probe).unwrap();
-        until(|| probe.rounds.load(Acquire) == 2);
-        probe.background.stop();
+        probe.background.pid.store(1, Relaxed);
+        assert!(!probe.background.stop());
+        assert!(probe.background.is_started());
+        probe.background.pid.store(process(), Relaxed);
+        assert!(probe.background.stop());
     }
 }

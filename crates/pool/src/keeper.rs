@@ -11,34 +11,37 @@
 //! Who can have no thread (RLIMIT_NPROC, a namespace, a sandbox) has a pool as without a keeper: `free` gives back what
 //! exceeds the bound.
 //!
-//! Fork: [`Pool::before_fork`] waits for the end of the step at hand, so the child finds nothing half done; it has no
-//! keeper until it wants one.
+//! Fork: [`Pool::before_fork`] ends the keeper, so the child finds nothing half done and a program that counts its threads
+//! before it forks finds those it made; both sides have a keeper again when they want one.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use faultless_os::lock::Mutex;
 use faultless_os::pressure::{self, Group, Waiting};
 use faultless_os::thread::{Background, Work};
 
 use crate::backend::Backend;
 use crate::decay::Decay;
 use crate::policy::tuning::{
-    AHEAD_BYTES, CPU_WAITING, ERRAND_SLABS, FLOOR_BYTES, MEMORY_WAITING, NEAR_SHARE, SCRUB_STEPS,
-    SLAB_BYTES, TICK_MIN_NS, TICK_NS, TICKS,
+    AHEAD_BYTES, CPU_WAITING, ERRAND_SLABS, FLOOR_BYTES, MEMORY_WAITING, NEAR_SHARE, SCRUB_STEPS, SLAB_BYTES,
+    TICK_MIN_NS, TICK_NS, TICKS,
 };
 use crate::policy::{Policy, Prefault, Scrub};
 use crate::pool::Pool;
 
 /// The keeper's part of a pool.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Keeper {
     thread: Background,
-    /// Had for every step: who has it knows that the keeper is between two. Nobody waits for it in malloc or free.
-    turn: Mutex<()>,
     /// Whether somebody saw work for a keeper that there is not.
     wanted: AtomicBool,
     /// Whether there will never be one.
     refused: AtomicBool,
+}
+
+impl Keeper {
+    pub(crate) const fn new() -> Self {
+        Self { thread: Background::new(), wanted: AtomicBool::new(false), refused: AtomicBool::new(false) }
+    }
 }
 
 /// What the machine allows at a look.
@@ -81,10 +84,15 @@ impl Watch {
 
     /// What a policy lets a keeper do; nothing, and no keeper is ever wanted.
     pub(crate) fn of(policy: Policy) -> Self {
-        let kept_above = if policy.retain.decay_ns.is_some() { floor(policy, 0) } else { usize::MAX };
+        let kept_above = if policy.retain.decay_ns.is_some() { floor(policy) } else { usize::MAX };
         let kept_below = if let Prefault::Ahead { low, .. } = policy.prefault { low } else { 0 };
         let zeroed_below = if let Scrub::Ahead { start, .. } = policy.scrub { start } else { 0 };
         Self { kept_above, kept_below, zeroed_below }
+    }
+
+    /// Whether the keeper is called where so many bytes are kept, so many of them zeroed.
+    pub(crate) fn calls(self, kept: usize, zeroed: usize) -> bool {
+        kept > self.kept_above || kept < self.kept_below || (zeroed < self.zeroed_below && kept > zeroed)
     }
 
     /// Whether anything is to be done ahead of need.
@@ -94,9 +102,9 @@ impl Watch {
 }
 
 /// Bytes that do not decay: what is not worth a thread, and what was made resident on purpose.
-fn floor(policy: Policy, prewarmed: usize) -> usize {
+fn floor(policy: Policy) -> usize {
     let stock = if let Prefault::Ahead { high, .. } = policy.prefault { high } else { 0 };
-    FLOOR_BYTES.max(stock).max(prewarmed)
+    FLOOR_BYTES.max(stock).max(policy.prewarm)
 }
 
 impl<B: Backend> Pool<B> {
@@ -105,14 +113,25 @@ impl<B: Backend> Pool<B> {
         self.keeper.wanted.load(Relaxed)
     }
 
-    /// Ends the keeper and waits for its end, for a program that has to be single-threaded for a moment; `for_good`: it stays
-    /// so.
-    pub fn dismiss(&self, for_good: bool) {
-        if for_good {
-            self.keeper.refused.store(true, Relaxed);
-        }
-        self.keeper.thread.stop();
+    /// Ends the keeper, if there is one, and lets none begin before [`Pool::allow_keeper`], which has to follow if this is true:
+    /// for a program that has to have one thread for a moment. Waits for the end of the step at hand.
+    pub fn stop_keeper(&self) -> bool {
+        self.keeper.thread.stop()
+    }
+
+    /// After [`Pool::stop_keeper`]: there may be a keeper again.
+    pub fn allow_keeper(&self) {
         self.unattended();
+        self.keeper.thread.allow();
+    }
+
+    /// From now on there is no keeper, for a program that forbids itself what keepers do.
+    pub fn refuse_keeper(&self) {
+        self.keeper.refused.store(true, Relaxed);
+        self.keeper.wanted.store(false, Relaxed);
+        if self.stop_keeper() {
+            self.allow_keeper();
+        }
     }
 
     /// Whether a keeper could not be had or was dismissed for good.
@@ -134,38 +153,16 @@ impl<B: Backend> Pool<B> {
         }
     }
 
-    /// Waits until the keeper is between two steps and keeps it there.
-    pub(crate) fn halt_keeper(&self) {
-        self.keeper.turn.hold();
-    }
-
-    /// The keeper may go on.
-    pub(crate) fn resume_keeper(&self) {
-        self.keeper.turn.let_go();
-    }
-
-    /// In the child of `fork`: there is no keeper any more.
-    pub(crate) fn forget_keeper(&self) {
-        self.keeper.thread.forget();
-        self.keeper.turn.let_go();
-        self.unattended();
-    }
-
     /// From now on `free` keeps the bound, and asks for a keeper when there is work for one.
     fn unattended(&self) {
         self.attend(false);
         self.watch(Watch::of(self.policy));
     }
 
-    /// One step of work, between which `fork` may come.
-    fn step<T: Default>(&self, work: impl FnOnce(&Self) -> T) -> T {
-        self.keeper.turn.lock().map_or_else(T::default, |_turn| work(self))
-    }
-
     /// One look at the pool; whether anything is left to do later.
     pub(crate) fn look(&self, round: &mut Round, signs: &dyn Fn() -> Signs) -> bool {
-        let floor = floor(self.policy, self.prewarmed_bytes());
-        self.step(|pool| pool.trim());
+        let floor = floor(self.policy);
+        self.trim();
         let low = self.window();
         let is_short = signs().memory_is_short;
         let wanted = match self.policy.retain.decay_ns {
@@ -184,9 +181,9 @@ impl<B: Backend> Pool<B> {
     /// Gives back so many bytes of idle slabs, in steps; what went.
     fn give_back(&self, bytes: usize) -> usize {
         let mut gone = 0;
-        while gone < bytes {
+        while gone < bytes && !self.keeper.thread.must_stop() {
             let most = (bytes - gone).min(ERRAND_SLABS * SLAB_BYTES);
-            match self.step(|pool| pool.purge_idle(most)) {
+            match self.purge_idle(most) {
                 0 => break,
                 some => gone += some,
             }
@@ -196,17 +193,20 @@ impl<B: Backend> Pool<B> {
 
     /// Works ahead of need, as long as a processor is idle; whether it had to leave off.
     fn work_ahead(&self, round: &mut Round, signs: &dyn Fn() -> Signs) -> bool {
+        let watch = Watch { kept_above: usize::MAX, ..Watch::of(self.policy) };
         let mut done = 0;
-        while Watch::of(self.policy).is_ahead() {
+        while watch.is_ahead() {
             let now = signs();
-            if !now.cpu_is_idle || now.memory_is_short || done >= AHEAD_BYTES {
-                return true;
+            let ends = self.keeper.thread.must_stop() || done >= AHEAD_BYTES;
+            if !now.cpu_is_idle || now.memory_is_short || ends {
+                let stats = self.stats();
+                return watch.calls(stats.retained_bytes, stats.zeroed_bytes);
             }
-            let some = self.step(Self::stock_ahead) + (0..SCRUB_STEPS).map(|_| self.scrub_ahead(round)).sum::<usize>();
-            if some == 0 {
-                return false;
+            let scrubbed: usize = (0..SCRUB_STEPS).map(|_| self.scrub_ahead(round)).sum();
+            match scrubbed + self.stock_ahead() {
+                0 => return false,
+                some => done += some,
             }
-            done += some;
         }
         false
     }
@@ -222,12 +222,13 @@ impl<B: Backend> Pool<B> {
         let Scrub::Ahead { start, stop } = self.policy.scrub else { return 0 };
         let zeroed = self.stats().zeroed_bytes;
         round.scrubs = zeroed < start || (round.scrubs && zeroed < stop);
-        if round.scrubs { self.step(|pool| pool.scrub_step(SLAB_BYTES)) } else { 0 }
+        if round.scrubs { self.scrub_step(SLAB_BYTES) } else { 0 }
     }
 
     /// What the machine says; `sighted`: whether files may be opened.
     fn signs(&self, sighted: bool) -> Signs {
-        let waits = |waiting: Option<Waiting>, limit| waiting.is_some_and(|waiting| waiting >= Waiting(limit));
+        let waits =
+            |waiting: Option<Waiting>, limit| waiting.is_some_and(|waiting| waiting >= Waiting(limit));
         let is_near = |group: Group| group.left_bytes() < group.limit_bytes / NEAR_SHARE;
         let is_ahead = Watch::of(self.policy).is_ahead();
         Signs {
@@ -247,16 +248,31 @@ impl<B: Backend> Pool<B> {
         self.policy.retain.decay_ns.map_or(TICK_NS, |decay| (decay / TICKS).max(TICK_MIN_NS))
     }
 
-    /// Lets the pool call when there is work again; false if there is already.
+    /// Lets the pool call when there is work again; false if there is already. What could not be done now can't be before more
+    /// is freed.
     fn rest(&self) -> bool {
-        let kept = self.stats().retained_bytes;
-        let watch = Watch::of(self.policy);
-        let watch = Watch { kept_above: watch.kept_above.max(kept), ..watch };
-        self.watch(watch)
+        let (stats, watch) = (self.stats(), Watch::of(self.policy));
+        let kept_above = watch.kept_above.max(stats.retained_bytes);
+        let watch = Watch { kept_above, ..watch };
+        match watch.calls(stats.retained_bytes, stats.zeroed_bytes) {
+            true => self.watch(Watch { kept_above: stats.retained_bytes, ..Watch::NEVER }),
+            false => self.watch(watch),
+        }
+    }
+
+    /// When to call the keeper from now on; false if that is now.
+    fn watch(&self, watch: Watch) -> bool {
+        self.core.lock().is_some_and(|mut core| {
+            core.watch = watch;
+            !core.calls()
+        })
     }
 }
 
-impl<B: Backend + Sync + 'static> Pool<B> {
+impl<B: Backend + 'static> Pool<B>
+where
+    Self: Sync,
+{
     /// Starts the keeper, unless there is one or can be none. Starting a thread asks malloc for a little memory and takes
     /// locks of the C library. errno may change.
     pub fn keep(&'static self) {
@@ -268,7 +284,10 @@ impl<B: Backend + Sync + 'static> Pool<B> {
     }
 }
 
-impl<B: Backend + Sync + 'static> Work for Pool<B> {
+impl<B: Backend + 'static> Work for Pool<B>
+where
+    Self: Sync,
+{
     fn work(&'static self) {
         let sighted = self.keeper.thread.settle();
         let mut round = Round::new();

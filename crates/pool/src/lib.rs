@@ -10,16 +10,18 @@
 //! With the kernel as backend nothing here allocates from the heap, uses thread-local storage or panics, so the
 //! malloc interposer stands on it.
 //!
-//! What it does not do: blocks much smaller than a granule, threads of its own, caches per thread.
+//! What it does not do: blocks much smaller than a granule, caches per thread. One thread, the keeper, where a face allows it.
 
 mod backend;
 mod block;
 mod chores;
 mod class;
 mod core;
+mod decay;
 mod errand;
 mod error;
 mod fake;
+mod keeper;
 mod kernel;
 mod lists;
 mod place;
@@ -34,7 +36,7 @@ pub use chores::Populated;
 pub use error::Error;
 pub use fake::Fake;
 pub use kernel::{Failing, Kernel, Table};
-pub use policy::{Page, Policy, Prefault, Retain, tuning};
+pub use policy::{Page, Policy, Prefault, Retain, Scrub, tuning};
 pub use pool::Pool;
 pub use state::{Slab, State};
 pub use stats::Stats;

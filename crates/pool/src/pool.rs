@@ -13,6 +13,7 @@ use faultless_os::lock::Mutex;
 use crate::backend::{Backend, Moved, Span};
 use crate::class::{granules, run, runs};
 use crate::core::{Core, Lack, Run, Taken};
+use crate::keeper::Keeper;
 use crate::lists::Lists;
 use crate::policy::tuning::{GRANULE_BYTES, GROWN_OFTEN, SLAB_GRANULES};
 use crate::policy::{Policy, Prefault};
@@ -22,7 +23,8 @@ use crate::stats::Stats;
 pub struct Pool<B: Backend> {
     pub(crate) core: Mutex<Core<B>>,
     pub(crate) backend: B,
-    prefault: Prefault,
+    pub(crate) policy: Policy,
+    pub(crate) keeper: Keeper,
     /// Whether addresses are free of charge; 0 before anybody asked.
     roomy: AtomicU8,
     base: usize,
@@ -41,8 +43,8 @@ impl<B: Backend> Pool<B> {
         let range = backend.reserve(policy.page)?;
         let lists = Lists::new(range.slabs, range.words, range.len / GRANULE_BYTES / SLAB_GRANULES);
         let core = Mutex::new(Core::new(lists, policy, range.base));
-        let (prefault, roomy) = (policy.prefault, AtomicU8::new(0));
-        Ok(Self { core, backend, prefault, roomy, base: range.base, len: range.len })
+        let (keeper, roomy) = (Keeper::new(), AtomicU8::new(0));
+        Ok(Self { core, backend, policy, keeper, roomy, base: range.base, len: range.len })
     }
 
     /// The addresses of the range: (start, length in bytes).
@@ -68,12 +70,14 @@ impl<B: Backend> Pool<B> {
 
     /// Call before `fork`: nothing changes until [`Pool::after_fork`].
     pub fn before_fork(&self) {
+        self.stop_keeper();
         self.core.hold();
     }
 
     /// Call after `fork`, in the parent and in the child.
     pub fn after_fork(&self) {
         self.core.let_go();
+        self.allow_keeper();
     }
 
     /// A block of at least `len` bytes aligned to `align` (a power of two).
@@ -92,8 +96,11 @@ impl<B: Backend> Pool<B> {
         let Some(start) = start_of(offset) else { return false };
         let Some(mut core) = self.core.lock() else { return true };
         let Some(freed) = core.free(start, false) else { return false };
-        let excess = core.keeps_too_much();
+        let (excess, calls) = (core.keeps_too_much(), core.calls());
         drop(core);
+        if calls {
+            self.call_keeper();
+        }
         if excess {
             self.purge_excess(freed);
         }
@@ -168,7 +175,10 @@ impl<B: Backend> Pool<B> {
 
     /// What is left to do for `count` granules that were just taken.
     fn settle(&self, taken: Taken, count: usize) {
-        if self.prefault == Prefault::Populate && taken.fresh > 0 {
+        if taken.calls {
+            self.call_keeper();
+        }
+        if self.policy.prefault == Prefault::Populate && taken.fresh > 0 {
             self.populate(Span { offset: taken.start * GRANULE_BYTES, len: count * GRANULE_BYTES });
         }
         if taken.excess {
