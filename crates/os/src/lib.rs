@@ -15,6 +15,7 @@ pub mod map;
 pub mod page;
 pub mod perf;
 pub mod pressure;
+pub mod processor;
 pub mod procfs;
 pub mod ring;
 pub mod spawn;

@@ -77,6 +77,21 @@ pub unsafe fn hugetlb_at(start: usize, len: usize, page_bytes: usize) -> Result<
     Err(error)
 }
 
+/// A new mapping over `start .. start + len`, made resident at once (MAP_POPULATE), as far as memory can be had; it reads as
+/// zero.
+///
+/// # Errors
+/// As for [`anonymous`]. The range is then as it was, or a hole: call [`restore`].
+///
+/// # Safety
+/// The range must be whole pages owned by the caller, who no longer needs its content.
+pub unsafe fn populated_at(start: usize, len: usize) -> Result<()> {
+    let flags = ANONYMOUS | libc::MAP_FIXED | libc::MAP_POPULATE;
+    // SAFETY: the caller gives up what is mapped there.
+    let mapped = unsafe { libc::mmap(start as *mut libc::c_void, len, READ_WRITE, flags, -1, 0) };
+    if mapped == libc::MAP_FAILED { Err(Error::last_for("mmap(MAP_POPULATE", len)) } else { Ok(()) }
+}
+
 /// Makes reserved bytes readable and writable; they read as zero.
 ///
 /// # Errors
@@ -288,6 +303,20 @@ mod tests {
             return;
         }
         // SAFETY: just mapped.
+        assert_eq!(unsafe { *(start as *const u8) }, 0);
+        // SAFETY: nothing uses it any more.
+        unsafe { release(start, LEN) }.unwrap();
+    }
+
+    #[test]
+    fn a_populated_mapping_is_resident_and_zero() {
+        let start = anonymous(LEN).unwrap();
+        // SAFETY: mapped above.
+        unsafe { *(start as *mut u8) = 7 };
+        // SAFETY: mapped above, content no longer needed.
+        unsafe { populated_at(start, LEN) }.unwrap();
+        assert_eq!(resident_bytes(start, LEN), LEN);
+        // SAFETY: mapped.
         assert_eq!(unsafe { *(start as *const u8) }, 0);
         // SAFETY: nothing uses it any more.
         unsafe { release(start, LEN) }.unwrap();

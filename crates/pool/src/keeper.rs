@@ -156,7 +156,9 @@ impl<B: Backend> Pool<B> {
     /// From now on `free` keeps the bound, and asks for a keeper when there is work for one.
     fn unattended(&self) {
         self.attend(false);
-        self.watch(Watch::of(self.policy));
+        if let Some(mut core) = self.core.lock() {
+            core.watch = Watch::of(self.policy);
+        }
     }
 
     /// One look at the pool; whether anything is left to do later.
@@ -306,5 +308,124 @@ where
                 self.window();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use crate::policy::Retain;
+    use crate::policy::tuning::{QUIET_TICKS, SLAB_BYTES};
+
+    const IDLE: Signs = Signs { memory_is_short: false, cpu_is_idle: true };
+    const BUSY: Signs = Signs { memory_is_short: false, cpu_is_idle: false };
+    const SHORT: Signs = Signs { memory_is_short: true, cpu_is_idle: true };
+    const FLOOR: usize = FLOOR_BYTES / SLAB_BYTES;
+
+    /// A pool that keeps that many slabs of free memory.
+    fn keeping(slabs: usize, policy: Policy) -> Pool<Fake> {
+        let pool = Pool::open(Fake::new(slabs + 1), policy).unwrap();
+        drop(pool.alloc(slabs * SLAB_BYTES));
+        pool
+    }
+
+    fn looks(pool: &Pool<Fake>, round: &mut Round, signs: Signs, count: usize) -> bool {
+        (0..count).fold(false, |_, _| pool.look(round, &|| signs))
+    }
+
+    fn kept(pool: &Pool<Fake>) -> usize {
+        pool.stats().retained_bytes / SLAB_BYTES
+    }
+
+    #[test]
+    fn what_nobody_needs_goes_down_to_the_floor_and_then_there_is_nothing_to_do() {
+        let pool = keeping(FLOOR + 8, Policy::default());
+        let mut round = Round::new();
+        assert!(pool.wants_keeper(), "more is kept than the floor");
+        assert!(looks(&pool, &mut round, BUSY, QUIET_TICKS), "it may still be needed");
+        assert_eq!(kept(&pool), FLOOR + 8);
+        looks(&pool, &mut round, BUSY, QUIET_TICKS);
+        assert_eq!(kept(&pool), FLOOR);
+        assert!(!looks(&pool, &mut round, BUSY, 1));
+        assert!(pool.rest());
+    }
+
+    #[test]
+    fn a_small_program_never_wants_a_keeper() {
+        assert!(!keeping(FLOOR, Policy::default()).wants_keeper());
+        let never = Policy { retain: Retain { decay_ns: None, ..Retain::default() }, ..Policy::default() };
+        assert!(!keeping(FLOOR + 8, never).wants_keeper());
+    }
+
+    #[test]
+    fn when_memory_is_short_everything_idle_goes_at_once() {
+        let pool = keeping(FLOOR + 8, Policy::default());
+        assert!(!looks(&pool, &mut Round::new(), SHORT, 1));
+        assert_eq!(kept(&pool), 0);
+    }
+
+    #[test]
+    fn what_lies_in_partly_used_slabs_does_not_keep_the_keeper_awake() {
+        let pool = Pool::open(Fake::new(2 * FLOOR + 2), Policy::default()).unwrap();
+        let parts = |_| [SLAB_BYTES / 8 * 7, SLAB_BYTES / 8].map(|len| pool.alloc(len).unwrap());
+        let (thick, thin): (Vec<_>, Vec<_>) = (0..2 * FLOOR).map(parts).map(|[a, b]| (a, b)).unzip();
+        drop(thick);
+        let mut round = Round::new();
+        let slept = (0..4 * QUIET_TICKS).any(|_| !pool.look(&mut round, &|| BUSY));
+        assert!(slept && pool.rest());
+        assert!(pool.stats().retained_bytes > FLOOR_BYTES);
+        pool.keeper.wanted.store(false, Relaxed);
+        drop(thin);
+        pool.empty_front();
+        drop(pool.alloc(2 * SLAB_BYTES));
+        assert!(pool.wants_keeper(), "more is kept than when it went to sleep");
+    }
+
+    #[test]
+    fn dirty_memory_is_zeroed_between_the_watermarks_on_an_idle_processor_only() {
+        let scrub = Scrub::Ahead { start: 2 * SLAB_BYTES, stop: 4 * SLAB_BYTES };
+        let pool = keeping(6, Policy { scrub, ..Policy::default() });
+        let mut round = Round::new();
+        assert!(pool.wants_keeper());
+        assert!(looks(&pool, &mut round, BUSY, 1), "there is work, and no processor for it");
+        assert_eq!(pool.stats().zeroed_bytes, 0);
+        assert!(!looks(&pool, &mut round, IDLE, 1));
+        assert_eq!(pool.stats().zeroed_bytes, 4 * SLAB_BYTES);
+        assert!(pool.rest());
+        let first = pool.alloc_zeroed(SLAB_BYTES);
+        assert!(!looks(&pool, &mut round, IDLE, 1));
+        assert_eq!(pool.stats().zeroed_bytes, 3 * SLAB_BYTES, "not below the lower mark");
+        drop(first);
+    }
+
+    #[test]
+    fn stock_is_filled_up_and_does_not_decay() {
+        let prefault = Prefault::Ahead { low: SLAB_BYTES, high: (FLOOR + 4) * SLAB_BYTES };
+        let pool = Pool::open(Fake::new(2 * FLOOR), Policy { prefault, ..Policy::default() }).unwrap();
+        drop(pool.alloc(SLAB_BYTES / 2));
+        assert!(pool.wants_keeper());
+        let mut round = Round::new();
+        assert!(!looks(&pool, &mut round, IDLE, 3 * QUIET_TICKS));
+        assert!(kept(&pool) >= FLOOR + 4 && kept(&pool) <= FLOOR + 5, "{}", kept(&pool));
+        assert!(pool.rest());
+    }
+
+    #[test]
+    fn a_block_is_zero_as_soon_as_it_is_freed_where_that_is_asked_for() {
+        let policy = Policy { scrub: Scrub::OnFree, ..Policy::default() };
+        let pool = Pool::open(Fake::new(2), policy).unwrap();
+        let mut secret = pool.alloc(SLAB_BYTES / 4).unwrap();
+        secret.fill(7);
+        drop(secret);
+        assert!(pool.alloc(SLAB_BYTES / 4).unwrap().iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn watches_call_at_their_limits() {
+        let watch = Watch { kept_above: 10, kept_below: 3, zeroed_below: 2 };
+        assert!(!watch.calls(10, 2) && watch.calls(11, 2) && watch.calls(2, 2) && watch.calls(5, 1));
+        assert!(!watch.calls(3, 3), "nothing is left to zero");
+        assert!(!Watch::NEVER.calls(0, 0) && !Watch::NEVER.calls(usize::MAX, 0));
     }
 }
