@@ -20,7 +20,7 @@ enum Kind {
 /// One number of the report.
 pub(super) struct Number(&'static [u8], Kind, u64);
 
-const COUNT: usize = 26;
+const COUNT: usize = 31;
 
 /// All numbers, in the order of the report.
 pub(super) fn numbers(stats: &Stats, forwarded: u64, outcome: &Outcome) -> [Number; COUNT] {
@@ -29,6 +29,7 @@ pub(super) fn numbers(stats: &Stats, forwarded: u64, outcome: &Outcome) -> [Numb
     [
         Number(b"pool_open", Gauge, matches!(outcome, Outcome::Open(_)) as u64),
         Number(b"dirty_hits", Counter, stats.dirty_hits),
+        Number(b"front_hits", Counter, stats.front_hits),
         Number(b"zeroed_hits", Counter, stats.zeroed_hits),
         Number(b"fresh", Counter, stats.fresh),
         Number(b"reused_bytes", Counter, stats.reused_bytes),
@@ -44,10 +45,14 @@ pub(super) fn numbers(stats: &Stats, forwarded: u64, outcome: &Outcome) -> [Numb
         Number(b"purge_failures", Counter, stats.purge_failures),
         Number(b"populate_failures", Counter, stats.populate_failures),
         Number(b"populate_missing_bytes", Counter, stats.populate_missing_bytes),
+        Number(b"populated_bytes", Counter, stats.populated_bytes),
+        Number(b"fallback_bytes", Counter, stats.fallback_bytes),
         Number(b"stocked_bytes", Counter, stats.stocked_bytes),
         Number(b"stock_ns", Counter, stats.stock_ns),
         Number(b"scrubbed_bytes", Counter, stats.scrubbed_bytes),
         Number(b"scrub_ns", Counter, stats.scrub_ns),
+        Number(b"double_frees", Counter, stats.double_frees),
+        Number(b"unknown_frees", Counter, stats.unknown_frees),
         Number(b"grown_in_place", Counter, stats.grown_in_place),
         Number(b"grown_by_pages", Counter, stats.grown_by_pages),
         Number(b"grown_by_copy", Counter, stats.grown_by_copy),
