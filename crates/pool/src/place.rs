@@ -10,7 +10,7 @@
 use std::ops::DerefMut;
 
 use crate::class::{aligned, run, starts};
-use crate::lists::{BINS, Lists, Map};
+use crate::lists::{Lists, Map, Runs};
 use crate::policy::tuning::{ROOM_FACTOR, ROOM_SHARE, SLAB_GRANULES, TRIES};
 use crate::state::Slab;
 
@@ -29,15 +29,9 @@ pub(crate) struct Wish {
 
 impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
     /// A place for a block, see the module's documentation.
-    pub(crate) fn place(&mut self, wish: Wish) -> Option<usize> {
+    pub(crate) fn place(&self, wish: Wish) -> Option<usize> {
         let small = wish.count < SLAB_GRANULES && wish.align <= SLAB_GRANULES;
-        if let Some(start) = small.then(|| self.in_bins(wish)).flatten() {
-            return Some(start);
-        }
-        if let Some(start) = (self.settle() && small).then(|| self.in_bins(wish)).flatten() {
-            return Some(start);
-        }
-        self.whole_slabs(wish)
+        small.then(|| self.in_part(wish)).flatten().or_else(|| self.whole_slabs(wish))
     }
 
     /// A place for a growing block, and the slab that others may begin at: everything up to there is left to it.
@@ -56,21 +50,29 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
             })
     }
 
-    fn in_bins(&mut self, wish: Wish) -> Option<usize> {
-        let log2 = wish.count.checked_ilog2().unwrap_or(0) as usize;
-        for bin in log2..BINS {
-            let mut next = self.first(bin);
-            for _ in 0..TRIES {
-                let Some(index) = next else { break };
-                next = self.next(index);
-                if let Some(at) = self.best_start(index, wish) {
-                    self.mark_stale(index);
-                    return Some(index * SLAB_GRANULES + at);
-                }
-                self.file(index);
+    /// A place in partly used slabs: the lowest that is resident, or else the lowest. Somebody who wants zeroes gets the
+    /// lowest zeroed one of the first few.
+    fn in_part(&self, wish: Wish) -> Option<usize> {
+        let from = |table| {
+            let slab_from = move |from| self.seek_run(table, wish.count, from);
+            std::iter::successors(slab_from(0), move |&slab| slab_from(slab + 1))
+        };
+        let at = |slab: usize| Some(slab * SLAB_GRANULES + self.best_start(slab, wish)?);
+        if wish.zeroed {
+            let places = from(Runs::Warm).take(TRIES).filter_map(at);
+            let zeroed = places.into_iter().find(|&place| self.is_zeroed(place, wish.count));
+            if let Some(place) =
+                zeroed.or_else(|| self.slab_run(wish, Map::Zeroed).map(|slab| slab * SLAB_GRANULES))
+            {
+                return Some(place);
             }
         }
-        None
+        from(Runs::Warm).find_map(at).or_else(|| from(Runs::Free).find_map(at))
+    }
+
+    fn is_zeroed(&self, start: usize, count: usize) -> bool {
+        Self::pieces(start, count)
+            .all(|(slab, first, len)| self.slab(slab).free_zeroed() & run(first, len) == run(first, len))
     }
 
     /// The best place that begins in a slab: in granules of the preferred state, then resident, then any.
@@ -133,13 +135,14 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lists::MAPS;
+    use crate::lists::WORDS;
+    use crate::state::Counts;
 
     type Table = Lists<Vec<Slab>, Vec<u64>>;
 
     fn table(slabs: usize) -> Table {
         let entries = (0..slabs).map(|_| Slab::RESERVED).collect();
-        let mut table = Lists::new(entries, vec![0; MAPS * slabs.div_ceil(64)], slabs);
+        let mut table = Lists::new(entries, vec![0; WORDS * slabs.div_ceil(64)], slabs);
         table.usable = slabs;
         table
     }
@@ -150,19 +153,16 @@ mod tests {
 
     fn take(table: &mut Table, wish: Wish) -> Option<usize> {
         let start = table.place(wish)?;
-        for (slab, first, len) in Table::pieces(start, wish.count) {
-            table.top = table.top.max(slab + 1);
-            table.take(slab, run(first, len));
-            table.touched(slab, first);
-        }
+        table.rise(start / SLAB_GRANULES);
+        table.change((start, wish.count), Slab::take);
         Some(start)
     }
 
     fn give(table: &mut Table, start: usize, count: usize) {
-        for (slab, first, len) in Table::pieces(start, count) {
-            table.slab_mut(slab).give(run(first, len));
-            table.touched(slab, first);
-        }
+        table.change((start, count), |slab, mask| {
+            slab.give(mask);
+            Counts::default()
+        });
     }
 
     #[test]
