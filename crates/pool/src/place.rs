@@ -78,13 +78,18 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
     /// The best place that begins in a slab: in granules of the preferred state, then resident, then any.
     fn best_start(&self, index: usize, wish: Wish) -> Option<usize> {
         let slab = self.slab(index);
+        let alone = index > 0 && self.slab(index - 1).free() == u128::MAX;
         let (first, second) = match wish.zeroed {
             true => (Slab::free_zeroed as fn(&Slab) -> u128, Slab::free_dirty as fn(&Slab) -> u128),
             false => (Slab::free_dirty as _, Slab::free_zeroed as _),
         };
         [first, second, Slab::free as _].into_iter().find_map(|mask| {
             let places = starts(mask(slab), wish.count) & aligned(wish.align);
-            let inside = (places != 0).then(|| places.trailing_zeros() as usize);
+            let inside = (places != 0).then(|| match places.trailing_zeros() as usize {
+                // The run began in the slab before: its end is where a block lies next to another one.
+                0 if alone && wish.align <= 1 => mask(slab).trailing_ones() as usize - wish.count,
+                lowest => lowest,
+            });
             let across = || {
                 self.across(index, mask).filter(|&(end, begin)| end + begin >= wish.count && wish.align <= 1)
             };
@@ -195,6 +200,16 @@ mod tests {
         assert_eq!(take(&mut table, wish(40)), Some(120));
         give(&mut table, 120, 40);
         assert_eq!(take(&mut table, Wish { align: 8, ..wish(40) }), Some(448), "not for aligned ones");
+    }
+
+    #[test]
+    fn a_block_goes_where_it_leaves_no_hole() {
+        let mut table = table(8);
+        let starts: Vec<_> = (0..10).map(|_| take(&mut table, wish(40)).unwrap()).collect();
+        for &start in &starts[..6] {
+            give(&mut table, start, 40);
+        }
+        assert_eq!(take(&mut table, wish(40)), Some(200), "next to the one at 240, not at 128");
     }
 
     #[test]
