@@ -174,7 +174,7 @@ pub mod tuning {
     pub const QUIET_TICKS: usize = 7;
     /// The least time between two looks in ns.
     pub const TICK_MIN_NS: u64 = 5_000_000;
-    /// The time between two looks without a decay time, in ns.
+    /// The time between two looks without a decay time, or for an idle processor, in ns.
     pub const TICK_NS: u64 = 50_000_000;
     /// Share of the last 10 s in which tasks waited for memory, in hundredths of a percent, from which on everything idle
     /// goes back at once. Source: facts/kernel.md, section 4.
