@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 const RULES: &[(&str, &[&str], &[&str])] = &[
     ("os", &[], &["*"]),
     ("pool", &["os"], &["allocator.rs", "block.rs", "global.rs", "kernel.rs"]),
+    ("capi", &["os", "pool"], &["*"]),
     ("preload", &["os", "pool"], &["*"]),
     ("trace", &[], &[]),
     ("prof", &["os", "trace"], &[]),

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
 
 use crate::kernel::Kernel;
-use crate::policy::{Policy, Retain, tuning};
+use crate::policy::{Policy, tuning};
 use crate::pool::Pool;
 
 static POOL: OnceLock<Pool<Kernel>> = OnceLock::new();
@@ -39,8 +39,9 @@ pub fn pool(policy: impl FnOnce() -> Policy) -> Option<&'static Pool<Kernel>> {
 /// The default policy, on a small machine with less free memory kept: a quarter of what the process may use.
 pub fn policy() -> Policy {
     let share = faultless_os::map::memory_bytes().map_or(usize::MAX, |bytes| bytes / tuning::RETAIN_SHARE);
-    let policy = Policy::default();
-    Policy { retain: Retain { bytes: policy.retain.bytes.min(share), ..policy.retain }, ..policy }
+    let mut policy = Policy::default();
+    policy.retain.bytes = policy.retain.bytes.min(share);
+    policy
 }
 
 #[cold]
