@@ -60,6 +60,11 @@ impl<Inner> Global<Inner> {
         self
     }
 
+    /// The allocator that it is put over.
+    pub const fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
     /// The pool, if a block of this length comes from it.
     fn pool_for(&self, len: usize) -> Option<&'static Pool<Kernel>> {
         match len >= self.threshold {
