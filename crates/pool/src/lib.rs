@@ -14,8 +14,10 @@
 
 mod backend;
 mod block;
+mod chores;
 mod class;
 mod core;
+mod errand;
 mod error;
 mod fake;
 mod kernel;
@@ -28,6 +30,7 @@ mod stats;
 
 pub use backend::{Backend, Moved, Reserved, Span};
 pub use block::{Block, Memory};
+pub use chores::Populated;
 pub use error::Error;
 pub use fake::Fake;
 pub use kernel::{Failing, Kernel, Table};
