@@ -67,6 +67,9 @@ pub mod tuning {
     /// Slabs made usable at a time (64 MiB): a call of about 1 us per step, and under `vm.overcommit_memory=2` at most
     /// this much is charged ahead of need.
     pub const STEP_SLABS: usize = 32;
+    /// Bytes from which a block comes from the pool where small ones come from elsewhere: glibc maps blocks from 128 KiB
+    /// on by itself, and the waste of whole granules is 20 % at 64 KiB. Source: issue 2, facts/allocators.md.
+    pub const THRESHOLD_BYTES: usize = 64 << 10;
     /// Bytes of free blocks kept resident by default. On smaller machines callers pass a share of the memory.
     pub const RETAIN_BYTES: usize = 4 << 30;
     /// That share: one part in this many of the memory that the process may use.

@@ -1,5 +1,8 @@
-//! What a pool did, as plain numbers.
+//! What a pool did, as plain numbers; `exposition` writes them.
 
+use crate::exposition::fields;
+
+fields! {
 /// Counts since the pool was opened; bytes are multiples of a granule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -51,4 +54,5 @@ pub struct Stats {
     pub grown_by_pages: u64,
     /// Blocks that grew by copying.
     pub grown_by_copy: u64,
+}
 }

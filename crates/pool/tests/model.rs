@@ -261,7 +261,7 @@ fn a_fixed_program_keeps_the_promises_on_the_fake() {
 #[test]
 fn a_block_is_a_slice_that_keeps_its_content_when_it_grows() {
     let pool = Pool::open(Fake::new(1), Policy::default()).unwrap();
-    let mut block = pool.alloc_zeroed(16 << 10).unwrap();
+    let mut block = pool.alloc_zeroed(16 << 10).unwrap().into_block();
     let neighbour = pool.alloc(16 << 10).unwrap();
     block[100] = 7;
     assert!(block.resize(40 << 10));
@@ -277,7 +277,7 @@ fn a_lost_move_leaves_the_block_and_the_accounts_as_they_were() {
     let fake = Fake::new(1);
     fake.lose_moves();
     let pool = Pool::open(fake, Policy::default()).unwrap();
-    let mut block = pool.alloc_zeroed(16 << 10).unwrap();
+    let mut block = pool.alloc_zeroed(16 << 10).unwrap().into_block();
     let neighbour = pool.alloc(16 << 10).unwrap();
     block[100] = 7;
     let before = pool.stats();
