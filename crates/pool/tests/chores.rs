@@ -117,6 +117,6 @@ fn the_kernel_populates_what_it_says() {
     let pool = Pool::open(faultless_pool::Kernel::default(), Policy::default()).unwrap();
     let populated = pool.prewarm(5 * SLAB);
     assert_eq!((populated.asked, populated.resident), (5 * SLAB, 5 * SLAB));
-    pool.alloc_zeroed(4 * SLAB).unwrap().fill(1);
+    pool.alloc_zeroed(4 * SLAB).unwrap().into_block().fill(1);
     assert_eq!((pool.stats().fresh, pool.stats().zeroed_hits), (0, 1));
 }
