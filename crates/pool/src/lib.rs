@@ -15,8 +15,10 @@
 mod allocator;
 mod backend;
 mod block;
+mod chores;
 mod class;
 mod core;
+mod errand;
 mod error;
 mod exposition;
 mod fake;
@@ -33,6 +35,7 @@ mod zeroed;
 
 pub use backend::{Backend, Moved, Reserved, Span};
 pub use block::{Block, Memory};
+pub use chores::Populated;
 pub use error::Error;
 pub use exposition::{Exposition, Field, Format, Kind};
 pub use fake::Fake;

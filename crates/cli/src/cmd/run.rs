@@ -19,6 +19,7 @@ use faultless_pool::tuning;
 
 use super::{Failure, Outcome};
 use program::Program;
+pub(crate) use program::find;
 
 /// Run a program, unchanged, with large blocks from the pool.
 ///
@@ -87,7 +88,7 @@ pub(crate) struct Options {
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     let (name, arguments) = args.command.split_first().ok_or_else(|| Failure("no command given".into()))?;
-    let program = program::find(name)?;
+    let program = find(name)?;
     let mut command = Command::new(&program.path);
     command.arg0(name).args(arguments);
     if let Some(reason) = program.immune() {
@@ -140,7 +141,7 @@ pub(crate) fn environment(options: &Options) -> Result<Vec<(OsString, OsString)>
 
 /// Why the interposer cannot act in a program, if it cannot; `None` also when the program can't be found.
 pub(crate) fn immune(name: &std::ffi::OsStr) -> Option<String> {
-    program::find(name).ok().as_ref().and_then(Program::immune)
+    find(name).ok().as_ref().and_then(Program::immune)
 }
 
 /// A share of the memory that this process may use: the machine's, or its control group's where that is less.
