@@ -14,12 +14,13 @@ from faultless._native import (
     THRESHOLD_BYTES,
     exchange_handler,
     pool_handler,
+    prewarm,
     replace_default_handler,
     stats,
     stats_text,
 )
 
-__all__ = ["THRESHOLD_BYTES", "numpy_pool", "stats", "stats_text", "use_for_numpy"]
+__all__ = ["THRESHOLD_BYTES", "numpy_pool", "prewarm", "stats", "stats_text", "use_for_numpy"]
 
 
 @contextmanager

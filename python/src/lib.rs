@@ -37,12 +37,18 @@ fn stats_text(format: &str) -> PyResult<String> {
     Ok(counters().exposed(format).to_string())
 }
 
+/// Makes free memory of the pool resident, so that arrays made later do not fault; how many bytes then were.
+#[pyfunction]
+fn prewarm(py: Python<'_>, bytes: usize) -> usize {
+    py.detach(|| process::pool(process::policy).map_or(0, |pool| pool.prewarm(bytes).resident))
+}
+
 #[pymodule]
 mod _native {
     #[pymodule_export]
     use super::{
         numpy::{exchange_handler, pool_handler, replace_default_handler},
-        stats, stats_text,
+        prewarm, stats, stats_text,
     };
 
     /// Bytes from which an array's data comes from the pool.

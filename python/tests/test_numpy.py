@@ -187,6 +187,22 @@ def test_children_of_fork_can_use_the_pool():
         thread.join()
 
 
+def test_prewarmed_memory_does_not_fault():
+    printed = in_python(
+        """
+import faultless, numpy, resource
+faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+faultless.use_for_numpy()
+print(faultless.prewarm(32 << 20) >= 32 << 20)
+before = faults()
+numpy.ones(30 << 20, "u1")
+print(faults() - before)
+"""
+    )
+    # 7680 base pages; what is left is Python's own.
+    assert printed[0] == "True" and int(printed[1]) < 300, printed
+
+
 def test_the_faults_of_temporaries_are_gone():
     example = pathlib.Path(__file__).parent.parent / "examples" / "temporaries.py"
     done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=120)

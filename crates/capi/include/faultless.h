@@ -104,6 +104,10 @@ int faultless_pool_destroy(faultless_pool *pool);
  * NULL: it could not be opened, or another thread is opening it at this moment. */
 faultless_pool *faultless_process_pool(void);
 
+/* Makes at least `bytes` of free memory resident, so that blocks handed out later do not fault. It takes about the time
+ * that the faults would have taken. `resident` (may be NULL) receives how many bytes were seen to be resident afterwards. FAULTLESS_NO_MEMORY: less than asked for, see `resident`. */
+int faultless_prewarm(faultless_pool *pool, size_t bytes, size_t *resident);
+
 /* ---- Blocks ---- */
 
 /* A block of at least `len` bytes, content arbitrary, aligned to FAULTLESS_GRANULE_BYTES. NULL: refused.

@@ -61,6 +61,13 @@ class pool {
     /* For the functions of faultless.h. */
     faultless_pool *get() const noexcept { return handle_; }
 
+    /* Makes free memory resident ahead of need; how many bytes then were. */
+    std::size_t prewarm(std::size_t bytes) noexcept {
+        std::size_t resident = 0;
+        faultless_prewarm(handle_, bytes, &resident);
+        return resident;
+    }
+
     /* A counter by its name; 0 if there is none of that name. */
     std::uint64_t stat(const char *name) const noexcept {
         std::uint64_t value = 0;

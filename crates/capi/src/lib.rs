@@ -141,6 +141,22 @@ pub extern "C" fn faultless_process_pool() -> *mut Handle {
     process::pool(process::policy).map_or(NO_POOL, |pool| ptr::from_ref(pool).cast_mut())
 }
 
+/// See faultless.h.
+///
+/// # Safety
+/// The handle is null or a live one; `resident` is null or a place for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn faultless_prewarm(handle: *mut Handle, bytes: usize, resident: *mut usize) -> c_int {
+    // SAFETY: forwarded.
+    let Some(pool) = (unsafe { pool(handle) }) else { return INVALID };
+    let populated = pool.prewarm(bytes);
+    if !resident.is_null() {
+        // SAFETY: a place for a number, not null.
+        unsafe { resident.write(populated.resident) };
+    }
+    if populated.resident < bytes { NO_MEMORY } else { OK }
+}
+
 /// # Safety
 /// As [`pool`].
 unsafe fn alloc(handle: *mut Handle, align: usize, len: usize, zeroed: bool) -> *mut c_void {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -105,6 +106,21 @@ static void counters(faultless_pool *pool) {
     CHECK(faultless_stats_text(pool, 9, text, sizeof text) == 0);
 }
 
+static void prewarmed(void) {
+    faultless_pool *pool;
+    struct rusage before, after;
+    size_t resident = 0, len = (size_t)20 << 20;
+    CHECK(faultless_pool_create(NULL, &pool) == FAULTLESS_OK);
+    CHECK(faultless_prewarm(pool, len, &resident) == FAULTLESS_OK && resident >= len);
+    CHECK(faultless_prewarm(pool, 1, NULL) == FAULTLESS_OK && faultless_prewarm(NULL, 1, NULL) == FAULTLESS_INVALID);
+    getrusage(RUSAGE_SELF, &before);
+    void *block = faultless_alloc(pool, len);
+    memset(block, 1, len);
+    getrusage(RUSAGE_SELF, &after);
+    CHECK(after.ru_minflt - before.ru_minflt < 50); /* of 5120 base pages */
+    CHECK(faultless_pool_destroy(pool) == FAULTLESS_OK);
+}
+
 static void forks(faultless_pool *pool) {
     unsigned char *block = faultless_alloc(pool, 300000);
     memset(block, 7, 300000);
@@ -130,6 +146,7 @@ int main(void) {
     wrong_arguments(pool);
     policies();
     counters(pool);
+    prewarmed();
     forks(pool);
     CHECK(faultless_pool_destroy(pool) == FAULTLESS_OK);
     printf("policy %zu stat %zu version %d.%d.%d\n", sizeof(faultless_policy), sizeof(faultless_stat),
