@@ -88,7 +88,7 @@ inline void *take(faultless_pool *pool, std::size_t bytes, std::size_t alignment
 
 /* Whether the block was the pool's. */
 inline bool give(faultless_pool *pool, void *block, std::size_t bytes) noexcept {
-    return bytes >= threshold && faultless_free(pool, block) == FAULTLESS_OK;
+    return bytes >= threshold && faultless_usable_size(pool, block) > 0 && faultless_free(pool, block) == FAULTLESS_OK;
 }
 
 } // namespace detail

@@ -14,6 +14,7 @@ pub mod lock;
 pub mod map;
 pub mod page;
 pub mod perf;
+pub mod processor;
 pub mod procfs;
 pub mod ring;
 pub mod spawn;

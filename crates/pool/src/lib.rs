@@ -1,7 +1,7 @@
 //! The pool: `alloc` and `free` of large blocks that keep their pages.
 //!
 //! ```text
-//! request -> block -> pool -> core (lock) -> place, lists, state -> Backend -> os -> kernel
+//! request -> block -> pool -> front -> core (lock) -> place, lists, state -> Backend -> os -> kernel
 //! ```
 //! One reserved range of 2 MiB slabs, each 128 granules of 16 KiB; a block is a run of granules. What is known about a
 //! granule lives out of line: nothing is ever written into free memory. A freed block stays resident, is handed out
@@ -10,11 +10,12 @@
 //! With the kernel as backend nothing here allocates from the heap, uses thread-local storage or panics, so the
 //! malloc interposer stands on it.
 //!
-//! What it does not do: blocks much smaller than a granule, threads of its own, caches per thread.
+//! What it does not do: blocks much smaller than a granule, threads of its own.
 
 mod allocator;
 mod backend;
 mod block;
+mod blocks;
 mod chores;
 mod class;
 mod core;
@@ -22,6 +23,7 @@ mod errand;
 mod error;
 mod exposition;
 mod fake;
+mod front;
 mod global;
 mod kernel;
 mod lists;
@@ -29,6 +31,7 @@ mod place;
 mod policy;
 mod pool;
 pub mod process;
+mod resize;
 mod state;
 mod stats;
 mod zeroed;

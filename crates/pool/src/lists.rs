@@ -12,7 +12,7 @@
 
 use std::ops::DerefMut;
 
-use crate::class::longest_log2;
+use crate::class::{longest_log2, run};
 use crate::policy::tuning::SLAB_GRANULES;
 use crate::state::{Counts, Slab};
 
@@ -259,6 +259,12 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
         found.map_or(self.top, |at| at * 64 + cold(at).trailing_zeros() as usize)
     }
 
+    /// Whether all of a free run is resident.
+    pub(crate) fn is_warm(&self, start: usize, count: usize) -> bool {
+        Self::pieces(start, count)
+            .all(|(slab, first, len)| self.slab(slab).retained() & run(first, len) == run(first, len))
+    }
+
     /// Whether a slab is wholly free and not resident.
     pub(crate) fn is_cold(&self, index: usize) -> bool {
         index >= self.top || (self.bit(Map::Idle, index) && !self.bit(Map::Warm, index))
@@ -295,7 +301,6 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::class::run;
 
     fn lists() -> Lists<Vec<Slab>, Vec<u64>> {
         let slabs = (0..130).map(|_| Slab::RESERVED).collect();

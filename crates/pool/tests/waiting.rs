@@ -2,7 +2,7 @@
 #![cfg(not(miri))]
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -41,8 +41,9 @@ impl Slow {
 impl Backend for Slow {
     type Slabs = Table<Slab>;
     type Words = Table<u64>;
+    type Blocks = Table<AtomicU32>;
 
-    fn reserve(&self, page: Page) -> Result<Reserved<Table<Slab>, Table<u64>>> {
+    fn reserve(&self, page: Page) -> Result<Reserved<Table<Slab>, Table<u64>, Table<AtomicU32>>> {
         self.kernel.reserve(page)
     }
 
