@@ -8,7 +8,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::AtomicU32;
 
-use crate::policy::Page;
+use crate::policy::{Page, Prefault};
 use crate::state::Slab;
 
 /// A piece of the reserved range, in bytes.
@@ -75,6 +75,19 @@ pub trait Backend {
     /// # Errors
     /// The kernel refused; they may be resident in part and still read as zero.
     fn populate(&self, span: Span) -> crate::Result<()>;
+
+    /// Makes the pages of a block that is being handed out resident; nobody needs its content.
+    ///
+    /// # Errors
+    /// As for [`Backend::populate`].
+    fn prefault(&self, span: Span, _way: Prefault) -> crate::Result<()> {
+        self.populate(span)
+    }
+
+    /// Bytes that got base pages where the policy asked for others.
+    fn fallback_bytes(&self) -> u64 {
+        0
+    }
 
     /// How many bytes are resident; asked of what was populated.
     fn resident_bytes(&self, span: Span) -> usize;

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::backend::{Backend, Span};
 use crate::core::Run;
 use crate::errand::Errand;
+use crate::policy::Prefault;
 use crate::policy::tuning::{GRANULE_BYTES, SLAB_BYTES};
 use crate::pool::Pool;
 
@@ -123,7 +124,7 @@ impl<B: Backend> Pool<B> {
     fn stock(&self, errand: Errand) -> Populated {
         let mut populated = Populated { asked: errand.span().len, resident: 0 };
         self.run(errand, |_| {
-            populated.resident = self.populate(errand.span());
+            populated.resident = self.populate(errand.span(), Prefault::Populate);
             populated.resident == populated.asked
         });
         self.zeroed.store(true, Relaxed);
@@ -131,12 +132,11 @@ impl<B: Backend> Pool<B> {
     }
 
     /// Populates a span that nobody else uses; the bytes that are resident afterwards.
-    pub(crate) fn populate(&self, span: Span) -> usize {
-        let refused = self.backend.populate(span).is_err();
+    pub(crate) fn populate(&self, span: Span, way: Prefault) -> usize {
+        let refused = self.backend.prefault(span, way).is_err();
         let resident = self.backend.resident_bytes(span);
-        if resident < span.len
-            && let Some(mut core) = self.core.lock()
-        {
+        if let Some(mut core) = self.core.lock() {
+            core.stats.populated_bytes += resident as u64;
             core.stats.populate_failures += refused as u64;
             core.stats.populate_missing_bytes += (span.len - resident) as u64;
         }

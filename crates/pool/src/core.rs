@@ -5,6 +5,7 @@
 
 use crate::backend::Backend;
 use crate::class::run;
+use crate::keeper::Watch;
 use crate::lists::Lists;
 use crate::place::Wish;
 use crate::policy::tuning::{
@@ -24,6 +25,8 @@ pub(crate) struct Core<B: Backend> {
     reaching: usize,
     /// Whether somebody gives back regularly what is too much.
     pub(crate) attended: bool,
+    /// When to call the keeper.
+    pub(crate) watch: Watch,
     /// Whether the stock is being filled up to its high mark.
     pub(crate) stocking: bool,
     in_use: usize,
@@ -67,6 +70,8 @@ pub(crate) struct Taken {
     pub(crate) fresh: usize,
     /// Whether more is kept now than may be.
     pub(crate) excess: bool,
+    /// Whether there is work for the keeper now.
+    pub(crate) calls: bool,
 }
 
 /// A run of granules: the first, and how many.
@@ -85,6 +90,7 @@ impl<B: Backend> Core<B> {
             zeroed: 0,
             low: 0,
             attended: false,
+            watch: Watch::NEVER,
             stocking: false,
             peak_in_use: 0,
             expected: 0,
@@ -220,7 +226,7 @@ impl<B: Backend> Core<B> {
         }
         self.stats.reused_bytes += (counts.resident() * GRANULE_BYTES) as u64;
         let excess = counts.reserved > 0 && self.keeps_too_much();
-        Taken { start, dirty: counts.dirty, fresh: counts.reserved, excess }
+        Taken { start, dirty: counts.dirty, fresh: counts.reserved, excess, calls: self.calls() }
     }
 
     fn keep_room(&mut self, start: usize, count: usize) {
@@ -266,6 +272,16 @@ impl<B: Backend> Core<B> {
         let peak = self.peak_in_use.max(self.expected);
         let below_peak = (peak + SLACK_BYTES / GRANULE_BYTES + peak / 4).saturating_sub(self.in_use);
         self.keep.min(below_peak)
+    }
+
+    /// Whether there is work for the keeper now, which is said once.
+    pub(crate) fn calls(&mut self) -> bool {
+        let (kept, zeroed) = (self.retained * GRANULE_BYTES, self.zeroed * GRANULE_BYTES);
+        let calls = self.watch.calls(kept, zeroed);
+        if calls {
+            self.watch = Watch::NEVER;
+        }
+        calls
     }
 
     /// Whether more is kept than may be.

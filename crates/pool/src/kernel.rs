@@ -6,18 +6,18 @@
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use faultless_os::{advise, counters, map, page};
+use faultless_os::{advise, counters, map, page, zero};
 
 use crate::backend::{Backend, Moved, Reserved, Span};
 use crate::block::Memory;
 use crate::error::Error;
 use crate::lists::MAPS;
-use crate::policy::Page;
 use crate::policy::tuning::{
     GRANULE_BYTES, HEAD_SLABS, LIMITED_SHARE, RESERVE_BYTES, RESERVE_MIN_BYTES, SLAB_BYTES, SLAB_GRANULES,
 };
+use crate::policy::{Page, Prefault};
 use crate::state::Slab;
 
 /// The calls that can be made to fail, for tests: each counts its calls and fails from the given one on (0: never).
@@ -40,7 +40,9 @@ pub struct Kernel {
     words: Area,
     slabs: Area,
     blocks: Area,
-    thp: AtomicUsize,
+    backing: AtomicU8,
+    /// Bytes that got base pages where others were asked for.
+    fallback_bytes: AtomicU64,
     /// Whether pages can be moved; after a refusal it is not asked again, since every refusal may cost the target, see
     /// `relocate`.
     movable: AtomicU8,
@@ -160,10 +162,62 @@ impl Kernel {
         self.movable.load(Relaxed) == MOVABLE
     }
 
+    /// Sees to it that usable slabs, not touched yet, get the pages that were asked for, as far as there are any.
+    fn back(&self, start: usize, len: usize) {
+        let backed = match self.backing.load(Relaxed) {
+            BASE => return,
+            // SAFETY: callers pass usable parts of the range.
+            THP if self.may_advise().is_ok() => unsafe { advise::thp(start, len) }.map_or(0, |()| len),
+            HUGETLB => self.back_by_hugetlb(start, len),
+            _ => 0,
+        };
+        self.fallback_bytes.fetch_add((len - backed) as u64, Relaxed);
+    }
+
+    /// Puts hugetlb pages into slabs, in pieces as large as the hugetlb pool allows; how many bytes got some.
+    fn back_by_hugetlb(&self, start: usize, len: usize) -> usize {
+        let (mut done, mut piece) = (0, len);
+        while done < len && piece > 0 && self.may(0, self.failing.map).is_ok() {
+            // SAFETY: a slab is a hugetlb page of the usual size; nobody has used the slabs yet.
+            match unsafe { map::hugetlb_at(start + done, piece, SLAB_BYTES) } {
+                Ok(()) => done += piece,
+                // The target may be gone; mapped anew it has base pages.
+                Err(error) if error.call != "mmap(MAP_HUGETLB" => {
+                    let _ = map::restore(start + done, piece);
+                    return done;
+                }
+                Err(_) => piece = piece / 2 / SLAB_BYTES * SLAB_BYTES,
+            }
+            piece = piece.min(len - done);
+        }
+        done
+    }
+
     /// The address of a span, if it lies in the range.
     fn address(&self, span: Span) -> Option<usize> {
         let end = span.offset.checked_add(span.len)?;
         (end <= self.range.len.load(Relaxed)).then(|| self.range.start() + span.offset)
+    }
+}
+
+/// What [`Kernel::backing`] says.
+const BASE: u8 = 0;
+const THP: u8 = 1;
+const HUGETLB: u8 = 2;
+/// What was asked for is not to be had.
+const LACKING: u8 = 3;
+
+/// What a policy means on this machine.
+fn backing(policy: Page) -> u8 {
+    match policy {
+        Page::Base => BASE,
+        Page::Thp => THP,
+        Page::Hugetlb => HUGETLB,
+        // The kernel takes the largest size that is enabled and fits.
+        Page::Mthp(order) => {
+            let is_largest = advise::thp_gives(order.len_bytes()) && !advise::thp_gives(advise::pmd_bytes());
+            if is_largest { THP } else { LACKING }
+        }
     }
 }
 
@@ -195,7 +249,7 @@ impl Backend for Kernel {
         self.slabs.set(tables + word_bytes, slab_bytes);
         self.blocks.set(tables + word_bytes + slab_bytes, block_bytes);
         self.make_usable(tables, word_bytes)?;
-        self.thp.store((policy == Page::Thp) as usize, Relaxed);
+        self.backing.store(backing(policy), Relaxed);
         Ok(Reserved {
             len,
             base,
@@ -220,9 +274,8 @@ impl Backend for Kernel {
         let base = self.range.start();
         self.make_usable(base + from * SLAB_BYTES, (to - from) * SLAB_BYTES)?;
         let begin = from.max(HEAD_SLABS);
-        if self.thp.load(Relaxed) != 0 && begin < to && self.may_advise().is_ok() {
-            // SAFETY: this part of the range was made usable above.
-            let _ = unsafe { advise::thp(base + begin * SLAB_BYTES, (to - begin) * SLAB_BYTES) };
+        if begin < to {
+            self.back(base + begin * SLAB_BYTES, (to - begin) * SLAB_BYTES);
         }
         Ok(())
     }
@@ -234,6 +287,35 @@ impl Backend for Kernel {
         unsafe { advise::populate(start, span.len) }.map_err(Error::from)
     }
 
+    fn prefault(&self, span: Span, way: Prefault) -> crate::Result<()> {
+        let Some(start) = self.address(span) else { return Ok(()) };
+        match way {
+            Prefault::Touch => (0..span.len).step_by(page::size()).for_each(|offset| {
+                // SAFETY: inside the range; usable granules of a block that is being handed out.
+                unsafe { self.pointer(span.offset + offset).write_volatile(0) };
+            }),
+            Prefault::Memset => self.zero(span),
+            // Where a commit limit may refuse it, what was there before could be lost.
+            Prefault::MapPopulate if self.is_roomy() => {
+                self.may(0, self.failing.map)?;
+                // SAFETY: as above; nobody needs the content.
+                if let Err(error) = unsafe { map::populated_at(start, span.len) } {
+                    let _ = map::restore(start, span.len);
+                    return Err(error.into());
+                }
+                if self.backing.load(Relaxed) == THP {
+                    self.back(start, span.len);
+                }
+            }
+            _ => return self.populate(span),
+        }
+        Ok(())
+    }
+
+    fn fallback_bytes(&self) -> u64 {
+        self.fallback_bytes.load(Relaxed)
+    }
+
     fn resident_bytes(&self, span: Span) -> usize {
         self.address(span).map_or(0, |start| map::resident_bytes(start, span.len))
     }
@@ -241,7 +323,14 @@ impl Backend for Kernel {
     fn zero(&self, span: Span) {
         if self.address(span).is_some() {
             // SAFETY: inside the range; the pool zeroes only usable granules of a block it is handing out.
-            unsafe { self.pointer(span.offset).write_bytes(0, span.len) };
+            unsafe { zero::CACHED.zero(self.pointer(span.offset).as_ptr(), span.len) };
+        }
+    }
+
+    fn scrub(&self, span: Span) {
+        if self.address(span).is_some() {
+            // SAFETY: inside the range; usable granules that the pool has set aside. The engine is present.
+            unsafe { zero::ahead().zero(self.pointer(span.offset).as_ptr(), span.len) };
         }
     }
 

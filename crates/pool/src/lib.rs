@@ -10,7 +10,7 @@
 //! With the kernel as backend nothing here allocates from the heap, uses thread-local storage or panics, so the
 //! malloc interposer stands on it.
 //!
-//! What it does not do: blocks much smaller than a granule, threads of its own.
+//! What it does not do: blocks much smaller than a granule. One thread, the keeper, where a face allows it.
 
 mod allocator;
 mod backend;
@@ -19,12 +19,14 @@ mod blocks;
 mod chores;
 mod class;
 mod core;
+mod decay;
 mod errand;
 mod error;
 mod exposition;
 mod fake;
 mod front;
 mod global;
+mod keeper;
 mod kernel;
 mod lists;
 mod place;
@@ -44,7 +46,7 @@ pub use exposition::{Exposition, Field, Format, Kind};
 pub use fake::Fake;
 pub use global::Global;
 pub use kernel::{Failing, Kernel, Table};
-pub use policy::{Page, Policy, Prefault, Retain, tuning};
+pub use policy::{Page, Policy, Prefault, Retain, Scrub, tuning};
 pub use pool::Pool;
 pub use state::{Slab, State};
 pub use stats::Stats;

@@ -15,9 +15,10 @@ use crate::blocks::{Blocks, Found, Misuse};
 use crate::class::{granules, run, runs};
 use crate::core::{Core, Lack, Run, Taken, Wanted};
 use crate::front::Front;
+use crate::keeper::{Keeper, Watch};
 use crate::lists::Lists;
 use crate::policy::tuning::{GRANULE_BYTES, SLAB_GRANULES};
-use crate::policy::{Policy, Prefault};
+use crate::policy::{Policy, Scrub};
 use crate::stats::Stats;
 
 /// A pool of large blocks that keep their pages.
@@ -25,7 +26,8 @@ pub struct Pool<B: Backend> {
     pub(crate) front: Front,
     pub(crate) blocks: Blocks<B::Blocks>,
     pub(crate) backend: B,
-    prefault: Prefault,
+    pub(crate) policy: Policy,
+    pub(crate) keeper: Keeper,
     /// Whether addresses are free of charge; 0 before anybody asked.
     roomy: AtomicU8,
     /// Whether there may be zeroed memory behind the front.
@@ -51,16 +53,19 @@ impl<B: Backend> Pool<B> {
         let range = backend.reserve(policy.page).inspect_err(|_| backend.release())?;
         let lists = Lists::new(range.slabs, range.words, range.len / GRANULE_BYTES / SLAB_GRANULES);
         let keep = policy.retain.bytes - Front::share(policy.retain.bytes);
+        let mut core = Core::new(lists, keep, range.base);
+        core.watch = Watch::of(policy);
         Ok(Self {
             front: Front::new(policy.retain.bytes),
             blocks: Blocks::new(range.blocks),
             backend,
-            prefault: policy.prefault,
+            policy,
+            keeper: Keeper::new(),
             roomy: AtomicU8::new(0),
             zeroed: AtomicBool::new(false),
             base: range.base,
             len: range.len,
-            core: Mutex::new(Core::new(lists, keep, range.base)),
+            core: Mutex::new(core),
             cleared_bytes: AtomicU64::new(0),
             double_frees: AtomicU64::new(0),
             unknown_frees: AtomicU64::new(0),
@@ -98,14 +103,16 @@ impl<B: Backend> Pool<B> {
             in_use_bytes: stats.in_use_bytes.saturating_sub(held_bytes),
             retained_bytes,
             peak_retained_bytes: stats.peak_retained_bytes.max(retained_bytes),
+            fallback_bytes: self.backend.fallback_bytes(),
             double_frees: self.double_frees.load(Relaxed),
             unknown_frees: self.unknown_frees.load(Relaxed),
             ..stats
         }
     }
 
-    /// Call before `fork`: nothing behind the front changes until [`Pool::after_fork`].
+    /// Call before `fork`: nothing behind the front changes until [`Pool::after_fork`], and there is no keeper.
     pub fn before_fork(&self) {
+        self.stop_keeper();
         self.empty_front();
         self.core.hold();
     }
@@ -113,6 +120,7 @@ impl<B: Backend> Pool<B> {
     /// Call after `fork`, in the parent and in the child.
     pub fn after_fork(&self) {
         self.core.let_go();
+        self.allow_keeper();
     }
 
     /// A block of at least `len` bytes aligned to `align` (a power of two).
@@ -155,12 +163,21 @@ impl<B: Backend> Pool<B> {
         });
         match seized {
             Ok(run) => {
+                self.wipe(run);
                 if !(self.front.suits(run.1) && self.front.put(run)) {
                     self.give_behind(run);
                 }
                 true
             }
             Err(misuse) => self.misused(misuse),
+        }
+    }
+
+    /// Zeroes what is about to be freed, where the policy wants that.
+    #[inline]
+    pub(crate) fn wipe(&self, run: Run) {
+        if self.policy.scrub == Scrub::OnFree {
+            self.backend.scrub(span(run));
         }
     }
 
@@ -174,8 +191,11 @@ impl<B: Backend> Pool<B> {
         if !(suits && self.front.put(run)) {
             self.retire(&mut core, run);
         }
-        let excess = core.keeps_too_much();
+        let (excess, calls) = (core.keeps_too_much(), core.calls());
         drop(core);
+        if calls {
+            self.call_keeper();
+        }
         if excess {
             self.purge_excess(run);
         }
@@ -251,8 +271,11 @@ impl<B: Backend> Pool<B> {
 
     /// What is left to do for `count` granules that were just taken.
     pub(crate) fn settle(&self, taken: Taken, count: usize) {
-        if self.prefault == Prefault::Populate && taken.fresh > 0 {
-            self.populate(span((taken.start, count)));
+        if taken.calls {
+            self.call_keeper();
+        }
+        if self.policy.prefault.is_at_get() && taken.fresh > 0 {
+            self.populate(span((taken.start, count)), self.policy.prefault);
         }
         if taken.excess {
             self.purge_excess((taken.start, 0));

@@ -36,8 +36,9 @@ impl<B: Backend> Pool<B> {
         if count == old {
             return true;
         }
-        let Some(mut core) = self.core.lock() else { return false };
         let tail = (start + count, old - count);
+        self.wipe(tail);
+        let Some(mut core) = self.core.lock() else { return false };
         core.give(tail, false);
         let excess = core.keeps_too_much();
         drop(core);
@@ -77,6 +78,9 @@ impl<B: Backend> Pool<B> {
         let (taken, by_pages) = found.or_else(|| self.refused())?;
         self.settle(taken, count);
         let moved = self.backend.relocate(span((start, old.count)), taken.start * GRANULE_BYTES, by_pages);
+        if moved == Moved::Copied {
+            self.wipe((start, old.count));
+        }
         let mut core = self.core.lock()?;
         match moved {
             Moved::Lost => {

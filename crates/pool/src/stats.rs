@@ -38,6 +38,10 @@ pub struct Stats {
     pub purge_failures: u64,
     /// Calls to populate that the kernel refused.
     pub populate_failures: u64,
+    /// Bytes that populating found or made resident, by the kernel's own account afterwards.
+    pub populated_bytes: u64,
+    /// Bytes of slabs that got base pages where the policy asked for others.
+    pub fallback_bytes: u64,
     /// Bytes that were to be populated and were not resident afterwards.
     pub populate_missing_bytes: u64,
     /// Bytes made resident ahead of need.

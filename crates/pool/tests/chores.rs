@@ -103,7 +103,10 @@ fn a_populate_that_did_nothing_is_seen_and_counted() {
 
 #[test]
 fn an_attended_pool_gives_back_when_told() {
-    let policy = Policy { retain: faultless_pool::Retain { bytes: 4 * SLAB }, ..Policy::default() };
+    let policy = Policy {
+        retain: faultless_pool::Retain { bytes: 4 * SLAB, ..Default::default() },
+        ..Policy::default()
+    };
     let pool = Pool::open(Fake::new(9), policy).unwrap();
     pool.attend(true);
     drop(pool.alloc(5 * SLAB));

@@ -108,8 +108,12 @@ fn stress(policy: Policy) {
 fn blocks_change_hands_while_the_chores_go_on() {
     stress(Policy::default());
     stress(Policy { page: Page::Base, ..Policy::default() });
-    stress(Policy { prefault: Prefault::Populate, retain: Retain { bytes: 8 << 20 }, ..Policy::default() });
-    stress(Policy { retain: Retain { bytes: 0 }, ..Policy::default() });
+    stress(Policy {
+        prefault: Prefault::Populate,
+        retain: Retain { bytes: 8 << 20, ..Retain::default() },
+        ..Policy::default()
+    });
+    stress(Policy { retain: Retain { bytes: 0, ..Retain::default() }, ..Policy::default() });
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn interrupted(policy: Policy, work: impl FnOnce(&Pool<Slow>) + Send) -> &'stati
 
 #[test]
 fn nobody_waits_while_pages_are_given_back() {
-    let policy = Policy { retain: Retain { bytes: 0 }, ..Policy::default() };
+    let policy = Policy { retain: Retain { bytes: 0, ..Retain::default() }, ..Policy::default() };
     assert_eq!(interrupted(policy, |pool| drop(pool.alloc(BLOCK).unwrap())), "purge");
 }
 

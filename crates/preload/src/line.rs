@@ -1,9 +1,9 @@
-//! A line of text on the stack, written with one raw write(2): no allocation, no locks, no formatting machinery.
+//! Text on the stack, written with one raw write(2): no allocation, no locks, no formatting machinery.
 
-/// Longer lines are cut.
-const LINE_BYTES: usize = 320;
+/// Longer texts are cut.
+const LINE_BYTES: usize = 8 << 10;
 
-/// A line being put together.
+/// One or more lines being put together.
 pub(crate) struct Line {
     bytes: [u8; LINE_BYTES],
     len: usize,
@@ -14,7 +14,7 @@ impl Line {
         Self { bytes: [0; LINE_BYTES], len: 0 }
     }
 
-    pub(crate) fn text(mut self, text: &[u8]) -> Self {
+    pub(crate) fn text(&mut self, text: &[u8]) -> &mut Self {
         let room = LINE_BYTES - 1 - self.len.min(LINE_BYTES - 1);
         let free = self.bytes.iter_mut().skip(self.len);
         for (to, from) in free.zip(text.iter().take(room)) {
@@ -24,7 +24,7 @@ impl Line {
         self
     }
 
-    pub(crate) fn number(self, mut value: u64) -> Self {
+    pub(crate) fn number(&mut self, mut value: u64) -> &mut Self {
         let mut digits = [0_u8; 20];
         let mut used = 0;
         for digit in digits.iter_mut().rev() {
@@ -40,13 +40,26 @@ impl Line {
     }
 
     /// A length in MiB with one decimal.
-    pub(crate) fn mib(self, bytes: u64) -> Self {
+    pub(crate) fn mib(&mut self, bytes: u64) -> &mut Self {
         let tenths = bytes.saturating_mul(10) >> 20;
         self.number(tenths / 10).text(b".").number(tenths % 10).text(b" MiB")
     }
 
-    /// Writes the line and its end to a descriptor; errors are ignored, there is nobody to tell.
-    pub(crate) fn write_to(mut self, descriptor: i32) {
+    /// A name between quotes, as JSON and OpenMetrics want it; what is not printable ASCII becomes a question mark.
+    pub(crate) fn quoted(&mut self, name: &[u8]) -> &mut Self {
+        self.text(b"\"");
+        for &byte in name {
+            match byte {
+                b'"' | b'\\' => self.text(b"\\").text(&[byte]),
+                b' '..=b'~' => self.text(&[byte]),
+                _ => self.text(b"?"),
+            };
+        }
+        self.text(b"\"")
+    }
+
+    /// Writes the text and the end of its last line to a descriptor; errors are ignored, there is nobody to tell.
+    pub(crate) fn write_to(&mut self, descriptor: i32) {
         if let Some(end) = self.bytes.get_mut(self.len) {
             *end = b'\n';
         }
