@@ -83,7 +83,7 @@ fn every_function_answers_right_and_wrong_arguments() {
         return;
     }
     let source = here().join("tests/abi.c");
-    let expected = format!("policy 24 stat 32 version {}\n", env!("CARGO_PKG_VERSION"));
+    let expected = format!("policy 80 stat 32 version {}\n", env!("CARGO_PKG_VERSION"));
     for (standard, link) in [("-std=c99", shared()), ("-std=c11", fixed())] {
         assert_eq!(compiled_and_run("cc", standard, &source, &link), expected);
     }
