@@ -9,7 +9,7 @@
 //! <https://prometheus.io/docs/specs/om/open_metrics_spec/>, which Prometheus reads as it is.
 
 use std::ffi::CStr;
-use std::fmt;
+use std::fmt::{self, Write};
 
 /// How a field moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Field {
         self.help.to_str().unwrap_or("")
     }
 
-    fn write_open_metrics(&self, f: &mut fmt::Formatter<'_>, labels: &[(&str, &str)]) -> fmt::Result {
+    fn write_open_metrics(&self, f: &mut fmt::Formatter<'_>, labels: &[Label<'_>]) -> fmt::Result {
         let name = self.name();
         // The format's unit of time is the second.
         let (stem, unit) = match name.strip_suffix("_ns") {
@@ -62,7 +62,7 @@ impl Field {
         }
         writeln!(f, "# HELP faultless_{stem}{unit} {}", self.help())?;
         write!(f, "faultless_{stem}{unit}{end}")?;
-        for (at, (name, value)) in labels.iter().enumerate() {
+        for (at, &(name, value)) in labels.iter().enumerate() {
             write!(f, "{}{name}={}", if at == 0 { "{" } else { "," }, Quoted(value))?;
         }
         f.write_str(if labels.is_empty() { " " } else { "} " })?;
@@ -86,31 +86,34 @@ pub enum Format {
     OpenMetrics,
 }
 
+/// Name and value of a label.
+pub type Label<'a> = (&'a str, &'a dyn fmt::Display);
+
 /// Fields, labels and a format; what it displays is the document.
 ///
 /// ```
 /// use faultless_pool::{Exposition, Format, Stats};
 /// let stats = Stats { fresh: 3, ..Stats::default() };
 /// let fields = stats.fields().into_iter().filter(|field| field.value > 0);
-/// let text = Exposition::new(Format::Json, &[("command", "sort")], fields).to_string();
+/// let text = Exposition::new(Format::Json, &[("command", &"sort")], fields).to_string();
 /// assert_eq!(text, r#"{"command":"sort","fresh":3}"#);
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Exposition<'a, F> {
     fields: F,
-    labels: &'a [(&'a str, &'a str)],
+    labels: &'a [Label<'a>],
     format: Format,
 }
 
 impl<'a, F: Iterator<Item = Field> + Clone> Exposition<'a, F> {
     /// Labels say whose counters they are; [`Format::Text`] has no place for them.
-    pub const fn new(format: Format, labels: &'a [(&'a str, &'a str)], fields: F) -> Self {
+    pub const fn new(format: Format, labels: &'a [Label<'a>], fields: F) -> Self {
         Self { fields, labels, format }
     }
 
     fn write_json(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut comma = "{";
-        for (name, value) in self.labels {
+        for &(name, value) in self.labels {
             write!(f, "{comma}\"{name}\":{}", Quoted(value))?;
             comma = ",";
         }
@@ -138,18 +141,28 @@ impl<F: Iterator<Item = Field> + Clone> fmt::Display for Exposition<'_, F> {
 }
 
 /// A label's value as both formats want it: what they escape differently does not occur in names, and becomes a space.
-struct Quoted<'a>(&'a str);
+struct Quoted<'a>(&'a dyn fmt::Display);
+
+struct Escaping<'a, 'f>(&'a mut fmt::Formatter<'f>);
+
+impl fmt::Write for Escaping<'_, '_> {
+    fn write_char(&mut self, letter: char) -> fmt::Result {
+        match letter {
+            '"' | '\\' => write!(self.0, "\\{letter}"),
+            _ if letter.is_control() => self.0.write_str(" "),
+            _ => self.0.write_char(letter),
+        }
+    }
+
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|letter| self.write_char(letter))
+    }
+}
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("\"")?;
-        for letter in self.0.chars() {
-            match letter {
-                '"' | '\\' => write!(f, "\\{letter}")?,
-                _ if letter.is_control() => f.write_str(" ")?,
-                _ => write!(f, "{letter}")?,
-            }
-        }
+        write!(Escaping(f), "{}", self.0)?;
         f.write_str("\"")
     }
 }
@@ -260,7 +273,7 @@ faultless_busy_seconds_total 2.000000007
     #[test]
     fn labels_are_quoted_for_both() {
         let fields = EXAMPLE.fields().into_iter().take(1);
-        let labels = [("command", "a\"b\\c\nd"), ("pid", "7")];
+        let labels: [Label<'_>; 2] = [("command", &"a\"b\\c\nd"), ("pid", &7)];
         let text = Exposition::new(Format::OpenMetrics, &labels, fields.clone()).to_string();
         assert!(text.contains("\nfaultless_calls_total{command=\"a\\\"b\\\\c d\",pid=\"7\"} 3\n"), "{text}");
         let text = Exposition::new(Format::Json, &labels, fields).to_string();

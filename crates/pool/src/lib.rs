@@ -42,7 +42,7 @@ pub use backend::{Backend, Moved, Reserved, Span};
 pub use block::{Block, Memory};
 pub use chores::Populated;
 pub use error::Error;
-pub use exposition::{Exposition, Field, Format, Kind};
+pub use exposition::{Exposition, Field, Format, Kind, Label};
 pub use fake::Fake;
 pub use global::Global;
 pub use kernel::{Failing, Kernel, Table};
