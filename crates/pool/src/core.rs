@@ -214,7 +214,7 @@ impl<B: Backend> Core<B> {
         for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
             counts.add(self.lists.take(slab, run(first, len)));
             self.lists.top = self.lists.top.max(slab + 1);
-            self.lists.mark_stale(slab);
+            self.lists.touched(slab, first);
         }
         self.in_use += count;
         self.keep_less(counts);
@@ -245,7 +245,10 @@ impl<B: Backend> Core<B> {
             }
             // A slab that becomes free is filed at once: that is the order of purging.
             let now = count > SLAB_GRANULES || self.lists.slab(slab).free() == u128::MAX;
-            if now { self.lists.file(slab) } else { self.lists.mark_stale(slab) }
+            self.lists.touched(slab, first);
+            if now {
+                self.lists.file(slab);
+            }
         }
         self.in_use -= count;
         if !moved {

@@ -113,6 +113,25 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
         }
     }
 
+    /// The run that begins in a slab and ends in the next one, both partly used: its parts in granules, as `mask` sees it.
+    pub(crate) fn across(&self, index: usize, mask: impl Fn(&Slab) -> u128) -> Option<(usize, usize)> {
+        let (slab, next) = (self.slab(index), self.slab(index + 1));
+        let end = mask(slab).leading_ones() as usize;
+        let usable = end > 0 && index + 1 < self.top && next.free() != u128::MAX && !next.room && !slab.room;
+        let begin = if usable { mask(next).trailing_ones() as usize } else { 0 };
+        (begin > 0).then_some((end, begin))
+    }
+
+    /// Remembers that part of a slab was taken or given.
+    pub(crate) fn touched(&mut self, index: usize, first: usize) {
+        self.mark_stale(index);
+        if let Some(before) = index.checked_sub(1).filter(|_| first == 0)
+            && self.slab(before).free().leading_ones() > 0
+        {
+            self.mark_stale(before);
+        }
+    }
+
     /// Takes `mask` of a slab.
     pub(crate) fn take(&mut self, index: usize, mask: u128) -> Counts {
         self.leave_idle(index);
@@ -165,6 +184,7 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
 
     /// Puts a slab into the list it belongs to.
     pub(crate) fn file(&mut self, index: usize) {
+        let joint = self.across(index, Slab::free).map_or(0, |(end, begin)| end + begin);
         let slab = self.slab_mut(index);
         let (free, warm) = (slab.free(), slab.retained() != 0);
         let dirty = slab.free_dirty() != 0;
@@ -175,7 +195,7 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
             u128::MAX if warm && !slab.pinned => Some(WARM),
             u128::MAX | 0 => None,
             _ if slab.room => None,
-            _ => longest_log2(free),
+            _ => longest_log2(free).max(joint.checked_ilog2().map(|log2| (log2 as usize).min(BINS - 1))),
         };
         let listed = (slab.list as usize).checked_sub(1);
         let idle = free == u128::MAX;

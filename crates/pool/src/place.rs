@@ -1,7 +1,7 @@
 //! Where a block goes.
 //!
 //! In: a count of granules, an alignment. Out: the first granule, counted over the whole range, or nothing. The order:
-//! 1. a run inside a partly used slab, resident granules first;
+//! 1. a run in a partly used slab, or across the border of two, resident granules first;
 //! 2. whole slabs: resident ones in the wanted state, then resident ones, then any that were used before, then never used ones. The block begins in the free
 //!    end of the slab before, so that blocks slightly larger than a fraction of a slab leave no holes.
 //!
@@ -63,7 +63,7 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
             for _ in 0..TRIES {
                 let Some(index) = next else { break };
                 next = self.next(index);
-                if let Some(at) = best_start(self.slab(index), wish) {
+                if let Some(at) = self.best_start(index, wish) {
                     self.mark_stale(index);
                     return Some(index * SLAB_GRANULES + at);
                 }
@@ -71,6 +71,23 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
             }
         }
         None
+    }
+
+    /// The best place that begins in a slab: in granules of the preferred state, then resident, then any.
+    fn best_start(&self, index: usize, wish: Wish) -> Option<usize> {
+        let slab = self.slab(index);
+        let (first, second) = match wish.zeroed {
+            true => (Slab::free_zeroed as fn(&Slab) -> u128, Slab::free_dirty as fn(&Slab) -> u128),
+            false => (Slab::free_dirty as _, Slab::free_zeroed as _),
+        };
+        [first, second, Slab::free as _].into_iter().find_map(|mask| {
+            let places = starts(mask(slab), wish.count) & aligned(wish.align);
+            let inside = (places != 0).then(|| places.trailing_zeros() as usize);
+            let across = || {
+                self.across(index, mask).filter(|&(end, begin)| end + begin >= wish.count && wish.align <= 1)
+            };
+            inside.or_else(|| across().map(|(end, _)| SLAB_GRANULES - end))
+        })
     }
 
     fn whole_slabs(&self, wish: Wish) -> Option<usize> {
@@ -113,19 +130,6 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
     }
 }
 
-/// The best place inside one slab: in granules of the preferred state, then resident, then any.
-fn best_start(slab: &Slab, wish: Wish) -> Option<usize> {
-    let (first, second) = match wish.zeroed {
-        true => (slab.free_zeroed(), slab.free_dirty()),
-        false => (slab.free_dirty(), slab.free_zeroed()),
-    };
-    [first, second, slab.free()]
-        .into_iter()
-        .map(|mask| starts(mask, wish.count) & aligned(wish.align))
-        .find(|&places| places != 0)
-        .map(|places| places.trailing_zeros() as usize)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,7 +153,7 @@ mod tests {
         for (slab, first, len) in Table::pieces(start, wish.count) {
             table.top = table.top.max(slab + 1);
             table.take(slab, run(first, len));
-            table.file(slab);
+            table.touched(slab, first);
         }
         Some(start)
     }
@@ -157,7 +161,7 @@ mod tests {
     fn give(table: &mut Table, start: usize, count: usize) {
         for (slab, first, len) in Table::pieces(start, count) {
             table.slab_mut(slab).give(run(first, len));
-            table.mark_stale(slab);
+            table.touched(slab, first);
         }
     }
 
@@ -179,6 +183,18 @@ mod tests {
         give(&mut table, first, 300);
         assert_eq!(take(&mut table, wish(256)), Some(first));
         assert_ne!(first, second);
+    }
+
+    #[test]
+    fn a_hole_across_a_border_is_found_again() {
+        let mut table = table(8);
+        let starts: Vec<_> = (0..10).map(|_| take(&mut table, wish(40)).unwrap()).collect();
+        assert_eq!(starts[3], 120, "the fourth lies across the first border");
+        give(&mut table, 120, 40);
+        assert_eq!(take(&mut table, wish(41)), Some(400));
+        assert_eq!(take(&mut table, wish(40)), Some(120));
+        give(&mut table, 120, 40);
+        assert_eq!(take(&mut table, Wish { align: 8, ..wish(40) }), Some(448), "not for aligned ones");
     }
 
     #[test]
