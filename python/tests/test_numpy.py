@@ -207,6 +207,22 @@ def test_the_faults_of_temporaries_are_gone():
     example = pathlib.Path(__file__).parent.parent / "examples" / "temporaries.py"
     done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    *_, pooled = (int(line.split()[-2]) for line in done.stdout.splitlines())
-    # 50 rounds with two temporaries of 512 base pages each; a handler without the pool faults in every round.
-    assert pooled < 50 * 512 // 10, done.stdout
+    own, pooled = (int(line.split()[-2]) for line in done.stdout.splitlines())
+    # 20 rounds with two temporaries of 20 huge pages or 10240 base pages each: the first round's are compulsory.
+    assert pooled < own // 5, done.stdout
+
+
+def test_an_idle_process_gives_its_memory_back():
+    printed = in_python(
+        """
+import faultless, numpy, time
+faultless.use_for_numpy()
+numpy.ones(200 << 20, "u1")
+for _ in range(300):
+    if faultless.stats()["retained_bytes"] <= 40 << 20:
+        break
+    time.sleep(0.1)
+print(faultless.stats()["retained_bytes"] <= 40 << 20)
+"""
+    )
+    assert printed == ["True"]

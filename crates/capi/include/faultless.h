@@ -99,10 +99,10 @@ typedef struct faultless_pool faultless_pool;
 #define FAULTLESS_DECAY_NEVER UINT64_MAX
 
 /* Where work ahead of need begins, and where it ends, in bytes: low <= high, high > 0. */
-typedef struct faultless_marks {
+typedef struct faultless_watermarks {
     uint64_t low_bytes;
     uint64_t high_bytes;
-} faultless_marks;
+} faultless_watermarks;
 
 /* What a pool may do. Zero means the default for every member but `size`, also for those that later versions add. */
 typedef struct faultless_policy {
@@ -111,8 +111,8 @@ typedef struct faultless_policy {
     uint32_t page_order;      /* for FAULTLESS_PAGE_MTHP: log2 of base pages, 4 for 64 KiB */
     uint32_t prefault;        /* FAULTLESS_PREFAULT_... */
     uint32_t scrub;           /* FAULTLESS_SCRUB_... */
-    faultless_marks stock;    /* for FAULTLESS_PREFAULT_AHEAD */
-    faultless_marks zeroed;   /* for FAULTLESS_SCRUB_AHEAD */
+    faultless_watermarks stock;    /* for FAULTLESS_PREFAULT_AHEAD */
+    faultless_watermarks zeroed;   /* for FAULTLESS_SCRUB_AHEAD */
     uint64_t prewarm_bytes;   /* made resident when the pool is made, as far as the kernel agrees; never decays */
     uint64_t retain_bytes;    /* most bytes of free blocks that stay resident; 0: 4 GiB, or a quarter of a smaller machine */
     uint64_t decay_ns;        /* free memory that nobody needed for so long goes back, but for 32 MiB; 0: 1 s */

@@ -10,10 +10,10 @@ const POLICY_BYTES: usize = 1024;
 /// What stands for 0 where 0 is the default.
 const NOTHING: u64 = u64::MAX;
 
-/// `faultless_marks`.
+/// `faultless_watermarks`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-struct Marks {
+struct Watermarks {
     low_bytes: u64,
     high_bytes: u64,
 }
@@ -27,14 +27,14 @@ pub struct CPolicy {
     page_order: u32,
     prefault: u32,
     scrub: u32,
-    stock: Marks,
-    zeroed: Marks,
+    stock: Watermarks,
+    zeroed: Watermarks,
     prewarm_bytes: u64,
     retain_bytes: u64,
     decay_ns: u64,
 }
 
-impl Marks {
+impl Watermarks {
     fn low_and_high(self) -> Option<(usize, usize)> {
         let ordered = self.low_bytes <= self.high_bytes && self.high_bytes > 0;
         ordered.then_some((bytes(self.low_bytes), bytes(self.high_bytes)))
@@ -139,12 +139,12 @@ mod tests {
     }
 
     #[test]
-    fn marks_have_an_order_and_belong_to_work_ahead_only() {
-        let marks = |low_bytes, high_bytes| Marks { low_bytes, high_bytes };
+    fn watermarks_have_an_order_and_belong_to_work_ahead_only() {
+        let watermarks = |low_bytes, high_bytes| Watermarks { low_bytes, high_bytes };
         let ahead = |stock| CPolicy { prefault: 5, stock, ..CPolicy::default() }.policy();
-        assert_eq!(ahead(marks(1, 2)).unwrap().prefault, Prefault::Ahead { low: 1, high: 2 });
-        assert!(ahead(marks(2, 1)).is_none() && ahead(marks(0, 0)).is_none());
-        assert!(CPolicy { stock: marks(2, 1), ..CPolicy::default() }.policy().is_some());
+        assert_eq!(ahead(watermarks(1, 2)).unwrap().prefault, Prefault::Ahead { low: 1, high: 2 });
+        assert!(ahead(watermarks(2, 1)).is_none() && ahead(watermarks(0, 0)).is_none());
+        assert!(CPolicy { stock: watermarks(2, 1), ..CPolicy::default() }.policy().is_some());
         assert!(CPolicy { scrub: 2, ..CPolicy::default() }.policy().is_none());
         assert!(CPolicy { page: 2, ..CPolicy::default() }.policy().is_none());
     }

@@ -84,7 +84,7 @@ static void policies(void) {
     unknown.page = 99;
     CHECK(faultless_pool_create(&unknown, &pool) == FAULTLESS_INVALID);
     unknown.page = 0;
-    unknown.scrub = FAULTLESS_SCRUB_AHEAD; /* without marks */
+    unknown.scrub = FAULTLESS_SCRUB_AHEAD; /* without watermarks */
     CHECK(faultless_pool_create(&unknown, &pool) == FAULTLESS_INVALID);
     unknown.scrub = 0;
     unknown.size = SIZE_MAX;
