@@ -142,15 +142,18 @@ class memory_resource : public std::pmr::memory_resource {
     /* nullptr: the pool of the process. */
     explicit memory_resource(faultless_pool *pool = nullptr,
                              std::pmr::memory_resource *upstream = std::pmr::new_delete_resource())
-        : pool_(pool ? pool : faultless_process_pool()), upstream_(upstream) {}
+        : pool_(pool), upstream_(upstream) {}
 
   private:
+    /* Asked each time: at the very first moment of the process's pool there is none yet. */
+    faultless_pool *source() const noexcept { return pool_ ? pool_ : faultless_process_pool(); }
+
     void *do_allocate(std::size_t bytes, std::size_t alignment) override {
-        void *block = detail::take(pool_, bytes, alignment);
+        void *block = detail::take(source(), bytes, alignment);
         return block ? block : upstream_->allocate(bytes, alignment);
     }
     void do_deallocate(void *block, std::size_t bytes, std::size_t alignment) override {
-        if (!detail::give(pool_, block, bytes)) {
+        if (!detail::give(source(), block, bytes)) {
             upstream_->deallocate(block, bytes, alignment);
         }
     }
