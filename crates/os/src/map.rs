@@ -164,16 +164,17 @@ pub fn resident_bytes(start: usize, len: usize) -> usize {
     const PAGES: usize = 512;
     let page = crate::page::size();
     let mut found = [0_u8; PAGES];
-    let mut bytes = 0;
-    for at in (0..len).step_by(PAGES * page) {
+    let (mut pages, mut at) = (0, 0);
+    while at < len {
         let part = (len - at).min(PAGES * page);
+        found.fill(0);
         // SAFETY: mincore reads no memory at the address, and `found` has a byte for every page of this part.
-        let rc = unsafe { libc::mincore((start + at) as *mut libc::c_void, part, found.as_mut_ptr()) };
-        if rc == 0 {
-            bytes += found.iter().take(part / page).filter(|&flags| flags & 1 == 1).count() * page;
+        if unsafe { libc::mincore((start + at) as *mut libc::c_void, part, found.as_mut_ptr()) } == 0 {
+            pages += found.iter().filter(|&flags| flags & 1 == 1).count();
         }
+        at += part;
     }
-    bytes
+    pages * page
 }
 
 /// Gives addresses back.

@@ -9,6 +9,7 @@ use std::ffi::CStr;
 pub const PATH_BYTES: usize = 512;
 
 /// What fits of a file into `buffer`.
+#[inline(never)]
 pub fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     // SAFETY: the path is a C string, and no descriptor is inherited.
     let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
@@ -23,6 +24,7 @@ pub fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
 }
 
 /// The same for a path put together from `parts`.
+#[inline(never)]
 pub fn read_joined<'a>(parts: &[&[u8]], buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let mut path = [0_u8; PATH_BYTES];
     let mut used = 0;
@@ -35,6 +37,7 @@ pub fn read_joined<'a>(parts: &[&[u8]], buffer: &'a mut [u8]) -> Option<&'a [u8]
 }
 
 /// The unsigned number at the start of a text, and what follows it. Blanks before it are skipped.
+#[inline(never)]
 pub fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     let text = text.trim_ascii_start();
     let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -46,6 +49,7 @@ pub fn number(text: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 /// What follows `word` in a text; `None` if it isn't there.
+#[inline(never)]
 pub fn after<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
     let at = text.windows(word.len().max(1)).position(|window| window == word)?;
     text.get(at + word.len()..)

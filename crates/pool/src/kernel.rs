@@ -290,10 +290,14 @@ impl Backend for Kernel {
     fn prefault(&self, span: Span, way: Prefault) -> crate::Result<()> {
         let Some(start) = self.address(span) else { return Ok(()) };
         match way {
-            Prefault::Touch => (0..span.len).step_by(page::size()).for_each(|offset| {
-                // SAFETY: inside the range; usable granules of a block that is being handed out.
-                unsafe { self.pointer(span.offset + offset).write_volatile(0) };
-            }),
+            Prefault::Touch => {
+                let mut offset = 0;
+                while offset < span.len {
+                    // SAFETY: inside the range; usable granules of a block that is being handed out.
+                    unsafe { self.pointer(span.offset + offset).write_volatile(0) };
+                    offset += page::size();
+                }
+            }
             Prefault::Memset => self.zero(span),
             // Where a commit limit may refuse it, what was there before could be lost.
             Prefault::MapPopulate if self.is_roomy() => {

@@ -14,6 +14,7 @@ impl Line {
         Self { bytes: [0; LINE_BYTES], len: 0 }
     }
 
+    #[inline(never)]
     pub(crate) fn text(&mut self, text: &[u8]) -> &mut Self {
         let room = LINE_BYTES - 1 - self.len.min(LINE_BYTES - 1);
         let free = self.bytes.iter_mut().skip(self.len);
@@ -24,6 +25,7 @@ impl Line {
         self
     }
 
+    #[inline(never)]
     pub(crate) fn number(&mut self, mut value: u64) -> &mut Self {
         let mut digits = [0_u8; 20];
         let mut used = 0;
@@ -40,12 +42,14 @@ impl Line {
     }
 
     /// A length in MiB with one decimal.
+    #[inline(never)]
     pub(crate) fn mib(&mut self, bytes: u64) -> &mut Self {
         let tenths = bytes.saturating_mul(10) >> 20;
         self.number(tenths / 10).text(b".").number(tenths % 10).text(b" MiB")
     }
 
     /// Writes the text, and the end of its last line if it has none, to a descriptor; errors are ignored, there is nobody to tell.
+    #[inline(never)]
     pub(crate) fn write_to(&mut self, descriptor: i32) {
         let last = self.len.checked_sub(1).and_then(|last| self.bytes.get(last));
         let is_ended = last == Some(&b'\n');

@@ -116,8 +116,9 @@ fn page(text: &[u8]) -> Option<Page> {
         b"hugetlb" => Some(Page::Hugetlb),
         _ => {
             let pages = size(text.strip_prefix(b"mthp-")?)?.checked_div(page::size())?;
-            let is_between =
-                pages > 1 && pages.is_power_of_two() && pages < tuning::SLAB_BYTES / page::size();
+            let is_between = pages > 1
+                && pages.is_power_of_two()
+                && pages < tuning::SLAB_BYTES.checked_div(page::size())?;
             is_between.then_some(Page::Mthp(Order(pages.trailing_zeros() as u8)))
         }
     }

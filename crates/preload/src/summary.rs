@@ -114,12 +114,22 @@ fn ahead(pool: &Pool<Kernel>, descriptor: i32) {
     if pool.is_keeper_refused() {
         head().text(b"no keeper thread could be had: nothing decays").write_to(descriptor);
     }
-    if stats.stocked_bytes + stats.scrubbed_bytes + stats.populate_missing_bytes > 0 {
+    if stats.stocked_bytes + stats.scrubbed_bytes > 0 {
         let mut line = head();
-        line.text(b"ahead of need: ").mib(stats.stocked_bytes).text(b" populated (");
+        line.text(b"ahead of need: ").mib(stats.stocked_bytes).text(b" made resident (");
         line.number(stats.stock_ns / 1000).text(b" us), ").mib(stats.scrubbed_bytes).text(b" zeroed (");
-        line.number(stats.scrub_ns / 1000).text(b" us); ").mib(stats.populate_missing_bytes);
-        line.text(b" not resident after a populate").write_to(descriptor);
+        line.number(stats.scrub_ns / 1000).text(b" us)").write_to(descriptor);
+    }
+    if stats.populated_bytes + stats.populate_missing_bytes > 0 {
+        let mut line = head();
+        line.text(b"populated, as the kernel says: ").mib(stats.populated_bytes).text(b" resident, ");
+        line.mib(stats.populate_missing_bytes).text(b" not").write_to(descriptor);
+    }
+    if stats.fallback_bytes > 0 {
+        let mut line = head();
+        line.mib(stats.fallback_bytes)
+            .text(b" of addresses have base pages, the machine lacks those asked for");
+        line.write_to(descriptor);
     }
 }
 
