@@ -29,7 +29,7 @@ pub struct Reserved<S, W, L> {
     pub base: usize,
     /// One entry per slab; usable as far as [`Backend::extend`] has been called.
     pub slabs: S,
-    /// Three words per 64 slabs.
+    /// Nineteen words per 64 slabs: three bitmaps, and two bytes per slab.
     pub words: W,
     /// One word per granule; usable as far as [`Backend::extend`] has been called.
     pub blocks: L,

@@ -4,14 +4,13 @@
 //! anything: no system call is made under the lock, see `pool`.
 
 use crate::backend::Backend;
-use crate::class::run;
 use crate::keeper::Watch;
 use crate::lists::Lists;
 use crate::place::Wish;
 use crate::policy::tuning::{
     GRANULE_BYTES, HEAD_SLABS, MOVES, SLAB_GRANULES, SLACK_BYTES, STEP_SLABS, UNATTENDED,
 };
-use crate::state::Counts;
+use crate::state::{Counts, Slab};
 use crate::stats::Stats;
 
 /// Everything behind the lock.
@@ -209,13 +208,8 @@ impl<B: Backend> Core<B> {
 
     /// Takes a free, usable run.
     fn take(&mut self, start: usize, count: usize) -> Taken {
-        let mut counts = Counts::default();
         self.lists.rise(start / SLAB_GRANULES);
-        for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
-            counts.add(self.lists.take(slab, run(first, len)));
-            self.lists.top = self.lists.top.max(slab + 1);
-            self.lists.touched(slab, first);
-        }
+        let counts = self.lists.change((start, count), Slab::take);
         self.in_use += count;
         self.keep_less(counts);
         self.peak_in_use = self.peak_in_use.max(self.in_use);
@@ -237,19 +231,14 @@ impl<B: Backend> Core<B> {
 
     /// Takes back what is no longer used. `moved`: its pages went elsewhere.
     pub(crate) fn give(&mut self, (start, count): Run, moved: bool) {
-        for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
-            let mask = run(first, len);
-            match moved {
-                true => self.lists.slab_mut(slab).vacate(mask),
-                false => self.lists.slab_mut(slab).give(mask),
+        self.lists.change((start, count), |slab, mask| {
+            if moved {
+                slab.vacate(mask)
+            } else {
+                slab.give(mask)
             }
-            // A slab that becomes free is filed at once: that is the order of purging.
-            let now = count > SLAB_GRANULES || self.lists.slab(slab).free() == u128::MAX;
-            self.lists.touched(slab, first);
-            if now {
-                self.lists.file(slab);
-            }
-        }
+            Counts::default()
+        });
         self.in_use -= count;
         if !moved {
             self.keep_more(Counts { dirty: count, ..Counts::default() });

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicU32;
 
 use crate::backend::{Backend, Moved, Reserved, Span};
-use crate::lists::MAPS;
+use crate::lists::WORDS;
 use crate::policy::Page;
 use crate::policy::tuning::{GRANULE_BYTES, SLAB_BYTES, SLAB_GRANULES};
 use crate::state::Slab;
@@ -92,7 +92,7 @@ impl Backend for Fake {
             len: self.slabs * SLAB_BYTES,
             base: self.memory.as_ptr().addr() + self.skip(),
             slabs: (0..self.slabs).map(|_| Slab::RESERVED).collect(),
-            words: vec![0; self.slabs.div_ceil(64) * MAPS],
+            words: vec![0; self.slabs.div_ceil(64) * WORDS],
             blocks: (0..self.slabs * SLAB_GRANULES).map(|_| AtomicU32::new(0)).collect(),
         })
     }

@@ -13,7 +13,7 @@ use faultless_os::{advise, counters, map, page, zero};
 use crate::backend::{Backend, Moved, Reserved, Span};
 use crate::block::Memory;
 use crate::error::Error;
-use crate::lists::MAPS;
+use crate::lists::WORDS;
 use crate::policy::tuning::{
     GRANULE_BYTES, HEAD_SLABS, LIMITED_SHARE, RESERVE_BYTES, RESERVE_MIN_BYTES, SLAB_BYTES, SLAB_GRANULES,
 };
@@ -240,7 +240,7 @@ impl Backend for Kernel {
         let (base, len) = self.reserve_range()?;
         self.range.set(base, len);
         let slabs = len / SLAB_BYTES;
-        let words = slabs.div_ceil(64) * MAPS;
+        let words = slabs.div_ceil(64) * WORDS;
         let word_bytes = whole_pages(words * size_of::<u64>());
         let (slab_bytes, block_bytes) = table_bytes(slabs);
         self.may(0, self.failing.map)?;

@@ -143,8 +143,8 @@ pub mod tuning {
     pub const FRONT_BYTES: usize = 64 << 20;
     /// It is at most one part in this many of what may be kept.
     pub const FRONT_SHARE: usize = 4;
-    /// Slabs looked at in one bin before going to the next: a bin only promises a power of two.
-    pub const TRIES: usize = 4;
+    /// Slabs looked at for a run in a special state, zeroed or dirty: a search that may find none must end.
+    pub const TRIES: usize = 16;
     /// A block that grows for this many-th time gets addresses behind it.
     pub const GROWN_OFTEN: u32 = 2;
     /// Room behind such a block, in multiples of its length; addresses cost nothing.
@@ -154,9 +154,9 @@ pub mod tuning {
     /// Slabs given back or made resident in one call (32 MiB): what nobody else can have meanwhile, for 0.2 ms of giving
     /// back, 3 ms of populating. Source: facts/allocators.md section 4.
     pub const ERRAND_SLABS: usize = 16;
-    /// Shortest dirty run of a partly used slab that is zeroed ahead of need, in granules: the smallest block that
-    /// is worth it.
-    pub const SCRUB_GRANULES: usize = 4;
+    /// Dirty runs of partly used slabs that are zeroed ahead of need, in granules: first those of at least 1 MiB, and none
+    /// below the smallest block that is worth it.
+    pub const SCRUB_GRANULES: [usize; 3] = [64, 16, 4];
     /// Without a keeper `free` gives pages back at the bound; with one, only beyond this many times the bound, should the
     /// keeper not get a processor.
     pub const UNATTENDED: usize = 2;
