@@ -25,7 +25,7 @@ pub(crate) use program::find;
 ///
 /// The program's malloc hands blocks of --threshold and more to a pool that keeps freed pages resident and reuses
 /// them, and that takes huge pages where the kernel lets it. Smaller blocks go to the allocator the program would have
-/// used anyway. The status is the program's own; 2 if it could not be started. Children use the pool as well; static ones
+/// used anyway, or to the one that --small names. The status is the program's own; 2 if it could not be started. Children use the pool as well; static ones
 /// run as they are, and so do those that cannot load it (32-bit, or in a container of their own), where the loader says
 /// "cannot be preloaded: ignored".
 #[derive(Debug, clap::Args)]
@@ -61,6 +61,16 @@ pub(crate) enum Prefault {
     Populate,
 }
 
+/// Who serves blocks below the threshold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Small {
+    /// The allocator the program would have used anyway
+    #[default]
+    Next,
+    /// mimalloc 3, for programs of many small objects
+    Mimalloc,
+}
+
 /// How the pool behaves in the program.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Options {
@@ -79,6 +89,10 @@ pub(crate) struct Options {
     /// Smallest block that comes from the pool, at least 16K [default: 64K]
     #[arg(long, value_name = "SIZE", value_parser = threshold)]
     pub(crate) threshold: Option<u64>,
+
+    /// Who serves smaller blocks
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) small: Small,
 
     /// Report on standard error at exit what the pool did, for each process
     #[arg(long)]
@@ -105,7 +119,11 @@ pub(crate) fn run(args: Args) -> Outcome {
 /// # Errors
 /// The interposer could not be put where only this user can write.
 pub(crate) fn environment(options: &Options) -> Result<Vec<(OsString, OsString)>, Failure> {
-    let mut preload = library::install()?.into_os_string();
+    let mut preload = library::install(&library::PRELOAD)?.into_os_string();
+    if options.small == Small::Mimalloc {
+        preload.push(":");
+        preload.push(library::install(&library::SMALL)?);
+    }
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preload.push(":");
         preload.push(others);
