@@ -55,7 +55,8 @@ fn the_shadow_map_holds() {
 #[test]
 fn the_shadow_map_holds_when_the_kernel_refuses() {
     let Some(program) = compile("stress.c", &["-pthread"]) else { return };
-    for (flag, kib) in [("-v", "150000"), ("-v", "400000"), ("-v", "3000000"), ("-d", "60000"), ("-d", "200000")]
+    for (flag, kib) in
+        [("-v", "150000"), ("-v", "400000"), ("-v", "3000000"), ("-d", "60000"), ("-d", "200000")]
     {
         let case = Case::pooled(&program, &[SMALL]).args(&["3", "600", "9", "40000000"]);
         assert_eq!(run(case.limited(flag, kib)).stdout, "ok\n", "ulimit {flag} {kib}");

@@ -69,7 +69,10 @@ fn crates_depend_only_on_what_their_layer_allows() {
                 assert!(allowed.contains(&ours), "{name} depends on {ours}; allowed: {allowed:?}");
             }
             if line.starts_with("libc") {
-                assert!(["os", "preload", "small"].contains(name), "{name} depends on libc: that is for os to wrap");
+                assert!(
+                    ["os", "preload", "small"].contains(name),
+                    "{name} depends on libc: that is for os to wrap"
+                );
             }
         }
     }
