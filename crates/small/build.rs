@@ -10,5 +10,8 @@ fn main() {
     for library in ["c", "pthread"] {
         println!("cargo:rustc-link-lib=dylib={library}");
     }
+    for function in ["pthread_mutex_lock", "pthread_mutex_unlock"] {
+        println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={function}");
+    }
     println!("cargo:rerun-if-changed=build.rs");
 }

@@ -1,6 +1,6 @@
 //! Memory for an allocator of small blocks behind this library: one region, under the pool's choice of pages.
 //!
-//! In: a length. Out: addresses that are zero, writable and not resident yet. The region is not the pool's afterwards and
+//! In: a length, and what the allocator has to do around fork. Out: addresses that are zero, writable and not resident yet. The region is not the pool's afterwards and
 //! is never given back. Where addresses or memory are promised one by one (`ulimit -v`, `vm.overcommit_memory=2`) there is
 //! none, and the allocator takes from the kernel what it needs.
 
@@ -10,7 +10,7 @@ use faultless_os::{advise, map};
 use faultless_pool::Page;
 use faultless_pool::tuning::SLAB_BYTES;
 
-use crate::{Void, begin, large};
+use crate::{Void, begin, large, next};
 
 /// mimalloc cuts an arena into parts of this many bytes, each for blocks of about one size: the first for those up to
 /// 10 KiB, the second for those up to 64 KiB.
@@ -20,10 +20,15 @@ const PART_BYTES: usize = 32 << 20;
 /// their peak. Source: record of the first trials, docs of `run --small`.
 const HEAD_BYTES: usize = 8 << 20;
 
-/// `len` bytes for mimalloc's first arena, or null.
+/// `len` bytes for mimalloc's first arena, or null; from now on `before` and `after` are called around fork.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn faultless_region(len: usize) -> Void {
+pub(crate) extern "C" fn faultless_region(
+    len: usize,
+    before: unsafe extern "C" fn(),
+    after: unsafe extern "C" fn(),
+) -> Void {
     begin();
+    next::at_fork(before, after);
     if map::address_space_limit().is_some() || map::commit_is_strict() {
         return ptr::null_mut();
     }

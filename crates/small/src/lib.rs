@@ -5,6 +5,8 @@
 
 #![cfg_attr(panic = "abort", no_std)]
 
+mod fork;
+
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
@@ -22,16 +24,17 @@ const MAX_BYTES: usize = isize::MAX as usize;
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = constructor;
 
-/// Takes the region. What was allocated before is in memory of mimalloc's own: it makes no arena before constructors run.
+/// Takes the region, and has the interposer call it around fork. What was allocated before is in memory of mimalloc's own: it makes no arena before constructors run.
 extern "C" fn constructor() {
-    type Region = extern "C" fn(usize) -> Void;
+    type Region = extern "C" fn(usize, extern "C" fn(), extern "C" fn()) -> Void;
     // SAFETY: the name is a C string.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"faultless_region".as_ptr()) };
     if found.is_null() {
         return;
     }
     // SAFETY: the interposer exports a function of this type under that name.
-    let region = unsafe { core::mem::transmute::<Void, Region>(found) }(REGION_BYTES);
+    let region = unsafe { core::mem::transmute::<Void, Region>(found) };
+    let region = region(REGION_BYTES, fork::before, fork::after);
     if region.is_null() {
         return;
     }
