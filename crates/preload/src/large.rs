@@ -12,7 +12,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-use faultless_pool::{Kernel, Pool};
+use faultless_pool::{Kernel, Page, Pool};
 
 use crate::next;
 use crate::settings::Settings;
@@ -70,6 +70,15 @@ pub(crate) fn start(settings: Settings) {
     // SAFETY: called once, by the constructor; nobody reads it before THRESHOLD is set.
     unsafe { (*SETTINGS.0.get()).write(settings) };
     THRESHOLD.store(settings.threshold, Release);
+}
+
+/// Which pages back large blocks; `None` before `start`.
+pub(crate) fn page() -> Option<Page> {
+    if THRESHOLD.load(Acquire) == usize::MAX {
+        return None;
+    }
+    // SAFETY: THRESHOLD was set after the settings were written.
+    Some(unsafe { (*SETTINGS.0.get()).assume_init_ref() }.policy.page)
 }
 
 /// What became of the pool.

@@ -16,6 +16,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use super::{Failure, Outcome};
+use options::Small;
 pub(crate) use options::{Options, Policy};
 use program::Program;
 pub(crate) use program::find;
@@ -24,7 +25,7 @@ pub(crate) use program::find;
 ///
 /// The program's malloc hands blocks of --threshold and more to a pool that keeps freed pages resident and reuses
 /// them, and that takes huge pages where the kernel lets it. Smaller blocks go to the allocator the program would have
-/// used anyway. The status is the program's own; 2 if it could not be started. Children use the pool as well; static ones
+/// used anyway, or to the one that --small names. The status is the program's own; 2 if it could not be started. Children use the pool as well; static ones
 /// run as they are, and so do those that cannot load it (32-bit, or in a container of their own), where the loader says
 /// "cannot be preloaded: ignored".
 #[derive(Debug, clap::Args)]
@@ -62,7 +63,11 @@ pub(crate) fn run(args: Args) -> Outcome {
 /// # Errors
 /// The interposer could not be put where only this user can write, or options contradict each other.
 pub(crate) fn environment(options: &Options) -> Result<Vec<(OsString, OsString)>, Failure> {
-    let mut preload = library::install()?.into_os_string();
+    let mut preload = library::install(&library::PRELOAD)?.into_os_string();
+    if options.small == Small::Mimalloc {
+        preload.push(":");
+        preload.push(library::install(&library::SMALL)?);
+    }
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preload.push(":");
         preload.push(others);
