@@ -49,7 +49,7 @@ def programs(work, python):
         "pandas": Job(f"{{run}} {python} frame.py", 600, 300),
         "json": Job(f"{{run}} {python} parse.py", 400, 200),
         "sqlite3": Job("{run} sqlite3 :memory: '.read table.sql'", 150, 64),
-        "gcc": Job("{run} gcc -O1 -c functions.c -o -", 200, 100),
+        "gcc": Job("{run} gcc -O1 -S functions.c -o -", 200, 100),
         "zstd": Job("{run} zstd -3 -T2 -qc lines.txt", 200, 80),
         "xz": Job("{run} xz -0 -T2 -c some.txt", 150, 64),
         "node": Job("{run} node sum.js", 400, 200),

@@ -21,7 +21,6 @@ root=$PWD
 pair() { "$root/record/paired.py" --out "$out" "$@"; }
 cd "$work"
 g++ -O2 -o words words.cpp
-head -c 16000000 lines.txt >some.txt
 rm -rf tree && git init -q tree && cp big.json functions.c some.txt tree
 
 # run: workloads against plain glibc, and real programs, which must lose nothing
