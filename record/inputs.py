@@ -53,6 +53,6 @@ write("redis.txt", "\n".join(commands) + "\n")
 # Waits for the server, loads it, and prints a digest of all it has before it ends it.
 write("redis-load.sh", "until redis-cli -s \"$1\" ping >/dev/null; do sleep 0.01; done\n"
       "redis-cli -s \"$1\" --pipe <redis.txt >/dev/null\n"
-      "redis-benchmark -s \"$1\" -q -n 200000 -c 20 -P 8 -d 400 -t set,get,incr,lpush,lrange_100 >/dev/null\n"
-      "redis-benchmark -s \"$1\" -q -n 4000 -c 8 -d 300000 -t set,get >/dev/null\n"
+      "redis-benchmark -s \"$1\" -q -n 60000 -c 20 -P 8 -d 400 -t set,get,lpush >/dev/null\n"
+      "redis-benchmark -s \"$1\" -q -n 2000 -c 8 -d 300000 -t set,get >/dev/null\n"
       "redis-cli -s \"$1\" debug digest\nredis-cli -s \"$1\" dbsize\nredis-cli -s \"$1\" shutdown nosave >/dev/null\n")
