@@ -43,6 +43,12 @@ if part run; then
     program cpp 300 "./words"
 fi
 # stat: what measuring costs, and the corrected median against the program's own
+# one counter of perf's beside it: what counting alone costs a program that only faults
+counting() {
+    command -v perf >/dev/null || { measured "$@"; return; }
+    pair --name "stat-$1" --warm "$2" --rounds 12 plain="$3" perf="perf stat -e page-faults -o /dev/null -- $3" \
+        stat="faultless stat -o /dev/null -- $3"
+}
 measured() { pair --name "stat-$1" --warm "$2" --rounds 12 plain="$3" stat="faultless stat -o /dev/null -- $3"; }
 if part stat; then
     measured gcc 150 "gcc -O1 -c functions.c -o -"
@@ -50,10 +56,10 @@ if part stat; then
     measured numpy 600 "./python arrays.py"
     measured sort 300 "sort lines.txt"
     measured zstd 150 "zstd -3 -T2 -qc lines.txt"
-    measured chunk-pipeline 256 "faultless workload --quiet chunk-pipeline --chunks 16000"
-    measured temporaries 800 "faultless workload --quiet temporaries"
+    counting chunk-pipeline 256 "faultless workload --quiet chunk-pipeline --chunks 16000"
+    counting temporaries 800 "faultless workload --quiet temporaries"
     measured mixed 64 "faultless workload --quiet mixed --ops 20000000"
-    measured bursts 1024 "faultless workload --quiet bursts"
+    counting bursts 1024 "faultless workload --quiet bursts"
     "$root/record/truth.py" faultless >"$out/stat-p50.csv"
 fi
 # advise: the verdicts, each checked by a paired run

@@ -8,6 +8,7 @@
 pub mod advise;
 pub mod counters;
 pub mod error;
+pub mod fork;
 pub mod host;
 pub mod lock;
 pub mod map;

@@ -119,6 +119,23 @@ pub fn restore(start: usize, len: usize) -> Result<()> {
     }
 }
 
+/// How many bytes of a range of whole pages are resident, by mincore(2); what can't be asked counts as not resident.
+pub fn resident_bytes(start: usize, len: usize) -> usize {
+    const PAGES: usize = 512;
+    let page = crate::page::size();
+    let mut found = [0_u8; PAGES];
+    let mut bytes = 0;
+    for at in (0..len).step_by(PAGES * page) {
+        let part = (len - at).min(PAGES * page);
+        // SAFETY: mincore reads no memory at the address, and `found` has a byte for every page of this part.
+        let rc = unsafe { libc::mincore((start + at) as *mut libc::c_void, part, found.as_mut_ptr()) };
+        if rc == 0 {
+            bytes += found.iter().take(part / page).filter(|&flags| flags & 1 == 1).count() * page;
+        }
+    }
+    bytes
+}
+
 /// Gives addresses back.
 ///
 /// # Errors
@@ -227,6 +244,22 @@ mod tests {
         assert_eq!((old, new), (0, 7));
         // SAFETY: nothing uses it any more.
         unsafe { release(start, 2 * LEN) }.unwrap();
+    }
+
+    #[test]
+    fn what_was_touched_is_resident() {
+        let (page, start) = (crate::page::size(), reserve(LEN, 2 << 20).unwrap());
+        // SAFETY: reserved above.
+        unsafe { make_usable(start, LEN) }.unwrap();
+        // SAFETY: usable since the line above, and nothing is in it.
+        let _ = unsafe { crate::advise::no_thp(start, LEN) };
+        assert_eq!(resident_bytes(start, LEN), 0);
+        // SAFETY: usable.
+        unsafe { *((start + 3 * page) as *mut u8) = 7 };
+        assert_eq!(resident_bytes(start, LEN), page);
+        // SAFETY: nothing uses it any more.
+        unsafe { release(start, LEN) }.unwrap();
+        assert_eq!(resident_bytes(start, LEN), 0, "nothing is mapped there");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub struct Reserved<S, W> {
     pub base: usize,
     /// One entry per slab; usable as far as [`Backend::extend`] has been called.
     pub slabs: S,
-    /// Two words per 64 slabs.
+    /// Three words per 64 slabs.
     pub words: W,
 }
 
@@ -71,8 +71,16 @@ pub trait Backend {
     /// The kernel refused; they may be resident in part and still read as zero.
     fn populate(&self, span: Span) -> crate::Result<()>;
 
-    /// Overwrites with zeroes.
+    /// How many bytes are resident; asked of what was populated.
+    fn resident_bytes(&self, span: Span) -> usize;
+
+    /// Overwrites with zeroes, for somebody who is about to use the memory.
     fn zero(&self, span: Span);
+
+    /// Overwrites with zeroes ahead of need.
+    fn scrub(&self, span: Span) {
+        self.zero(span);
+    }
 
     /// Moves content. `by_pages` permits moving page tables; source and target do not overlap.
     fn relocate(&self, from: Span, to: usize, by_pages: bool) -> Moved;

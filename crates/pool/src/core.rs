@@ -1,16 +1,17 @@
-//! What happens under the pool's lock: places are found, states change, accounts are kept, pages are given back.
+//! What happens under the pool's lock: places are found, states change, accounts are kept.
 //!
-//! In: counts of granules. Out: first granules. No content is touched here except through [`Backend::populate`] and
-//! [`Backend::purge`]; zeroing and copying happen outside the lock, in `pool`.
+//! In: counts of granules. Out: first granules, or what has to be done first ([`Lack`]). Nothing here asks the backend for
+//! anything: no system call is made under the lock, see `pool`.
 
-use crate::backend::{Backend, Span};
-use crate::class::{run, runs};
+use crate::backend::Backend;
+use crate::class::run;
 use crate::lists::Lists;
 use crate::place::{Recent, Wish};
+use crate::policy::Policy;
 use crate::policy::tuning::{
     GRANULE_BYTES, GROWN_OFTEN, HEAD_SLABS, MOVES, RECENT_GRANULES, SLAB_GRANULES, SLACK_BYTES, STEP_SLABS,
+    UNATTENDED,
 };
-use crate::policy::{Policy, Prefault};
 use crate::state::Counts;
 use crate::stats::Stats;
 
@@ -25,23 +26,54 @@ pub(crate) struct Core<B: Backend> {
     recent: Recent,
     policy: Policy,
     base: usize,
-    roomy: Option<bool>,
     moves: u16,
+    /// How many threads are making more of the range usable.
+    reaching: usize,
+    /// Whether somebody gives back regularly what is too much.
+    pub(crate) attended: bool,
+    /// Whether the stock is being filled up to its high mark.
+    pub(crate) stocking: bool,
     in_use: usize,
-    retained: usize,
+    pub(crate) retained: usize,
+    /// How many of the retained granules are zeroed.
+    pub(crate) zeroed: usize,
+    /// The least that was retained since [`Core::window`] was last asked.
+    pub(crate) low: usize,
     peak_in_use: usize,
+    /// How many granules somebody expects to need.
+    pub(crate) expected: usize,
     pub(crate) stats: Stats,
 }
+
+/// Why a request could not be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// Slabs `from ..` have to be made usable, best up to `to`, at least up to `least`.
+    Usable { from: usize, to: usize, least: usize },
+    /// There is no place.
+    Place,
+}
+
+/// A run that was taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) start: usize,
+    /// How many of its granules are dirty.
+    pub(crate) dirty: usize,
+    /// How many were not resident.
+    pub(crate) fresh: usize,
+    /// Whether more is kept now than may be.
+    pub(crate) excess: bool,
+}
+
+/// A run of granules: the first, and how many.
+pub(crate) type Run = (usize, usize);
 
 /// A block as the tables know it.
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
     pub(crate) count: usize,
     pub(crate) grown: u32,
-}
-
-fn span(start: usize, count: usize) -> Span {
-    Span { offset: start * GRANULE_BYTES, len: count * GRANULE_BYTES }
 }
 
 impl<B: Backend> Core<B> {
@@ -51,11 +83,16 @@ impl<B: Backend> Core<B> {
             recent: Recent::new(),
             policy,
             base: base_bytes / GRANULE_BYTES,
-            roomy: None,
             moves: 0,
+            reaching: 0,
             in_use: 0,
             retained: 0,
+            zeroed: 0,
+            low: 0,
+            attended: false,
+            stocking: false,
             peak_in_use: 0,
+            expected: 0,
             stats: Stats::default(),
         }
     }
@@ -72,70 +109,62 @@ impl<B: Backend> Core<B> {
         self.lists.slab_mut(start / SLAB_GRANULES).blocks[start % SLAB_GRANULES] = entry;
     }
 
-    /// A new block; the first granule and how many of its granules are dirty.
-    pub(crate) fn alloc(
-        &mut self,
-        backend: &B,
-        count: usize,
-        align: usize,
-        zeroed: bool,
-    ) -> Option<(usize, usize)> {
+    /// A new block.
+    pub(crate) fn alloc(&mut self, count: usize, align: usize, zeroed: bool) -> Result<Taken, Lack> {
+        let zeroed = zeroed && self.zeroed >= count;
         let wish = Wish { count, align, zeroed, base: self.base };
         let place = self.lists.place(wish, &mut self.recent);
-        let start = self.counted(place)?;
-        self.reach(backend, start + count)?;
-        let dirty = self.take(backend, start, count, 0);
-        Some((start, dirty))
+        let start = place.ok_or(Lack::Place)?;
+        self.reach(start + count)?;
+        Ok(self.take(start, count, 0))
     }
 
-    /// A new place for a block that grew; one that grows often gets room behind it.
-    pub(crate) fn alloc_grown(&mut self, backend: &B, count: usize, grown: u32) -> Option<usize> {
-        if grown >= GROWN_OFTEN
-            && count >= SLAB_GRANULES / 2
-            && *self.roomy.get_or_insert_with(|| backend.is_roomy())
-            && let Some((start, next)) = self.lists.place_with_room(count)
-            && self.reach(backend, start + count).is_some()
-        {
-            self.take(backend, start, count, grown);
+    /// A new place for a block that grew; one that grows often gets room behind it where addresses are free of charge.
+    pub(crate) fn alloc_grown(&mut self, count: usize, grown: u32, roomy: bool) -> Result<Taken, Lack> {
+        if roomy && let Some((start, next)) = self.lists.place_with_room(count) {
+            self.reach(start + count)?;
+            let taken = self.take(start, count, grown);
             self.lists.top = next;
             self.keep_room(start, count);
-            return Some(start);
+            return Ok(taken);
         }
-        let (start, _) = self.alloc(backend, count, 1, false)?;
-        self.set_block(start, count, grown);
-        Some(start)
+        let taken = self.alloc(count, 1, false)?;
+        self.set_block(taken.start, count, grown);
+        Ok(taken)
     }
 
-    /// Grows a block where it is, if what follows is free.
-    pub(crate) fn grow(&mut self, backend: &B, start: usize, old: Found, count: usize) -> bool {
+    /// Grows a block where it is; `None` if what follows is not free.
+    pub(crate) fn grow(&mut self, start: usize, old: Found, count: usize) -> Result<Option<Taken>, Lack> {
         let (tail, more) = (start + old.count, count - old.count);
-        if !self.lists.is_free(tail, more) || self.reach(backend, start + count).is_none() {
-            return false;
+        if !self.lists.is_free(tail, more) {
+            return Ok(None);
         }
+        self.reach(start + count)?;
         let last = (start + count - 1) / SLAB_GRANULES;
         let untouched = self.lists.slab(last).free() == u128::MAX;
-        self.take(backend, tail, more, 0);
+        let taken = self.take(tail, more, 0);
         self.set_block(tail, 0, 0);
         self.set_block(start, count, old.grown + 1);
         if untouched && old.grown + 1 >= GROWN_OFTEN {
             self.keep_room(start, count);
         }
         self.stats.grown_in_place += 1;
-        true
+        Ok(Some(taken))
     }
 
-    /// Cuts the end of a block off.
-    pub(crate) fn shrink(&mut self, backend: &B, start: usize, old: Found, count: usize) {
+    /// Cuts the end of a block off; whether more is kept now than may be.
+    pub(crate) fn shrink(&mut self, start: usize, old: Found, count: usize) -> bool {
         self.set_block(start, count, old.grown);
-        self.give_run(backend, start + count, old.count - count, false);
+        self.give_run((start + count, old.count - count), false);
+        self.keeps_too_much()
     }
 
-    /// Takes a block back. `moved`: its pages went elsewhere.
-    pub(crate) fn free(&mut self, backend: &B, start: usize, moved: bool) -> bool {
-        let Some(found) = self.block(start) else { return false };
+    /// Takes a block back. `moved`: its pages went elsewhere. What it held; `None` if none begins there.
+    pub(crate) fn free(&mut self, start: usize, moved: bool) -> Option<Run> {
+        let found = self.block(start)?;
         self.set_block(start, 0, 0);
-        self.give_run(backend, start, found.count, moved);
-        true
+        self.give_run((start, found.count), moved);
+        Some((start, found.count))
     }
 
     /// Forgets a block without ever using its place again: it stays taken, but is no longer anybody's.
@@ -171,43 +200,42 @@ impl<B: Backend> Core<B> {
             in_use_bytes: self.in_use * GRANULE_BYTES,
             peak_in_use_bytes: self.peak_in_use * GRANULE_BYTES,
             retained_bytes: self.retained * GRANULE_BYTES,
+            zeroed_bytes: self.zeroed * GRANULE_BYTES,
             ..self.stats
         }
     }
 
-    fn counted<T>(&mut self, found: Option<T>) -> Option<T> {
-        self.stats.refused += found.is_none() as u64;
-        found
-    }
-
-    /// From now on the range ends where it has been made usable; the number of slabs that are left.
-    pub(crate) fn narrow(&mut self) -> usize {
+    /// From now on the range ends where it has been made usable; the number of slabs that are left. `None` while somebody
+    /// is making more usable.
+    pub(crate) fn narrow(&mut self) -> Option<usize> {
+        if self.reaching > 0 {
+            return None;
+        }
         self.lists.count = self.lists.usable;
-        self.lists.count
+        Some(self.lists.count)
     }
 
-    /// Makes the range usable up to a granule.
-    fn reach(&mut self, backend: &B, end: usize) -> Option<()> {
-        let needed = end.div_ceil(SLAB_GRANULES);
-        if needed <= self.lists.usable {
-            return Some(());
+    pub(crate) fn reach(&mut self, end: usize) -> Result<(), Lack> {
+        let least = end.div_ceil(SLAB_GRANULES);
+        let from = self.lists.usable;
+        if least <= from {
+            return Ok(());
         }
-        let step = needed.next_multiple_of(STEP_SLABS).min(self.lists.count);
-        let reached = [step, needed].into_iter().find(|&to| backend.extend(self.lists.usable, to).is_ok());
-        self.lists.usable = self.counted(reached)?;
-        Some(())
+        self.reaching += 1;
+        Err(Lack::Usable { from, to: least.next_multiple_of(STEP_SLABS).min(self.lists.count), least })
     }
 
-    /// Takes a free, usable run; how many of its granules are dirty.
-    fn take(&mut self, backend: &B, start: usize, count: usize, grown: u32) -> usize {
+    /// The range has been made usable up to slab `to`, or the kernel refused. Several threads may reach at a time, each
+    /// from where the range ended for it: what they do is the same.
+    pub(crate) fn reached(&mut self, to: Option<usize>) {
+        self.reaching -= 1;
+        self.lists.usable = self.lists.usable.max(to.unwrap_or(0));
+    }
+
+    /// Takes a free, usable run.
+    fn take(&mut self, start: usize, count: usize, grown: u32) -> Taken {
         let mut counts = Counts::default();
-        if self.policy.prefault == Prefault::Populate {
-            self.populate(backend, start, count);
-        }
-        while self.lists.top * SLAB_GRANULES < start {
-            self.lists.top += 1;
-            self.lists.file(self.lists.top - 1);
-        }
+        self.lists.rise(start / SLAB_GRANULES);
         for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
             counts.add(self.lists.take(slab, run(first, len)));
             self.lists.top = self.lists.top.max(slab + 1);
@@ -215,7 +243,7 @@ impl<B: Backend> Core<B> {
         }
         self.set_block(start, count, grown);
         self.in_use += count;
-        self.retained -= counts.resident();
+        self.keep_less(counts);
         self.peak_in_use = self.peak_in_use.max(self.in_use);
         match () {
             () if counts.reserved > 0 => self.stats.fresh += 1,
@@ -223,26 +251,8 @@ impl<B: Backend> Core<B> {
             () => self.stats.dirty_hits += 1,
         }
         self.stats.reused_bytes += (counts.resident() * GRANULE_BYTES) as u64;
-        if counts.reserved > 0 {
-            self.keep_bound(backend);
-        }
-        counts.dirty
-    }
-
-    fn populate(&mut self, backend: &B, start: usize, count: usize) {
-        for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
-            let entry = self.lists.slab(slab);
-            let reserved = entry.free() & !entry.retained() & run(first, len);
-            for (at, len) in runs(reserved) {
-                match backend.populate(span(slab * SLAB_GRANULES + at, len)) {
-                    Ok(()) => {
-                        self.lists.slab_mut(slab).populated(run(at, len));
-                        self.retained += len;
-                    }
-                    Err(_) => self.stats.populate_failures += 1,
-                }
-            }
-        }
+        let excess = counts.reserved > 0 && self.keeps_too_much();
+        Taken { start, dirty: counts.dirty, fresh: counts.reserved, excess }
     }
 
     fn keep_room(&mut self, start: usize, count: usize) {
@@ -251,81 +261,47 @@ impl<B: Backend> Core<B> {
         self.lists.file(last);
     }
 
-    fn give_run(&mut self, backend: &B, start: usize, count: usize, moved: bool) {
+    fn give_run(&mut self, (start, count): Run, moved: bool) {
         for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
             let mask = run(first, len);
             match moved {
                 true => self.lists.slab_mut(slab).vacate(mask),
                 false => self.lists.slab_mut(slab).give(mask),
             }
-            if count <= RECENT_GRANULES { self.lists.mark_stale(slab) } else { self.lists.file(slab) }
+            // A slab that becomes free is filed at once: that is the order of purging.
+            let now = count > RECENT_GRANULES || self.lists.slab(slab).free() == u128::MAX;
+            if now { self.lists.file(slab) } else { self.lists.mark_stale(slab) }
         }
         self.in_use -= count;
         if !moved {
-            self.retained += count;
+            self.keep_more(Counts { dirty: count, ..Counts::default() });
             self.recent.push(start, count);
-            self.keep_bound(backend);
-            self.purge_run(backend, start, count);
-            self.stats.peak_retained_bytes =
-                self.stats.peak_retained_bytes.max(self.retained * GRANULE_BYTES);
         }
+    }
+
+    /// That many free granules are resident no more.
+    pub(crate) fn keep_less(&mut self, counts: Counts) {
+        self.retained -= counts.resident();
+        self.zeroed -= counts.zeroed;
+        self.low = self.low.min(self.retained);
+    }
+
+    /// That many more free granules are resident.
+    pub(crate) fn keep_more(&mut self, counts: Counts) {
+        self.retained += counts.resident();
+        self.zeroed += counts.zeroed;
+        self.stats.peak_retained_bytes = self.stats.peak_retained_bytes.max(self.retained * GRANULE_BYTES);
     }
 
     /// How many free granules may stay resident now.
-    fn bound(&self) -> usize {
-        let slack = SLACK_BYTES / GRANULE_BYTES + self.peak_in_use / 4;
-        let below_peak = (self.peak_in_use + slack).saturating_sub(self.in_use);
+    pub(crate) fn bound(&self) -> usize {
+        let peak = self.peak_in_use.max(self.expected);
+        let below_peak = (peak + SLACK_BYTES / GRANULE_BYTES + peak / 4).saturating_sub(self.in_use);
         (self.policy.retain.bytes / GRANULE_BYTES).min(below_peak)
     }
 
-    /// Purges wholly free slabs, the oldest first, until the bound is kept or none is left.
-    fn keep_bound(&mut self, backend: &B) {
-        let bound = self.bound();
-        if self.retained <= bound {
-            return;
-        }
-        self.lists.settle();
-        while let Some(oldest) = self.lists.oldest_warm().filter(|_| self.retained > bound) {
-            let excess = (self.retained - bound).div_ceil(SLAB_GRANULES);
-            let end = self.lists.seek(crate::lists::Map::Warm, false, oldest, self.lists.top);
-            let slabs = (end - oldest).min(excess).max(1);
-            let purged = self.purge(backend, oldest * SLAB_GRANULES, slabs * SLAB_GRANULES);
-            for slab in oldest..oldest + slabs {
-                match purged {
-                    true => self.mark_purged(slab, u128::MAX),
-                    false => self.lists.give_up_purging(slab),
-                }
-            }
-        }
-    }
-
-    /// Purges what is left of a run just given back while the bound is exceeded.
-    fn purge_run(&mut self, backend: &B, start: usize, count: usize) {
-        if self.retained <= self.bound() {
-            return;
-        }
-        for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
-            for (at, len) in runs(self.lists.slab(slab).retained() & run(first, len)) {
-                if self.purge(backend, slab * SLAB_GRANULES + at, len) {
-                    self.mark_purged(slab, run(at, len));
-                }
-            }
-        }
-    }
-
-    fn purge(&mut self, backend: &B, start: usize, count: usize) -> bool {
-        let begin = backend.now();
-        let done = backend.purge(span(start, count)).is_ok();
-        self.stats.purge_ns += backend.now().saturating_sub(begin);
-        self.stats.purges += done as u64;
-        self.stats.purge_failures += !done as u64;
-        done
-    }
-
-    fn mark_purged(&mut self, slab: usize, mask: u128) {
-        let gone = self.lists.slab_mut(slab).purged(mask);
-        self.retained -= gone;
-        self.stats.purged_bytes += (gone * GRANULE_BYTES) as u64;
-        self.lists.file(slab);
+    /// Whether more is kept than may be.
+    pub(crate) fn keeps_too_much(&self) -> bool {
+        self.retained > self.bound() * if self.attended { UNATTENDED } else { 1 }
     }
 }

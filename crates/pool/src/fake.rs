@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::backend::{Backend, Moved, Reserved, Span};
+use crate::lists::MAPS;
 use crate::policy::Page;
 use crate::policy::tuning::{GRANULE_BYTES, SLAB_BYTES, SLAB_GRANULES};
 use crate::state::Slab;
@@ -30,6 +31,7 @@ pub struct Fake {
     clock: Cell<u64>,
     refuses_purge: Cell<bool>,
     loses_moves: Cell<bool>,
+    ignores_populate: Cell<bool>,
 }
 
 impl Fake {
@@ -43,6 +45,7 @@ impl Fake {
             clock: Cell::new(0),
             refuses_purge: Cell::new(false),
             loses_moves: Cell::new(false),
+            ignores_populate: Cell::new(false),
         }
     }
 
@@ -54,6 +57,11 @@ impl Fake {
     /// From now on every move of content loses its target, as when the kernel unmaps it and another thread maps there.
     pub fn lose_moves(&self) {
         self.loses_moves.set(true);
+    }
+
+    /// From now on populating does nothing and says that it did.
+    pub fn ignore_populate(&self) {
+        self.ignores_populate.set(true);
     }
 
     /// The memory at an offset; it may be written through, being cells.
@@ -82,7 +90,7 @@ impl Backend for Fake {
             len: self.slabs * SLAB_BYTES,
             base: self.memory.as_ptr().addr() + self.skip(),
             slabs: (0..self.slabs).map(|_| Slab::RESERVED).collect(),
-            words: vec![0; self.slabs.div_ceil(64) * 2],
+            words: vec![0; self.slabs.div_ceil(64) * MAPS],
         })
     }
 
@@ -96,6 +104,10 @@ impl Backend for Fake {
 
     fn populate(&self, _span: Span) -> crate::Result<()> {
         Ok(())
+    }
+
+    fn resident_bytes(&self, span: Span) -> usize {
+        if self.ignores_populate.get() { 0 } else { span.len }
     }
 
     fn zero(&self, span: Span) {

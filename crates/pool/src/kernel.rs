@@ -13,6 +13,7 @@ use faultless_os::{advise, counters, map, page};
 use crate::backend::{Backend, Moved, Reserved, Span};
 use crate::block::Memory;
 use crate::error::Error;
+use crate::lists::MAPS;
 use crate::policy::Page;
 use crate::policy::tuning::{
     GRANULE_BYTES, HEAD_SLABS, LIMITED_SHARE, RESERVE_BYTES, RESERVE_MIN_BYTES, SLAB_BYTES,
@@ -154,7 +155,7 @@ impl Backend for Kernel {
         }
         let (base, len) = self.reserve_range()?;
         let slabs = len / SLAB_BYTES;
-        let words = slabs.div_ceil(64) * 2;
+        let words = slabs.div_ceil(64) * MAPS;
         let slab_bytes = whole_pages(slabs * size_of::<Slab>());
         let word_bytes = whole_pages(words * size_of::<u64>());
         self.may(0, self.failing.map)?;
@@ -197,6 +198,10 @@ impl Backend for Kernel {
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range, which this value owns.
         unsafe { advise::populate(start, span.len) }.map_err(Error::from)
+    }
+
+    fn resident_bytes(&self, span: Span) -> usize {
+        self.address(span).map_or(0, |start| map::resident_bytes(start, span.len))
     }
 
     fn zero(&self, span: Span) {

@@ -12,29 +12,40 @@
 //!
 //! What it does not do: blocks much smaller than a granule, threads of its own, caches per thread.
 
+mod allocator;
 mod backend;
 mod block;
+mod chores;
 mod class;
 mod core;
+mod errand;
 mod error;
+mod exposition;
 mod fake;
+mod global;
 mod kernel;
 mod lists;
 mod place;
 mod policy;
 mod pool;
+pub mod process;
 mod state;
 mod stats;
+mod zeroed;
 
 pub use backend::{Backend, Moved, Reserved, Span};
 pub use block::{Block, Memory};
+pub use chores::Populated;
 pub use error::Error;
+pub use exposition::{Exposition, Field, Format, Kind};
 pub use fake::Fake;
+pub use global::Global;
 pub use kernel::{Failing, Kernel, Table};
 pub use policy::{Page, Policy, Prefault, Retain, tuning};
 pub use pool::Pool;
 pub use state::{Slab, State};
 pub use stats::Stats;
+pub use zeroed::ZeroedBlock;
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,8 +1,9 @@
-//! The tables: slabs, the lists that slabs are in, and two bitmaps of wholly free ones.
+//! The tables: slabs, the lists that slabs are in, and bitmaps of wholly free ones.
 //!
 //! - Seven bins by the log2 of a partly used slab's longest free run, most recently changed first.
 //! - One list of wholly free slabs with resident pages, oldest last: the order of purging.
-//! - Bitmaps `idle` (wholly free, below the top) and `warm` (idle and resident), to find runs of slabs.
+//! - Bitmaps `Idle` (wholly free, below the top), `Warm` (idle, some of it resident) and `Zeroed` (warm, nothing in
+//!   it dirty), to find runs of slabs.
 //!
 //! A bin is a promise from the past: it is put right when a search finds it broken, or by [`Lists::settle`]. The bitmaps
 //! only err on the safe side: a set bit is always true.
@@ -24,9 +25,18 @@ const STALE: usize = 64;
 /// Which bitmap.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Map {
+    /// Wholly free.
     Idle,
+    /// Wholly free, and some of it resident.
     Warm,
+    /// Warm, and nothing in it is dirty.
+    Zeroed,
+    /// Warm, and something in it is dirty.
+    Dirty,
 }
+
+/// How many bitmaps are kept, words per 64 slabs; the last one follows from others.
+pub(crate) const MAPS: usize = 3;
 
 /// Slabs, lists, bitmaps.
 pub(crate) struct Lists<S, W> {
@@ -90,15 +100,40 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
         (self.oldest as usize).checked_sub(1)
     }
 
+    /// The slab before `index` in its list: free for a shorter time.
+    pub(crate) fn newer(&self, index: usize) -> Option<usize> {
+        (self.slab(index).prev as usize).checked_sub(1)
+    }
+
+    /// From now on the slabs below `top` may be looked for by their bits.
+    pub(crate) fn rise(&mut self, top: usize) {
+        while self.top < top {
+            self.top += 1;
+            self.file(self.top - 1);
+        }
+    }
+
     /// Takes `mask` of a slab.
     pub(crate) fn take(&mut self, index: usize, mask: u128) -> Counts {
+        self.leave_idle(index);
+        self.slab_mut(index).take(mask)
+    }
+
+    /// Sets free granules of a slab aside for an errand; what they are.
+    pub(crate) fn claim(&mut self, index: usize, mask: u128) -> Counts {
+        self.leave_idle(index);
+        self.mark_stale(index);
+        self.slab_mut(index).claim(mask)
+    }
+
+    fn leave_idle(&mut self, index: usize) {
         if self.bit(Map::Idle, index) {
             self.unlink(index);
             self.set(Map::Idle, index, false);
             self.set(Map::Warm, index, false);
+            self.set(Map::Zeroed, index, false);
             self.mark_stale(index);
         }
-        self.slab_mut(index).take(mask)
     }
 
     /// Remembers that a slab may be in the wrong list.
@@ -116,26 +151,28 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
         }
     }
 
-    /// Puts every stale slab into the right list; whether there was one.
+    /// Puts every stale slab into the right list, in the order they became so; whether there was one.
     pub(crate) fn settle(&mut self) -> bool {
-        let any = self.stale_len > 0;
-        while let Some(&index) = self.stale_len.checked_sub(1).and_then(|last| self.stale.get(last)) {
-            self.stale_len -= 1;
-            self.slab_mut(index as usize).stale = false;
-            self.file(index as usize);
+        let len = std::mem::take(&mut self.stale_len);
+        for at in 0..len {
+            if let Some(index) = self.stale.get(at).map(|&index| index as usize) {
+                self.slab_mut(index).stale = false;
+                self.file(index);
+            }
         }
-        any
+        len > 0
     }
 
     /// Puts a slab into the list it belongs to.
     pub(crate) fn file(&mut self, index: usize) {
         let slab = self.slab_mut(index);
         let (free, warm) = (slab.free(), slab.retained() != 0);
+        let dirty = slab.free_dirty() != 0;
         if free == u128::MAX {
             slab.room = false;
         }
         let wanted = match free {
-            u128::MAX if warm => Some(WARM),
+            u128::MAX if warm && !slab.pinned => Some(WARM),
             u128::MAX | 0 => None,
             _ if slab.room => None,
             _ => longest_log2(free),
@@ -144,17 +181,13 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
         let idle = free == u128::MAX;
         self.set(Map::Idle, index, idle);
         self.set(Map::Warm, index, idle && warm);
+        self.set(Map::Zeroed, index, idle && warm && !dirty);
         if listed != wanted {
             self.unlink(index);
             if let Some(list) = wanted {
                 self.link(index, list);
             }
         }
-    }
-
-    /// Takes a slab out of the order of purging although it is resident: the kernel refuses to purge it.
-    pub(crate) fn give_up_purging(&mut self, index: usize) {
-        self.unlink(index);
     }
 
     fn link(&mut self, index: usize, list: usize) {
@@ -212,12 +245,32 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
         to
     }
 
+    /// The highest slab whose bit is set.
+    pub(crate) fn last(&self, map: Map) -> Option<usize> {
+        let found =
+            (0..self.top.div_ceil(64)).rev().map(|at| (at, self.word(map, at))).find(|&(_, word)| word != 0);
+        found.map(|(at, word)| at * 64 + word.ilog2() as usize)
+    }
+
+    /// The first slab that is wholly free and not resident.
+    pub(crate) fn first_cold(&self) -> usize {
+        let cold = |at: usize| self.word(Map::Idle, at) & !self.word(Map::Warm, at);
+        let found = (0..self.top.div_ceil(64)).find(|&at| cold(at) != 0);
+        found.map_or(self.top, |at| at * 64 + cold(at).trailing_zeros() as usize)
+    }
+
+    /// Whether a slab is wholly free and not resident.
+    pub(crate) fn is_cold(&self, index: usize) -> bool {
+        index >= self.top || (self.bit(Map::Idle, index) && !self.bit(Map::Warm, index))
+    }
+
     fn word(&self, map: Map, at: usize) -> u64 {
-        self.words.get(at * 2 + (map == Map::Warm) as usize).copied().unwrap_or(0)
+        let word = |map: Map| self.words.get(at * MAPS + map as usize).copied().unwrap_or(0);
+        if map == Map::Dirty { word(Map::Warm) & !word(Map::Zeroed) } else { word(map) }
     }
 
     fn set(&mut self, map: Map, index: usize, on: bool) {
-        if let Some(word) = self.words.get_mut(index / 64 * 2 + (map == Map::Warm) as usize) {
+        if let Some(word) = self.words.get_mut(index / 64 * MAPS + map as usize) {
             let bit = 1 << (index % 64);
             if on { *word |= bit } else { *word &= !bit }
         }
@@ -246,7 +299,7 @@ mod tests {
 
     fn lists() -> Lists<Vec<Slab>, Vec<u64>> {
         let slabs = (0..130).map(|_| Slab::RESERVED).collect();
-        let mut lists = Lists::new(slabs, vec![0; 6], 130);
+        let mut lists = Lists::new(slabs, vec![0; 3 * MAPS], 130);
         (lists.top, lists.usable) = (130, 130);
         lists
     }

@@ -1,9 +1,9 @@
 //! Where a block goes.
 //!
 //! In: a count of granules, an alignment. Out: the first granule, counted over the whole range, or nothing. The order:
-//! 1. the place of a recently freed block of that size, if it is still free (a look at one list, no search);
+//! 1. the place of a recently freed block of that size, if it is still free and resident (a look at one list, no search);
 //! 2. a run inside a partly used slab, resident granules first;
-//! 3. whole slabs: resident ones, then any that were used before, then never used ones. The block begins in the free
+//! 3. whole slabs: resident ones in the wanted state, then resident ones, then any that were used before, then never used ones. The block begins in the free
 //!    end of the slab before, so that blocks slightly larger than a fraction of a slab leave no holes.
 //!
 //! It changes no state; the pool takes what was found.
@@ -55,9 +55,9 @@ pub(crate) struct Wish {
 impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
     /// A place for a block, see the module's documentation.
     pub(crate) fn place(&mut self, wish: Wish, recent: &mut Recent) -> Option<usize> {
-        if wish.align <= 1 {
+        if wish.align <= 1 && !wish.zeroed {
             while let Some(start) = recent.pop(wish.count) {
-                if self.is_free(start, wish.count) {
+                if self.is_dirty(start, wish.count) {
                     return Some(start);
                 }
             }
@@ -88,6 +88,12 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
             })
     }
 
+    /// Whether a run of granules is free and resident, content unknown.
+    fn is_dirty(&self, start: usize, count: usize) -> bool {
+        Self::pieces(start, count)
+            .all(|(slab, first, len)| self.slab(slab).free_dirty() & run(first, len) == run(first, len))
+    }
+
     fn in_bins(&mut self, wish: Wish) -> Option<usize> {
         let log2 = wish.count.checked_ilog2().unwrap_or(0) as usize;
         for bin in log2..BINS {
@@ -106,7 +112,8 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
     }
 
     fn whole_slabs(&self, wish: Wish) -> Option<usize> {
-        let at = self.slab_run(wish, Map::Warm).or_else(|| self.slab_run(wish, Map::Idle))?;
+        let best = if wish.zeroed { Map::Zeroed } else { Map::Dirty };
+        let at = [best, Map::Warm, Map::Idle].into_iter().find_map(|map| self.slab_run(wish, map))?;
         let start = at * SLAB_GRANULES;
         let Some(before) = at.checked_sub(1).filter(|_| wish.align <= 1) else { return Some(start) };
         let slab = self.slab(before);
@@ -129,7 +136,7 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
                 at = ((base + at + slabs - 1) & !(slabs - 1)) - base;
             }
             let end = at.checked_add(full)?;
-            if (map == Map::Warm && end > self.top) || end + (tail > 0) as usize > self.count {
+            if (map != Map::Idle && end > self.top) || end + (tail > 0) as usize > self.count {
                 return None;
             }
             let gap = self.seek(map, false, at.min(self.top), end.min(self.top));
@@ -160,12 +167,13 @@ fn best_start(slab: &Slab, wish: Wish) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lists::MAPS;
 
     type Table = Lists<Vec<Slab>, Vec<u64>>;
 
     fn table(slabs: usize) -> Table {
         let entries = (0..slabs).map(|_| Slab::RESERVED).collect();
-        let mut table = Lists::new(entries, vec![0; 2 * slabs.div_ceil(64)], slabs);
+        let mut table = Lists::new(entries, vec![0; MAPS * slabs.div_ceil(64)], slabs);
         table.usable = slabs;
         table
     }

@@ -1,30 +1,36 @@
 //! The pool: requests in bytes on one side, a [`Backend`] on the other, one lock between.
 //!
 //! In: lengths and alignments. Out: offsets into the reserved range (inside this crate), from which `block` makes
-//! memory where the backend has some. Zeroing and copying happen outside the lock.
+//! memory where the backend has some. Whatever the backend has to do for it, in front or behind, happens outside the lock:
+//! the granules concerned are taken or claimed meanwhile, so nobody waits for a system call of another thread.
 //!
 //! What it does not do: threads of its own, small blocks, a cache per thread.
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use faultless_os::lock::Mutex;
 
 use crate::backend::{Backend, Moved, Span};
 use crate::class::{granules, run, runs};
-use crate::core::Core;
+use crate::core::{Core, Lack, Run, Taken};
 use crate::lists::Lists;
-use crate::policy::Policy;
-use crate::policy::tuning::{GRANULE_BYTES, SLAB_GRANULES};
+use crate::policy::tuning::{GRANULE_BYTES, GROWN_OFTEN, SLAB_GRANULES};
+use crate::policy::{Policy, Prefault};
 use crate::stats::Stats;
 
 /// A pool of large blocks that keep their pages.
 pub struct Pool<B: Backend> {
-    core: Mutex<Core<B>>,
+    pub(crate) core: Mutex<Core<B>>,
     pub(crate) backend: B,
+    prefault: Prefault,
+    /// Whether addresses are free of charge; 0 before anybody asked.
+    roomy: AtomicU8,
     base: usize,
     len: usize,
 }
 
-/// A place for `count` granules and where the block came from.
-type Relocation = (usize, usize, bool);
+const ROOMY: u8 = 1;
+const NOT_ROOMY: u8 = 2;
 
 impl<B: Backend> Pool<B> {
     /// Reserves a range.
@@ -34,8 +40,9 @@ impl<B: Backend> Pool<B> {
     pub fn open(backend: B, policy: Policy) -> crate::Result<Self> {
         let range = backend.reserve(policy.page)?;
         let lists = Lists::new(range.slabs, range.words, range.len / GRANULE_BYTES / SLAB_GRANULES);
-        let core = Core::new(lists, policy, range.base);
-        Ok(Self { core: Mutex::new(core), backend, base: range.base, len: range.len })
+        let core = Mutex::new(Core::new(lists, policy, range.base));
+        let (prefault, roomy) = (policy.prefault, AtomicU8::new(0));
+        Ok(Self { core, backend, prefault, roomy, base: range.base, len: range.len })
     }
 
     /// The addresses of the range: (start, length in bytes).
@@ -44,13 +51,14 @@ impl<B: Backend> Pool<B> {
     }
 
     /// Gives up all addresses that were never used, for a process that is about to limit its address space. `publish`
-    /// hears how long the range will be before the rest of it can become somebody else's.
+    /// hears how long the range will be before the rest of it can become somebody else's. Nothing is given up while another
+    /// thread is making more of it usable.
     pub fn narrow(&self, publish: impl FnOnce(usize)) {
-        if let Some(mut core) = self.core.lock() {
-            let slabs = core.narrow();
-            publish(slabs * SLAB_GRANULES * GRANULE_BYTES);
-            self.backend.narrow(slabs);
-        }
+        let Some(mut core) = self.core.lock() else { return };
+        let Some(slabs) = core.narrow() else { return };
+        publish(slabs * SLAB_GRANULES * GRANULE_BYTES);
+        drop(core);
+        self.backend.narrow(slabs);
     }
 
     /// What the pool did so far. All zero while this thread holds the pool for `fork`.
@@ -71,20 +79,25 @@ impl<B: Backend> Pool<B> {
     /// A block of at least `len` bytes aligned to `align` (a power of two).
     pub(crate) fn take(&self, len: usize, align: usize, zeroed: bool) -> Option<usize> {
         let (count, align) = (granules(len)?, align.div_ceil(GRANULE_BYTES).max(1));
-        let (start, dirty) = self.core.lock()?.alloc(&self.backend, count, align, zeroed)?;
-        if zeroed && dirty > 0 && !self.clear(start, count) {
+        let taken = self.served(|core| core.alloc(count, align, zeroed)).or_else(|| self.refused())?;
+        self.settle(taken, count);
+        if zeroed && taken.dirty > 0 && !self.clear(taken.start, count) {
             return None;
         }
-        Some(start * GRANULE_BYTES)
+        Some(taken.start * GRANULE_BYTES)
     }
 
     /// Takes a block back; false if none begins there.
     pub(crate) fn give(&self, offset: usize) -> bool {
         let Some(start) = start_of(offset) else { return false };
-        match self.core.lock() {
-            Some(mut core) => core.free(&self.backend, start, false),
-            None => true,
+        let Some(mut core) = self.core.lock() else { return true };
+        let Some(freed) = core.free(start, false) else { return false };
+        let excess = core.keeps_too_much();
+        drop(core);
+        if excess {
+            self.purge_excess(freed);
         }
+        true
     }
 
     /// The length in bytes of the block that begins at `offset`.
@@ -99,22 +112,72 @@ impl<B: Backend> Pool<B> {
         let mut core = self.core.lock()?;
         let old = core.block(start)?;
         if count <= old.count {
-            if count < old.count {
-                core.shrink(&self.backend, start, old, count);
+            let excess = count < old.count && core.shrink(start, old, count);
+            drop(core);
+            if excess {
+                self.purge_excess((start + count, old.count - count));
             }
             return Some(offset);
         }
-        if core.grow(&self.backend, start, old, count) {
+        drop(core);
+        if let Some(Some(taken)) = self.served(|core| core.grow(start, old, count)) {
+            self.settle(taken, count - old.count);
             return Some(offset);
         }
-        let to = core.alloc_grown(&self.backend, count, old.grown + 1)?;
-        let by_pages = core.movable(start, old.count) && to % SLAB_GRANULES == 0;
-        drop(core);
-        self.relocate((start, old.count, by_pages), to)
+        let grown = old.grown + 1;
+        let roomy = grown >= GROWN_OFTEN && count >= SLAB_GRANULES / 2 && self.is_roomy();
+        let place = |roomy| {
+            self.served(|core| {
+                let taken = core.alloc_grown(count, grown, roomy)?;
+                Ok((taken, taken.start % SLAB_GRANULES == 0 && core.movable(start, old.count)))
+            })
+        };
+        let found = roomy.then(|| place(true)).flatten().or_else(|| place(false));
+        let (taken, by_pages) = found.or_else(|| self.refused())?;
+        self.settle(taken, count);
+        self.relocate((start, old.count), taken.start, by_pages)
+    }
+
+    /// What `attempt` finds, with as much of the range made usable as it takes.
+    pub(crate) fn served<T>(&self, mut attempt: impl FnMut(&mut Core<B>) -> Result<T, Lack>) -> Option<T> {
+        loop {
+            let mut core = self.core.lock()?;
+            let (from, to, least) = match attempt(&mut core) {
+                Ok(found) => return Some(found),
+                Err(Lack::Place) => return None,
+                Err(Lack::Usable { from, to, least }) => (from, to, least),
+            };
+            drop(core);
+            let reached = [to, least].into_iter().find(|&to| self.backend.extend(from, to).is_ok());
+            self.core.lock()?.reached(reached);
+            reached?;
+        }
+    }
+
+    fn refused<T>(&self) -> Option<T> {
+        self.core.lock()?.stats.refused += 1;
+        None
+    }
+
+    fn is_roomy(&self) -> bool {
+        if self.roomy.load(Relaxed) == 0 {
+            self.roomy.store(if self.backend.is_roomy() { ROOMY } else { NOT_ROOMY }, Relaxed);
+        }
+        self.roomy.load(Relaxed) == ROOMY
+    }
+
+    /// What is left to do for `count` granules that were just taken.
+    fn settle(&self, taken: Taken, count: usize) {
+        if self.prefault == Prefault::Populate && taken.fresh > 0 {
+            self.populate(Span { offset: taken.start * GRANULE_BYTES, len: count * GRANULE_BYTES });
+        }
+        if taken.excess {
+            self.purge_excess((taken.start, 0));
+        }
     }
 
     /// Moves the content of a block that this thread owns to another one, and frees the first.
-    fn relocate(&self, (start, count, by_pages): Relocation, to: usize) -> Option<usize> {
+    fn relocate(&self, (start, count): Run, to: usize, by_pages: bool) -> Option<usize> {
         let from = Span { offset: start * GRANULE_BYTES, len: count * GRANULE_BYTES };
         let moved = self.backend.relocate(from, to * GRANULE_BYTES, by_pages);
         let mut core = self.core.lock()?;
@@ -129,7 +192,12 @@ impl<B: Backend> Pool<B> {
             }
             Moved::Copied => core.stats.grown_by_copy += 1,
         }
-        core.free(&self.backend, start, moved == Moved::Pages);
+        let freed = core.free(start, moved == Moved::Pages);
+        let excess = core.keeps_too_much();
+        drop(core);
+        if let Some(freed) = freed.filter(|_| excess) {
+            self.purge_excess(freed);
+        }
         Some(to * GRANULE_BYTES)
     }
 

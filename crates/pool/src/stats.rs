@@ -1,5 +1,8 @@
-//! What a pool did, as plain numbers.
+//! What a pool did, as plain numbers; `exposition` writes them.
 
+use crate::exposition::fields;
+
+fields! {
 /// Counts since the pool was opened; bytes are multiples of a granule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -19,6 +22,8 @@ pub struct Stats {
     pub peak_in_use_bytes: usize,
     /// Free bytes kept resident now.
     pub retained_bytes: usize,
+    /// Those of them that are known to be zero.
+    pub zeroed_bytes: usize,
     /// The largest `retained_bytes`.
     pub peak_retained_bytes: usize,
     /// Calls that gave pages back.
@@ -31,6 +36,16 @@ pub struct Stats {
     pub purge_failures: u64,
     /// Calls to populate that the kernel refused.
     pub populate_failures: u64,
+    /// Bytes that were to be populated and were not resident afterwards.
+    pub populate_missing_bytes: u64,
+    /// Bytes made resident ahead of need.
+    pub stocked_bytes: u64,
+    /// Time that took.
+    pub stock_ns: u64,
+    /// Bytes zeroed ahead of need.
+    pub scrubbed_bytes: u64,
+    /// Time that took.
+    pub scrub_ns: u64,
     /// Requests that the pool could not serve.
     pub refused: u64,
     /// Blocks that grew where they were.
@@ -39,4 +54,5 @@ pub struct Stats {
     pub grown_by_pages: u64,
     /// Blocks that grew by copying.
     pub grown_by_copy: u64,
+}
 }

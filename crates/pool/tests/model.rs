@@ -13,6 +13,11 @@ enum Step {
     Alloc { len: usize, align: usize, zeroed: bool },
     Resize { which: usize, len: usize },
     Free { which: usize },
+    Scrub { bytes: usize },
+    Stock { low: usize, high: usize },
+    Window,
+    PurgeIdle { bytes: usize },
+    Trim,
 }
 
 struct Live {
@@ -43,6 +48,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         5 => (lens(), align, any::<bool>()).prop_map(|(len, align, zeroed)| Step::Alloc { len, align, zeroed }),
         3 => (any::<usize>(), lens()).prop_map(|(which, len)| Step::Resize { which, len }),
         4 => any::<usize>().prop_map(|which| Step::Free { which }),
+        1 => (0_usize..3 << 20).prop_map(|bytes| Step::Scrub { bytes }),
+        1 => (0_usize..6 << 20, 0_usize..6 << 20).prop_map(|(low, more)| Step::Stock { low, high: low + more }),
+        1 => Just(Step::Window),
+        1 => (0_usize..9 << 20).prop_map(|bytes| Step::PurgeIdle { bytes }),
+        1 => Just(Step::Trim),
     ];
     proptest::collection::vec(step, 1..if cfg!(miri) { 20 } else { 120 })
 }
@@ -73,6 +83,11 @@ impl<B: Memory> Model<B> {
                 Step::Alloc { len, align, zeroed } => self.alloc(len, align, zeroed),
                 Step::Resize { which, len } => self.resize(which, len),
                 Step::Free { which } => self.free(which),
+                Step::Scrub { bytes } => self.scrub(bytes),
+                Step::Stock { low, high } => self.stock(low, high),
+                Step::Window => assert!(self.pool.window() <= self.retain),
+                Step::PurgeIdle { bytes } => self.purge_idle(bytes),
+                Step::Trim => self.pool.trim(),
             }
             self.check_accounts();
         }
@@ -117,6 +132,32 @@ impl<B: Memory> Model<B> {
         assert!(!unsafe { self.pool.free_raw(start) }, "a second free finds no block");
     }
 
+    fn scrub(&mut self, bytes: usize) {
+        let before = self.pool.stats();
+        let done = self.pool.scrub_step(bytes);
+        let after = self.pool.stats();
+        assert_eq!(after.zeroed_bytes, before.zeroed_bytes + done, "what was scrubbed is zeroed");
+        assert_eq!(after.retained_bytes, before.retained_bytes, "and no more is kept than before");
+        assert_eq!(after.scrubbed_bytes, before.scrubbed_bytes + done as u64);
+    }
+
+    fn stock(&mut self, low: usize, high: usize) {
+        let before = self.pool.stats();
+        let done = self.pool.stock_step(low, high);
+        let after = self.pool.stats();
+        assert_eq!(after.retained_bytes, before.retained_bytes + done);
+        assert_eq!(after.zeroed_bytes, before.zeroed_bytes + done);
+        assert!(done == 0 || before.retained_bytes < high);
+    }
+
+    fn purge_idle(&mut self, bytes: usize) {
+        let before = self.pool.stats();
+        let done = self.pool.purge_idle(bytes);
+        let after = self.pool.stats();
+        assert_eq!(after.retained_bytes, before.retained_bytes - done);
+        assert_eq!(after.purged_bytes, before.purged_bytes + done as u64);
+    }
+
     fn insert(&mut self, start: usize, len: usize) {
         let before = self.live.range(..start).next_back();
         assert!(before.is_none_or(|(at, live)| at + live.len <= start), "overlap with the block before");
@@ -146,6 +187,7 @@ impl<B: Memory> Model<B> {
             self.retain
         );
         assert!(stats.peak_in_use_bytes >= in_use);
+        assert!(stats.zeroed_bytes <= stats.retained_bytes);
     }
 }
 
@@ -219,7 +261,7 @@ fn a_fixed_program_keeps_the_promises_on_the_fake() {
 #[test]
 fn a_block_is_a_slice_that_keeps_its_content_when_it_grows() {
     let pool = Pool::open(Fake::new(1), Policy::default()).unwrap();
-    let mut block = pool.alloc_zeroed(16 << 10).unwrap();
+    let mut block = pool.alloc_zeroed(16 << 10).unwrap().into_block();
     let neighbour = pool.alloc(16 << 10).unwrap();
     block[100] = 7;
     assert!(block.resize(40 << 10));
@@ -235,7 +277,7 @@ fn a_lost_move_leaves_the_block_and_the_accounts_as_they_were() {
     let fake = Fake::new(1);
     fake.lose_moves();
     let pool = Pool::open(fake, Policy::default()).unwrap();
-    let mut block = pool.alloc_zeroed(16 << 10).unwrap();
+    let mut block = pool.alloc_zeroed(16 << 10).unwrap().into_block();
     let neighbour = pool.alloc(16 << 10).unwrap();
     block[100] = 7;
     let before = pool.stats();
