@@ -130,7 +130,7 @@ def verdicts(jobs):
 
 def cold_verdicts(jobs):
     """What keeping memory is worth where the host takes back what is given to it."""
-    for name, get, what in (("bursts", time_of, "time"), ("idle-bursts", cpu_of, "CPU")):
+    for name, get, what in (("bursts", time_of, "time"), ("bursts-64", time_of, "time"), ("bursts-apart", cpu_of, "CPU")):
         if name in jobs:
             yield from at_most(jobs[name], name, "pool", "glibc", get, 1 / 4, what)
 

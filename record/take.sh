@@ -72,7 +72,7 @@ peers() { "$root/record/peers.py" --out "$out" --faultless "$work/faultless" "$@
 if part peers; then
     : "${PEERS:?libraries of the peers, as NAME=LIBRARY ...}"
     name=peers-warm && peers --name $name --rounds 9 --minutes 30
-    name=peers-cold && peers --name $name --rounds 3 --minutes 15 --cold --jobs chunk-pipeline-1,chunk-pipeline-2,temporaries,bursts,idle-bursts,growth
+    name=peers-cold && peers --name $name --rounds 3 --minutes 40 --cold
     name=peers-programs && peers --name $name --rounds 9 --minutes 30 --programs "$work" --python "${PYTHON:-python3}"
 fi
 "$root/record/paired.py" --summary $(ls "$out"/run-*.csv "$out"/stat-*.csv "$out"/verdict-*.csv 2>/dev/null | grep -v stat-p50) >"$out/summary.txt"
