@@ -32,6 +32,10 @@
  *
  * fork: the child has the parent's pools and blocks, copied on write, and may go on using them.
  *
+ * A pool that has more than 32 MiB to give back, or that works ahead of need, has a thread of its own, "faultless": it takes no
+ * signals, sleeps while there is nothing to do, and is not there during fork. Where it can't be started the pool does without,
+ * and nothing decays.
+ *
  * Errors: functions that give a pointer give NULL; the others give one of FAULTLESS_OK ... below. Nothing is printed, no
  * function aborts or unwinds, and a call that failed has changed nothing. An address that is not the start of a block
  * of the pool in use, also one that was freed already, is refused with FAULTLESS_FOREIGN while no new block begins there.
@@ -70,27 +74,52 @@ const char *faultless_error_text(int error);
 
 typedef struct faultless_pool faultless_pool;
 
-/* Which pages back a pool. */
+/* Which pages back a pool. What the machine does not have falls back to base pages; counted in fallback_bytes. */
 #define FAULTLESS_PAGE_THP 0 /* transparent huge pages, but for the first 4 MiB */
 #define FAULTLESS_PAGE_BASE 1 /* base pages only */
+#define FAULTLESS_PAGE_MTHP 2 /* transparent huge pages of page_order, smaller than a PMD (Linux 6.8) */
+#define FAULTLESS_PAGE_HUGETLB 3 /* from the hugetlb pool; for programs that do not fork, or only to exec */
 
-/* When pages become resident. */
+/* When pages become resident. The time is the caller's but for the last one, which takes it on an idle processor. */
 #define FAULTLESS_PREFAULT_NONE 0 /* at the first touch */
-#define FAULTLESS_PREFAULT_POPULATE 1 /* when a block is handed out: one call instead of a fault per page */
+#define FAULTLESS_PREFAULT_TOUCH 1 /* when a block is handed out: one byte per page */
+#define FAULTLESS_PREFAULT_MEMSET 2 /* likewise: every byte */
+#define FAULTLESS_PREFAULT_MAP_POPULATE 3 /* likewise: a mapping with MAP_POPULATE */
+#define FAULTLESS_PREFAULT_POPULATE 4 /* likewise: MADV_POPULATE_WRITE (Linux 5.14) */
+#define FAULTLESS_PREFAULT_AHEAD 5 /* ahead of need: from less than low bytes of free resident memory on, up to high */
+
+/* When dirty memory is zeroed. */
+#define FAULTLESS_SCRUB_ON_GET 0 /* when somebody asks for zeroes */
+#define FAULTLESS_SCRUB_ON_FREE 1 /* when a block is freed: for secrets */
+#define FAULTLESS_SCRUB_AHEAD 2 /* on an idle processor: from less than low bytes of zeroed free memory on, up to high */
 
 /* For retain_bytes: give everything back as soon as it is free. */
 #define FAULTLESS_RETAIN_NOTHING UINT64_MAX
+/* For decay_ns: nothing goes back because of its age, and no thread is needed for it. */
+#define FAULTLESS_DECAY_NEVER UINT64_MAX
+
+/* Where work ahead of need begins, and where it ends, in bytes: low <= high, high > 0. */
+typedef struct faultless_watermarks {
+    uint64_t low_bytes;
+    uint64_t high_bytes;
+} faultless_watermarks;
 
 /* What a pool may do. Zero means the default for every member but `size`, also for those that later versions add. */
 typedef struct faultless_policy {
-    size_t size;           /* sizeof(faultless_policy) */
-    uint32_t page;         /* FAULTLESS_PAGE_... */
-    uint32_t prefault;     /* FAULTLESS_PREFAULT_... */
-    uint64_t retain_bytes; /* most bytes of free blocks that stay resident; 0: 4 GiB, or a quarter of a smaller machine */
+    size_t size;              /* sizeof(faultless_policy) */
+    uint32_t page;            /* FAULTLESS_PAGE_... */
+    uint32_t page_order;      /* for FAULTLESS_PAGE_MTHP: log2 of base pages, 4 for 64 KiB */
+    uint32_t prefault;        /* FAULTLESS_PREFAULT_... */
+    uint32_t scrub;           /* FAULTLESS_SCRUB_... */
+    faultless_watermarks stock;    /* for FAULTLESS_PREFAULT_AHEAD */
+    faultless_watermarks zeroed;   /* for FAULTLESS_SCRUB_AHEAD */
+    uint64_t prewarm_bytes;   /* made resident when the pool is made, as far as the kernel agrees; never decays */
+    uint64_t retain_bytes;    /* most bytes of free blocks that stay resident; 0: 4 GiB, or a quarter of a smaller machine */
+    uint64_t decay_ns;        /* free memory that nobody needed for so long goes back, but for 32 MiB; 0: 1 s */
 } faultless_policy;
 
 /* The default policy: faultless_policy policy = FAULTLESS_POLICY_INIT; */
-#define FAULTLESS_POLICY_INIT {sizeof(faultless_policy), 0, 0, 0}
+#define FAULTLESS_POLICY_INIT {sizeof(faultless_policy), 0, 0, 0, 0, {0, 0}, {0, 0}, 0, 0, 0}
 
 /* Makes a pool: reserves addresses, no memory yet. `policy` may be NULL for the default.
  * FAULTLESS_INVALID: no place for the handle, or a policy of unknown size or values. FAULTLESS_NO_MEMORY: no addresses. */
@@ -103,6 +132,11 @@ int faultless_pool_destroy(faultless_pool *pool);
 /* The pool of this process with the default policy, shared by all who ask for it, opened by the first. It cannot be destroyed.
  * NULL: it could not be opened, or another thread is opening it at this moment. */
 faultless_pool *faultless_process_pool(void);
+
+/* Makes at least `bytes` of free memory resident, so that blocks handed out later do not fault. It takes about the time
+ * that the faults would have taken. `resident` (may be NULL) receives how many bytes were seen to be resident afterwards.
+ * FAULTLESS_NO_MEMORY: less than asked for, see `resident`. */
+int faultless_prewarm(faultless_pool *pool, size_t bytes, size_t *resident);
 
 /* ---- Blocks ---- */
 

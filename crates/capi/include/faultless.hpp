@@ -61,6 +61,13 @@ class pool {
     /* For the functions of faultless.h. */
     faultless_pool *get() const noexcept { return handle_; }
 
+    /* Makes free memory resident ahead of need; how many bytes then were. */
+    std::size_t prewarm(std::size_t bytes) noexcept {
+        std::size_t resident = 0;
+        faultless_prewarm(handle_, bytes, &resident);
+        return resident;
+    }
+
     /* A counter by its name; 0 if there is none of that name. */
     std::uint64_t stat(const char *name) const noexcept {
         std::uint64_t value = 0;
@@ -81,7 +88,7 @@ inline void *take(faultless_pool *pool, std::size_t bytes, std::size_t alignment
 
 /* Whether the block was the pool's. */
 inline bool give(faultless_pool *pool, void *block, std::size_t bytes) noexcept {
-    return bytes >= threshold && faultless_free(pool, block) == FAULTLESS_OK;
+    return bytes >= threshold && faultless_usable_size(pool, block) > 0 && faultless_free(pool, block) == FAULTLESS_OK;
 }
 
 } // namespace detail
@@ -135,15 +142,18 @@ class memory_resource : public std::pmr::memory_resource {
     /* nullptr: the pool of the process. */
     explicit memory_resource(faultless_pool *pool = nullptr,
                              std::pmr::memory_resource *upstream = std::pmr::new_delete_resource())
-        : pool_(pool ? pool : faultless_process_pool()), upstream_(upstream) {}
+        : pool_(pool), upstream_(upstream) {}
 
   private:
+    /* Asked each time: at the very first moment of the process's pool there is none yet. */
+    faultless_pool *source() const noexcept { return pool_ ? pool_ : faultless_process_pool(); }
+
     void *do_allocate(std::size_t bytes, std::size_t alignment) override {
-        void *block = detail::take(pool_, bytes, alignment);
+        void *block = detail::take(source(), bytes, alignment);
         return block ? block : upstream_->allocate(bytes, alignment);
     }
     void do_deallocate(void *block, std::size_t bytes, std::size_t alignment) override {
-        if (!detail::give(pool_, block, bytes)) {
+        if (!detail::give(source(), block, bytes)) {
             upstream_->deallocate(block, bytes, alignment);
         }
     }

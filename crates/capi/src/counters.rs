@@ -119,3 +119,14 @@ pub(crate) unsafe extern "C" fn faultless_stats_text(
     }
     cut.len
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_structure_is_as_long_as_the_c_compiler_makes_it() {
+        // tests/abi.c prints the same size.
+        assert_eq!(size_of::<CStat>(), 32);
+    }
+}

@@ -6,13 +6,15 @@
 //! What it does not do: small blocks, or anything that the Rust crate doesn't.
 
 mod counters;
+mod policy;
 mod pools;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
-use faultless_pool::{Kernel, Page, Policy, Pool, Prefault, process};
+use faultless_pool::{Kernel, Pool, process};
 
+use crate::policy::CPolicy;
 use crate::pools::NO_POOL;
 
 /// What a handle points to.
@@ -23,73 +25,12 @@ const INVALID: c_int = 1;
 const NO_MEMORY: c_int = 2;
 const FOREIGN: c_int = 3;
 
-/// No policy will be longer: a size beyond is garbage, and following it would read what is not the caller's.
-const POLICY_BYTES: usize = 1024;
-
-/// `faultless_policy`. Members that a caller does not have yet are zero.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CPolicy {
-    size: usize,
-    page: u32,
-    prefault: u32,
-    retain_bytes: u64,
-}
-
-impl CPolicy {
-    /// Reads as much of a policy as the caller has; `None` if the caller's is longer and the rest is not zero.
-    ///
-    /// # Safety
-    /// `from` is null or points to a policy of the size that it begins with.
-    unsafe fn read(from: *const Self) -> Option<Self> {
-        let mut policy = Self::default();
-        if from.is_null() {
-            return Some(policy);
-        }
-        // SAFETY: the caller's policy begins with its size.
-        let size = unsafe { from.cast::<usize>().read() };
-        if !(size_of::<usize>()..=POLICY_BYTES).contains(&size) {
-            return None;
-        }
-        let known = size.min(size_of::<Self>());
-        // SAFETY: both have at least `known` bytes, and every bit pattern is a valid policy.
-        unsafe { (&raw mut policy).cast::<u8>().copy_from_nonoverlapping(from.cast(), known) };
-        for at in known..size {
-            // SAFETY: inside the caller's policy.
-            if unsafe { from.cast::<u8>().add(at).read() } != 0 {
-                return None;
-            }
-        }
-        Some(policy)
-    }
-
-    fn policy(self) -> Option<Policy> {
-        let mut policy = process::policy();
-        policy.page = match self.page {
-            0 => Page::Thp,
-            1 => Page::Base,
-            _ => return None,
-        };
-        policy.prefault = match self.prefault {
-            0 => Prefault::None,
-            1 => Prefault::Populate,
-            _ => return None,
-        };
-        policy.retain.bytes = match self.retain_bytes {
-            0 => policy.retain.bytes,
-            u64::MAX => 0,
-            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
-        };
-        Some(policy)
-    }
-}
-
 /// The pool behind a handle.
 ///
 /// # Safety
 /// The handle is null or a live one.
-unsafe fn pool<'a>(handle: *const Handle) -> Option<&'a Handle> {
-    // SAFETY: a live handle points to a pool, which is only ever shared.
+unsafe fn pool(handle: *const Handle) -> Option<&'static Handle> {
+    // SAFETY: a live handle points to a pool, which is only ever shared, and lives until nobody uses it any more.
     unsafe { handle.as_ref() }
 }
 
@@ -141,12 +82,28 @@ pub extern "C" fn faultless_process_pool() -> *mut Handle {
     process::pool(process::policy).map_or(NO_POOL, |pool| ptr::from_ref(pool).cast_mut())
 }
 
+/// See faultless.h.
+///
+/// # Safety
+/// The handle is null or a live one; `resident` is null or a place for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn faultless_prewarm(handle: *mut Handle, bytes: usize, resident: *mut usize) -> c_int {
+    // SAFETY: forwarded.
+    let Some(pool) = (unsafe { pool(handle) }) else { return INVALID };
+    let populated = pool.prewarm(bytes);
+    if !resident.is_null() {
+        // SAFETY: a place for a number, not null.
+        unsafe { resident.write(populated.resident) };
+    }
+    if populated.resident < bytes { NO_MEMORY } else { OK }
+}
+
 /// # Safety
 /// As [`pool`].
 unsafe fn alloc(handle: *mut Handle, align: usize, len: usize, zeroed: bool) -> *mut c_void {
     // SAFETY: forwarded.
     let pool = unsafe { pool(handle) }.filter(|_| align.is_power_of_two());
-    let block = pool.and_then(|pool| pool.alloc_raw(len, align, zeroed));
+    let block = pool.and_then(|pool| process::attended(pool, |pool| pool.alloc_raw(len, align, zeroed)));
     block.map_or(ptr::null_mut(), |block| block.as_ptr().cast())
 }
 
@@ -202,7 +159,7 @@ pub unsafe extern "C" fn faultless_realloc(
         () if old.is_null() => pool.alloc_raw(len, 1, false),
         () if pool.len_raw(old.addr()).is_none() => return FOREIGN,
         // SAFETY: the caller lets the block move.
-        () => unsafe { pool.resize_raw(old.addr(), len) },
+        () => process::attended(pool, |pool| unsafe { pool.resize_raw(old.addr(), len) }),
     };
     let Some(new) = new else { return NO_MEMORY };
     // SAFETY: a place for an address.
@@ -219,7 +176,8 @@ pub unsafe extern "C" fn faultless_free(handle: *mut Handle, block: *mut c_void)
     // SAFETY: forwarded.
     let Some(pool) = (unsafe { pool(handle) }) else { return INVALID };
     // SAFETY: the caller gives the block up; the pool looks whether it is one.
-    if block.is_null() || unsafe { pool.free_raw(block.addr()) } { OK } else { FOREIGN }
+    let free = |pool: &Handle| unsafe { pool.free_raw(block.addr()) };
+    if block.is_null() || process::attended(pool, free) { OK } else { FOREIGN }
 }
 
 /// See faultless.h.
@@ -230,15 +188,4 @@ pub unsafe extern "C" fn faultless_free(handle: *mut Handle, block: *mut c_void)
 pub unsafe extern "C" fn faultless_usable_size(handle: *mut Handle, block: *const c_void) -> usize {
     // SAFETY: forwarded.
     unsafe { pool(handle) }.and_then(|pool| pool.len_raw(block.addr())).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn structures_are_as_long_as_the_c_compiler_makes_them() {
-        // tests/abi.c prints the same sizes.
-        assert_eq!((size_of::<CPolicy>(), size_of::<counters::CStat>()), (24, 32));
-    }
 }

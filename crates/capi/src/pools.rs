@@ -25,6 +25,7 @@ pub(crate) fn create(policy: Policy) -> *mut Handle {
         return NO_POOL;
     }
     let Ok(pool) = Pool::open(Kernel::default(), policy) else { return NO_POOL };
+    pool.prewarm(policy.prewarm);
     let pool = Box::into_raw(Box::new(pool));
     // SAFETY: it lives until `destroy`, after which the caller's contract forbids every use.
     let shared: &'static Handle = unsafe { &*pool };
@@ -45,6 +46,8 @@ pub(crate) unsafe fn destroy(handle: *mut Handle) -> bool {
     let Some(at) = pools.iter().position(|&pool| ptr::eq(pool, handle)) else { return false };
     pools.swap_remove(at);
     drop((pools, gate));
+    // SAFETY: it was in the list, so it is alive.
+    unsafe { &*handle }.stop_keeper();
     // SAFETY: it was made by `create`, is in the list no more, and the caller uses it no more.
     drop(unsafe { Box::from_raw(handle) });
     true

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,13 +76,47 @@ static void policies(void) {
     CHECK(faultless_pool_destroy(pool) == FAULTLESS_INVALID); /* a second time */
     newer.later = 1; /* asks for something this version doesn't know */
     CHECK(faultless_pool_create(&newer.known, &pool) == FAULTLESS_INVALID);
-    faultless_policy older = {sizeof(size_t), 77, 77, 77}; /* has nothing but its size */
+    faultless_policy older = FAULTLESS_POLICY_INIT;
+    older.size = sizeof older.size; /* has nothing but its size */
+    older.page = 77;
     CHECK(faultless_pool_create(&older, &pool) == FAULTLESS_OK && faultless_pool_destroy(pool) == FAULTLESS_OK);
     faultless_policy unknown = FAULTLESS_POLICY_INIT;
     unknown.page = 99;
     CHECK(faultless_pool_create(&unknown, &pool) == FAULTLESS_INVALID);
+    unknown.page = 0;
+    unknown.scrub = FAULTLESS_SCRUB_AHEAD; /* without watermarks */
+    CHECK(faultless_pool_create(&unknown, &pool) == FAULTLESS_INVALID);
+    unknown.scrub = 0;
     unknown.size = SIZE_MAX;
     CHECK(faultless_pool_create(&unknown, &pool) == FAULTLESS_INVALID);
+}
+
+/* Freed memory goes back while nobody asks for it, and a pool may end while its thread is at work. */
+static void decays(void) {
+    faultless_policy policy = FAULTLESS_POLICY_INIT;
+    faultless_pool *pool;
+    policy.decay_ns = 100000000;
+    policy.prewarm_bytes = (uint64_t)8 << 20;
+    for (int round = 0; round < 5; round++) {
+        uint64_t retained = 0;
+        CHECK(faultless_pool_create(&policy, &pool) == FAULTLESS_OK);
+        CHECK(faultless_stat_value(pool, "retained_bytes", &retained) == FAULTLESS_OK && retained >= 8 << 20);
+        for (int block = 0; block < 3; block++) {
+            void *all = faultless_alloc(pool, (size_t)100 << 20);
+            CHECK(all);
+            memset(all, 1, (size_t)100 << 20);
+            CHECK(faultless_free(pool, all) == FAULTLESS_OK);
+        }
+        if (round == 0) {
+            for (int wait = 0; wait < 1000; wait++) { /* up to 100 times the decay time: the machine may be busy */
+                CHECK(faultless_stat_value(pool, "retained_bytes", &retained) == FAULTLESS_OK);
+                if (retained <= (uint64_t)32 << 20) break;
+                usleep(10000);
+            }
+            CHECK(retained <= (uint64_t)32 << 20);
+        }
+        CHECK(faultless_pool_destroy(pool) == FAULTLESS_OK);
+    }
 }
 
 static void counters(faultless_pool *pool) {
@@ -103,6 +138,21 @@ static void counters(faultless_pool *pool) {
     CHECK(faultless_stats_text(pool, FAULTLESS_FORMAT_OPENMETRICS, text, sizeof text) && strstr(text, "# EOF\n"));
     CHECK(faultless_stats_text(pool, FAULTLESS_FORMAT_TEXT, text, sizeof text) && strstr(text, "Bytes in blocks now."));
     CHECK(faultless_stats_text(pool, 9, text, sizeof text) == 0);
+}
+
+static void prewarmed(void) {
+    faultless_pool *pool;
+    struct rusage before, after;
+    size_t resident = 0, len = (size_t)20 << 20;
+    CHECK(faultless_pool_create(NULL, &pool) == FAULTLESS_OK);
+    CHECK(faultless_prewarm(pool, len, &resident) == FAULTLESS_OK && resident >= len);
+    CHECK(faultless_prewarm(pool, 1, NULL) == FAULTLESS_OK && faultless_prewarm(NULL, 1, NULL) == FAULTLESS_INVALID);
+    getrusage(RUSAGE_SELF, &before);
+    void *block = faultless_alloc(pool, len);
+    memset(block, 1, len);
+    getrusage(RUSAGE_SELF, &after);
+    CHECK(after.ru_minflt - before.ru_minflt < 50); /* of 5120 base pages */
+    CHECK(faultless_pool_destroy(pool) == FAULTLESS_OK);
 }
 
 static void forks(faultless_pool *pool) {
@@ -129,7 +179,9 @@ int main(void) {
     blocks(shared);
     wrong_arguments(pool);
     policies();
+    decays();
     counters(pool);
+    prewarmed();
     forks(pool);
     CHECK(faultless_pool_destroy(pool) == FAULTLESS_OK);
     printf("policy %zu stat %zu version %d.%d.%d\n", sizeof(faultless_policy), sizeof(faultless_stat),

@@ -51,6 +51,7 @@ static void owners() {
     second = std::move(first);
     faultless::pool third(std::move(second));
     CHECK(third.get() == handle && third.stat("fresh") == 0 && third.stat("nonsense") == 0);
+    CHECK(third.prewarm(1 << 20) >= 1 << 20 && third.stat("zeroed_bytes") >= 1 << 20);
     faultless_policy wrong = FAULTLESS_POLICY_INIT;
     wrong.page = 99;
     bool threw = false;

@@ -83,7 +83,7 @@ fn every_function_answers_right_and_wrong_arguments() {
         return;
     }
     let source = here().join("tests/abi.c");
-    let expected = format!("policy 24 stat 32 version {}\n", env!("CARGO_PKG_VERSION"));
+    let expected = format!("policy 80 stat 32 version {}\n", env!("CARGO_PKG_VERSION"));
     for (standard, link) in [("-std=c99", shared()), ("-std=c11", fixed())] {
         assert_eq!(compiled_and_run("cc", standard, &source, &link), expected);
     }
@@ -113,6 +113,42 @@ fn the_examples_run_and_their_faults_are_gone() {
     assert!(faults < 1000, "{printed}");
     let source = here().join("examples/containers.cpp");
     assert!(compiled_and_run("c++", "-std=c++17", &source, &shared()).starts_with("sum "));
+}
+
+/// The example in the header's first comment, without the comment's stars.
+fn example_in(header: &str) -> String {
+    let lines = header.lines().map(|line| line.strip_prefix(" *").unwrap_or(line));
+    let from_include = lines.skip_while(|line| !line.trim_start().starts_with("#include"));
+    let example: Vec<_> = from_include.take_while(|line| !line.contains("$(")).collect();
+    example.join("\n")
+}
+
+/// The programs of a document in a language.
+fn programs_in(document: &str, language: &str) -> Vec<String> {
+    let fence = format!("```{language}\n");
+    document.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_programs_in_the_documents_run_as_written() {
+    if !has("cc") || !has("c++") || !has("pkg-config") {
+        return;
+    }
+    let read = |path: PathBuf| std::fs::read_to_string(path).unwrap();
+    let documents = [read(here().join("README.md")), read(here().join("../../README.md"))];
+    let folder = tempfile::tempdir().unwrap();
+    let mut ran = 0;
+    for (compiler, standard, language) in [("cc", "-std=c99", "c"), ("c++", "-std=c++17", "cpp")] {
+        let header = example_in(&read(here().join("include/faultless.h")));
+        let all = documents.iter().flat_map(|document| programs_in(document, language));
+        for program in all.chain((language == "c").then_some(header)) {
+            let source = folder.path().join(format!("program.{language}"));
+            std::fs::write(&source, program).unwrap();
+            compiled_and_run(compiler, standard, &source, &shared());
+            ran += 1;
+        }
+    }
+    assert!(ran >= 3, "one in the header, one of each language in the documents");
 }
 
 /// The words that begin like ours and are followed by a bracket.

@@ -15,6 +15,8 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
+use crate::futex;
+
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 /// Taken, and somebody may sleep.
@@ -87,14 +89,14 @@ impl<T> Mutex<T> {
             return false;
         }
         while self.word.swap(AWAITED, Acquire) != FREE {
-            futex(&self.word, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, AWAITED);
+            futex::wait(&self.word, AWAITED, None);
         }
         true
     }
 
     fn unlock(&self) {
         if self.word.swap(FREE, Release) == AWAITED {
-            futex(&self.word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
+            futex::wake_one(&self.word);
         }
     }
 }
@@ -124,13 +126,6 @@ impl<T> Drop for Guard<'_, T> {
 fn thread_id() -> u32 {
     // SAFETY: gettid has no arguments and cannot fail.
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
-}
-
-/// `futex(word, operation, value)` without a time limit. EAGAIN and EINTR need no handling: callers look again.
-fn futex(word: &AtomicU32, operation: i32, value: u32) {
-    let forever = std::ptr::null::<libc::timespec>();
-    // SAFETY: the word outlives the call; FUTEX_WAIT reads it, FUTEX_WAKE only uses its address.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, forever) };
 }
 
 #[cfg(test)]

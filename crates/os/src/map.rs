@@ -52,6 +52,46 @@ pub fn hugetlb(len: usize, page_bytes: usize) -> Result<usize> {
     map(0, len, READ_WRITE, flags).map_err(|error| Error { call: "mmap(MAP_HUGETLB", ..error })
 }
 
+/// Puts pages from the hugetlb pool of `page_bytes` pages into `start .. start + len`, which then reads as zero. The pages
+/// are reserved first, so that no touch can fail for want of one, except a child's after `fork`: if the pool has none left
+/// for its copy the kernel kills it.
+///
+/// # Errors
+/// ENOMEM, EINVAL: as for [`hugetlb`]; nothing happened. Others: hugetlb pages can't be moved (before Linux 5.16); the range is
+/// as it was, or call [`restore`].
+///
+/// # Safety
+/// The range must be whole pages of that size, owned by the caller, and nothing may use it.
+pub unsafe fn hugetlb_at(start: usize, len: usize, page_bytes: usize) -> Result<()> {
+    let from = hugetlb(len, page_bytes)?;
+    let target = start as *mut libc::c_void;
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: `from` was mapped above and is known to nobody; the caller gives up what is at the target.
+    let moved = unsafe { libc::mremap(from as *mut libc::c_void, len, len, flags, target) };
+    if moved == target {
+        return Ok(());
+    }
+    let error = Error::last_for("mremap(MREMAP_FIXED", len);
+    // SAFETY: still there, still known to nobody.
+    let _ = unsafe { release(from, len) };
+    Err(error)
+}
+
+/// A new mapping over `start .. start + len`, made resident at once (MAP_POPULATE), as far as memory can be had; it reads as
+/// zero.
+///
+/// # Errors
+/// As for [`anonymous`]. The range is then as it was, or a hole: call [`restore`].
+///
+/// # Safety
+/// The range must be whole pages owned by the caller, who no longer needs its content.
+pub unsafe fn populated_at(start: usize, len: usize) -> Result<()> {
+    let flags = ANONYMOUS | libc::MAP_FIXED | libc::MAP_POPULATE;
+    // SAFETY: the caller gives up what is mapped there.
+    let mapped = unsafe { libc::mmap(start as *mut libc::c_void, len, READ_WRITE, flags, -1, 0) };
+    if mapped == libc::MAP_FAILED { Err(Error::last_for("mmap(MAP_POPULATE", len)) } else { Ok(()) }
+}
+
 /// Makes reserved bytes readable and writable; they read as zero.
 ///
 /// # Errors
@@ -124,16 +164,17 @@ pub fn resident_bytes(start: usize, len: usize) -> usize {
     const PAGES: usize = 512;
     let page = crate::page::size();
     let mut found = [0_u8; PAGES];
-    let mut bytes = 0;
-    for at in (0..len).step_by(PAGES * page) {
+    let (mut pages, mut at) = (0, 0);
+    while at < len {
         let part = (len - at).min(PAGES * page);
+        found.fill(0);
         // SAFETY: mincore reads no memory at the address, and `found` has a byte for every page of this part.
-        let rc = unsafe { libc::mincore((start + at) as *mut libc::c_void, part, found.as_mut_ptr()) };
-        if rc == 0 {
-            bytes += found.iter().take(part / page).filter(|&flags| flags & 1 == 1).count() * page;
+        if unsafe { libc::mincore((start + at) as *mut libc::c_void, part, found.as_mut_ptr()) } == 0 {
+            pages += found.iter().filter(|&flags| flags & 1 == 1).count();
         }
+        at += part;
     }
-    bytes
+    pages * page
 }
 
 /// Gives addresses back.
@@ -183,17 +224,7 @@ pub fn memory_bytes() -> Option<usize> {
 
 /// Whether every writable private byte is charged up front: `vm.overcommit_memory` is 2.
 pub fn commit_is_strict() -> bool {
-    let mut mode = 0_u8;
-    // SAFETY: the path is a C string; no descriptor is inherited.
-    let file = unsafe { libc::open(c"/proc/sys/vm/overcommit_memory".as_ptr(), libc::O_CLOEXEC) };
-    if file < 0 {
-        return false;
-    }
-    // SAFETY: `mode` is valid for a write of one byte.
-    let read = unsafe { libc::read(file, (&raw mut mode).cast(), 1) };
-    // SAFETY: opened above, closed once.
-    unsafe { libc::close(file) };
-    read == 1 && mode == b'2'
+    crate::text::read(c"/proc/sys/vm/overcommit_memory", &mut [0; 1]).is_some_and(|mode| mode == b"2")
 }
 
 fn map(at: usize, len: usize, rights: libc::c_int, flags: libc::c_int) -> Result<usize> {
@@ -276,6 +307,43 @@ mod tests {
         assert_eq!(unsafe { *(start as *const u8) }, 0);
         // SAFETY: nothing uses it any more.
         unsafe { release(start, LEN) }.unwrap();
+    }
+
+    #[test]
+    fn a_populated_mapping_is_resident_and_zero() {
+        let start = anonymous(LEN).unwrap();
+        // SAFETY: mapped above.
+        unsafe { *(start as *mut u8) = 7 };
+        // SAFETY: mapped above, content no longer needed.
+        unsafe { populated_at(start, LEN) }.unwrap();
+        assert_eq!(resident_bytes(start, LEN), LEN);
+        // SAFETY: mapped.
+        assert_eq!(unsafe { *(start as *const u8) }, 0);
+        // SAFETY: nothing uses it any more.
+        unsafe { release(start, LEN) }.unwrap();
+    }
+
+    #[test]
+    fn hugetlb_pages_take_the_place_of_a_reservation_or_leave_it() {
+        const HUGE: usize = 2 << 20;
+        let start = reserve(2 * HUGE, HUGE).unwrap();
+        // SAFETY: reserved above.
+        unsafe { make_usable(start, 2 * HUGE) }.unwrap();
+        // SAFETY: ours, and nothing uses it.
+        match unsafe { hugetlb_at(start, HUGE, HUGE) } {
+            Ok(()) => {}
+            Err(error) if error.errno == libc::ENOMEM => eprintln!("skipped: the hugetlb pool is empty"),
+            Err(error) => {
+                eprintln!("skipped: {error}");
+                let _ = restore(start, HUGE);
+            }
+        }
+        // SAFETY: usable, of whatever pages.
+        unsafe { *(start as *mut u8) = 7 };
+        // SAFETY: as above.
+        assert_eq!(unsafe { *((start + HUGE) as *const u8) }, 0);
+        // SAFETY: nothing uses it any more.
+        unsafe { release(start, 2 * HUGE) }.unwrap();
     }
 
     #[test]

@@ -5,9 +5,12 @@
 //!
 //! What it does not do: decide when; without a keeper only `free` gives back what is too much.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use crate::backend::{Backend, Span};
 use crate::core::Run;
 use crate::errand::Errand;
+use crate::policy::Prefault;
 use crate::policy::tuning::{GRANULE_BYTES, SLAB_BYTES};
 use crate::pool::Pool;
 
@@ -29,7 +32,7 @@ impl<B: Backend> Pool<B> {
         }
         while all.asked < bytes {
             let slabs = (bytes - all.asked).div_ceil(SLAB_BYTES);
-            let Some(Some(errand)) = self.served(|core| core.claim_reserved(slabs)) else { break };
+            let Some(Some(errand)) = self.served(|core, _| core.claim_reserved(slabs)) else { break };
             let populated = self.stock(errand);
             all.asked += populated.asked;
             all.resident += populated.resident;
@@ -42,11 +45,13 @@ impl<B: Backend> Pool<B> {
 
     /// Ends a window of time and begins the next: the bytes that were kept all through it and needed by nobody.
     pub fn window(&self) -> usize {
+        self.empty_front();
         self.core.lock().map_or(0, |mut core| core.window()) * GRANULE_BYTES
     }
 
     /// Gives back about `bytes` of wholly free slabs, the longest unused first; the bytes given back.
     pub fn purge_idle(&self, bytes: usize) -> usize {
+        self.empty_front();
         let mut done = 0;
         while done < bytes {
             let left = (bytes - done).div_ceil(GRANULE_BYTES);
@@ -76,6 +81,7 @@ impl<B: Backend> Pool<B> {
 
     /// Gives back what is more than the policy allows, where `free` does not; see [`Pool::attend`].
     pub fn trim(&self) {
+        self.empty_front();
         self.purge_excess((0, 0));
     }
 
@@ -96,14 +102,16 @@ impl<B: Backend> Pool<B> {
             backend.scrub(errand.span());
             true
         });
+        self.zeroed.store(true, Relaxed);
         errand.span().len
     }
 
     /// While less than `low` bytes are kept, and from then on until `high` are: makes a few slabs of free memory resident.
     /// The bytes that became so.
     pub fn stock_step(&self, low: usize, high: usize) -> usize {
-        let (low, high) = (low / GRANULE_BYTES, high / GRANULE_BYTES);
-        self.served(|core| core.claim_stock(low, high))
+        let held = self.front.tally().held;
+        let [low, high] = [low, high].map(|bytes| (bytes / GRANULE_BYTES).saturating_sub(held));
+        self.served(|core, _| core.claim_stock(low, high))
             .flatten()
             .map_or(0, |errand| self.stock(errand).resident)
     }
@@ -116,19 +124,19 @@ impl<B: Backend> Pool<B> {
     fn stock(&self, errand: Errand) -> Populated {
         let mut populated = Populated { asked: errand.span().len, resident: 0 };
         self.run(errand, |_| {
-            populated.resident = self.populate(errand.span());
+            populated.resident = self.populate(errand.span(), Prefault::Populate);
             populated.resident == populated.asked
         });
+        self.zeroed.store(true, Relaxed);
         populated
     }
 
     /// Populates a span that nobody else uses; the bytes that are resident afterwards.
-    pub(crate) fn populate(&self, span: Span) -> usize {
-        let refused = self.backend.populate(span).is_err();
+    pub(crate) fn populate(&self, span: Span, way: Prefault) -> usize {
+        let refused = self.backend.prefault(span, way).is_err();
         let resident = self.backend.resident_bytes(span);
-        if resident < span.len
-            && let Some(mut core) = self.core.lock()
-        {
+        if let Some(mut core) = self.core.lock() {
+            core.stats.populated_bytes += resident as u64;
             core.stats.populate_failures += refused as u64;
             core.stats.populate_missing_bytes += (span.len - resident) as u64;
         }

@@ -5,32 +5,28 @@
 
 use crate::backend::Backend;
 use crate::class::run;
+use crate::keeper::Watch;
 use crate::lists::Lists;
-use crate::place::{Recent, Wish};
-use crate::policy::Policy;
+use crate::place::Wish;
 use crate::policy::tuning::{
-    GRANULE_BYTES, GROWN_OFTEN, HEAD_SLABS, MOVES, RECENT_GRANULES, SLAB_GRANULES, SLACK_BYTES, STEP_SLABS,
-    UNATTENDED,
+    GRANULE_BYTES, HEAD_SLABS, MOVES, SLAB_GRANULES, SLACK_BYTES, STEP_SLABS, UNATTENDED,
 };
 use crate::state::Counts;
 use crate::stats::Stats;
 
-/// The growth count sits above the length in the table of blocks: 2^26 granules are 1 TiB, the largest range.
-const GROWN_SHIFT: u32 = 28;
-const LEN_MASK: u32 = (1 << GROWN_SHIFT) - 1;
-const GROWN_MAX: u32 = 3;
-
 /// Everything behind the lock.
 pub(crate) struct Core<B: Backend> {
     pub(crate) lists: Lists<B::Slabs, B::Words>,
-    recent: Recent,
-    policy: Policy,
+    /// How many free granules the policy lets these tables keep.
+    keep: usize,
     base: usize,
     moves: u16,
     /// How many threads are making more of the range usable.
     reaching: usize,
     /// Whether somebody gives back regularly what is too much.
     pub(crate) attended: bool,
+    /// When to call the keeper.
+    pub(crate) watch: Watch,
     /// Whether the stock is being filled up to its high mark.
     pub(crate) stocking: bool,
     in_use: usize,
@@ -50,8 +46,18 @@ pub(crate) struct Core<B: Backend> {
 pub(crate) enum Lack {
     /// Slabs `from ..` have to be made usable, best up to `to`, at least up to `least`.
     Usable { from: usize, to: usize, least: usize },
+    /// There is no place that is resident.
+    Warm,
     /// There is no place.
     Place,
+}
+
+/// What a request asks for besides a length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// Alignment in granules, a power of two.
+    pub(crate) align: usize,
+    pub(crate) zeroed: bool,
 }
 
 /// A run that was taken.
@@ -64,24 +70,18 @@ pub(crate) struct Taken {
     pub(crate) fresh: usize,
     /// Whether more is kept now than may be.
     pub(crate) excess: bool,
+    /// Whether there is work for the keeper now.
+    pub(crate) calls: bool,
 }
 
 /// A run of granules: the first, and how many.
 pub(crate) type Run = (usize, usize);
 
-/// A block as the tables know it.
-#[derive(Clone, Copy)]
-pub(crate) struct Found {
-    pub(crate) count: usize,
-    pub(crate) grown: u32,
-}
-
 impl<B: Backend> Core<B> {
-    pub(crate) fn new(lists: Lists<B::Slabs, B::Words>, policy: Policy, base_bytes: usize) -> Self {
+    pub(crate) fn new(lists: Lists<B::Slabs, B::Words>, keep_bytes: usize, base_bytes: usize) -> Self {
         Self {
             lists,
-            recent: Recent::new(),
-            policy,
+            keep: keep_bytes / GRANULE_BYTES,
             base: base_bytes / GRANULE_BYTES,
             moves: 0,
             reaching: 0,
@@ -90,6 +90,7 @@ impl<B: Backend> Core<B> {
             zeroed: 0,
             low: 0,
             attended: false,
+            watch: Watch::NEVER,
             stocking: false,
             peak_in_use: 0,
             expected: 0,
@@ -97,80 +98,54 @@ impl<B: Backend> Core<B> {
         }
     }
 
-    /// The block that begins at a granule.
-    pub(crate) fn block(&self, start: usize) -> Option<Found> {
-        let entry = self.lists.slab(start / SLAB_GRANULES).blocks[start % SLAB_GRANULES];
-        let found = Found { count: (entry & LEN_MASK) as usize, grown: entry >> GROWN_SHIFT };
-        (found.count > 0).then_some(found)
-    }
-
-    fn set_block(&mut self, start: usize, count: usize, grown: u32) {
-        let entry = count as u32 | grown.min(GROWN_MAX) << GROWN_SHIFT;
-        self.lists.slab_mut(start / SLAB_GRANULES).blocks[start % SLAB_GRANULES] = entry;
-    }
-
-    /// A new block.
-    pub(crate) fn alloc(&mut self, count: usize, align: usize, zeroed: bool) -> Result<Taken, Lack> {
-        let zeroed = zeroed && self.zeroed >= count;
-        let wish = Wish { count, align, zeroed, base: self.base };
-        let place = self.lists.place(wish, &mut self.recent);
-        let start = place.ok_or(Lack::Place)?;
-        self.reach(start + count)?;
-        Ok(self.take(start, count, 0))
-    }
-
-    /// A new place for a block that grew; one that grows often gets room behind it where addresses are free of charge.
-    pub(crate) fn alloc_grown(&mut self, count: usize, grown: u32, roomy: bool) -> Result<Taken, Lack> {
-        if roomy && let Some((start, next)) = self.lists.place_with_room(count) {
-            self.reach(start + count)?;
-            let taken = self.take(start, count, grown);
-            self.lists.top = next;
-            self.keep_room(start, count);
-            return Ok(taken);
+    /// A place for a new block. `warm`: only if all of it is resident.
+    pub(crate) fn alloc(&mut self, count: usize, wanted: Wanted, warm: bool) -> Result<Taken, Lack> {
+        let zeroed = wanted.zeroed && self.zeroed >= count;
+        let wish = Wish { count, align: wanted.align, zeroed, base: self.base };
+        let start = self.lists.place(wish).ok_or(Lack::Place)?;
+        if warm && !self.lists.is_warm(start, count) {
+            return Err(Lack::Warm);
         }
-        let taken = self.alloc(count, 1, false)?;
-        self.set_block(taken.start, count, grown);
+        self.reach(start + count)?;
+        Ok(self.take(start, count))
+    }
+
+    /// A place with room behind it for a block that grows often.
+    pub(crate) fn alloc_roomy(&mut self, count: usize) -> Result<Taken, Lack> {
+        let (start, next) = self.lists.place_with_room(count).ok_or(Lack::Place)?;
+        self.reach(start + count)?;
+        let taken = self.take(start, count);
+        self.lists.top = next;
+        self.keep_room(start, count);
         Ok(taken)
     }
 
-    /// Grows a block where it is; `None` if what follows is not free.
-    pub(crate) fn grow(&mut self, start: usize, old: Found, count: usize) -> Result<Option<Taken>, Lack> {
-        let (tail, more) = (start + old.count, count - old.count);
+    /// Takes what follows a block of `old` granules that is to have `count`; `None` if that is not free. `often`: it grows
+    /// often, so it should keep the rest of a slab that it enters.
+    pub(crate) fn grow(
+        &mut self,
+        start: usize,
+        old: usize,
+        count: usize,
+        often: bool,
+    ) -> Result<Option<Taken>, Lack> {
+        let (tail, more) = (start + old, count - old);
         if !self.lists.is_free(tail, more) {
             return Ok(None);
         }
         self.reach(start + count)?;
         let last = (start + count - 1) / SLAB_GRANULES;
         let untouched = self.lists.slab(last).free() == u128::MAX;
-        let taken = self.take(tail, more, 0);
-        self.set_block(tail, 0, 0);
-        self.set_block(start, count, old.grown + 1);
-        if untouched && old.grown + 1 >= GROWN_OFTEN {
+        let taken = self.take(tail, more);
+        if untouched && often {
             self.keep_room(start, count);
         }
         self.stats.grown_in_place += 1;
         Ok(Some(taken))
     }
 
-    /// Cuts the end of a block off; whether more is kept now than may be.
-    pub(crate) fn shrink(&mut self, start: usize, old: Found, count: usize) -> bool {
-        self.set_block(start, count, old.grown);
-        self.give_run((start + count, old.count - count), false);
-        self.keeps_too_much()
-    }
-
-    /// Takes a block back. `moved`: its pages went elsewhere. What it held; `None` if none begins there.
-    pub(crate) fn free(&mut self, start: usize, moved: bool) -> Option<Run> {
-        let found = self.block(start)?;
-        self.set_block(start, 0, 0);
-        self.give_run((start, found.count), moved);
-        Some((start, found.count))
-    }
-
     /// Forgets a block without ever using its place again: it stays taken, but is no longer anybody's.
-    pub(crate) fn lose(&mut self, start: usize) {
-        let count = self.block(start).map_or(0, |found| found.count);
-        self.set_block(start, 0, 0);
+    pub(crate) fn lose(&mut self, count: usize) {
         self.in_use -= count;
     }
 
@@ -233,15 +208,14 @@ impl<B: Backend> Core<B> {
     }
 
     /// Takes a free, usable run.
-    fn take(&mut self, start: usize, count: usize, grown: u32) -> Taken {
+    fn take(&mut self, start: usize, count: usize) -> Taken {
         let mut counts = Counts::default();
         self.lists.rise(start / SLAB_GRANULES);
         for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
             counts.add(self.lists.take(slab, run(first, len)));
             self.lists.top = self.lists.top.max(slab + 1);
-            self.lists.mark_stale(slab);
+            self.lists.touched(slab, first);
         }
-        self.set_block(start, count, grown);
         self.in_use += count;
         self.keep_less(counts);
         self.peak_in_use = self.peak_in_use.max(self.in_use);
@@ -252,7 +226,7 @@ impl<B: Backend> Core<B> {
         }
         self.stats.reused_bytes += (counts.resident() * GRANULE_BYTES) as u64;
         let excess = counts.reserved > 0 && self.keeps_too_much();
-        Taken { start, dirty: counts.dirty, fresh: counts.reserved, excess }
+        Taken { start, dirty: counts.dirty, fresh: counts.reserved, excess, calls: self.calls() }
     }
 
     fn keep_room(&mut self, start: usize, count: usize) {
@@ -261,7 +235,8 @@ impl<B: Backend> Core<B> {
         self.lists.file(last);
     }
 
-    fn give_run(&mut self, (start, count): Run, moved: bool) {
+    /// Takes back what is no longer used. `moved`: its pages went elsewhere.
+    pub(crate) fn give(&mut self, (start, count): Run, moved: bool) {
         for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
             let mask = run(first, len);
             match moved {
@@ -269,13 +244,15 @@ impl<B: Backend> Core<B> {
                 false => self.lists.slab_mut(slab).give(mask),
             }
             // A slab that becomes free is filed at once: that is the order of purging.
-            let now = count > RECENT_GRANULES || self.lists.slab(slab).free() == u128::MAX;
-            if now { self.lists.file(slab) } else { self.lists.mark_stale(slab) }
+            let now = count > SLAB_GRANULES || self.lists.slab(slab).free() == u128::MAX;
+            self.lists.touched(slab, first);
+            if now {
+                self.lists.file(slab);
+            }
         }
         self.in_use -= count;
         if !moved {
             self.keep_more(Counts { dirty: count, ..Counts::default() });
-            self.recent.push(start, count);
         }
     }
 
@@ -297,7 +274,17 @@ impl<B: Backend> Core<B> {
     pub(crate) fn bound(&self) -> usize {
         let peak = self.peak_in_use.max(self.expected);
         let below_peak = (peak + SLACK_BYTES / GRANULE_BYTES + peak / 4).saturating_sub(self.in_use);
-        (self.policy.retain.bytes / GRANULE_BYTES).min(below_peak)
+        self.keep.min(below_peak)
+    }
+
+    /// Whether there is work for the keeper now, which is said once.
+    pub(crate) fn calls(&mut self) -> bool {
+        let (kept, zeroed) = (self.retained * GRANULE_BYTES, self.zeroed * GRANULE_BYTES);
+        let calls = self.watch.calls(kept, zeroed);
+        if calls {
+            self.watch = Watch::NEVER;
+        }
+        calls
     }
 
     /// Whether more is kept than may be.

@@ -159,6 +159,7 @@ impl<B: Backend> Core<B> {
                 Work::Scrub | Work::Stock => slab_mut.now_zero(mask),
             }
             slab_mut.pinned = pinned;
+            self.lists.touched(slab, first);
             self.lists.file(slab);
         }
         let all_zeroed = Counts { zeroed: errand.count, ..Counts::default() };

@@ -9,7 +9,7 @@
 //! <https://prometheus.io/docs/specs/om/open_metrics_spec/>, which Prometheus reads as it is.
 
 use std::ffi::CStr;
-use std::fmt;
+use std::fmt::{self, Write};
 
 /// How a field moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Field {
         self.help.to_str().unwrap_or("")
     }
 
-    fn write_open_metrics(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_open_metrics(&self, f: &mut fmt::Formatter<'_>, labels: &[Label<'_>]) -> fmt::Result {
         let name = self.name();
         // The format's unit of time is the second.
         let (stem, unit) = match name.strip_suffix("_ns") {
@@ -61,7 +61,11 @@ impl Field {
             writeln!(f, "# UNIT faultless_{stem}_{unit} {unit}")?;
         }
         writeln!(f, "# HELP faultless_{stem}{unit} {}", self.help())?;
-        write!(f, "faultless_{stem}{unit}{end} ")?;
+        write!(f, "faultless_{stem}{unit}{end}")?;
+        for (at, &(name, value)) in labels.iter().enumerate() {
+            write!(f, "{}{name}={}", if at == 0 { "{" } else { "," }, Quoted(value))?;
+        }
+        f.write_str(if labels.is_empty() { " " } else { "} " })?;
         match unit {
             "_seconds" => writeln!(f, "{}.{:09}", self.value / NS_PER_S, self.value % NS_PER_S),
             _ => writeln!(f, "{}", self.value),
@@ -82,32 +86,84 @@ pub enum Format {
     OpenMetrics,
 }
 
-/// Fields and a format; what it displays is the document.
-#[derive(Clone, Copy, Debug)]
-pub struct Exposition<const N: usize> {
-    pub(crate) fields: [Field; N],
-    pub(crate) format: Format,
+/// Name and value of a label.
+pub type Label<'a> = (&'a str, &'a dyn fmt::Display);
+
+/// Fields, labels and a format; what it displays is the document.
+///
+/// ```
+/// use faultless_pool::{Exposition, Format, Stats};
+/// let stats = Stats { fresh: 3, ..Stats::default() };
+/// let fields = stats.fields().into_iter().filter(|field| field.value > 0);
+/// let text = Exposition::new(Format::Json, &[("command", &"sort")], fields).to_string();
+/// assert_eq!(text, r#"{"command":"sort","fresh":3}"#);
+/// ```
+#[derive(Clone, Copy)]
+pub struct Exposition<'a, F> {
+    fields: F,
+    labels: &'a [Label<'a>],
+    format: Format,
 }
 
-impl<const N: usize> fmt::Display for Exposition<N> {
+impl<'a, F: Iterator<Item = Field> + Clone> Exposition<'a, F> {
+    /// Labels say whose counters they are; [`Format::Text`] has no place for them.
+    pub const fn new(format: Format, labels: &'a [Label<'a>], fields: F) -> Self {
+        Self { fields, labels, format }
+    }
+
+    fn write_json(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut comma = "{";
+        for &(name, value) in self.labels {
+            write!(f, "{comma}\"{name}\":{}", Quoted(value))?;
+            comma = ",";
+        }
+        for field in self.fields.clone() {
+            write!(f, "{comma}\"{}\":{}", field.name(), field.value)?;
+            comma = ",";
+        }
+        f.write_str("}")
+    }
+}
+
+impl<F: Iterator<Item = Field> + Clone> fmt::Display for Exposition<'_, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.format {
-            Format::Text => self.fields.iter().try_for_each(|field| {
+            Format::Text => self.fields.clone().try_for_each(|field| {
                 writeln!(f, "{:>16} {:<22} {}", field.value, field.name(), field.help())
             }),
-            Format::Json => {
-                f.write_str("{")?;
-                for (at, field) in self.fields.iter().enumerate() {
-                    let comma = if at == 0 { "" } else { "," };
-                    write!(f, "{comma}\"{}\":{}", field.name(), field.value)?;
-                }
-                f.write_str("}")
-            }
+            Format::Json => self.write_json(f),
             Format::OpenMetrics => {
-                self.fields.iter().try_for_each(|field| field.write_open_metrics(f))?;
+                self.fields.clone().try_for_each(|field| field.write_open_metrics(f, self.labels))?;
                 f.write_str("# EOF\n")
             }
         }
+    }
+}
+
+/// A label's value as both formats want it: what they escape differently does not occur in names, and becomes a space.
+struct Quoted<'a>(&'a dyn fmt::Display);
+
+struct Escaping<'a, 'f>(&'a mut fmt::Formatter<'f>);
+
+impl fmt::Write for Escaping<'_, '_> {
+    fn write_char(&mut self, letter: char) -> fmt::Result {
+        match letter {
+            '"' | '\\' => write!(self.0, "\\{letter}"),
+            _ if letter.is_control() => self.0.write_str(" "),
+            _ => self.0.write_char(letter),
+        }
+    }
+
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|letter| self.write_char(letter))
+    }
+}
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        write!(Escaping(f), "{}", self.0)?;
+        f.write_str("\"")
     }
 }
 
@@ -148,8 +204,8 @@ macro_rules! fields {
             }
 
             /// The fields in a format; `to_string()` or `write!` it.
-            pub fn exposed(&self, format: $crate::exposition::Format) -> $crate::exposition::Exposition<{ Self::FIELDS }> {
-                $crate::exposition::Exposition { fields: self.fields(), format }
+            pub fn exposed(&self, format: $crate::exposition::Format) -> impl std::fmt::Display + use<> {
+                $crate::exposition::Exposition::new(format, &[], self.fields().into_iter())
             }
         }
     };
@@ -212,6 +268,16 @@ faultless_busy_seconds_total 2.000000007
 # EOF
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn labels_are_quoted_for_both() {
+        let fields = EXAMPLE.fields().into_iter().take(1);
+        let labels: [Label<'_>; 2] = [("command", &"a\"b\\c\nd"), ("pid", &7)];
+        let text = Exposition::new(Format::OpenMetrics, &labels, fields.clone()).to_string();
+        assert!(text.contains("\nfaultless_calls_total{command=\"a\\\"b\\\\c d\",pid=\"7\"} 3\n"), "{text}");
+        let text = Exposition::new(Format::Json, &labels, fields).to_string();
+        assert_eq!(text, r#"{"command":"a\"b\\c d","pid":"7","calls":3}"#);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::atomic::AtomicU32;
 
 use crate::backend::{Backend, Moved, Reserved, Span};
 use crate::lists::MAPS;
@@ -84,13 +85,15 @@ impl Fake {
 impl Backend for Fake {
     type Slabs = Vec<Slab>;
     type Words = Vec<u64>;
+    type Blocks = Vec<AtomicU32>;
 
-    fn reserve(&self, _page: Page) -> crate::Result<Reserved<Vec<Slab>, Vec<u64>>> {
+    fn reserve(&self, _page: Page) -> crate::Result<Reserved<Vec<Slab>, Vec<u64>, Vec<AtomicU32>>> {
         Ok(Reserved {
             len: self.slabs * SLAB_BYTES,
             base: self.memory.as_ptr().addr() + self.skip(),
             slabs: (0..self.slabs).map(|_| Slab::RESERVED).collect(),
             words: vec![0; self.slabs.div_ceil(64) * MAPS],
+            blocks: (0..self.slabs * SLAB_GRANULES).map(|_| AtomicU32::new(0)).collect(),
         })
     }
 

@@ -60,6 +60,20 @@ impl<Inner> Global<Inner> {
         self
     }
 
+    /// The allocator that it is put over.
+    pub const fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    /// A large block from the pool.
+    fn pooled(&self, layout: Layout, zeroed: bool) -> Option<*mut u8> {
+        let block = process::attended(self.pool_for(layout.size())?, |pool| match zeroed {
+            true => pool.allocate_zeroed(layout),
+            false => pool.allocate(layout),
+        });
+        block.ok().map(|block| block.cast().as_ptr())
+    }
+
     /// The pool, if a block of this length comes from it.
     fn pool_for(&self, len: usize) -> Option<&'static Pool<Kernel>> {
         match len >= self.threshold {
@@ -81,10 +95,6 @@ impl<Inner> Global<Inner> {
     }
 }
 
-fn pointer(block: Option<NonNull<[u8]>>) -> *mut u8 {
-    block.map_or(std::ptr::null_mut(), |block| block.cast().as_ptr())
-}
-
 impl<Inner: GlobalAlloc> Global<Inner> {
     /// # Safety
     /// As `realloc`; the block gets a place of the other kind.
@@ -103,25 +113,21 @@ impl<Inner: GlobalAlloc> Global<Inner> {
 // it came from, which its address tells.
 unsafe impl<Inner: GlobalAlloc> GlobalAlloc for Global<Inner> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        match self.pool_for(layout.size()).and_then(|pool| pool.allocate(layout).ok()) {
-            Some(block) => pointer(Some(block)),
-            // SAFETY: forwarded.
-            None => unsafe { self.inner.alloc(layout) },
-        }
+        // SAFETY: forwarded.
+        self.pooled(layout, false).unwrap_or_else(|| unsafe { self.inner.alloc(layout) })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        match self.pool_for(layout.size()).and_then(|pool| pool.allocate_zeroed(layout).ok()) {
-            Some(block) => pointer(Some(block)),
-            // SAFETY: forwarded.
-            None => unsafe { self.inner.alloc_zeroed(layout) },
-        }
+        // SAFETY: forwarded.
+        self.pooled(layout, true).unwrap_or_else(|| unsafe { self.inner.alloc_zeroed(layout) })
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
         match (self.pool_of(start, layout.size()), NonNull::new(start)) {
-            // SAFETY: the caller gives up a block that, by its address, came from the pool.
-            (Some(pool), Some(start)) => unsafe { pool.deallocate(start, layout) },
+            (Some(pool), Some(start)) => {
+                // SAFETY: the caller gives up a block that, by its address, came from the pool.
+                process::attended(pool, |pool| unsafe { pool.deallocate(start, layout) });
+            }
             // SAFETY: forwarded.
             _ => unsafe { self.inner.dealloc(start, layout) },
         }
@@ -131,24 +137,24 @@ unsafe impl<Inner: GlobalAlloc> GlobalAlloc for Global<Inner> {
         let Ok(new) = Layout::from_size_align(len, layout.align()) else { return std::ptr::null_mut() };
         let (Some(pool), Some(block)) = (self.pool_of(start, layout.size()), NonNull::new(start)) else {
             // A block that is large already stays with whoever made it: it may know how to grow without copying.
-            let pool = self.pool_for(len).filter(|_| layout.size() < self.threshold);
-            return match pool.and_then(|pool| pool.allocate(new).ok()) {
+            let becomes_large = layout.size() < self.threshold;
+            return match becomes_large.then(|| self.pooled(new, false)).flatten() {
                 // SAFETY: the block is the inner allocator's, the new one the pool's.
-                Some(to) => unsafe { self.moved(start, layout, len, pointer(Some(to))) },
+                Some(to) => unsafe { self.moved(start, layout, len, to) },
                 // SAFETY: forwarded.
                 None => unsafe { self.inner.realloc(start, layout, len) },
             };
         };
         // In between a block stays, lest a length that swings about the threshold be copied at every call.
         if len >= self.threshold / 2 {
-            let resized = match len >= layout.size() {
+            let resized = process::attended(pool, |pool| match len >= layout.size() {
                 // SAFETY: the block came from the pool with this layout, and the caller gives it up.
                 true => unsafe { pool.grow(block, layout, new) },
                 // SAFETY: the block came from the pool with this layout, and the caller gives it up.
                 false => unsafe { pool.shrink(block, layout, new) },
-            };
-            if resized.is_ok() {
-                return pointer(resized.ok());
+            });
+            if let Ok(resized) = resized {
+                return resized.cast().as_ptr();
             }
         }
         // SAFETY: the length is not 0 (the caller's promise).

@@ -12,7 +12,7 @@
 
 use std::ops::DerefMut;
 
-use crate::class::longest_log2;
+use crate::class::{longest_log2, run};
 use crate::policy::tuning::SLAB_GRANULES;
 use crate::state::{Counts, Slab};
 
@@ -113,6 +113,25 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
         }
     }
 
+    /// The run that begins in a slab and ends in the next one, both partly used: its parts in granules, as `mask` sees it.
+    pub(crate) fn across(&self, index: usize, mask: impl Fn(&Slab) -> u128) -> Option<(usize, usize)> {
+        let (slab, next) = (self.slab(index), self.slab(index + 1));
+        let end = mask(slab).leading_ones() as usize;
+        let usable = end > 0 && index + 1 < self.top && next.free() != u128::MAX && !next.room && !slab.room;
+        let begin = if usable { mask(next).trailing_ones() as usize } else { 0 };
+        (begin > 0).then_some((end, begin))
+    }
+
+    /// Remembers that part of a slab was taken or given.
+    pub(crate) fn touched(&mut self, index: usize, first: usize) {
+        self.mark_stale(index);
+        if let Some(before) = index.checked_sub(1).filter(|_| first == 0)
+            && self.slab(before).free().leading_ones() > 0
+        {
+            self.mark_stale(before);
+        }
+    }
+
     /// Takes `mask` of a slab.
     pub(crate) fn take(&mut self, index: usize, mask: u128) -> Counts {
         self.leave_idle(index);
@@ -165,6 +184,7 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
 
     /// Puts a slab into the list it belongs to.
     pub(crate) fn file(&mut self, index: usize) {
+        let joint = self.across(index, Slab::free).map_or(0, |(end, begin)| end + begin);
         let slab = self.slab_mut(index);
         let (free, warm) = (slab.free(), slab.retained() != 0);
         let dirty = slab.free_dirty() != 0;
@@ -175,7 +195,7 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
             u128::MAX if warm && !slab.pinned => Some(WARM),
             u128::MAX | 0 => None,
             _ if slab.room => None,
-            _ => longest_log2(free),
+            _ => longest_log2(free).max(joint.checked_ilog2().map(|log2| (log2 as usize).min(BINS - 1))),
         };
         let listed = (slab.list as usize).checked_sub(1);
         let idle = free == u128::MAX;
@@ -259,6 +279,12 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
         found.map_or(self.top, |at| at * 64 + cold(at).trailing_zeros() as usize)
     }
 
+    /// Whether all of a free run is resident.
+    pub(crate) fn is_warm(&self, start: usize, count: usize) -> bool {
+        Self::pieces(start, count)
+            .all(|(slab, first, len)| self.slab(slab).retained() & run(first, len) == run(first, len))
+    }
+
     /// Whether a slab is wholly free and not resident.
     pub(crate) fn is_cold(&self, index: usize) -> bool {
         index >= self.top || (self.bit(Map::Idle, index) && !self.bit(Map::Warm, index))
@@ -295,7 +321,6 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::class::run;
 
     fn lists() -> Lists<Vec<Slab>, Vec<u64>> {
         let slabs = (0..130).map(|_| Slab::RESERVED).collect();

@@ -36,6 +36,16 @@ pub fn pool(policy: impl FnOnce() -> Policy) -> Option<&'static Pool<Kernel>> {
     POOL.get().or_else(|| open(policy()))
 }
 
+/// Lets a pool do something for a caller, and starts its keeper if that made work for one.
+#[inline]
+pub fn attended<T>(pool: &'static Pool<Kernel>, call: impl FnOnce(&Pool<Kernel>) -> T) -> T {
+    let result = call(pool);
+    if pool.wants_keeper() {
+        pool.keep();
+    }
+    result
+}
+
 /// The default policy, on a small machine with less free memory kept: a quarter of what the process may use.
 pub fn policy() -> Policy {
     let share = faultless_os::map::memory_bytes().map_or(usize::MAX, |bytes| bytes / tuning::RETAIN_SHARE);

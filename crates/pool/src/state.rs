@@ -11,8 +11,6 @@
 //! In: masks with one bit per granule of a slab. Out: what the granules were, as counts. The all-zero [`Slab`] is a slab
 //! of Reserved granules in no list, so fresh kernel memory is a valid table.
 
-use crate::policy::tuning::SLAB_GRANULES;
-
 /// The state of one granule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -67,8 +65,6 @@ pub struct Slab {
     pub(crate) room: bool,
     /// Whether the kernel refused to purge it since it was last used.
     pub(crate) pinned: bool,
-    /// Length in granules of the block that begins at each granule, its growth count in the top bits; 0 is none.
-    pub(crate) blocks: [u32; SLAB_GRANULES],
 }
 
 impl Slab {
@@ -84,7 +80,6 @@ impl Slab {
         stale: false,
         room: false,
         pinned: false,
-        blocks: [0; SLAB_GRANULES],
     };
 
     /// The state of granule `at`.

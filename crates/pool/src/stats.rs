@@ -8,6 +8,8 @@ fields! {
 pub struct Stats {
     /// Blocks served wholly from dirty granules: resident, no fault.
     pub dirty_hits: u64,
+    /// Those of them that were served without the lock.
+    pub front_hits: u64,
     /// Blocks served from resident granules, at least one of them known to be zero.
     pub zeroed_hits: u64,
     /// Blocks with at least one granule that was not resident.
@@ -36,6 +38,10 @@ pub struct Stats {
     pub purge_failures: u64,
     /// Calls to populate that the kernel refused.
     pub populate_failures: u64,
+    /// Bytes that populating found or made resident, by the kernel's own account afterwards.
+    pub populated_bytes: u64,
+    /// Bytes of slabs that got base pages where the policy asked for others.
+    pub fallback_bytes: u64,
     /// Bytes that were to be populated and were not resident afterwards.
     pub populate_missing_bytes: u64,
     /// Bytes made resident ahead of need.
@@ -46,6 +52,10 @@ pub struct Stats {
     pub scrubbed_bytes: u64,
     /// Time that took.
     pub scrub_ns: u64,
+    /// Blocks that were freed again while the pool had them: nothing was done, and the caller was told.
+    pub double_frees: u64,
+    /// Addresses that were freed and where no block begins: likewise.
+    pub unknown_frees: u64,
     /// Requests that the pool could not serve.
     pub refused: u64,
     /// Blocks that grew where they were.

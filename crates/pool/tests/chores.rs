@@ -40,6 +40,7 @@ fn a_scrubbed_block_is_handed_out_zeroed_without_zeroing_it_again() {
     let mut blocks = [pool.alloc(SLAB).unwrap(), pool.alloc(SLAB).unwrap()];
     blocks.iter_mut().for_each(|block| block.fill(7));
     drop(blocks);
+    pool.window();
     assert_eq!(pool.scrub_step(usize::MAX), SLAB, "a slab at a time");
     let dirty = pool.alloc(SLAB).unwrap();
     assert_eq!(pool.stats().zeroed_bytes, SLAB, "who needs no zeroes takes the dirty one");
@@ -57,6 +58,8 @@ fn runs_in_partly_used_slabs_are_scrubbed_too() {
     let [_first, mut second, _third, fourth] = <[_; 4]>::try_from(blocks).ok().unwrap();
     second.fill(9);
     drop((second, fourth));
+    assert_eq!(pool.scrub_step(usize::MAX), 0, "what was freed a moment ago stays as it is");
+    pool.window();
     assert_eq!(pool.scrub_step(usize::MAX) + pool.scrub_step(usize::MAX), 16 * tuning::GRANULE_BYTES);
     assert!(pool.alloc_zeroed(tuning::GRANULE_BYTES * 8).unwrap().iter().all(|&byte| byte == 0));
     assert_eq!(pool.stats().cleared_bytes, 0);
@@ -100,15 +103,18 @@ fn a_populate_that_did_nothing_is_seen_and_counted() {
 
 #[test]
 fn an_attended_pool_gives_back_when_told() {
-    let policy = Policy { retain: faultless_pool::Retain { bytes: SLAB }, ..Policy::default() };
-    let pool = Pool::open(Fake::new(4), policy).unwrap();
+    let policy = Policy {
+        retain: faultless_pool::Retain { bytes: 4 * SLAB, ..Default::default() },
+        ..Policy::default()
+    };
+    let pool = Pool::open(Fake::new(9), policy).unwrap();
     pool.attend(true);
-    drop(pool.alloc(2 * SLAB));
-    assert_eq!(pool.stats().retained_bytes, 2 * SLAB);
+    drop(pool.alloc(5 * SLAB));
+    assert_eq!(pool.stats().retained_bytes, 5 * SLAB);
     pool.trim();
-    assert_eq!(pool.stats().retained_bytes, SLAB);
-    drop(pool.alloc(3 * SLAB));
-    assert_eq!(pool.stats().retained_bytes, SLAB, "far too much is given back at once");
+    assert!(pool.stats().retained_bytes <= 4 * SLAB);
+    drop(pool.alloc(9 * SLAB));
+    assert!(pool.stats().retained_bytes <= 4 * SLAB, "far too much is given back at once");
 }
 
 #[cfg(not(miri))]

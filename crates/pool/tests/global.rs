@@ -8,7 +8,8 @@
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, realloc};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use faultless_pool::{Global, process, tuning::THRESHOLD_BYTES};
+use faultless_pool::tuning::{FLOOR_BYTES, THRESHOLD_BYTES};
+use faultless_pool::{Global, process};
 
 #[global_allocator]
 static GLOBAL: Global = Global::new();
@@ -81,6 +82,17 @@ fn blocks_may_be_freed_by_other_threads() {
             scope.spawn(move || assert!(block.iter().all(|&byte| byte == block[0])));
         }
     });
+}
+
+#[test]
+fn an_idle_program_gives_its_memory_back() {
+    drop(vec![1_u8; 200 << 20]);
+    let begin = std::time::Instant::now();
+    // Thirty times the decay time: the machine may be busy, and the other tests need some of it.
+    while process::opened().unwrap().stats().retained_bytes > 2 * FLOOR_BYTES {
+        assert!(begin.elapsed().as_secs() < 30, "{:?}", process::opened().unwrap().stats());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 }
 
 #[test]

@@ -64,7 +64,8 @@ fn policies() -> impl Strategy<Value = Policy> {
     (page, prefault, retain).prop_map(|(page, prefault, bytes)| Policy {
         page,
         prefault,
-        retain: Retain { bytes },
+        retain: Retain { bytes, ..Retain::default() },
+        ..Policy::default()
     })
 }
 
@@ -242,7 +243,7 @@ proptest! {
 /// Short enough for Miri, which watches every access to blocks and tables.
 #[test]
 fn a_fixed_program_keeps_the_promises_on_the_fake() {
-    let policy = Policy { retain: Retain { bytes: 64 << 10 }, ..Policy::default() };
+    let policy = Policy { retain: Retain { bytes: 64 << 10, ..Retain::default() }, ..Policy::default() };
     let alloc = |len, align, zeroed| Step::Alloc { len, align, zeroed };
     let steps = [
         alloc(20 << 10, 1, false),
@@ -295,7 +296,7 @@ fn a_lost_move_leaves_the_block_and_the_accounts_as_they_were() {
 fn a_refused_purge_is_counted_and_ends() {
     let fake = Fake::new(1);
     fake.refuse_purge();
-    let policy = Policy { retain: Retain { bytes: 0 }, ..Policy::default() };
+    let policy = Policy { retain: Retain { bytes: 0, ..Retain::default() }, ..Policy::default() };
     let pool = Pool::open(fake, policy).unwrap();
     drop(pool.alloc(16 << 10));
     assert!(pool.stats().purge_failures > 0);

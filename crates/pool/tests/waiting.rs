@@ -2,7 +2,7 @@
 #![cfg(not(miri))]
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -41,8 +41,9 @@ impl Slow {
 impl Backend for Slow {
     type Slabs = Table<Slab>;
     type Words = Table<u64>;
+    type Blocks = Table<AtomicU32>;
 
-    fn reserve(&self, page: Page) -> Result<Reserved<Table<Slab>, Table<u64>>> {
+    fn reserve(&self, page: Page) -> Result<Reserved<Table<Slab>, Table<u64>, Table<AtomicU32>>> {
         self.kernel.reserve(page)
     }
 
@@ -119,7 +120,7 @@ fn interrupted(policy: Policy, work: impl FnOnce(&Pool<Slow>) + Send) -> &'stati
 
 #[test]
 fn nobody_waits_while_pages_are_given_back() {
-    let policy = Policy { retain: Retain { bytes: 0 }, ..Policy::default() };
+    let policy = Policy { retain: Retain { bytes: 0, ..Retain::default() }, ..Policy::default() };
     assert_eq!(interrupted(policy, |pool| drop(pool.alloc(BLOCK).unwrap())), "purge");
 }
 

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{
-    AtomicU32, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -39,6 +39,11 @@ static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static LEN: AtomicUsize = AtomicUsize::new(0);
 
+/// The process that owns this memory: a child of vfork(2) has it too, and must start no thread.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Whether the program forbade itself what a keeper does, perhaps before there was a pool.
+static KEEPER_IS_REFUSED: AtomicBool = AtomicBool::new(false);
+
 /// Large requests that went to the next malloc.
 pub(crate) static FORWARDED: AtomicU64 = AtomicU64::new(0);
 
@@ -60,7 +65,8 @@ pub(crate) fn is_ours(block: Void) -> bool {
 /// `fork` and first after it, so the program's own handlers, which may allocate or wait for a thread that does, find
 /// the pool unlocked.
 pub(crate) fn start(settings: Settings) {
-    next::at_fork(before_fork, after_fork);
+    next::at_fork(before_fork, after_fork, after_fork_in_child);
+    PROCESS.store(process(), Relaxed);
     // SAFETY: called once, by the constructor; nobody reads it before THRESHOLD is set.
     unsafe { (*SETTINGS.0.get()).write(settings) };
     THRESHOLD.store(settings.threshold, Release);
@@ -104,6 +110,7 @@ fn open() -> Option<&'static Pool<Kernel>> {
         STATE.store(OFF, Release);
         return None;
     };
+    pool.prewarm(settings.policy.prewarm);
     let (base, len) = pool.range();
     // SAFETY: OPENING excludes a second writer, and readers wait for OPEN.
     let pool: &'static Pool<Kernel> = unsafe { (*POOL.0.get()).write(pool) };
@@ -132,12 +139,62 @@ unsafe extern "C" fn after_fork() {
     }
 }
 
+unsafe extern "C" fn after_fork_in_child() {
+    PROCESS.store(process(), Relaxed);
+    // SAFETY: it has no preconditions.
+    unsafe { after_fork() };
+}
+
+fn process() -> u32 {
+    // SAFETY: getpid has no arguments and cannot fail.
+    unsafe { libc::getpid() as u32 }
+}
+
+/// Starts the keeper that the pool wants.
+#[cold]
+fn keep(pool: &'static Pool<Kernel>) {
+    if KEEPER_IS_REFUSED.load(Relaxed) {
+        pool.refuse_keeper();
+    } else if process() == PROCESS.load(Relaxed) {
+        pool.keep();
+    }
+}
+
+/// The way of `call` in a process of one thread as far as we are concerned: without a keeper.
+pub(crate) fn alone<T>(call: impl FnOnce() -> T) -> T {
+    let Outcome::Open(pool) = outcome() else { return call() };
+    let stopped = pool.stop_keeper();
+    let result = call();
+    let errno = next::errno();
+    if stopped {
+        pool.allow_keeper();
+    }
+    next::set_errno(errno);
+    result
+}
+
+/// From now on there is no keeper in this process.
+pub(crate) fn refuse_keeper() {
+    KEEPER_IS_REFUSED.store(true, Relaxed);
+    let errno = next::errno();
+    if let Outcome::Open(pool) = outcome() {
+        pool.refuse_keeper();
+    }
+    next::set_errno(errno);
+}
+
 /// A large block; null, and errno as it was, when the pool can't serve it.
 #[cold]
 #[inline(never)]
 pub(crate) fn alloc(len: usize, align: usize, zeroed: bool) -> Void {
     let errno = next::errno();
-    let block = pool().and_then(|pool| pool.alloc_raw(len, align, zeroed));
+    let block = pool().and_then(|pool| {
+        let block = pool.alloc_raw(len, align, zeroed);
+        if pool.wants_keeper() {
+            keep(pool);
+        }
+        block
+    });
     next::set_errno(errno);
     match block {
         Some(block) => block.as_ptr().cast(),
@@ -156,8 +213,14 @@ pub(crate) fn alloc(len: usize, align: usize, zeroed: bool) -> Void {
 #[inline(never)]
 pub(crate) unsafe fn free(block: Void) {
     let errno = next::errno();
-    // SAFETY: the caller gives the block up.
-    let known = pool().is_some_and(|pool| unsafe { pool.free_raw(block as usize) });
+    let known = pool().is_some_and(|pool| {
+        // SAFETY: the caller gives the block up.
+        let known = unsafe { pool.free_raw(block as usize) };
+        if pool.wants_keeper() {
+            keep(pool);
+        }
+        known
+    });
     next::set_errno(errno);
     if !known {
         // SAFETY: forwarded.

@@ -17,6 +17,7 @@ mod limits;
 mod line;
 mod next;
 mod settings;
+mod single;
 mod summary;
 #[cfg(panic = "abort")]
 mod unwind;
@@ -37,7 +38,7 @@ extern "C" fn constructor() {
     next::resolve();
     let settings = settings::Settings::from_environment();
     if let Some(descriptor) = settings.summary {
-        summary::ask(descriptor);
+        summary::ask(descriptor, settings.format);
     }
     large::start(settings);
 }
