@@ -21,6 +21,7 @@ def start(command, user, out):
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
         os.dup2(0, 2)
         os.dup2(there, 9)
+        os.set_inheritable(9, True)  # where it was 9 already
         if user:
             os.setgid(user[1]), os.setuid(user[0])
         try:

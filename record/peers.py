@@ -83,7 +83,7 @@ def cell(args, job, prefix):
 
 def measure(args, path):
     found = arms(args.faultless, dict(peer.split("=", 1) for peer in args.peers))
-    jobs = workloads(args.faultless)
+    jobs = workloads(args.faultless, args.cold)
     if args.programs:
         os.chdir(args.programs)
         jobs = programs(args.programs, args.python)
