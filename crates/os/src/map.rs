@@ -119,6 +119,17 @@ pub fn restore(start: usize, len: usize) -> Result<()> {
     }
 }
 
+/// Maps a range anew, whatever is there: readable, writable and zero, without any advice.
+///
+/// # Errors
+/// ENOMEM as for [`make_usable`]; the range may then be unmapped.
+///
+/// # Safety
+/// The addresses must be the caller's, who no longer needs what they hold.
+pub unsafe fn renew(start: usize, len: usize) -> Result<()> {
+    map(start, len, READ_WRITE, ANONYMOUS | libc::MAP_FIXED).map(drop)
+}
+
 /// How many bytes of a range of whole pages are resident, by mincore(2); what can't be asked counts as not resident.
 pub fn resident_bytes(start: usize, len: usize) -> usize {
     const PAGES: usize = 512;
@@ -197,7 +208,7 @@ pub fn commit_is_strict() -> bool {
 }
 
 fn map(at: usize, len: usize, rights: libc::c_int, flags: libc::c_int) -> Result<usize> {
-    // SAFETY: without MAP_FIXED a new mapping never replaces another.
+    // SAFETY: without MAP_FIXED a new mapping never replaces another; with it, see `renew`.
     let start = unsafe { libc::mmap(at as *mut libc::c_void, len, rights, flags, -1, 0) };
     if start == libc::MAP_FAILED { Err(Error::last_for("mmap", len)) } else { Ok(start as usize) }
 }

@@ -96,6 +96,24 @@ pub trait Backend {
     /// The kernel refused, content unknown.
     fn purge(&self, span: Span) -> crate::Result<()>;
 
+    /// Leaves pages of free granules out of children that are forked from now on.
+    ///
+    /// # Errors
+    /// The kernel refused; part of them may be left out.
+    fn withhold(&self, span: Span) -> crate::Result<()>;
+
+    /// Children get them again.
+    ///
+    /// # Errors
+    /// The kernel refused; part of them may still be left out.
+    fn share(&self, span: Span) -> crate::Result<()>;
+
+    /// Maps a span anew, in a child that it was withheld from; it reads as zero.
+    ///
+    /// # Errors
+    /// The kernel refused, and the span must never be used again.
+    fn renew(&self, span: Span) -> crate::Result<()>;
+
     /// Gives up the addresses and table entries from a slab on, none of which was ever made usable.
     fn narrow(&self, slabs: usize);
 

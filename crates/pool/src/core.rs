@@ -18,9 +18,11 @@ pub(crate) struct Core<B: Backend> {
     /// How many free granules the policy lets these tables keep.
     keep: usize,
     base: usize,
-    moves: u16,
+    pub(crate) moves: u16,
     /// How many threads are making more of the range usable.
-    reaching: usize,
+    pub(crate) reaching: usize,
+    /// Whether children do not get the warm slabs.
+    pub(crate) withheld: bool,
     /// Whether somebody gives back regularly what is too much.
     pub(crate) attended: bool,
     /// Whether the stock is being filled up to its high mark.
@@ -83,6 +85,7 @@ impl<B: Backend> Core<B> {
             retained: 0,
             zeroed: 0,
             low: 0,
+            withheld: false,
             attended: false,
             stocking: false,
             peak_in_use: 0,
@@ -154,9 +157,9 @@ impl<B: Backend> Core<B> {
                 .all(|(slab, ..)| self.lists.slab(slab).origin == origin)
     }
 
-    /// Records that a block's pages came from elsewhere.
+    /// Records that the pages of a run came from elsewhere, or that it is a mapping of its own.
     pub(crate) fn arrived(&mut self, start: usize, count: usize) {
-        self.moves += 1;
+        self.moves = self.moves.saturating_add(1);
         let moves = self.moves;
         for (slab, ..) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
             self.lists.slab_mut(slab).origin = moves;

@@ -139,6 +139,19 @@ impl Backend for Fake {
         Ok(())
     }
 
+    fn withhold(&self, _span: Span) -> crate::Result<()> {
+        Ok(())
+    }
+
+    fn share(&self, _span: Span) -> crate::Result<()> {
+        Ok(())
+    }
+
+    fn renew(&self, span: Span) -> crate::Result<()> {
+        self.zero(span);
+        Ok(())
+    }
+
     fn narrow(&self, _slabs: usize) {}
 
     fn release(&self) {}

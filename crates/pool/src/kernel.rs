@@ -152,6 +152,15 @@ impl Kernel {
         unsafe { map::make_usable(start, len) }.map_err(Error::from)
     }
 
+    /// Advises THP for slabs, but for the first few.
+    fn advise_thp(&self, from: usize, to: usize) {
+        let from = from.max(HEAD_SLABS);
+        if self.thp.load(Relaxed) != 0 && from < to && self.may_advise().is_ok() {
+            // SAFETY: callers have made this part of the range usable.
+            let _ = unsafe { advise::thp(self.range.start() + from * SLAB_BYTES, (to - from) * SLAB_BYTES) };
+        }
+    }
+
     /// Whether the kernel moves pages, tried out before the first block depends on it.
     fn moves_pages(&self) -> bool {
         if self.movable.load(Relaxed) == UNTRIED {
@@ -219,11 +228,7 @@ impl Backend for Kernel {
         }
         let base = self.range.start();
         self.make_usable(base + from * SLAB_BYTES, (to - from) * SLAB_BYTES)?;
-        let begin = from.max(HEAD_SLABS);
-        if self.thp.load(Relaxed) != 0 && begin < to && self.may_advise().is_ok() {
-            // SAFETY: this part of the range was made usable above.
-            let _ = unsafe { advise::thp(base + begin * SLAB_BYTES, (to - begin) * SLAB_BYTES) };
-        }
+        self.advise_thp(from, to);
         Ok(())
     }
 
@@ -273,6 +278,29 @@ impl Backend for Kernel {
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range; the pool purges only free granules.
         unsafe { advise::purge(start, span.len) }.map_err(Error::from)
+    }
+
+    fn withhold(&self, span: Span) -> crate::Result<()> {
+        self.may_advise()?;
+        let Some(start) = self.address(span) else { return Ok(()) };
+        // SAFETY: inside the range; the pool withholds only free slabs.
+        unsafe { advise::dont_fork(start, span.len) }.map_err(Error::from)
+    }
+
+    fn share(&self, span: Span) -> crate::Result<()> {
+        self.may_advise()?;
+        let Some(start) = self.address(span) else { return Ok(()) };
+        // SAFETY: inside the range, which this value owns.
+        unsafe { advise::do_fork(start, span.len) }.map_err(Error::from)
+    }
+
+    fn renew(&self, span: Span) -> crate::Result<()> {
+        self.may(0, self.failing.map)?;
+        let Some(start) = self.address(span) else { return Ok(()) };
+        // SAFETY: inside the range; the pool renews only free slabs.
+        unsafe { map::renew(start, span.len) }?;
+        self.advise_thp(span.offset / SLAB_BYTES, (span.offset + span.len) / SLAB_BYTES);
+        Ok(())
     }
 
     fn narrow(&self, slabs: usize) {

@@ -21,6 +21,7 @@ mod core;
 mod errand;
 mod error;
 mod fake;
+mod fork;
 mod front;
 mod kernel;
 mod lists;

@@ -101,6 +101,11 @@ pub mod tuning {
     /// Without a keeper `free` gives pages back at the bound; with one, only beyond this many times the bound, should the
     /// keeper not get a processor.
     pub const UNATTENDED: usize = 2;
+    /// Bytes of wholly free slabs from which on they are left out of children: below, copying their page tables is cheaper
+    /// than the calls. Source: facts/allocators.md section 7.
+    pub const WITHHOLD_BYTES: usize = 8 << 20;
+    /// Runs of slabs that are left out at most: each is a mapping of its own meanwhile, and two calls.
+    pub const WITHHOLD_RUNS: usize = 64;
     /// Moves of page tables before growing blocks are copied instead: each may leave two more mappings behind, and
     /// `vm.max_map_count` is 65530.
     pub const MOVES: u16 = 1 << 12;

@@ -104,17 +104,6 @@ impl<B: Backend> Pool<B> {
         }
     }
 
-    /// Call before `fork`: nothing behind the front changes until [`Pool::after_fork`].
-    pub fn before_fork(&self) {
-        self.empty_front();
-        self.core.hold();
-    }
-
-    /// Call after `fork`, in the parent and in the child.
-    pub fn after_fork(&self) {
-        self.core.let_go();
-    }
-
     /// A block of at least `len` bytes aligned to `align` (a power of two).
     #[inline]
     pub(crate) fn take(&self, len: usize, align: usize, zeroed: bool) -> Option<usize> {

@@ -45,6 +45,8 @@ pub struct Stats {
     pub scrubbed_bytes: u64,
     /// Time that took.
     pub scrub_ns: u64,
+    /// Bytes of free memory that children did not get.
+    pub withheld_bytes: u64,
     /// Blocks that were freed again while the pool had them: nothing was done, and the caller was told.
     pub double_frees: u64,
     /// Addresses that were freed and where no block begins: likewise.

@@ -80,6 +80,18 @@ impl Backend for Slow {
         self.kernel.purge(span)
     }
 
+    fn withhold(&self, span: Span) -> Result<()> {
+        self.kernel.withhold(span)
+    }
+
+    fn share(&self, span: Span) -> Result<()> {
+        self.kernel.share(span)
+    }
+
+    fn renew(&self, span: Span) -> Result<()> {
+        self.kernel.renew(span)
+    }
+
     fn narrow(&self, slabs: usize) {
         self.wait("narrow");
         self.kernel.narrow(slabs);

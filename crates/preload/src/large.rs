@@ -60,7 +60,7 @@ pub(crate) fn is_ours(block: Void) -> bool {
 /// `fork` and first after it, so the program's own handlers, which may allocate or wait for a thread that does, find
 /// the pool unlocked.
 pub(crate) fn start(settings: Settings) {
-    next::at_fork(before_fork, after_fork);
+    next::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
     // SAFETY: called once, by the constructor; nobody reads it before THRESHOLD is set.
     unsafe { (*SETTINGS.0.get()).write(settings) };
     THRESHOLD.store(settings.threshold, Release);
@@ -126,9 +126,15 @@ unsafe extern "C" fn before_fork() {
     }
 }
 
-unsafe extern "C" fn after_fork() {
+unsafe extern "C" fn after_fork_in_parent() {
     if let Outcome::Open(pool) = outcome() {
-        pool.after_fork();
+        pool.after_fork_in_parent();
+    }
+}
+
+unsafe extern "C" fn after_fork_in_child() {
+    if let Outcome::Open(pool) = outcome() {
+        pool.after_fork_in_child();
     }
 }
 
