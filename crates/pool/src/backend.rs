@@ -79,6 +79,10 @@ pub trait Backend {
     /// How many bytes are resident; asked of what was populated.
     fn resident_bytes(&self, span: Span) -> usize;
 
+    /// Which granules of a span inside one slab are resident in part at least, the first one lowest. All of them where that
+    /// can't be known.
+    fn touched(&self, span: Span) -> u128;
+
     /// Overwrites with zeroes, for somebody who is about to use the memory.
     fn zero(&self, span: Span);
 

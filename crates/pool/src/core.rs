@@ -11,6 +11,7 @@ use crate::policy::tuning::{
 };
 use crate::state::{Counts, Slab};
 use crate::stats::Stats;
+use crate::touch::Touch;
 
 /// Everything behind the lock.
 pub(crate) struct Core<B: Backend> {
@@ -36,6 +37,7 @@ pub(crate) struct Core<B: Backend> {
     peak_in_use: usize,
     /// How many granules somebody expects to need.
     pub(crate) expected: usize,
+    pub(crate) touch: Touch,
     pub(crate) stats: Stats,
 }
 
@@ -90,6 +92,7 @@ impl<B: Backend> Core<B> {
             stocking: false,
             peak_in_use: 0,
             expected: 0,
+            touch: Touch::new(),
             stats: Stats::default(),
         }
     }

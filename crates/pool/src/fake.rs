@@ -113,6 +113,12 @@ impl Backend for Fake {
         if self.ignores_populate.get() { 0 } else { span.len }
     }
 
+    fn touched(&self, span: Span) -> u128 {
+        let resident = |granule: &Granule| granule.0.get().iter().any(|&word| word != 0);
+        let granules = self.granules(span).iter().enumerate();
+        granules.filter(|(_, granule)| resident(granule)).fold(0, |mask, (at, _)| mask | 1 << at)
+    }
+
     fn zero(&self, span: Span) {
         self.granules(span).iter().for_each(|granule| granule.0.set(ZERO));
     }

@@ -12,6 +12,7 @@ use faultless_os::{advise, counters, map, page};
 
 use crate::backend::{Backend, Moved, Reserved, Span};
 use crate::block::Memory;
+use crate::class::run;
 use crate::error::Error;
 use crate::lists::WORDS;
 use crate::policy::Page;
@@ -241,6 +242,22 @@ impl Backend for Kernel {
 
     fn resident_bytes(&self, span: Span) -> usize {
         self.address(span).map_or(0, |start| map::resident_bytes(start, span.len))
+    }
+
+    fn touched(&self, span: Span) -> u128 {
+        let all = run(0, span.len / GRANULE_BYTES);
+        let Some(start) = self.address(span) else { return all };
+        // The smallest pages are 4 KiB: as many bytes as a slab can have pages.
+        let mut pages = [0_u8; SLAB_BYTES >> 12];
+        let each = GRANULE_BYTES / page::size();
+        let Some(pages) = pages.get_mut(..span.len / page::size()) else { return all };
+        if map::residency(start, pages).is_err() {
+            return all;
+        }
+        let granules = pages.chunks(each).enumerate();
+        granules
+            .filter(|(_, pages)| pages.iter().any(|flags| flags & 1 == 1))
+            .fold(0, |mask, (at, _)| mask | 1 << at)
     }
 
     fn zero(&self, span: Span) {

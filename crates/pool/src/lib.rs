@@ -31,6 +31,7 @@ mod pool;
 mod resize;
 mod state;
 mod stats;
+mod touch;
 
 pub use backend::{Backend, Moved, Reserved, Span};
 pub use block::{Block, Memory};

@@ -15,6 +15,10 @@ pub struct Stats {
     pub reused_bytes: u64,
     /// Bytes overwritten with zeroes for `alloc_zeroed`.
     pub cleared_bytes: u64,
+    /// Dirty bytes that were given back instead, because blocks of that length are hardly touched.
+    pub renewed_bytes: u64,
+    /// Bytes of large blocks that the program never touched.
+    pub untouched_bytes: u64,
     /// Bytes in blocks now.
     pub in_use_bytes: usize,
     /// The largest `in_use_bytes`.

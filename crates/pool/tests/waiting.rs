@@ -65,6 +65,10 @@ impl Backend for Slow {
         self.kernel.resident_bytes(span)
     }
 
+    fn touched(&self, span: Span) -> u128 {
+        self.kernel.touched(span)
+    }
+
     fn zero(&self, span: Span) {
         self.wait("zero");
         self.kernel.zero(span);
