@@ -20,7 +20,8 @@ static POOLS: Mutex<Vec<&'static Handle>> = Mutex::new(Vec::new());
 /// A new pool, or [`NO_POOL`].
 pub(crate) fn create(policy: Policy) -> *mut Handle {
     static FORKS: OnceLock<bool> = OnceLock::new();
-    let prepared = || faultless_os::fork::register(before_fork, after_fork, after_fork).is_ok();
+    let prepared =
+        || faultless_os::fork::register(before_fork, after_fork_in_parent, after_fork_in_child).is_ok();
     if !FORKS.get_or_init(prepared) {
         return NO_POOL;
     }
@@ -60,9 +61,16 @@ extern "C" fn before_fork() {
     }
 }
 
-extern "C" fn after_fork() {
+extern "C" fn after_fork_in_parent() {
     if let Some(pools) = POOLS.lock() {
-        pools.iter().for_each(|pool| pool.after_fork());
+        pools.iter().for_each(|pool| pool.after_fork_in_parent());
+    }
+    GATE.let_go();
+}
+
+extern "C" fn after_fork_in_child() {
+    if let Some(pools) = POOLS.lock() {
+        pools.iter().for_each(|pool| pool.after_fork_in_child());
     }
     GATE.let_go();
 }

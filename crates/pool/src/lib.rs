@@ -24,6 +24,7 @@ mod errand;
 mod error;
 mod exposition;
 mod fake;
+mod fork;
 mod front;
 mod global;
 mod keeper;
@@ -36,6 +37,7 @@ pub mod process;
 mod resize;
 mod state;
 mod stats;
+mod touch;
 mod zeroed;
 
 pub use backend::{Backend, Moved, Reserved, Span};

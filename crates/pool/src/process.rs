@@ -61,7 +61,7 @@ fn open(policy: Policy) -> Option<&'static Pool<Kernel>> {
     }
     let pool = Pool::open(Kernel::default(), policy).ok()?;
     // Without its handlers a child could find the pool locked by a thread that it doesn't have.
-    faultless_os::fork::register(before_fork, after_fork, after_fork).ok()?;
+    faultless_os::fork::register(before_fork, after_fork_in_parent, after_fork_in_child).ok()?;
     let _ = POOL.set(pool);
     POOL.get()
 }
@@ -72,8 +72,14 @@ extern "C" fn before_fork() {
     }
 }
 
-extern "C" fn after_fork() {
+extern "C" fn after_fork_in_parent() {
     if let Some(pool) = opened() {
-        pool.after_fork();
+        pool.after_fork_in_parent();
+    }
+}
+
+extern "C" fn after_fork_in_child() {
+    if let Some(pool) = opened() {
+        pool.after_fork_in_child();
     }
 }

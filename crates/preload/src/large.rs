@@ -65,7 +65,7 @@ pub(crate) fn is_ours(block: Void) -> bool {
 /// `fork` and first after it, so the program's own handlers, which may allocate or wait for a thread that does, find
 /// the pool unlocked.
 pub(crate) fn start(settings: Settings) {
-    next::at_fork(before_fork, after_fork, after_fork_in_child);
+    next::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
     PROCESS.store(process(), Relaxed);
     // SAFETY: called once, by the constructor; nobody reads it before THRESHOLD is set.
     unsafe { (*SETTINGS.0.get()).write(settings) };
@@ -142,16 +142,17 @@ unsafe extern "C" fn before_fork() {
     }
 }
 
-unsafe extern "C" fn after_fork() {
+unsafe extern "C" fn after_fork_in_parent() {
     if let Outcome::Open(pool) = outcome() {
-        pool.after_fork();
+        pool.after_fork_in_parent();
     }
 }
 
 unsafe extern "C" fn after_fork_in_child() {
     PROCESS.store(process(), Relaxed);
-    // SAFETY: it has no preconditions.
-    unsafe { after_fork() };
+    if let Outcome::Open(pool) = outcome() {
+        pool.after_fork_in_child();
+    }
 }
 
 fn process() -> u32 {
