@@ -17,6 +17,11 @@ type Void = *mut c_void;
 /// Bytes of the first arena, which the interposer supplies; beyond, mimalloc takes from the kernel a GiB at a time. Its
 /// own description takes 0.25 % of an arena, and part of that is touched at every start.
 const REGION_BYTES: usize = 256 << 20;
+/// Alignments above this many bytes mimalloc serves by a mapping of each block's own.
+const MAPPED_ALIGN_BYTES: usize = 64 << 10;
+/// The least length asked for then; addresses only. mimalloc (3.3, 3.4) takes shorter ones for 64 KiB longer than they are
+/// and so forgets a page that lies behind: where it could make no arena, blocks there get lost.
+const MAPPED_BYTES: usize = (4 << 20) + (64 << 10);
 /// The longest block that C can count.
 const MAX_BYTES: usize = isize::MAX as usize;
 
@@ -152,6 +157,7 @@ pub unsafe extern "C" fn aligned_alloc(align: usize, len: usize) -> Void {
 /// None beyond C's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memalign(align: usize, len: usize) -> Void {
+    let len = if align > MAPPED_ALIGN_BYTES { len.max(MAPPED_BYTES) } else { len };
     match align.checked_next_power_of_two() {
         // SAFETY: a power of two.
         Some(align) if len <= MAX_BYTES - align => unsafe { mi::mi_malloc_aligned(len, align) },
