@@ -80,8 +80,11 @@ impl<B: Backend> Pool<B> {
             if run_end == end {
                 core.touch.saw(count, touched);
             }
-            let excess = core.keeps_too_much();
+            let (excess, calls) = (core.keeps_too_much(), core.calls());
             drop(core);
+            if calls {
+                self.call_keeper();
+            }
             if excess {
                 self.purge_excess((at, run_end - at));
             }
