@@ -12,6 +12,7 @@ use crate::policy::tuning::{
 };
 use crate::state::{Counts, Slab};
 use crate::stats::Stats;
+use crate::touch::Touch;
 
 /// Everything behind the lock.
 pub(crate) struct Core<B: Backend> {
@@ -19,9 +20,11 @@ pub(crate) struct Core<B: Backend> {
     /// How many free granules the policy lets these tables keep.
     keep: usize,
     base: usize,
-    moves: u16,
+    pub(crate) moves: u16,
     /// How many threads are making more of the range usable.
-    reaching: usize,
+    pub(crate) reaching: usize,
+    /// Whether children do not get the warm slabs.
+    pub(crate) withheld: bool,
     /// Whether somebody gives back regularly what is too much.
     pub(crate) attended: bool,
     /// When to call the keeper.
@@ -37,6 +40,7 @@ pub(crate) struct Core<B: Backend> {
     peak_in_use: usize,
     /// How many granules somebody expects to need.
     pub(crate) expected: usize,
+    pub(crate) touch: Touch,
     pub(crate) stats: Stats,
 }
 
@@ -88,11 +92,13 @@ impl<B: Backend> Core<B> {
             retained: 0,
             zeroed: 0,
             low: 0,
+            withheld: false,
             attended: false,
             watch: Watch::NEVER,
             stocking: false,
             peak_in_use: 0,
             expected: 0,
+            touch: Touch::new(),
             stats: Stats::default(),
         }
     }
@@ -160,9 +166,9 @@ impl<B: Backend> Core<B> {
                 .all(|(slab, ..)| self.lists.slab(slab).origin == origin)
     }
 
-    /// Records that a block's pages came from elsewhere.
+    /// Records that the pages of a run came from elsewhere, or that it is a mapping of its own.
     pub(crate) fn arrived(&mut self, start: usize, count: usize) {
-        self.moves += 1;
+        self.moves = self.moves.saturating_add(1);
         let moves = self.moves;
         for (slab, ..) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
             self.lists.slab_mut(slab).origin = moves;

@@ -113,6 +113,12 @@ impl Backend for Fake {
         if self.ignores_populate.get() { 0 } else { span.len }
     }
 
+    fn touched(&self, span: Span) -> u128 {
+        let resident = |granule: &Granule| granule.0.get().iter().any(|&word| word != 0);
+        let granules = self.granules(span).iter().enumerate();
+        granules.filter(|(_, granule)| resident(granule)).fold(0, |mask, (at, _)| mask | 1 << at)
+    }
+
     fn zero(&self, span: Span) {
         self.granules(span).iter().for_each(|granule| granule.0.set(ZERO));
     }
@@ -135,6 +141,19 @@ impl Backend for Fake {
         if self.refuses_purge.get() {
             return Err(faultless_os::Error::new("madvise(MADV_DONTNEED", 22).into());
         }
+        self.zero(span);
+        Ok(())
+    }
+
+    fn withhold(&self, _span: Span) -> crate::Result<()> {
+        Ok(())
+    }
+
+    fn share(&self, _span: Span) -> crate::Result<()> {
+        Ok(())
+    }
+
+    fn renew(&self, span: Span) -> crate::Result<()> {
         self.zero(span);
         Ok(())
     }

@@ -335,7 +335,7 @@ mod tests {
     /// A pool that keeps that many slabs of free memory.
     fn keeping(slabs: usize, policy: Policy) -> Pool<Fake> {
         let pool = Pool::open(Fake::new(slabs + 1), policy).unwrap();
-        drop(pool.alloc(slabs * SLAB_BYTES));
+        pool.alloc(slabs * SLAB_BYTES).unwrap().fill(1);
         pool
     }
 

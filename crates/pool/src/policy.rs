@@ -123,6 +123,9 @@ pub mod tuning {
     /// Slabs made usable at a time (64 MiB): a call of about 1 us per step, and under `vm.overcommit_memory=2` at most
     /// this much is charged ahead of need.
     pub const STEP_SLABS: usize = 32;
+    /// Bytes from which a block comes from the pool where small ones come from elsewhere: glibc maps blocks from 128 KiB
+    /// on by itself, and the waste of whole granules is 20 % at 64 KiB. Source: issue 2, facts/allocators.md.
+    pub const THRESHOLD_BYTES: usize = 64 << 10;
     /// Bytes of free blocks kept resident by default. On smaller machines callers pass a share of the memory.
     pub const RETAIN_BYTES: usize = 4 << 30;
     /// That share: one part in this many of the memory that the process may use.
@@ -157,6 +160,18 @@ pub mod tuning {
     /// Without a keeper `free` gives pages back at the bound; with one, only beyond this many times the bound, should the
     /// keeper not get a processor.
     pub const UNATTENDED: usize = 2;
+    /// Bytes of wholly free slabs from which on they are left out of children: below, copying their page tables is cheaper
+    /// than the calls. Source: facts/allocators.md section 7.
+    pub const WITHHOLD_BYTES: usize = 8 << 20;
+    /// Runs of slabs that are left out at most: each is a mapping of its own meanwhile, and two calls.
+    pub const WITHHOLD_RUNS: usize = 64;
+    /// Smallest block (4 MiB), in granules, of which it is looked up at its end what was ever touched: 2 ns per page. A
+    /// large block may be a table of which the program used a little, and zeroing all of it for the next one would make
+    /// it all resident.
+    pub const SPARSE_GRANULES: usize = 256;
+    /// Blocks of a size of which less than one part in this many was touched are sparse: giving dirty pages back instead of
+    /// zeroing them costs a tenth, and a touch twice as much. Source: facts/allocators.md section 4, THP.
+    pub const SPARSE_SHARE: usize = 4;
     /// Moves of page tables before growing blocks are copied instead: each may leave two more mappings behind, and
     /// `vm.max_map_count` is 65530.
     pub const MOVES: u16 = 1 << 12;
