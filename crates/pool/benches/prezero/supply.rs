@@ -112,7 +112,7 @@ impl Supply for Pooled {
     type Block = Block<'static, Kernel>;
 
     fn get(&self, len: usize) -> Block<'static, Kernel> {
-        let block = self.0.alloc_zeroed(len).expect("the pool has room");
+        let block = self.0.alloc_zeroed(len).expect("the pool has room").into_block();
         if self.0.wants_keeper() {
             self.0.keep();
         }
