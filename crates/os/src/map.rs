@@ -183,17 +183,20 @@ pub fn residency(start: usize, pages: &mut [u8]) -> Result<()> {
 
 /// How many bytes of a range of whole pages are resident; what can't be asked counts as not resident.
 pub fn resident_bytes(start: usize, len: usize) -> usize {
-    let page = crate::page::size();
-    let mut found = [0_u8; 512];
-    let mut bytes = 0;
-    for at in (0..len / page).step_by(found.len()) {
-        let part = found.len().min(len / page - at);
-        let pages = found.split_at_mut(part).0;
-        if residency(start + at * page, pages).is_ok() {
-            bytes += pages.iter().filter(|&flags| flags & 1 == 1).count() * page;
+    const PAGES: usize = 512;
+    let page_log2 = crate::page::size().trailing_zeros();
+    let mut found = [0_u8; PAGES];
+    let (mut resident, mut at) = (0, 0);
+    while at < len {
+        let part = (len - at).min(PAGES << page_log2);
+        if let Some(pages) = found.get_mut(..part >> page_log2)
+            && residency(start + at, pages).is_ok()
+        {
+            resident += pages.iter().filter(|&flags| flags & 1 == 1).count();
         }
+        at += part;
     }
-    bytes
+    resident << page_log2
 }
 
 /// Gives addresses back.

@@ -333,17 +333,16 @@ impl Backend for Kernel {
     fn touched(&self, span: Span) -> u128 {
         let all = run(0, span.len / GRANULE_BYTES);
         let Some(start) = self.address(span) else { return all };
-        // The smallest pages are 4 KiB: as many bytes as a slab can have pages.
+        let page_log2 = page::size().trailing_zeros();
+        // The smallest pages have 4 KiB: as many bytes as a slab can have pages.
         let mut pages = [0_u8; SLAB_BYTES >> 12];
-        let each = GRANULE_BYTES / page::size();
-        let Some(pages) = pages.get_mut(..span.len / page::size()) else { return all };
+        let Some(pages) = pages.get_mut(..span.len >> page_log2) else { return all };
         if map::residency(start, pages).is_err() {
             return all;
         }
-        let granules = pages.chunks(each).enumerate();
-        granules
-            .filter(|(_, pages)| pages.iter().any(|flags| flags & 1 == 1))
-            .fold(0, |mask, (at, _)| mask | 1 << at)
+        let granule = |at: usize| at >> (GRANULE_BYTES.trailing_zeros() - page_log2);
+        let touched = pages.iter().enumerate().filter(|(_, flags)| **flags & 1 == 1);
+        touched.fold(0, |mask, (at, _)| mask | run(granule(at), 1))
     }
 
     fn zero(&self, span: Span) {

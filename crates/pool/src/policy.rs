@@ -169,6 +169,8 @@ pub mod tuning {
     /// large block may be a table of which the program used a little, and zeroing all of it for the next one would make
     /// it all resident.
     pub const SPARSE_GRANULES: usize = 256;
+    /// Shortest gap in it (256 KiB), in granules, that counts as never touched: each costs two calls.
+    pub const GAP_GRANULES: usize = 16;
     /// Blocks of a size of which less than one part in this many was touched are sparse: giving dirty pages back instead of
     /// zeroing them costs a tenth, and a touch twice as much. Source: facts/allocators.md section 4, THP.
     pub const SPARSE_SHARE: usize = 4;

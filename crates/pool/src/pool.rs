@@ -152,13 +152,15 @@ impl<B: Backend> Pool<B> {
             Ok((start, block))
         });
         match seized {
+            Ok((start, block)) if block.fresh && block.count >= SPARSE_GRANULES => {
+                self.give_checked((start, block.count));
+                true
+            }
             Ok((start, block)) => {
                 let run = (start, block.count);
                 self.wipe(run);
-                match block.fresh && block.count >= SPARSE_GRANULES {
-                    true => self.give_checked(run),
-                    false if self.front.suits(run.1) && self.front.put(run) => {}
-                    false => self.give_behind(run),
+                if !(self.front.suits(run.1) && self.front.put(run)) {
+                    self.give_behind(run);
                 }
                 true
             }

@@ -11,7 +11,7 @@ use crate::backend::Backend;
 use crate::class::{run, runs};
 use crate::core::Run;
 use crate::lists::Lists;
-use crate::policy::tuning::{GRANULE_BYTES, SLAB_GRANULES, SPARSE_GRANULES, SPARSE_SHARE};
+use crate::policy::tuning::{GAP_GRANULES, GRANULE_BYTES, SLAB_GRANULES, SPARSE_GRANULES, SPARSE_SHARE};
 use crate::pool::{Pool, span};
 
 /// Sizes by the power of two.
@@ -71,6 +71,9 @@ impl<B: Backend> Pool<B> {
             let (run_end, mut resident) = self.alike(at, end);
             // A page that was swapped out is not resident either: only after this call all of it reads as zero for sure.
             resident = resident || self.backend.purge(span((at, run_end - at))).is_err();
+            if resident {
+                self.wipe((at, run_end - at));
+            }
             let Some(mut core) = self.core.lock() else { return };
             core.give((at, run_end - at), !resident);
             match resident {
@@ -97,7 +100,7 @@ impl<B: Backend> Pool<B> {
         let mut kind = None;
         for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(at, end - at) {
             let begin = slab * SLAB_GRANULES + first;
-            let touched = self.backend.touched(span((begin, len)));
+            let touched = without_short_gaps(self.backend.touched(span((begin, len))), len);
             let resident = *kind.get_or_insert(touched & 1 == 1);
             let same = if resident { touched.trailing_ones() } else { touched.trailing_zeros() } as usize;
             if same < len {
@@ -140,9 +143,24 @@ impl<B: Backend> Pool<B> {
     }
 }
 
+/// What was touched, and what lies between and is too short to be told apart.
+fn without_short_gaps(touched: u128, len: usize) -> u128 {
+    let gaps = runs(!touched & run(0, len)).filter(|&(_, count)| count >= GAP_GRANULES);
+    gaps.fold(run(0, len), |all, (first, count)| all & !run(first, count))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_long_gaps_were_never_touched() {
+        let touched = run(0, 1) | run(GAP_GRANULES, 1) | run(3 * GAP_GRANULES, 2);
+        let gap = run(GAP_GRANULES + 1, 2 * GAP_GRANULES - 1);
+        assert_eq!(without_short_gaps(touched, 3 * GAP_GRANULES + 2), run(0, 3 * GAP_GRANULES + 2) & !gap);
+        assert_eq!(without_short_gaps(0, 128), 0);
+        assert_eq!(without_short_gaps(u128::MAX, 128), u128::MAX);
+    }
 
     #[test]
     fn a_length_is_sparse_after_blocks_that_were_hardly_touched() {

@@ -1,7 +1,7 @@
 //! Large blocks of which the program touches little cost little: to keep, and to make zero again.
 #![cfg(not(miri))]
 
-use faultless_pool::{Kernel, Page, Policy, Pool};
+use faultless_pool::{Kernel, Page, Policy, Pool, Scrub};
 
 const MIB: usize = 1 << 20;
 
@@ -27,6 +27,27 @@ fn what_was_never_touched_is_not_kept() {
     assert_eq!(stats.untouched_bytes as usize, 64 * MIB - 2 * (16 << 10));
     sparse(&pool, 64 * MIB);
     assert_eq!(pool.stats().cleared_bytes, 2 * (16 << 10), "the rest is zero already");
+}
+
+#[test]
+fn a_secret_is_wiped_where_it_was_written_and_nothing_else_becomes_resident() {
+    let policy = Policy { page: Page::Base, scrub: Scrub::OnFree, ..Policy::default() };
+    let pool = Pool::open(Kernel::default(), policy).unwrap();
+    let mut block = pool.alloc(64 * MIB).unwrap();
+    block[40 * MIB] = 7;
+    drop(block);
+    assert_eq!(pool.stats().retained_bytes, 16 << 10);
+    assert!(pool.alloc(64 * MIB).unwrap().iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn many_short_gaps_cost_no_calls() {
+    let pool = pool(Page::Base);
+    let mut block = pool.alloc(64 * MIB).unwrap();
+    block.iter_mut().step_by(32 << 10).for_each(|byte| *byte = 7);
+    drop(block);
+    assert_eq!((pool.stats().untouched_bytes, pool.stats().retained_bytes), (0, 64 * MIB));
+    assert!(pool.alloc_zeroed(64 * MIB).unwrap().iter().all(|&byte| byte == 0));
 }
 
 #[test]
