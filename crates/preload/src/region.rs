@@ -1,8 +1,8 @@
 //! Memory for an allocator of small blocks behind this library: one region, under the pool's choice of pages.
 //!
-//! In: a length, and what the allocator has to do around fork. Out: addresses that are zero, writable and not resident yet. The region is not the pool's afterwards and
-//! is never given back. Where addresses or memory are promised one by one (`ulimit -v`, `vm.overcommit_memory=2`) there is
-//! none, and the allocator takes from the kernel what it needs.
+//! In: a length, and what the allocator has to do around fork. Out: addresses that are zero, writable and not resident
+//! yet. The region is not the pool's afterwards and is never given back. Where addresses or memory are promised one by one
+//! (`ulimit -v`, `vm.overcommit_memory=2`) there is none, and the allocator takes from the kernel what it needs.
 
 use std::ptr;
 
