@@ -18,11 +18,23 @@ const POLICIES: [&[&str]; 6] = [
     &["--prefault", "populate"],
 ];
 
+/// Policies with a keeper at work, and the other ways to get pages.
+const MORE_POLICIES: [&[&str]; 8] = [
+    &["--prefault", "touch", "--decay", "20ms"],
+    &["--prefault", "memset", "--policy", "base", "--scrub", "on-free"],
+    &["--prefault", "map-populate"],
+    &["--prefault", "map-populate", "--policy", "base", "--retain", "5M"],
+    &["--prefault", "ahead", "--scrub", "ahead", "--stock", "4M-24M", "--decay", "30ms"],
+    &["--prewarm", "48M", "--scrub", "ahead", "--decay", "never"],
+    &["--policy", "mthp-64K", "--scrub", "on-free"],
+    &["--policy", "hugetlb", "--decay", "50ms"],
+];
+
 #[test]
 fn every_corner_of_the_interface_behaves_as_in_c() {
     let Some(program) = compile("abi.c", &[]) else { return };
     assert_eq!(run(Case::plain(&program)).stdout, "ok\n", "the test program is right about glibc itself");
-    for options in POLICIES {
+    for options in POLICIES.into_iter().chain(MORE_POLICIES) {
         assert_eq!(run(Case::pooled(&program, options)).stdout, "ok\n", "{options:?}");
     }
 }
@@ -68,6 +80,34 @@ fn handlers_of_fork_may_allocate_and_wait_for_those_who_do() {
 }
 
 #[test]
+fn what_only_one_thread_may_do_is_done_with_a_keeper_too() {
+    let Some(program) = compile("alone.c", &[]) else { return };
+    let expected = run(Case::plain(&program)).stdout;
+    for options in [&["--decay", "40ms"][..], &["--prefault", "ahead", "--scrub", "ahead", "--decay", "5s"]] {
+        let output = run(Case::pooled(&program, options).args(&["keeper"]));
+        assert_eq!(output.stdout, expected, "{options:?} {}", output.stderr);
+    }
+    assert_eq!(run(Case::pooled(&program, &["--decay", "never"])).stdout, expected);
+}
+
+#[test]
+fn a_program_that_may_have_no_more_threads_runs_without_a_keeper() {
+    if faultless_os::host::user().0 != 0 {
+        eprintln!("skipped: only root can become a user of whom there is no other process");
+        return;
+    }
+    let Some(program) = compile("alone.c", &[]) else { return };
+    // Where that user gets to.
+    let reachable = std::env::temp_dir().join(format!("faultless-alone-{}", std::process::id()));
+    std::fs::copy(&program, &reachable).unwrap();
+    let words = ["--nproc=1", "setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"];
+    let case = Case::pooled("prlimit", &["--decay", "20ms", "--summary"]).args(&words);
+    let output = run(case.args(&[&reachable]).args(&["end"]));
+    std::fs::remove_file(&reachable).unwrap();
+    assert!(output.stderr.contains("no keeper thread could be had"), "{}", output.stderr);
+}
+
+#[test]
 fn a_program_that_limits_its_own_address_space_loses_nothing() {
     let Some(program) = compile("limit_itself.c", &[]) else { return };
     assert_eq!(run(Case::plain(&program)).stdout, "small 5000 large 20\n");
@@ -77,7 +117,7 @@ fn a_program_that_limits_its_own_address_space_loses_nothing() {
 #[test]
 fn the_shadow_map_holds_in_every_policy() {
     let Some(program) = compile("stress.c", &["-pthread"]) else { return };
-    for (seed, options) in POLICIES.into_iter().enumerate() {
+    for (seed, options) in POLICIES.into_iter().chain(MORE_POLICIES).enumerate() {
         let seed = seed.to_string();
         let case = Case::pooled(&program, options).args(&["4", "1500", &seed]);
         assert_eq!(run(case).stdout, "ok\n", "{options:?}");

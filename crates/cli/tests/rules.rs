@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 /// Crate, what it may depend on of ours, files that may hold `unsafe` (`*`: all).
 const RULES: &[(&str, &[&str], &[&str])] = &[
     ("os", &[], &["*"]),
-    ("pool", &["os"], &["block.rs", "kernel.rs"]),
+    ("pool", &["os"], &["allocator.rs", "block.rs", "global.rs", "kernel.rs"]),
+    ("capi", &["os", "pool"], &["*"]),
     ("preload", &["os", "pool"], &["*"]),
     ("small", &[], &["*"]),
     ("trace", &[], &[]),

@@ -16,6 +16,8 @@ pub enum Advice {
     NoHugePage,
     /// MADV_DONTFORK (2.6.16): a forked child does not get the range, and this process takes no CoW faults for it.
     DontFork,
+    /// MADV_DOFORK (2.6.16): undoes that.
+    DoFork,
     /// MADV_DONTNEED: give the frames back now.
     DontNeed,
     /// MADV_FREE (4.5): the kernel may take the frames when it needs them.
@@ -30,6 +32,7 @@ impl Advice {
             Advice::HugePage => (libc::MADV_HUGEPAGE, "madvise(MADV_HUGEPAGE"),
             Advice::NoHugePage => (libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE"),
             Advice::DontFork => (libc::MADV_DONTFORK, "madvise(MADV_DONTFORK"),
+            Advice::DoFork => (libc::MADV_DOFORK, "madvise(MADV_DOFORK"),
             Advice::DontNeed => (libc::MADV_DONTNEED, "madvise(MADV_DONTNEED"),
             Advice::Free => (libc::MADV_FREE, "madvise(MADV_FREE"),
             Advice::PopulateWrite => (libc::MADV_POPULATE_WRITE, "madvise(MADV_POPULATE_WRITE"),
@@ -48,6 +51,51 @@ impl Advice {
 pub unsafe fn thp(start: usize, len: usize) -> Result<()> {
     // SAFETY: forwarded; the advice changes no content.
     unsafe { advise(start, len, Advice::HugePage) }
+}
+
+/// Whether [`thp`] memory gets transparent huge pages of `size_bytes`, smaller (mTHP, Linux 6.8) or of the PMD size: what
+/// `/sys/kernel/mm/transparent_hugepage` says now. False where that is hidden. No allocation.
+pub fn thp_gives(size_bytes: usize) -> bool {
+    const ROOT: &[u8] = b"/sys/kernel/mm/transparent_hugepage";
+    let mut digits = [0_u8; 20];
+    let mut buffer = [0_u8; 64];
+    let name = decimal(size_bytes >> 10, &mut digits);
+    let own = crate::text::read_joined(&[ROOT, b"/hugepages-", name, b"kB/enabled"], &mut buffer);
+    match own.map(|text| chosen(text)) {
+        Some(Some(b"always" | b"madvise")) => return true,
+        Some(Some(b"inherit")) => {}
+        // Before Linux 6.8 there is only the PMD size, and no directories.
+        None if size_bytes == pmd_bytes() => {}
+        _ => return false,
+    }
+    let global = crate::text::read_joined(&[ROOT, b"/enabled"], &mut buffer);
+    matches!(global.and_then(chosen), Some(b"always" | b"madvise"))
+}
+
+/// The size of a THP that fills a page-table entry of the second level; 0 without THP.
+pub fn pmd_bytes() -> usize {
+    let mut buffer = [0_u8; 32];
+    crate::text::read(c"/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", &mut buffer)
+        .and_then(crate::text::number)
+        .map_or(0, |(bytes, _)| bytes as usize)
+}
+
+/// The word in brackets: `always [madvise] never`.
+fn chosen(text: &[u8]) -> Option<&[u8]> {
+    crate::text::after(text, b"[")?.split(|&byte| byte == b']').next()
+}
+
+fn decimal(mut value: usize, digits: &mut [u8; 20]) -> &[u8] {
+    let mut used = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (value % 10) as u8;
+        value /= 10;
+        used += 1;
+        if value == 0 {
+            break;
+        }
+    }
+    digits.get(digits.len().saturating_sub(used)..).unwrap_or(&[])
 }
 
 /// MADV_NOHUGEPAGE: never a THP here, whatever the machine's setting. Linux 2.6.38.
@@ -86,6 +134,31 @@ pub unsafe fn purge(start: usize, len: usize) -> Result<()> {
     unsafe { advise(start, len, Advice::DontNeed) }
 }
 
+/// MADV_DONTFORK: children that are forked from now on find nothing at these addresses, and this process takes no CoW
+/// faults for them.
+///
+/// # Errors
+/// ENOMEM: the split would exceed `vm.max_map_count`; part of the range may have the advice.
+///
+/// # Safety
+/// The range must be mapped by the caller, and no child may use it.
+pub unsafe fn dont_fork(start: usize, len: usize) -> Result<()> {
+    // SAFETY: forwarded; the advice changes no content.
+    unsafe { advise(start, len, Advice::DontFork) }
+}
+
+/// MADV_DOFORK: undoes [`dont_fork`].
+///
+/// # Errors
+/// ENOMEM as there.
+///
+/// # Safety
+/// The range must be mapped by the caller.
+pub unsafe fn do_fork(start: usize, len: usize) -> Result<()> {
+    // SAFETY: forwarded; the advice changes no content.
+    unsafe { advise(start, len, Advice::DoFork) }
+}
+
 /// Any advice.
 ///
 /// # Errors
@@ -117,6 +190,31 @@ mod tests {
         assert_eq!(unsafe { *(start as *const u8) }, 0);
         // SAFETY: nothing uses it any more.
         unsafe { map::release(start, len) }.unwrap();
+    }
+
+    #[test]
+    fn the_sizes_of_this_machine_are_as_its_files_say() {
+        assert_eq!(chosen(b"always inherit [madvise] never\n"), Some(&b"madvise"[..]));
+        assert_eq!(chosen(b"never"), None);
+        assert_eq!(
+            [0, 7, 2048].map(|value| decimal(value, &mut [0; 20]).to_vec()),
+            [&b"0"[..], b"7", b"2048"]
+        );
+        assert!(!thp_gives(crate::page::size() * 3), "no page has that size");
+        let host = crate::host::Host::read_basics();
+        let Some(thp) = host.thp else {
+            eprintln!("skipped: no THP here");
+            return;
+        };
+        assert_eq!(thp.pmd_bytes.unwrap_or(0), pmd_bytes());
+        assert_eq!(thp.available(), thp_gives(pmd_bytes()));
+        for size in &thp.sizes {
+            let enabled = thp.mthp_enabled().any(|enabled| enabled.len_bytes == size.len_bytes);
+            assert_eq!(
+                enabled || size.len_bytes == pmd_bytes() && thp.available(),
+                thp_gives(size.len_bytes)
+            );
+        }
     }
 
     #[test]

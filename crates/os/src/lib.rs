@@ -8,14 +8,21 @@
 pub mod advise;
 pub mod counters;
 pub mod error;
+pub mod fork;
+mod futex;
 pub mod host;
 pub mod lock;
 pub mod map;
 pub mod page;
 pub mod perf;
+pub mod pressure;
+pub mod processor;
 pub mod procfs;
 pub mod ring;
 pub mod spawn;
+pub mod text;
+pub mod thread;
 pub mod touch;
+pub mod zero;
 
 pub use error::{Error, Result};

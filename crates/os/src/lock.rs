@@ -1,8 +1,8 @@
 //! A futex mutex that can be held across `fork`.
 //!
 //! In: a value. Out: a guard. It never allocates, never panics, knows no poisoning and no thread-local state, so that
-//! a malloc can stand on it. [`Mutex::hold`] takes it for the time of a `fork` without giving access to the value;
-//! [`Mutex::let_go`] gives it back, in the parent and in the child.
+//! a malloc can stand on it. [`Mutex::hold`] takes it for the time of a `fork`; [`Mutex::resume`] gets it back, in the
+//! parent and in the child.
 //!
 //! What it does not do: fairness, time limits, recursion.
 //!
@@ -14,6 +14,8 @@ use std::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
+
+use crate::futex;
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
@@ -56,20 +58,19 @@ impl<T> Mutex<T> {
 
     /// Takes the lock before `fork`, so that the child finds the value whole. False if this thread has it already.
     pub fn hold(&self) -> bool {
-        if self.word.compare_exchange(FREE, TAKEN, Acquire, Relaxed).is_err() && !self.wait() {
-            return false;
-        }
-        self.holder.store(thread_id(), Relaxed);
-        true
+        self.lock().map(Guard::hold).is_some()
+    }
+
+    /// Gets back what [`Mutex::hold`] or [`Guard::hold`] took, in the parent and in the child; `None` without a hold.
+    ///
+    /// Sound from any thread: a hold has no guard, and of several callers one gets it.
+    pub fn resume(&self) -> Option<Guard<'_, T>> {
+        (self.holder.swap(0, Relaxed) != 0).then_some(Guard(self))
     }
 
     /// Gives back what [`Mutex::hold`] took; without a hold, does nothing.
-    ///
-    /// Call it in the parent and in the child. Sound from any thread: a hold gives no access to the value.
     pub fn let_go(&self) {
-        if self.holder.swap(0, Relaxed) != 0 {
-            self.unlock();
-        }
+        drop(self.resume());
     }
 
     #[cold]
@@ -87,15 +88,23 @@ impl<T> Mutex<T> {
             return false;
         }
         while self.word.swap(AWAITED, Acquire) != FREE {
-            futex(&self.word, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, AWAITED);
+            futex::wait(&self.word, AWAITED, None);
         }
         true
     }
 
     fn unlock(&self) {
         if self.word.swap(FREE, Release) == AWAITED {
-            futex(&self.word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
+            futex::wake_one(&self.word);
         }
+    }
+}
+
+impl<T> Guard<'_, T> {
+    /// Keeps the lock over a `fork`, until [`Mutex::resume`].
+    pub fn hold(self) {
+        self.0.holder.store(thread_id(), Relaxed);
+        std::mem::forget(self);
     }
 }
 
@@ -126,13 +135,6 @@ fn thread_id() -> u32 {
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
-/// `futex(word, operation, value)` without a time limit. EAGAIN and EINTR need no handling: callers look again.
-fn futex(word: &AtomicU32, operation: i32, value: u32) {
-    let forever = std::ptr::null::<libc::timespec>();
-    // SAFETY: the word outlives the call; FUTEX_WAIT reads it, FUTEX_WAKE only uses its address.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, forever) };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,6 +162,10 @@ mod tests {
         assert!(!lock.hold());
         lock.let_go();
         assert!(lock.lock().is_some());
+        lock.lock().unwrap().hold();
+        assert!(lock.lock().is_none());
+        assert!(lock.resume().is_some());
+        assert!(lock.resume().is_none(), "one caller gets it");
         lock.let_go();
         assert!(lock.lock().is_some(), "letting go without a hold changes nothing");
     }

@@ -52,6 +52,46 @@ pub fn hugetlb(len: usize, page_bytes: usize) -> Result<usize> {
     map(0, len, READ_WRITE, flags).map_err(|error| Error { call: "mmap(MAP_HUGETLB", ..error })
 }
 
+/// Puts pages from the hugetlb pool of `page_bytes` pages into `start .. start + len`, which then reads as zero. The pages
+/// are reserved first, so that no touch can fail for want of one, except a child's after `fork`: if the pool has none left
+/// for its copy the kernel kills it.
+///
+/// # Errors
+/// ENOMEM, EINVAL: as for [`hugetlb`]; nothing happened. Others: hugetlb pages can't be moved (before Linux 5.16); the range is
+/// as it was, or call [`restore`].
+///
+/// # Safety
+/// The range must be whole pages of that size, owned by the caller, and nothing may use it.
+pub unsafe fn hugetlb_at(start: usize, len: usize, page_bytes: usize) -> Result<()> {
+    let from = hugetlb(len, page_bytes)?;
+    let target = start as *mut libc::c_void;
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: `from` was mapped above and is known to nobody; the caller gives up what is at the target.
+    let moved = unsafe { libc::mremap(from as *mut libc::c_void, len, len, flags, target) };
+    if moved == target {
+        return Ok(());
+    }
+    let error = Error::last_for("mremap(MREMAP_FIXED", len);
+    // SAFETY: still there, still known to nobody.
+    let _ = unsafe { release(from, len) };
+    Err(error)
+}
+
+/// A new mapping over `start .. start + len`, made resident at once (MAP_POPULATE), as far as memory can be had; it reads as
+/// zero.
+///
+/// # Errors
+/// As for [`anonymous`]. The range is then as it was, or a hole: call [`restore`].
+///
+/// # Safety
+/// The range must be whole pages owned by the caller, who no longer needs its content.
+pub unsafe fn populated_at(start: usize, len: usize) -> Result<()> {
+    let flags = ANONYMOUS | libc::MAP_FIXED | libc::MAP_POPULATE;
+    // SAFETY: the caller gives up what is mapped there.
+    let mapped = unsafe { libc::mmap(start as *mut libc::c_void, len, READ_WRITE, flags, -1, 0) };
+    if mapped == libc::MAP_FAILED { Err(Error::last_for("mmap(MAP_POPULATE", len)) } else { Ok(()) }
+}
+
 /// Makes reserved bytes readable and writable; they read as zero.
 ///
 /// # Errors
@@ -119,6 +159,46 @@ pub fn restore(start: usize, len: usize) -> Result<()> {
     }
 }
 
+/// Maps a range anew, whatever is there: readable, writable and zero, without any advice.
+///
+/// # Errors
+/// ENOMEM as for [`make_usable`]; the range may then be unmapped.
+///
+/// # Safety
+/// The addresses must be the caller's, who no longer needs what they hold.
+pub unsafe fn renew(start: usize, len: usize) -> Result<()> {
+    map(start, len, READ_WRITE, ANONYMOUS | libc::MAP_FIXED).map(drop)
+}
+
+/// Which pages from `start` on are resident: the lowest bit of a byte per page, see mincore(2).
+///
+/// # Errors
+/// ENOMEM: part of the range is not mapped; EAGAIN.
+pub fn residency(start: usize, pages: &mut [u8]) -> Result<()> {
+    let len = pages.len() * crate::page::size();
+    // SAFETY: mincore reads no memory at the address, and there is a byte for every page.
+    let rc = unsafe { libc::mincore(start as *mut libc::c_void, len, pages.as_mut_ptr()) };
+    if rc == 0 { Ok(()) } else { Err(Error::last_for("mincore", len)) }
+}
+
+/// How many bytes of a range of whole pages are resident; what can't be asked counts as not resident.
+pub fn resident_bytes(start: usize, len: usize) -> usize {
+    const PAGES: usize = 512;
+    let page_log2 = crate::page::size().trailing_zeros();
+    let mut found = [0_u8; PAGES];
+    let (mut resident, mut at) = (0, 0);
+    while at < len {
+        let part = (len - at).min(PAGES << page_log2);
+        if let Some(pages) = found.get_mut(..part >> page_log2)
+            && residency(start + at, pages).is_ok()
+        {
+            resident += pages.iter().filter(|&flags| flags & 1 == 1).count();
+        }
+        at += part;
+    }
+    resident << page_log2
+}
+
 /// Gives addresses back.
 ///
 /// # Errors
@@ -166,21 +246,11 @@ pub fn memory_bytes() -> Option<usize> {
 
 /// Whether every writable private byte is charged up front: `vm.overcommit_memory` is 2.
 pub fn commit_is_strict() -> bool {
-    let mut mode = 0_u8;
-    // SAFETY: the path is a C string; no descriptor is inherited.
-    let file = unsafe { libc::open(c"/proc/sys/vm/overcommit_memory".as_ptr(), libc::O_CLOEXEC) };
-    if file < 0 {
-        return false;
-    }
-    // SAFETY: `mode` is valid for a write of one byte.
-    let read = unsafe { libc::read(file, (&raw mut mode).cast(), 1) };
-    // SAFETY: opened above, closed once.
-    unsafe { libc::close(file) };
-    read == 1 && mode == b'2'
+    crate::text::read(c"/proc/sys/vm/overcommit_memory", &mut [0; 1]).is_some_and(|mode| mode == b"2")
 }
 
 fn map(at: usize, len: usize, rights: libc::c_int, flags: libc::c_int) -> Result<usize> {
-    // SAFETY: without MAP_FIXED a new mapping never replaces another.
+    // SAFETY: without MAP_FIXED a new mapping never replaces another; with it, see `renew`.
     let start = unsafe { libc::mmap(at as *mut libc::c_void, len, rights, flags, -1, 0) };
     if start == libc::MAP_FAILED { Err(Error::last_for("mmap", len)) } else { Ok(start as usize) }
 }
@@ -230,6 +300,22 @@ mod tests {
     }
 
     #[test]
+    fn what_was_touched_is_resident() {
+        let (page, start) = (crate::page::size(), reserve(LEN, 2 << 20).unwrap());
+        // SAFETY: reserved above.
+        unsafe { make_usable(start, LEN) }.unwrap();
+        // SAFETY: usable since the line above, and nothing is in it.
+        let _ = unsafe { crate::advise::no_thp(start, LEN) };
+        assert_eq!(resident_bytes(start, LEN), 0);
+        // SAFETY: usable.
+        unsafe { *((start + 3 * page) as *mut u8) = 7 };
+        assert_eq!(resident_bytes(start, LEN), page);
+        // SAFETY: nothing uses it any more.
+        unsafe { release(start, LEN) }.unwrap();
+        assert_eq!(resident_bytes(start, LEN), 0, "nothing is mapped there");
+    }
+
+    #[test]
     fn only_a_hole_is_restored() {
         let start = anonymous(LEN).unwrap();
         assert_eq!(restore(start, LEN).unwrap_err().errno, libc::EEXIST, "it may be somebody else's");
@@ -243,6 +329,43 @@ mod tests {
         assert_eq!(unsafe { *(start as *const u8) }, 0);
         // SAFETY: nothing uses it any more.
         unsafe { release(start, LEN) }.unwrap();
+    }
+
+    #[test]
+    fn a_populated_mapping_is_resident_and_zero() {
+        let start = anonymous(LEN).unwrap();
+        // SAFETY: mapped above.
+        unsafe { *(start as *mut u8) = 7 };
+        // SAFETY: mapped above, content no longer needed.
+        unsafe { populated_at(start, LEN) }.unwrap();
+        assert_eq!(resident_bytes(start, LEN), LEN);
+        // SAFETY: mapped.
+        assert_eq!(unsafe { *(start as *const u8) }, 0);
+        // SAFETY: nothing uses it any more.
+        unsafe { release(start, LEN) }.unwrap();
+    }
+
+    #[test]
+    fn hugetlb_pages_take_the_place_of_a_reservation_or_leave_it() {
+        const HUGE: usize = 2 << 20;
+        let start = reserve(2 * HUGE, HUGE).unwrap();
+        // SAFETY: reserved above.
+        unsafe { make_usable(start, 2 * HUGE) }.unwrap();
+        // SAFETY: ours, and nothing uses it.
+        match unsafe { hugetlb_at(start, HUGE, HUGE) } {
+            Ok(()) => {}
+            Err(error) if error.errno == libc::ENOMEM => eprintln!("skipped: the hugetlb pool is empty"),
+            Err(error) => {
+                eprintln!("skipped: {error}");
+                let _ = restore(start, HUGE);
+            }
+        }
+        // SAFETY: usable, of whatever pages.
+        unsafe { *(start as *mut u8) = 7 };
+        // SAFETY: as above.
+        assert_eq!(unsafe { *((start + HUGE) as *const u8) }, 0);
+        // SAFETY: nothing uses it any more.
+        unsafe { release(start, 2 * HUGE) }.unwrap();
     }
 
     #[test]

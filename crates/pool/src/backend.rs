@@ -5,9 +5,10 @@
 //!
 //! No implementation may allocate from the heap or panic when the pool is to serve as `malloc`.
 
-use std::ops::DerefMut;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::AtomicU32;
 
-use crate::policy::Page;
+use crate::policy::{Page, Prefault};
 use crate::state::Slab;
 
 /// A piece of the reserved range, in bytes.
@@ -21,15 +22,17 @@ pub struct Span {
 
 /// A range and the tables that describe it; the tables are zero and become resident only where they are used.
 #[derive(Debug)]
-pub struct Reserved<S, W> {
+pub struct Reserved<S, W, L> {
     /// Length of the range in bytes: whole slabs.
     pub len: usize,
     /// Address of its start, aligned to a slab.
     pub base: usize,
     /// One entry per slab; usable as far as [`Backend::extend`] has been called.
     pub slabs: S,
-    /// Two words per 64 slabs.
+    /// Nineteen words per 64 slabs: three bitmaps, and two bytes per slab.
     pub words: W,
+    /// One word per granule; usable as far as [`Backend::extend`] has been called.
+    pub blocks: L,
 }
 
 /// How a move of content went.
@@ -49,17 +52,19 @@ pub trait Backend {
     type Slabs: DerefMut<Target = [Slab]>;
     /// A table of words.
     type Words: DerefMut<Target = [u64]>;
+    /// The table of blocks, which several threads use at a time.
+    type Blocks: Deref<Target = [AtomicU32]>;
 
     /// Reserves addresses for `page` pages and the tables.
     ///
     /// # Errors
     /// Nothing large enough could be reserved.
-    fn reserve(&self, page: Page) -> crate::Result<Reserved<Self::Slabs, Self::Words>>;
+    fn reserve(&self, page: Page) -> crate::Result<Reserved<Self::Slabs, Self::Words, Self::Blocks>>;
 
     /// Whether addresses are free of charge, so that growing blocks may get room behind them. Asked when the first does.
     fn is_roomy(&self) -> bool;
 
-    /// Makes slabs `from .. to` usable: their addresses and their entries in the table.
+    /// Makes slabs `from .. to` usable: their addresses and their entries in the tables.
     ///
     /// # Errors
     /// The kernel refused; nothing changed that matters.
@@ -71,8 +76,33 @@ pub trait Backend {
     /// The kernel refused; they may be resident in part and still read as zero.
     fn populate(&self, span: Span) -> crate::Result<()>;
 
-    /// Overwrites with zeroes.
+    /// Makes the pages of a block that is being handed out resident; nobody needs its content.
+    ///
+    /// # Errors
+    /// As for [`Backend::populate`].
+    fn prefault(&self, span: Span, _way: Prefault) -> crate::Result<()> {
+        self.populate(span)
+    }
+
+    /// Bytes that got base pages where the policy asked for others.
+    fn fallback_bytes(&self) -> u64 {
+        0
+    }
+
+    /// How many bytes are resident; asked of what was populated.
+    fn resident_bytes(&self, span: Span) -> usize;
+
+    /// Which granules of a span inside one slab are resident in part at least, the first one lowest. All of them where that
+    /// can't be known.
+    fn touched(&self, span: Span) -> u128;
+
+    /// Overwrites with zeroes, for somebody who is about to use the memory.
     fn zero(&self, span: Span);
+
+    /// Overwrites with zeroes ahead of need.
+    fn scrub(&self, span: Span) {
+        self.zero(span);
+    }
 
     /// Moves content. `by_pages` permits moving page tables; source and target do not overlap.
     fn relocate(&self, from: Span, to: usize, by_pages: bool) -> Moved;
@@ -82,6 +112,24 @@ pub trait Backend {
     /// # Errors
     /// The kernel refused, content unknown.
     fn purge(&self, span: Span) -> crate::Result<()>;
+
+    /// Leaves pages of free granules out of children that are forked from now on.
+    ///
+    /// # Errors
+    /// The kernel refused; part of them may be left out.
+    fn withhold(&self, span: Span) -> crate::Result<()>;
+
+    /// Children get them again.
+    ///
+    /// # Errors
+    /// The kernel refused; part of them may still be left out.
+    fn share(&self, span: Span) -> crate::Result<()>;
+
+    /// Maps a span anew, in a child that it was withheld from; it reads as zero.
+    ///
+    /// # Errors
+    /// The kernel refused, and the span must never be used again.
+    fn renew(&self, span: Span) -> crate::Result<()>;
 
     /// Gives up the addresses and table entries from a slab on, none of which was ever made usable.
     fn narrow(&self, slabs: usize);

@@ -6,8 +6,10 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::atomic::AtomicU32;
 
 use crate::backend::{Backend, Moved, Reserved, Span};
+use crate::lists::WORDS;
 use crate::policy::Page;
 use crate::policy::tuning::{GRANULE_BYTES, SLAB_BYTES, SLAB_GRANULES};
 use crate::state::Slab;
@@ -30,6 +32,7 @@ pub struct Fake {
     clock: Cell<u64>,
     refuses_purge: Cell<bool>,
     loses_moves: Cell<bool>,
+    ignores_populate: Cell<bool>,
 }
 
 impl Fake {
@@ -43,6 +46,7 @@ impl Fake {
             clock: Cell::new(0),
             refuses_purge: Cell::new(false),
             loses_moves: Cell::new(false),
+            ignores_populate: Cell::new(false),
         }
     }
 
@@ -54,6 +58,11 @@ impl Fake {
     /// From now on every move of content loses its target, as when the kernel unmaps it and another thread maps there.
     pub fn lose_moves(&self) {
         self.loses_moves.set(true);
+    }
+
+    /// From now on populating does nothing and says that it did.
+    pub fn ignore_populate(&self) {
+        self.ignores_populate.set(true);
     }
 
     /// The memory at an offset; it may be written through, being cells.
@@ -76,13 +85,15 @@ impl Fake {
 impl Backend for Fake {
     type Slabs = Vec<Slab>;
     type Words = Vec<u64>;
+    type Blocks = Vec<AtomicU32>;
 
-    fn reserve(&self, _page: Page) -> crate::Result<Reserved<Vec<Slab>, Vec<u64>>> {
+    fn reserve(&self, _page: Page) -> crate::Result<Reserved<Vec<Slab>, Vec<u64>, Vec<AtomicU32>>> {
         Ok(Reserved {
             len: self.slabs * SLAB_BYTES,
             base: self.memory.as_ptr().addr() + self.skip(),
             slabs: (0..self.slabs).map(|_| Slab::RESERVED).collect(),
-            words: vec![0; self.slabs.div_ceil(64) * 2],
+            words: vec![0; self.slabs.div_ceil(64) * WORDS],
+            blocks: (0..self.slabs * SLAB_GRANULES).map(|_| AtomicU32::new(0)).collect(),
         })
     }
 
@@ -96,6 +107,16 @@ impl Backend for Fake {
 
     fn populate(&self, _span: Span) -> crate::Result<()> {
         Ok(())
+    }
+
+    fn resident_bytes(&self, span: Span) -> usize {
+        if self.ignores_populate.get() { 0 } else { span.len }
+    }
+
+    fn touched(&self, span: Span) -> u128 {
+        let resident = |granule: &Granule| granule.0.get().iter().any(|&word| word != 0);
+        let granules = self.granules(span).iter().enumerate();
+        granules.filter(|(_, granule)| resident(granule)).fold(0, |mask, (at, _)| mask | 1 << at)
     }
 
     fn zero(&self, span: Span) {
@@ -120,6 +141,19 @@ impl Backend for Fake {
         if self.refuses_purge.get() {
             return Err(faultless_os::Error::new("madvise(MADV_DONTNEED", 22).into());
         }
+        self.zero(span);
+        Ok(())
+    }
+
+    fn withhold(&self, _span: Span) -> crate::Result<()> {
+        Ok(())
+    }
+
+    fn share(&self, _span: Span) -> crate::Result<()> {
+        Ok(())
+    }
+
+    fn renew(&self, span: Span) -> crate::Result<()> {
         self.zero(span);
         Ok(())
     }

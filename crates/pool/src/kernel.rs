@@ -6,17 +6,19 @@
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use faultless_os::{advise, counters, map, page};
+use faultless_os::{advise, counters, map, page, zero};
 
 use crate::backend::{Backend, Moved, Reserved, Span};
 use crate::block::Memory;
+use crate::class::run;
 use crate::error::Error;
-use crate::policy::Page;
+use crate::lists::WORDS;
 use crate::policy::tuning::{
-    GRANULE_BYTES, HEAD_SLABS, LIMITED_SHARE, RESERVE_BYTES, RESERVE_MIN_BYTES, SLAB_BYTES,
+    GRANULE_BYTES, HEAD_SLABS, LIMITED_SHARE, RESERVE_BYTES, RESERVE_MIN_BYTES, SLAB_BYTES, SLAB_GRANULES,
 };
+use crate::policy::{Page, Prefault};
 use crate::state::Slab;
 
 /// The calls that can be made to fail, for tests: each counts its calls and fails from the given one on (0: never).
@@ -35,18 +37,46 @@ pub struct Failing {
 /// The kernel; one value reserves one range.
 #[derive(Debug, Default)]
 pub struct Kernel {
-    base: AtomicUsize,
-    len: AtomicUsize,
-    /// Bytes of the table of slabs, and of the words before it.
-    table_bytes: AtomicUsize,
-    word_bytes: AtomicUsize,
-    table: AtomicUsize,
-    thp: AtomicUsize,
+    range: Area,
+    words: Area,
+    slabs: Area,
+    blocks: Area,
+    backing: AtomicU8,
+    /// Bytes that got base pages where others were asked for.
+    fallback_bytes: AtomicU64,
     /// Whether pages can be moved; after a refusal it is not asked again, since every refusal may cost the target, see
     /// `relocate`.
     movable: AtomicU8,
     failing: Failing,
     calls: [AtomicU32; 4],
+}
+
+/// Addresses of this value: from where, how many bytes.
+#[derive(Debug, Default)]
+struct Area {
+    start: AtomicUsize,
+    len: AtomicUsize,
+}
+
+impl Area {
+    fn set(&self, start: usize, len: usize) {
+        self.start.store(start, Relaxed);
+        self.len.store(len, Relaxed);
+    }
+
+    fn start(&self) -> usize {
+        self.start.load(Relaxed)
+    }
+
+    /// Gives up everything behind the first `kept` bytes, whole pages, which nobody may use again.
+    fn cut(&self, kept: usize) {
+        let had = self.len.load(Relaxed);
+        if kept < had {
+            self.len.store(kept, Relaxed);
+            // SAFETY: `reserve` reserved it for this value, and who calls this knows that nothing goes there again.
+            let _ = unsafe { map::release(self.start() + kept, had - kept) };
+        }
+    }
 }
 
 /// Zero-initialised entries in memory from the kernel.
@@ -59,12 +89,15 @@ pub struct Table<T> {
 // SAFETY: a table owns its entries like a Vec does.
 unsafe impl<T: Send> Send for Table<T> {}
 
+// SAFETY: a shared table gives shared entries only, as a shared slice does.
+unsafe impl<T: Sync> Sync for Table<T> {}
+
 impl<T> Deref for Table<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `reserve` mapped `len` entries for this table alone; all-zero is a valid Slab and a valid u64; entries
-        // that are not usable yet are never read, see Core::reach.
+        // SAFETY: `reserve` mapped `len` entries for this table alone; all-zero is a valid Slab, u64 and
+        // AtomicU32; entries that are not usable yet are never read, see Core::reach and Blocks::reach.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -122,6 +155,14 @@ impl Kernel {
         unsafe { map::make_usable(start, len) }.map_err(Error::from)
     }
 
+    /// Advises THP for slabs, but for the first few.
+    fn back_slabs(&self, from: usize, to: usize) {
+        let from = from.max(HEAD_SLABS);
+        if from < to {
+            self.back(self.range.start() + from * SLAB_BYTES, (to - from) * SLAB_BYTES);
+        }
+    }
+
     /// Whether the kernel moves pages, tried out before the first block depends on it.
     fn moves_pages(&self) -> bool {
         if self.movable.load(Relaxed) == UNTRIED {
@@ -130,10 +171,62 @@ impl Kernel {
         self.movable.load(Relaxed) == MOVABLE
     }
 
+    /// Sees to it that usable slabs, not touched yet, get the pages that were asked for, as far as there are any.
+    fn back(&self, start: usize, len: usize) {
+        let backed = match self.backing.load(Relaxed) {
+            BASE => return,
+            // SAFETY: callers pass usable parts of the range.
+            THP if self.may_advise().is_ok() => unsafe { advise::thp(start, len) }.map_or(0, |()| len),
+            HUGETLB => self.back_by_hugetlb(start, len),
+            _ => 0,
+        };
+        self.fallback_bytes.fetch_add((len - backed) as u64, Relaxed);
+    }
+
+    /// Puts hugetlb pages into slabs, in pieces as large as the hugetlb pool allows; how many bytes got some.
+    fn back_by_hugetlb(&self, start: usize, len: usize) -> usize {
+        let (mut done, mut piece) = (0, len);
+        while done < len && piece > 0 && self.may(0, self.failing.map).is_ok() {
+            // SAFETY: a slab is a hugetlb page of the usual size; nobody has used the slabs yet.
+            match unsafe { map::hugetlb_at(start + done, piece, SLAB_BYTES) } {
+                Ok(()) => done += piece,
+                // The target may be gone; mapped anew it has base pages.
+                Err(error) if error.call != "mmap(MAP_HUGETLB" => {
+                    let _ = map::restore(start + done, piece);
+                    return done;
+                }
+                Err(_) => piece = piece / 2 / SLAB_BYTES * SLAB_BYTES,
+            }
+            piece = piece.min(len - done);
+        }
+        done
+    }
+
     /// The address of a span, if it lies in the range.
     fn address(&self, span: Span) -> Option<usize> {
         let end = span.offset.checked_add(span.len)?;
-        (end <= self.len.load(Relaxed)).then(|| self.base.load(Relaxed) + span.offset)
+        (end <= self.range.len.load(Relaxed)).then(|| self.range.start() + span.offset)
+    }
+}
+
+/// What [`Kernel::backing`] says.
+const BASE: u8 = 0;
+const THP: u8 = 1;
+const HUGETLB: u8 = 2;
+/// What was asked for is not to be had.
+const LACKING: u8 = 3;
+
+/// What a policy means on this machine.
+fn backing(policy: Page) -> u8 {
+    match policy {
+        Page::Base => BASE,
+        Page::Thp => THP,
+        Page::Hugetlb => HUGETLB,
+        // The kernel takes the largest size that is enabled and fits.
+        Page::Mthp(order) => {
+            let is_largest = advise::thp_gives(order.len_bytes()) && !advise::thp_gives(advise::pmd_bytes());
+            if is_largest { THP } else { LACKING }
+        }
     }
 }
 
@@ -147,30 +240,31 @@ const ENOMEM: i32 = 12;
 impl Backend for Kernel {
     type Slabs = Table<Slab>;
     type Words = Table<u64>;
+    type Blocks = Table<AtomicU32>;
 
-    fn reserve(&self, policy: Page) -> crate::Result<Reserved<Table<Slab>, Table<u64>>> {
+    fn reserve(&self, policy: Page) -> crate::Result<Reserved<Table<Slab>, Table<u64>, Table<AtomicU32>>> {
         if page::size() > GRANULE_BYTES {
             return Err(Error::PageTooLarge { page_bytes: page::size() });
         }
         let (base, len) = self.reserve_range()?;
+        self.range.set(base, len);
         let slabs = len / SLAB_BYTES;
-        let words = slabs.div_ceil(64) * 2;
-        let slab_bytes = whole_pages(slabs * size_of::<Slab>());
+        let words = slabs.div_ceil(64) * WORDS;
         let word_bytes = whole_pages(words * size_of::<u64>());
+        let (slab_bytes, block_bytes) = table_bytes(slabs);
         self.may(0, self.failing.map)?;
-        let table = map::reserve(word_bytes + slab_bytes, page::size())?;
-        self.make_usable(table, word_bytes)?;
-        self.base.store(base, Relaxed);
-        self.len.store(len, Relaxed);
-        self.table.store(table + word_bytes, Relaxed);
-        self.table_bytes.store(slab_bytes, Relaxed);
-        self.word_bytes.store(word_bytes, Relaxed);
-        self.thp.store((policy == Page::Thp) as usize, Relaxed);
+        let tables = map::reserve(word_bytes + slab_bytes + block_bytes, page::size())?;
+        self.words.set(tables, word_bytes);
+        self.slabs.set(tables + word_bytes, slab_bytes);
+        self.blocks.set(tables + word_bytes + slab_bytes, block_bytes);
+        self.make_usable(tables, word_bytes)?;
+        self.backing.store(backing(policy), Relaxed);
         Ok(Reserved {
             len,
             base,
-            slabs: Table { start: pointer(table + word_bytes), len: slabs },
-            words: Table { start: pointer(table), len: words },
+            slabs: Table { start: pointer(self.slabs.start()), len: slabs },
+            words: Table { start: pointer(tables), len: words },
+            blocks: Table { start: pointer(self.blocks.start()), len: slabs * SLAB_GRANULES },
         })
     }
 
@@ -179,16 +273,16 @@ impl Backend for Kernel {
     }
 
     fn extend(&self, from: usize, to: usize) -> crate::Result<()> {
-        let entry = size_of::<Slab>();
-        let first = (from * entry) & !(page::size() - 1);
-        self.make_usable(self.table.load(Relaxed) + first, whole_pages(to * entry) - first)?;
-        let base = self.base.load(Relaxed);
-        self.make_usable(base + from * SLAB_BYTES, (to - from) * SLAB_BYTES)?;
-        let begin = from.max(HEAD_SLABS);
-        if self.thp.load(Relaxed) != 0 && begin < to && self.may_advise().is_ok() {
-            // SAFETY: this part of the range was made usable above.
-            let _ = unsafe { advise::thp(base + begin * SLAB_BYTES, (to - begin) * SLAB_BYTES) };
+        let ((slabs, blocks), (slabs_end, blocks_end)) = (table_bytes(from), table_bytes(to));
+        for (area, from, to) in [(&self.slabs, slabs, slabs_end), (&self.blocks, blocks, blocks_end)] {
+            // The page that both ends share was made usable before.
+            if from < to {
+                self.make_usable(area.start() + from, to - from)?;
+            }
         }
+        let base = self.range.start();
+        self.make_usable(base + from * SLAB_BYTES, (to - from) * SLAB_BYTES)?;
+        self.back_slabs(from, to);
         Ok(())
     }
 
@@ -199,10 +293,69 @@ impl Backend for Kernel {
         unsafe { advise::populate(start, span.len) }.map_err(Error::from)
     }
 
+    fn prefault(&self, span: Span, way: Prefault) -> crate::Result<()> {
+        let Some(start) = self.address(span) else { return Ok(()) };
+        match way {
+            Prefault::Touch => {
+                let mut offset = 0;
+                while offset < span.len {
+                    // SAFETY: inside the range; usable granules of a block that is being handed out.
+                    unsafe { self.pointer(span.offset + offset).write_volatile(0) };
+                    offset += page::size();
+                }
+            }
+            Prefault::Memset => self.zero(span),
+            // Where a commit limit may refuse it, what was there before could be lost.
+            Prefault::MapPopulate if self.is_roomy() => {
+                self.may(0, self.failing.map)?;
+                // SAFETY: as above; nobody needs the content.
+                if let Err(error) = unsafe { map::populated_at(start, span.len) } {
+                    let _ = map::restore(start, span.len);
+                    return Err(error.into());
+                }
+                if self.backing.load(Relaxed) == THP {
+                    self.back(start, span.len);
+                }
+            }
+            _ => return self.populate(span),
+        }
+        Ok(())
+    }
+
+    fn fallback_bytes(&self) -> u64 {
+        self.fallback_bytes.load(Relaxed)
+    }
+
+    fn resident_bytes(&self, span: Span) -> usize {
+        self.address(span).map_or(0, |start| map::resident_bytes(start, span.len))
+    }
+
+    fn touched(&self, span: Span) -> u128 {
+        let all = run(0, span.len / GRANULE_BYTES);
+        let Some(start) = self.address(span) else { return all };
+        let page_log2 = page::size().trailing_zeros();
+        // The smallest pages have 4 KiB: as many bytes as a slab can have pages.
+        let mut pages = [0_u8; SLAB_BYTES >> 12];
+        let Some(pages) = pages.get_mut(..span.len >> page_log2) else { return all };
+        if map::residency(start, pages).is_err() {
+            return all;
+        }
+        let granule = |at: usize| at >> (GRANULE_BYTES.trailing_zeros() - page_log2);
+        let touched = pages.iter().enumerate().filter(|(_, flags)| **flags & 1 == 1);
+        touched.fold(0, |mask, (at, _)| mask | run(granule(at), 1))
+    }
+
     fn zero(&self, span: Span) {
         if self.address(span).is_some() {
             // SAFETY: inside the range; the pool zeroes only usable granules of a block it is handing out.
-            unsafe { self.pointer(span.offset).write_bytes(0, span.len) };
+            unsafe { zero::CACHED.zero(self.pointer(span.offset).as_ptr(), span.len) };
+        }
+    }
+
+    fn scrub(&self, span: Span) {
+        if self.address(span).is_some() {
+            // SAFETY: inside the range; usable granules that the pool has set aside. The engine is present.
+            unsafe { zero::ahead().zero(self.pointer(span.offset).as_ptr(), span.len) };
         }
     }
 
@@ -236,30 +389,38 @@ impl Backend for Kernel {
         unsafe { advise::purge(start, span.len) }.map_err(Error::from)
     }
 
+    fn withhold(&self, span: Span) -> crate::Result<()> {
+        self.may_advise()?;
+        let Some(start) = self.address(span) else { return Ok(()) };
+        // SAFETY: inside the range; the pool withholds only free slabs.
+        unsafe { advise::dont_fork(start, span.len) }.map_err(Error::from)
+    }
+
+    fn share(&self, span: Span) -> crate::Result<()> {
+        self.may_advise()?;
+        let Some(start) = self.address(span) else { return Ok(()) };
+        // SAFETY: inside the range, which this value owns.
+        unsafe { advise::do_fork(start, span.len) }.map_err(Error::from)
+    }
+
+    fn renew(&self, span: Span) -> crate::Result<()> {
+        self.may(0, self.failing.map)?;
+        let Some(start) = self.address(span) else { return Ok(()) };
+        // SAFETY: inside the range; the pool renews only free slabs.
+        unsafe { map::renew(start, span.len) }?;
+        self.back_slabs(span.offset / SLAB_BYTES, (span.offset + span.len) / SLAB_BYTES);
+        Ok(())
+    }
+
     fn narrow(&self, slabs: usize) {
-        let (range, table) = (slabs * SLAB_BYTES, whole_pages(slabs * size_of::<Slab>()));
-        for (start, length, kept) in [(&self.base, &self.len, range), (&self.table, &self.table_bytes, table)]
-        {
-            let had = length.load(Relaxed);
-            if kept < had {
-                length.store(kept, Relaxed);
-                // SAFETY: whole pages behind the last slab that was made usable; the pool never goes there again.
-                let _ = unsafe { map::release(start.load(Relaxed) + kept, had - kept) };
-            }
-        }
+        let (slab_bytes, block_bytes) = table_bytes(slabs);
+        self.range.cut(slabs * SLAB_BYTES);
+        self.slabs.cut(slab_bytes);
+        self.blocks.cut(block_bytes);
     }
 
     fn release(&self) {
-        let (base, len) = (self.base.swap(0, Relaxed), self.len.swap(0, Relaxed));
-        let (table, word_bytes) = (self.table.swap(0, Relaxed), self.word_bytes.load(Relaxed));
-        if base != 0 && len > 0 {
-            // SAFETY: the pool is gone, so nothing uses its range.
-            let _ = unsafe { map::release(base, len) };
-        }
-        if table != 0 {
-            // SAFETY: the pool is gone, so nothing uses its tables.
-            let _ = unsafe { map::release(table - word_bytes, word_bytes + self.table_bytes.load(Relaxed)) };
-        }
+        [&self.range, &self.words, &self.slabs, &self.blocks].into_iter().for_each(|area| area.cut(0));
     }
 
     fn now(&self) -> u64 {
@@ -271,13 +432,18 @@ impl Backend for Kernel {
 // zero, relocate and purge touch it.
 unsafe impl Memory for Kernel {
     fn pointer(&self, offset: usize) -> NonNull<u8> {
-        pointer(self.base.load(Relaxed) + offset)
+        pointer(self.range.start() + offset)
     }
 }
 
 /// As `page::round_up`, without a division that could panic.
 fn whole_pages(len: usize) -> usize {
     (len + page::size() - 1) & !(page::size() - 1)
+}
+
+/// Bytes of the tables for that many slabs: of slabs, of blocks.
+fn table_bytes(slabs: usize) -> (usize, usize) {
+    (whole_pages(slabs * size_of::<Slab>()), whole_pages(slabs * SLAB_GRANULES * size_of::<AtomicU32>()))
 }
 
 fn pointer<T>(address: usize) -> NonNull<T> {

@@ -1,7 +1,7 @@
 //! The pool: `alloc` and `free` of large blocks that keep their pages.
 //!
 //! ```text
-//! request -> block -> pool -> core (lock) -> place, lists, state -> Backend -> os -> kernel
+//! request -> block -> pool -> front -> core (lock) -> place, lists, state -> Backend -> os -> kernel
 //! ```
 //! One reserved range of 2 MiB slabs, each 128 granules of 16 KiB; a block is a run of granules. What is known about a
 //! granule lives out of line: nothing is ever written into free memory. A freed block stays resident, is handed out
@@ -10,31 +10,49 @@
 //! With the kernel as backend nothing here allocates from the heap, uses thread-local storage or panics, so the
 //! malloc interposer stands on it.
 //!
-//! What it does not do: blocks much smaller than a granule, threads of its own, caches per thread.
+//! What it does not do: blocks much smaller than a granule. One thread, the keeper, where a face allows it.
 
+mod allocator;
 mod backend;
 mod block;
+mod blocks;
+mod chores;
 mod class;
 mod core;
+mod decay;
+mod errand;
 mod error;
+mod exposition;
 mod fake;
+mod fork;
+mod front;
+mod global;
+mod keeper;
 mod kernel;
 mod lists;
 mod place;
 mod policy;
 mod pool;
+pub mod process;
+mod resize;
 mod state;
 mod stats;
+mod touch;
+mod zeroed;
 
 pub use backend::{Backend, Moved, Reserved, Span};
 pub use block::{Block, Memory};
+pub use chores::Populated;
 pub use error::Error;
+pub use exposition::{Exposition, Field, Format, Kind, Label};
 pub use fake::Fake;
+pub use global::Global;
 pub use kernel::{Failing, Kernel, Table};
-pub use policy::{Page, Policy, Prefault, Retain, tuning};
+pub use policy::{Page, Policy, Prefault, Retain, Scrub, tuning};
 pub use pool::Pool;
 pub use state::{Slab, State};
 pub use stats::Stats;
+pub use zeroed::ZeroedBlock;
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,9 +1,8 @@
 //! Where a block goes.
 //!
 //! In: a count of granules, an alignment. Out: the first granule, counted over the whole range, or nothing. The order:
-//! 1. the place of a recently freed block of that size, if it is still free (a look at one list, no search);
-//! 2. a run inside a partly used slab, resident granules first;
-//! 3. whole slabs: resident ones, then any that were used before, then never used ones. The block begins in the free
+//! 1. a run in a partly used slab, or across the border of two, resident granules first;
+//! 2. whole slabs: resident ones in the wanted state, then resident ones, then any that were used before, then never used ones. The block begins in the free
 //!    end of the slab before, so that blocks slightly larger than a fraction of a slab leave no holes.
 //!
 //! It changes no state; the pool takes what was found.
@@ -11,33 +10,9 @@
 use std::ops::DerefMut;
 
 use crate::class::{aligned, run, starts};
-use crate::lists::{BINS, Lists, Map};
-use crate::policy::tuning::{RECENT, RECENT_GRANULES, ROOM_FACTOR, ROOM_SHARE, SLAB_GRANULES, TRIES};
+use crate::lists::{Lists, Map, Runs};
+use crate::policy::tuning::{ROOM_FACTOR, ROOM_SHARE, SLAB_GRANULES, TRIES};
 use crate::state::Slab;
-
-/// Recently freed blocks: the first granule + 1 of the last few of each size, newest last.
-pub(crate) struct Recent([[u32; RECENT]; RECENT_GRANULES]);
-
-impl Recent {
-    pub(crate) const fn new() -> Self {
-        Self([[0; RECENT]; RECENT_GRANULES])
-    }
-
-    pub(crate) fn push(&mut self, start: usize, count: usize) -> bool {
-        let Some(places) = self.0.get_mut(count - 1) else { return false };
-        places.rotate_right(1);
-        places[0] = start as u32 + 1;
-        true
-    }
-
-    fn pop(&mut self, count: usize) -> Option<usize> {
-        let places = self.0.get_mut(count - 1)?;
-        let start = (places[0] as usize).checked_sub(1)?;
-        places[0] = 0;
-        places.rotate_left(1);
-        Some(start)
-    }
-}
 
 /// What to look for.
 #[derive(Clone, Copy)]
@@ -54,22 +29,9 @@ pub(crate) struct Wish {
 
 impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
     /// A place for a block, see the module's documentation.
-    pub(crate) fn place(&mut self, wish: Wish, recent: &mut Recent) -> Option<usize> {
-        if wish.align <= 1 {
-            while let Some(start) = recent.pop(wish.count) {
-                if self.is_free(start, wish.count) {
-                    return Some(start);
-                }
-            }
-        }
+    pub(crate) fn place(&self, wish: Wish) -> Option<usize> {
         let small = wish.count < SLAB_GRANULES && wish.align <= SLAB_GRANULES;
-        if let Some(start) = small.then(|| self.in_bins(wish)).flatten() {
-            return Some(start);
-        }
-        if let Some(start) = (self.settle() && small).then(|| self.in_bins(wish)).flatten() {
-            return Some(start);
-        }
-        self.whole_slabs(wish)
+        small.then(|| self.in_part(wish)).flatten().or_else(|| self.whole_slabs(wish))
     }
 
     /// A place for a growing block, and the slab that others may begin at: everything up to there is left to it.
@@ -88,25 +50,56 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
             })
     }
 
-    fn in_bins(&mut self, wish: Wish) -> Option<usize> {
-        let log2 = wish.count.checked_ilog2().unwrap_or(0) as usize;
-        for bin in log2..BINS {
-            let mut next = self.first(bin);
-            for _ in 0..TRIES {
-                let Some(index) = next else { break };
-                next = self.next(index);
-                if let Some(at) = best_start(self.slab(index), wish) {
-                    self.mark_stale(index);
-                    return Some(index * SLAB_GRANULES + at);
-                }
-                self.file(index);
+    /// A place in partly used slabs: the lowest that is resident, or else the lowest. Somebody who wants zeroes gets the
+    /// lowest zeroed one of the first few.
+    fn in_part(&self, wish: Wish) -> Option<usize> {
+        let from = |table| {
+            let slab_from = move |from| self.seek_run(table, wish.count, from);
+            std::iter::successors(slab_from(0), move |&slab| slab_from(slab + 1))
+        };
+        let at = |slab: usize| Some(slab * SLAB_GRANULES + self.best_start(slab, wish)?);
+        if wish.zeroed {
+            let places = from(Runs::Warm).take(TRIES).filter_map(at);
+            let zeroed = places.into_iter().find(|&place| self.is_zeroed(place, wish.count));
+            if let Some(place) =
+                zeroed.or_else(|| self.slab_run(wish, Map::Zeroed).map(|slab| slab * SLAB_GRANULES))
+            {
+                return Some(place);
             }
         }
-        None
+        from(Runs::Warm).find_map(at).or_else(|| from(Runs::Free).find_map(at))
+    }
+
+    fn is_zeroed(&self, start: usize, count: usize) -> bool {
+        Self::pieces(start, count)
+            .all(|(slab, first, len)| self.slab(slab).free_zeroed() & run(first, len) == run(first, len))
+    }
+
+    /// The best place that begins in a slab: in granules of the preferred state, then resident, then any.
+    fn best_start(&self, index: usize, wish: Wish) -> Option<usize> {
+        let slab = self.slab(index);
+        let alone = index > 0 && self.slab(index - 1).free() == u128::MAX;
+        let (first, second) = match wish.zeroed {
+            true => (Slab::free_zeroed as fn(&Slab) -> u128, Slab::free_dirty as fn(&Slab) -> u128),
+            false => (Slab::free_dirty as _, Slab::free_zeroed as _),
+        };
+        [first, second, Slab::free as _].into_iter().find_map(|mask| {
+            let places = starts(mask(slab), wish.count) & aligned(wish.align);
+            let inside = (places != 0).then(|| match places.trailing_zeros() as usize {
+                // The run began in the slab before: its end is where a block lies next to another one.
+                0 if alone && wish.align <= 1 => mask(slab).trailing_ones() as usize - wish.count,
+                lowest => lowest,
+            });
+            let across = || {
+                self.across(index, mask).filter(|&(end, begin)| end + begin >= wish.count && wish.align <= 1)
+            };
+            inside.or_else(|| across().map(|(end, _)| SLAB_GRANULES - end))
+        })
     }
 
     fn whole_slabs(&self, wish: Wish) -> Option<usize> {
-        let at = self.slab_run(wish, Map::Warm).or_else(|| self.slab_run(wish, Map::Idle))?;
+        let best = if wish.zeroed { Map::Zeroed } else { Map::Dirty };
+        let at = [best, Map::Warm, Map::Idle].into_iter().find_map(|map| self.slab_run(wish, map))?;
         let start = at * SLAB_GRANULES;
         let Some(before) = at.checked_sub(1).filter(|_| wish.align <= 1) else { return Some(start) };
         let slab = self.slab(before);
@@ -129,7 +122,7 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
                 at = ((base + at + slabs - 1) & !(slabs - 1)) - base;
             }
             let end = at.checked_add(full)?;
-            if (map == Map::Warm && end > self.top) || end + (tail > 0) as usize > self.count {
+            if (map != Map::Idle && end > self.top) || end + (tail > 0) as usize > self.count {
                 return None;
             }
             let gap = self.seek(map, false, at.min(self.top), end.min(self.top));
@@ -144,28 +137,17 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
     }
 }
 
-/// The best place inside one slab: in granules of the preferred state, then resident, then any.
-fn best_start(slab: &Slab, wish: Wish) -> Option<usize> {
-    let (first, second) = match wish.zeroed {
-        true => (slab.free_zeroed(), slab.free_dirty()),
-        false => (slab.free_dirty(), slab.free_zeroed()),
-    };
-    [first, second, slab.free()]
-        .into_iter()
-        .map(|mask| starts(mask, wish.count) & aligned(wish.align))
-        .find(|&places| places != 0)
-        .map(|places| places.trailing_zeros() as usize)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lists::WORDS;
+    use crate::state::Counts;
 
     type Table = Lists<Vec<Slab>, Vec<u64>>;
 
     fn table(slabs: usize) -> Table {
         let entries = (0..slabs).map(|_| Slab::RESERVED).collect();
-        let mut table = Lists::new(entries, vec![0; 2 * slabs.div_ceil(64)], slabs);
+        let mut table = Lists::new(entries, vec![0; WORDS * slabs.div_ceil(64)], slabs);
         table.usable = slabs;
         table
     }
@@ -174,29 +156,25 @@ mod tests {
         Wish { count, align: 1, zeroed: false, base: 0 }
     }
 
-    fn take(table: &mut Table, recent: &mut Recent, wish: Wish) -> Option<usize> {
-        let start = table.place(wish, recent)?;
-        for (slab, first, len) in Table::pieces(start, wish.count) {
-            table.top = table.top.max(slab + 1);
-            table.take(slab, run(first, len));
-            table.file(slab);
-        }
+    fn take(table: &mut Table, wish: Wish) -> Option<usize> {
+        let start = table.place(wish)?;
+        table.rise(start / SLAB_GRANULES);
+        table.change((start, wish.count), Slab::take);
         Some(start)
     }
 
     fn give(table: &mut Table, start: usize, count: usize) {
-        for (slab, first, len) in Table::pieces(start, count) {
-            table.slab_mut(slab).give(run(first, len));
-            table.mark_stale(slab);
-        }
+        table.change((start, count), |slab, mask| {
+            slab.give(mask);
+            Counts::default()
+        });
     }
 
     #[test]
     fn blocks_of_any_size_lie_without_holes() {
         for count in [40, 65, 100, 128, 160, 300] {
-            let (mut table, mut recent) = (table(64), Recent::new());
-            let starts: Vec<_> =
-                (0..5).map(|_| take(&mut table, &mut recent, wish(count)).unwrap()).collect();
+            let mut table = table(64);
+            let starts: Vec<_> = (0..5).map(|_| take(&mut table, wish(count)).unwrap()).collect();
             let end = starts.iter().max().unwrap() + count;
             assert!(end < 5 * count + SLAB_GRANULES, "{count}: {starts:?}");
         }
@@ -204,45 +182,52 @@ mod tests {
 
     #[test]
     fn a_resident_place_is_preferred_to_a_new_one() {
-        let (mut table, mut recent) = (table(8), Recent::new());
-        let first = take(&mut table, &mut recent, wish(300)).unwrap();
-        let second = take(&mut table, &mut recent, wish(20)).unwrap();
+        let mut table = table(8);
+        let first = take(&mut table, wish(300)).unwrap();
+        let second = take(&mut table, wish(20)).unwrap();
         give(&mut table, first, 300);
-        assert_eq!(take(&mut table, &mut recent, wish(256)), Some(first));
+        assert_eq!(take(&mut table, wish(256)), Some(first));
         assert_ne!(first, second);
     }
 
     #[test]
+    fn a_hole_across_a_border_is_found_again() {
+        let mut table = table(8);
+        let starts: Vec<_> = (0..10).map(|_| take(&mut table, wish(40)).unwrap()).collect();
+        assert_eq!(starts[3], 120, "the fourth lies across the first border");
+        give(&mut table, 120, 40);
+        assert_eq!(take(&mut table, wish(41)), Some(400));
+        assert_eq!(take(&mut table, wish(40)), Some(120));
+        give(&mut table, 120, 40);
+        assert_eq!(take(&mut table, Wish { align: 8, ..wish(40) }), Some(448), "not for aligned ones");
+    }
+
+    #[test]
+    fn a_block_goes_where_it_leaves_no_hole() {
+        let mut table = table(8);
+        let starts: Vec<_> = (0..10).map(|_| take(&mut table, wish(40)).unwrap()).collect();
+        for &start in &starts[..6] {
+            give(&mut table, start, 40);
+        }
+        assert_eq!(take(&mut table, wish(40)), Some(200), "next to the one at 240, not at 128");
+    }
+
+    #[test]
     fn alignments_inside_and_above_a_slab_are_kept() {
-        let (mut table, mut recent) = (table(64), Recent::new());
-        take(&mut table, &mut recent, wish(3)).unwrap();
-        let inside = take(&mut table, &mut recent, Wish { align: 32, ..wish(5) }).unwrap();
+        let mut table = table(64);
+        take(&mut table, wish(3)).unwrap();
+        let inside = take(&mut table, Wish { align: 32, ..wish(5) }).unwrap();
         assert_eq!(inside % 32, 0);
         let above = Wish { align: 4 * SLAB_GRANULES, base: 3 * SLAB_GRANULES, ..wish(5) };
-        let start = take(&mut table, &mut recent, above).unwrap();
+        let start = take(&mut table, above).unwrap();
         assert_eq!((start + above.base) % above.align, 0);
     }
 
     #[test]
     fn a_full_range_refuses() {
-        let (mut table, mut recent) = (table(2), Recent::new());
-        assert_eq!(take(&mut table, &mut recent, wish(257)), None);
-        assert_eq!(take(&mut table, &mut recent, wish(256)), Some(0));
-        assert_eq!(take(&mut table, &mut recent, wish(1)), None);
-    }
-
-    #[test]
-    fn the_last_freed_place_of_a_size_comes_first_and_only_while_free() {
-        let mut recent = Recent::new();
-        let mut table = table(4);
-        let blocks: Vec<_> = (0..3).map(|_| take(&mut table, &mut recent, wish(10)).unwrap()).collect();
-        for &start in &blocks[..2] {
-            give(&mut table, start, 10);
-            recent.push(start, 10);
-        }
-        assert_eq!(take(&mut table, &mut recent, wish(10)), Some(blocks[1]));
-        assert_eq!(take(&mut table, &mut recent, wish(10)), Some(blocks[0]));
-        recent.push(blocks[2], 10);
-        assert_ne!(take(&mut table, &mut recent, wish(10)), Some(blocks[2]), "still in use");
+        let mut table = table(2);
+        assert_eq!(take(&mut table, wish(257)), None);
+        assert_eq!(take(&mut table, wish(256)), Some(0));
+        assert_eq!(take(&mut table, wish(1)), None);
     }
 }

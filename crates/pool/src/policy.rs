@@ -2,36 +2,88 @@
 //!
 //! In: nothing. Out: plain values. No decision is taken here.
 
-/// Which pages back the pool.
+use faultless_os::page::Order;
+
+/// Which pages back the pool. What the machine does not have falls back to base pages, and is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Page {
     /// Base pages only.
     Base,
+    /// Transparent huge pages of this order, smaller than a PMD (Linux 6.8). The kernel's settings choose the sizes: this
+    /// one must be enabled for `madvise` and the PMD size must not, or the kernel takes that.
+    Mthp(Order),
     /// THP for all slabs but the first few, see [`tuning::HEAD_SLABS`].
     #[default]
     Thp,
+    /// Pages from the hugetlb pool, as far as it has some. A child of `fork` that writes to them needs as many again, and is
+    /// killed by the kernel when there are none: for programs that do not fork, or only to exec.
+    Hugetlb,
 }
 
-/// When pages become resident.
+/// When pages become resident, and how. Every way but the first two is checked by residency, see
+/// [`Stats::populate_missing_bytes`](crate::Stats::populate_missing_bytes). Costs are for 4 KiB of guest-warm base pages on a
+/// Zen 5 guest, 1447 ns for a touch (facts/allocators.md, section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Prefault {
-    /// At the first touch.
+    /// At the first touch, by whoever touches: nothing is moved and nothing removed.
     #[default]
     None,
-    /// When a block is handed out: one call instead of a fault per page, and no fault later.
+    /// One byte per page when a block is handed out: moves every fault to one place and removes none.
+    Touch,
+    /// Every byte when a block is handed out: as `Touch`, and writes what the program will write again (100 to 125 ns more).
+    Memset,
+    /// A new mapping with MAP_POPULATE over what is not resident: one call instead of a fault per page, the same work in the
+    /// kernel (about 1650 ns), and a new mapping.
+    MapPopulate,
+    /// MADV_POPULATE_WRITE (Linux 5.14) when a block is handed out: one call, the same work in the kernel (1326 ns, 8 % less).
     Populate,
+    /// The keeper makes free memory resident before it is asked for, on an idle processor: removes the faults from the
+    /// program's time and leaves them in the machine's. From less than `low` free resident bytes on, up to `high`.
+    Ahead {
+        /// Bytes below which it begins.
+        low: usize,
+        /// Bytes at which it ends.
+        high: usize,
+    },
 }
 
-/// How many bytes of free blocks may stay resident.
+impl Prefault {
+    /// Whether whoever asks for a block waits until it is resident.
+    pub(crate) fn is_at_get(self) -> bool {
+        !matches!(self, Self::None | Self::Ahead { .. })
+    }
+}
+
+/// When dirty memory is overwritten with zeroes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Scrub {
+    /// When somebody asks for zeroed memory, with stores that leave it in the cache.
+    #[default]
+    OnGet,
+    /// The keeper does it ahead of need, on an idle processor, with stores that go round the cache: when less than `start`
+    /// free bytes are known to be zero, until `stop` are.
+    Ahead {
+        /// Bytes below which it begins.
+        start: usize,
+        /// Bytes at which it ends.
+        stop: usize,
+    },
+    /// When a block is freed, before anybody else can have it: for secrets.
+    OnFree,
+}
+
+/// How many bytes of free blocks may stay resident, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retain {
     /// The bound in bytes; 0 keeps nothing.
     pub bytes: usize,
+    /// The time in ns after which memory that nobody needed has gone back, down to [`tuning::FLOOR_BYTES`]; `None`: never.
+    pub decay_ns: Option<u64>,
 }
 
 impl Default for Retain {
     fn default() -> Self {
-        Self { bytes: tuning::RETAIN_BYTES }
+        Self { bytes: tuning::RETAIN_BYTES, decay_ns: Some(tuning::DECAY_NS) }
     }
 }
 
@@ -42,6 +94,10 @@ pub struct Policy {
     pub page: Page,
     /// When they become resident.
     pub prefault: Prefault,
+    /// When they are zeroed.
+    pub scrub: Scrub,
+    /// Bytes that [`Pool::prewarm`](crate::Pool::prewarm) was, or will be, asked for: they do not decay.
+    pub prewarm: usize,
     /// How much stays resident when free.
     pub retain: Retain,
 }
@@ -67,6 +123,9 @@ pub mod tuning {
     /// Slabs made usable at a time (64 MiB): a call of about 1 us per step, and under `vm.overcommit_memory=2` at most
     /// this much is charged ahead of need.
     pub const STEP_SLABS: usize = 32;
+    /// Bytes from which a block comes from the pool where small ones come from elsewhere: glibc maps blocks from 128 KiB
+    /// on by itself, and the waste of whole granules is 20 % at 64 KiB. Source: issue 2, facts/allocators.md.
+    pub const THRESHOLD_BYTES: usize = 64 << 10;
     /// Bytes of free blocks kept resident by default. On smaller machines callers pass a share of the memory.
     pub const RETAIN_BYTES: usize = 4 << 30;
     /// That share: one part in this many of the memory that the process may use.
@@ -74,19 +133,75 @@ pub mod tuning {
     /// Resident bytes, in use and free together, stay below the peak in use times 5/4 plus this many bytes: what
     /// fragmentation adds is bounded, while a program that swings below its peak never refaults.
     pub const SLACK_BYTES: usize = 32 << 20;
-    /// Recently freed blocks remembered per size.
-    pub const RECENT: usize = 8;
-    /// Largest block remembered that way, in granules (2 MiB).
-    pub const RECENT_GRANULES: usize = 128;
-    /// Slabs looked at in one bin before going to the next: a bin only promises a power of two.
-    pub const TRIES: usize = 4;
+    /// Parts of the front: threads on different processors rarely meet in one. A power of two.
+    pub const SHARDS: usize = 4;
+    /// Blocks that a part of the front holds: one cache line of words, looked through in 3 ns.
+    pub const SLOTS: usize = 8;
+    /// Largest block in the front (8 MiB): above it the lock and the search are nothing beside touching the block.
+    pub const FRONT_BLOCK_BYTES: usize = 8 << 20;
+    /// Bytes that the front holds at most: 25 blocks of 640 KiB per processor, or two of the largest.
+    pub const FRONT_BYTES: usize = 64 << 20;
+    /// It is at most one part in this many of what may be kept.
+    pub const FRONT_SHARE: usize = 4;
+    /// Slabs looked at for a run in a special state, zeroed or dirty: a search that may find none must end.
+    pub const TRIES: usize = 16;
     /// A block that grows for this many-th time gets addresses behind it.
     pub const GROWN_OFTEN: u32 = 2;
     /// Room behind such a block, in multiples of its length; addresses cost nothing.
     pub const ROOM_FACTOR: usize = 16;
     /// Room is at most one part in this many of the addresses that are left.
     pub const ROOM_SHARE: usize = 16;
+    /// Slabs given back or made resident in one call (32 MiB): what nobody else can have meanwhile, for 0.2 ms of giving
+    /// back, 3 ms of populating. Source: facts/allocators.md section 4.
+    pub const ERRAND_SLABS: usize = 16;
+    /// Dirty runs of partly used slabs that are zeroed ahead of need, in granules: first those of at least 1 MiB, and none
+    /// below the smallest block that is worth it.
+    pub const SCRUB_GRANULES: [usize; 3] = [64, 16, 4];
+    /// Without a keeper `free` gives pages back at the bound; with one, only beyond this many times the bound, should the
+    /// keeper not get a processor.
+    pub const UNATTENDED: usize = 2;
+    /// Bytes of wholly free slabs from which on they are left out of children: below, copying their page tables is cheaper
+    /// than the calls. Source: facts/allocators.md section 7.
+    pub const WITHHOLD_BYTES: usize = 8 << 20;
+    /// Runs of slabs that are left out at most: each is a mapping of its own meanwhile, and two calls.
+    pub const WITHHOLD_RUNS: usize = 64;
+    /// Smallest block (4 MiB), in granules, of which it is looked up at its end what was ever touched: 2 ns per page. A
+    /// large block may be a table of which the program used a little, and zeroing all of it for the next one would make
+    /// it all resident.
+    pub const SPARSE_GRANULES: usize = 256;
+    /// Shortest gap in it (256 KiB), in granules, that counts as never touched: each costs two calls.
+    pub const GAP_GRANULES: usize = 16;
+    /// Blocks of a size of which less than one part in this many was touched are sparse: giving dirty pages back instead of
+    /// zeroing them costs a tenth, and a touch twice as much. Source: facts/allocators.md section 4, THP.
+    pub const SPARSE_SHARE: usize = 4;
     /// Moves of page tables before growing blocks are copied instead: each may leave two more mappings behind, and
     /// `vm.max_map_count` is 65530.
     pub const MOVES: u16 = 1 << 12;
+    /// Bytes of free memory that never decay: less is not worth a thread (16 huge pages, 3 ms to fault in again).
+    pub const FLOOR_BYTES: usize = 32 << 20;
+    /// Time in ns after which memory that nobody needed has gone back. Source: what DuckDB and mimalloc 3 settled on.
+    pub const DECAY_NS: u64 = 1_000_000_000;
+    /// The same in a guest that gives free pages back to its host: the next touch of each is a fault in both, 4 to 8 times the
+    /// price (facts/allocators.md, section 4).
+    pub const DECAY_REPORTING_NS: u64 = 10_000_000_000;
+    /// Looks of the keeper per decay time.
+    pub const TICKS: u64 = 16;
+    /// Looks during which memory must have been needed by nobody before any goes back. With as many again to spread it over,
+    /// all has gone by the end of the decay time, wherever in a tick it was freed.
+    pub const QUIET_TICKS: usize = 7;
+    /// The least time between two looks in ns.
+    pub const TICK_MIN_NS: u64 = 5_000_000;
+    /// The time between two looks without a decay time, or for an idle processor, in ns.
+    pub const TICK_NS: u64 = 50_000_000;
+    /// Share of the last 10 s in which tasks waited for memory, in hundredths of a percent, from which on everything idle
+    /// goes back at once. Source: facts/kernel.md, section 4.
+    pub const MEMORY_WAITING: u32 = 500;
+    /// The same for processors, from which on nothing is done ahead of need.
+    pub const CPU_WAITING: u32 = 2000;
+    /// A control group is near its limit when less than one part in this many is left.
+    pub const NEAR_SHARE: u64 = 16;
+    /// Slabs zeroed between two looks at whether a processor is idle: 8 times some 25 us of work, for 5 us of looking.
+    pub const SCRUB_STEPS: usize = 8;
+    /// Bytes zeroed or stocked per look at the most, lest the keeper be the one who uses the idle processor up.
+    pub const AHEAD_BYTES: usize = 256 << 20;
 }

@@ -1,30 +1,48 @@
-//! The pool: requests in bytes on one side, a [`Backend`] on the other, one lock between.
+//! The pool: requests in bytes on one side, a [`Backend`] on the other; a front without locks, and one lock behind it.
 //!
 //! In: lengths and alignments. Out: offsets into the reserved range (inside this crate), from which `block` makes
-//! memory where the backend has some. Zeroing and copying happen outside the lock.
+//! memory where the backend has some. Whatever the backend has to do for it, in front or behind, happens outside the lock:
+//! the granules concerned are taken or claimed meanwhile, so nobody waits for a system call of another thread.
 //!
-//! What it does not do: threads of its own, small blocks, a cache per thread.
+//! What it does not do: threads of its own, small blocks; changing the length of a block is in `resize`.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use faultless_os::lock::Mutex;
 
-use crate::backend::{Backend, Moved, Span};
-use crate::class::{granules, run, runs};
-use crate::core::Core;
+use crate::backend::{Backend, Span};
+use crate::blocks::{Blocks, Found, Misuse};
+use crate::class::granules;
+use crate::core::{Core, Lack, Run, Taken, Wanted};
+use crate::front::Front;
+use crate::keeper::{Keeper, Watch};
 use crate::lists::Lists;
-use crate::policy::Policy;
-use crate::policy::tuning::{GRANULE_BYTES, SLAB_GRANULES};
+use crate::policy::tuning::{GRANULE_BYTES, SLAB_GRANULES, SPARSE_GRANULES};
+use crate::policy::{Policy, Scrub};
 use crate::stats::Stats;
 
 /// A pool of large blocks that keep their pages.
 pub struct Pool<B: Backend> {
-    core: Mutex<Core<B>>,
+    pub(crate) front: Front,
+    pub(crate) blocks: Blocks<B::Blocks>,
     pub(crate) backend: B,
+    pub(crate) policy: Policy,
+    pub(crate) keeper: Keeper,
+    /// Whether addresses are free of charge; 0 before anybody asked.
+    roomy: AtomicU8,
+    /// Whether there may be zeroed memory behind the front.
+    pub(crate) zeroed: AtomicBool,
     base: usize,
     len: usize,
+    pub(crate) core: Mutex<Core<B>>,
+    /// What is counted without the lock.
+    cleared_bytes: AtomicU64,
+    double_frees: AtomicU64,
+    unknown_frees: AtomicU64,
 }
 
-/// A place for `count` granules and where the block came from.
-type Relocation = (usize, usize, bool);
+const ROOMY: u8 = 1;
+const NOT_ROOMY: u8 = 2;
 
 impl<B: Backend> Pool<B> {
     /// Reserves a range.
@@ -32,10 +50,26 @@ impl<B: Backend> Pool<B> {
     /// # Errors
     /// The backend could not reserve anything worth having.
     pub fn open(backend: B, policy: Policy) -> crate::Result<Self> {
-        let range = backend.reserve(policy.page)?;
+        let range = backend.reserve(policy.page).inspect_err(|_| backend.release())?;
         let lists = Lists::new(range.slabs, range.words, range.len / GRANULE_BYTES / SLAB_GRANULES);
-        let core = Core::new(lists, policy, range.base);
-        Ok(Self { core: Mutex::new(core), backend, base: range.base, len: range.len })
+        let keep = policy.retain.bytes - Front::share(policy.retain.bytes);
+        let mut core = Core::new(lists, keep, range.base);
+        core.watch = Watch::of(policy);
+        Ok(Self {
+            front: Front::new(policy.retain.bytes),
+            blocks: Blocks::new(range.blocks),
+            backend,
+            policy,
+            keeper: Keeper::new(),
+            roomy: AtomicU8::new(0),
+            zeroed: AtomicBool::new(false),
+            base: range.base,
+            len: range.len,
+            core: Mutex::new(core),
+            cleared_bytes: AtomicU64::new(0),
+            double_frees: AtomicU64::new(0),
+            unknown_frees: AtomicU64::new(0),
+        })
     }
 
     /// The addresses of the range: (start, length in bytes).
@@ -44,108 +78,203 @@ impl<B: Backend> Pool<B> {
     }
 
     /// Gives up all addresses that were never used, for a process that is about to limit its address space. `publish`
-    /// hears how long the range will be before the rest of it can become somebody else's.
+    /// hears how long the range will be before the rest of it can become somebody else's. Nothing is given up while another
+    /// thread is making more of it usable.
     pub fn narrow(&self, publish: impl FnOnce(usize)) {
-        if let Some(mut core) = self.core.lock() {
-            let slabs = core.narrow();
-            publish(slabs * SLAB_GRANULES * GRANULE_BYTES);
-            self.backend.narrow(slabs);
-        }
+        let Some(mut core) = self.core.lock() else { return };
+        let Some(slabs) = core.narrow() else { return };
+        publish(slabs * SLAB_GRANULES * GRANULE_BYTES);
+        drop(core);
+        self.backend.narrow(slabs);
     }
 
     /// What the pool did so far. All zero while this thread holds the pool for `fork`.
     pub fn stats(&self) -> Stats {
-        self.core.lock().map(|core| core.stats()).unwrap_or_default()
-    }
-
-    /// Call before `fork`: nothing changes until [`Pool::after_fork`].
-    pub fn before_fork(&self) {
-        self.core.hold();
-    }
-
-    /// Call after `fork`, in the parent and in the child.
-    pub fn after_fork(&self) {
-        self.core.let_go();
+        let Some(core) = self.core.lock() else { return Stats::default() };
+        let (stats, tally) = (core.stats(), self.front.tally());
+        drop(core);
+        let held_bytes = tally.held * GRANULE_BYTES;
+        let retained_bytes = stats.retained_bytes + held_bytes;
+        Stats {
+            dirty_hits: stats.dirty_hits + tally.hits,
+            front_hits: tally.hits,
+            reused_bytes: stats.reused_bytes + tally.reused * GRANULE_BYTES as u64,
+            cleared_bytes: stats.cleared_bytes + self.cleared_bytes.load(Relaxed),
+            in_use_bytes: stats.in_use_bytes.saturating_sub(held_bytes),
+            retained_bytes,
+            peak_retained_bytes: stats.peak_retained_bytes.max(retained_bytes),
+            fallback_bytes: self.backend.fallback_bytes(),
+            double_frees: self.double_frees.load(Relaxed),
+            unknown_frees: self.unknown_frees.load(Relaxed),
+            ..stats
+        }
     }
 
     /// A block of at least `len` bytes aligned to `align` (a power of two).
+    #[inline]
     pub(crate) fn take(&self, len: usize, align: usize, zeroed: bool) -> Option<usize> {
         let (count, align) = (granules(len)?, align.div_ceil(GRANULE_BYTES).max(1));
-        let (start, dirty) = self.core.lock()?.alloc(&self.backend, count, align, zeroed)?;
-        if zeroed && dirty > 0 && !self.clear(start, count) {
-            return None;
+        // What is behind may be zero already, or cheap to make so.
+        let behind = zeroed && (count >= SPARSE_GRANULES || self.zeroed.load(Relaxed));
+        let in_front = align == 1 && !behind && self.front.suits(count);
+        let Some(start) = in_front.then(|| self.front.take(count)).flatten() else {
+            return self.take_behind(count, Wanted { align, zeroed });
+        };
+        self.blocks.release(start, Found { count, grown: 0, fresh: false });
+        if zeroed {
+            let span = span((start, count));
+            self.backend.zero(span);
+            self.cleared_bytes.fetch_add(span.len as u64, Relaxed);
         }
         Some(start * GRANULE_BYTES)
     }
 
-    /// Takes a block back; false if none begins there.
-    pub(crate) fn give(&self, offset: usize) -> bool {
-        let Some(start) = start_of(offset) else { return false };
-        match self.core.lock() {
-            Some(mut core) => core.free(&self.backend, start, false),
-            None => true,
+    #[inline(never)]
+    fn take_behind(&self, count: usize, wanted: Wanted) -> Option<usize> {
+        let taken = self.served(|core, warm| core.alloc(count, wanted, warm)).or_else(|| self.refused())?;
+        self.settle(taken, count);
+        if wanted.zeroed && taken.dirty + taken.fresh == count {
+            self.zeroed.store(false, Relaxed);
         }
+        let mut fresh = taken.fresh > 0;
+        if wanted.zeroed && taken.dirty > 0 {
+            fresh |= self.clear((taken.start, count))?;
+        }
+        self.blocks.release(taken.start, Found { count, grown: 0, fresh });
+        Some(taken.start * GRANULE_BYTES)
+    }
+
+    /// Takes a block back; false if none begins there, or if it was freed before.
+    #[inline]
+    pub(crate) fn give(&self, offset: usize) -> bool {
+        let seized = start_of(offset).ok_or(Misuse::Unknown).and_then(|start| {
+            let block = self.blocks.seize(start)?;
+            Ok((start, block))
+        });
+        match seized {
+            Ok((start, block)) if block.fresh && block.count >= SPARSE_GRANULES => {
+                self.give_checked((start, block.count));
+                true
+            }
+            Ok((start, block)) => {
+                let run = (start, block.count);
+                self.wipe(run);
+                if !(self.front.suits(run.1) && self.front.put(run)) {
+                    self.give_behind(run);
+                }
+                true
+            }
+            Err(misuse) => self.misused(misuse),
+        }
+    }
+
+    /// Zeroes what is about to be freed, where the policy wants that.
+    #[inline]
+    pub(crate) fn wipe(&self, run: Run) {
+        if self.policy.scrub == Scrub::OnFree {
+            self.backend.scrub(span(run));
+        }
+    }
+
+    #[inline(never)]
+    fn give_behind(&self, run: Run) {
+        let Some(mut core) = self.core.lock() else { return };
+        let suits = self.front.suits(run.1);
+        if suits {
+            self.front.flush(|old| self.retire(&mut core, old));
+        }
+        if !(suits && self.front.put(run)) {
+            self.retire(&mut core, run);
+        }
+        let (excess, calls) = (core.keeps_too_much(), core.calls());
+        drop(core);
+        if calls {
+            self.call_keeper();
+        }
+        if excess {
+            self.purge_excess(run);
+        }
+    }
+
+    #[cold]
+    fn misused(&self, misuse: Misuse) -> bool {
+        match misuse {
+            Misuse::Unknown => self.unknown_frees.fetch_add(1, Relaxed),
+            Misuse::Held => self.double_frees.fetch_add(1, Relaxed),
+        };
+        false
+    }
+
+    /// A held block becomes free memory.
+    fn retire(&self, core: &mut Core<B>, run: Run) {
+        self.blocks.clear(run.0);
+        core.give(run, false);
+    }
+
+    /// Everything in the front becomes free memory behind it; whether there was anything.
+    pub(crate) fn empty_front(&self) -> bool {
+        if self.front.is_empty() {
+            return false;
+        }
+        let Some(mut core) = self.core.lock() else { return false };
+        self.front.empty(|run| self.retire(&mut core, run))
     }
 
     /// The length in bytes of the block that begins at `offset`.
     pub(crate) fn len_at(&self, offset: usize) -> Option<usize> {
-        let found = self.core.lock()?.block(start_of(offset)?)?;
-        Some(found.count * GRANULE_BYTES)
+        Some(self.blocks.find(start_of(offset)?)?.count * GRANULE_BYTES)
     }
 
-    /// Changes the length of a block; its offset afterwards. On `None` nothing changed.
-    pub(crate) fn resize(&self, offset: usize, len: usize) -> Option<usize> {
-        let (start, count) = (start_of(offset)?, granules(len)?);
-        let mut core = self.core.lock()?;
-        let old = core.block(start)?;
-        if count <= old.count {
-            if count < old.count {
-                core.shrink(&self.backend, start, old, count);
-            }
-            return Some(offset);
-        }
-        if core.grow(&self.backend, start, old, count) {
-            return Some(offset);
-        }
-        let to = core.alloc_grown(&self.backend, count, old.grown + 1)?;
-        let by_pages = core.movable(start, old.count) && to % SLAB_GRANULES == 0;
-        drop(core);
-        self.relocate((start, old.count, by_pages), to)
-    }
-
-    /// Moves the content of a block that this thread owns to another one, and frees the first.
-    fn relocate(&self, (start, count, by_pages): Relocation, to: usize) -> Option<usize> {
-        let from = Span { offset: start * GRANULE_BYTES, len: count * GRANULE_BYTES };
-        let moved = self.backend.relocate(from, to * GRANULE_BYTES, by_pages);
-        let mut core = self.core.lock()?;
-        match moved {
-            Moved::Lost => {
-                core.lose(to);
-                return None;
-            }
-            Moved::Pages => {
-                core.stats.grown_by_pages += 1;
-                core.arrived(to, count);
-            }
-            Moved::Copied => core.stats.grown_by_copy += 1,
-        }
-        core.free(&self.backend, start, moved == Moved::Pages);
-        Some(to * GRANULE_BYTES)
-    }
-
-    /// Zeroes the granules of a block that were dirty when it was taken.
-    fn clear(&self, start: usize, count: usize) -> bool {
-        for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
-            let Some(mut core) = self.core.lock() else { return false };
-            let dirty = core.lists.slab(slab).taken_dirty(run(first, len));
-            core.stats.cleared_bytes += (dirty.count_ones() as usize * GRANULE_BYTES) as u64;
+    /// What `attempt` finds, with the front emptied if that may help, and as much of the range made usable as it takes. It
+    /// hears whether only resident memory will do.
+    pub(crate) fn served<T>(
+        &self,
+        mut attempt: impl FnMut(&mut Core<B>, bool) -> Result<T, Lack>,
+    ) -> Option<T> {
+        let mut warm = !self.front.is_empty();
+        loop {
+            let mut core = self.core.lock()?;
+            let (from, to, least) = match attempt(&mut core, warm) {
+                Ok(found) => return Some(found),
+                Err(Lack::Usable { from, to, least }) => (from, to, least),
+                Err(Lack::Warm | Lack::Place) if warm => {
+                    warm = false;
+                    self.front.empty(|run| self.retire(&mut core, run));
+                    continue;
+                }
+                Err(Lack::Warm | Lack::Place) => return None,
+            };
             drop(core);
-            for (at, len) in runs(dirty) {
-                let offset = (slab * SLAB_GRANULES + at) * GRANULE_BYTES;
-                self.backend.zero(Span { offset, len: len * GRANULE_BYTES });
-            }
+            let reached = [to, least].into_iter().find(|&to| self.backend.extend(from, to).is_ok());
+            self.blocks.reach(reached.unwrap_or(0) * SLAB_GRANULES);
+            self.core.lock()?.reached(reached);
+            reached?;
         }
-        true
+    }
+
+    pub(crate) fn refused<T>(&self) -> Option<T> {
+        self.core.lock()?.stats.refused += 1;
+        None
+    }
+
+    pub(crate) fn is_roomy(&self) -> bool {
+        if self.roomy.load(Relaxed) == 0 {
+            self.roomy.store(if self.backend.is_roomy() { ROOMY } else { NOT_ROOMY }, Relaxed);
+        }
+        self.roomy.load(Relaxed) == ROOMY
+    }
+
+    /// What is left to do for `count` granules that were just taken.
+    pub(crate) fn settle(&self, taken: Taken, count: usize) {
+        if taken.calls {
+            self.call_keeper();
+        }
+        if self.policy.prefault.is_at_get() && taken.fresh > 0 {
+            self.populate(span((taken.start, count)), self.policy.prefault);
+        }
+        if taken.excess {
+            self.purge_excess((taken.start, 0));
+        }
     }
 }
 
@@ -155,6 +284,10 @@ impl<B: Backend> Drop for Pool<B> {
     }
 }
 
-fn start_of(offset: usize) -> Option<usize> {
+pub(crate) fn span((start, count): Run) -> Span {
+    Span { offset: start * GRANULE_BYTES, len: count * GRANULE_BYTES }
+}
+
+pub(crate) fn start_of(offset: usize) -> Option<usize> {
     offset.is_multiple_of(GRANULE_BYTES).then_some(offset / GRANULE_BYTES)
 }

@@ -1,15 +1,15 @@
 //! The states of granules. Only this file changes one.
 //!
 //! ```text
-//! Reserved -populate-> Zeroed      Reserved | Zeroed | Dirty -take-> InUse -give-> Dirty
-//! Dirty | Zeroed -purge-> Reserved                           InUse -vacate-> Reserved (its pages were moved away)
+//! Reserved | Zeroed | Dirty -take-> InUse -give-> Dirty        InUse -vacate-> Reserved (its pages were moved away)
+//! free -claim-> InUse by an errand -purged-> Reserved
+//!                                  -populated, scrubbed-> Zeroed
+//!                                  -put back-> as it was
 //! ```
 //! Who may rely on zero: the taker of a Reserved or Zeroed granule. Who may not: the taker of a Dirty one.
 //!
 //! In: masks with one bit per granule of a slab. Out: what the granules were, as counts. The all-zero [`Slab`] is a slab
 //! of Reserved granules in no list, so fresh kernel memory is a valid table.
-
-use crate::policy::tuning::SLAB_GRANULES;
 
 /// The state of one granule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,19 +52,17 @@ pub struct Slab {
     /// Content unknown; kept while in use, so that whoever must zero a block knows where.
     dirty: u128,
     zeroed: u128,
-    /// Neighbours in a list as index + 1; 0 is none.
-    pub(crate) next: u32,
-    pub(crate) prev: u32,
+    /// Neighbours in the order of purging as index + 1; 0 is none.
+    pub(crate) newer: u32,
+    pub(crate) older: u32,
     /// The move that brought its pages here; 0 when never moved. Equal neighbours are one mapping.
     pub(crate) origin: u16,
-    /// The list it is in, plus 1; 0 is none.
-    pub(crate) list: u8,
-    /// Whether it waits to be put into the right list.
-    pub(crate) stale: bool,
+    /// Whether it is in the order of purging.
+    pub(crate) listed: bool,
     /// Whether its free granules are room for the growing block in it.
     pub(crate) room: bool,
-    /// Length in granules of the block that begins at each granule, its growth count in the top bits; 0 is none.
-    pub(crate) blocks: [u32; SLAB_GRANULES],
+    /// Whether the kernel refused to purge it since it was last used.
+    pub(crate) pinned: bool,
 }
 
 impl Slab {
@@ -73,13 +71,12 @@ impl Slab {
         used: 0,
         dirty: 0,
         zeroed: 0,
-        next: 0,
-        prev: 0,
+        newer: 0,
+        older: 0,
         origin: 0,
-        list: 0,
-        stale: false,
+        listed: false,
         room: false,
-        blocks: [0; SLAB_GRANULES],
+        pinned: false,
     };
 
     /// The state of granule `at`.
@@ -118,14 +115,10 @@ impl Slab {
     /// Takes free granules: all of `mask` become InUse.
     pub(crate) fn take(&mut self, mask: u128) -> Counts {
         debug_assert_eq!(self.used & mask, 0, "only free granules are taken");
-        let count = |mask: u128| mask.count_ones() as usize;
-        let counts = Counts {
-            dirty: count(self.dirty & mask),
-            zeroed: count(self.zeroed & mask),
-            reserved: count(mask & !self.dirty & !self.zeroed),
-        };
+        let counts = self.counts(mask);
         self.used |= mask;
         self.zeroed &= !mask;
+        self.pinned = false;
         counts
     }
 
@@ -143,17 +136,40 @@ impl Slab {
         self.dirty &= !mask;
     }
 
-    /// Records that Reserved granules of `mask` were populated: they become Zeroed.
-    pub(crate) fn populated(&mut self, mask: u128) {
-        self.zeroed |= mask & !self.used & !self.dirty;
+    /// What granules are, were they free.
+    fn counts(&self, mask: u128) -> Counts {
+        let count = |mask: u128| mask.count_ones() as usize;
+        Counts {
+            dirty: count(self.dirty & mask),
+            zeroed: count(self.zeroed & mask),
+            reserved: count(mask & !self.dirty & !self.zeroed),
+        }
     }
 
-    /// Records that free granules of `mask` were purged: they become Reserved. The number that was resident.
-    pub(crate) fn purged(&mut self, mask: u128) -> usize {
-        let gone = self.retained() & mask;
-        self.dirty &= !gone;
-        self.zeroed &= !gone;
-        gone.count_ones() as usize
+    /// Sets free granules aside for an errand: nobody can take them, and what they are stays known and is returned.
+    pub(crate) fn claim(&mut self, mask: u128) -> Counts {
+        debug_assert_eq!(self.used & mask, 0, "only free granules are claimed");
+        self.used |= mask;
+        self.counts(mask)
+    }
+
+    /// Ends an errand that changed nothing: the granules are free as before.
+    pub(crate) fn put_back(&mut self, mask: u128) {
+        self.used &= !mask;
+    }
+
+    /// Ends an errand that left the granules resident and zero: they become Zeroed.
+    pub(crate) fn now_zero(&mut self, mask: u128) {
+        self.used &= !mask;
+        self.dirty &= !mask;
+        self.zeroed |= mask;
+    }
+
+    /// Ends an errand that purged: the granules become Reserved.
+    pub(crate) fn purged(&mut self, mask: u128) {
+        self.used &= !mask;
+        self.dirty &= !mask;
+        self.zeroed &= !mask;
     }
 }
 
@@ -170,20 +186,37 @@ mod tests {
         assert_eq!(slab.state(3), State::Dirty);
         assert_eq!(slab.take(run(2, 4)), Counts { dirty: 2, reserved: 2, zeroed: 0 });
         assert_eq!(slab.taken_dirty(run(2, 4)), run(2, 2));
-        assert_eq!(slab.purged(u128::MAX), 2, "granules in use are not purged");
+        assert_eq!(slab.claim(run(0, 2)), Counts { dirty: 2, ..Counts::default() });
+        slab.purged(run(0, 2));
         assert_eq!((slab.state(0), slab.state(2)), (State::Reserved, State::InUse));
     }
 
     #[test]
-    fn only_reserved_granules_become_zeroed() {
+    fn a_claimed_granule_is_nobodys_until_it_is_put_back_as_it_was() {
+        let mut slab = Slab::RESERVED;
+        slab.claim(run(0, 1));
+        slab.now_zero(run(0, 1));
+        slab.take(run(1, 1));
+        slab.give(run(1, 1));
+        assert_eq!(slab.claim(run(0, 3)), Counts { dirty: 1, zeroed: 1, reserved: 1 });
+        assert_eq!((slab.free() & run(0, 3), slab.retained()), (0, 0));
+        slab.put_back(run(0, 3));
+        assert_eq!(
+            [slab.state(0), slab.state(1), slab.state(2)],
+            [State::Zeroed, State::Dirty, State::Reserved]
+        );
+    }
+
+    #[test]
+    fn a_scrubbed_granule_is_zeroed_until_taken() {
         let mut slab = Slab::RESERVED;
         slab.take(run(0, 2));
-        slab.give(run(1, 1));
-        slab.populated(run(0, 3));
-        assert_eq!(
-            [slab.state(0), slab.state(1), slab.state(2), slab.state(3)],
-            [State::InUse, State::Dirty, State::Zeroed, State::Reserved]
-        );
+        slab.give(run(0, 2));
+        slab.claim(run(1, 1));
+        slab.now_zero(run(1, 1));
+        assert_eq!((slab.free_dirty(), slab.free_zeroed()), (run(0, 1), run(1, 1)));
+        assert_eq!(slab.take(run(0, 2)), Counts { dirty: 1, zeroed: 1, reserved: 0 });
+        assert_eq!(slab.taken_dirty(run(0, 2)), run(0, 1), "only the first must be zeroed");
     }
 
     #[test]

@@ -13,6 +13,12 @@ enum Step {
     Alloc { len: usize, align: usize, zeroed: bool },
     Resize { which: usize, len: usize },
     Free { which: usize },
+    Scrub { bytes: usize },
+    Stock { low: usize, high: usize },
+    Window,
+    PurgeIdle { bytes: usize },
+    Trim,
+    Fork { child: bool },
 }
 
 struct Live {
@@ -26,6 +32,8 @@ struct Model<B: Memory> {
     retain: usize,
     live: BTreeMap<usize, Live>,
     tag: u8,
+    /// Whether pages may not be given back although they should be.
+    refusing: bool,
 }
 
 fn lens() -> impl Strategy<Value = usize> {
@@ -43,6 +51,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         5 => (lens(), align, any::<bool>()).prop_map(|(len, align, zeroed)| Step::Alloc { len, align, zeroed }),
         3 => (any::<usize>(), lens()).prop_map(|(which, len)| Step::Resize { which, len }),
         4 => any::<usize>().prop_map(|which| Step::Free { which }),
+        1 => (0_usize..3 << 20).prop_map(|bytes| Step::Scrub { bytes }),
+        1 => (0_usize..6 << 20, 0_usize..6 << 20).prop_map(|(low, more)| Step::Stock { low, high: low + more }),
+        1 => Just(Step::Window),
+        1 => (0_usize..9 << 20).prop_map(|bytes| Step::PurgeIdle { bytes }),
+        1 => Just(Step::Trim),
+        1 => any::<bool>().prop_map(|child| Step::Fork { child }),
     ];
     proptest::collection::vec(step, 1..if cfg!(miri) { 20 } else { 120 })
 }
@@ -54,13 +68,14 @@ fn policies() -> impl Strategy<Value = Policy> {
     (page, prefault, retain).prop_map(|(page, prefault, bytes)| Policy {
         page,
         prefault,
-        retain: Retain { bytes },
+        retain: Retain { bytes, ..Retain::default() },
+        ..Policy::default()
     })
 }
 
 impl<B: Memory> Model<B> {
     fn new(pool: Pool<B>, policy: Policy) -> Self {
-        Self { pool, retain: policy.retain.bytes, live: BTreeMap::new(), tag: 0 }
+        Self { pool, retain: policy.retain.bytes, live: BTreeMap::new(), tag: 0, refusing: false }
     }
 
     fn pick(&self, which: usize) -> Option<usize> {
@@ -73,6 +88,12 @@ impl<B: Memory> Model<B> {
                 Step::Alloc { len, align, zeroed } => self.alloc(len, align, zeroed),
                 Step::Resize { which, len } => self.resize(which, len),
                 Step::Free { which } => self.free(which),
+                Step::Scrub { bytes } => self.scrub(bytes),
+                Step::Stock { low, high } => self.stock(low, high),
+                Step::Window => assert!(self.refusing || self.pool.window() <= self.retain),
+                Step::PurgeIdle { bytes } => self.purge_idle(bytes),
+                Step::Trim => self.pool.trim(),
+                Step::Fork { child } => self.fork(child),
             }
             self.check_accounts();
         }
@@ -117,6 +138,45 @@ impl<B: Memory> Model<B> {
         assert!(!unsafe { self.pool.free_raw(start) }, "a second free finds no block");
     }
 
+    fn scrub(&mut self, bytes: usize) {
+        let before = self.pool.stats();
+        let done = self.pool.scrub_step(bytes);
+        let after = self.pool.stats();
+        assert_eq!(after.zeroed_bytes, before.zeroed_bytes + done, "what was scrubbed is zeroed");
+        assert_eq!(after.retained_bytes, before.retained_bytes, "and no more is kept than before");
+        assert_eq!(after.scrubbed_bytes, before.scrubbed_bytes + done as u64);
+    }
+
+    fn stock(&mut self, low: usize, high: usize) {
+        let before = self.pool.stats();
+        let done = self.pool.stock_step(low, high);
+        let after = self.pool.stats();
+        assert_eq!(after.retained_bytes, before.retained_bytes + done);
+        assert_eq!(after.zeroed_bytes, before.zeroed_bytes + done);
+        assert!(done == 0 || before.retained_bytes < high);
+    }
+
+    fn purge_idle(&mut self, bytes: usize) {
+        let before = self.pool.stats();
+        let done = self.pool.purge_idle(bytes);
+        let after = self.pool.stats();
+        assert_eq!(after.retained_bytes, before.retained_bytes - done);
+        assert_eq!(after.purged_bytes, before.purged_bytes + done as u64);
+    }
+
+    /// What `fork` does to the pool, in the parent or in the child, without a second process.
+    fn fork(&mut self, child: bool) {
+        let before = self.pool.stats();
+        self.pool.before_fork();
+        match child {
+            true => self.pool.after_fork_in_child(),
+            false => self.pool.after_fork_in_parent(),
+        }
+        let after = self.pool.stats();
+        assert!(child || self.refusing || after.retained_bytes == before.retained_bytes);
+        assert!(after.retained_bytes <= before.retained_bytes);
+    }
+
     fn insert(&mut self, start: usize, len: usize) {
         let before = self.live.range(..start).next_back();
         assert!(before.is_none_or(|(at, live)| at + live.len <= start), "overlap with the block before");
@@ -140,12 +200,13 @@ impl<B: Memory> Model<B> {
         let in_use: usize = self.live.values().map(|live| granules(live.len.max(1))).sum();
         assert_eq!(stats.in_use_bytes, in_use, "bytes in use");
         assert!(
-            stats.retained_bytes <= self.retain,
+            self.refusing || stats.retained_bytes <= self.retain,
             "{} kept, {} allowed",
             stats.retained_bytes,
             self.retain
         );
         assert!(stats.peak_in_use_bytes >= in_use);
+        assert!(stats.zeroed_bytes <= stats.retained_bytes);
     }
 }
 
@@ -166,7 +227,7 @@ fn write(address: usize, value: u8) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 2 } else { ProptestConfig::default().cases.min(150) },
+        cases: if cfg!(miri) { 2 } else { ProptestConfig::default().cases.min(90) },
         max_shrink_iters: 2000,
         failure_persistence: None,
         ..ProptestConfig::default()
@@ -189,18 +250,18 @@ proptest! {
     #[cfg(not(miri))]
     #[test]
     fn random_programs_survive_a_kernel_that_refuses(
-        steps in steps(), policy in policies(), protect in 2_u32..6, remap in 1_u32..3, map in 3_u32..6
+        steps in steps(), policy in policies(), protect in 2_u32..6, remap in 1_u32..3, map in 3_u32..6, advise in 0_u32..12
     ) {
-        let failing = faultless_pool::Failing { map, protect, remap, advise: 0 };
+        let failing = faultless_pool::Failing { map, protect, remap, advise };
         let pool = Pool::open(faultless_pool::Kernel::failing(failing), policy).unwrap();
-        Model::new(pool, policy).run(&steps);
+        Model { refusing: advise > 0, ..Model::new(pool, policy) }.run(&steps);
     }
 }
 
 /// Short enough for Miri, which watches every access to blocks and tables.
 #[test]
 fn a_fixed_program_keeps_the_promises_on_the_fake() {
-    let policy = Policy { retain: Retain { bytes: 64 << 10 }, ..Policy::default() };
+    let policy = Policy { retain: Retain { bytes: 64 << 10, ..Retain::default() }, ..Policy::default() };
     let alloc = |len, align, zeroed| Step::Alloc { len, align, zeroed };
     let steps = [
         alloc(20 << 10, 1, false),
@@ -219,7 +280,7 @@ fn a_fixed_program_keeps_the_promises_on_the_fake() {
 #[test]
 fn a_block_is_a_slice_that_keeps_its_content_when_it_grows() {
     let pool = Pool::open(Fake::new(1), Policy::default()).unwrap();
-    let mut block = pool.alloc_zeroed(16 << 10).unwrap();
+    let mut block = pool.alloc_zeroed(16 << 10).unwrap().into_block();
     let neighbour = pool.alloc(16 << 10).unwrap();
     block[100] = 7;
     assert!(block.resize(40 << 10));
@@ -235,7 +296,7 @@ fn a_lost_move_leaves_the_block_and_the_accounts_as_they_were() {
     let fake = Fake::new(1);
     fake.lose_moves();
     let pool = Pool::open(fake, Policy::default()).unwrap();
-    let mut block = pool.alloc_zeroed(16 << 10).unwrap();
+    let mut block = pool.alloc_zeroed(16 << 10).unwrap().into_block();
     let neighbour = pool.alloc(16 << 10).unwrap();
     block[100] = 7;
     let before = pool.stats();
@@ -253,7 +314,7 @@ fn a_lost_move_leaves_the_block_and_the_accounts_as_they_were() {
 fn a_refused_purge_is_counted_and_ends() {
     let fake = Fake::new(1);
     fake.refuse_purge();
-    let policy = Policy { retain: Retain { bytes: 0 }, ..Policy::default() };
+    let policy = Policy { retain: Retain { bytes: 0, ..Retain::default() }, ..Policy::default() };
     let pool = Pool::open(fake, policy).unwrap();
     drop(pool.alloc(16 << 10));
     assert!(pool.stats().purge_failures > 0);

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{
-    AtomicU32, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -27,6 +27,9 @@ unsafe impl<T: Sync> Sync for Place<T> {}
 static SETTINGS: Place<Settings> = Place(UnsafeCell::new(MaybeUninit::uninit()));
 static POOL: Place<Pool<Kernel>> = Place(UnsafeCell::new(MaybeUninit::uninit()));
 
+/// Enough to keep 8 MiB of heap, and far from the 32 MiB from which on glibc learns nothing.
+const LESSON_BYTES: usize = 4 << 20;
+
 const CLOSED: u32 = 0;
 const OPENING: u32 = 1;
 const OPEN: u32 = 2;
@@ -38,6 +41,11 @@ static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// The pool's addresses; none before it is open.
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static LEN: AtomicUsize = AtomicUsize::new(0);
+
+/// The process that owns this memory: a child of vfork(2) has it too, and must start no thread.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Whether the program forbade itself what a keeper does, perhaps before there was a pool.
+static KEEPER_IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Large requests that went to the next malloc.
 pub(crate) static FORWARDED: AtomicU64 = AtomicU64::new(0);
@@ -60,7 +68,8 @@ pub(crate) fn is_ours(block: Void) -> bool {
 /// `fork` and first after it, so the program's own handlers, which may allocate or wait for a thread that does, find
 /// the pool unlocked.
 pub(crate) fn start(settings: Settings) {
-    next::at_fork(before_fork, after_fork);
+    next::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+    PROCESS.store(process(), Relaxed);
     // SAFETY: called once, by the constructor; nobody reads it before THRESHOLD is set.
     unsafe { (*SETTINGS.0.get()).write(settings) };
     THRESHOLD.store(settings.threshold, Release);
@@ -113,13 +122,25 @@ fn open() -> Option<&'static Pool<Kernel>> {
         STATE.store(OFF, Release);
         return None;
     };
+    pool.prewarm(settings.policy.prewarm);
     let (base, len) = pool.range();
     // SAFETY: OPENING excludes a second writer, and readers wait for OPEN.
     let pool: &'static Pool<Kernel> = unsafe { (*POOL.0.get()).write(pool) };
     BASE.store(base, Release);
     LEN.store(len, Release);
     STATE.store(OPEN, Release);
+    teach_next();
     Some(pool)
+}
+
+/// glibc learns from freed blocks that it had mapped by themselves how large a program's blocks are, and then keeps more of
+/// its heap (mallopt(3), M_MMAP_THRESHOLD; twice that length, M_TRIM_THRESHOLD). Large blocks don't reach it any more, and a
+/// heap trimmed at 128 KiB shrinks and grows for ever (measured: 4452 calls of brk instead of 790). So it is shown one.
+fn teach_next() {
+    // SAFETY: malloc has no preconditions.
+    let block = unsafe { next::malloc(LESSON_BYTES) };
+    // SAFETY: just allocated; nobody else has it.
+    unsafe { next::free(block) };
 }
 
 /// The program limits its address space: what the pool has only reserved would count against it.
@@ -135,10 +156,55 @@ unsafe extern "C" fn before_fork() {
     }
 }
 
-unsafe extern "C" fn after_fork() {
+unsafe extern "C" fn after_fork_in_parent() {
     if let Outcome::Open(pool) = outcome() {
-        pool.after_fork();
+        pool.after_fork_in_parent();
     }
+}
+
+unsafe extern "C" fn after_fork_in_child() {
+    PROCESS.store(process(), Relaxed);
+    if let Outcome::Open(pool) = outcome() {
+        pool.after_fork_in_child();
+    }
+}
+
+fn process() -> u32 {
+    // SAFETY: getpid has no arguments and cannot fail.
+    unsafe { libc::getpid() as u32 }
+}
+
+/// Starts the keeper that the pool wants.
+#[cold]
+fn keep(pool: &'static Pool<Kernel>) {
+    if KEEPER_IS_REFUSED.load(Relaxed) {
+        pool.refuse_keeper();
+    } else if process() == PROCESS.load(Relaxed) {
+        pool.keep();
+    }
+}
+
+/// The way of `call` in a process of one thread as far as we are concerned: without a keeper.
+pub(crate) fn alone<T>(call: impl FnOnce() -> T) -> T {
+    let Outcome::Open(pool) = outcome() else { return call() };
+    let stopped = pool.stop_keeper();
+    let result = call();
+    let errno = next::errno();
+    if stopped {
+        pool.allow_keeper();
+    }
+    next::set_errno(errno);
+    result
+}
+
+/// From now on there is no keeper in this process.
+pub(crate) fn refuse_keeper() {
+    KEEPER_IS_REFUSED.store(true, Relaxed);
+    let errno = next::errno();
+    if let Outcome::Open(pool) = outcome() {
+        pool.refuse_keeper();
+    }
+    next::set_errno(errno);
 }
 
 /// A large block; null, and errno as it was, when the pool can't serve it.
@@ -146,7 +212,13 @@ unsafe extern "C" fn after_fork() {
 #[inline(never)]
 pub(crate) fn alloc(len: usize, align: usize, zeroed: bool) -> Void {
     let errno = next::errno();
-    let block = pool().and_then(|pool| pool.alloc_raw(len, align, zeroed));
+    let block = pool().and_then(|pool| {
+        let block = pool.alloc_raw(len, align, zeroed);
+        if pool.wants_keeper() {
+            keep(pool);
+        }
+        block
+    });
     next::set_errno(errno);
     match block {
         Some(block) => block.as_ptr().cast(),
@@ -165,8 +237,14 @@ pub(crate) fn alloc(len: usize, align: usize, zeroed: bool) -> Void {
 #[inline(never)]
 pub(crate) unsafe fn free(block: Void) {
     let errno = next::errno();
-    // SAFETY: the caller gives the block up.
-    let known = pool().is_some_and(|pool| unsafe { pool.free_raw(block as usize) });
+    let known = pool().is_some_and(|pool| {
+        // SAFETY: the caller gives the block up.
+        let known = unsafe { pool.free_raw(block as usize) };
+        if pool.wants_keeper() {
+            keep(pool);
+        }
+        known
+    });
     next::set_errno(errno);
     if !known {
         // SAFETY: forwarded.

@@ -18,6 +18,7 @@ mod line;
 mod next;
 mod region;
 mod settings;
+mod single;
 mod summary;
 #[cfg(panic = "abort")]
 mod unwind;
@@ -48,7 +49,7 @@ fn begin() {
     next::resolve();
     let settings = settings::Settings::from_environment();
     if let Some(descriptor) = settings.summary {
-        summary::ask(descriptor);
+        summary::ask(descriptor, settings.format);
     }
     large::start(settings);
 }

@@ -154,7 +154,11 @@ fn guard() {
 /// pthread_atfork(3) for handlers of this library, which is never unloaded before the process ends. Looked up by name:
 /// glibc exports only what its static part calls, musl only the function itself, and each loader refuses a library that
 /// refers to what its C library lacks.
-pub(crate) fn at_fork(before: unsafe extern "C" fn(), after: unsafe extern "C" fn()) {
+pub(crate) fn at_fork(
+    before: unsafe extern "C" fn(),
+    in_parent: unsafe extern "C" fn(),
+    in_child: unsafe extern "C" fn(),
+) {
     type Handler = unsafe extern "C" fn();
     type Register = unsafe extern "C" fn(Handler, Handler, Handler, *const c_void) -> c_int;
     for name in [c"__register_atfork", c"pthread_atfork"] {
@@ -164,7 +168,7 @@ pub(crate) fn at_fork(before: unsafe extern "C" fn(), after: unsafe extern "C" f
             // SAFETY: glibc's function is of this type, and musl's does not look at a fourth argument.
             let register: Register = unsafe { std::mem::transmute(found) };
             // SAFETY: the handlers have no preconditions; no library is named that they would have to go with.
-            unsafe { register(before, after, after, ptr::null()) };
+            unsafe { register(before, in_parent, in_child, ptr::null()) };
             return;
         }
     }

@@ -26,7 +26,7 @@ pub(crate) extern "C" fn faultless_region(
     after: unsafe extern "C" fn(),
 ) -> Void {
     begin();
-    next::at_fork(before, after);
+    next::at_fork(before, after, after);
     if map::address_space_limit().is_some() || map::commit_is_strict() {
         return ptr::null_mut();
     }

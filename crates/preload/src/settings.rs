@@ -3,23 +3,24 @@
 //! | variable | value | default |
 //! |---|---|---|
 //! | `FAULTLESS_THRESHOLD` | size from which blocks come from the pool, at least 16K | 64K |
-//! | `FAULTLESS_POLICY` | `thp` or `base` | `thp` |
-//! | `FAULTLESS_PREFAULT` | `none` or `populate` | `none` |
+//! | `FAULTLESS_POLICY` | `thp`, `base`, `hugetlb` or `mthp-64K` (or another size below 2M) | `thp` |
+//! | `FAULTLESS_PREFAULT` | `none`, `touch`, `memset`, `map-populate`, `populate` or `ahead:SIZE-SIZE` | `none` |
+//! | `FAULTLESS_PREWARM` | size of memory to make resident with the first large block | 0 |
+//! | `FAULTLESS_SCRUB` | `on-get`, `on-free` or `ahead:SIZE-SIZE` | `on-get` |
 //! | `FAULTLESS_RETAIN` | size of free memory that may stay resident | a quarter of the machine, at most 4G |
+//! | `FAULTLESS_DECAY` | time after which unneeded memory has gone back: `200ms`, `1s` or `never` | `1s` |
 //! | `FAULTLESS_SUMMARY` | 1: report at exit on standard error; N > 1: on descriptor N | no report |
+//! | `FAULTLESS_SUMMARY_FORMAT` | `text`, `json` or `openmetrics` | `text` |
 //! | `FAULTLESS_FAIL` | `mmap:N,mprotect:N,madvise:N,mremap:N`: the pool's N-th and later calls fail. For tests | none |
 //!
 //! Sizes are bytes, or have one of the suffixes K, M, G, T (also as KiB and so on). A bad value is reported on standard error and ignored.
 
 use std::ffi::CStr;
 
-use faultless_pool::{Failing, Page, Policy, Prefault, Retain, tuning};
+use faultless_os::page::{self, Order};
+use faultless_pool::{Failing, Format, Page, Policy, Prefault, Retain, Scrub, process, tuning};
 
 use crate::line::Line;
-
-/// Bytes from which a block comes from the pool: glibc maps blocks from 128 KiB on by itself, and the waste of whole
-/// granules is 20 % at 64 KiB. Source: issue 2, facts/allocators.md.
-const THRESHOLD_BYTES: usize = 64 << 10;
 
 /// What the user asked for.
 #[derive(Clone, Copy, Debug)]
@@ -28,16 +29,18 @@ pub(crate) struct Settings {
     pub(crate) policy: Policy,
     /// The descriptor for the report.
     pub(crate) summary: Option<i32>,
+    pub(crate) format: Format,
     pub(crate) failing: Failing,
 }
 
 impl Settings {
     /// The defaults; reads nothing.
     pub(crate) const fn new() -> Self {
-        let retain = Retain { bytes: tuning::RETAIN_BYTES };
+        let retain = Retain { bytes: tuning::RETAIN_BYTES, decay_ns: Some(tuning::DECAY_NS) };
         let failing = Failing { map: 0, protect: 0, advise: 0, remap: 0 };
-        let policy = Policy { page: Page::Thp, prefault: Prefault::None, retain };
-        Self { threshold: THRESHOLD_BYTES, policy, summary: None, failing }
+        let (page, prefault, scrub) = (Page::Thp, Prefault::None, Scrub::OnGet);
+        let policy = Policy { page, prefault, scrub, prewarm: 0, retain };
+        Self { threshold: tuning::THRESHOLD_BYTES, policy, summary: None, format: Format::Text, failing }
     }
 
     /// Reads the environment.
@@ -45,20 +48,21 @@ impl Settings {
         let mut settings = Self::new();
         let mut retain = None;
         read(c"FAULTLESS_RETAIN", c"a size", &mut retain, |text| size(text).map(Some));
-        settings.policy.retain.bytes = retain.unwrap_or_else(default_retain);
+        settings.policy.retain.bytes = retain.unwrap_or_else(|| process::policy().retain.bytes);
         let threshold = |text: &[u8]| size(text).filter(|&bytes| bytes >= tuning::GRANULE_BYTES);
         read(c"FAULTLESS_THRESHOLD", c"a size of at least 16K", &mut settings.threshold, threshold);
-        read(c"FAULTLESS_POLICY", c"thp or base", &mut settings.policy.page, page);
-        read(c"FAULTLESS_PREFAULT", c"none or populate", &mut settings.policy.prefault, prefault);
+        let policy = &mut settings.policy;
+        read(c"FAULTLESS_POLICY", c"thp, base, hugetlb or mthp-64K", &mut policy.page, page);
+        const PREFAULT: &CStr = c"none, touch, memset, map-populate, populate or ahead:SIZE-SIZE";
+        read(c"FAULTLESS_PREFAULT", PREFAULT, &mut policy.prefault, prefault);
+        read(c"FAULTLESS_PREWARM", c"a size", &mut policy.prewarm, size);
+        read(c"FAULTLESS_SCRUB", c"on-get, on-free or ahead:SIZE-SIZE", &mut policy.scrub, scrub);
+        read(c"FAULTLESS_DECAY", c"a time like 200ms or 1s, or never", &mut policy.retain.decay_ns, decay);
         read(c"FAULTLESS_SUMMARY", c"a descriptor", &mut settings.summary, descriptor);
+        read(c"FAULTLESS_SUMMARY_FORMAT", c"text, json or openmetrics", &mut settings.format, format);
         read(c"FAULTLESS_FAIL", c"a list like mmap:3", &mut settings.failing, failing);
         settings
     }
-}
-
-fn default_retain() -> usize {
-    let quarter = faultless_os::map::memory_bytes().map_or(usize::MAX, |bytes| bytes / tuning::RETAIN_SHARE);
-    quarter.min(tuning::RETAIN_BYTES)
 }
 
 fn read<T>(name: &CStr, expected: &CStr, value: &mut T, parse: impl FnOnce(&[u8]) -> Option<T>) {
@@ -109,14 +113,61 @@ fn page(text: &[u8]) -> Option<Page> {
     match text {
         b"thp" => Some(Page::Thp),
         b"base" => Some(Page::Base),
-        _ => None,
+        b"hugetlb" => Some(Page::Hugetlb),
+        _ => {
+            let pages = size(text.strip_prefix(b"mthp-")?)?.checked_div(page::size())?;
+            let is_between = pages > 1
+                && pages.is_power_of_two()
+                && pages < tuning::SLAB_BYTES.checked_div(page::size())?;
+            is_between.then_some(Page::Mthp(Order(pages.trailing_zeros() as u8)))
+        }
     }
 }
 
 fn prefault(text: &[u8]) -> Option<Prefault> {
     match text {
         b"none" => Some(Prefault::None),
+        b"touch" => Some(Prefault::Touch),
+        b"memset" => Some(Prefault::Memset),
+        b"map-populate" => Some(Prefault::MapPopulate),
         b"populate" => Some(Prefault::Populate),
+        _ => marks(text.strip_prefix(b"ahead:")?).map(|(low, high)| Prefault::Ahead { low, high }),
+    }
+}
+
+fn scrub(text: &[u8]) -> Option<Scrub> {
+    match text {
+        b"on-get" => Some(Scrub::OnGet),
+        b"on-free" => Some(Scrub::OnFree),
+        _ => marks(text.strip_prefix(b"ahead:")?).map(|(start, stop)| Scrub::Ahead { start, stop }),
+    }
+}
+
+/// Two sizes, the first at most the second.
+fn marks(text: &[u8]) -> Option<(usize, usize)> {
+    let dash = text.iter().position(|&byte| byte == b'-')?;
+    let (low, high) = text.split_at_checked(dash)?;
+    let marks = (size(low)?, size(high.get(1..)?)?);
+    (marks.0 <= marks.1).then_some(marks)
+}
+
+fn decay(text: &[u8]) -> Option<Option<u64>> {
+    const MS: u64 = 1_000_000;
+    if text == b"never" {
+        return Some(None);
+    }
+    let (digits, unit_ns) = match text.strip_suffix(b"ms") {
+        Some(digits) => (digits, MS),
+        None => (text.strip_suffix(b"s")?, 1000 * MS),
+    };
+    (number(digits)? as u64).checked_mul(unit_ns).map(Some)
+}
+
+fn format(text: &[u8]) -> Option<Format> {
+    match text {
+        b"text" => Some(Format::Text),
+        b"json" => Some(Format::Json),
+        b"openmetrics" => Some(Format::OpenMetrics),
         _ => None,
     }
 }

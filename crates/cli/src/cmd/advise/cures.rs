@@ -59,7 +59,7 @@ pub(super) fn candidates(ground: &Ground) -> Result<Vec<Cure>, Failure> {
     let Ground { command, own, .. } = ground;
     let mut cures = vec![cure("as it is", "the program unchanged", command.clone(), Vec::new())];
     let tunables = |value: &str| vec![("GLIBC_TUNABLES".into(), tunables(value))];
-    let pool = |policy: run::Policy| run::environment(&run::Options { policy, ..run::Options::default() });
+    let pool = |policy: run::Policy| run::environment(&run::Options::of(policy));
     let huge = ground.thp && ground.glibc.is_some_and(|version| version >= GLIBC_WITH_HUGETLB);
     if ground.thp {
         cures.push(cure(

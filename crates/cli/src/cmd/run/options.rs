@@ -1,0 +1,264 @@
+//! How the pool behaves in a program: the flags, and the variables that tell the interposer.
+//!
+//! In: words. Out: `FAULTLESS_*` variables. Defaults that depend on the machine are found here, where files may be read at
+//! leisure.
+
+use std::ffi::OsString;
+
+use clap::ValueEnum;
+use faultless_os::host::{Balloon, Cgroup};
+use faultless_pool::tuning;
+
+use super::size::{Decay, Marks, decay, marks, size, threshold};
+use crate::cmd::Failure;
+
+/// Which pages back the pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Policy {
+    /// Transparent huge pages, where the kernel has them for the asking
+    #[default]
+    Thp,
+    /// Base pages only
+    Base,
+    /// Transparent huge pages of 64 KiB, where the kernel has those for the asking and not the large ones (Linux 6.8)
+    #[value(name = "mthp-64K")]
+    Mthp64K,
+    /// The same of 256 KiB
+    #[value(name = "mthp-256K")]
+    Mthp256K,
+    /// The same of 1 MiB
+    #[value(name = "mthp-1M")]
+    Mthp1M,
+    /// Pages from the reserved pool, as far as it has some (vm.nr_hugepages); not for programs that fork and write
+    Hugetlb,
+}
+
+/// When pages become resident.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Prefault {
+    /// At the first touch
+    #[default]
+    None,
+    /// When the block is handed out, one byte per page: moves the faults, removes none
+    Touch,
+    /// When the block is handed out, every byte: as touch, and writes everything once more
+    Memset,
+    /// When the block is handed out, by mapping it anew with MAP_POPULATE
+    MapPopulate,
+    /// When the block is handed out, by one call (MADV_POPULATE_WRITE)
+    Populate,
+    /// Before it is asked for, by a thread of its own on an idle processor; see --stock
+    Ahead,
+}
+
+/// When freed memory is overwritten with zeroes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Scrub {
+    /// When somebody asks for zeroed memory
+    #[default]
+    OnGet,
+    /// Before, by a thread of its own on an idle processor; see --stock
+    Ahead,
+    /// When it is freed: for secrets
+    OnFree,
+}
+
+/// How the report is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A few lines to read
+    #[default]
+    Text,
+    /// One JSON object in a line
+    Json,
+    /// OpenMetrics text, for Prometheus and its kin
+    Openmetrics,
+}
+
+/// How the pool behaves in the program.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Options {
+    /// Which pages back the pool
+    #[arg(long, value_enum, default_value_t)]
+    policy: Policy,
+
+    /// When pages become resident
+    #[arg(long, value_enum, default_value_t)]
+    prefault: Prefault,
+
+    /// Memory to make resident with the first large block of each process, such as 256M
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    prewarm: Option<u64>,
+
+    /// When freed memory is overwritten with zeroes
+    #[arg(long, value_enum, default_value_t)]
+    scrub: Scrub,
+
+    /// With --prefault ahead or --scrub ahead: how much free memory to have ready, filled up from the first size to the
+    /// second [default: 64M-256M]
+    #[arg(long, value_name = "SIZE-SIZE", value_parser = marks)]
+    stock: Option<Marks>,
+
+    /// Freed memory to keep at most, such as 64M; 0 keeps nothing [default: a quarter of the memory, at most 4G]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    retain: Option<u64>,
+
+    /// Time after which freed memory that nobody needed has gone back, but for 32 MiB, such as 200ms; or never
+    /// [default: 1s; 10s in a virtual machine whose host takes freed pages]
+    #[arg(long, value_name = "TIME", value_parser = decay)]
+    decay: Option<Decay>,
+
+    /// Smallest block that comes from the pool, at least 16K [default: 64K]
+    #[arg(long, value_name = "SIZE", value_parser = threshold)]
+    threshold: Option<u64>,
+
+    /// Who serves smaller blocks
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) small: Small,
+
+    /// Report on standard error at exit what the pool did, for each process
+    #[arg(long)]
+    summary: bool,
+
+    /// The same in this form
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    summary_format: Option<Format>,
+}
+
+/// Who serves blocks below the threshold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Small {
+    /// The allocator the program would have used anyway
+    #[default]
+    Next,
+    /// mimalloc 3, for programs of many small objects
+    Mimalloc,
+}
+
+/// Watermarks where none are given.
+const STOCK: Marks = Marks { low: 64 << 20, high: 256 << 20 };
+
+impl Options {
+    /// The defaults with pages of this kind.
+    pub(crate) fn of(policy: Policy) -> Self {
+        Self { policy, ..Self::default() }
+    }
+
+    /// What the interposer is told.
+    ///
+    /// # Errors
+    /// Options contradict each other.
+    pub(super) fn variables(&self) -> Result<Vec<(OsString, OsString)>, Failure> {
+        if self.stock.is_some() && self.prefault != Prefault::Ahead && self.scrub != Scrub::Ahead {
+            let remedy = "add --prefault ahead or --scrub ahead, or leave --stock out";
+            return Err(Failure(format!("--stock is for memory that is made ready ahead of need; {remedy}")));
+        }
+        let marks = self.stock.unwrap_or(STOCK);
+        let with_marks = |word: String, is_ahead: bool| match is_ahead {
+            true => format!("{word}:{}-{}", marks.low, marks.high),
+            false => word,
+        };
+        let summary = self.summary || self.summary_format.is_some();
+        let mut variables: Vec<(OsString, OsString)> = vec![
+            ("FAULTLESS_POLICY".into(), word(self.policy).into()),
+            (
+                "FAULTLESS_PREFAULT".into(),
+                with_marks(word(self.prefault), self.prefault == Prefault::Ahead).into(),
+            ),
+            ("FAULTLESS_SCRUB".into(), with_marks(word(self.scrub), self.scrub == Scrub::Ahead).into()),
+            ("FAULTLESS_PREWARM".into(), self.prewarm.unwrap_or(0).to_string().into()),
+            ("FAULTLESS_RETAIN".into(), self.retain_bytes().to_string().into()),
+            ("FAULTLESS_DECAY".into(), self.decay_text().into()),
+            ("FAULTLESS_SUMMARY".into(), if summary { "1" } else { "0" }.into()),
+            ("FAULTLESS_SUMMARY_FORMAT".into(), word(self.summary_format.unwrap_or_default()).into()),
+        ];
+        if let Some(threshold) = self.threshold {
+            variables.push(("FAULTLESS_THRESHOLD".into(), threshold.to_string().into()));
+        }
+        Ok(variables)
+    }
+
+    fn retain_bytes(&self) -> u64 {
+        let retain = self.retain.unwrap_or_else(default_retain);
+        static TOLD: std::sync::Once = std::sync::Once::new();
+        if self.retain.is_none() && !std::path::Path::new("/proc/meminfo").exists() {
+            TOLD.call_once(|| eprintln!(
+                "faultless: /proc is hidden, so how much memory there is can't be known: up to {} GiB of freed memory are kept; --retain sets another amount",
+                retain >> 30
+            ));
+        }
+        retain
+    }
+
+    fn decay_text(&self) -> String {
+        match self.decay {
+            Some(Decay::Never) => "never".into(),
+            Some(Decay::After(time)) => format!("{}ms", time.as_millis()),
+            None => format!("{}ms", default_decay_ns() / 1_000_000),
+        }
+    }
+}
+
+/// A value's name on the command line, which the interposer takes too.
+fn word(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// A share of the memory that this process may use: the machine's, or its control group's where that is less.
+fn default_retain() -> u64 {
+    let memory = faultless_os::map::memory_bytes().map(|bytes| bytes as u64);
+    let group = Cgroup::now().and_then(|group| group.max_bytes);
+    let bytes = memory.into_iter().chain(group).min().unwrap_or(u64::MAX);
+    (bytes / tuning::RETAIN_SHARE as u64).min(tuning::RETAIN_BYTES as u64)
+}
+
+/// Longer where a page given back is a fault in two kernels when it comes back.
+fn default_decay_ns() -> u64 {
+    match Balloon::now().is_some_and(|balloon| balloon.free_page_reporting) {
+        true => tuning::DECAY_REPORTING_NS,
+        false => tuning::DECAY_NS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(options: &Options, name: &str) -> String {
+        let variables = options.variables().unwrap_or_else(|Failure(reason)| panic!("{reason}"));
+        let found = variables.into_iter().find(|(key, _)| key == name);
+        found.map_or_else(String::new, |(_, value)| value.into_string().unwrap())
+    }
+
+    #[test]
+    fn the_default_keeps_at_most_the_maximum() {
+        assert!(default_retain() <= 4 << 30);
+    }
+
+    #[test]
+    fn values_are_told_in_the_words_of_the_command_line() {
+        let options =
+            Options { policy: Policy::Mthp64K, prefault: Prefault::MapPopulate, ..Options::default() };
+        assert_eq!(value(&options, "FAULTLESS_POLICY"), "mthp-64K");
+        assert_eq!(value(&options, "FAULTLESS_PREFAULT"), "map-populate");
+        assert_eq!(value(&options, "FAULTLESS_SCRUB"), "on-get");
+        assert_eq!(value(&options, "FAULTLESS_SUMMARY"), "0");
+    }
+
+    #[test]
+    fn watermarks_go_with_what_is_done_ahead() {
+        let stock = Some(Marks { low: 1, high: 2 });
+        let options = Options { scrub: Scrub::Ahead, stock, ..Options::default() };
+        assert_eq!(value(&options, "FAULTLESS_SCRUB"), "ahead:1-2");
+        assert_eq!(value(&options, "FAULTLESS_PREFAULT"), "none");
+        let contradictory = Options { stock, ..Options::default() }.variables();
+        assert!(contradictory.is_err_and(|failure| failure.0.contains("--scrub ahead")));
+    }
+
+    #[test]
+    fn a_form_of_the_report_asks_for_it() {
+        let options = Options { summary_format: Some(Format::Json), ..Options::default() };
+        assert_eq!(value(&options, "FAULTLESS_SUMMARY"), "1");
+        assert_eq!(value(&options, "FAULTLESS_SUMMARY_FORMAT"), "json");
+    }
+}

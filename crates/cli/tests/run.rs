@@ -1,0 +1,92 @@
+//! The options and the reports of `faultless run`. Guards against values that are taken and do nothing, reports that no
+//! program can read, and an interposer that carries what it must never need.
+
+#![allow(clippy::print_stderr, reason = "skips print their reason")]
+
+mod interposed;
+
+use std::process::Command;
+
+use interposed::{Case, run};
+
+fn refused(options: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
+    let output = command.arg("run").args(options).args(["--", "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{options:?}");
+    String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_owned()
+}
+
+fn bursts(options: &[&str]) -> String {
+    let faultless = env!("CARGO_BIN_EXE_faultless");
+    let words = ["workload", "idle-bursts", "--bursts", "2", "--blocks", "90", "--idle-ms", "1200"];
+    run(Case::pooled(faultless, options).args(&words)).stderr
+}
+
+#[test]
+fn a_wrong_value_is_answered_with_what_was_expected() {
+    for (options, expected) in [
+        (["--decay", "3m"], "a time such as 200ms or 1s, or never"),
+        (["--stock", "64M"], "two sizes, such as 64M-256M"),
+        (["--stock", "2M-1M"], "at most the second"),
+        (["--stock", "1M-2M"], "add --prefault ahead or --scrub ahead"),
+        (["--prewarm", "much"], "a size such as 65536, 64K or 2G"),
+        (["--policy", "huge"], "'huge'"),
+        (["--summary-format", "xml"], "'xml'"),
+    ] {
+        let answer = refused(&options);
+        assert!(answer.contains(expected), "{options:?}: {answer}");
+    }
+}
+
+#[test]
+fn an_idle_program_gives_its_memory_back_without_being_asked() {
+    let stderr = bursts(&["--decay", "200ms", "--summary-format", "json"]);
+    let line = stderr.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{stderr}"));
+    let report: serde_json::Value = serde_json::from_str(line).unwrap();
+    let bytes = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {line}"));
+    assert!(bytes("purged_bytes") >= 40 << 20, "{line}");
+    assert_eq!(bytes("keeper_refused"), 0);
+    assert_eq!(bytes("dirty_hits") + bytes("zeroed_hits") + bytes("fresh"), 181, "{line}");
+    let kept = bursts(&["--decay", "never", "--summary-format", "json"]);
+    assert!(kept.contains("\"purged_bytes\": 0,"), "{kept}");
+}
+
+#[test]
+fn what_was_populated_is_reported_as_the_kernel_has_it() {
+    for (options, word) in [
+        (["--prefault", "populate", "--summary"], "populated, as the kernel says: "),
+        (["--prewarm", "64M", "--summary"], "ahead of need: 64.0 MiB made resident"),
+        (["--policy", "hugetlb", "--summary"], "large blocks: "),
+    ] {
+        let stderr = bursts(&options);
+        assert!(stderr.contains(word), "{options:?}: {stderr}");
+        let verified = stderr.lines().find(|line| line.contains("as the kernel says"));
+        assert!(verified.is_none_or(|line| line.ends_with(" resident, 0.0 MiB not")), "{stderr}");
+    }
+}
+
+#[test]
+fn the_openmetrics_report_has_a_type_for_every_sample_and_an_end() {
+    let stderr = bursts(&["--summary-format", "openmetrics"]);
+    let report: Vec<&str> = stderr.lines().skip_while(|line| !line.starts_with("# TYPE")).collect();
+    assert_eq!(report.last(), Some(&"# EOF"), "{stderr}");
+    let mut family = ("", "");
+    for line in &report[..report.len() - 1] {
+        if let Some(kind) = line.strip_prefix("# TYPE ") {
+            family = kind.split_once(' ').unwrap();
+            continue;
+        }
+        let suffix = if family.1 == "counter" { "_total" } else { "" };
+        let rest = line.strip_prefix(&format!("{}{suffix}{{", family.0)).unwrap_or_else(|| panic!("{line}"));
+        let value = rest.rsplit(' ').next().unwrap();
+        assert!(value.parse::<u64>().is_ok(), "{line}");
+    }
+}
+
+/// A panic path brings the standard library's printing and unwinding with it, which is larger than all of ours.
+#[test]
+fn the_interposer_has_no_path_to_a_panic() {
+    let preload = run(Case::pooled("sh", &[]).args(&["-c", "echo ${LD_PRELOAD%%:*}"])).stdout;
+    let bytes = std::fs::metadata(preload.trim()).unwrap().len();
+    assert!(bytes < 200 << 10, "{bytes} bytes");
+}

@@ -1,0 +1,197 @@
+//! Whether the machine, or the control group of this process, is short of memory or of processors, asked often.
+//!
+//! In: nothing. Out: numbers, or `None` where the kernel doesn't tell (PSI needs Linux 4.20 and can be off; containers
+//! hide files). No allocation: texts are read onto the stack. A few microseconds per question.
+//!
+//! It knows no thresholds: what is too much, its callers decide.
+//!
+//! Sources: Documentation/accounting/psi.rst, Documentation/admin-guide/cgroup-v2.rst of Linux; proc_loadavg(5).
+
+use crate::text::{self, after, number};
+
+/// Share of the last 10 s in which some task waited, in hundredths of a percent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Waiting(pub u32);
+
+/// A control group near its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Bytes charged now, without the page cache: that fills a group up to its limit and gives way by itself.
+    pub current_bytes: u64,
+    /// `memory.high`, or `memory.max` where that is less.
+    pub limit_bytes: u64,
+}
+
+/// Largest PSI file: two lines of at most 90 bytes.
+const PSI_BYTES: usize = 256;
+/// The start of `memory.stat`; the line that counts is the second.
+const STAT_BYTES: usize = 256;
+const CGROUPS: &[u8] = b"/sys/fs/cgroup";
+
+/// How much tasks waited for memory, machine-wide.
+pub fn memory() -> Option<Waiting> {
+    some_avg10(text::read(c"/proc/pressure/memory", &mut [0; PSI_BYTES])?)
+}
+
+/// How much tasks waited for a processor, machine-wide.
+pub fn cpu() -> Option<Waiting> {
+    some_avg10(text::read(c"/proc/pressure/cpu", &mut [0; PSI_BYTES])?)
+}
+
+/// How much the tasks of this control group (v2) waited for memory.
+pub fn group_memory() -> Option<Waiting> {
+    let mut buffer = [0; text::PATH_BYTES];
+    let path = v2_path(text::read(c"/proc/self/cgroup", &mut buffer)?)?;
+    some_avg10(text::read_joined(&[CGROUPS, path, b"/memory.pressure"], &mut [0; PSI_BYTES])?)
+}
+
+/// The limit that this control group or one above it (v2) is nearest to; `None` without a limit.
+pub fn group() -> Option<Group> {
+    let mut buffer = [0; text::PATH_BYTES];
+    let mut path = v2_path(text::read(c"/proc/self/cgroup", &mut buffer)?)?;
+    let mut nearest: Option<Group> = None;
+    loop {
+        let found = level(path);
+        nearest = nearest.into_iter().chain(found).min_by_key(|group| group.left_bytes());
+        let Some(end) = path.iter().rposition(|&byte| byte == b'/').filter(|_| !path.is_empty()) else {
+            return nearest;
+        };
+        path = path.get(..end)?;
+    }
+}
+
+/// How many processors this process may use are idle, judged by how many tasks the machine runs just now (the caller
+/// is one of them); in a container that count may be the host's, so the answer errs towards none.
+pub fn idle_cpus() -> Option<usize> {
+    let running = running(text::read(c"/proc/loadavg", &mut [0; PSI_BYTES])?)?;
+    Some(usable_cpus()?.saturating_sub(running.saturating_sub(1)))
+}
+
+impl Group {
+    /// What may still be charged.
+    pub fn left_bytes(&self) -> u64 {
+        self.limit_bytes.saturating_sub(self.current_bytes)
+    }
+}
+
+/// One group's charge and limit.
+fn level(path: &[u8]) -> Option<Group> {
+    let value = |name: &[u8]| {
+        let mut buffer = [0; 32];
+        Some(number(text::read_joined(&[CGROUPS, path, name], &mut buffer)?)?.0)
+    };
+    let limit_bytes = [value(b"/memory.high"), value(b"/memory.max")].into_iter().flatten().min()?;
+    let mut buffer = [0; STAT_BYTES];
+    let cache = file_bytes(text::read_joined(&[CGROUPS, path, b"/memory.stat"], &mut buffer)?)?;
+    Some(Group { current_bytes: value(b"/memory.current")?.saturating_sub(cache), limit_bytes })
+}
+
+/// The page cache in `memory.stat`.
+fn file_bytes(text: &[u8]) -> Option<u64> {
+    let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"file "))?;
+    Some(number(line)?.0)
+}
+
+/// Processors that this process may run on.
+fn usable_cpus() -> Option<usize> {
+    let mut set = std::mem::MaybeUninit::<libc::cpu_set_t>::zeroed();
+    // SAFETY: the pointer is valid for a cpu_set_t of that size.
+    let rc = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) };
+    if rc != 0 {
+        return None; // EINVAL: more than 1024 processors
+    }
+    // SAFETY: all-zero is an empty set, and the kernel has filled it in.
+    let set = unsafe { set.assume_init() };
+    // SAFETY: it only counts the set's bits.
+    Some(unsafe { libc::CPU_COUNT(&set) } as usize)
+}
+
+/// `some avg10=1.50 avg60=...` to 150.
+fn some_avg10(text: &[u8]) -> Option<Waiting> {
+    let line = text.split(|&byte| byte == b'\n').find(|line| line.starts_with(b"some "))?;
+    let (whole, rest) = number(after(line, b" avg10=")?)?;
+    let mut decimals = rest.strip_prefix(b".").unwrap_or(b"").iter().take_while(|byte| byte.is_ascii_digit());
+    let mut digit = || decimals.next().map_or(0, |byte| u32::from(byte - b'0'));
+    let hundredths = digit() * 10 + digit();
+    Some(Waiting(u32::try_from(whole).ok()?.checked_mul(100)?.checked_add(hundredths)?))
+}
+
+/// The path in the line `0::/path` of `/proc/self/cgroup`, without a slash at its end: empty for the root.
+fn v2_path(text: &[u8]) -> Option<&[u8]> {
+    let path = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"0::"))?;
+    Some(path.strip_suffix(b"/").unwrap_or(path)).filter(|path| path.is_empty() || path.starts_with(b"/"))
+}
+
+/// The running tasks in `0.20 0.18 0.12 1/80 11206`.
+fn running(text: &[u8]) -> Option<usize> {
+    let field = text.split(|&byte| byte == b' ').nth(3)?;
+    let (count, rest) = number(field)?;
+    rest.starts_with(b"/").then_some(usize::try_from(count).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn psi_is_read_in_hundredths() {
+        let text =
+            b"some avg10=1.50 avg60=0.10 avg300=0.00 total=77\nfull avg10=9.00 avg60=0 avg300=0 total=1\n";
+        assert_eq!(some_avg10(text), Some(Waiting(150)));
+        assert_eq!(some_avg10(b"some avg10=100.00 avg60=0"), Some(Waiting(10_000)));
+        assert_eq!(some_avg10(b"some avg10=7"), Some(Waiting(700)));
+        assert_eq!(some_avg10(b"some avg10=7.3"), Some(Waiting(730)));
+        assert_eq!(some_avg10(b"full avg10=7.30\n"), None);
+        assert_eq!(some_avg10(b"some avg10=99999999999.00"), None);
+    }
+
+    #[test]
+    fn the_v2_line_is_found_among_those_of_v1() {
+        assert_eq!(v2_path(b"12:memory:/a\n0::/user.slice/x\n"), Some(&b"/user.slice/x"[..]));
+        assert_eq!(v2_path(b"0::/\n"), Some(&b""[..]));
+        assert_eq!(v2_path(b"12:memory:/a\n"), None);
+        assert_eq!(v2_path(b"0::relative\n"), None);
+    }
+
+    #[test]
+    fn the_page_cache_is_a_line_of_its_own() {
+        assert_eq!(file_bytes(b"anon 12\nfile 34567\nkernel 8\n"), Some(34567));
+        assert_eq!(file_bytes(b"anon 12\nfile_mapped 3\n"), None);
+    }
+
+    #[test]
+    fn running_tasks_stand_before_the_slash() {
+        assert_eq!(running(b"0.20 0.18 0.12 3/80 11206\n"), Some(3));
+        assert_eq!(running(b"0.20 0.18 0.12 3 11206\n"), None);
+        assert_eq!(running(b"0.20"), None);
+    }
+
+    #[test]
+    fn what_is_left_never_wraps() {
+        assert_eq!(Group { current_bytes: 7, limit_bytes: 5 }.left_bytes(), 0);
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn the_answers_of_this_machine_make_sense() {
+        assert!(memory().is_none_or(|waiting| waiting.0 <= 10_000));
+        assert!(group_memory().is_none_or(|waiting| waiting.0 <= 10_000));
+        assert!(cpu().is_none_or(|waiting| waiting.0 <= 10_000));
+        assert!(group().is_none_or(|group| group.limit_bytes > 0));
+        assert!(idle_cpus().is_none_or(|idle| idle <= usable_cpus().unwrap()));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn no_text_makes_a_parser_panic(text in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = (some_avg10(&text), v2_path(&text), running(&text), file_bytes(&text));
+        }
+
+        #[test]
+        fn nearly_right_texts_neither(text in "some( avg10=[0-9./: ]{0,30})?\n?(0::[/a-z]{0,9})?") {
+            let _ = (some_avg10(text.as_bytes()), v2_path(text.as_bytes()), running(text.as_bytes()));
+        }
+    }
+}

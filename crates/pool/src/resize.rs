@@ -1,0 +1,108 @@
+//! Changing the length of a block: where it is, by moving page tables, or by copying.
+//!
+//! In: an offset and a length. Out: the offset afterwards. In the meantime the pool holds the block, so that a thread that
+//! frees it by mistake is told so.
+//!
+//! What it does not do: shrink by moving, so a block that shrank keeps its place.
+
+use crate::backend::{Backend, Moved};
+use crate::blocks::Found;
+use crate::class::granules;
+use crate::core::{Lack, Wanted};
+use crate::policy::tuning::{GRANULE_BYTES, GROWN_OFTEN, SLAB_GRANULES};
+use crate::pool::{Pool, span, start_of};
+
+impl<B: Backend> Pool<B> {
+    /// Changes the length of a block; its offset afterwards. On `None` nothing changed.
+    pub(crate) fn resize(&self, offset: usize, len: usize) -> Option<usize> {
+        let (start, count) = (start_of(offset)?, granules(len)?);
+        let old = self.blocks.seize(start).ok()?;
+        let grown = old.grown + (count > old.count) as u32;
+        let changed = if count <= old.count {
+            self.shrink(start, old.count, count).then_some((start, false))
+        } else {
+            let grown = self.grow(start, old, count).map(|fresh| (start, fresh));
+            grown.or_else(|| self.grow_elsewhere(start, old, count))
+        };
+        match changed {
+            Some((start, fresh)) => {
+                self.blocks.release(start, Found { count, grown, fresh: old.fresh | fresh });
+                Some(start * GRANULE_BYTES)
+            }
+            None => {
+                self.blocks.release(start, old);
+                None
+            }
+        }
+    }
+
+    fn shrink(&self, start: usize, old: usize, count: usize) -> bool {
+        if count == old {
+            return true;
+        }
+        let tail = (start + count, old - count);
+        self.wipe(tail);
+        let Some(mut core) = self.core.lock() else { return false };
+        core.give(tail, false);
+        let excess = core.keeps_too_much();
+        drop(core);
+        if excess {
+            self.purge_excess(tail);
+        }
+        true
+    }
+
+    /// Grows a block where it is, if what follows is free; whether some of that was not resident.
+    fn grow(&self, start: usize, old: Found, count: usize) -> Option<bool> {
+        let often = old.grown + 1 >= GROWN_OFTEN;
+        let grown = self.served(|core, warm| match core.grow(start, old.count, count, often)? {
+            Some(taken) => Ok(taken),
+            // What follows may be in the front.
+            None => Err(if warm { Lack::Warm } else { Lack::Place }),
+        });
+        let taken = grown?;
+        self.settle(taken, count - old.count);
+        Some(taken.fresh > 0)
+    }
+
+    /// Moves a block to a place where it can be longer; that place, and whether some of it was not resident.
+    fn grow_elsewhere(&self, start: usize, old: Found, count: usize) -> Option<(usize, bool)> {
+        let roomy = old.grown + 1 >= GROWN_OFTEN && count >= SLAB_GRANULES / 2 && self.is_roomy();
+        let place = |roomy| {
+            self.served(|core, warm| {
+                let taken = match roomy {
+                    true => core.alloc_roomy(count)?,
+                    false => core.alloc(count, Wanted { align: 1, zeroed: false }, warm)?,
+                };
+                Ok((taken, taken.start % SLAB_GRANULES == 0 && core.movable(start, old.count)))
+            })
+        };
+        let found = roomy.then(|| place(true)).flatten().or_else(|| place(false));
+        let (taken, by_pages) = found.or_else(|| self.refused())?;
+        self.settle(taken, count);
+        let moved = self.backend.relocate(span((start, old.count)), taken.start * GRANULE_BYTES, by_pages);
+        if moved == Moved::Copied {
+            self.wipe((start, old.count));
+        }
+        let mut core = self.core.lock()?;
+        match moved {
+            Moved::Lost => {
+                core.lose(count);
+                return None;
+            }
+            Moved::Pages => {
+                core.stats.grown_by_pages += 1;
+                core.arrived(taken.start, count);
+            }
+            Moved::Copied => core.stats.grown_by_copy += 1,
+        }
+        self.blocks.clear(start);
+        core.give((start, old.count), moved == Moved::Pages);
+        let excess = core.keeps_too_much();
+        drop(core);
+        if excess {
+            self.purge_excess((start, old.count));
+        }
+        Some((taken.start, taken.fresh > 0))
+    }
+}

@@ -1,0 +1,133 @@
+//! The work beside requests: giving back what nobody needed, zeroing and populating ahead of need, prewarming.
+
+use faultless_pool::{Fake, Memory, Policy, Pool, tuning};
+
+const SLAB: usize = tuning::SLAB_BYTES;
+
+fn pool(slabs: usize) -> Pool<Fake> {
+    Pool::open(Fake::new(slabs), Policy::default()).unwrap()
+}
+
+/// Memory that was used and is free.
+fn leave_idle<B: Memory>(pool: &Pool<B>, len: usize) {
+    pool.alloc(len).unwrap().fill(1);
+}
+
+#[test]
+fn only_what_a_whole_window_did_not_need_is_idle() {
+    let pool = pool(4);
+    leave_idle(&pool, 3 * SLAB);
+    assert_eq!(pool.window(), 0, "it came in this window");
+    leave_idle(&pool, SLAB);
+    assert_eq!(pool.window(), 2 * SLAB, "one slab was needed in between");
+    assert_eq!(pool.window(), 3 * SLAB);
+    assert_eq!(pool.purge_idle(2 * SLAB), 2 * SLAB);
+    assert_eq!((pool.stats().retained_bytes, pool.window()), (SLAB, SLAB));
+}
+
+#[test]
+fn the_slab_unused_for_longest_goes_first() {
+    let pool = pool(4);
+    let blocks: Vec<_> = (0..3).map(|_| pool.alloc_raw(SLAB, 1, false).unwrap().as_ptr().addr()).collect();
+    for which in [1, 0, 2] {
+        // SAFETY: nobody uses the block.
+        assert!(unsafe { pool.free_raw(blocks[which]) });
+    }
+    assert_eq!(pool.purge_idle(1), SLAB);
+    let kept = [pool.alloc_raw(SLAB, 1, false).unwrap(), pool.alloc_raw(SLAB, 1, false).unwrap()];
+    assert!(kept.iter().all(|block| block.as_ptr().addr() != blocks[1]), "the first freed is not resident");
+    assert_eq!(pool.stats().fresh, 3, "and these two are");
+}
+
+#[test]
+fn a_scrubbed_block_is_handed_out_zeroed_without_zeroing_it_again() {
+    let pool = pool(3);
+    let mut blocks = [pool.alloc(SLAB).unwrap(), pool.alloc(SLAB).unwrap()];
+    blocks.iter_mut().for_each(|block| block.fill(7));
+    drop(blocks);
+    pool.window();
+    assert_eq!(pool.scrub_step(usize::MAX), SLAB, "a slab at a time");
+    let dirty = pool.alloc(SLAB).unwrap();
+    assert_eq!(pool.stats().zeroed_bytes, SLAB, "who needs no zeroes takes the dirty one");
+    let zeroed = pool.alloc_zeroed(SLAB).unwrap();
+    assert!(zeroed.iter().all(|&byte| byte == 0));
+    assert_eq!((pool.stats().cleared_bytes, pool.stats().zeroed_hits), (0, 1));
+    assert_eq!(pool.scrub_step(usize::MAX), 0, "nothing is left");
+    drop((dirty, zeroed));
+}
+
+#[test]
+fn runs_in_partly_used_slabs_are_scrubbed_too() {
+    let pool = pool(1);
+    let blocks: Vec<_> = (0..4).map(|_| pool.alloc(tuning::GRANULE_BYTES * 8).unwrap()).collect();
+    let [_first, mut second, _third, fourth] = <[_; 4]>::try_from(blocks).ok().unwrap();
+    second.fill(9);
+    drop((second, fourth));
+    assert_eq!(pool.scrub_step(usize::MAX), 0, "what was freed a moment ago stays as it is");
+    pool.window();
+    assert_eq!(pool.scrub_step(usize::MAX) + pool.scrub_step(usize::MAX), 16 * tuning::GRANULE_BYTES);
+    assert!(pool.alloc_zeroed(tuning::GRANULE_BYTES * 8).unwrap().iter().all(|&byte| byte == 0));
+    assert_eq!(pool.stats().cleared_bytes, 0);
+}
+
+#[test]
+fn the_stock_fills_to_its_high_mark_and_waits_for_the_low_one() {
+    let pool = pool(64);
+    let fill = || std::iter::from_fn(|| Some(pool.stock_step(4 * SLAB, 20 * SLAB)).filter(|&n| n > 0)).sum();
+    let filled: usize = fill();
+    assert_eq!(filled, 20 * SLAB);
+    let blocks: Vec<_> = (0..15).map(|_| pool.alloc_zeroed(SLAB).unwrap()).collect();
+    assert_eq!((pool.stats().fresh, pool.stats().cleared_bytes), (0, 0));
+    assert_eq!(pool.stock_step(4 * SLAB, 20 * SLAB), 0, "5 slabs are enough");
+    let _two = pool.alloc(2 * SLAB);
+    assert_eq!(fill(), 17 * SLAB);
+    drop(blocks);
+}
+
+#[test]
+fn prewarmed_memory_is_resident_and_outlives_a_free() {
+    let pool = pool(80);
+    let bytes = 70 * SLAB;
+    let populated = pool.prewarm(bytes);
+    assert_eq!((populated.asked, populated.resident), (bytes, bytes));
+    leave_idle(&pool, SLAB);
+    assert_eq!(pool.stats().retained_bytes, bytes);
+    assert_eq!(pool.stats().fresh, 0);
+}
+
+#[test]
+fn a_populate_that_did_nothing_is_seen_and_counted() {
+    let fake = Fake::new(4);
+    fake.ignore_populate();
+    let pool = Pool::open(fake, Policy::default()).unwrap();
+    let populated = pool.prewarm(3 * SLAB);
+    assert_eq!((populated.asked, populated.resident), (3 * SLAB, 0));
+    assert_eq!((pool.stats().populate_missing_bytes, pool.stats().retained_bytes), (3 * SLAB as u64, 0));
+    assert_eq!(pool.stock_step(SLAB, SLAB), 0);
+}
+
+#[test]
+fn an_attended_pool_gives_back_when_told() {
+    let policy = Policy {
+        retain: faultless_pool::Retain { bytes: 4 * SLAB, ..Default::default() },
+        ..Policy::default()
+    };
+    let pool = Pool::open(Fake::new(9), policy).unwrap();
+    pool.attend(true);
+    leave_idle(&pool, 5 * SLAB);
+    assert_eq!(pool.stats().retained_bytes, 5 * SLAB);
+    pool.trim();
+    assert!(pool.stats().retained_bytes <= 4 * SLAB);
+    leave_idle(&pool, 9 * SLAB);
+    assert!(pool.stats().retained_bytes <= 4 * SLAB, "far too much is given back at once");
+}
+
+#[cfg(not(miri))]
+#[test]
+fn the_kernel_populates_what_it_says() {
+    let pool = Pool::open(faultless_pool::Kernel::default(), Policy::default()).unwrap();
+    let populated = pool.prewarm(5 * SLAB);
+    assert_eq!((populated.asked, populated.resident), (5 * SLAB, 5 * SLAB));
+    pool.alloc_zeroed(4 * SLAB).unwrap().into_block().fill(1);
+    assert_eq!((pool.stats().fresh, pool.stats().zeroed_hits), (0, 1));
+}

@@ -1,0 +1,159 @@
+//! The keeper on the real kernel: a thread that gives memory back while the program sleeps, and works ahead of need.
+//!
+//! Guards against: memory that stays, threads that stay, a stop that hangs, and work while nobody is idle.
+
+#![cfg(not(miri))]
+#![allow(clippy::print_stderr, reason = "skips print their reason")]
+
+use std::time::{Duration, Instant};
+
+use faultless_pool::{Kernel, Page, Policy, Pool, Prefault, Retain, Scrub, tuning};
+
+const MS: u64 = 1_000_000;
+const SLAB: usize = tuning::SLAB_BYTES;
+
+fn pool(policy: Policy) -> &'static Pool<Kernel> {
+    Box::leak(Box::new(Pool::open(Kernel::default(), policy).unwrap()))
+}
+
+fn quick() -> Policy {
+    Policy { retain: Retain { decay_ns: Some(200 * MS), ..Retain::default() }, ..Policy::default() }
+}
+
+/// A burst: so many slabs written and freed.
+fn burst(pool: &'static Pool<Kernel>, slabs: usize) {
+    let mut blocks: Vec<_> = (0..slabs).map(|_| pool.alloc(SLAB).unwrap()).collect();
+    blocks.iter_mut().for_each(|block| block.fill(1));
+    drop(blocks);
+    if pool.wants_keeper() {
+        pool.keep();
+    }
+}
+
+fn within(limit: Duration, what: impl Fn() -> bool) -> bool {
+    let begin = Instant::now();
+    while !what() {
+        if begin.elapsed() > limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    true
+}
+
+#[test]
+fn an_idle_program_gives_its_memory_back_and_the_next_burst_does_not_pay_for_it() {
+    let pool = pool(quick());
+    for _ in 0..3 {
+        burst(pool, 60);
+        let before = pool.stats();
+        assert!(before.retained_bytes >= 40 * SLAB, "not at once");
+        // Ten times the decay time: the machine may be busy.
+        let decayed = || pool.stats().retained_bytes <= tuning::FLOOR_BYTES;
+        assert!(within(Duration::from_secs(2), decayed), "{:?}", pool.stats());
+    }
+    assert!(pool.has_keeper());
+    let purged = pool.stats().purged_bytes;
+    burst(pool, 60);
+    assert_eq!(pool.stats().purged_bytes, purged, "free and malloc gave nothing back");
+    assert!(pool.stop_keeper());
+    assert!(!pool.has_keeper());
+}
+
+#[test]
+fn a_stopped_keeper_begins_again_only_when_allowed() {
+    let pool = pool(quick());
+    burst(pool, 40);
+    assert!(pool.has_keeper());
+    assert!(pool.stop_keeper());
+    pool.keep();
+    assert!(!pool.has_keeper());
+    pool.allow_keeper();
+    burst(pool, 40);
+    assert!(pool.has_keeper());
+    pool.refuse_keeper();
+    assert!(pool.is_keeper_refused() && !pool.has_keeper());
+    burst(pool, 50);
+    assert!(!pool.wants_keeper() && !pool.has_keeper());
+}
+
+#[test]
+fn threads_that_swing_while_the_keeper_is_stopped_and_started_lose_nothing() {
+    let pool = pool(Policy {
+        scrub: Scrub::Ahead { start: 8 * SLAB, stop: 16 * SLAB },
+        prefault: Prefault::Ahead { low: 4 * SLAB, high: 8 * SLAB },
+        retain: Retain { decay_ns: Some(80 * MS), ..Retain::default() },
+        ..Policy::default()
+    });
+    let end = Instant::now() + Duration::from_secs(2);
+    std::thread::scope(|scope| {
+        for seed in 1..3_u8 {
+            scope.spawn(move || {
+                while Instant::now() < end {
+                    let mut blocks: Vec<_> = (1..20)
+                        .map(|at| pool.alloc_zeroed(at * SLAB / 7 * seed as usize).unwrap().into_block())
+                        .collect();
+                    for block in &mut blocks {
+                        assert!(block.iter().step_by(1009).all(|&byte| byte == 0));
+                        block.fill(seed);
+                    }
+                    assert!(blocks.iter().all(|block| block.iter().step_by(997).all(|&byte| byte == seed)));
+                    if pool.wants_keeper() {
+                        pool.keep();
+                    }
+                }
+            });
+        }
+        scope.spawn(move || {
+            while Instant::now() < end {
+                assert!(pool.stop_keeper());
+                pool.allow_keeper();
+                std::thread::sleep(Duration::from_millis(7));
+            }
+        });
+    });
+    assert!(pool.stop_keeper());
+    assert_eq!(pool.stats().in_use_bytes, 0);
+}
+
+#[test]
+fn every_way_to_prefault_makes_the_block_resident_and_zero_where_asked() {
+    for prefault in [Prefault::Touch, Prefault::Memset, Prefault::MapPopulate, Prefault::Populate] {
+        for page in [Page::Base, Page::Thp] {
+            let pool = pool(Policy { prefault, page, ..Policy::default() });
+            for _ in 0..3 {
+                let mut block = pool.alloc_zeroed(5 * SLAB + 3 * tuning::GRANULE_BYTES).unwrap().into_block();
+                assert_eq!(
+                    faultless_os::map::resident_bytes(block.as_ptr().addr(), block.len()),
+                    block.len()
+                );
+                assert!(block.iter().all(|&byte| byte == 0), "{prefault:?}");
+                block.fill(3);
+            }
+            let stats = pool.stats();
+            assert_eq!((stats.populate_missing_bytes, stats.populate_failures), (0, 0), "{prefault:?}");
+            assert!(stats.populated_bytes >= 5 * SLAB as u64);
+        }
+    }
+}
+
+#[test]
+fn pages_that_the_machine_lacks_are_replaced_and_counted() {
+    let order = faultless_os::page::Order(1);
+    for page in [Page::Hugetlb, Page::Mthp(order)] {
+        let pool = pool(Policy { page, ..Policy::default() });
+        let mut block = pool.alloc_zeroed(10 * SLAB).unwrap().into_block();
+        block.fill(5);
+        assert!(block.iter().all(|&byte| byte == 5));
+        drop(block);
+        assert!(pool.stats().fallback_bytes > 0 || has(page), "{page:?}");
+    }
+}
+
+/// Whether this machine has such pages.
+fn has(page: Page) -> bool {
+    match page {
+        Page::Mthp(order) => faultless_os::advise::thp_gives(order.len_bytes()),
+        _ => std::fs::read_to_string("/proc/sys/vm/nr_hugepages").is_ok_and(|text| text.trim() != "0"),
+    }
+}
