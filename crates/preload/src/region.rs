@@ -1,22 +1,22 @@
 //! Memory for an allocator of small blocks behind this library: one region, under the pool's choice of pages.
 //!
-//! In: a length, and what the allocator has to do around fork. Out: addresses that are zero, writable and not resident yet. The region is not the pool's afterwards and
-//! is never given back. Where addresses or memory are promised one by one (`ulimit -v`, `vm.overcommit_memory=2`) there is
-//! none, and the allocator takes from the kernel what it needs.
+//! In: a length, and what the allocator has to do around fork. Out: addresses that are zero, writable and not resident
+//! yet. The region is not the pool's afterwards and is never given back. Where addresses or memory are promised one by one
+//! (`ulimit -v`, `vm.overcommit_memory=2`) there is none, and the allocator takes from the kernel what it needs.
 
 use std::ptr;
 
 use faultless_os::{advise, map};
 use faultless_pool::Page;
-use faultless_pool::tuning::SLAB_BYTES;
+use faultless_pool::tuning::{HEAD_SLABS, SLAB_BYTES};
 
 use crate::{Void, begin, large, next};
 
-/// Bytes at the start of the region that never use THP: mimalloc gives each size of blocks 64 or 512 KiB of its own, which
-/// huge pages would make resident as a whole. Costs a large program 2048 faults once, some 1.5 ms; of the peak it saves a
-/// program of a few blocks 3.7 of 5.6 MiB, sqlite3 4 of 28, gcc 7 of 75. Twice as much saves nothing more. Source: trials
-/// on the machine of record/2026-11-21-epyc-2cpu.
-const HEAD_BYTES: usize = 8 << 20;
+/// Bytes at the start of the region that never use THP, as many as in the pool: mimalloc gives each size of blocks 64 or
+/// 512 KiB of its own, which huge pages would make resident as a whole. Costs a large program 1024 faults once; of the
+/// peak it saves a program of a few blocks 3.6 of 5.6 MiB, sqlite3 4 of 28, gcc 5 of 75. Source: trials while this was
+/// written, on the machine of record/2026-11-21-epyc-2cpu.
+const HEAD_BYTES: usize = HEAD_SLABS * SLAB_BYTES;
 
 /// `len` bytes for mimalloc's first arena, or null; from now on `before` and `after` are called around fork.
 #[unsafe(no_mangle)]
