@@ -16,8 +16,9 @@ use crate::cell::{Arm, Setting};
 const STOCK_BYTES: usize = 64 << 20;
 /// Zeroed bytes below which zeroing begins.
 const START_BYTES: usize = STOCK_BYTES / 4 * 3;
-/// Time between two looks of a scrubber of the program's own: a get of 640 KiB that has to be zeroed takes about as long.
-const LOOK: Duration = Duration::from_micros(20);
+/// Time between two looks of a scrubber of the program's own: an eighth of what it takes to use the stock up
+/// at the price of zeroing, and a hundredth of a processor.
+const LOOK: Duration = Duration::from_micros(200);
 
 /// Somebody who hands out zeroed blocks.
 pub(crate) trait Supply: Sync {
