@@ -1,10 +1,13 @@
 #!/bin/sh
-# Records where zeroing ahead of need pays into record/DATE-NAME: record/prezero.sh NAME [ROUNDS]. About 5 minutes per round, 5 by
-# default; nothing else may run: the keeper works only while a processor is idle.
+# Records where zeroing ahead of need pays into record/DATE-NAME: record/prezero.sh NAME [ROUNDS [OPTION ...]], the options
+# being the bench's, for a part of it. About 5 minutes per round, 5 by default; nothing else may run: the keeper works only
+# while a processor is idle.
 set -eu
 cd "$(dirname "$0")/.."
 out="record/$(date -u +%Y-%m-%d)-$1"
 rounds=${2:-5}
+shift
+[ $# = 0 ] || shift
 bench() { cargo bench -q -p faultless-pool --bench prezero -- "$@"; }
 measure() {
     name=$1
@@ -17,6 +20,6 @@ measure() {
 cargo bench -q -p faultless-pool --bench prezero --no-run
 mkdir -p "$out"
 [ -e "$out/host.txt" ] || sh record/host.sh >"$out/host.txt"
-measure prezero
+measure prezero "$@"
 # Blocks of whole huge pages, for the arm that gets its memory in them.
-measure prezero-4m --block 4096 --alive 20 --pause 0,500 --lines 1,8,64
+measure prezero-4m --block 4096 --alive 20 --pause 0,500 --lines 1,8,64 "$@"

@@ -17,12 +17,14 @@ pub(crate) enum Arm {
     OnGet,
     /// A pool whose keeper zeroes ahead of need.
     Ahead,
+    /// A pool whose dirty memory a thread of the program zeroes ahead of need, whether or not a processor is idle.
+    Thread,
     /// A pool that was zeroed to the last byte before a burst of requests, by the same thread: every get is a hit.
     Stock,
 }
 
 /// All arms, in the order of the tables.
-pub(crate) const ARMS: [Arm; 5] = [Arm::Kernel, Arm::Thp, Arm::OnGet, Arm::Ahead, Arm::Stock];
+pub(crate) const ARMS: [Arm; 6] = [Arm::Kernel, Arm::Thp, Arm::OnGet, Arm::Ahead, Arm::Thread, Arm::Stock];
 
 impl Arm {
     pub(crate) fn name(self) -> &'static str {
@@ -31,6 +33,7 @@ impl Arm {
             Self::Thp => "thp",
             Self::OnGet => "on-get",
             Self::Ahead => "ahead",
+            Self::Thread => "thread",
             Self::Stock => "stock",
         }
     }
@@ -141,7 +144,7 @@ pub(crate) struct Sample {
 
 /// The columns of a sample. Seconds are sums over the requesting threads but for `wall_s`, the length of the measurement. CPU
 /// time is that of the requesting threads (user, system) or of the whole process (total). `scrub` is what zeroed ahead of
-/// need: the keeper's whole thread, or in `stock` that part of the requesting thread, whose user time it is in, too.
+/// need: the keeper's or scrubber's whole thread, or in `stock` that part of the requesting thread, whose user time it is in, too.
 /// `cpu_waiting`: the share of the 10 s before in which somebody on the machine waited for a processor.
 pub(crate) const SAMPLE: [&str; 19] = [
     "gets",

@@ -1,5 +1,5 @@
 //! Where zeroing ahead of need pays, and where it does not: the page-fault test of the pre-zeroing patch (Lameter, 2004), three
-//! arms and two more, by cache lines touched, threads, and pauses between requests.
+//! arms and three more, by cache lines touched, threads, and pauses between requests.
 //!
 //! ```text
 //! cargo bench -p faultless-pool --bench prezero -- --rounds 5 >prezero.csv
@@ -27,7 +27,7 @@ use faultless_pool::tuning;
 use crate::cell::{ARMS, Arm, CELL, Cell, Pause, SAMPLE, Sample, Setting};
 use crate::measure::LINE_BYTES;
 
-const USAGE: &str = "--rounds N  --ms N  --arms kernel,thp,on-get,ahead,stock  --block KIB,..  --alive N,..  \
+const USAGE: &str = "--rounds N  --ms N  --arms kernel,thp,on-get,ahead,thread,stock  --block KIB,..  --alive N,..  \
                      --pause US,waitUS,..  --threads N,..  --lines N,..  |  --summary FILE";
 
 /// Looks at whether somebody waits for a processor, before a cell that needs an idle one.
@@ -149,10 +149,12 @@ fn drive(plan: &Plan) -> Result<(), String> {
         fastrand::shuffle(&mut cells);
         // More threads than processors come last: after them the keeper sees for 10 s that somebody waits for a processor.
         cells.sort_by_key(|cell| cell.setting.threads > processors());
+        let mut quiet = true;
         for (order, cell) in cells.iter().enumerate() {
             eprint!("\rround {} of {}, cell {} of {} ", round + 1, plan.rounds, order + 1, cells.len());
-            if cell.arm == Arm::Ahead && cell.setting.threads <= processors() {
-                let _ = rest();
+            // On a machine that is never idle one wait per round is enough to know.
+            if quiet && cell.arm == Arm::Ahead && cell.setting.threads <= processors() {
+                quiet = rest();
             }
             let output = Command::new(&own).args(["--cell", &cell.to_string()]).output();
             let output = output.map_err(|error| error.to_string())?;

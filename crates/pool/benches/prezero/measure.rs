@@ -48,6 +48,11 @@ pub(crate) fn measure(cell: Cell) -> Sample {
             let count = if cell.arm == Arm::Stock { cell.setting.threads } else { 1 };
             let pools: Vec<_> = (0..count).map(|_| Pooled::new(cell.arm)).collect();
             pools.iter().for_each(|pool| pool.warm(cell.arm, cell.setting, count));
+            if cell.arm == Arm::Thread {
+                let pooled = Pooled(pools[0].0);
+                // Ends with the process.
+                std::thread::spawn(move || pooled.scrub_always());
+            }
             let scrub = if cell.arm == Arm::Stock { scrub_all } else { |_: &Pooled| None };
             run(cell, &pools, scrub, || sum(&pools))
         }

@@ -9,6 +9,8 @@ use crate::cell::{ARMS, Arm, Cell, Pause, SAMPLE, Sample, Setting};
 
 /// Below this share of its time on a processor a thread was disturbed by others.
 const RAN_LEAST: f64 = 0.95;
+/// Below this share of hits nothing can be said about them.
+const HIT_LEAST: f64 = 0.01;
 /// Units of the tables.
 const NS: f64 = 1e9;
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -40,46 +42,57 @@ fn read(text: &str) -> Result<BTreeMap<Setting, Arms>, String> {
     Ok(all)
 }
 
+/// What precedes the tables.
+const COMPARE: &str = "\
+1. ns per page delivered, medians over rounds. Waits: elapsed time of the requesting thread in get, touch and free. CPU: of the
+   whole process, the scrubber included, pauses not. *: a thread lacked a processor for more than 5 % of its time.
+   kernel: base pages; thp: huge pages; on-get: a pool that zeroes when asked; ahead: a pool whose keeper zeroes ahead of need on an
+   idle processor; thread: the same by a thread that takes any processor; stock: all zeroed before each burst.
+";
+const VERDICTS: &str = "
+2. Zeroed ahead against zeroed on get: ratios of the same round, median [least most] over rounds. Hit: gets served from zeroed
+   memory. Zeroed: pages zeroed ahead per page delivered. Below 1 % of hits there is nothing to compare.
+";
+const OLD: &str = "
+3. As the old tables, per GiB delivered: User, System and Wall of the requesting threads in s, then the scrubber's CPU and the whole
+   process's; pauses left out. Gb as delivered in a round of the time given. flt counts pages delivered; faults are those that
+   the kernel counted for the requesting threads, expected those that had to be.
+";
+const GETS: &str = "
+4. The get of a Zeroed block (arm stock; at most 20 ns per page and no fault), ns per page: the call alone, and with one write
+   per page.
+";
+
 fn write_all(out: &mut String, all: &BTreeMap<Setting, Arms>) -> fmt::Result {
-    writeln!(
-        out,
-        "1. ns per page delivered, medians over rounds. Waits: elapsed time of the requesting thread in get, touch and"
-    )?;
-    writeln!(
-        out,
-        "   free. CPU: of the whole process, the scrubber included, pauses not. A ratio is ahead / on-get of the same round,"
-    )?;
-    writeln!(
-        out,
-        "   median [least most]; where nothing was zeroed ahead (hit below 1 %), there is none. *: threads lacked a processor."
-    )?;
+    out.push_str(COMPARE);
+    table(out, all, compare_title, compare_line)?;
+    out.push_str(VERDICTS);
+    table(out, all, verdict_title, verdict_lines)?;
+    out.push_str(OLD);
+    table(out, all, old_title, |out, setting, arms| {
+        arms.iter().try_for_each(|(arm, rounds)| old_line(out, *arm, setting, rounds))
+    })?;
+    out.push_str(GETS);
+    gets(out, all)
+}
+
+/// A part of the table for every setting, the lines touched left out.
+fn table(
+    out: &mut String,
+    all: &BTreeMap<Setting, Arms>,
+    title: fn(&mut String) -> fmt::Result,
+    lines: fn(&mut String, Setting, &Arms) -> fmt::Result,
+) -> fmt::Result {
     let mut before = None;
     for (setting, arms) in all {
-        let title = Setting { lines: 0, ..*setting };
-        if before.replace(title) != Some(title) {
-            compare_title(out, title)?;
+        let part = Setting { lines: 0, ..*setting };
+        if before.replace(part) != Some(part) {
+            writeln!(out, "\n{}", heading(part))?;
+            title(out)?;
         }
-        compare_line(out, *setting, arms)?;
+        lines(out, *setting, arms)?;
     }
-    writeln!(
-        out,
-        "\n2. As the old tables, per GiB delivered: User, System and Wall of the requesting threads in s, scrub CPU and total CPU"
-    )?;
-    writeln!(
-        out,
-        "   beside them; Gb as delivered in a round. \"flt\" counts pages delivered; faults are those the kernel counted, expected those that had to be."
-    )?;
-    before = None;
-    for (setting, arms) in all {
-        let title = Setting { lines: 0, ..*setting };
-        if before.replace(title) != Some(title) {
-            old_title(out, title)?;
-        }
-        for (arm, samples) in arms {
-            old_line(out, *arm, *setting, samples)?;
-        }
-    }
-    gets(out, all)
+    Ok(())
 }
 
 fn heading(title: Setting) -> String {
@@ -94,36 +107,41 @@ fn heading(title: Setting) -> String {
     )
 }
 
-fn compare_title(out: &mut String, title: Setting) -> fmt::Result {
-    writeln!(out, "\n{}", heading(title))?;
-    write!(out, "CLine |{:>37} |{:>40} |", "waits", "CPU")?;
-    writeln!(out, "{:>7}{:>9} |{:>20}{:>20}", "ahead", "scrubbed", "waits", "CPU")?;
-    write!(out, "      |")?;
-    ARMS.iter().try_for_each(|arm| write!(out, "{:>7}", arm.name()))?;
-    write!(out, "   |")?;
+fn compare_title(out: &mut String) -> fmt::Result {
+    write!(out, "CLine  waits:")?;
     ARMS.iter().try_for_each(|arm| write!(out, "{:>8}", arm.name()))?;
-    writeln!(out, " |{:>7}{:>9} |{:>20}{:>20}", "hit %", "/page", "ratio", "ratio")
+    write!(out, "     CPU:")?;
+    ARMS.iter().try_for_each(|arm| write!(out, "{:>8}", arm.name()))?;
+    writeln!(out)
 }
 
 fn compare_line(out: &mut String, setting: Setting, arms: &Arms) -> fmt::Result {
     let disturbed = arms.iter().any(|(arm, rounds)| median(rounds, |sample| ran(*arm, sample)) < RAN_LEAST);
-    write!(out, "{:>5} |", setting.lines)?;
-    for arm in ARMS {
-        write!(out, "{:>7}", figure(arms, arm, waits_ns))?;
+    write!(out, "{:>5} {}      ", setting.lines, if disturbed { '*' } else { ' ' })?;
+    ARMS.iter().try_for_each(|arm| write!(out, "{:>8}", figure(arms, *arm, waits_ns)))?;
+    write!(out, "         ")?;
+    ARMS.iter().try_for_each(|arm| write!(out, "{:>8}", figure(arms, *arm, cpu_ns)))?;
+    writeln!(out)
+}
+
+fn verdict_title(out: &mut String) -> fmt::Result {
+    writeln!(out, "CLine {:<8}{:>7}{:>8}{:>20}{:>20}", "arm", "hit %", "zeroed", "waits", "CPU")
+}
+
+fn verdict_lines(out: &mut String, setting: Setting, arms: &Arms) -> fmt::Result {
+    for arm in [Arm::Ahead, Arm::Thread, Arm::Stock] {
+        let Some(rounds) = arms.get(&arm) else { continue };
+        let hit = median(rounds, hit);
+        let zeroed = median(rounds, |sample| sample.get("scrubbed_pages") / sample.get("pages"));
+        write!(out, "{:>5} {:<8}{:>7.1}{zeroed:>8.2}", setting.lines, arm.name(), hit * 100.0)?;
+        if hit < HIT_LEAST {
+            writeln!(out, "{:>20}{:>20}  nothing was zeroed ahead", "-", "-")?;
+            continue;
+        }
+        let (waits, cpu) = (ratios(arms, arm, waits_ns), ratios(arms, arm, cpu_ns));
+        writeln!(out, "{:>20}{:>20}  {}", spread(&waits), spread(&cpu), says(&waits, &cpu))?;
     }
-    write!(out, " {} |", if disturbed { '*' } else { ' ' })?;
-    for arm in ARMS {
-        write!(out, "{:>8}", figure(arms, arm, cpu_ns))?;
-    }
-    let hit = arms.get(&Arm::Ahead).map_or(0.0, |rounds| median(rounds, hit));
-    let scrubbed = |sample: &Sample| sample.get("scrubbed_pages") / sample.get("pages");
-    let scrubbed = arms.get(&Arm::Ahead).map_or(0.0, |rounds| median(rounds, scrubbed));
-    write!(out, " |{:>7.1}{scrubbed:>9.2} |", hit * 100.0)?;
-    if hit < 0.01 {
-        return writeln!(out, "{:>20}{:>20}  nothing zeroed ahead", "-", "-");
-    }
-    let (waits, cpu) = (ratios(arms, waits_ns), ratios(arms, cpu_ns));
-    writeln!(out, "{:>20}{:>20}  {}", spread(&waits), spread(&cpu), says(&waits, &cpu))
+    Ok(())
 }
 
 /// What the ratios mean.
@@ -139,8 +157,7 @@ fn says(waits: &[f64], cpu: &[f64]) -> &'static str {
     }
 }
 
-fn old_title(out: &mut String, title: Setting) -> fmt::Result {
-    writeln!(out, "\n{}", heading(title))?;
+fn old_title(out: &mut String) -> fmt::Result {
     writeln!(
         out,
         "{:<7}{:>6}{:>4}{:>4}{:>6}{:>8}{:>8}{:>8}{:>13}{:>13}{:>10}{:>10}{:>7}{:>7}{:>8}{:>8}{:>8}",
@@ -209,10 +226,6 @@ fn old_line(out: &mut String, arm: Arm, setting: Setting, rounds: &BTreeMap<u64,
 
 /// The get of a block that is zeroed already, by itself.
 fn gets(out: &mut String, all: &BTreeMap<Setting, Arms>) -> fmt::Result {
-    writeln!(
-        out,
-        "\n3. The get of a Zeroed block (arm stock; limit 20 ns per page, no fault), ns per page: the call, and with one write per page"
-    )?;
     for (setting, arms) in all {
         let Some(rounds) = arms.get(&Arm::Stock).filter(|_| setting.lines == 1) else { continue };
         let get = |sample: &Sample| sample.get("get_s") / sample.get("pages") * NS;
@@ -259,9 +272,9 @@ fn figure(arms: &Arms, arm: Arm, of: impl Fn(&Sample) -> f64) -> String {
     arms.get(&arm).map_or("-".to_owned(), |rounds| format!("{:.1}", median(rounds, of)))
 }
 
-/// Ahead over on-get, round by round, sorted.
-fn ratios(arms: &Arms, of: fn(&Sample) -> f64) -> Vec<f64> {
-    let (Some(ahead), Some(on_get)) = (arms.get(&Arm::Ahead), arms.get(&Arm::OnGet)) else {
+/// An arm over on-get, round by round, sorted.
+fn ratios(arms: &Arms, arm: Arm, of: fn(&Sample) -> f64) -> Vec<f64> {
+    let (Some(ahead), Some(on_get)) = (arms.get(&arm), arms.get(&Arm::OnGet)) else {
         return Vec::new();
     };
     let both = ahead.iter().filter_map(|(round, sample)| Some(of(sample) / of(on_get.get(round)?)));

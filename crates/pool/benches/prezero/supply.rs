@@ -3,6 +3,8 @@
 //! In: an arm. Out: zeroed blocks as byte slices, given back when dropped; and how many faults a get of one and its touch
 //! must take, from first principles.
 
+use std::time::Duration;
+
 use faultless_os::touch::{Advice, Region};
 use faultless_os::{advise, page};
 use faultless_pool::{Block, Kernel, Policy, Pool, Retain, Scrub, tuning};
@@ -12,6 +14,11 @@ use crate::cell::{Arm, Setting};
 /// Zeroed bytes that the keeper is to have ready, and as many again that it may zero: more than the last-level cache of most
 /// machines, so that what it hands out was evicted meanwhile.
 const STOCK_BYTES: usize = 64 << 20;
+/// Zeroed bytes below which zeroing begins.
+const START_BYTES: usize = STOCK_BYTES / 4 * 3;
+/// Time between two looks of a scrubber of the program's own: an eighth of what it takes to use the stock up
+/// at the price of zeroing, and a hundredth of a processor.
+const LOOK: Duration = Duration::from_micros(200);
 
 /// Somebody who hands out zeroed blocks.
 pub(crate) trait Supply: Sync {
@@ -79,7 +86,7 @@ pub(crate) struct Pooled(pub(crate) &'static Pool<Kernel>);
 impl Pooled {
     pub(crate) fn new(arm: Arm) -> Self {
         let scrub = match arm {
-            Arm::Ahead => Scrub::Ahead { start: STOCK_BYTES / 4 * 3, stop: STOCK_BYTES },
+            Arm::Ahead => Scrub::Ahead { start: START_BYTES, stop: STOCK_BYTES },
             _ => Scrub::OnGet,
         };
         // Nothing decays: only scrubbing is measured.
@@ -91,7 +98,19 @@ impl Pooled {
 
     /// Bytes that an arm's pool holds besides the blocks in use.
     pub(crate) fn spare_bytes(arm: Arm) -> usize {
-        if arm == Arm::Ahead { 2 * STOCK_BYTES } else { 0 }
+        if matches!(arm, Arm::Ahead | Arm::Thread) { 2 * STOCK_BYTES } else { 0 }
+    }
+
+    /// Keeps the stock between the marks as the keeper does, but on any processor it gets; never ends.
+    pub(crate) fn scrub_always(&self) {
+        loop {
+            let mut idle = self.0.stats().zeroed_bytes >= START_BYTES;
+            while !idle {
+                idle =
+                    self.0.scrub_step(tuning::SLAB_BYTES) == 0 || self.0.stats().zeroed_bytes >= STOCK_BYTES;
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Makes everything resident that the setting will use, and dirty, as after a burst of work.
