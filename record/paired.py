@@ -1,31 +1,59 @@
 #!/usr/bin/env python3
 """Runs commands in shuffled interleaved rounds and keeps every run: see record/README.md."""
-import argparse, csv, ctypes, hashlib, mmap, os, random, sys, tempfile, time
+import argparse, contextlib, csv, ctypes, hashlib, mmap, os, random, sys, tempfile, time
 
 FIELDS = ["name", "round", "order", "arm", "wall_s", "user_s", "sys_s", "minflt", "majflt", "maxrss_kib", "status", "stdout_sha"]
 
+PRCTL, PR_SET_CHILD_SUBREAPER = ctypes.CDLL(None).prctl, 36
 
-def run(command, user):
-    """One run: elapsed time, wait4's accounting, and a hash of standard output."""
+
+def start(command, user, out):
+    """Starts a shell command that writes to `out`; its process id.
+
+    A shell starts it in the background and ends. So it begins as a copy of that small shell: of a copy of this process the faults
+    and the peak of resident memory would be counted as the command's. Who adopts it is this process.
+    """
+    PRCTL(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    here, there = os.pipe()
+    shell = os.fork()
+    if shell == 0:
+        os.dup2(out.fileno(), 1)
+        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+        os.dup2(0, 2)
+        os.dup2(there, 9)
+        os.set_inheritable(9, True)  # where it was 9 already
+        if user:
+            os.setgid(user[1]), os.setuid(user[0])
+        try:
+            os.execvp("sh", ["sh", "-c", f"exec {command} 9>&- &\necho $! >&9"])
+        finally:
+            os._exit(127)
+    os.close(there)
+    os.waitpid(shell, 0)
+    with open(here) as pipe:
+        return int(pipe.readline())
+
+
+def run(command, user=None, watch=lambda pid: None):
+    """One run: elapsed time, wait4's accounting and a hash of standard output, as in FIELDS; and standard output itself.
+
+    `watch` is called while the command runs and may look at the process, but not wait for it.
+    """
     with tempfile.TemporaryFile() as out:
         begin = time.monotonic()
-        pid = os.fork()
-        if pid == 0:
-            os.dup2(out.fileno(), 1)
-            os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-            os.dup2(0, 2)
-            if user:
-                os.setgid(user[1]), os.setuid(user[0])
-            try:
-                os.execvp("sh", ["sh", "-c", "exec " + command])
-            finally:
-                os._exit(127)
+        pid = start(command, user, out)
+        watch(pid)
         _, status, usage = os.wait4(pid, 0)
         wall = time.monotonic() - begin
         out.seek(0)
-        sha = hashlib.sha256(out.read()).hexdigest()[:16]
+        text = out.read()
+    # What the command has left behind was adopted too.
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    sha = hashlib.sha256(text).hexdigest()[:16]
     return [wall, usage.ru_utime, usage.ru_stime, usage.ru_minflt, usage.ru_majflt, usage.ru_maxrss,
-            os.waitstatus_to_exitcode(status), sha]
+            os.waitstatus_to_exitcode(status), sha], text
 
 
 def warm(mib):
@@ -57,7 +85,7 @@ def measure(args, arms):
         random.shuffle(order)
         for place, arm in enumerate(order):
             warm(args.warm)
-            result = run(arms[arm], user)
+            result, _ = run(arms[arm], user)
             if number >= 0:
                 rows.append([args.name, number, place, arm] + [round(x, 6) if isinstance(x, float) else x for x in result])
         print(f"\r{args.name}: round {number + 1} of {args.rounds}", end="", file=sys.stderr, flush=True)

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Takes the records of this machine into record/DATE-NAME: record/take.sh NAME [PART ...], the parts being run, stat and
-# advise, all of them by default. About 30 minutes in all; nothing else should run.
+# Takes the records of this machine into record/DATE-NAME: record/take.sh NAME [PART ...], the parts being run, stat, advise
+# and peers, all of them by default. About 30 minutes and 60 for peers; nothing else should run.
+# Peers are libraries for LD_PRELOAD, in PEERS="NAME=LIBRARY ..."; PYTHON is one that has NumPy and pandas.
 set -eu
 cd "$(dirname "$0")/.."
 out="$PWD/record/$(date -u +%Y-%m-%d)-$1"
 shift
-parts=" ${*:-run stat advise} "
+parts=" ${*:-run stat advise peers} "
 part() { case $parts in *" $1 "*) true ;; *) false ;; esac; }
 work="${TMPDIR:-/tmp}/faultless-record"
 cargo build --release
@@ -21,7 +22,6 @@ root=$PWD
 pair() { "$root/record/paired.py" --out "$out" "$@"; }
 cd "$work"
 g++ -O2 -o words words.cpp
-head -c 16000000 lines.txt >some.txt
 rm -rf tree && git init -q tree && cp big.json functions.c some.txt tree
 
 # run: workloads against plain glibc, and real programs, which must lose nothing
@@ -43,6 +43,12 @@ if part run; then
     program cpp 300 "./words"
 fi
 # stat: what measuring costs, and the corrected median against the program's own
+# one counter of perf's beside it: what counting alone costs a program that only faults
+counting() {
+    command -v perf >/dev/null || { measured "$@"; return; }
+    pair --name "stat-$1" --warm "$2" --rounds 12 plain="$3" perf="perf stat -e page-faults -o /dev/null -- $3" \
+        stat="faultless stat -o /dev/null -- $3"
+}
 measured() { pair --name "stat-$1" --warm "$2" --rounds 12 plain="$3" stat="faultless stat -o /dev/null -- $3"; }
 if part stat; then
     measured gcc 150 "gcc -O1 -c functions.c -o -"
@@ -50,15 +56,23 @@ if part stat; then
     measured numpy 600 "./python arrays.py"
     measured sort 300 "sort lines.txt"
     measured zstd 150 "zstd -3 -T2 -qc lines.txt"
-    measured chunk-pipeline 256 "faultless workload --quiet chunk-pipeline --chunks 16000"
-    measured temporaries 800 "faultless workload --quiet temporaries"
+    counting chunk-pipeline 256 "faultless workload --quiet chunk-pipeline --chunks 16000"
+    counting temporaries 800 "faultless workload --quiet temporaries"
     measured mixed 64 "faultless workload --quiet mixed --ops 20000000"
-    measured bursts 1024 "faultless workload --quiet bursts"
+    counting bursts 1024 "faultless workload --quiet bursts"
     "$root/record/truth.py" faultless >"$out/stat-p50.csv"
 fi
 # advise: the verdicts, each checked by a paired run
 if part advise; then
     "$root/record/verdicts.py" faultless "$out"
     faultless advise >"$out/advise-chunk-pipeline.txt"
+fi
+# peers: every workload under every allocator, in warm and in cold memory; the real programs
+peers() { "$root/record/peers.py" --out "$out" --faultless "$work/faultless" "$@" $PEERS >"$out/$name.txt"; }
+if part peers; then
+    : "${PEERS:?libraries of the peers, as NAME=LIBRARY ...}"
+    name=peers-warm && peers --name $name --rounds 9 --minutes 30
+    name=peers-cold && peers --name $name --rounds 3 --minutes 40 --cold
+    name=peers-programs && peers --name $name --rounds 9 --minutes 30 --programs "$work" --python "${PYTHON:-python3}"
 fi
 "$root/record/paired.py" --summary $(ls "$out"/run-*.csv "$out"/stat-*.csv "$out"/verdict-*.csv 2>/dev/null | grep -v stat-p50) >"$out/summary.txt"

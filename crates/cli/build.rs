@@ -1,9 +1,9 @@
-//! Builds the malloc interposer, so that `include_bytes!` can put it into the one binary.
+//! Builds the malloc interposer and the small-object allocator behind it, so that `include_bytes!` can put them into the
+//! one binary.
 //!
-//! Out: the environment variables FAULTLESS_PRELOAD, the path of the shared library, and FAULTLESS_PRELOAD_HASH, of its
-//! content. The nested cargo has a target
-//! directory of its own: the outer one is locked while this runs. It needs no network: the outer build has resolved
-//! and fetched what both need.
+//! Out: for each the environment variables FAULTLESS_<NAME>, the path of the shared library, and FAULTLESS_<NAME>_HASH, of
+//! its content. The nested cargo has a target directory of its own: the outer one is locked while this runs. What the
+//! outer build of the workspace has fetched it does not fetch again.
 
 #![allow(clippy::print_stdout)]
 
@@ -24,6 +24,13 @@ const NOT_INHERITED: [&str; 8] = [
     "CARGO_BUILD_TARGET_DIR",
 ];
 
+/// The libraries: what the variables call them, and their packages.
+const LIBRARIES: [(&str, &str); 2] = [("PRELOAD", "faultless-preload"), ("SMALL", "faultless-small")];
+
+/// For mimalloc's C compiler: linked statically into a library it would free all memory at exit, in case the library is
+/// unloaded and the process lives on; ours is loaded with the process.
+const MIMALLOC: &str = "-DMI_SKIP_COLLECT_ON_EXIT";
+
 fn main() {
     let variable = |name: &str| env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
     let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("../..");
@@ -34,38 +41,35 @@ fn main() {
         "crates/pool/src",
         "crates/pool/Cargo.toml",
         "crates/preload",
+        "crates/small",
     ] {
         println!("cargo:rerun-if-changed={}", root.join(input).display());
     }
     let target_dir = PathBuf::from(variable("OUT_DIR")).join("preload");
     let mut command = Command::new(variable("CARGO"));
-    command
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            "faultless-preload",
-            "--profile",
-            "preload",
-            "--manifest-path",
-        ])
-        .arg(root.join("Cargo.toml"))
-        .arg("--target-dir")
-        .arg(&target_dir);
+    command.args(["build", "--quiet", "--profile", "preload"]);
+    for (_, package) in LIBRARIES {
+        command.args(["--package", package]);
+    }
+    command.arg("--manifest-path").arg(root.join("Cargo.toml")).arg("--target-dir").arg(&target_dir);
     let (host, target) = (variable("HOST"), variable("TARGET"));
-    let mut library = target_dir;
+    let mut built = target_dir;
     if host != target {
         command.args(["--target", &target]);
-        library.push(&target);
+        built.push(&target);
     }
-    library.push("preload/libfaultless_preload.so");
+    built.push("preload");
     for name in NOT_INHERITED {
         command.env_remove(name);
     }
+    command.env("CFLAGS", MIMALLOC);
     let status = command.status().expect("cargo can be started again");
     assert!(status.success(), "the interposer could not be built: {command:?} ended with {status}");
-    let mut hasher = DefaultHasher::new();
-    hasher.write(&std::fs::read(&library).expect("the interposer that was just built can be read"));
-    println!("cargo:rustc-env=FAULTLESS_PRELOAD={}", library.display());
-    println!("cargo:rustc-env=FAULTLESS_PRELOAD_HASH={:016x}", hasher.finish());
+    for (name, package) in LIBRARIES {
+        let library = built.join(format!("lib{}.so", package.replace('-', "_")));
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&std::fs::read(&library).expect("the library that was just built can be read"));
+        println!("cargo:rustc-env=FAULTLESS_{name}={}", library.display());
+        println!("cargo:rustc-env=FAULTLESS_{name}_HASH={:016x}", hasher.finish());
+    }
 }

@@ -4,7 +4,7 @@
 use std::process::{Command, Output};
 
 /// Small sizes: seconds for all of them together, in a debug build.
-const SMALL: [&str; 9] = [
+const SMALL: [&str; 10] = [
     "chunk-pipeline --chunks 64",
     "temporaries --total-mib 16 --max-mib 4",
     "mixed --ops 20000",
@@ -13,6 +13,7 @@ const SMALL: [&str; 9] = [
     "growth --max-mib 8",
     "bursts --bursts 2 --blocks 20",
     "idle-bursts --bursts 2 --blocks 20 --idle-ms 10",
+    "thread-churn --threads 6 --blocks 3 --block-kib 512",
     "touch-once --mib 8",
 ];
 

@@ -33,4 +33,15 @@ fn workloads_fault_as_often_as_their_size_says() {
         assert!(found >= pages(mib), "{arguments:?}: {found} faults for {mib} MiB");
         assert!(found < start + pages(mib) * 12 / 10 + 2000, "{arguments:?}: {found} faults for {mib} MiB");
     }
+    // One block, and at most a dozen pages of each thread's own; glibc keeps the block, and so must whoever takes its place.
+    for prefix in [&[][..], &["run", "--", env!("CARGO_BIN_EXE_faultless")]] {
+        let (plain, churn) = (
+            faults(&[prefix, &["workload"]].concat()),
+            faults(&[prefix, &["workload", "thread-churn"]].concat()),
+        );
+        assert!(
+            churn < plain + pages(2) + 200 * 12,
+            "{prefix:?}: {churn} faults, {plain} of them without threads"
+        );
+    }
 }

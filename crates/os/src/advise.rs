@@ -16,6 +16,8 @@ pub enum Advice {
     NoHugePage,
     /// MADV_DONTFORK (2.6.16): a forked child does not get the range, and this process takes no CoW faults for it.
     DontFork,
+    /// MADV_DOFORK (2.6.16): undoes that.
+    DoFork,
     /// MADV_DONTNEED: give the frames back now.
     DontNeed,
     /// MADV_FREE (4.5): the kernel may take the frames when it needs them.
@@ -30,6 +32,7 @@ impl Advice {
             Advice::HugePage => (libc::MADV_HUGEPAGE, "madvise(MADV_HUGEPAGE"),
             Advice::NoHugePage => (libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE"),
             Advice::DontFork => (libc::MADV_DONTFORK, "madvise(MADV_DONTFORK"),
+            Advice::DoFork => (libc::MADV_DOFORK, "madvise(MADV_DOFORK"),
             Advice::DontNeed => (libc::MADV_DONTNEED, "madvise(MADV_DONTNEED"),
             Advice::Free => (libc::MADV_FREE, "madvise(MADV_FREE"),
             Advice::PopulateWrite => (libc::MADV_POPULATE_WRITE, "madvise(MADV_POPULATE_WRITE"),
@@ -129,6 +132,31 @@ pub unsafe fn populate(start: usize, len: usize) -> Result<()> {
 pub unsafe fn purge(start: usize, len: usize) -> Result<()> {
     // SAFETY: forwarded; the caller gives up the content.
     unsafe { advise(start, len, Advice::DontNeed) }
+}
+
+/// MADV_DONTFORK: children that are forked from now on find nothing at these addresses, and this process takes no CoW
+/// faults for them.
+///
+/// # Errors
+/// ENOMEM: the split would exceed `vm.max_map_count`; part of the range may have the advice.
+///
+/// # Safety
+/// The range must be mapped by the caller, and no child may use it.
+pub unsafe fn dont_fork(start: usize, len: usize) -> Result<()> {
+    // SAFETY: forwarded; the advice changes no content.
+    unsafe { advise(start, len, Advice::DontFork) }
+}
+
+/// MADV_DOFORK: undoes [`dont_fork`].
+///
+/// # Errors
+/// ENOMEM as there.
+///
+/// # Safety
+/// The range must be mapped by the caller.
+pub unsafe fn do_fork(start: usize, len: usize) -> Result<()> {
+    // SAFETY: forwarded; the advice changes no content.
+    unsafe { advise(start, len, Advice::DoFork) }
 }
 
 /// Any advice.

@@ -16,6 +16,8 @@ mod probe;
 mod system;
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use files::Files;
@@ -185,6 +187,13 @@ pub fn user() -> (u32, u32) {
     (user, group)
 }
 
+/// Whether this process may execute a file, by all the kernel asks for: mode, access lists, mount options.
+pub fn may_execute(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: faccessat(2) reads the C string and nothing else.
+    unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::X_OK, libc::AT_EACCESS) == 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,6 +208,13 @@ mod tests {
         assert_eq!(host.hypervisor, None);
         assert!(host.hugetlb.is_empty() && host.sysctl.is_empty() && host.vmstat.is_empty());
         assert_eq!(host.memory, Memory::default());
+    }
+
+    #[test]
+    fn only_a_file_with_the_right_to_execute_may_be_executed() {
+        assert!(may_execute(Path::new("/bin/sh")));
+        assert!(!may_execute(Path::new("/proc/self/status")));
+        assert!(!may_execute(Path::new("no such file")) && !may_execute(Path::new("a\0b")));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 pub mod advise;
 pub mod counters;
 pub mod error;
+pub mod fork;
 mod futex;
 pub mod host;
 pub mod lock;

@@ -1,8 +1,8 @@
 //! A futex mutex that can be held across `fork`.
 //!
 //! In: a value. Out: a guard. It never allocates, never panics, knows no poisoning and no thread-local state, so that
-//! a malloc can stand on it. [`Mutex::hold`] takes it for the time of a `fork` without giving access to the value;
-//! [`Mutex::let_go`] gives it back, in the parent and in the child.
+//! a malloc can stand on it. [`Mutex::hold`] takes it for the time of a `fork`; [`Mutex::resume`] gets it back, in the
+//! parent and in the child.
 //!
 //! What it does not do: fairness, time limits, recursion.
 //!
@@ -58,20 +58,19 @@ impl<T> Mutex<T> {
 
     /// Takes the lock before `fork`, so that the child finds the value whole. False if this thread has it already.
     pub fn hold(&self) -> bool {
-        if self.word.compare_exchange(FREE, TAKEN, Acquire, Relaxed).is_err() && !self.wait() {
-            return false;
-        }
-        self.holder.store(thread_id(), Relaxed);
-        true
+        self.lock().map(Guard::hold).is_some()
+    }
+
+    /// Gets back what [`Mutex::hold`] or [`Guard::hold`] took, in the parent and in the child; `None` without a hold.
+    ///
+    /// Sound from any thread: a hold has no guard, and of several callers one gets it.
+    pub fn resume(&self) -> Option<Guard<'_, T>> {
+        (self.holder.swap(0, Relaxed) != 0).then_some(Guard(self))
     }
 
     /// Gives back what [`Mutex::hold`] took; without a hold, does nothing.
-    ///
-    /// Call it in the parent and in the child. Sound from any thread: a hold gives no access to the value.
     pub fn let_go(&self) {
-        if self.holder.swap(0, Relaxed) != 0 {
-            self.unlock();
-        }
+        drop(self.resume());
     }
 
     #[cold]
@@ -98,6 +97,14 @@ impl<T> Mutex<T> {
         if self.word.swap(FREE, Release) == AWAITED {
             futex::wake_one(&self.word);
         }
+    }
+}
+
+impl<T> Guard<'_, T> {
+    /// Keeps the lock over a `fork`, until [`Mutex::resume`].
+    pub fn hold(self) {
+        self.0.holder.store(thread_id(), Relaxed);
+        std::mem::forget(self);
     }
 }
 
@@ -155,6 +162,10 @@ mod tests {
         assert!(!lock.hold());
         lock.let_go();
         assert!(lock.lock().is_some());
+        lock.lock().unwrap().hold();
+        assert!(lock.lock().is_none());
+        assert!(lock.resume().is_some());
+        assert!(lock.resume().is_none(), "one caller gets it");
         lock.let_go();
         assert!(lock.lock().is_some(), "letting go without a hold changes nothing");
     }

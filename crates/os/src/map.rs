@@ -159,22 +159,44 @@ pub fn restore(start: usize, len: usize) -> Result<()> {
     }
 }
 
-/// How many bytes of a range of whole pages are resident, by mincore(2); what can't be asked counts as not resident.
+/// Maps a range anew, whatever is there: readable, writable and zero, without any advice.
+///
+/// # Errors
+/// ENOMEM as for [`make_usable`]; the range may then be unmapped.
+///
+/// # Safety
+/// The addresses must be the caller's, who no longer needs what they hold.
+pub unsafe fn renew(start: usize, len: usize) -> Result<()> {
+    map(start, len, READ_WRITE, ANONYMOUS | libc::MAP_FIXED).map(drop)
+}
+
+/// Which pages from `start` on are resident: the lowest bit of a byte per page, see mincore(2).
+///
+/// # Errors
+/// ENOMEM: part of the range is not mapped; EAGAIN.
+pub fn residency(start: usize, pages: &mut [u8]) -> Result<()> {
+    let len = pages.len() * crate::page::size();
+    // SAFETY: mincore reads no memory at the address, and there is a byte for every page.
+    let rc = unsafe { libc::mincore(start as *mut libc::c_void, len, pages.as_mut_ptr()) };
+    if rc == 0 { Ok(()) } else { Err(Error::last_for("mincore", len)) }
+}
+
+/// How many bytes of a range of whole pages are resident; what can't be asked counts as not resident.
 pub fn resident_bytes(start: usize, len: usize) -> usize {
     const PAGES: usize = 512;
-    let page = crate::page::size();
+    let page_log2 = crate::page::size().trailing_zeros();
     let mut found = [0_u8; PAGES];
-    let (mut pages, mut at) = (0, 0);
+    let (mut resident, mut at) = (0, 0);
     while at < len {
-        let part = (len - at).min(PAGES * page);
-        found.fill(0);
-        // SAFETY: mincore reads no memory at the address, and `found` has a byte for every page of this part.
-        if unsafe { libc::mincore((start + at) as *mut libc::c_void, part, found.as_mut_ptr()) } == 0 {
-            pages += found.iter().filter(|&flags| flags & 1 == 1).count();
+        let part = (len - at).min(PAGES << page_log2);
+        if let Some(pages) = found.get_mut(..part >> page_log2)
+            && residency(start + at, pages).is_ok()
+        {
+            resident += pages.iter().filter(|&flags| flags & 1 == 1).count();
         }
         at += part;
     }
-    pages * page
+    resident << page_log2
 }
 
 /// Gives addresses back.
@@ -228,7 +250,7 @@ pub fn commit_is_strict() -> bool {
 }
 
 fn map(at: usize, len: usize, rights: libc::c_int, flags: libc::c_int) -> Result<usize> {
-    // SAFETY: without MAP_FIXED a new mapping never replaces another.
+    // SAFETY: without MAP_FIXED a new mapping never replaces another; with it, see `renew`.
     let start = unsafe { libc::mmap(at as *mut libc::c_void, len, rights, flags, -1, 0) };
     if start == libc::MAP_FAILED { Err(Error::last_for("mmap", len)) } else { Ok(start as usize) }
 }

@@ -16,7 +16,7 @@ pub struct Waiting(pub u32);
 /// A control group near its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Bytes charged now.
+    /// Bytes charged now, without the page cache: that fills a group up to its limit and gives way by itself.
     pub current_bytes: u64,
     /// `memory.high`, or `memory.max` where that is less.
     pub limit_bytes: u64,
@@ -24,6 +24,8 @@ pub struct Group {
 
 /// Largest PSI file: two lines of at most 90 bytes.
 const PSI_BYTES: usize = 256;
+/// The start of `memory.stat`; the line that counts is the second.
+const STAT_BYTES: usize = 256;
 const CGROUPS: &[u8] = b"/sys/fs/cgroup";
 
 /// How much tasks waited for memory, machine-wide.
@@ -79,7 +81,15 @@ fn level(path: &[u8]) -> Option<Group> {
         Some(number(text::read_joined(&[CGROUPS, path, name], &mut buffer)?)?.0)
     };
     let limit_bytes = [value(b"/memory.high"), value(b"/memory.max")].into_iter().flatten().min()?;
-    Some(Group { current_bytes: value(b"/memory.current")?, limit_bytes })
+    let mut buffer = [0; STAT_BYTES];
+    let cache = file_bytes(text::read_joined(&[CGROUPS, path, b"/memory.stat"], &mut buffer)?)?;
+    Some(Group { current_bytes: value(b"/memory.current")?.saturating_sub(cache), limit_bytes })
+}
+
+/// The page cache in `memory.stat`.
+fn file_bytes(text: &[u8]) -> Option<u64> {
+    let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"file "))?;
+    Some(number(line)?.0)
 }
 
 /// Processors that this process may run on.
@@ -145,6 +155,12 @@ mod tests {
     }
 
     #[test]
+    fn the_page_cache_is_a_line_of_its_own() {
+        assert_eq!(file_bytes(b"anon 12\nfile 34567\nkernel 8\n"), Some(34567));
+        assert_eq!(file_bytes(b"anon 12\nfile_mapped 3\n"), None);
+    }
+
+    #[test]
     fn running_tasks_stand_before_the_slash() {
         assert_eq!(running(b"0.20 0.18 0.12 3/80 11206\n"), Some(3));
         assert_eq!(running(b"0.20 0.18 0.12 3 11206\n"), None);
@@ -170,7 +186,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
         fn no_text_makes_a_parser_panic(text in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = (some_avg10(&text), v2_path(&text), running(&text));
+            let _ = (some_avg10(&text), v2_path(&text), running(&text), file_bytes(&text));
         }
 
         #[test]

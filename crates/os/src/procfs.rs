@@ -54,6 +54,13 @@ pub struct Stat {
     pub system_ns: u64,
 }
 
+impl Stat {
+    /// Faults of the process and of the children that it waited for.
+    pub fn faults(&self) -> u64 {
+        self.minor_faults + self.major_faults + self.children_minor_faults + self.children_major_faults
+    }
+}
+
 /// Reads `/proc/PID/stat`.
 pub fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&read(&format!("/proc/{pid}/stat"))?, tick_ns())

@@ -1,7 +1,7 @@
 //! What a get and a free cost, by size and by the number of threads: ns per pair, the least of several rounds.
 //!
 //! `cargo bench -p faultless-pool`. Every thread takes and frees one block at a time; in `ring`, eight are alive; in
-//! `mixed`, eight of changing sizes. Nothing is written, so only the pool is timed. Two threads in pools of their own show what the
+//! `mixed`, eight of changing sizes. The memory is resident and nothing is written, so only the pool is timed. Two threads in pools of their own show what the
 //! processors themselves share.
 #![allow(clippy::print_stdout)]
 
@@ -68,7 +68,11 @@ fn least(pools: &[Pool<Kernel>], case: &Case, threads: usize) -> f64 {
 }
 
 fn main() {
-    let open = |_| Pool::open(Kernel::default(), Policy::default()).expect("addresses are to be had");
+    let open = |_| {
+        let pool = Pool::open(Kernel::default(), Policy::default()).expect("addresses are to be had");
+        pool.prewarm(128 << 20);
+        pool
+    };
     println!("ns per get and free, the least of {ROUNDS} rounds");
     println!("{:<16}{:>10}{:>22}{:>22}", "", "1 thread", "2 threads, one pool", "2 threads, two pools");
     for case in CASES {

@@ -29,7 +29,7 @@ pub struct Reserved<S, W, L> {
     pub base: usize,
     /// One entry per slab; usable as far as [`Backend::extend`] has been called.
     pub slabs: S,
-    /// Three words per 64 slabs.
+    /// Nineteen words per 64 slabs: three bitmaps, and two bytes per slab.
     pub words: W,
     /// One word per granule; usable as far as [`Backend::extend`] has been called.
     pub blocks: L,
@@ -92,6 +92,10 @@ pub trait Backend {
     /// How many bytes are resident; asked of what was populated.
     fn resident_bytes(&self, span: Span) -> usize;
 
+    /// Which granules of a span inside one slab are resident in part at least, the first one lowest. All of them where that
+    /// can't be known.
+    fn touched(&self, span: Span) -> u128;
+
     /// Overwrites with zeroes, for somebody who is about to use the memory.
     fn zero(&self, span: Span);
 
@@ -108,6 +112,24 @@ pub trait Backend {
     /// # Errors
     /// The kernel refused, content unknown.
     fn purge(&self, span: Span) -> crate::Result<()>;
+
+    /// Leaves pages of free granules out of children that are forked from now on.
+    ///
+    /// # Errors
+    /// The kernel refused; part of them may be left out.
+    fn withhold(&self, span: Span) -> crate::Result<()>;
+
+    /// Children get them again.
+    ///
+    /// # Errors
+    /// The kernel refused; part of them may still be left out.
+    fn share(&self, span: Span) -> crate::Result<()>;
+
+    /// Maps a span anew, in a child that it was withheld from; it reads as zero.
+    ///
+    /// # Errors
+    /// The kernel refused, and the span must never be used again.
+    fn renew(&self, span: Span) -> crate::Result<()>;
 
     /// Gives up the addresses and table entries from a slab on, none of which was ever made usable.
     fn narrow(&self, slabs: usize);

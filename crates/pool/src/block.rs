@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use crate::backend::Backend;
 use crate::fake::Fake;
 use crate::pool::Pool;
+use crate::zeroed::ZeroedBlock;
 
 /// A backend whose usable addresses are memory.
 ///
@@ -35,9 +36,9 @@ unsafe impl Memory for Fake {
 /// # #[cfg(not(miri))] {
 /// use faultless_pool::{Kernel, Policy, Pool};
 /// let pool = Pool::open(Kernel::default(), Policy::default())?;
-/// let mut block = pool.alloc_zeroed(640 << 10).ok_or("refused")?;
-/// block[7] = 1;
-/// assert_eq!(block.iter().map(|&byte| byte as usize).sum::<usize>(), 1);
+/// let mut block = pool.alloc(640 << 10).ok_or("refused")?;
+/// block.fill(1);
+/// assert_eq!(block.iter().map(|&byte| byte as usize).sum::<usize>(), 640 << 10);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -58,8 +59,8 @@ impl<B: Memory> Pool<B> {
     }
 
     /// A block of `len` zeroes. `None` when the pool can't serve it.
-    pub fn alloc_zeroed(&self, len: usize) -> Option<Block<'_, B>> {
-        self.take(len, 1, true).map(|offset| Block { pool: self, offset, len })
+    pub fn alloc_zeroed(&self, len: usize) -> Option<ZeroedBlock<'_, B>> {
+        self.take(len, 1, true).map(|offset| ZeroedBlock::new(Block { pool: self, offset, len }))
     }
 
     /// At least `len` bytes aligned to `align`, a power of two. Free them with [`Pool::free_raw`].

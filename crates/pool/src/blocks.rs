@@ -15,9 +15,10 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// The growth count sits above the length: 2^26 granules are 1 TiB, the largest range.
+/// 2^26 granules are 1 TiB, the largest range.
+const LEN_MASK: u32 = (1 << 27) - 1;
+const FRESH: u32 = 1 << 27;
 const GROWN_SHIFT: u32 = 28;
-const LEN_MASK: u32 = (1 << GROWN_SHIFT) - 1;
 const GROWN_MAX: u32 = 3;
 /// The pool has the block: it is in the front, or being resized.
 const HELD: u32 = 1 << 31;
@@ -29,11 +30,14 @@ pub(crate) struct Found {
     pub(crate) count: usize,
     /// How often it grew, up to 3.
     pub(crate) grown: u32,
+    /// Whether some of it was not resident when it was taken.
+    pub(crate) fresh: bool,
 }
 
 impl Found {
     fn word(self) -> u32 {
-        self.count as u32 & LEN_MASK | self.grown.min(GROWN_MAX) << GROWN_SHIFT
+        let fresh = if self.fresh { FRESH } else { 0 };
+        self.count as u32 & LEN_MASK | fresh | self.grown.min(GROWN_MAX) << GROWN_SHIFT
     }
 }
 
@@ -106,7 +110,8 @@ impl<L: Deref<Target = [AtomicU32]>> Blocks<L> {
 
 #[inline]
 fn found(word: u32) -> Option<Found> {
-    let found = Found { count: (word & LEN_MASK) as usize, grown: (word & !HELD) >> GROWN_SHIFT };
+    let count = (word & LEN_MASK) as usize;
+    let found = Found { count, grown: (word & !HELD) >> GROWN_SHIFT, fresh: word & FRESH != 0 };
     (found.count > 0).then_some(found)
 }
 
@@ -120,7 +125,7 @@ mod tests {
         blocks
     }
 
-    const BLOCK: Found = Found { count: (1 << 26) - 1, grown: 2 };
+    const BLOCK: Found = Found { count: 1 << 26, grown: 2, fresh: true };
 
     #[test]
     fn a_block_is_seized_once() {

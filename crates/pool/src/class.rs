@@ -34,21 +34,27 @@ pub(crate) fn starts(mask: u128, count: usize) -> u128 {
     starts
 }
 
-/// The floor of log2 of the longest run of ones; `None` without ones.
-pub(crate) fn longest_log2(mask: u128) -> Option<usize> {
-    let (mut starts, mut log2) = (mask, 0);
-    if mask == 0 {
-        return None;
-    }
-    while log2 < 7 {
-        let longer = starts & (starts >> (1_u32 << log2));
+/// The length of the longest run of ones.
+pub(crate) fn longest(mask: u128) -> usize {
+    let (mut starts, mut have) = (mask, (mask != 0) as usize);
+    while (1..SLAB_GRANULES).contains(&have) {
+        let longer = starts & (starts >> have);
         if longer == 0 {
             break;
         }
         starts = longer;
-        log2 += 1;
+        have *= 2;
     }
-    Some(log2)
+    let mut step = have / 2;
+    while step > 0 {
+        let longer = starts & (starts >> step);
+        if longer != 0 {
+            starts = longer;
+            have += step;
+        }
+        step /= 2;
+    }
+    have.min(SLAB_GRANULES)
 }
 
 /// The granules of a slab that are aligned to `align` granules (a power of two).
@@ -108,12 +114,11 @@ mod tests {
     }
 
     #[test]
-    fn longest_run_is_found_to_the_power_of_two() {
-        for mask in masks().chain([1, u128::MAX, u128::MAX >> 1, 0b0110]) {
-            let longest = runs(mask).map(|(_, count)| count).max().unwrap();
-            assert_eq!(longest_log2(mask), Some(longest.ilog2() as usize), "{mask:#x}");
+    fn the_longest_run_is_found() {
+        for mask in masks().chain([1, u128::MAX, u128::MAX >> 1, u128::MAX >> 63, 0b0110, 0b111_0110]) {
+            assert_eq!(Some(longest(mask)), runs(mask).map(|(_, count)| count).max(), "{mask:#x}");
         }
-        assert_eq!(longest_log2(0), None);
+        assert_eq!(longest(0), 0);
     }
 
     #[test]

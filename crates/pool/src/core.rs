@@ -4,15 +4,15 @@
 //! anything: no system call is made under the lock, see `pool`.
 
 use crate::backend::Backend;
-use crate::class::run;
 use crate::keeper::Watch;
 use crate::lists::Lists;
 use crate::place::Wish;
 use crate::policy::tuning::{
     GRANULE_BYTES, HEAD_SLABS, MOVES, SLAB_GRANULES, SLACK_BYTES, STEP_SLABS, UNATTENDED,
 };
-use crate::state::Counts;
+use crate::state::{Counts, Slab};
 use crate::stats::Stats;
+use crate::touch::Touch;
 
 /// Everything behind the lock.
 pub(crate) struct Core<B: Backend> {
@@ -20,9 +20,11 @@ pub(crate) struct Core<B: Backend> {
     /// How many free granules the policy lets these tables keep.
     keep: usize,
     base: usize,
-    moves: u16,
+    pub(crate) moves: u16,
     /// How many threads are making more of the range usable.
-    reaching: usize,
+    pub(crate) reaching: usize,
+    /// Whether children do not get the warm slabs.
+    pub(crate) withheld: bool,
     /// Whether somebody gives back regularly what is too much.
     pub(crate) attended: bool,
     /// When to call the keeper.
@@ -38,6 +40,7 @@ pub(crate) struct Core<B: Backend> {
     peak_in_use: usize,
     /// How many granules somebody expects to need.
     pub(crate) expected: usize,
+    pub(crate) touch: Touch,
     pub(crate) stats: Stats,
 }
 
@@ -89,11 +92,13 @@ impl<B: Backend> Core<B> {
             retained: 0,
             zeroed: 0,
             low: 0,
+            withheld: false,
             attended: false,
             watch: Watch::NEVER,
             stocking: false,
             peak_in_use: 0,
             expected: 0,
+            touch: Touch::new(),
             stats: Stats::default(),
         }
     }
@@ -161,9 +166,9 @@ impl<B: Backend> Core<B> {
                 .all(|(slab, ..)| self.lists.slab(slab).origin == origin)
     }
 
-    /// Records that a block's pages came from elsewhere.
+    /// Records that the pages of a run came from elsewhere, or that it is a mapping of its own.
     pub(crate) fn arrived(&mut self, start: usize, count: usize) {
-        self.moves += 1;
+        self.moves = self.moves.saturating_add(1);
         let moves = self.moves;
         for (slab, ..) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
             self.lists.slab_mut(slab).origin = moves;
@@ -209,13 +214,8 @@ impl<B: Backend> Core<B> {
 
     /// Takes a free, usable run.
     fn take(&mut self, start: usize, count: usize) -> Taken {
-        let mut counts = Counts::default();
         self.lists.rise(start / SLAB_GRANULES);
-        for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
-            counts.add(self.lists.take(slab, run(first, len)));
-            self.lists.top = self.lists.top.max(slab + 1);
-            self.lists.touched(slab, first);
-        }
+        let counts = self.lists.change((start, count), Slab::take);
         self.in_use += count;
         self.keep_less(counts);
         self.peak_in_use = self.peak_in_use.max(self.in_use);
@@ -237,19 +237,14 @@ impl<B: Backend> Core<B> {
 
     /// Takes back what is no longer used. `moved`: its pages went elsewhere.
     pub(crate) fn give(&mut self, (start, count): Run, moved: bool) {
-        for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
-            let mask = run(first, len);
-            match moved {
-                true => self.lists.slab_mut(slab).vacate(mask),
-                false => self.lists.slab_mut(slab).give(mask),
+        self.lists.change((start, count), |slab, mask| {
+            if moved {
+                slab.vacate(mask)
+            } else {
+                slab.give(mask)
             }
-            // A slab that becomes free is filed at once: that is the order of purging.
-            let now = count > SLAB_GRANULES || self.lists.slab(slab).free() == u128::MAX;
-            self.lists.touched(slab, first);
-            if now {
-                self.lists.file(slab);
-            }
-        }
+            Counts::default()
+        });
         self.in_use -= count;
         if !moved {
             self.keep_more(Counts { dirty: count, ..Counts::default() });

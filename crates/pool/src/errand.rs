@@ -8,9 +8,9 @@
 use crate::backend::{Backend, Span};
 use crate::class::{run, runs};
 use crate::core::{Core, Lack, Run};
-use crate::lists::{BINS, Lists, Map};
+use crate::lists::{Lists, Map, Runs};
 use crate::policy::tuning::{ERRAND_SLABS, GRANULE_BYTES, SCRUB_GRANULES, SLAB_GRANULES, TRIES};
-use crate::state::Counts;
+use crate::state::{Counts, Slab};
 
 /// What is to be done with claimed granules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,6 @@ impl<B: Backend> Core<B> {
 
     /// Wholly free slabs to give back, the longest unused first: at most `granules`, and at least one slab.
     pub(crate) fn claim_idle(&mut self, granules: usize) -> Option<Errand> {
-        self.lists.settle();
         let oldest = self.lists.oldest_warm()?;
         let most = granules.div_ceil(SLAB_GRANULES).clamp(1, ERRAND_SLABS);
         let (mut begin, mut end) = (oldest, oldest + 1);
@@ -91,7 +90,6 @@ impl<B: Backend> Core<B> {
     /// Dirty granules to zero, at most `granules`: the highest wholly free slab first, since blocks are looked for from
     /// below; then the longest runs in partly used slabs.
     pub(crate) fn claim_dirty(&mut self, granules: usize) -> Option<Errand> {
-        self.lists.settle();
         if self.retained == self.zeroed {
             return None;
         }
@@ -101,12 +99,12 @@ impl<B: Backend> Core<B> {
             (len >= least).then_some((slab * SLAB_GRANULES + first, len.min(granules.max(1))))
         };
         let idle = lists.last(Map::Dirty).and_then(|slab| longest(slab, 1));
-        let found = idle.or_else(|| {
-            (0..BINS).rev().find_map(|bin| {
-                let slabs = std::iter::successors(lists.first(bin), |&slab| lists.next(slab));
-                slabs.take(TRIES).find_map(|slab| longest(slab, SCRUB_GRANULES))
-            })
-        });
+        let part = |least: usize| {
+            let next = |from| lists.seek_run(Runs::Warm, least, from);
+            let slabs = std::iter::successors(next(0), |&slab| next(slab + 1));
+            slabs.take(TRIES).find_map(|slab| longest(slab, least))
+        };
+        let found = idle.or_else(|| SCRUB_GRANULES.into_iter().find_map(part));
         found.map(|run| self.claim(run, Work::Scrub))
     }
 
@@ -122,7 +120,6 @@ impl<B: Backend> Core<B> {
 
     /// At most that many wholly free slabs that are not resident.
     pub(crate) fn claim_reserved(&mut self, slabs: usize) -> Result<Option<Errand>, Lack> {
-        self.lists.settle();
         let most = slabs.min(ERRAND_SLABS);
         let begin = self.lists.first_cold();
         let fits = |&slab: &usize| slab < self.lists.count && self.lists.is_cold(slab);
@@ -136,10 +133,7 @@ impl<B: Backend> Core<B> {
     }
 
     fn claim(&mut self, (start, count): Run, work: Work) -> Errand {
-        let mut counts = Counts::default();
-        for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
-            counts.add(self.lists.claim(slab, run(first, len)));
-        }
+        let counts = self.lists.change((start, count), Slab::claim);
         // What is being scrubbed stays in memory.
         if work != Work::Scrub {
             self.keep_less(counts);
@@ -151,17 +145,15 @@ impl<B: Backend> Core<B> {
     pub(crate) fn finish(&mut self, errand: Errand, done: bool, ns: u64) {
         let bytes = errand.resident_bytes() as u64;
         let pinned = !done && errand.work == Work::PurgeSlabs;
-        for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(errand.start, errand.count) {
-            let (mask, slab_mut) = (run(first, len), self.lists.slab_mut(slab));
+        self.lists.change((errand.start, errand.count), |slab, mask| {
             match errand.work {
-                _ if !done => slab_mut.put_back(mask),
-                Work::PurgeSlabs | Work::PurgePart => slab_mut.purged(mask),
-                Work::Scrub | Work::Stock => slab_mut.now_zero(mask),
+                _ if !done => slab.put_back(mask),
+                Work::PurgeSlabs | Work::PurgePart => slab.purged(mask),
+                Work::Scrub | Work::Stock => slab.now_zero(mask),
             }
-            slab_mut.pinned = pinned;
-            self.lists.touched(slab, first);
-            self.lists.file(slab);
-        }
+            slab.pinned = pinned;
+            Counts::default()
+        });
         let all_zeroed = Counts { zeroed: errand.count, ..Counts::default() };
         match errand.work {
             Work::PurgeSlabs | Work::PurgePart => {

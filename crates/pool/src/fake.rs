@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicU32;
 
 use crate::backend::{Backend, Moved, Reserved, Span};
-use crate::lists::MAPS;
+use crate::lists::WORDS;
 use crate::policy::Page;
 use crate::policy::tuning::{GRANULE_BYTES, SLAB_BYTES, SLAB_GRANULES};
 use crate::state::Slab;
@@ -92,7 +92,7 @@ impl Backend for Fake {
             len: self.slabs * SLAB_BYTES,
             base: self.memory.as_ptr().addr() + self.skip(),
             slabs: (0..self.slabs).map(|_| Slab::RESERVED).collect(),
-            words: vec![0; self.slabs.div_ceil(64) * MAPS],
+            words: vec![0; self.slabs.div_ceil(64) * WORDS],
             blocks: (0..self.slabs * SLAB_GRANULES).map(|_| AtomicU32::new(0)).collect(),
         })
     }
@@ -111,6 +111,12 @@ impl Backend for Fake {
 
     fn resident_bytes(&self, span: Span) -> usize {
         if self.ignores_populate.get() { 0 } else { span.len }
+    }
+
+    fn touched(&self, span: Span) -> u128 {
+        let resident = |granule: &Granule| granule.0.get().iter().any(|&word| word != 0);
+        let granules = self.granules(span).iter().enumerate();
+        granules.filter(|(_, granule)| resident(granule)).fold(0, |mask, (at, _)| mask | 1 << at)
     }
 
     fn zero(&self, span: Span) {
@@ -135,6 +141,19 @@ impl Backend for Fake {
         if self.refuses_purge.get() {
             return Err(faultless_os::Error::new("madvise(MADV_DONTNEED", 22).into());
         }
+        self.zero(span);
+        Ok(())
+    }
+
+    fn withhold(&self, _span: Span) -> crate::Result<()> {
+        Ok(())
+    }
+
+    fn share(&self, _span: Span) -> crate::Result<()> {
+        Ok(())
+    }
+
+    fn renew(&self, span: Span) -> crate::Result<()> {
         self.zero(span);
         Ok(())
     }

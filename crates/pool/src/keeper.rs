@@ -57,13 +57,15 @@ pub(crate) struct Signs {
 #[derive(Debug)]
 pub(crate) struct Round {
     decay: Decay,
+    /// Looks so far: where work is done ahead of need there are several to a tick of the decay.
+    looks: u64,
     /// Whether the stock of zeroed memory is being filled up to its high mark.
     scrubs: bool,
 }
 
 impl Round {
     pub(crate) const fn new() -> Self {
-        Self { decay: Decay::new(), scrubs: false }
+        Self { decay: Decay::new(), looks: 0, scrubs: false }
     }
 }
 
@@ -165,12 +167,13 @@ impl<B: Backend> Pool<B> {
     pub(crate) fn look(&self, round: &mut Round, signs: &dyn Fn() -> Signs) -> bool {
         let floor = floor(self.policy);
         self.trim();
-        let low = self.window();
+        let is_tick = round.looks.is_multiple_of(self.looks_per_tick());
+        round.looks += 1;
         let is_short = signs().memory_is_short;
         let wanted = match self.policy.retain.decay_ns {
             _ if is_short => usize::MAX,
-            Some(_) => round.decay.look(low, floor),
-            None => 0,
+            Some(_) if is_tick => round.decay.look(self.window(), floor),
+            _ => 0,
         };
         let gone = self.give_back(wanted);
         round.decay.gone(gone);
@@ -245,9 +248,14 @@ impl<B: Backend> Pool<B> {
         }
     }
 
-    /// The time between two looks.
+    /// The time between two ticks of the decay.
     fn tick_ns(&self) -> u64 {
         self.policy.retain.decay_ns.map_or(TICK_NS, |decay| (decay / TICKS).max(TICK_MIN_NS))
+    }
+
+    /// Looks per tick of the decay: a processor is not idle for long.
+    fn looks_per_tick(&self) -> u64 {
+        if Watch::of(self.policy).is_ahead() { (self.tick_ns() / TICK_NS).max(1) } else { 1 }
     }
 
     /// Lets the pool call when there is work again; false if there is already. What could not be done now can't be before more
@@ -301,7 +309,8 @@ where
             }
             let is_left = self.look(&mut round, &|| self.signs(sighted));
             if is_left || !self.rest() {
-                self.keeper.thread.sleep(seen, Some(self.tick_ns()));
+                let pause_ns = self.tick_ns().checked_div(self.looks_per_tick());
+                self.keeper.thread.sleep(seen, pause_ns);
             } else {
                 self.keeper.thread.sleep(seen, None);
                 round = Round::new();
@@ -326,7 +335,7 @@ mod tests {
     /// A pool that keeps that many slabs of free memory.
     fn keeping(slabs: usize, policy: Policy) -> Pool<Fake> {
         let pool = Pool::open(Fake::new(slabs + 1), policy).unwrap();
-        drop(pool.alloc(slabs * SLAB_BYTES));
+        pool.alloc(slabs * SLAB_BYTES).unwrap().fill(1);
         pool
     }
 

@@ -12,8 +12,9 @@ use faultless_os::{advise, counters, map, page, zero};
 
 use crate::backend::{Backend, Moved, Reserved, Span};
 use crate::block::Memory;
+use crate::class::run;
 use crate::error::Error;
-use crate::lists::MAPS;
+use crate::lists::WORDS;
 use crate::policy::tuning::{
     GRANULE_BYTES, HEAD_SLABS, LIMITED_SHARE, RESERVE_BYTES, RESERVE_MIN_BYTES, SLAB_BYTES, SLAB_GRANULES,
 };
@@ -154,6 +155,14 @@ impl Kernel {
         unsafe { map::make_usable(start, len) }.map_err(Error::from)
     }
 
+    /// Advises THP for slabs, but for the first few.
+    fn back_slabs(&self, from: usize, to: usize) {
+        let from = from.max(HEAD_SLABS);
+        if from < to {
+            self.back(self.range.start() + from * SLAB_BYTES, (to - from) * SLAB_BYTES);
+        }
+    }
+
     /// Whether the kernel moves pages, tried out before the first block depends on it.
     fn moves_pages(&self) -> bool {
         if self.movable.load(Relaxed) == UNTRIED {
@@ -240,7 +249,7 @@ impl Backend for Kernel {
         let (base, len) = self.reserve_range()?;
         self.range.set(base, len);
         let slabs = len / SLAB_BYTES;
-        let words = slabs.div_ceil(64) * MAPS;
+        let words = slabs.div_ceil(64) * WORDS;
         let word_bytes = whole_pages(words * size_of::<u64>());
         let (slab_bytes, block_bytes) = table_bytes(slabs);
         self.may(0, self.failing.map)?;
@@ -273,10 +282,7 @@ impl Backend for Kernel {
         }
         let base = self.range.start();
         self.make_usable(base + from * SLAB_BYTES, (to - from) * SLAB_BYTES)?;
-        let begin = from.max(HEAD_SLABS);
-        if begin < to {
-            self.back(base + begin * SLAB_BYTES, (to - begin) * SLAB_BYTES);
-        }
+        self.back_slabs(from, to);
         Ok(())
     }
 
@@ -324,6 +330,21 @@ impl Backend for Kernel {
         self.address(span).map_or(0, |start| map::resident_bytes(start, span.len))
     }
 
+    fn touched(&self, span: Span) -> u128 {
+        let all = run(0, span.len / GRANULE_BYTES);
+        let Some(start) = self.address(span) else { return all };
+        let page_log2 = page::size().trailing_zeros();
+        // The smallest pages have 4 KiB: as many bytes as a slab can have pages.
+        let mut pages = [0_u8; SLAB_BYTES >> 12];
+        let Some(pages) = pages.get_mut(..span.len >> page_log2) else { return all };
+        if map::residency(start, pages).is_err() {
+            return all;
+        }
+        let granule = |at: usize| at >> (GRANULE_BYTES.trailing_zeros() - page_log2);
+        let touched = pages.iter().enumerate().filter(|(_, flags)| **flags & 1 == 1);
+        touched.fold(0, |mask, (at, _)| mask | run(granule(at), 1))
+    }
+
     fn zero(&self, span: Span) {
         if self.address(span).is_some() {
             // SAFETY: inside the range; the pool zeroes only usable granules of a block it is handing out.
@@ -366,6 +387,29 @@ impl Backend for Kernel {
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range; the pool purges only free granules.
         unsafe { advise::purge(start, span.len) }.map_err(Error::from)
+    }
+
+    fn withhold(&self, span: Span) -> crate::Result<()> {
+        self.may_advise()?;
+        let Some(start) = self.address(span) else { return Ok(()) };
+        // SAFETY: inside the range; the pool withholds only free slabs.
+        unsafe { advise::dont_fork(start, span.len) }.map_err(Error::from)
+    }
+
+    fn share(&self, span: Span) -> crate::Result<()> {
+        self.may_advise()?;
+        let Some(start) = self.address(span) else { return Ok(()) };
+        // SAFETY: inside the range, which this value owns.
+        unsafe { advise::do_fork(start, span.len) }.map_err(Error::from)
+    }
+
+    fn renew(&self, span: Span) -> crate::Result<()> {
+        self.may(0, self.failing.map)?;
+        let Some(start) = self.address(span) else { return Ok(()) };
+        // SAFETY: inside the range; the pool renews only free slabs.
+        unsafe { map::renew(start, span.len) }?;
+        self.back_slabs(span.offset / SLAB_BYTES, (span.offset + span.len) / SLAB_BYTES);
+        Ok(())
     }
 
     fn narrow(&self, slabs: usize) {

@@ -12,6 +12,7 @@
 //!
 //! What it does not do: blocks much smaller than a granule. One thread, the keeper, where a face allows it.
 
+mod allocator;
 mod backend;
 mod block;
 mod blocks;
@@ -21,28 +22,37 @@ mod core;
 mod decay;
 mod errand;
 mod error;
+mod exposition;
 mod fake;
+mod fork;
 mod front;
+mod global;
 mod keeper;
 mod kernel;
 mod lists;
 mod place;
 mod policy;
 mod pool;
+pub mod process;
 mod resize;
 mod state;
 mod stats;
+mod touch;
+mod zeroed;
 
 pub use backend::{Backend, Moved, Reserved, Span};
 pub use block::{Block, Memory};
 pub use chores::Populated;
 pub use error::Error;
+pub use exposition::{Exposition, Field, Format, Kind, Label};
 pub use fake::Fake;
+pub use global::Global;
 pub use kernel::{Failing, Kernel, Table};
 pub use policy::{Page, Policy, Prefault, Retain, Scrub, tuning};
 pub use pool::Pool;
 pub use state::{Slab, State};
 pub use stats::Stats;
+pub use zeroed::ZeroedBlock;
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

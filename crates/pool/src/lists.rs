@@ -1,26 +1,18 @@
-//! The tables: slabs, the lists that slabs are in, and bitmaps of wholly free ones.
+//! The tables: slabs, which of them are wholly free, and how long a run each has.
 //!
-//! - Seven bins by the log2 of a partly used slab's longest free run, most recently changed first.
-//! - One list of wholly free slabs with resident pages, oldest last: the order of purging.
 //! - Bitmaps `Idle` (wholly free, below the top), `Warm` (idle, some of it resident) and `Zeroed` (warm, nothing in
 //!   it dirty), to find runs of slabs.
-//!
-//! A bin is a promise from the past: it is put right when a search finds it broken, or by [`Lists::settle`]. The bitmaps
-//! only err on the safe side: a set bit is always true.
+//! - For each partly used slab the longest free and the longest resident free run, a byte each: a search looks at eight
+//!   slabs at a time, and finds the lowest place. A run across the border to the next slab counts for the first.
+//! - One list of the warm slabs, oldest last: the order of purging.
 //!
 //! Table indices beyond the range fall on a spare slab instead of panicking.
 
 use std::ops::DerefMut;
 
-use crate::class::{longest_log2, run};
+use crate::class::{longest, run};
 use crate::policy::tuning::SLAB_GRANULES;
 use crate::state::{Counts, Slab};
-
-/// Number of bins.
-pub(crate) const BINS: usize = 7;
-/// The list of idle slabs with resident pages.
-const WARM: usize = BINS;
-const STALE: usize = 64;
 
 /// Which bitmap.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,22 +23,34 @@ pub(crate) enum Map {
     Warm,
     /// Warm, and nothing in it is dirty.
     Zeroed,
-    /// Warm, and something in it is dirty.
+    /// Warm, and something in it is dirty; follows from the others.
     Dirty,
 }
 
-/// How many bitmaps are kept, words per 64 slabs; the last one follows from others.
-pub(crate) const MAPS: usize = 3;
+/// Which table of runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Runs {
+    /// Free and resident.
+    Warm,
+    /// Free.
+    Free,
+}
 
-/// Slabs, lists, bitmaps.
+/// Words per 64 slabs: three bitmaps, and twice 64 bytes.
+pub(crate) const WORDS: usize = 3 + 2 * 8;
+/// The longest run that is written down: one byte, and its highest bit is for the search.
+const LONGEST: usize = 127;
+/// A one in every byte.
+const ONES: u64 = u64::MAX / 255;
+
+/// Slabs, bitmaps, runs, the order of purging.
 pub(crate) struct Lists<S, W> {
     slabs: S,
     words: W,
     spare: Slab,
-    heads: [u32; BINS + 1],
+    /// Of the warm slabs: the one freed last, and the one free for longest, as index + 1.
+    newest: u32,
     oldest: u32,
-    stale: [u32; STALE],
-    stale_len: usize,
     /// Slabs in the range.
     pub(crate) count: usize,
     /// Slabs whose entries and addresses can be used; beyond, every slab is Reserved.
@@ -57,18 +61,7 @@ pub(crate) struct Lists<S, W> {
 
 impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
     pub(crate) fn new(slabs: S, words: W, count: usize) -> Self {
-        Self {
-            slabs,
-            words,
-            spare: Slab::RESERVED,
-            heads: [0; BINS + 1],
-            oldest: 0,
-            stale: [0; STALE],
-            stale_len: 0,
-            count,
-            usable: 0,
-            top: 0,
-        }
+        Self { slabs, words, spare: Slab::RESERVED, newest: 0, oldest: 0, count, usable: 0, top: 0 }
     }
 
     pub(crate) fn slab(&self, index: usize) -> &Slab {
@@ -85,24 +78,14 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
         }
     }
 
-    /// The first slab of a bin.
-    pub(crate) fn first(&self, bin: usize) -> Option<usize> {
-        self.heads.get(bin).and_then(|&head| (head as usize).checked_sub(1))
-    }
-
-    /// The slab after `index` in its list.
-    pub(crate) fn next(&self, index: usize) -> Option<usize> {
-        (self.slab(index).next as usize).checked_sub(1)
-    }
-
-    /// The wholly free slab with resident pages that has been free for longest.
+    /// The warm slab that has been free for longest.
     pub(crate) fn oldest_warm(&self) -> Option<usize> {
         (self.oldest as usize).checked_sub(1)
     }
 
-    /// The slab before `index` in its list: free for a shorter time.
+    /// The warm slab that became free after `index`.
     pub(crate) fn newer(&self, index: usize) -> Option<usize> {
-        (self.slab(index).prev as usize).checked_sub(1)
+        (self.slab(index).newer as usize).checked_sub(1)
     }
 
     /// From now on the slabs below `top` may be looked for by their bits.
@@ -111,6 +94,23 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
             self.top += 1;
             self.file(self.top - 1);
         }
+    }
+
+    /// Changes the granules of a run, slab by slab, and puts all that was touched where it belongs; what they were.
+    pub(crate) fn change(
+        &mut self,
+        (start, count): (usize, usize),
+        mut each: impl FnMut(&mut Slab, u128) -> Counts,
+    ) -> Counts {
+        let mut counts = Counts::default();
+        for (slab, first, len) in Self::pieces(start, count) {
+            counts.add(each(self.slab_mut(slab), run(first, len)));
+            self.top = self.top.max(slab + 1);
+        }
+        // The slab before may have a run that goes on into the first.
+        let first = (start / SLAB_GRANULES).saturating_sub(1);
+        (first..(start + count).div_ceil(SLAB_GRANULES)).for_each(|slab| self.file(slab));
+        counts
     }
 
     /// The run that begins in a slab and ends in the next one, both partly used: its parts in granules, as `mask` sees it.
@@ -122,127 +122,80 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
         (begin > 0).then_some((end, begin))
     }
 
-    /// Remembers that part of a slab was taken or given.
-    pub(crate) fn touched(&mut self, index: usize, first: usize) {
-        self.mark_stale(index);
-        if let Some(before) = index.checked_sub(1).filter(|_| first == 0)
-            && self.slab(before).free().leading_ones() > 0
-        {
-            self.mark_stale(before);
-        }
-    }
-
-    /// Takes `mask` of a slab.
-    pub(crate) fn take(&mut self, index: usize, mask: u128) -> Counts {
-        self.leave_idle(index);
-        self.slab_mut(index).take(mask)
-    }
-
-    /// Sets free granules of a slab aside for an errand; what they are.
-    pub(crate) fn claim(&mut self, index: usize, mask: u128) -> Counts {
-        self.leave_idle(index);
-        self.mark_stale(index);
-        self.slab_mut(index).claim(mask)
-    }
-
-    fn leave_idle(&mut self, index: usize) {
-        if self.bit(Map::Idle, index) {
-            self.unlink(index);
-            self.set(Map::Idle, index, false);
-            self.set(Map::Warm, index, false);
-            self.set(Map::Zeroed, index, false);
-            self.mark_stale(index);
-        }
-    }
-
-    /// Remembers that a slab may be in the wrong list.
-    pub(crate) fn mark_stale(&mut self, index: usize) {
-        if self.slab(index).stale {
-            return;
-        }
-        if self.stale_len == STALE {
-            self.settle();
-        }
-        if let Some(place) = self.stale.get_mut(self.stale_len) {
-            *place = index as u32;
-            self.stale_len += 1;
-            self.slab_mut(index).stale = true;
-        }
-    }
-
-    /// Puts every stale slab into the right list, in the order they became so; whether there was one.
-    pub(crate) fn settle(&mut self) -> bool {
-        let len = std::mem::take(&mut self.stale_len);
-        for at in 0..len {
-            if let Some(index) = self.stale.get(at).map(|&index| index as usize) {
-                self.slab_mut(index).stale = false;
-                self.file(index);
-            }
-        }
-        len > 0
-    }
-
-    /// Puts a slab into the list it belongs to.
+    /// Puts a slab where it belongs after a change: bits, runs, order of purging.
     pub(crate) fn file(&mut self, index: usize) {
-        let joint = self.across(index, Slab::free).map_or(0, |(end, begin)| end + begin);
         let slab = self.slab_mut(index);
-        let (free, warm) = (slab.free(), slab.retained() != 0);
-        let dirty = slab.free_dirty() != 0;
-        if free == u128::MAX {
-            slab.room = false;
-        }
-        let wanted = match free {
-            u128::MAX if warm && !slab.pinned => Some(WARM),
-            u128::MAX | 0 => None,
-            _ if slab.room => None,
-            _ => longest_log2(free).max(joint.checked_ilog2().map(|log2| (log2 as usize).min(BINS - 1))),
+        let (free, kept, dirty) = (slab.free(), slab.retained(), slab.free_dirty() != 0);
+        let (idle, warm) = (free == u128::MAX, kept != 0);
+        slab.room &= !idle;
+        let searched = free != 0 && !idle && !slab.room;
+        let (listed, wanted) = (slab.listed, idle && warm && !slab.pinned);
+        let run = |mask: fn(&Slab) -> u128| {
+            let joint = self.across(index, mask).map_or(0, |(end, begin)| end + begin);
+            longest(mask(self.slab(index))).max(joint)
         };
-        let listed = (slab.list as usize).checked_sub(1);
-        let idle = free == u128::MAX;
+        let (warm_run, free_run) = if searched { (run(Slab::retained), run(Slab::free)) } else { (0, 0) };
+        self.set_run(Runs::Warm, index, warm_run);
+        self.set_run(Runs::Free, index, free_run);
         self.set(Map::Idle, index, idle);
         self.set(Map::Warm, index, idle && warm);
         self.set(Map::Zeroed, index, idle && warm && !dirty);
-        if listed != wanted {
-            self.unlink(index);
-            if let Some(list) = wanted {
-                self.link(index, list);
-            }
+        match (listed, wanted) {
+            (false, true) => self.link(index),
+            (true, false) => self.unlink(index),
+            _ => {}
         }
     }
 
-    fn link(&mut self, index: usize, list: usize) {
-        let Some(head) = self.heads.get_mut(list) else { return };
-        let first = std::mem::replace(head, index as u32 + 1);
+    fn link(&mut self, index: usize) {
+        let name = index as u32 + 1;
+        let before = std::mem::replace(&mut self.newest, name);
         let slab = self.slab_mut(index);
-        slab.next = first;
-        slab.prev = 0;
-        slab.list = list as u8 + 1;
-        if let Some(behind) = (first as usize).checked_sub(1) {
-            self.slab_mut(behind).prev = index as u32 + 1;
-        } else if list == WARM {
-            self.oldest = index as u32 + 1;
+        (slab.older, slab.newer, slab.listed) = (before, 0, true);
+        match (before as usize).checked_sub(1) {
+            Some(before) => self.slab_mut(before).newer = name,
+            None => self.oldest = name,
         }
     }
 
     fn unlink(&mut self, index: usize) {
         let slab = self.slab_mut(index);
-        let Some(list) = (slab.list as usize).checked_sub(1) else { return };
-        let (next, prev) = (slab.next, slab.prev);
-        slab.list = 0;
-        slab.next = 0;
-        slab.prev = 0;
-        match (prev as usize).checked_sub(1) {
-            Some(before) => self.slab_mut(before).next = next,
-            None => {
-                if let Some(head) = self.heads.get_mut(list) {
-                    *head = next;
-                }
-            }
+        let (older, newer) = (slab.older, slab.newer);
+        (slab.older, slab.newer, slab.listed) = (0, 0, false);
+        match (newer as usize).checked_sub(1) {
+            Some(newer) => self.slab_mut(newer).older = older,
+            None => self.newest = older,
         }
-        match (next as usize).checked_sub(1) {
-            Some(behind) => self.slab_mut(behind).prev = prev,
-            None if list == WARM => self.oldest = prev,
-            None => {}
+        match (older as usize).checked_sub(1) {
+            Some(older) => self.slab_mut(older).newer = newer,
+            None => self.oldest = newer,
+        }
+    }
+
+    /// The first slab from `from` on that has a run of `count` granules, fewer than a slab's.
+    pub(crate) fn seek_run(&self, table: Runs, count: usize, from: usize) -> Option<usize> {
+        let mut at = from;
+        while at < self.top {
+            let word = self.words.get(Self::run_word(table, at)).copied().unwrap_or(0);
+            // Bytes are at most 127, so the high bit of each survives just where the byte is no less than `count`.
+            let fits = ((word | ONES << 7) - ONES * count as u64) & ONES << 7;
+            let fits = fits >> (at % 8 * 8);
+            if fits != 0 {
+                return Some(at + fits.trailing_zeros() as usize / 8).filter(|&found| found < self.top);
+            }
+            at = (at / 8 + 1) * 8;
+        }
+        None
+    }
+
+    fn run_word(table: Runs, index: usize) -> usize {
+        index / 64 * WORDS + 3 + table as usize * 8 + index % 64 / 8
+    }
+
+    fn set_run(&mut self, table: Runs, index: usize, longest: usize) {
+        if let Some(word) = self.words.get_mut(Self::run_word(table, index)) {
+            let shift = index % 8 * 8;
+            *word = *word & !(0xff << shift) | (longest.min(LONGEST) as u64) << shift;
         }
     }
 
@@ -291,12 +244,12 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
     }
 
     fn word(&self, map: Map, at: usize) -> u64 {
-        let word = |map: Map| self.words.get(at * MAPS + map as usize).copied().unwrap_or(0);
+        let word = |map: Map| self.words.get(at * WORDS + map as usize).copied().unwrap_or(0);
         if map == Map::Dirty { word(Map::Warm) & !word(Map::Zeroed) } else { word(map) }
     }
 
     fn set(&mut self, map: Map, index: usize, on: bool) {
-        if let Some(word) = self.words.get_mut(index / 64 * MAPS + map as usize) {
+        if let Some(word) = self.words.get_mut(index / 64 * WORDS + map as usize) {
             let bit = 1 << (index % 64);
             if on { *word |= bit } else { *word &= !bit }
         }
@@ -322,47 +275,71 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
 mod tests {
     use super::*;
 
-    fn lists() -> Lists<Vec<Slab>, Vec<u64>> {
+    type Table = Lists<Vec<Slab>, Vec<u64>>;
+
+    fn lists() -> Table {
         let slabs = (0..130).map(|_| Slab::RESERVED).collect();
-        let mut lists = Lists::new(slabs, vec![0; 3 * MAPS], 130);
-        (lists.top, lists.usable) = (130, 130);
+        let mut lists = Lists::new(slabs, vec![0; 3 * WORDS], 130);
+        lists.usable = 130;
+        lists.rise(130);
         lists
+    }
+
+    fn take(lists: &mut Table, run: (usize, usize)) {
+        lists.change(run, Slab::take);
+    }
+
+    fn give(lists: &mut Table, run: (usize, usize)) {
+        lists.change(run, |slab, mask| {
+            slab.give(mask);
+            Counts::default()
+        });
     }
 
     #[test]
     fn the_slab_free_for_longest_is_purged_first() {
         let mut lists = lists();
         for index in [3, 70, 5] {
-            lists.take(index, 1);
-            lists.slab_mut(index).give(1);
-            lists.file(index);
+            take(&mut lists, (index * 128, 1));
+            give(&mut lists, (index * 128, 1));
         }
-        assert_eq!(lists.oldest_warm(), Some(3));
-        lists.take(3, 1);
+        assert_eq!((lists.oldest_warm(), lists.newer(3), lists.newer(5)), (Some(3), Some(70), None));
+        take(&mut lists, (3 * 128, 1));
         assert_eq!(lists.oldest_warm(), Some(70));
         assert_eq!(lists.seek(Map::Warm, true, 0, 130), 5);
         assert_eq!(lists.seek(Map::Warm, true, 6, 130), 70);
         assert_eq!(lists.seek(Map::Warm, true, 71, 130), 130);
+        assert_eq!((lists.last(Map::Dirty), lists.first_cold()), (Some(70), 0));
     }
 
     #[test]
-    fn a_slab_moves_to_the_bin_of_its_longest_run() {
+    fn the_lowest_slab_with_a_long_enough_run_is_found() {
         let mut lists = lists();
-        lists.take(1, run(0, 100));
-        lists.file(1);
-        assert_eq!(lists.first(4), Some(1), "28 free granules");
-        lists.slab_mut(1).give(run(0, 64));
-        lists.mark_stale(1);
-        assert!(lists.settle());
-        assert_eq!((lists.first(4), lists.first(6)), (None, Some(1)));
-        lists.take(1, run(0, 64) | run(100, 28));
-        lists.file(1);
-        assert!((0..BINS).all(|bin| lists.first(bin).is_none()), "a full slab is in no list");
+        take(&mut lists, (9 * 128, 100));
+        take(&mut lists, (77 * 128, 60));
+        assert_eq!(lists.seek_run(Runs::Free, 28, 0), Some(9));
+        assert_eq!(lists.seek_run(Runs::Free, 29, 0), Some(77));
+        assert_eq!(lists.seek_run(Runs::Free, 28, 10), Some(77));
+        assert_eq!(lists.seek_run(Runs::Free, 69, 0), None);
+        assert_eq!(lists.seek_run(Runs::Warm, 1, 0), None);
+        give(&mut lists, (9 * 128 + 10, 20));
+        assert_eq!((lists.seek_run(Runs::Warm, 20, 0), lists.seek_run(Runs::Warm, 21, 0)), (Some(9), None));
+    }
+
+    #[test]
+    fn a_run_across_a_border_belongs_to_the_first_slab() {
+        let mut lists = lists();
+        take(&mut lists, (128, 100));
+        take(&mut lists, (256 + 50, 78));
+        assert_eq!((lists.seek_run(Runs::Free, 78, 0), lists.seek_run(Runs::Free, 79, 0)), (Some(1), None));
+        take(&mut lists, (256, 1));
+        assert_eq!(lists.seek_run(Runs::Free, 50, 0), None, "the slab before is told");
+        assert_eq!(lists.seek_run(Runs::Free, 49, 0), Some(2));
     }
 
     #[test]
     fn a_run_is_cut_at_slab_borders() {
-        let pieces: Vec<_> = Lists::<Vec<Slab>, Vec<u64>>::pieces(127, 130).collect();
+        let pieces: Vec<_> = Table::pieces(127, 130).collect();
         assert_eq!(pieces, [(0, 127, 1), (1, 0, 128), (2, 0, 1)]);
     }
 }

@@ -10,7 +10,7 @@
 use std::ops::DerefMut;
 
 use crate::class::{aligned, run, starts};
-use crate::lists::{BINS, Lists, Map};
+use crate::lists::{Lists, Map, Runs};
 use crate::policy::tuning::{ROOM_FACTOR, ROOM_SHARE, SLAB_GRANULES, TRIES};
 use crate::state::Slab;
 
@@ -29,15 +29,9 @@ pub(crate) struct Wish {
 
 impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
     /// A place for a block, see the module's documentation.
-    pub(crate) fn place(&mut self, wish: Wish) -> Option<usize> {
+    pub(crate) fn place(&self, wish: Wish) -> Option<usize> {
         let small = wish.count < SLAB_GRANULES && wish.align <= SLAB_GRANULES;
-        if let Some(start) = small.then(|| self.in_bins(wish)).flatten() {
-            return Some(start);
-        }
-        if let Some(start) = (self.settle() && small).then(|| self.in_bins(wish)).flatten() {
-            return Some(start);
-        }
-        self.whole_slabs(wish)
+        small.then(|| self.in_part(wish)).flatten().or_else(|| self.whole_slabs(wish))
     }
 
     /// A place for a growing block, and the slab that others may begin at: everything up to there is left to it.
@@ -56,33 +50,46 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
             })
     }
 
-    fn in_bins(&mut self, wish: Wish) -> Option<usize> {
-        let log2 = wish.count.checked_ilog2().unwrap_or(0) as usize;
-        for bin in log2..BINS {
-            let mut next = self.first(bin);
-            for _ in 0..TRIES {
-                let Some(index) = next else { break };
-                next = self.next(index);
-                if let Some(at) = self.best_start(index, wish) {
-                    self.mark_stale(index);
-                    return Some(index * SLAB_GRANULES + at);
-                }
-                self.file(index);
+    /// A place in partly used slabs: the lowest that is resident, or else the lowest. Somebody who wants zeroes gets the
+    /// lowest zeroed one of the first few.
+    fn in_part(&self, wish: Wish) -> Option<usize> {
+        let from = |table| {
+            let slab_from = move |from| self.seek_run(table, wish.count, from);
+            std::iter::successors(slab_from(0), move |&slab| slab_from(slab + 1))
+        };
+        let at = |slab: usize| Some(slab * SLAB_GRANULES + self.best_start(slab, wish)?);
+        if wish.zeroed {
+            let places = from(Runs::Warm).take(TRIES).filter_map(at);
+            let zeroed = places.into_iter().find(|&place| self.is_zeroed(place, wish.count));
+            if let Some(place) =
+                zeroed.or_else(|| self.slab_run(wish, Map::Zeroed).map(|slab| slab * SLAB_GRANULES))
+            {
+                return Some(place);
             }
         }
-        None
+        from(Runs::Warm).find_map(at).or_else(|| from(Runs::Free).find_map(at))
+    }
+
+    fn is_zeroed(&self, start: usize, count: usize) -> bool {
+        Self::pieces(start, count)
+            .all(|(slab, first, len)| self.slab(slab).free_zeroed() & run(first, len) == run(first, len))
     }
 
     /// The best place that begins in a slab: in granules of the preferred state, then resident, then any.
     fn best_start(&self, index: usize, wish: Wish) -> Option<usize> {
         let slab = self.slab(index);
+        let alone = index > 0 && self.slab(index - 1).free() == u128::MAX;
         let (first, second) = match wish.zeroed {
             true => (Slab::free_zeroed as fn(&Slab) -> u128, Slab::free_dirty as fn(&Slab) -> u128),
             false => (Slab::free_dirty as _, Slab::free_zeroed as _),
         };
         [first, second, Slab::free as _].into_iter().find_map(|mask| {
             let places = starts(mask(slab), wish.count) & aligned(wish.align);
-            let inside = (places != 0).then(|| places.trailing_zeros() as usize);
+            let inside = (places != 0).then(|| match places.trailing_zeros() as usize {
+                // The run began in the slab before: its end is where a block lies next to another one.
+                0 if alone && wish.align <= 1 => mask(slab).trailing_ones() as usize - wish.count,
+                lowest => lowest,
+            });
             let across = || {
                 self.across(index, mask).filter(|&(end, begin)| end + begin >= wish.count && wish.align <= 1)
             };
@@ -133,13 +140,14 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lists::MAPS;
+    use crate::lists::WORDS;
+    use crate::state::Counts;
 
     type Table = Lists<Vec<Slab>, Vec<u64>>;
 
     fn table(slabs: usize) -> Table {
         let entries = (0..slabs).map(|_| Slab::RESERVED).collect();
-        let mut table = Lists::new(entries, vec![0; MAPS * slabs.div_ceil(64)], slabs);
+        let mut table = Lists::new(entries, vec![0; WORDS * slabs.div_ceil(64)], slabs);
         table.usable = slabs;
         table
     }
@@ -150,19 +158,16 @@ mod tests {
 
     fn take(table: &mut Table, wish: Wish) -> Option<usize> {
         let start = table.place(wish)?;
-        for (slab, first, len) in Table::pieces(start, wish.count) {
-            table.top = table.top.max(slab + 1);
-            table.take(slab, run(first, len));
-            table.touched(slab, first);
-        }
+        table.rise(start / SLAB_GRANULES);
+        table.change((start, wish.count), Slab::take);
         Some(start)
     }
 
     fn give(table: &mut Table, start: usize, count: usize) {
-        for (slab, first, len) in Table::pieces(start, count) {
-            table.slab_mut(slab).give(run(first, len));
-            table.touched(slab, first);
-        }
+        table.change((start, count), |slab, mask| {
+            slab.give(mask);
+            Counts::default()
+        });
     }
 
     #[test]
@@ -195,6 +200,16 @@ mod tests {
         assert_eq!(take(&mut table, wish(40)), Some(120));
         give(&mut table, 120, 40);
         assert_eq!(take(&mut table, Wish { align: 8, ..wish(40) }), Some(448), "not for aligned ones");
+    }
+
+    #[test]
+    fn a_block_goes_where_it_leaves_no_hole() {
+        let mut table = table(8);
+        let starts: Vec<_> = (0..10).map(|_| take(&mut table, wish(40)).unwrap()).collect();
+        for &start in &starts[..6] {
+            give(&mut table, start, 40);
+        }
+        assert_eq!(take(&mut table, wish(40)), Some(200), "next to the one at 240, not at 128");
     }
 
     #[test]

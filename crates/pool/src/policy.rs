@@ -123,6 +123,9 @@ pub mod tuning {
     /// Slabs made usable at a time (64 MiB): a call of about 1 us per step, and under `vm.overcommit_memory=2` at most
     /// this much is charged ahead of need.
     pub const STEP_SLABS: usize = 32;
+    /// Bytes from which a block comes from the pool where small ones come from elsewhere: glibc maps blocks from 128 KiB
+    /// on by itself, and the waste of whole granules is 20 % at 64 KiB. Source: issue 2, facts/allocators.md.
+    pub const THRESHOLD_BYTES: usize = 64 << 10;
     /// Bytes of free blocks kept resident by default. On smaller machines callers pass a share of the memory.
     pub const RETAIN_BYTES: usize = 4 << 30;
     /// That share: one part in this many of the memory that the process may use.
@@ -140,8 +143,8 @@ pub mod tuning {
     pub const FRONT_BYTES: usize = 64 << 20;
     /// It is at most one part in this many of what may be kept.
     pub const FRONT_SHARE: usize = 4;
-    /// Slabs looked at in one bin before going to the next: a bin only promises a power of two.
-    pub const TRIES: usize = 4;
+    /// Slabs looked at for a run in a special state, zeroed or dirty: a search that may find none must end.
+    pub const TRIES: usize = 16;
     /// A block that grows for this many-th time gets addresses behind it.
     pub const GROWN_OFTEN: u32 = 2;
     /// Room behind such a block, in multiples of its length; addresses cost nothing.
@@ -151,12 +154,26 @@ pub mod tuning {
     /// Slabs given back or made resident in one call (32 MiB): what nobody else can have meanwhile, for 0.2 ms of giving
     /// back, 3 ms of populating. Source: facts/allocators.md section 4.
     pub const ERRAND_SLABS: usize = 16;
-    /// Shortest dirty run of a partly used slab that is zeroed ahead of need, in granules: the smallest block that
-    /// is worth it.
-    pub const SCRUB_GRANULES: usize = 4;
+    /// Dirty runs of partly used slabs that are zeroed ahead of need, in granules: first those of at least 1 MiB, and none
+    /// below the smallest block that is worth it.
+    pub const SCRUB_GRANULES: [usize; 3] = [64, 16, 4];
     /// Without a keeper `free` gives pages back at the bound; with one, only beyond this many times the bound, should the
     /// keeper not get a processor.
     pub const UNATTENDED: usize = 2;
+    /// Bytes of wholly free slabs from which on they are left out of children: below, copying their page tables is cheaper
+    /// than the calls. Source: facts/allocators.md section 7.
+    pub const WITHHOLD_BYTES: usize = 8 << 20;
+    /// Runs of slabs that are left out at most: each is a mapping of its own meanwhile, and two calls.
+    pub const WITHHOLD_RUNS: usize = 64;
+    /// Smallest block (4 MiB), in granules, of which it is looked up at its end what was ever touched: 2 ns per page. A
+    /// large block may be a table of which the program used a little, and zeroing all of it for the next one would make
+    /// it all resident.
+    pub const SPARSE_GRANULES: usize = 256;
+    /// Shortest gap in it (256 KiB), in granules, that counts as never touched: each costs two calls.
+    pub const GAP_GRANULES: usize = 16;
+    /// Blocks of a size of which less than one part in this many was touched are sparse: giving dirty pages back instead of
+    /// zeroing them costs a tenth, and a touch twice as much. Source: facts/allocators.md section 4, THP.
+    pub const SPARSE_SHARE: usize = 4;
     /// Moves of page tables before growing blocks are copied instead: each may leave two more mappings behind, and
     /// `vm.max_map_count` is 65530.
     pub const MOVES: u16 = 1 << 12;
@@ -174,7 +191,7 @@ pub mod tuning {
     pub const QUIET_TICKS: usize = 7;
     /// The least time between two looks in ns.
     pub const TICK_MIN_NS: u64 = 5_000_000;
-    /// The time between two looks without a decay time, in ns.
+    /// The time between two looks without a decay time, or for an idle processor, in ns.
     pub const TICK_NS: u64 = 50_000_000;
     /// Share of the last 10 s in which tasks waited for memory, in hundredths of a percent, from which on everything idle
     /// goes back at once. Source: facts/kernel.md, section 4.

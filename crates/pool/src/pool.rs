@@ -12,12 +12,12 @@ use faultless_os::lock::Mutex;
 
 use crate::backend::{Backend, Span};
 use crate::blocks::{Blocks, Found, Misuse};
-use crate::class::{granules, run, runs};
+use crate::class::granules;
 use crate::core::{Core, Lack, Run, Taken, Wanted};
 use crate::front::Front;
 use crate::keeper::{Keeper, Watch};
 use crate::lists::Lists;
-use crate::policy::tuning::{GRANULE_BYTES, SLAB_GRANULES};
+use crate::policy::tuning::{GRANULE_BYTES, SLAB_GRANULES, SPARSE_GRANULES};
 use crate::policy::{Policy, Scrub};
 use crate::stats::Stats;
 
@@ -110,28 +110,17 @@ impl<B: Backend> Pool<B> {
         }
     }
 
-    /// Call before `fork`: nothing behind the front changes until [`Pool::after_fork`], and there is no keeper.
-    pub fn before_fork(&self) {
-        self.stop_keeper();
-        self.empty_front();
-        self.core.hold();
-    }
-
-    /// Call after `fork`, in the parent and in the child.
-    pub fn after_fork(&self) {
-        self.core.let_go();
-        self.allow_keeper();
-    }
-
     /// A block of at least `len` bytes aligned to `align` (a power of two).
     #[inline]
     pub(crate) fn take(&self, len: usize, align: usize, zeroed: bool) -> Option<usize> {
         let (count, align) = (granules(len)?, align.div_ceil(GRANULE_BYTES).max(1));
-        let in_front = align == 1 && self.front.suits(count) && !(zeroed && self.zeroed.load(Relaxed));
+        // What is behind may be zero already, or cheap to make so.
+        let behind = zeroed && (count >= SPARSE_GRANULES || self.zeroed.load(Relaxed));
+        let in_front = align == 1 && !behind && self.front.suits(count);
         let Some(start) = in_front.then(|| self.front.take(count)).flatten() else {
             return self.take_behind(count, Wanted { align, zeroed });
         };
-        self.blocks.release(start, Found { count, grown: 0 });
+        self.blocks.release(start, Found { count, grown: 0, fresh: false });
         if zeroed {
             let span = span((start, count));
             self.backend.zero(span);
@@ -147,10 +136,11 @@ impl<B: Backend> Pool<B> {
         if wanted.zeroed && taken.dirty + taken.fresh == count {
             self.zeroed.store(false, Relaxed);
         }
-        if wanted.zeroed && taken.dirty > 0 && !self.clear(taken.start, count) {
-            return None;
+        let mut fresh = taken.fresh > 0;
+        if wanted.zeroed && taken.dirty > 0 {
+            fresh |= self.clear((taken.start, count))?;
         }
-        self.blocks.release(taken.start, Found { count, grown: 0 });
+        self.blocks.release(taken.start, Found { count, grown: 0, fresh });
         Some(taken.start * GRANULE_BYTES)
     }
 
@@ -159,10 +149,15 @@ impl<B: Backend> Pool<B> {
     pub(crate) fn give(&self, offset: usize) -> bool {
         let seized = start_of(offset).ok_or(Misuse::Unknown).and_then(|start| {
             let block = self.blocks.seize(start)?;
-            Ok((start, block.count))
+            Ok((start, block))
         });
         match seized {
-            Ok(run) => {
+            Ok((start, block)) if block.fresh && block.count >= SPARSE_GRANULES => {
+                self.give_checked((start, block.count));
+                true
+            }
+            Ok((start, block)) => {
+                let run = (start, block.count);
                 self.wipe(run);
                 if !(self.front.suits(run.1) && self.front.put(run)) {
                     self.give_behind(run);
@@ -280,20 +275,6 @@ impl<B: Backend> Pool<B> {
         if taken.excess {
             self.purge_excess((taken.start, 0));
         }
-    }
-
-    /// Zeroes the granules of a block that were dirty when it was taken.
-    fn clear(&self, start: usize, count: usize) -> bool {
-        for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
-            let Some(mut core) = self.core.lock() else { return false };
-            let dirty = core.lists.slab(slab).taken_dirty(run(first, len));
-            core.stats.cleared_bytes += (dirty.count_ones() as usize * GRANULE_BYTES) as u64;
-            drop(core);
-            for (at, len) in runs(dirty) {
-                self.backend.zero(span((slab * SLAB_GRANULES + at, len)));
-            }
-        }
-        true
     }
 }
 

@@ -19,17 +19,21 @@ impl<B: Backend> Pool<B> {
         let old = self.blocks.seize(start).ok()?;
         let grown = old.grown + (count > old.count) as u32;
         let changed = if count <= old.count {
-            self.shrink(start, old.count, count).then_some(start)
-        } else if self.grow(start, old, count) {
-            Some(start)
+            self.shrink(start, old.count, count).then_some((start, false))
         } else {
-            self.grow_elsewhere(start, old, count)
+            let grown = self.grow(start, old, count).map(|fresh| (start, fresh));
+            grown.or_else(|| self.grow_elsewhere(start, old, count))
         };
         match changed {
-            Some(start) => self.blocks.release(start, Found { count, grown }),
-            None => self.blocks.release(start, old),
+            Some((start, fresh)) => {
+                self.blocks.release(start, Found { count, grown, fresh: old.fresh | fresh });
+                Some(start * GRANULE_BYTES)
+            }
+            None => {
+                self.blocks.release(start, old);
+                None
+            }
         }
-        Some(changed? * GRANULE_BYTES)
     }
 
     fn shrink(&self, start: usize, old: usize, count: usize) -> bool {
@@ -48,22 +52,21 @@ impl<B: Backend> Pool<B> {
         true
     }
 
-    /// Grows a block where it is, if what follows is free.
-    fn grow(&self, start: usize, old: Found, count: usize) -> bool {
+    /// Grows a block where it is, if what follows is free; whether some of that was not resident.
+    fn grow(&self, start: usize, old: Found, count: usize) -> Option<bool> {
         let often = old.grown + 1 >= GROWN_OFTEN;
         let grown = self.served(|core, warm| match core.grow(start, old.count, count, often)? {
             Some(taken) => Ok(taken),
             // What follows may be in the front.
             None => Err(if warm { Lack::Warm } else { Lack::Place }),
         });
-        if let Some(taken) = grown {
-            self.settle(taken, count - old.count);
-        }
-        grown.is_some()
+        let taken = grown?;
+        self.settle(taken, count - old.count);
+        Some(taken.fresh > 0)
     }
 
-    /// Moves a block to a place where it can be longer.
-    fn grow_elsewhere(&self, start: usize, old: Found, count: usize) -> Option<usize> {
+    /// Moves a block to a place where it can be longer; that place, and whether some of it was not resident.
+    fn grow_elsewhere(&self, start: usize, old: Found, count: usize) -> Option<(usize, bool)> {
         let roomy = old.grown + 1 >= GROWN_OFTEN && count >= SLAB_GRANULES / 2 && self.is_roomy();
         let place = |roomy| {
             self.served(|core, warm| {
@@ -100,6 +103,6 @@ impl<B: Backend> Pool<B> {
         if excess {
             self.purge_excess((start, old.count));
         }
-        Some(taken.start)
+        Some((taken.start, taken.fresh > 0))
     }
 }

@@ -52,15 +52,13 @@ pub struct Slab {
     /// Content unknown; kept while in use, so that whoever must zero a block knows where.
     dirty: u128,
     zeroed: u128,
-    /// Neighbours in a list as index + 1; 0 is none.
-    pub(crate) next: u32,
-    pub(crate) prev: u32,
+    /// Neighbours in the order of purging as index + 1; 0 is none.
+    pub(crate) newer: u32,
+    pub(crate) older: u32,
     /// The move that brought its pages here; 0 when never moved. Equal neighbours are one mapping.
     pub(crate) origin: u16,
-    /// The list it is in, plus 1; 0 is none.
-    pub(crate) list: u8,
-    /// Whether it waits to be put into the right list.
-    pub(crate) stale: bool,
+    /// Whether it is in the order of purging.
+    pub(crate) listed: bool,
     /// Whether its free granules are room for the growing block in it.
     pub(crate) room: bool,
     /// Whether the kernel refused to purge it since it was last used.
@@ -73,11 +71,10 @@ impl Slab {
         used: 0,
         dirty: 0,
         zeroed: 0,
-        next: 0,
-        prev: 0,
+        newer: 0,
+        older: 0,
         origin: 0,
-        list: 0,
-        stale: false,
+        listed: false,
         room: false,
         pinned: false,
     };

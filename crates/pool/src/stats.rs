@@ -1,5 +1,8 @@
-//! What a pool did, as plain numbers.
+//! What a pool did, as plain numbers; `exposition` writes them.
 
+use crate::exposition::fields;
+
+fields! {
 /// Counts since the pool was opened; bytes are multiples of a granule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -15,6 +18,10 @@ pub struct Stats {
     pub reused_bytes: u64,
     /// Bytes overwritten with zeroes for `alloc_zeroed`.
     pub cleared_bytes: u64,
+    /// Dirty bytes that were given back instead, because blocks of that length are hardly touched.
+    pub renewed_bytes: u64,
+    /// Bytes of large blocks that the program never touched.
+    pub untouched_bytes: u64,
     /// Bytes in blocks now.
     pub in_use_bytes: usize,
     /// The largest `in_use_bytes`.
@@ -49,6 +56,8 @@ pub struct Stats {
     pub scrubbed_bytes: u64,
     /// Time that took.
     pub scrub_ns: u64,
+    /// Bytes of free memory that children did not get.
+    pub withheld_bytes: u64,
     /// Blocks that were freed again while the pool had them: nothing was done, and the caller was told.
     pub double_frees: u64,
     /// Addresses that were freed and where no block begins: likewise.
@@ -61,4 +70,5 @@ pub struct Stats {
     pub grown_by_pages: u64,
     /// Blocks that grew by copying.
     pub grown_by_copy: u64,
+}
 }

@@ -1,6 +1,6 @@
 //! The work beside requests: giving back what nobody needed, zeroing and populating ahead of need, prewarming.
 
-use faultless_pool::{Fake, Policy, Pool, tuning};
+use faultless_pool::{Fake, Memory, Policy, Pool, tuning};
 
 const SLAB: usize = tuning::SLAB_BYTES;
 
@@ -8,12 +8,17 @@ fn pool(slabs: usize) -> Pool<Fake> {
     Pool::open(Fake::new(slabs), Policy::default()).unwrap()
 }
 
+/// Memory that was used and is free.
+fn leave_idle<B: Memory>(pool: &Pool<B>, len: usize) {
+    pool.alloc(len).unwrap().fill(1);
+}
+
 #[test]
 fn only_what_a_whole_window_did_not_need_is_idle() {
     let pool = pool(4);
-    drop(pool.alloc(3 * SLAB));
+    leave_idle(&pool, 3 * SLAB);
     assert_eq!(pool.window(), 0, "it came in this window");
-    drop(pool.alloc(SLAB));
+    leave_idle(&pool, SLAB);
     assert_eq!(pool.window(), 2 * SLAB, "one slab was needed in between");
     assert_eq!(pool.window(), 3 * SLAB);
     assert_eq!(pool.purge_idle(2 * SLAB), 2 * SLAB);
@@ -85,7 +90,7 @@ fn prewarmed_memory_is_resident_and_outlives_a_free() {
     let bytes = 70 * SLAB;
     let populated = pool.prewarm(bytes);
     assert_eq!((populated.asked, populated.resident), (bytes, bytes));
-    drop(pool.alloc(SLAB));
+    leave_idle(&pool, SLAB);
     assert_eq!(pool.stats().retained_bytes, bytes);
     assert_eq!(pool.stats().fresh, 0);
 }
@@ -109,11 +114,11 @@ fn an_attended_pool_gives_back_when_told() {
     };
     let pool = Pool::open(Fake::new(9), policy).unwrap();
     pool.attend(true);
-    drop(pool.alloc(5 * SLAB));
+    leave_idle(&pool, 5 * SLAB);
     assert_eq!(pool.stats().retained_bytes, 5 * SLAB);
     pool.trim();
     assert!(pool.stats().retained_bytes <= 4 * SLAB);
-    drop(pool.alloc(9 * SLAB));
+    leave_idle(&pool, 9 * SLAB);
     assert!(pool.stats().retained_bytes <= 4 * SLAB, "far too much is given back at once");
 }
 
@@ -123,6 +128,6 @@ fn the_kernel_populates_what_it_says() {
     let pool = Pool::open(faultless_pool::Kernel::default(), Policy::default()).unwrap();
     let populated = pool.prewarm(5 * SLAB);
     assert_eq!((populated.asked, populated.resident), (5 * SLAB, 5 * SLAB));
-    pool.alloc_zeroed(4 * SLAB).unwrap().fill(1);
+    pool.alloc_zeroed(4 * SLAB).unwrap().into_block().fill(1);
     assert_eq!((pool.stats().fresh, pool.stats().zeroed_hits), (0, 1));
 }

@@ -90,8 +90,9 @@ fn threads_that_swing_while_the_keeper_is_stopped_and_started_lose_nothing() {
         for seed in 1..3_u8 {
             scope.spawn(move || {
                 while Instant::now() < end {
-                    let mut blocks: Vec<_> =
-                        (1..20).map(|at| pool.alloc_zeroed(at * SLAB / 7 * seed as usize).unwrap()).collect();
+                    let mut blocks: Vec<_> = (1..20)
+                        .map(|at| pool.alloc_zeroed(at * SLAB / 7 * seed as usize).unwrap().into_block())
+                        .collect();
                     for block in &mut blocks {
                         assert!(block.iter().step_by(1009).all(|&byte| byte == 0));
                         block.fill(seed);
@@ -121,7 +122,7 @@ fn every_way_to_prefault_makes_the_block_resident_and_zero_where_asked() {
         for page in [Page::Base, Page::Thp] {
             let pool = pool(Policy { prefault, page, ..Policy::default() });
             for _ in 0..3 {
-                let mut block = pool.alloc_zeroed(5 * SLAB + 3 * tuning::GRANULE_BYTES).unwrap();
+                let mut block = pool.alloc_zeroed(5 * SLAB + 3 * tuning::GRANULE_BYTES).unwrap().into_block();
                 assert_eq!(
                     faultless_os::map::resident_bytes(block.as_ptr().addr(), block.len()),
                     block.len()
@@ -141,7 +142,7 @@ fn pages_that_the_machine_lacks_are_replaced_and_counted() {
     let order = faultless_os::page::Order(1);
     for page in [Page::Hugetlb, Page::Mthp(order)] {
         let pool = pool(Policy { page, ..Policy::default() });
-        let mut block = pool.alloc_zeroed(10 * SLAB).unwrap();
+        let mut block = pool.alloc_zeroed(10 * SLAB).unwrap().into_block();
         block.fill(5);
         assert!(block.iter().all(|&byte| byte == 5));
         drop(block);

@@ -18,6 +18,7 @@ enum Step {
     Window,
     PurgeIdle { bytes: usize },
     Trim,
+    Fork { child: bool },
 }
 
 struct Live {
@@ -31,6 +32,8 @@ struct Model<B: Memory> {
     retain: usize,
     live: BTreeMap<usize, Live>,
     tag: u8,
+    /// Whether pages may not be given back although they should be.
+    refusing: bool,
 }
 
 fn lens() -> impl Strategy<Value = usize> {
@@ -53,6 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Window),
         1 => (0_usize..9 << 20).prop_map(|bytes| Step::PurgeIdle { bytes }),
         1 => Just(Step::Trim),
+        1 => any::<bool>().prop_map(|child| Step::Fork { child }),
     ];
     proptest::collection::vec(step, 1..if cfg!(miri) { 20 } else { 120 })
 }
@@ -71,7 +75,7 @@ fn policies() -> impl Strategy<Value = Policy> {
 
 impl<B: Memory> Model<B> {
     fn new(pool: Pool<B>, policy: Policy) -> Self {
-        Self { pool, retain: policy.retain.bytes, live: BTreeMap::new(), tag: 0 }
+        Self { pool, retain: policy.retain.bytes, live: BTreeMap::new(), tag: 0, refusing: false }
     }
 
     fn pick(&self, which: usize) -> Option<usize> {
@@ -86,9 +90,10 @@ impl<B: Memory> Model<B> {
                 Step::Free { which } => self.free(which),
                 Step::Scrub { bytes } => self.scrub(bytes),
                 Step::Stock { low, high } => self.stock(low, high),
-                Step::Window => assert!(self.pool.window() <= self.retain),
+                Step::Window => assert!(self.refusing || self.pool.window() <= self.retain),
                 Step::PurgeIdle { bytes } => self.purge_idle(bytes),
                 Step::Trim => self.pool.trim(),
+                Step::Fork { child } => self.fork(child),
             }
             self.check_accounts();
         }
@@ -159,6 +164,19 @@ impl<B: Memory> Model<B> {
         assert_eq!(after.purged_bytes, before.purged_bytes + done as u64);
     }
 
+    /// What `fork` does to the pool, in the parent or in the child, without a second process.
+    fn fork(&mut self, child: bool) {
+        let before = self.pool.stats();
+        self.pool.before_fork();
+        match child {
+            true => self.pool.after_fork_in_child(),
+            false => self.pool.after_fork_in_parent(),
+        }
+        let after = self.pool.stats();
+        assert!(child || self.refusing || after.retained_bytes == before.retained_bytes);
+        assert!(after.retained_bytes <= before.retained_bytes);
+    }
+
     fn insert(&mut self, start: usize, len: usize) {
         let before = self.live.range(..start).next_back();
         assert!(before.is_none_or(|(at, live)| at + live.len <= start), "overlap with the block before");
@@ -182,7 +200,7 @@ impl<B: Memory> Model<B> {
         let in_use: usize = self.live.values().map(|live| granules(live.len.max(1))).sum();
         assert_eq!(stats.in_use_bytes, in_use, "bytes in use");
         assert!(
-            stats.retained_bytes <= self.retain,
+            self.refusing || stats.retained_bytes <= self.retain,
             "{} kept, {} allowed",
             stats.retained_bytes,
             self.retain
@@ -209,7 +227,7 @@ fn write(address: usize, value: u8) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 2 } else { ProptestConfig::default().cases.min(150) },
+        cases: if cfg!(miri) { 2 } else { ProptestConfig::default().cases.min(90) },
         max_shrink_iters: 2000,
         failure_persistence: None,
         ..ProptestConfig::default()
@@ -232,11 +250,11 @@ proptest! {
     #[cfg(not(miri))]
     #[test]
     fn random_programs_survive_a_kernel_that_refuses(
-        steps in steps(), policy in policies(), protect in 2_u32..6, remap in 1_u32..3, map in 3_u32..6
+        steps in steps(), policy in policies(), protect in 2_u32..6, remap in 1_u32..3, map in 3_u32..6, advise in 0_u32..12
     ) {
-        let failing = faultless_pool::Failing { map, protect, remap, advise: 0 };
+        let failing = faultless_pool::Failing { map, protect, remap, advise };
         let pool = Pool::open(faultless_pool::Kernel::failing(failing), policy).unwrap();
-        Model::new(pool, policy).run(&steps);
+        Model { refusing: advise > 0, ..Model::new(pool, policy) }.run(&steps);
     }
 }
 
@@ -262,7 +280,7 @@ fn a_fixed_program_keeps_the_promises_on_the_fake() {
 #[test]
 fn a_block_is_a_slice_that_keeps_its_content_when_it_grows() {
     let pool = Pool::open(Fake::new(1), Policy::default()).unwrap();
-    let mut block = pool.alloc_zeroed(16 << 10).unwrap();
+    let mut block = pool.alloc_zeroed(16 << 10).unwrap().into_block();
     let neighbour = pool.alloc(16 << 10).unwrap();
     block[100] = 7;
     assert!(block.resize(40 << 10));
@@ -278,7 +296,7 @@ fn a_lost_move_leaves_the_block_and_the_accounts_as_they_were() {
     let fake = Fake::new(1);
     fake.lose_moves();
     let pool = Pool::open(fake, Policy::default()).unwrap();
-    let mut block = pool.alloc_zeroed(16 << 10).unwrap();
+    let mut block = pool.alloc_zeroed(16 << 10).unwrap().into_block();
     let neighbour = pool.alloc(16 << 10).unwrap();
     block[100] = 7;
     let before = pool.stats();

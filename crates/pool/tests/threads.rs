@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
 
-use faultless_pool::{Block, Kernel, Page, Policy, Pool, Prefault, Retain};
+use faultless_pool::{Block, Kernel, Page, Policy, Pool, Prefault, Retain, ZeroedBlock};
 
 const STEPS: usize = 800;
 
@@ -40,7 +40,8 @@ fn work<'p>(
         };
         if live.len() < 6 {
             let zeroed = next(&mut random).is_multiple_of(3);
-            let block = if zeroed { pool.alloc_zeroed(len) } else { pool.alloc(len) };
+            let block =
+                if zeroed { pool.alloc_zeroed(len).map(ZeroedBlock::into_block) } else { pool.alloc(len) };
             let mut block = block.expect("the range has room");
             assert!(!zeroed || block.iter().step_by(4096).all(|&byte| byte == 0), "not zero");
             mark(&mut block, tag);

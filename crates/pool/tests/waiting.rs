@@ -65,6 +65,10 @@ impl Backend for Slow {
         self.kernel.resident_bytes(span)
     }
 
+    fn touched(&self, span: Span) -> u128 {
+        self.kernel.touched(span)
+    }
+
     fn zero(&self, span: Span) {
         self.wait("zero");
         self.kernel.zero(span);
@@ -78,6 +82,18 @@ impl Backend for Slow {
     fn purge(&self, span: Span) -> Result<()> {
         self.wait("purge");
         self.kernel.purge(span)
+    }
+
+    fn withhold(&self, span: Span) -> Result<()> {
+        self.kernel.withhold(span)
+    }
+
+    fn share(&self, span: Span) -> Result<()> {
+        self.kernel.share(span)
+    }
+
+    fn renew(&self, span: Span) -> Result<()> {
+        self.kernel.renew(span)
     }
 
     fn narrow(&self, slabs: usize) {

@@ -12,7 +12,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-use faultless_pool::{Kernel, Pool};
+use faultless_pool::{Kernel, Page, Pool};
 
 use crate::next;
 use crate::settings::Settings;
@@ -65,11 +65,20 @@ pub(crate) fn is_ours(block: Void) -> bool {
 /// `fork` and first after it, so the program's own handlers, which may allocate or wait for a thread that does, find
 /// the pool unlocked.
 pub(crate) fn start(settings: Settings) {
-    next::at_fork(before_fork, after_fork, after_fork_in_child);
+    next::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
     PROCESS.store(process(), Relaxed);
     // SAFETY: called once, by the constructor; nobody reads it before THRESHOLD is set.
     unsafe { (*SETTINGS.0.get()).write(settings) };
     THRESHOLD.store(settings.threshold, Release);
+}
+
+/// Which pages back large blocks; `None` before `start`.
+pub(crate) fn page() -> Option<Page> {
+    if THRESHOLD.load(Acquire) == usize::MAX {
+        return None;
+    }
+    // SAFETY: THRESHOLD was set after the settings were written.
+    Some(unsafe { (*SETTINGS.0.get()).assume_init_ref() }.policy.page)
 }
 
 /// What became of the pool.
@@ -133,16 +142,17 @@ unsafe extern "C" fn before_fork() {
     }
 }
 
-unsafe extern "C" fn after_fork() {
+unsafe extern "C" fn after_fork_in_parent() {
     if let Outcome::Open(pool) = outcome() {
-        pool.after_fork();
+        pool.after_fork_in_parent();
     }
 }
 
 unsafe extern "C" fn after_fork_in_child() {
     PROCESS.store(process(), Relaxed);
-    // SAFETY: it has no preconditions.
-    unsafe { after_fork() };
+    if let Outcome::Open(pool) = outcome() {
+        pool.after_fork_in_child();
+    }
 }
 
 fn process() -> u32 {

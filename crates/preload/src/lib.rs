@@ -16,6 +16,7 @@ mod large;
 mod limits;
 mod line;
 mod next;
+mod region;
 mod settings;
 mod single;
 mod summary;
@@ -23,6 +24,7 @@ mod summary;
 mod unwind;
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
 
 type Void = *mut c_void;
 
@@ -35,6 +37,15 @@ static CONSTRUCTOR: extern "C" fn() = constructor;
 static DESTRUCTOR: extern "C" fn() = destructor;
 
 extern "C" fn constructor() {
+    begin();
+}
+
+/// What has to be done once; the constructor of an allocator behind this library may come before ours.
+fn begin() {
+    static BEGUN: AtomicBool = AtomicBool::new(false);
+    if BEGUN.swap(true, AcqRel) {
+        return;
+    }
     next::resolve();
     let settings = settings::Settings::from_environment();
     if let Some(descriptor) = settings.summary {

@@ -1,7 +1,7 @@
-//! Text on the stack, written with one raw write(2): no allocation, no locks, no formatting machinery.
+//! Text on the stack, written with one raw write(2): no allocation, no locks.
 
 /// Longer texts are cut.
-const LINE_BYTES: usize = 8 << 10;
+const LINE_BYTES: usize = 16 << 10;
 
 /// One or more lines being put together.
 pub(crate) struct Line {
@@ -48,27 +48,23 @@ impl Line {
         self.number(tenths / 10).text(b".").number(tenths % 10).text(b" MiB")
     }
 
-    /// A name between quotes, as JSON and OpenMetrics want it; what is not printable ASCII becomes a question mark.
-    #[inline(never)]
-    pub(crate) fn quoted(&mut self, name: &[u8]) -> &mut Self {
-        self.text(b"\"");
-        for &byte in name {
-            match byte {
-                b'"' | b'\\' => self.text(b"\\").text(&[byte]),
-                b' '..=b'~' => self.text(&[byte]),
-                _ => self.text(b"?"),
-            };
-        }
-        self.text(b"\"")
-    }
-
-    /// Writes the text and the end of its last line to a descriptor; errors are ignored, there is nobody to tell.
+    /// Writes the text, and the end of its last line if it has none, to a descriptor; errors are ignored, there is nobody to tell.
     #[inline(never)]
     pub(crate) fn write_to(&mut self, descriptor: i32) {
+        let last = self.len.checked_sub(1).and_then(|last| self.bytes.get(last));
+        let is_ended = last == Some(&b'\n');
         if let Some(end) = self.bytes.get_mut(self.len) {
             *end = b'\n';
         }
-        // SAFETY: the first `len + 1` bytes of the buffer are initialised, and `len` is below its length.
-        unsafe { libc::write(descriptor, self.bytes.as_ptr().cast(), self.len + 1) };
+        let len = self.len + !is_ended as usize;
+        // SAFETY: the first `len` bytes of the buffer are initialised, and `self.len` is below its length.
+        unsafe { libc::write(descriptor, self.bytes.as_ptr().cast(), len) };
+    }
+}
+
+impl std::fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.text(text.as_bytes());
+        Ok(())
     }
 }

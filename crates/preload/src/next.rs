@@ -182,6 +182,7 @@ pub(crate) fn has_aligned_new() -> bool {
     const NO: u32 = 2;
     static ANSWER: AtomicU32 = AtomicU32::new(0);
     if ANSWER.load(Relaxed) == 0 {
+        resolve();
         // SAFETY: the name is a C string: operator new(size_t, std::align_val_t).
         let operator = unsafe { libc::dlsym(libc::RTLD_NEXT, c"_ZnwmSt11align_val_t".as_ptr()) };
         let own = !operator.is_null() && object(operator) == object(ALIGNED_ALLOC.found.load(Acquire));

@@ -18,14 +18,9 @@
 use std::ffi::CStr;
 
 use faultless_os::page::{self, Order};
-use faultless_pool::{Failing, Page, Policy, Prefault, Retain, Scrub, tuning};
+use faultless_pool::{Failing, Format, Page, Policy, Prefault, Retain, Scrub, process, tuning};
 
 use crate::line::Line;
-use crate::summary::Format;
-
-/// Bytes from which a block comes from the pool: glibc maps blocks from 128 KiB on by itself, and the waste of whole
-/// granules is 20 % at 64 KiB. Source: issue 2, facts/allocators.md.
-const THRESHOLD_BYTES: usize = 64 << 10;
 
 /// What the user asked for.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +40,7 @@ impl Settings {
         let failing = Failing { map: 0, protect: 0, advise: 0, remap: 0 };
         let (page, prefault, scrub) = (Page::Thp, Prefault::None, Scrub::OnGet);
         let policy = Policy { page, prefault, scrub, prewarm: 0, retain };
-        Self { threshold: THRESHOLD_BYTES, policy, summary: None, format: Format::Text, failing }
+        Self { threshold: tuning::THRESHOLD_BYTES, policy, summary: None, format: Format::Text, failing }
     }
 
     /// Reads the environment.
@@ -53,7 +48,7 @@ impl Settings {
         let mut settings = Self::new();
         let mut retain = None;
         read(c"FAULTLESS_RETAIN", c"a size", &mut retain, |text| size(text).map(Some));
-        settings.policy.retain.bytes = retain.unwrap_or_else(default_retain);
+        settings.policy.retain.bytes = retain.unwrap_or_else(|| process::policy().retain.bytes);
         let threshold = |text: &[u8]| size(text).filter(|&bytes| bytes >= tuning::GRANULE_BYTES);
         read(c"FAULTLESS_THRESHOLD", c"a size of at least 16K", &mut settings.threshold, threshold);
         let policy = &mut settings.policy;
@@ -68,11 +63,6 @@ impl Settings {
         read(c"FAULTLESS_FAIL", c"a list like mmap:3", &mut settings.failing, failing);
         settings
     }
-}
-
-fn default_retain() -> usize {
-    let quarter = faultless_os::map::memory_bytes().map_or(usize::MAX, |bytes| bytes / tuning::RETAIN_SHARE);
-    quarter.min(tuning::RETAIN_BYTES)
 }
 
 fn read<T>(name: &CStr, expected: &CStr, value: &mut T, parse: impl FnOnce(&[u8]) -> Option<T>) {

@@ -5,23 +5,12 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use faultless_pool::{Kernel, Pool, Stats};
+use faultless_pool::{Format, Kernel, Pool, Stats};
 
 use crate::large::{FORWARDED, Outcome, outcome};
 use crate::line::Line;
 
 mod metrics;
-
-/// How the report is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// For people.
-    Text,
-    /// One object in one line.
-    Json,
-    /// One sample per number, with the program's name and process number as labels.
-    OpenMetrics,
-}
 
 static FORMAT: AtomicU8 = AtomicU8::new(Format::Text as u8);
 
@@ -66,11 +55,9 @@ pub(crate) fn write() {
     if FORMAT.load(Relaxed) != Format::Text as u8 {
         let mut line = Line::new();
         let stats = if let Outcome::Open(pool) = &outcome { pool.stats() } else { Stats::default() };
-        let numbers = metrics::numbers(&stats, FORWARDED.load(Relaxed), &outcome);
-        match FORMAT.load(Relaxed) == Format::Json as u8 {
-            true => metrics::json(&mut line, &numbers),
-            false => metrics::open_metrics(&mut line, &numbers),
-        }
+        let is_json = FORMAT.load(Relaxed) == Format::Json as u8;
+        let format = if is_json { Format::Json } else { Format::OpenMetrics };
+        metrics::write(&mut line, format, &stats, FORWARDED.load(Relaxed), &outcome);
         line.write_to(descriptor);
         return;
     }

@@ -23,12 +23,15 @@ pub(crate) fn run(pair: bool) -> Option<Calibration> {
     let (begin_ns, begin) = (now_ns(), tick());
     for round in 0..=t::CALIBRATION_ROUNDS {
         time_first_touches(t::CALIBRATION_BLOCK_PAGES, &mut plain).ok()?;
-        if let Some(pair) = &mut pair {
-            pair.enable().ok()?;
+        if let Some(recorder) = &mut pair {
+            let on = recorder.enable();
             let touched = time_first_touches(t::CALIBRATION_BLOCK_PAGES, &mut loaded);
-            pair.disable().ok()?;
+            let switched = on.and(recorder.disable());
             touched.ok()?;
-            pair.read(&mut readings_ns);
+            recorder.read(&mut readings_ns);
+            if switched.is_err() {
+                (pair, loaded, readings_ns) = (None, Vec::new(), Vec::new());
+            }
         }
         if round == 0 {
             plain.clear();

@@ -19,8 +19,8 @@ pub(crate) struct Levels {
     members: HashMap<u32, Member>,
     /// Bytes that ended processes last held.
     gone_bytes: u64,
-    /// Faults of ended processes, where they are read from /proc.
-    gone_faults: u64,
+    /// The most faults that /proc has shown, where they are read from there.
+    proc_faults: u64,
     ended: bool,
     levels: Vec<Level>,
     /// How often every second level has been dropped.
@@ -34,20 +34,18 @@ struct Member {
     inherited: Option<u64>,
     /// Its own bytes at the last reading.
     bytes: u64,
-    /// Its faults at the last reading.
-    faults: u64,
 }
 
 impl Levels {
     /// The program itself: nothing inherited.
     pub(crate) fn begin(&mut self, pid: u32) {
-        self.members.insert(pid, Member { statm: Statm::open(pid), inherited: Some(0), bytes: 0, faults: 0 });
+        self.members.insert(pid, Member { statm: Statm::open(pid), inherited: Some(0), bytes: 0 });
     }
 
     /// A process was forked.
     pub(crate) fn fork(&mut self, pid: u32) {
         self.exit(pid);
-        self.members.insert(pid, Member { statm: Statm::open(pid), inherited: None, bytes: 0, faults: 0 });
+        self.members.insert(pid, Member { statm: Statm::open(pid), inherited: None, bytes: 0 });
     }
 
     /// A process replaced its program: its memory begins anew.
@@ -64,7 +62,6 @@ impl Levels {
         if let Some(member) = self.members.remove(&pid) {
             self.ended = true;
             self.gone_bytes += member.bytes;
-            self.gone_faults += member.faults;
         }
     }
 
@@ -86,16 +83,12 @@ impl Levels {
         self.members.keys().copied()
     }
 
-    /// Faults of the tree by /proc, for where no event counts them.
+    /// Faults of the tree by /proc, for where no event counts them: those of every process and of the children it waited
+    /// for. Between its end and its parent's wait a child is missing, so the sum is kept from falling.
     pub(crate) fn faults_by_proc(&mut self) -> u64 {
-        let mut faults = self.gone_faults;
-        for (&pid, member) in &mut self.members {
-            if let Some(stat) = procfs::stat(pid) {
-                member.faults = stat.minor_faults + stat.major_faults;
-            }
-            faults += member.faults;
-        }
-        faults
+        let stats = self.members.keys().filter_map(|&pid| procfs::stat(pid));
+        self.proc_faults = self.proc_faults.max(stats.map(|stat| stat.faults()).sum());
+        self.proc_faults
     }
 
     /// Reads the memory of all members and writes a level down. Whether anything has changed.
@@ -160,7 +153,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn member(bytes: u64) -> Member {
-        Member { statm: None, inherited: Some(0), bytes, faults: 0 }
+        Member { statm: None, inherited: Some(0), bytes }
     }
 
     #[test]
@@ -184,6 +177,15 @@ mod tests {
         assert_eq!(levels.levels.last().unwrap().anon_bytes, 100 * page);
         levels.read(3, 100);
         assert_eq!(levels.levels.last().unwrap().anon_bytes, 100 * page, "and stay");
+    }
+
+    #[test]
+    fn faults_of_a_child_that_came_and_went_between_two_readings_are_counted() {
+        let mut levels = Levels::default();
+        levels.begin(std::process::id());
+        let before = levels.faults_by_proc();
+        std::process::Command::new("/bin/sh").args(["-c", ":"]).status().unwrap();
+        assert!(levels.faults_by_proc() > before + 20, "a shell takes hundreds of faults");
     }
 
     #[test]

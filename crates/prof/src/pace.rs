@@ -32,8 +32,9 @@ impl Pace {
 
     /// A reading of the levels found a change or none; the list has been thinned so often.
     pub(crate) fn saw(&mut self, changed: bool, thinned: u32) {
-        let base = (self.base_ns << thinned.min(20)).min(t::TICK_MAX_NS);
-        self.pause_ns = if changed { base } else { (self.pause_ns * 2).clamp(base, t::TICK_MAX_NS) };
+        let base = (self.base_ns << thinned.min(20)).min(t::TICK_MAX_NS.max(self.base_ns));
+        self.pause_ns =
+            if changed { base } else { (self.pause_ns * 2).clamp(base, t::TICK_MAX_NS.max(base)) };
     }
 
     /// A look is over, at this age of the program. `busy`: it took many recorded faults. `cpu_ns` reads our own CPU time;
@@ -51,7 +52,7 @@ impl Pace {
         let cpu_ns = cpu_ns();
         if !std::mem::take(&mut self.busy) {
             let each = (cpu_ns - self.cpu_ns) as f64 / f64::from(self.looks);
-            self.base_ns = ((each / t::TICK_SHARE) as u64).clamp(t::TICK_MIN_NS, t::TICK_MAX_NS);
+            self.base_ns = ((each / t::TICK_SHARE) as u64).clamp(t::TICK_MIN_NS, t::TICK_COSTLY_NS);
         }
         (self.cpu_ns, self.looks) = (cpu_ns, 0);
     }
@@ -71,6 +72,18 @@ mod tests {
             pace.looked(1 << 40, false, || cpu);
         }
         assert_eq!(pace.pause_ns(), (60_000.0 / t::TICK_SHARE) as u64);
+    }
+
+    #[test]
+    fn looks_at_hundreds_of_processes_keep_to_the_share_too() {
+        let mut pace = Pace::new(0);
+        let mut cpu = 0;
+        for _ in 0..100 {
+            cpu += 2_000_000;
+            pace.saw(true, 3);
+            pace.looked(1 << 40, false, || cpu);
+        }
+        assert_eq!(pace.pause_ns(), (2_000_000.0 / t::TICK_SHARE) as u64);
     }
 
     #[test]

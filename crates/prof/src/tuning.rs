@@ -65,8 +65,10 @@ pub(crate) const RECORD_COST_DEFAULT_NS: f64 = 1_200.0;
 pub(crate) const TICK_MIN_NS: u64 = 500_000;
 /// Longest, ns, in the first [`EARLY_CPU_NS`].
 pub(crate) const TICK_EARLY_NS: u64 = 2_000_000;
-/// Longest at all, ns, however much a reading costs and however little happens.
+/// Longest, ns, where a reading is cheap, however little happens.
 pub(crate) const TICK_MAX_NS: u64 = 20_000_000;
+/// Longest at all, ns, however much a reading costs: with hundreds of processes it takes milliseconds.
+pub(crate) const TICK_COSTLY_NS: u64 = 1_000_000_000;
 /// Share of one processor that reading the levels may take, the wake-ups for it included.
 pub(crate) const TICK_SHARE: f64 = 0.005;
 /// Readings between two looks at our own CPU clock.

@@ -16,14 +16,16 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use super::{Failure, Outcome};
+use options::Small;
 pub(crate) use options::{Options, Policy};
 use program::Program;
+pub(crate) use program::find;
 
 /// Run a program, unchanged, with large blocks from the pool.
 ///
 /// The program's malloc hands blocks of --threshold and more to a pool that keeps freed pages resident and reuses
 /// them, and that takes huge pages where the kernel lets it. Smaller blocks go to the allocator the program would have
-/// used anyway. The status is the program's own; 2 if it could not be started. Children use the pool as well; static ones
+/// used anyway, or to the one that --small names. The status is the program's own; 2 if it could not be started. Children use the pool as well; static ones
 /// run as they are, and so do those that cannot load it (32-bit, or in a container of their own), where the loader says
 /// "cannot be preloaded: ignored".
 #[derive(Debug, clap::Args)]
@@ -44,7 +46,7 @@ pub(crate) struct Args {
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     let (name, arguments) = args.command.split_first().ok_or_else(|| Failure("no command given".into()))?;
-    let program = program::find(name)?;
+    let program = find(name)?;
     let mut command = Command::new(&program.path);
     command.arg0(name).args(arguments);
     if let Some(reason) = program.immune() {
@@ -61,7 +63,11 @@ pub(crate) fn run(args: Args) -> Outcome {
 /// # Errors
 /// The interposer could not be put where only this user can write, or options contradict each other.
 pub(crate) fn environment(options: &Options) -> Result<Vec<(OsString, OsString)>, Failure> {
-    let mut preload = library::install()?.into_os_string();
+    let mut preload = library::install(&library::PRELOAD)?.into_os_string();
+    if options.small == Small::Mimalloc {
+        preload.push(":");
+        preload.push(library::install(&library::SMALL)?);
+    }
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preload.push(":");
         preload.push(others);
@@ -73,5 +79,5 @@ pub(crate) fn environment(options: &Options) -> Result<Vec<(OsString, OsString)>
 
 /// Why the interposer cannot act in a program, if it cannot; `None` also when the program can't be found.
 pub(crate) fn immune(name: &std::ffi::OsStr) -> Option<String> {
-    program::find(name).ok().as_ref().and_then(Program::immune)
+    find(name).ok().as_ref().and_then(Program::immune)
 }

@@ -10,6 +10,7 @@
 mod body;
 mod bursts;
 mod calloc;
+mod churn;
 mod growth;
 mod mixed;
 mod pipeline;
@@ -53,6 +54,7 @@ enum Name {
     Growth(growth::Args),
     Bursts(bursts::Args),
     IdleBursts(bursts::IdleArgs),
+    ThreadChurn(churn::Args),
     TouchOnce(touch_once::Args),
 }
 
@@ -100,6 +102,7 @@ fn run_body(name: Name) -> Result<(&'static str, Body), super::Failure> {
         Name::Growth(args) => ("growth", growth::run(&args)),
         Name::Bursts(args) => ("bursts", bursts::run(&args, 0)),
         Name::IdleBursts(args) => ("idle-bursts", bursts::run(&args.bursts, args.idle_ms)),
+        Name::ThreadChurn(args) => ("thread-churn", churn::run(&args)?),
         Name::TouchOnce(args) => ("touch-once", touch_once::run(&args)),
     })
 }
@@ -151,7 +154,7 @@ mod tests {
     #[test]
     fn every_workload_is_listed_with_a_line() {
         let list = list();
-        assert_eq!(list.lines().count(), 9, "{list}");
+        assert_eq!(list.lines().count(), 10, "{list}");
         for line in list.lines() {
             assert!(line.len() > 20, "no description: {line}");
         }

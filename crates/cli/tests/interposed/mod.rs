@@ -73,7 +73,7 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// Compiles a program of `tests/programs`; `None`, with the reason printed, without a compiler.
+/// Compiles a program of `tests/programs`, or of elsewhere by its whole path; `None`, with the reason printed, without a compiler.
 #[allow(dead_code, reason = "only some of the test files use it")]
 pub(crate) fn compile(source: &str, flags: &[&str]) -> Option<PathBuf> {
     compile_with(if source.ends_with(".cpp") { "c++" } else { "cc" }, source, flags)
@@ -83,7 +83,7 @@ pub(crate) fn compile(source: &str, flags: &[&str]) -> Option<PathBuf> {
 #[allow(dead_code, reason = "only some of the test files use it")]
 pub(crate) fn compile_with(compiler: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
-    let program = scratch(source.split('.').next().unwrap_or(source));
+    let program = scratch(&path.file_stem().unwrap_or_default().to_string_lossy());
     let status = Command::new(compiler)
         .args(["-O1", "-fno-builtin", "-w"])
         .args(flags)

@@ -148,8 +148,8 @@ fn avoidable(
             }
             if curve.points.iter().any(|p| p.high - p.low > WIDE_BOUNDS) {
                 notes.push(
-                    "the bounds of the avoidable share are far apart: too few faults were recorded to tell those that take \
-                     new pages from copies after a fork, reads of the zero page and files"
+                    "the bounds of the avoidable share are far apart: too few faults were recorded, or too unlike ones, to \
+                     tell those that take new pages from copies after a fork, reads of the zero page and files"
                         .to_owned(),
                 );
             }

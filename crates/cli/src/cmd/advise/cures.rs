@@ -125,9 +125,8 @@ fn shown(value: &str) -> String {
 /// `faultless` where a shell finds this very file under that name, else its path.
 pub(super) fn own_name() -> String {
     let own = std::env::current_exe().ok();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|dir| dir.join("faultless")).find(|file| file.is_file());
-    match (own, found.and_then(|file| file.canonicalize().ok())) {
+    let found = run::find("faultless".as_ref()).ok();
+    match (own, found.and_then(|program| program.path.canonicalize().ok())) {
         (Some(own), Some(found)) if own == found => "faultless".into(),
         (Some(own), _) => quoted(&[own.to_string_lossy().into_owned()]),
         (None, _) => "faultless".into(),

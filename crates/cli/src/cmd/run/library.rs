@@ -1,8 +1,8 @@
-//! The interposer as a file that `LD_PRELOAD` can name.
+//! The interposer, and the small-object allocator behind it, as files that `LD_PRELOAD` can name.
 //!
-//! In: the bytes inside this binary. Out: a path. The file is named after its content, written aside and renamed. A file
+//! In: the bytes inside this binary. Out: a path. A file is named after its content, written aside and renamed. A file
 //! or directory that somebody else could write is never named, nor one that was written to since it was put there: its
-//! length and the time of its last change are looked at before every use, its 50 KiB are not read again.
+//! length and the time of its last change are looked at before every use, its 50 to 150 KiB are not read again.
 //!
 //! Everybody may read it: a program under `faultless run` may become another user. For root it therefore lies where every
 //! user gets to, and not in a home directory.
@@ -19,17 +19,31 @@ use faultless_os::host;
 
 use crate::cmd::Failure;
 
-static LIBRARY: &[u8] = include_bytes!(env!("FAULTLESS_PRELOAD"));
-const NAME: &str = concat!("preload-", env!("FAULTLESS_PRELOAD_HASH"), ".so");
+/// A library inside this binary.
+pub(super) struct Library {
+    name: &'static str,
+    bytes: &'static [u8],
+}
+
+/// The interposer.
+pub(super) const PRELOAD: Library = Library {
+    name: concat!("preload-", env!("FAULTLESS_PRELOAD_HASH"), ".so"),
+    bytes: include_bytes!(env!("FAULTLESS_PRELOAD")),
+};
+/// The small-object allocator.
+pub(super) const SMALL: Library = Library {
+    name: concat!("small-", env!("FAULTLESS_SMALL_HASH"), ".so"),
+    bytes: include_bytes!(env!("FAULTLESS_SMALL")),
+};
 /// When an installed file says it was changed last, in seconds of the clock: whoever writes to it changes that.
 const STAMP_S: i64 = 1;
 
-/// Puts the interposer into place unless it is there.
-pub(super) fn install() -> Result<PathBuf, Failure> {
+/// Puts a library into place unless it is there.
+pub(super) fn install(library: &Library) -> Result<PathBuf, Failure> {
     let user = host::user().0;
     let mut reasons = Vec::new();
     for directory in directories(user) {
-        match install_in(&directory, user) {
+        match install_in(library, &directory, user) {
             Ok(path) => return Ok(path),
             Err(error) => reasons.push(format!("{}: {error}", directory.display())),
         }
@@ -51,11 +65,11 @@ fn directories(user: u32) -> Vec<PathBuf> {
     caches.map(|cache| cache.join("faultless")).chain([temporary]).collect()
 }
 
-fn install_in(directory: &Path, user: u32) -> io::Result<PathBuf> {
+fn install_in(library: &Library, directory: &Path, user: u32) -> io::Result<PathBuf> {
     if directory.as_os_str().as_bytes().iter().any(|byte| b" :\n\t".contains(byte)) {
         return Err(io::Error::other("LD_PRELOAD cannot name a path with a space or a colon"));
     }
-    let path = directory.join(NAME);
+    let path = directory.join(library.name);
     if !is_usable(directory, user)? {
         if let Some(parent) = directory.parent() {
             fs::create_dir_all(parent)?;
@@ -67,9 +81,9 @@ fn install_in(directory: &Path, user: u32) -> io::Result<PathBuf> {
         is_usable(directory, user)?;
         fs::set_permissions(directory, Permissions::from_mode(0o755))?;
     }
-    if !is_installed(&path, user) {
-        write(directory, &path)?;
-        if !is_installed(&path, user) {
+    if !is_installed(library, &path, user) {
+        write(library, directory, &path)?;
+        if !is_installed(library, &path, user) {
             return Err(io::Error::other("the file that was written is not the one that is found"));
         }
     }
@@ -95,12 +109,12 @@ fn is_usable(directory: &Path, user: u32) -> io::Result<bool> {
     Ok(metadata.mode() & 0o055 == 0o055)
 }
 
-fn write(directory: &Path, path: &Path) -> io::Result<()> {
-    let aside = directory.join(format!("preload-{}.tmp", std::process::id()));
+fn write(library: &Library, directory: &Path, path: &Path) -> io::Result<()> {
+    let aside = directory.join(format!("{}.{}.tmp", library.name, std::process::id()));
     let _ = fs::remove_file(&aside);
     let put = || {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;
-        file.write_all(LIBRARY)?;
+        file.write_all(library.bytes)?;
         file.set_permissions(Permissions::from_mode(0o644))?;
         file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(STAMP_S as u64))?;
         // A length and a time must not survive a power failure that the content does not.
@@ -113,12 +127,12 @@ fn write(directory: &Path, path: &Path) -> io::Result<()> {
 }
 
 /// Whether the file is there, ours alone to write, and not written to since.
-fn is_installed(path: &Path, user: u32) -> bool {
+fn is_installed(library: &Library, path: &Path, user: u32) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| {
         metadata.is_file()
             && is_private(&metadata, user)
             && metadata.mode() & 0o044 == 0o044
-            && metadata.len() == LIBRARY.len() as u64
+            && metadata.len() == library.bytes.len() as u64
             && (metadata.mtime(), metadata.mtime_nsec()) == (STAMP_S, 0)
     })
 }
@@ -138,7 +152,7 @@ mod tests {
     }
 
     fn install(directory: &Path) -> io::Result<PathBuf> {
-        install_in(directory, host::user().0)
+        install_in(&PRELOAD, directory, host::user().0)
     }
 
     fn mode(path: &Path) -> u32 {
@@ -149,10 +163,10 @@ mod tests {
     fn a_tampered_file_is_replaced_before_use() {
         let directory = directory("tampered");
         let path = install(&directory).unwrap();
-        for other in [vec![7; LIBRARY.len()], b"short".to_vec()] {
+        for other in [vec![7; PRELOAD.bytes.len()], b"short".to_vec()] {
             fs::write(&path, other).unwrap();
             assert_eq!(install(&directory).unwrap(), path);
-            assert_eq!(fs::read(&path).unwrap(), LIBRARY);
+            assert_eq!(fs::read(&path).unwrap(), PRELOAD.bytes);
         }
         fs::remove_dir_all(&directory).unwrap();
     }
@@ -179,7 +193,7 @@ mod tests {
     fn a_directory_of_somebody_else_is_refused() {
         let directory = directory("foreign");
         fs::create_dir(&directory).unwrap();
-        assert!(install_in(&directory, host::user().0 + 1).is_err());
+        assert!(install_in(&PRELOAD, &directory, host::user().0 + 1).is_err());
         fs::remove_dir_all(&directory).unwrap();
     }
 

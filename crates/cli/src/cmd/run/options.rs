@@ -112,6 +112,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", value_parser = threshold)]
     threshold: Option<u64>,
 
+    /// Who serves smaller blocks
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) small: Small,
+
     /// Report on standard error at exit what the pool did, for each process
     #[arg(long)]
     summary: bool,
@@ -119,6 +123,16 @@ pub(crate) struct Options {
     /// The same in this form
     #[arg(long, value_enum, value_name = "FORMAT")]
     summary_format: Option<Format>,
+}
+
+/// Who serves blocks below the threshold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Small {
+    /// The allocator the program would have used anyway
+    #[default]
+    Next,
+    /// mimalloc 3, for programs of many small objects
+    Mimalloc,
 }
 
 /// Watermarks where none are given.

@@ -11,6 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use faultless_os::host::{may_execute, user};
+
 use crate::cmd::Failure;
 
 /// How many interpreters of interpreters are followed; the kernel's limit is near this.
@@ -20,12 +22,12 @@ const SCRIPT_DEPTH: usize = 4;
 const HEAD_BYTES: usize = 2048;
 
 /// A command that can be started.
-pub(super) struct Program {
-    pub(super) path: PathBuf,
+pub(crate) struct Program {
+    pub(crate) path: PathBuf,
 }
 
 /// Finds a command as execvp(3) would.
-pub(super) fn find(name: &OsStr) -> Result<Program, Failure> {
+pub(crate) fn find(name: &OsStr) -> Result<Program, Failure> {
     let shown = name.display();
     let candidates: Vec<PathBuf> = match name.as_bytes() {
         [] => return Err(Failure("the command is empty; give a program after --".into())),
@@ -35,7 +37,7 @@ pub(super) fn find(name: &OsStr) -> Result<Program, Failure> {
     let mut refused = None;
     for path in candidates {
         match fs::metadata(&path) {
-            Ok(file) if file.is_file() && file.mode() & 0o111 != 0 => return Ok(Program { path }),
+            Ok(file) if file.is_file() && may_execute(&path) => return Ok(Program { path }),
             Ok(file) if file.is_dir() => refused = Some(format!("{} is a directory", path.display())),
             Ok(_) => refused = Some(format!("{0} is not executable; try: chmod +x {0}", path.display())),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -97,7 +99,7 @@ fn native(path: &Path, file: &File, head: &[u8]) -> Option<String> {
 fn gains_rights(file: &fs::Metadata) -> bool {
     const SETUID: u32 = 0o4000;
     const SETGID: u32 = 0o2000;
-    let (user, group) = faultless_os::host::user();
+    let (user, group) = user();
     file.mode() & SETUID != 0 && file.uid() != user || file.mode() & SETGID != 0 && file.gid() != group
 }
 

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Builds the C and C++ interface and copies it below PREFIX (default /usr/local): include/, lib/, lib/pkgconfig/ and
+# lib/cmake/faultless/. Everything found there finds its neighbours relatively, so the tree may be moved.
+#
+#     crates/capi/install.sh [PREFIX [PROFILE]]
+#
+# PROFILE is a cargo profile; the default, preload, is the optimised one without unwinding. DESTDIR is honoured, for packagers;
+# cargo's variables (CARGO_TARGET_DIR, CARGO_BUILD_TARGET, CARGO_NET_OFFLINE, ...) as well.
+set -eu
+
+prefix=${1:-/usr/local}
+profile=${2:-preload}
+here=$(cd "$(dirname "$0")" && pwd)
+to=${DESTDIR:-}$prefix
+cargo=${CARGO:-cargo}
+
+# The libraries' paths are cargo's to tell: it prints them as JSON.
+artifacts=$("$cargo" build --package faultless-capi --profile "$profile" --manifest-path "$here/Cargo.toml" \
+    --message-format json-render-diagnostics)
+artifact() {
+    printf '%s\n' "$artifacts" | sed -n "s/.*\"\([^\"]*libfaultless\.$1\)\".*/\1/p" | tail -n 1
+}
+version=$("$cargo" pkgid --manifest-path "$here/Cargo.toml" | sed 's/.*[#@]//')
+major=${version%%.*}
+minor=${version#*.}
+minor=${minor%%.*}
+# What a static library of Rust needs besides itself, on Linux: rustc --print native-static-libs.
+private='gcc_s pthread dl m c'
+
+fill() {
+    sed -e "s/@VERSION@/$version/g" -e "s/@MAJOR@/$major/g" -e "s/@MINOR@/$minor/g" \
+        -e "s/@PRIVATE_LIBS@/$(echo "$private" | tr ' ' ';')/g" \
+        -e "s/@PRIVATE_LIBS_FLAGS@/$(echo " $private" | sed 's/ / -l/g; s/^ //')/g" "$here/$1" >"$to/$2"
+}
+
+mkdir -p "$to/include" "$to/lib/pkgconfig" "$to/lib/cmake/faultless"
+cp "$here/include/faultless.h" "$here/include/faultless.hpp" "$to/include/"
+cp "$(artifact a)" "$to/lib/libfaultless.a"
+cp "$(artifact so)" "$to/lib/libfaultless.so.$version"
+ln -sf "libfaultless.so.$version" "$to/lib/libfaultless.so.$major"
+ln -sf "libfaultless.so.$major" "$to/lib/libfaultless.so"
+fill faultless.pc.in lib/pkgconfig/faultless.pc
+fill cmake/faultless-config.cmake.in lib/cmake/faultless/faultless-config.cmake
+fill cmake/faultless-config-version.cmake.in lib/cmake/faultless/faultless-config-version.cmake

@@ -1,0 +1,165 @@
+//! A global allocator: large requests from the pool of the process, all others from the allocator it is put over.
+//!
+//! In: layouts. Out: blocks. What the pool refuses goes to the inner allocator too, so a program with this allocator never
+//! runs out of memory earlier than without.
+//!
+//! It never allocates by itself and never panics.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ptr::NonNull;
+
+use allocator_api2::alloc::Allocator;
+
+use crate::kernel::Kernel;
+use crate::policy::{Policy, tuning};
+use crate::pool::Pool;
+use crate::process;
+
+/// An allocator that takes large blocks from the [pool of the process](crate::process).
+///
+/// ```
+/// # #[cfg(not(miri))] {
+/// use faultless_pool::{Global, process};
+///
+/// #[global_allocator]
+/// static GLOBAL: Global = Global::new();
+///
+/// let buffer = vec![1_u8; 640 << 10];
+/// assert!(process::opened().is_some_and(|pool| pool.stats().in_use_bytes >= buffer.len()));
+/// # }
+/// ```
+#[derive(Debug, Default)]
+pub struct Global<Inner = System> {
+    inner: Inner,
+    policy: Option<Policy>,
+    threshold: usize,
+}
+
+impl Global {
+    /// Over the system's malloc.
+    pub const fn new() -> Self {
+        Self::over(System)
+    }
+}
+
+impl<Inner> Global<Inner> {
+    /// Over another allocator, which keeps the small blocks.
+    pub const fn over(inner: Inner) -> Self {
+        Self { inner, policy: None, threshold: tuning::THRESHOLD_BYTES }
+    }
+
+    /// With a policy instead of [`process::policy`].
+    pub const fn with_policy(mut self, policy: Policy) -> Self {
+        self.policy = Some(policy);
+        self
+    }
+
+    /// With another length in bytes from which blocks are large.
+    pub const fn with_threshold(mut self, bytes: usize) -> Self {
+        self.threshold = bytes;
+        self
+    }
+
+    /// The allocator that it is put over.
+    pub const fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    /// A large block from the pool.
+    fn pooled(&self, layout: Layout, zeroed: bool) -> Option<*mut u8> {
+        let block = process::attended(self.pool_for(layout.size())?, |pool| match zeroed {
+            true => pool.allocate_zeroed(layout),
+            false => pool.allocate(layout),
+        });
+        block.ok().map(|block| block.cast().as_ptr())
+    }
+
+    /// The pool, if a block of this length comes from it.
+    fn pool_for(&self, len: usize) -> Option<&'static Pool<Kernel>> {
+        match len >= self.threshold {
+            true => process::pool(|| self.policy.unwrap_or_else(process::policy)),
+            false => None,
+        }
+    }
+
+    /// The pool that a block came from. A block of the pool that shrank stays there down to half the threshold, so
+    /// shorter ones need not be looked for.
+    fn pool_of(&self, start: *mut u8, len: usize) -> Option<&'static Pool<Kernel>> {
+        match len >= self.threshold / 2 {
+            true => process::opened().filter(|pool| {
+                let (base, len) = pool.range();
+                start.addr().wrapping_sub(base) < len
+            }),
+            false => None,
+        }
+    }
+}
+
+impl<Inner: GlobalAlloc> Global<Inner> {
+    /// # Safety
+    /// As `realloc`; the block gets a place of the other kind.
+    unsafe fn moved(&self, start: *mut u8, layout: Layout, len: usize, to: *mut u8) -> *mut u8 {
+        if !to.is_null() {
+            // SAFETY: `start` has `layout.size()` bytes, `to` has `len`, and they come from different allocators.
+            unsafe { to.copy_from_nonoverlapping(start, layout.size().min(len)) };
+            // SAFETY: the caller gives the old block up.
+            unsafe { self.dealloc(start, layout) };
+        }
+        to
+    }
+}
+
+// SAFETY: every block comes from the pool or from the inner allocator, both of which keep the layout; it goes back to where
+// it came from, which its address tells.
+unsafe impl<Inner: GlobalAlloc> GlobalAlloc for Global<Inner> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: forwarded.
+        self.pooled(layout, false).unwrap_or_else(|| unsafe { self.inner.alloc(layout) })
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: forwarded.
+        self.pooled(layout, true).unwrap_or_else(|| unsafe { self.inner.alloc_zeroed(layout) })
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        match (self.pool_of(start, layout.size()), NonNull::new(start)) {
+            (Some(pool), Some(start)) => {
+                // SAFETY: the caller gives up a block that, by its address, came from the pool.
+                process::attended(pool, |pool| unsafe { pool.deallocate(start, layout) });
+            }
+            // SAFETY: forwarded.
+            _ => unsafe { self.inner.dealloc(start, layout) },
+        }
+    }
+
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, len: usize) -> *mut u8 {
+        let Ok(new) = Layout::from_size_align(len, layout.align()) else { return std::ptr::null_mut() };
+        let (Some(pool), Some(block)) = (self.pool_of(start, layout.size()), NonNull::new(start)) else {
+            // A block that is large already stays with whoever made it: it may know how to grow without copying.
+            let becomes_large = layout.size() < self.threshold;
+            return match becomes_large.then(|| self.pooled(new, false)).flatten() {
+                // SAFETY: the block is the inner allocator's, the new one the pool's.
+                Some(to) => unsafe { self.moved(start, layout, len, to) },
+                // SAFETY: forwarded.
+                None => unsafe { self.inner.realloc(start, layout, len) },
+            };
+        };
+        // In between a block stays, lest a length that swings about the threshold be copied at every call.
+        if len >= self.threshold / 2 {
+            let resized = process::attended(pool, |pool| match len >= layout.size() {
+                // SAFETY: the block came from the pool with this layout, and the caller gives it up.
+                true => unsafe { pool.grow(block, layout, new) },
+                // SAFETY: the block came from the pool with this layout, and the caller gives it up.
+                false => unsafe { pool.shrink(block, layout, new) },
+            });
+            if let Ok(resized) = resized {
+                return resized.cast().as_ptr();
+            }
+        }
+        // SAFETY: the length is not 0 (the caller's promise).
+        let to = unsafe { self.inner.alloc(new) };
+        // SAFETY: the block is the pool's, the new one the inner allocator's.
+        unsafe { self.moved(start, layout, len, to) }
+    }
+}

@@ -1,0 +1,85 @@
+//! The pool of this process: one for all who need no pool of their own, opened at the first need.
+//!
+//! In: the policy of whoever comes first. Out: a reference that lives as long as the process. [`Global`](crate::Global),
+//! the C ABI and the Python package share it. `fork` finds it whole.
+//!
+//! Nobody waits for it: while one thread opens it, and for ever when it could not be opened, others get `None` and go to
+//! the memory they would use without it.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
+
+use crate::kernel::Kernel;
+use crate::policy::{Policy, tuning};
+use crate::pool::Pool;
+
+static POOL: OnceLock<Pool<Kernel>> = OnceLock::new();
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// The pool of this process, if somebody has opened it.
+pub fn opened() -> Option<&'static Pool<Kernel>> {
+    POOL.get()
+}
+
+/// The pool of this process. The first call opens it, and its policy counts.
+///
+/// ```
+/// # #[cfg(not(miri))] {
+/// use faultless_pool::process;
+/// let pool = process::pool(process::policy).ok_or("no pool here")?;
+/// let block = pool.alloc(1 << 20).ok_or("refused")?;
+/// assert_eq!(block.len(), 1 << 20);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn pool(policy: impl FnOnce() -> Policy) -> Option<&'static Pool<Kernel>> {
+    POOL.get().or_else(|| open(policy()))
+}
+
+/// Lets a pool do something for a caller, and starts its keeper if that made work for one.
+#[inline]
+pub fn attended<T>(pool: &'static Pool<Kernel>, call: impl FnOnce(&Pool<Kernel>) -> T) -> T {
+    let result = call(pool);
+    if pool.wants_keeper() {
+        pool.keep();
+    }
+    result
+}
+
+/// The default policy, on a small machine with less free memory kept: a quarter of what the process may use.
+pub fn policy() -> Policy {
+    let share = faultless_os::map::memory_bytes().map_or(usize::MAX, |bytes| bytes / tuning::RETAIN_SHARE);
+    let mut policy = Policy::default();
+    policy.retain.bytes = policy.retain.bytes.min(share);
+    policy
+}
+
+#[cold]
+fn open(policy: Policy) -> Option<&'static Pool<Kernel>> {
+    if ASKED.swap(true, AcqRel) {
+        return None;
+    }
+    let pool = Pool::open(Kernel::default(), policy).ok()?;
+    // Without its handlers a child could find the pool locked by a thread that it doesn't have.
+    faultless_os::fork::register(before_fork, after_fork_in_parent, after_fork_in_child).ok()?;
+    let _ = POOL.set(pool);
+    POOL.get()
+}
+
+extern "C" fn before_fork() {
+    if let Some(pool) = opened() {
+        pool.before_fork();
+    }
+}
+
+extern "C" fn after_fork_in_parent() {
+    if let Some(pool) = opened() {
+        pool.after_fork_in_parent();
+    }
+}
+
+extern "C" fn after_fork_in_child() {
+    if let Some(pool) = opened() {
+        pool.after_fork_in_child();
+    }
+}

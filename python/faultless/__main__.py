@@ -1,0 +1,52 @@
+"""python -m faultless run [script.py | -m module] [arguments]: the program with its large blocks from the pool.
+
+With the `faultless` command on PATH all large blocks of the process come from the pool; without it, NumPy's arrays.
+"""
+
+import os
+import runpy
+import shutil
+import sys
+
+USAGE = "usage: python -m faultless run (SCRIPT | -m MODULE) [ARGUMENT ...]"
+
+
+def say(text):
+    print(f"faultless: {text}", file=sys.stderr)
+
+
+def run_here(arguments):
+    """Runs a script or a module in this interpreter, with NumPy on the pool."""
+    import faultless
+
+    try:
+        faultless.use_for_numpy()
+        say("no faultless command on PATH: only NumPy's arrays come from the pool")
+    except ImportError as error:
+        say(f"no faultless command on PATH and no NumPy to change: the program runs as it is ({error})")
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        sys.path[0] = os.getcwd()
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = arguments
+        sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
+        runpy.run_path(arguments[0], run_name="__main__")
+
+
+def main(arguments):
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(__doc__ + "\n" + USAGE)
+        return
+    program = arguments[1:]
+    is_module = program[:1] == ["-m"]
+    if arguments[:1] != ["run"] or len(program) < 1 + is_module or (program[0].startswith("-") and not is_module):
+        sys.exit(USAGE)
+    command = shutil.which("faultless")
+    if command:
+        os.execv(command, [command, "run", "--", sys.executable, *program])
+    run_here(program)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,55 @@
+"""`python -m faultless run`: the same program, with or without the command.
+
+Guards against: arguments, paths or exit statuses that get lost on the way, and a fallback that says nothing.
+"""
+
+import os
+import subprocess
+import sys
+
+SCRIPT = """
+import sys, os, numpy, neighbour
+import faultless
+numpy.ones(1 << 20)
+print(__name__, sys.argv[1:], os.path.basename(sys.argv[0]), neighbour.VALUE, faultless.stats()["fresh"])
+sys.exit(3)
+"""
+
+
+def run(folder, *arguments, path=""):
+    environment = {**os.environ, "PATH": path}
+    command = [sys.executable, "-m", "faultless", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=120)
+
+
+def program(folder):
+    (folder / "script.py").write_text(SCRIPT)
+    (folder / "neighbour.py").write_text("VALUE = 7\n")
+    return folder
+
+
+def test_a_script_runs_on_the_pool_without_the_command(tmp_path):
+    inside = program(tmp_path) / "inside"
+    inside.mkdir()
+    done = run(inside, "run", "../script.py", "-x", "y z")
+    assert (done.returncode, done.stdout) == (3, "__main__ ['-x', 'y z'] script.py 7 1\n"), done.stderr
+    assert "no faultless command on PATH" in done.stderr
+
+
+def test_a_module_runs_too(tmp_path):
+    done = run(program(tmp_path), "run", "-m", "script", "a")
+    assert (done.returncode, done.stdout) == (3, "__main__ ['a'] script.py 7 1\n"), done.stderr
+
+
+def test_the_command_is_preferred(tmp_path):
+    command = tmp_path / "faultless"
+    command.write_text('#!/bin/sh\nprintf "%s," "$@"\n')
+    command.chmod(0o755)
+    done = run(tmp_path, "run", "script.py", "a b", path=f"{tmp_path}:/usr/bin:/bin")
+    assert done.stdout == f"run,--,{sys.executable},script.py,a b,"
+
+
+def test_nothing_to_run_is_answered_with_the_usage(tmp_path):
+    for arguments in ([], ["run"], ["run", "-m"], ["walk", "script.py"], ["run", "-O", "script.py"]):
+        done = run(tmp_path, *arguments)
+        assert done.returncode == 1 and done.stderr.startswith("usage:"), arguments

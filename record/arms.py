@@ -1,0 +1,34 @@
+"""The allocators that are compared, each as the words in front of a command. Used by peers.py; no program of its own.
+
+What is not part of faultless is given by the user as NAME=LIBRARY, loaded by LD_PRELOAD. An arm that this build of faultless has no
+option for is left out, and said to be.
+"""
+import os, subprocess, sys
+
+# One heap that grows by 64 MiB, never maps single blocks and never trims: the fewest faults that glibc can be told to take.
+KEEPING = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=67108864"
+HUGE = "glibc.malloc.hugetlb=1"
+# Arms of faultless: what a comparison judges; all others are peers.
+OURS = ("pool", "pool-warm", "pool-small")
+
+
+def arms(faultless, libraries):
+    """Name -> words in front of the command; {mib} stands for the memory that the job touches."""
+    found = {"glibc": "", "glibc-keeping": f"env GLIBC_TUNABLES={KEEPING}", "glibc-huge": f"env GLIBC_TUNABLES={HUGE}",
+             "glibc-both": f"env GLIBC_TUNABLES={KEEPING}:{HUGE}"}
+    for name, library in libraries.items():
+        if not os.path.exists(library):
+            sys.exit(f"{name}: no library at {library}")
+        found[name] = f"env LD_PRELOAD={os.path.realpath(library)}"
+    found["pool"] = f"{faultless} run --"
+    help_text = subprocess.run([faultless, "run", "--help"], capture_output=True, text=True, check=True).stdout
+    for arm, option, words in (("pool-warm", "--prewarm", "--prewarm {mib}M"), ("pool-small", "--small", "--small mimalloc")):
+        if f"{option} " in help_text:
+            found[arm] = f"{faultless} run {words} --"
+        else:
+            print(f"left out: {arm}: this faultless has no run {option}", file=sys.stderr)
+    return found
+
+
+def is_peer(arm):
+    return arm not in OURS
