@@ -40,6 +40,18 @@ fn every_corner_of_the_interface_behaves_as_in_c() {
 }
 
 #[test]
+fn a_block_that_is_freed_twice_is_reported_and_harms_nobody() {
+    let Some(program) = compile("misuse.c", &["-pthread", "-O0", "-w"]) else { return };
+    for options in POLICIES {
+        let output = run(Case::pooled(&program, options));
+        assert_eq!(output.stdout, "ok\n", "{options:?}");
+        let told =
+            output.stderr.matches("of a large block that was freed before, or of none: ignored").count();
+        assert_eq!(told, 1, "{options:?}: {}", output.stderr);
+    }
+}
+
+#[test]
 fn cpp_programs_compute_the_same() {
     let Some(program) = compile("objects.cpp", &["-pthread"]) else { return };
     let expected = run(Case::plain(&program)).stdout;

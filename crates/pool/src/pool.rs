@@ -32,6 +32,8 @@ pub struct Pool<B: Backend> {
     roomy: AtomicU8,
     /// Whether there may be zeroed memory behind the front.
     pub(crate) zeroed: AtomicBool,
+    /// Whether part of the range may be somebody else's.
+    pub(crate) has_holes: AtomicBool,
     base: usize,
     len: usize,
     pub(crate) core: Mutex<Core<B>>,
@@ -63,6 +65,7 @@ impl<B: Backend> Pool<B> {
             keeper: Keeper::new(),
             roomy: AtomicU8::new(0),
             zeroed: AtomicBool::new(false),
+            has_holes: AtomicBool::new(false),
             base: range.base,
             len: range.len,
             core: Mutex::new(core),
@@ -75,6 +78,12 @@ impl<B: Backend> Pool<B> {
     /// The addresses of the range: (start, length in bytes).
     pub fn range(&self) -> (usize, usize) {
         (self.base, self.len)
+    }
+
+    /// Whether the kernel took part of the range away, so that another mapping may lie in it. As long as it did not, an
+    /// address in the range where no block begins is nobody's.
+    pub fn has_holes(&self) -> bool {
+        self.has_holes.load(Relaxed)
     }
 
     /// Gives up all addresses that were never used, for a process that is about to limit its address space. `publish`

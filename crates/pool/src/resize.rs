@@ -5,6 +5,8 @@
 //!
 //! What it does not do: shrink by moving, so a block that shrank keeps its place.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use crate::backend::{Backend, Moved};
 use crate::blocks::Found;
 use crate::class::granules;
@@ -88,6 +90,7 @@ impl<B: Backend> Pool<B> {
         match moved {
             Moved::Lost => {
                 core.lose(count);
+                self.has_holes.store(true, Relaxed);
                 return None;
             }
             Moved::Pages => {

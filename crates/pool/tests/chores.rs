@@ -70,6 +70,7 @@ fn runs_in_partly_used_slabs_are_scrubbed_too() {
     assert_eq!(pool.stats().cleared_bytes, 0);
 }
 
+#[cfg_attr(miri, ignore = "more memory than Miri likes")]
 #[test]
 fn the_stock_fills_to_its_high_mark_and_waits_for_the_low_one() {
     let pool = pool(64);
@@ -84,6 +85,7 @@ fn the_stock_fills_to_its_high_mark_and_waits_for_the_low_one() {
     drop(blocks);
 }
 
+#[cfg_attr(miri, ignore = "more memory than Miri likes")]
 #[test]
 fn prewarmed_memory_is_resident_and_outlives_a_free() {
     let pool = pool(80);

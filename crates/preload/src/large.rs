@@ -14,6 +14,7 @@ use std::sync::atomic::{
 
 use faultless_pool::{Kernel, Page, Pool};
 
+use crate::line::Line;
 use crate::next;
 use crate::settings::Settings;
 
@@ -229,7 +230,7 @@ pub(crate) fn alloc(len: usize, align: usize, zeroed: bool) -> Void {
     }
 }
 
-/// Frees a block in the pool's range; one that the pool doesn't know goes to the next malloc, to complain.
+/// Frees a block in the pool's range; where none begins, says so once and does nothing.
 ///
 /// # Safety
 /// As free(3).
@@ -246,10 +247,32 @@ pub(crate) unsafe fn free(block: Void) {
         known
     });
     next::set_errno(errno);
+    if !known && is_nobodys(b"free") {
+        return;
+    }
     if !known {
         // SAFETY: forwarded.
         unsafe { next::free(block) };
     }
+}
+
+/// Whether an address in the pool's range where no block begins can't be the next malloc's either: that would take what lies
+/// before it for its own head. The program has freed a block before, or makes addresses up; the first time it is told.
+#[cold]
+fn is_nobodys(call: &[u8]) -> bool {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    let Outcome::Open(pool) = outcome() else { return false };
+    if pool.has_holes() {
+        return false;
+    }
+    if !TOLD.swap(true, Relaxed) {
+        let mut line = Line::new();
+        line.text(b"faultless: ")
+            .text(call)
+            .text(b" of a large block that was freed before, or of none: ignored");
+        line.write_to(2);
+    }
+    true
 }
 
 /// The usable length of a block in the pool's range.
@@ -267,6 +290,10 @@ pub(crate) fn usable(block: Void) -> Option<usize> {
 #[inline(never)]
 pub(crate) unsafe fn realloc(block: Void, len: usize) -> Void {
     let Some((pool, old)) = pool().and_then(|pool| Some((pool, pool.len_raw(block as usize)?))) else {
+        if is_nobodys(b"realloc") {
+            next::set_errno(libc::ENOMEM);
+            return ptr::null_mut();
+        }
         // SAFETY: forwarded; the pool doesn't know the block.
         return unsafe { next::realloc(block, len) };
     };
