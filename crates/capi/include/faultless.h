@@ -75,7 +75,7 @@ const char *faultless_error_text(int error);
 typedef struct faultless_pool faultless_pool;
 
 /* Which pages back a pool. What the machine does not have falls back to base pages; counted in fallback_bytes. */
-#define FAULTLESS_PAGE_THP 0 /* transparent huge pages, but for the first 4 MiB */
+#define FAULTLESS_PAGE_THP 0 /* transparent huge pages, but for the first 2 MiB */
 #define FAULTLESS_PAGE_BASE 1 /* base pages only */
 #define FAULTLESS_PAGE_MTHP 2 /* transparent huge pages of page_order, smaller than a PMD (Linux 6.8) */
 #define FAULTLESS_PAGE_HUGETLB 3 /* from the hugetlb pool; for programs that do not fork, or only to exec */

@@ -112,8 +112,8 @@ pub mod tuning {
     /// Bytes per slab.
     pub const SLAB_BYTES: usize = GRANULE_BYTES * SLAB_GRANULES;
     /// Slabs at the start of the range that never use THP: a program with one 64 KiB block must not pay for zeroing
-    /// 2 MiB (90 us and 2 MiB resident). Two slabs cost a large program 1024 faults, once.
-    pub const HEAD_SLABS: usize = 2;
+    /// 2 MiB (90 us and 2 MiB resident). One slab costs a large program 512 faults, once.
+    pub const HEAD_SLABS: usize = 1;
     /// Bytes of addresses asked for first, halved until the kernel agrees; page tables grow only with use.
     pub const RESERVE_BYTES: usize = 1 << 40;
     /// Bytes of addresses below which a pool is not worth having.
