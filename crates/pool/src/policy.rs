@@ -184,7 +184,7 @@ pub mod tuning {
     /// The same in a guest that gives free pages back to its host: the next touch of each is a fault in both, 4 to 8 times the
     /// price (facts/allocators.md, section 4).
     pub const DECAY_REPORTING_NS: u64 = 10_000_000_000;
-    /// Looks of the keeper per decay time.
+    /// Ticks per decay time: the keeper's looks, but where it works ahead of need and looks more often.
     pub const TICKS: u64 = 16;
     /// Looks during which memory must have been needed by nobody before any goes back. With as many again to spread it over,
     /// all has gone by the end of the decay time, wherever in a tick it was freed.
