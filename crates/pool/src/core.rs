@@ -120,7 +120,7 @@ impl<B: Backend> Core<B> {
         let (start, next) = self.lists.place_with_room(count).ok_or(Lack::Place)?;
         self.reach(start + count)?;
         let taken = self.take(start, count);
-        self.lists.top = next;
+        self.lists.leave_room((start + count).div_ceil(SLAB_GRANULES), next);
         self.keep_room(start, count);
         Ok(taken)
     }
@@ -245,6 +245,7 @@ impl<B: Backend> Core<B> {
             }
             Counts::default()
         });
+        self.lists.end_room((start + count).div_ceil(SLAB_GRANULES));
         self.in_use -= count;
         if !moved {
             self.keep_more(Counts { dirty: count, ..Counts::default() });
