@@ -29,6 +29,8 @@ pub struct Pool<B: Backend> {
     pub(crate) backend: B,
     pub(crate) policy: Policy,
     pub(crate) keeper: Keeper,
+    /// Whether unusual system calls are to be avoided.
+    pub(crate) confined: AtomicBool,
     /// Whether addresses are free of charge; 0 before anybody asked.
     roomy: AtomicU8,
     /// Whether there may be zeroed memory behind the front.
@@ -62,6 +64,7 @@ impl<B: Backend> Pool<B> {
             backend,
             policy,
             keeper: Keeper::new(),
+            confined: AtomicBool::new(false),
             roomy: AtomicU8::new(0),
             zeroed: AtomicBool::new(false),
             base: range.base,
@@ -155,11 +158,13 @@ impl<B: Backend> Pool<B> {
         match seized {
             Ok((start, block)) => {
                 let run = (start, block.count);
+                if block.fresh && block.count >= SPARSE_GRANULES && !self.confined.load(Relaxed) {
+                    self.give_checked(run);
+                    return true;
+                }
                 self.wipe(run);
-                match block.fresh && block.count >= SPARSE_GRANULES {
-                    true => self.give_checked(run),
-                    false if self.front.suits(run.1) && self.front.put(run) => {}
-                    false => self.give_behind(run),
+                if !(self.front.suits(run.1) && self.front.put(run)) {
+                    self.give_behind(run);
                 }
                 true
             }

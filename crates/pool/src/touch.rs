@@ -71,6 +71,9 @@ impl<B: Backend> Pool<B> {
             let (run_end, mut resident) = self.alike(at, end);
             // A page that was swapped out is not resident either: only after this call all of it reads as zero for sure.
             resident = resident || self.backend.purge(span((at, run_end - at))).is_err();
+            if resident {
+                self.wipe((at, run_end - at));
+            }
             let Some(mut core) = self.core.lock() else { return };
             core.give((at, run_end - at), !resident);
             match resident {

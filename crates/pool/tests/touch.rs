@@ -1,7 +1,7 @@
 //! Large blocks of which the program touches little cost little: to keep, and to make zero again.
 #![cfg(not(miri))]
 
-use faultless_pool::{Kernel, Page, Policy, Pool};
+use faultless_pool::{Kernel, Page, Policy, Pool, Scrub};
 
 const MIB: usize = 1 << 20;
 
@@ -27,6 +27,19 @@ fn what_was_never_touched_is_not_kept() {
     assert_eq!(stats.untouched_bytes as usize, 64 * MIB - 2 * (16 << 10));
     sparse(&pool, 64 * MIB);
     assert_eq!(pool.stats().cleared_bytes, 2 * (16 << 10), "the rest is zero already");
+}
+
+#[test]
+fn what_was_never_touched_is_not_overwritten_either() {
+    let policy = Policy { page: Page::Base, scrub: Scrub::OnFree, ..Policy::default() };
+    let pool = Pool::open(Kernel::default(), policy).unwrap();
+    let mut block = pool.alloc(64 * MIB).unwrap();
+    block[MIB] = 7;
+    let start = block.as_ptr();
+    drop(block);
+    assert_eq!(pool.stats().retained_bytes, 16 << 10);
+    let again = pool.alloc(64 * MIB).unwrap();
+    assert!(again.as_ptr() == start && again[MIB] == 0);
 }
 
 #[test]
