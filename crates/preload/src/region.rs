@@ -10,7 +10,7 @@ use faultless_os::{advise, map};
 use faultless_pool::Page;
 use faultless_pool::tuning::SLAB_BYTES;
 
-use crate::{Void, begin, large, next};
+use crate::{Void, begin, large};
 
 /// mimalloc cuts an arena into parts of this many bytes, each for blocks of about one size: the first for those up to
 /// 10 KiB, the second for those up to 64 KiB.
@@ -28,7 +28,7 @@ pub(crate) extern "C" fn faultless_region(
     after: unsafe extern "C" fn(),
 ) -> Void {
     begin();
-    next::at_fork(before, after, after);
+    large::behind(before, after);
     if map::address_space_limit().is_some() || map::commit_is_strict() {
         return ptr::null_mut();
     }
