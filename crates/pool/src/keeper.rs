@@ -136,6 +136,14 @@ impl<B: Backend> Pool<B> {
         }
     }
 
+    /// From now on this process makes no system calls but those that every malloc makes, for a program that is about to lock
+    /// itself in: no keeper, no questions to the kernel about what is resident or possible.
+    pub fn confine(&self) {
+        self.is_roomy();
+        self.confined.store(true, Relaxed);
+        self.refuse_keeper();
+    }
+
     /// Whether a keeper could not be had or was dismissed for good.
     pub fn is_keeper_refused(&self) -> bool {
         self.keeper.refused.load(Relaxed)

@@ -10,7 +10,7 @@ use faultless_os::{advise, map};
 use faultless_pool::Page;
 use faultless_pool::tuning::{HEAD_SLABS, SLAB_BYTES};
 
-use crate::{Void, begin, large, next};
+use crate::{Void, begin, large};
 
 /// Bytes at the start of the region that never use THP, as many as in the pool: mimalloc gives each size of blocks 64 or
 /// 512 KiB of its own, which huge pages would make resident as a whole. Costs a large program 512 faults once; of the
@@ -26,7 +26,7 @@ pub(crate) extern "C" fn faultless_region(
     after: unsafe extern "C" fn(),
 ) -> Void {
     begin();
-    next::at_fork(before, after, after);
+    large::behind(before, after);
     if map::address_space_limit().is_some() || map::commit_is_strict() {
         return ptr::null_mut();
     }
