@@ -165,16 +165,14 @@ impl<B: Backend> Pool<B> {
             Ok((start, block))
         });
         match seized {
-            Ok((start, block)) if block.fresh && block.count >= SPARSE_GRANULES => {
+            Ok((start, block))
+                if block.fresh && block.count >= SPARSE_GRANULES && !self.confined.load(Relaxed) =>
+            {
                 self.give_checked((start, block.count));
                 true
             }
             Ok((start, block)) => {
                 let run = (start, block.count);
-                if block.fresh && block.count >= SPARSE_GRANULES && !self.confined.load(Relaxed) {
-                    self.give_checked(run);
-                    return true;
-                }
                 self.wipe(run);
                 if !(self.front.suits(run.1) && self.front.put(run)) {
                     self.give_behind(run);
