@@ -9,7 +9,9 @@ import os, subprocess, sys
 KEEPING = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=67108864"
 HUGE = "glibc.malloc.hugetlb=1"
 # Arms of faultless: what a comparison judges; all others are peers.
-OURS = ("pool", "pool-warm", "pool-small")
+OURS = ("pool", "pool-1s", "pool-warm", "pool-small")
+# Only where idle memory is looked at: what is kept is given back after 1 s, whatever the machine (idle times are 1.5 s).
+IDLE_ONLY = "pool-1s"
 
 
 def arms(faultless, libraries):
@@ -22,7 +24,9 @@ def arms(faultless, libraries):
         found[name] = f"env LD_PRELOAD={os.path.realpath(library)}"
     found["pool"] = f"{faultless} run --"
     help_text = subprocess.run([faultless, "run", "--help"], capture_output=True, text=True, check=True).stdout
-    for arm, option, words in (("pool-warm", "--prewarm", "--prewarm {mib}M"), ("pool-small", "--small", "--small mimalloc")):
+    options = {"pool-1s": "--decay 1s", "pool-warm": "--prewarm {mib}M", "pool-small": "--small mimalloc"}
+    for arm, words in options.items():
+        option = words.split()[0]
         if f"{option} " in help_text:
             found[arm] = f"{faultless} run {words} --"
         else:

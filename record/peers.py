@@ -7,7 +7,7 @@ state, warm or cold, and what a first touch costs then is kept with the row. Lea
 import argparse, contextlib, csv, json, os, random, sys, time
 
 import cold
-from arms import arms
+from arms import IDLE_ONLY, arms
 from jobs import programs, workloads
 from paired import run, warm
 from table import report
@@ -96,7 +96,7 @@ def measure(args, path):
         table.writerow(FIELDS)
         end = time.monotonic() + args.minutes * 60
         for number in range(args.rounds):
-            cells = [(job, arm) for job in chosen for arm in found]
+            cells = [(job, arm) for job in chosen for arm in found if arm != IDLE_ONLY or chosen[job].idle]
             random.shuffle(cells)
             for order, (job, arm) in enumerate(cells):
                 row = cell(args, chosen[job], found[arm])

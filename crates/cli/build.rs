@@ -62,7 +62,8 @@ fn main() {
     for name in NOT_INHERITED {
         command.env_remove(name);
     }
-    command.env("CFLAGS", MIMALLOC);
+    command.env("CFLAGS", format!("{} {MIMALLOC}", env::var("CFLAGS").unwrap_or_default()));
+    println!("cargo:rerun-if-env-changed=CFLAGS");
     let status = command.status().expect("cargo can be started again");
     assert!(status.success(), "the interposer could not be built: {command:?} ended with {status}");
     for (name, package) in LIBRARIES {

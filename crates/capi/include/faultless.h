@@ -75,7 +75,7 @@ const char *faultless_error_text(int error);
 typedef struct faultless_pool faultless_pool;
 
 /* Which pages back a pool. What the machine does not have falls back to base pages; counted in fallback_bytes. */
-#define FAULTLESS_PAGE_THP 0 /* transparent huge pages, but for the first 4 MiB */
+#define FAULTLESS_PAGE_THP 0 /* transparent huge pages, but for the first 2 MiB */
 #define FAULTLESS_PAGE_BASE 1 /* base pages only */
 #define FAULTLESS_PAGE_MTHP 2 /* transparent huge pages of page_order, smaller than a PMD (Linux 6.8) */
 #define FAULTLESS_PAGE_HUGETLB 3 /* from the hugetlb pool; for programs that do not fork, or only to exec */
@@ -134,7 +134,8 @@ int faultless_pool_destroy(faultless_pool *pool);
 faultless_pool *faultless_process_pool(void);
 
 /* Makes at least `bytes` of free memory resident, so that blocks handed out later do not fault. It takes about the time
- * that the faults would have taken. `resident` (may be NULL) receives how many bytes were seen to be resident afterwards.
+ * that the faults would have taken. What nobody needs decays like other free memory; prewarm_bytes of a policy does not.
+ * `resident` (may be NULL) receives how many bytes were seen to be resident afterwards.
  * FAULTLESS_NO_MEMORY: less than asked for, see `resident`. */
 int faultless_prewarm(faultless_pool *pool, size_t bytes, size_t *resident);
 

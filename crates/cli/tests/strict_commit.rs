@@ -68,7 +68,8 @@ fn real_programs_and_the_shadow_map_hold_under_strict_overcommit() {
     let before = knobs();
     for real in real::all() {
         let expected = run(real.plain()).stdout;
-        for options in [&[][..], &["--policy", "base", "--retain", "0"], &["--prefault", "populate"]] {
+        let small = &["--small=mimalloc"];
+        for options in [&[][..], &["--policy", "base", "--retain", "0"], &["--prefault", "populate"], small] {
             let output = strictly(real.pooled(options));
             assert!(output.stdout == expected, "{} {options:?}: other output", real.name);
         }
@@ -79,8 +80,14 @@ fn real_programs_and_the_shadow_map_hold_under_strict_overcommit() {
     }
     if let Some(program) = compile("stress.c", &["-pthread"]) {
         for (flag, kib) in [("-v", "unlimited"), ("-d", "200000"), ("-v", "400000")] {
-            let case = Case::pooled(&program, &[]).args(&["3", "600", "5", "40000000"]);
-            assert_eq!(strictly(case.limited(flag, kib)).stdout, "ok\n", "ulimit {flag} {kib}");
+            for options in [&[][..], &["--small=mimalloc"]] {
+                let case = Case::pooled(&program, options).args(&["3", "600", "5", "40000000"]);
+                assert_eq!(
+                    strictly(case.limited(flag, kib)).stdout,
+                    "ok\n",
+                    "{options:?} ulimit {flag} {kib}"
+                );
+            }
         }
     }
     assert_eq!(knobs(), before, "the machine is as it was");

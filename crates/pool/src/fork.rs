@@ -7,6 +7,8 @@
 //! What it does not do: give back what another thread was about to free or purge at that moment; that memory is in use in
 //! the child for ever. Here alone are system calls made under the lock.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use crate::backend::Backend;
 use crate::core::{Core, Run};
 use crate::lists::Map;
@@ -73,6 +75,7 @@ impl<B: Backend> Pool<B> {
             After::Kept => {}
             After::Renewed => core.renewed(run),
             After::Lost => {
+                self.has_holes.store(true, Relaxed);
                 let counts = core.lists.change(run, Slab::take);
                 core.keep_less(counts);
             }

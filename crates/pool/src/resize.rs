@@ -5,6 +5,8 @@
 //!
 //! What it does not do: shrink by moving, so a block that shrank keeps its place.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use crate::backend::{Backend, Moved};
 use crate::blocks::Found;
 use crate::class::granules;
@@ -80,6 +82,7 @@ impl<B: Backend> Pool<B> {
         let found = roomy.then(|| place(true)).flatten().or_else(|| place(false));
         let (taken, by_pages) = found.or_else(|| self.refused())?;
         self.settle(taken, count);
+        let by_pages = by_pages && !self.confined.load(Relaxed);
         let moved = self.backend.relocate(span((start, old.count)), taken.start * GRANULE_BYTES, by_pages);
         if moved == Moved::Copied {
             self.wipe((start, old.count));
@@ -88,6 +91,7 @@ impl<B: Backend> Pool<B> {
         match moved {
             Moved::Lost => {
                 core.lose(count);
+                self.has_holes.store(true, Relaxed);
                 return None;
             }
             Moved::Pages => {

@@ -13,6 +13,7 @@ fn leave_idle<B: Memory>(pool: &Pool<B>, len: usize) {
     pool.alloc(len).unwrap().fill(1);
 }
 
+#[cfg_attr(miri, ignore = "more memory than Miri likes")]
 #[test]
 fn only_what_a_whole_window_did_not_need_is_idle() {
     let pool = pool(4);
@@ -39,6 +40,7 @@ fn the_slab_unused_for_longest_goes_first() {
     assert_eq!(pool.stats().fresh, 3, "and these two are");
 }
 
+#[cfg_attr(miri, ignore = "more memory than Miri likes")]
 #[test]
 fn a_scrubbed_block_is_handed_out_zeroed_without_zeroing_it_again() {
     let pool = pool(3);
@@ -70,6 +72,7 @@ fn runs_in_partly_used_slabs_are_scrubbed_too() {
     assert_eq!(pool.stats().cleared_bytes, 0);
 }
 
+#[cfg_attr(miri, ignore = "more memory than Miri likes")]
 #[test]
 fn the_stock_fills_to_its_high_mark_and_waits_for_the_low_one() {
     let pool = pool(64);
@@ -84,6 +87,7 @@ fn the_stock_fills_to_its_high_mark_and_waits_for_the_low_one() {
     drop(blocks);
 }
 
+#[cfg_attr(miri, ignore = "more memory than Miri likes")]
 #[test]
 fn prewarmed_memory_is_resident_and_outlives_a_free() {
     let pool = pool(80);
@@ -106,6 +110,7 @@ fn a_populate_that_did_nothing_is_seen_and_counted() {
     assert_eq!(pool.stock_step(SLAB, SLAB), 0);
 }
 
+#[cfg_attr(miri, ignore = "more memory than Miri likes")]
 #[test]
 fn an_attended_pool_gives_back_when_told() {
     let policy = Policy {

@@ -1,6 +1,7 @@
 //! `fork`: the child's pool is whole, free memory is not copied, and the parent pays neither for page tables nor for CoW
 //! faults of what was free.
 #![cfg(not(miri))]
+#![allow(clippy::print_stderr, reason = "skips print their reason")]
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -88,8 +89,20 @@ fn parent_and_child_keep_what_is_in_use_and_the_child_starts_with_nothing_idle()
     }
 }
 
+/// Whether the kernel knows MADV_DONTFORK; QEMU's user-mode emulation (7.2) ignores it, and forgets moved pages too.
+fn withholds() -> bool {
+    let withholds = faultless_os::map::pages_can_move();
+    if !withholds {
+        eprintln!("skipped: this kernel is emulated");
+    }
+    withholds
+}
+
 #[test]
 fn the_parent_takes_no_cow_faults_for_what_was_free() {
+    if !withholds() {
+        return;
+    }
     let _alone = ALONE.lock();
     let pool = pool(Page::Base, Failing::default());
     leave_idle(&pool, 40);
@@ -137,6 +150,9 @@ fn a_block_across_memory_that_was_renewed_still_grows() {
 /// Some 15 ms without withholding, per the facts of the project; a slow machine is no faster without.
 #[test]
 fn forking_beside_a_large_idle_pool_is_cheap() {
+    if !withholds() {
+        return;
+    }
     let _alone = ALONE.lock();
     let pool = pool(Page::Base, Failing::default());
     let time = |_| {

@@ -14,6 +14,7 @@ use std::sync::atomic::{
 
 use faultless_pool::{Kernel, Page, Pool};
 
+use crate::line::Line;
 use crate::next;
 use crate::settings::Settings;
 
@@ -26,6 +27,9 @@ unsafe impl<T: Sync> Sync for Place<T> {}
 
 static SETTINGS: Place<Settings> = Place(UnsafeCell::new(MaybeUninit::uninit()));
 static POOL: Place<Pool<Kernel>> = Place(UnsafeCell::new(MaybeUninit::uninit()));
+
+/// Enough to keep 8 MiB of heap, and far from the 32 MiB from which on glibc learns nothing.
+const LESSON_BYTES: usize = 4 << 20;
 
 const CLOSED: u32 = 0;
 const OPENING: u32 = 1;
@@ -126,13 +130,60 @@ fn open() -> Option<&'static Pool<Kernel>> {
     BASE.store(base, Release);
     LEN.store(len, Release);
     STATE.store(OPEN, Release);
+    teach_next();
     Some(pool)
+}
+
+/// glibc learns from freed blocks that it had mapped by themselves how large a program's blocks are, and then keeps more of
+/// its heap (mallopt(3), M_MMAP_THRESHOLD; twice that length, M_TRIM_THRESHOLD). Large blocks don't reach it any more, and a
+/// heap trimmed at 128 KiB shrinks and grows for ever (measured: 4452 calls of brk instead of 790). So it is shown one.
+fn teach_next() {
+    // SAFETY: malloc has no preconditions.
+    let block = unsafe { next::malloc(LESSON_BYTES) };
+    // SAFETY: just allocated; nobody else has it.
+    unsafe { next::free(block) };
 }
 
 /// The program limits its address space: what the pool has only reserved would count against it.
 pub(crate) fn narrow() {
+    // A child of vfork(2) limits itself, not us, and gives up this memory soon.
+    if !is_owner() {
+        return;
+    }
     if let Outcome::Open(pool) = outcome() {
         pool.narrow(|len| LEN.store(len, Release));
+    }
+}
+
+/// What the allocator behind has to do before and after `fork`.
+static BEHIND: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+/// Whether it was told of the `fork` under way.
+static BEHIND_IS_TOLD: AtomicBool = AtomicBool::new(false);
+
+/// From now on `before` and `after` are called around `fork`, nearer to it than what the pool does: the pool waits for a keeper
+/// that is being started, and whoever starts it may need the locks of the allocator behind.
+pub(crate) fn behind(before: unsafe extern "C" fn(), after: unsafe extern "C" fn()) {
+    let [first, last] = &BEHIND;
+    last.store(after as usize, Relaxed);
+    first.store(before as usize, Release);
+}
+
+fn tell_behind(function: &AtomicUsize) -> bool {
+    let address = function.load(Acquire) as *const c_void;
+    if address.is_null() {
+        return false;
+    }
+    // SAFETY: `behind` stored a function of this type there.
+    let function: unsafe extern "C" fn() = unsafe { std::mem::transmute(address) };
+    // SAFETY: it has no preconditions around `fork`.
+    unsafe { function() };
+    true
+}
+
+fn end_behind() {
+    let [_, after] = &BEHIND;
+    if BEHIND_IS_TOLD.swap(false, Relaxed) {
+        tell_behind(after);
     }
 }
 
@@ -140,15 +191,21 @@ unsafe extern "C" fn before_fork() {
     if let Outcome::Open(pool) = outcome() {
         pool.before_fork();
     }
+    let [before, _] = &BEHIND;
+    if tell_behind(before) {
+        BEHIND_IS_TOLD.store(true, Relaxed);
+    }
 }
 
 unsafe extern "C" fn after_fork_in_parent() {
+    end_behind();
     if let Outcome::Open(pool) = outcome() {
         pool.after_fork_in_parent();
     }
 }
 
 unsafe extern "C" fn after_fork_in_child() {
+    end_behind();
     PROCESS.store(process(), Relaxed);
     if let Outcome::Open(pool) = outcome() {
         pool.after_fork_in_child();
@@ -160,12 +217,17 @@ fn process() -> u32 {
     unsafe { libc::getpid() as u32 }
 }
 
+/// Whether this memory is this process's, and not one's that waits for its child of vfork(2).
+fn is_owner() -> bool {
+    process() == PROCESS.load(Relaxed)
+}
+
 /// Starts the keeper that the pool wants.
 #[cold]
 fn keep(pool: &'static Pool<Kernel>) {
     if KEEPER_IS_REFUSED.load(Relaxed) {
         pool.refuse_keeper();
-    } else if process() == PROCESS.load(Relaxed) {
+    } else if is_owner() {
         pool.keep();
     }
 }
@@ -173,6 +235,9 @@ fn keep(pool: &'static Pool<Kernel>) {
 /// The way of `call` in a process of one thread as far as we are concerned: without a keeper.
 pub(crate) fn alone<T>(call: impl FnOnce() -> T) -> T {
     let Outcome::Open(pool) = outcome() else { return call() };
+    if !is_owner() {
+        return call();
+    }
     let stopped = pool.stop_keeper();
     let result = call();
     let errno = next::errno();
@@ -185,10 +250,15 @@ pub(crate) fn alone<T>(call: impl FnOnce() -> T) -> T {
 
 /// From now on there is no keeper in this process.
 pub(crate) fn refuse_keeper() {
+    if !is_owner() {
+        return;
+    }
     KEEPER_IS_REFUSED.store(true, Relaxed);
     let errno = next::errno();
-    if let Outcome::Open(pool) = outcome() {
-        pool.refuse_keeper();
+    // A pool that is yet to be opened would be by calls that may be forbidden then.
+    let is_started = THRESHOLD.load(Acquire) != usize::MAX;
+    if let Some(pool) = is_started.then(pool).flatten() {
+        pool.confine();
     }
     next::set_errno(errno);
 }
@@ -215,7 +285,7 @@ pub(crate) fn alloc(len: usize, align: usize, zeroed: bool) -> Void {
     }
 }
 
-/// Frees a block in the pool's range; one that the pool doesn't know goes to the next malloc, to complain.
+/// Frees a block in the pool's range; where none begins, says so once and does nothing.
 ///
 /// # Safety
 /// As free(3).
@@ -232,10 +302,32 @@ pub(crate) unsafe fn free(block: Void) {
         known
     });
     next::set_errno(errno);
+    if !known && is_nobodys(b"free") {
+        return;
+    }
     if !known {
         // SAFETY: forwarded.
         unsafe { next::free(block) };
     }
+}
+
+/// Whether an address in the pool's range where no block begins can't be the next malloc's either: that would take what lies
+/// before it for its own head. The program has freed a block before, or makes addresses up; the first time it is told.
+#[cold]
+fn is_nobodys(call: &[u8]) -> bool {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    let Outcome::Open(pool) = outcome() else { return false };
+    if pool.has_holes() {
+        return false;
+    }
+    if !TOLD.swap(true, Relaxed) {
+        let mut line = Line::new();
+        line.text(b"faultless: ")
+            .text(call)
+            .text(b" of a large block that was freed before, or of none: ignored");
+        line.write_to(2);
+    }
+    true
 }
 
 /// The usable length of a block in the pool's range.
@@ -253,6 +345,10 @@ pub(crate) fn usable(block: Void) -> Option<usize> {
 #[inline(never)]
 pub(crate) unsafe fn realloc(block: Void, len: usize) -> Void {
     let Some((pool, old)) = pool().and_then(|pool| Some((pool, pool.len_raw(block as usize)?))) else {
+        if is_nobodys(b"realloc") {
+            next::set_errno(libc::ENOMEM);
+            return ptr::null_mut();
+        }
         // SAFETY: forwarded; the pool doesn't know the block.
         return unsafe { next::realloc(block, len) };
     };

@@ -1,24 +1,22 @@
 //! Memory for an allocator of small blocks behind this library: one region, under the pool's choice of pages.
 //!
-//! In: a length, and what the allocator has to do around fork. Out: addresses that are zero, writable and not resident yet. The region is not the pool's afterwards and
-//! is never given back. Where addresses or memory are promised one by one (`ulimit -v`, `vm.overcommit_memory=2`) there is
-//! none, and the allocator takes from the kernel what it needs.
+//! In: a length, and what the allocator has to do around fork. Out: addresses that are zero, writable and not resident
+//! yet. The region is not the pool's afterwards and is never given back. Where addresses or memory are promised one by one
+//! (`ulimit -v`, `vm.overcommit_memory=2`) there is none, and the allocator takes from the kernel what it needs.
 
 use std::ptr;
 
 use faultless_os::{advise, map};
 use faultless_pool::Page;
-use faultless_pool::tuning::SLAB_BYTES;
+use faultless_pool::tuning::{HEAD_SLABS, SLAB_BYTES};
 
-use crate::{Void, begin, large, next};
+use crate::{Void, begin, large};
 
-/// mimalloc cuts an arena into parts of this many bytes, each for blocks of about one size: the first for those up to
-/// 10 KiB, the second for those up to 64 KiB.
-const PART_BYTES: usize = 32 << 20;
-/// Bytes at the start of these two parts that never use THP, so that a short program doesn't pay for zeroing 2 MiB
-/// twice, nor for keeping them. Costs a large program 4096 faults once, some 2 ms; saves sqlite3 and gcc 2 to 5 MiB of
-/// their peak. Source: record of the first trials, docs of `run --small`.
-const HEAD_BYTES: usize = 8 << 20;
+/// Bytes at the start of the region that never use THP, as many as in the pool: mimalloc gives each size of blocks 64 or
+/// 512 KiB of its own, which huge pages would make resident as a whole. Costs a large program 512 faults once; of the
+/// peak it saves a program of a few blocks 3.6 of 5.6 MiB, sqlite3 4 of 28, gcc 5 of 75. Source: trials while this was
+/// written, on the machine of record/2026-11-21-epyc-2cpu.
+const HEAD_BYTES: usize = HEAD_SLABS * SLAB_BYTES;
 
 /// `len` bytes for mimalloc's first arena, or null; from now on `before` and `after` are called around fork.
 #[unsafe(no_mangle)]
@@ -28,7 +26,7 @@ pub(crate) extern "C" fn faultless_region(
     after: unsafe extern "C" fn(),
 ) -> Void {
     begin();
-    next::at_fork(before, after, after);
+    large::behind(before, after);
     if map::address_space_limit().is_some() || map::commit_is_strict() {
         return ptr::null_mut();
     }
@@ -39,13 +37,9 @@ pub(crate) extern "C" fn faultless_region(
         let _ = unsafe { map::release(start, len) };
         return ptr::null_mut();
     }
-    if large::page() == Some(Page::Thp) {
-        for (from, to) in [(HEAD_BYTES, PART_BYTES), (PART_BYTES + HEAD_BYTES, len)] {
-            if to <= len && from < to {
-                // SAFETY: inside the region.
-                let _ = unsafe { advise::thp(start + from, to - from) };
-            }
-        }
+    if large::page() == Some(Page::Thp) && HEAD_BYTES < len {
+        // SAFETY: inside the region.
+        let _ = unsafe { advise::thp(start + HEAD_BYTES, len - HEAD_BYTES) };
     }
     start as Void
 }
