@@ -90,6 +90,53 @@ fn the_openmetrics_report_has_a_type_for_every_sample_and_an_end() {
     }
 }
 
+/// The report of a run that is told that this machine is idle, and how much its tasks wait for memory; `None` where
+/// nobody can be told so.
+fn told(waiting_percent: &str, options: &[&str]) -> Option<serde_json::Value> {
+    let waiting = |percent: &str| format!("some avg10={percent} avg60=0.00 avg300=0.00 total=0\n");
+    let files = [
+        ("/proc/loadavg", "0.00 0.00 0.00 1/9 9\n".to_owned()),
+        ("/proc/pressure/cpu", waiting("0.00")),
+        ("/proc/pressure/memory", waiting(waiting_percent)),
+    ];
+    let mut script = String::new();
+    let folder = tempfile::tempdir().unwrap();
+    for (at, (path, text)) in files.into_iter().enumerate() {
+        let file = folder.path().join(at.to_string());
+        std::fs::write(&file, text).unwrap();
+        script += &format!("mount --bind {} {path} && ", file.display());
+    }
+    let allowed = Command::new("unshare").args(["-m", "sh", "-c", &format!("{script}true")]).output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no files of /proc can be replaced here");
+        return None;
+    }
+    let faultless = env!("CARGO_BIN_EXE_faultless");
+    script += "exec \"$0\" \"$@\"";
+    let words = ["workload", "idle-bursts", "--bursts", "2", "--blocks", "90", "--idle-ms", "1500"];
+    let case = Case::plain("unshare").args(&["-m", "sh", "-c", &script, faultless, "run"]);
+    let case = case.args(options).args(&["--summary-format", "json", "--", faultless]).args(&words);
+    let stderr = run(case).stderr;
+    let line = stderr.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{stderr}"));
+    Some(serde_json::from_str(line).unwrap())
+}
+
+#[test]
+fn an_idle_processor_works_ahead_of_need() {
+    let Some(scrub) = told("0.00", &["--scrub", "ahead", "--stock", "32M-64M"]) else { return };
+    assert!(scrub["scrubbed_bytes"].as_u64() >= Some(64 << 20), "{scrub}");
+    let Some(stock) = told("0.00", &["--prefault", "ahead", "--stock", "32M-64M"]) else { return };
+    assert!(stock["stocked_bytes"].as_u64() > Some(0), "{stock}");
+    assert_eq!(stock["populate_missing_bytes"], 0, "{stock}");
+}
+
+#[test]
+fn where_memory_is_short_nothing_is_kept_and_nothing_done_ahead() {
+    let Some(short) = told("30.00", &["--scrub", "ahead", "--decay", "10s"]) else { return };
+    assert!(short["purged_bytes"].as_u64() >= Some(85 << 20), "long before the decay time: {short}");
+    assert_eq!(short["scrubbed_bytes"], 0, "{short}");
+}
+
 /// A panic path brings the standard library's printing and unwinding with it, which is larger than all of ours.
 #[test]
 fn the_interposer_has_no_path_to_a_panic() {

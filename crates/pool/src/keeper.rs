@@ -13,6 +13,9 @@
 //!
 //! Fork: [`Pool::before_fork`] ends the keeper, so the child finds nothing half done and a program that counts its threads
 //! before it forks finds those it made; both sides have a keeper again when they want one.
+//!
+//! What it does not do: measure memory bandwidth, for which there is no count without rights; running tasks and PSI stand for
+//! it. See threads that a raw clone(2) makes or loses.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
