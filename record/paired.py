@@ -140,6 +140,9 @@ def summary(paths):
     print(f"{'name':24} {'arm':14} {'n':>3} {'wall ms':>9} {'wall ratio':>22} {'CPU ms':>9} {'CPU ratio':>22} {'faults':>9} {'RSS MiB':>8} same")
     for path in paths:
         rows, arms = read(path)
+        if not (rows and arms and "stdout_sha" in rows[0]):
+            print(f"{path}: not a table of paired.py's", file=sys.stderr)
+            continue
         pick = lambda arm, get: [get(row) for row in sorted(rows, key=lambda row: int(row["round"])) if row["arm"] == arm]
         wall = lambda row: float(row["wall_s"]) * 1e3
         cpu = lambda row: (float(row["user_s"]) + float(row["sys_s"])) * 1e3

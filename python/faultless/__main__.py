@@ -3,6 +3,7 @@
 With the `faultless` command on PATH all large blocks of the process come from the pool; without it, NumPy's arrays.
 """
 
+import importlib.util
 import os
 import runpy
 import shutil
@@ -15,18 +16,31 @@ def say(text):
     print(f"faultless: {text}", file=sys.stderr)
 
 
+def refuse(reason):
+    say(reason)
+    sys.exit(2)
+
+
 def run_here(arguments):
     """Runs a script or a module in this interpreter, with NumPy on the pool."""
     import faultless
+
+    is_module = arguments[0] == "-m"
+    if is_module:
+        sys.path[0] = os.getcwd()
+        # Of a module inside a package, the package is looked for: to look further would import it.
+        if importlib.util.find_spec(arguments[1].partition(".")[0]) is None:
+            refuse(f"no module named {arguments[1]}; check the spelling, or install it in this Python")
+    elif not os.path.exists(arguments[0]):
+        refuse(f"no such script: {arguments[0]}; check the spelling or give its path")
 
     try:
         faultless.use_for_numpy()
         say("no faultless command on PATH: only NumPy's arrays come from the pool")
     except ImportError as error:
         say(f"no faultless command on PATH and no NumPy to change: the program runs as it is ({error})")
-    if arguments[0] == "-m":
+    if is_module:
         sys.argv = arguments[1:]
-        sys.path[0] = os.getcwd()
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
         sys.argv = arguments
@@ -41,7 +55,8 @@ def main(arguments):
     program = arguments[1:]
     is_module = program[:1] == ["-m"]
     if arguments[:1] != ["run"] or len(program) < 1 + is_module or (program[0].startswith("-") and not is_module):
-        sys.exit(USAGE)
+        print(USAGE, file=sys.stderr)
+        sys.exit(2)
     command = shutil.which("faultless")
     if command:
         os.execv(command, [command, "run", "--", sys.executable, *program])

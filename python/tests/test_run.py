@@ -52,4 +52,10 @@ def test_the_command_is_preferred(tmp_path):
 def test_nothing_to_run_is_answered_with_the_usage(tmp_path):
     for arguments in ([], ["run"], ["run", "-m"], ["walk", "script.py"], ["run", "-O", "script.py"]):
         done = run(tmp_path, *arguments)
-        assert done.returncode == 1 and done.stderr.startswith("usage:"), arguments
+        assert done.returncode == 2 and done.stderr.startswith("usage:"), arguments
+
+
+def test_what_is_not_there_is_one_line_with_a_remedy(tmp_path):
+    for arguments in (["nosuch.py"], ["-m", "nosuch"]):
+        done = run(tmp_path, "run", *arguments)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1 and "check the spelling" in done.stderr, arguments

@@ -134,7 +134,8 @@ int faultless_pool_destroy(faultless_pool *pool);
 faultless_pool *faultless_process_pool(void);
 
 /* Makes at least `bytes` of free memory resident, so that blocks handed out later do not fault. It takes about the time
- * that the faults would have taken. `resident` (may be NULL) receives how many bytes were seen to be resident afterwards.
+ * that the faults would have taken. What nobody needs decays like other free memory; prewarm_bytes of a policy does not.
+ * `resident` (may be NULL) receives how many bytes were seen to be resident afterwards.
  * FAULTLESS_NO_MEMORY: less than asked for, see `resident`. */
 int faultless_prewarm(faultless_pool *pool, size_t bytes, size_t *resident);
 

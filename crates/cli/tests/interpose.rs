@@ -127,6 +127,40 @@ fn a_program_that_limits_its_own_address_space_loses_nothing() {
 }
 
 #[test]
+fn a_thread_that_is_cancelled_in_fork_leaves_the_keeper_to_others() {
+    let Some(program) = compile("cancelled.c", &["-pthread"]) else { return };
+    let expected = "forked 1, cancelled 1\nforked again\n";
+    assert_eq!(run(Case::plain(&program)).stdout, expected);
+    assert_eq!(run(Case::pooled(&program, &[])).stdout, expected);
+}
+
+#[test]
+fn what_a_child_of_vfork_forbids_itself_its_parent_still_has() {
+    let Some(program) = compile("limits_child.c", &[]) else { return };
+    let output = run(Case::pooled(&program, &["--summary"]));
+    assert_eq!(output.stdout, "status 0\n");
+    assert!(output.stderr.contains(" 0 large requests went to the next malloc"), "{}", output.stderr);
+    assert!(!output.stderr.contains("no keeper thread"), "{}", output.stderr);
+}
+
+#[test]
+fn a_program_that_locks_itself_in_is_not_killed_for_calls_of_ours() {
+    let Some(program) = compile("sandboxed.c", &[]) else { return };
+    if std::process::Command::new(&program).output().map_or(true, |output| output.stdout != b"ok\n") {
+        return eprintln!("skipped: this C library's malloc makes other calls, or there is no seccomp");
+    }
+    for when in ["early", "late"] {
+        for options in [&[][..], &["--policy", "base", "--decay", "20ms"], &["--retain", "0"]] {
+            assert_eq!(
+                run(Case::pooled(&program, options).args(&[when])).stdout,
+                "ok\n",
+                "{when} {options:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn the_shadow_map_holds_in_every_policy() {
     let Some(program) = compile("stress.c", &["-pthread"]) else { return };
     for (seed, options) in POLICIES.into_iter().chain(MORE_POLICIES).enumerate() {

@@ -380,14 +380,6 @@ fn read_all(fd: &OwnedFd, into: &mut [u8]) -> usize {
     len
 }
 
-/// A descriptor's copy that a [`Plan`] can own.
-///
-/// # Errors
-/// EMFILE.
-pub fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
-    fd.try_clone_to_owned().map_err(|_| Error::last("fcntl(F_DUPFD_CLOEXEC"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

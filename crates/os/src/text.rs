@@ -11,15 +11,17 @@ pub const PATH_BYTES: usize = 512;
 /// What fits of a file into `buffer`.
 #[inline(never)]
 pub fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    // The C library's functions of these names are cancellation points, which malloc must not have.
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: the path is a C string, and no descriptor is inherited.
-    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    let file = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0) };
     if file < 0 {
         return None;
     }
     // SAFETY: the buffer is valid for a write of its length.
-    let len = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
+    let len = unsafe { libc::syscall(libc::SYS_read, file, buffer.as_mut_ptr(), buffer.len()) };
     // SAFETY: opened above, closed once.
-    unsafe { libc::close(file) };
+    unsafe { libc::syscall(libc::SYS_close, file) };
     buffer.get(..usize::try_from(len).ok()?)
 }
 

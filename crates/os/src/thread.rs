@@ -154,10 +154,12 @@ impl Background {
         self.stop.store(true, Release);
         self.wake();
         let handle = self.handle.load(Relaxed) as libc::pthread_t;
+        let before = cancel_state(CANCEL_DISABLE);
         // SAFETY: RUNNING says that the handle is of a thread that nobody has joined; STOPPING, that only we do.
         unsafe { libc::pthread_join(handle, ptr::null_mut()) };
         self.outlive();
         self.change_to(STOPPED);
+        cancel_state(before);
         true
     }
 
@@ -190,6 +192,28 @@ impl Background {
             wait(&still, 0, Some(LOOK_NS));
         }
     }
+}
+
+unsafe extern "C" {
+    /// pthread_setcancelstate(3).
+    fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
+}
+
+/// PTHREAD_CANCEL_DISABLE of glibc and musl.
+const CANCEL_DISABLE: libc::c_int = 1;
+
+/// Whether the calling thread may be cancelled from now on; what was so before. pthread_join is a cancellation point, and
+/// fork, around which threads end, is none: who was cancelled there would leave everybody else waiting for ever.
+fn cancel_state(state: libc::c_int) -> libc::c_int {
+    let mut before = 0;
+    // SAFETY: the place is valid for one integer.
+    unsafe { pthread_setcancelstate(state, &raw mut before) };
+    before
+}
+
+/// Lets others run for a moment, also those of a lower priority. errno may change.
+pub fn pause() {
+    wait(&AtomicU32::new(0), 0, Some(LOOK_NS));
 }
 
 /// Creates the thread with all signals blocked from its first instruction on.

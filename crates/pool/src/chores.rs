@@ -24,7 +24,9 @@ pub struct Populated {
 }
 
 impl<B: Backend> Pool<B> {
-    /// Makes at least `bytes` of free memory resident, in whole slabs, and expects them to be needed. Less where the range ends or the kernel refuses.
+    /// Makes at least `bytes` of free memory resident, in whole slabs, and expects them to be needed: beyond the bound that the
+    /// program's peak explains they are kept, but a keeper lets them decay, unless [`Policy::prewarm`](crate::Policy::prewarm)
+    /// says so. Less where the range ends or the kernel refuses.
     pub fn prewarm(&self, bytes: usize) -> Populated {
         let mut all = Populated::default();
         if let Some(mut core) = self.core.lock() {

@@ -23,6 +23,8 @@ pub(crate) struct Core<B: Backend> {
     pub(crate) moves: u16,
     /// How many threads are making more of the range usable.
     pub(crate) reaching: usize,
+    /// Whether one thread at a time may do so: backing slabs with hugetlb pages replaces what another has put there.
+    reaches_alone: bool,
     /// Whether children do not get the warm slabs.
     pub(crate) withheld: bool,
     /// Whether somebody gives back regularly what is too much.
@@ -49,6 +51,8 @@ pub(crate) struct Core<B: Backend> {
 pub(crate) enum Lack {
     /// Slabs `from ..` have to be made usable, best up to `to`, at least up to `least`.
     Usable { from: usize, to: usize, least: usize },
+    /// Another thread is doing so, which has to end first.
+    Turn,
     /// There is no place that is resident.
     Warm,
     /// There is no place.
@@ -81,8 +85,14 @@ pub(crate) struct Taken {
 pub(crate) type Run = (usize, usize);
 
 impl<B: Backend> Core<B> {
-    pub(crate) fn new(lists: Lists<B::Slabs, B::Words>, keep_bytes: usize, base_bytes: usize) -> Self {
+    pub(crate) fn new(
+        lists: Lists<B::Slabs, B::Words>,
+        keep_bytes: usize,
+        base_bytes: usize,
+        reaches_alone: bool,
+    ) -> Self {
         Self {
+            reaches_alone,
             lists,
             keep: keep_bytes / GRANULE_BYTES,
             base: base_bytes / GRANULE_BYTES,
@@ -120,7 +130,7 @@ impl<B: Backend> Core<B> {
         let (start, next) = self.lists.place_with_room(count).ok_or(Lack::Place)?;
         self.reach(start + count)?;
         let taken = self.take(start, count);
-        self.lists.top = next;
+        self.lists.leave_room((start + count).div_ceil(SLAB_GRANULES), next);
         self.keep_room(start, count);
         Ok(taken)
     }
@@ -201,6 +211,9 @@ impl<B: Backend> Core<B> {
         if least <= from {
             return Ok(());
         }
+        if self.reaches_alone && self.reaching > 0 {
+            return Err(Lack::Turn);
+        }
         self.reaching += 1;
         Err(Lack::Usable { from, to: least.next_multiple_of(STEP_SLABS).min(self.lists.count), least })
     }
@@ -245,6 +258,7 @@ impl<B: Backend> Core<B> {
             }
             Counts::default()
         });
+        self.lists.end_room((start + count).div_ceil(SLAB_GRANULES));
         self.in_use -= count;
         if !moved {
             self.keep_more(Counts { dirty: count, ..Counts::default() });

@@ -136,6 +136,14 @@ impl<B: Backend> Pool<B> {
         }
     }
 
+    /// From now on this process makes no system calls but those that every malloc makes, for a program that is about to lock
+    /// itself in: no keeper, no questions to the kernel about what is resident or possible.
+    pub fn confine(&self) {
+        self.is_roomy();
+        self.confined.store(true, Relaxed);
+        self.refuse_keeper();
+    }
+
     /// Whether a keeper could not be had or was dismissed for good.
     pub fn is_keeper_refused(&self) -> bool {
         self.keeper.refused.load(Relaxed)
@@ -347,6 +355,7 @@ mod tests {
         pool.stats().retained_bytes / SLAB_BYTES
     }
 
+    #[cfg_attr(miri, ignore = "more memory than Miri likes")]
     #[test]
     fn what_nobody_needs_goes_down_to_the_floor_and_then_there_is_nothing_to_do() {
         let pool = keeping(FLOOR + 8, Policy::default());
@@ -360,6 +369,7 @@ mod tests {
         assert!(pool.rest());
     }
 
+    #[cfg_attr(miri, ignore = "more memory than Miri likes")]
     #[test]
     fn a_small_program_never_wants_a_keeper() {
         assert!(!keeping(FLOOR, Policy::default()).wants_keeper());
@@ -367,6 +377,7 @@ mod tests {
         assert!(!keeping(FLOOR + 8, never).wants_keeper());
     }
 
+    #[cfg_attr(miri, ignore = "more memory than Miri likes")]
     #[test]
     fn when_memory_is_short_everything_idle_goes_at_once() {
         let pool = keeping(FLOOR + 8, Policy::default());
@@ -374,6 +385,7 @@ mod tests {
         assert_eq!(kept(&pool), 0);
     }
 
+    #[cfg_attr(miri, ignore = "more memory than Miri likes")]
     #[test]
     fn what_lies_in_partly_used_slabs_does_not_keep_the_keeper_awake() {
         let pool = Pool::open(Fake::new(2 * FLOOR + 2), Policy::default()).unwrap();
@@ -391,6 +403,7 @@ mod tests {
         assert!(pool.wants_keeper(), "more is kept than when it went to sleep");
     }
 
+    #[cfg_attr(miri, ignore = "more memory than Miri likes")]
     #[test]
     fn dirty_memory_is_zeroed_between_the_watermarks_on_an_idle_processor_only() {
         let scrub = Scrub::Ahead { start: 2 * SLAB_BYTES, stop: 4 * SLAB_BYTES };
@@ -408,6 +421,7 @@ mod tests {
         drop(first);
     }
 
+    #[cfg_attr(miri, ignore = "more memory than Miri likes")]
     #[test]
     fn stock_is_filled_up_and_does_not_decay() {
         let prefault = Prefault::Ahead { low: SLAB_BYTES, high: (FLOOR + 4) * SLAB_BYTES };

@@ -163,6 +163,10 @@ impl Kernel {
         }
     }
 
+    fn is_hugetlb(&self) -> bool {
+        self.backing.load(Relaxed) == HUGETLB
+    }
+
     /// Whether the kernel moves pages, tried out before the first block depends on it.
     fn moves_pages(&self) -> bool {
         if self.movable.load(Relaxed) == UNTRIED {
@@ -236,6 +240,8 @@ const MOVABLE: u8 = 1;
 const IMMOVABLE: u8 = 2;
 /// What an injected failure reports.
 const ENOMEM: i32 = 12;
+/// What the kernel says of calls that hugetlb pages don't allow.
+const EINVAL: i32 = 22;
 
 impl Backend for Kernel {
     type Slabs = Table<Slab>;
@@ -362,7 +368,8 @@ impl Backend for Kernel {
     fn relocate(&self, from: Span, to: usize, by_pages: bool) -> Moved {
         let target = self.address(Span { offset: to, len: from.len });
         let (Some(source), Some(target)) = (self.address(from), target) else { return Moved::Lost };
-        if by_pages && self.moves_pages() && self.may(3, self.failing.remap).is_ok() {
+        // hugetlb pages never move so, and kernels up to 6.16 unmap whole ones at the target before they say it.
+        if by_pages && !self.is_hugetlb() && self.moves_pages() && self.may(3, self.failing.remap).is_ok() {
             // SAFETY: both spans belong to blocks of the calling thread and do not overlap (the pool's contract).
             match unsafe { map::move_pages(source, target, from.len) } {
                 Ok(()) => return Moved::Pages,
@@ -383,6 +390,10 @@ impl Backend for Kernel {
     }
 
     fn purge(&self, span: Span) -> crate::Result<()> {
+        // Of a hugetlb page the kernel gives back all or nothing, and says yes to either.
+        if self.is_hugetlb() && !(span.offset | span.len).is_multiple_of(SLAB_BYTES) {
+            return Err(faultless_os::Error::new("madvise of a part of a hugetlb page", EINVAL).into());
+        }
         self.may_advise()?;
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range; the pool purges only free granules.

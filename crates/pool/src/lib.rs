@@ -54,5 +54,10 @@ pub use state::{Slab, State};
 pub use stats::Stats;
 pub use zeroed::ZeroedBlock;
 
+/// The Rust programs of the README run as written.
+#[cfg(all(doctest, not(miri)))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

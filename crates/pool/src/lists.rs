@@ -147,6 +147,11 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
         }
     }
 
+    /// From now on nobody finds a slab that is wholly free and not resident.
+    pub(crate) fn hide(&mut self, index: usize) {
+        self.set(Map::Idle, index, false);
+    }
+
     fn link(&mut self, index: usize) {
         let name = index as u32 + 1;
         let before = std::mem::replace(&mut self.newest, name);

@@ -34,12 +34,34 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
         small.then(|| self.in_part(wish)).flatten().or_else(|| self.whole_slabs(wish))
     }
 
-    /// A place for a growing block, and the slab that others may begin at: everything up to there is left to it.
-    pub(crate) fn place_with_room(&mut self, count: usize) -> Option<(usize, usize)> {
+    /// A place for a growing block, and the slab that others may begin at: everything up to there is left to it. It is behind
+    /// everything in use, so that one growing block after the other finds the same place.
+    pub(crate) fn place_with_room(&self, count: usize) -> Option<(usize, usize)> {
         let slabs = count.div_ceil(SLAB_GRANULES);
-        let left = self.count.checked_sub(self.top + slabs)?;
+        let lowest = self.top.saturating_sub(slabs * (1 + ROOM_FACTOR));
+        let begin = (lowest..self.top).rev().take_while(|&at| self.bit(Map::Idle, at)).last();
+        let begin = begin.unwrap_or(self.top);
+        let left = self.count.checked_sub(begin + slabs)?;
         let room = (slabs * ROOM_FACTOR).min(left / ROOM_SHARE);
-        Some((self.top * SLAB_GRANULES, self.top + slabs + room))
+        Some((begin * SLAB_GRANULES, begin + slabs + room))
+    }
+
+    /// Leaves slabs to the block that ends before `from`: nobody finds them any more, up to the first one that is resident.
+    pub(crate) fn leave_room(&mut self, from: usize, to: usize) {
+        let kept = (from..self.top.min(to)).find(|&at| !self.is_cold(at));
+        let end = kept.unwrap_or(to);
+        (from..end.min(self.top)).for_each(|at| self.hide(at));
+        self.top = self.top.max(end);
+    }
+
+    /// The slabs from `from` on that were left to a block, which is gone or shorter now, are anybody's again.
+    pub(crate) fn end_room(&mut self, from: usize) {
+        let is_room = |lists: &Self, at| !lists.bit(Map::Idle, at) && lists.slab(at).free() == u128::MAX;
+        let mut at = from;
+        while at < self.top && is_room(self, at) {
+            self.file(at);
+            at += 1;
+        }
     }
 
     /// Whether a run of granules is free.

@@ -20,7 +20,7 @@ pub enum Page {
     Hugetlb,
 }
 
-/// When pages become resident, and how. Every way but the first two is checked by residency, see
+/// When pages become resident, and how. Every way but the first is checked by residency, see
 /// [`Stats::populate_missing_bytes`](crate::Stats::populate_missing_bytes). Costs are for 4 KiB of guest-warm base pages on a
 /// Zen 5 guest, 1447 ns for a touch (facts/allocators.md, section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -32,7 +32,7 @@ pub enum Prefault {
     Touch,
     /// Every byte when a block is handed out: as `Touch`, and writes what the program will write again (100 to 125 ns more).
     Memset,
-    /// A new mapping with MAP_POPULATE over what is not resident: one call instead of a fault per page, the same work in the
+    /// A new mapping with MAP_POPULATE over a block that is not wholly resident: one call instead of a fault per page, the same work in the
     /// kernel (about 1650 ns), and a new mapping.
     MapPopulate,
     /// MADV_POPULATE_WRITE (Linux 5.14) when a block is handed out: one call, the same work in the kernel (1326 ns, 8 % less).
@@ -184,7 +184,7 @@ pub mod tuning {
     /// The same in a guest that gives free pages back to its host: the next touch of each is a fault in both, 4 to 8 times the
     /// price (facts/allocators.md, section 4).
     pub const DECAY_REPORTING_NS: u64 = 10_000_000_000;
-    /// Looks of the keeper per decay time.
+    /// Ticks per decay time: the keeper's looks, but where it works ahead of need and looks more often.
     pub const TICKS: u64 = 16;
     /// Looks during which memory must have been needed by nobody before any goes back. With as many again to spread it over,
     /// all has gone by the end of the decay time, wherever in a tick it was freed.

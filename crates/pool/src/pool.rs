@@ -9,6 +9,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use faultless_os::lock::Mutex;
+use faultless_os::thread::pause;
 
 use crate::backend::{Backend, Span};
 use crate::blocks::{Blocks, Found, Misuse};
@@ -18,7 +19,7 @@ use crate::front::Front;
 use crate::keeper::{Keeper, Watch};
 use crate::lists::Lists;
 use crate::policy::tuning::{GRANULE_BYTES, SLAB_GRANULES, SPARSE_GRANULES};
-use crate::policy::{Policy, Scrub};
+use crate::policy::{Page, Policy, Scrub};
 use crate::stats::Stats;
 
 /// A pool of large blocks that keep their pages.
@@ -28,6 +29,8 @@ pub struct Pool<B: Backend> {
     pub(crate) backend: B,
     pub(crate) policy: Policy,
     pub(crate) keeper: Keeper,
+    /// Whether unusual system calls are to be avoided.
+    pub(crate) confined: AtomicBool,
     /// Whether addresses are free of charge; 0 before anybody asked.
     roomy: AtomicU8,
     /// Whether there may be zeroed memory behind the front.
@@ -55,7 +58,7 @@ impl<B: Backend> Pool<B> {
         let range = backend.reserve(policy.page).inspect_err(|_| backend.release())?;
         let lists = Lists::new(range.slabs, range.words, range.len / GRANULE_BYTES / SLAB_GRANULES);
         let keep = policy.retain.bytes - Front::share(policy.retain.bytes);
-        let mut core = Core::new(lists, keep, range.base);
+        let mut core = Core::new(lists, keep, range.base, policy.page == Page::Hugetlb);
         core.watch = Watch::of(policy);
         Ok(Self {
             front: Front::new(policy.retain.bytes),
@@ -63,6 +66,7 @@ impl<B: Backend> Pool<B> {
             backend,
             policy,
             keeper: Keeper::new(),
+            confined: AtomicBool::new(false),
             roomy: AtomicU8::new(0),
             zeroed: AtomicBool::new(false),
             has_holes: AtomicBool::new(false),
@@ -161,7 +165,9 @@ impl<B: Backend> Pool<B> {
             Ok((start, block))
         });
         match seized {
-            Ok((start, block)) if block.fresh && block.count >= SPARSE_GRANULES => {
+            Ok((start, block))
+                if block.fresh && block.count >= SPARSE_GRANULES && !self.confined.load(Relaxed) =>
+            {
                 self.give_checked((start, block.count));
                 true
             }
@@ -252,6 +258,11 @@ impl<B: Backend> Pool<B> {
                     continue;
                 }
                 Err(Lack::Warm | Lack::Place) => return None,
+                Err(Lack::Turn) => {
+                    drop(core);
+                    pause();
+                    continue;
+                }
             };
             drop(core);
             let reached = [to, least].into_iter().find(|&to| self.backend.extend(from, to).is_ok());

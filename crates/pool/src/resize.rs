@@ -82,6 +82,7 @@ impl<B: Backend> Pool<B> {
         let found = roomy.then(|| place(true)).flatten().or_else(|| place(false));
         let (taken, by_pages) = found.or_else(|| self.refused())?;
         self.settle(taken, count);
+        let by_pages = by_pages && !self.confined.load(Relaxed);
         let moved = self.backend.relocate(span((start, old.count)), taken.start * GRANULE_BYTES, by_pages);
         if moved == Moved::Copied {
             self.wipe((start, old.count));

@@ -14,6 +14,7 @@ fn leave_idle<B: Memory>(pool: &Pool<B>, len: usize) {
     pool.alloc(len).unwrap().fill(1);
 }
 
+#[cfg_attr(miri, ignore = "more memory than Miri likes")]
 #[test]
 fn only_what_a_whole_window_did_not_need_is_idle() {
     let pool = pool(4);
@@ -40,6 +41,7 @@ fn the_slab_unused_for_longest_goes_first() {
     assert_eq!(pool.stats().fresh, 3, "and these two are");
 }
 
+#[cfg_attr(miri, ignore = "more memory than Miri likes")]
 #[test]
 fn a_scrubbed_block_is_handed_out_zeroed_without_zeroing_it_again() {
     let pool = pool(3);
@@ -109,6 +111,7 @@ fn a_populate_that_did_nothing_is_seen_and_counted() {
     assert_eq!(pool.stock_step(SLAB, SLAB), 0);
 }
 
+#[cfg_attr(miri, ignore = "more memory than Miri likes")]
 #[test]
 fn an_attended_pool_gives_back_when_told() {
     let policy = Policy {

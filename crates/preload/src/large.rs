@@ -146,8 +146,44 @@ fn teach_next() {
 
 /// The program limits its address space: what the pool has only reserved would count against it.
 pub(crate) fn narrow() {
+    // A child of vfork(2) limits itself, not us, and gives up this memory soon.
+    if !is_owner() {
+        return;
+    }
     if let Outcome::Open(pool) = outcome() {
         pool.narrow(|len| LEN.store(len, Release));
+    }
+}
+
+/// What the allocator behind has to do before and after `fork`.
+static BEHIND: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+/// Whether it was told of the `fork` under way.
+static BEHIND_IS_TOLD: AtomicBool = AtomicBool::new(false);
+
+/// From now on `before` and `after` are called around `fork`, nearer to it than what the pool does: the pool waits for a keeper
+/// that is being started, and whoever starts it may need the locks of the allocator behind.
+pub(crate) fn behind(before: unsafe extern "C" fn(), after: unsafe extern "C" fn()) {
+    let [first, last] = &BEHIND;
+    last.store(after as usize, Relaxed);
+    first.store(before as usize, Release);
+}
+
+fn tell_behind(function: &AtomicUsize) -> bool {
+    let address = function.load(Acquire) as *const c_void;
+    if address.is_null() {
+        return false;
+    }
+    // SAFETY: `behind` stored a function of this type there.
+    let function: unsafe extern "C" fn() = unsafe { std::mem::transmute(address) };
+    // SAFETY: it has no preconditions around `fork`.
+    unsafe { function() };
+    true
+}
+
+fn end_behind() {
+    let [_, after] = &BEHIND;
+    if BEHIND_IS_TOLD.swap(false, Relaxed) {
+        tell_behind(after);
     }
 }
 
@@ -155,15 +191,21 @@ unsafe extern "C" fn before_fork() {
     if let Outcome::Open(pool) = outcome() {
         pool.before_fork();
     }
+    let [before, _] = &BEHIND;
+    if tell_behind(before) {
+        BEHIND_IS_TOLD.store(true, Relaxed);
+    }
 }
 
 unsafe extern "C" fn after_fork_in_parent() {
+    end_behind();
     if let Outcome::Open(pool) = outcome() {
         pool.after_fork_in_parent();
     }
 }
 
 unsafe extern "C" fn after_fork_in_child() {
+    end_behind();
     PROCESS.store(process(), Relaxed);
     if let Outcome::Open(pool) = outcome() {
         pool.after_fork_in_child();
@@ -175,12 +217,17 @@ fn process() -> u32 {
     unsafe { libc::getpid() as u32 }
 }
 
+/// Whether this memory is this process's, and not one's that waits for its child of vfork(2).
+fn is_owner() -> bool {
+    process() == PROCESS.load(Relaxed)
+}
+
 /// Starts the keeper that the pool wants.
 #[cold]
 fn keep(pool: &'static Pool<Kernel>) {
     if KEEPER_IS_REFUSED.load(Relaxed) {
         pool.refuse_keeper();
-    } else if process() == PROCESS.load(Relaxed) {
+    } else if is_owner() {
         pool.keep();
     }
 }
@@ -188,6 +235,9 @@ fn keep(pool: &'static Pool<Kernel>) {
 /// The way of `call` in a process of one thread as far as we are concerned: without a keeper.
 pub(crate) fn alone<T>(call: impl FnOnce() -> T) -> T {
     let Outcome::Open(pool) = outcome() else { return call() };
+    if !is_owner() {
+        return call();
+    }
     let stopped = pool.stop_keeper();
     let result = call();
     let errno = next::errno();
@@ -200,10 +250,15 @@ pub(crate) fn alone<T>(call: impl FnOnce() -> T) -> T {
 
 /// From now on there is no keeper in this process.
 pub(crate) fn refuse_keeper() {
+    if !is_owner() {
+        return;
+    }
     KEEPER_IS_REFUSED.store(true, Relaxed);
     let errno = next::errno();
-    if let Outcome::Open(pool) = outcome() {
-        pool.refuse_keeper();
+    // A pool that is yet to be opened would be by calls that may be forbidden then.
+    let is_started = THRESHOLD.load(Acquire) != usize::MAX;
+    if let Some(pool) = is_started.then(pool).flatten() {
+        pool.confine();
     }
     next::set_errno(errno);
 }

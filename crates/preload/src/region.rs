@@ -10,10 +10,10 @@ use faultless_os::{advise, map};
 use faultless_pool::Page;
 use faultless_pool::tuning::{HEAD_SLABS, SLAB_BYTES};
 
-use crate::{Void, begin, large, next};
+use crate::{Void, begin, large};
 
 /// Bytes at the start of the region that never use THP, as many as in the pool: mimalloc gives each size of blocks 64 or
-/// 512 KiB of its own, which huge pages would make resident as a whole. Costs a large program 1024 faults once; of the
+/// 512 KiB of its own, which huge pages would make resident as a whole. Costs a large program 512 faults once; of the
 /// peak it saves a program of a few blocks 3.6 of 5.6 MiB, sqlite3 4 of 28, gcc 5 of 75. Source: trials while this was
 /// written, on the machine of record/2026-11-21-epyc-2cpu.
 const HEAD_BYTES: usize = HEAD_SLABS * SLAB_BYTES;
@@ -26,7 +26,7 @@ pub(crate) extern "C" fn faultless_region(
     after: unsafe extern "C" fn(),
 ) -> Void {
     begin();
-    next::at_fork(before, after, after);
+    large::behind(before, after);
     if map::address_space_limit().is_some() || map::commit_is_strict() {
         return ptr::null_mut();
     }

@@ -25,14 +25,14 @@ pub(crate) use program::find;
 ///
 /// The program's malloc hands blocks of --threshold and more to a pool that keeps freed pages resident and reuses
 /// them, and that takes huge pages where the kernel lets it. Smaller blocks go to the allocator the program would have
-/// used anyway, or to the one that --small names. The status is the program's own; 2 if it could not be started. Children use the pool as well; static ones
-/// run as they are, and so do those that cannot load it (32-bit, or in a container of their own), where the loader says
-/// "cannot be preloaded: ignored".
+/// used anyway, or to the one that --small names. The status is the program's own; 2 if it could not be started.
+/// Children use the pool as well; static ones run as they are, and so do those that cannot load it (32-bit, or in a
+/// container of their own), where the loader says "cannot be preloaded: ignored".
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "EXAMPLES\n  faultless run -- python3 script.py\n  faultless run --retain 64M --summary -- sort big.txt\n  \
                   faultless run --prefault ahead --stock 256M-1G -- ./server\n  \
-                  faultless run --scrub on-free --decay 200ms -- ./keys"
+                  faultless run --scrub on-free --threshold 16K --decay 200ms -- ./keys"
 )]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -140,7 +140,7 @@ fn fallback_row(setting: &'static str, faults: u64, fallbacks: u64, thp: &Thp) -
     let value = format!("{fallbacks} of {}", faults + fallbacks);
     let meaning = "faults that wanted a larger page and got smaller ones: it could not be had or charged";
     let defrag = thp.defrag.clone().unwrap_or_default();
-    let advice = format!("ask for large pages early, before memory fragments (defrag is {defrag})");
+    let advice = format!("ask for THP early, before memory fragments (defrag is {defrag})");
     Some(Row::new(setting, value, Grade::Note, meaning).advice(advice).source("transhuge.rst"))
 }
 

@@ -59,7 +59,7 @@ enum Scrub {
     OnGet,
     /// Before, by a thread of its own on an idle processor; see --stock
     Ahead,
-    /// When it is freed: for secrets
+    /// When it is freed: for secrets in large blocks; small ones are never overwritten
     OnFree,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     prewarm: Option<u64>,
 
-    /// When freed memory is overwritten with zeroes
+    /// When freed memory of large blocks is overwritten with zeroes
     #[arg(long, value_enum, default_value_t)]
     scrub: Scrub,
 

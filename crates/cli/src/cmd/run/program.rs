@@ -38,7 +38,9 @@ pub(crate) fn find(name: &OsStr) -> Result<Program, Failure> {
     for path in candidates {
         match fs::metadata(&path) {
             Ok(file) if file.is_file() && may_execute(&path) => return Ok(Program { path }),
-            Ok(file) if file.is_dir() => refused = Some(format!("{} is a directory", path.display())),
+            Ok(file) if file.is_dir() => {
+                refused = Some(format!("{} is a directory; name a program", path.display()))
+            }
             Ok(_) => refused = Some(format!("{0} is not executable; try: chmod +x {0}", path.display())),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 refused = Some(format!("{}: permission denied", path.display()));
@@ -46,9 +48,11 @@ pub(crate) fn find(name: &OsStr) -> Result<Program, Failure> {
             Err(_) => {}
         }
     }
-    Err(Failure(
-        refused.unwrap_or_else(|| format!("no such command: {shown}; check the spelling or give its path")),
-    ))
+    Err(Failure(refused.unwrap_or_else(|| match name.as_bytes().starts_with(b"-") {
+        // Whatever is no option of ours is taken for the command.
+        true => format!("no such option or command: {shown}; see --help, and write -- before the command"),
+        false => format!("no such command: {shown}; check the spelling or give its path"),
+    })))
 }
 
 fn search_path() -> Vec<PathBuf> {
@@ -204,6 +208,8 @@ mod tests {
         assert!(find(OsStr::new("")).is_err_and(|failure| failure.0.contains("empty")));
         let failure = find(OsStr::new("no-such-command-of-faultless")).err().unwrap();
         assert!(failure.0.contains("no such command") && !failure.0.contains('\n'));
+        let Err(mistyped) = find(OsStr::new("--sumary")) else { panic!("found") };
+        assert!(mistyped.0.contains("no such option") && mistyped.0.contains("--help"));
         assert!(find(OsStr::new("/etc/passwd")).is_err_and(|failure| failure.0.contains("chmod +x")));
     }
 }
