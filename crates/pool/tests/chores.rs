@@ -69,7 +69,9 @@ fn runs_in_partly_used_slabs_are_scrubbed_too() {
     assert_eq!(pool.scrub_step(usize::MAX), 0, "what was freed a moment ago stays as it is");
     pool.window();
     assert_eq!(pool.scrub_step(usize::MAX) + pool.scrub_step(usize::MAX), 16 * tuning::GRANULE_BYTES);
-    assert!(pool.alloc_zeroed(tuning::GRANULE_BYTES * 8).unwrap().iter().step_by(1 << 10).all(|&byte| byte == 0));
+    assert!(
+        pool.alloc_zeroed(tuning::GRANULE_BYTES * 8).unwrap().iter().step_by(1 << 10).all(|&byte| byte == 0)
+    );
     assert_eq!(pool.stats().cleared_bytes, 0);
 }
 
