@@ -114,9 +114,8 @@ impl Backend for Fake {
     }
 
     fn touched(&self, span: Span) -> u128 {
-        let resident = |granule: &Granule| granule.0.get().iter().any(|&word| word != 0);
         let granules = self.granules(span).iter().enumerate();
-        granules.filter(|(_, granule)| resident(granule)).fold(0, |mask, (at, _)| mask | 1 << at)
+        granules.filter(|(_, granule)| granule.0.get() != ZERO).fold(0, |mask, (at, _)| mask | 1 << at)
     }
 
     fn zero(&self, span: Span) {
