@@ -135,7 +135,7 @@ impl Supply for Pooled {
         if self.0.wants_keeper() {
             self.0.keep();
         }
-        block.into()
+        block
     }
 
     /// None: all of it was made resident before.
