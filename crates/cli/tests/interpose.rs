@@ -161,6 +161,15 @@ fn a_program_that_locks_itself_in_is_not_killed_for_calls_of_ours() {
 }
 
 #[test]
+fn a_library_whose_constructor_waits_for_a_thread_with_the_first_large_block_is_loaded() {
+    let Some(library) = compile("waits_in_constructor.c", &["-shared", "-fPIC", "-pthread"]) else { return };
+    let Some(program) = compile("loads.c", &["-ldl"]) else { return };
+    for options in [&[][..], &["--small=mimalloc"]] {
+        assert_eq!(run(Case::pooled(&program, options).args(&[&library])).stdout, "loaded\n", "{options:?}");
+    }
+}
+
+#[test]
 fn the_shadow_map_holds_in_every_policy() {
     let Some(program) = compile("stress.c", &["-pthread"]) else { return };
     for (seed, options) in POLICIES.into_iter().chain(MORE_POLICIES).enumerate() {

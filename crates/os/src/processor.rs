@@ -6,6 +6,8 @@
 //!
 //! What it does not do: promise anything. The thread may run elsewhere before the answer is used.
 
+use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
+
 /// How to find the processor's number.
 #[derive(Clone, Copy, Debug)]
 pub struct Processors {
@@ -19,16 +21,30 @@ const CPU_ID: usize = 4;
 const APART: u32 = (16_usize << 10).ilog2();
 
 impl Processors {
-    /// Looks for the C library's rseq area.
+    /// Looks for the C library's rseq area. The first call takes the loader's lock, which who loads a library holds while that
+    /// one's constructor waits for other threads: a malloc makes it before there are any.
     pub fn find() -> Self {
+        /// No distance of an area.
+        const UNKNOWN: isize = isize::MIN;
+        static AREA: AtomicIsize = AtomicIsize::new(UNKNOWN);
         if cfg!(miri) {
             return Self { area: 0 };
         }
+        if AREA.load(Relaxed) == UNKNOWN {
+            AREA.store(Self::look().area, Relaxed);
+        }
+        Self { area: AREA.load(Relaxed) }
+    }
+
+    fn look() -> Self {
         // SAFETY: the name is a C string.
         let area = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()) };
         // SAFETY: as above.
         let size = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()) };
         if area.is_null() || size.is_null() {
+            // Or the program's next dlerror(3) would tell of our question.
+            // SAFETY: no preconditions.
+            unsafe { libc::dlerror() };
             return Self { area: 0 };
         }
         // SAFETY: glibc's manual, "Restartable Sequences": an unsigned int, constant once the program runs.

@@ -12,6 +12,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
+use faultless_os::processor::Processors;
 use faultless_pool::{Kernel, Page, Pool};
 
 use crate::line::Line;
@@ -70,6 +71,8 @@ pub(crate) fn is_ours(block: Void) -> bool {
 /// the pool unlocked.
 pub(crate) fn start(settings: Settings) {
     next::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+    Processors::find();
+    next::has_aligned_new();
     PROCESS.store(process(), Relaxed);
     // SAFETY: called once, by the constructor; nobody reads it before THRESHOLD is set.
     unsafe { (*SETTINGS.0.get()).write(settings) };

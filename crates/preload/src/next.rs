@@ -185,6 +185,11 @@ pub(crate) fn has_aligned_new() -> bool {
         resolve();
         // SAFETY: the name is a C string: operator new(size_t, std::align_val_t).
         let operator = unsafe { libc::dlsym(libc::RTLD_NEXT, c"_ZnwmSt11align_val_t".as_ptr()) };
+        if operator.is_null() {
+            // Or the program's next dlerror(3) would tell of our question.
+            // SAFETY: no preconditions.
+            unsafe { libc::dlerror() };
+        }
         let own = !operator.is_null() && object(operator) == object(ALIGNED_ALLOC.found.load(Acquire));
         ANSWER.store(if own { YES } else { NO }, Relaxed);
     }
