@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Asks `advise` for its verdict on each workload, then checks its interval by a paired run of its own: record/verdicts.py FAULTLESS OUT.
+"""Asks `advise` for its verdict on each workload, then checks its interval by a paired run of its own: record/verdicts.py FAULTLESS OUT [NAME ...],
+the names being those of the programs below, all of them by default.
 
 Leaves advise-NAME.json, verdict-NAME.csv (every paired run) and verdicts.csv in OUT.
 """
 import csv, json, os, subprocess, sys
 
-faultless, out = sys.argv[1:3]
+faultless, out, *names = sys.argv[1:]
 here = os.path.dirname(os.path.realpath(__file__))
 # Command and the MiB that it touches.
 PROGRAMS = {name: (f"{faultless} workload --quiet {name}", mib) for name, mib in {
@@ -29,7 +30,8 @@ def paired_ratio(name, plain, cure, mib):
 with open(f"{out}/verdicts.csv", "w", newline="") as file:
     table = csv.writer(file)
     table.writerow(["program", "verdict", "advise_ratio", "advise_low", "advise_high", "paired_ratio", "paired_low", "paired_high", "holds"])
-    for name, (command, mib) in PROGRAMS.items():
+    for name in names or PROGRAMS:
+        command, mib = PROGRAMS[name]
         path = f"{out}/advise-{name}.json"
         with open(path, "w") as report:
             subprocess.run(["sh", "-c", f"exec {faultless} advise --json --svg {out}/advise-{name}.svg -- {command}"], stdout=report)
