@@ -59,7 +59,7 @@ pub fn thp_gives(size_bytes: usize) -> bool {
     const ROOT: &[u8] = b"/sys/kernel/mm/transparent_hugepage";
     let mut digits = [0_u8; 20];
     let mut buffer = [0_u8; 64];
-    let name = decimal(size_bytes >> 10, &mut digits);
+    let name = crate::text::decimal(size_bytes as u64 >> 10, &mut digits);
     let own = crate::text::read_joined(&[ROOT, b"/hugepages-", name, b"kB/enabled"], &mut buffer);
     match own.map(|text| chosen(text)) {
         Some(Some(b"always" | b"madvise")) => return true,
@@ -83,19 +83,6 @@ pub fn pmd_bytes() -> usize {
 /// The word in brackets: `always [madvise] never`.
 fn chosen(text: &[u8]) -> Option<&[u8]> {
     crate::text::after(text, b"[")?.split(|&byte| byte == b']').next()
-}
-
-fn decimal(mut value: usize, digits: &mut [u8; 20]) -> &[u8] {
-    let mut used = 0;
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0' + (value % 10) as u8;
-        value /= 10;
-        used += 1;
-        if value == 0 {
-            break;
-        }
-    }
-    digits.get(digits.len().saturating_sub(used)..).unwrap_or(&[])
 }
 
 /// MADV_NOHUGEPAGE: never a THP here, whatever the machine's setting. Linux 2.6.38.
@@ -197,7 +184,7 @@ mod tests {
         assert_eq!(chosen(b"always inherit [madvise] never\n"), Some(&b"madvise"[..]));
         assert_eq!(chosen(b"never"), None);
         assert_eq!(
-            [0, 7, 2048].map(|value| decimal(value, &mut [0; 20]).to_vec()),
+            [0, 7, 2048].map(|value| crate::text::decimal(value, &mut [0; 20]).to_vec()),
             [&b"0"[..], b"7", b"2048"]
         );
         assert!(!thp_gives(crate::page::size() * 3), "no page has that size");

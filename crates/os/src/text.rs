@@ -50,6 +50,21 @@ pub fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((value, rest))
 }
 
+/// A number as text, at the end of `digits`.
+#[inline(never)]
+pub fn decimal(mut value: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut used = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (value % 10) as u8;
+        value /= 10;
+        used += 1;
+        if value == 0 {
+            break;
+        }
+    }
+    digits.get(digits.len().saturating_sub(used)..).unwrap_or(&[])
+}
+
 /// What follows `word` in a text; `None` if it isn't there.
 #[inline(never)]
 pub fn after<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {

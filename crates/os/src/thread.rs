@@ -90,7 +90,7 @@ impl Background {
         }
         self.stop.store(false, Relaxed);
         self.tid.store(0, Relaxed);
-        self.pid.store(process(), Relaxed);
+        self.pid.store(std::process::id(), Relaxed);
         match create::<W>(work) {
             Ok(handle) => {
                 self.handle.store(handle, Relaxed);
@@ -145,7 +145,7 @@ impl Background {
         loop {
             match self.state.load(Acquire) {
                 // A process made by a bare clone(2) may share this memory with the one that has the thread.
-                RUNNING if self.pid.load(Relaxed) != process() => return false,
+                RUNNING if self.pid.load(Relaxed) != std::process::id() => return false,
                 RUNNING if self.swap(RUNNING, STOPPING) => break,
                 NONE if self.swap(NONE, STOPPED) => return true,
                 other => wait(&self.state, other, None),
@@ -182,7 +182,7 @@ impl Background {
     /// pthread_join returns a moment before the kernel stops counting the thread, and unshare(CLONE_NEWUSER) looks at the
     /// kernel's count.
     fn outlive(&self) {
-        let (pid, tid) = (process(), self.tid.load(Relaxed));
+        let (pid, tid) = (std::process::id(), self.tid.load(Relaxed));
         let still = AtomicU32::new(0);
         for _ in 0..LOOKS {
             // SAFETY: signal 0 only asks whether the thread exists.
@@ -257,11 +257,6 @@ fn yield_to_the_running() {
     let parameter = libc::sched_param { sched_priority: 0 };
     // SAFETY: the parameter outlives the call; 0 is the calling thread.
     unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_BATCH, &raw const parameter) };
-}
-
-fn process() -> u32 {
-    // SAFETY: getpid has no arguments and cannot fail.
-    unsafe { libc::getpid() as u32 }
 }
 
 fn thread() -> u32 {
@@ -401,7 +396,7 @@ mod tests {
         probe.background.pid.store(1, Relaxed);
         assert!(!probe.background.stop());
         assert!(probe.background.is_started());
-        probe.background.pid.store(process(), Relaxed);
+        probe.background.pid.store(std::process::id(), Relaxed);
         assert!(probe.background.stop());
     }
 }

@@ -219,7 +219,7 @@ impl<B: Backend> Core<B> {
     }
 
     /// The range has been made usable up to slab `to`, or the kernel refused. Several threads may reach at a time, each
-    /// from where the range ended for it: what they do is the same.
+    /// from where the range ended for it: what they do is the same, or they take turns ([`Lack::Turn`]).
     pub(crate) fn reached(&mut self, to: Option<usize>) {
         self.reaching -= 1;
         self.lists.usable = self.lists.usable.max(to.unwrap_or(0));

@@ -10,6 +10,7 @@ use crate::class::{run, runs};
 use crate::core::{Core, Lack, Run};
 use crate::lists::{Lists, Map, Runs};
 use crate::policy::tuning::{ERRAND_SLABS, GRANULE_BYTES, SCRUB_GRANULES, SLAB_GRANULES, TRIES};
+use crate::pool::span;
 use crate::state::{Counts, Slab};
 
 /// What is to be done with claimed granules.
@@ -46,7 +47,7 @@ impl Errand {
     }
 
     pub(crate) fn span(self) -> Span {
-        Span { offset: self.start * GRANULE_BYTES, len: self.count * GRANULE_BYTES }
+        span((self.start, self.count))
     }
 }
 

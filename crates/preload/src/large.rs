@@ -73,7 +73,7 @@ pub(crate) fn start(settings: Settings) {
     next::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
     Processors::find();
     next::has_aligned_new();
-    PROCESS.store(process(), Relaxed);
+    PROCESS.store(std::process::id(), Relaxed);
     // SAFETY: called once, by the constructor; nobody reads it before THRESHOLD is set.
     unsafe { (*SETTINGS.0.get()).write(settings) };
     THRESHOLD.store(settings.threshold, Release);
@@ -209,20 +209,15 @@ unsafe extern "C" fn after_fork_in_parent() {
 
 unsafe extern "C" fn after_fork_in_child() {
     end_behind();
-    PROCESS.store(process(), Relaxed);
+    PROCESS.store(std::process::id(), Relaxed);
     if let Outcome::Open(pool) = outcome() {
         pool.after_fork_in_child();
     }
 }
 
-fn process() -> u32 {
-    // SAFETY: getpid has no arguments and cannot fail.
-    unsafe { libc::getpid() as u32 }
-}
-
 /// Whether this memory is this process's, and not one's that waits for its child of vfork(2).
 fn is_owner() -> bool {
-    process() == PROCESS.load(Relaxed)
+    std::process::id() == PROCESS.load(Relaxed)
 }
 
 /// Starts the keeper that the pool wants.
@@ -305,10 +300,7 @@ pub(crate) unsafe fn free(block: Void) {
         known
     });
     next::set_errno(errno);
-    if !known && is_nobodys(b"free") {
-        return;
-    }
-    if !known {
+    if !known && !is_nobodys(b"free") {
         // SAFETY: forwarded.
         unsafe { next::free(block) };
     }

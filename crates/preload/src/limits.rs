@@ -43,8 +43,8 @@ pub(crate) unsafe extern "C" fn prlimit(
 ) -> c_int {
     // SAFETY: not null, so the caller promises a limit there.
     let limits = !new.is_null() && unsafe { (*new).rlim_cur } != libc::RLIM_INFINITY;
-    // SAFETY: getpid has no preconditions.
-    if limits && resource == libc::RLIMIT_AS as c_int && (pid == 0 || pid == unsafe { libc::getpid() }) {
+    let is_own = pid == 0 || pid.cast_unsigned() == std::process::id();
+    if limits && resource == libc::RLIMIT_AS as c_int && is_own {
         large::narrow();
     }
     // SAFETY: the caller keeps the contract of the system call, which checks its pointers.

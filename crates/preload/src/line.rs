@@ -26,19 +26,8 @@ impl Line {
     }
 
     #[inline(never)]
-    pub(crate) fn number(&mut self, mut value: u64) -> &mut Self {
-        let mut digits = [0_u8; 20];
-        let mut used = 0;
-        for digit in digits.iter_mut().rev() {
-            *digit = b'0' + (value % 10) as u8;
-            value /= 10;
-            used += 1;
-            if value == 0 {
-                break;
-            }
-        }
-        let text = digits.get(digits.len().saturating_sub(used)..).unwrap_or(&[]);
-        self.text(text)
+    pub(crate) fn number(&mut self, value: u64) -> &mut Self {
+        self.text(faultless_os::text::decimal(value, &mut [0; 20]))
     }
 
     /// A length in MiB with one decimal.

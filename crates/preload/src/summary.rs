@@ -137,7 +137,11 @@ fn ahead(pool: &Pool<Kernel>, descriptor: i32) {
 fn head() -> Line {
     let mut name = [0; NAME_BYTES];
     let mut line = Line::new();
-    line.text(b"faultless: ").text(name_of_process(&mut name)).text(b"[").number(process()).text(b"]: ");
+    line.text(b"faultless: ")
+        .text(name_of_process(&mut name))
+        .text(b"[")
+        .number(std::process::id().into())
+        .text(b"]: ");
     line
 }
 
@@ -149,9 +153,4 @@ fn name_of_process(name: &mut [u8; NAME_BYTES]) -> &[u8] {
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     let len = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     name.split_at_checked(len).map_or(&name[..], |(name, _)| name)
-}
-
-fn process() -> u64 {
-    // SAFETY: getpid has no arguments and cannot fail.
-    unsafe { libc::getpid() as u64 }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use faultless_pool::{Exposition, Field, Format, Kind, Label, Stats};
 
-use super::{NAME_BYTES, name_of_process, process};
+use super::{NAME_BYTES, name_of_process};
 use crate::large::Outcome;
 use crate::line::Line;
 
@@ -27,7 +27,7 @@ pub(super) fn write(line: &mut Line, format: Format, stats: &Stats, forwarded: u
     ];
     let mut name = [0; NAME_BYTES];
     let command = str::from_utf8(name_of_process(&mut name)).unwrap_or("?");
-    let labels: [Label<'_>; 2] = [("command", &command), ("pid", &process())];
+    let labels: [Label<'_>; 2] = [("command", &command), ("pid", &std::process::id())];
     let fields = stats.fields().into_iter().chain(own);
     let _ = write!(line, "{}", Exposition::new(format, &labels, fields));
 }
