@@ -9,7 +9,7 @@ use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, realloc};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use faultless_pool::tuning::{FLOOR_BYTES, THRESHOLD_BYTES};
-use faultless_pool::{Global, process};
+use faultless_pool::{Global, Kernel, Pool, process};
 
 #[global_allocator]
 static GLOBAL: Global = Global::new();
@@ -18,8 +18,17 @@ fn in_pool(start: *const u8) -> bool {
     process::opened().is_some_and(|pool| pool.len_raw(start.addr()).is_some())
 }
 
+/// While one test opens the pool, the others' blocks come from elsewhere: waits until it is open.
+fn opened() -> &'static Pool<Kernel> {
+    while process::pool(process::policy).is_none() {
+        std::thread::yield_now();
+    }
+    process::opened().unwrap()
+}
+
 #[test]
 fn only_large_blocks_come_from_the_pool() {
+    opened();
     let (small, large) = (vec![1_u8; THRESHOLD_BYTES - 1], vec![1_u8; THRESHOLD_BYTES]);
     assert!(!in_pool(small.as_ptr()));
     assert!(in_pool(large.as_ptr()));
@@ -27,6 +36,7 @@ fn only_large_blocks_come_from_the_pool() {
 
 #[test]
 fn content_survives_every_crossing_of_the_threshold() {
+    opened();
     let mut bytes: Vec<u8> = (0..100_u8).collect();
     for len in [50 << 10, 64 << 10, 3 << 20, 40 << 10, 33 << 10, 31 << 10, 9 << 20, 100] {
         bytes.resize(len, 7);
@@ -41,6 +51,7 @@ fn content_survives_every_crossing_of_the_threshold() {
 
 #[test]
 fn alignments_up_to_many_slabs_are_kept_by_realloc() {
+    opened();
     for log2 in [3, 12, 15, 20, 22, 24] {
         let layout = Layout::from_size_align(THRESHOLD_BYTES, 1 << log2).unwrap();
         // SAFETY: the layout is not empty.
@@ -86,11 +97,12 @@ fn blocks_may_be_freed_by_other_threads() {
 
 #[test]
 fn an_idle_program_gives_its_memory_back() {
+    let pool = opened();
     drop(vec![1_u8; 200 << 20]);
     let begin = std::time::Instant::now();
     // Thirty times the decay time: the machine may be busy, and the other tests need some of it.
-    while process::opened().unwrap().stats().retained_bytes > 2 * FLOOR_BYTES {
-        assert!(begin.elapsed().as_secs() < 30, "{:?}", process::opened().unwrap().stats());
+    while pool.stats().retained_bytes > 2 * FLOOR_BYTES {
+        assert!(begin.elapsed().as_secs() < 30, "{:?}", pool.stats());
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
