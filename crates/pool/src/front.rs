@@ -1,29 +1,41 @@
 //! The front: a few blocks that were freed a moment ago, where they are found again without the lock.
 //!
 //! In: runs of granules that were blocks. Out: the same runs, the last one put in first. A shard per processor, more or
-//! less; a shard is one cache line of slots, a slot is one word that is swapped in or out, so there is no lock that a fork
-//! could lose or another thread could hold.
+//! less; in a shard a set per length, one cache line of slots; a slot is one word that is swapped in or out, so there is no
+//! lock that a fork could lose or another thread could hold.
 //!
 //! What is in the front counts as free, although the tables behind it do not know: before anything is made resident, given
 //! back or looked at as a whole, the pool empties it.
 
 use std::sync::atomic::{
     AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed},
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
 use faultless_os::processor::Processors;
 
 use crate::core::Run;
-use crate::policy::tuning::{FRONT_BLOCK_BYTES, FRONT_BYTES, FRONT_SHARE, GRANULE_BYTES, SHARDS, SLOTS};
+use crate::policy::tuning::{
+    FRONT_BLOCK_BYTES, FRONT_BYTES, FRONT_LENGTHS, FRONT_SHARE, GRANULE_BYTES, SHARDS, SLOTS,
+};
 
-/// One cache line of slots, one of counts; two lines are fetched at a time on x86-64.
+/// Sets of a shard: one per length, and one per doubling above.
+const SETS: usize =
+    FRONT_LENGTHS + (FRONT_BLOCK_BYTES / GRANULE_BYTES).ilog2() as usize - FRONT_LENGTHS.ilog2() as usize + 1;
+
+/// One cache line of slots. A slot holds a run: the first granule above, how many below; 0: empty.
+#[repr(align(64))]
+struct Set([AtomicU64; SLOTS]);
+
+/// The sets, and one line of counts; two lines are fetched at a time on x86-64.
 #[repr(align(128))]
 struct Shard {
-    /// A run: the first granule above, how many below; 0: empty.
-    slots: [AtomicU64; SLOTS],
+    sets: [Set; SETS],
     hits: AtomicU64,
+    /// Granules that ever came in, that were handed out again, and that went back to the tables.
+    put: AtomicU64,
     reused: AtomicU64,
+    retired: AtomicU64,
 }
 
 /// What the front is: empty slots by processor.
@@ -52,17 +64,21 @@ fn unpack(word: u64) -> Run {
     ((word >> 32) as usize, word as u32 as usize)
 }
 
+/// The set of a length in granules.
+#[inline]
+fn set_of(count: usize) -> usize {
+    match count < FRONT_LENGTHS {
+        true => count,
+        false => FRONT_LENGTHS + (count / FRONT_LENGTHS).ilog2() as usize,
+    }
+}
+
 impl Front {
     /// A front for a pool that may keep `retain_bytes`.
     pub(crate) fn new(retain_bytes: usize) -> Self {
         let room = Self::share(retain_bytes) / GRANULE_BYTES / SHARDS;
-        let shard = || Shard {
-            slots: [const { AtomicU64::new(0) }; SLOTS],
-            hits: AtomicU64::new(0),
-            reused: AtomicU64::new(0),
-        };
         Self {
-            shards: std::array::from_fn(|_| shard()),
+            shards: [const { Shard::EMPTY }; SHARDS],
             processors: Processors::find(),
             room,
             largest: room.min(FRONT_BLOCK_BYTES / GRANULE_BYTES),
@@ -98,24 +114,42 @@ impl Front {
         self.home().put(run, self.room)
     }
 
-    /// Empties the shard that [`Front::put`] uses now.
-    pub(crate) fn flush(&self, each: impl FnMut(Run)) {
-        self.home().runs().for_each(each);
+    /// Makes room for a block where [`Front::put`] uses it now.
+    pub(crate) fn make_room(&self, count: usize, each: impl FnMut(Run)) {
+        let shard = self.home();
+        let sets = match shard.held() + count > self.room {
+            true => &shard.sets[..],
+            false => shard.sets.get(set_of(count)..).and_then(|sets| sets.get(..1)).unwrap_or_default(),
+        };
+        shard.retire(sets, each);
     }
 
     /// Empties it; whether anything was in.
     pub(crate) fn empty(&self, mut each: impl FnMut(Run)) -> bool {
         let mut any = false;
-        self.shards.iter().flat_map(Shard::runs).for_each(|run| {
-            any = true;
-            each(run);
-        });
+        for shard in self.shards.iter().filter(|shard| shard.held() > 0) {
+            shard.retire(&shard.sets, |run| {
+                any = true;
+                each(run);
+            });
+        }
         any
     }
 
     /// Whether nothing is in it.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.shards.iter().flat_map(|shard| &shard.slots).all(|slot| slot.load(Relaxed) == 0)
+        self.shards.iter().all(|shard| shard.held() == 0)
+    }
+
+    /// Counts again what is in it, in a child of `fork`: a thread that was about to put a block in is not there.
+    pub(crate) fn recount(&self) {
+        for shard in &self.shards {
+            let slots = shard.sets.iter().flat_map(|set| &set.0);
+            let held: usize = slots.map(|slot| unpack(slot.load(Relaxed)).1).sum();
+            let gone = shard.reused.load(Relaxed) + shard.retired.load(Relaxed);
+            shard.put.store(gone + held as u64, Relaxed);
+        }
     }
 
     pub(crate) fn tally(&self) -> Tally {
@@ -123,22 +157,38 @@ impl Front {
         for shard in &self.shards {
             tally.hits += shard.hits.load(Relaxed);
             tally.reused += shard.reused.load(Relaxed);
-            tally.held += shard.slots.iter().map(|slot| unpack(slot.load(Relaxed)).1).sum::<usize>();
+            tally.held += shard.held();
         }
         tally
     }
 }
 
 impl Shard {
+    const EMPTY: Self = Self {
+        sets: [const { Set([const { AtomicU64::new(0) }; SLOTS]) }; SETS],
+        hits: AtomicU64::new(0),
+        put: AtomicU64::new(0),
+        reused: AtomicU64::new(0),
+        retired: AtomicU64::new(0),
+    };
+
+    /// Granules in it, and those that are about to come or have just gone.
+    #[inline]
+    fn held(&self) -> usize {
+        // What went out is read first: it came in before.
+        let gone = self.reused.load(Acquire) + self.retired.load(Acquire);
+        self.put.load(Relaxed).wrapping_sub(gone) as usize
+    }
+
     #[inline]
     fn take(&self, count: usize) -> Option<usize> {
-        for slot in self.slots.iter().rev() {
+        for slot in self.sets.get(set_of(count))?.0.iter().rev() {
             let word = slot.load(Relaxed);
             // Acquire: what the thread that put it in did to the block comes before what its taker does. Should the same
             // run have come back in between, it is free just as well.
             if word as u32 as usize == count && slot.compare_exchange(word, 0, Acquire, Relaxed).is_ok() {
                 self.hits.fetch_add(1, Relaxed);
-                self.reused.fetch_add(count as u64, Relaxed);
+                self.reused.fetch_add(count as u64, Release);
                 return Some(unpack(word).0);
             }
         }
@@ -147,25 +197,39 @@ impl Shard {
 
     #[inline]
     fn put(&self, run: Run, room: usize) -> bool {
-        let words = self.slots.each_ref().map(|slot| slot.load(Relaxed));
-        if words.iter().map(|&word| unpack(word).1).sum::<usize>() + run.1 > room {
-            return false;
-        }
-        let empty = self.slots.iter().zip(words).filter(|&(_, word)| word == 0);
+        let Some(set) = self.sets.get(set_of(run.1)) else { return false };
+        let Some(empty) = set.0.iter().position(|slot| slot.load(Relaxed) == 0) else { return false };
+        // Counted before it can be taken, so that no more is ever in than may be.
+        self.put.fetch_add(run.1 as u64, Relaxed);
+        let fits = self.held() <= room;
         // Release: see `take`.
-        empty.map(|(slot, _)| slot).any(|slot| slot.compare_exchange(0, pack(run), AcqRel, Relaxed).is_ok())
+        let mut slots = set.0.iter().skip(if fits { empty } else { SLOTS });
+        let is_in = slots.any(|slot| slot.compare_exchange(0, pack(run), AcqRel, Relaxed).is_ok());
+        if !is_in {
+            self.put.fetch_sub(run.1 as u64, Relaxed);
+        }
+        is_in
     }
 
-    /// Takes everything out.
-    fn runs(&self) -> impl Iterator<Item = Run> {
-        let full = self.slots.iter().filter(|slot| slot.load(Relaxed) != 0);
-        full.map(|slot| unpack(slot.swap(0, Acquire))).filter(|run| run.1 > 0)
+    /// Takes everything out of some sets.
+    fn retire(&self, sets: &[Set], mut each: impl FnMut(Run)) {
+        let full = sets.iter().flat_map(|set| &set.0).filter(|slot| slot.load(Relaxed) != 0);
+        for run in full.map(|slot| unpack(slot.swap(0, Acquire))).filter(|run| run.1 > 0) {
+            self.retired.fetch_add(run.1 as u64, Release);
+            each(run);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn all(shard: &Shard) -> Vec<Run> {
+        let mut runs = Vec::new();
+        shard.retire(&shard.sets, |run| runs.push(run));
+        runs
+    }
 
     #[test]
     fn the_last_block_of_a_size_comes_out_first() {
@@ -175,7 +239,43 @@ mod tests {
         }
         assert_eq!([shard.take(40), shard.take(40), shard.take(40)], [Some(50), Some(7), None]);
         assert_eq!((shard.hits.load(Relaxed), shard.reused.load(Relaxed)), (2, 80));
-        assert_eq!(shard.runs().collect::<Vec<_>>(), [(0, 3)]);
+        assert_eq!(all(shard), [(0, 3)]);
+    }
+
+    #[test]
+    fn lengths_do_not_push_each_other_out() {
+        let shard = &Front::new(1 << 30).shards[0];
+        let lengths = [1, 2, 31, 32, 63, 64, 127, 128, 511, 512];
+        for (at, &count) in lengths.iter().cycle().take(4 * lengths.len()).enumerate() {
+            assert!(shard.put((at, count), 1 << 20), "{count}");
+        }
+        assert_eq!(set_of(FRONT_BLOCK_BYTES / GRANULE_BYTES), SETS - 1, "each has a set");
+        assert!(lengths.iter().all(|&count| shard.take(count).is_some_and(|at| lengths[at % 10] == count)));
+        assert_eq!(shard.held(), 3 * lengths.iter().sum::<usize>());
+    }
+
+    #[test]
+    fn room_is_made_in_one_set_or_in_all() {
+        let front = Front::new(1 << 30);
+        let filled = |shard: &Shard| (0..20).filter(|&at| shard.put((at, 1), front.room)).count();
+        for shard in &front.shards {
+            assert!(shard.put((100, 2), front.room));
+            assert_eq!(filled(shard), SLOTS);
+        }
+        let mut retired = 0;
+        front.make_room(1, |_| retired += 1);
+        assert_eq!(retired, SLOTS, "the set of these");
+        front.make_room(front.room, |_| retired += 1);
+        assert!(retired > SLOTS, "all, should the processor have stayed the same");
+    }
+
+    #[test]
+    fn a_child_of_fork_forgets_who_was_about_to_put_a_block_in() {
+        let front = Front::new(1 << 30);
+        assert!(front.shards[1].put((7, 3), 100));
+        front.shards[1].put.fetch_add(50, Relaxed);
+        front.recount();
+        assert_eq!((front.tally().held, front.take(3), front.is_empty()), (3, Some(7), true));
     }
 
     #[test]

@@ -107,8 +107,10 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
             counts.add(each(self.slab_mut(slab), run(first, len)));
             self.top = self.top.max(slab + 1);
         }
-        // The slab before may have a run that goes on into the first.
-        let first = (start / SLAB_GRANULES).saturating_sub(1);
+        // The slab before may have a run that goes on into the first, unless something in use lies between.
+        let (first, inside) = (start / SLAB_GRANULES, run(0, start % SLAB_GRANULES));
+        let reached = self.slab(first).free() & inside == inside;
+        let first = if reached { first.saturating_sub(1) } else { first };
         (first..(start + count).div_ceil(SLAB_GRANULES)).for_each(|slab| self.file(slab));
         counts
     }
@@ -134,7 +136,10 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
             let joint = self.across(index, mask).map_or(0, |(end, begin)| end + begin);
             longest(mask(self.slab(index))).max(joint)
         };
-        let (warm_run, free_run) = if searched { (run(Slab::retained), run(Slab::free)) } else { (0, 0) };
+        let free_run = if searched { run(Slab::free) } else { 0 };
+        // Mostly all that is free is resident, here and in the next slab.
+        let alike = kept == free && self.slab(index + 1).retained() == self.slab(index + 1).free();
+        let warm_run = if alike || free_run == 0 { free_run } else { run(Slab::retained) };
         self.set_run(Runs::Warm, index, warm_run);
         self.set_run(Runs::Free, index, free_run);
         self.set(Map::Idle, index, idle);

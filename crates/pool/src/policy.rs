@@ -135,8 +135,11 @@ pub mod tuning {
     pub const SLACK_BYTES: usize = 32 << 20;
     /// Parts of the front: threads on different processors rarely meet in one. A power of two.
     pub const SHARDS: usize = 4;
-    /// Blocks that a part of the front holds: one cache line of words, looked through in 3 ns.
+    /// Blocks of one length that a part of the front holds: one cache line of words, looked through in 3 ns.
     pub const SLOTS: usize = 8;
+    /// Lengths in granules below which each has a line of its own (512 KiB); above, those up to twice as long share one. A
+    /// power of two.
+    pub const FRONT_LENGTHS: usize = 32;
     /// Largest block in the front (8 MiB): above it the lock and the search are nothing beside touching the block.
     pub const FRONT_BLOCK_BYTES: usize = 8 << 20;
     /// Bytes that the front holds at most: 25 blocks of 640 KiB per processor, or two of the largest.

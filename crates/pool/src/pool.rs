@@ -196,7 +196,7 @@ impl<B: Backend> Pool<B> {
         let Some(mut core) = self.core.lock() else { return };
         let suits = self.front.suits(run.1);
         if suits {
-            self.front.flush(|old| self.retire(&mut core, old));
+            self.front.make_room(run.1, |old| self.retire(&mut core, old));
         }
         if !(suits && self.front.put(run)) {
             self.retire(&mut core, run);
