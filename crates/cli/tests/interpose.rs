@@ -127,6 +127,18 @@ fn a_program_that_limits_its_own_address_space_loses_nothing() {
 }
 
 #[test]
+fn a_thread_with_the_smallest_stack_opens_and_uses_the_pool() {
+    let Some(program) = compile("small_stack.c", &["-pthread"]) else { return };
+    assert_eq!(run(Case::plain(&program)).stdout, "ok\n");
+    for options in
+        [&[][..], &["--decay", "1ms"], &["--prefault", "ahead", "--scrub", "ahead"], &["--prewarm", "8M"]]
+    {
+        let output = run(Case::pooled(&program, options));
+        assert_eq!(output.stdout, "ok\n", "{options:?} {}", output.stderr);
+    }
+}
+
+#[test]
 fn a_thread_that_is_cancelled_in_fork_leaves_the_keeper_to_others() {
     let Some(program) = compile("cancelled.c", &["-pthread"]) else { return };
     let expected = "forked 1, cancelled 1\nforked again\n";

@@ -6,8 +6,9 @@
 //! No implementation may allocate from the heap or panic when the pool is to serve as `malloc`.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
+pub use crate::front::FRONT_WORDS;
 use crate::policy::{Page, Prefault};
 use crate::state::Slab;
 
@@ -21,18 +22,19 @@ pub struct Span {
 }
 
 /// A range and the tables that describe it; the tables are zero and become resident only where they are used.
-#[derive(Debug)]
-pub struct Reserved<S, W, L> {
+pub struct Reserved<B: Backend + ?Sized> {
     /// Length of the range in bytes: whole slabs.
     pub len: usize,
     /// Address of its start, aligned to a slab.
     pub base: usize,
     /// One entry per slab; usable as far as [`Backend::extend`] has been called.
-    pub slabs: S,
+    pub slabs: B::Slabs,
     /// Nineteen words per 64 slabs: three bitmaps, and two bytes per slab.
-    pub words: W,
+    pub words: B::Words,
     /// One word per granule; usable as far as [`Backend::extend`] has been called.
-    pub blocks: L,
+    pub blocks: B::Blocks,
+    /// [`FRONT_WORDS`] words, aligned to a cache line: blocks that were freed a moment ago.
+    pub slots: B::Slots,
 }
 
 /// How a move of content went.
@@ -54,12 +56,14 @@ pub trait Backend {
     type Words: DerefMut<Target = [u64]>;
     /// The table of blocks, which several threads use at a time.
     type Blocks: Deref<Target = [AtomicU32]>;
+    /// The slots of the front, which several threads use at a time.
+    type Slots: Deref<Target = [AtomicU64]>;
 
     /// Reserves addresses for `page` pages and the tables.
     ///
     /// # Errors
     /// Nothing large enough could be reserved.
-    fn reserve(&self, page: Page) -> crate::Result<Reserved<Self::Slabs, Self::Words, Self::Blocks>>;
+    fn reserve(&self, page: Page) -> crate::Result<Reserved<Self>>;
 
     /// Whether addresses are free of charge, so that growing blocks may get room behind them. Asked when the first does.
     fn is_roomy(&self) -> bool;

@@ -6,9 +6,9 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::backend::{Backend, Moved, Reserved, Span};
+use crate::backend::{Backend, FRONT_WORDS, Moved, Reserved, Span};
 use crate::lists::WORDS;
 use crate::policy::Page;
 use crate::policy::tuning::{GRANULE_BYTES, SLAB_BYTES, SLAB_GRANULES};
@@ -86,14 +86,16 @@ impl Backend for Fake {
     type Slabs = Vec<Slab>;
     type Words = Vec<u64>;
     type Blocks = Vec<AtomicU32>;
+    type Slots = Vec<AtomicU64>;
 
-    fn reserve(&self, _page: Page) -> crate::Result<Reserved<Vec<Slab>, Vec<u64>, Vec<AtomicU32>>> {
+    fn reserve(&self, _page: Page) -> crate::Result<Reserved<Self>> {
         Ok(Reserved {
             len: self.slabs * SLAB_BYTES,
             base: self.memory.as_ptr().addr() + self.skip(),
             slabs: (0..self.slabs).map(|_| Slab::RESERVED).collect(),
             words: vec![0; self.slabs.div_ceil(64) * WORDS],
             blocks: (0..self.slabs * SLAB_GRANULES).map(|_| AtomicU32::new(0)).collect(),
+            slots: (0..FRONT_WORDS).map(|_| AtomicU64::new(0)).collect(),
         })
     }
 

@@ -7,6 +7,7 @@
 //! What is in the front counts as free, although the tables behind it do not know: before anything is made resident, given
 //! back or looked at as a whole, the pool empties it.
 
+use std::ops::Deref;
 use std::sync::atomic::{
     AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -22,15 +23,16 @@ use crate::policy::tuning::{
 /// Sets of a shard: one per length, and one per doubling above.
 const SETS: usize =
     FRONT_LENGTHS + (FRONT_BLOCK_BYTES / GRANULE_BYTES).ilog2() as usize - FRONT_LENGTHS.ilog2() as usize + 1;
+/// The words that all slots take.
+pub const FRONT_WORDS: usize = SHARDS * SETS * SLOTS;
 
 /// One cache line of slots. A slot holds a run: the first granule above, how many below; 0: empty.
-#[repr(align(64))]
-struct Set([AtomicU64; SLOTS]);
+type Set = [AtomicU64; SLOTS];
 
-/// The sets, and one line of counts; two lines are fetched at a time on x86-64.
+/// What one shard holds and held; two lines are fetched at a time on x86-64.
 #[repr(align(128))]
-struct Shard {
-    sets: [Set; SETS],
+#[derive(Default)]
+struct Account {
     hits: AtomicU64,
     /// Granules that ever came in, that were handed out again, and that went back to the tables.
     put: AtomicU64,
@@ -39,13 +41,21 @@ struct Shard {
 }
 
 /// What the front is: empty slots by processor.
-pub(crate) struct Front {
-    shards: [Shard; SHARDS],
+pub(crate) struct Front<L> {
+    slots: L,
+    accounts: [Account; SHARDS],
     processors: Processors,
     /// Granules that one shard may hold.
     room: usize,
     /// Granules of the largest block.
     largest: usize,
+}
+
+/// The part of the front that threads on one processor use.
+#[derive(Clone, Copy)]
+struct Shard<'a> {
+    sets: &'a [Set],
+    account: &'a Account,
 }
 
 /// What blocks the front handed out, and what it holds.
@@ -73,21 +83,22 @@ fn set_of(count: usize) -> usize {
     }
 }
 
-impl Front {
-    /// A front for a pool that may keep `retain_bytes`.
-    pub(crate) fn new(retain_bytes: usize) -> Self {
-        let room = Self::share(retain_bytes) / GRANULE_BYTES / SHARDS;
+/// How many of the bytes that may be kept are the front's.
+pub(crate) fn share(retain_bytes: usize) -> usize {
+    FRONT_BYTES.min(retain_bytes / FRONT_SHARE)
+}
+
+impl<L: Deref<Target = [AtomicU64]>> Front<L> {
+    /// A front of [`FRONT_WORDS`] empty slots for a pool that may keep `retain_bytes`.
+    pub(crate) fn new(slots: L, retain_bytes: usize) -> Self {
+        let room = share(retain_bytes) / GRANULE_BYTES / SHARDS;
         Self {
-            shards: [const { Shard::EMPTY }; SHARDS],
+            slots,
+            accounts: Default::default(),
             processors: Processors::find(),
             room,
             largest: room.min(FRONT_BLOCK_BYTES / GRANULE_BYTES),
         }
-    }
-
-    /// How many of the bytes that may be kept are the front's.
-    pub(crate) fn share(retain_bytes: usize) -> usize {
-        FRONT_BYTES.min(retain_bytes / FRONT_SHARE)
     }
 
     /// Whether blocks of that many granules may be in it.
@@ -96,16 +107,27 @@ impl Front {
         count <= self.largest
     }
 
+    /// The shard of a processor.
     #[inline]
-    fn home(&self) -> &Shard {
-        &self.shards[self.processors.current() % SHARDS]
+    fn shard(&self, processor: usize) -> Shard<'_> {
+        let (sets, at) = (self.slots.as_chunks().0, processor % SHARDS);
+        Shard { sets: sets.get(at * SETS..(at + 1) * SETS).unwrap_or_default(), account: &self.accounts[at] }
+    }
+
+    fn shards(&self) -> impl Iterator<Item = Shard<'_>> {
+        (0..SHARDS).map(|at| self.shard(at))
+    }
+
+    #[inline]
+    fn home(&self) -> Shard<'_> {
+        self.shard(self.processors.current())
     }
 
     /// The last block of that many granules that was put in here, or else elsewhere.
     #[inline]
     pub(crate) fn take(&self, count: usize) -> Option<usize> {
         let at = self.processors.current();
-        (at..at + SHARDS).find_map(|at| self.shards[at % SHARDS].take(count))
+        (at..at + SHARDS).find_map(|at| self.shard(at).take(count))
     }
 
     /// Puts a block in; false if there is no room.
@@ -118,7 +140,7 @@ impl Front {
     pub(crate) fn make_room(&self, count: usize, each: impl FnMut(Run)) {
         let shard = self.home();
         let sets = match shard.held() + count > self.room {
-            true => &shard.sets[..],
+            true => shard.sets,
             false => shard.sets.get(set_of(count)..).and_then(|sets| sets.get(..1)).unwrap_or_default(),
         };
         shard.retire(sets, each);
@@ -127,8 +149,8 @@ impl Front {
     /// Empties it; whether anything was in.
     pub(crate) fn empty(&self, mut each: impl FnMut(Run)) -> bool {
         let mut any = false;
-        for shard in self.shards.iter().filter(|shard| shard.held() > 0) {
-            shard.retire(&shard.sets, |run| {
+        for shard in self.shards().filter(|shard| shard.held() > 0) {
+            shard.retire(shard.sets, |run| {
                 any = true;
                 each(run);
             });
@@ -139,39 +161,30 @@ impl Front {
     /// Whether nothing is in it.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| shard.held() == 0)
+        self.accounts.iter().all(|account| account.held() == 0)
     }
 
     /// Counts again what is in it, in a child of `fork`: a thread that was about to put a block in is not there.
     pub(crate) fn recount(&self) {
-        for shard in &self.shards {
-            let slots = shard.sets.iter().flat_map(|set| &set.0);
-            let held: usize = slots.map(|slot| unpack(slot.load(Relaxed)).1).sum();
-            let gone = shard.reused.load(Relaxed) + shard.retired.load(Relaxed);
-            shard.put.store(gone + held as u64, Relaxed);
+        for Shard { sets, account } in self.shards() {
+            let held: usize = sets.iter().flatten().map(|slot| unpack(slot.load(Relaxed)).1).sum();
+            let gone = account.reused.load(Relaxed) + account.retired.load(Relaxed);
+            account.put.store(gone + held as u64, Relaxed);
         }
     }
 
     pub(crate) fn tally(&self) -> Tally {
         let mut tally = Tally::default();
-        for shard in &self.shards {
-            tally.hits += shard.hits.load(Relaxed);
-            tally.reused += shard.reused.load(Relaxed);
-            tally.held += shard.held();
+        for account in &self.accounts {
+            tally.hits += account.hits.load(Relaxed);
+            tally.reused += account.reused.load(Relaxed);
+            tally.held += account.held();
         }
         tally
     }
 }
 
-impl Shard {
-    const EMPTY: Self = Self {
-        sets: [const { Set([const { AtomicU64::new(0) }; SLOTS]) }; SETS],
-        hits: AtomicU64::new(0),
-        put: AtomicU64::new(0),
-        reused: AtomicU64::new(0),
-        retired: AtomicU64::new(0),
-    };
-
+impl Account {
     /// Granules in it, and those that are about to come or have just gone.
     #[inline]
     fn held(&self) -> usize {
@@ -179,16 +192,23 @@ impl Shard {
         let gone = self.reused.load(Acquire) + self.retired.load(Acquire);
         self.put.load(Relaxed).wrapping_sub(gone) as usize
     }
+}
+
+impl Shard<'_> {
+    #[inline]
+    fn held(&self) -> usize {
+        self.account.held()
+    }
 
     #[inline]
     fn take(&self, count: usize) -> Option<usize> {
-        for slot in self.sets.get(set_of(count))?.0.iter().rev() {
+        for slot in self.sets.get(set_of(count))?.iter().rev() {
             let word = slot.load(Relaxed);
             // Acquire: what the thread that put it in did to the block comes before what its taker does. Should the same
             // run have come back in between, it is free just as well.
             if word as u32 as usize == count && slot.compare_exchange(word, 0, Acquire, Relaxed).is_ok() {
-                self.hits.fetch_add(1, Relaxed);
-                self.reused.fetch_add(count as u64, Release);
+                self.account.hits.fetch_add(1, Relaxed);
+                self.account.reused.fetch_add(count as u64, Release);
                 return Some(unpack(word).0);
             }
         }
@@ -198,24 +218,24 @@ impl Shard {
     #[inline]
     fn put(&self, run: Run, room: usize) -> bool {
         let Some(set) = self.sets.get(set_of(run.1)) else { return false };
-        let Some(empty) = set.0.iter().position(|slot| slot.load(Relaxed) == 0) else { return false };
+        let Some(empty) = set.iter().position(|slot| slot.load(Relaxed) == 0) else { return false };
         // Counted before it can be taken, so that no more is ever in than may be.
-        self.put.fetch_add(run.1 as u64, Relaxed);
+        self.account.put.fetch_add(run.1 as u64, Relaxed);
         let fits = self.held() <= room;
         // Release: see `take`.
-        let mut slots = set.0.iter().skip(if fits { empty } else { SLOTS });
+        let mut slots = set.iter().skip(if fits { empty } else { SLOTS });
         let is_in = slots.any(|slot| slot.compare_exchange(0, pack(run), AcqRel, Relaxed).is_ok());
         if !is_in {
-            self.put.fetch_sub(run.1 as u64, Relaxed);
+            self.account.put.fetch_sub(run.1 as u64, Relaxed);
         }
         is_in
     }
 
     /// Takes everything out of some sets.
     fn retire(&self, sets: &[Set], mut each: impl FnMut(Run)) {
-        let full = sets.iter().flat_map(|set| &set.0).filter(|slot| slot.load(Relaxed) != 0);
+        let full = sets.iter().flatten().filter(|slot| slot.load(Relaxed) != 0);
         for run in full.map(|slot| unpack(slot.swap(0, Acquire))).filter(|run| run.1 > 0) {
-            self.retired.fetch_add(run.1 as u64, Release);
+            self.account.retired.fetch_add(run.1 as u64, Release);
             each(run);
         }
     }
@@ -225,26 +245,32 @@ impl Shard {
 mod tests {
     use super::*;
 
-    fn all(shard: &Shard) -> Vec<Run> {
+    fn keeping(retain_bytes: usize) -> Front<Vec<AtomicU64>> {
+        Front::new((0..FRONT_WORDS).map(|_| AtomicU64::new(0)).collect(), retain_bytes)
+    }
+
+    fn all(shard: Shard) -> Vec<Run> {
         let mut runs = Vec::new();
-        shard.retire(&shard.sets, |run| runs.push(run));
+        shard.retire(shard.sets, |run| runs.push(run));
         runs
     }
 
     #[test]
     fn the_last_block_of_a_size_comes_out_first() {
-        let shard = &Front::new(1 << 30).shards[0];
+        let front = keeping(1 << 30);
+        let shard = front.shard(0);
         for run in [(7, 40), (0, 3), (50, 40)] {
             assert!(shard.put(run, 1000));
         }
         assert_eq!([shard.take(40), shard.take(40), shard.take(40)], [Some(50), Some(7), None]);
-        assert_eq!((shard.hits.load(Relaxed), shard.reused.load(Relaxed)), (2, 80));
+        assert_eq!((front.tally().hits, front.tally().reused), (2, 80));
         assert_eq!(all(shard), [(0, 3)]);
     }
 
     #[test]
     fn lengths_do_not_push_each_other_out() {
-        let shard = &Front::new(1 << 30).shards[0];
+        let front = keeping(1 << 30);
+        let shard = front.shard(0);
         let lengths = [1, 2, 31, 32, 63, 64, 127, 128, 511, 512];
         for (at, &count) in lengths.iter().cycle().take(4 * lengths.len()).enumerate() {
             assert!(shard.put((at, count), 1 << 20), "{count}");
@@ -256,9 +282,9 @@ mod tests {
 
     #[test]
     fn room_is_made_in_one_set_or_in_all() {
-        let front = Front::new(1 << 30);
-        let filled = |shard: &Shard| (0..20).filter(|&at| shard.put((at, 1), front.room)).count();
-        for shard in &front.shards {
+        let front = keeping(1 << 30);
+        let filled = |shard: Shard| (0..20).filter(|&at| shard.put((at, 1), front.room)).count();
+        for shard in front.shards() {
             assert!(shard.put((100, 2), front.room));
             assert_eq!(filled(shard), SLOTS);
         }
@@ -271,28 +297,30 @@ mod tests {
 
     #[test]
     fn a_child_of_fork_forgets_who_was_about_to_put_a_block_in() {
-        let front = Front::new(1 << 30);
-        assert!(front.shards[1].put((7, 3), 100));
-        front.shards[1].put.fetch_add(50, Relaxed);
+        let front = keeping(1 << 30);
+        assert!(front.shard(1).put((7, 3), 100));
+        front.accounts[1].put.fetch_add(50, Relaxed);
         front.recount();
         assert_eq!((front.tally().held, front.take(3), front.is_empty()), (3, Some(7), true));
     }
 
     #[test]
     fn a_shard_holds_no_more_than_its_room() {
-        let shard = &Front::new(1 << 30).shards[0];
+        let front = keeping(1 << 30);
+        let shard = front.shard(0);
         assert!(shard.put((0, 60), 100));
         assert!(!shard.put((60, 41), 100));
         assert!(shard.put((60, 40), 100));
-        let slots = &Front::new(1 << 30).shards[0];
+        let front = keeping(1 << 30);
+        let slots = front.shard(0);
         assert_eq!((0..20).filter(|&at| slots.put((at, 1), 100)).count(), SLOTS);
     }
 
     #[test]
     fn a_block_of_another_processor_is_found() {
-        let front = Front::new(1 << 30);
+        let front = keeping(1 << 30);
         for at in 0..SHARDS {
-            assert!(front.shards[at].put((at, 5), 100));
+            assert!(front.shard(at).put((at, 5), 100));
         }
         let mut found: Vec<_> = (0..SHARDS).map(|_| front.take(5).unwrap()).collect();
         found.sort_unstable();
@@ -302,19 +330,19 @@ mod tests {
 
     #[test]
     fn a_pool_that_keeps_nothing_has_no_front() {
-        let front = Front::new(0);
+        let front = keeping(0);
         assert!(!front.suits(1));
-        let small = Front::new(FRONT_SHARE * SHARDS * 10 * GRANULE_BYTES);
+        let small = keeping(FRONT_SHARE * SHARDS * 10 * GRANULE_BYTES);
         assert!(small.suits(10) && !small.suits(11));
     }
 
     #[test]
     fn no_run_is_handed_out_twice() {
-        let front = Front::new(1 << 30);
+        let front = keeping(1 << 30);
         let rounds = if cfg!(miri) { 30 } else { 20_000 };
         let owned: Vec<_> = (0..6).map(|_| std::sync::atomic::AtomicBool::new(false)).collect();
         for start in 0..6 {
-            assert!(front.shards[start % SHARDS].put((start, 1), 100));
+            assert!(front.shard(start % SHARDS).put((start, 1), 100));
         }
         let work = || {
             for _ in 0..rounds {

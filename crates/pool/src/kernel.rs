@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::R
 
 use faultless_os::{advise, counters, map, page, zero};
 
-use crate::backend::{Backend, Moved, Reserved, Span};
+use crate::backend::{Backend, FRONT_WORDS, Moved, Reserved, Span};
 use crate::block::Memory;
 use crate::class::run;
 use crate::error::Error;
@@ -96,8 +96,8 @@ impl<T> Deref for Table<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `reserve` mapped `len` entries for this table alone; all-zero is a valid Slab, u64 and
-        // AtomicU32; entries that are not usable yet are never read, see Core::reach and Blocks::reach.
+        // SAFETY: `reserve` mapped `len` entries for this table alone; all-zero is a valid Slab, u64,
+        // AtomicU32 and AtomicU64; entries that are not usable yet are never read, see Core::reach and Blocks::reach.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -247,8 +247,9 @@ impl Backend for Kernel {
     type Slabs = Table<Slab>;
     type Words = Table<u64>;
     type Blocks = Table<AtomicU32>;
+    type Slots = Table<AtomicU64>;
 
-    fn reserve(&self, policy: Page) -> crate::Result<Reserved<Table<Slab>, Table<u64>, Table<AtomicU32>>> {
+    fn reserve(&self, policy: Page) -> crate::Result<Reserved<Self>> {
         if page::size() > GRANULE_BYTES {
             return Err(Error::PageTooLarge { page_bytes: page::size() });
         }
@@ -256,7 +257,8 @@ impl Backend for Kernel {
         self.range.set(base, len);
         let slabs = len / SLAB_BYTES;
         let words = slabs.div_ceil(64) * WORDS;
-        let word_bytes = whole_pages(words * size_of::<u64>());
+        // The front's slots, and the words behind them.
+        let word_bytes = whole_pages((FRONT_WORDS + words) * size_of::<u64>());
         let (slab_bytes, block_bytes) = table_bytes(slabs);
         self.may(0, self.failing.map)?;
         let tables = map::reserve(word_bytes + slab_bytes + block_bytes, page::size())?;
@@ -269,7 +271,8 @@ impl Backend for Kernel {
             len,
             base,
             slabs: Table { start: pointer(self.slabs.start()), len: slabs },
-            words: Table { start: pointer(tables), len: words },
+            slots: Table { start: pointer(tables), len: FRONT_WORDS },
+            words: Table { start: pointer(tables + FRONT_WORDS * size_of::<u64>()), len: words },
             blocks: Table { start: pointer(self.blocks.start()), len: slabs * SLAB_GRANULES },
         })
     }

@@ -40,7 +40,7 @@ mod stats;
 mod touch;
 mod zeroed;
 
-pub use backend::{Backend, Moved, Reserved, Span};
+pub use backend::{Backend, FRONT_WORDS, Moved, Reserved, Span};
 pub use block::{Block, Memory};
 pub use chores::Populated;
 pub use error::Error;

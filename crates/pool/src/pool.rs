@@ -15,7 +15,7 @@ use crate::backend::{Backend, Span};
 use crate::blocks::{Blocks, Found, Misuse};
 use crate::class::granules;
 use crate::core::{Core, Lack, Run, Taken, Wanted};
-use crate::front::Front;
+use crate::front::{self, Front};
 use crate::keeper::{Keeper, Watch};
 use crate::lists::Lists;
 use crate::policy::tuning::{GRANULE_BYTES, SLAB_GRANULES, SPARSE_GRANULES};
@@ -24,7 +24,7 @@ use crate::stats::Stats;
 
 /// A pool of large blocks that keep their pages.
 pub struct Pool<B: Backend> {
-    pub(crate) front: Front,
+    pub(crate) front: Front<B::Slots>,
     pub(crate) blocks: Blocks<B::Blocks>,
     pub(crate) backend: B,
     pub(crate) policy: Policy,
@@ -57,11 +57,11 @@ impl<B: Backend> Pool<B> {
     pub fn open(backend: B, policy: Policy) -> crate::Result<Self> {
         let range = backend.reserve(policy.page).inspect_err(|_| backend.release())?;
         let lists = Lists::new(range.slabs, range.words, range.len / GRANULE_BYTES / SLAB_GRANULES);
-        let keep = policy.retain.bytes - Front::share(policy.retain.bytes);
+        let keep = policy.retain.bytes - front::share(policy.retain.bytes);
         let mut core = Core::new(lists, keep, range.base, policy.page == Page::Hugetlb);
         core.watch = Watch::of(policy);
         Ok(Self {
-            front: Front::new(policy.retain.bytes),
+            front: Front::new(range.slots, policy.retain.bytes),
             blocks: Blocks::new(range.blocks),
             backend,
             policy,

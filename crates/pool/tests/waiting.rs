@@ -2,7 +2,7 @@
 #![cfg(not(miri))]
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -42,9 +42,11 @@ impl Backend for Slow {
     type Slabs = Table<Slab>;
     type Words = Table<u64>;
     type Blocks = Table<AtomicU32>;
+    type Slots = Table<AtomicU64>;
 
-    fn reserve(&self, page: Page) -> Result<Reserved<Table<Slab>, Table<u64>, Table<AtomicU32>>> {
-        self.kernel.reserve(page)
+    fn reserve(&self, page: Page) -> Result<Reserved<Self>> {
+        let Reserved { len, base, slabs, words, blocks, slots } = self.kernel.reserve(page)?;
+        Ok(Reserved { len, base, slabs, words, blocks, slots })
     }
 
     fn is_roomy(&self) -> bool {
