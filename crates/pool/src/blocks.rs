@@ -69,7 +69,7 @@ impl<L: Deref<Target = [AtomicU32]>> Blocks<L> {
 
     #[inline]
     fn word(&self, start: usize) -> Option<&AtomicU32> {
-        if start < self.usable.load(Acquire) { self.words.get(start) } else { None }
+        if start < self.usable.load(Acquire) { self.words.get(place(start)) } else { None }
     }
 
     /// The program's block that begins at a granule.
@@ -108,6 +108,14 @@ impl<L: Deref<Target = [AtomicU32]>> Blocks<L> {
     }
 }
 
+/// Where the word of a granule lies: among those of its slab, on another cache line than those of the blocks next to it, so
+/// that threads with neighbouring blocks do not wait for each other.
+#[inline]
+fn place(start: usize) -> usize {
+    let line = (start >> 2 ^ start >> 5) & 7;
+    start & !127 | line << 4 | (start >> 5 & 3) << 2 | start & 3
+}
+
 #[inline]
 fn found(word: u32) -> Option<Found> {
     let count = (word & LEN_MASK) as usize;
@@ -120,7 +128,7 @@ mod tests {
     use super::*;
 
     fn blocks() -> Blocks<Vec<AtomicU32>> {
-        let blocks = Blocks::new((0..8).map(|_| AtomicU32::new(0)).collect::<Vec<_>>());
+        let blocks = Blocks::new((0..128).map(|_| AtomicU32::new(0)).collect::<Vec<_>>());
         blocks.reach(6);
         blocks
     }
@@ -138,6 +146,15 @@ mod tests {
         assert_eq!(blocks.seize(5), Ok(BLOCK));
         blocks.clear(5);
         assert_eq!(blocks.seize(5), Err(Misuse::Unknown));
+    }
+
+    #[test]
+    fn every_word_has_a_place_and_neighbours_have_lines_of_their_own() {
+        let places: std::collections::BTreeSet<_> = (256..384).map(place).collect();
+        assert!(places.into_iter().eq(256..384));
+        for step in [4, 8, 16, 32, 64] {
+            assert_ne!(place(256) / 16, place(256 + step) / 16, "{step}");
+        }
     }
 
     #[test]
