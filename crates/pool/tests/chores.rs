@@ -1,7 +1,7 @@
 //! The work beside requests: giving back what nobody needed, zeroing and populating ahead of need, prewarming.
 #![allow(clippy::print_stderr, reason = "skips print their reason")]
 
-use faultless_pool::{Fake, Memory, Policy, Pool, tuning};
+use faultless_pool::{Fake, Memory, Policy, Pool, Retain, tuning};
 
 const SLAB: usize = tuning::SLAB_BYTES;
 
@@ -102,6 +102,18 @@ fn prewarmed_memory_is_resident_and_outlives_a_free() {
     assert_eq!(pool.stats().fresh, 0);
 }
 
+#[cfg_attr(miri, ignore = "more memory than Miri likes")]
+#[test]
+fn no_more_is_prewarmed_than_may_be_kept() {
+    let retain = Retain { bytes: 8 * SLAB, ..Retain::default() };
+    let pool = Pool::open(Fake::new(40), Policy { retain, ..Policy::default() }).unwrap();
+    let populated = pool.prewarm(30 * SLAB);
+    assert_eq!((populated.asked, populated.resident), (6 * SLAB, 6 * SLAB), "and two slabs are the front's");
+    pool.trim();
+    assert_eq!((pool.stats().retained_bytes, pool.stats().purges), (6 * SLAB, 0));
+    assert_eq!(pool.prewarm(SLAB).asked, 0, "so much is kept already");
+}
+
 #[test]
 fn a_populate_that_did_nothing_is_seen_and_counted() {
     let fake = Fake::new(4);
@@ -116,10 +128,7 @@ fn a_populate_that_did_nothing_is_seen_and_counted() {
 #[cfg_attr(miri, ignore = "more memory than Miri likes")]
 #[test]
 fn an_attended_pool_gives_back_when_told() {
-    let policy = Policy {
-        retain: faultless_pool::Retain { bytes: 4 * SLAB, ..Default::default() },
-        ..Policy::default()
-    };
+    let policy = Policy { retain: Retain { bytes: 4 * SLAB, ..Default::default() }, ..Policy::default() };
     let pool = Pool::open(Fake::new(9), policy).unwrap();
     pool.attend(true);
     leave_idle(&pool, 5 * SLAB);
