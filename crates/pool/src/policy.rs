@@ -96,7 +96,7 @@ pub struct Policy {
     pub prefault: Prefault,
     /// When they are zeroed.
     pub scrub: Scrub,
-    /// Bytes that [`Pool::prewarm`](crate::Pool::prewarm) was, or will be, asked for: they do not decay. More than
+    /// Bytes that opening the pool makes resident, by [`Pool::prewarm`](crate::Pool::prewarm): they do not decay. More than
     /// [`Retain::bytes`] lets be kept is not made resident.
     pub prewarm: usize,
     /// How much stays resident when free.

@@ -50,7 +50,7 @@ const ROOMY: u8 = 1;
 const NOT_ROOMY: u8 = 2;
 
 impl<B: Backend> Pool<B> {
-    /// Reserves a range.
+    /// Reserves a range, and makes as much of it resident as [`Policy::prewarm`] says.
     ///
     /// # Errors
     /// The backend could not reserve anything worth having.
@@ -60,7 +60,7 @@ impl<B: Backend> Pool<B> {
         let keep = policy.retain.bytes - Front::share(policy.retain.bytes);
         let mut core = Core::new(lists, keep, range.base, policy.page == Page::Hugetlb);
         core.watch = Watch::of(policy);
-        Ok(Self {
+        let pool = Self {
             front: Front::new(policy.retain.bytes),
             blocks: Blocks::new(range.blocks),
             backend,
@@ -76,7 +76,9 @@ impl<B: Backend> Pool<B> {
             cleared_bytes: AtomicU64::new(0),
             double_frees: AtomicU64::new(0),
             unknown_frees: AtomicU64::new(0),
-        })
+        };
+        pool.prewarm(policy.prewarm);
+        Ok(pool)
     }
 
     /// The addresses of the range: (start, length in bytes).
