@@ -152,3 +152,37 @@ fn the_kernel_populates_what_it_says() {
     pool.alloc_zeroed(4 * SLAB).unwrap().into_block().fill(1);
     assert_eq!((pool.stats().fresh, pool.stats().zeroed_hits), (0, 1));
 }
+
+/// What is free after the kernel refused to have it back: nothing has gone, and nothing counts as zero that isn't.
+#[cfg(not(miri))]
+fn stays_dirty(pool: &Pool<faultless_pool::Kernel>) {
+    assert_eq!(pool.purge_idle(usize::MAX), 0);
+    let stats = pool.stats();
+    assert_eq!((stats.retained_bytes, stats.zeroed_bytes, stats.purged_bytes), (2 * SLAB, 0, 0));
+    assert!(stats.purge_failures > 0);
+    assert!(pool.alloc_zeroed(2 * SLAB).unwrap().iter().all(|&byte| byte == 0));
+    assert_eq!((pool.stats().cleared_bytes as usize, pool.stats().renewed_bytes), (2 * SLAB, 0));
+}
+
+#[cfg(not(miri))]
+#[test]
+fn what_the_kernel_does_not_take_back_stays_resident_and_dirty() {
+    let base = Policy { page: faultless_pool::Page::Base, ..Policy::default() };
+    let failing = faultless_pool::Failing { advise: 1, ..Default::default() };
+    let pool = Pool::open(faultless_pool::Kernel::failing(failing), base).unwrap();
+    leave_idle(&pool, 2 * SLAB);
+    stays_dirty(&pool);
+
+    if !faultless_os::map::pages_can_move() {
+        return eprintln!("skipped in part: this kernel is emulated, its mlock may be too");
+    }
+    let pool = Pool::open(faultless_pool::Kernel::default(), base).unwrap();
+    let mut block = pool.alloc(2 * SLAB).unwrap();
+    block.fill(7);
+    // SAFETY: locking changes no content.
+    if unsafe { libc::mlock(block.as_ptr().cast(), block.len()) } != 0 {
+        return eprintln!("skipped: mlock: {}", std::io::Error::last_os_error());
+    }
+    drop(block);
+    stays_dirty(&pool);
+}
