@@ -42,6 +42,7 @@ pub struct Pool<B: Backend> {
     pub(crate) core: Mutex<Core<B>>,
     /// What is counted without the lock.
     cleared_bytes: AtomicU64,
+    wiped_bytes: AtomicU64,
     double_frees: AtomicU64,
     unknown_frees: AtomicU64,
 }
@@ -74,6 +75,7 @@ impl<B: Backend> Pool<B> {
             len: range.len,
             core: Mutex::new(core),
             cleared_bytes: AtomicU64::new(0),
+            wiped_bytes: AtomicU64::new(0),
             double_frees: AtomicU64::new(0),
             unknown_frees: AtomicU64::new(0),
         };
@@ -115,6 +117,7 @@ impl<B: Backend> Pool<B> {
             front_hits: tally.hits,
             reused_bytes: stats.reused_bytes + tally.reused * GRANULE_BYTES as u64,
             cleared_bytes: stats.cleared_bytes + self.cleared_bytes.load(Relaxed),
+            scrubbed_bytes: stats.scrubbed_bytes + self.wiped_bytes.load(Relaxed),
             in_use_bytes: stats.in_use_bytes.saturating_sub(held_bytes),
             retained_bytes,
             peak_retained_bytes: stats.peak_retained_bytes.max(retained_bytes),
@@ -167,9 +170,7 @@ impl<B: Backend> Pool<B> {
             Ok((start, block))
         });
         match seized {
-            Ok((start, block))
-                if block.fresh && block.count >= SPARSE_GRANULES && !self.confined.load(Relaxed) =>
-            {
+            Ok((start, block)) if self.is_checked(block.fresh, block.count) => {
                 self.give_checked((start, block.count));
                 true
             }
@@ -190,7 +191,14 @@ impl<B: Backend> Pool<B> {
     pub(crate) fn wipe(&self, run: Run) {
         if self.policy.scrub == Scrub::OnFree {
             self.backend.scrub(span(run));
+            self.wiped_bytes.fetch_add(span(run).len as u64, Relaxed);
         }
+    }
+
+    /// Whether it is looked up, of so much that is no longer used, what was ever touched.
+    #[inline]
+    pub(crate) fn is_checked(&self, fresh: bool, count: usize) -> bool {
+        fresh && count >= SPARSE_GRANULES && !self.confined.load(Relaxed)
     }
 
     #[inline(never)]
