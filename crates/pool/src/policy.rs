@@ -15,8 +15,10 @@ pub enum Page {
     /// THP for all slabs but the first few, see [`tuning::HEAD_SLABS`].
     #[default]
     Thp,
-    /// Pages from the hugetlb pool, as far as it has some. A child of `fork` that writes to them needs as many again, and is
-    /// killed by the kernel when there are none: for programs that do not fork, or only to exec.
+    /// Pages from the hugetlb pool, as far as it has some. For programs that do not fork, or only to exec: a child shares what
+    /// is in use until one of both writes, each page of which then needs another of the hugetlb pool, and the kernel kills
+    /// the child when there is none. Wholly free slabs, from 8 MiB on, are left out of children, take nothing from
+    /// the hugetlb pool there, and are base pages from then on; fewer are shared like those in use.
     Hugetlb,
 }
 
