@@ -16,8 +16,8 @@ pub enum Page {
     #[default]
     Thp,
     /// Pages from the hugetlb pool, as far as it has some. For programs that do not fork, or only to exec: a child shares what
-    /// is in use until one of both writes, each page of which then needs another of the hugetlb pool, and the kernel kills
-    /// the child when there is none. Wholly free slabs, from 8 MiB on, are left out of children, take nothing from
+    /// is in use until one of both writes; then each such page needs another one of the hugetlb pool, and the kernel kills
+    /// the child where that has none. Wholly free slabs, from 8 MiB on, are left out of children, take nothing from
     /// the hugetlb pool there, and are base pages from then on; fewer are shared like those in use.
     Hugetlb,
 }
@@ -146,6 +146,9 @@ pub mod tuning {
     pub const FRONT_BYTES: usize = 64 << 20;
     /// It is at most one part in this many of what may be kept.
     pub const FRONT_SHARE: usize = 4;
+    /// Largest alignment in bytes, what an entry of the third level of page tables maps. Slabs that it skips are entered into
+    /// the tables one by one under the lock: 512 of them at the most, some 10 us.
+    pub const ALIGN_BYTES: usize = 1 << 30;
     /// Slabs looked at for a run in a special state, zeroed or dirty: a search that may find none must end.
     pub const TRIES: usize = 16;
     /// A block that grows for this many-th time gets addresses behind it.

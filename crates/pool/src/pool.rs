@@ -18,7 +18,7 @@ use crate::core::{Core, Lack, Run, Taken, Wanted};
 use crate::front::Front;
 use crate::keeper::{Keeper, Watch};
 use crate::lists::Lists;
-use crate::policy::tuning::{GRANULE_BYTES, SLAB_GRANULES, SPARSE_GRANULES};
+use crate::policy::tuning::{ALIGN_BYTES, GRANULE_BYTES, SLAB_GRANULES, SPARSE_GRANULES};
 use crate::policy::{Page, Policy, Scrub};
 use crate::stats::Stats;
 
@@ -149,6 +149,9 @@ impl<B: Backend> Pool<B> {
 
     #[inline(never)]
     fn take_behind(&self, count: usize, wanted: Wanted) -> Option<usize> {
+        if wanted.align > ALIGN_BYTES / GRANULE_BYTES {
+            return self.refused();
+        }
         let taken = self.served(|core, warm| core.alloc(count, wanted, warm)).or_else(|| self.refused())?;
         self.settle(taken, count);
         if wanted.zeroed && taken.dirty + taken.fresh == count {
