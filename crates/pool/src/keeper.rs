@@ -197,7 +197,7 @@ impl<B: Backend> Pool<B> {
         let is_short = signs().memory_is_short;
         let wanted = match self.policy.retain.decay_ns {
             _ if is_short => usize::MAX,
-            Some(_) if is_tick => round.decay.look(self.window(), floor),
+            Some(_) if is_tick => round.decay.tick(self.window(), floor),
             _ => 0,
         };
         let gone = self.give_back(wanted);

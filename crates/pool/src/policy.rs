@@ -192,12 +192,12 @@ pub mod tuning {
     pub const DECAY_REPORTING_NS: u64 = 10_000_000_000;
     /// Ticks per decay time: the keeper's looks, but where it works ahead of need and looks more often.
     pub const TICKS: u64 = 16;
-    /// Looks during which memory must have been needed by nobody before any goes back. With as many again to spread it over,
+    /// Ticks during which memory must have been needed by nobody before any goes back. With as many again to spread it over,
     /// all has gone by the end of the decay time, wherever in a tick it was freed.
     pub const QUIET_TICKS: usize = 7;
-    /// The least time between two looks in ns.
+    /// The least time between two ticks in ns.
     pub const TICK_MIN_NS: u64 = 5_000_000;
-    /// The time between two looks without a decay time, or for an idle processor, in ns.
+    /// The time between two ticks without a decay time, and between two looks for an idle processor, in ns.
     pub const TICK_NS: u64 = 50_000_000;
     /// Share of the last 10 s in which tasks waited for memory, in hundredths of a percent, from which on everything idle
     /// goes back at once. Source: judgement; `faultless doctor` warns from there on too.
