@@ -209,6 +209,8 @@ unsafe extern "C" fn after_fork_in_parent() {
 unsafe extern "C" fn after_fork_in_child() {
     end_behind();
     PROCESS.store(std::process::id(), Relaxed);
+    // Whoever was opening the pool is not in this process.
+    let _ = STATE.compare_exchange(OPENING, CLOSED, AcqRel, Acquire);
     if let Outcome::Open(pool) = outcome() {
         pool.after_fork_in_child();
     }
