@@ -113,7 +113,7 @@ typedef struct faultless_policy {
     uint32_t scrub;           /* FAULTLESS_SCRUB_... */
     faultless_watermarks stock;    /* for FAULTLESS_PREFAULT_AHEAD */
     faultless_watermarks zeroed;   /* for FAULTLESS_SCRUB_AHEAD */
-    uint64_t prewarm_bytes;   /* made resident when the pool is made, as far as the kernel agrees; never decays */
+    uint64_t prewarm_bytes;   /* made resident when the pool is made, as far as the kernel and retain_bytes allow; never decays */
     uint64_t retain_bytes;    /* most bytes of free blocks that stay resident; 0: 4 GiB, or a quarter of a smaller machine */
     uint64_t decay_ns;        /* free memory that nobody needed for so long goes back, but for 32 MiB; 0: 1 s */
 } faultless_policy;

@@ -26,7 +26,6 @@ pub(crate) fn create(policy: Policy) -> *mut Handle {
         return NO_POOL;
     }
     let Ok(pool) = Pool::open(Kernel::default(), policy) else { return NO_POOL };
-    pool.prewarm(policy.prewarm);
     let pool = Box::into_raw(Box::new(pool));
     // SAFETY: it lives until `destroy`, after which the caller's contract forbids every use.
     let shared: &'static Handle = unsafe { &*pool };

@@ -147,6 +147,13 @@ fn a_thread_that_is_cancelled_in_fork_leaves_the_keeper_to_others() {
 }
 
 #[test]
+fn a_child_of_a_fork_while_the_pool_was_opened_has_a_pool() {
+    let Some(program) = compile("fork_while_opening.c", &["-pthread"]) else { return };
+    let options = ["--policy", "base", "--prewarm", "256M"];
+    assert_eq!(run(Case::pooled(&program, &options)).stdout, "parent 1 child 1\n");
+}
+
+#[test]
 fn what_a_child_of_vfork_forbids_itself_its_parent_still_has() {
     let Some(program) = compile("limits_child.c", &[]) else { return };
     let output = run(Case::pooled(&program, &["--summary"]));

@@ -112,7 +112,7 @@ pub unsafe fn populate(start: usize, len: usize) -> Result<()> {
 /// MADV_DONTNEED: gives the frames back at once; private anonymous memory reads as zero afterwards.
 ///
 /// # Errors
-/// EINVAL: part of the range is locked (mlock). The content is then unknown.
+/// EINVAL: part of the range is locked (mlock). Some pages before it may have gone back, and read as zero.
 ///
 /// # Safety
 /// The range must be mapped by the caller, who no longer needs its content.

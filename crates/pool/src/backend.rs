@@ -114,7 +114,7 @@ pub trait Backend {
     /// Gives the pages back; the span reads as zero afterwards.
     ///
     /// # Errors
-    /// The kernel refused, content unknown.
+    /// The kernel refused, for locked pages for instance; of each byte the content is as it was, or zero.
     fn purge(&self, span: Span) -> crate::Result<()>;
 
     /// Leaves pages of free granules out of children that are forked from now on.

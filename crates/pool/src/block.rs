@@ -63,7 +63,8 @@ impl<B: Memory> Pool<B> {
         self.take(len, 1, true).map(|offset| ZeroedBlock::new(Block { pool: self, offset, len }))
     }
 
-    /// At least `len` bytes aligned to `align`, a power of two. Free them with [`Pool::free_raw`].
+    /// At least `len` bytes aligned to `align`, a power of two up to [`ALIGN_BYTES`](crate::tuning::ALIGN_BYTES). Free them with
+    /// [`Pool::free_raw`].
     pub fn alloc_raw(&self, len: usize, align: usize, zeroed: bool) -> Option<NonNull<u8>> {
         self.take(len, align, zeroed).map(|offset| self.backend.pointer(offset))
     }

@@ -8,10 +8,10 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::backend::{Backend, Span};
-use crate::core::Run;
+use crate::core::{Core, Run};
 use crate::errand::Errand;
 use crate::policy::Prefault;
-use crate::policy::tuning::{GRANULE_BYTES, SLAB_BYTES};
+use crate::policy::tuning::{GRANULE_BYTES, SLAB_BYTES, SLAB_GRANULES};
 use crate::pool::Pool;
 
 /// What became of populating: the kernel's word is checked by residency.
@@ -26,7 +26,8 @@ pub struct Populated {
 impl<B: Backend> Pool<B> {
     /// Makes at least `bytes` of free memory resident, in whole slabs, and expects them to be needed: beyond the bound that the
     /// program's peak explains they are kept, but a keeper lets them decay, unless [`Policy::prewarm`](crate::Policy::prewarm)
-    /// says so. Less where the range ends or the kernel refuses.
+    /// says so. Less where the range ends, the kernel refuses, or more would be kept than
+    /// [`Retain::bytes`](crate::Retain::bytes) allows, of which the front has a quarter, or 64 MiB, for what was just freed.
     pub fn prewarm(&self, bytes: usize) -> Populated {
         let mut all = Populated::default();
         if let Some(mut core) = self.core.lock() {
@@ -34,7 +35,8 @@ impl<B: Backend> Pool<B> {
         }
         while all.asked < bytes {
             let slabs = (bytes - all.asked).div_ceil(SLAB_BYTES);
-            let Some(Some(errand)) = self.served(|core, _| core.claim_reserved(slabs)) else { break };
+            let claim = |core: &mut Core<B>| core.claim_reserved(slabs.min(core.room() / SLAB_GRANULES));
+            let Some(Some(errand)) = self.served(|core, _| claim(core)) else { break };
             let populated = self.stock(errand);
             all.asked += populated.asked;
             all.resident += populated.resident;

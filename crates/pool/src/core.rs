@@ -286,6 +286,11 @@ impl<B: Backend> Core<B> {
         self.keep.min(below_peak)
     }
 
+    /// How many more free granules the policy lets these tables keep, whatever the peak explains.
+    pub(crate) fn room(&self) -> usize {
+        self.keep.saturating_sub(self.retained)
+    }
+
     /// Whether there is work for the keeper now, which is said once.
     pub(crate) fn calls(&mut self) -> bool {
         let (kept, zeroed) = (self.retained * GRANULE_BYTES, self.zeroed * GRANULE_BYTES);

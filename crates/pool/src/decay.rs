@@ -1,10 +1,10 @@
 //! How fast memory that nobody needs goes back.
 //!
-//! In: once per look, the bytes that were kept all through the time since the last one. Out: the bytes to give back now.
-//! Nothing goes back before it was unneeded for [`QUIET_TICKS`] looks, so a program that swings faster than that never faults
-//! its memory in again; then it goes in equal parts, lest one look take long. What is below the floor stays.
+//! In: once per tick of the keeper, the bytes that were kept all through the time since the last one. Out: the bytes to give back now.
+//! Nothing goes back before it was unneeded for [`QUIET_TICKS`] ticks, so a program that swings faster than that never faults
+//! its memory in again; then it goes in equal parts, lest one tick take long. What is below the floor stays.
 //!
-//! What it does not do: look at a clock, or give anything back.
+//! What it does not do: read a clock, or give anything back.
 
 use crate::policy::tuning::QUIET_TICKS;
 
@@ -24,7 +24,7 @@ impl Decay {
     }
 
     /// What to give back now, after a time in which never less than `low` bytes were kept.
-    pub(crate) fn look(&mut self, low: usize, floor: usize) -> usize {
+    pub(crate) fn tick(&mut self, low: usize, floor: usize) -> usize {
         if let Some(place) = self.lows.get_mut(self.next) {
             *place = low;
         }
@@ -46,16 +46,16 @@ impl Decay {
 mod tests {
     use super::*;
 
-    /// Looks until nothing is left but the floor, of a program that keeps `kept` bytes and needs none of them.
-    fn looks(kept: usize, floor: usize) -> (usize, usize) {
+    /// Ticks until nothing is left but the floor, of a program that keeps `kept` bytes and needs none of them.
+    fn ticks(kept: usize, floor: usize) -> (usize, usize) {
         let (mut decay, mut left, mut most) = (Decay::new(), kept, 0);
-        for look in 1..100 {
-            let part = decay.look(left, floor);
+        for tick in 1..100 {
+            let part = decay.tick(left, floor);
             most = most.max(part);
             left -= part;
             decay.gone(part);
             if left <= floor {
-                return (look, most);
+                return (tick, most);
             }
         }
         panic!("it never went");
@@ -63,29 +63,29 @@ mod tests {
 
     #[test]
     fn the_unneeded_goes_in_equal_parts_within_the_decay_time() {
-        let (count, most) = looks(500 << 20, 32 << 20);
+        let (count, most) = ticks(500 << 20, 32 << 20);
         assert_eq!(count, 2 * QUIET_TICKS - 1);
         assert!(count as u64 + 2 <= crate::policy::tuning::TICKS, "the first window and the last may be cut");
         assert!(most <= (500 << 20) / QUIET_TICKS + 1);
-        assert_eq!(looks(3, 2).1, 1);
+        assert_eq!(ticks(3, 2).1, 1);
     }
 
     #[test]
     fn a_program_that_swings_keeps_everything() {
         let mut decay = Decay::new();
-        for look in 0..1000 {
-            let low = if look % QUIET_TICKS == 0 { 0 } else { 1 << 30 };
-            assert_eq!(decay.look(low, 0), 0);
+        for tick in 0..1000 {
+            let low = if tick % QUIET_TICKS == 0 { 0 } else { 1 << 30 };
+            assert_eq!(decay.tick(low, 0), 0);
         }
     }
 
     #[test]
     fn what_is_needed_again_stops_the_decay() {
         let mut decay = Decay::new();
-        (0..QUIET_TICKS - 1).for_each(|_| assert_eq!(decay.look(100, 0), 0));
-        assert_eq!(decay.look(100, 0), 100_usize.div_ceil(QUIET_TICKS));
-        assert_eq!(decay.look(10, 10), 0);
-        (0..QUIET_TICKS - 1).for_each(|_| assert_eq!(decay.look(90, 10), 0));
-        assert_eq!(decay.look(90, 10), 80_usize.div_ceil(QUIET_TICKS), "in as many parts as the first time");
+        (0..QUIET_TICKS - 1).for_each(|_| assert_eq!(decay.tick(100, 0), 0));
+        assert_eq!(decay.tick(100, 0), 100_usize.div_ceil(QUIET_TICKS));
+        assert_eq!(decay.tick(10, 10), 0);
+        (0..QUIET_TICKS - 1).for_each(|_| assert_eq!(decay.tick(90, 10), 0));
+        assert_eq!(decay.tick(90, 10), 80_usize.div_ceil(QUIET_TICKS), "in as many parts as the first time");
     }
 }

@@ -55,6 +55,7 @@ impl<B: Backend> Pool<B> {
 
     /// Call after `fork` in the child.
     pub fn after_fork_in_child(&self) {
+        self.keeper.inherit();
         self.front.recount();
         if let Some(mut core) = self.core.resume() {
             // Whoever was making more of the range usable is not in this process, and it will be done again.

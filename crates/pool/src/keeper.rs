@@ -14,10 +14,12 @@
 //! Fork: [`Pool::before_fork`] ends the keeper, so the child finds nothing half done and a program that counts its threads
 //! before it forks finds those it made; both sides have a keeper again when they want one.
 //!
+//! A child of vfork(2) has this memory while its parent waits, and starts none: the thread would be the child's, and end with it.
+//!
 //! What it does not do: measure memory bandwidth, for which there is no count without rights; running tasks and PSI stand for
 //! it. See threads that a raw clone(2) makes or loses.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use faultless_os::pressure::{self, Group, Waiting};
 use faultless_os::thread::{Background, Work};
@@ -39,11 +41,23 @@ pub(crate) struct Keeper {
     wanted: AtomicBool,
     /// Whether there will never be one.
     refused: AtomicBool,
+    /// The process whose memory this is.
+    owner: AtomicU32,
 }
 
 impl Keeper {
-    pub(crate) const fn new() -> Self {
-        Self { thread: Background::new(), wanted: AtomicBool::new(false), refused: AtomicBool::new(false) }
+    pub(crate) fn new() -> Self {
+        Self {
+            thread: Background::new(),
+            wanted: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
+            owner: AtomicU32::new(std::process::id()),
+        }
+    }
+
+    /// This is a child of `fork`, and its memory its own.
+    pub(crate) fn inherit(&self) {
+        self.owner.store(std::process::id(), Relaxed);
     }
 }
 
@@ -183,7 +197,7 @@ impl<B: Backend> Pool<B> {
         let is_short = signs().memory_is_short;
         let wanted = match self.policy.retain.decay_ns {
             _ if is_short => usize::MAX,
-            Some(_) if is_tick => round.decay.look(self.window(), floor),
+            Some(_) if is_tick => round.decay.tick(self.window(), floor),
             _ => 0,
         };
         let gone = self.give_back(wanted);
@@ -294,9 +308,12 @@ impl<B: Backend + 'static> Pool<B>
 where
     Self: Sync,
 {
-    /// Starts the keeper, unless there is one or can be none. Starting a thread asks malloc for a little memory and takes
+    /// Starts the keeper, unless there is one or can be none, or this is a child of vfork(2). Starting a thread asks malloc for a little memory and takes
     /// locks of the C library. errno may change.
     pub fn keep(&'static self) {
+        if self.keeper.owner.load(Relaxed) != std::process::id() {
+            return;
+        }
         self.keeper.wanted.store(false, Relaxed);
         if !self.is_keeper_refused() && self.keeper.thread.start(self).is_err() {
             self.keeper.refused.store(true, Relaxed);

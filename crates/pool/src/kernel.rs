@@ -422,6 +422,11 @@ impl Backend for Kernel {
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range; the pool renews only free slabs.
         unsafe { map::renew(start, span.len) }?;
+        // What the hugetlb pool has left is needed for copies of pages in use: who finds none is killed.
+        if self.is_hugetlb() {
+            self.fallback_bytes.fetch_add(span.len as u64, Relaxed);
+            return Ok(());
+        }
         self.back_slabs(span.offset / SLAB_BYTES, (span.offset + span.len) / SLAB_BYTES);
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::core::{Core, Lack, Run, Taken, Wanted};
 use crate::front::{self, Front};
 use crate::keeper::{Keeper, Watch};
 use crate::lists::Lists;
-use crate::policy::tuning::{GRANULE_BYTES, SLAB_GRANULES, SPARSE_GRANULES};
+use crate::policy::tuning::{ALIGN_BYTES, GRANULE_BYTES, SLAB_GRANULES, SPARSE_GRANULES};
 use crate::policy::{Page, Policy, Scrub};
 use crate::stats::Stats;
 
@@ -42,6 +42,7 @@ pub struct Pool<B: Backend> {
     pub(crate) core: Mutex<Core<B>>,
     /// What is counted without the lock.
     cleared_bytes: AtomicU64,
+    wiped_bytes: AtomicU64,
     double_frees: AtomicU64,
     unknown_frees: AtomicU64,
 }
@@ -50,7 +51,7 @@ const ROOMY: u8 = 1;
 const NOT_ROOMY: u8 = 2;
 
 impl<B: Backend> Pool<B> {
-    /// Reserves a range.
+    /// Reserves a range, and makes as much of it resident as [`Policy::prewarm`] says.
     ///
     /// # Errors
     /// The backend could not reserve anything worth having.
@@ -60,7 +61,7 @@ impl<B: Backend> Pool<B> {
         let keep = policy.retain.bytes - front::share(policy.retain.bytes);
         let mut core = Core::new(lists, keep, range.base, policy.page == Page::Hugetlb);
         core.watch = Watch::of(policy);
-        Ok(Self {
+        let pool = Self {
             front: Front::new(range.slots, policy.retain.bytes),
             blocks: Blocks::new(range.blocks),
             backend,
@@ -74,9 +75,12 @@ impl<B: Backend> Pool<B> {
             len: range.len,
             core: Mutex::new(core),
             cleared_bytes: AtomicU64::new(0),
+            wiped_bytes: AtomicU64::new(0),
             double_frees: AtomicU64::new(0),
             unknown_frees: AtomicU64::new(0),
-        })
+        };
+        pool.prewarm(policy.prewarm);
+        Ok(pool)
     }
 
     /// The addresses of the range: (start, length in bytes).
@@ -113,6 +117,7 @@ impl<B: Backend> Pool<B> {
             front_hits: tally.hits,
             reused_bytes: stats.reused_bytes + tally.reused * GRANULE_BYTES as u64,
             cleared_bytes: stats.cleared_bytes + self.cleared_bytes.load(Relaxed),
+            scrubbed_bytes: stats.scrubbed_bytes + self.wiped_bytes.load(Relaxed),
             in_use_bytes: stats.in_use_bytes.saturating_sub(held_bytes),
             retained_bytes,
             peak_retained_bytes: stats.peak_retained_bytes.max(retained_bytes),
@@ -144,6 +149,9 @@ impl<B: Backend> Pool<B> {
 
     #[inline(never)]
     fn take_behind(&self, count: usize, wanted: Wanted) -> Option<usize> {
+        if wanted.align > ALIGN_BYTES / GRANULE_BYTES {
+            return self.refused();
+        }
         let taken = self.served(|core, warm| core.alloc(count, wanted, warm)).or_else(|| self.refused())?;
         self.settle(taken, count);
         if wanted.zeroed && taken.dirty + taken.fresh == count {
@@ -165,9 +173,7 @@ impl<B: Backend> Pool<B> {
             Ok((start, block))
         });
         match seized {
-            Ok((start, block))
-                if block.fresh && block.count >= SPARSE_GRANULES && !self.confined.load(Relaxed) =>
-            {
+            Ok((start, block)) if self.is_checked(block.fresh, block.count) => {
                 self.give_checked((start, block.count));
                 true
             }
@@ -188,7 +194,14 @@ impl<B: Backend> Pool<B> {
     pub(crate) fn wipe(&self, run: Run) {
         if self.policy.scrub == Scrub::OnFree {
             self.backend.scrub(span(run));
+            self.wiped_bytes.fetch_add(span(run).len as u64, Relaxed);
         }
+    }
+
+    /// Whether it is looked up, of so much that is no longer used, what was ever touched.
+    #[inline]
+    pub(crate) fn is_checked(&self, fresh: bool, count: usize) -> bool {
+        fresh && count >= SPARSE_GRANULES && !self.confined.load(Relaxed)
     }
 
     #[inline(never)]

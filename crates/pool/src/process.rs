@@ -1,20 +1,30 @@
 //! The pool of this process: one for all who need no pool of their own, opened at the first need.
 //!
 //! In: the policy of whoever comes first. Out: a reference that lives as long as the process. [`Global`](crate::Global),
-//! the C ABI and the Python package share it. `fork` finds it whole.
+//! the C ABI and the Python package share it. `fork` finds it whole, or not there: then the child opens its own.
 //!
 //! Nobody waits for it: while one thread opens it, and for ever when it could not be opened, others get `None` and go to
 //! the memory they would use without it.
+//!
+//! What it does not do: give up in a child what the parent's half-opened pool had reserved. It is nobody's there.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{AcqRel, Acquire, Release},
+};
+
+use faultless_os::lock::Mutex;
 
 use crate::kernel::Kernel;
 use crate::policy::{Policy, tuning};
 use crate::pool::Pool;
 
 static POOL: OnceLock<Pool<Kernel>> = OnceLock::new();
+/// Whether somebody opens the pool, has opened it, or failed to.
 static ASKED: AtomicBool = AtomicBool::new(false);
+/// Held while the opened pool is put where all find it, and across `fork`.
+static GATE: Mutex<()> = Mutex::new(());
 
 /// The pool of this process, if somebody has opened it.
 pub fn opened() -> Option<&'static Pool<Kernel>> {
@@ -56,30 +66,51 @@ pub fn policy() -> Policy {
 
 #[cold]
 fn open(policy: Policy) -> Option<&'static Pool<Kernel>> {
-    if ASKED.swap(true, AcqRel) {
+    // Without its handlers a child could find the pool locked by a thread that it doesn't have.
+    if ASKED.load(Acquire) || !has_handlers() || ASKED.swap(true, AcqRel) {
         return None;
     }
     let pool = Pool::open(Kernel::default(), policy).ok()?;
-    // Without its handlers a child could find the pool locked by a thread that it doesn't have.
-    faultless_os::fork::register(before_fork, after_fork_in_parent, after_fork_in_child).ok()?;
+    let Some(_gate) = GATE.lock() else {
+        // This thread is in the midst of a fork.
+        ASKED.store(false, Release);
+        return None;
+    };
     let _ = POOL.set(pool);
     POOL.get()
 }
 
+/// Whether forks are looked after. Of threads that see to it at the same time each may: see `before_fork`.
+fn has_handlers() -> bool {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !REGISTERED.load(Acquire) {
+        let registered = faultless_os::fork::register(before_fork, after_fork_in_parent, after_fork_in_child);
+        REGISTERED.store(registered.is_ok(), Release);
+    }
+    REGISTERED.load(Acquire)
+}
+
+/// Registered twice, it does nothing the second time, nor do those after it.
 extern "C" fn before_fork() {
-    if let Some(pool) = opened() {
+    if GATE.hold()
+        && let Some(pool) = opened()
+    {
         pool.before_fork();
     }
 }
 
 extern "C" fn after_fork_in_parent() {
+    let Some(_gate) = GATE.resume() else { return };
     if let Some(pool) = opened() {
         pool.after_fork_in_parent();
     }
 }
 
 extern "C" fn after_fork_in_child() {
-    if let Some(pool) = opened() {
-        pool.after_fork_in_child();
+    let Some(_gate) = GATE.resume() else { return };
+    match opened() {
+        Some(pool) => pool.after_fork_in_child(),
+        // Whoever was opening it is not in this process.
+        None => ASKED.store(false, Release),
     }
 }

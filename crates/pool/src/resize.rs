@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::backend::{Backend, Moved};
 use crate::blocks::Found;
 use crate::class::granules;
-use crate::core::{Lack, Wanted};
+use crate::core::{Lack, Run, Wanted};
+use crate::policy::Scrub;
 use crate::policy::tuning::{GRANULE_BYTES, GROWN_OFTEN, SLAB_GRANULES};
 use crate::pool::{Pool, span, start_of};
 
@@ -21,7 +22,7 @@ impl<B: Backend> Pool<B> {
         let old = self.blocks.seize(start).ok()?;
         let grown = old.grown + (count > old.count) as u32;
         let changed = if count <= old.count {
-            self.shrink(start, old.count, count).then_some((start, false))
+            self.shrink(start, old, count).then_some((start, false))
         } else {
             let grown = self.grow(start, old, count).map(|fresh| (start, fresh));
             grown.or_else(|| self.grow_elsewhere(start, old, count))
@@ -38,11 +39,19 @@ impl<B: Backend> Pool<B> {
         }
     }
 
-    fn shrink(&self, start: usize, old: usize, count: usize) -> bool {
-        if count == old {
+    fn shrink(&self, start: usize, old: Found, count: usize) -> bool {
+        let tail = (start + count, old.count - count);
+        if tail.1 == 0 {
             return true;
         }
-        let tail = (start + count, old - count);
+        // While this thread holds the pool for `fork` the content must stay too.
+        if self.core.lock().is_none() {
+            return false;
+        }
+        if self.is_checked(old.fresh, tail.1) {
+            self.give_touched(tail);
+            return true;
+        }
         self.wipe(tail);
         let Some(mut core) = self.core.lock() else { return false };
         core.give(tail, false);
@@ -84,9 +93,10 @@ impl<B: Backend> Pool<B> {
         self.settle(taken, count);
         let by_pages = by_pages && !self.confined.load(Relaxed);
         let moved = self.backend.relocate(span((start, old.count)), taken.start * GRANULE_BYTES, by_pages);
-        if moved == Moved::Copied {
-            self.wipe((start, old.count));
-        }
+        let is_empty = match moved {
+            Moved::Copied => self.wipe_copied((start, old.count), old.fresh),
+            Moved::Pages | Moved::Lost => true,
+        };
         let mut core = self.core.lock()?;
         match moved {
             Moved::Lost => {
@@ -101,12 +111,23 @@ impl<B: Backend> Pool<B> {
             Moved::Copied => core.stats.grown_by_copy += 1,
         }
         self.blocks.clear(start);
-        core.give((start, old.count), moved == Moved::Pages);
+        core.give((start, old.count), is_empty);
         let excess = core.keeps_too_much();
         drop(core);
         if excess {
             self.purge_excess((start, old.count));
         }
         Some((taken.start, taken.fresh > 0))
+    }
+
+    /// Zeroes where a block was, if the policy wants that; whether by giving it back: copying has touched all of it, so what the
+    /// program had touched can't be told any more.
+    fn wipe_copied(&self, run: Run, fresh: bool) -> bool {
+        let is_sparse = self.policy.scrub == Scrub::OnFree && self.is_checked(fresh, run.1);
+        let purged = is_sparse && self.backend.purge(span(run)).is_ok();
+        if !purged {
+            self.wipe(run);
+        }
+        purged
     }
 }

@@ -52,9 +52,9 @@ pub struct Stats {
     pub stocked_bytes: u64,
     /// Time that took.
     pub stock_ns: u64,
-    /// Bytes zeroed ahead of need.
+    /// Bytes zeroed ahead of need, or when they were freed.
     pub scrubbed_bytes: u64,
-    /// Time that took.
+    /// Time that took, ahead of need.
     pub scrub_ns: u64,
     /// Bytes of free memory that children did not get.
     pub withheld_bytes: u64,

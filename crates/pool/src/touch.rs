@@ -63,10 +63,19 @@ impl<B: Backend> Pool<B> {
     /// Takes a block back of which perhaps not all was touched.
     #[cold]
     pub(crate) fn give_checked(&self, (start, count): Run) {
+        self.blocks.clear(start);
+        let touched = self.give_touched((start, count));
+        if let Some(mut core) = self.core.lock() {
+            core.touch.saw(count, touched);
+        }
+    }
+
+    /// Gives back what is no longer used and where no block begins: what was touched as dirty memory, the rest to the kernel;
+    /// how much was touched. Without effect while this thread holds the pool for `fork`.
+    pub(crate) fn give_touched(&self, (start, count): Run) -> usize {
         let mut touched = 0;
         let mut at = start;
         let end = start + count;
-        self.blocks.clear(start);
         while at < end {
             let (run_end, mut resident) = self.alike(at, end);
             // A page that was swapped out is not resident either: only after this call all of it reads as zero for sure.
@@ -74,14 +83,11 @@ impl<B: Backend> Pool<B> {
             if resident {
                 self.wipe((at, run_end - at));
             }
-            let Some(mut core) = self.core.lock() else { return };
+            let Some(mut core) = self.core.lock() else { return touched };
             core.give((at, run_end - at), !resident);
             match resident {
                 true => touched += run_end - at,
                 false => core.stats.untouched_bytes += ((run_end - at) * GRANULE_BYTES) as u64,
-            }
-            if run_end == end {
-                core.touch.saw(count, touched);
             }
             let (excess, calls) = (core.keeps_too_much(), core.calls());
             drop(core);
@@ -93,6 +99,7 @@ impl<B: Backend> Pool<B> {
             }
             at = run_end;
         }
+        touched
     }
 
     /// How far the granules from `at` on are all touched, or all not, and which.

@@ -1,7 +1,7 @@
 //! The work beside requests: giving back what nobody needed, zeroing and populating ahead of need, prewarming.
 #![allow(clippy::print_stderr, reason = "skips print their reason")]
 
-use faultless_pool::{Fake, Memory, Policy, Pool, tuning};
+use faultless_pool::{Fake, Memory, Policy, Pool, Retain, tuning};
 
 const SLAB: usize = tuning::SLAB_BYTES;
 
@@ -102,6 +102,18 @@ fn prewarmed_memory_is_resident_and_outlives_a_free() {
     assert_eq!(pool.stats().fresh, 0);
 }
 
+#[cfg_attr(miri, ignore = "more memory than Miri likes")]
+#[test]
+fn no_more_is_prewarmed_than_may_be_kept() {
+    let retain = Retain { bytes: 8 * SLAB, ..Retain::default() };
+    let pool = Pool::open(Fake::new(40), Policy { retain, ..Policy::default() }).unwrap();
+    let populated = pool.prewarm(30 * SLAB);
+    assert_eq!((populated.asked, populated.resident), (6 * SLAB, 6 * SLAB), "and two slabs are the front's");
+    pool.trim();
+    assert_eq!((pool.stats().retained_bytes, pool.stats().purges), (6 * SLAB, 0));
+    assert_eq!(pool.prewarm(SLAB).asked, 0, "so much is kept already");
+}
+
 #[test]
 fn a_populate_that_did_nothing_is_seen_and_counted() {
     let fake = Fake::new(4);
@@ -116,10 +128,7 @@ fn a_populate_that_did_nothing_is_seen_and_counted() {
 #[cfg_attr(miri, ignore = "more memory than Miri likes")]
 #[test]
 fn an_attended_pool_gives_back_when_told() {
-    let policy = Policy {
-        retain: faultless_pool::Retain { bytes: 4 * SLAB, ..Default::default() },
-        ..Policy::default()
-    };
+    let policy = Policy { retain: Retain { bytes: 4 * SLAB, ..Default::default() }, ..Policy::default() };
     let pool = Pool::open(Fake::new(9), policy).unwrap();
     pool.attend(true);
     leave_idle(&pool, 5 * SLAB);
@@ -142,4 +151,38 @@ fn the_kernel_populates_what_it_says() {
     assert_eq!((populated.asked, populated.resident), (5 * SLAB, 5 * SLAB));
     pool.alloc_zeroed(4 * SLAB).unwrap().into_block().fill(1);
     assert_eq!((pool.stats().fresh, pool.stats().zeroed_hits), (0, 1));
+}
+
+/// What is free after the kernel refused to have it back: nothing has gone, and nothing counts as zero that isn't.
+#[cfg(not(miri))]
+fn stays_dirty(pool: &Pool<faultless_pool::Kernel>) {
+    assert_eq!(pool.purge_idle(usize::MAX), 0);
+    let stats = pool.stats();
+    assert_eq!((stats.retained_bytes, stats.zeroed_bytes, stats.purged_bytes), (2 * SLAB, 0, 0));
+    assert!(stats.purge_failures > 0);
+    assert!(pool.alloc_zeroed(2 * SLAB).unwrap().iter().all(|&byte| byte == 0));
+    assert_eq!((pool.stats().cleared_bytes as usize, pool.stats().renewed_bytes), (2 * SLAB, 0));
+}
+
+#[cfg(not(miri))]
+#[test]
+fn what_the_kernel_does_not_take_back_stays_resident_and_dirty() {
+    let base = Policy { page: faultless_pool::Page::Base, ..Policy::default() };
+    let failing = faultless_pool::Failing { advise: 1, ..Default::default() };
+    let pool = Pool::open(faultless_pool::Kernel::failing(failing), base).unwrap();
+    leave_idle(&pool, 2 * SLAB);
+    stays_dirty(&pool);
+
+    if !faultless_os::map::pages_can_move() {
+        return eprintln!("skipped in part: this kernel is emulated, its mlock may be too");
+    }
+    let pool = Pool::open(faultless_pool::Kernel::default(), base).unwrap();
+    let mut block = pool.alloc(2 * SLAB).unwrap();
+    block.fill(7);
+    // SAFETY: locking changes no content.
+    if unsafe { libc::mlock(block.as_ptr().cast(), block.len()) } != 0 {
+        return eprintln!("skipped: mlock: {}", std::io::Error::last_os_error());
+    }
+    drop(block);
+    stays_dirty(&pool);
 }

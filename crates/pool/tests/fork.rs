@@ -151,7 +151,7 @@ fn a_block_across_memory_that_was_renewed_still_grows() {
     assert!(forked(&pool, child, || ()));
 }
 
-/// Some 15 ms without withholding, per the facts of the project; a slow machine is no faster without.
+/// Some 15 ms without withholding, on a Zen 5 guest; a slow machine is no faster without.
 #[test]
 fn forking_beside_a_large_idle_pool_is_cheap() {
     if !withholds() {

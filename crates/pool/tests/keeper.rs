@@ -162,3 +162,29 @@ fn has(page: Page) -> bool {
         _ => std::fs::read_to_string("/proc/sys/vm/nr_hugepages").is_ok_and(|text| text.trim() != "0"),
     }
 }
+
+extern "C" fn asks_for_a_keeper(pool: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: the pool of the test below, which lives for ever.
+    let pool: &'static Pool<Kernel> = unsafe { &*pool.cast::<Pool<Kernel>>() };
+    pool.keep();
+    i32::from(pool.has_keeper())
+}
+
+#[test]
+fn a_child_of_vfork_starts_no_keeper_and_its_parent_does() {
+    let pool = pool(quick());
+    let mut stack = vec![0_u128; 16 << 10];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let argument = std::ptr::from_ref(pool).cast_mut().cast();
+    // SAFETY: the child runs on its own stack, which is there until it has ended: this thread waits (CLONE_VFORK).
+    let child =
+        unsafe { libc::clone(asks_for_a_keeper, stack.as_mut_ptr_range().end.cast(), flags, argument) };
+    assert!(child > 0, "clone: {}", std::io::Error::last_os_error());
+    let mut status = 0;
+    // SAFETY: `status` is a place for one integer.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child's status");
+    assert!(!pool.has_keeper());
+    burst(pool, 60);
+    assert!(pool.has_keeper());
+}

@@ -321,3 +321,12 @@ fn a_refused_purge_is_counted_and_ends() {
     let block = pool.alloc_zeroed(16 << 10).unwrap();
     assert!(block.iter().all(|&byte| byte == 0), "what could not be purged is still dirty");
 }
+
+#[cfg(not(miri))]
+#[test]
+fn an_alignment_that_would_skip_thousands_of_slabs_is_refused() {
+    let pool = Pool::open(faultless_pool::Kernel::default(), Policy::default()).unwrap();
+    assert_eq!(pool.alloc_raw(64 << 10, 2 * faultless_pool::tuning::ALIGN_BYTES, false), None);
+    assert_eq!((pool.stats().refused, pool.stats().in_use_bytes), (1, 0));
+    assert!(pool.alloc_raw(64 << 10, 1 << 25, false).is_some());
+}

@@ -29,14 +29,49 @@ fn what_was_never_touched_is_not_kept() {
     assert_eq!(pool.stats().cleared_bytes, 2 * (16 << 10), "the rest is zero already");
 }
 
+fn of_secrets() -> Pool<Kernel> {
+    let policy = Policy { page: Page::Base, scrub: Scrub::OnFree, ..Policy::default() };
+    Pool::open(Kernel::default(), policy).unwrap()
+}
+
+#[test]
+fn a_block_that_shrinks_is_wiped_where_its_end_was_written() {
+    let pool = of_secrets();
+    let mut block = pool.alloc(64 * MIB).unwrap();
+    (block[0], block[40 * MIB]) = (1, 7);
+    assert!(block.resize(MIB));
+    let stats = pool.stats();
+    assert_eq!((stats.retained_bytes, stats.scrubbed_bytes), (16 << 10, 16 << 10));
+    assert!(block.resize(MIB / 2));
+    assert_eq!(
+        pool.stats().scrubbed_bytes as usize,
+        (16 << 10) + MIB / 2,
+        "of little nobody asks what was touched"
+    );
+    assert!(pool.alloc(63 * MIB).unwrap().iter().all(|&byte| byte == 0));
+    assert_eq!(block[0], 1);
+}
+
+#[test]
+fn where_a_block_was_copied_from_nothing_stays() {
+    let pool = of_secrets();
+    let mut block = pool.alloc(8 * MIB).unwrap();
+    let _behind = pool.alloc(MIB);
+    (block[0], block[8 * MIB - 1]) = (1, 7);
+    assert!(block.resize(16 * MIB));
+    let stats = pool.stats();
+    assert_eq!((stats.grown_by_copy, stats.retained_bytes, stats.scrubbed_bytes), (1, 0, 0));
+    assert!(pool.alloc(8 * MIB).unwrap().iter().all(|&byte| byte == 0));
+    assert_eq!((block[0], block[8 * MIB - 1]), (1, 7));
+}
+
 #[test]
 fn a_secret_is_wiped_where_it_was_written_and_nothing_else_becomes_resident() {
-    let policy = Policy { page: Page::Base, scrub: Scrub::OnFree, ..Policy::default() };
-    let pool = Pool::open(Kernel::default(), policy).unwrap();
+    let pool = of_secrets();
     let mut block = pool.alloc(64 * MIB).unwrap();
     block[40 * MIB] = 7;
     drop(block);
-    assert_eq!(pool.stats().retained_bytes, 16 << 10);
+    assert_eq!((pool.stats().retained_bytes, pool.stats().scrubbed_bytes), (16 << 10, 16 << 10));
     assert!(pool.alloc(64 * MIB).unwrap().iter().all(|&byte| byte == 0));
 }
 

@@ -126,7 +126,6 @@ fn open() -> Option<&'static Pool<Kernel>> {
         STATE.store(OFF, Release);
         return None;
     };
-    pool.prewarm(settings.policy.prewarm);
     let (base, len) = pool.range();
     // SAFETY: OPENING excludes a second writer, and readers wait for OPEN.
     let pool: &'static Pool<Kernel> = unsafe { (*POOL.0.get()).write(pool) };
@@ -210,6 +209,8 @@ unsafe extern "C" fn after_fork_in_parent() {
 unsafe extern "C" fn after_fork_in_child() {
     end_behind();
     PROCESS.store(std::process::id(), Relaxed);
+    // Whoever was opening the pool is not in this process.
+    let _ = STATE.compare_exchange(OPENING, CLOSED, AcqRel, Acquire);
     if let Outcome::Open(pool) = outcome() {
         pool.after_fork_in_child();
     }

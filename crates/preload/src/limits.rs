@@ -1,7 +1,7 @@
 //! `setrlimit` and `prlimit`: a program that limits its own address space gets back what the pool has only reserved.
 //!
-//! In: the program's calls. Out: the same system call, after the pool has given up its unused addresses where the call sets
-//! RLIMIT_AS of this process. A limit that was there before the program began is looked at when the pool is opened.
+//! In: the program's calls. Out: the same system call; where it set RLIMIT_AS of this process, which no mapping that is there
+//! has to keep, the pool then gives up its unused addresses. A limit that was there before the program began is looked at when the pool is opened.
 
 use std::ffi::c_int;
 
@@ -41,14 +41,15 @@ pub(crate) unsafe extern "C" fn prlimit(
     new: *const Limit,
     old: *mut Limit,
 ) -> c_int {
-    // SAFETY: not null, so the caller promises a limit there.
-    let limits = !new.is_null() && unsafe { (*new).rlim_cur } != libc::RLIM_INFINITY;
+    // SAFETY: the caller keeps the contract of the system call, which checks its pointers.
+    let rc = unsafe { libc::syscall(libc::SYS_prlimit64, pid, resource, new, old) as c_int };
     let is_own = pid == 0 || pid.cast_unsigned() == std::process::id();
-    if limits && resource == libc::RLIMIT_AS as c_int && is_own {
+    let is_set = rc == 0 && !new.is_null() && resource == libc::RLIMIT_AS as c_int && is_own;
+    // The kernel is asked, not `new`: that may be `old` too.
+    if is_set && faultless_os::map::address_space_limit().is_some() {
         large::narrow();
     }
-    // SAFETY: the caller keeps the contract of the system call, which checks its pointers.
-    unsafe { libc::syscall(libc::SYS_prlimit64, pid, resource, new, old) as c_int }
+    rc
 }
 
 /// prlimit(2)

@@ -1,4 +1,6 @@
 // A program that limits its own address space after it has used the pool: small and large blocks must still be had.
+// An address where no limit is is the kernel's to refuse.
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,8 @@ int main(void) {
     if (!kept) return 3;
     memset(kept, 7, 8 << 20);
     free(malloc(1 << 20));
+    const struct rlimit *volatile nowhere = (void *)16;
+    if (setrlimit(RLIMIT_AS, nowhere) != -1 || errno != EFAULT) return 6;
     struct rlimit limit = {400 << 20, 400 << 20};
     if (setrlimit(RLIMIT_AS, &limit)) return 4;
     int small = 0, large = 0;
