@@ -246,6 +246,11 @@ pub(crate) fn alone<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Whether the program forbade itself some system calls.
+pub(crate) fn is_confined() -> bool {
+    KEEPER_IS_REFUSED.load(Relaxed)
+}
+
 /// From now on there is no keeper in this process.
 pub(crate) fn refuse_keeper() {
     if !is_owner() {

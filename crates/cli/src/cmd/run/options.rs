@@ -4,6 +4,7 @@
 //! leisure.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use faultless_os::host::{Balloon, Cgroup};
@@ -11,6 +12,7 @@ use faultless_pool::tuning;
 
 use super::size::{Decay, Marks, decay, marks, size, threshold};
 use crate::cmd::Failure;
+use crate::cmd::sink::Sink;
 
 /// Which pages back the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -123,6 +125,11 @@ pub(crate) struct Options {
     /// The same in this form
     #[arg(long, value_enum, value_name = "FORMAT")]
     summary_format: Option<Format>,
+
+    /// The same into this file instead, written aside and renamed; %p in its name becomes the process id, and without it
+    /// the process that ends last leaves its report. A process that confines itself (seccomp, Landlock) writes none
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    summary_file: Option<PathBuf>,
 }
 
 /// Who serves blocks below the threshold.
@@ -158,7 +165,8 @@ impl Options {
             true => format!("{word}:{}-{}", marks.low, marks.high),
             false => word,
         };
-        let summary = self.summary || self.summary_format.is_some();
+        let summary = self.summary || self.summary_format.is_some() || self.summary_file.is_some();
+        let summary_file = self.summary_file.as_deref().map(Sink::replaceable).transpose()?;
         let mut variables: Vec<(OsString, OsString)> = vec![
             ("FAULTLESS_POLICY".into(), word(self.policy).into()),
             (
@@ -170,6 +178,7 @@ impl Options {
             ("FAULTLESS_RETAIN".into(), self.retain_bytes().to_string().into()),
             ("FAULTLESS_DECAY".into(), self.decay_text().into()),
             ("FAULTLESS_SUMMARY".into(), if summary { "1" } else { "0" }.into()),
+            ("FAULTLESS_SUMMARY_FILE".into(), summary_file.unwrap_or_default().into()),
             ("FAULTLESS_SUMMARY_FORMAT".into(), word(self.summary_format.unwrap_or_default()).into()),
         ];
         if let Some(threshold) = self.threshold {
