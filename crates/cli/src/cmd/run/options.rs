@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use faultless_os::host::{Balloon, Cgroup};
-use faultless_pool::tuning;
+use faultless_os::host::Cgroup;
+use faultless_pool::{process, tuning};
 
 use super::size::{Decay, Marks, decay, marks, size, threshold};
 use crate::cmd::Failure;
@@ -154,7 +154,7 @@ impl Options {
     /// What the interposer is told.
     ///
     /// # Errors
-    /// Options contradict each other.
+    /// Options contradict each other, or the report's file can't be written.
     pub(super) fn variables(&self) -> Result<Vec<(OsString, OsString)>, Failure> {
         if self.stock.is_some() && self.prefault != Prefault::Ahead && self.scrub != Scrub::Ahead {
             let remedy = "add --prefault ahead or --scrub ahead, or leave --stock out";
@@ -200,13 +200,16 @@ impl Options {
     }
 
     fn decay_text(&self) -> String {
-        match self.decay {
-            Some(Decay::Never) => "never".into(),
-            Some(Decay::After(time)) => format!("{}ms", time.as_millis()),
-            None => format!("{}ms", default_decay_ns() / 1_000_000),
-        }
+        let decay = match self.decay {
+            Some(Decay::Never) => None,
+            Some(Decay::After(time)) => Some(time.as_millis()),
+            None => process::policy().retain.decay_ns.map(|ns| u128::from(ns / NS_PER_MS)),
+        };
+        decay.map_or_else(|| "never".into(), |ms| format!("{ms}ms"))
     }
 }
+
+const NS_PER_MS: u64 = 1_000_000;
 
 /// A value's name on the command line, which the interposer takes too.
 fn word(value: impl ValueEnum) -> String {
@@ -219,14 +222,6 @@ fn default_retain() -> u64 {
     let group = Cgroup::now().and_then(|group| group.max_bytes);
     let bytes = memory.into_iter().chain(group).min().unwrap_or(u64::MAX);
     (bytes / tuning::RETAIN_SHARE as u64).min(tuning::RETAIN_BYTES as u64)
-}
-
-/// Longer where a page given back is a fault in two kernels when it comes back.
-fn default_decay_ns() -> u64 {
-    match Balloon::now().is_some_and(|balloon| balloon.free_page_reporting) {
-        true => tuning::DECAY_REPORTING_NS,
-        false => tuning::DECAY_NS,
-    }
 }
 
 #[cfg(test)]
