@@ -7,7 +7,7 @@ mod interposed;
 
 use std::process::Command;
 
-use interposed::{Case, run};
+use interposed::{Case, compile, run};
 
 fn refused(options: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
@@ -146,10 +146,23 @@ fn a_report_that_can_no_longer_be_written_leaves_the_old_one_and_a_word() {
     let folder = tempfile::tempdir().unwrap();
     let (inside, kept) = (folder.path().join("inside"), folder.path().join("kept"));
     std::fs::create_dir(&inside).unwrap();
-    let options = ["--summary-file", inside.join("report").to_str().unwrap().to_owned().leak()];
+    let file = inside.join("report");
+    let options = ["--summary-file", file.to_str().unwrap()];
     let output = run(Case::pooled("mv", &options).args(&[&inside, &kept]));
     assert!(output.stderr.contains("the file of the summary could not be written"), "{}", output.stderr);
     assert_eq!(std::fs::read_dir(&kept).unwrap().count(), 0);
+}
+
+#[test]
+fn a_process_that_confined_itself_opens_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, file) = (folder.path().join("confined.c"), folder.path().join("report"));
+    let text = "#include <sys/prctl.h>\nint main(void) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); }\n";
+    std::fs::write(&source, text).unwrap();
+    let Some(program) = compile(source.to_str().unwrap(), &[]) else { return };
+    let output = run(Case::pooled(&program, &["--summary-file", file.to_str().unwrap()]));
+    assert!(output.stderr.contains("the file of the summary could not be written"), "{}", output.stderr);
+    assert!(!file.exists());
 }
 
 /// The report of a run that is told that this machine is idle, and how much its tasks wait for memory; `None` where

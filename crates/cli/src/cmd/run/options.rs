@@ -126,8 +126,8 @@ pub(crate) struct Options {
     #[arg(long, value_enum, value_name = "FORMAT")]
     summary_format: Option<Format>,
 
-    /// The same into this file instead, written aside and renamed; %p in its name becomes the process id, and without it
-    /// the process that ends last leaves its report. A process that confines itself (seccomp, Landlock) writes none
+    /// Report into this file instead, which appears whole or not at all; %p in its name becomes the process id, and without
+    /// it the process that ends last leaves its report. One that confines itself (seccomp, Landlock) writes none
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     summary_file: Option<PathBuf>,
 }
@@ -264,5 +264,10 @@ mod tests {
         let options = Options { summary_format: Some(Format::Json), ..Options::default() };
         assert_eq!(value(&options, "FAULTLESS_SUMMARY"), "1");
         assert_eq!(value(&options, "FAULTLESS_SUMMARY_FORMAT"), "json");
+        assert_eq!(value(&options, "FAULTLESS_SUMMARY_FILE"), "");
+        let options = Options { summary_file: Some("report-%p".into()), ..Options::default() };
+        assert_eq!(value(&options, "FAULTLESS_SUMMARY"), "1");
+        let file = value(&options, "FAULTLESS_SUMMARY_FILE");
+        assert!(file.starts_with('/') && file.ends_with("/report-%p"), "{file}");
     }
 }
