@@ -4,7 +4,7 @@
 # while a processor is idle.
 set -eu
 cd "$(dirname "$0")/.."
-out="record/$(date -u +%Y-%m-%d)-$1"
+out="record/${DATE:-$(date -u +%Y-%m-%d)}-$1"
 rounds=${2:-5}
 shift
 [ $# = 0 ] || shift

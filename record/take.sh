@@ -1,12 +1,23 @@
 #!/bin/sh
 # Takes the records of this machine into record/DATE-NAME: record/take.sh NAME [PART ...], the parts being run, stat, advise
-# and peers, all of them by default. About 30 minutes and 60 for peers; nothing else should run.
-# Peers are libraries for LD_PRELOAD, in PEERS="NAME=LIBRARY ..."; PYTHON is one that has NumPy and pandas.
+# (30 minutes together), peers, cold and programs (30 to 40 each) and prezero (25), all by default; nothing else should run.
+# Peers are libraries for LD_PRELOAD, in PEERS="NAME=LIBRARY ..."; PYTHON is one that has NumPy and pandas. For peers, cold,
+# programs and prezero ROUNDS sets how often, and for the first three MINUTES after how long no round begins.
 set -eu
 cd "$(dirname "$0")/.."
-out="$PWD/record/$(date -u +%Y-%m-%d)-$1"
+host=$1
+DATE=$(date -u +%Y-%m-%d)
+export DATE
+out="$PWD/record/$DATE-$host"
 shift
-parts=" ${*:-run stat advise peers} "
+parts=" ${*:-run stat advise peers cold programs prezero} "
+for part in $parts; do
+    case $part in
+        run | stat | advise | prezero) ;;
+        peers | cold | programs) : "${PEERS:?libraries of the peers, as NAME=LIBRARY ...}" ;;
+        *) echo "no part $part: run, stat, advise, peers, cold, programs or prezero" >&2; exit 2 ;;
+    esac
+done
 part() { case $parts in *" $1 "*) true ;; *) false ;; esac; }
 work="${TMPDIR:-/tmp}/faultless-record"
 cargo build --release
@@ -15,8 +26,9 @@ record/inputs.py "$work"
 cp target/release/faultless "$work/faultless"
 chmod -R a+rX "$work"
 PATH="$work:$PATH"
-sh record/host.sh >"$out/host.txt"
-faultless doctor >"$out/doctor.txt"
+# Parts may be taken one by one, and not all of the same commit.
+{ echo "parts:   ${parts% }"; sh record/host.sh; } >>"$out/host.txt"
+[ -e "$out/doctor.txt" ] || faultless doctor >"$out/doctor.txt"
 ln -sf "$(python3 -c 'import os, sys; print(os.path.realpath(sys.executable))')" "$work/python"
 root=$PWD
 pair() { "$root/record/paired.py" --out "$out" "$@"; }
@@ -67,12 +79,17 @@ if part advise; then
     "$root/record/verdicts.py" faultless "$out"
     faultless advise >"$out/advise-chunk-pipeline.txt"
 fi
-# peers: every workload under every allocator, in warm and in cold memory; the real programs
-peers() { "$root/record/peers.py" --out "$out" --faultless "$work/faultless" "$@" $PEERS >"$out/$name.txt"; }
-if part peers; then
-    : "${PEERS:?libraries of the peers, as NAME=LIBRARY ...}"
-    name=peers-warm && peers --name $name --rounds 9 --minutes 30
-    name=peers-cold && peers --name $name --rounds 3 --minutes 40 --cold
-    name=peers-programs && peers --name $name --rounds 9 --minutes 30 --programs "$work" --python "${PYTHON:-python3}"
-fi
-"$root/record/paired.py" --summary $(ls "$out"/run-*.csv "$out"/stat-*.csv "$out"/verdict-*.csv 2>/dev/null | grep -v stat-p50) >"$out/summary.txt"
+# peers, cold: every workload under every allocator, in warm and in cold memory; programs: the real ones
+peers() {
+    name=peers-$1 rounds=${ROUNDS:-$2} minutes=${MINUTES:-$3}
+    shift 3
+    "$root/record/peers.py" --out "$out" --faultless "$work/faultless" --name "$name" --rounds "$rounds" --minutes "$minutes" \
+        "$@" $PEERS >"$out/$name.txt"
+}
+if part peers; then peers warm 9 30; fi
+if part cold; then peers cold 3 40 --cold; fi
+if part programs; then peers programs 9 30 --programs "$work" --python "${PYTHON:-python3}"; fi
+# prezero: where zeroing ahead of need pays
+if part prezero; then "$root/record/prezero.sh" "$host" "${ROUNDS:-5}"; fi
+found=$(ls "$out"/run-*.csv "$out"/stat-*.csv "$out"/verdict-*.csv 2>/dev/null | grep -v stat-p50) || exit 0
+"$root/record/paired.py" --summary $found >"$out/summary.txt"

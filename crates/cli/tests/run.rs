@@ -7,7 +7,7 @@ mod interposed;
 
 use std::process::Command;
 
-use interposed::{Case, run};
+use interposed::{Case, compile, run};
 
 fn refused(options: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
@@ -69,11 +69,10 @@ fn what_was_populated_is_reported_as_the_kernel_has_it() {
     }
 }
 
-#[test]
-fn the_openmetrics_report_has_a_type_for_every_sample_and_an_end() {
-    let stderr = bursts(&["--summary-format", "openmetrics"]);
-    let report: Vec<&str> = stderr.lines().skip_while(|line| !line.starts_with("# TYPE")).collect();
-    assert_eq!(report.last(), Some(&"# EOF"), "{stderr}");
+/// Demands of an OpenMetrics document what its readers do: a type before every sample, and one end, at the end.
+fn read_open_metrics(document: &str) {
+    let report: Vec<&str> = document.lines().collect();
+    assert_eq!(report.last(), Some(&"# EOF"), "{document}");
     let mut family = ("", "");
     for line in &report[..report.len() - 1] {
         if line.starts_with("# HELP ") || line.starts_with("# UNIT ") {
@@ -88,6 +87,82 @@ fn the_openmetrics_report_has_a_type_for_every_sample_and_an_end() {
         let value = rest.rsplit(' ').next().unwrap();
         assert!(value.parse::<f64>().is_ok(), "{line}");
     }
+}
+
+#[test]
+fn the_openmetrics_report_has_a_type_for_every_sample_and_an_end() {
+    let stderr = bursts(&["--summary-format", "openmetrics"]);
+    let begin = stderr.find("# TYPE").unwrap_or_else(|| panic!("{stderr}"));
+    read_open_metrics(&stderr[begin..]);
+}
+
+#[test]
+fn every_process_leaves_a_whole_document_in_a_file_of_its_own_wherever_it_went() {
+    let folder = tempfile::tempdir().unwrap();
+    for format in ["openmetrics", "json", "text"] {
+        let path = format!("%p-{format}");
+        let options = ["--summary-format", format, "--summary-file", &path];
+        let script = "cd / && sort /etc/passwd >/dev/null && sort /etc/passwd >/dev/null; true";
+        let case = Case::pooled("sh", &options).args(&["-c", script]).directory(folder.path());
+        assert_eq!(run(case).stderr, "", "{format}");
+    }
+    let names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> = names.iter().map(|name| name.to_str().unwrap()).collect();
+    for (format, begin) in [("openmetrics", "# TYPE "), ("json", "{"), ("text", "faultless: ")] {
+        let of_format: Vec<_> = names.iter().filter(|name| name.ends_with(format)).collect();
+        assert!(of_format.len() >= 2, "twice sort, and shells that end through exit: {names:?}");
+        for name in of_format {
+            let document = std::fs::read_to_string(folder.path().join(name)).unwrap();
+            assert!(document.starts_with(begin) && document.ends_with('\n'), "{document}");
+            let pid = name.split('-').next().unwrap();
+            assert!(document.contains(pid), "{name}: {document}");
+            match format {
+                "openmetrics" => read_open_metrics(&document),
+                "json" => drop(serde_json::from_str::<serde_json::Value>(&document).unwrap()),
+                _ => {}
+            }
+        }
+    }
+    assert!(!names.iter().any(|name| name.ends_with(".part")), "nothing lies aside: {names:?}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_found_out_before_the_command_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let proof = folder.path().join("ran");
+    for file in ["/proc/self/report", "/nowhere/report", "/dev/null", "/etc/"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
+        let output =
+            command.args(["run", "--summary-file", file, "--", "touch"]).arg(&proof).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), message.lines().count()), (Some(2), 1), "{file}: {message}");
+        assert!(message.contains(file) && message.contains("name a FILE"), "{message}");
+        assert!(!proof.exists(), "{file}");
+    }
+}
+
+#[test]
+fn a_report_that_can_no_longer_be_written_leaves_the_old_one_and_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let (inside, kept) = (folder.path().join("inside"), folder.path().join("kept"));
+    std::fs::create_dir(&inside).unwrap();
+    let file = inside.join("report");
+    let options = ["--summary-file", file.to_str().unwrap()];
+    let output = run(Case::pooled("mv", &options).args(&[&inside, &kept]));
+    assert!(output.stderr.contains("the file of the summary could not be written"), "{}", output.stderr);
+    assert_eq!(std::fs::read_dir(&kept).unwrap().count(), 0);
+}
+
+#[test]
+fn a_process_that_confined_itself_opens_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, file) = (folder.path().join("confined.c"), folder.path().join("report"));
+    let text = "#include <sys/prctl.h>\nint main(void) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); }\n";
+    std::fs::write(&source, text).unwrap();
+    let Some(program) = compile(source.to_str().unwrap(), &[]) else { return };
+    let output = run(Case::pooled(&program, &["--summary-file", file.to_str().unwrap()]));
+    assert!(output.stderr.contains("the file of the summary could not be written"), "{}", output.stderr);
+    assert!(!file.exists());
 }
 
 /// The report of a run that is told that this machine is idle, and how much its tasks wait for memory; `None` where

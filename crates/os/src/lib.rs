@@ -6,6 +6,7 @@
 //! What it does not do: policies (`pool`), meaning (`trace`), printing (`cli`).
 
 pub mod advise;
+pub mod balloon;
 pub mod counters;
 pub mod error;
 pub mod fork;

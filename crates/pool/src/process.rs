@@ -56,11 +56,15 @@ pub fn attended<T>(pool: &'static Pool<Kernel>, call: impl FnOnce(&Pool<Kernel>)
     result
 }
 
-/// The default policy, on a small machine with less free memory kept: a quarter of what the process may use.
+/// The default policy for this machine: on a small one less free memory is kept, a quarter of what there is; in a guest that
+/// gives free pages back to its host it is kept longer, since each is a fault in two kernels when it comes back.
 pub fn policy() -> Policy {
     let share = faultless_os::map::memory_bytes().map_or(usize::MAX, |bytes| bytes / tuning::RETAIN_SHARE);
     let mut policy = Policy::default();
     policy.retain.bytes = policy.retain.bytes.min(share);
+    if faultless_os::balloon::reports_free_pages() {
+        policy.retain.decay_ns = Some(tuning::DECAY_REPORTING_NS);
+    }
     policy
 }
 

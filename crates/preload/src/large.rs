@@ -132,7 +132,9 @@ fn open() -> Option<&'static Pool<Kernel>> {
     BASE.store(base, Release);
     LEN.store(len, Release);
     STATE.store(OPEN, Release);
-    teach_next();
+    if !is_anyone_behind() {
+        teach_next();
+    }
     Some(pool)
 }
 
@@ -168,6 +170,12 @@ pub(crate) fn behind(before: unsafe extern "C" fn(), after: unsafe extern "C" fn
     let [first, last] = &BEHIND;
     last.store(after as usize, Relaxed);
     first.store(before as usize, Release);
+}
+
+/// Whether an allocator behind said so: ours for small blocks, and no glibc that would learn.
+fn is_anyone_behind() -> bool {
+    let [before, _] = &BEHIND;
+    before.load(Acquire) != 0
 }
 
 fn tell_behind(function: &AtomicUsize) -> bool {
@@ -245,6 +253,11 @@ pub(crate) fn alone<T>(call: impl FnOnce() -> T) -> T {
     }
     next::set_errno(errno);
     result
+}
+
+/// Whether the program forbade itself some system calls.
+pub(crate) fn is_confined() -> bool {
+    KEEPER_IS_REFUSED.load(Relaxed)
 }
 
 /// From now on there is no keeper in this process.

@@ -48,9 +48,7 @@ fn begin() {
     }
     next::resolve();
     let settings = settings::Settings::from_environment();
-    if let Some(descriptor) = settings.summary {
-        summary::ask(descriptor, settings.format);
-    }
+    summary::ask(settings.summary, settings.format);
     large::start(settings);
 }
 

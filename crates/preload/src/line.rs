@@ -1,22 +1,28 @@
 //! Text on the stack, written with one raw write(2): no allocation, no locks.
 
-/// Longer texts are cut.
-const LINE_BYTES: usize = 16 << 10;
+use std::ffi::CStr;
 
 /// One or more lines being put together.
-pub(crate) struct Line {
-    bytes: [u8; LINE_BYTES],
+pub(crate) type Line = Text<{ 16 << 10 }>;
+
+/// A text being put together; a longer one is cut.
+pub(crate) struct Text<const BYTES: usize> {
+    bytes: [u8; BYTES],
     len: usize,
 }
 
-impl Line {
+impl<const BYTES: usize> Text<BYTES> {
     pub(crate) const fn new() -> Self {
-        Self { bytes: [0; LINE_BYTES], len: 0 }
+        Self { bytes: [0; BYTES], len: 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     #[inline(never)]
     pub(crate) fn text(&mut self, text: &[u8]) -> &mut Self {
-        let room = LINE_BYTES - 1 - self.len.min(LINE_BYTES - 1);
+        let room = BYTES - 1 - self.len.min(BYTES - 1);
         let free = self.bytes.iter_mut().skip(self.len);
         for (to, from) in free.zip(text.iter().take(room)) {
             *to = *from;
@@ -37,9 +43,17 @@ impl Line {
         self.number(tenths / 10).text(b".").number(tenths % 10).text(b" MiB")
     }
 
-    /// Writes the text, and the end of its last line if it has none, to a descriptor; errors are ignored, there is nobody to tell.
+    /// The text for a system call; `None` when it may have been cut.
+    pub(crate) fn c_str(&self) -> Option<&CStr> {
+        // Nothing was ever written behind `len`, so a zero ends the text.
+        let text = (self.len < BYTES - 1).then_some(&self.bytes)?;
+        CStr::from_bytes_until_nul(text).ok()
+    }
+
+    /// Writes the text, and the end of its last line if it has none, to a descriptor. Whether all of it was taken, which matters
+    /// for files only: where it is for people there is nobody else to tell.
     #[inline(never)]
-    pub(crate) fn write_to(&mut self, descriptor: i32) {
+    pub(crate) fn write_to(&mut self, descriptor: i32) -> bool {
         let last = self.len.checked_sub(1).and_then(|last| self.bytes.get(last));
         let is_ended = last == Some(&b'\n');
         if let Some(end) = self.bytes.get_mut(self.len) {
@@ -47,11 +61,12 @@ impl Line {
         }
         let len = self.len + !is_ended as usize;
         // SAFETY: the first `len` bytes of the buffer are initialised, and `self.len` is below its length.
-        unsafe { libc::write(descriptor, self.bytes.as_ptr().cast(), len) };
+        let written = unsafe { libc::write(descriptor, self.bytes.as_ptr().cast(), len) };
+        usize::try_from(written) == Ok(len)
     }
 }
 
-impl std::fmt::Write for Line {
+impl<const BYTES: usize> std::fmt::Write for Text<BYTES> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         self.text(text.as_bytes());
         Ok(())

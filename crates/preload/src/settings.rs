@@ -8,8 +8,9 @@
 //! | `FAULTLESS_PREWARM` | size of memory to make resident with the first large block | 0 |
 //! | `FAULTLESS_SCRUB` | `on-get`, `on-free` or `ahead:SIZE-SIZE` | `on-get` |
 //! | `FAULTLESS_RETAIN` | size of free memory that may stay resident | a quarter of the machine, at most 4G |
-//! | `FAULTLESS_DECAY` | time after which unneeded memory has gone back: `200ms`, `1s` or `never` | `1s` |
+//! | `FAULTLESS_DECAY` | time after which unneeded memory has gone back: `200ms`, `1s` or `never` | `1s`; `10s` where a host takes freed pages |
 //! | `FAULTLESS_SUMMARY` | 1: report at exit on standard error; N > 1: on descriptor N | no report |
+//! | `FAULTLESS_SUMMARY_FILE` | the report goes into this file instead; `%p` in its name is the process number | none |
 //! | `FAULTLESS_SUMMARY_FORMAT` | `text`, `json` or `openmetrics` | `text` |
 //! | `FAULTLESS_FAIL` | `mmap:N,mprotect:N,madvise:N,mremap:N`: the pool's N-th and later calls fail. For tests | none |
 //!
@@ -21,6 +22,7 @@ use faultless_os::page::{self, Order};
 use faultless_pool::{Failing, Format, Page, Policy, Prefault, Retain, Scrub, process, tuning};
 
 use crate::line::Line;
+use crate::summary;
 
 /// What the user asked for.
 #[derive(Clone, Copy, Debug)]
@@ -46,9 +48,13 @@ impl Settings {
     /// Reads the environment.
     pub(crate) fn from_environment() -> Self {
         let mut settings = Self::new();
-        let mut retain = None;
+        let (mut retain, mut age) = (None, None);
         read(c"FAULTLESS_RETAIN", c"a size", &mut retain, |text| size(text).map(Some));
+        read(c"FAULTLESS_DECAY", c"a time like 200ms or 1s, or never", &mut age, |text| {
+            decay(text).map(Some)
+        });
         settings.policy.retain.bytes = retain.unwrap_or_else(|| process::policy().retain.bytes);
+        settings.policy.retain.decay_ns = age.unwrap_or_else(|| process::policy().retain.decay_ns);
         let threshold = |text: &[u8]| size(text).filter(|&bytes| bytes >= tuning::GRANULE_BYTES);
         read(c"FAULTLESS_THRESHOLD", c"a size of at least 16K", &mut settings.threshold, threshold);
         let policy = &mut settings.policy;
@@ -57,8 +63,8 @@ impl Settings {
         read(c"FAULTLESS_PREFAULT", PREFAULT, &mut policy.prefault, prefault);
         read(c"FAULTLESS_PREWARM", c"a size", &mut policy.prewarm, size);
         read(c"FAULTLESS_SCRUB", c"on-get, on-free or ahead:SIZE-SIZE", &mut policy.scrub, scrub);
-        read(c"FAULTLESS_DECAY", c"a time like 200ms or 1s, or never", &mut policy.retain.decay_ns, decay);
         read(c"FAULTLESS_SUMMARY", c"a descriptor", &mut settings.summary, descriptor);
+        read(c"FAULTLESS_SUMMARY_FILE", c"a path", &mut (), summary::file::name);
         read(c"FAULTLESS_SUMMARY_FORMAT", c"text, json or openmetrics", &mut settings.format, format);
         read(c"FAULTLESS_FAIL", c"a list like mmap:3", &mut settings.failing, failing);
         settings
@@ -76,14 +82,11 @@ fn read<T>(name: &CStr, expected: &CStr, value: &mut T, parse: impl FnOnce(&[u8]
     match parse(text) {
         Some(parsed) => *value = parsed,
         None if text.is_empty() => {}
-        None => Line::new()
-            .text(b"faultless: ")
-            .text(name.to_bytes())
-            .text(b"=")
-            .text(text)
-            .text(b" ignored: expected ")
-            .text(expected.to_bytes())
-            .write_to(2),
+        None => {
+            let mut line = Line::new();
+            line.text(b"faultless: ").text(name.to_bytes()).text(b"=").text(text);
+            line.text(b" ignored: expected ").text(expected.to_bytes()).write_to(2);
+        }
     }
 }
 

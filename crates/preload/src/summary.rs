@@ -1,7 +1,8 @@
 //! The report at exit: what the pool did in this process.
 //!
 //! Written when the process ends through `exit`; one killed by a signal or leaving through `_exit` writes none, nor does
-//! one that closed the report's descriptor: what it opened under that number since is not ours to write to.
+//! one that closed the report's descriptor: what it opened under that number since is not ours to write to. A file that was
+//! named instead is opened at the end, and is whole or not there.
 
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering::Relaxed};
 
@@ -10,6 +11,7 @@ use faultless_pool::{Format, Kernel, Pool, Stats};
 use crate::large::{FORWARDED, Outcome, outcome};
 use crate::line::Line;
 
+pub(crate) mod file;
 mod metrics;
 
 static FORMAT: AtomicU8 = AtomicU8::new(Format::Text as u8);
@@ -21,9 +23,10 @@ static FILE: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 /// Programs close standard error before the report (coreutils do): it goes to a copy with at least this number.
 const COPY_FROM: i32 = 200;
 
-/// Asks for a report on a descriptor.
-pub(crate) fn ask(descriptor: i32, format: Format) {
+/// How the report is to be written, and on which descriptor, if on any. What a file can't be told goes there too.
+pub(crate) fn ask(descriptor: Option<i32>, format: Format) {
     FORMAT.store(format as u8, Relaxed);
+    let Some(descriptor) = descriptor else { return };
     // SAFETY: F_DUPFD_CLOEXEC takes an integer and touches no memory.
     let copy = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, COPY_FROM) };
     let descriptor = if copy < 0 { descriptor } else { copy };
@@ -45,104 +48,119 @@ fn identity(descriptor: i32) -> Option<[u64; 2]> {
     Some([file.st_dev, file.st_ino])
 }
 
+/// The descriptor, unless the program has closed it or put something else there.
+fn descriptor() -> Option<i32> {
+    let descriptor = DESCRIPTOR.swap(-1, Relaxed);
+    let is_ours =
+        descriptor >= 0 && identity(descriptor) == Some(FILE.each_ref().map(|part| part.load(Relaxed)));
+    is_ours.then_some(descriptor)
+}
+
 /// Writes the report, if asked for.
 pub(crate) fn write() {
-    let descriptor = DESCRIPTOR.swap(-1, Relaxed);
-    if descriptor < 0 || identity(descriptor) != Some(FILE.each_ref().map(|part| part.load(Relaxed))) {
-        return;
+    let descriptor = descriptor();
+    let mut report = Line::new();
+    if file::is_named() {
+        compose(&mut report);
+        if !file::write(&mut report)
+            && let Some(descriptor) = descriptor
+        {
+            let mut line = Line::new();
+            head(&mut line).text(b"the file of the summary could not be written").write_to(descriptor);
+        }
+    } else if let Some(descriptor) = descriptor {
+        compose(&mut report);
+        report.write_to(descriptor);
     }
+}
+
+fn compose(report: &mut Line) {
     let outcome = outcome();
-    if FORMAT.load(Relaxed) != Format::Text as u8 {
-        let mut line = Line::new();
+    let format = FORMAT.load(Relaxed);
+    if format != Format::Text as u8 {
         let stats = if let Outcome::Open(pool) = &outcome { pool.stats() } else { Stats::default() };
-        let is_json = FORMAT.load(Relaxed) == Format::Json as u8;
+        let is_json = format == Format::Json as u8;
         let format = if is_json { Format::Json } else { Format::OpenMetrics };
-        metrics::write(&mut line, format, &stats, FORWARDED.load(Relaxed), &outcome);
-        line.write_to(descriptor);
+        metrics::write(report, format, &stats, FORWARDED.load(Relaxed), &outcome);
         return;
     }
     match outcome {
-        Outcome::NeverAsked => head().text(b"no large block was asked for").write_to(descriptor),
+        Outcome::NeverAsked => {
+            head(report).text(b"no large block was asked for");
+        }
         Outcome::Off => {
-            let mut line = head();
-            line.text(b"the pool could not be opened; ").number(FORWARDED.load(Relaxed));
-            line.text(b" large requests went to the next malloc").write_to(descriptor);
+            head(report).text(b"the pool could not be opened; ").number(FORWARDED.load(Relaxed));
+            report.text(b" large requests went to the next malloc");
         }
         Outcome::Open(pool) => {
-            requests(&pool.stats(), descriptor);
-            memory(&pool.stats(), descriptor);
-            ahead(pool, descriptor);
+            requests(report, &pool.stats());
+            memory(report, &pool.stats());
+            ahead(report, pool);
         }
     }
 }
 
-fn requests(stats: &Stats, descriptor: i32) {
+fn requests(line: &mut Line, stats: &Stats) {
     let page = faultless_os::page::size() as u64;
-    let mut line = head();
-    line.number(stats.dirty_hits + stats.zeroed_hits + stats.fresh).text(b" large blocks: ");
+    head(line).number(stats.dirty_hits + stats.zeroed_hits + stats.fresh).text(b" large blocks: ");
     line.number(stats.dirty_hits).text(b" dirty, ").number(stats.zeroed_hits).text(b" zeroed, ");
     line.number(stats.fresh).text(b" fresh; ").mib(stats.reused_bytes).text(b" handed out resident, up to ");
     line.number(stats.reused_bytes.checked_div(page).unwrap_or(0)).text(b" first touches avoided");
-    line.write_to(descriptor);
-    let mut line = head();
-    line.text(b"grown: ").number(stats.grown_in_place).text(b" in place, ").number(stats.grown_by_pages);
+    head(line)
+        .text(b"grown: ")
+        .number(stats.grown_in_place)
+        .text(b" in place, ")
+        .number(stats.grown_by_pages);
     line.text(b" by page tables, ").number(stats.grown_by_copy).text(b" by copy; ");
     line.number(FORWARDED.load(Relaxed)).text(b" large requests went to the next malloc");
-    line.write_to(descriptor);
 }
 
-fn memory(stats: &Stats, descriptor: i32) {
-    let mut line = head();
-    line.mib(stats.peak_in_use_bytes as u64).text(b" in use and ").mib(stats.peak_retained_bytes as u64);
+fn memory(line: &mut Line, stats: &Stats) {
+    head(line)
+        .mib(stats.peak_in_use_bytes as u64)
+        .text(b" in use and ")
+        .mib(stats.peak_retained_bytes as u64);
     line.text(b" retained at most; at the end ").mib(stats.in_use_bytes as u64).text(b" in use, ");
     line.mib((stats.retained_bytes - stats.zeroed_bytes.min(stats.retained_bytes)) as u64).text(b" dirty, ");
     line.mib(stats.zeroed_bytes as u64).text(b" zeroed");
-    line.write_to(descriptor);
-    let mut line = head();
-    line.number(stats.purges).text(b" purges (").mib(stats.purged_bytes).text(b", ");
+    head(line).number(stats.purges).text(b" purges (").mib(stats.purged_bytes).text(b", ");
     line.number(stats.purge_ns / 1000)
         .text(b" us); ")
         .mib(stats.cleared_bytes)
         .text(b" cleared for calloc; ");
     line.number(stats.purge_failures + stats.populate_failures).text(b" advices refused");
-    line.write_to(descriptor);
 }
 
 /// Silent about what was neither asked for nor happened.
-fn ahead(pool: &Pool<Kernel>, descriptor: i32) {
+fn ahead(line: &mut Line, pool: &Pool<Kernel>) {
     let stats = pool.stats();
     if pool.is_keeper_refused() {
-        head().text(b"no keeper thread could be had: nothing decays").write_to(descriptor);
+        head(line).text(b"no keeper thread could be had: nothing decays");
     }
     if stats.stocked_bytes + stats.scrubbed_bytes > 0 {
-        let mut line = head();
-        line.text(b"ahead of need: ").mib(stats.stocked_bytes).text(b" made resident (");
+        head(line).text(b"ahead of need: ").mib(stats.stocked_bytes).text(b" made resident (");
         line.number(stats.stock_ns / 1000).text(b" us), ").mib(stats.scrubbed_bytes).text(b" zeroed (");
-        line.number(stats.scrub_ns / 1000).text(b" us)").write_to(descriptor);
+        line.number(stats.scrub_ns / 1000).text(b" us)");
     }
     if stats.populated_bytes + stats.populate_missing_bytes > 0 {
-        let mut line = head();
-        line.text(b"populated, as the kernel says: ").mib(stats.populated_bytes).text(b" resident, ");
-        line.mib(stats.populate_missing_bytes).text(b" not").write_to(descriptor);
+        head(line).text(b"populated, as the kernel says: ").mib(stats.populated_bytes).text(b" resident, ");
+        line.mib(stats.populate_missing_bytes).text(b" not");
     }
     if stats.fallback_bytes > 0 {
-        let mut line = head();
-        line.mib(stats.fallback_bytes)
+        head(line)
+            .mib(stats.fallback_bytes)
             .text(b" of addresses have base pages, the machine lacks those asked for");
-        line.write_to(descriptor);
     }
 }
 
-/// `faultless: NAME[PID]: `.
-fn head() -> Line {
+/// Begins a line: `faultless: NAME[PID]: `.
+fn head(line: &mut Line) -> &mut Line {
     let mut name = [0; NAME_BYTES];
-    let mut line = Line::new();
-    line.text(b"faultless: ")
-        .text(name_of_process(&mut name))
-        .text(b"[")
-        .number(std::process::id().into())
-        .text(b"]: ");
-    line
+    if !line.is_empty() {
+        line.text(b"\n");
+    }
+    line.text(b"faultless: ").text(name_of_process(&mut name)).text(b"[");
+    line.number(std::process::id().into()).text(b"]: ")
 }
 
 /// Bytes of a thread's name and its end, prctl(2).

@@ -61,7 +61,7 @@ pub(crate) fn run(args: Args) -> Outcome {
 /// The environment under which a dynamically linked program gets its large blocks from the pool.
 ///
 /// # Errors
-/// The interposer could not be put where only this user can write, or options contradict each other.
+/// The interposer could not be put where only this user can write, options contradict each other, or the report's file can't be written.
 pub(crate) fn environment(options: &Options) -> Result<Vec<(OsString, OsString)>, Failure> {
     let mut preload = library::install(&library::PRELOAD)?.into_os_string();
     if options.small == Small::Mimalloc {

@@ -59,6 +59,17 @@ impl Sink {
         }
     }
 
+    /// The same for a file that other processes write, aside and then renamed: its absolute path.
+    pub(crate) fn replaceable(path: &Path) -> Result<PathBuf, Failure> {
+        let failure = |reason: &str| {
+            Failure(format!("{}: {reason}; name a FILE that does not exist yet", path.display()))
+        };
+        match Self::file(path)? {
+            Self::Whole(target, _) => std::path::absolute(target).map_err(|error| failure(&reason(&error))),
+            Self::Stderr | Self::Behind(..) | Self::Over(..) => Err(failure("cannot be replaced as a whole")),
+        }
+    }
+
     /// Whether the reader is a terminal that has not been told NO_COLOR.
     pub(crate) fn wants_colour(&self) -> bool {
         matches!(self, Self::Stderr) && io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()

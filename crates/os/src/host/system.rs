@@ -154,11 +154,6 @@ impl Memory {
 }
 
 impl Balloon {
-    /// This machine's.
-    pub fn now() -> Option<Self> {
-        Self::read(&Files::new(std::path::Path::new("/")))
-    }
-
     /// virtio device id 5, feature bit 5 (virtio 1.2, section 5.5; `/sys/bus/virtio/devices/*/features` is a bit string,
     /// bit 0 first).
     pub(super) fn read(files: &Files) -> Option<Self> {

@@ -4,13 +4,15 @@
 //! leisure.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::ValueEnum;
-use faultless_os::host::{Balloon, Cgroup};
-use faultless_pool::tuning;
+use faultless_os::host::Cgroup;
+use faultless_pool::{process, tuning};
 
 use super::size::{Decay, Marks, decay, marks, size, threshold};
 use crate::cmd::Failure;
+use crate::cmd::sink::Sink;
 
 /// Which pages back the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -123,6 +125,11 @@ pub(crate) struct Options {
     /// The same in this form
     #[arg(long, value_enum, value_name = "FORMAT")]
     summary_format: Option<Format>,
+
+    /// Report into this file instead, which appears whole or not at all; %p in its name becomes the process id, and without
+    /// it the process that ends last leaves its report. One that confines itself (seccomp, Landlock) writes none
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    summary_file: Option<PathBuf>,
 }
 
 /// Who serves blocks below the threshold.
@@ -147,7 +154,7 @@ impl Options {
     /// What the interposer is told.
     ///
     /// # Errors
-    /// Options contradict each other.
+    /// Options contradict each other, or the report's file can't be written.
     pub(super) fn variables(&self) -> Result<Vec<(OsString, OsString)>, Failure> {
         if self.stock.is_some() && self.prefault != Prefault::Ahead && self.scrub != Scrub::Ahead {
             let remedy = "add --prefault ahead or --scrub ahead, or leave --stock out";
@@ -158,7 +165,8 @@ impl Options {
             true => format!("{word}:{}-{}", marks.low, marks.high),
             false => word,
         };
-        let summary = self.summary || self.summary_format.is_some();
+        let summary = self.summary || self.summary_format.is_some() || self.summary_file.is_some();
+        let summary_file = self.summary_file.as_deref().map(Sink::replaceable).transpose()?;
         let mut variables: Vec<(OsString, OsString)> = vec![
             ("FAULTLESS_POLICY".into(), word(self.policy).into()),
             (
@@ -170,6 +178,7 @@ impl Options {
             ("FAULTLESS_RETAIN".into(), self.retain_bytes().to_string().into()),
             ("FAULTLESS_DECAY".into(), self.decay_text().into()),
             ("FAULTLESS_SUMMARY".into(), if summary { "1" } else { "0" }.into()),
+            ("FAULTLESS_SUMMARY_FILE".into(), summary_file.unwrap_or_default().into()),
             ("FAULTLESS_SUMMARY_FORMAT".into(), word(self.summary_format.unwrap_or_default()).into()),
         ];
         if let Some(threshold) = self.threshold {
@@ -191,13 +200,16 @@ impl Options {
     }
 
     fn decay_text(&self) -> String {
-        match self.decay {
-            Some(Decay::Never) => "never".into(),
-            Some(Decay::After(time)) => format!("{}ms", time.as_millis()),
-            None => format!("{}ms", default_decay_ns() / 1_000_000),
-        }
+        let decay = match self.decay {
+            Some(Decay::Never) => None,
+            Some(Decay::After(time)) => Some(time.as_millis()),
+            None => process::policy().retain.decay_ns.map(|ns| u128::from(ns / NS_PER_MS)),
+        };
+        decay.map_or_else(|| "never".into(), |ms| format!("{ms}ms"))
     }
 }
+
+const NS_PER_MS: u64 = 1_000_000;
 
 /// A value's name on the command line, which the interposer takes too.
 fn word(value: impl ValueEnum) -> String {
@@ -210,14 +222,6 @@ fn default_retain() -> u64 {
     let group = Cgroup::now().and_then(|group| group.max_bytes);
     let bytes = memory.into_iter().chain(group).min().unwrap_or(u64::MAX);
     (bytes / tuning::RETAIN_SHARE as u64).min(tuning::RETAIN_BYTES as u64)
-}
-
-/// Longer where a page given back is a fault in two kernels when it comes back.
-fn default_decay_ns() -> u64 {
-    match Balloon::now().is_some_and(|balloon| balloon.free_page_reporting) {
-        true => tuning::DECAY_REPORTING_NS,
-        false => tuning::DECAY_NS,
-    }
 }
 
 #[cfg(test)]
@@ -260,5 +264,10 @@ mod tests {
         let options = Options { summary_format: Some(Format::Json), ..Options::default() };
         assert_eq!(value(&options, "FAULTLESS_SUMMARY"), "1");
         assert_eq!(value(&options, "FAULTLESS_SUMMARY_FORMAT"), "json");
+        assert_eq!(value(&options, "FAULTLESS_SUMMARY_FILE"), "");
+        let options = Options { summary_file: Some("report-%p".into()), ..Options::default() };
+        assert_eq!(value(&options, "FAULTLESS_SUMMARY"), "1");
+        let file = value(&options, "FAULTLESS_SUMMARY_FILE");
+        assert!(file.starts_with('/') && file.ends_with("/report-%p"), "{file}");
     }
 }

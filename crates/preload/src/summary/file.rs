@@ -1,0 +1,96 @@
+//! The report in a file of its own: written aside and renamed, so that whoever reads it finds a whole report or none.
+//!
+//! In: a path, before the program's `main`; the report, at the end. Out: whether the file is there. `%p` in the file's name
+//! becomes the process number; without it the process that ends last leaves the report. The path is copied: a program may
+//! overwrite its environment. A program that confined itself gets no file: its filter might kill it for opening one.
+
+use std::cell::UnsafeCell;
+use std::ffi::CStr;
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
+
+use crate::large;
+use crate::line::{Line, Text};
+
+type Path = Text<{ libc::PATH_MAX as usize }>;
+
+struct Place(UnsafeCell<Path>);
+
+// SAFETY: written once, before NAMED says so; afterwards only shared references are made.
+unsafe impl Sync for Place {}
+
+static PATH: Place = Place(UnsafeCell::new(Path::new()));
+static NAMED: AtomicBool = AtomicBool::new(false);
+
+/// From now on the report goes to this file. Called at most once, before `main`; `None` without a path that fits.
+pub(crate) fn name(path: &[u8]) -> Option<()> {
+    // SAFETY: no other thread runs yet, and NAMED, without which nobody reads it, is set below.
+    let place = unsafe { &mut *PATH.0.get() };
+    place.text(path).c_str().filter(|path| !path.is_empty())?;
+    NAMED.store(true, Release);
+    Some(())
+}
+
+/// Whether the report goes to a file.
+pub(super) fn is_named() -> bool {
+    NAMED.load(Acquire)
+}
+
+/// Writes the report to the file; false if it isn't there now.
+pub(super) fn write(report: &mut Line) -> bool {
+    if large::is_confined() {
+        return false;
+    }
+    let (mut target, mut aside) = (Path::new(), Path::new());
+    expand(&mut target);
+    expand(&mut aside);
+    aside.text(b".").number(std::process::id().into()).text(b".part");
+    let (Some(target), Some(aside)) = (target.c_str(), aside.c_str()) else { return false };
+    // A process of the same number may have been killed while it wrote.
+    remove(aside);
+    let is_there = create(aside, report) && rename(aside, target);
+    if !is_there {
+        remove(aside);
+    }
+    is_there
+}
+
+/// The path with the process number where its last part says `%p`.
+fn expand(path: &mut Path) {
+    // SAFETY: written before NAMED was set, without which nobody comes here.
+    let Some(named) = unsafe { &*PATH.0.get() }.c_str() else { return };
+    let named = named.to_bytes();
+    let folder = named.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+    let (folder, mut rest) = named.split_at_checked(folder).unwrap_or((named, &[]));
+    path.text(folder);
+    while let Some(at) = rest.windows(2).position(|pair| pair == b"%p") {
+        path.text(rest.get(..at).unwrap_or(&[])).number(std::process::id().into());
+        rest = rest.get(at + 2..).unwrap_or(&[]);
+    }
+    path.text(rest);
+}
+
+fn create(path: &CStr, report: &mut Line) -> bool {
+    const NEW: libc::c_int = 0o666; // less the umask, as for any new file
+    // Others may write to the folder, and what they put there is not to be followed.
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: the path is a C string, and no descriptor is inherited.
+    let file = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, NEW) };
+    let Some(file) = i32::try_from(file).ok().filter(|&file| file >= 0) else { return false };
+    let is_written = report.write_to(file);
+    // SAFETY: opened above, closed once. Some file systems only say here that there was no room.
+    let is_closed = unsafe { libc::syscall(libc::SYS_close, file) } == 0;
+    is_written && is_closed
+}
+
+fn rename(from: &CStr, to: &CStr) -> bool {
+    // SAFETY: two C strings.
+    unsafe { libc::rename(from.as_ptr(), to.as_ptr()) == 0 }
+}
+
+fn remove(path: &CStr) {
+    // SAFETY: a C string.
+    unsafe { libc::unlink(path.as_ptr()) };
+}
