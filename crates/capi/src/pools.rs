@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use faultless_os::lock::Mutex;
+use faultless_os::thread::Quiet;
 use faultless_pool::{Kernel, Policy, Pool};
 
 use crate::Handle;
@@ -54,6 +55,8 @@ pub(crate) unsafe fn destroy(handle: *mut Handle) -> bool {
 }
 
 extern "C" fn before_fork() {
+    // A handler that forks now would wait for this fork, and so for itself.
+    let _quiet = Quiet::begin();
     GATE.hold();
     if let Some(pools) = POOLS.lock() {
         pools.iter().for_each(|pool| pool.before_fork());

@@ -92,6 +92,23 @@ fn handlers_of_fork_may_allocate_and_wait_for_those_who_do() {
 }
 
 #[test]
+fn a_librarys_own_handlers_of_fork_find_the_pool_unlocked() {
+    let flags = ["-DLIBRARY", "-shared", "-fPIC", "-pthread"];
+    let Some(library) = compile("fork_library.c", &flags) else { return };
+    let linked = ["-Wl,--no-as-needed", library.to_str().unwrap(), "-pthread"];
+    let Some(program) = compile("fork_library.c", &linked) else { return };
+    assert_eq!(run(Case::plain(&program)).stdout, "ok\n");
+    assert_eq!(run(Case::pooled(&program, &[])).stdout, "ok\n");
+}
+
+#[test]
+fn a_signal_handler_may_fork_wherever_it_came() {
+    let Some(program) = compile("fork_in_handler.c", &[]) else { return };
+    assert_eq!(run(Case::plain(&program)).stdout, "ok\n");
+    assert_eq!(run(Case::pooled(&program, &[])).stdout, "ok\n");
+}
+
+#[test]
 fn what_only_one_thread_may_do_is_done_with_a_keeper_too() {
     let Some(program) = compile("alone.c", &[]) else { return };
     let expected = run(Case::plain(&program)).stdout;

@@ -12,7 +12,9 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
+use faultless_os::lock::Mutex;
 use faultless_os::processor::Processors;
+use faultless_os::thread::Quiet;
 use faultless_pool::{Kernel, Page, Pool};
 
 use crate::line::Line;
@@ -49,6 +51,9 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Whether the program forbade itself what a keeper does, perhaps before there was a pool.
 static KEEPER_IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
+/// Held while the opened pool is put where all find it, and across `fork`, which looks after the pool that it finds.
+static GATE: Mutex<()> = Mutex::new(());
+
 /// Large requests that went to the next malloc.
 pub(crate) static FORWARDED: AtomicU64 = AtomicU64::new(0);
 
@@ -67,10 +72,11 @@ pub(crate) fn is_ours(block: Void) -> bool {
 /// From now on large blocks come from the pool.
 ///
 /// The handlers of `fork` are registered here and not when the pool is opened: those registered first run last before
-/// `fork` and first after it, so the program's own handlers, which may allocate or wait for a thread that does, find
-/// the pool unlocked.
+/// `fork` and first after it, so the handlers of the program and of its libraries, which may allocate or wait for a thread
+/// that does, find the pool unlocked. Who registers some earlier than our constructor runs comes here first, see `lib`.
 pub(crate) fn start(settings: Settings) {
-    next::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+    // This library is never unloaded before the process ends: no object is named that they would have to go with.
+    next::at_fork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child), ptr::null());
     Processors::find();
     next::has_aligned_new();
     PROCESS.store(std::process::id(), Relaxed);
@@ -116,6 +122,10 @@ fn pool() -> Option<&'static Pool<Kernel>> {
 
 #[cold]
 fn open() -> Option<&'static Pool<Kernel>> {
+    // The pool would be its child's, and the memory the parent's.
+    if !is_owner() {
+        return None;
+    }
     if STATE.compare_exchange(CLOSED, OPENING, AcqRel, Acquire).is_err() {
         return None;
     }
@@ -126,12 +136,18 @@ fn open() -> Option<&'static Pool<Kernel>> {
         STATE.store(OFF, Release);
         return None;
     };
+    let Some(gate) = GATE.lock() else {
+        // This thread is in the midst of a fork.
+        STATE.store(CLOSED, Release);
+        return None;
+    };
     let (base, len) = pool.range();
     // SAFETY: OPENING excludes a second writer, and readers wait for OPEN.
     let pool: &'static Pool<Kernel> = unsafe { (*POOL.0.get()).write(pool) };
     BASE.store(base, Release);
     LEN.store(len, Release);
     STATE.store(OPEN, Release);
+    drop(gate);
     if !is_anyone_behind() {
         teach_next();
     }
@@ -198,6 +214,9 @@ fn end_behind() {
 }
 
 unsafe extern "C" fn before_fork() {
+    // A handler that forks now would wait for this fork, and so for itself. Once all is held, it finds that.
+    let _quiet = Quiet::begin();
+    GATE.hold();
     if let Outcome::Open(pool) = outcome() {
         pool.before_fork();
     }
@@ -212,6 +231,7 @@ unsafe extern "C" fn after_fork_in_parent() {
     if let Outcome::Open(pool) = outcome() {
         pool.after_fork_in_parent();
     }
+    GATE.let_go();
 }
 
 unsafe extern "C" fn after_fork_in_child() {
@@ -222,6 +242,7 @@ unsafe extern "C" fn after_fork_in_child() {
     if let Outcome::Open(pool) = outcome() {
         pool.after_fork_in_child();
     }
+    GATE.let_go();
 }
 
 /// Whether this memory is this process's, and not one's that waits for its child of vfork(2).
