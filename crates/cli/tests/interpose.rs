@@ -139,6 +139,20 @@ fn a_thread_with_the_smallest_stack_opens_and_uses_the_pool() {
 }
 
 #[test]
+fn exit_and_a_second_free_take_little_stack() {
+    let Some(program) = compile("exits_on_little_stack.c", &["-pthread", "-O0"]) else { return };
+    for way in ["exit", "twice", "handler"] {
+        run(Case::pooled(&program, &[]).args(&[way]));
+    }
+    let folder = interposed::scratch("little-stack");
+    let file = folder.to_str().unwrap();
+    for options in [&["--summary"][..], &["--summary-format", "json"], &["--summary-file", file]] {
+        run(Case::pooled(&program, options).args(&["exit"]));
+    }
+    std::fs::remove_file(&folder).unwrap();
+}
+
+#[test]
 fn a_thread_that_is_cancelled_in_fork_leaves_the_keeper_to_others() {
     let Some(program) = compile("cancelled.c", &["-pthread"]) else { return };
     let expected = "forked 1, cancelled 1\nforked again\n";

@@ -15,7 +15,7 @@ use std::sync::atomic::{
 use faultless_os::processor::Processors;
 use faultless_pool::{Kernel, Page, Pool};
 
-use crate::line::Line;
+use crate::line::Text;
 use crate::next;
 use crate::settings::Settings;
 
@@ -330,7 +330,7 @@ fn is_nobodys(call: &[u8]) -> bool {
         return false;
     }
     if !TOLD.swap(true, Relaxed) {
-        let mut line = Line::new();
+        let mut line = Text::<128>::new();
         line.text(b"faultless: ")
             .text(call)
             .text(b" of a large block that was freed before, or of none: ignored");

@@ -16,6 +16,15 @@ use crate::line::{Line, Text};
 
 type Path = Text<{ libc::PATH_MAX as usize }>;
 
+/// The file, and the one that is written aside.
+pub(super) struct Names(Path, Path);
+
+impl Names {
+    pub(super) const fn new() -> Self {
+        Self(Path::new(), Path::new())
+    }
+}
+
 struct Place(UnsafeCell<Path>);
 
 // SAFETY: written once, before NAMED says so; afterwards only shared references are made.
@@ -38,14 +47,13 @@ pub(super) fn is_named() -> bool {
     NAMED.load(Acquire)
 }
 
-/// Writes the report to the file; false if it isn't there now.
-pub(super) fn write(report: &mut Line) -> bool {
+/// Writes the report to the file; false if it isn't there now. `names` is where its names are put together.
+pub(super) fn write(report: &mut Line, Names(target, aside): &mut Names) -> bool {
     if large::is_confined() {
         return false;
     }
-    let (mut target, mut aside) = (Path::new(), Path::new());
-    expand(&mut target);
-    expand(&mut aside);
+    expand(target);
+    expand(aside);
     aside.text(b".").number(std::process::id().into()).text(b".part");
     let (Some(target), Some(aside)) = (target.c_str(), aside.c_str()) else { return false };
     // A process of the same number may have been killed while it wrote.
