@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use faultless_os::lock::Mutex;
+use faultless_os::lock::{Guard, Mutex};
 use faultless_os::thread::pause;
 
 use crate::backend::{Backend, Span};
@@ -214,6 +214,11 @@ impl<B: Backend> Pool<B> {
         if !(suits && self.front.put(run)) {
             self.retire(&mut core, run);
         }
+        self.gave(core, run);
+    }
+
+    /// What is left to do after free memory became more, by a run among others.
+    pub(crate) fn gave(&self, mut core: Guard<'_, Core<B>>, run: Run) {
         let (excess, calls) = (core.keeps_too_much(), core.calls());
         drop(core);
         if calls {

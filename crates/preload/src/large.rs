@@ -372,6 +372,9 @@ pub(crate) unsafe fn realloc(block: Void, len: usize) -> Void {
         let errno = next::errno();
         // SAFETY: the caller allows the block to move.
         let resized = unsafe { pool.resize_raw(block as usize, len) };
+        if pool.wants_keeper() {
+            keep(pool);
+        }
         next::set_errno(errno);
         if let Some(resized) = resized {
             return resized.as_ptr().cast();
