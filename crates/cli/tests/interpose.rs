@@ -103,6 +103,15 @@ fn what_only_one_thread_may_do_is_done_with_a_keeper_too() {
 }
 
 #[test]
+fn what_is_free_goes_back_however_it_came_about_while_the_program_only_waits() {
+    let Some(program) = compile("decays.c", &[]) else { return };
+    for way in ["fork", "unshare", "shrink", "shrink-fresh", "grow", "front"] {
+        let case = Case::pooled(&program, &["--decay", "100ms"]).args(&[way]);
+        assert_eq!(run(case).stdout, "gone\n", "{way}");
+    }
+}
+
+#[test]
 fn a_program_that_may_have_no_more_threads_runs_without_a_keeper() {
     if faultless_os::host::user().0 != 0 {
         eprintln!("skipped: only root can become a user of whom there is no other process");

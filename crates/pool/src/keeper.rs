@@ -12,7 +12,8 @@
 //! exceeds the bound.
 //!
 //! Fork: [`Pool::before_fork`] ends the keeper, so the child finds nothing half done and a program that counts its threads
-//! before it forks finds those it made; both sides have a keeper again when they want one.
+//! before it forks finds those it made. Where there is still work afterwards both sides want one again at once, and whoever
+//! looks after the pool starts it as soon as threads may be started: when `fork` returns, or with the next request.
 //!
 //! A child of vfork(2) has this memory while its parent waits, and starts none: the thread would be the child's, and end with it.
 //!
@@ -138,7 +139,7 @@ impl<B: Backend> Pool<B> {
         self.keeper.thread.stop()
     }
 
-    /// After [`Pool::stop_keeper`]: there may be a keeper again.
+    /// After [`Pool::stop_keeper`]: there may be a keeper again, and one is wanted if there is work for it.
     pub fn allow_keeper(&self) {
         self.unattended();
         self.keeper.thread.allow();
@@ -183,8 +184,8 @@ impl<B: Backend> Pool<B> {
     /// From now on `free` keeps the bound, and asks for a keeper when there is work for one.
     fn unattended(&self) {
         self.attend(false);
-        if let Some(mut core) = self.core.lock() {
-            core.watch = Watch::of(self.policy);
+        if !self.watch(Watch::of(self.policy)) {
+            self.call_keeper();
         }
     }
 

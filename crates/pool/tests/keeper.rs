@@ -83,6 +83,25 @@ fn a_stopped_keeper_begins_again_only_when_allowed() {
 }
 
 #[test]
+fn what_is_kept_wants_a_keeper_again_after_a_stop_and_after_fork() {
+    let pool = pool(quick());
+    burst(pool, 60);
+    assert!(pool.stop_keeper());
+    pool.allow_keeper();
+    assert!(pool.wants_keeper());
+    pool.keep();
+    pool.before_fork();
+    assert!(!pool.has_keeper());
+    pool.after_fork_in_parent();
+    assert!(pool.wants_keeper() || pool.stats().retained_bytes <= tuning::FLOOR_BYTES);
+    pool.keep();
+    assert!(within(Duration::from_secs(2), || pool.stats().retained_bytes <= tuning::FLOOR_BYTES));
+    assert!(pool.stop_keeper());
+    pool.allow_keeper();
+    assert!(!pool.wants_keeper(), "nothing is left to do");
+}
+
+#[test]
 fn threads_that_swing_while_the_keeper_is_stopped_and_started_lose_nothing() {
     let pool = pool(Policy {
         scrub: Scrub::Ahead { start: 8 * SLAB, stop: 16 * SLAB },

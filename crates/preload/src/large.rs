@@ -250,9 +250,26 @@ pub(crate) fn alone<T>(call: impl FnOnce() -> T) -> T {
     let errno = next::errno();
     if stopped {
         pool.allow_keeper();
+        attend();
     }
     next::set_errno(errno);
     result
+}
+
+/// Whether there is a keeper.
+pub(crate) fn has_keeper() -> bool {
+    matches!(outcome(), Outcome::Open(pool) if pool.has_keeper())
+}
+
+/// Starts the keeper if the pool wants one. errno stays.
+pub(crate) fn attend() {
+    if let Outcome::Open(pool) = outcome()
+        && pool.wants_keeper()
+    {
+        let errno = next::errno();
+        keep(pool);
+        next::set_errno(errno);
+    }
 }
 
 /// Whether the program forbade itself some system calls.
