@@ -175,6 +175,7 @@ impl<B: Backend> Pool<B> {
     /// The pool has seen work: wakes the keeper, or asks for one.
     #[cold]
     pub(crate) fn call_keeper(&self) {
+        self.front.watch(false);
         match self.keeper.thread.is_started() {
             true => self.keeper.thread.wake(),
             false => self.keeper.wanted.store(!self.is_keeper_refused(), Relaxed),
@@ -298,10 +299,15 @@ impl<B: Backend> Pool<B> {
 
     /// When to call the keeper from now on; false if that is now.
     fn watch(&self, watch: Watch) -> bool {
-        self.core.lock().is_some_and(|mut core| {
+        let is_called = self.core.lock().is_none_or(|mut core| {
             core.watch = watch;
-            !core.calls()
-        })
+            self.front.watch(watch.kept_above < usize::MAX);
+            core.calls(self.front.tally().held)
+        });
+        if is_called {
+            self.front.watch(false);
+        }
+        !is_called
     }
 }
 
@@ -354,7 +360,7 @@ mod tests {
     use super::*;
     use crate::fake::Fake;
     use crate::policy::Retain;
-    use crate::policy::tuning::{QUIET_TICKS, SLAB_BYTES};
+    use crate::policy::tuning::{GRANULE_BYTES, QUIET_TICKS, SLAB_BYTES};
 
     const IDLE: Signs = Signs { memory_is_short: false, cpu_is_idle: true };
     const BUSY: Signs = Signs { memory_is_short: false, cpu_is_idle: false };
@@ -396,6 +402,22 @@ mod tests {
         assert!(!keeping(FLOOR, Policy::default()).wants_keeper());
         let never = Policy { retain: Retain { decay_ns: None, ..Retain::default() }, ..Policy::default() };
         assert!(!keeping(FLOOR + 8, never).wants_keeper());
+    }
+
+    #[cfg_attr(miri, ignore = "more memory than Miri likes")]
+    #[test]
+    fn what_lies_in_the_front_counts_and_decays_too() {
+        let pool = Pool::open(Fake::new(2 * FLOOR), Policy::default()).unwrap();
+        let blocks = [FLOOR - 1, 1, 1, 1].map(|slabs| pool.alloc(slabs * SLAB_BYTES).unwrap());
+        for mut block in blocks {
+            block.fill(1);
+            drop(block);
+        }
+        let stats = pool.stats();
+        assert_eq!((kept(&pool), pool.front.tally().held * GRANULE_BYTES), (FLOOR + 2, 3 * SLAB_BYTES));
+        assert!(pool.wants_keeper(), "{stats:?}");
+        looks(&pool, &mut Round::new(), BUSY, 3 * QUIET_TICKS);
+        assert_eq!(kept(&pool), FLOOR);
     }
 
     #[cfg_attr(miri, ignore = "more memory than Miri likes")]

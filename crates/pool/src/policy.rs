@@ -138,17 +138,21 @@ pub mod tuning {
     pub const SLACK_BYTES: usize = 32 << 20;
     /// Parts of the front: threads on different processors rarely meet in one. A power of two.
     pub const SHARDS: usize = 4;
-    /// Blocks of one length that a part of the front holds: one cache line of words, looked through in 3 ns.
+    /// Blocks that a part of the front holds of one length, or of lengths that share a line: one cache line of words, looked
+    /// through in 3 ns.
     pub const SLOTS: usize = 8;
     /// Lengths in granules below which each has a line of its own (512 KiB); above, those up to twice as long share one. A
     /// power of two.
     pub const FRONT_LENGTHS: usize = 32;
     /// Largest block in the front (8 MiB): above it the lock and the search are nothing beside touching the block.
     pub const FRONT_BLOCK_BYTES: usize = 8 << 20;
-    /// Bytes that the front holds at most: 25 blocks of 640 KiB per processor, or two of the largest.
+    /// Bytes that the front holds at most: per part 8 blocks of 640 KiB and more of other lengths, or two of the largest.
     pub const FRONT_BYTES: usize = 64 << 20;
     /// It is at most one part in this many of what may be kept.
     pub const FRONT_SHARE: usize = 4;
+    /// Bytes that a part of the front takes, while the keeper sleeps, before it is looked again whether it has to be called:
+    /// little beside [`FLOOR_BYTES`], and few looks until a program has come to its peak.
+    pub const FRONT_STEP_BYTES: usize = 1 << 20;
     /// Largest alignment in bytes, what an entry of the third level of page tables maps. Slabs that it skips are entered into
     /// the tables one by one under the lock: 512 of them at the most, some 10 us.
     pub const ALIGN_BYTES: usize = 1 << 30;
