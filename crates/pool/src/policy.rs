@@ -35,7 +35,8 @@ pub enum Prefault {
     /// Every byte when a block is handed out: as `Touch`, and writes what the program will write again (100 to 125 ns more).
     Memset,
     /// A new mapping with MAP_POPULATE over a block that is not wholly resident: one call instead of a fault per page, the same work in the
-    /// kernel (about 1650 ns), and a new mapping.
+    /// kernel (about 1650 ns), and a new mapping. The kernel populates it before it can be advised, so the block has base pages
+    /// whatever the policy says, counted in [`Stats::fallback_bytes`](crate::Stats::fallback_bytes), unless THP are `always` on.
     MapPopulate,
     /// MADV_POPULATE_WRITE (Linux 5.14) when a block is handed out: one call, the same work in the kernel (1326 ns, 8 % less).
     Populate,

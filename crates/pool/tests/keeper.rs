@@ -174,6 +174,19 @@ fn pages_that_the_machine_lacks_are_replaced_and_counted() {
     }
 }
 
+#[test]
+fn a_mapping_that_is_populated_before_it_can_be_advised_counts_as_base_pages() {
+    let thp = faultless_os::advise::pmd_bytes();
+    if !faultless_os::advise::thp_gives(thp) || faultless_os::advise::thp_comes_unasked(thp) {
+        return eprintln!("skipped: THP are not for the asking here");
+    }
+    for (prefault, lost) in [(Prefault::MapPopulate, 8 * SLAB as u64), (Prefault::Populate, 0)] {
+        let pool = pool(Policy { prefault, page: Page::Thp, ..Policy::default() });
+        let _block = pool.alloc(8 * SLAB).unwrap();
+        assert_eq!(pool.stats().fallback_bytes, lost, "{prefault:?}");
+    }
+}
+
 /// Whether this machine has such pages.
 fn has(page: Page) -> bool {
     match page {

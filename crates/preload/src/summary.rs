@@ -161,7 +161,7 @@ fn ahead(line: &mut Line, pool: &Pool<Kernel>) {
     if stats.fallback_bytes > 0 {
         head(line)
             .mib(stats.fallback_bytes)
-            .text(b" of addresses have base pages, the machine lacks those asked for");
+            .text(b" of addresses got base pages instead of those asked for");
     }
 }
 

@@ -45,7 +45,7 @@ enum Prefault {
     Touch,
     /// When the block is handed out, every byte: as touch, and writes everything once more
     Memset,
-    /// When the block is handed out, by mapping it anew with MAP_POPULATE
+    /// When the block is handed out, by mapping it anew with MAP_POPULATE, which gives base pages
     MapPopulate,
     /// When the block is handed out, by one call (MADV_POPULATE_WRITE)
     Populate,
