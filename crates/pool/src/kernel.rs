@@ -68,11 +68,11 @@ impl Area {
         self.start.load(Relaxed)
     }
 
-    /// Gives up everything behind the first `kept` bytes, whole pages, which nobody may use again.
+    /// Gives up everything behind the first `kept` bytes, whole pages, which nobody may use again. Of threads that do so at the
+    /// same time each gives up a part of its own.
     fn cut(&self, kept: usize) {
-        let had = self.len.load(Relaxed);
+        let had = self.len.fetch_min(kept, Relaxed);
         if kept < had {
-            self.len.store(kept, Relaxed);
             // SAFETY: `reserve` reserved it for this value, and who calls this knows that nothing goes there again.
             let _ = unsafe { map::release(self.start() + kept, had - kept) };
         }
