@@ -80,7 +80,9 @@ pub enum Scrub {
 pub struct Retain {
     /// The bound in bytes; 0 keeps nothing.
     pub bytes: usize,
-    /// The time in ns after which memory that nobody needed has gone back, down to [`tuning::FLOOR_BYTES`]; `None`: never.
+    /// The time in ns after which memory that nobody needed has gone back, down to [`tuning::FLOOR_BYTES`]; `None`: never. While
+    /// the keeper sleeps [`tuning::FRONT_STEP_BYTES`] more in each of [`tuning::SHARDS`] parts of the front call nobody, and what lies
+    /// in partly used slabs stays.
     pub decay_ns: Option<u64>,
 }
 

@@ -105,7 +105,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     retain: Option<u64>,
 
-    /// Time after which freed memory that nobody needed has gone back, but for 32 MiB, such as 200ms; or never
+    /// Time after which freed memory that nobody needed has gone back, but for about 32 MiB, such as 200ms; or never
     /// [default: 1s; 10s in a virtual machine whose host takes freed pages]
     #[arg(long, value_name = "TIME", value_parser = decay)]
     decay: Option<Decay>,
