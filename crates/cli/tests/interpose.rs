@@ -105,7 +105,7 @@ fn what_only_one_thread_may_do_is_done_with_a_keeper_too() {
 #[test]
 fn what_is_free_goes_back_however_it_came_about_while_the_program_only_waits() {
     let Some(program) = compile("decays.c", &[]) else { return };
-    for way in ["fork", "unshare", "shrink", "shrink-fresh", "grow", "front"] {
+    for way in ["fork", "forks", "unshare", "shrink", "shrink-fresh", "grow", "front"] {
         let case = Case::pooled(&program, &["--decay", "100ms"]).args(&[way]);
         assert_eq!(run(case).stdout, "gone\n", "{way}");
     }

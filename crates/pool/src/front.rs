@@ -18,7 +18,8 @@ use faultless_os::processor::Processors;
 
 use crate::core::Run;
 use crate::policy::tuning::{
-    FRONT_BLOCK_BYTES, FRONT_BYTES, FRONT_LENGTHS, FRONT_SHARE, FRONT_STEP_BYTES, GRANULE_BYTES, SHARDS, SLOTS,
+    FRONT_BLOCK_BYTES, FRONT_BYTES, FRONT_LENGTHS, FRONT_SHARE, FRONT_STEP_BYTES, GRANULE_BYTES, SHARDS,
+    SLOTS,
 };
 
 /// Sets of a shard: one per length, and one per doubling above.

@@ -22,6 +22,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
+use faultless_os::lock::Mutex;
 use faultless_os::pressure::{self, Group, Waiting};
 use faultless_os::thread::{Background, Work};
 
@@ -44,6 +45,8 @@ pub(crate) struct Keeper {
     refused: AtomicBool,
     /// The process whose memory this is.
     owner: AtomicU32,
+    /// What the keeper that was ended last remembered: a program that forks again and again gives its memory back all the same.
+    left: Mutex<Option<Round>>,
 }
 
 impl Keeper {
@@ -53,6 +56,7 @@ impl Keeper {
             wanted: AtomicBool::new(false),
             refused: AtomicBool::new(false),
             owner: AtomicU32::new(std::process::id()),
+            left: Mutex::new(None),
         }
     }
 
@@ -79,11 +83,13 @@ pub(crate) struct Round {
     looks: u64,
     /// Whether the stock of zeroed memory is being filled up to its high mark.
     scrubs: bool,
+    /// When it looked last, in ns.
+    looked_ns: u64,
 }
 
 impl Round {
     pub(crate) const fn new() -> Self {
-        Self { decay: Decay::new(), looks: 0, scrubs: false }
+        Self { decay: Decay::new(), looks: 0, scrubs: false, looked_ns: 0 }
     }
 }
 
@@ -196,6 +202,7 @@ impl<B: Backend> Pool<B> {
         self.trim();
         let is_tick = round.looks.is_multiple_of(self.looks_per_tick());
         round.looks += 1;
+        round.looked_ns = self.backend.now();
         let is_short = signs().memory_is_short;
         let wanted = match self.policy.retain.decay_ns {
             _ if is_short => usize::MAX,
@@ -280,6 +287,29 @@ impl<B: Backend> Pool<B> {
         self.policy.retain.decay_ns.map_or(TICK_NS, |decay| (decay / TICKS).max(TICK_MIN_NS))
     }
 
+    /// The time between two looks.
+    fn pause_ns(&self) -> u64 {
+        self.tick_ns().checked_div(self.looks_per_tick()).unwrap_or(TICK_NS)
+    }
+
+    /// What the last keeper left, when it is time for its next look.
+    fn resumed(&self) -> Round {
+        let left = self.keeper.left.lock().and_then(|mut left| left.take());
+        let Some(round) = left else { return Round::new() };
+        let seen = self.keeper.thread.wakes();
+        let since_ns = self.backend.now().saturating_sub(round.looked_ns);
+        if since_ns < self.pause_ns() && !self.keeper.thread.must_stop() {
+            self.keeper.thread.sleep(seen, Some(self.pause_ns() - since_ns));
+        }
+        round
+    }
+
+    fn leave(&self, round: Round) {
+        if let Some(mut left) = self.keeper.left.lock() {
+            *left = Some(round);
+        }
+    }
+
     /// Looks per tick of the decay: a processor is not idle for long.
     fn looks_per_tick(&self) -> u64 {
         if Watch::of(self.policy).is_ahead() { (self.tick_ns() / TICK_NS).max(1) } else { 1 }
@@ -335,17 +365,16 @@ where
 {
     fn work(&'static self) {
         let sighted = self.keeper.thread.settle();
-        let mut round = Round::new();
+        let mut round = self.resumed();
         self.attend(true);
         loop {
             let seen = self.keeper.thread.wakes();
             if self.keeper.thread.must_stop() {
-                return;
+                return self.leave(round);
             }
             let is_left = self.look(&mut round, &|| self.signs(sighted));
             if is_left || !self.rest() {
-                let pause_ns = self.tick_ns().checked_div(self.looks_per_tick());
-                self.keeper.thread.sleep(seen, pause_ns);
+                self.keeper.thread.sleep(seen, Some(self.pause_ns()));
             } else {
                 self.keeper.thread.sleep(seen, None);
                 round = Round::new();

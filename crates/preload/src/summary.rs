@@ -159,9 +159,7 @@ fn ahead(line: &mut Line, pool: &Pool<Kernel>) {
         line.mib(stats.populate_missing_bytes).text(b" not");
     }
     if stats.fallback_bytes > 0 {
-        head(line)
-            .mib(stats.fallback_bytes)
-            .text(b" of addresses got base pages instead of those asked for");
+        head(line).mib(stats.fallback_bytes).text(b" of addresses got base pages instead of those asked for");
     }
 }
 
