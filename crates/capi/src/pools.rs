@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use faultless_os::lock::Mutex;
 use faultless_os::thread::Quiet;
-use faultless_pool::{Kernel, Policy, Pool};
+use faultless_pool::{Kernel, Policy, Pool, process};
 
 use crate::Handle;
 
@@ -65,7 +65,8 @@ extern "C" fn before_fork() {
 
 extern "C" fn after_fork_in_parent() {
     if let Some(pools) = POOLS.lock() {
-        pools.iter().for_each(|pool| pool.after_fork_in_parent());
+        // An allocator's handlers were registered before ours, and have given its locks back: a thread may be started.
+        pools.iter().for_each(|pool| process::attended(pool, |pool| pool.after_fork_in_parent()));
     }
     GATE.let_go();
 }

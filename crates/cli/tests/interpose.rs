@@ -120,6 +120,15 @@ fn what_only_one_thread_may_do_is_done_with_a_keeper_too() {
 }
 
 #[test]
+fn what_is_free_goes_back_however_it_came_about_while_the_program_only_waits() {
+    let Some(program) = compile("decays.c", &[]) else { return };
+    for way in ["fork", "forks", "unshare", "shrink", "shrink-fresh", "grow", "front"] {
+        let case = Case::pooled(&program, &["--decay", "100ms"]).args(&[way]);
+        assert_eq!(run(case).stdout, "gone\n", "{way}");
+    }
+}
+
+#[test]
 fn a_program_that_may_have_no_more_threads_runs_without_a_keeper() {
     if faultless_os::host::user().0 != 0 {
         eprintln!("skipped: only root can become a user of whom there is no other process");
@@ -153,6 +162,20 @@ fn a_thread_with_the_smallest_stack_opens_and_uses_the_pool() {
         let output = run(Case::pooled(&program, options));
         assert_eq!(output.stdout, "ok\n", "{options:?} {}", output.stderr);
     }
+}
+
+#[test]
+fn exit_and_a_second_free_take_little_stack() {
+    let Some(program) = compile("exits_on_little_stack.c", &["-pthread", "-O0"]) else { return };
+    for way in ["exit", "twice", "handler"] {
+        run(Case::pooled(&program, &[]).args(&[way]));
+    }
+    let folder = interposed::scratch("little-stack");
+    let file = folder.to_str().unwrap();
+    for options in [&["--summary"][..], &["--summary-format", "json"], &["--summary-file", file]] {
+        run(Case::pooled(&program, options).args(&["exit"]));
+    }
+    std::fs::remove_file(&folder).unwrap();
 }
 
 #[test]

@@ -17,7 +17,7 @@ use faultless_os::processor::Processors;
 use faultless_os::thread::Quiet;
 use faultless_pool::{Kernel, Page, Pool};
 
-use crate::line::Line;
+use crate::line::Text;
 use crate::next;
 use crate::settings::Settings;
 
@@ -271,9 +271,26 @@ pub(crate) fn alone<T>(call: impl FnOnce() -> T) -> T {
     let errno = next::errno();
     if stopped {
         pool.allow_keeper();
+        attend();
     }
     next::set_errno(errno);
     result
+}
+
+/// Whether there is a keeper.
+pub(crate) fn has_keeper() -> bool {
+    matches!(outcome(), Outcome::Open(pool) if pool.has_keeper())
+}
+
+/// Starts the keeper if the pool wants one. errno stays.
+pub(crate) fn attend() {
+    if let Outcome::Open(pool) = outcome()
+        && pool.wants_keeper()
+    {
+        let errno = next::errno();
+        keep(pool);
+        next::set_errno(errno);
+    }
 }
 
 /// Whether the program forbade itself some system calls.
@@ -351,7 +368,7 @@ fn is_nobodys(call: &[u8]) -> bool {
         return false;
     }
     if !TOLD.swap(true, Relaxed) {
-        let mut line = Line::new();
+        let mut line = Text::<128>::new();
         line.text(b"faultless: ")
             .text(call)
             .text(b" of a large block that was freed before, or of none: ignored");
@@ -393,6 +410,9 @@ pub(crate) unsafe fn realloc(block: Void, len: usize) -> Void {
         let errno = next::errno();
         // SAFETY: the caller allows the block to move.
         let resized = unsafe { pool.resize_raw(block as usize, len) };
+        if pool.wants_keeper() {
+            keep(pool);
+        }
         next::set_errno(errno);
         if let Some(resized) = resized {
             return resized.as_ptr().cast();

@@ -47,6 +47,7 @@ fn begin() {
         return;
     }
     next::resolve();
+    single::find_fork();
     let settings = settings::Settings::from_environment();
     summary::ask(settings.summary, settings.format);
     large::start(settings);
