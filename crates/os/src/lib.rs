@@ -5,6 +5,7 @@
 //!
 //! What it does not do: policies (`pool`), meaning (`trace`), printing (`cli`).
 
+pub mod activity;
 pub mod advise;
 pub mod balloon;
 pub mod counters;

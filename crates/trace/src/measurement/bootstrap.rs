@@ -16,6 +16,11 @@ impl Rng {
         Rng(SEED)
     }
 
+    /// A generator of its own sequence.
+    pub fn from_seed(seed: u64) -> Self {
+        Rng(seed)
+    }
+
     /// The next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

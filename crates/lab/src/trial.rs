@@ -1,0 +1,244 @@
+//! One cell, measured: each phase between two looks at the clock and the counters, checked at once.
+//!
+//! In: a trial. Out: a [`Sample`]: the quantities of every phase, and what was wrong with it. It runs in a process of its
+//! own, see `process`.
+
+use std::hint::black_box;
+
+use faultless_os::counters::{self, Rusage, Who};
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::{Cell, Experiment, Notes, Phase, Refusal};
+
+/// Accesses, of a cache line at the most, per ns and processor, beyond which nothing was done: four per cycle at 4 GHz.
+pub const MOST_PER_NS: f64 = 16.0;
+
+/// One quantity of one phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Value {
+    /// The phase, or `machine` for what was seen of the machine meanwhile.
+    pub phase: String,
+    /// The quantity; its unit ends the name.
+    pub quantity: String,
+    /// The value.
+    pub value: f64,
+}
+
+/// What one process measured of one cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// All that was measured.
+    pub values: Vec<Value>,
+    /// What is wrong with it: counts that differ from what must be, phases that can't have happened.
+    pub violations: Vec<String>,
+    /// Why the machine can't do it; there are no values then.
+    pub refused: Option<String>,
+}
+
+impl Sample {
+    /// Adds one value.
+    pub fn add(&mut self, phase: &str, quantity: &str, value: f64) {
+        self.values.push(Value { phase: phase.into(), quantity: quantity.into(), value });
+    }
+}
+
+/// Measures a cell in this process, which must be fresh.
+pub fn measure(experiment: &dyn Experiment, cell: &Cell) -> Sample {
+    let mut sample = Sample::default();
+    if let Err(refusal) = try_measure(experiment, cell, &mut sample) {
+        sample = Sample { refused: Some(refusal.0), ..Sample::default() };
+    }
+    sample
+}
+
+fn try_measure(experiment: &dyn Experiment, cell: &Cell, sample: &mut Sample) -> Result<(), Refusal> {
+    let mut trial = experiment.trial(cell)?;
+    let phases = trial.phases();
+    // The first look takes faults of its own: code that runs for the first time.
+    let _ = Look::now()?;
+    for (index, phase) in phases.iter().enumerate() {
+        let mut notes = Notes::default();
+        let begin = Look::now()?;
+        let checksum = black_box(trial.run(black_box(index), &mut notes))?;
+        let end = Look::now()?;
+        let taken = end.since(&begin);
+        taken.write(phase, sample);
+        for (name, value) in notes.0 {
+            sample.add(phase.name, name, value);
+        }
+        sample.violations.extend(violations(phase, &taken, checksum));
+    }
+    Ok(())
+}
+
+/// Clock and counters at one moment, or their difference.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    wall_ns: u64,
+    usage: Rusage,
+}
+
+impl Look {
+    fn now() -> Result<Self, Refusal> {
+        let usage = counters::rusage(Who::Process)?;
+        Ok(Self { wall_ns: counters::now_ns(), usage })
+    }
+
+    fn since(&self, begin: &Self) -> Self {
+        let (a, b) = (&begin.usage, &self.usage);
+        Self {
+            wall_ns: self.wall_ns - begin.wall_ns,
+            usage: Rusage {
+                user_ns: b.user_ns - a.user_ns,
+                system_ns: b.system_ns - a.system_ns,
+                minor_faults: b.minor_faults - a.minor_faults,
+                major_faults: b.major_faults - a.major_faults,
+                peak_rss_bytes: b.peak_rss_bytes,
+            },
+        }
+    }
+
+    fn faults(&self) -> u64 {
+        self.usage.minor_faults + self.usage.major_faults
+    }
+
+    fn write(&self, phase: &Phase, sample: &mut Sample) {
+        let usage = &self.usage;
+        let quantities = [
+            ("wall_ns", self.wall_ns),
+            ("user_ns", usage.user_ns),
+            ("system_ns", usage.system_ns),
+            ("minor_faults", usage.minor_faults),
+            ("major_faults", usage.major_faults),
+            ("peak_rss_bytes", usage.peak_rss_bytes),
+            ("expected_faults", *phase.faults.start()),
+            ("most_faults", *phase.faults.end()),
+        ];
+        for (quantity, value) in quantities {
+            sample.add(phase.name, quantity, value as f64);
+        }
+    }
+}
+
+/// What can't be right about a phase.
+fn violations(phase: &Phase, taken: &Look, checksum: u64) -> Vec<String> {
+    let mut found = Vec::new();
+    let (name, faults) = (phase.name, taken.faults());
+    if !phase.faults.contains(&faults) {
+        let (least, most) = (phase.faults.start(), phase.faults.end());
+        found.push(format!("{name}: {faults} faults, must be {least} to {most}"));
+    }
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
+    let least_ns = phase.work as f64 / (MOST_PER_NS * processors);
+    if (taken.wall_ns as f64) < least_ns {
+        let wall_ns = taken.wall_ns;
+        found.push(format!("{name}: {wall_ns} ns for {} accesses: they were not made", phase.work));
+    }
+    match phase.checksum {
+        Some(expected) if expected != checksum => {
+            found.push(format!("{name}: returned {checksum}, must return {expected}: not all of it was done"));
+        }
+        _ => {}
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Document, Scope, Trial};
+    use faultless_os::page;
+    use faultless_os::touch::{Advice, Region};
+
+    const PAGES: usize = 512;
+
+    /// An experiment that is right, or wrong in one of the ways of the documents.
+    struct Broken(&'static str);
+
+    struct Mapped {
+        how: &'static str,
+        region: Region,
+    }
+
+    impl Experiment for Broken {
+        fn name(&self) -> &'static str {
+            "broken"
+        }
+
+        fn about(&self) -> &'static str {
+            "Is a broken experiment caught?"
+        }
+
+        fn documents(&self) -> &'static [Document] {
+            &[Document::Hardware]
+        }
+
+        fn cells(&self, _scope: &Scope) -> Vec<Cell> {
+            vec![Cell::of("broken")]
+        }
+
+        fn memory_bytes(&self, _cell: &Cell) -> Result<u64, Refusal> {
+            Ok((PAGES * page::size()) as u64)
+        }
+
+        fn trial(&self, _cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+            let mut region = Region::new(PAGES * page::size(), page::size())?;
+            let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
+            if self.0 == "populated outside the count" {
+                region.touch_write(page::size());
+            }
+            Ok(Box::new(Mapped { how: self.0, region }))
+        }
+    }
+
+    impl Trial for Mapped {
+        fn phases(&self) -> Vec<Phase> {
+            vec![
+                Phase::new("first", PAGES, 0).work(PAGES).sum(PAGES as u64),
+                Phase::new("second", 0, 0).work(PAGES).sum(PAGES as u64),
+            ]
+        }
+
+        fn run(&mut self, phase: usize, _notes: &mut Notes) -> Result<u64, Refusal> {
+            match (self.how, phase) {
+                // The stopwatch around nothing of "Bringing The Hardware And Windows To Its Limits".
+                ("second touch never made", 1) | ("first touch optimised away", 0) => return Ok(0),
+                (_, 0) => self.region.touch_write(page::size()),
+                _ => {}
+            }
+            Ok(self.region.touch_read(page::size()))
+        }
+    }
+
+    fn violations_of(how: &'static str) -> String {
+        let sample = measure(&Broken(how), &Cell::of("broken"));
+        assert_eq!(sample.refused, None);
+        sample.violations.join("; ")
+    }
+
+    #[test]
+    fn a_sound_experiment_is_not_blamed() {
+        assert_eq!(violations_of("nothing"), "");
+    }
+
+    #[test]
+    fn a_timed_section_that_was_optimised_away_is_caught() {
+        let found = violations_of("first touch optimised away");
+        assert!(found.contains("first: ") && found.contains("faults, must be 512"), "{found}");
+        let found = violations_of("second touch never made");
+        assert!(found.contains("second: returned 0, must return 512"), "{found}");
+    }
+
+    #[test]
+    fn populating_outside_the_count_is_caught() {
+        let found = violations_of("populated outside the count");
+        assert!(found.contains("first: ") && found.contains("faults, must be 512"), "{found}");
+    }
+
+    #[test]
+    fn what_is_too_fast_to_have_happened_is_caught() {
+        let phase = Phase::new("copy", 0, 0).work(1 << 30);
+        let taken = Look { wall_ns: 900, usage: Rusage::default() };
+        assert!(violations(&phase, &taken, 0)[0].contains("they were not made"));
+    }
+}
