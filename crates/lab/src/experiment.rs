@@ -75,7 +75,9 @@ impl Scope<'_> {
         counts.sort_unstable();
         counts.dedup();
         match self.effort {
-            Effort::Verify | Effort::Quick => counts.retain(|&count| count == 1 || count == self.processors || count == top),
+            Effort::Verify | Effort::Quick => {
+                counts.retain(|&count| count == 1 || count == self.processors || count == top)
+            }
             Effort::Default | Effort::Full => {}
         }
         counts
@@ -132,7 +134,9 @@ impl Cell {
     /// The cell has no such parameter.
     pub fn text(&self, name: &str) -> Result<&str, Refusal> {
         let found = self.parameters.iter().find(|(found, _)| found == name);
-        found.map(|(_, value)| value.as_str()).ok_or_else(|| Refusal(format!("{self}: {name}=VALUE is missing")))
+        found
+            .map(|(_, value)| value.as_str())
+            .ok_or_else(|| Refusal(format!("{self}: {name}=VALUE is missing")))
     }
 
     /// The value of a parameter that is a number.

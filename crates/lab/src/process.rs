@@ -34,13 +34,18 @@ impl Launcher {
     ///
     /// # Errors
     /// The program could not be started, or did not print a sample.
-    pub fn measure(&self, cell: &Cell, environment: &[(OsString, OsString)]) -> Result<Option<Sample>, Refusal> {
+    pub fn measure(
+        &self,
+        cell: &Cell,
+        environment: &[(OsString, OsString)],
+    ) -> Result<Option<Sample>, Refusal> {
         let mut words = vec![self.program.clone().into_os_string()];
         words.extend(self.words.iter().cloned());
         words.push(cell.experiment.clone().into());
         words.extend(cell.words().into_iter().map(OsString::from));
         let mut printed = tempfile::tempfile()?;
-        let plan = Plan::new(&words, environment)?.redirect([None, Some(OwnedFd::from(printed.try_clone()?)), None]);
+        let plan =
+            Plan::new(&words, environment)?.redirect([None, Some(OwnedFd::from(printed.try_clone()?)), None]);
         let before = Activity::now();
         let child = spawn::hold(&plan)?.release()?;
         while !child.ended_within(LOOK_NS, std::iter::empty()) {}
@@ -54,8 +59,12 @@ impl Launcher {
         printed.read_to_string(&mut text)?;
         let mut sample: Sample = match ending {
             Ending::Status(0) => serde_json::from_str(&text)?,
-            Ending::Status(status) => return Err(Refusal(format!("{cell}: its process ended with status {status}"))),
-            Ending::Signal(signal) => return Err(Refusal(format!("{cell}: its process was ended by signal {signal}"))),
+            Ending::Status(status) => {
+                return Err(Refusal(format!("{cell}: its process ended with status {status}")));
+            }
+            Ending::Signal(signal) => {
+                return Err(Refusal(format!("{cell}: its process was ended by signal {signal}")));
+            }
         };
         if let (Some(before), Some(after)) = (before, after) {
             let (others, steal) = after.shares_since(&before, usage.user_ns + usage.system_ns);

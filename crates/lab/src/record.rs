@@ -85,7 +85,9 @@ impl Record {
     /// # Errors
     /// The folder can't be written, holds something else, or was asked for something else.
     pub fn open(folder: &Path, asked: &Asked, host: &str) -> Result<Self, Refusal> {
-        let failed = |error: io::Error| Refusal(format!("{}: {error}; name a folder that can be written", folder.display()));
+        let failed = |error: io::Error| {
+            Refusal(format!("{}: {error}; name a folder that can be written", folder.display()))
+        };
         std::fs::create_dir_all(folder).map_err(failed)?;
         let plan = folder.join("plan.json");
         match std::fs::read_to_string(&plan) {
@@ -96,21 +98,27 @@ impl Record {
                 if !same {
                     let (there, asked) = (described(&there), described(asked));
                     let folder = folder.display();
-                    return Err(Refusal(format!("{folder}: holds a record of {there}, not of {asked}; name another folder")));
+                    return Err(Refusal(format!(
+                        "{folder}: holds a record of {there}, not of {asked}; name another folder"
+                    )));
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 write_whole(&folder.join("host.txt"), host.as_bytes()).map_err(failed)?;
-                write_whole(&plan, (serde_json::to_string_pretty(asked)? + "\n").as_bytes()).map_err(failed)?;
+                write_whole(&plan, (serde_json::to_string_pretty(asked)? + "\n").as_bytes())
+                    .map_err(failed)?;
             }
             Err(error) => return Err(failed(error)),
         }
-        let samples = open_table(&folder.join("samples.csv"), "experiment,cell,round,phase,quantity,value\n").map_err(failed)?;
-        let notes = open_table(&folder.join("notes.csv"), "experiment,cell,round,kind,text\n").map_err(failed)?;
+        let samples = open_table(&folder.join("samples.csv"), "experiment,cell,round,phase,quantity,value\n")
+            .map_err(failed)?;
+        let notes =
+            open_table(&folder.join("notes.csv"), "experiment,cell,round,kind,text\n").map_err(failed)?;
         let mut record =
             Self { folder: folder.into(), samples, notes, rounds: BTreeMap::new(), refused: BTreeMap::new() };
         for row in read_rows(folder)? {
-            let rounds = record.rounds.entry(Cell::parse(&row.experiment, row.cell.split_whitespace())?).or_default();
+            let rounds =
+                record.rounds.entry(Cell::parse(&row.experiment, row.cell.split_whitespace())?).or_default();
             *rounds = row.round.max(*rounds);
         }
         for note in read_notes(folder)?.into_iter().filter(|note| note.kind == REFUSED) {
@@ -182,12 +190,18 @@ impl Record {
     /// # Errors
     /// The disk refuses.
     pub fn sync(&self) -> Result<(), Refusal> {
-        self.samples.sync_all().and_then(|()| self.notes.sync_all()).map_err(|error| self.lost("samples.csv", &error))
+        self.samples
+            .sync_all()
+            .and_then(|()| self.notes.sync_all())
+            .map_err(|error| self.lost("samples.csv", &error))
     }
 
     fn lost(&self, file: &str, error: &io::Error) -> Refusal {
         let path = self.folder.join(file);
-        Refusal(format!("{}: {error}; what was measured before is kept, make room and start again to go on", path.display()))
+        Refusal(format!(
+            "{}: {error}; what was measured before is kept, make room and start again to go on",
+            path.display()
+        ))
     }
 }
 
@@ -231,7 +245,10 @@ pub fn read_asked(folder: &Path) -> Result<Asked, Refusal> {
 fn read_table<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Vec<T>, Refusal> {
     let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
     let whole = &text[..whole_len(text.as_bytes())];
-    csv::Reader::from_reader(whole.as_bytes()).deserialize().collect::<Result<_, _>>().map_err(|error| unreadable(path, &error))
+    csv::Reader::from_reader(whole.as_bytes())
+        .deserialize()
+        .collect::<Result<_, _>>()
+        .map_err(|error| unreadable(path, &error))
 }
 
 fn unreadable(path: &Path, error: &dyn std::error::Error) -> Refusal {
@@ -350,8 +367,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
         let refusal = Record::open(folder.path(), &asked(Effort::Full), "host").unwrap_err();
-        assert!(refusal.0.contains("touch at quick effort") && refusal.0.contains("name another folder"), "{refusal}");
-        assert!(read_rows(&folder.path().join("none")).unwrap_err().0.contains("name the folder of a record"));
+        assert!(
+            refusal.0.contains("touch at quick effort") && refusal.0.contains("name another folder"),
+            "{refusal}"
+        );
+        assert!(
+            read_rows(&folder.path().join("none")).unwrap_err().0.contains("name the folder of a record")
+        );
     }
 
     #[test]

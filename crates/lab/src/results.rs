@@ -61,25 +61,40 @@ impl Results {
 
     /// The first cell of an experiment that has all these parameters, in rising order of the others.
     pub fn find(&self, experiment: &str, parameters: &[(&str, &str)]) -> Option<(&Cell, &Quantities)> {
-        self.cells(experiment).find(|(cell, _)| {
-            parameters.iter().all(|(name, value)| cell.text(name).is_ok_and(|found| found == *value))
+        self.cells.iter().find(|(cell, _)| {
+            let has = |(name, value): &(&str, &str)| cell.text(name).is_ok_and(|found| found == *value);
+            cell.experiment == experiment && parameters.iter().all(has)
         })
     }
 
     /// The samples of one quantity.
-    pub fn samples(&self, experiment: &str, parameters: &[(&str, &str)], phase: &str, quantity: &str) -> &[f64] {
-        let found = self.find(experiment, parameters).and_then(|(_, quantities)| values(quantities, phase, quantity));
+    pub fn samples(
+        &self,
+        experiment: &str,
+        parameters: &[(&str, &str)],
+        phase: &str,
+        quantity: &str,
+    ) -> &[f64] {
+        let found =
+            self.find(experiment, parameters).and_then(|(_, quantities)| values(quantities, phase, quantity));
         found.unwrap_or_default()
     }
 
     /// The median of one quantity, with its interval.
-    pub fn median(&self, experiment: &str, parameters: &[(&str, &str)], phase: &str, quantity: &str) -> Option<Interval> {
+    pub fn median(
+        &self,
+        experiment: &str,
+        parameters: &[(&str, &str)],
+        phase: &str,
+        quantity: &str,
+    ) -> Option<Interval> {
         measurement::median_interval(self.samples(experiment, parameters, phase, quantity))
     }
 
     /// How many times `a` is `b`, paired by round; nothing where one was not measured. Each is (parameters, phase, quantity).
     pub fn ratio(&self, experiment: &str, a: Place, b: Place) -> Option<Interval> {
-        let [a, b] = [a, b].map(|(parameters, phase, quantity)| self.samples(experiment, parameters, phase, quantity));
+        let [a, b] =
+            [a, b].map(|(parameters, phase, quantity)| self.samples(experiment, parameters, phase, quantity));
         (!a.is_empty() && !b.is_empty()).then(|| measurement::ratio(a, b))
     }
 
@@ -88,7 +103,8 @@ impl Results {
         self.cells.values().fold((0, 0), |(all, disturbed), quantities| {
             let share = |quantity| values(quantities, MACHINE, quantity).unwrap_or_default();
             let (others, steal) = (share("others_share"), share("steal_share"));
-            let count = others.iter().zip(steal).filter(|(others, steal)| **others + **steal > DISTURBED).count();
+            let count =
+                others.iter().zip(steal).filter(|(others, steal)| **others + **steal > DISTURBED).count();
             (all + others.len(), disturbed + count)
         })
     }

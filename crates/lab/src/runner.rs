@@ -81,7 +81,12 @@ pub struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     /// Runs experiments; `seed` decides the order of the cells.
-    pub fn new(experiments: Vec<&'static dyn Experiment>, scope: Scope<'a>, budget: Budget, seed: u64) -> Self {
+    pub fn new(
+        experiments: Vec<&'static dyn Experiment>,
+        scope: Scope<'a>,
+        budget: Budget,
+        seed: u64,
+    ) -> Self {
         Self { experiments, scope, budget, rng: Rng::from_seed(seed), wall_ns: BTreeMap::new() }
     }
 
@@ -115,7 +120,8 @@ impl<'a> Runner<'a> {
         let begin_ns = counters::now_ns();
         let (mut done, mut planned) = (0, 0);
         loop {
-            let mut wanted: Vec<&(Cell, u64)> = cells.iter().filter(|(cell, _)| self.is_wanted(record, cell)).collect();
+            let mut wanted: Vec<&(Cell, u64)> =
+                cells.iter().filter(|(cell, _)| self.is_wanted(record, cell)).collect();
             if wanted.is_empty() {
                 return Ok(Ended::Finished);
             }
@@ -133,10 +139,17 @@ impl<'a> Runner<'a> {
                     Some(refused) => Sample { refused: Some(refused), ..Sample::default() },
                     None => {
                         self.warm(*bytes);
-                        let experiment = self.experiments.iter().find(|experiment| experiment.name() == cell.experiment);
-                        let environment = experiment.map(|experiment| experiment.environment(cell)).unwrap_or_default();
+                        let experiment =
+                            self.experiments.iter().find(|experiment| experiment.name() == cell.experiment);
+                        let environment =
+                            experiment.map(|experiment| experiment.environment(cell)).unwrap_or_default();
                         let Some(sample) = measure(cell, &environment)? else {
-                            record.note(&Cell::of(""), 0, ENDED, "interrupted: go on with the same command")?;
+                            record.note(
+                                &Cell::of(""),
+                                0,
+                                ENDED,
+                                "interrupted: go on with the same command",
+                            )?;
                             record.sync()?;
                             return Ok(Ended::Interrupted);
                         };
@@ -157,7 +170,8 @@ impl<'a> Runner<'a> {
             return false;
         }
         let interval = self.wall_ns.get(cell).and_then(|samples| median_interval(samples));
-        let is_narrow = interval.is_some_and(|found| found.high - found.low <= 2.0 * self.budget.precision * found.value);
+        let is_narrow =
+            interval.is_some_and(|found| found.high - found.low <= 2.0 * self.budget.precision * found.value);
         rounds < self.budget.least_rounds || !is_narrow
     }
 
@@ -186,7 +200,8 @@ impl<'a> Runner<'a> {
     fn lacks_memory(&self, bytes: u64) -> Option<String> {
         let available = faultless_os::host::Memory::now().available_bytes?;
         let (needed, there) = (bytes >> 20, available >> 20);
-        (bytes > available / 8 * 7).then(|| format!("needs {needed} MiB of memory, and {there} MiB are available"))
+        (bytes > available / 8 * 7)
+            .then(|| format!("needs {needed} MiB of memory, and {there} MiB are available"))
     }
 
     /// Touches as much as the cell will, and gives it back: in a virtual machine whose host takes free memory back, the next
@@ -217,8 +232,13 @@ mod tests {
     use faultless_os::host::Host;
 
     fn open(folder: &std::path::Path) -> Record {
-        let asked =
-            Asked { schema: SCHEMA, version: "0".into(), effort: "quick".into(), experiments: vec![], seed: 1 };
+        let asked = Asked {
+            schema: SCHEMA,
+            version: "0".into(),
+            effort: "quick".into(),
+            experiments: vec![],
+            seed: 1,
+        };
         Record::open(folder, &asked, "").unwrap()
     }
 

@@ -136,7 +136,8 @@ fn violations(phase: &Phase, taken: &Look, checksum: u64) -> Vec<String> {
     }
     match phase.checksum {
         Some(expected) if expected != checksum => {
-            found.push(format!("{name}: returned {checksum}, must return {expected}: not all of it was done"));
+            found
+                .push(format!("{name}: returned {checksum}, must return {expected}: not all of it was done"));
         }
         _ => {}
     }

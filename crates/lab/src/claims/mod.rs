@@ -66,7 +66,13 @@ impl Finding {
     }
 
     /// `holds` where the interval lies wholly inside the bounds, refuted where it lies wholly outside.
-    pub fn bounded(found: Option<Interval>, low: f64, high: f64, ours: impl Fn(&Interval) -> String, why: &str) -> Self {
+    pub fn bounded(
+        found: Option<Interval>,
+        low: f64,
+        high: f64,
+        ours: impl Fn(&Interval) -> String,
+        why: &str,
+    ) -> Self {
         let Some(found) = found else { return Self::unknown(NOT_MEASURED) };
         let verdict = match () {
             () if found.low >= low && found.high <= high => Verdict::Reproduced,
@@ -137,11 +143,17 @@ mod tests {
             let found = Interval { value: f64::midpoint(low, high), low, high };
             Finding::bounded(Some(found), 1.0, 2.0, |_| String::new(), "").verdict
         };
-        assert_eq!([of(1.1, 1.9), of(0.1, 0.9), of(0.9, 1.1)], [Verdict::Reproduced, Verdict::Refuted, Verdict::CannotSay]);
+        assert_eq!(
+            [of(1.1, 1.9), of(0.1, 0.9), of(0.9, 1.1)],
+            [Verdict::Reproduced, Verdict::Refuted, Verdict::CannotSay]
+        );
     }
 
     #[test]
     fn figures_are_short() {
-        assert_eq!([131_145.0, 1234.5, 175.0, 12.34, 0.68, 0.0].map(short), ["131,145", "1,234", "175", "12.3", "0.68", "0"]);
+        assert_eq!(
+            [131_145.0, 1234.5, 175.0, 12.34, 0.68, 0.0].map(short),
+            ["131,145", "1,234", "175", "12.3", "0.68", "0"]
+        );
     }
 }

@@ -17,7 +17,13 @@ pub(super) const CLAIMS: &[Claim] = &[
         judge: |results| {
             let both = [("array", "shared")];
             let ratio = results.ratio(EXPERIMENT, (&both, "first", "wall_ns"), (&both, "second", "wall_ns"));
-            Finding::bounded(ratio, 4.0, f64::MAX, |found| with_interval(found, 1.0, "times"), "the first stride takes all the faults")
+            Finding::bounded(
+                ratio,
+                4.0,
+                f64::MAX,
+                |found| with_interval(found, 1.0, "times"),
+                "the first stride takes all the faults",
+            )
         },
     },
     Claim {
@@ -28,7 +34,13 @@ pub(super) const CLAIMS: &[Claim] = &[
         experiment: EXPERIMENT,
         judge: |results| {
             let ratio = strides(results, "zeroed", "16", "1");
-            Finding::bounded(ratio, 0.75, 1.1, |found| with_interval(found, 1.0, "times"), "both take two faults per page, beside which the arithmetic is little")
+            Finding::bounded(
+                ratio,
+                0.75,
+                1.1,
+                |found| with_interval(found, 1.0, "times"),
+                "both take two faults per page, beside which the arithmetic is little",
+            )
         },
     },
     Claim {
@@ -55,7 +67,13 @@ pub(super) const CLAIMS: &[Claim] = &[
         experiment: EXPERIMENT,
         judge: |results| {
             let ratio = strides(results, "ones", "16", "1");
-            Finding::bounded(ratio, 0.6, 1.1, |found| with_interval(found, 1.0, "times"), "where stride 16 is faster, the arithmetic of stride 1 is not hidden behind the memory")
+            Finding::bounded(
+                ratio,
+                0.6,
+                1.1,
+                |found| with_interval(found, 1.0, "times"),
+                "where stride 16 is faster, the arithmetic of stride 1 is not hidden behind the memory",
+            )
         },
     },
     Claim {
@@ -75,21 +93,43 @@ pub(super) const CLAIMS: &[Claim] = &[
         judge: |results| {
             let (a, b) = ([("array", "prefaulted"), ("stride", "1")], [("array", "ones"), ("stride", "1")]);
             let ratio = results.ratio(EXPERIMENT, (&a, "timed", "wall_ns"), (&b, "timed", "wall_ns"));
-            Finding::bounded(ratio, 0.7, 1.3, |found| with_interval(found, 1.0, "times"), "writing zeroes over zeroes is left out by nobody")
+            Finding::bounded(
+                ratio,
+                0.7,
+                1.3,
+                |found| with_interval(found, 1.0, "times"),
+                "writing zeroes over zeroes is left out by nobody",
+            )
         },
     },
 ];
 
-fn strides(results: &Results, array: &str, top: &str, bottom: &str) -> Option<faultless_trace::stat::Interval> {
+fn strides(
+    results: &Results,
+    array: &str,
+    top: &str,
+    bottom: &str,
+) -> Option<faultless_trace::stat::Interval> {
     let (a, b) = ([("array", array), ("stride", top)], [("array", array), ("stride", bottom)]);
     let (a, b): (Place, Place) = ((&a, "timed", "wall_ns"), (&b, "timed", "wall_ns"));
     results.ratio(EXPERIMENT, a, b)
 }
 
-fn between(results: &Results, (array, stride): (&str, &str), (other, at): (&str, &str), least: f64) -> Finding {
+fn between(
+    results: &Results,
+    (array, stride): (&str, &str),
+    (other, at): (&str, &str),
+    least: f64,
+) -> Finding {
     let (a, b) = ([("array", array), ("stride", stride)], [("array", other), ("stride", at)]);
     let ratio = results.ratio(EXPERIMENT, (&a, "timed", "wall_ns"), (&b, "timed", "wall_ns"));
-    Finding::bounded(ratio, least, f64::MAX, |found| with_interval(found, 1.0, "times"), "the price of a fault here decides by how much")
+    Finding::bounded(
+        ratio,
+        least,
+        f64::MAX,
+        |found| with_interval(found, 1.0, "times"),
+        "the price of a fault here decides by how much",
+    )
 }
 
 /// The faults of a phase by pages of the array; exact but for a few of the program's own.

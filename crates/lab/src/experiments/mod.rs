@@ -34,7 +34,11 @@ mod tests {
                 let set: std::collections::BTreeSet<_> = cells.iter().collect();
                 assert_eq!(set.len(), cells.len(), "{} {effort:?}", experiment.name());
                 assert!(cells.iter().all(|cell| cell.experiment == experiment.name()));
-                assert!(cells.iter().all(|cell| experiment.memory_bytes(cell).is_ok()), "{}", experiment.name());
+                assert!(
+                    cells.iter().all(|cell| experiment.memory_bytes(cell).is_ok()),
+                    "{}",
+                    experiment.name()
+                );
                 assert!(!cells.is_empty(), "{} {effort:?}", experiment.name());
             }
         }
@@ -45,7 +49,11 @@ mod tests {
         for experiment in ALL {
             let cell = crate::Cell::of(experiment.name()).with("nonsense", 1);
             let sample = trial::measure(*experiment, &cell);
-            assert!(sample.refused.is_some_and(|reason| reason.contains("is missing")), "{}", experiment.name());
+            assert!(
+                sample.refused.is_some_and(|reason| reason.contains("is missing")),
+                "{}",
+                experiment.name()
+            );
         }
     }
 }

@@ -30,8 +30,15 @@ impl Experiment for Stride {
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
         let mib = scope.pick([4, 64, 256, 256]);
-        let strides: &[usize] = scope.pick([&[16], &[1, 16], &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024], &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]]);
-        let cell = |array: &str, stride: usize| Cell::of("stride").with("array", array).with("mib", mib).with("stride", stride);
+        let strides: &[usize] = scope.pick([
+            &[16],
+            &[1, 16],
+            &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024],
+            &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024],
+        ]);
+        let cell = |array: &str, stride: usize| {
+            Cell::of("stride").with("array", array).with("mib", mib).with("stride", stride)
+        };
         let mut cells = vec![cell("shared", 1)];
         for array in ["zeroed", "ones", "prefaulted"] {
             cells.extend(strides.iter().map(|&stride| cell(array, stride)));
@@ -48,7 +55,11 @@ impl Experiment for Stride {
             y_label: "ms for 256 MiB",
             values: |cell, found| {
                 let scale = 256.0 / cell.number("mib").unwrap_or(256) as f64;
-                values(found, "timed", "wall_ns").unwrap_or_default().iter().map(|ns| ns / 1e6 * scale).collect()
+                values(found, "timed", "wall_ns")
+                    .unwrap_or_default()
+                    .iter()
+                    .map(|ns| ns / 1e6 * scale)
+                    .collect()
             },
             document: &[
                 ("zeroed", 1.0, 377.0),
@@ -71,7 +82,11 @@ impl Experiment for Stride {
             "zeroed" => Array::Zeroed,
             "ones" => Array::Ones,
             "prefaulted" => Array::Prefaulted,
-            other => return Err(Refusal(format!("{cell}: array={other}: takes shared, zeroed, ones or prefaulted"))),
+            other => {
+                return Err(Refusal(format!(
+                    "{cell}: array={other}: takes shared, zeroed, ones or prefaulted"
+                )));
+            }
         };
         let (mib, stride) = (cell.number("mib")?, cell.number("stride")?);
         let mut region = Region::new(mib << 20, page::size())?;
@@ -129,15 +144,16 @@ impl Trial for Strided {
                 Phase::new("first", 2 * pages, 0).work(work).sum(0),
                 Phase::new("second", 0, 0).work(self.elements(16)).sum(0),
             ],
-            Array::Zeroed => vec![Phase::new("setup", 0, 0), Phase::new("timed", 2 * touched, 0).work(work).sum(0)],
+            Array::Zeroed => {
+                vec![Phase::new("setup", 0, 0), Phase::new("timed", 2 * touched, 0).work(work).sum(0)]
+            }
             Array::Ones => vec![
                 Phase::new("setup", pages, 0).work(self.elements(1)),
                 Phase::new("timed", 0, 0).work(work).sum(one_sum),
             ],
-            Array::Prefaulted => vec![
-                Phase::new("setup", pages, 0).work(pages),
-                Phase::new("timed", 0, 0).work(work).sum(0),
-            ],
+            Array::Prefaulted => {
+                vec![Phase::new("setup", pages, 0).work(pages), Phase::new("timed", 0, 0).work(work).sum(0)]
+            }
         }
     }
 
@@ -146,12 +162,19 @@ impl Trial for Strided {
             (0, Array::Shared | Array::Zeroed) => 0,
             (0, Array::Ones) => {
                 let one = 1_i32.to_ne_bytes();
-                self.region.bytes_mut().chunks_exact_mut(ELEMENT).for_each(|element| element.copy_from_slice(&one));
+                self.region
+                    .bytes_mut()
+                    .chunks_exact_mut(ELEMENT)
+                    .for_each(|element| element.copy_from_slice(&one));
                 0
             }
             (0, Array::Prefaulted) => {
                 // Zeroes, as in the document.
-                self.region.bytes_mut().iter_mut().step_by(page::size()).for_each(|slot| *std::hint::black_box(slot) = 0);
+                self.region
+                    .bytes_mut()
+                    .iter_mut()
+                    .step_by(page::size())
+                    .for_each(|slot| *std::hint::black_box(slot) = 0);
                 0
             }
             (1, _) => self.multiply(self.stride),

@@ -38,7 +38,12 @@ impl Experiment for Touch {
                 for threads in scope.threads() {
                     // Reading maps one shared page: its scaling is told by one size.
                     if access == "write" || mib == sizes[0] || scope.effort == Effort::Full {
-                        cells.push(Cell::of("touch").with("access", access).with("mib", mib).with("threads", threads));
+                        cells.push(
+                            Cell::of("touch")
+                                .with("access", access)
+                                .with("mib", mib)
+                                .with("threads", threads),
+                        );
                     }
                 }
             }

@@ -17,13 +17,21 @@ use super::table;
 const INTERRUPTED: u8 = 130;
 
 /// Measures into a folder and tells what was found.
-pub(super) fn run(experiments: Vec<&'static dyn Experiment>, effort: Effort, folder: &Path, json: bool) -> Outcome {
+pub(super) fn run(
+    experiments: Vec<&'static dyn Experiment>,
+    effort: Effort,
+    folder: &Path,
+    json: bool,
+) -> Outcome {
     let host = Host::read();
     let ended = measure(experiments, effort, folder, &host)?;
     let results = Results::read(folder).map_err(failure)?;
     let text = if json { table::json(&results)? } else { table::text(&results) };
     if ended == Ended::Interrupted {
-        eprintln!("faultless: interrupted; what was measured is kept in {}, the same command goes on", folder.display());
+        eprintln!(
+            "faultless: interrupted; what was measured is kept in {}, the same command goes on",
+            folder.display()
+        );
         return emit(text.as_bytes(), ExitCode::from(INTERRUPTED));
     }
     emit(text.as_bytes(), code(&results))
@@ -64,7 +72,11 @@ fn measure(
     let launcher = Launcher::new(std::env::current_exe()?, &["lab", "cell"]);
     let bar = progress();
     let runner = Runner::new(experiments, scope, Budget::of(effort), asked.seed);
-    let ended = runner.run(&mut record, |cell, environment| launcher.measure(cell, environment), |now| show(&bar, now));
+    let ended = runner.run(
+        &mut record,
+        |cell, environment| launcher.measure(cell, environment),
+        |now| show(&bar, now),
+    );
     bar.finish_and_clear();
     let ended = ended.map_err(failure)?;
     for note in Results::read(folder).map_err(failure)?.notes {

@@ -16,7 +16,14 @@ pub(super) fn list() -> String {
     let mut text = String::new();
     for experiment in experiments::ALL {
         let from: Vec<_> = experiment.documents().iter().map(|document| document.title()).collect();
-        let _ = writeln!(text, "{:<12}{}\n{:<12}from {}", experiment.name(), experiment.about(), "", from.join("; "));
+        let _ = writeln!(
+            text,
+            "{:<12}{}\n{:<12}from {}",
+            experiment.name(),
+            experiment.about(),
+            "",
+            from.join("; ")
+        );
     }
     text
 }
@@ -112,5 +119,9 @@ pub(super) fn json(results: &Results) -> Result<String, Failure> {
     });
     let violations = results.notes.iter().filter(|note| note.kind == VIOLATION);
     let violations = violations.map(|note| format!("{} {}: {}", note.experiment, note.cell, note.text));
-    Ok(serde_json::to_string_pretty(&Json { schema: SCHEMA, claims: claims.collect(), violations: violations.collect() })? + "\n")
+    Ok(serde_json::to_string_pretty(&Json {
+        schema: SCHEMA,
+        claims: claims.collect(),
+        violations: violations.collect(),
+    })? + "\n")
 }
