@@ -13,7 +13,7 @@ from paired import run, warm
 from table import report
 
 FIELDS = ["job", "round", "order", "arm", "wall_s", "user_s", "sys_s", "minflt", "majflt", "maxrss_kib", "status", "output",
-          "body_s", "idle_rss_kib", "idle_fall_ms", "probe_base_ns", "probe_thp_ns"]
+          "body_s", "idle_rss_kib", "idle_fall_ms", "probe_base_ns", "probe_thp_ns", "body_faults"]
 # How often an idle process is looked at, and what is short for an idle time, s.
 LOOK_S, SHORT_S = 0.01, 0.3
 
@@ -74,11 +74,11 @@ def cell(args, job, prefix):
     idle = Idle()
     with memory(args, job) as prices:
         row, text = run(command, watch=idle.watch if job.idle else lambda pid: None)
-    body = ""
+    body, faults = "", ""
     with contextlib.suppress(ValueError, TypeError, KeyError):
         answer = json.loads(text)
-        body, row[7] = answer["wall_ns"] / 1e9, answer["checksum"]
-    return row + [body, *idle.figures(row[5]), *(round(price) for price in prices)]
+        body, row[7], faults = answer["wall_ns"] / 1e9, answer["checksum"], answer["faults"]
+    return row + [body, *idle.figures(row[5]), *(round(price) for price in prices), faults]
 
 
 def measure(args, path):

@@ -6,7 +6,7 @@ workload's body where it tells it, so that what was made ready before does not c
 import csv
 from math import exp, log
 
-from arms import is_peer
+from arms import IDLE_ONLY, is_peer
 from jobs import ARRAYS
 from paired import interval, median, ratio, read
 
@@ -140,10 +140,14 @@ def special(name, job):
         yield from at_most(job, name, "pool", "mimalloc3", time_of, 1 / 2.5, "time")
         yield from at_most(job, name, "pool", "glibc-huge", time_of, 1, "time")
     if name == "thread-churn":
-        faults = job.median("pool", faults_of)
-        yield line("thread-churn: faults of the whole process", f"{faults:.0f}", "under 600", faults < 600)
+        # Records before body_faults counted the start of the process too, and that of `faultless run` before it.
+        faults = job.median("pool", lambda row: int(row.get("body_faults") or row["minflt"]))
+        yield line("thread-churn: faults", f"{faults:.0f}", "under 600", faults < 600)
     if name == "idle-bursts":
         for arm in [arm for arm in ("pool", "pool-1s") if arm in job.arms]:
             yield from at_most(job, name, arm, "mimalloc3", cpu_of, 0.5, "CPU")
+            # Idle times are 1.5 s: in a guest whose host takes free memory the default decay is longer.
+            if arm != IDLE_ONLY:
+                continue
             idle = job.median(arm, lambda row: int(row["idle_rss_kib"])) / job.median(arm, rss_of)
             yield line(f"idle-bursts: resident at the end of an idle time, of the peak, {arm}", f"{idle:.3f}", "below 0.1", idle < 0.1)

@@ -115,7 +115,7 @@ typedef struct faultless_policy {
     faultless_watermarks zeroed;   /* for FAULTLESS_SCRUB_AHEAD */
     uint64_t prewarm_bytes;   /* made resident when the pool is made, as far as the kernel and retain_bytes allow; never decays */
     uint64_t retain_bytes;    /* most bytes of free blocks that stay resident; 0: 4 GiB, or a quarter of a smaller machine */
-    uint64_t decay_ns;        /* free memory that nobody needed for so long goes back, but for 32 MiB; 0: 1 s, or 10 s where a host takes freed pages */
+    uint64_t decay_ns;        /* free memory that nobody needed for so long goes back, but for about 32 MiB; 0: 1 s, or 10 s where a host takes freed pages */
 } faultless_policy;
 
 /* The default policy: faultless_policy policy = FAULTLESS_POLICY_INIT; */

@@ -6,7 +6,8 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use faultless_os::lock::Mutex;
-use faultless_pool::{Kernel, Policy, Pool};
+use faultless_os::thread::Quiet;
+use faultless_pool::{Kernel, Policy, Pool, process};
 
 use crate::Handle;
 
@@ -54,6 +55,8 @@ pub(crate) unsafe fn destroy(handle: *mut Handle) -> bool {
 }
 
 extern "C" fn before_fork() {
+    // A handler that forks now would wait for this fork, and so for itself.
+    let _quiet = Quiet::begin();
     GATE.hold();
     if let Some(pools) = POOLS.lock() {
         pools.iter().for_each(|pool| pool.before_fork());
@@ -62,7 +65,8 @@ extern "C" fn before_fork() {
 
 extern "C" fn after_fork_in_parent() {
     if let Some(pools) = POOLS.lock() {
-        pools.iter().for_each(|pool| pool.after_fork_in_parent());
+        // An allocator's handlers were registered before ours, and have given its locks back: a thread may be started.
+        pools.iter().for_each(|pool| process::attended(pool, |pool| pool.after_fork_in_parent()));
     }
     GATE.let_go();
 }

@@ -92,6 +92,23 @@ fn handlers_of_fork_may_allocate_and_wait_for_those_who_do() {
 }
 
 #[test]
+fn a_librarys_own_handlers_of_fork_find_the_pool_unlocked() {
+    let flags = ["-DLIBRARY", "-shared", "-fPIC", "-pthread"];
+    let Some(library) = compile("fork_library.c", &flags) else { return };
+    let linked = ["-Wl,--no-as-needed", library.to_str().unwrap(), "-pthread"];
+    let Some(program) = compile("fork_library.c", &linked) else { return };
+    assert_eq!(run(Case::plain(&program)).stdout, "ok\n");
+    assert_eq!(run(Case::pooled(&program, &[])).stdout, "ok\n");
+}
+
+#[test]
+fn a_signal_handler_may_fork_wherever_it_came() {
+    let Some(program) = compile("fork_in_handler.c", &[]) else { return };
+    assert_eq!(run(Case::plain(&program)).stdout, "ok\n");
+    assert_eq!(run(Case::pooled(&program, &[])).stdout, "ok\n");
+}
+
+#[test]
 fn what_only_one_thread_may_do_is_done_with_a_keeper_too() {
     let Some(program) = compile("alone.c", &[]) else { return };
     let expected = run(Case::plain(&program)).stdout;
@@ -100,6 +117,15 @@ fn what_only_one_thread_may_do_is_done_with_a_keeper_too() {
         assert_eq!(output.stdout, expected, "{options:?} {}", output.stderr);
     }
     assert_eq!(run(Case::pooled(&program, &["--decay", "never"])).stdout, expected);
+}
+
+#[test]
+fn what_is_free_goes_back_however_it_came_about_while_the_program_only_waits() {
+    let Some(program) = compile("decays.c", &[]) else { return };
+    for way in ["fork", "forks", "unshare", "shrink", "shrink-fresh", "grow", "front"] {
+        let case = Case::pooled(&program, &["--decay", "100ms"]).args(&[way]);
+        assert_eq!(run(case).stdout, "gone\n", "{way}");
+    }
 }
 
 #[test]
@@ -136,6 +162,20 @@ fn a_thread_with_the_smallest_stack_opens_and_uses_the_pool() {
         let output = run(Case::pooled(&program, options));
         assert_eq!(output.stdout, "ok\n", "{options:?} {}", output.stderr);
     }
+}
+
+#[test]
+fn exit_and_a_second_free_take_little_stack() {
+    let Some(program) = compile("exits_on_little_stack.c", &["-pthread", "-O0"]) else { return };
+    for way in ["exit", "twice", "handler"] {
+        run(Case::pooled(&program, &[]).args(&[way]));
+    }
+    let folder = interposed::scratch("little-stack");
+    let file = folder.to_str().unwrap();
+    for options in [&["--summary"][..], &["--summary-format", "json"], &["--summary-file", file]] {
+        run(Case::pooled(&program, options).args(&["exit"]));
+    }
+    std::fs::remove_file(&folder).unwrap();
 }
 
 #[test]

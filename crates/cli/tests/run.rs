@@ -130,7 +130,8 @@ fn every_process_leaves_a_whole_document_in_a_file_of_its_own_wherever_it_went()
 fn a_report_that_cannot_be_written_is_found_out_before_the_command_starts() {
     let folder = tempfile::tempdir().unwrap();
     let proof = folder.path().join("ran");
-    for file in ["/proc/self/report", "/nowhere/report", "/dev/null", "/etc/"] {
+    let long = "x".repeat(250);
+    for file in ["/proc/self/report", "/nowhere/report", "/dev/null", "/etc/", &long] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
         let output =
             command.args(["run", "--summary-file", file, "--", "touch"]).arg(&proof).output().unwrap();
@@ -151,6 +152,24 @@ fn a_report_that_can_no_longer_be_written_leaves_the_old_one_and_a_word() {
     let output = run(Case::pooled("mv", &options).args(&[&inside, &kept]));
     assert!(output.stderr.contains("the file of the summary could not be written"), "{}", output.stderr);
     assert_eq!(std::fs::read_dir(&kept).unwrap().count(), 0);
+}
+
+#[test]
+fn a_report_has_the_rights_of_the_old_one_and_replaces_nothing_but_a_file() {
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+    let folder = tempfile::tempdir().unwrap();
+    let (file, pipe) = (folder.path().join("report"), folder.path().join("pipe"));
+    std::fs::write(&file, "old").unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    run(Case::pooled("sort", &["--summary-file", file.to_str().unwrap()]).args(&["/etc/passwd"]));
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with("faultless: "));
+
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let tells = "FAULTLESS_SUMMARY_FILE=\"$0\" exec sort /etc/passwd";
+    let output = run(Case::pooled("sh", &["--summary"]).args(&["-c", tells, pipe.to_str().unwrap()]));
+    assert!(output.stderr.contains("the file of the summary could not be written"), "{}", output.stderr);
+    assert!(std::fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
 }
 
 #[test]

@@ -56,20 +56,39 @@ pub unsafe fn thp(start: usize, len: usize) -> Result<()> {
 /// Whether [`thp`] memory gets transparent huge pages of `size_bytes`, smaller (mTHP, Linux 6.8) or of the PMD size: what
 /// `/sys/kernel/mm/transparent_hugepage` says now. False where that is hidden. No allocation.
 pub fn thp_gives(size_bytes: usize) -> bool {
+    matches!(thp_setting(size_bytes), Some(Setting::Always | Setting::Madvise))
+}
+
+/// Whether THP of this size come without [`thp`].
+pub fn thp_comes_unasked(size_bytes: usize) -> bool {
+    thp_setting(size_bytes) == Some(Setting::Always)
+}
+
+/// When the kernel uses THP of a size.
+#[derive(PartialEq)]
+enum Setting {
+    Always,
+    Madvise,
+}
+
+fn thp_setting(size_bytes: usize) -> Option<Setting> {
     const ROOT: &[u8] = b"/sys/kernel/mm/transparent_hugepage";
     let mut digits = [0_u8; 20];
     let mut buffer = [0_u8; 64];
     let name = crate::text::decimal(size_bytes as u64 >> 10, &mut digits);
     let own = crate::text::read_joined(&[ROOT, b"/hugepages-", name, b"kB/enabled"], &mut buffer);
+    let setting = |word: Option<&[u8]>| match word? {
+        b"always" => Some(Setting::Always),
+        b"madvise" => Some(Setting::Madvise),
+        _ => None,
+    };
     match own.map(|text| chosen(text)) {
-        Some(Some(b"always" | b"madvise")) => return true,
         Some(Some(b"inherit")) => {}
         // Before Linux 6.8 there is only the PMD size, and no directories.
         None if size_bytes == pmd_bytes() => {}
-        _ => return false,
+        word => return setting(word.flatten()),
     }
-    let global = crate::text::read_joined(&[ROOT, b"/enabled"], &mut buffer);
-    matches!(global.and_then(chosen), Some(b"always" | b"madvise"))
+    setting(crate::text::read_joined(&[ROOT, b"/enabled"], &mut buffer).and_then(chosen))
 }
 
 /// The size of a THP that fills a page-table entry of the second level; 0 without THP.

@@ -85,6 +85,8 @@ impl Background {
     /// EAGAIN: RLIMIT_NPROC, `kernel.threads-max`, `pids.max` or no memory for a stack. EINVAL: a namespace of this process
     /// allows none.
     pub fn start<W: Work>(&self, work: &'static W) -> Result<()> {
+        // Whoever interrupts this and forks would wait for it, and so for himself.
+        let _quiet = Quiet::begin();
         if !self.swap(NONE, STARTING) {
             return Ok(());
         }
@@ -146,11 +148,21 @@ impl Background {
             match self.state.load(Acquire) {
                 // A process made by a bare clone(2) may share this memory with the one that has the thread.
                 RUNNING if self.pid.load(Relaxed) != std::process::id() => return false,
-                RUNNING if self.swap(RUNNING, STOPPING) => break,
+                RUNNING => {
+                    let _quiet = Quiet::begin();
+                    if self.swap(RUNNING, STOPPING) {
+                        self.join();
+                        return true;
+                    }
+                }
                 NONE if self.swap(NONE, STOPPED) => return true,
                 other => wait(&self.state, other, None),
             }
         }
+    }
+
+    /// Ends the thread that is STOPPING.
+    fn join(&self) {
         self.stop.store(true, Release);
         self.wake();
         let handle = self.handle.load(Relaxed) as libc::pthread_t;
@@ -160,7 +172,6 @@ impl Background {
         self.outlive();
         self.change_to(STOPPED);
         cancel_state(before);
-        true
     }
 
     /// After [`Background::stop`]: a thread may be started again. After `fork`, in parent and child.
@@ -216,7 +227,32 @@ pub fn pause() {
     wait(&AtomicU32::new(0), 0, Some(LOOK_NS));
 }
 
-/// Creates the thread with all signals blocked from its first instruction on.
+/// No signal reaches the calling thread until this is dropped, but those that the C library needs itself: setuid(2) reaches
+/// every thread by one.
+pub struct Quiet(libc::sigset_t);
+
+impl Quiet {
+    /// From now on.
+    pub fn begin() -> Self {
+        let (mut all, mut before) =
+            (MaybeUninit::<libc::sigset_t>::zeroed(), MaybeUninit::<libc::sigset_t>::zeroed());
+        // SAFETY: the pointer is valid for one sigset_t.
+        unsafe { libc::sigfillset(all.as_mut_ptr()) };
+        // SAFETY: a full set, and a place for the old one.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
+        // SAFETY: all-zero is a valid sigset_t, and the call has filled it in.
+        Self(unsafe { before.assume_init() })
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        // SAFETY: the set that was there before.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
+    }
+}
+
+/// Creates the thread. It has the signal mask of its creator: all are blocked, see `start`.
 fn create<W: Work>(work: &'static W) -> std::result::Result<usize, i32> {
     extern "C" fn enter<W: Work>(work: *mut c_void) -> *mut c_void {
         // SAFETY: `create` passes a reference that lives as long as the program.
@@ -232,19 +268,10 @@ fn create<W: Work>(work: &'static W) -> std::result::Result<usize, i32> {
     }
     // SAFETY: initialised above.
     unsafe { libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES) };
-    let (mut all, mut before) =
-        (MaybeUninit::<libc::sigset_t>::zeroed(), MaybeUninit::<libc::sigset_t>::zeroed());
-    // The C library leaves out the signals it needs itself: setuid(2) reaches every thread by one.
-    // SAFETY: the pointer is valid for one sigset_t.
-    unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    // SAFETY: a full set, and a place for the old one.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
     let mut handle = MaybeUninit::<libc::pthread_t>::zeroed();
     let argument = ptr::from_ref(work).cast_mut().cast();
     // SAFETY: initialised attributes, a place for the handle, and a function that fits its argument.
     let rc = unsafe { libc::pthread_create(handle.as_mut_ptr(), attributes.as_ptr(), enter::<W>, argument) };
-    // SAFETY: the old set was filled in above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
     // SAFETY: initialised above, not used again.
     unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
     // SAFETY: all-zero is a valid pthread_t, and pthread_create has filled it in if it succeeded.

@@ -239,7 +239,7 @@ impl<B: Backend> Core<B> {
         }
         self.stats.reused_bytes += (counts.resident() * GRANULE_BYTES) as u64;
         let excess = counts.reserved > 0 && self.keeps_too_much();
-        Taken { start, dirty: counts.dirty, fresh: counts.reserved, excess, calls: self.calls() }
+        Taken { start, dirty: counts.dirty, fresh: counts.reserved, excess, calls: self.calls(0) }
     }
 
     fn keep_room(&mut self, start: usize, count: usize) {
@@ -291,9 +291,9 @@ impl<B: Backend> Core<B> {
         self.keep.saturating_sub(self.retained)
     }
 
-    /// Whether there is work for the keeper now, which is said once.
-    pub(crate) fn calls(&mut self) -> bool {
-        let (kept, zeroed) = (self.retained * GRANULE_BYTES, self.zeroed * GRANULE_BYTES);
+    /// Whether there is work for the keeper now, which is said once. `front`: how many granules the front holds.
+    pub(crate) fn calls(&mut self, front: usize) -> bool {
+        let (kept, zeroed) = ((self.retained + front) * GRANULE_BYTES, self.zeroed * GRANULE_BYTES);
         let calls = self.watch.calls(kept, zeroed);
         if calls {
             self.watch = Watch::NEVER;

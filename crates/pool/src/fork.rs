@@ -25,7 +25,12 @@ enum After {
 
 impl<B: Backend> Pool<B> {
     /// Call before `fork`: nothing behind the front changes until one of the two calls after it, and there is no keeper.
+    ///
+    /// Without effect in a signal handler that interrupted this pool: the same thread goes on in the child where it was.
     pub fn before_fork(&self) {
+        if self.core.is_mine() {
+            return;
+        }
         self.stop_keeper();
         self.empty_front();
         let Some(mut core) = self.core.lock() else { return };

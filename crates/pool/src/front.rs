@@ -5,11 +5,12 @@
 //! lock that a fork could lose or another thread could hold.
 //!
 //! What is in the front counts as free, although the tables behind it do not know: before anything is made resident, given
-//! back or looked at as a whole, the pool empties it.
+//! back or looked at as a whole, the pool empties it. While the keeper sleeps a shard takes a little at a time, then sends who
+//! frees to the lock, where it is looked whether the keeper has to be called.
 
 use std::ops::Deref;
 use std::sync::atomic::{
-    AtomicU64,
+    AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -17,7 +18,8 @@ use faultless_os::processor::Processors;
 
 use crate::core::Run;
 use crate::policy::tuning::{
-    FRONT_BLOCK_BYTES, FRONT_BYTES, FRONT_LENGTHS, FRONT_SHARE, GRANULE_BYTES, SHARDS, SLOTS,
+    FRONT_BLOCK_BYTES, FRONT_BYTES, FRONT_LENGTHS, FRONT_SHARE, FRONT_STEP_BYTES, GRANULE_BYTES, SHARDS,
+    SLOTS,
 };
 
 /// Sets of a shard: one per length, and one per doubling above.
@@ -38,6 +40,8 @@ struct Account {
     put: AtomicU64,
     reused: AtomicU64,
     retired: AtomicU64,
+    /// Granules up to which it takes blocks without anybody being asked.
+    allowed: AtomicUsize,
 }
 
 /// What the front is: empty slots by processor.
@@ -92,13 +96,32 @@ impl<L: Deref<Target = [AtomicU64]>> Front<L> {
     /// A front of [`FRONT_WORDS`] empty slots for a pool that may keep `retain_bytes`.
     pub(crate) fn new(slots: L, retain_bytes: usize) -> Self {
         let room = share(retain_bytes) / GRANULE_BYTES / SHARDS;
-        Self {
+        let front = Self {
             slots,
             accounts: Default::default(),
             processors: Processors::find(),
             room,
             largest: room.min(FRONT_BLOCK_BYTES / GRANULE_BYTES),
+        };
+        front.watch(false);
+        front
+    }
+
+    /// Whether it matters from now on how much is in it: somebody sleeps who has to be called when it is much.
+    pub(crate) fn watch(&self, is_watched: bool) {
+        let allowed = if is_watched { 0 } else { usize::MAX };
+        self.accounts.iter().for_each(|account| account.allowed.store(allowed, Relaxed));
+    }
+
+    /// Lets a block of that many granules in where [`Front::put`] would not have before asking; false if that was not why.
+    pub(crate) fn allow(&self, count: usize) -> bool {
+        let account = self.home().account;
+        let needed = account.held() + count;
+        let is_asked = needed > account.allowed.load(Relaxed);
+        if is_asked {
+            account.allowed.store(needed + FRONT_STEP_BYTES / GRANULE_BYTES, Relaxed);
         }
+        is_asked
     }
 
     /// Whether blocks of that many granules may be in it.
@@ -150,6 +173,9 @@ impl<L: Deref<Target = [AtomicU64]>> Front<L> {
     pub(crate) fn empty(&self, mut each: impl FnMut(Run)) -> bool {
         let mut any = false;
         for shard in self.shards().filter(|shard| shard.held() > 0) {
+            if shard.account.allowed.load(Relaxed) != usize::MAX {
+                shard.account.allowed.store(0, Relaxed);
+            }
             shard.retire(shard.sets, |run| {
                 any = true;
                 each(run);
@@ -188,9 +214,10 @@ impl Account {
     /// Granules in it, and those that are about to come or have just gone.
     #[inline]
     fn held(&self) -> usize {
-        // What went out is read first: it came in before.
+        // What went out is read first: it came in before. After `recount`, in a child of a handler of a signal that forked
+        // in the midst of `put`, less may seem to have come in.
         let gone = self.reused.load(Acquire) + self.retired.load(Acquire);
-        self.put.load(Relaxed).wrapping_sub(gone) as usize
+        self.put.load(Relaxed).saturating_sub(gone) as usize
     }
 }
 
@@ -221,7 +248,7 @@ impl Shard<'_> {
         let Some(empty) = set.iter().position(|slot| slot.load(Relaxed) == 0) else { return false };
         // Counted before it can be taken, so that no more is ever in than may be.
         self.account.put.fetch_add(run.1 as u64, Relaxed);
-        let fits = self.held() <= room;
+        let fits = self.held() <= room.min(self.account.allowed.load(Relaxed));
         // Release: see `take`.
         let mut slots = set.iter().skip(if fits { empty } else { SLOTS });
         let is_in = slots.any(|slot| slot.compare_exchange(0, pack(run), AcqRel, Relaxed).is_ok());
@@ -302,6 +329,32 @@ mod tests {
         front.accounts[1].put.fetch_add(50, Relaxed);
         front.recount();
         assert_eq!((front.tally().held, front.take(3), front.is_empty()), (3, Some(7), true));
+    }
+
+    #[test]
+    fn a_put_that_is_undone_in_a_child_of_fork_leaves_no_debt() {
+        let front = keeping(1 << 30);
+        front.accounts[0].put.fetch_add(50, Relaxed);
+        front.recount();
+        front.accounts[0].retired.fetch_add(50, Relaxed);
+        assert_eq!((front.tally().held, front.is_empty()), (0, true));
+    }
+
+    #[test]
+    fn a_watched_front_asks_after_every_step() {
+        let (front, step) = (keeping(1 << 30), FRONT_STEP_BYTES / GRANULE_BYTES);
+        assert!(!front.allow(1), "nobody sleeps");
+        front.watch(true);
+        assert!(!front.put((0, 9)));
+        let shard = front.shard(0);
+        shard.account.allowed.store(9 + step, Relaxed);
+        assert!(shard.put((0, 9), front.room) && shard.put((9, step), front.room));
+        assert!(!shard.put((9 + step, 1), front.room));
+        assert!(front.empty(|_| {}) && !shard.put((0, 9), front.room), "it begins anew");
+        while !front.put((0, 9)) {
+            front.allow(9);
+        }
+        assert_eq!(front.tally().held, 9);
     }
 
     #[test]

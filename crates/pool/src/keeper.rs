@@ -12,7 +12,8 @@
 //! exceeds the bound.
 //!
 //! Fork: [`Pool::before_fork`] ends the keeper, so the child finds nothing half done and a program that counts its threads
-//! before it forks finds those it made; both sides have a keeper again when they want one.
+//! before it forks finds those it made. Where there is still work afterwards both sides want one again at once, and whoever
+//! looks after the pool starts it as soon as threads may be started: when `fork` returns, or with the next request.
 //!
 //! A child of vfork(2) has this memory while its parent waits, and starts none: the thread would be the child's, and end with it.
 //!
@@ -21,6 +22,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
+use faultless_os::lock::Mutex;
 use faultless_os::pressure::{self, Group, Waiting};
 use faultless_os::thread::{Background, Work};
 
@@ -43,6 +45,8 @@ pub(crate) struct Keeper {
     refused: AtomicBool,
     /// The process whose memory this is.
     owner: AtomicU32,
+    /// What the keeper that was ended last remembered: a program that forks again and again gives its memory back all the same.
+    left: Mutex<Option<Round>>,
 }
 
 impl Keeper {
@@ -52,6 +56,7 @@ impl Keeper {
             wanted: AtomicBool::new(false),
             refused: AtomicBool::new(false),
             owner: AtomicU32::new(std::process::id()),
+            left: Mutex::new(None),
         }
     }
 
@@ -78,11 +83,13 @@ pub(crate) struct Round {
     looks: u64,
     /// Whether the stock of zeroed memory is being filled up to its high mark.
     scrubs: bool,
+    /// When it looked last, in ns.
+    looked_ns: u64,
 }
 
 impl Round {
     pub(crate) const fn new() -> Self {
-        Self { decay: Decay::new(), looks: 0, scrubs: false }
+        Self { decay: Decay::new(), looks: 0, scrubs: false, looked_ns: 0 }
     }
 }
 
@@ -138,7 +145,7 @@ impl<B: Backend> Pool<B> {
         self.keeper.thread.stop()
     }
 
-    /// After [`Pool::stop_keeper`]: there may be a keeper again.
+    /// After [`Pool::stop_keeper`]: there may be a keeper again, and one is wanted if there is work for it.
     pub fn allow_keeper(&self) {
         self.unattended();
         self.keeper.thread.allow();
@@ -174,6 +181,7 @@ impl<B: Backend> Pool<B> {
     /// The pool has seen work: wakes the keeper, or asks for one.
     #[cold]
     pub(crate) fn call_keeper(&self) {
+        self.front.watch(false);
         match self.keeper.thread.is_started() {
             true => self.keeper.thread.wake(),
             false => self.keeper.wanted.store(!self.is_keeper_refused(), Relaxed),
@@ -183,8 +191,8 @@ impl<B: Backend> Pool<B> {
     /// From now on `free` keeps the bound, and asks for a keeper when there is work for one.
     fn unattended(&self) {
         self.attend(false);
-        if let Some(mut core) = self.core.lock() {
-            core.watch = Watch::of(self.policy);
+        if !self.watch(Watch::of(self.policy)) {
+            self.call_keeper();
         }
     }
 
@@ -194,6 +202,7 @@ impl<B: Backend> Pool<B> {
         self.trim();
         let is_tick = round.looks.is_multiple_of(self.looks_per_tick());
         round.looks += 1;
+        round.looked_ns = self.backend.now();
         let is_short = signs().memory_is_short;
         let wanted = match self.policy.retain.decay_ns {
             _ if is_short => usize::MAX,
@@ -278,6 +287,29 @@ impl<B: Backend> Pool<B> {
         self.policy.retain.decay_ns.map_or(TICK_NS, |decay| (decay / TICKS).max(TICK_MIN_NS))
     }
 
+    /// The time between two looks.
+    fn pause_ns(&self) -> u64 {
+        self.tick_ns().checked_div(self.looks_per_tick()).unwrap_or(TICK_NS)
+    }
+
+    /// What the last keeper left, when it is time for its next look.
+    fn resumed(&self) -> Round {
+        let left = self.keeper.left.lock().and_then(|mut left| left.take());
+        let Some(round) = left else { return Round::new() };
+        let seen = self.keeper.thread.wakes();
+        let since_ns = self.backend.now().saturating_sub(round.looked_ns);
+        if since_ns < self.pause_ns() && !self.keeper.thread.must_stop() {
+            self.keeper.thread.sleep(seen, Some(self.pause_ns() - since_ns));
+        }
+        round
+    }
+
+    fn leave(&self, round: Round) {
+        if let Some(mut left) = self.keeper.left.lock() {
+            *left = Some(round);
+        }
+    }
+
     /// Looks per tick of the decay: a processor is not idle for long.
     fn looks_per_tick(&self) -> u64 {
         if Watch::of(self.policy).is_ahead() { (self.tick_ns() / TICK_NS).max(1) } else { 1 }
@@ -297,10 +329,15 @@ impl<B: Backend> Pool<B> {
 
     /// When to call the keeper from now on; false if that is now.
     fn watch(&self, watch: Watch) -> bool {
-        self.core.lock().is_some_and(|mut core| {
+        let is_called = self.core.lock().is_none_or(|mut core| {
             core.watch = watch;
-            !core.calls()
-        })
+            self.front.watch(watch.kept_above < usize::MAX);
+            core.calls(self.front.tally().held)
+        });
+        if is_called {
+            self.front.watch(false);
+        }
+        !is_called
     }
 }
 
@@ -328,17 +365,16 @@ where
 {
     fn work(&'static self) {
         let sighted = self.keeper.thread.settle();
-        let mut round = Round::new();
+        let mut round = self.resumed();
         self.attend(true);
         loop {
             let seen = self.keeper.thread.wakes();
             if self.keeper.thread.must_stop() {
-                return;
+                return self.leave(round);
             }
             let is_left = self.look(&mut round, &|| self.signs(sighted));
             if is_left || !self.rest() {
-                let pause_ns = self.tick_ns().checked_div(self.looks_per_tick());
-                self.keeper.thread.sleep(seen, pause_ns);
+                self.keeper.thread.sleep(seen, Some(self.pause_ns()));
             } else {
                 self.keeper.thread.sleep(seen, None);
                 round = Round::new();
@@ -353,7 +389,7 @@ mod tests {
     use super::*;
     use crate::fake::Fake;
     use crate::policy::Retain;
-    use crate::policy::tuning::{QUIET_TICKS, SLAB_BYTES};
+    use crate::policy::tuning::{GRANULE_BYTES, QUIET_TICKS, SLAB_BYTES};
 
     const IDLE: Signs = Signs { memory_is_short: false, cpu_is_idle: true };
     const BUSY: Signs = Signs { memory_is_short: false, cpu_is_idle: false };
@@ -395,6 +431,22 @@ mod tests {
         assert!(!keeping(FLOOR, Policy::default()).wants_keeper());
         let never = Policy { retain: Retain { decay_ns: None, ..Retain::default() }, ..Policy::default() };
         assert!(!keeping(FLOOR + 8, never).wants_keeper());
+    }
+
+    #[cfg_attr(miri, ignore = "more memory than Miri likes")]
+    #[test]
+    fn what_lies_in_the_front_counts_and_decays_too() {
+        let pool = Pool::open(Fake::new(2 * FLOOR), Policy::default()).unwrap();
+        let blocks = [FLOOR - 1, 1, 1, 1].map(|slabs| pool.alloc(slabs * SLAB_BYTES).unwrap());
+        for mut block in blocks {
+            block.fill(1);
+            drop(block);
+        }
+        let stats = pool.stats();
+        assert_eq!((kept(&pool), pool.front.tally().held * GRANULE_BYTES), (FLOOR + 2, 3 * SLAB_BYTES));
+        assert!(pool.wants_keeper(), "{stats:?}");
+        looks(&pool, &mut Round::new(), BUSY, 3 * QUIET_TICKS);
+        assert_eq!(kept(&pool), FLOOR);
     }
 
     #[cfg_attr(miri, ignore = "more memory than Miri likes")]

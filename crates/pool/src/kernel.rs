@@ -68,11 +68,11 @@ impl Area {
         self.start.load(Relaxed)
     }
 
-    /// Gives up everything behind the first `kept` bytes, whole pages, which nobody may use again.
+    /// Gives up everything behind the first `kept` bytes, whole pages, which nobody may use again. Of threads that do so at the
+    /// same time each gives up a part of its own.
     fn cut(&self, kept: usize) {
-        let had = self.len.load(Relaxed);
+        let had = self.len.fetch_min(kept, Relaxed);
         if kept < had {
-            self.len.store(kept, Relaxed);
             // SAFETY: `reserve` reserved it for this value, and who calls this knows that nothing goes there again.
             let _ = unsafe { map::release(self.start() + kept, had - kept) };
         }
@@ -206,6 +206,24 @@ impl Kernel {
         done
     }
 
+    /// Usable bytes were mapped anew and populated before they could be advised, so that they have base pages, but where THP need no
+    /// advice. What goes back of them has what was asked for the next time.
+    fn lose_backing(&self, start: usize, len: usize) {
+        let lost = match self.backing.load(Relaxed) {
+            THP => {
+                if self.may_advise().is_ok() {
+                    // SAFETY: callers pass usable parts of the range.
+                    let _ = unsafe { advise::thp(start, len) };
+                }
+                !advise::thp_comes_unasked(advise::pmd_bytes())
+            }
+            backing => backing == HUGETLB,
+        };
+        if lost {
+            self.fallback_bytes.fetch_add(len as u64, Relaxed);
+        }
+    }
+
     /// The address of a span, if it lies in the range.
     fn address(&self, span: Span) -> Option<usize> {
         let end = span.offset.checked_add(span.len)?;
@@ -322,9 +340,7 @@ impl Backend for Kernel {
                     let _ = map::restore(start, span.len);
                     return Err(error.into());
                 }
-                if self.backing.load(Relaxed) == THP {
-                    self.back(start, span.len);
-                }
+                self.lose_backing(start, span.len);
             }
             _ => return self.populate(span),
         }

@@ -35,7 +35,8 @@ pub enum Prefault {
     /// Every byte when a block is handed out: as `Touch`, and writes what the program will write again (100 to 125 ns more).
     Memset,
     /// A new mapping with MAP_POPULATE over a block that is not wholly resident: one call instead of a fault per page, the same work in the
-    /// kernel (about 1650 ns), and a new mapping.
+    /// kernel (about 1650 ns), and a new mapping. The kernel populates it before it can be advised, so the block has base pages
+    /// whatever the policy says, counted in [`Stats::fallback_bytes`](crate::Stats::fallback_bytes), unless THP are `always` on.
     MapPopulate,
     /// MADV_POPULATE_WRITE (Linux 5.14) when a block is handed out: one call, the same work in the kernel (1326 ns, 8 % less).
     Populate,
@@ -79,7 +80,9 @@ pub enum Scrub {
 pub struct Retain {
     /// The bound in bytes; 0 keeps nothing.
     pub bytes: usize,
-    /// The time in ns after which memory that nobody needed has gone back, down to [`tuning::FLOOR_BYTES`]; `None`: never.
+    /// The time in ns after which memory that nobody needed has gone back, down to [`tuning::FLOOR_BYTES`]; `None`: never. While
+    /// the keeper sleeps [`tuning::FRONT_STEP_BYTES`] more in each of [`tuning::SHARDS`] parts of the front call nobody, and what lies
+    /// in partly used slabs stays.
     pub decay_ns: Option<u64>,
 }
 
@@ -138,17 +141,21 @@ pub mod tuning {
     pub const SLACK_BYTES: usize = 32 << 20;
     /// Parts of the front: threads on different processors rarely meet in one. A power of two.
     pub const SHARDS: usize = 4;
-    /// Blocks of one length that a part of the front holds: one cache line of words, looked through in 3 ns.
+    /// Blocks that a part of the front holds of one length, or of lengths that share a line: one cache line of words, looked
+    /// through in 3 ns.
     pub const SLOTS: usize = 8;
     /// Lengths in granules below which each has a line of its own (512 KiB); above, those up to twice as long share one. A
     /// power of two.
     pub const FRONT_LENGTHS: usize = 32;
     /// Largest block in the front (8 MiB): above it the lock and the search are nothing beside touching the block.
     pub const FRONT_BLOCK_BYTES: usize = 8 << 20;
-    /// Bytes that the front holds at most: 25 blocks of 640 KiB per processor, or two of the largest.
+    /// Bytes that the front holds at most: per part 8 blocks of 640 KiB and more of other lengths, or two of the largest.
     pub const FRONT_BYTES: usize = 64 << 20;
     /// It is at most one part in this many of what may be kept.
     pub const FRONT_SHARE: usize = 4;
+    /// Bytes that a part of the front takes, while the keeper sleeps, before it is looked again whether it has to be called:
+    /// little beside [`FLOOR_BYTES`], and few looks until a program has come to its peak.
+    pub const FRONT_STEP_BYTES: usize = 1 << 20;
     /// Largest alignment in bytes, what an entry of the third level of page tables maps. Slabs that it skips are entered into
     /// the tables one by one under the lock: 512 of them at the most, some 10 us.
     pub const ALIGN_BYTES: usize = 1 << 30;

@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use faultless_os::lock::Mutex;
+use faultless_os::lock::{Guard, Mutex};
 use faultless_os::thread::pause;
 
 use crate::backend::{Backend, Span};
@@ -79,6 +79,7 @@ impl<B: Backend> Pool<B> {
             double_frees: AtomicU64::new(0),
             unknown_frees: AtomicU64::new(0),
         };
+        pool.front.watch(Watch::of(policy).kept_above < usize::MAX);
         pool.prewarm(policy.prewarm);
         Ok(pool)
     }
@@ -208,13 +209,20 @@ impl<B: Backend> Pool<B> {
     fn give_behind(&self, run: Run) {
         let Some(mut core) = self.core.lock() else { return };
         let suits = self.front.suits(run.1);
-        if suits {
+        let mut is_in = suits && self.front.allow(run.1) && self.front.put(run);
+        if suits && !is_in {
             self.front.make_room(run.1, |old| self.retire(&mut core, old));
+            is_in = self.front.put(run);
         }
-        if !(suits && self.front.put(run)) {
+        if !is_in {
             self.retire(&mut core, run);
         }
-        let (excess, calls) = (core.keeps_too_much(), core.calls());
+        self.gave(core, run);
+    }
+
+    /// What is left to do after free memory became more, by a run among others.
+    pub(crate) fn gave(&self, mut core: Guard<'_, Core<B>>, run: Run) {
+        let (excess, calls) = (core.keeps_too_much(), core.calls(self.front.tally().held));
         drop(core);
         if calls {
             self.call_keeper();

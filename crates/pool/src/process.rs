@@ -15,6 +15,7 @@ use std::sync::atomic::{
 };
 
 use faultless_os::lock::Mutex;
+use faultless_os::thread::Quiet;
 
 use crate::kernel::Kernel;
 use crate::policy::{Policy, tuning};
@@ -96,6 +97,8 @@ fn has_handlers() -> bool {
 
 /// Registered twice, it does nothing the second time, nor do those after it.
 extern "C" fn before_fork() {
+    // A handler that forks now would wait for this fork, and so for itself. Once all is held, it finds that.
+    let _quiet = Quiet::begin();
     if GATE.hold()
         && let Some(pool) = opened()
     {
@@ -104,9 +107,10 @@ extern "C" fn before_fork() {
 }
 
 extern "C" fn after_fork_in_parent() {
-    let Some(_gate) = GATE.resume() else { return };
+    let Some(gate) = GATE.resume() else { return };
+    drop(gate);
     if let Some(pool) = opened() {
-        pool.after_fork_in_parent();
+        attended(pool, Pool::after_fork_in_parent);
     }
 }
 

@@ -55,11 +55,7 @@ impl<B: Backend> Pool<B> {
         self.wipe(tail);
         let Some(mut core) = self.core.lock() else { return false };
         core.give(tail, false);
-        let excess = core.keeps_too_much();
-        drop(core);
-        if excess {
-            self.purge_excess(tail);
-        }
+        self.gave(core, tail);
         true
     }
 
@@ -112,11 +108,7 @@ impl<B: Backend> Pool<B> {
         }
         self.blocks.clear(start);
         core.give((start, old.count), is_empty);
-        let excess = core.keeps_too_much();
-        drop(core);
-        if excess {
-            self.purge_excess((start, old.count));
-        }
+        self.gave(core, (start, old.count));
         Some((taken.start, taken.fresh > 0))
     }
 
@@ -129,5 +121,29 @@ impl<B: Backend> Pool<B> {
             self.wipe(run);
         }
         purged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::tuning::{FLOOR_BYTES, SLAB_BYTES};
+    use crate::{Fake, Policy, Pool};
+
+    const LEN: usize = FLOOR_BYTES + 8 * SLAB_BYTES;
+
+    #[cfg_attr(miri, ignore = "more memory than Miri likes")]
+    #[test]
+    fn what_a_block_leaves_behind_wants_a_keeper() {
+        for new in [SLAB_BYTES, LEN + SLAB_BYTES] {
+            let pool = Pool::open(Fake::new(3 * LEN / SLAB_BYTES), Policy::default()).unwrap();
+            let mut block = pool.alloc(LEN).unwrap();
+            block.fill(1);
+            let offset = block.as_ptr().addr() - pool.range().0;
+            std::mem::forget(block);
+            let _neighbour = pool.alloc(SLAB_BYTES).unwrap();
+            assert!(!pool.wants_keeper());
+            assert_eq!(pool.resize(offset, new) == Some(offset), new < LEN);
+            assert!(pool.wants_keeper(), "{new}");
+        }
     }
 }

@@ -89,14 +89,7 @@ impl<B: Backend> Pool<B> {
                 true => touched += run_end - at,
                 false => core.stats.untouched_bytes += ((run_end - at) * GRANULE_BYTES) as u64,
             }
-            let (excess, calls) = (core.keeps_too_much(), core.calls());
-            drop(core);
-            if calls {
-                self.call_keeper();
-            }
-            if excess {
-                self.purge_excess((at, run_end - at));
-            }
+            self.gave(core, (at, run_end - at));
             at = run_end;
         }
         touched

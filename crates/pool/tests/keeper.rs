@@ -83,6 +83,25 @@ fn a_stopped_keeper_begins_again_only_when_allowed() {
 }
 
 #[test]
+fn what_is_kept_wants_a_keeper_again_after_a_stop_and_after_fork() {
+    let pool = pool(quick());
+    burst(pool, 60);
+    assert!(pool.stop_keeper());
+    pool.allow_keeper();
+    assert!(pool.wants_keeper());
+    pool.keep();
+    pool.before_fork();
+    assert!(!pool.has_keeper());
+    pool.after_fork_in_parent();
+    assert!(pool.wants_keeper() || pool.stats().retained_bytes <= tuning::FLOOR_BYTES);
+    pool.keep();
+    assert!(within(Duration::from_secs(2), || pool.stats().retained_bytes <= tuning::FLOOR_BYTES));
+    assert!(pool.stop_keeper());
+    pool.allow_keeper();
+    assert!(!pool.wants_keeper(), "nothing is left to do");
+}
+
+#[test]
 fn threads_that_swing_while_the_keeper_is_stopped_and_started_lose_nothing() {
     let pool = pool(Policy {
         scrub: Scrub::Ahead { start: 8 * SLAB, stop: 16 * SLAB },
@@ -152,6 +171,19 @@ fn pages_that_the_machine_lacks_are_replaced_and_counted() {
         assert!(block.iter().all(|&byte| byte == 5));
         drop(block);
         assert!(pool.stats().fallback_bytes > 0 || has(page), "{page:?}");
+    }
+}
+
+#[test]
+fn a_mapping_that_is_populated_before_it_can_be_advised_counts_as_base_pages() {
+    let thp = faultless_os::advise::pmd_bytes();
+    if !faultless_os::advise::thp_gives(thp) || faultless_os::advise::thp_comes_unasked(thp) {
+        return eprintln!("skipped: THP are not for the asking here");
+    }
+    for (prefault, lost) in [(Prefault::MapPopulate, 8 * SLAB as u64), (Prefault::Populate, 0)] {
+        let pool = pool(Policy { prefault, page: Page::Thp, ..Policy::default() });
+        let _block = pool.alloc(8 * SLAB).unwrap();
+        assert_eq!(pool.stats().fallback_bytes, lost, "{prefault:?}");
     }
 }
 

@@ -12,10 +12,12 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
+use faultless_os::lock::Mutex;
 use faultless_os::processor::Processors;
+use faultless_os::thread::Quiet;
 use faultless_pool::{Kernel, Page, Pool};
 
-use crate::line::Line;
+use crate::line::Text;
 use crate::next;
 use crate::settings::Settings;
 
@@ -49,6 +51,9 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Whether the program forbade itself what a keeper does, perhaps before there was a pool.
 static KEEPER_IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
+/// Held while the opened pool is put where all find it, and across `fork`, which looks after the pool that it finds.
+static GATE: Mutex<()> = Mutex::new(());
+
 /// Large requests that went to the next malloc.
 pub(crate) static FORWARDED: AtomicU64 = AtomicU64::new(0);
 
@@ -67,10 +72,11 @@ pub(crate) fn is_ours(block: Void) -> bool {
 /// From now on large blocks come from the pool.
 ///
 /// The handlers of `fork` are registered here and not when the pool is opened: those registered first run last before
-/// `fork` and first after it, so the program's own handlers, which may allocate or wait for a thread that does, find
-/// the pool unlocked.
+/// `fork` and first after it, so the handlers of the program and of its libraries, which may allocate or wait for a thread
+/// that does, find the pool unlocked. Who registers some earlier than our constructor runs comes here first, see `lib`.
 pub(crate) fn start(settings: Settings) {
-    next::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+    // This library is never unloaded before the process ends: no object is named that they would have to go with.
+    next::at_fork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child), ptr::null());
     Processors::find();
     next::has_aligned_new();
     PROCESS.store(std::process::id(), Relaxed);
@@ -116,6 +122,10 @@ fn pool() -> Option<&'static Pool<Kernel>> {
 
 #[cold]
 fn open() -> Option<&'static Pool<Kernel>> {
+    // The pool would be its child's, and the memory the parent's.
+    if !is_owner() {
+        return None;
+    }
     if STATE.compare_exchange(CLOSED, OPENING, AcqRel, Acquire).is_err() {
         return None;
     }
@@ -126,12 +136,18 @@ fn open() -> Option<&'static Pool<Kernel>> {
         STATE.store(OFF, Release);
         return None;
     };
+    let Some(gate) = GATE.lock() else {
+        // This thread is in the midst of a fork.
+        STATE.store(CLOSED, Release);
+        return None;
+    };
     let (base, len) = pool.range();
     // SAFETY: OPENING excludes a second writer, and readers wait for OPEN.
     let pool: &'static Pool<Kernel> = unsafe { (*POOL.0.get()).write(pool) };
     BASE.store(base, Release);
     LEN.store(len, Release);
     STATE.store(OPEN, Release);
+    drop(gate);
     if !is_anyone_behind() {
         teach_next();
     }
@@ -198,6 +214,9 @@ fn end_behind() {
 }
 
 unsafe extern "C" fn before_fork() {
+    // A handler that forks now would wait for this fork, and so for itself. Once all is held, it finds that.
+    let _quiet = Quiet::begin();
+    GATE.hold();
     if let Outcome::Open(pool) = outcome() {
         pool.before_fork();
     }
@@ -212,6 +231,7 @@ unsafe extern "C" fn after_fork_in_parent() {
     if let Outcome::Open(pool) = outcome() {
         pool.after_fork_in_parent();
     }
+    GATE.let_go();
 }
 
 unsafe extern "C" fn after_fork_in_child() {
@@ -222,6 +242,7 @@ unsafe extern "C" fn after_fork_in_child() {
     if let Outcome::Open(pool) = outcome() {
         pool.after_fork_in_child();
     }
+    GATE.let_go();
 }
 
 /// Whether this memory is this process's, and not one's that waits for its child of vfork(2).
@@ -250,9 +271,26 @@ pub(crate) fn alone<T>(call: impl FnOnce() -> T) -> T {
     let errno = next::errno();
     if stopped {
         pool.allow_keeper();
+        attend();
     }
     next::set_errno(errno);
     result
+}
+
+/// Whether there is a keeper.
+pub(crate) fn has_keeper() -> bool {
+    matches!(outcome(), Outcome::Open(pool) if pool.has_keeper())
+}
+
+/// Starts the keeper if the pool wants one. errno stays.
+pub(crate) fn attend() {
+    if let Outcome::Open(pool) = outcome()
+        && pool.wants_keeper()
+    {
+        let errno = next::errno();
+        keep(pool);
+        next::set_errno(errno);
+    }
 }
 
 /// Whether the program forbade itself some system calls.
@@ -330,7 +368,7 @@ fn is_nobodys(call: &[u8]) -> bool {
         return false;
     }
     if !TOLD.swap(true, Relaxed) {
-        let mut line = Line::new();
+        let mut line = Text::<128>::new();
         line.text(b"faultless: ")
             .text(call)
             .text(b" of a large block that was freed before, or of none: ignored");
@@ -372,6 +410,9 @@ pub(crate) unsafe fn realloc(block: Void, len: usize) -> Void {
         let errno = next::errno();
         // SAFETY: the caller allows the block to move.
         let resized = unsafe { pool.resize_raw(block as usize, len) };
+        if pool.wants_keeper() {
+            keep(pool);
+        }
         next::set_errno(errno);
         if let Some(resized) = resized {
             return resized.as_ptr().cast();

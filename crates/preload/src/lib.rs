@@ -47,9 +47,26 @@ fn begin() {
         return;
     }
     next::resolve();
+    single::find_fork();
     let settings = settings::Settings::from_environment();
     summary::ask(settings.summary, settings.format);
     large::start(settings);
+}
+
+/// What pthread_atfork(3) of glibc calls: libraries that the program is linked with have constructors that run before ours, and
+/// our handlers have to be registered before theirs.
+///
+/// # Safety
+/// The handlers are valid for as long as the object is loaded.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __register_atfork(
+    before: next::Handler,
+    in_parent: next::Handler,
+    in_child: next::Handler,
+    object: *const c_void,
+) -> c_int {
+    begin();
+    next::at_fork(before, in_parent, in_child, object)
 }
 
 extern "C" fn destructor() {

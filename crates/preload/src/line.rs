@@ -1,4 +1,4 @@
-//! Text on the stack, written with one raw write(2): no allocation, no locks.
+//! Text in place, written with one raw write(2): no allocation, no locks.
 
 use std::ffi::CStr;
 

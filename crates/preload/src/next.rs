@@ -151,27 +151,31 @@ fn guard() {
     USABLE.now.store(guarded_usable as *mut c_void, SeqCst);
 }
 
-/// pthread_atfork(3) for handlers of this library, which is never unloaded before the process ends. Looked up by name:
-/// glibc exports only what its static part calls, musl only the function itself, and each loader refuses a library that
-/// refers to what its C library lacks.
+/// A handler of `fork`.
+pub(crate) type Handler = Option<unsafe extern "C" fn()>;
+
+/// Registers handlers of `fork`, those of a library or of the program, which `object` names. ENOMEM where there is no memory.
+///
+/// Looked up by name: glibc exports only what its static part calls, musl only the function itself, and each loader refuses a
+/// library that refers to what its C library lacks.
 pub(crate) fn at_fork(
-    before: unsafe extern "C" fn(),
-    in_parent: unsafe extern "C" fn(),
-    in_child: unsafe extern "C" fn(),
-) {
-    type Handler = unsafe extern "C" fn();
+    before: Handler,
+    in_parent: Handler,
+    in_child: Handler,
+    object: *const c_void,
+) -> c_int {
     type Register = unsafe extern "C" fn(Handler, Handler, Handler, *const c_void) -> c_int;
     for name in [c"__register_atfork", c"pthread_atfork"] {
         // SAFETY: the name is a C string.
-        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
         if !found.is_null() {
             // SAFETY: glibc's function is of this type, and musl's does not look at a fourth argument.
             let register: Register = unsafe { std::mem::transmute(found) };
-            // SAFETY: the handlers have no preconditions; no library is named that they would have to go with.
-            unsafe { register(before, in_parent, in_child, ptr::null()) };
-            return;
+            // SAFETY: forwarded.
+            return unsafe { register(before, in_parent, in_child, object) };
         }
     }
+    libc::ENOMEM
 }
 
 /// Whether the next malloc brings an aligned `operator new` of its own. jemalloc's (5.3) calls `aligned_alloc` by name, and

@@ -53,8 +53,13 @@ impl Settings {
         read(c"FAULTLESS_DECAY", c"a time like 200ms or 1s, or never", &mut age, |text| {
             decay(text).map(Some)
         });
-        settings.policy.retain.bytes = retain.unwrap_or_else(|| process::policy().retain.bytes);
-        settings.policy.retain.decay_ns = age.unwrap_or_else(|| process::policy().retain.decay_ns);
+        settings.policy.retain = match (retain, age) {
+            (Some(bytes), Some(decay_ns)) => Retain { bytes, decay_ns },
+            _ => {
+                let usual = process::policy().retain;
+                Retain { bytes: retain.unwrap_or(usual.bytes), decay_ns: age.unwrap_or(usual.decay_ns) }
+            }
+        };
         let threshold = |text: &[u8]| size(text).filter(|&bytes| bytes >= tuning::GRANULE_BYTES);
         read(c"FAULTLESS_THRESHOLD", c"a size of at least 16K", &mut settings.threshold, threshold);
         let policy = &mut settings.policy;

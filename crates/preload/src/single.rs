@@ -5,11 +5,54 @@
 //! A sandbox (seccomp, Landlock) holds for the calling thread alone: another one, of which the program knows nothing, would be
 //! outside, or be killed for a call that the filter doesn't know. Such programs say PR_SET_NO_NEW_PRIVS first.
 //!
-//! What it does not see: seccomp(2) by root through syscall(2), without either.
+//! It ends before `fork` too, by the handlers of that (`large`), and begins again when `fork` returns: while the handlers run that
+//! an allocator behind us may have registered, its locks are taken, and starting a thread asks it for memory.
+//!
+//! What it does not see: seccomp(2) by root through syscall(2), without either. A `fork` that the C library calls itself, for
+//! forkpty(3) say: then the keeper begins again with the next request.
 
-use std::ffi::{c_int, c_ulong};
+use std::ffi::{c_int, c_ulong, c_void};
+use std::sync::atomic::{
+    AtomicPtr,
+    Ordering::{Acquire, Release},
+};
 
-use crate::large;
+use crate::{large, next};
+
+/// The next `fork`.
+static FORK: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Finds the next `fork`, before a handler of a signal calls it, who could not.
+pub(crate) fn find_fork() {
+    // SAFETY: the name is a C string; RTLD_NEXT asks for the definition after the object this code is in.
+    FORK.store(unsafe { libc::dlsym(libc::RTLD_NEXT, c"fork".as_ptr()) }, Release);
+}
+
+/// fork(2)
+///
+/// # Safety
+/// As the C function of that name.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fork() -> libc::pid_t {
+    if FORK.load(Acquire).is_null() {
+        find_fork();
+    }
+    let function = FORK.load(Acquire);
+    if function.is_null() {
+        next::set_errno(libc::ENOSYS);
+        return -1;
+    }
+    // SAFETY: found under the name `fork`.
+    let function: unsafe extern "C" fn() -> libc::pid_t = unsafe { std::mem::transmute(function) };
+    let was_kept = large::has_keeper();
+    // SAFETY: the caller keeps the contract of the C function.
+    let pid = unsafe { function() };
+    // Without a keeper before, this may be a handler of a signal that interrupted malloc.
+    if pid != 0 && was_kept {
+        large::attend();
+    }
+    pid
+}
 
 /// unshare(2)
 ///

@@ -4,15 +4,24 @@
 //! one that closed the report's descriptor: what it opened under that number since is not ours to write to. A file that was
 //! named instead is opened at the end, and is whole or not there.
 
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use faultless_pool::{Format, Kernel, Pool, Stats};
 
 use crate::large::{FORWARDED, Outcome, outcome};
-use crate::line::Line;
+use crate::line::{Line, Text};
 
 pub(crate) mod file;
 mod metrics;
+
+/// What the report takes, off the stack: `exit` may be called where little of that is left.
+struct Paper(UnsafeCell<(Line, file::Names)>);
+
+// SAFETY: `write` lets in the first that comes, and nobody else uses it.
+unsafe impl Sync for Paper {}
+
+static PAPER: Paper = Paper(UnsafeCell::new((Line::new(), file::Names::new())));
 
 static FORMAT: AtomicU8 = AtomicU8::new(Format::Text as u8);
 
@@ -58,19 +67,22 @@ fn descriptor() -> Option<i32> {
 
 /// Writes the report, if asked for.
 pub(crate) fn write() {
+    static WRITES: AtomicBool = AtomicBool::new(false);
     let descriptor = descriptor();
-    let mut report = Line::new();
-    if file::is_named() {
-        compose(&mut report);
-        if !file::write(&mut report)
-            && let Some(descriptor) = descriptor
-        {
-            let mut line = Line::new();
+    if (descriptor.is_none() && !file::is_named()) || WRITES.swap(true, Relaxed) {
+        return;
+    }
+    // SAFETY: WRITES lets one in, once.
+    let (report, names) = unsafe { &mut *PAPER.0.get() };
+    compose(report);
+    let is_written = file::is_named() && file::write(report, names);
+    match descriptor {
+        Some(descriptor) if !file::is_named() => _ = report.write_to(descriptor),
+        Some(descriptor) if !is_written => {
+            let mut line = Text::<128>::new();
             head(&mut line).text(b"the file of the summary could not be written").write_to(descriptor);
         }
-    } else if let Some(descriptor) = descriptor {
-        compose(&mut report);
-        report.write_to(descriptor);
+        _ => {}
     }
 }
 
@@ -147,14 +159,12 @@ fn ahead(line: &mut Line, pool: &Pool<Kernel>) {
         line.mib(stats.populate_missing_bytes).text(b" not");
     }
     if stats.fallback_bytes > 0 {
-        head(line)
-            .mib(stats.fallback_bytes)
-            .text(b" of addresses have base pages, the machine lacks those asked for");
+        head(line).mib(stats.fallback_bytes).text(b" of addresses got base pages instead of those asked for");
     }
 }
 
 /// Begins a line: `faultless: NAME[PID]: `.
-fn head(line: &mut Line) -> &mut Line {
+fn head<const BYTES: usize>(line: &mut Text<BYTES>) -> &mut Text<BYTES> {
     let mut name = [0; NAME_BYTES];
     if !line.is_empty() {
         line.text(b"\n");

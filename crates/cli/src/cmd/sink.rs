@@ -59,11 +59,18 @@ impl Sink {
         }
     }
 
-    /// The same for a file that other processes write, aside and then renamed: its absolute path.
+    /// The same for a file that other processes write, aside and then renamed, with the rights of the old one: its absolute
+    /// path. They put their number where its name says `%p`, and behind the name of what lies aside.
     pub(crate) fn replaceable(path: &Path) -> Result<PathBuf, Failure> {
+        const NUMBER: &str = "4194304"; // PID_MAX_LIMIT, proc_pid_max(5)
+        const NAME_MAX: usize = 255; // limits.h
         let failure = |reason: &str| {
             Failure(format!("{}: {reason}; name a FILE that does not exist yet", path.display()))
         };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().replace("%p", NUMBER);
+        if format!("{name}.{NUMBER}.part").len() > NAME_MAX {
+            return Err(failure("its name is too long for what is written aside"));
+        }
         match Self::file(path)? {
             Self::Whole(target, _) => std::path::absolute(target).map_err(|error| failure(&reason(&error))),
             Self::Stderr | Self::Behind(..) | Self::Over(..) => Err(failure("cannot be replaced as a whole")),

@@ -21,7 +21,7 @@ mod truth;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Subcommand};
-use faultless_os::counters;
+use faultless_os::counters::{self, Who};
 use serde::Serialize;
 
 use body::Body;
@@ -68,6 +68,8 @@ struct Report {
     checksum: String,
     wall_ns: u64,
     processed_bytes: u64,
+    /// Minor and major ones of the body alone.
+    faults: u64,
     us_per_mib: f64,
     /// Median first touch, `None` where no page was touched for the first time.
     first_touch_p50_ns: Option<f64>,
@@ -77,10 +79,11 @@ struct Report {
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> super::Outcome {
     let Some(name) = args.name else { return super::emit(list().as_bytes(), ExitCode::SUCCESS) };
-    let begin_ns = counters::now_ns();
+    let (begin_ns, before) = (counters::now_ns(), counters::rusage(Who::Process)?);
     let (name, body) = run_body(name)?;
-    let wall_ns = counters::now_ns() - begin_ns;
-    let report = report(name, &body, wall_ns);
+    let (wall_ns, after) = (counters::now_ns() - begin_ns, counters::rusage(Who::Process)?);
+    let faults = after.minor_faults + after.major_faults - before.minor_faults - before.major_faults;
+    let report = report(name, &body, wall_ns, faults);
     if args.json {
         let json = serde_json::to_string(&report)? + "\n";
         return super::emit(json.as_bytes(), ExitCode::SUCCESS);
@@ -107,7 +110,7 @@ fn run_body(name: Name) -> Result<(&'static str, Body), super::Failure> {
     })
 }
 
-fn report(name: &'static str, body: &Body, wall_ns: u64) -> Report {
+fn report(name: &'static str, body: &Body, wall_ns: u64, faults: u64) -> Report {
     let mib = body.processed_bytes as f64 / (1 << 20) as f64;
     let first_touch = body.truth.p50_ns(counters::tick_ns());
     Report {
@@ -116,6 +119,7 @@ fn report(name: &'static str, body: &Body, wall_ns: u64) -> Report {
         checksum: format!("{:016x}", body.checksum),
         wall_ns,
         processed_bytes: body.processed_bytes,
+        faults,
         us_per_mib: if mib > 0.0 { wall_ns as f64 / 1e3 / mib } else { 0.0 },
         first_touch_p50_ns: first_touch,
         first_touch_samples: body.truth.len(),
@@ -163,7 +167,7 @@ mod tests {
     #[test]
     fn a_missing_first_touch_is_said() {
         let body = Body::default();
-        let report = report("x", &body, 1000);
+        let report = report("x", &body, 1000, 7);
         assert_eq!(report.first_touch_p50_ns, None);
         assert!(report.times().contains("no sampled page was new"));
     }

@@ -2,7 +2,8 @@
 //!
 //! In: a path, before the program's `main`; the report, at the end. Out: whether the file is there. `%p` in the file's name
 //! becomes the process number; without it the process that ends last leaves the report. The path is copied: a program may
-//! overwrite its environment. A program that confined itself gets no file: its filter might kill it for opening one.
+//! overwrite its environment. A program that confined itself gets no file: its filter might kill it for opening one. An old
+//! report's rights are kept; what is no file, a device or a link, is left alone, and no report written.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -15,6 +16,15 @@ use crate::large;
 use crate::line::{Line, Text};
 
 type Path = Text<{ libc::PATH_MAX as usize }>;
+
+/// The file, and the one that is written aside.
+pub(super) struct Names(Path, Path);
+
+impl Names {
+    pub(super) const fn new() -> Self {
+        Self(Path::new(), Path::new())
+    }
+}
 
 struct Place(UnsafeCell<Path>);
 
@@ -38,19 +48,19 @@ pub(super) fn is_named() -> bool {
     NAMED.load(Acquire)
 }
 
-/// Writes the report to the file; false if it isn't there now.
-pub(super) fn write(report: &mut Line) -> bool {
+/// Writes the report to the file; false if it isn't there now. `names` is where its names are put together.
+pub(super) fn write(report: &mut Line, Names(target, aside): &mut Names) -> bool {
     if large::is_confined() {
         return false;
     }
-    let (mut target, mut aside) = (Path::new(), Path::new());
-    expand(&mut target);
-    expand(&mut aside);
+    expand(target);
+    expand(aside);
     aside.text(b".").number(std::process::id().into()).text(b".part");
     let (Some(target), Some(aside)) = (target.c_str(), aside.c_str()) else { return false };
+    let Some(rights) = rights(target) else { return false };
     // A process of the same number may have been killed while it wrote.
     remove(aside);
-    let is_there = create(aside, report) && rename(aside, target);
+    let is_there = create(aside, rights, report) && rename(aside, target);
     if !is_there {
         remove(aside);
     }
@@ -72,14 +82,42 @@ fn expand(path: &mut Path) {
     path.text(rest);
 }
 
-fn create(path: &CStr, report: &mut Line) -> bool {
-    const NEW: libc::c_int = 0o666; // less the umask, as for any new file
+/// What a file that takes this one's place may be opened for.
+enum Rights {
+    /// As any new file.
+    New,
+    /// As the old one, which its owner may have closed to others.
+    Old(libc::mode_t),
+}
+
+/// The rights for a report of this name; `None` where something lies that is no file.
+fn rights(path: &CStr) -> Option<Rights> {
+    let mut old = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: a C string, and a place for one stat.
+    if unsafe { libc::lstat(path.as_ptr(), old.as_mut_ptr()) } != 0 {
+        return Some(Rights::New);
+    }
+    // SAFETY: all-zero is a valid stat, and the kernel has filled it in.
+    let mode = unsafe { old.assume_init() }.st_mode;
+    (mode & libc::S_IFMT == libc::S_IFREG).then_some(Rights::Old(mode & 0o777))
+}
+
+fn create(path: &CStr, rights: Rights, report: &mut Line) -> bool {
+    let mode: libc::mode_t = match rights {
+        Rights::New => 0o666, // less the umask, as for any new file
+        Rights::Old(_) => 0o600,
+    };
     // Others may write to the folder, and what they put there is not to be followed.
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: the path is a C string, and no descriptor is inherited.
-    let file = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, NEW) };
+    let file = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, mode) };
     let Some(file) = i32::try_from(file).ok().filter(|&file| file >= 0) else { return false };
-    let is_written = report.write_to(file);
+    let is_alike = match rights {
+        Rights::New => true,
+        // SAFETY: two integers; opened above.
+        Rights::Old(mode) => unsafe { libc::fchmod(file, mode) == 0 },
+    };
+    let is_written = is_alike && report.write_to(file);
     // SAFETY: opened above, closed once. Some file systems only say here that there was no room.
     let is_closed = unsafe { libc::syscall(libc::SYS_close, file) } == 0;
     is_written && is_closed

@@ -45,7 +45,7 @@ enum Prefault {
     Touch,
     /// When the block is handed out, every byte: as touch, and writes everything once more
     Memset,
-    /// When the block is handed out, by mapping it anew with MAP_POPULATE
+    /// When the block is handed out, by mapping it anew with MAP_POPULATE, which gives base pages
     MapPopulate,
     /// When the block is handed out, by one call (MADV_POPULATE_WRITE)
     Populate,
@@ -105,7 +105,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     retain: Option<u64>,
 
-    /// Time after which freed memory that nobody needed has gone back, but for 32 MiB, such as 200ms; or never
+    /// Time after which freed memory that nobody needed has gone back, but for about 32 MiB, such as 200ms; or never
     /// [default: 1s; 10s in a virtual machine whose host takes freed pages]
     #[arg(long, value_name = "TIME", value_parser = decay)]
     decay: Option<Decay>,
