@@ -113,37 +113,45 @@ pub(super) const CLAIMS: &[Claim] = &[
     claim(
         RATE,
         "prezero-without-2-wall",
-        "without prezeroing 2 threads fault faster than 1",
+        "without prezeroing 2 threads fault 1.4 times as fast as 1",
         "98,644 / 69,567 = 1.42",
         |r| faster(r, fault, "2", 1.418),
     ),
     claim(
         RATE,
         "prezero-without-4-wall",
-        "4 threads fault twice as fast as 1",
+        "without prezeroing 4 threads fault twice as fast as 1",
         "135,642 / 69,567 = 1.95",
         |r| faster(r, fault, "4", 1.950),
     ),
     claim(
         RATE,
         "prezero-without-8-wall",
-        "8 threads fault 2.6 times as fast as 1",
+        "without prezeroing 8 threads fault 2.6 times as fast as 1",
         "179,791 / 69,567 = 2.58",
         |r| faster(r, fault, "8", 2.584),
     ),
     claim(
         RATE,
         "prezero-without-2-cpu",
-        "a fault costs more CPU time with 2 threads",
+        "without prezeroing a fault costs a third more CPU time with 2 threads",
         "69,585 / 52,150 = 1.33",
         |r| dearer(r, fault, "2", 1.334),
     ),
-    claim(RATE, "prezero-without-4-cpu", "and more with 4", "69,585 / 46,869 = 1.48", |r| {
-        dearer(r, fault, "4", 1.485)
-    }),
-    claim(RATE, "prezero-without-8-cpu", "and twice as much with 8", "69,585 / 33,599 = 2.07", |r| {
-        dearer(r, fault, "8", 2.071)
-    }),
+    claim(
+        RATE,
+        "prezero-without-4-cpu",
+        "without prezeroing a fault costs half as much CPU time again with 4 threads",
+        "69,585 / 46,869 = 1.48",
+        |r| dearer(r, fault, "4", 1.485),
+    ),
+    claim(
+        RATE,
+        "prezero-without-8-cpu",
+        "without prezeroing a fault costs twice the CPU time with 8 threads",
+        "69,585 / 33,599 = 2.07",
+        |r| dearer(r, fault, "8", 2.071),
+    ),
     // The table with it.
     claim(
         RATE,
@@ -152,12 +160,20 @@ pub(super) const CLAIMS: &[Claim] = &[
         "263,967 / 267,953 = 0.99",
         |r| faster(r, unzeroed, "2", 0.985),
     ),
-    claim(RATE, "prezero-with-4-wall", "nor are 4", "264,774 / 267,953 = 0.99", |r| {
-        faster(r, unzeroed, "4", 0.988)
-    }),
-    claim(RATE, "prezero-with-8-wall", "and 8 are slower", "221,701 / 267,953 = 0.83", |r| {
-        faster(r, unzeroed, "8", 0.827)
-    }),
+    claim(
+        RATE,
+        "prezero-with-4-wall",
+        "on prezeroed pages 4 threads are no faster than 1",
+        "264,774 / 267,953 = 0.99",
+        |r| faster(r, unzeroed, "4", 0.988),
+    ),
+    claim(
+        RATE,
+        "prezero-with-8-wall",
+        "on prezeroed pages 8 threads are slower than 1",
+        "221,701 / 267,953 = 0.83",
+        |r| faster(r, unzeroed, "8", 0.827),
+    ),
     claim(
         RATE,
         "prezero-with-2-cpu",
@@ -165,12 +181,20 @@ pub(super) const CLAIMS: &[Claim] = &[
         "268,078 / 155,345 = 1.73",
         |r| dearer(r, unzeroed, "2", 1.726),
     ),
-    claim(RATE, "prezero-with-4-cpu", "2.3 times with 4", "268,078 / 116,206 = 2.31", |r| {
-        dearer(r, unzeroed, "4", 2.307)
-    }),
-    claim(RATE, "prezero-with-8-cpu", "4.7 times with 8", "268,078 / 56,660 = 4.73", |r| {
-        dearer(r, unzeroed, "8", 4.731)
-    }),
+    claim(
+        RATE,
+        "prezero-with-4-cpu",
+        "on prezeroed pages a fault costs 2.3 times the CPU time with 4 threads",
+        "268,078 / 116,206 = 2.31",
+        |r| dearer(r, unzeroed, "4", 2.307),
+    ),
+    claim(
+        RATE,
+        "prezero-with-8-cpu",
+        "on prezeroed pages a fault costs 4.7 times the CPU time with 8 threads",
+        "268,078 / 56,660 = 4.73",
+        |r| dearer(r, unzeroed, "8", 4.731),
+    ),
     // The gain from the one to the other.
     claim(
         RATE,
@@ -179,57 +203,105 @@ pub(super) const CLAIMS: &[Claim] = &[
         "267,953 / 69,567 = 3.85",
         |r| gain(r, "1", Clock::Wall, 3.852, GAIN),
     ),
-    claim(RATE, "prezero-gain-2", "2 threads 2.7 times", "263,967 / 98,644 = 2.68", |r| {
-        gain(r, "2", Clock::Wall, 2.676, GAIN)
-    }),
-    claim(RATE, "prezero-gain-4", "4 threads twice", "264,774 / 135,642 = 1.95", |r| {
-        gain(r, "4", Clock::Wall, 1.952, GAIN)
-    }),
-    claim(RATE, "prezero-gain-8", "8 threads by a quarter", "221,701 / 179,791 = 1.23", |r| {
-        gain(r, "8", Clock::Wall, 1.233, GAIN)
-    }),
+    claim(
+        RATE,
+        "prezero-gain-2",
+        "prezeroing makes 2 threads 2.7 times as fast",
+        "263,967 / 98,644 = 2.68",
+        |r| gain(r, "2", Clock::Wall, 2.676, GAIN),
+    ),
+    claim(
+        RATE,
+        "prezero-gain-4",
+        "prezeroing makes 4 threads twice as fast",
+        "264,774 / 135,642 = 1.95",
+        |r| gain(r, "4", Clock::Wall, 1.952, GAIN),
+    ),
+    claim(
+        RATE,
+        "prezero-gain-8",
+        "prezeroing makes 8 threads faster by a quarter",
+        "221,701 / 179,791 = 1.23",
+        |r| gain(r, "8", Clock::Wall, 1.233, GAIN),
+    ),
     claim(
         RATE,
         "prezero-gain-1-cpu",
-        "by CPU time 3.9 times the faults with one thread",
+        "prezeroing gives one thread 3.9 times the faults per CPU second",
         "268,078 / 69,585 = 3.85",
         |r| gain(r, "1", Clock::Cpu, 3.853, GAIN),
     ),
-    claim(RATE, "prezero-gain-2-cpu", "3.0 times with 2", "155,345 / 52,150 = 2.98", |r| {
-        gain(r, "2", Clock::Cpu, 2.979, GAIN)
-    }),
-    claim(RATE, "prezero-gain-4-cpu", "2.5 times with 4", "116,206 / 46,869 = 2.48", |r| {
-        gain(r, "4", Clock::Cpu, 2.479, GAIN)
-    }),
-    claim(RATE, "prezero-gain-8-cpu", "1.7 times with 8", "56,660 / 33,599 = 1.69", |r| {
-        gain(r, "8", Clock::Cpu, 1.686, GAIN)
-    }),
+    claim(
+        RATE,
+        "prezero-gain-2-cpu",
+        "prezeroing gives 2 threads 3.0 times the faults per CPU second",
+        "155,345 / 52,150 = 2.98",
+        |r| gain(r, "2", Clock::Cpu, 2.979, GAIN),
+    ),
+    claim(
+        RATE,
+        "prezero-gain-4-cpu",
+        "prezeroing gives 4 threads 2.5 times the faults per CPU second",
+        "116,206 / 46,869 = 2.48",
+        |r| gain(r, "4", Clock::Cpu, 2.479, GAIN),
+    ),
+    claim(
+        RATE,
+        "prezero-gain-8-cpu",
+        "prezeroing gives 8 threads 1.7 times the faults per CPU second",
+        "56,660 / 33,599 = 1.69",
+        |r| gain(r, "8", Clock::Cpu, 1.686, GAIN),
+    ),
     // The table by cache lines.
     claim(
         RATE,
         "prezero-lines-2",
-        "with 2 cache lines written a prezeroed page is nearly as cheap as with 1",
+        "with 2 cache lines written per prezeroed page the rate is 0.99 of that with 1",
         "493,453 / 500,814 = 0.99",
         |r| lines(r, Lines::Of("2"), 0.985),
     ),
-    claim(RATE, "prezero-lines-4", "with 4 lines", "479,352 / 500,814 = 0.96", |r| {
-        lines(r, Lines::Of("4"), 0.957)
-    }),
-    claim(RATE, "prezero-lines-8", "with 8 lines", "424,742 / 500,814 = 0.85", |r| {
-        lines(r, Lines::Of("8"), 0.848)
-    }),
-    claim(RATE, "prezero-lines-16", "with 16 lines", "347,715 / 500,814 = 0.69", |r| {
-        lines(r, Lines::Of("16"), 0.694)
-    }),
-    claim(RATE, "prezero-lines-32", "with 32 lines", "258,112 / 500,814 = 0.52", |r| {
-        lines(r, Lines::Of("32"), 0.515)
-    }),
-    claim(RATE, "prezero-lines-64", "with 64 lines, half of a page there", "169,896 / 500,814 = 0.34", |r| {
-        lines(r, Lines::Of("64"), 0.339)
-    }),
-    claim(RATE, "prezero-lines-all", "with all lines of a page, a fifth", "102,300 / 500,814 = 0.20", |r| {
-        lines(r, Lines::All, 0.204)
-    }),
+    claim(
+        RATE,
+        "prezero-lines-4",
+        "with 4 lines written the rate is 0.96 of that with 1",
+        "479,352 / 500,814 = 0.96",
+        |r| lines(r, Lines::Of("4"), 0.957),
+    ),
+    claim(
+        RATE,
+        "prezero-lines-8",
+        "with 8 lines written the rate is 0.85 of that with 1",
+        "424,742 / 500,814 = 0.85",
+        |r| lines(r, Lines::Of("8"), 0.848),
+    ),
+    claim(
+        RATE,
+        "prezero-lines-16",
+        "with 16 lines written the rate is 0.69 of that with 1",
+        "347,715 / 500,814 = 0.69",
+        |r| lines(r, Lines::Of("16"), 0.694),
+    ),
+    claim(
+        RATE,
+        "prezero-lines-32",
+        "with 32 lines written the rate is 0.52 of that with 1",
+        "258,112 / 500,814 = 0.52",
+        |r| lines(r, Lines::Of("32"), 0.515),
+    ),
+    claim(
+        RATE,
+        "prezero-lines-64",
+        "with 64 lines written, half of a page there, the rate is 0.34 of that with 1",
+        "169,896 / 500,814 = 0.34",
+        |r| lines(r, Lines::Of("64"), 0.339),
+    ),
+    claim(
+        RATE,
+        "prezero-lines-all",
+        "with all lines of a page written the rate is a fifth of that with 1",
+        "102,300 / 500,814 = 0.20",
+        |r| lines(r, Lines::All, 0.204),
+    ),
     claim(
         RATE,
         "prezero-line-ns",
@@ -277,7 +349,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     claim(
         RATE,
         "prezero-moved-when-full",
-        "and zeroing ahead then is work that is only moved",
+        "where all lines are written zeroing ahead is work that is only moved",
         "no figure",
         |results| {
             let Some(most) = most_lines(results) else { return Finding::unknown(NOT_MEASURED) };
