@@ -11,7 +11,7 @@
 
 mod choice;
 
-pub use choice::ahead;
+pub use choice::{TRIAL_BYTES, ahead};
 
 /// A way to zero memory.
 pub trait Engine: Sync {

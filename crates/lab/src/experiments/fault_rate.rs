@@ -14,10 +14,11 @@ use std::thread;
 
 use faultless_os::page;
 use faultless_os::touch::{Advice, Region};
+use faultless_os::zero;
 use faultless_pool::{Block, Kernel, Page, Policy, Pool, Retain};
 
 use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
-use crate::results::{Quantities, values};
+use crate::results::{Quantities, cpu_ns, values};
 
 pub(super) struct FaultRate;
 
@@ -152,8 +153,14 @@ impl Trial for Faulting {
             Arm::Ahead => (pages, 0, 0),
         };
         let scrubbed = if self.arm == Arm::Ahead { self.bytes / LINE_BYTES } else { 0 };
+        let mut setup = Phase::new("setup", before, self.threads).work(before);
+        if self.arm == Arm::Ahead {
+            // Memory of their own on which the engines are tried, in base pages or larger ones.
+            let most = setup.faults.end() + (zero::TRIAL_BYTES / page::size()) as u64;
+            setup = setup.faults(before as u64..=most);
+        }
         vec![
-            Phase::new("setup", before, self.threads).work(before),
+            setup,
             Phase::new("scrub", 0, 0).work(scrubbed).sum((scrubbed * LINE_BYTES) as u64),
             Phase::new("timed", timed, self.threads).work(written).sum((written + zeroed_on_get) as u64),
             Phase::new("free", 0, self.threads),
@@ -171,6 +178,10 @@ impl Trial for Faulting {
         match phase {
             // Everybody holds all of it before anybody frees, so that all of it is dirty.
             SETUP => {
+                if self.arm == Arm::Ahead {
+                    // Which engine is fastest is found out at the first call, once in a process.
+                    std::hint::black_box(zero::ahead());
+                }
                 self.team.all(Job::Dirty)?;
                 self.team.all(Job::Free)
             }
@@ -272,11 +283,14 @@ fn write_lines(memory: &mut [u8], lines: usize) -> u64 {
     sum
 }
 
+/// What a thread returns from a job.
+type Answer = Result<u64, Refusal>;
+
 /// Threads that live for all phases, each with its part, so that starting them is no part of what is timed. The first part
 /// is the caller's own.
 struct Team {
     own: Part,
-    others: Vec<(Sender<Job>, Receiver<Result<u64, Refusal>>)>,
+    others: Vec<(Sender<Job>, Receiver<Answer>)>,
 }
 
 impl Team {
@@ -371,9 +385,8 @@ fn is(cell: &Cell, name: &str) -> bool {
 
 /// `flt/cpu/s`: pages by user and system time.
 fn per_cpu_s(found: &Quantities) -> Vec<f64> {
-    let timed = |quantity| values(found, "timed", quantity).unwrap_or_default();
-    let cpu = timed("user_ns").iter().zip(timed("system_ns")).map(|(user, system)| user + system);
-    timed("pages").iter().zip(cpu).map(|(pages, ns)| pages / ns * 1e9).collect()
+    let pages = values(found, "timed", "pages").unwrap_or_default();
+    pages.iter().zip(cpu_ns(found, "timed")).map(|(pages, ns)| pages / ns * 1e9).collect()
 }
 
 /// `fault/wsec`: pages by elapsed time.

@@ -14,7 +14,7 @@ use faultless_os::touch::{Advice, HeldCopy, Region};
 use faultless_os::{advise, map};
 
 use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
-use crate::results::{Quantities, values};
+use crate::results::{Quantities, cpu_ns, values};
 
 pub(super) struct Price;
 
@@ -48,7 +48,7 @@ impl Experiment for Price {
         let much: &[usize] = scope.pick([&[], &[64], &[1024], &[1024, 8192]]);
         cells.extend(much.iter().map(|&mib| cell(Kind::Fork, "base", mib)));
         if scope.effort != Effort::Verify {
-            cells.push(cold::cell(scope.pick([0, 32, 256, 256])));
+            cells.push(cold::cell(scope.pick([0, 32, 64, 128])));
         }
         cells
     }
@@ -59,6 +59,7 @@ impl Experiment for Price {
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
         if cold::is(cell)? {
+            // What is made warm before is not cold; the cell asks for memory itself.
             return Ok(0);
         }
         let bytes = cell.mib("mib")? as u64;
@@ -375,8 +376,11 @@ impl Priced {
         let memory = self.region()?.bytes();
         let (start, len) = (memory.as_ptr().addr(), memory.len());
         let resident = |begin: &usize| map::resident_bytes(start + begin, unit) == unit;
-        let whole = (0..len).step_by(stride).filter(resident).count();
-        if unit == page::size() || whole == self.units {
+        let whole = match unit > page::size() {
+            true => (0..len).step_by(stride).filter(resident).count(),
+            false => self.units,
+        };
+        if whole == self.units {
             return Ok(0);
         }
         let (units, kib) = (self.units, unit >> 10);
@@ -421,9 +425,8 @@ const CHARTS: &[Chart] = &[
 ];
 
 fn cpu_per_page(found: &Quantities, phase: &str) -> Vec<f64> {
-    let value = |quantity| values(found, phase, quantity).unwrap_or_default();
-    let cpu = value("user_ns").iter().zip(value("system_ns")).map(|(user, system)| user + system);
-    cpu.zip(value("pages")).map(|(ns, pages)| ns / pages).collect()
+    let pages = values(found, phase, "pages").unwrap_or_default();
+    cpu_ns(found, phase).iter().zip(pages).map(|(ns, pages)| ns / pages).collect()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use faultless_os::touch::{Advice, Region};
 use faultless_os::zero::{self, Present};
 
 use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
-use crate::results::{Quantities, values};
+use crate::results::{Quantities, cpu_ns, values};
 
 pub(super) struct Zeroing;
 
@@ -125,12 +125,15 @@ impl Trial for Overwriting {
         let set = self.batches * SET_BYTES / LINE_BYTES;
         vec![
             Phase::new("setup", pages, 0).work(pages),
+            // As the other phases leave it: zero, but for a one in each page, which the check has just written.
+            Phase::new("wipe", 0, 0).work(lines),
+            Phase::new("check-wipe", 0, 0).work(there).sum(0),
             Phase::new("zero", 0, 0).work(lines),
-            Phase::new("check", 0, 0).work(there).sum(0),
+            Phase::new("check-zero", 0, 0).work(there).sum(0),
             Phase::new("reader", 0, 0).work(lines).sum(0),
             Phase::new("alone", 0, 0).work(set).sum(set as u64),
             Phase::new("beside", 0, 0).work(lines + set).sum(set as u64),
-            Phase::new("check-again", 0, 0).work(there).sum(0),
+            Phase::new("check-beside", 0, 0).work(there).sum(0),
         ]
     }
 
@@ -143,16 +146,16 @@ impl Trial for Overwriting {
                 self.set.bytes_mut().fill(1);
                 0
             }
-            1 => {
+            1 | 3 => {
                 blocks.for_each(|at| self.zero(at));
                 0
             }
-            3 => blocks.fold(0, |sum, at| {
+            5 => blocks.fold(0, |sum, at| {
                 self.zero(at);
                 sum + read_and_mark(self.block(at))
             }),
-            4 => (0..self.batches).map(|_| self.read_set()).sum(),
-            5 => (0..self.batches).fold(0, |sum, batch| {
+            6 => (0..self.batches).map(|_| self.read_set()).sum(),
+            7 => (0..self.batches).fold(0, |sum, batch| {
                 (0..self.batch_blocks).for_each(|at| self.zero(batch * self.batch_blocks + at));
                 sum + self.read_set()
             }),
@@ -204,7 +207,7 @@ const CHARTS: &[Chart] = &[
         x: "order",
         x_label: "order (log2 of base pages)",
         y_label: "ns per base page",
-        values: |_, found| combined(found, |[zero, pages, ..]| zero / pages),
+        values: |_, found| zero_ns(found),
         document: &[],
     },
     Chart {
@@ -227,6 +230,11 @@ const CHARTS: &[Chart] = &[
     },
 ];
 
+/// What zeroing takes per page.
+pub(crate) fn zero_ns(found: &Quantities) -> Vec<f64> {
+    combined(found, |[zero, pages, ..]| zero / pages)
+}
+
 /// What the reader of a freshly zeroed page takes: both together, less zeroing alone.
 pub(crate) fn reader_ns(found: &Quantities) -> Vec<f64> {
     combined(found, |[zero, pages, reader, ..]| (reader - zero) / pages)
@@ -237,14 +245,18 @@ pub(crate) fn beside(found: &Quantities) -> Vec<f64> {
     combined(found, |[zero, _, _, alone, beside]| (beside - zero) / alone)
 }
 
-/// A figure of each sample from its times: zero, pages, reader, alone, beside. Differences of times may come out as nothing
+/// A figure of each sample from its CPU times: zero, pages, reader, alone, beside. Differences of times may come out as nothing
 /// or less, which no axis of logarithms shows: such samples say nothing.
 fn combined(found: &Quantities, figure: fn([f64; 5]) -> f64) -> Vec<f64> {
-    let wall = |phase| values(found, phase, "wall_ns").unwrap_or_default();
-    let pages = values(found, "zero", "pages").unwrap_or_default();
-    let columns = [wall("zero"), pages, wall("reader"), wall("alone"), wall("beside")];
-    let count = columns.iter().map(|column| column.len()).min().unwrap_or(0);
-    (0..count).map(|at| figure(columns.map(|column| column[at]))).filter(|value| *value > 0.0).collect()
+    let pages = values(found, "zero", "pages").unwrap_or_default().to_vec();
+    let [zero, reader, alone, beside] =
+        ["zero", "reader", "alone", "beside"].map(|phase| cpu_ns(found, phase));
+    let columns = [zero, pages, reader, alone, beside];
+    let count = columns.iter().map(Vec::len).min().unwrap_or(0);
+    (0..count)
+        .map(|at| figure(columns.each_ref().map(|column| column[at])))
+        .filter(|value| *value > 0.0)
+        .collect()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::{CACHED, Engine, engines};
 use crate::{counters, map};
 
 /// Bytes zeroed per trial: larger than most first-level caches, and 5 us of work at 50 GB/s.
-const TRIAL_BYTES: usize = 256 << 10;
+pub const TRIAL_BYTES: usize = 256 << 10;
 /// Trials of each engine, the best of which counts: the others were interrupted.
 const TRIALS: usize = 3;
 /// Engines of one architecture at the most.

@@ -8,7 +8,7 @@ use faultless_trace::stat::Interval;
 use crate::claims::{Finding, NOT_MEASURED, Verdict, short, with_interval};
 use crate::experiment::Cell;
 use crate::experiments::zeroing;
-use crate::results::{Quantities, Results, values};
+use crate::results::{Quantities, Results, cpu_ns, values};
 
 pub(super) const RATE: &str = "fault-rate";
 pub(super) const ZEROING: &str = "zeroing";
@@ -57,32 +57,30 @@ pub(super) fn arm(
     lines: &str,
     clock: Clock,
 ) -> Option<Vec<f64>> {
-    per_page(results, name, threads, lines, |quantity| match clock {
-        Clock::Wall => quantity("wall_ns").to_vec(),
-        Clock::Cpu => sum(quantity("user_ns"), quantity("system_ns")),
-    })
+    let found = values_of(results, name, threads, lines)?;
+    match clock {
+        Clock::Wall => by_pages(found, values(found, "timed", "wall_ns")?),
+        Clock::Cpu => by_pages(found, &cpu_ns(found, "timed")),
+    }
 }
 
 /// CPU time per page of having zeroed ahead, and then of using it.
 pub(super) fn with_scrubbing(results: &Results, lines: &str) -> Option<Vec<f64>> {
     let found = values_of(results, "ahead", "1", lines)?;
-    let cpu = |phase| {
-        let value = |quantity| values(found, phase, quantity).unwrap_or_default();
-        sum(value("user_ns"), value("system_ns"))
-    };
-    Some(per(&sum(&cpu("scrub"), &cpu("timed")), values(found, "timed", "pages")?))
+    let [scrub, timed] = ["scrub", "timed"].map(|phase| cpu_ns(found, phase));
+    by_pages(found, &scrub.iter().zip(timed).map(|(scrub, timed)| scrub + timed).collect::<Vec<_>>())
 }
 
 /// CPU time per page of having zeroed it ahead.
 pub(super) fn scrub_ns(results: &Results) -> Option<Vec<f64>> {
     let found = values_of(results, "ahead", "1", ONE)?;
-    let scrub = |quantity| values(found, "scrub", quantity).unwrap_or_default();
-    Some(per(&sum(scrub("user_ns"), scrub("system_ns")), values(found, "timed", "pages")?))
+    by_pages(found, &cpu_ns(found, "scrub"))
 }
 
 /// The kernel's share of the CPU time of a fault.
 pub(super) fn system_ns(results: &Results, lines: &str) -> Option<Vec<f64>> {
-    per_page(results, KERNEL, "1", lines, |quantity| quantity("system_ns").to_vec())
+    let found = values_of(results, KERNEL, "1", lines)?;
+    by_pages(found, values(found, "timed", "system_ns")?)
 }
 
 /// What the next reader of a page pays that this engine zeroed.
@@ -100,25 +98,10 @@ fn values_of<'a>(results: &'a Results, arm: &str, threads: &str, lines: &str) ->
     results.find(RATE, &parameters).map(|(_, found)| found)
 }
 
-/// A time of the timed phase, by pages.
-fn per_page<'a>(
-    results: &'a Results,
-    arm: &str,
-    threads: &str,
-    lines: &str,
-    time: impl Fn(&dyn Fn(&str) -> &'a [f64]) -> Vec<f64>,
-) -> Option<Vec<f64>> {
-    let found = values_of(results, arm, threads, lines)?;
-    let quantity = |name: &str| values(found, "timed", name).unwrap_or_default();
-    Some(per(&time(&quantity), quantity("pages")))
-}
-
-fn sum(a: &[f64], b: &[f64]) -> Vec<f64> {
-    a.iter().zip(b).map(|(a, b)| a + b).collect()
-}
-
-fn per(times: &[f64], pages: &[f64]) -> Vec<f64> {
-    times.iter().zip(pages).map(|(time, pages)| time / pages).collect()
+/// Times by the pages of the timed phase.
+fn by_pages(found: &Quantities, times: &[f64]) -> Option<Vec<f64>> {
+    let pages = values(found, "timed", "pages")?;
+    Some(times.iter().zip(pages).map(|(time, pages)| time / pages).collect())
 }
 
 pub(super) fn ratio(a: Option<Vec<f64>>, b: Option<Vec<f64>>) -> Option<Interval> {
@@ -204,7 +187,7 @@ pub(super) fn line_ns(results: &Results) -> Finding {
     let Some(most) = most_lines(results).filter(|&most| most > 1) else {
         return Finding::unknown(NOT_MEASURED);
     };
-    let [one, all] = [ONE, &most.to_string()].map(|lines| arm(results, "ahead", "1", lines, Clock::Wall));
+    let [one, all] = [ONE, &most.to_string()].map(|lines| arm(results, "ahead", "1", lines, Clock::Cpu));
     let ns = one.zip(all).map(|(one, all)| {
         one.iter().zip(all).map(|(one, all)| (all - one) / (most - 1) as f64).collect::<Vec<_>>()
     });
@@ -223,8 +206,7 @@ fn zeroed<'a>(engine: &'a str, from: &'a str, order: &'a str) -> [(&'a str, &'a 
 }
 
 pub(super) fn zeroed_ns(results: &Results, engine: &str, from: &str, order: &str) -> Option<Vec<f64>> {
-    let (_, found) = results.find(ZEROING, &zeroed(engine, from, order))?;
-    Some(per(values(found, "zero", "wall_ns")?, values(found, "zero", "pages")?))
+    results.find(ZEROING, &zeroed(engine, from, order)).map(|(_, found)| zeroing::zero_ns(found))
 }
 
 /// Rows of the document: GB in all, Wall as printed, fault/wsec.

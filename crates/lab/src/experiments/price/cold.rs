@@ -1,27 +1,30 @@
 //! Guest-cold memory: the first touch of pages that the hypervisor has not backed yet, which fault twice, once in the host.
 //!
-//! A guest can't ask which pages those are. So: all memory that is known to be warm is held, fresh memory beyond it is touched
-//! in groups, and groups that cost clearly more than warm ones are cold. If there are none, nothing can be said: somebody may
-//! have touched all of it before. Memory that this cell has touched is warm from then on, unless the host takes it back.
+//! A guest can't ask which pages those are. So: memory is held until touching more of it costs clearly more, which is where
+//! warm memory ends; then fresh memory beyond it is touched in groups, and groups that cost clearly more than warm ones are
+//! cold. If there are none, nothing can be said: somebody may have touched all of it before. Memory that this cell has touched
+//! is warm from then on, unless the host takes it back.
 
 use faultless_os::host::{Host, Memory};
+use faultless_os::page;
 use faultless_os::touch::{Advice, Region, time_groups};
-use faultless_os::{advise, page};
 use faultless_trace::measurement::median;
 
 use crate::experiment::{Cell, Notes, Phase, Refusal, Trial};
 
 /// The kind of cell.
 pub(super) const KIND: &str = "touch-cold";
-/// Bytes that are held for each byte that is touched beyond them.
-const HELD_TIMES: usize = 16;
+/// Bytes that are held at most for each byte that is touched beyond them.
+const HELD_TIMES: usize = 64;
+/// Bytes of it that are touched between two looks at what they cost.
+const STEP_BYTES: usize = 64 << 20;
 /// Bytes timed together: hosts often back so much at once.
 const GROUP_BYTES: usize = 2 << 20;
 /// A group is cold when it costs so many times a warm one. Hosts were seen to cost 2.5 to 8 times.
 const COLD_TIMES: f64 = 2.0;
 /// With fewer cold groups than this share, noise would do as an explanation.
 const LEAST_SHARE: f64 = 0.1;
-/// Part of the fresh memory that is touched as warm memory first.
+/// A part in so many of the fresh memory is touched first, as warm memory: what was given back last is handed out first.
 const WARM_SHARE: usize = 4;
 
 pub(super) fn cell(mib: usize) -> Cell {
@@ -43,10 +46,9 @@ pub(super) fn trial(cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
             "{cell}: no hypervisor shows itself, so no host backs this memory lazily"
         )));
     }
-    let needed = fresh_bytes.saturating_mul(HELD_TIMES + 2);
     let there = Memory::now().available_bytes.map_or(0, |bytes| bytes as usize / 2);
-    if needed > there {
-        let (needed, there) = (needed >> 20, there >> 20);
+    if fresh_bytes > there / 4 {
+        let (needed, there) = ((fresh_bytes * 4) >> 20, there >> 20);
         return Err(Refusal(format!(
             "{cell}: needs {needed} MiB, and may take {there} MiB: take a smaller mib="
         )));
@@ -56,7 +58,8 @@ pub(super) fn trial(cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
         let _ = region.advise(0..bytes, Advice::NoHugePage);
         Ok(region)
     };
-    let mut held = Region::new(fresh_bytes * HELD_TIMES, GROUP_BYTES)?;
+    let held_bytes = (fresh_bytes * HELD_TIMES).min(there - 2 * fresh_bytes);
+    let mut held = Region::new(held_bytes, GROUP_BYTES)?;
     // Only to hold memory sooner.
     let _ = held.advise(0..held.len_bytes(), Advice::HugePage);
     Ok(Box::new(Cold {
@@ -78,21 +81,25 @@ struct Cold {
 impl Trial for Cold {
     fn phases(&self) -> Vec<Phase> {
         let pages = |region: &Region| region.len_bytes() / page::size();
-        let largest = advise::pmd_bytes().max(page::size());
-        let (fewest, most) = (self.held.len_bytes() / largest, Phase::new("", pages(&self.held), 0).faults);
+        // Base pages or larger ones, and up to where they become cold.
+        let hold = Phase::new("hold", pages(&self.held), 0);
+        let most = *hold.faults.end();
         vec![
             Phase::new("setup", pages(&self.warm), 0).work(pages(&self.warm)),
-            Phase::new("hold", 0, 0).faults(fewest as u64..=*most.end()).work(pages(&self.held)),
+            hold.faults(1..=most),
             Phase::new("timed", pages(&self.fresh), 0).work(pages(&self.fresh)),
         ]
     }
 
     fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
         match phase {
-            0 => self.warm_ns = median(&time_groups(&mut self.warm, GROUP_BYTES)).unwrap_or(0.0),
-            1 => self.held.touch_write(page::size()),
+            0 => {
+                let groups = time_groups(self.warm.bytes_mut(), GROUP_BYTES);
+                self.warm_ns = median(&groups).unwrap_or(0.0);
+            }
+            1 => notes.add("held_bytes", self.hold() as f64),
             _ => {
-                let groups = time_groups(&mut self.fresh, GROUP_BYTES);
+                let groups = time_groups(self.fresh.bytes_mut(), GROUP_BYTES);
                 let (cold_ns, share) = judge(&groups, self.warm_ns)?;
                 notes.add("pages", (self.fresh.len_bytes() / page::size()) as f64);
                 notes.add("warm_ns_per_page", self.warm_ns);
@@ -104,6 +111,22 @@ impl Trial for Cold {
     }
 }
 
+impl Cold {
+    /// Touches memory until it costs clearly more than the cheapest of it; the bytes touched.
+    fn hold(&mut self) -> usize {
+        let (mut held, mut least_ns) = (0, f64::MAX);
+        for step in self.held.bytes_mut().chunks_mut(STEP_BYTES) {
+            held += step.len();
+            let ns = median(&time_groups(step, GROUP_BYTES)).unwrap_or(f64::MAX);
+            if ns > COLD_TIMES * least_ns {
+                break;
+            }
+            least_ns = least_ns.min(ns);
+        }
+        held
+    }
+}
+
 /// ns per page of the cold groups, and which share of all they are.
 fn judge(groups: &[f64], warm_ns: f64) -> Result<(f64, f64), Refusal> {
     let cold: Vec<f64> = groups.iter().copied().filter(|ns| *ns > COLD_TIMES * warm_ns).collect();
@@ -111,7 +134,7 @@ fn judge(groups: &[f64], warm_ns: f64) -> Result<(f64, f64), Refusal> {
     match median(&cold).filter(|_| share >= LEAST_SHARE) {
         Some(cold_ns) => Ok((cold_ns, share)),
         None => {
-            let mib = groups.len() * GROUP_BYTES >> 20;
+            let mib = (groups.len() * GROUP_BYTES) >> 20;
             Err(Refusal(format!(
                 "{mib} MiB of fresh memory cost no more than warm memory: the host had backed it: \
                  try again after a restart of this machine"
