@@ -179,7 +179,7 @@ pub(super) fn lines(results: &Results, lines: Lines, figure: f64) -> Finding {
     };
     let found = ratio(unzeroed(results, "1", ONE, Clock::Cpu), unzeroed(results, "1", &lines, Clock::Cpu));
     let why =
-        "a line costs a few ns here and 58 there, beside a fault that is no cheaper than theirs by as much";
+        "a line costs a few ns here and 58 there; the rest of a fault has not become cheaper by as much";
     near(found, figure, "of the rate with one line", why)
 }
 

@@ -42,16 +42,12 @@ pub(super) fn trial(cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
         return Err(Refusal(format!("{cell}: mib={}: take a multiple of 8", fresh_bytes >> 20)));
     }
     if Host::read_basics().hypervisor.is_none() {
-        return Err(Refusal(format!(
-            "{cell}: no hypervisor shows itself, so no host backs this memory lazily"
-        )));
+        return Err(Refusal("no hypervisor shows itself, so no host backs this memory lazily".into()));
     }
     let there = Memory::now().available_bytes.map_or(0, |bytes| bytes as usize / 2);
     if fresh_bytes > there / 4 {
         let (needed, there) = ((fresh_bytes * 4) >> 20, there >> 20);
-        return Err(Refusal(format!(
-            "{cell}: needs {needed} MiB, and may take {there} MiB: take a smaller mib="
-        )));
+        return Err(Refusal(format!("needs {needed} MiB, and may take {there} MiB: take a smaller mib=")));
     }
     let base = |bytes| -> Result<Region, Refusal> {
         let mut region = Region::new(bytes, GROUP_BYTES)?;
