@@ -21,8 +21,8 @@ pub(super) struct Zeroing;
 const LINE_BYTES: usize = 64;
 /// Bytes of the working set elsewhere: it fits in a second-level cache, with room for a program's own data.
 const SET_BYTES: usize = 512 << 10;
-/// Bytes that are zeroed between two readings of it: as much as a second-level cache holds.
-const BETWEEN_BYTES: usize = 1 << 20;
+/// Bytes that are zeroed between two readings of it: more than a second-level cache holds.
+const BETWEEN_BYTES: usize = 2 << 20;
 
 impl Experiment for Zeroing {
     fn name(&self) -> &'static str {
