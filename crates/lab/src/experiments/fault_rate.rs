@@ -46,7 +46,7 @@ impl Experiment for FaultRate {
     }
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
-        let mib = scope.pick([4, 64, 512, 4096]);
+        let mib = scope.pick([4, 64, 512, 4 << 10]);
         let most = page::size() / LINE_BYTES;
         let lines: Vec<usize> = (0..=most.ilog2()).map(|log2| 1 << log2).collect();
         let lines = scope.pick([vec![1], vec![1, 8, most], lines.clone(), lines]);
