@@ -407,8 +407,8 @@ const CHARTS: &[Chart] = &[
     Chart {
         id: "price-timed",
         title: "The price of each kind of page work",
-        x: "mib",
-        x_label: "MiB",
+        x: "kind",
+        x_label: "work",
         y_label: "ns of CPU time per page of its kind",
         values: |_, found| cpu_per_page(found, "timed"),
         document: &[],
@@ -416,8 +416,8 @@ const CHARTS: &[Chart] = &[
     Chart {
         id: "price-after",
         title: "The price of the touch after it",
-        x: "mib",
-        x_label: "MiB",
+        x: "kind",
+        x_label: "work",
         y_label: "ns of CPU time per page touched",
         values: |_, found| cpu_per_page(found, "after"),
         document: &[],
