@@ -113,6 +113,12 @@ impl Results {
 /// Where a quantity is found in an experiment: parameters, phase, quantity.
 pub type Place<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
 
+/// CPU time of a phase, user and system, of each sample, ns.
+pub fn cpu_ns(quantities: &Quantities, phase: &str) -> Vec<f64> {
+    let value = |quantity| values(quantities, phase, quantity).unwrap_or_default();
+    value("user_ns").iter().zip(value("system_ns")).map(|(user, system)| user + system).collect()
+}
+
 /// The samples of one quantity of a cell.
 pub fn values<'a>(quantities: &'a Quantities, phase: &str, quantity: &str) -> Option<&'a [f64]> {
     quantities.get(&(phase.to_owned(), quantity.to_owned())).map(Vec::as_slice)

@@ -7,6 +7,8 @@
 //! What it does not do: decide how much to touch, or turn times into statistics (`prof`).
 
 mod copy;
+mod groups;
+mod read_only;
 mod sample;
 
 use std::ops::Range;
@@ -17,6 +19,8 @@ use crate::{advise, map, page};
 
 pub use crate::advise::Advice;
 pub use copy::HeldCopy;
+pub use groups::time_groups;
+pub use read_only::ReadOnly;
 pub use sample::{Sampler, empty_ticks, time_read, time_write};
 
 /// An owned anonymous private mapping, unmapped on drop. All zero until written.
@@ -52,6 +56,21 @@ impl Region {
         let region = Self::own(start, len_bytes)?;
         // SAFETY: reserved above, and known to nobody else.
         unsafe { map::make_usable(start, len_bytes) }?;
+        Ok(region)
+    }
+
+    /// The same, one base page behind a multiple of `align_bytes`: page tables can't be moved there as a whole.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn beside(len_bytes: usize, align_bytes: usize) -> Result<Self> {
+        let mut region = Self::new(len_bytes.saturating_add(page::size()), align_bytes)?;
+        let start = region.base.as_ptr().addr();
+        // SAFETY: the first page of a mapping of at least two that was made above and that nobody knows.
+        unsafe { map::release(start, page::size()) }?;
+        region.len_bytes -= page::size();
+        // SAFETY: the second page of that mapping.
+        region.base = unsafe { region.base.add(page::size()) };
         Ok(region)
     }
 
@@ -184,6 +203,14 @@ mod tests {
         let region = Region::new(3 << 20, 2 << 20).unwrap();
         assert_eq!(region.base.as_ptr().addr() % (2 << 20), 0);
         assert_eq!(region.touch_read(page::size()), 0);
+    }
+
+    #[test]
+    fn a_region_beside_an_aligned_place_is_as_long_as_asked() {
+        let mut region = Region::beside(3 << 20, 2 << 20).unwrap();
+        assert_eq!(region.base.as_ptr().addr() % (2 << 20), page::size());
+        assert_eq!(region.len_bytes(), 3 << 20);
+        region.touch_write(page::size());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! they differ. One file per document.
 
 mod oops;
+mod prezeroing;
 
 use faultless_trace::stat::Interval;
 
@@ -110,7 +111,7 @@ pub fn short(value: f64) -> String {
 
 /// All claims, document by document.
 pub fn all() -> Vec<&'static Claim> {
-    [oops::CLAIMS].into_iter().flatten().collect()
+    [oops::CLAIMS, prezeroing::CLAIMS].into_iter().flatten().collect()
 }
 
 #[cfg(test)]

@@ -1,12 +1,16 @@
 //! The experiments: one file each.
 
+mod fault_rate;
+mod price;
 mod stride;
 mod touch;
+pub(crate) mod zeroing;
 
 use crate::experiment::Experiment;
 
 /// All of them, in the order in which they are reported.
-pub const ALL: &[&dyn Experiment] = &[&touch::Touch, &stride::Stride];
+pub const ALL: &[&dyn Experiment] =
+    &[&touch::Touch, &fault_rate::FaultRate, &zeroing::Zeroing, &stride::Stride, &price::Price];
 
 /// The experiment of that name.
 pub fn find(name: &str) -> Option<&'static dyn Experiment> {
