@@ -71,7 +71,10 @@ impl FileMap {
     /// # Panics
     /// When the part does not lie inside, or does not begin at a word.
     pub fn sum(&self, part: Range<usize>, step: usize) -> u64 {
-        assert!(part.end <= self.len_bytes && part.start.is_multiple_of(WORD_BYTES), "part inside the mapping");
+        assert!(
+            part.end <= self.len_bytes && part.start.is_multiple_of(WORD_BYTES),
+            "part inside the mapping"
+        );
         let mut sum = 0_u64;
         for word in (part.start / WORD_BYTES..part.end / WORD_BYTES).step_by(step.max(1)) {
             // SAFETY: the word ends before `part.end`, which lies inside the mapping.

@@ -1,12 +1,17 @@
 //! The experiments: one file each.
 
+mod copy;
+mod filemap;
+mod scale;
 mod stride;
+mod team;
 mod touch;
 
 use crate::experiment::Experiment;
 
 /// All of them, in the order in which they are reported.
-pub const ALL: &[&dyn Experiment] = &[&touch::Touch, &stride::Stride];
+pub const ALL: &[&dyn Experiment] =
+    &[&touch::Touch, &copy::Copy, &filemap::Filemap, &scale::Scale, &stride::Stride];
 
 /// The experiment of that name.
 pub fn find(name: &str) -> Option<&'static dyn Experiment> {
