@@ -3,6 +3,7 @@
 //! In: results. Out: for each quantitative claim the document's figure, ours, a verdict, and one line of explanation where
 //! they differ. One file per document.
 
+mod hardware;
 mod oops;
 
 use faultless_trace::stat::Interval;
@@ -110,7 +111,7 @@ pub fn short(value: f64) -> String {
 
 /// All claims, document by document.
 pub fn all() -> Vec<&'static Claim> {
-    [oops::CLAIMS].into_iter().flatten().collect()
+    [hardware::CLAIMS, oops::CLAIMS].into_iter().flatten().collect()
 }
 
 #[cfg(test)]

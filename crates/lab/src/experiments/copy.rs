@@ -144,7 +144,10 @@ impl Trial for Copying {
 
     fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
         match phase {
-            0 => Ok(datafile::fill(self.source.bytes_mut(), &mut Rng::from_seed(SEED))),
+            0 => {
+                team::note_processors(notes);
+                Ok(datafile::fill(self.source.bytes_mut(), &mut Rng::from_seed(SEED)))
+            }
             1 | 4 => {
                 let sources = team::parts(self.source.len_bytes() / LINE_BYTES, self.threads);
                 let targets = team::cut(self.target.bytes_mut(), self.threads, LINE_BYTES);

@@ -190,7 +190,10 @@ impl Trial for Faulting {
 
     fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
         match (phase, self.memory) {
-            (0, _) => self.set_up(),
+            (0, _) => {
+                team::note_processors(notes);
+                self.set_up()
+            }
             (1, Memory::Process) => Ok(self.touch_apart()?.noted(notes, true)),
             // Other processes' faults are theirs; but this one was forked, and what it writes is copied.
             (1, _) => Ok(self.touch()?.noted(notes, self.beside.is_some())),

@@ -11,6 +11,11 @@ use faultless_os::counters::{self, Rusage, Who};
 
 use crate::experiment::{Notes, OWN_FAULTS, Refusal};
 
+/// Notes how many processors there are: claims about threads need it.
+pub(super) fn note_processors(notes: &mut Notes) {
+    notes.add("processors", thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64);
+}
+
 /// What threads did together, from the moment when all were there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Done {

@@ -268,6 +268,7 @@ impl Trial for Touching {
             }
             Step::Look => {
                 note_resident(self.region()?, notes);
+                team::note_processors(notes);
                 if let Some((limit, memory)) = self.limits {
                     notes.add("commit_limit_bytes", limit);
                     notes.add("memory_and_swap_bytes", memory);
