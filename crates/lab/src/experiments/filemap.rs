@@ -12,7 +12,7 @@
 //! The file is a temporary one, or the one that the variable FAULTLESS_LAB_DATAFILE names: `faultless lab datafile` makes it.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{Read, Seek};
 use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt;
 
@@ -142,10 +142,9 @@ fn data(len_bytes: usize) -> Result<(File, u64), Refusal> {
 
 /// Reads the file through; the sum of its words.
 fn sum_of(file: &File, len_bytes: usize) -> std::io::Result<u64> {
-    let (mut from, mut piece) = (BufReader::with_capacity(0, file), [0; 16 * 1024]);
-    let mut sum = 0_u64;
-    let mut left = len_bytes;
-    std::io::Seek::rewind(&mut from)?;
+    let (mut from, mut piece) = (file, [0; 16 * 1024]);
+    let (mut sum, mut left) = (0_u64, len_bytes);
+    from.rewind()?;
     while left > 0 {
         let len = left.min(piece.len());
         from.read_exact(&mut piece[..len])?;
@@ -254,7 +253,10 @@ impl Reading {
         // A kernel without THP refuses, and has base pages anyway.
         let _ = map.advise(Advice::NoHugePage);
         if let How::Prefetch(advice) = self.how {
-            map.advise(advice).map_err(|error| Refusal(format!("{error}: needs Linux 5.14 or later")))?;
+            map.advise(advice).map_err(|error| match advice {
+                Advice::PopulateRead => Refusal(format!("{error}; it takes Linux 5.14")),
+                _ => error.into(),
+            })?;
         }
         self.held = Held::Mapping(map);
         Ok(0)

@@ -260,3 +260,51 @@ pub(super) fn best_threads(
     let why = "the fastest of the numbers of threads that were measured";
     Finding::bounded(Some(found), low, high, |found| with_interval(found, 1.0, "threads"), why)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Row;
+
+    fn row(experiment: &str, cell: &str, phase: &str, quantity: &str, value: f64) -> Row {
+        let (experiment, cell) = (experiment.into(), cell.into());
+        Row { experiment, cell, round: 1, phase: phase.into(), quantity: quantity.into(), value }
+    }
+
+    #[test]
+    fn the_largest_size_is_the_one_that_is_judged() {
+        let cell = |mib| format!("access=write mib={mib} threads=1 lock=no mappers=0 flush=no");
+        let rows = [64, 512].map(|mib| row("touch", &cell(mib), "first", "wall_ns", f64::from(mib) * 1e6));
+        let results = Results::of(rows.to_vec()).unwrap();
+        assert_eq!(largest(&results, "touch", ALONE).unwrap().0.number("mib"), Ok(512));
+        let pages = (512 << 20) / page::size();
+        assert_eq!(us_per_page(&results, "first").unwrap().value, 512_000.0 / pages as f64);
+    }
+
+    #[test]
+    fn the_best_of_all_numbers_of_threads_is_taken_round_by_round() {
+        let cell = |threads| format!("kind=copy mib=1 threads={threads}");
+        let mut rows = vec![row("copy", &cell(1), "warm", "wall_ns", 1000.0)];
+        rows.push(row("copy", &cell(2), "warm", "wall_ns", 500.0));
+        rows.push(row("copy", &cell(2), "cold", "wall_ns", 2000.0));
+        rows.push(row("copy", &cell(1), "cold", "wall_ns", 1000.0));
+        let results = Results::of(rows).unwrap();
+        assert_eq!(peak(&results, "copy", "warm").unwrap().value, f64::from(1 << 20) / 500.0);
+        assert_eq!(cold_peak(&results).unwrap().value, 0.5);
+    }
+
+    #[test]
+    fn few_processors_can_not_tell_about_many_threads() {
+        let cell = |threads| format!("kind=copy mib=1 threads={threads}");
+        let rows = |count| {
+            let mut rows = vec![row("copy", &cell(1), "setup", "processors", count)];
+            let walls = [(1, 100.0), (4, 30.0), (10, 20.0), (16, 25.0)];
+            rows.extend(walls.map(|(threads, ns)| row("copy", &cell(threads), "warm", "wall_ns", ns)));
+            Results::of(rows).unwrap()
+        };
+        let judged = |count| best_threads(&rows(count), "copy", &[("kind", "copy")], "warm", 8..=12);
+        assert!(judged(2.0).why.contains("it takes 12 processors"));
+        assert_eq!(judged(16.0).verdict, crate::claims::Verdict::Reproduced);
+        assert_eq!(judged(16.0).ours, "10.0 threads");
+    }
+}
