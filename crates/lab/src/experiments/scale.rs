@@ -232,8 +232,10 @@ impl Faulting {
         match self.beside {
             None => {}
             Some(Place::Threads) => {
-                let turn = move || Ok(drop(Region::new(len_bytes, page::size())?));
-                self.threads_beside = Some(Beside::start(self.writers, turn));
+                self.threads_beside = Some(Beside::start(self.writers, move || {
+                    drop(Region::new(len_bytes, page::size())?);
+                    Ok(())
+                }));
             }
             Some(Place::Processes) => {
                 for _ in 0..self.writers {

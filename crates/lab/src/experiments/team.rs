@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(parts(10, 4), [0..3, 3..6, 6..9, 9..10]);
         assert_eq!(parts(2, 3), [0..1, 1..2, 2..2]);
         let mut bytes = [0, 1, 2, 3, 4, 5, 6];
-        assert_eq!(cut(&mut bytes, 2, 2), [&[0, 1, 2, 3][..], &[4, 5]]);
+        assert_eq!(cut(&mut bytes, 2, 2), [&[0_u8, 1, 2, 3][..], &[4, 5]]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(super) fn judge(results: &Results) -> Finding {
     let mut why = format!("{count} threads over one: ");
     let mut places = Vec::new();
     let (mut verdict, mut ours) = (Verdict::CannotSay, String::new());
-    for (index, (memory, place)) in STEPS.iter().enumerate() {
+    for (index, &(memory, place)) in STEPS.iter().enumerate() {
         let next = STEPS.get(index + 1).map_or("process", |step| step.0);
         let (Some(here), Some(beyond)) = (slow(memory), slow(next)) else {
             return Finding::unknown(NOT_MEASURED);
@@ -42,7 +42,7 @@ pub(super) fn judge(results: &Results) -> Finding {
         let _ = write!(why, "{memory} {}, ", short(measurement::median(&here).unwrap_or(0.0)));
         let Some(step) = judge::over(&here, &beyond) else { return Finding::unknown(NOT_MEASURED) };
         if step.low > WAITS {
-            places.push(*place);
+            places.push(place);
         }
         if next == "process" {
             verdict = decided(&step);
