@@ -290,29 +290,6 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial;
-
-    fn measured(words: &str) -> Option<Vec<String>> {
-        let sample = trial::measure(&Filemap, &Cell::parse("filemap", words.split(' ')).unwrap());
-        if let Some(reason) = sample.refused {
-            eprintln!("skipped: {reason}");
-            return None;
-        }
-        Some(sample.violations)
-    }
-
-    #[test]
-    fn every_way_to_read_finds_the_data_and_takes_the_faults_it_must() {
-        for how in ["fault", "willneed", "populate", "read"] {
-            let found = measured(&format!("how={how} cache=warm mib=1 threads=2"));
-            assert!(found.is_none_or(|found| found.is_empty()), "{how}");
-        }
-    }
-
-    #[test]
-    fn a_file_that_left_the_page_cache_is_read_again() {
-        assert!(measured("how=fault cache=cold mib=1 threads=1").is_none_or(|found| found.is_empty()));
-    }
 
     #[test]
     fn the_faults_of_a_cold_file_are_bounded_by_its_pages() {

@@ -289,22 +289,6 @@ mod tests {
     }
 
     #[test]
-    fn every_arrangement_takes_one_fault_per_page() {
-        for memory in ["interleaved", "shared", "own", "process"] {
-            let sample = sample(&format!("memory={memory} threads=3 mib=1 writers=0 beside=none"));
-            assert_eq!((sample.refused, sample.violations), (None, vec![]), "{memory}");
-        }
-    }
-
-    #[test]
-    fn writers_beside_do_not_spoil_the_count() {
-        for beside in ["threads", "processes"] {
-            let sample = sample(&format!("memory=own threads=2 mib=1 writers=2 beside={beside}"));
-            assert_eq!((sample.refused, sample.violations), (None, vec![]), "{beside}");
-        }
-    }
-
-    #[test]
     fn writers_without_a_place_are_refused() {
         let refused = sample("memory=own threads=1 mib=1 writers=2 beside=none").refused.unwrap();
         assert!(refused.contains("writers=0 goes with beside=none"), "{refused}");

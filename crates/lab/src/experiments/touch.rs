@@ -339,28 +339,6 @@ fn touch_file(file: &File, flush: bool) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial;
-
-    fn measured(words: &str) -> trial::Sample {
-        trial::measure(&Touch, &Cell::parse("touch", words.split(' ')).unwrap())
-    }
-
-    #[test]
-    fn what_is_locked_before_takes_its_faults_there() {
-        let sample = measured("access=write mib=1 threads=2 lock=yes mappers=0 flush=no");
-        if let Some(reason) = sample.refused {
-            eprintln!("skipped: {reason}");
-            return;
-        }
-        assert_eq!(sample.violations, [""; 0]);
-        assert!(sample.values.iter().any(|value| value.phase == "lock"));
-    }
-
-    #[test]
-    fn threads_that_map_a_file_beside_do_not_spoil_the_count() {
-        let sample = measured("access=write mib=1 threads=2 lock=no mappers=2 flush=no");
-        assert_eq!((sample.refused, sample.violations), (None, vec![]));
-    }
 
     #[test]
     fn only_what_may_be_locked_is_asked_for() {
