@@ -3,7 +3,7 @@
 mod judge;
 mod serial;
 
-use super::{Claim, Finding, short, with_interval};
+use super::{Claim, Finding, with_interval};
 use crate::experiment::Document;
 
 const DOCUMENT: Document = Document::Hardware;
@@ -52,7 +52,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             let found = judge::us_per_page(results, "second");
             let ours = |found: &_| with_interval(found, DOCUMENT_PAGES / 1e3, "ms for 2000 MB");
             let why = "the listing stops the clock without calling Touch again; here it is called, and returns what it read";
-            Finding::bounded(found, 0.0, 1.0, ours, why)
+            Finding::bounded(found, 0.0, 1e3 / DOCUMENT_PAGES, ours, why)
         },
     },
     Claim {
@@ -62,7 +62,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         figure: "377 ms / 13 ms = 29",
         experiment: "touch",
         judge: |results| {
-            let found = judge::phases(results, "touch", judge::ALONE, "first", "second");
+            let found = judge::phases(results, judge::ALONE, "own_cpu_ns", "first", "second");
             judge::times(
                 found,
                 10.0,
@@ -94,7 +94,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         figure: "-",
         experiment: "touch",
         judge: |results| {
-            let found = judge::phases(results, "touch", judge::ALONE, "first", "map");
+            let found = judge::phases(results, judge::ALONE, "wall_ns", "first", "map");
             judge::times(
                 found,
                 100.0,
@@ -325,10 +325,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             match (judge::processors(results, "copy"), &found) {
                 (Some(processors), Some(ratio)) if processors < 3.0 && ratio.low < 0.9 => Finding {
                     ours: with_interval(ratio, 1.0, "times"),
-                    ..Finding::unknown(format!(
-                        "it takes 3 processors to tell, and here are {}",
-                        short(processors)
-                    ))
+                    ..Finding::unknown(format!("it takes 3 processors to tell, and here are {processors}"))
                 },
                 _ => judge::times(
                     found,
@@ -389,3 +386,47 @@ pub(super) const CLAIMS: &[Claim] = &[
         },
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::Verdict;
+    use crate::record::Row;
+    use crate::results::Results;
+
+    /// Verdict on a claim where one thread needs so many ns of CPU time for the first and the second touch of each page.
+    fn verdict(id: &str, first_ns: f64, second_ns: f64) -> Verdict {
+        let pages = (64 << 20) as f64 / faultless_os::page::size() as f64;
+        let mut rows = Vec::new();
+        for round in 1..=3 {
+            for (phase, ns) in [("first", first_ns), ("second", second_ns)] {
+                rows.push(Row {
+                    experiment: "touch".into(),
+                    cell: "access=write mib=64 threads=1 lock=no mappers=0 flush=no".into(),
+                    round,
+                    phase: phase.into(),
+                    quantity: "own_cpu_ns".into(),
+                    value: ns * pages * (1.0 + 0.001 * f64::from(round)),
+                });
+            }
+        }
+        let claim = CLAIMS.iter().find(|claim| claim.id == id).unwrap();
+        (claim.judge)(&Results::of(rows).unwrap()).verdict
+    }
+
+    #[test]
+    fn a_second_touch_that_was_made_takes_time() {
+        assert_eq!(verdict("hardware-second-touch", 700.0, 5.0), Verdict::Refuted);
+        assert_eq!(verdict("hardware-second-touch", 700.0, 0.1), Verdict::Reproduced);
+    }
+
+    #[test]
+    fn prices_of_a_touch_are_judged_in_the_documents_unit() {
+        assert_eq!(verdict("hardware-first-touch", 700.0, 5.0), Verdict::Reproduced);
+        assert_eq!(verdict("hardware-first-touch", 250.0, 5.0), Verdict::Refuted);
+        assert_eq!(verdict("hardware-touch-written", 700.0, 25.0), Verdict::Reproduced);
+        assert_eq!(verdict("hardware-touch-written", 700.0, 90.0), Verdict::Refuted);
+        assert_eq!(verdict("hardware-30-times", 700.0, 25.0), Verdict::Reproduced);
+        assert_eq!(verdict("hardware-30-times", 100.0, 25.0), Verdict::Refuted);
+    }
+}

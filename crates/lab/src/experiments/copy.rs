@@ -47,9 +47,12 @@ impl Experiment for Copy {
             for kind in ["copy", "read", "write"] {
                 let each =
                     |threads| Cell::of("copy").with("kind", kind).with("mib", mib).with("threads", threads);
-                // The limits are told by one size.
-                if kind == "copy" || mib == sizes[sizes.len() - 1] {
-                    cells.extend(scope.threads().into_iter().map(each));
+                // The limits are told by one size, and threads beyond the processors do not raise them.
+                let is_copy = kind == "copy";
+                if is_copy || mib == sizes[sizes.len() - 1] {
+                    let counts =
+                        scope.threads().into_iter().filter(|&count| is_copy || count <= scope.processors);
+                    cells.extend(counts.map(each));
                 }
             }
         }

@@ -24,8 +24,10 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Outcome {
     let path = &args.file;
     let failed = |error: io::Error, remedy: &str| Failure(format!("{}: {error}; {remedy}", path.display()));
-    let mut file =
-        File::create_new(path).map_err(|error| failed(error, "name a file that does not exist yet"))?;
+    let mut file = File::create_new(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => failed(error, "name a file that does not exist yet"),
+        _ => failed(error, "name a file in a folder that can be written"),
+    })?;
     let written = datafile::write(&mut file, args.mib << 20, fastrand::u64(..)).and_then(|_| file.sync_all());
     if let Err(error) = written {
         let _ = std::fs::remove_file(path);
@@ -49,12 +51,9 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_taken_away_again() {
-        let full = std::path::Path::new("/dev/full");
-        let path = tempfile::tempdir().unwrap().path().join("no-folder/random");
-        let failure = run(&Args { file: path, mib: 1 }).unwrap_err().to_string();
-        assert!(failure.contains("No such file"), "{failure}");
-        assert!(run(&Args { file: full.into(), mib: 1 }).is_err(), "an existing file is refused");
-        assert!(full.exists());
+    fn a_folder_that_is_not_there_is_told() {
+        let file = tempfile::tempdir().unwrap().path().join("none/random");
+        let failure = run(&Args { file, mib: 1 }).unwrap_err().to_string();
+        assert!(failure.contains("name a file in a folder that can be written"), "{failure}");
     }
 }

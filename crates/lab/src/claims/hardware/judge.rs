@@ -8,7 +8,7 @@ use faultless_os::page;
 use faultless_trace::measurement::{self, median_interval};
 use faultless_trace::stat::Interval;
 
-use crate::claims::{Finding, NOT_MEASURED, short, with_interval};
+use crate::claims::{Finding, NOT_MEASURED, with_interval};
 use crate::experiment::Cell;
 use crate::results::{Quantities, Results, values};
 
@@ -63,11 +63,11 @@ pub(super) fn other_machine(found: Option<Interval>) -> Finding {
     Finding { ours, ..Finding::unknown("another processor's figure: nothing to be reproduced on this one") }
 }
 
-/// Wall time of a phase of `touch` by one thread.
+/// CPU time of a phase of `touch` by one thread: what others do to the processors meanwhile is not in it.
 pub(super) fn us_per_page(results: &Results, phase: &str) -> Option<Interval> {
     let found = largest(results, "touch", ALONE)?;
     let per_page = |ns: &f64| ns / 1e3 / pages(found.0);
-    median_interval(&samples(found, phase, "wall_ns").iter().map(per_page).collect::<Vec<_>>())
+    median_interval(&samples(found, phase, "own_cpu_ns").iter().map(per_page).collect::<Vec<_>>())
 }
 
 fn pages(cell: &Cell) -> f64 {
@@ -78,16 +78,16 @@ fn bytes(cell: &Cell) -> f64 {
     cell.number("mib").map_or(0, |mib| mib << 20) as f64
 }
 
-/// Wall time of one phase over that of another of the same cell.
+/// A time of one phase of a cell of `touch` over that of another.
 pub(super) fn phases(
     results: &Results,
-    experiment: &str,
     wanted: Parameters,
+    time: &str,
     a: &str,
     b: &str,
 ) -> Option<Interval> {
-    let found = largest(results, experiment, wanted)?;
-    over(samples(found, a, "wall_ns"), samples(found, b, "wall_ns"))
+    let found = largest(results, "touch", wanted)?;
+    over(samples(found, a, time), samples(found, b, time))
 }
 
 /// One quantity of a phase over another.
@@ -242,7 +242,7 @@ pub(super) fn best_threads(
         return Finding::unknown(NOT_MEASURED);
     };
     if count < *range.end() as f64 {
-        let (needed, count) = (range.end(), short(count));
+        let needed = range.end();
         return Finding::unknown(format!("it takes {needed} processors to tell, and here are {count}"));
     }
     let median = |threads_count: usize| {
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn the_largest_size_is_the_one_that_is_judged() {
         let cell = |mib| format!("access=write mib={mib} threads=1 lock=no mappers=0 flush=no");
-        let rows = [64, 512].map(|mib| row("touch", &cell(mib), "first", "wall_ns", f64::from(mib) * 1e6));
+        let rows = [64, 512].map(|mib| row("touch", &cell(mib), "first", "own_cpu_ns", f64::from(mib) * 1e6));
         let results = Results::of(rows.to_vec()).unwrap();
         assert_eq!(largest(&results, "touch", ALONE).unwrap().0.number("mib"), Ok(512));
         let pages = (512 << 20) / page::size();
