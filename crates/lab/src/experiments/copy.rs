@@ -48,10 +48,11 @@ impl Experiment for Copy {
                 let each =
                     |threads| Cell::of("copy").with("kind", kind).with("mib", mib).with("threads", threads);
                 // The limits are told by one size, and threads beyond the processors do not raise them.
+                let least = scope.pick([1, scope.processors, 1, 1]);
                 let is_copy = kind == "copy";
                 if is_copy || mib == sizes[sizes.len() - 1] {
-                    let counts =
-                        scope.threads().into_iter().filter(|&count| is_copy || count <= scope.processors);
+                    let counts = scope.threads().into_iter();
+                    let counts = counts.filter(|count| is_copy || (least..=scope.processors).contains(count));
                     cells.extend(counts.map(each));
                 }
             }

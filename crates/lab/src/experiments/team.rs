@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 
-use faultless_os::counters::{self, Rusage, Who};
+use faultless_os::counters::{self, Who};
 
 use crate::experiment::{Notes, OWN_FAULTS, Refusal};
 
@@ -56,12 +56,11 @@ pub(super) fn together<T: Send>(parts: Vec<T>, work: impl Fn(T) -> u64 + Sync) -
     let (gate, work) = (Barrier::new(parts.len()), &work);
     let alone = |part: T| -> Result<Done, Refusal> {
         gate.wait();
-        let begin = counters::rusage(Who::Thread)?;
+        let faults = || counters::rusage(Who::Thread).map(|usage| usage.minor_faults + usage.major_faults);
+        let (faults_before, cpu_before_ns) = (faults()?, counters::thread_cpu_ns());
         let sum = work(part);
-        let end = counters::rusage(Who::Thread)?;
-        let cpu = |usage: Rusage| usage.user_ns + usage.system_ns;
-        let faults = |usage: Rusage| usage.minor_faults + usage.major_faults;
-        Ok(Done { sum, cpu_ns: cpu(end) - cpu(begin), faults: faults(end) - faults(begin) })
+        let cpu_ns = counters::thread_cpu_ns() - cpu_before_ns;
+        Ok(Done { sum, cpu_ns, faults: faults()? - faults_before })
     };
     let alone = &alone;
     thread::scope(|scope| {

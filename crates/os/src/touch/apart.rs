@@ -7,7 +7,7 @@
 use std::io::{PipeReader, PipeWriter, Read, Write};
 
 use crate::advise::Advice;
-use crate::counters::{self, Rusage, Who};
+use crate::counters::{self, Who};
 use crate::error::{Error, Result};
 use crate::page;
 use crate::touch::Region;
@@ -44,17 +44,19 @@ impl Toucher {
         let child = Child::fork(|| {
             let Ok(mut region) = Region::new(len_bytes, page::size()) else { return };
             let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
+            let now = || {
+                counters::rusage(Who::Process).map(|usage| (usage.minor_faults, counters::process_cpu_ns()))
+            };
             // Code that runs for the first time takes faults of its own.
-            let _ = counters::rusage(Who::Process);
+            let _ = now();
             if wait.read(&mut [0]).is_err() {
                 return;
             }
-            let Ok(begin) = counters::rusage(Who::Process) else { return };
+            let Ok((faults, cpu_ns)) = now() else { return };
             region.touch_write(page::size());
-            let Ok(end) = counters::rusage(Who::Process) else { return };
+            let Ok((faults_then, cpu_then_ns)) = now() else { return };
             let pages = region.touch_read(page::size());
-            let used = |usage: Rusage| usage.user_ns + usage.system_ns;
-            let figures = [pages, end.minor_faults - begin.minor_faults, used(end) - used(begin)];
+            let figures = [pages, faults_then - faults, cpu_then_ns - cpu_ns];
             let _ = figures.iter().try_for_each(|figure| tell.write_all(&figure.to_ne_bytes()));
             // Giving the memory back is not part of what is measured: it stays until the parent ends this process.
             loop {

@@ -46,9 +46,10 @@ pub(super) fn samples<'a>(found: Found<'a>, phase: &str, quantity: &str) -> &'a 
     values(found.1, phase, quantity).unwrap_or_default()
 }
 
-/// `a / b`, paired by round.
+/// `a / b`, paired by round; nothing where no round has both.
 pub(super) fn over(a: &[f64], b: &[f64]) -> Option<Interval> {
-    (!a.is_empty() && !b.is_empty()).then(|| measurement::ratio(a, b))
+    let has_both = a.iter().zip(b).any(|(a, b)| *a > 0.0 && *b > 0.0);
+    has_both.then(|| measurement::ratio(a, b))
 }
 
 /// A verdict on a ratio.
