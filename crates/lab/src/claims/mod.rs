@@ -98,7 +98,7 @@ pub fn short(value: f64) -> String {
     let size = value.abs();
     match () {
         // The end of an interval that one round alone can't give.
-        () if value == f64::MAX => "any".into(),
+        () if size > f64::MAX / 1e6 => "any".into(),
         () if (1000.0..1e6).contains(&size) => {
             let digits = format!("{:.0}", value);
             let (head, tail) = digits.split_at(digits.len() - 3);
