@@ -10,7 +10,8 @@ use faultless_trace::measurement::Rng;
 /// Bytes of a word that sums are made of.
 pub const WORD_BYTES: usize = size_of::<u64>();
 
-/// Bytes written at once.
+/// Bytes written at once, and so of the largest folio in the page cache of a file system that has large ones: a fault maps
+/// that much at a time anyway.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Fills memory; the sum of its words. Bytes behind the last whole word stay.
