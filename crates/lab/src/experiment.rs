@@ -170,6 +170,19 @@ impl Cell {
         }
     }
 
+    /// The value of a parameter that is a number of MiB, in bytes.
+    ///
+    /// # Errors
+    /// As for [`number`](Self::number), or no address space has so much.
+    pub fn mib(&self, name: &str) -> Result<usize, Refusal> {
+        const MOST: usize = 1 << 26;
+        let mib = self.number(name)?;
+        if mib > MOST {
+            return Err(Refusal(format!("{self}: {name}={mib}: takes at most {MOST} MiB")));
+        }
+        Ok(mib << 20)
+    }
+
     /// The parameters as `NAME=VALUE` words.
     pub fn words(&self) -> Vec<String> {
         self.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect()
@@ -343,6 +356,9 @@ mod tests {
         assert!(cell.number("mib").unwrap_err().0.contains("mib=VALUE is missing"));
         assert!(cell.count("threads").unwrap_err().0.contains("from 0 on"));
         assert!(cell.flag("threads").unwrap_err().0.contains("takes yes or no"));
+        let cell = Cell::of("touch").with("mib", 3).with("more", usize::MAX);
+        assert_eq!(cell.mib("mib"), Ok(3 << 20));
+        assert!(cell.mib("more").unwrap_err().0.contains("at most"));
         assert!(Cell::parse("touch", ["threads"]).unwrap_err().0.contains("NAME=VALUE"));
     }
 
