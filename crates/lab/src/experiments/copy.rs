@@ -95,12 +95,12 @@ impl Experiment for Copy {
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
         let arrays = if cell.text("kind")? == "copy" { 2 } else { 1 };
-        Ok(((cell.number("mib")? as u64) << 20) * arrays)
+        Ok(cell.mib("mib")? as u64 * arrays)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
         let kind = cell.text("kind")?.to_owned();
-        let (len_bytes, threads) = (cell.number("mib")? << 20, cell.number("threads")?);
+        let (len_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
         match kind.as_str() {
             "copy" => Ok(Box::new(Copying { source: array(len_bytes)?, target: array(len_bytes)?, threads })),
             "read" => {

@@ -91,7 +91,7 @@ impl Experiment for Filemap {
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
         // The page cache, and the buffer that is read into.
         let copies = if cell.text("how")? == "read" { 2 } else { 1 };
-        Ok(((cell.number("mib")? as u64) << 20) * copies)
+        Ok(cell.mib("mib")? as u64 * copies)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
@@ -109,7 +109,7 @@ impl Experiment for Filemap {
             "cold" => true,
             other => return Err(Refusal(format!("{cell}: cache={other}: takes warm or cold"))),
         };
-        let (len_bytes, threads) = (cell.number("mib")? << 20, cell.number("threads")?);
+        let (len_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
         let Data { file, sum, is_written_here } = data(len_bytes)?;
         if is_cold {
             // Only pages that are on the disk can leave the page cache. A file system that can't sync has none.

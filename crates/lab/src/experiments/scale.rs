@@ -95,7 +95,7 @@ impl Experiment for Scale {
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
-        Ok(((cell.number("mib")? * cell.number("threads")?) as u64) << 20)
+        Ok((cell.mib("mib")? as u64).saturating_mul(cell.number("threads")? as u64))
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
@@ -118,7 +118,7 @@ impl Experiment for Scale {
                 return Err(Refusal(format!("{cell}: beside={other}: takes none, threads or processes")));
             }
         };
-        let (each_bytes, threads) = (cell.number("mib")? << 20, cell.number("threads")?);
+        let (each_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
         let writers = cell.count("writers")?;
         if (writers > 0) != beside.is_some() {
             return Err(Refusal(format!("{cell}: writers=0 goes with beside=none, and only with it")));

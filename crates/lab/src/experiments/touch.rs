@@ -116,7 +116,7 @@ impl Experiment for Touch {
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
-        Ok((cell.number("mib")? as u64) << 20)
+        Ok(cell.mib("mib")? as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
@@ -125,7 +125,7 @@ impl Experiment for Touch {
             "read" => false,
             other => return Err(Refusal(format!("{cell}: access={other}: takes write or read"))),
         };
-        let (len_bytes, threads) = (cell.number("mib")? << 20, cell.number("threads")?);
+        let (len_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
         let (lock, mappers, flush) = (cell.flag("lock")?, cell.count("mappers")?, cell.flag("flush")?);
         let mut steps = vec![Step::Map];
         steps.extend(lock.then_some(Step::Lock));
