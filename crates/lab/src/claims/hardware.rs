@@ -106,7 +106,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         id: "hardware-page-bytes",
         document: DOCUMENT,
-        says: "every 4096th byte is touched: that is one fault each",
+        says: "one byte in 4 KiB is touched, and each of these touches is a fault",
         figure: "4 KiB per fault",
         experiment: "touch",
         judge: |results| {
