@@ -149,6 +149,27 @@ impl Cell {
         number.ok_or_else(|| Refusal(format!("{self}: {name}={text}: takes a whole number from 1 on")))
     }
 
+    /// The value of a parameter that is a number, or none of something.
+    ///
+    /// # Errors
+    /// The cell has no such parameter, or it is no whole number.
+    pub fn count(&self, name: &str) -> Result<usize, Refusal> {
+        let text = self.text(name)?;
+        text.parse().map_err(|_| Refusal(format!("{self}: {name}={text}: takes a whole number from 0 on")))
+    }
+
+    /// The value of a parameter that is yes or no.
+    ///
+    /// # Errors
+    /// The cell has no such parameter, or it is neither.
+    pub fn flag(&self, name: &str) -> Result<bool, Refusal> {
+        match self.text(name)? {
+            "yes" => Ok(true),
+            "no" => Ok(false),
+            other => Err(Refusal(format!("{self}: {name}={other}: takes yes or no"))),
+        }
+    }
+
     /// The value of a parameter that is a number of MiB, in bytes.
     ///
     /// # Errors
@@ -233,6 +254,10 @@ impl Phase {
 const FEW: u64 = 24;
 /// Faults that starting a thread may take: its stack, its thread control block, the C library's arena and caches.
 const PER_THREAD: u64 = 16;
+
+/// A note under this name says how many faults the phase's own threads or children took, where those of others fall into the
+/// same time or another process: then these are held against what must be, not the whole process's.
+pub const OWN_FAULTS: &str = "own_faults";
 
 /// Values that a phase found out besides what is counted: name and value, the unit at the end of the name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -329,6 +354,8 @@ mod tests {
         let cell = Cell::of("touch").with("threads", "many");
         assert!(cell.number("threads").unwrap_err().0.contains("threads=many"));
         assert!(cell.number("mib").unwrap_err().0.contains("mib=VALUE is missing"));
+        assert!(cell.count("threads").unwrap_err().0.contains("from 0 on"));
+        assert!(cell.flag("threads").unwrap_err().0.contains("takes yes or no"));
         let cell = Cell::of("touch").with("mib", 3).with("more", usize::MAX);
         assert_eq!(cell.mib("mib"), Ok(3 << 20));
         assert!(cell.mib("more").unwrap_err().0.contains("at most"));

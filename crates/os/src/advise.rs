@@ -24,6 +24,10 @@ pub enum Advice {
     Free,
     /// MADV_POPULATE_WRITE (5.14): fault in for writing.
     PopulateWrite,
+    /// MADV_POPULATE_READ (5.14): fault in for reading.
+    PopulateRead,
+    /// MADV_WILLNEED: begin to read a file's pages into the page cache; nothing is mapped.
+    WillNeed,
 }
 
 impl Advice {
@@ -36,6 +40,8 @@ impl Advice {
             Advice::DontNeed => (libc::MADV_DONTNEED, "madvise(MADV_DONTNEED"),
             Advice::Free => (libc::MADV_FREE, "madvise(MADV_FREE"),
             Advice::PopulateWrite => (libc::MADV_POPULATE_WRITE, "madvise(MADV_POPULATE_WRITE"),
+            Advice::PopulateRead => (libc::MADV_POPULATE_READ, "madvise(MADV_POPULATE_READ"),
+            Advice::WillNeed => (libc::MADV_WILLNEED, "madvise(MADV_WILLNEED"),
         }
     }
 }

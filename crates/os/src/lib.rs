@@ -10,6 +10,7 @@ pub mod advise;
 pub mod balloon;
 pub mod counters;
 pub mod error;
+pub mod file;
 pub mod fork;
 mod futex;
 pub mod host;

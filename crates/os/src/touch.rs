@@ -2,10 +2,12 @@
 //!
 //! In: lengths, offsets, advice. Out: pages that became resident, and how long single touches took. [`Region`] is an
 //! anonymous private mapping with the few calls that a price of page faults needs; [`Sampler`] times the touches of a
-//! program's own blocks; [`HeldCopy`] keeps a forked copy of the address space alive.
+//! program's own blocks; [`HeldCopy`] keeps a forked copy of the address space alive; [`Toucher`] and [`Churner`] do the same
+//! work in processes of their own.
 //!
 //! What it does not do: decide how much to touch, or turn times into statistics (`prof`).
 
+mod apart;
 mod copy;
 mod groups;
 mod read_only;
@@ -13,11 +15,13 @@ mod sample;
 
 use std::ops::Range;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicU8;
 
 use crate::error::{Error, Result};
 use crate::{advise, map, page};
 
 pub use crate::advise::Advice;
+pub use apart::{Churner, Touched, Toucher};
 pub use copy::HeldCopy;
 pub use groups::time_groups;
 pub use read_only::ReadOnly;
@@ -108,6 +112,24 @@ impl Region {
         let begin = self.base.as_ptr().addr() + range.start;
         // SAFETY: the range is inside this mapping and borrowed mutably; what is lost is only this region's content.
         unsafe { advise::advise(begin, range.len(), advice) }
+    }
+
+    /// `mlock(2)` for all of it: every page is made resident by this thread, and stays so until the drop.
+    ///
+    /// # Errors
+    /// ENOMEM: more than RLIMIT_MEMLOCK (`ulimit -l`), or no memory; EPERM: the limit is 0; EAGAIN: some pages could not
+    /// be locked.
+    pub fn lock(&mut self) -> Result<()> {
+        // SAFETY: the mapping is ours; locking changes no content.
+        let rc = unsafe { libc::mlock(self.base.as_ptr().cast(), self.len_bytes) };
+        if rc == 0 { Ok(()) } else { Err(Error::last_for("mlock", self.len_bytes)) }
+    }
+
+    /// The content as atomics, for threads that share it in other parts than contiguous ones.
+    pub fn atomics(&mut self) -> &[AtomicU8] {
+        let base = self.base.as_ptr().cast::<AtomicU8>();
+        // SAFETY: an AtomicU8 is laid out as a u8, and the exclusive borrow lets nobody reach the bytes in another way.
+        unsafe { std::slice::from_raw_parts(base, self.len_bytes) }
     }
 
     /// Reads the byte at `offset`, for certain.
@@ -238,6 +260,30 @@ mod tests {
         region.touch_write(page::size());
         region.advise(0..region.len_bytes(), Advice::DontNeed).unwrap();
         assert_eq!(region.touch_read(page::size()), 0);
+    }
+
+    #[test]
+    fn a_locked_region_takes_no_faults_any_more() {
+        let mut region = base_pages(64);
+        if let Err(error) = region.lock() {
+            eprintln!("skipped: {error}");
+            return;
+        }
+        let count = faults(|| region.touch_write(page::size()));
+        assert!(count < 8, "{count}");
+    }
+
+    #[test]
+    fn threads_share_a_region_page_by_page() {
+        let mut region = base_pages(64);
+        let atomics = region.atomics();
+        std::thread::scope(|scope| {
+            for first in 0..2 {
+                let mine = atomics.iter().skip(first * page::size()).step_by(2 * page::size());
+                scope.spawn(|| mine.for_each(|slot| slot.store(1, std::sync::atomic::Ordering::Relaxed)));
+            }
+        });
+        assert_eq!(region.touch_read(page::size()), 64);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `faultless lab`: the experiments of the five documents, on this machine, with a verdict on each of their claims.
 
+mod datafile;
 mod measure;
 mod table;
 
@@ -55,6 +56,8 @@ enum Action {
     List,
     /// Check in seconds that every experiment takes the faults that it must.
     Verify,
+    /// Write a file of random data for `filemap` to read: FAULTLESS_LAB_DATAFILE names it.
+    Datafile(datafile::Args),
     /// Measure one cell in this process and print it.
     #[command(hide = true)]
     Cell {
@@ -70,6 +73,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     match args.action {
         Some(Action::List) => super::emit(table::list().as_bytes(), ExitCode::SUCCESS),
         Some(Action::Verify) => measure::verify(),
+        Some(Action::Datafile(args)) => datafile::run(&args),
         Some(Action::Cell { experiment, parameters }) => cell(&experiment, &parameters),
         None => {
             let effort = match (args.quick, args.full) {

@@ -2,7 +2,11 @@
 
 mod fault_rate;
 mod price;
+mod copy;
+mod filemap;
+mod scale;
 mod stride;
+mod team;
 mod touch;
 pub(crate) mod zeroing;
 
@@ -10,7 +14,9 @@ use crate::experiment::Experiment;
 
 /// All of them, in the order in which they are reported.
 pub const ALL: &[&dyn Experiment] =
-    &[&touch::Touch, &fault_rate::FaultRate, &zeroing::Zeroing, &stride::Stride, &price::Price];
+    &[
+        &touch::Touch, &copy::Copy, &filemap::Filemap, &fault_rate::FaultRate, &zeroing::Zeroing, &stride::Stride, &price::Price, &scale::Scale,
+    ];
 
 /// The experiment of that name.
 pub fn find(name: &str) -> Option<&'static dyn Experiment> {
