@@ -4,6 +4,8 @@
 //! they differ. One file per document.
 
 mod oops;
+mod prefault;
+mod queue;
 
 use faultless_trace::stat::Interval;
 
@@ -110,7 +112,7 @@ pub fn short(value: f64) -> String {
 
 /// All claims, document by document.
 pub fn all() -> Vec<&'static Claim> {
-    [oops::CLAIMS].into_iter().flatten().collect()
+    [queue::CLAIMS, prefault::CLAIMS, oops::CLAIMS].into_iter().flatten().collect()
 }
 
 #[cfg(test)]

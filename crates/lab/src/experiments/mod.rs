@@ -1,12 +1,23 @@
 //! The experiments: one file each.
 
+mod chunks;
+mod phases;
+mod prefault;
 mod stride;
+mod threshold;
 mod touch;
 
 use crate::experiment::Experiment;
 
 /// All of them, in the order in which they are reported.
-pub const ALL: &[&dyn Experiment] = &[&touch::Touch, &stride::Stride];
+pub const ALL: &[&dyn Experiment] = &[
+    &touch::Touch,
+    &threshold::Threshold,
+    &chunks::Chunks,
+    &prefault::Prefault,
+    &phases::Phases,
+    &stride::Stride,
+];
 
 /// The experiment of that name.
 pub fn find(name: &str) -> Option<&'static dyn Experiment> {
