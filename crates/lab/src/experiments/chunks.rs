@@ -236,7 +236,7 @@ impl Chunk<'_> {
             Self::Mapped(region) => &region.bytes()[PACKED..BLOCK],
         };
         let words =
-            unpacked.chunks_exact(8).map(|word| word.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)));
+            unpacked.chunks_exact(8).map(|word| <[u8; 8]>::try_from(word).map_or(0, u64::from_be_bytes));
         words.fold(BASIS, hashed)
     }
 }

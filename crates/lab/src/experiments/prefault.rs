@@ -178,9 +178,8 @@ impl Way {
         matches!(self, Self::Touch | Self::Memset | Self::MapPopulate | Self::PopulateWrite | Self::Prewarm)
     }
 
-    /// A slab, made resident this way.
-    fn slab(self) -> Result<Region, Refusal> {
-        let len = self.slab_bytes();
+    /// A slab of [`Way::slab_bytes`], made resident this way.
+    fn slab(self, len: usize) -> Result<Region, Refusal> {
         let mut slab = match self {
             Self::MapPopulate => return Ok(Region::populated(len, Populate::Writable)?),
             Self::Hugetlb => return hugetlb(len),
@@ -287,6 +286,7 @@ impl Count {
 /// The slab allocator.
 struct Allocator {
     way: Way,
+    slab_bytes: usize,
     /// By number; `None` once it was unmapped. The last is the one that objects are put into.
     slabs: Vec<Option<Slab>>,
     used: usize,
@@ -308,18 +308,18 @@ struct Object {
 
 impl Allocator {
     fn new(way: Way) -> Self {
-        Self { way, slabs: Vec::new(), used: 0, ready: Vec::new() }
+        Self { way, slab_bytes: way.slab_bytes(), slabs: Vec::new(), used: 0, ready: Vec::new() }
     }
 
     fn prewarm(&mut self, slabs: usize) -> Result<(), Refusal> {
         for _ in 0..slabs {
-            self.ready.push(self.way.slab()?);
+            self.ready.push(self.way.slab(self.slab_bytes)?);
         }
         Ok(())
     }
 
     fn alloc(&mut self, size: usize, byte: u8) -> Result<Object, Refusal> {
-        if self.slabs.is_empty() || self.used + HEAD + size > self.way.slab_bytes() {
+        if self.slabs.is_empty() || self.used + HEAD + size > self.slab_bytes {
             self.next_slab()?;
         }
         let (slab, at) = (self.slabs.len() - 1, self.used + HEAD);
@@ -336,7 +336,7 @@ impl Allocator {
         self.release_if_empty(left);
         let memory = match self.ready.pop() {
             Some(memory) => memory,
-            None => self.way.slab()?,
+            None => self.way.slab(self.slab_bytes)?,
         };
         self.slabs.push(Some(Slab { memory, live: 0 }));
         self.used = 0;
@@ -413,7 +413,7 @@ impl Trial for Mixed {
                 Ok(0)
             }
             1 => {
-                let slab = self.way.slab()?;
+                let slab = self.way.slab(self.allocator.slab_bytes)?;
                 let resident = slab.resident_bytes();
                 notes.add("resident_bytes", resident as f64);
                 notes.add("mapped_bytes", slab.len_bytes() as f64);

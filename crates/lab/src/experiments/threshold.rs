@@ -73,11 +73,12 @@ impl Experiment for Threshold {
             allocators.push(FIXED);
         }
         allocators.extend(LIBRARIES.map(|(name, _)| name).iter().filter(|name| library(name).is_some()));
-        let of = |allocator| move |&kib| Cell::of("threshold").with("allocator", allocator).with("kib", kib);
-        allocators
-            .into_iter()
-            .flat_map(|allocator| kibs.iter().map(of(allocator)).collect::<Vec<_>>())
-            .collect()
+        let mut cells = Vec::new();
+        for allocator in allocators {
+            let of = |&kib: &usize| Cell::of("threshold").with("allocator", allocator).with("kib", kib);
+            cells.extend(kibs.iter().map(of));
+        }
+        cells
     }
 
     fn charts(&self) -> &'static [Chart] {
