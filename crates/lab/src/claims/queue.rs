@@ -8,7 +8,7 @@ mod pipeline;
 use faultless_trace::stat::Interval;
 
 use self::pipeline::{
-    BLOCK_BYTES, Queue, Workers, cell, explained, price_us_per_mib, requested, slower, speed,
+    BLOCK_BYTES, Queue, Workers, cell, explained, price_us_per_mib, requested, slower, speed, unbounded,
 };
 use super::{Claim, Finding, NOT_MEASURED, short, with_interval};
 use crate::experiment::Document;
@@ -216,7 +216,10 @@ pub(super) const CLAIMS: &[Claim] = &[
         "about 600 MB for 932 blocks of 640 KiB = 1.0",
         CHUNKS,
         |results| {
-            let share = requested(results, "mmap", Workers::All);
+            let share = cell(results, "mmap", Workers::All, Queue::Short).and_then(|found| {
+                let all = *found.values("timed", "handed_out_bytes").first()?;
+                found.median("timed", "requested_bytes", |bytes| bytes / all)
+            });
             Finding::bounded(
                 share,
                 0.97,
@@ -233,7 +236,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         CHUNKS,
         |results| {
             let share = requested(results, "pool", Workers::All);
-            let why = "the length of the queue decides: it is what the reader is ahead of the workers";
+            let why = "it is what the reader is ahead of the workers at the most: with fewer processors than eight they stay behind";
             Finding::bounded(share, 0.05, 0.35, |found| with_interval(found, 1.0, "of the bytes"), why)
         },
     ),
@@ -244,7 +247,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         CHUNKS,
         |results| {
             let share = requested(results, "pool", Workers::One);
-            let why = "our reader copies 128 KiB from memory and is further ahead than one that reads a file";
+            let why = "our reader copies 128 KiB from memory and is further ahead than one that reads a file; the queue has no bound";
             Finding::bounded(share, 0.3, 0.7, |found| with_interval(found, 1.0, "of the bytes"), why)
         },
     ),
@@ -254,13 +257,10 @@ pub(super) const CLAIMS: &[Claim] = &[
         "300 MB / 100 MB = 3",
         CHUNKS,
         |results| {
-            let pool = |workers| cell(results, "pool", workers, Queue::Long);
+            let pool = |workers| unbounded(results, "pool", workers);
             let (Some(one), Some(all)) = (pool(Workers::One), pool(Workers::All)) else {
                 return Finding::unknown(NOT_MEASURED);
             };
-            if one.queue < one.chunks {
-                return Finding::unknown("needs an unbounded queue: the default or full effort");
-            }
             let asked = |cell: &pipeline::Found| cell.values("timed", "requested_bytes").to_vec();
             let found = faultless_trace::measurement::ratio(&asked(&one), &asked(&all));
             let why = "with few processors the workers stay behind the reader either way";

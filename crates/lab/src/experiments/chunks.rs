@@ -67,6 +67,13 @@ impl Experiment for Chunks {
                 }));
             }
         }
+        if scope.effort == Effort::Quick {
+            // How much a pool asks for is decided by how far the reader is ahead: the document's queue has no bound.
+            cells.extend(workers.iter().map(|workers| {
+                let cell = Cell::of("chunks").with("memory", "pool").with("workers", workers);
+                cell.with("queue", chunks).with("chunks", chunks)
+            }));
+        }
         cells
     }
 

@@ -25,7 +25,7 @@ const REGION: usize = 32 << 20;
 /// Samples per second of CPU time: a prime, and a fraction of what an interrupt every 20 us would cost.
 const HERTZ: u64 = 9973;
 /// Rounds are made for this many times the samples that are wanted: not every sample lies in the fault path.
-const MORE: f64 = 1.5;
+const MORE: f64 = 1.1;
 /// Rounds at the most, 64 GiB of touches.
 const MOST_ROUNDS: usize = 2048;
 /// Faults of reading the names of the kernel's functions: ten to thirty MB of text and tables.

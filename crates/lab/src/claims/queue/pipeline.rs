@@ -104,11 +104,16 @@ pub(super) fn slower(
     Finding::bounded(found, *bounds.start(), *bounds.end(), |found| with_interval(found, 1.0, "times"), why)
 }
 
-/// Share of the bytes handed out that was asked of the system.
+/// Share of the bytes handed out that was asked of the system, where the queue has no bound, as in the document.
 pub(super) fn requested(results: &Results, memory: &str, workers: Workers) -> Option<Interval> {
-    let found = cell(results, memory, workers, Queue::Long)?;
+    let found = unbounded(results, memory, workers)?;
     let all = *found.values("timed", "handed_out_bytes").first()?;
     found.median("timed", "requested_bytes", |bytes| bytes / all)
+}
+
+/// The cell whose queue has room for all chunks.
+pub(super) fn unbounded<'a>(results: &'a Results, memory: &str, workers: Workers) -> Option<Found<'a>> {
+    cell(results, memory, workers, Queue::Long).filter(|found| found.queue >= found.chunks)
 }
 
 /// GB of unpacked data per second with the pool.
