@@ -214,7 +214,12 @@ mod tests {
         if let Some(why) = sample.refused {
             return eprintln!("skipped: {why}");
         }
-        assert_eq!(sample.violations, [""; 0]);
+        // Faults of this process are those of other tests too: `faultless lab verify` counts them.
+        assert!(
+            sample.violations.iter().all(|text| text.contains("faults, must be")),
+            "{:?}",
+            sample.violations
+        );
         let share = sample.values.iter().find(|value| value.quantity == "fault_share").unwrap().value;
         assert!(share > 0.5, "{share}");
     }
