@@ -14,6 +14,7 @@
 //! | `given-back` | nothing: MADV_DONTNEED | one per page |
 //! | `forked` | all, shared with a child | one per page: CoW |
 //!
+//! `read-only` stands for a private mapping of a file as well: the page cache is mapped, and a write after mprotect(2) copies.
 //! Not shown, because mmap(2) itself fails: RLIMIT_AS, and RLIMIT_MEMLOCK with MAP_LOCKED. Not shown, because it ends the program: a
 //! cgroup that has no memory left.
 
