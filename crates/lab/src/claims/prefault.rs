@@ -250,16 +250,19 @@ pub(super) const CLAIMS: &[Claim] = &[
     ),
     claim(
         "prefault-no-gain",
-        "prefaulting in the loop makes it no faster, however it is done",
+        "prefaulting by hand in the loop, a byte per page or all of them, makes it no faster",
         "0.93 to 0.98 of the rate",
         PREFAULT,
         |results| {
+            // The calls that populate were not measured there; they stand beside.
+            const BY_HAND: usize = 2;
             let ways = ["touch", "memset", "map-populate", "populate-write"];
             let found: Vec<_> = ways
                 .iter()
                 .filter_map(|name| Some((*name, times(results, name, "none", "wall_ns")?)))
                 .collect();
-            if found.is_empty() {
+            let by_hand = found.get(..BY_HAND).unwrap_or_default();
+            if by_hand.is_empty() {
                 return Finding::unknown(NOT_MEASURED);
             }
             let ours: Vec<_> = found
@@ -267,11 +270,11 @@ pub(super) const CLAIMS: &[Claim] = &[
                 .map(|(name, found)| format!("{name} {}", with_interval(found, 1.0, "times")))
                 .collect();
             let verdict = match () {
-                () if found.iter().any(|(_, found)| found.high < 0.95) => Verdict::Refuted,
-                () if found.iter().all(|(_, found)| found.low > 0.85) => Verdict::Reproduced,
+                () if by_hand.iter().any(|(_, found)| found.high < 0.95) => Verdict::Refuted,
+                () if by_hand.iter().all(|(_, found)| found.low > 0.85) => Verdict::Reproduced,
                 () => Verdict::CannotSay,
             };
-            let why = "populating saves the trap of a fault, a few per cent, not the fault; an interval wholly below 0.95 would refute it";
+            let why = "a touch is a fault wherever it is made; one call that populates saves the traps, which are dear in this guest, and no more";
             Finding { verdict, ours: format!("times as long: {}", ours.join(", ")), why: why.into() }
         },
     ),

@@ -10,7 +10,8 @@ use faultless_trace::stat::Interval;
 
 use self::heap::{faults_per_page, mapped_from_kib, threshold};
 use self::pipeline::{
-    BLOCK_BYTES, Queue, Workers, cell, explained, price_us_per_mib, requested, slower, speed, unbounded,
+    BLOCK_BYTES, Queue, Workers, cell, explained, if_undisturbed, price_us_per_mib, requested, slower, speed,
+    unbounded,
 };
 use super::{Claim, Finding, NOT_MEASURED, short, with_interval};
 use crate::experiment::Document;
@@ -349,7 +350,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         CHUNKS,
         |results| {
             let why = "the price is taken on one thread: several workers fault at the same time, so wall time is saved only by a part of it";
-            explained(results, Workers::All, "wall_ns", 0.75..=1.3, why)
+            if_undisturbed(results, explained(results, Workers::All, "wall_ns", 0.75..=1.3, why))
         },
     ),
     claim(
@@ -359,7 +360,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         CHUNKS,
         |results| {
             let why = "reader and worker fault side by side, 32 and 128 pages per block";
-            explained(results, Workers::One, "wall_ns", 0.75..=1.3, why)
+            if_undisturbed(results, explained(results, Workers::One, "wall_ns", 0.75..=1.3, why))
         },
     ),
     claim(
@@ -379,7 +380,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         CHUNKS,
         |results| {
             let why = "0.5 is what two processors that fault side by side make of it; Linux takes a lock per mapping (6.4) or shares one";
-            explained(results, Workers::All, "wall_ns", 0.85..=f64::MAX, why)
+            if_undisturbed(results, explained(results, Workers::All, "wall_ns", 0.85..=f64::MAX, why))
         },
     ),
     claim(
@@ -396,7 +397,9 @@ pub(super) const CLAIMS: &[Claim] = &[
             };
             let found = faultless_trace::measurement::ratio(&all, &one);
             let why = "one worker and the reader are two threads that fault already: with two processors there is no room for more";
-            Finding::bounded(Some(found), 1.5, 8.5, |found| with_interval(found, 1.0, "times"), why)
+            let finding =
+                Finding::bounded(Some(found), 1.5, 8.5, |found| with_interval(found, 1.0, "times"), why);
+            if_undisturbed(results, finding)
         },
     ),
     claim(

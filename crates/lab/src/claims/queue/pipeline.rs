@@ -5,9 +5,10 @@ use std::ops::RangeInclusive;
 use faultless_trace::measurement::{median_interval, ratio as ratio_of};
 use faultless_trace::stat::Interval;
 
-use super::super::{Finding, NOT_MEASURED, with_interval};
+use super::super::{Finding, NOT_MEASURED, Verdict, with_interval};
 use super::CHUNKS;
-use crate::results::{Quantities, Results, values};
+use crate::process::MACHINE;
+use crate::results::{DISTURBED, Quantities, Results, values};
 
 /// Bytes of a block.
 pub(super) const BLOCK_BYTES: usize = 640 << 10;
@@ -44,11 +45,11 @@ impl<'a> Found<'a> {
     }
 
     /// User and system time of each sample, or what else it has.
-    fn time(&self, quantity: &str) -> Vec<f64> {
+    fn time(&self, phase: &str, quantity: &str) -> Vec<f64> {
         if quantity != "cpu_ns" {
-            return self.values("timed", quantity).to_vec();
+            return self.values(phase, quantity).to_vec();
         }
-        let (user, system) = (self.values("timed", "user_ns"), self.values("timed", "system_ns"));
+        let (user, system) = (self.values(phase, "user_ns"), self.values(phase, "system_ns"));
         user.iter().zip(system).map(|(user, system)| user + system).collect()
     }
 
@@ -140,7 +141,7 @@ fn extra(results: &Results, workers: Workers, quantity: &str) -> Option<(Vec<f64
     let of = |memory| cell(results, memory, workers, Queue::Short);
     let (mmap, pool) = (of("mmap")?, of("pool")?);
     let less = |a: &[f64], b: &[f64]| -> Vec<f64> { a.iter().zip(b).map(|(a, b)| a - b).collect() };
-    let time = less(&mmap.time(quantity), &pool.time(quantity));
+    let time = less(&mmap.time("timed", quantity), &pool.time("timed", quantity));
     let faults = less(mmap.values("timed", "minor_faults"), pool.values("timed", "minor_faults"));
     let page = faultless_os::page::size() as f64;
     (!time.is_empty()).then(|| (time, faults.into_iter().map(|faults| faults * page).collect()))
@@ -163,8 +164,8 @@ pub(super) fn explained(
     let found = extra(results, workers, quantity).and_then(|(time, bytes)| {
         let priced = cell(results, "mmap", workers, Queue::Short)?;
         let priced_bytes = *priced.values("price", "price_bytes").first()?;
-        let price = priced.values("price", "wall_ns").iter().map(|ns| ns / priced_bytes);
-        let predicted: Vec<f64> = price.zip(&bytes).map(|(price, bytes)| price * bytes).collect();
+        let prices = priced.time("price", quantity).into_iter().map(|ns| ns / priced_bytes);
+        let predicted: Vec<f64> = prices.zip(&bytes).map(|(price, bytes)| price * bytes).collect();
         let (value, by) = (median_interval(&time)?.value, median_interval(&predicted)?.value);
         Some((ratio_of(&time, &predicted), value, by))
     });
@@ -180,6 +181,24 @@ pub(super) fn explained(
     Finding::bounded(Some(found), *bounds.start(), *bounds.end(), ours, why)
 }
 
+/// The same finding, but no verdict where other programs had a part of the processors: threads that wait for a processor look
+/// as if they waited for each other.
+pub(super) fn if_undisturbed(results: &Results, finding: Finding) -> Finding {
+    let is_quiet = ["mmap", "pool"].iter().all(|memory| {
+        cell(results, memory, Workers::All, Queue::Short).is_some_and(|found| {
+            let share =
+                |quantity| median_interval(found.values(MACHINE, quantity)).map_or(0.0, |found| found.value);
+            share("others_share") + share("steal_share") <= DISTURBED
+        })
+    });
+    if is_quiet {
+        return finding;
+    }
+    let why =
+        "other programs had a part of the processors, and waiting for one looks like waiting for each other";
+    Finding { verdict: Verdict::CannotSay, why: why.into(), ..finding }
+}
+
 fn with_unit(ns: f64) -> String {
     format!("{} ms", super::super::short(ns / 1e6))
 }
@@ -187,7 +206,6 @@ fn with_unit(ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claims::Verdict;
     use crate::record::Row;
 
     fn rows(memory: &str, wall_ms: f64, faults: f64, price_us_per_mib: f64) -> Vec<Row> {
@@ -214,13 +232,14 @@ mod tests {
     }
 
     /// 600 MB against 100 MB, as the document has it.
-    fn document() -> Results {
+    fn document_rows() -> Vec<Row> {
         let page = faultless_os::page::size() as f64;
         let faults = |mib: f64| mib * 1_048_576.0 / page;
-        Results::of(
-            [rows("mmap", 204.0, faults(600.0), 175.0), rows("pool", 120.0, faults(100.0), 175.0)].concat(),
-        )
-        .unwrap()
+        [rows("mmap", 204.0, faults(600.0), 175.0), rows("pool", 120.0, faults(100.0), 175.0)].concat()
+    }
+
+    fn document() -> Results {
+        Results::of(document_rows()).unwrap()
     }
 
     #[test]
@@ -230,6 +249,28 @@ mod tests {
         assert!(finding.ours.contains("84.0 ms for 87.5 ms"), "{finding:?}");
         let found = ratio(&document(), "mmap", "pool", Workers::All).unwrap();
         assert!((found.value - 1.7).abs() < 0.01, "{found:?}");
+    }
+
+    #[test]
+    fn threads_that_wait_for_a_processor_prove_no_lock() {
+        let judged = |results: &Results| {
+            let finding = explained(results, Workers::All, "wall_ns", 0.75..=1.3, "");
+            if_undisturbed(results, finding).verdict
+        };
+        assert_eq!(judged(&document()), Verdict::Reproduced);
+        let mut rows = document_rows();
+        let busy: Vec<Row> = rows
+            .iter()
+            .filter(|row| row.quantity == "processors")
+            .map(|row| Row {
+                phase: MACHINE.into(),
+                quantity: "others_share".into(),
+                value: 0.6,
+                ..row.clone()
+            })
+            .collect();
+        rows.extend(busy);
+        assert_eq!(judged(&Results::of(rows).unwrap()), Verdict::CannotSay);
     }
 
     #[test]
