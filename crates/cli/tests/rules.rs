@@ -15,7 +15,7 @@ const RULES: &[(&str, &[&str], &[&str])] = &[
     ("small", &[], &["*"]),
     ("trace", &[], &[]),
     ("prof", &["os", "trace"], &[]),
-    ("lab", &["os", "pool", "trace"], &[]),
+    ("lab", &["os", "pool", "prof", "trace"], &[]),
     ("report", &["trace"], &[]),
     ("cli", &["lab", "os", "pool", "prof", "report", "trace"], &[]),
 ];

@@ -59,6 +59,16 @@ pub unsafe fn thp(start: usize, len: usize) -> Result<()> {
     unsafe { advise(start, len, Advice::HugePage) }
 }
 
+/// PR_SET_THP_DISABLE: no THP or mTHP for this process from now on, nor for its children, whatever is advised. Linux 3.15.
+///
+/// # Errors
+/// EINVAL: an older kernel.
+pub fn disable_thp() -> Result<()> {
+    // SAFETY: these arguments are integers.
+    let rc = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
+    if rc == 0 { Ok(()) } else { Err(Error::last("prctl(PR_SET_THP_DISABLE")) }
+}
+
 /// Whether [`thp`] memory gets transparent huge pages of `size_bytes`, smaller (mTHP, Linux 6.8) or of the PMD size: what
 /// `/sys/kernel/mm/transparent_hugepage` says now. False where that is hidden. No allocation.
 pub fn thp_gives(size_bytes: usize) -> bool {

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::{advise, map, page};
 
 pub use crate::advise::Advice;
+pub use crate::map::Populate;
 pub use apart::{Churner, Touched, Toucher};
 pub use copy::HeldCopy;
 pub use groups::time_groups;
@@ -88,6 +89,30 @@ impl Region {
     pub fn hugetlb(len_bytes: usize, page_bytes: usize) -> Result<Self> {
         let len_bytes = len_bytes.next_multiple_of(page_bytes.max(1));
         Self::own(map::hugetlb(len_bytes, page_bytes)?, len_bytes)
+    }
+
+    /// Maps `len_bytes` (rounded up to whole pages) with MAP_POPULATE in one of the ways that work or do not.
+    ///
+    /// # Errors
+    /// As for [`map::populated`].
+    pub fn populated(len_bytes: usize, how: Populate) -> Result<Self> {
+        let len_bytes = page::round_up(len_bytes.max(1));
+        Self::own(map::populated(len_bytes, how)?, len_bytes)
+    }
+
+    /// Takes all rights on the region away and gives them back, see [`map::protect_and_back`].
+    ///
+    /// # Errors
+    /// As there; the region is given up, since it may be inaccessible.
+    pub fn protect_and_back(self) -> Result<Self> {
+        // SAFETY: this mapping is ours, borrowed by nobody, and never used again after an error.
+        unsafe { map::protect_and_back(self.base.as_ptr().addr(), self.len_bytes) }?;
+        Ok(self)
+    }
+
+    /// How many of its bytes are resident.
+    pub fn resident_bytes(&self) -> usize {
+        map::resident_bytes(self.base.as_ptr().addr(), self.len_bytes)
     }
 
     fn own(start: usize, len_bytes: usize) -> Result<Self> {
@@ -296,6 +321,31 @@ mod tests {
         let count = faults(|| sum = region.touch_read(page::size()));
         assert_eq!(sum, 64);
         assert!(count < 8, "{count}");
+    }
+
+    #[test]
+    fn populating_is_as_good_as_the_rights_at_that_moment() {
+        let found = |how| {
+            let mut region = Region::populated(64 * page::size(), how).unwrap();
+            let resident = region.resident_bytes() / page::size();
+            (resident, faults(|| region.touch_write(page::size())))
+        };
+        let (resident, touched) = found(Populate::Writable);
+        assert!(resident == 64 && touched < 8, "{resident} {touched}");
+        let (resident, touched) = found(Populate::ReadOnly);
+        assert!(resident == 64 && (64..72).contains(&touched), "the zero page: {resident} {touched}");
+        for how in [Populate::Inaccessible, Populate::NonBlocking] {
+            let (resident, touched) = found(how);
+            assert!(resident == 0 && (64..72).contains(&touched), "{how:?}: {resident} {touched}");
+        }
+    }
+
+    #[test]
+    fn rights_taken_and_given_back_keep_content_and_residency() {
+        let mut region = base_pages(64);
+        region.touch_write(page::size());
+        let region = region.protect_and_back().unwrap();
+        assert_eq!((region.touch_read(page::size()), region.resident_bytes()), (64, 64 * page::size()));
     }
 
     #[test]

@@ -5,7 +5,9 @@
 
 mod hardware;
 mod oops;
+mod prefault;
 mod prezeroing;
+mod queue;
 
 use faultless_trace::stat::Interval;
 
@@ -114,7 +116,8 @@ pub fn short(value: f64) -> String {
 
 /// All claims, document by document.
 pub fn all() -> Vec<&'static Claim> {
-    [hardware::CLAIMS, prezeroing::CLAIMS, oops::CLAIMS].into_iter().flatten().collect()
+    let documents = [queue::CLAIMS, hardware::CLAIMS, prefault::CLAIMS, prezeroing::CLAIMS, oops::CLAIMS];
+    documents.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

@@ -1,22 +1,36 @@
 //! The experiments: one file each.
 
-mod fault_rate;
-mod price;
+mod chunks;
 mod copy;
+mod fault_rate;
 mod filemap;
+mod phases;
+mod prefault;
+mod price;
 mod scale;
 mod stride;
 mod team;
+mod threshold;
 mod touch;
 pub(crate) mod zeroing;
 
 use crate::experiment::Experiment;
 
 /// All of them, in the order in which they are reported.
-pub const ALL: &[&dyn Experiment] =
-    &[
-        &touch::Touch, &copy::Copy, &filemap::Filemap, &fault_rate::FaultRate, &zeroing::Zeroing, &stride::Stride, &price::Price, &scale::Scale,
-    ];
+pub const ALL: &[&dyn Experiment] = &[
+    &touch::Touch,
+    &copy::Copy,
+    &filemap::Filemap,
+    &threshold::Threshold,
+    &chunks::Chunks,
+    &prefault::Prefault,
+    &phases::Phases,
+    &fault_rate::FaultRate,
+    &zeroing::Zeroing,
+    &stride::Stride,
+    &price::Price,
+    &scale::Scale,
+];
 
 /// The experiment of that name.
 pub fn find(name: &str) -> Option<&'static dyn Experiment> {
