@@ -1,6 +1,9 @@
 //! `faultless lab`: the experiments of the five documents, on this machine, with a verdict on each of their claims.
 
+mod chart;
+mod compare;
 mod measure;
+mod report;
 mod table;
 
 use std::path::PathBuf;
@@ -25,6 +28,8 @@ EXAMPLES
   faultless lab --quick
   faultless lab touch stride -o my-machine
   faultless lab verify
+  faultless lab report my-machine --charts charts
+  faultless lab compare last-week my-machine -o changes.html
 
 Exit status: 0 every count is what it must be, 1 some are not, 2 it could not be measured, 130 interrupted."
 )]
@@ -41,7 +46,7 @@ pub(crate) struct Args {
     /// Hours: large sizes, many repetitions.
     #[arg(long)]
     full: bool,
-    /// Folder of the record, which may exist: what is in it is kept and gone on with.
+    /// Folder of the record, which may exist: what is in it is kept and gone on with. At the end it holds report.html.
     #[arg(long, short, value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// Print one JSON document instead of the tables.
@@ -55,6 +60,10 @@ enum Action {
     List,
     /// Check in seconds that every experiment takes the faults that it must.
     Verify,
+    /// Make a page of a record: claims, plots, tables.
+    Report(report::Args),
+    /// Compare two records: machines, kernels, settings, versions.
+    Compare(compare::Args),
     /// Measure one cell in this process and print it.
     #[command(hide = true)]
     Cell {
@@ -70,6 +79,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     match args.action {
         Some(Action::List) => super::emit(table::list().as_bytes(), ExitCode::SUCCESS),
         Some(Action::Verify) => measure::verify(),
+        Some(Action::Report(args)) => report::run(&args),
+        Some(Action::Compare(args)) => compare::run(&args),
         Some(Action::Cell { experiment, parameters }) => cell(&experiment, &parameters),
         None => {
             let effort = match (args.quick, args.full) {
