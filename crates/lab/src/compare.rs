@@ -50,10 +50,13 @@ pub struct Change {
 pub const ABOUT_ONE: f64 = 0.02;
 /// Differences in ns that do not count: looks at the clock and scheduling take as much.
 pub const NS: f64 = 20_000.0;
+/// The same for the user's and the system's part of the time, which kernels tell apart by what their ticks happen to see: one tick
+/// at 250 Hz.
+pub const TICK_NS: f64 = 4e6;
 /// The same in faults: a program's own, of code and data that it uses for the first time.
 pub const FAULTS: f64 = 32.0;
 /// The same in bytes.
-pub const BYTES: f64 = 512.0 * 1024.0;
+pub const BYTES: f64 = 1024.0 * 1024.0;
 /// What was seen of the count that must be: `trial` writes it beside what was counted.
 const BOUND: &str = "most_faults";
 
@@ -103,7 +106,8 @@ fn of_figure(cell: &Cell, place: &(String, String), a: Option<&Vec<f64>>, b: Opt
 
 /// The largest difference of a quantity that is nothing.
 fn grain(quantity: &str) -> f64 {
-    let grains = [("_ns", NS), ("_faults", FAULTS), ("_bytes", BYTES)];
+    let grains =
+        [("user_ns", TICK_NS), ("system_ns", TICK_NS), ("_ns", NS), ("_faults", FAULTS), ("_bytes", BYTES)];
     grains.into_iter().find(|(unit, _)| quantity.ends_with(unit)).map_or(0.0, |(_, grain)| grain)
 }
 

@@ -72,11 +72,11 @@ a:hover{text-decoration:underline}
 nav{display:flex;flex-wrap:wrap;gap:6px 14px;margin:12px 0}
 .scroll{overflow-x:auto;max-width:100%}
 table{border-collapse:collapse;width:100%;font-size:14px}
-th,td{text-align:left;vertical-align:top;padding:6px 14px 6px 0;border-bottom:1px solid var(--rule)}
+th,td{text-align:left;vertical-align:top;padding:6px 12px 6px 0;border-bottom:1px solid var(--rule)}
 th{color:var(--faint);font-weight:600;white-space:nowrap}
 tr:last-child>td{border-bottom:0}
 .figures td,.figures th{white-space:nowrap}
-.figures .besides{white-space:normal;min-width:230px;font-size:13px}
+.figures .besides{white-space:normal;min-width:150px;font-size:13px}
 .figures .right{text-align:right;font-variant-numeric:tabular-nums}
 td small{display:block;color:var(--faint);font-size:12px}
 code,pre{font-family:ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;font-size:13px}
