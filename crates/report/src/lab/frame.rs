@@ -109,7 +109,9 @@ main{padding:16px 10px 32px}.part{padding:14px 12px;border-radius:10px}h1{font-s
 .cards tr{padding:10px 0;border-bottom:1px solid var(--rule)}.cards td{border:0;padding:1px 0;overflow-wrap:anywhere}
 .cards td[data-name]::before{content:attr(data-name) ' ';color:var(--faint)}
 .cards tr[hidden]{display:none}}
-@media print{body{background:#fff;font-size:11pt}main{max-width:none;padding:0}.part{border:0;padding:0;margin:14pt 0}
+@page{margin:12mm}
+@media print{body{background:#fff;font-size:10pt}main{max-width:none;padding:0}.part{border:0;padding:0;margin:14pt 0}
 nav,.choice,.choice+label,input[type=search]{display:none}figure,tr{break-inside:avoid}h2,h3{break-after:avoid}
-.scroll{overflow:visible}.figures td,.figures th{white-space:normal}a{color:inherit}}
+.charts{grid-template-columns:1fr 1fr}.scroll{overflow:visible}table{font-size:8pt}td small{font-size:7pt}th,td{padding:3pt 6pt 3pt 0}
+.figures td,.figures th{white-space:normal}.figures .right{white-space:nowrap}.figures .besides{min-width:0;font-size:7pt}a{color:inherit}}
 ";
