@@ -44,15 +44,16 @@ pub(super) fn run(args: &Args) -> Outcome {
 }
 
 fn comparison(a: &Path, b: &Path) -> Result<Comparison, Failure> {
-    let [of_a, of_b] = [a, b].map(|folder| Results::read(folder).map_err(failure));
-    let changes = compare::compare(&of_a?, &of_b?);
+    let of_a = Results::read(a).map_err(failure)?;
+    let of_b = Results::read(b).map_err(failure)?;
+    let changes = compare::compare(&of_a, &of_b);
     let mut names = [a, b].map(name);
     if names[0] == names[1] {
         names = [a, b].map(|folder| folder.display().to_string());
     }
     Ok(Comparison {
         names,
-        facts: facts(a, b)?,
+        facts: facts((a, &of_a), (b, &of_b))?,
         changes: changes.into_iter().map(change).collect(),
         how: vec![
             format!(
@@ -73,13 +74,15 @@ fn comparison(a: &Path, b: &Path) -> Result<Comparison, Failure> {
     })
 }
 
-fn facts(a: &Path, b: &Path) -> Result<Vec<Fact>, Failure> {
-    let of = |folder: &Path| {
+fn facts(a: (&Path, &Results), b: (&Path, &Results)) -> Result<Vec<Fact>, Failure> {
+    let of = |(folder, results): (&Path, &Results)| {
+        let (samples, disturbed) = results.disturbed();
         let asked = record::read_asked(folder).map_err(failure)?;
         let mut facts = vec![
             ("faultless".to_owned(), asked.version),
             ("effort".to_owned(), asked.effort),
             ("experiments".to_owned(), asked.experiments.join(", ")),
+            ("samples".to_owned(), format!("{samples}, {disturbed} of them disturbed by others")),
         ];
         facts.extend(machine(folder));
         Ok::<_, Failure>(facts)
