@@ -296,7 +296,7 @@ pub struct Chart {
     pub y_label: &'static str,
     /// The figure of each sample of a cell; empty for cells that are not in this picture.
     pub values: fn(&Cell, &Quantities) -> Vec<f64>,
-    /// The document's own points: line, x, y.
+    /// The document's own points: line, x, y. Where words are along the axis, the line is the word, and x says nothing.
     pub document: &'static [(&'static str, f64, f64)],
 }
 

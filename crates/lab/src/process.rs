@@ -25,12 +25,14 @@ pub struct Launcher {
 const LOOK_NS: u64 = 50_000_000;
 
 impl Launcher {
-    /// A program that, given these words, the experiment's name and its parameters, prints a [`Sample`].
+    /// A program that, given these words, the experiment's name and its parameters, prints a [`Sample`]. From now on a request
+    /// to end this process is remembered until the next sample.
     pub fn new(program: PathBuf, words: &[&str]) -> Self {
+        spawn::remember_requests_to_end();
         Self { program, words: words.iter().map(OsString::from).collect() }
     }
 
-    /// Measures a cell, with these variables in its environment; `None` when somebody asked to end.
+    /// Measures a cell, with these variables in its environment; `None` when somebody asked to end, also before.
     ///
     /// # Errors
     /// The program could not be started, or did not print a sample.
@@ -39,6 +41,9 @@ impl Launcher {
         cell: &Cell,
         environment: &[(OsString, OsString)],
     ) -> Result<Option<Sample>, Refusal> {
+        if spawn::asked_to_end() {
+            return Ok(None);
+        }
         let mut words = vec![self.program.clone().into_os_string()];
         words.extend(self.words.iter().cloned());
         words.push(cell.experiment.clone().into());

@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -209,8 +210,12 @@ impl Record {
 pub const VIOLATION: &str = "violation";
 /// Kind of a note: the machine can't do it.
 pub const REFUSED: &str = "refused";
-/// Kind of a note: how the measuring ended, if not by itself.
+/// Kind of a note: how a run ended.
 pub const ENDED: &str = "ended";
+/// Text of a note [`ENDED`]: every cell is finished, or can't be measured.
+pub const FINISHED: &str = "finished";
+/// Text of a note [`ENDED`]: every cell was measured, not all as often as was wanted.
+pub const OUT_OF_TIME: &str = "out of time";
 
 fn described(asked: &Asked) -> String {
     format!("{} at {} effort by {}", asked.experiments.join(", "), asked.effort, asked.version)
@@ -293,7 +298,9 @@ fn append<T: Serialize>(file: &mut File, rows: impl Iterator<Item = T>) -> io::R
 /// Writes a file that appears whole or not at all.
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let mut aside = tempfile::NamedTempFile::new_in(folder)?;
+    // Less the umask, as for any new file.
+    let rights = std::fs::Permissions::from_mode(0o666);
+    let mut aside = tempfile::Builder::new().permissions(rights).tempfile_in(folder)?;
     aside.write_all(bytes)?;
     aside.as_file().sync_all()?;
     aside.persist(path)?;

@@ -59,6 +59,11 @@ impl Results {
         self.cells.iter()
     }
 
+    /// The quantities of a cell.
+    pub fn cell(&self, cell: &Cell) -> Option<&Quantities> {
+        self.cells.get(cell)
+    }
+
     /// The first cell of an experiment that has all these parameters, in rising order of the others.
     pub fn find(&self, experiment: &str, parameters: &[(&str, &str)]) -> Option<(&Cell, &Quantities)> {
         self.cells.iter().find(|(cell, _)| {
@@ -100,14 +105,18 @@ impl Results {
 
     /// How many samples there are, and how many of them were disturbed.
     pub fn disturbed(&self) -> (usize, usize) {
-        self.cells.values().fold((0, 0), |(all, disturbed), quantities| {
-            let share = |quantity| values(quantities, MACHINE, quantity).unwrap_or_default();
-            let (others, steal) = (share("others_share"), share("steal_share"));
-            let count =
-                others.iter().zip(steal).filter(|(others, steal)| **others + **steal > DISTURBED).count();
-            (all + others.len(), disturbed + count)
-        })
+        disturbed(self.cells.values())
     }
+}
+
+/// How many samples these cells have, and how many of them were disturbed.
+pub fn disturbed<'a>(cells: impl Iterator<Item = &'a Quantities>) -> (usize, usize) {
+    cells.fold((0, 0), |(all, disturbed), quantities| {
+        let share = |quantity| values(quantities, MACHINE, quantity).unwrap_or_default();
+        let (others, steal) = (share("others_share"), share("steal_share"));
+        let count = others.iter().zip(steal).filter(|(others, steal)| **others + **steal > DISTURBED).count();
+        (all + others.len(), disturbed + count)
+    })
 }
 
 /// Where a quantity is found in an experiment: parameters, phase, quantity.

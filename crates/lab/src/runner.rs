@@ -14,7 +14,7 @@ use faultless_os::touch::{Advice, Region};
 use faultless_trace::measurement::{Rng, median_interval};
 
 use crate::experiment::{Cell, Effort, Experiment, Refusal, Scope};
-use crate::record::{self, ENDED, Record};
+use crate::record::{self, ENDED, FINISHED, OUT_OF_TIME, Record};
 use crate::trial::Sample;
 
 /// How much is measured.
@@ -123,6 +123,7 @@ impl<'a> Runner<'a> {
             let mut wanted: Vec<&(Cell, u64)> =
                 cells.iter().filter(|(cell, _)| self.is_wanted(record, cell)).collect();
             if wanted.is_empty() {
+                record.note(&Cell::of(""), 0, ENDED, FINISHED)?;
                 return Ok(Ended::Finished);
             }
             planned += wanted.len();
@@ -130,6 +131,7 @@ impl<'a> Runner<'a> {
             for (cell, bytes) in wanted {
                 let spent_ns = counters::now_ns() - begin_ns;
                 if spent_ns > self.budget.ns && record.rounds(cell) > 0 {
+                    record.note(&Cell::of(""), 0, ENDED, OUT_OF_TIME)?;
                     record.sync()?;
                     return Ok(Ended::OutOfTime);
                 }

@@ -1,7 +1,10 @@
 //! `faultless lab`: the experiments of the five documents, on this machine, with a verdict on each of their claims.
 
+mod chart;
+mod compare;
 mod datafile;
 mod measure;
+mod report;
 mod table;
 
 use std::path::PathBuf;
@@ -26,6 +29,8 @@ EXAMPLES
   faultless lab --quick
   faultless lab touch stride -o my-machine
   faultless lab verify
+  faultless lab report my-machine --charts charts
+  faultless lab compare last-week my-machine -o changes.html
 
 Exit status: 0 every count is what it must be, 1 some are not, 2 it could not be measured, 130 interrupted."
 )]
@@ -42,7 +47,7 @@ pub(crate) struct Args {
     /// Hours: large sizes, many repetitions.
     #[arg(long)]
     full: bool,
-    /// Folder of the record, which may exist: what is in it is kept and gone on with.
+    /// Folder of the record, which may exist: what is in it is kept and gone on with. At the end it holds report.html.
     #[arg(long, short, value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// Print one JSON document instead of the tables.
@@ -56,6 +61,10 @@ enum Action {
     List,
     /// Check in seconds that every experiment takes the faults that it must.
     Verify,
+    /// Make a page of a record: claims, plots, tables.
+    Report(report::Args),
+    /// Compare two records: machines, kernels, settings, versions.
+    Compare(compare::Args),
     /// Write a file of random data for `filemap` to read: FAULTLESS_LAB_DATAFILE names it.
     Datafile(datafile::Args),
     /// Measure one cell in this process and print it.
@@ -73,6 +82,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     match args.action {
         Some(Action::List) => super::emit(table::list().as_bytes(), ExitCode::SUCCESS),
         Some(Action::Verify) => measure::verify(),
+        Some(Action::Report(args)) => report::run(&args),
+        Some(Action::Compare(args)) => compare::run(&args),
         Some(Action::Datafile(args)) => datafile::run(&args),
         Some(Action::Cell { experiment, parameters }) => cell(&experiment, &parameters),
         None => {

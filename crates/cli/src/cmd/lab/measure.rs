@@ -11,7 +11,7 @@ use faultless_os::host::Host;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use super::super::{Failure, Outcome, emit};
-use super::table;
+use super::{report, table};
 
 /// Exit status when Ctrl-C made an end: 128 and the number of SIGINT.
 const INTERRUPTED: u8 = 130;
@@ -26,15 +26,21 @@ pub(super) fn run(
     let host = Host::read();
     let ended = measure(experiments, effort, folder, &host)?;
     let results = Results::read(folder).map_err(failure)?;
+    let written = report::write(folder, &results);
+    if let Ok(page) = &written {
+        eprintln!("faultless: the page is {}", page.display());
+    }
     let text = if json { table::json(&results)? } else { table::text(&results) };
     if ended == Ended::Interrupted {
         eprintln!(
             "faultless: interrupted; what was measured is kept in {}, the same command goes on",
             folder.display()
         );
-        return emit(text.as_bytes(), ExitCode::from(INTERRUPTED));
+        let said = emit(text.as_bytes(), ExitCode::from(INTERRUPTED));
+        return written.and(said);
     }
-    emit(text.as_bytes(), code(&results))
+    let said = emit(text.as_bytes(), code(&results));
+    written.and(said)
 }
 
 /// Every kind of cell once, as small as counts can be.
@@ -87,7 +93,7 @@ fn measure(
     Ok(ended)
 }
 
-fn failure(refusal: faultless_lab::Refusal) -> Failure {
+pub(super) fn failure(refusal: faultless_lab::Refusal) -> Failure {
     Failure(refusal.0)
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use faultless_lab::claims::{self, Verdict};
 use faultless_lab::record::{REFUSED, VIOLATION};
 use faultless_lab::{Document, Results, experiments};
-use faultless_os::host::Host;
+use faultless_os::host::{Host, HugetlbPool};
 use faultless_trace::measurement::Bytes;
 use serde::Serialize;
 
@@ -33,15 +33,43 @@ pub(super) fn host(host: &Host) -> String {
     let or_unknown = |text: Option<&str>| text.unwrap_or("unknown").to_owned();
     let thp = host.thp.as_ref().map_or("none".into(), |thp| or_unknown(thp.word()));
     let memory = host.memory.total_bytes.map_or("unknown".into(), |bytes| Bytes(bytes).to_string());
+    let (settings, hugetlb) = (settings(host), hugetlb(host));
+    let words: Vec<_> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().replace('\n', " ")).collect();
     format!(
-        "kernel:     {}\ncpu:        {}, {} processors\nmemory:     {memory}\npage:       {} bytes, THP {thp}\nhypervisor: {}\nlibc:       glibc {}\n",
+        "kernel:     {}\ncpu:        {}, {} processors\nmemory:     {memory}\npage:       {} bytes, THP {thp}\nhypervisor: {}\nlibc:       glibc {}\n\
+         settings:   {settings}\nhugetlb:    {hugetlb}\ntunables:   {}\ncommand:    faultless {}\n",
         or_unknown(host.kernel.release_text.as_deref()),
         or_unknown(host.cpu.model.as_deref()),
         host.cpu.online.map_or("unknown".into(), |count| count.to_string()),
         host.page_bytes,
         or_unknown(host.hypervisor.as_deref().or(Some("none shows itself"))),
         or_unknown(host.glibc.as_deref()),
+        host.glibc_tunables.as_deref().unwrap_or("none"),
+        words.join(" "),
     )
+}
+
+/// What else bears on faults, and can be set.
+fn settings(host: &Host) -> String {
+    let thp = host.thp.as_ref().and_then(|thp| thp.defrag.as_deref());
+    let defrag = thp.map(|defrag| format!("THP defrag {defrag}"));
+    let names = [
+        "vm/overcommit_memory",
+        "vm/swappiness",
+        "vm/min_free_kbytes",
+        "vm/zone_reclaim_mode",
+        "kernel/numa_balancing",
+    ];
+    let numbers = names.iter().filter_map(|name| Some(format!("{name} {}", host.sysctl.get(*name)?)));
+    let swap = host.swaps.as_ref().map(|swaps| format!("{} swap areas", swaps.len()));
+    defrag.into_iter().chain(numbers).chain(swap).collect::<Vec<_>>().join(", ")
+}
+
+fn hugetlb(host: &Host) -> String {
+    let pool = |pool: &HugetlbPool| format!("{} of {}", pool.pages, Bytes(pool.page_bytes as u64));
+    let pools: Vec<_> = host.hugetlb.iter().filter(|found| found.pages > 0).map(pool).collect();
+    if pools.is_empty() { "none".into() } else { pools.join(", ") }
 }
 
 /// The verdicts, document by document, and the counts.
