@@ -15,8 +15,9 @@ const RULES: &[(&str, &[&str], &[&str])] = &[
     ("small", &[], &["*"]),
     ("trace", &[], &[]),
     ("prof", &["os", "trace"], &[]),
+    ("lab", &["os", "pool", "prof", "trace"], &[]),
     ("report", &["trace"], &[]),
-    ("cli", &["os", "pool", "prof", "report", "trace"], &[]),
+    ("cli", &["lab", "os", "pool", "prof", "report", "trace"], &[]),
 ];
 
 fn crates() -> PathBuf {

@@ -24,6 +24,10 @@ pub enum Advice {
     Free,
     /// MADV_POPULATE_WRITE (5.14): fault in for writing.
     PopulateWrite,
+    /// MADV_POPULATE_READ (5.14): fault in for reading.
+    PopulateRead,
+    /// MADV_WILLNEED: begin to read a file's pages into the page cache; nothing is mapped.
+    WillNeed,
 }
 
 impl Advice {
@@ -36,6 +40,8 @@ impl Advice {
             Advice::DontNeed => (libc::MADV_DONTNEED, "madvise(MADV_DONTNEED"),
             Advice::Free => (libc::MADV_FREE, "madvise(MADV_FREE"),
             Advice::PopulateWrite => (libc::MADV_POPULATE_WRITE, "madvise(MADV_POPULATE_WRITE"),
+            Advice::PopulateRead => (libc::MADV_POPULATE_READ, "madvise(MADV_POPULATE_READ"),
+            Advice::WillNeed => (libc::MADV_WILLNEED, "madvise(MADV_WILLNEED"),
         }
     }
 }
@@ -51,6 +57,16 @@ impl Advice {
 pub unsafe fn thp(start: usize, len: usize) -> Result<()> {
     // SAFETY: forwarded; the advice changes no content.
     unsafe { advise(start, len, Advice::HugePage) }
+}
+
+/// PR_SET_THP_DISABLE: no THP or mTHP for this process from now on, nor for its children, whatever is advised. Linux 3.15.
+///
+/// # Errors
+/// EINVAL: an older kernel.
+pub fn disable_thp() -> Result<()> {
+    // SAFETY: these arguments are integers.
+    let rc = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
+    if rc == 0 { Ok(()) } else { Err(Error::last("prctl(PR_SET_THP_DISABLE")) }
 }
 
 /// Whether [`thp`] memory gets transparent huge pages of `size_bytes`, smaller (mTHP, Linux 6.8) or of the PMD size: what

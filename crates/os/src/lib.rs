@@ -5,10 +5,12 @@
 //!
 //! What it does not do: policies (`pool`), meaning (`trace`), printing (`cli`).
 
+pub mod activity;
 pub mod advise;
 pub mod balloon;
 pub mod counters;
 pub mod error;
+pub mod file;
 pub mod fork;
 mod futex;
 pub mod host;

@@ -92,6 +92,57 @@ pub unsafe fn populated_at(start: usize, len: usize) -> Result<()> {
     if mapped == libc::MAP_FAILED { Err(Error::last_for("mmap(MAP_POPULATE", len)) } else { Ok(()) }
 }
 
+/// What a mapping allows, and asks for, at the moment when MAP_POPULATE is to fill it; see mmap(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Populate {
+    /// Readable and writable: every page is made resident, and a write to it is no fault.
+    Writable,
+    /// PROT_READ: the shared zero page is mapped everywhere, and the first write to each page is a CoW fault.
+    ReadOnly,
+    /// PROT_NONE: nothing can be faulted in, and mmap(2) reports no error.
+    Inaccessible,
+    /// MAP_NONBLOCK beside it, with which MAP_POPULATE does nothing since Linux 2.6.23.
+    NonBlocking,
+}
+
+/// New private memory, mapped with MAP_POPULATE in one of these ways and made readable and writable afterwards.
+///
+/// # Errors
+/// ENOMEM as for [`anonymous`]. Pages that could not be had are no error: look at [`resident_bytes`].
+pub fn populated(len: usize, how: Populate) -> Result<usize> {
+    let (rights, more) = match how {
+        Populate::Writable => (READ_WRITE, 0),
+        Populate::ReadOnly => (libc::PROT_READ, 0),
+        Populate::Inaccessible => (NOTHING, 0),
+        Populate::NonBlocking => (READ_WRITE, libc::MAP_NONBLOCK),
+    };
+    let start = map(0, len, rights, ANONYMOUS | libc::MAP_POPULATE | more)?;
+    if rights != READ_WRITE {
+        // SAFETY: mapped above, and known to nobody else.
+        unsafe { make_usable(start, len) }?;
+    }
+    Ok(start)
+}
+
+/// Takes all rights on a range away and gives them back: two mprotect(2) calls, which change neither content nor residency.
+///
+/// Before Linux 5.19 the first write to each private page afterwards is a fault.
+///
+/// # Errors
+/// ENOMEM: as for [`make_usable`]; the range may then be inaccessible.
+///
+/// # Safety
+/// The range must be whole pages owned by the caller, and nothing may use it meanwhile; after an error never again.
+pub unsafe fn protect_and_back(start: usize, len: usize) -> Result<()> {
+    // SAFETY: the caller owns the range and nobody uses it meanwhile.
+    let rc = unsafe { libc::mprotect(start as *mut libc::c_void, len, NOTHING) };
+    if rc != 0 {
+        return Err(Error::last_for("mprotect(PROT_NONE", len));
+    }
+    // SAFETY: forwarded.
+    unsafe { make_usable(start, len) }
+}
+
 /// Makes reserved bytes readable and writable; they read as zero.
 ///
 /// # Errors

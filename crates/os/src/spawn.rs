@@ -292,8 +292,18 @@ pub fn asked_to_end() -> bool {
     ASKED.load(SeqCst)
 }
 
+/// From now on a request to end that comes while no child runs is only remembered: for those who start one child after the
+/// other, ask [`asked_to_end`] before each, and have something to write before they end.
+pub fn remember_requests_to_end() {
+    REMEMBERED.store(true, SeqCst);
+    forward_signals();
+}
+
+/// Whether requests to end are only remembered while no child runs.
+static REMEMBERED: AtomicBool = AtomicBool::new(false);
+
 /// From the first child on: a signal that somebody sent with kill goes to the child; one from the terminal has reached
-/// the whole foreground group already. With no child it does what it would have done.
+/// the whole foreground group already. With no child it does what it would have done, or is remembered.
 fn forward_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -322,7 +332,9 @@ extern "C" fn forward(signal: libc::c_int, info: *mut libc::siginfo_t, _context:
     // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler.
     let from_kernel = unsafe { (*info).si_code } == libc::SI_KERNEL;
     ASKED.store(true, SeqCst);
-    if pid == 0 {
+    if pid == 0 && REMEMBERED.load(SeqCst) {
+        // Who starts children asks before the next one.
+    } else if pid == 0 {
         // SAFETY: signal and raise are async-signal-safe and take integers.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
         // SAFETY: as above; delivered as soon as this handler returns.

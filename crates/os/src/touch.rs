@@ -2,21 +2,30 @@
 //!
 //! In: lengths, offsets, advice. Out: pages that became resident, and how long single touches took. [`Region`] is an
 //! anonymous private mapping with the few calls that a price of page faults needs; [`Sampler`] times the touches of a
-//! program's own blocks; [`HeldCopy`] keeps a forked copy of the address space alive.
+//! program's own blocks; [`HeldCopy`] keeps a forked copy of the address space alive; [`Toucher`] and [`Churner`] do the same
+//! work in processes of their own.
 //!
 //! What it does not do: decide how much to touch, or turn times into statistics (`prof`).
 
+mod apart;
 mod copy;
+mod groups;
+mod read_only;
 mod sample;
 
 use std::ops::Range;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicU8;
 
 use crate::error::{Error, Result};
 use crate::{advise, map, page};
 
 pub use crate::advise::Advice;
+pub use crate::map::Populate;
+pub use apart::{Churner, Touched, Toucher};
 pub use copy::HeldCopy;
+pub use groups::time_groups;
+pub use read_only::ReadOnly;
 pub use sample::{Sampler, empty_ticks, time_read, time_write};
 
 /// An owned anonymous private mapping, unmapped on drop. All zero until written.
@@ -55,6 +64,21 @@ impl Region {
         Ok(region)
     }
 
+    /// The same, one base page behind a multiple of `align_bytes`: page tables can't be moved there as a whole.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn beside(len_bytes: usize, align_bytes: usize) -> Result<Self> {
+        let mut region = Self::new(len_bytes.saturating_add(page::size()), align_bytes)?;
+        let start = region.base.as_ptr().addr();
+        // SAFETY: the first page of a mapping of at least two that was made above and that nobody knows.
+        unsafe { map::release(start, page::size()) }?;
+        region.len_bytes -= page::size();
+        // SAFETY: the second page of that mapping.
+        region.base = unsafe { region.base.add(page::size()) };
+        Ok(region)
+    }
+
     /// Maps `len_bytes` from the hugetlb pool of `page_bytes` pages, reserved there.
     ///
     /// A cgroup's hugetlb limit is charged only when a page is touched, and answers with SIGBUS: populate first
@@ -65,6 +89,30 @@ impl Region {
     pub fn hugetlb(len_bytes: usize, page_bytes: usize) -> Result<Self> {
         let len_bytes = len_bytes.next_multiple_of(page_bytes.max(1));
         Self::own(map::hugetlb(len_bytes, page_bytes)?, len_bytes)
+    }
+
+    /// Maps `len_bytes` (rounded up to whole pages) with MAP_POPULATE in one of the ways that work or do not.
+    ///
+    /// # Errors
+    /// As for [`map::populated`].
+    pub fn populated(len_bytes: usize, how: Populate) -> Result<Self> {
+        let len_bytes = page::round_up(len_bytes.max(1));
+        Self::own(map::populated(len_bytes, how)?, len_bytes)
+    }
+
+    /// Takes all rights on the region away and gives them back, see [`map::protect_and_back`].
+    ///
+    /// # Errors
+    /// As there; the region is given up, since it may be inaccessible.
+    pub fn protect_and_back(self) -> Result<Self> {
+        // SAFETY: this mapping is ours, borrowed by nobody, and never used again after an error.
+        unsafe { map::protect_and_back(self.base.as_ptr().addr(), self.len_bytes) }?;
+        Ok(self)
+    }
+
+    /// How many of its bytes are resident.
+    pub fn resident_bytes(&self) -> usize {
+        map::resident_bytes(self.base.as_ptr().addr(), self.len_bytes)
     }
 
     fn own(start: usize, len_bytes: usize) -> Result<Self> {
@@ -89,6 +137,24 @@ impl Region {
         let begin = self.base.as_ptr().addr() + range.start;
         // SAFETY: the range is inside this mapping and borrowed mutably; what is lost is only this region's content.
         unsafe { advise::advise(begin, range.len(), advice) }
+    }
+
+    /// `mlock(2)` for all of it: every page is made resident by this thread, and stays so until the drop.
+    ///
+    /// # Errors
+    /// ENOMEM: more than RLIMIT_MEMLOCK (`ulimit -l`), or no memory; EPERM: the limit is 0; EAGAIN: some pages could not
+    /// be locked.
+    pub fn lock(&mut self) -> Result<()> {
+        // SAFETY: the mapping is ours; locking changes no content.
+        let rc = unsafe { libc::mlock(self.base.as_ptr().cast(), self.len_bytes) };
+        if rc == 0 { Ok(()) } else { Err(Error::last_for("mlock", self.len_bytes)) }
+    }
+
+    /// The content as atomics, for threads that share it in other parts than contiguous ones.
+    pub fn atomics(&mut self) -> &[AtomicU8] {
+        let base = self.base.as_ptr().cast::<AtomicU8>();
+        // SAFETY: an AtomicU8 is laid out as a u8, and the exclusive borrow lets nobody reach the bytes in another way.
+        unsafe { std::slice::from_raw_parts(base, self.len_bytes) }
     }
 
     /// Reads the byte at `offset`, for certain.
@@ -187,6 +253,14 @@ mod tests {
     }
 
     #[test]
+    fn a_region_beside_an_aligned_place_is_as_long_as_asked() {
+        let mut region = Region::beside(3 << 20, 2 << 20).unwrap();
+        assert_eq!(region.base.as_ptr().addr() % (2 << 20), page::size());
+        assert_eq!(region.len_bytes(), 3 << 20);
+        region.touch_write(page::size());
+    }
+
+    #[test]
     fn each_page_is_one_fault_when_written_and_none_when_written_again() {
         let mut region = base_pages(256);
         let first = faults(|| region.touch_write(page::size()));
@@ -214,6 +288,30 @@ mod tests {
     }
 
     #[test]
+    fn a_locked_region_takes_no_faults_any_more() {
+        let mut region = base_pages(64);
+        if let Err(error) = region.lock() {
+            eprintln!("skipped: {error}");
+            return;
+        }
+        let count = faults(|| region.touch_write(page::size()));
+        assert!(count < 8, "{count}");
+    }
+
+    #[test]
+    fn threads_share_a_region_page_by_page() {
+        let mut region = base_pages(64);
+        let atomics = region.atomics();
+        std::thread::scope(|scope| {
+            for first in 0..2 {
+                let mine = atomics.iter().skip(first * page::size()).step_by(2 * page::size());
+                scope.spawn(|| mine.for_each(|slot| slot.store(1, std::sync::atomic::Ordering::Relaxed)));
+            }
+        });
+        assert_eq!(region.touch_read(page::size()), 64);
+    }
+
+    #[test]
     fn relocated_region_keeps_its_content_without_faults() {
         let mut region = base_pages(64);
         region.touch_write(page::size());
@@ -223,6 +321,31 @@ mod tests {
         let count = faults(|| sum = region.touch_read(page::size()));
         assert_eq!(sum, 64);
         assert!(count < 8, "{count}");
+    }
+
+    #[test]
+    fn populating_is_as_good_as_the_rights_at_that_moment() {
+        let found = |how| {
+            let mut region = Region::populated(64 * page::size(), how).unwrap();
+            let resident = region.resident_bytes() / page::size();
+            (resident, faults(|| region.touch_write(page::size())))
+        };
+        let (resident, touched) = found(Populate::Writable);
+        assert!(resident == 64 && touched < 8, "{resident} {touched}");
+        let (resident, touched) = found(Populate::ReadOnly);
+        assert!(resident == 64 && (64..72).contains(&touched), "the zero page: {resident} {touched}");
+        for how in [Populate::Inaccessible, Populate::NonBlocking] {
+            let (resident, touched) = found(how);
+            assert!(resident == 0 && (64..72).contains(&touched), "{how:?}: {resident} {touched}");
+        }
+    }
+
+    #[test]
+    fn rights_taken_and_given_back_keep_content_and_residency() {
+        let mut region = base_pages(64);
+        region.touch_write(page::size());
+        let region = region.protect_and_back().unwrap();
+        assert_eq!((region.touch_read(page::size()), region.resident_bytes()), (64, 64 * page::size()));
     }
 
     #[test]

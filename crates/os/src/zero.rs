@@ -11,7 +11,7 @@
 
 mod choice;
 
-pub use choice::ahead;
+pub use choice::{TRIAL_BYTES, ahead};
 
 /// A way to zero memory.
 pub trait Engine: Sync {
@@ -20,6 +20,11 @@ pub trait Engine: Sync {
 
     /// Whether this processor has it.
     fn is_present(&self) -> bool;
+
+    /// Whether the zeroes go into the cache, where they take the place of what a program had there.
+    fn evicts(&self) -> bool {
+        false
+    }
 
     /// Zeroes `start .. start + len`; whoever is told of it by way of an atomic or a lock sees the zeroes.
     ///
@@ -36,8 +41,34 @@ pub fn engines() -> &'static [&'static dyn Engine] {
     ENGINES
 }
 
+/// An engine that this processor has, for callers that own the memory anyway.
+///
+/// ```
+/// use faultless_os::zero::Present;
+/// let mut bytes = [7_u8; 100];
+/// Present::named("cached").ok_or("every processor has it")?.zero(&mut bytes[1..]);
+/// assert_eq!((bytes[0], bytes[1], bytes[99]), (7, 0, 0));
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Present(&'static dyn Engine);
+
+impl Present {
+    /// The engine of that name; `None` where this architecture or this processor has none.
+    pub fn named(name: &str) -> Option<Self> {
+        let found = engines().iter().find(|engine| engine.name() == name && engine.is_present());
+        found.map(|engine| Self(*engine))
+    }
+
+    /// Overwrites all of it.
+    pub fn zero(self, bytes: &mut [u8]) {
+        // SAFETY: an exclusive slice, and `named` has asked whether the engine is present.
+        unsafe { self.0.zero(bytes.as_mut_ptr(), bytes.len()) };
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
-static ENGINES: &[&dyn Engine] = &[CACHED, &x86::Streaming, &x86::Clzero];
+static ENGINES: &[&dyn Engine] = &[CACHED, &x86::Streaming, &x86::Clzero, &x86::Repeated];
 #[cfg(target_arch = "aarch64")]
 static ENGINES: &[&dyn Engine] = &[CACHED, &arm::DcZva];
 
@@ -49,6 +80,10 @@ impl Engine for Cached {
     }
 
     fn is_present(&self) -> bool {
+        true
+    }
+
+    fn evicts(&self) -> bool {
         true
     }
 
@@ -172,6 +207,33 @@ mod x86 {
         }
     }
 
+    /// REP STOSB: what the kernel clears a page with where the processor is fast at it (ERMS, Ivy Bridge and Zen 3 on), and slow
+    /// elsewhere.
+    pub(super) struct Repeated;
+
+    impl Engine for Repeated {
+        fn name(&self) -> &'static str {
+            "rep stosb"
+        }
+
+        fn is_present(&self) -> bool {
+            true
+        }
+
+        fn evicts(&self) -> bool {
+            true
+        }
+
+        unsafe fn zero(&self, start: *mut u8, len: usize) {
+            // SAFETY: every x86-64 processor has it; the direction flag is clear by the ABI, and the caller allows the
+            // writes.
+            unsafe {
+                asm!("rep stosb", inout("rdi") start => _, inout("rcx") len => _, in("al") 0_u8,
+                    options(nostack, preserves_flags))
+            };
+        }
+    }
+
     #[allow(unused_unsafe, reason = "__cpuid became safe after Rust 1.88")]
     fn has_clzero() -> bool {
         /// AMD64 APM volume 3, appendix E: extended feature leaf, EBX bit 0.
@@ -247,5 +309,13 @@ mod tests {
                 assert!((0..LEN).all(|at| bytes[at] == right(at)), "{} {start} {len}", engine.name());
             }
         }
+    }
+
+    #[test]
+    fn only_engines_that_are_there_are_found_by_name() {
+        for engine in engines() {
+            assert_eq!(Present::named(engine.name()).is_some(), engine.is_present(), "{}", engine.name());
+        }
+        assert!(Present::named("by hand").is_none());
     }
 }

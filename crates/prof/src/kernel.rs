@@ -6,10 +6,9 @@
 
 use std::collections::HashMap;
 
-use faultless_os::ring::{Raw, records};
+use faultless_os::ring::{Raw, Ring, records};
 use faultless_trace::observation::KernelSamples;
 
-use crate::session::KernelLane;
 use crate::symbols::Symbols;
 use crate::tuning as t;
 
@@ -30,10 +29,10 @@ impl Stacks {
     }
 
     /// Takes what the ring holds.
-    pub(crate) fn drain(&mut self, lane: &mut KernelLane) {
+    pub(crate) fn drain(&mut self, ring: &mut Ring) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
-        lane.ring.drain_into(&mut bytes);
+        ring.drain_into(&mut bytes);
         self.take(&bytes);
         self.bytes = bytes;
     }

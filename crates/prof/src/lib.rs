@@ -17,6 +17,7 @@ mod levels;
 mod orphans;
 mod pace;
 pub mod price;
+mod sampler;
 mod session;
 mod symbols;
 mod tuning;
@@ -31,6 +32,7 @@ use faultless_os::spawn;
 use faultless_trace::observation::Observation;
 
 pub use facts::host;
+pub use sampler::Sampler;
 
 /// What to run and how to watch it.
 #[derive(Debug, Default)]

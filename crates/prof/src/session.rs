@@ -234,7 +234,7 @@ impl Lane {
 }
 
 /// Why a source is missing, and what would change that.
-fn remedy(error: Error) -> String {
+pub(crate) fn remedy(error: Error) -> String {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     let paranoid = paranoid.trim();
     match std::io::Error::from(error).kind() {

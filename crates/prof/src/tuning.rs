@@ -20,6 +20,8 @@ pub(crate) const RING_PAGES_MIN: usize = 8;
 pub(crate) const CPUS_MAX: u32 = 1024;
 /// Ring for kernel stacks per processor, pages (256 KiB): about a second of samples.
 pub(crate) const KERNEL_RING_PAGES: usize = 64;
+/// Ring for kernel stacks of the calling thread, pages (8 MiB): some 25 000 samples, since nobody reads it meanwhile.
+pub(crate) const OWN_RING_PAGES: usize = 2048;
 /// Kernel samples per second of CPU where they are asked for; a prime, so that it does not run in step with timers. Costs
 /// 2 % of the program's CPU time (measured: a timer interrupt in a guest takes some 20 us).
 pub(crate) const KERNEL_HERTZ: u64 = 997;

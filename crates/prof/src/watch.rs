@@ -151,7 +151,7 @@ impl Watch {
 
     fn empty_kernel_rings(&mut self) {
         for lane in &mut self.session.kernel {
-            self.stacks.drain(lane);
+            self.stacks.drain(&mut lane.ring);
         }
     }
 

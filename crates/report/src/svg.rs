@@ -6,6 +6,10 @@
 mod avoidable;
 mod bars;
 mod canvas;
+mod plot;
 
 pub use avoidable::avoidable;
 pub use bars::{Bar, bars};
+pub(crate) use plot::inline;
+pub(crate) use plot::style;
+pub use plot::{Line, Plot, Point, csv, plot};

@@ -7,7 +7,9 @@
 mod bootstrap;
 mod unit;
 
-pub use bootstrap::{Rng, interval_of, mean, median_interval, percentiles_of_draws, ratio, sum};
+pub use bootstrap::{
+    Rng, interval_of, mean, median_interval, percentiles_of_draws, ratio, ratio_of_independent, sum,
+};
 pub(crate) use bootstrap::{ratio_of_medians, share_interval, student_t};
 pub use unit::{Bytes, Count, Nanos, Percent, Seconds};
 

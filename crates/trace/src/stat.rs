@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::observation::{Exit, Host, SourceNote, Usage};
 
+pub use kernel::kernel_time;
+
 /// What one run lost to page faults. This is also the JSON document of `stat --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stat {

@@ -2,6 +2,7 @@
 
 mod advise;
 mod doctor;
+mod lab;
 mod man;
 mod run;
 mod sink;
@@ -30,6 +31,7 @@ enum Verb {
     Advise(advise::Args),
     Workload(workload::Args),
     Doctor(doctor::Args),
+    Lab(lab::Args),
     Man(man::ManArgs),
     Completions(man::CompletionsArgs),
 }
@@ -76,6 +78,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Advise(args) => advise::run(args),
         Verb::Workload(args) => workload::run(args),
         Verb::Doctor(args) => doctor::run(args),
+        Verb::Lab(args) => lab::run(args),
         Verb::Man(args) => man::man(args),
         Verb::Completions(args) => man::completions(args),
     }

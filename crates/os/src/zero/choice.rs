@@ -10,9 +10,11 @@ use super::{CACHED, Engine, engines};
 use crate::{counters, map};
 
 /// Bytes zeroed per trial: larger than most first-level caches, and 5 us of work at 50 GB/s.
-const TRIAL_BYTES: usize = 256 << 10;
+pub const TRIAL_BYTES: usize = 256 << 10;
 /// Trials of each engine, the best of which counts: the others were interrupted.
 const TRIALS: usize = 3;
+/// Engines of one architecture at the most.
+const MOST_ENGINES: usize = 4;
 /// Bytes per line to put out of the cache: the least of today's processors.
 const LINE: usize = 64;
 /// An engine that fills the program's cache with zeroes has to be this much faster than one that does not, in percent:
@@ -36,7 +38,7 @@ fn fastest() -> usize {
     // Faulted in before anything is timed.
     // SAFETY: mapped above, known to nobody.
     unsafe { start.write_bytes(1, TRIAL_BYTES) };
-    let mut best = [u64::MAX; 4];
+    let mut best = [u64::MAX; MOST_ENGINES];
     for _ in 0..TRIALS {
         for (engine, best) in engines().iter().zip(&mut best).filter(|(engine, _)| engine.is_present()) {
             put_out_of_cache(start, TRIAL_BYTES);
@@ -48,16 +50,17 @@ fn fastest() -> usize {
     }
     // SAFETY: nothing uses it any more.
     let _ = unsafe { map::release(memory, TRIAL_BYTES) };
-    choose(&best)
+    let evicts = engines().iter().map(|engine| engine.evicts());
+    choose(best.into_iter().zip(evicts))
 }
 
-/// The index of the least time, the first engine's being taken for [`EVICTS_PERCENT`] of what it is.
-fn choose(ticks: &[u64]) -> usize {
-    let weighed = |index: usize, ticks: u64| match index {
-        0 => ticks.saturating_mul(EVICTS_PERCENT) / 100,
-        _ => ticks,
+/// The index of the least time, those of engines that evict being taken for [`EVICTS_PERCENT`] of what they are.
+fn choose(timed: impl Iterator<Item = (u64, bool)>) -> usize {
+    let weighed = |(ticks, evicts): (u64, bool)| match evicts {
+        true => ticks.saturating_mul(EVICTS_PERCENT) / 100,
+        false => ticks,
     };
-    let weighed = ticks.iter().enumerate().map(|(index, &ticks)| (weighed(index, ticks), index));
+    let weighed = timed.enumerate().map(|(index, timed)| (weighed(timed), index));
     weighed.min().map_or(0, |(_, index)| index)
 }
 
@@ -85,10 +88,11 @@ mod tests {
 
     #[test]
     fn an_engine_that_evicts_must_be_much_faster() {
-        assert_eq!(choose(&[100, 140, u64::MAX]), 1);
-        assert_eq!(choose(&[100, 160, u64::MAX]), 0);
-        assert_eq!(choose(&[100, 120, 110]), 2);
-        assert_eq!(choose(&[100]), 0, "the only one");
+        let choose = |timed: &[(u64, bool)]| super::choose(timed.iter().copied());
+        assert_eq!(choose(&[(100, true), (140, false), (u64::MAX, false)]), 1);
+        assert_eq!(choose(&[(100, true), (160, false), (u64::MAX, false)]), 0);
+        assert_eq!(choose(&[(100, true), (120, false), (110, false), (90, true)]), 2);
+        assert_eq!(choose(&[(100, true)]), 0, "the only one");
     }
 
     #[test]

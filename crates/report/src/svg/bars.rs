@@ -83,7 +83,7 @@ fn sane(value: f64) -> f64 {
 }
 
 /// 1, 2 or 5 times a power of ten, so that four to eight steps reach `end`; 0 where there is nothing to reach.
-fn tick_step(end: f64) -> f64 {
+pub(super) fn tick_step(end: f64) -> f64 {
     if end <= 0.0 || !(end / 5.0).is_normal() {
         return 0.0;
     }

@@ -7,7 +7,8 @@ pub(super) const WIDTH: f64 = 760.0;
 /// Blank around the picture's content.
 pub(super) const MARGIN: f64 = 32.0;
 
-const STYLE: &str = "text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#1f2328}\
+/// What the classes of all pictures look like.
+pub(super) const STYLE: &str = "text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#1f2328}\
 .card{fill:#ffffff;stroke:#d8dee4}.title{font-size:20px;font-weight:600}.sub{font-size:13px;fill:#656d76}\
 .tick{font-size:12px;fill:#656d76}.name{font-size:14px}.key{font-size:14px;font-weight:600}\
 .grid{stroke:#e6eaef}.axis{stroke:#8c959f}.band{fill:#0969da;fill-opacity:.18}.line{fill:none;stroke:#0969da;stroke-width:2}\
@@ -21,18 +22,37 @@ const STYLE: &str = "text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu
 /// A picture being drawn.
 pub(super) struct Canvas {
     body: String,
+    width: f64,
     height: f64,
 }
 
 impl Canvas {
     /// An empty picture with its title and a line below it.
     pub(super) fn new(height: f64, title: &str, subtitle: &str) -> Self {
-        let mut canvas = Canvas { body: String::new(), height };
-        let (w, h) = (number(WIDTH - 1.0), number(height - 1.0));
-        canvas.raw(&format!(r#"<rect class="card" x="0.5" y="0.5" width="{w}" height="{h}" rx="12"/>"#));
+        let mut canvas = Canvas::blank(WIDTH, height);
         canvas.text("title", "start", MARGIN, 42.0, &fit(title, WIDTH - 2.0 * MARGIN, 20.0));
         canvas.text("sub", "start", MARGIN, 64.0, &fit(subtitle, WIDTH - 2.0 * MARGIN, 13.0));
         canvas
+    }
+
+    /// An empty picture of any size, without words.
+    pub(super) fn blank(width: f64, height: f64) -> Self {
+        let mut canvas = Canvas { body: String::new(), width, height };
+        let (w, h) = (number(width - 1.0), number(height - 1.0));
+        canvas.raw(&format!(r#"<rect class="card" x="0.5" y="0.5" width="{w}" height="{h}" rx="12"/>"#));
+        canvas
+    }
+
+    /// Begins a group, which ends with [`close`](Self::close); a viewer shows `title`, if there is one, when it is pointed at.
+    pub(super) fn open(&mut self, class: &str, title: &str) {
+        let title =
+            if title.is_empty() { String::new() } else { format!("<title>{}</title>", escape(title)) };
+        self.raw(&format!(r#"<g class="{class}">{title}"#));
+    }
+
+    /// Ends a group.
+    pub(super) fn close(&mut self) {
+        self.raw("</g>");
     }
 
     pub(super) fn text(&mut self, class: &str, anchor: &str, x: f64, y: f64, text: &str) {
@@ -51,8 +71,12 @@ impl Canvas {
     }
 
     pub(super) fn dot(&mut self, at: (f64, f64)) {
-        let [x, y] = [at.0, at.1].map(number);
-        self.raw(&format!(r#"<circle class="dot" cx="{x}" cy="{y}" r="5"/>"#));
+        self.disc("dot", at, 5.0);
+    }
+
+    pub(super) fn disc(&mut self, class: &str, at: (f64, f64), radius: f64) {
+        let [x, y, r] = [at.0, at.1, radius].map(number);
+        self.raw(&format!(r#"<circle class="{class}" cx="{x}" cy="{y}" r="{r}"/>"#));
     }
 
     /// A line through points, or an area when closed.
@@ -69,10 +93,15 @@ impl Canvas {
 
     /// The finished document; `label` is what a screen reader says.
     pub(super) fn finish(self, label: &str) -> String {
-        let (w, h, label) = (number(WIDTH), number(self.height), escape(label));
+        self.finish_styled(label, &format!("<style>{STYLE}</style>\n"))
+    }
+
+    /// The same with an element for the styles that is the caller's; none where a page around it has them.
+    pub(super) fn finish_styled(self, label: &str, style: &str) -> String {
+        let (w, h, label) = (number(self.width), number(self.height), escape(label));
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" height=\"{h}\" role=\"img\" \
-             aria-label=\"{label}\">\n<style>{STYLE}</style>\n{}</svg>\n",
+             aria-label=\"{label}\">\n{style}{}</svg>\n",
             self.body
         )
     }

@@ -16,6 +16,11 @@ impl Rng {
         Rng(SEED)
     }
 
+    /// A generator of its own sequence.
+    pub fn from_seed(seed: u64) -> Self {
+        Rng(seed)
+    }
+
     /// The next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -133,13 +138,60 @@ pub fn ratio(a: &[f64], b: &[f64]) -> Interval {
     };
     match ratios.len() {
         1 => Interval { value: bootstrap.value, low: 0.0, high: f64::MAX },
-        2..=7 => {
+        2..ENOUGH_ROUNDS => {
             let (low, high) = log_t_interval(&ratios);
             Interval { value: bootstrap.value, low: low.min(bootstrap.low), high: high.max(bootstrap.high) }
         }
         _ => bootstrap,
     }
 }
+
+/// How many times `a` is `b`, from INDEPENDENT samples, such as those of two days or two machines.
+///
+/// The value is the ratio of the medians, the interval that of both drawn anew; below eight samples of one of them it is
+/// joined with Welch's on the logarithms. `None` where a median is not positive; with a single sample of one of them the
+/// interval is 0 to `f64::MAX`. Constants are taken at their word: two of them have a ratio without width. The interval holds
+/// what varies within a sample, not what differs from one day to the next.
+///
+/// ```
+/// use faultless_trace::measurement::ratio_of_independent;
+/// let ratio = ratio_of_independent(&[2.0, 2.1, 1.9], &[1.0, 1.05, 0.98]).unwrap();
+/// assert!(ratio.value == 2.0 && ratio.low > 1.5);
+/// ```
+pub fn ratio_of_independent(a: &[f64], b: &[f64]) -> Option<Interval> {
+    let bootstrap = ratio_of_medians(a, b).filter(|found| found.value > 0.0)?;
+    let [a, b] = [a, b].map(|values| {
+        let logs: Vec<f64> = values.iter().filter(|v| v.is_finite() && **v > 0.0).map(|v| v.ln()).collect();
+        logs
+    });
+    if a.len() < 2 || b.len() < 2 {
+        return Some(Interval { low: 0.0, high: f64::MAX, ..bootstrap });
+    }
+    if a.len() >= ENOUGH_ROUNDS && b.len() >= ENOUGH_ROUNDS {
+        return Some(bootstrap);
+    }
+    let (centre, half) = welch(&a, &b);
+    let (low, high) = ((centre - half).exp(), (centre + half).exp().min(f64::MAX));
+    Some(Interval { low: low.min(bootstrap.low), high: high.max(bootstrap.high), ..bootstrap })
+}
+
+/// Difference of two means, and half of its 95 % interval (Welch 1947); at least two values of each.
+fn welch(a: &[f64], b: &[f64]) -> (f64, f64) {
+    let [(mean_a, a, freedom_a), (mean_b, b, freedom_b)] = [a, b].map(|values| {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        (mean, variance / n, n - 1.0)
+    });
+    let freedom = match a + b {
+        0.0 => 1.0,
+        both => both * both / (a * a / freedom_a + b * b / freedom_b),
+    };
+    (mean_a - mean_b, student_t(freedom.max(1.0) as usize) * (a + b).sqrt())
+}
+
+/// As many can carry a bootstrap.
+const ENOUGH_ROUNDS: usize = 8;
 
 /// Student's 95 % interval of the geometric mean of 2 to 7 positive values.
 fn log_t_interval(values: &[f64]) -> (f64, f64) {
@@ -209,6 +261,27 @@ mod tests {
             let coverage = coverage(rounds);
             assert!(coverage >= 0.90, "{rounds} rounds: {coverage}");
         }
+    }
+
+    #[test]
+    fn independent_samples_hold_the_truth_few_and_many() {
+        for (n, m) in [(2, 2), (3, 3), (3, 9), (5, 5), (9, 15)] {
+            let mut rng = Rng(11);
+            let hits = (0..200).filter(|_| {
+                let mut sample = |scale: f64, n: usize| -> Vec<f64> {
+                    (0..n).map(|_| scale * (0.1 * rng.normal()).exp()).collect()
+                };
+                let ratio = ratio_of_independent(&sample(2.0, n), &sample(1.0, m)).unwrap();
+                ratio.low <= 2.0 && 2.0 <= ratio.high
+            });
+            let coverage = hits.count() as f64 / 200.0;
+            assert!(coverage >= 0.90, "{n} and {m}: {coverage}");
+        }
+        assert_eq!(ratio_of_independent(&[0.0, 0.0], &[1.0, 1.0]), None);
+        let alone = ratio_of_independent(&[3.0], &[1.5, 1.5]).unwrap();
+        assert_eq!((alone.value, alone.low, alone.high), (2.0, 0.0, f64::MAX));
+        let constant = ratio_of_independent(&[4.0; 3], &[2.0; 3]).unwrap();
+        assert!((constant.low - 2.0).abs() < 1e-9 && (constant.high - 2.0).abs() < 1e-9);
     }
 
     #[test]

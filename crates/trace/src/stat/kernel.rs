@@ -211,7 +211,7 @@ const RELEASE: [&str; 17] = [
 ];
 
 /// Sorts the samples; the note says why there are no phases.
-pub(super) fn kernel_time(samples: &KernelSamples) -> (KernelTime, Option<String>) {
+pub fn kernel_time(samples: &KernelSamples) -> (KernelTime, Option<String>) {
     let (mut fault, mut release) = (0_u64, 0_u64);
     let mut phases = [0_u64; PHASES.len() + 1];
     for (stack, n) in &samples.stacks {

@@ -1,0 +1,120 @@
+//! `faultless lab`: the experiments of the five documents, on this machine, with a verdict on each of their claims.
+
+mod chart;
+mod compare;
+mod datafile;
+mod measure;
+mod report;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use faultless_lab::{Cell, Effort, Experiment, experiments, trial};
+
+use super::{Failure, Outcome};
+
+/// Run the experiments of the five documents on this machine, with a verdict on every claim.
+///
+/// Every sample is a process of its own, in shuffled order, and counts its page faults beside those that must be. What was
+/// measured is kept in a folder; started again with the same words, an interrupted run goes on.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_help_heading = "Other uses",
+    disable_help_subcommand = true,
+    after_help = "\
+EXAMPLES
+  faultless lab --quick
+  faultless lab touch stride -o my-machine
+  faultless lab verify
+  faultless lab report my-machine --charts charts
+  faultless lab compare last-week my-machine -o changes.html
+
+Exit status: 0 every count is what it must be, 1 some are not, 2 it could not be measured, 130 interrupted."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+
+    /// Experiments to run; all of them by default. See `faultless lab list`.
+    #[arg(value_name = "EXPERIMENT")]
+    experiments: Vec<String>,
+    /// Below a minute: small sizes, few repetitions.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// Hours: large sizes, many repetitions.
+    #[arg(long)]
+    full: bool,
+    /// Folder of the record, which may exist: what is in it is kept and gone on with. At the end it holds report.html.
+    #[arg(long, short, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// Print one JSON document instead of the tables.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the experiments, what each asks, and where the question comes from.
+    List,
+    /// Check in seconds that every experiment takes the faults that it must.
+    Verify,
+    /// Make a page of a record: claims, plots, tables.
+    Report(report::Args),
+    /// Compare two records: machines, kernels, settings, versions.
+    Compare(compare::Args),
+    /// Write a file of random data for `filemap` to read: FAULTLESS_LAB_DATAFILE names it.
+    Datafile(datafile::Args),
+    /// Measure one cell in this process and print it.
+    #[command(hide = true)]
+    Cell {
+        /// The experiment.
+        experiment: String,
+        /// Its parameters.
+        parameters: Vec<String>,
+    },
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> Outcome {
+    match args.action {
+        Some(Action::List) => super::emit(table::list().as_bytes(), ExitCode::SUCCESS),
+        Some(Action::Verify) => measure::verify(),
+        Some(Action::Report(args)) => report::run(&args),
+        Some(Action::Compare(args)) => compare::run(&args),
+        Some(Action::Datafile(args)) => datafile::run(&args),
+        Some(Action::Cell { experiment, parameters }) => cell(&experiment, &parameters),
+        None => {
+            let effort = match (args.quick, args.full) {
+                (true, _) => Effort::Quick,
+                (_, true) => Effort::Full,
+                _ => Effort::Default,
+            };
+            let folder = args.output.unwrap_or_else(|| format!("faultless-lab-{}", effort.word()).into());
+            measure::run(chosen(&args.experiments)?, effort, &folder, args.json)
+        }
+    }
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static dyn Experiment>, Failure> {
+    if names.is_empty() {
+        return Ok(experiments::ALL.to_vec());
+    }
+    names.iter().map(|name| found(name)).collect()
+}
+
+fn found(name: &str) -> Result<&'static dyn Experiment, Failure> {
+    experiments::find(name).ok_or_else(|| {
+        let names: Vec<_> = experiments::ALL.iter().map(|experiment| experiment.name()).collect();
+        Failure(format!("there is no experiment {name}; there are {}", names.join(", ")))
+    })
+}
+
+fn cell(experiment: &str, parameters: &[String]) -> Outcome {
+    let cell = Cell::parse(experiment, parameters.iter().map(String::as_str))
+        .map_err(|refusal| Failure(refusal.0))?;
+    let sample = trial::measure(found(experiment)?, &cell);
+    super::emit((serde_json::to_string(&sample)? + "\n").as_bytes(), ExitCode::SUCCESS)
+}

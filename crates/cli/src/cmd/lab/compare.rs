@@ -1,0 +1,181 @@
+//! `faultless lab compare`: two records beside each other, as text, as JSON and as a page.
+//!
+//! In: two records. Out: what `faultless_lab::compare` finds, as `faultless_report::lab` tells it.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use faultless_lab::compare::{self, Kind};
+use faultless_lab::{Results, record};
+use faultless_report::lab::Comparison;
+use faultless_report::lab::compare::{self as shown, Change, Fact};
+use faultless_trace::stat::Interval;
+use serde::Serialize;
+
+use super::super::sink::Sink;
+use super::super::{Failure, Outcome, emit};
+use super::measure::failure;
+use super::report::{machine, name};
+
+/// Which, and where to.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Folder of the first record.
+    a: PathBuf,
+    /// Folder of the second.
+    b: PathBuf,
+    /// Print one JSON document instead of the table.
+    #[arg(long)]
+    json: bool,
+    /// Also write a page with all figures.
+    #[arg(long, short, value_name = "FILE.html")]
+    output: Option<PathBuf>,
+}
+
+/// Compares two records.
+pub(super) fn run(args: &Args) -> Outcome {
+    let sink = args.output.as_deref().map(Sink::file).transpose()?;
+    let comparison = comparison(&args.a, &args.b)?;
+    if let Some(sink) = sink {
+        sink.write(&comparison.html())?;
+    }
+    let text = if args.json { json(&comparison)? } else { shown::text(&comparison) };
+    emit(text.as_bytes(), ExitCode::SUCCESS)
+}
+
+fn comparison(a: &Path, b: &Path) -> Result<Comparison, Failure> {
+    let of_a = Results::read(a).map_err(failure)?;
+    let of_b = Results::read(b).map_err(failure)?;
+    let changes = compare::compare(&of_a, &of_b);
+    let mut names = [a, b].map(name);
+    if names[0] == names[1] {
+        names = [a, b].map(|folder| folder.display().to_string());
+    }
+    Ok(Comparison {
+        names,
+        facts: facts((a, &of_a), (b, &of_b))?,
+        changes: changes.into_iter().map(change).collect(),
+        how: vec![
+            format!(
+                "Beyond noise is a ratio whose 95 % interval lies wholly outside of 1 and {:.0} % about it, unless the \
+                 figures are within {:.0} us ({:.0} ms for the user's and the system's part), {:.0} faults or {:.0} MiB of \
+                 each other.",
+                compare::ABOUT_ONE * 100.0,
+                compare::NS / 1e3,
+                compare::TICK_NS / 1e6,
+                compare::FAULTS,
+                compare::BYTES / 1024.0 / 1024.0
+            ),
+            "Of figures that did not change up to one in twenty is found to have, by chance; and the intervals hold what \
+             varies within a record, not what differs from one day to the next: compare two records of the same state \
+             first."
+                .to_owned(),
+        ],
+    })
+}
+
+fn facts(a: (&Path, &Results), b: (&Path, &Results)) -> Result<Vec<Fact>, Failure> {
+    let of = |(folder, results): (&Path, &Results)| {
+        let (samples, disturbed) = results.disturbed();
+        let asked = record::read_asked(folder).map_err(failure)?;
+        let mut facts = vec![
+            ("faultless".to_owned(), asked.version),
+            ("effort".to_owned(), asked.effort),
+            ("experiments".to_owned(), asked.experiments.join(", ")),
+            ("samples".to_owned(), format!("{samples}, {disturbed} of them disturbed by others")),
+        ];
+        facts.extend(machine(folder));
+        Ok::<_, Failure>(facts)
+    };
+    let (a, b) = (of(a)?, of(b)?);
+    let value = |facts: &[(String, String)], name: &str| {
+        facts.iter().find(|fact| fact.0 == name).map(|fact| fact.1.clone()).unwrap_or_default()
+    };
+    let mut names: Vec<&String> = Vec::new();
+    for (name, _) in a.iter().chain(&b) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let fact = |name: &&String| Fact { name: (*name).clone(), values: [value(&a, name), value(&b, name)] };
+    let mut facts: Vec<Fact> = names.iter().map(fact).collect();
+    facts.sort_by_key(|fact| fact.values[0] == fact.values[1]);
+    Ok(facts)
+}
+
+fn change(found: compare::Change) -> Change {
+    let (phase, quantity) = found.place.unwrap_or_default();
+    Change {
+        kind: match found.kind {
+            Kind::More => shown::Kind::More,
+            Kind::Less => shown::Kind::Less,
+            Kind::Added => shown::Kind::Added,
+            Kind::Removed => shown::Kind::Removed,
+            Kind::Alike => shown::Kind::Alike,
+        },
+        cell: found.cell.words().join(" "),
+        experiment: found.cell.experiment,
+        phase,
+        quantity,
+        figures: found.figures,
+        ratio: found.ratio,
+    }
+}
+
+/// Version of the JSON output; raised when a field changes its meaning or goes.
+const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: u32,
+    a: &'a str,
+    b: &'a str,
+    facts: Vec<JsonFact<'a>>,
+    changes: Vec<JsonChange<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonFact<'a> {
+    name: &'a str,
+    a: &'a str,
+    b: &'a str,
+}
+
+#[derive(Serialize)]
+struct JsonChange<'a> {
+    kind: &'a str,
+    experiment: &'a str,
+    cell: &'a str,
+    phase: &'a str,
+    quantity: &'a str,
+    a: Option<Interval>,
+    b: Option<Interval>,
+    /// `b` over `a`.
+    ratio: Option<Interval>,
+}
+
+fn json(comparison: &Comparison) -> Result<String, Failure> {
+    let facts = comparison.facts.iter();
+    let changes = comparison.changes.iter();
+    let json = Json {
+        schema: SCHEMA,
+        a: &comparison.names[0],
+        b: &comparison.names[1],
+        facts: facts
+            .map(|found| JsonFact { name: &found.name, a: &found.values[0], b: &found.values[1] })
+            .collect(),
+        changes: changes
+            .map(|found| JsonChange {
+                kind: found.kind.word(),
+                experiment: &found.experiment,
+                cell: &found.cell,
+                phase: &found.phase,
+                quantity: &found.quantity,
+                a: found.figures[0],
+                b: found.figures[1],
+                ratio: found.ratio,
+            })
+            .collect(),
+    };
+    Ok(serde_json::to_string_pretty(&json)? + "\n")
+}

@@ -1,0 +1,112 @@
+//! Running the lab: processes, progress, and what is said at the end.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use faultless_lab::process::Launcher;
+use faultless_lab::record::{Asked, REFUSED, SCHEMA, VIOLATION};
+use faultless_lab::runner::{Budget, Ended, Progress, Runner};
+use faultless_lab::{Effort, Experiment, Record, Results, Scope, experiments};
+use faultless_os::host::Host;
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+
+use super::super::{Failure, Outcome, emit};
+use super::{report, table};
+
+/// Exit status when Ctrl-C made an end: 128 and the number of SIGINT.
+const INTERRUPTED: u8 = 130;
+
+/// Measures into a folder and tells what was found.
+pub(super) fn run(
+    experiments: Vec<&'static dyn Experiment>,
+    effort: Effort,
+    folder: &Path,
+    json: bool,
+) -> Outcome {
+    let host = Host::read();
+    let ended = measure(experiments, effort, folder, &host)?;
+    let results = Results::read(folder).map_err(failure)?;
+    let written = report::write(folder, &results);
+    if let Ok(page) = &written {
+        eprintln!("faultless: the page is {}", page.display());
+    }
+    let text = if json { table::json(&results)? } else { table::text(&results) };
+    if ended == Ended::Interrupted {
+        eprintln!(
+            "faultless: interrupted; what was measured is kept in {}, the same command goes on",
+            folder.display()
+        );
+        let said = emit(text.as_bytes(), ExitCode::from(INTERRUPTED));
+        return written.and(said);
+    }
+    let said = emit(text.as_bytes(), code(&results));
+    written.and(said)
+}
+
+/// Every kind of cell once, as small as counts can be.
+pub(super) fn verify() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let host = Host::read();
+    let ended = measure(experiments::ALL.to_vec(), Effort::Verify, folder.path(), &host)?;
+    if ended == Ended::Interrupted {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    let results = Results::read(folder.path()).map_err(failure)?;
+    emit(table::counts(&results).as_bytes(), code(&results))
+}
+
+fn code(results: &Results) -> ExitCode {
+    ExitCode::from(u8::from(results.notes.iter().any(|note| note.kind == VIOLATION)))
+}
+
+fn measure(
+    experiments: Vec<&'static dyn Experiment>,
+    effort: Effort,
+    folder: &Path,
+    host: &Host,
+) -> Result<Ended, Failure> {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let scope = Scope { host, processors, effort };
+    let asked = Asked {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION").into(),
+        effort: effort.word().into(),
+        experiments: experiments.iter().map(|experiment| experiment.name().to_owned()).collect(),
+        seed: fastrand::u64(..),
+    };
+    let mut record = Record::open(folder, &asked, &table::host(host)).map_err(failure)?;
+    let launcher = Launcher::new(std::env::current_exe()?, &["lab", "cell"]);
+    let bar = progress();
+    let runner = Runner::new(experiments, scope, Budget::of(effort), asked.seed);
+    let ended = runner.run(
+        &mut record,
+        |cell, environment| launcher.measure(cell, environment),
+        |now| show(&bar, now),
+    );
+    bar.finish_and_clear();
+    let ended = ended.map_err(failure)?;
+    for note in Results::read(folder).map_err(failure)?.notes {
+        if note.kind == REFUSED && effort != Effort::Verify {
+            eprintln!("faultless: left out: {} {}: {}", note.experiment, note.cell, note.text);
+        }
+    }
+    Ok(ended)
+}
+
+pub(super) fn failure(refusal: faultless_lab::Refusal) -> Failure {
+    Failure(refusal.0)
+}
+
+fn show(bar: &ProgressBar, now: &Progress) {
+    bar.set_length(now.planned as u64);
+    bar.set_position(now.done as u64);
+    let left = HumanDuration(std::time::Duration::from_nanos(now.left_ns));
+    bar.set_message(format!("round {}, at most {left} left: {}", now.round, now.cell));
+}
+
+fn progress() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    let style = ProgressStyle::with_template("{bar:20} {pos}/{len} {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}

@@ -1,0 +1,276 @@
+//! `faultless lab report`: a record as one HTML page, and its charts as files of their own.
+//!
+//! In: a record. Out: what `faultless_report::lab` draws. Looks up; what things look like is decided there.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use faultless_lab::claims::{self, Verdict};
+use faultless_lab::record::{self, Asked, ENDED, FINISHED, OUT_OF_TIME, REFUSED, Row, VIOLATION};
+use faultless_lab::results::{self, Quantities};
+use faultless_lab::{Cell, Experiment, Results, experiments};
+use faultless_report::lab::{Figure, Report, page};
+use faultless_report::svg;
+use faultless_trace::measurement::median_interval;
+
+use super::super::sink::Sink;
+use super::super::{Failure, Outcome, emit};
+use super::measure::failure;
+use super::{chart, table};
+
+/// The page that a record's folder holds after every run.
+const PAGE: &str = "report.html";
+
+/// Where to.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Folder of the record.
+    folder: PathBuf,
+    /// The page; report.html in the record's folder by default.
+    #[arg(long, short, value_name = "FILE.html")]
+    output: Option<PathBuf>,
+    /// Folder for every chart as a picture (.svg) and as a table (.csv).
+    #[arg(long, value_name = "FOLDER")]
+    charts: Option<PathBuf>,
+    /// Print one JSON document instead of the tables.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Writes the page of a record, and prints what it says.
+pub(super) fn run(args: &Args) -> Outcome {
+    let results = Results::read(&args.folder).map_err(failure)?;
+    let report = report(&args.folder, &results)?;
+    let page = args.output.clone().unwrap_or_else(|| args.folder.join(PAGE));
+    // All places are tried before anything is written.
+    let sink = Sink::file(&page)?;
+    if let Some(folder) = &args.charts {
+        charts(folder, &report)?;
+    }
+    sink.write(&report.html())?;
+    eprintln!("faultless: the page is {}", page.display());
+    let text = if args.json { table::json(&results)? } else { table::text(&results) };
+    emit(text.as_bytes(), ExitCode::SUCCESS)
+}
+
+/// Writes the page into the record's folder; its path.
+pub(super) fn write(folder: &Path, results: &Results) -> Result<PathBuf, Failure> {
+    let page = folder.join(PAGE);
+    Sink::file(&page)?.write(&report(folder, results)?.html())?;
+    Ok(page)
+}
+
+fn charts(folder: &Path, report: &Report) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(|error| {
+        let reason = super::super::sink::reason(&error);
+        Failure(format!("{}: {reason}; name a folder that can be written", folder.display()))
+    })?;
+    for plot in report.experiments.iter().flat_map(|experiment| &experiment.plots) {
+        Sink::file(&folder.join(format!("{}.svg", plot.id)))?.write(&svg::plot(plot))?;
+        Sink::file(&folder.join(format!("{}.csv", plot.id)))?.write(&svg::csv(plot))?;
+    }
+    Ok(())
+}
+
+/// What a record is called: the last part of its path.
+pub(super) fn name(folder: &Path) -> String {
+    let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    whole.file_name().map_or_else(|| whole.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// The machine: `name: value` lines of `host.txt`.
+pub(super) fn machine(folder: &Path) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(folder.join("host.txt")).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
+}
+
+fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
+    let asked = record::read_asked(folder).map_err(failure)?;
+    let rows = record::read_rows(folder).map_err(failure)?;
+    let mut names = asked.experiments.clone();
+    let place = |name: &String| experiments::ALL.iter().position(|experiment| experiment.name() == name);
+    names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
+    let (samples, disturbed) = results.disturbed();
+    let claims = claims::all().into_iter().filter(|claim| names.iter().any(|name| name == claim.experiment));
+    let violations = results.notes.iter().filter(|note| note.kind == VIOLATION);
+    let mut machine = machine(folder);
+    machine.push(("faultless".into(), asked.version.clone()));
+    Ok(Report {
+        name: name(folder),
+        asked: format!("{} at {} effort:", asked.experiments.join(", "), asked.effort),
+        measured: format!(
+            "{} cells, {samples} samples, {disturbed} of them disturbed by other programs or the hypervisor.",
+            results.all().count()
+        ),
+        unfinished: unfinished(results),
+        machine,
+        violations: violations
+            .map(|note| format!("{} {}: {}", note.experiment, note.cell, note.text))
+            .collect(),
+        claims: claims.map(|found| claim(found, results)).collect(),
+        experiments: names.iter().map(|name| experiment(name, &asked, results, &rows)).collect(),
+    })
+}
+
+/// Why a record is not whole, going by how the last run on it ended.
+fn unfinished(results: &Results) -> Option<String> {
+    let last = results.notes.iter().rfind(|note| note.kind == ENDED).map(|note| note.text.as_str());
+    match last {
+        Some(FINISHED | OUT_OF_TIME) => None,
+        Some(other) => Some(format!("The last run was {other}.")),
+        None => Some(
+            "The last run did not say how it ended: it goes on, was killed, or the disk is full.".to_owned(),
+        ),
+    }
+}
+
+fn claim(claim: &claims::Claim, results: &Results) -> page::Claim {
+    let finding = (claim.judge)(results);
+    page::Claim {
+        id: claim.id.into(),
+        document: claim.document.title().into(),
+        experiment: claim.experiment.into(),
+        says: claim.says.into(),
+        there: claim.figure.into(),
+        here: finding.ours,
+        verdict: match finding.verdict {
+            Verdict::Reproduced => page::Verdict::Reproduced,
+            Verdict::Refuted => page::Verdict::Refuted,
+            Verdict::CannotSay => page::Verdict::Unknown,
+        },
+        why: finding.why,
+    }
+}
+
+fn experiment(name: &str, asked: &Asked, results: &Results, rows: &[Row]) -> page::Experiment {
+    let known: Option<&dyn Experiment> = experiments::find(name);
+    let mut cells: Vec<(&Cell, &Quantities)> = results.cells(name).collect();
+    cells.sort_by(|(a, _), (b, _)| natural(a, b));
+    let mut parameters: Vec<String> = Vec::new();
+    for (parameter, _) in cells.iter().flat_map(|(cell, _)| &cell.parameters) {
+        if !parameters.contains(parameter) {
+            parameters.push(parameter.clone());
+        }
+    }
+    let phases = phases(name, rows);
+    let table = cells.iter().flat_map(|&(cell, quantities)| {
+        let of_phase = |phase: &String| row(cell, quantities, phase, &parameters, results);
+        phases.iter().filter_map(of_phase).collect::<Vec<_>>()
+    });
+    let charts = known.map_or(&[][..], |experiment| experiment.charts());
+    let refused = results.notes.iter().filter(|note| note.kind == REFUSED && note.experiment == name);
+    page::Experiment {
+        name: name.into(),
+        question: known
+            .map_or("This version of faultless does not know this experiment.", |known| known.about())
+            .into(),
+        sources: known.map_or(&[][..], |known| known.documents()).iter().map(|d| d.title().into()).collect(),
+        plots: charts.iter().map(|found| chart::plot(found, &cells)).collect(),
+        rows: table.collect(),
+        how: how(&cells, &phases),
+        refused: refused.map(|note| format!("{}: {}", note.cell, note.text)).collect(),
+        command: repeat(name, &asked.effort),
+        parameters,
+    }
+}
+
+/// Phases in the order in which they were run.
+fn phases(experiment: &str, rows: &[Row]) -> Vec<String> {
+    let mut seen: Vec<String> = Vec::new();
+    for row in rows.iter().filter(|row| row.experiment == experiment) {
+        if row.phase != faultless_lab::process::MACHINE && !seen.contains(&row.phase) {
+            seen.push(row.phase.clone());
+        }
+    }
+    seen
+}
+
+fn row(
+    cell: &Cell,
+    quantities: &Quantities,
+    phase: &str,
+    parameters: &[String],
+    results: &Results,
+) -> Option<page::Row> {
+    const EXPECTED: [&str; 2] = ["expected_faults", "most_faults"];
+    let of_phase = quantities.iter().filter(|((found, _), _)| found == phase);
+    let figures: Vec<Figure> = of_phase
+        .filter_map(|((_, quantity), values)| {
+            Some(Figure { quantity: quantity.clone(), found: median_interval(values)? })
+        })
+        .collect();
+    let [least, most] = EXPECTED.map(|quantity| {
+        figures.iter().find(|figure| figure.quantity == quantity).map(|figure| figure.found.value)
+    });
+    let words = cell.words().join(" ");
+    let violations = results.notes.iter().filter(|note| {
+        let is_here = note.experiment == cell.experiment && note.cell == words;
+        note.kind == VIOLATION && is_here && note.text.starts_with(&format!("{phase}: "))
+    });
+    (!figures.is_empty()).then(|| page::Row {
+        parameters: parameters
+            .iter()
+            .map(|name| cell.text(name).map(str::to_owned).unwrap_or_default())
+            .collect(),
+        phase: phase.into(),
+        samples: results::values(quantities, phase, "wall_ns").map_or(0, <[f64]>::len),
+        faults: least.zip(most),
+        violations: violations.map(|note| note.text.clone()).collect(),
+        figures: figures.into_iter().filter(|figure| !EXPECTED.contains(&figure.quantity.as_str())).collect(),
+    })
+}
+
+fn how(cells: &[(&Cell, &Quantities)], phases: &[String]) -> Vec<String> {
+    let rounds = |(_, quantities): &(&Cell, &Quantities)| quantities.values().map(Vec::len).max();
+    let rounds: BTreeSet<usize> = cells.iter().filter_map(rounds).collect();
+    let rounds = match (rounds.first(), rounds.last()) {
+        (Some(least), Some(most)) if least == most => format!("{least} rounds"),
+        (Some(least), Some(most)) => format!("{least} to {most} rounds"),
+        _ => "no round".to_owned(),
+    };
+    let (samples, disturbed) = results::disturbed(cells.iter().map(|(_, quantities)| *quantities));
+    vec![
+        format!(
+            "{} cells in {rounds}, in another order each round; every sample is a process of its own. In a virtual machine \
+             as much memory as a sample needs is touched and given back before it, so that its pages are guest-warm.",
+            cells.len()
+        ),
+        format!(
+            "Phases: {}. Each is timed and its faults are counted alike, beside those that it must take from first \
+             principles; a phase that takes others, is too fast to have happened, or returns another checksum than it must \
+             is said to be wrong.",
+            phases.join(", ")
+        ),
+        format!(
+            "Figures are medians over the samples with their 95 % bootstrap intervals. {disturbed} of {samples} samples \
+             were taken while other programs or the hypervisor had more than {:.0} % of the processors; they are kept.",
+            results::DISTURBED * 100.0
+        ),
+    ]
+}
+
+fn repeat(experiment: &str, effort: &str) -> String {
+    match effort {
+        "quick" | "full" => format!("faultless lab {experiment} --{effort}"),
+        "verify" => "faultless lab verify".to_owned(),
+        _ => format!("faultless lab {experiment}"),
+    }
+}
+
+/// Numbers by their value, words by their letters, parameter by parameter.
+pub(super) fn natural(a: &Cell, b: &Cell) -> Ordering {
+    let parameters = a.parameters.iter().zip(&b.parameters);
+    let of_each = parameters.map(|((_, a), (_, b))| natural_text(a, b));
+    of_each.fold(Ordering::Equal, Ordering::then).then_with(|| a.cmp(b))
+}
+
+/// The same for two values.
+pub(super) fn natural_text(a: &str, b: &str) -> Ordering {
+    match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(a), Ok(b)) => a.total_cmp(&b),
+        _ => a.cmp(b),
+    }
+}

@@ -1,0 +1,155 @@
+//! What the lab found, as text.
+
+use std::fmt::Write;
+
+use faultless_lab::claims::{self, Verdict};
+use faultless_lab::record::{REFUSED, VIOLATION};
+use faultless_lab::{Document, Results, experiments};
+use faultless_os::host::{Host, HugetlbPool};
+use faultless_trace::measurement::Bytes;
+use serde::Serialize;
+
+use super::Failure;
+
+/// The experiments.
+pub(super) fn list() -> String {
+    let mut text = String::new();
+    for experiment in experiments::ALL {
+        let from: Vec<_> = experiment.documents().iter().map(|document| document.title()).collect();
+        let _ = writeln!(
+            text,
+            "{:<12}{}\n{:<12}from {}",
+            experiment.name(),
+            experiment.about(),
+            "",
+            from.join("; ")
+        );
+    }
+    text
+}
+
+/// The machine, for people.
+pub(super) fn host(host: &Host) -> String {
+    let or_unknown = |text: Option<&str>| text.unwrap_or("unknown").to_owned();
+    let thp = host.thp.as_ref().map_or("none".into(), |thp| or_unknown(thp.word()));
+    let memory = host.memory.total_bytes.map_or("unknown".into(), |bytes| Bytes(bytes).to_string());
+    let (settings, hugetlb) = (settings(host), hugetlb(host));
+    let words: Vec<_> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().replace('\n', " ")).collect();
+    format!(
+        "kernel:     {}\ncpu:        {}, {} processors\nmemory:     {memory}\npage:       {} bytes, THP {thp}\nhypervisor: {}\nlibc:       glibc {}\n\
+         settings:   {settings}\nhugetlb:    {hugetlb}\ntunables:   {}\ncommand:    faultless {}\n",
+        or_unknown(host.kernel.release_text.as_deref()),
+        or_unknown(host.cpu.model.as_deref()),
+        host.cpu.online.map_or("unknown".into(), |count| count.to_string()),
+        host.page_bytes,
+        or_unknown(host.hypervisor.as_deref().or(Some("none shows itself"))),
+        or_unknown(host.glibc.as_deref()),
+        host.glibc_tunables.as_deref().unwrap_or("none"),
+        words.join(" "),
+    )
+}
+
+/// What else bears on faults, and can be set.
+fn settings(host: &Host) -> String {
+    let thp = host.thp.as_ref().and_then(|thp| thp.defrag.as_deref());
+    let defrag = thp.map(|defrag| format!("THP defrag {defrag}"));
+    let names = [
+        "vm/overcommit_memory",
+        "vm/swappiness",
+        "vm/min_free_kbytes",
+        "vm/zone_reclaim_mode",
+        "kernel/numa_balancing",
+    ];
+    let numbers = names.iter().filter_map(|name| Some(format!("{name} {}", host.sysctl.get(*name)?)));
+    let swap = host.swaps.as_ref().map(|swaps| format!("{} swap areas", swaps.len()));
+    defrag.into_iter().chain(numbers).chain(swap).collect::<Vec<_>>().join(", ")
+}
+
+fn hugetlb(host: &Host) -> String {
+    let pool = |pool: &HugetlbPool| format!("{} of {}", pool.pages, Bytes(pool.page_bytes as u64));
+    let pools: Vec<_> = host.hugetlb.iter().filter(|found| found.pages > 0).map(pool).collect();
+    if pools.is_empty() { "none".into() } else { pools.join(", ") }
+}
+
+/// The verdicts, document by document, and the counts.
+pub(super) fn text(results: &Results) -> String {
+    let mut text = String::new();
+    for document in Document::ALL {
+        let claims: Vec<_> = claims::all().into_iter().filter(|claim| claim.document == document).collect();
+        if claims.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "{}", document.title());
+        for claim in claims {
+            let finding = (claim.judge)(results);
+            let _ = writeln!(text, "  {:<12}  {}", finding.verdict.words(), claim.says);
+            let ours = if finding.ours.is_empty() { "-" } else { &finding.ours };
+            let _ = writeln!(text, "  {:<12}  there {}; here {ours}; {}", "", claim.figure, finding.why);
+        }
+        text.push('\n');
+    }
+    text + &counts(results)
+}
+
+/// How many samples there are, and which of them can't be right.
+pub(super) fn counts(results: &Results) -> String {
+    let mut text = String::new();
+    let (all, disturbed) = results.disturbed();
+    let of = |kind| results.notes.iter().filter(move |note| note.kind == kind);
+    let cells = results.all().count();
+    let _ = writeln!(
+        text,
+        "{cells} cells, {all} samples ({disturbed} disturbed by others), {} counts that can't be, {} cells refused",
+        of(VIOLATION).count(),
+        of(REFUSED).count(),
+    );
+    for note in of(VIOLATION) {
+        let _ = writeln!(text, "  {} {}: {}", note.experiment, note.cell, note.text);
+    }
+    text
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: u32,
+    claims: Vec<JsonClaim<'a>>,
+    violations: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct JsonClaim<'a> {
+    id: &'a str,
+    document: &'a str,
+    says: &'a str,
+    figure: &'a str,
+    verdict: &'a str,
+    ours: String,
+    why: String,
+}
+
+/// Version of the JSON output; raised when a field changes its meaning or goes.
+const SCHEMA: u32 = 1;
+
+/// The same as one JSON document.
+pub(super) fn json(results: &Results) -> Result<String, Failure> {
+    let claims = claims::all().into_iter().map(|claim| {
+        let finding = (claim.judge)(results);
+        JsonClaim {
+            id: claim.id,
+            document: claim.document.title(),
+            says: claim.says,
+            figure: claim.figure,
+            verdict: Verdict::words(finding.verdict),
+            ours: finding.ours,
+            why: finding.why,
+        }
+    });
+    let violations = results.notes.iter().filter(|note| note.kind == VIOLATION);
+    let violations = violations.map(|note| format!("{} {}: {}", note.experiment, note.cell, note.text));
+    Ok(serde_json::to_string_pretty(&Json {
+        schema: SCHEMA,
+        claims: claims.collect(),
+        violations: violations.collect(),
+    })? + "\n")
+}

@@ -1,0 +1,200 @@
+//! Two records beside each other: per cell, phase and quantity, how many times the first the second is, and whether that is
+//! more than noise.
+//!
+//! In: results of both. Out: changes, the largest first, then the cells that only one has, then what is alike. A change is
+//! beyond noise when the interval of the ratio lies wholly outside of 1 and 2 % about it, and the difference is more than a
+//! look at the clock or a program's own few faults make.
+//!
+//! What it does not do: read records, or say why.
+
+use std::collections::BTreeSet;
+
+use faultless_trace::measurement::{self, median_interval};
+use faultless_trace::stat::Interval;
+
+use crate::experiment::Cell;
+use crate::process::MACHINE;
+use crate::results::{Quantities, Results};
+
+/// What became of a figure, or of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// More than before, beyond noise.
+    More,
+    /// Less than before, beyond noise.
+    Less,
+    /// Only in the second.
+    Added,
+    /// Only in the first.
+    Removed,
+    /// The same as far as can be told.
+    Alike,
+}
+
+/// A figure of both, or what only one has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// What became of it.
+    pub kind: Kind,
+    /// The cell.
+    pub cell: Cell,
+    /// Phase and quantity; none for a whole cell.
+    pub place: Option<(String, String)>,
+    /// Medians with their intervals.
+    pub figures: [Option<Interval>; 2],
+    /// How many times the first the second is; none where there is no such number.
+    pub ratio: Option<Interval>,
+}
+
+/// About 1, ratios that nobody acts upon.
+pub const ABOUT_ONE: f64 = 0.02;
+/// Differences in ns that do not count: looks at the clock and scheduling take as much.
+pub const NS: f64 = 20_000.0;
+/// The same for the user's and the system's part of the time, which kernels tell apart by what their ticks happen to see: one tick
+/// at 250 Hz.
+pub const TICK_NS: f64 = 4e6;
+/// The same in faults: a program's own, of code and data that it uses for the first time.
+pub const FAULTS: f64 = 32.0;
+/// The same in bytes.
+pub const BYTES: f64 = 1024.0 * 1024.0;
+/// What was seen of the count that must be: `trial` writes it beside what was counted.
+const BOUND: &str = "most_faults";
+
+/// Compares `b` with `a`.
+pub fn compare(a: &Results, b: &Results) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let cells: BTreeSet<&Cell> = a.all().chain(b.all()).map(|(cell, _)| cell).collect();
+    for cell in cells {
+        match (a.cell(cell), b.cell(cell)) {
+            (Some(a), Some(b)) => changes.extend(of_cell(cell, a, b)),
+            (a, _) => {
+                let kind = if a.is_some() { Kind::Removed } else { Kind::Added };
+                let cell = cell.clone();
+                changes.push(Change { kind, cell, place: None, figures: [None; 2], ratio: None });
+            }
+        }
+    }
+    changes.sort_by(|a, b| rank(a).total_cmp(&rank(b)));
+    changes
+}
+
+fn of_cell(cell: &Cell, a: &Quantities, b: &Quantities) -> Vec<Change> {
+    let places: BTreeSet<&(String, String)> = a.keys().chain(b.keys()).collect();
+    let compared = places.into_iter().filter(|(phase, quantity)| phase != MACHINE && quantity != BOUND);
+    compared.map(|place| of_figure(cell, place, a.get(place), b.get(place))).collect()
+}
+
+fn of_figure(cell: &Cell, place: &(String, String), a: Option<&Vec<f64>>, b: Option<&Vec<f64>>) -> Change {
+    let figures = [a, b].map(|values| values.and_then(|values| median_interval(values)));
+    let ratio = a.zip(b).and_then(|(a, b)| measurement::ratio_of_independent(b, a));
+    let kind = match figures {
+        [Some(a), Some(b)] => {
+            let is_seen = (a.value - b.value).abs() > grain(&place.1);
+            // Where one of them is nothing there is no ratio: the intervals must not touch.
+            let is_beyond = ratio.map_or(a.high < b.low || b.high < a.low, |ratio| away(&ratio) > 0.0);
+            match is_seen && is_beyond {
+                true if b.value > a.value => Kind::More,
+                true => Kind::Less,
+                false => Kind::Alike,
+            }
+        }
+        [Some(_), None] => Kind::Removed,
+        _ => Kind::Added,
+    };
+    Change { kind, cell: cell.clone(), place: Some(place.clone()), figures, ratio }
+}
+
+/// The largest difference of a quantity that is nothing.
+fn grain(quantity: &str) -> f64 {
+    let grains =
+        [("user_ns", TICK_NS), ("system_ns", TICK_NS), ("_ns", NS), ("_faults", FAULTS), ("_bytes", BYTES)];
+    grains.into_iter().find(|(unit, _)| quantity.ends_with(unit)).map_or(0.0, |(_, grain)| grain)
+}
+
+/// How far an interval lies from 1, as a logarithm; 0 where it holds 1 or what is about it.
+fn away(ratio: &Interval) -> f64 {
+    let end = if ratio.low > 1.0 { ratio.low } else { 1.0 / ratio.high.max(f64::MIN_POSITIVE) };
+    (end.ln() - ABOUT_ONE.ln_1p()).max(0.0)
+}
+
+fn rank(change: &Change) -> f64 {
+    match change.kind {
+        Kind::More | Kind::Less => -change.ratio.as_ref().map_or(f64::MAX, away),
+        Kind::Added | Kind::Removed => 1.0,
+        Kind::Alike => 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Row;
+
+    fn results(rows: &[(&str, &str, &str, &[f64])]) -> Results {
+        let row = |(cell, phase, quantity, values): &(&str, &str, &str, &[f64])| {
+            let row = |(index, value): (usize, &f64)| Row {
+                experiment: "touch".into(),
+                cell: (*cell).into(),
+                round: index as u32 + 1,
+                phase: (*phase).into(),
+                quantity: (*quantity).into(),
+                value: *value,
+            };
+            values.iter().enumerate().map(row).collect::<Vec<_>>()
+        };
+        Results::of(rows.iter().flat_map(row).collect()).unwrap()
+    }
+
+    #[test]
+    fn what_changed_most_comes_first_and_noise_is_alike() {
+        let a = results(&[
+            ("threads=1", "first", "wall_ns", &[1e6, 1.01e6, 0.99e6, 1e6]),
+            ("threads=2", "first", "wall_ns", &[1e6, 1.01e6, 0.99e6, 1e6]),
+            ("threads=4", "first", "wall_ns", &[1e6, 1.4e6, 0.7e6, 1e6]),
+            ("threads=8", "first", "wall_ns", &[1e6]),
+        ]);
+        let b = results(&[
+            ("threads=1", "first", "wall_ns", &[0.5e6, 0.51e6, 0.49e6, 0.5e6]),
+            ("threads=2", "first", "wall_ns", &[4e6, 4.1e6, 3.9e6, 4e6]),
+            ("threads=4", "first", "wall_ns", &[1.1e6, 1.5e6, 0.8e6, 1e6]),
+            ("threads=16", "first", "wall_ns", &[1e6]),
+        ]);
+        let found: Vec<_> =
+            compare(&a, &b).into_iter().map(|change| (change.kind, change.cell.words().concat())).collect();
+        let cell = |threads| format!("threads={threads}");
+        let (ends, middle) = ([&found[..2], &found[4..]].concat(), &found[2..4]);
+        assert_eq!(ends, [(Kind::More, cell(2)), (Kind::Less, cell(1)), (Kind::Alike, cell(4))]);
+        assert!(middle.contains(&(Kind::Added, cell(16))) && middle.contains(&(Kind::Removed, cell(8))));
+    }
+
+    #[test]
+    fn a_record_is_like_itself() {
+        let a = results(&[
+            ("", "first", "wall_ns", &[1e6, 2e6, 3e6]),
+            ("", "first", "minor_faults", &[0.0, 0.0, 0.0]),
+            ("", "machine", "others_share", &[0.0, 0.5, 0.0]),
+        ]);
+        let changes = compare(&a, &a);
+        assert_eq!(changes.len(), 2, "the machine's shares are no results");
+        assert!(changes.iter().all(|change| change.kind == Kind::Alike));
+    }
+
+    #[test]
+    fn a_few_faults_and_microseconds_are_nothing_and_from_none_to_many_is_more() {
+        let a = results(&[
+            ("", "second", "minor_faults", &[2.0; 5]),
+            ("", "second", "wall_ns", &[900.0; 5]),
+            ("", "third", "minor_faults", &[0.0; 5]),
+        ]);
+        let b = results(&[
+            ("", "second", "minor_faults", &[9.0; 5]),
+            ("", "second", "wall_ns", &[2_900.0; 5]),
+            ("", "third", "minor_faults", &[512.0; 5]),
+        ]);
+        let changes = compare(&a, &b);
+        assert_eq!(changes[0].kind, Kind::More);
+        assert_eq!(changes[0].place, Some(("third".into(), "minor_faults".into())));
+        assert_eq!((changes[0].ratio, changes.len()), (None, 3));
+        assert!(changes[1..].iter().all(|change| change.kind == Kind::Alike));
+    }
+}

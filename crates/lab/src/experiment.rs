@@ -1,0 +1,373 @@
+//! What an experiment is: cells, each a set of phases with the faults that they must take.
+//!
+//! In: the machine and how much effort may be spent. Out: cells, and for one cell a trial. Pure but for what a trial does
+//! in its phases; nothing here looks at a clock.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use faultless_os::host::Host;
+
+use crate::results::Quantities;
+
+/// Which document a figure or a claim comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Document {
+    /// "A queue of page faults", Arseny Kapoulkine, 2014.
+    Queue,
+    /// "Bringing The Hardware And Windows To Its Limits", Alois Kraus, 2017.
+    Hardware,
+    /// "Explicit Memset-Based Page Prefaulting Implementation Report", hakmem, 2025.
+    Prefault,
+    /// "Prezeroing V2: Why and When it works", Christoph Lameter, 2004.
+    Prezeroing,
+    /// "Oops All Page Faults!", 2025.
+    Oops,
+}
+
+impl Document {
+    /// All of them, in the order in which they are reported.
+    pub const ALL: [Self; 5] = [Self::Queue, Self::Hardware, Self::Prefault, Self::Prezeroing, Self::Oops];
+
+    /// Its title.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Queue => "A queue of page faults",
+            Self::Hardware => "Bringing The Hardware And Windows To Its Limits",
+            Self::Prefault => "Explicit Memset-Based Page Prefaulting Implementation Report",
+            Self::Prezeroing => "Prezeroing V2: Why and When it works",
+            Self::Oops => "Oops All Page Faults!",
+        }
+    }
+}
+
+/// How much time may be spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effort {
+    /// Every kind of cell once, as small as counts can be: seconds.
+    Verify,
+    /// Below a minute.
+    Quick,
+    /// Tens of minutes.
+    Default,
+    /// Hours: larger sizes, more threads, narrower intervals.
+    Full,
+}
+
+/// What cells are made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<'a> {
+    /// The machine.
+    pub host: &'a Host,
+    /// Processors that may be used.
+    pub processors: usize,
+    /// How much time may be spent.
+    pub effort: Effort,
+}
+
+impl Scope<'_> {
+    /// Numbers of threads from one to beyond the processors: powers of two, the number of processors, twice that.
+    pub fn threads(&self) -> Vec<usize> {
+        let top = self.processors * 2;
+        let mut counts: Vec<usize> = (0..).map(|log2| 1 << log2).take_while(|&count| count <= top).collect();
+        counts.extend([self.processors, top]);
+        counts.sort_unstable();
+        counts.dedup();
+        match self.effort {
+            Effort::Verify | Effort::Quick => {
+                counts.retain(|&count| count == 1 || count == self.processors || count == top)
+            }
+            Effort::Default | Effort::Full => {}
+        }
+        counts
+    }
+
+    /// One of four values, by effort.
+    pub fn pick<T>(&self, [verify, quick, default, full]: [T; 4]) -> T {
+        match self.effort {
+            Effort::Verify => verify,
+            Effort::Quick => quick,
+            Effort::Default => default,
+            Effort::Full => full,
+        }
+    }
+}
+
+/// One cell: an experiment and its parameters, in the order in which the experiment names them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cell {
+    /// The experiment's name.
+    pub experiment: String,
+    /// Parameters and their values.
+    pub parameters: Vec<(String, String)>,
+}
+
+impl Cell {
+    /// A cell without parameters.
+    pub fn of(experiment: &str) -> Self {
+        Self { experiment: experiment.into(), parameters: Vec::new() }
+    }
+
+    /// The same cell with one more parameter.
+    pub fn with(mut self, name: &str, value: impl fmt::Display) -> Self {
+        self.parameters.push((name.into(), value.to_string()));
+        self
+    }
+
+    /// Reads `NAME=VALUE` words.
+    ///
+    /// # Errors
+    /// A word without `=`.
+    pub fn parse<'a>(experiment: &str, words: impl IntoIterator<Item = &'a str>) -> Result<Self, Refusal> {
+        words.into_iter().try_fold(Self::of(experiment), |cell, word| {
+            let (name, value) = word
+                .split_once('=')
+                .ok_or_else(|| Refusal(format!("{experiment}: {word}: a parameter is written NAME=VALUE")))?;
+            Ok(cell.with(name, value))
+        })
+    }
+
+    /// The value of a parameter.
+    ///
+    /// # Errors
+    /// The cell has no such parameter.
+    pub fn text(&self, name: &str) -> Result<&str, Refusal> {
+        let found = self.parameters.iter().find(|(found, _)| found == name);
+        found
+            .map(|(_, value)| value.as_str())
+            .ok_or_else(|| Refusal(format!("{self}: {name}=VALUE is missing")))
+    }
+
+    /// The value of a parameter that is a number.
+    ///
+    /// # Errors
+    /// The cell has no such parameter, or it is no whole number of at least 1.
+    pub fn number(&self, name: &str) -> Result<usize, Refusal> {
+        let text = self.text(name)?;
+        let number = text.parse().ok().filter(|&number| number > 0);
+        number.ok_or_else(|| Refusal(format!("{self}: {name}={text}: takes a whole number from 1 on")))
+    }
+
+    /// The value of a parameter that is a number, or none of something.
+    ///
+    /// # Errors
+    /// The cell has no such parameter, or it is no whole number.
+    pub fn count(&self, name: &str) -> Result<usize, Refusal> {
+        let text = self.text(name)?;
+        text.parse().map_err(|_| Refusal(format!("{self}: {name}={text}: takes a whole number from 0 on")))
+    }
+
+    /// The value of a parameter that is yes or no.
+    ///
+    /// # Errors
+    /// The cell has no such parameter, or it is neither.
+    pub fn flag(&self, name: &str) -> Result<bool, Refusal> {
+        match self.text(name)? {
+            "yes" => Ok(true),
+            "no" => Ok(false),
+            other => Err(Refusal(format!("{self}: {name}={other}: takes yes or no"))),
+        }
+    }
+
+    /// The value of a parameter that is a number of MiB, in bytes.
+    ///
+    /// # Errors
+    /// As for [`number`](Self::number), or no address space has so much.
+    pub fn mib(&self, name: &str) -> Result<usize, Refusal> {
+        const MOST: usize = 1 << 26;
+        let mib = self.number(name)?;
+        if mib > MOST {
+            return Err(Refusal(format!("{self}: {name}={mib}: takes at most {MOST} MiB")));
+        }
+        Ok(mib << 20)
+    }
+
+    /// The parameters as `NAME=VALUE` words.
+    pub fn words(&self) -> Vec<String> {
+        self.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect()
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.experiment)?;
+        self.parameters.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))
+    }
+}
+
+/// Why a cell can't be measured here, as the user reads it: what, and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(pub String);
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<E: std::error::Error> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// What is done between two looks at the counters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    /// A name: `setup`, `first`, `second`.
+    pub name: &'static str,
+    /// The page faults that it must take, minor and major together, from first principles.
+    pub faults: RangeInclusive<u64>,
+    /// Accesses made, each of a cache line at the most: no machine makes more than
+    /// [`MOST_PER_NS`](crate::trial::MOST_PER_NS) of them in a nanosecond.
+    pub work: u64,
+    /// What it must return, where that is known beforehand.
+    pub checksum: Option<u64>,
+}
+
+impl Phase {
+    /// A phase that takes between `pages` and a few more faults: each thread that it starts touches its stack and what the
+    /// C library keeps for it.
+    pub fn new(name: &'static str, pages: usize, threads: usize) -> Self {
+        let pages = pages as u64;
+        Self { name, faults: pages..=pages + FEW + threads as u64 * PER_THREAD, work: 0, checksum: None }
+    }
+
+    /// The same phase with the accesses it makes.
+    pub fn work(self, work: usize) -> Self {
+        Self { work: work as u64, ..self }
+    }
+
+    /// The same phase with what it must return.
+    pub fn sum(self, checksum: u64) -> Self {
+        Self { checksum: Some(checksum), ..self }
+    }
+
+    /// The same phase with other bounds on its faults.
+    pub fn faults(self, faults: RangeInclusive<u64>) -> Self {
+        Self { faults, ..self }
+    }
+}
+
+/// Faults that any phase may take on top: code and data of this program that it uses for the first time.
+const FEW: u64 = 24;
+/// Faults that starting a thread may take: its stack, its thread control block, the C library's arena and caches.
+const PER_THREAD: u64 = 16;
+
+/// A note under this name says how many faults the phase's own threads or children took, where those of others fall into the
+/// same time or another process: then these are held against what must be, not the whole process's.
+pub const OWN_FAULTS: &str = "own_faults";
+
+/// Values that a phase found out besides what is counted: name and value, the unit at the end of the name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Notes(pub Vec<(&'static str, f64)>);
+
+impl Notes {
+    /// Adds one.
+    pub fn add(&mut self, name: &'static str, value: f64) {
+        self.0.push((name, value));
+    }
+}
+
+/// One cell, ready to be measured.
+pub trait Trial {
+    /// Its phases, in the order in which they are run.
+    fn phases(&self) -> Vec<Phase>;
+
+    /// Runs one of them; a checksum of what was done, so that none of it can be optimised away.
+    ///
+    /// # Errors
+    /// The machine refused.
+    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal>;
+}
+
+/// A picture of an experiment's cells: one line per combination of the parameters other than `x`, of those that differ.
+pub struct Chart {
+    /// A fixed name, for its file: `touch-first`.
+    pub id: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// The parameter along the axis.
+    pub x: &'static str,
+    /// The same for people, with its unit.
+    pub x_label: &'static str,
+    /// What is drawn, with its unit.
+    pub y_label: &'static str,
+    /// The figure of each sample of a cell; empty for cells that are not in this picture.
+    pub values: fn(&Cell, &Quantities) -> Vec<f64>,
+    /// The document's own points: line, x, y. Where words are along the axis, the line is the word, and x says nothing.
+    pub document: &'static [(&'static str, f64, f64)],
+}
+
+/// One experiment. Adding one is one file and one line in [`experiments::ALL`](crate::experiments::ALL).
+pub trait Experiment: Sync {
+    /// Its name, as on the command line.
+    fn name(&self) -> &'static str;
+
+    /// What it asks, in one sentence.
+    fn about(&self) -> &'static str;
+
+    /// Where the question comes from.
+    fn documents(&self) -> &'static [Document];
+
+    /// The cells that answer it.
+    fn cells(&self, scope: &Scope) -> Vec<Cell>;
+
+    /// How its results are drawn.
+    fn charts(&self) -> &'static [Chart] {
+        &[]
+    }
+
+    /// Variables of the environment that a cell's process is started with.
+    fn environment(&self, _cell: &Cell) -> Vec<(OsString, OsString)> {
+        Vec::new()
+    }
+
+    /// Bytes of memory that a cell touches at most: that much is made guest-warm before it, and must be there.
+    ///
+    /// # Errors
+    /// The cell's parameters are wrong.
+    fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal>;
+
+    /// Makes a cell ready. Nothing may be touched here that a phase counts.
+    ///
+    /// # Errors
+    /// The cell's parameters are wrong, or this machine can't do it.
+    fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_read_back_as_it_is_written() {
+        let cell = Cell::of("touch").with("access", "write").with("threads", 2);
+        let text = cell.to_string();
+        let mut words = text.split(' ');
+        assert_eq!(Cell::parse(words.next().unwrap(), words), Ok(cell));
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        let cell = Cell::of("touch").with("threads", "many");
+        assert!(cell.number("threads").unwrap_err().0.contains("threads=many"));
+        assert!(cell.number("mib").unwrap_err().0.contains("mib=VALUE is missing"));
+        assert!(cell.count("threads").unwrap_err().0.contains("from 0 on"));
+        assert!(cell.flag("threads").unwrap_err().0.contains("takes yes or no"));
+        let cell = Cell::of("touch").with("mib", 3).with("more", usize::MAX);
+        assert_eq!(cell.mib("mib"), Ok(3 << 20));
+        assert!(cell.mib("more").unwrap_err().0.contains("at most"));
+        assert!(Cell::parse("touch", ["threads"]).unwrap_err().0.contains("NAME=VALUE"));
+    }
+
+    #[test]
+    fn threads_go_beyond_the_processors() {
+        let host = Host::default();
+        let threads = |effort, processors| Scope { host: &host, processors, effort }.threads();
+        assert_eq!(threads(Effort::Default, 6), [1, 2, 4, 6, 8, 12]);
+        assert_eq!(threads(Effort::Quick, 2), [1, 2, 4]);
+        assert_eq!(threads(Effort::Quick, 1), [1, 2]);
+    }
+}

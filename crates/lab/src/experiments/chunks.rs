@@ -1,0 +1,439 @@
+//! chunks: the pipeline of "A queue of page faults", with the memory of its blocks from five sources.
+//!
+//! One thread fills a block of 640 KiB with 128 KiB of "compressed" data and hands it over a bounded queue; workers unpack it to
+//! 512 KiB in the same block, look at every byte, and free it. 932 blocks are what the document's search took. Memory by
+//! pool (ours), malloc, mmap and munmap per block, the same with MAP_POPULATE, and THP (2 MiB per block, because no smaller
+//! mapping can have one). Unpacking is a copy and looking is a hash at some 8 GB/s: stand-ins for LZ4 and a regular
+//! expression, at the speed at which the document says that page faults begin to matter.
+//!
+//! The phase `price` maps, touches and unmaps blocks on one thread, which is what Bruce Dawson's 175 us per MB are: with it the
+//! document's argument, price times count explains the difference, is done again in `claims`.
+
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+
+use faultless_os::touch::{Advice, Populate, Region};
+use faultless_os::{advise, page};
+use faultless_pool::{Block, Kernel, Page, Policy, Pool};
+
+use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::results::values;
+
+pub(super) struct Chunks;
+
+/// Bytes of a chunk as it is read, and unpacked; a block holds both.
+const PACKED: usize = 128 << 10;
+const COPIES: usize = 4;
+const BLOCK: usize = PACKED * (COPIES + 1);
+/// Chunks in the document.
+const DOCUMENT_CHUNKS: usize = 932;
+/// Blocks of the phase `price` at the most: some 10,000 faults.
+const PRICE_BLOCKS: usize = 64;
+/// Faults beside those of the blocks: the channel, the pool's tables.
+const TABLES: u64 = 96;
+
+impl Experiment for Chunks {
+    fn name(&self) -> &'static str {
+        "chunks"
+    }
+
+    fn about(&self) -> &'static str {
+        "What does a pipeline of 640 KiB blocks lose to page faults, by where its blocks come from?"
+    }
+
+    fn documents(&self) -> &'static [Document] {
+        &[Document::Queue]
+    }
+
+    fn cells(&self, scope: &Scope) -> Vec<Cell> {
+        let chunks = scope.pick([24, 160, DOCUMENT_CHUNKS, DOCUMENT_CHUNKS]);
+        let queues: &[usize] = scope.pick([&[4], &[8], &[8, DOCUMENT_CHUNKS], &[2, 8, 64, DOCUMENT_CHUNKS]]);
+        let mut workers = scope.threads();
+        match scope.effort {
+            Effort::Verify => workers.truncate(1),
+            Effort::Quick => workers.retain(|&count| count <= scope.processors),
+            Effort::Default | Effort::Full => {}
+        }
+        let mut memories = vec!["pool", "malloc", "mmap", "populate"];
+        if scope.host.thp.as_ref().is_some_and(|thp| thp.available()) {
+            memories.push("thp");
+        }
+        let mut cells = Vec::new();
+        for &queue in queues {
+            for &workers in &workers {
+                cells.extend(memories.iter().map(|memory| {
+                    let cell = Cell::of("chunks").with("memory", memory).with("workers", workers);
+                    cell.with("queue", queue).with("chunks", chunks)
+                }));
+            }
+        }
+        if scope.effort == Effort::Quick {
+            // How much a pool asks for is decided by how far the reader is ahead: the document's queue has no bound.
+            cells.extend(workers.iter().map(|workers| {
+                let cell = Cell::of("chunks").with("memory", "pool").with("workers", workers);
+                cell.with("queue", chunks).with("chunks", chunks)
+            }));
+        }
+        cells
+    }
+
+    fn charts(&self) -> &'static [Chart] {
+        &[
+            Chart {
+                id: "chunks-time",
+                title: "932 chunks of 640 KiB through a queue of 8",
+                x: "workers",
+                x_label: "workers",
+                y_label: "ms",
+                values: |cell, found| in_small_queue(cell, found, "wall_ns", 1e-6),
+                document: &[
+                    ("Windows 32-bit, pool", 1.0, 433.0),
+                    ("Windows 32-bit, pool", 8.0, 120.0),
+                    ("Windows 32-bit, no pool", 1.0, 471.0),
+                    ("Windows 32-bit, no pool", 8.0, 204.0),
+                    ("OSX 64-bit, pool", 1.0, 510.0),
+                    ("OSX 64-bit, pool", 8.0, 107.0),
+                    ("OSX 64-bit, mmap", 1.0, 604.0),
+                    ("OSX 64-bit, mmap", 8.0, 165.0),
+                ],
+            },
+            Chart {
+                id: "chunks-faults",
+                title: "Page faults of 932 chunks of 640 KiB through a queue of 8",
+                x: "workers",
+                x_label: "workers",
+                y_label: "thousands of faults",
+                values: |cell, found| in_small_queue(cell, found, "minor_faults", 1e-3),
+                document: &[("Windows 32-bit, no pool", 8.0, 152.0)],
+            },
+        ]
+    }
+
+    fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
+        let plan = Plan::of(cell)?;
+        Ok((plan.most_blocks() * plan.memory.block_bytes() + (8 << 20)) as u64)
+    }
+
+    fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+        let plan = Plan::of(cell)?;
+        match plan.memory {
+            Memory::Thp if !advise::thp_gives(advise::pmd_bytes()) => {
+                return Err(Refusal(format!(
+                    "{cell}: no THP here; write madvise to /sys/kernel/mm/transparent_hugepage/enabled"
+                )));
+            }
+            // Neither malloc nor a mapping that is populated as it is made can be advised before it is touched.
+            Memory::Malloc | Memory::Populate => advise::disable_thp()?,
+            _ => {}
+        }
+        Ok(Box::new(Pipeline { plan, source: None, pool: None }))
+    }
+}
+
+fn in_small_queue(cell: &Cell, found: &crate::results::Quantities, quantity: &str, scale: f64) -> Vec<f64> {
+    if cell.number("queue") != Ok(8) {
+        return Vec::new();
+    }
+    let scale = scale * DOCUMENT_CHUNKS as f64 / cell.number("chunks").unwrap_or(DOCUMENT_CHUNKS) as f64;
+    values(found, "timed", quantity).unwrap_or_default().iter().map(|value| value * scale).collect()
+}
+
+/// Where blocks come from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Memory {
+    Pool,
+    Malloc,
+    Mmap,
+    Populate,
+    Thp,
+}
+
+impl Memory {
+    fn block_bytes(self) -> usize {
+        match self {
+            Self::Thp => BLOCK.next_multiple_of(advise::pmd_bytes().max(page::size())),
+            _ => BLOCK,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    memory: Memory,
+    workers: usize,
+    queue: usize,
+    chunks: usize,
+}
+
+impl Plan {
+    fn of(cell: &Cell) -> Result<Self, Refusal> {
+        let memory = match cell.text("memory")? {
+            "pool" => Memory::Pool,
+            "malloc" => Memory::Malloc,
+            "mmap" => Memory::Mmap,
+            "populate" => Memory::Populate,
+            "thp" => Memory::Thp,
+            other => {
+                let known = "pool, malloc, mmap, populate or thp";
+                return Err(Refusal(format!("{cell}: memory={other}: takes {known}")));
+            }
+        };
+        let number = |name| cell.number(name);
+        Ok(Self { memory, workers: number("workers")?, queue: number("queue")?, chunks: number("chunks")? })
+    }
+
+    /// Blocks that can have pages at one time: in the queue, and three for each thread: one that it holds, one that it is just
+    /// giving back, which nobody else can have yet, and one that the pool has cut elsewhere because of that.
+    fn most_blocks(&self) -> usize {
+        self.chunks.min(self.queue + 3 * (self.workers + 1))
+    }
+
+    fn price_blocks(&self) -> usize {
+        self.chunks.min(PRICE_BLOCKS)
+    }
+
+    fn timed(&self) -> Phase {
+        let pages = BLOCK / page::size();
+        let all = self.chunks * pages;
+        let phase = Phase::new("timed", all, self.workers).work(self.chunks * BLOCK / 8);
+        let more = *phase.faults.end() - all as u64 + TABLES;
+        let faults = match self.memory {
+            Memory::Mmap | Memory::Populate => all as u64..=all as u64 + more,
+            // Kept memory faults once; at least one block must have.
+            Memory::Pool => pages as u64..=(self.most_blocks() * pages) as u64 + more,
+            // malloc may keep it or not; the head of a block may be a page of its own.
+            Memory::Malloc => pages as u64..=(all + self.chunks) as u64 + more,
+            // One fault per block, or all of them where memory is too fragmented for a THP.
+            Memory::Thp => self.chunks as u64..=all as u64 + more,
+        };
+        phase.faults(faults).sum(hash_of_unpacked().wrapping_mul(self.chunks as u64))
+    }
+}
+
+/// Memory of one chunk.
+enum Chunk<'p> {
+    Pool(Block<'p, Kernel>),
+    Heap(Vec<u8>),
+    Mapped(Region),
+}
+
+impl Chunk<'_> {
+    /// Puts the packed data where they belong.
+    fn read(&mut self, packed: &[u8]) {
+        match self {
+            Self::Pool(block) => block[..PACKED].copy_from_slice(packed),
+            Self::Heap(bytes) => bytes.extend_from_slice(packed),
+            Self::Mapped(region) => region.bytes_mut()[..PACKED].copy_from_slice(packed),
+        }
+    }
+
+    /// Unpacks them, each part of the block written for the first time, and looks at all of it.
+    fn search(&mut self) -> u64 {
+        for copy in 1..=COPIES {
+            let at = copy * PACKED;
+            match self {
+                Self::Pool(block) => block.copy_within(..PACKED, at),
+                Self::Heap(bytes) => bytes.extend_from_within(..PACKED),
+                Self::Mapped(region) => region.bytes_mut().copy_within(..PACKED, at),
+            }
+        }
+        let unpacked = match self {
+            Self::Pool(block) => &block[PACKED..],
+            Self::Heap(bytes) => &bytes[PACKED..],
+            Self::Mapped(region) => &region.bytes()[PACKED..BLOCK],
+        };
+        let words =
+            unpacked.chunks_exact(8).map(|word| <[u8; 8]>::try_from(word).map_or(0, u64::from_be_bytes));
+        words.fold(BASIS, hashed)
+    }
+}
+
+/// FNV-1a over words: each depends on the one before, so it is neither skipped nor done in parallel.
+fn hashed(hash: u64, word: u64) -> u64 {
+    const PRIME: u64 = 0x0100_0000_01b3;
+    (hash ^ word).wrapping_mul(PRIME)
+}
+
+const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// The packed data: bytes that differ from page to page.
+fn packed_byte(at: usize) -> u8 {
+    (at.wrapping_mul(31) ^ (at >> 9)) as u8
+}
+
+/// What [`Chunk::search`] must return, without a block to unpack into.
+fn hash_of_unpacked() -> u64 {
+    let word = |at: usize| (at..at + 8).fold(0, |sum, at| sum << 8 | u64::from(packed_byte(at)));
+    let words = (0..COPIES).flat_map(|_| (0..PACKED).step_by(8)).map(word);
+    words.fold(BASIS, hashed)
+}
+
+struct Pipeline {
+    plan: Plan,
+    source: Option<Region>,
+    pool: Option<Pool<Kernel>>,
+}
+
+impl Trial for Pipeline {
+    fn phases(&self) -> Vec<Phase> {
+        let (page, plan) = (page::size(), self.plan);
+        let price_pages = BLOCK / page * plan.price_blocks();
+        let setup = Phase::new("setup", PACKED / page, 0);
+        let most = setup.faults.end() + TABLES;
+        let mut phases = vec![setup.faults((PACKED / page) as u64..=most)];
+        if plan.memory == Memory::Mmap {
+            phases.push(Phase::new("price", price_pages, 0).work(price_pages));
+        }
+        phases.push(plan.timed());
+        phases
+    }
+
+    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
+        match (phase, self.plan.memory) {
+            (0, _) => self.set_up(notes),
+            (1, Memory::Mmap) => self.price(notes),
+            _ => self.timed(notes),
+        }
+    }
+}
+
+impl Pipeline {
+    fn set_up(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
+        let mut source = base_pages(PACKED)?;
+        source.bytes_mut().iter_mut().enumerate().for_each(|(at, byte)| *byte = packed_byte(at));
+        self.source = Some(source);
+        if self.plan.memory == Memory::Pool {
+            let pool = Pool::open(Kernel::default(), Policy { page: Page::Base, ..Policy::default() })
+                .map_err(|error| Refusal(error.to_string()))?;
+            drop(pool.alloc(BLOCK));
+            notes.add("block_bytes", pool.stats().peak_in_use_bytes as f64);
+            self.pool = Some(pool);
+        }
+        Ok(0)
+    }
+
+    fn price(&self, notes: &mut Notes) -> Result<u64, Refusal> {
+        let blocks = self.plan.price_blocks();
+        for _ in 0..blocks {
+            base_pages(BLOCK)?.touch_write(page::size());
+        }
+        notes.add("price_bytes", (blocks * BLOCK) as f64);
+        Ok(0)
+    }
+
+    fn timed(&self, notes: &mut Notes) -> Result<u64, Refusal> {
+        let (plan, packed) = (self.plan, self.source.as_ref().map_or(&[][..], Region::bytes));
+        let (sender, receiver) = mpsc::sync_channel::<Chunk<'_>>(plan.queue);
+        let receiver = Mutex::new(receiver);
+        let next = || receiver.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
+        let sum = thread::scope(|scope| {
+            let work = || {
+                let mut sum = 0_u64;
+                while let Some(mut chunk) = next() {
+                    sum = sum.wrapping_add(chunk.search());
+                }
+                sum
+            };
+            let workers: Vec<_> = (0..plan.workers).map(|_| scope.spawn(work)).collect();
+            let read = (0..plan.chunks).try_for_each(|_| {
+                let mut chunk = self.chunk()?;
+                chunk.read(packed);
+                sender.send(chunk).map_err(|_| Refusal("chunks: all workers have ended".into()))
+            });
+            drop(sender);
+            let sums = workers.into_iter().map(|worker| worker.join().unwrap_or(0));
+            let sum = sums.fold(0_u64, u64::wrapping_add);
+            read.map(|()| sum)
+        })?;
+        let processors = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        notes.add("processors", processors as f64);
+        let handed_out = (plan.chunks * plan.memory.block_bytes()) as f64;
+        notes.add("handed_out_bytes", handed_out);
+        match (&self.pool, plan.memory) {
+            (Some(pool), _) => notes.add("requested_bytes", handed_out - pool.stats().reused_bytes as f64),
+            // malloc does not tell: its faults do.
+            (None, Memory::Malloc) => {}
+            (None, _) => notes.add("requested_bytes", handed_out),
+        }
+        Ok(sum)
+    }
+
+    fn chunk(&self) -> Result<Chunk<'_>, Refusal> {
+        Ok(match (&self.pool, self.plan.memory) {
+            (Some(pool), _) => {
+                let block = pool.alloc(BLOCK);
+                Chunk::Pool(
+                    block.ok_or_else(|| Refusal("chunks: the pool has no block of 640 KiB left".into()))?,
+                )
+            }
+            (None, Memory::Malloc) => Chunk::Heap(Vec::with_capacity(BLOCK)),
+            (None, Memory::Populate) => Chunk::Mapped(Region::populated(BLOCK, Populate::Writable)?),
+            (None, Memory::Thp) => {
+                let len = self.plan.memory.block_bytes();
+                let mut region = Region::new(len, len)?;
+                region.advise(0..len, Advice::HugePage)?;
+                Chunk::Mapped(region)
+            }
+            (None, _) => Chunk::Mapped(base_pages(BLOCK)?),
+        })
+    }
+}
+
+fn base_pages(len_bytes: usize) -> Result<Region, Refusal> {
+    let mut region = Region::new(len_bytes, page::size())?;
+    // A kernel without THP refuses, and has base pages anyway.
+    let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
+    Ok(region)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial;
+
+    fn measured(memory: &str) -> crate::Sample {
+        let cell =
+            Cell::of("chunks").with("memory", memory).with("workers", 2).with("queue", 2).with("chunks", 12);
+        trial::measure(&Chunks, &cell)
+    }
+
+    fn value(sample: &crate::Sample, phase: &str, quantity: &str) -> f64 {
+        let found = sample.values.iter().find(|value| value.phase == phase && value.quantity == quantity);
+        found.unwrap().value
+    }
+
+    #[test]
+    fn every_chunk_is_unpacked_and_looked_at() {
+        for memory in ["pool", "mmap", "thp"] {
+            let sample = measured(memory);
+            if let Some(why) = sample.refused {
+                eprintln!("skipped: {why}");
+                continue;
+            }
+            // Faults of this process are those of other tests too: `faultless lab verify` counts them.
+            let wrong: Vec<_> =
+                sample.violations.iter().filter(|text| !text.contains("faults, must be")).collect();
+            assert!(wrong.is_empty(), "{memory}: {wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_pool_asks_for_a_few_blocks_and_mmap_for_all() {
+        let (pool, mmap) = (measured("pool"), measured("mmap"));
+        let requested = |sample| value(sample, "timed", "requested_bytes") / BLOCK as f64;
+        assert_eq!(requested(&mmap), 12.0);
+        assert!((1.0..=11.0).contains(&requested(&pool)), "{}", requested(&pool));
+    }
+
+    #[test]
+    fn a_hash_that_missed_a_chunk_would_show() {
+        let plan = |chunks| Plan { memory: Memory::Mmap, workers: 1, queue: 1, chunks }.timed().checksum;
+        assert_ne!(plan(12), plan(11));
+    }
+
+    #[test]
+    fn an_unknown_source_of_memory_is_named() {
+        let refused = measured("borrowed").refused.unwrap();
+        assert!(refused.contains("memory=borrowed"), "{refused}");
+    }
+}

@@ -1,0 +1,235 @@
+//! copy: memcpy by threads into memory that was never touched, and again into the same, which is warm then.
+//!
+//! As "Bringing The Hardware And Windows To Its Limits" does it: a source of random data, a destination of the same size, each
+//! thread copies a contiguous part, twice. What the first copy takes longer is its page faults. Between the copies the
+//! source is changed, so that the second can't be left out.
+//!
+//! The document sets its figures beside the memory's theoretical bandwidth. That can't be asked of a machine; `kind=read` (every
+//! word is added up) and `kind=write` (memset) measure what all threads together reach of it. A copy's bandwidth counts each
+//! byte once, as in the document: the memory moves it at least twice. The C library copies and sets large blocks with stores
+//! that go round the cache.
+
+use faultless_os::page;
+use faultless_os::touch::{Advice, Region};
+use faultless_trace::measurement::Rng;
+
+use super::team;
+use crate::datafile;
+use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::results::{Quantities, values};
+
+pub(super) struct Copy;
+
+/// Decides the random data.
+const SEED: u64 = 1;
+/// What `kind=write` writes.
+const WRITTEN: u8 = 7;
+/// The shortest piece of memory that is moved at once.
+const LINE_BYTES: usize = 64;
+
+impl Experiment for Copy {
+    fn name(&self) -> &'static str {
+        "copy"
+    }
+
+    fn about(&self) -> &'static str {
+        "How fast do threads copy into new memory, how fast into warm, and what does the machine's memory allow?"
+    }
+
+    fn documents(&self) -> &'static [Document] {
+        &[Document::Hardware]
+    }
+
+    fn cells(&self, scope: &Scope) -> Vec<Cell> {
+        let sizes: &[usize] = scope.pick([&[4], &[64], &[64, 512], &[64, 512, 2000]]);
+        let mut cells = Vec::new();
+        for &mib in sizes {
+            for kind in ["copy", "read", "write"] {
+                let each =
+                    |threads| Cell::of("copy").with("kind", kind).with("mib", mib).with("threads", threads);
+                // The limits are told by one size, and threads beyond the processors do not raise them.
+                let least = scope.pick([1, scope.processors, 1, 1]);
+                let is_copy = kind == "copy";
+                if is_copy || mib == sizes[sizes.len() - 1] {
+                    let counts = scope.threads().into_iter();
+                    let counts = counts.filter(|count| is_copy || (least..=scope.processors).contains(count));
+                    cells.extend(counts.map(each));
+                }
+            }
+        }
+        cells
+    }
+
+    fn charts(&self) -> &'static [Chart] {
+        &[
+            Chart {
+                id: "copy-cold",
+                title: "Copying into memory that was never touched",
+                x: "threads",
+                x_label: "threads",
+                y_label: "GB/s, each byte counted once",
+                values: |cell, found| gb_per_s(cell, found, "cold"),
+                // Of the best ones the text does not say at how many threads: drawn at the number of cores.
+                document: &[
+                    ("Windows 10 Creators Update, i7-4770K, its best", 4.0, 6.5),
+                    ("Windows 10 Fall Creators Update, i7-4770K", 3.0, 9.3),
+                ],
+            },
+            Chart {
+                id: "copy-warm",
+                title: "Copying into warm memory, and the machine's limits",
+                x: "threads",
+                x_label: "threads",
+                y_label: "GB/s, each byte counted once",
+                values: |cell, found| {
+                    gb_per_s(cell, found, if cell.text("kind") == Ok("copy") { "warm" } else { "timed" })
+                },
+                document: &[
+                    ("i7-4770K, its best", 4.0, 9.3),
+                    ("E5-2623 v3, its best", 4.0, 10.3),
+                    ("Xeon Gold 6148", 10.0, 40.8),
+                ],
+            },
+        ]
+    }
+
+    fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
+        let arrays = if cell.text("kind")? == "copy" { 2 } else { 1 };
+        Ok(cell.mib("mib")? as u64 * arrays)
+    }
+
+    fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+        let kind = cell.text("kind")?.to_owned();
+        let (len_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
+        match kind.as_str() {
+            "copy" => Ok(Box::new(Copying { source: array(len_bytes)?, target: array(len_bytes)?, threads })),
+            "read" => {
+                let sum = datafile::write(&mut std::io::sink(), len_bytes as u64, SEED)?;
+                Ok(Box::new(Limit { array: array(len_bytes)?, threads, sum: Some(sum) }))
+            }
+            "write" => Ok(Box::new(Limit { array: array(len_bytes)?, threads, sum: None })),
+            other => Err(Refusal(format!("{cell}: kind={other}: takes copy, read or write"))),
+        }
+    }
+}
+
+/// GB (of 10^9 bytes) per second.
+pub(crate) fn gb_per_s(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
+    let bytes = cell.number("mib").map_or(0, |mib| mib << 20) as f64;
+    values(found, phase, "wall_ns").unwrap_or_default().iter().map(|ns| bytes / ns).collect()
+}
+
+fn array(len_bytes: usize) -> Result<Region, Refusal> {
+    let mut region = Region::new(len_bytes, page::size())?;
+    // A kernel without THP refuses, and has base pages anyway.
+    let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
+    Ok(region)
+}
+
+struct Copying {
+    source: Region,
+    target: Region,
+    threads: usize,
+}
+
+impl Trial for Copying {
+    fn phases(&self) -> Vec<Phase> {
+        let (len_bytes, threads) = (self.source.len_bytes(), self.threads);
+        let (pages, lines) = (len_bytes / page::size(), len_bytes / LINE_BYTES);
+        vec![
+            Phase::new("setup", pages, 0).work(lines),
+            Phase::new("cold", pages, threads).work(lines),
+            Phase::new("check-cold", 0, 0).work(lines).sum(1),
+            Phase::new("change", 0, 0).work(pages),
+            Phase::new("warm", 0, threads).work(lines),
+            Phase::new("check-warm", 0, 0).work(lines).sum(1),
+        ]
+    }
+
+    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
+        match phase {
+            0 => {
+                team::note_processors(notes);
+                Ok(datafile::fill(self.source.bytes_mut(), &mut Rng::from_seed(SEED)))
+            }
+            1 | 4 => {
+                let sources = team::parts(self.source.len_bytes() / LINE_BYTES, self.threads);
+                let targets = team::cut(self.target.bytes_mut(), self.threads, LINE_BYTES);
+                let source = self.source.bytes();
+                let parts = sources.into_iter().zip(targets).collect();
+                let done = team::together(parts, |(part, target)| {
+                    target.copy_from_slice(&source[part.start * LINE_BYTES..part.end * LINE_BYTES]);
+                    0
+                })?;
+                Ok(done.noted(notes, false))
+            }
+            3 => {
+                let pages = self.source.bytes_mut().iter_mut().step_by(page::size());
+                pages.for_each(|byte| *byte = !*byte);
+                Ok(0)
+            }
+            _ => Ok(u64::from(self.source.bytes() == self.target.bytes())),
+        }
+    }
+}
+
+/// All threads read, or write, an array that is warm.
+struct Limit {
+    array: Region,
+    threads: usize,
+    /// What reading must find; writing where there is none.
+    sum: Option<u64>,
+}
+
+impl Trial for Limit {
+    fn phases(&self) -> Vec<Phase> {
+        let len_bytes = self.array.len_bytes();
+        let (pages, lines) = (len_bytes / page::size(), len_bytes / LINE_BYTES);
+        let timed = Phase::new("timed", 0, self.threads).work(lines);
+        let setup = Phase::new("setup", pages, 0).work(pages);
+        match self.sum {
+            Some(sum) => vec![setup, timed.sum(sum)],
+            None => vec![setup, timed, Phase::new("check", 0, 0).work(lines).sum(len_bytes as u64)],
+        }
+    }
+
+    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
+        let (array, reads) = (&mut self.array, self.sum.is_some());
+        match (phase, reads) {
+            (0, true) => Ok(datafile::fill(array.bytes_mut(), &mut Rng::from_seed(SEED))),
+            (0, false) => {
+                array.touch_write(page::size());
+                Ok(0)
+            }
+            (1, _) => {
+                let done = team::together(team::cut(array.bytes_mut(), self.threads, LINE_BYTES), |part| {
+                    if reads {
+                        return datafile::sum(part);
+                    }
+                    part.fill(std::hint::black_box(WRITTEN));
+                    0
+                })?;
+                Ok(done.noted(notes, false))
+            }
+            _ => Ok(array.bytes().iter().filter(|&&byte| byte == WRITTEN).count() as u64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_was_not_made_is_noticed() {
+        let mut copying =
+            Copying { source: array(1 << 15).unwrap(), target: array(1 << 15).unwrap(), threads: 1 };
+        let mut notes = Notes::default();
+        for phase in 0..4 {
+            let found = copying.run(phase, &mut notes).unwrap();
+            assert!(phase != 2 || found == 1);
+        }
+        // The warm copy is left out.
+        assert_eq!(copying.run(5, &mut notes).unwrap(), 0);
+    }
+}

@@ -1,0 +1,441 @@
+//! fault-rate: the page-fault test of "Prezeroing V2", by threads and by cache lines written per page.
+//!
+//! The test maps so many GB, splits them among threads and writes to a few cache lines of each page; it reports faults per
+//! second of CPU time and per second of the clock. The document compares a kernel that zeroes at the fault with one that has
+//! zeroed before. A program can't change the kernel's zeroing, so here are three arms: `kernel` faults and is given zeroes,
+//! `on-get` takes a pool's block that is zeroed when asked for, `ahead` one that was zeroed before. kernel against on-get is
+//! the worth of reuse; only on-get against ahead is the worth of zeroing early. Base pages in all three.
+//!
+//! What zeroing ahead costs is a phase of its own, so that a cost that was only moved shows. A pool's memory is written full
+//! of ones before, so what is returned proves who zeroed it and when. Rep is always 1: rounds repeat it.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use faultless_os::page;
+use faultless_os::touch::{Advice, Region};
+use faultless_os::zero;
+use faultless_pool::{Block, Kernel, Page, Policy, Pool, Retain};
+
+use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::results::{Quantities, cpu_ns, values};
+
+pub(super) struct FaultRate;
+
+/// Bytes of a cache line; where a machine's are longer, fewer are written than asked for.
+const LINE_BYTES: usize = 64;
+/// Bytes of one block of a pool: zeroed on get it is still in the second-level cache when it is written, as a page is.
+const BLOCK_BYTES: usize = 256 << 10;
+
+/// The phases, in order. `timed` is what the document reports.
+const SETUP: usize = 0;
+const SCRUB: usize = 1;
+const TIMED: usize = 2;
+
+impl Experiment for FaultRate {
+    fn name(&self) -> &'static str {
+        "fault-rate"
+    }
+
+    fn about(&self) -> &'static str {
+        "How many pages per second can be had zeroed, by threads and cache lines written, and what does zeroing ahead bring?"
+    }
+
+    fn documents(&self) -> &'static [Document] {
+        &[Document::Prezeroing]
+    }
+
+    fn cells(&self, scope: &Scope) -> Vec<Cell> {
+        let mib = scope.pick([4, 64, 512, 4 << 10]);
+        let most = page::size() / LINE_BYTES;
+        let lines: Vec<usize> = (0..=most.ilog2()).map(|log2| 1 << log2).collect();
+        let lines = scope.pick([vec![1], vec![1, 8, most], lines.clone(), lines]);
+        let mut cells = Vec::new();
+        for arm in Arm::ALL {
+            let cell = |threads, lines| {
+                let cell = Cell::of("fault-rate").with("arm", arm.name()).with("mib", mib);
+                cell.with("threads", threads).with("lines", lines)
+            };
+            cells.extend(lines.iter().map(|&lines| cell(1, lines)));
+            cells.extend(
+                scope.threads().into_iter().filter(|&threads| threads > 1).map(|threads| cell(threads, 1)),
+            );
+        }
+        cells
+    }
+
+    fn charts(&self) -> &'static [Chart] {
+        CHARTS
+    }
+
+    fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
+        Ok(cell.mib("mib")? as u64)
+    }
+
+    fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+        let name = cell.text("arm")?;
+        let arm = Arm::ALL.into_iter().find(|arm| arm.name() == name);
+        let arm = arm.ok_or_else(|| Refusal(format!("{cell}: arm={name}: takes kernel, on-get or ahead")))?;
+        let (bytes, threads, lines) = (cell.mib("mib")?, cell.number("threads")?, cell.number("lines")?);
+        let most = page::size() / LINE_BYTES;
+        if lines > most {
+            return Err(Refusal(format!(
+                "{cell}: lines={lines}: a page has {most} of {LINE_BYTES} bytes here"
+            )));
+        }
+        if threads > bytes / BLOCK_BYTES {
+            let least = threads.div_ceil((1 << 20) / BLOCK_BYTES);
+            return Err(Refusal(format!("{cell}: threads={threads}: take mib={least} at least for so many")));
+        }
+        let source = match arm {
+            Arm::Kernel => Source::Kernel,
+            Arm::OnGet | Arm::Ahead => Source::Pool(open_pool(bytes)?),
+        };
+        let parts = (0..threads).map(|at| {
+            let blocks = |at| bytes / BLOCK_BYTES * at / threads;
+            Part { source, blocks: blocks(at + 1) - blocks(at), lines, held: Held::default() }
+        });
+        Ok(Box::new(Faulting { arm, bytes, threads, lines, source, team: Team::start(parts)? }))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Arm {
+    Kernel,
+    OnGet,
+    Ahead,
+}
+
+impl Arm {
+    const ALL: [Self; 3] = [Self::Kernel, Self::OnGet, Self::Ahead];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::OnGet => "on-get",
+            Self::Ahead => "ahead",
+        }
+    }
+}
+
+/// Where the pages come from.
+#[derive(Clone, Copy)]
+enum Source {
+    Kernel,
+    Pool(&'static Pool<Kernel>),
+}
+
+/// A pool that keeps everything, without a keeper: only what this experiment does is measured. It lives as long as the
+/// process, which measures one cell.
+fn open_pool(bytes: usize) -> Result<&'static Pool<Kernel>, Refusal> {
+    let retain = Retain { bytes: bytes.saturating_mul(2), decay_ns: None };
+    let policy = Policy { page: Page::Base, retain, ..Policy::default() };
+    Ok(Box::leak(Box::new(Pool::open(Kernel::default(), policy)?)))
+}
+
+struct Faulting {
+    arm: Arm,
+    bytes: usize,
+    threads: usize,
+    lines: usize,
+    source: Source,
+    team: Team,
+}
+
+impl Trial for Faulting {
+    fn phases(&self) -> Vec<Phase> {
+        let pages = self.bytes / page::size();
+        let written = pages * self.lines;
+        // What is returned: the lines written, and the pages that somebody waited to see zeroed.
+        let (before, timed, zeroed_on_get) = match self.arm {
+            Arm::Kernel => (0, pages, 0),
+            Arm::OnGet => (pages, 0, pages),
+            Arm::Ahead => (pages, 0, 0),
+        };
+        let scrubbed = if self.arm == Arm::Ahead { self.bytes / LINE_BYTES } else { 0 };
+        let mut setup = Phase::new("setup", before, self.threads).work(before);
+        if self.arm == Arm::Ahead {
+            // Memory of their own on which the engines are tried, in base pages or larger ones.
+            let most = setup.faults.end() + (zero::TRIAL_BYTES / page::size()) as u64;
+            setup = setup.faults(before as u64..=most);
+        }
+        vec![
+            setup,
+            Phase::new("scrub", 0, 0).work(scrubbed).sum((scrubbed * LINE_BYTES) as u64),
+            Phase::new("timed", timed, self.threads).work(written).sum((written + zeroed_on_get) as u64),
+            Phase::new("free", 0, self.threads),
+        ]
+    }
+
+    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
+        let Source::Pool(pool) = self.source else {
+            return match phase {
+                SETUP | SCRUB => Ok(0),
+                TIMED => self.get(notes),
+                _ => self.team.all(Job::Free),
+            };
+        };
+        match phase {
+            // Everybody holds all of it before anybody frees, so that all of it is dirty.
+            SETUP => {
+                if self.arm == Arm::Ahead {
+                    // Which engine is fastest is found out at the first call, once in a process.
+                    std::hint::black_box(zero::ahead());
+                }
+                self.team.all(Job::Dirty)?;
+                self.team.all(Job::Free)
+            }
+            SCRUB if self.arm == Arm::Ahead => {
+                pool.trim();
+                Ok(std::iter::repeat_with(|| pool.scrub_step(usize::MAX))
+                    .take_while(|&bytes| bytes > 0)
+                    .sum::<usize>() as u64)
+            }
+            SCRUB => Ok(0),
+            TIMED => {
+                let before = pool.stats().cleared_bytes;
+                let written = self.get(notes)?;
+                Ok(written + (pool.stats().cleared_bytes - before) / page::size() as u64)
+            }
+            _ => self.team.all(Job::Free),
+        }
+    }
+}
+
+impl Faulting {
+    fn get(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
+        let written = self.team.all(Job::Get)?;
+        notes.add("pages", (self.bytes / page::size()) as f64);
+        Ok(written)
+    }
+}
+
+/// What all threads do in a phase.
+#[derive(Clone, Copy)]
+enum Job {
+    /// Get the blocks and write every byte of them.
+    Dirty,
+    /// Get zeroed memory and write to the first lines of each page.
+    Get,
+    Free,
+}
+
+/// What one thread has to do, and what it holds.
+struct Part {
+    source: Source,
+    blocks: usize,
+    lines: usize,
+    held: Held,
+}
+
+#[derive(Default)]
+struct Held {
+    region: Option<Region>,
+    blocks: Vec<Block<'static, Kernel>>,
+}
+
+impl Part {
+    fn work(&mut self, job: Job) -> Result<u64, Refusal> {
+        match (job, self.source) {
+            (Job::Free, _) => {
+                self.held.region = None;
+                self.held.blocks.clear();
+                Ok(0)
+            }
+            (_, Source::Kernel) => {
+                let mut region = Region::new(self.blocks * BLOCK_BYTES, page::size())?;
+                // A kernel without THP refuses, and has base pages anyway.
+                let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
+                let written = write_lines(region.bytes_mut(), self.lines);
+                self.held.region = Some(region);
+                Ok(written)
+            }
+            (job, Source::Pool(pool)) => {
+                self.held.blocks.reserve(self.blocks);
+                let mut written = 0;
+                for _ in 0..self.blocks {
+                    let block = pool.alloc_zeroed(BLOCK_BYTES);
+                    let mut block =
+                        block.ok_or(Refusal("the pool has no more addresses".into()))?.into_block();
+                    match job {
+                        Job::Dirty => block.fill(1),
+                        _ => written += write_lines(&mut block, self.lines),
+                    }
+                    self.held.blocks.push(block);
+                }
+                Ok(written)
+            }
+        }
+    }
+}
+
+/// Writes a one to the first lines of each page; the sum of what the first two bytes of each then are: one each if it was
+/// zero. Writing comes first, since reading would map the zero page.
+fn write_lines(memory: &mut [u8], lines: usize) -> u64 {
+    let mut sum = 0;
+    for page in memory.chunks_exact_mut(page::size()) {
+        for line in page.chunks_exact_mut(LINE_BYTES).take(lines) {
+            let [first, second, ..] = line else { continue };
+            *std::hint::black_box(&mut *first) = 1;
+            sum += u64::from(*first) + u64::from(*second);
+        }
+    }
+    sum
+}
+
+/// What a thread returns from a job.
+type Answer = Result<u64, Refusal>;
+
+/// Threads that live for all phases, each with its part, so that starting them is no part of what is timed. The first part
+/// is the caller's own.
+struct Team {
+    own: Part,
+    others: Vec<(Sender<Job>, Receiver<Answer>)>,
+}
+
+impl Team {
+    fn start(mut parts: impl Iterator<Item = Part>) -> Result<Self, Refusal> {
+        let own = parts.next().ok_or(Refusal("no threads".into()))?;
+        let others = parts.map(|mut part| {
+            let (jobs, job) = channel();
+            let (result, results) = channel();
+            let work = move || job.iter().try_for_each(|job| result.send(part.work(job)));
+            thread::Builder::new().spawn(work)?;
+            Ok::<_, Refusal>((jobs, results))
+        });
+        Ok(Self { own, others: others.collect::<Result<_, _>>()? })
+    }
+
+    /// Has everybody do a job; the sum of what they return.
+    fn all(&mut self, job: Job) -> Result<u64, Refusal> {
+        const GONE: &str = "a thread of the experiment ended early";
+        for (jobs, _) in &self.others {
+            jobs.send(job).map_err(|_| Refusal(GONE.into()))?;
+        }
+        let own = self.own.work(job);
+        let others =
+            self.others.iter().map(|(_, results)| results.recv().map_err(|_| Refusal(GONE.into()))?);
+        // Everybody is waited for, whatever the first said.
+        let others: Vec<_> = others.collect();
+        others.into_iter().try_fold(own?, |sum, other| Ok(sum + other?))
+    }
+}
+
+const CHARTS: &[Chart] = &[
+    Chart {
+        id: "fault-rate-threads",
+        title: "Zeroed pages per second of the clock, by threads",
+        x: "threads",
+        x_label: "threads",
+        y_label: "pages per second (fault/wsec)",
+        values: |cell, found| if is(cell, "lines") { per_wall_s(found) } else { Vec::new() },
+        document: &[
+            ("document, without patch", 1.0, 69_566.852),
+            ("document, without patch", 2.0, 98_643.687),
+            ("document, without patch", 4.0, 135_642.420),
+            ("document, without patch", 8.0, 179_791.120),
+            ("document, prezeroed", 1.0, 267_952.890),
+            ("document, prezeroed", 2.0, 263_967.292),
+            ("document, prezeroed", 4.0, 264_774.080),
+            ("document, prezeroed", 8.0, 221_701.073),
+        ],
+    },
+    Chart {
+        id: "fault-rate-cpu",
+        title: "Zeroed pages per second of CPU time, by threads",
+        x: "threads",
+        x_label: "threads",
+        y_label: "pages per CPU second (flt/cpu/s)",
+        values: |cell, found| if is(cell, "lines") { per_cpu_s(found) } else { Vec::new() },
+        document: &[
+            ("document, without patch", 1.0, 69_584.896),
+            ("document, without patch", 2.0, 52_150.369),
+            ("document, without patch", 4.0, 46_869.167),
+            ("document, without patch", 8.0, 33_599.215),
+            ("document, prezeroed", 1.0, 268_077.996),
+            ("document, prezeroed", 2.0, 155_344.562),
+            ("document, prezeroed", 4.0, 116_205.793),
+            ("document, prezeroed", 8.0, 56_659.819),
+        ],
+    },
+    Chart {
+        id: "fault-rate-lines",
+        title: "Zeroed pages per second of CPU time, by cache lines written",
+        x: "lines",
+        x_label: "cache lines written per page (64 bytes here, 128 in the document)",
+        y_label: "pages per CPU second (flt/cpu/s)",
+        values: |cell, found| if is(cell, "threads") { per_cpu_s(found) } else { Vec::new() },
+        document: &[
+            ("document, prezeroed", 1.0, 500_813.853),
+            ("document, prezeroed", 2.0, 493_453.103),
+            ("document, prezeroed", 4.0, 479_351.658),
+            ("document, prezeroed", 8.0, 424_742.054),
+            ("document, prezeroed", 16.0, 347_715.359),
+            ("document, prezeroed", 32.0, 258_112.286),
+            ("document, prezeroed", 64.0, 169_896.381),
+            ("document, prezeroed", 128.0, 102_300.257),
+        ],
+    },
+];
+
+/// Whether a parameter is 1: the other is then along the axis.
+fn is(cell: &Cell, name: &str) -> bool {
+    cell.text(name) == Ok("1")
+}
+
+/// `flt/cpu/s`: pages by user and system time.
+fn per_cpu_s(found: &Quantities) -> Vec<f64> {
+    let pages = values(found, "timed", "pages").unwrap_or_default();
+    pages.iter().zip(cpu_ns(found, "timed")).map(|(pages, ns)| pages / ns * 1e9).collect()
+}
+
+/// `fault/wsec`: pages by elapsed time.
+fn per_wall_s(found: &Quantities) -> Vec<f64> {
+    let timed = |quantity| values(found, "timed", quantity).unwrap_or_default();
+    timed("pages").iter().zip(timed("wall_ns")).map(|(pages, ns)| pages / ns * 1e9).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial;
+
+    fn cell(arm: &str, threads: usize, lines: usize) -> Cell {
+        let cell = Cell::of("fault-rate").with("arm", arm).with("mib", 2);
+        cell.with("threads", threads).with("lines", lines)
+    }
+
+    #[test]
+    fn only_the_kernel_arm_faults_and_only_on_get_zeroes_while_somebody_waits() {
+        for arm in Arm::ALL {
+            let mut trial = FaultRate.trial(&cell(arm.name(), 2, 3)).unwrap();
+            let phases = trial.phases();
+            let returned: Vec<_> =
+                (0..phases.len()).map(|at| trial.run(at, &mut Notes::default()).unwrap()).collect();
+            for (phase, returned) in phases.iter().zip(returned) {
+                assert!(
+                    phase.checksum.is_none_or(|expected| expected == returned),
+                    "{} {}: {returned}",
+                    arm.name(),
+                    phase.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_split_or_written_is_refused_with_the_remedy() {
+        let refused = |cell| trial::measure(&FaultRate, &cell).refused.unwrap_or_default();
+        assert!(refused(cell("kernel", 1000, 1)).contains("take mib="));
+        assert!(refused(cell("kernel", 1, page::size())).contains("a page has"));
+        assert!(refused(cell("other", 1, 1)).contains("takes kernel, on-get or ahead"));
+    }
+
+    #[test]
+    fn memory_that_was_not_zero_shows() {
+        let mut memory = vec![0_u8; 2 * page::size()];
+        assert_eq!(write_lines(&mut memory, 3), 6);
+        memory.fill(1);
+        assert_eq!(write_lines(&mut memory, 3), 12);
+    }
+}

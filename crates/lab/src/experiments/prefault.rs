@@ -1,0 +1,508 @@
+//! prefault: random_mixed on a slab allocator that maps its slabs inside the timed loop, as in the report on hakmem.
+//!
+//! 256 slots; each operation frees what is in a random slot and puts a new object of 16 to 1039 bytes and a head of 16 there,
+//! of which one byte is written. The allocator gives out memory from the front of a slab to its end, never uses any of it
+//! again, maps the next slab, and unmaps one whose objects are all free. Which pages are touched follows from the random
+//! numbers alone, so the count that must be met is exact. It is close to the report's: 1,000,000 operations take 543 bytes
+//! each, 132,7xx pages. The ways to prefault: not at all, a byte per page, memset, MAP_POPULATE, MADV_POPULATE_WRITE,
+//! THP and hugetlb (slabs of 2 MiB then), all of it in the set-up (prewarm), and what the report did not try: keeping a slab
+//! that is empty for the next one (kept).
+//!
+//! The cells `trap=` show when memory that was to be populated faults all the same: see [`traps`].
+
+mod traps;
+
+use faultless_os::touch::{Advice, Populate, Region};
+use faultless_os::{advise, page};
+
+use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::results::values;
+
+pub(super) struct Prefault;
+
+/// Slots, sizes and seed of random_mixed, and the slab, as in the report.
+const SLOTS: usize = 256;
+const HEAD: usize = 16;
+const LEAST: usize = 16;
+const SPREAD: u32 = 0x3ff;
+const SEED: u32 = 42;
+const SLAB: usize = 1 << 20;
+/// Bytes of an operation on average.
+const MEAN: usize = HEAD + LEAST + SPREAD as usize / 2 + 1;
+/// Its operations.
+const OPERATIONS: usize = 1_000_000;
+
+impl Experiment for Prefault {
+    fn name(&self) -> &'static str {
+        "prefault"
+    }
+
+    fn about(&self) -> &'static str {
+        "Does prefaulting help an allocator that maps in the timed loop, and does each way really populate?"
+    }
+
+    fn documents(&self) -> &'static [Document] {
+        &[Document::Prefault]
+    }
+
+    fn cells(&self, scope: &Scope) -> Vec<Cell> {
+        let operations = scope.pick([20_000, 200_000, OPERATIONS, OPERATIONS]);
+        let of = |way: &str, operations: usize| {
+            Cell::of("prefault").with("way", way).with("operations", operations)
+        };
+        let mut ways = vec!["none", "touch", "memset", "map-populate", "prewarm", "kept"];
+        if scope.host.kernel.at_least(5, 14) != Some(false) {
+            ways.push("populate-write");
+        }
+        if scope.host.thp.as_ref().is_some_and(|thp| thp.available()) {
+            ways.push("thp");
+        }
+        if scope.host.hugetlb.iter().any(|pool| Some(pool.page_bytes) == huge_bytes() && pool.pages > 0) {
+            ways.push("hugetlb");
+        }
+        let mut cells: Vec<Cell> = ways.into_iter().map(|way| of(way, operations)).collect();
+        if scope.effort >= Effort::Default {
+            cells.push(of("memset", 5 * OPERATIONS));
+        }
+        cells.extend(traps::cells(scope));
+        cells
+    }
+
+    fn charts(&self) -> &'static [Chart] {
+        &[Chart {
+            id: "prefault-timed",
+            title: "random_mixed by way of prefaulting",
+            x: "operations",
+            x_label: "operations",
+            y_label: "million operations per s, set-up left out",
+            values: |cell, found| {
+                let operations = cell.number("operations").unwrap_or(0) as f64;
+                let timed = values(found, "timed", "wall_ns").unwrap_or_default();
+                timed.iter().filter(|_| cell.text("way").is_ok()).map(|ns| operations * 1e3 / ns).collect()
+            },
+            document: &[
+                ("baseline", 1e6, 4.01),
+                ("memset", 1e6, 3.71),
+                ("memset", 5e6, 3.69),
+                ("memset switched off", 1e6, 3.92),
+            ],
+        }]
+    }
+
+    fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
+        if cell.text("trap").is_ok() {
+            return traps::memory_bytes(cell);
+        }
+        let (way, operations) = (Way::of(cell)?, cell.number("operations")?);
+        // Prewarmed slabs are all there at once; else those with a live object: a few, each slab some 2000 objects.
+        let slabs = if way == Way::Prewarm { operations * MEAN / SLAB + 2 } else { 32 };
+        Ok((slabs * way.slab_bytes()) as u64)
+    }
+
+    fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+        if cell.text("trap").is_ok() {
+            return traps::trial(cell);
+        }
+        let (way, operations) = (Way::of(cell)?, cell.number("operations")?);
+        match way {
+            Way::Thp if !advise::thp_gives(advise::pmd_bytes()) => {
+                return Err(Refusal(format!(
+                    "{cell}: no THP here; write madvise to /sys/kernel/mm/transparent_hugepage/enabled"
+                )));
+            }
+            // A mapping that is populated as it is made can't be advised before.
+            Way::MapPopulate => advise::disable_thp()?,
+            _ => {}
+        }
+        let count = Count::of(operations, way);
+        Ok(Box::new(Mixed {
+            way,
+            operations,
+            count,
+            allocator: Allocator::new(way),
+            slots: vec![None; SLOTS],
+        }))
+    }
+}
+
+/// Bytes of a page of the usual hugetlb pool.
+fn huge_bytes() -> Option<usize> {
+    Some(advise::pmd_bytes()).filter(|&bytes| bytes > 0)
+}
+
+/// How slabs are made resident.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    None,
+    Touch,
+    Memset,
+    MapPopulate,
+    PopulateWrite,
+    Thp,
+    Hugetlb,
+    Prewarm,
+    Kept,
+}
+
+impl Way {
+    fn of(cell: &Cell) -> Result<Self, Refusal> {
+        Ok(match cell.text("way")? {
+            "none" => Self::None,
+            "touch" => Self::Touch,
+            "memset" => Self::Memset,
+            "map-populate" => Self::MapPopulate,
+            "populate-write" => Self::PopulateWrite,
+            "thp" => Self::Thp,
+            "hugetlb" => Self::Hugetlb,
+            "prewarm" => Self::Prewarm,
+            "kept" => Self::Kept,
+            other => {
+                return Err(Refusal(format!(
+                    "{cell}: way={other}: takes none, touch, memset, map-populate, populate-write, thp, hugetlb, prewarm or kept"
+                )));
+            }
+        })
+    }
+
+    fn is_huge(self) -> bool {
+        matches!(self, Self::Thp | Self::Hugetlb)
+    }
+
+    /// Pages of 2 MiB need slabs of that size.
+    fn slab_bytes(self) -> usize {
+        if self.is_huge() { huge_bytes().unwrap_or(SLAB).max(SLAB) } else { SLAB }
+    }
+
+    /// Whether a slab is resident as soon as it is mapped.
+    fn is_at_once(self) -> bool {
+        matches!(self, Self::Touch | Self::Memset | Self::MapPopulate | Self::PopulateWrite | Self::Prewarm)
+    }
+
+    /// A slab of [`Way::slab_bytes`], made resident this way.
+    fn slab(self, len: usize) -> Result<Region, Refusal> {
+        let mut slab = match self {
+            Self::MapPopulate => return Ok(Region::populated(len, Populate::Writable)?),
+            Self::Hugetlb => return hugetlb(len),
+            Self::Thp => Region::new(len, len)?,
+            _ => Region::new(len, page::size())?,
+        };
+        if self == Self::Thp {
+            slab.advise(0..len, Advice::HugePage)?;
+            return Ok(slab);
+        }
+        // A kernel without THP refuses, and has base pages anyway.
+        let _ = slab.advise(0..len, Advice::NoHugePage);
+        match self {
+            Self::Touch | Self::Prewarm => slab.touch_write(page::size()),
+            Self::Memset => std::hint::black_box(slab.bytes_mut()).fill(0),
+            Self::PopulateWrite => slab.advise(0..len, Advice::PopulateWrite)?,
+            _ => {}
+        }
+        Ok(slab)
+    }
+}
+
+fn hugetlb(len: usize) -> Result<Region, Refusal> {
+    Region::hugetlb(len, huge_bytes().unwrap_or(len)).map_err(|error| {
+        Refusal(format!(
+            "prefault way=hugetlb: {error}; reserve pages: echo 64 > /proc/sys/vm/nr_hugepages (as root)"
+        ))
+    })
+}
+
+/// xorshift32, as in the report's benchmark.
+#[derive(Clone, Copy)]
+struct Random(u32);
+
+impl Random {
+    fn next(&mut self) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 17;
+        self.0 ^= self.0 << 5;
+        self.0
+    }
+
+    /// Slot and size of the next operation.
+    fn operation(&mut self) -> (usize, usize) {
+        let random = self.next();
+        (random as usize % SLOTS, LEAST + (random & SPREAD) as usize)
+    }
+}
+
+/// What must be touched, from the random numbers alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Count {
+    slabs: usize,
+    /// Pages with the byte of at least one object.
+    pages: usize,
+    /// The sum of the bytes that are read when objects are freed.
+    sum: u64,
+    /// Slabs that must be there at one time where empty ones are used again.
+    kept: usize,
+}
+
+impl Count {
+    fn of(operations: usize, way: Way) -> Self {
+        let (len, page) = (way.slab_bytes(), page::size());
+        let mut random = Random(SEED);
+        let mut found = Self { slabs: 1, pages: 0, sum: 0, kept: 1 };
+        let (mut used, mut last_page) = (0, usize::MAX);
+        let mut slots: Vec<Option<(usize, u8)>> = vec![None; SLOTS];
+        let mut live = vec![0_usize];
+        let (mut there, mut free) = (1_usize, 0_usize);
+        for operation in 0..operations {
+            let (slot, size) = random.operation();
+            if let Some((slab, byte)) = slots[slot].take() {
+                found.sum += u64::from(byte);
+                live[slab] -= 1;
+                // An empty slab is free unless objects are still put into it.
+                free += usize::from(live[slab] == 0 && slab + 1 != live.len());
+            }
+            if used + HEAD + size > len {
+                free += usize::from(live.last() == Some(&0));
+                if free > 0 {
+                    free -= 1
+                } else {
+                    there += 1
+                }
+                found.kept = found.kept.max(there);
+                found.slabs += 1;
+                live.push(0);
+                (used, last_page) = (0, usize::MAX);
+            }
+            let touched = (used + HEAD) / page;
+            found.pages += usize::from(touched != last_page);
+            last_page = touched;
+            used += HEAD + size;
+            if let Some(count) = live.last_mut() {
+                *count += 1;
+            }
+            slots[slot] = Some((live.len() - 1, operation as u8));
+        }
+        found
+    }
+}
+
+/// The slab allocator.
+struct Allocator {
+    way: Way,
+    slab_bytes: usize,
+    /// By number; `None` once it was unmapped. The last is the one that objects are put into.
+    slabs: Vec<Option<Slab>>,
+    used: usize,
+    /// Resident slabs that wait to be used: prewarmed ones, or kept ones.
+    ready: Vec<Region>,
+}
+
+struct Slab {
+    memory: Region,
+    live: usize,
+}
+
+/// An object: slab and offset of its byte.
+#[derive(Clone, Copy)]
+struct Object {
+    slab: u32,
+    at: u32,
+}
+
+impl Allocator {
+    fn new(way: Way) -> Self {
+        Self { way, slab_bytes: way.slab_bytes(), slabs: Vec::new(), used: 0, ready: Vec::new() }
+    }
+
+    fn prewarm(&mut self, slabs: usize) -> Result<(), Refusal> {
+        for _ in 0..slabs {
+            self.ready.push(self.way.slab(self.slab_bytes)?);
+        }
+        Ok(())
+    }
+
+    fn alloc(&mut self, size: usize, byte: u8) -> Result<Object, Refusal> {
+        if self.slabs.is_empty() || self.used + HEAD + size > self.slab_bytes {
+            self.next_slab()?;
+        }
+        let (slab, at) = (self.slabs.len() - 1, self.used + HEAD);
+        if let Some(Some(slab)) = self.slabs.last_mut() {
+            slab.memory.bytes_mut()[at] = byte;
+            slab.live += 1;
+        }
+        self.used += HEAD + size;
+        Ok(Object { slab: slab as u32, at: at as u32 })
+    }
+
+    fn next_slab(&mut self) -> Result<(), Refusal> {
+        let left = self.slabs.len().wrapping_sub(1);
+        self.release_if_empty(left);
+        let memory = match self.ready.pop() {
+            Some(memory) => memory,
+            None => self.way.slab(self.slab_bytes)?,
+        };
+        self.slabs.push(Some(Slab { memory, live: 0 }));
+        self.used = 0;
+        Ok(())
+    }
+
+    /// Frees an object; the byte that was in it.
+    fn free(&mut self, object: Object) -> u8 {
+        let number = object.slab as usize;
+        let Some(Some(slab)) = self.slabs.get_mut(number) else { return 0 };
+        let byte = slab.memory.bytes()[object.at as usize];
+        slab.live -= 1;
+        if number + 1 != self.slabs.len() {
+            self.release_if_empty(number);
+        }
+        byte
+    }
+
+    fn release_if_empty(&mut self, number: usize) {
+        let Some(place) = self.slabs.get_mut(number) else { return };
+        if place.as_ref().is_some_and(|slab| slab.live == 0)
+            && let Some(slab) = place.take()
+            && self.way == Way::Kept
+        {
+            self.ready.push(slab.memory);
+        }
+    }
+}
+
+struct Mixed {
+    way: Way,
+    operations: usize,
+    count: Count,
+    allocator: Allocator,
+    slots: Vec<Option<Object>>,
+}
+
+impl Trial for Mixed {
+    fn phases(&self) -> Vec<Phase> {
+        let Count { slabs, pages, sum, kept } = self.count;
+        let slab_pages = self.way.slab_bytes() / page::size();
+        let (setup, timed) = match self.way {
+            Way::Prewarm => (slabs * slab_pages, 0),
+            Way::None => (0, pages),
+            Way::Thp | Way::Hugetlb => (0, slabs),
+            Way::Kept => (0, pages.min(kept * slab_pages)),
+            _ => (0, slabs * slab_pages),
+        };
+        let mut in_loop = Phase::new("timed", timed, 0).work(self.operations).sum(sum);
+        if self.way == Way::Thp {
+            // Base pages where memory is too fragmented for a THP.
+            let most = *in_loop.faults.end() + pages as u64;
+            in_loop = in_loop.faults(timed as u64..=most);
+        }
+        if self.way == Way::Kept {
+            // The last one may be new and hardly used.
+            let most = *in_loop.faults.end();
+            in_loop = in_loop.faults(timed.saturating_sub(slab_pages) as u64..=most);
+        }
+        let resident = if self.way.is_at_once() { self.way.slab_bytes() as u64 } else { 0 };
+        let look = if self.way.is_at_once() { slab_pages } else { 0 };
+        vec![Phase::new("setup", setup, 0), Phase::new("look", look, 0).sum(resident), in_loop]
+    }
+
+    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
+        match phase {
+            0 => {
+                // The tables are made and written here, so that the loop's faults are those of slabs.
+                self.allocator.slabs.resize_with(self.count.slabs + 1, || None);
+                self.allocator.slabs.clear();
+                if self.way == Way::Prewarm {
+                    self.allocator.prewarm(self.count.slabs)?;
+                }
+                Ok(0)
+            }
+            1 => {
+                let slab = self.way.slab(self.allocator.slab_bytes)?;
+                let resident = slab.resident_bytes();
+                notes.add("resident_bytes", resident as f64);
+                notes.add("mapped_bytes", slab.len_bytes() as f64);
+                Ok(resident as u64)
+            }
+            _ => {
+                notes.add("slabs", self.count.slabs as f64);
+                notes.add("slab_pages", (self.way.slab_bytes() / page::size()) as f64);
+                self.mix()
+            }
+        }
+    }
+}
+
+impl Mixed {
+    fn mix(&mut self) -> Result<u64, Refusal> {
+        let (mut random, mut sum) = (Random(SEED), 0);
+        for operation in 0..self.operations {
+            let (slot, size) = random.operation();
+            if let Some(object) = self.slots[slot].take() {
+                sum += u64::from(self.allocator.free(object));
+            }
+            self.slots[slot] = Some(self.allocator.alloc(size, operation as u8)?);
+        }
+        Ok(sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial;
+
+    fn measured(way: &str) -> crate::Sample {
+        trial::measure(&Prefault, &Cell::of("prefault").with("way", way).with("operations", 20_000))
+    }
+
+    #[test]
+    fn the_count_of_the_report_follows_from_bytes_never_used_again() {
+        if page::size() != 4 << 10 {
+            eprintln!("skipped: the report's pages have 4 KiB");
+            return;
+        }
+        let pages = Count::of(OPERATIONS, Way::None).pages as f64;
+        assert!((pages / 132_507.0 - 1.0).abs() < 0.01, "{pages}");
+    }
+
+    #[test]
+    fn every_object_is_found_again_as_it_was_written() {
+        for way in ["none", "touch", "memset", "prewarm", "kept"] {
+            let sample = measured(way);
+            // Faults of this process are those of other tests too: `faultless lab verify` counts them.
+            let wrong: Vec<_> =
+                sample.violations.iter().filter(|text| !text.contains("faults, must be")).collect();
+            assert!(sample.refused.is_none() && wrong.is_empty(), "{way}: {:?} {wrong:?}", sample.refused);
+        }
+    }
+
+    #[test]
+    fn prewarming_moves_the_faults_and_keeping_removes_them() {
+        let faults = |way| {
+            let cell = Cell::of("prefault").with("way", way).with("operations", 20_000);
+            let phases = Prefault.trial(&cell).unwrap().phases();
+            let of = |name| *phases.iter().find(|phase| phase.name == name).unwrap().faults.start();
+            [of("setup"), of("timed")]
+        };
+        let ([_, none], [moved, prewarm], [_, kept]) = (faults("none"), faults("prewarm"), faults("kept"));
+        assert!(prewarm == 0 && moved >= none, "{prewarm} {moved} {none}");
+        assert!(kept < none / 2, "{kept} {none}");
+    }
+
+    #[test]
+    fn the_allocator_maps_and_keeps_as_many_slabs_as_were_counted() {
+        for way in [Way::None, Way::Kept] {
+            let count = Count::of(20_000, way);
+            let allocator = Allocator::new(way);
+            let mut mixed = Mixed { way, operations: 20_000, count, allocator, slots: vec![None; SLOTS] };
+            assert_eq!(mixed.mix().unwrap(), count.sum);
+            assert_eq!(mixed.allocator.slabs.len(), count.slabs);
+            let there = mixed.allocator.ready.len() + mixed.allocator.slabs.iter().flatten().count();
+            assert!(
+                if way == Way::Kept { there == count.kept } else { there < count.slabs },
+                "{there} {count:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_way_is_named() {
+        assert!(measured("hope").refused.unwrap().contains("way=hope"));
+    }
+}

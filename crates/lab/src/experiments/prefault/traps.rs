@@ -1,0 +1,156 @@
+//! When memory that was to be populated faults all the same.
+//!
+//! The report could not tell why MAP_POPULATE "did nothing". mmap(2) never says that it did: "the mmap() call doesn't fail if the
+//! mapping cannot be populated". Each cell populates a region in a way that works or does not, looks at its residency, and
+//! writes to every page:
+//!
+//! | trap | resident afterwards | faults of the writes |
+//! |---|---|---|
+//! | `none` | all | none: MAP_POPULATE works |
+//! | `inaccessible` | nothing: PROT_NONE, made writable afterwards | one per page |
+//! | `read-only` | all, but it is the zero page | one per page: CoW |
+//! | `non-blocking` | nothing: MAP_NONBLOCK makes MAP_POPULATE void (2.6.23) | one per page |
+//! | `protected` | all: mprotect to nothing and back | none since Linux 5.19, one per page before |
+//! | `given-back` | nothing: MADV_DONTNEED | one per page |
+//! | `forked` | all, shared with a child | one per page: CoW |
+//!
+//! `read-only` stands for a private mapping of a file as well: the page cache is mapped, and a write after mprotect(2) copies.
+//! Not shown, because mmap(2) itself fails: RLIMIT_AS, and RLIMIT_MEMLOCK with MAP_LOCKED. Not shown, because it ends the program: a
+//! cgroup that has no memory left.
+
+use faultless_os::touch::{Advice, HeldCopy, Populate, Region};
+use faultless_os::{advise, page};
+
+use crate::experiment::{Cell, Notes, Phase, Refusal, Scope, Trial};
+
+const TRAPS: [(&str, Trap); 7] = [
+    ("none", Trap::None),
+    ("inaccessible", Trap::Inaccessible),
+    ("read-only", Trap::ReadOnly),
+    ("non-blocking", Trap::NonBlocking),
+    ("protected", Trap::Protected),
+    ("given-back", Trap::GivenBack),
+    ("forked", Trap::Forked),
+];
+
+/// Faults of the program's own pages, that a fork makes CoW as well.
+const OWN_AFTER_FORK: u64 = 128;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Trap {
+    None,
+    Inaccessible,
+    ReadOnly,
+    NonBlocking,
+    Protected,
+    GivenBack,
+    Forked,
+}
+
+pub(super) fn cells(scope: &Scope) -> Vec<Cell> {
+    let mib = scope.pick([1, 4, 64, 64]);
+    TRAPS.iter().map(|(name, _)| Cell::of("prefault").with("trap", name).with("mib", mib)).collect()
+}
+
+pub(super) fn memory_bytes(cell: &Cell) -> Result<u64, Refusal> {
+    // After a fork every page is there twice.
+    Ok((cell.number("mib")? as u64) << 21)
+}
+
+pub(super) fn trial(cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+    let name = cell.text("trap")?;
+    let found = TRAPS.iter().find(|(known, _)| *known == name);
+    let Some((_, trap)) = found else {
+        let names = TRAPS.map(|(name, _)| name).join(", ");
+        return Err(Refusal(format!("{cell}: trap={name}: takes {names}")));
+    };
+    let len_bytes = cell.number("mib")? << 20;
+    // A mapping that is populated as it is made can't be advised before.
+    advise::disable_thp()?;
+    Ok(Box::new(Trapped { trap: *trap, len_bytes, region: None, copy: None }))
+}
+
+struct Trapped {
+    trap: Trap,
+    len_bytes: usize,
+    region: Option<Region>,
+    copy: Option<HeldCopy>,
+}
+
+impl Trial for Trapped {
+    fn phases(&self) -> Vec<Phase> {
+        let pages = self.len_bytes / page::size();
+        let (populated, resident) = match self.trap {
+            Trap::Inaccessible | Trap::NonBlocking => (0, 0),
+            Trap::GivenBack => (pages, 0),
+            Trap::None | Trap::ReadOnly | Trap::Protected | Trap::Forked => (pages, pages),
+        };
+        let setup = Phase::new("setup", populated, 0).sum((resident * page::size()) as u64);
+        let write = Phase::new("write", 0, 0).work(pages);
+        let few = *write.faults.end();
+        let pages = pages as u64;
+        let faults = match self.trap {
+            Trap::None => 0..=few,
+            Trap::Protected => 0..=pages + few,
+            Trap::Forked => pages..=pages + few + OWN_AFTER_FORK,
+            _ => pages..=pages + few,
+        };
+        let most = setup.faults.end() + if self.trap == Trap::Forked { OWN_AFTER_FORK } else { 0 };
+        vec![setup.faults(populated as u64..=most), write.faults(faults).sum(pages)]
+    }
+
+    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
+        if phase == 0 {
+            let region = self.populated()?;
+            let resident = region.resident_bytes();
+            notes.add("resident_bytes", resident as f64);
+            notes.add("mapped_bytes", region.len_bytes() as f64);
+            self.region = Some(region);
+            return Ok(resident as u64);
+        }
+        let region = self.region.as_mut().ok_or_else(|| Refusal("prefault: nothing was mapped".into()))?;
+        region.touch_write(page::size());
+        Ok(region.touch_read(page::size()))
+    }
+}
+
+impl Trapped {
+    fn populated(&mut self) -> Result<Region, Refusal> {
+        let how = match self.trap {
+            Trap::Inaccessible => Populate::Inaccessible,
+            Trap::ReadOnly => Populate::ReadOnly,
+            Trap::NonBlocking => Populate::NonBlocking,
+            _ => Populate::Writable,
+        };
+        let mut region = Region::populated(self.len_bytes, how)?;
+        match self.trap {
+            Trap::Protected => region = region.protect_and_back()?,
+            Trap::GivenBack => region.advise(0..self.len_bytes, Advice::DontNeed)?,
+            Trap::Forked => self.copy = Some(HeldCopy::new()?),
+            _ => {}
+        }
+        Ok(region)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_way_that_works_leaves_the_writes_without_faults() {
+        let least = |trap| {
+            let trapped = Trapped { trap, len_bytes: 64 * page::size(), region: None, copy: None };
+            *trapped.phases()[1].faults.start()
+        };
+        let faulting: Vec<_> =
+            TRAPS.iter().filter(|(_, trap)| least(*trap) > 0).map(|(name, _)| *name).collect();
+        assert_eq!(faulting, ["inaccessible", "read-only", "non-blocking", "given-back", "forked"]);
+    }
+
+    #[test]
+    fn an_unknown_trap_is_named() {
+        let refused = trial(&Cell::of("prefault").with("trap", "door").with("mib", 1)).err().unwrap();
+        assert!(refused.0.contains("trap=door"), "{refused}");
+    }
+}

@@ -1,0 +1,162 @@
+//! Guest-cold memory: the first touch of pages that the hypervisor has not backed yet, which fault twice, once in the host.
+//!
+//! A guest can't ask which pages those are. So: memory is held until touching more of it costs clearly more, which is where
+//! warm memory ends; then fresh memory beyond it is touched in groups, and groups that cost clearly more than warm ones are
+//! cold. If there are none, nothing can be said: somebody may have touched all of it before. Memory that this cell has touched
+//! is warm from then on, unless the host takes it back.
+
+use faultless_os::host::{Host, Memory};
+use faultless_os::page;
+use faultless_os::touch::{Advice, Region, time_groups};
+use faultless_trace::measurement::median;
+
+use crate::experiment::{Cell, Notes, Phase, Refusal, Trial};
+
+/// The kind of cell.
+pub(super) const KIND: &str = "touch-cold";
+/// Bytes that are held at most for each byte that is touched beyond them.
+const HELD_TIMES: usize = 64;
+/// Bytes of it that are touched between two looks at what they cost.
+const STEP_BYTES: usize = 64 << 20;
+/// Bytes timed together: hosts often back so much at once.
+const GROUP_BYTES: usize = 2 << 20;
+/// A group is cold when it costs so many times a warm one. Hosts were seen to cost 2.5 to 8 times.
+const COLD_TIMES: f64 = 2.0;
+/// With fewer cold groups than this share, noise would do as an explanation.
+const LEAST_SHARE: f64 = 0.1;
+/// A part in so many of the fresh memory is touched first, as warm memory: what was given back last is handed out first.
+const WARM_SHARE: usize = 4;
+
+pub(super) fn cell(mib: usize) -> Cell {
+    Cell::of("price").with("kind", KIND).with("page", "base").with("mib", mib)
+}
+
+pub(super) fn is(cell: &Cell) -> Result<bool, Refusal> {
+    Ok(cell.text("kind")? == KIND)
+}
+
+/// Nothing that the runner warms would be cold, so the memory it takes is asked for here.
+pub(super) fn trial(cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+    let fresh_bytes = cell.mib("mib")?;
+    if !fresh_bytes.is_multiple_of(WARM_SHARE * GROUP_BYTES) {
+        return Err(Refusal(format!("{cell}: mib={}: take a multiple of 8", fresh_bytes >> 20)));
+    }
+    if Host::read_basics().hypervisor.is_none() {
+        return Err(Refusal("no hypervisor shows itself, so no host backs this memory lazily".into()));
+    }
+    let there = Memory::now().available_bytes.map_or(0, |bytes| bytes as usize / 2);
+    if fresh_bytes > there / 4 {
+        let (needed, there) = ((fresh_bytes * 4) >> 20, there >> 20);
+        return Err(Refusal(format!("needs {needed} MiB, and may take {there} MiB: take a smaller mib=")));
+    }
+    let base = |bytes| -> Result<Region, Refusal> {
+        let mut region = Region::new(bytes, GROUP_BYTES)?;
+        let _ = region.advise(0..bytes, Advice::NoHugePage);
+        Ok(region)
+    };
+    let held_bytes = (fresh_bytes * HELD_TIMES).min(there - 2 * fresh_bytes);
+    let mut held = Region::new(held_bytes, GROUP_BYTES)?;
+    // Only to hold memory sooner.
+    let _ = held.advise(0..held.len_bytes(), Advice::HugePage);
+    Ok(Box::new(Cold {
+        warm: base(fresh_bytes / WARM_SHARE)?,
+        held,
+        fresh: base(fresh_bytes)?,
+        warm_ns: 0.0,
+    }))
+}
+
+struct Cold {
+    warm: Region,
+    held: Region,
+    fresh: Region,
+    /// ns per page of the warm part.
+    warm_ns: f64,
+}
+
+impl Trial for Cold {
+    fn phases(&self) -> Vec<Phase> {
+        let pages = |region: &Region| region.len_bytes() / page::size();
+        // Base pages or larger ones, and up to where they become cold.
+        let hold = Phase::new("hold", pages(&self.held), 0);
+        let most = *hold.faults.end();
+        vec![
+            Phase::new("setup", pages(&self.warm), 0).work(pages(&self.warm)),
+            hold.faults(1..=most),
+            Phase::new("timed", pages(&self.fresh), 0).work(pages(&self.fresh)),
+        ]
+    }
+
+    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
+        match phase {
+            0 => {
+                let groups = time_groups(self.warm.bytes_mut(), GROUP_BYTES);
+                self.warm_ns = median(&groups).unwrap_or(0.0);
+            }
+            1 => notes.add("held_bytes", self.hold() as f64),
+            _ => {
+                let groups = time_groups(self.fresh.bytes_mut(), GROUP_BYTES);
+                let (cold_ns, share) = judge(&groups, self.warm_ns)?;
+                notes.add("pages", (self.fresh.len_bytes() / page::size()) as f64);
+                notes.add("warm_ns_per_page", self.warm_ns);
+                notes.add("cold_ns_per_page", cold_ns);
+                notes.add("cold_share", share);
+            }
+        }
+        Ok(0)
+    }
+}
+
+impl Cold {
+    /// Touches memory until it costs clearly more than the cheapest of it; the bytes touched.
+    fn hold(&mut self) -> usize {
+        let (mut held, mut least_ns) = (0, f64::MAX);
+        for step in self.held.bytes_mut().chunks_mut(STEP_BYTES) {
+            held += step.len();
+            let ns = median(&time_groups(step, GROUP_BYTES)).unwrap_or(f64::MAX);
+            if ns > COLD_TIMES * least_ns {
+                break;
+            }
+            least_ns = least_ns.min(ns);
+        }
+        held
+    }
+}
+
+/// ns per page of the cold groups, and which share of all they are.
+fn judge(groups: &[f64], warm_ns: f64) -> Result<(f64, f64), Refusal> {
+    let cold: Vec<f64> = groups.iter().copied().filter(|ns| *ns > COLD_TIMES * warm_ns).collect();
+    let share = cold.len() as f64 / groups.len().max(1) as f64;
+    match median(&cold).filter(|_| share >= LEAST_SHARE) {
+        Some(cold_ns) => Ok((cold_ns, share)),
+        None => {
+            let mib = (groups.len() * GROUP_BYTES) >> 20;
+            Err(Refusal(format!(
+                "{mib} MiB of fresh memory cost no more than warm memory: the host had backed it: \
+                 try again after a restart of this machine"
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_groups_that_cost_clearly_more_are_cold() {
+        assert_eq!(judge(&[1000.0, 1100.0, 5000.0, 6000.0], 1000.0), Ok((5500.0, 0.5)));
+    }
+
+    #[test]
+    fn warm_memory_gives_no_figure() {
+        assert!(judge(&[1000.0; 50], 1000.0).unwrap_err().0.contains("the host had backed it"));
+        assert!(judge(&[], 1000.0).is_err());
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_refused() {
+        let refused = trial(&cell(1 << 24)).err().unwrap().0;
+        assert!(refused.contains("take a smaller mib") || refused.contains("no hypervisor"), "{refused}");
+    }
+}

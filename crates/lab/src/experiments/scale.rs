@@ -1,0 +1,296 @@
+//! scale: the price of a first touch by number of faulting threads, and what they wait for.
+//!
+//! Each thread touches the same amount of memory, so without waiting the time stays what one thread takes, up to the number of
+//! processors. Four arrangements differ in what the threads share, each step one lock less:
+//!
+//! | `memory` | shared by the faulting threads | what it adds |
+//! |---|---|---|
+//! | `interleaved` | address space, mapping, page tables | the page-table lock |
+//! | `shared` | address space, mapping | the mapping's VMA lock (since Linux 6.4; before that, nothing) |
+//! | `own` | address space | the mmap lock (faults take it before Linux 6.4), counters of the address space |
+//! | `process` | nothing but the machine | the zone lock, memory bandwidth, the hypervisor |
+//!
+//! `writers` map and unmap memory beside them, which takes the mmap lock for writing: as threads, `beside=threads`, or, as
+//! what that costs without a shared lock, in other processes, `beside=processes`.
+
+use std::sync::atomic::Ordering;
+
+use faultless_os::page;
+use faultless_os::touch::{Advice, Churner, Region, Toucher};
+
+use super::team::{self, Beside, Done};
+use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::results::values;
+
+pub(crate) struct Scale;
+
+/// Pages that a writer maps and unmaps at once, without touching them.
+const WRITER_PAGES: usize = 16;
+
+impl Experiment for Scale {
+    fn name(&self) -> &'static str {
+        "scale"
+    }
+
+    fn about(&self) -> &'static str {
+        "Do page faults of several threads wait for each other, and for threads that map memory, and where?"
+    }
+
+    fn documents(&self) -> &'static [Document] {
+        &Document::ALL
+    }
+
+    fn cells(&self, scope: &Scope) -> Vec<Cell> {
+        let mib = scope.pick([2, 16, 64, 256]);
+        let cell = |memory: &str, threads: usize, writers: usize, beside: &str| {
+            let cell = Cell::of("scale").with("memory", memory).with("threads", threads);
+            cell.with("mib", mib).with("writers", writers).with("beside", beside)
+        };
+        let mut cells = Vec::new();
+        for memory in ["interleaved", "shared", "own", "process"] {
+            for threads in scope.threads() {
+                // Beyond the processors nobody expects it to scale.
+                if threads <= scope.processors || scope.pick([false, false, true, true]) {
+                    cells.push(cell(memory, threads, 0, "none"));
+                }
+            }
+        }
+        let counts: &[usize] = scope.pick([&[1], &[1], &[1, 2], &[1, 2, 4, 8]]);
+        for &writers in counts {
+            for beside in ["threads", "processes"] {
+                cells.push(cell("own", 1, writers, beside));
+                if scope.processors > 1 && scope.pick([false, false, true, true]) {
+                    cells.push(cell("own", scope.processors, writers, beside));
+                }
+            }
+        }
+        cells
+    }
+
+    fn charts(&self) -> &'static [Chart] {
+        &[
+            Chart {
+                id: "scale-threads",
+                title: "First touch, the same amount by each thread",
+                x: "threads",
+                x_label: "faulting threads",
+                y_label: "us per page of one thread",
+                values: |cell, found| {
+                    if cell.count("writers") == Ok(0) { wall_us(cell, found) } else { Vec::new() }
+                },
+                document: &[],
+            },
+            Chart {
+                id: "scale-writers",
+                title: "First touch while others map and unmap memory",
+                x: "writers",
+                x_label: "threads or processes that map and unmap",
+                y_label: "us per page of one thread",
+                values: |cell, found| {
+                    if cell.text("memory") == Ok("own") { wall_us(cell, found) } else { Vec::new() }
+                },
+                document: &[],
+            },
+        ]
+    }
+
+    fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
+        Ok((cell.mib("mib")? as u64).saturating_mul(cell.number("threads")? as u64))
+    }
+
+    fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+        let memory = match cell.text("memory")? {
+            "interleaved" => Memory::Interleaved,
+            "shared" => Memory::Shared,
+            "own" => Memory::Own,
+            "process" => Memory::Process,
+            other => {
+                return Err(Refusal(format!(
+                    "{cell}: memory={other}: takes interleaved, shared, own or process"
+                )));
+            }
+        };
+        let beside = match cell.text("beside")? {
+            "none" => None,
+            "threads" => Some(Place::Threads),
+            "processes" => Some(Place::Processes),
+            other => {
+                return Err(Refusal(format!("{cell}: beside={other}: takes none, threads or processes")));
+            }
+        };
+        let (each_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
+        let writers = cell.count("writers")?;
+        if (writers > 0) != beside.is_some() {
+            return Err(Refusal(format!("{cell}: writers=0 goes with beside=none, and only with it")));
+        }
+        Ok(Box::new(Faulting {
+            memory,
+            beside,
+            each_bytes,
+            threads,
+            writers,
+            regions: Vec::new(),
+            touchers: Vec::new(),
+            threads_beside: None,
+            processes_beside: Vec::new(),
+        }))
+    }
+}
+
+fn wall_us(cell: &Cell, found: &crate::results::Quantities) -> Vec<f64> {
+    let pages = cell.number("mib").map_or(1, |mib| (mib << 20) / page::size()) as f64;
+    values(found, "first", "wall_ns").unwrap_or_default().iter().map(|ns| ns / 1e3 / pages).collect()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    Interleaved,
+    Shared,
+    Own,
+    Process,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Threads,
+    Processes,
+}
+
+struct Faulting {
+    memory: Memory,
+    beside: Option<Place>,
+    each_bytes: usize,
+    threads: usize,
+    writers: usize,
+    regions: Vec<Region>,
+    touchers: Vec<Toucher>,
+    threads_beside: Option<Beside>,
+    processes_beside: Vec<Churner>,
+}
+
+/// Faults of this process around one `fork`: what it shares with the child is copied when it is written next.
+const FORK_FAULTS: u64 = 256;
+
+impl Trial for Faulting {
+    fn phases(&self) -> Vec<Phase> {
+        let pages = self.threads * self.each_bytes / page::size();
+        let forks = match (self.memory, self.beside) {
+            (Memory::Process, _) => self.threads,
+            (_, Some(Place::Processes)) => self.writers,
+            _ => 0,
+        };
+        let setup = Phase::new("setup", 0, self.writers);
+        let most = setup.faults.end() + forks as u64 * FORK_FAULTS;
+        vec![
+            setup.faults(0..=most),
+            Phase::new("first", pages, self.threads).work(pages).sum(pages as u64),
+            Phase::new("end", 0, 0).faults(0..=FORK_FAULTS),
+        ]
+    }
+
+    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
+        match (phase, self.memory) {
+            (0, _) => {
+                team::note_processors(notes);
+                self.set_up()
+            }
+            (1, Memory::Process) => Ok(self.touch_apart()?.noted(notes, true)),
+            // Other processes' faults are theirs; but this one was forked, and what it writes is copied.
+            (1, _) => Ok(self.touch()?.noted(notes, self.beside.is_some())),
+            _ => {
+                if let Some(beside) = self.threads_beside.take() {
+                    notes.add("beside_turns", beside.turns() as f64);
+                    beside.stop()?;
+                }
+                self.processes_beside.clear();
+                self.touchers.clear();
+                Ok(0)
+            }
+        }
+    }
+}
+
+impl Faulting {
+    fn set_up(&mut self) -> Result<u64, Refusal> {
+        let (count, len_bytes) = match self.memory {
+            Memory::Interleaved | Memory::Shared => (1, self.threads * self.each_bytes),
+            Memory::Own => (self.threads, self.each_bytes),
+            Memory::Process => (0, 0),
+        };
+        for _ in 0..count {
+            let mut region = Region::new(len_bytes, page::size())?;
+            // A kernel without THP refuses, and has base pages anyway.
+            let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
+            self.regions.push(region);
+        }
+        if self.memory == Memory::Process {
+            for _ in 0..self.threads {
+                self.touchers.push(Toucher::new(self.each_bytes)?);
+            }
+        }
+        let len_bytes = WRITER_PAGES * page::size();
+        match self.beside {
+            None => {}
+            Some(Place::Threads) => {
+                self.threads_beside = Some(Beside::start(self.writers, move || {
+                    drop(Region::new(len_bytes, page::size())?);
+                    Ok(())
+                }));
+            }
+            Some(Place::Processes) => {
+                for _ in 0..self.writers {
+                    self.processes_beside.push(Churner::new(len_bytes)?);
+                }
+            }
+        }
+        Ok(0)
+    }
+
+    fn touch(&mut self) -> Result<Done, Refusal> {
+        let (page_bytes, threads, memory) = (page::size(), self.threads, self.memory);
+        let regions: Vec<_> = self.regions.iter_mut().map(Region::atomics).collect();
+        let each_pages = self.each_bytes / page_bytes;
+        team::together((0..threads).collect(), |thread: usize| {
+            let (region, first, step) = match memory {
+                Memory::Interleaved => (regions[0], thread, threads),
+                Memory::Shared => (regions[0], thread * each_pages, 1),
+                Memory::Own | Memory::Process => (regions[thread], 0, 1),
+            };
+            let mut sum = 0;
+            for slot in region.iter().skip(first * page_bytes).step_by(step * page_bytes).take(each_pages) {
+                slot.store(1, Ordering::Relaxed);
+                sum += u64::from(std::hint::black_box(slot).load(Ordering::Relaxed));
+            }
+            sum
+        })
+    }
+
+    fn touch_apart(&mut self) -> Result<Done, Refusal> {
+        for toucher in &mut self.touchers {
+            toucher.go()?;
+        }
+        let told = self.touchers.iter_mut().map(|toucher| {
+            let touched = toucher.wait().map_err(|error| {
+                Refusal(format!("a process apart ended before it had touched its memory: {error}"))
+            })?;
+            Ok(Done { sum: touched.pages, cpu_ns: touched.cpu_ns, faults: touched.faults })
+        });
+        told.sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial;
+
+    fn sample(words: &str) -> trial::Sample {
+        trial::measure(&Scale, &Cell::parse("scale", words.split(' ')).unwrap())
+    }
+
+    #[test]
+    fn writers_without_a_place_are_refused() {
+        let refused = sample("memory=own threads=1 mib=1 writers=2 beside=none").refused.unwrap();
+        assert!(refused.contains("writers=0 goes with beside=none"), "{refused}");
+    }
+}

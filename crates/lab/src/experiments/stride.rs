@@ -1,0 +1,184 @@
+//! stride: every n-th element of an array times three, as "Oops All Page Faults!" does it.
+//!
+//! The document's four ways to have the array: zeroed (read, then written: the zero page and then a CoW fault, two faults per
+//! page), initialised to one (the faults fall into the set-up), prefaulted (the same, by a write per page), and shared by two
+//! strides, where the first pays for both. The array is 64M elements of 4 bytes in the document.
+
+use faultless_os::page;
+use faultless_os::touch::{Advice, Region};
+
+use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::results::values;
+
+pub(super) struct Stride;
+
+/// Bytes of an element.
+const ELEMENT: usize = size_of::<i32>();
+
+impl Experiment for Stride {
+    fn name(&self) -> &'static str {
+        "stride"
+    }
+
+    fn about(&self) -> &'static str {
+        "Does touching every 16th element take as long as touching each, and what has the array's memory to do with it?"
+    }
+
+    fn documents(&self) -> &'static [Document] {
+        &[Document::Oops]
+    }
+
+    fn cells(&self, scope: &Scope) -> Vec<Cell> {
+        let mib = scope.pick([4, 64, 256, 256]);
+        let strides: &[usize] = scope.pick([
+            &[16],
+            &[1, 16],
+            &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024],
+            &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024],
+        ]);
+        let cell = |array: &str, stride: usize| {
+            Cell::of("stride").with("array", array).with("mib", mib).with("stride", stride)
+        };
+        let mut cells = vec![cell("shared", 1)];
+        for array in ["zeroed", "ones", "prefaulted"] {
+            cells.extend(strides.iter().map(|&stride| cell(array, stride)));
+        }
+        cells
+    }
+
+    fn charts(&self) -> &'static [Chart] {
+        &[Chart {
+            id: "stride-timed",
+            title: "Every n-th element times three",
+            x: "stride",
+            x_label: "stride in elements of 4 bytes",
+            y_label: "ms for 256 MiB",
+            values: |cell, found| {
+                let scale = 256.0 / cell.number("mib").unwrap_or(256) as f64;
+                values(found, "timed", "wall_ns")
+                    .unwrap_or_default()
+                    .iter()
+                    .map(|ns| ns / 1e6 * scale)
+                    .collect()
+            },
+            document: &[
+                ("zeroed", 1.0, 377.0),
+                ("zeroed", 16.0, 359.0),
+                ("ones", 1.0, 29.0),
+                ("ones", 16.0, 26.0),
+                ("prefaulted", 1.0, 26.0),
+                ("prefaulted", 16.0, 23.0),
+            ],
+        }]
+    }
+
+    fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
+        Ok((cell.number("mib")? as u64) << 20)
+    }
+
+    fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+        let array = match cell.text("array")? {
+            "shared" => Array::Shared,
+            "zeroed" => Array::Zeroed,
+            "ones" => Array::Ones,
+            "prefaulted" => Array::Prefaulted,
+            other => {
+                return Err(Refusal(format!(
+                    "{cell}: array={other}: takes shared, zeroed, ones or prefaulted"
+                )));
+            }
+        };
+        let (mib, stride) = (cell.number("mib")?, cell.number("stride")?);
+        let mut region = Region::new(mib << 20, page::size())?;
+        let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
+        Ok(Box::new(Strided { region, array, stride }))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Array {
+    /// Zeroed, and used by two strides one after the other: 1, then 16.
+    Shared,
+    Zeroed,
+    Ones,
+    Prefaulted,
+}
+
+struct Strided {
+    region: Region,
+    array: Array,
+    stride: usize,
+}
+
+impl Strided {
+    fn pages(&self) -> usize {
+        self.region.len_bytes() / page::size()
+    }
+
+    fn elements(&self, stride: usize) -> usize {
+        (self.region.len_bytes() / ELEMENT).div_ceil(stride)
+    }
+
+    /// `array[i] *= 3` for every `stride`-th element; the sum of what is there now.
+    fn multiply(&mut self, stride: usize) -> u64 {
+        let mut sum = 0_u64;
+        for element in self.region.bytes_mut().chunks_exact_mut(ELEMENT).step_by(stride) {
+            let [a, b, c, d] = *element else { continue };
+            let product = i32::from_ne_bytes([a, b, c, d]).wrapping_mul(3);
+            element.copy_from_slice(&product.to_ne_bytes());
+            sum = sum.wrapping_add(product as u32 as u64);
+        }
+        sum
+    }
+}
+
+impl Trial for Strided {
+    fn phases(&self) -> Vec<Phase> {
+        let (pages, work) = (self.pages(), self.elements(self.stride));
+        // One element per page at least is touched; beyond that stride pages are left out.
+        let touched = pages.min(work);
+        let one_sum = 3 * work as u64;
+        match self.array {
+            Array::Shared => vec![
+                Phase::new("setup", 0, 0),
+                Phase::new("first", 2 * pages, 0).work(work).sum(0),
+                Phase::new("second", 0, 0).work(self.elements(16)).sum(0),
+            ],
+            Array::Zeroed => {
+                vec![Phase::new("setup", 0, 0), Phase::new("timed", 2 * touched, 0).work(work).sum(0)]
+            }
+            Array::Ones => vec![
+                Phase::new("setup", pages, 0).work(self.elements(1)),
+                Phase::new("timed", 0, 0).work(work).sum(one_sum),
+            ],
+            Array::Prefaulted => {
+                vec![Phase::new("setup", pages, 0).work(pages), Phase::new("timed", 0, 0).work(work).sum(0)]
+            }
+        }
+    }
+
+    fn run(&mut self, phase: usize, _notes: &mut Notes) -> Result<u64, Refusal> {
+        Ok(match (phase, self.array) {
+            (0, Array::Shared | Array::Zeroed) => 0,
+            (0, Array::Ones) => {
+                let one = 1_i32.to_ne_bytes();
+                self.region
+                    .bytes_mut()
+                    .chunks_exact_mut(ELEMENT)
+                    .for_each(|element| element.copy_from_slice(&one));
+                0
+            }
+            (0, Array::Prefaulted) => {
+                // Zeroes, as in the document.
+                self.region
+                    .bytes_mut()
+                    .iter_mut()
+                    .step_by(page::size())
+                    .for_each(|slot| *std::hint::black_box(slot) = 0);
+                0
+            }
+            (1, _) => self.multiply(self.stride),
+            _ => self.multiply(16),
+        })
+    }
+}

@@ -1,0 +1,275 @@
+//! threshold: from which size on does malloc go to the kernel for every block, instead of using freed memory again?
+//!
+//! "A queue of page faults" found a heap that kept blocks below 508 KiB (or 1 MiB) and mapped those above afresh each time.
+//! Here a block is allocated, each of its pages written, and freed, over and over: memory that comes from the kernel takes a
+//! fault per page, memory that was kept takes none. The first two cycles stand apart, because glibc raises its thresholds when
+//! a mapped block is freed for the first time (mallopt(3), M_MMAP_THRESHOLD): they are what a program of few blocks gets.
+//!
+//! Allocators: the C library's, the same with its thresholds fixed at the 128 KiB they begin with, and those found in the
+//! usual library folders, by LD_PRELOAD. THP is off for the process: a fault is a base page. Both answers are possible for most
+//! cells, so their bounds are none or a fault per page; what glibc documents is held against exact counts.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use faultless_os::{advise, page};
+
+use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::results::values;
+
+pub(super) struct Threshold;
+
+/// Allocators to look for: name, and how the file begins.
+const LIBRARIES: [(&str, &str); 3] =
+    [("jemalloc", "libjemalloc.so"), ("mimalloc", "libmimalloc.so"), ("tcmalloc", "libtcmalloc_minimal.so")];
+/// Where libraries lie on Debian, Fedora, Arch, and where people install their own.
+const FOLDERS: [&str; 6] = [
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/local/lib",
+    "/usr/local/lib64",
+];
+/// The C library's malloc, and the same with fixed thresholds.
+const GLIBC: &str = "glibc";
+const FIXED: &str = "glibc-fixed";
+/// glibc's M_MMAP_THRESHOLD at the start, and the bound above which it never rises (mallopt(3)), in KiB.
+const FIXED_KIB: usize = 128;
+const MOST_KIB: usize = 32 << 10;
+/// Bytes that the later cycles of a cell allocate in all, at the most but for two cycles.
+const LATER_BYTES: usize = 64 << 20;
+/// Cycles after the first two.
+const LATER_CYCLES: std::ops::RangeInclusive<usize> = 2..=64;
+/// Faults that an allocator may take for its own tables besides those of the block: arenas, page heads.
+const TABLES: u64 = 256;
+
+impl Experiment for Threshold {
+    fn name(&self) -> &'static str {
+        "threshold"
+    }
+
+    fn about(&self) -> &'static str {
+        "From which size on does malloc ask the kernel for every block anew?"
+    }
+
+    fn documents(&self) -> &'static [Document] {
+        &[Document::Queue]
+    }
+
+    fn cells(&self, scope: &Scope) -> Vec<Cell> {
+        let powers = (2..=16).map(|log2| 1_usize << log2);
+        let kibs: Vec<usize> = match scope.effort {
+            Effort::Verify => vec![64, 1 << 10],
+            Effort::Quick => vec![64, 640, 8 << 10, 40 << 10],
+            // The document's block, the pool's block for it, and its two thresholds.
+            Effort::Default => powers.chain([508, 640, 768, 1020]).collect(),
+            Effort::Full => {
+                powers.clone().chain(powers.map(|kib| kib / 2 * 3)).chain([508, 640, 1020]).collect()
+            }
+        };
+        let mut allocators = vec![GLIBC];
+        if scope.host.glibc.is_some() {
+            allocators.push(FIXED);
+        }
+        allocators.extend(LIBRARIES.map(|(name, _)| name).iter().filter(|name| library(name).is_some()));
+        let mut cells = Vec::new();
+        for allocator in allocators {
+            let of = |&kib: &usize| Cell::of("threshold").with("allocator", allocator).with("kib", kib);
+            cells.extend(kibs.iter().map(of));
+        }
+        cells
+    }
+
+    fn charts(&self) -> &'static [Chart] {
+        &[
+            Chart {
+                id: "threshold-later",
+                title: "Faults of a malloc and free, once the allocator has settled",
+                x: "kib",
+                x_label: "size of the block in KiB",
+                y_label: "faults per page and cycle",
+                values: |cell, found| per_page(cell, found, "later"),
+                document: &[],
+            },
+            Chart {
+                id: "threshold-time",
+                title: "Time of a malloc, a write per page, and a free",
+                x: "kib",
+                x_label: "size of the block in KiB",
+                y_label: "us per cycle",
+                values: |cell, found| {
+                    let cycles = cell.number("kib").map_or(1, later_cycles) as f64;
+                    values(found, "later", "wall_ns")
+                        .unwrap_or_default()
+                        .iter()
+                        .map(|ns| ns / 1e3 / cycles)
+                        .collect()
+                },
+                document: &[],
+            },
+        ]
+    }
+
+    fn environment(&self, cell: &Cell) -> Vec<(OsString, OsString)> {
+        let allocator = cell.text("allocator").unwrap_or_default();
+        let preload = library(allocator).map(PathBuf::into_os_string).unwrap_or_default();
+        let tunables = if allocator == FIXED {
+            let bytes = FIXED_KIB << 10;
+            format!("glibc.malloc.mmap_threshold={bytes}:glibc.malloc.trim_threshold={bytes}")
+        } else {
+            String::new()
+        };
+        vec![("LD_PRELOAD".into(), preload), ("GLIBC_TUNABLES".into(), tunables.into())]
+    }
+
+    fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
+        Ok((cell.number("kib")? as u64) << 10)
+    }
+
+    fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+        let (allocator, kib) = (cell.text("allocator")?, cell.number("kib")?);
+        let is_known =
+            [GLIBC, FIXED].contains(&allocator) || LIBRARIES.iter().any(|(name, _)| *name == allocator);
+        if !is_known {
+            let names = LIBRARIES.map(|(name, _)| name).join(", ");
+            return Err(Refusal(format!("{cell}: allocator={allocator}: takes {GLIBC}, {FIXED}, {names}")));
+        }
+        check_loaded(allocator)?;
+        advise::disable_thp()?;
+        Ok(Box::new(Cycles { allocator: allocator.into(), kib }))
+    }
+}
+
+/// Cycles of the last phase.
+fn later_cycles(kib: usize) -> usize {
+    (LATER_BYTES / (kib << 10)).clamp(*LATER_CYCLES.start(), *LATER_CYCLES.end())
+}
+
+fn per_page(cell: &Cell, found: &crate::results::Quantities, phase: &str) -> Vec<f64> {
+    let kib = cell.number("kib").unwrap_or(1);
+    let touches = (pages(kib) * later_cycles(kib)) as f64;
+    values(found, phase, "minor_faults").unwrap_or_default().iter().map(|faults| faults / touches).collect()
+}
+
+fn pages(kib: usize) -> usize {
+    (kib << 10).div_ceil(page::size())
+}
+
+/// The file of an allocator, if it is installed.
+fn library(allocator: &str) -> Option<PathBuf> {
+    let (_, begin) = LIBRARIES.iter().find(|(name, _)| *name == allocator)?;
+    FOLDERS.iter().find_map(|folder| {
+        let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
+            .ok()?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(begin)))
+            .collect();
+        found.sort();
+        found.into_iter().next()
+    })
+}
+
+/// Whether the allocator that was asked for is the one that answers: an LD_PRELOAD that did nothing would measure glibc
+/// under another name.
+fn check_loaded(allocator: &str) -> Result<(), Refusal> {
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    let loaded = LIBRARIES.iter().find(|(_, begin)| maps.contains(begin)).map(|(name, _)| *name);
+    let wanted = LIBRARIES.iter().find(|(name, _)| *name == allocator).map(|(name, _)| *name);
+    if loaded != wanted {
+        let found = loaded.unwrap_or("the C library's malloc");
+        let remedy = wanted.map_or("unset LD_PRELOAD".into(), |name| {
+            library(name)
+                .map_or(format!("install {name}"), |path| format!("set LD_PRELOAD={}", path.display()))
+        });
+        return Err(Refusal(format!("threshold: {found} answers instead of {allocator}; {remedy}")));
+    }
+    let tunables = std::env::var("GLIBC_TUNABLES").unwrap_or_default();
+    if (allocator == FIXED) != tunables.contains("mmap_threshold") {
+        return Err(Refusal(format!(
+            "threshold: {allocator} with GLIBC_TUNABLES={tunables}; the lab sets it for each process: start `faultless lab threshold`"
+        )));
+    }
+    Ok(())
+}
+
+struct Cycles {
+    allocator: String,
+    kib: usize,
+}
+
+impl Cycles {
+    fn cycles(&self, phase: usize) -> usize {
+        if phase < 2 { 1 } else { later_cycles(self.kib) }
+    }
+
+    /// Whether glibc has to map each block: the size is above a fixed threshold, or above what the dynamic one can become.
+    fn is_always_mapped(&self) -> bool {
+        let least_kib = match self.allocator.as_str() {
+            FIXED => FIXED_KIB,
+            GLIBC => MOST_KIB,
+            _ => return false,
+        };
+        self.kib > least_kib
+    }
+}
+
+impl Trial for Cycles {
+    fn phases(&self) -> Vec<Phase> {
+        let names = ["first", "second", "later"];
+        let phase = |(index, name)| {
+            let cycles = self.cycles(index);
+            let pages = pages(self.kib) * cycles;
+            // The block's head may lie on a page of its own.
+            let most = (pages + cycles) as u64 + TABLES;
+            let least = if self.is_always_mapped() { pages as u64 } else { 0 };
+            Phase::new(name, 0, 0).work(pages).sum(pages as u64).faults(least..=most)
+        };
+        names.into_iter().enumerate().map(phase).collect()
+    }
+
+    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
+        let cycles = self.cycles(phase);
+        notes.add("cycles", cycles as f64);
+        notes.add("pages_per_cycle", pages(self.kib) as f64);
+        Ok((0..cycles).map(|_| cycle(self.kib << 10)).sum())
+    }
+}
+
+/// Allocates, writes one byte per page, frees; the sum of what was written.
+fn cycle(len_bytes: usize) -> u64 {
+    let mut block: Vec<u8> = Vec::with_capacity(len_bytes);
+    let slots = block.spare_capacity_mut().iter_mut().take(len_bytes).step_by(page::size());
+    slots.map(|slot| u64::from(*std::hint::black_box(slot.write(1)))).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial;
+
+    #[test]
+    fn another_allocator_than_the_one_asked_for_is_refused() {
+        let cell = Cell::of("threshold").with("allocator", "jemalloc").with("kib", 64);
+        let refused = trial::measure(&Threshold, &cell).refused.unwrap();
+        assert!(refused.contains("answers instead of jemalloc"), "{refused}");
+        let cell = Cell::of("threshold").with("allocator", FIXED).with("kib", 64);
+        assert!(trial::measure(&Threshold, &cell).refused.unwrap().contains("GLIBC_TUNABLES"));
+    }
+
+    #[test]
+    fn a_cycle_writes_every_page_of_its_block() {
+        assert_eq!(cycle(640 << 10), (640 << 10) / page::size() as u64);
+        assert_eq!(later_cycles(64 << 10), 2);
+        assert_eq!(later_cycles(4), 64);
+    }
+
+    #[test]
+    fn what_glibc_always_maps_takes_a_fault_per_page() {
+        let of =
+            |allocator: &str, kib| Cycles { allocator: allocator.into(), kib }.phases()[2].faults.clone();
+        assert_eq!(*of(GLIBC, 40 << 10).start(), 2 * (40 << 20) / page::size() as u64);
+        assert_eq!((*of(GLIBC, 640).start(), *of("mimalloc", 40 << 10).start()), (0, 0));
+        assert!(*of(FIXED, 640).start() > 0);
+    }
+}

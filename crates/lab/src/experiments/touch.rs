@@ -1,0 +1,353 @@
+//! touch: first and second touch of new memory, by reading or writing, by threads and size.
+//!
+//! "Bringing The Hardware And Windows To Its Limits" touches 2000 MB twice, and its listing never makes the second touch: here
+//! both are phases, and both have to return what they read. Written once and read once, every page is one fault the first
+//! time and none the second; read first, it is a fault on the zero page.
+//!
+//! `lock=yes` is the document's workaround: mlock (its VirtualLock) faults every page in from one thread, before many touch
+//! them. `mappers` threads map, touch and unmap a file meanwhile, and with `flush=yes` drop it from the page cache before
+//! each time, as the document's program does with `-flush`; then the faults of the touching threads are held against what must
+//! be, not those of the process.
+//!
+//! Each thread touches a contiguous part. THP is off for the memory; what THP does is `price`'s to say.
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::atomic::Ordering;
+
+use faultless_os::file::{self, FileMap};
+use faultless_os::host::{Host, Memory};
+use faultless_os::touch::{Advice, Region};
+use faultless_os::{map, page};
+
+use super::team::{self, Beside};
+use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::results::{Quantities, values};
+
+pub(super) struct Touch;
+
+impl Experiment for Touch {
+    fn name(&self) -> &'static str {
+        "touch"
+    }
+
+    fn about(&self) -> &'static str {
+        "What does the first touch of a page cost, what the second, and does it scale with threads?"
+    }
+
+    fn documents(&self) -> &'static [Document] {
+        &[Document::Hardware]
+    }
+
+    fn cells(&self, scope: &Scope) -> Vec<Cell> {
+        let sizes: &[usize] = scope.pick([&[4], &[64], &[64, 512], &[16, 256, 2000]]);
+        let plain = |access, mib, threads| Variant { access, mib, threads, ..Variant::default() };
+        let mut cells = Vec::new();
+        for access in ["write", "read"] {
+            for &mib in sizes {
+                for threads in scope.threads() {
+                    // Reading maps one shared page: its scaling is told by one size.
+                    if access == "write" || mib == sizes[0] || scope.effort == Effort::Full {
+                        cells.push(plain(access, mib, threads));
+                    }
+                }
+            }
+        }
+        // What may be locked is little for most users: the same size is measured without the lock, too.
+        let mib = lockable_mib(scope.host, sizes[0]);
+        for threads in [1, scope.processors] {
+            cells.push(plain("write", mib, threads));
+            cells.push(Variant { lock: true, ..plain("write", mib, threads) });
+        }
+        let mappers: &[usize] = scope.pick([&[1], &[1], &[1, 2], &[1, 2, 4, 8]]);
+        for &mappers in mappers {
+            for flush in [false, true] {
+                cells.push(Variant { mappers, flush, ..plain("write", sizes[0], 1) });
+                if scope.effort >= Effort::Default {
+                    cells.push(Variant { mappers, flush, ..plain("write", sizes[0], scope.processors) });
+                }
+            }
+        }
+        let mut cells: Vec<Cell> = cells.into_iter().map(Variant::cell).collect();
+        cells.sort();
+        cells.dedup();
+        cells
+    }
+
+    fn charts(&self) -> &'static [Chart] {
+        &[
+            Chart {
+                id: "touch-first",
+                title: "First touch by threads",
+                x: "threads",
+                x_label: "threads",
+                y_label: "us per page, all threads together",
+                values: |cell, found| per_page(cell, found, "first"),
+                // 377 ms for the 512,000 pages of 2000 MB, by one thread.
+                document: &[("Windows 10, release build", 1.0, 0.736)],
+            },
+            Chart {
+                id: "touch-second",
+                title: "Second touch by threads",
+                x: "threads",
+                x_label: "threads",
+                y_label: "us per page, all threads together",
+                values: |cell, found| per_page(cell, found, "second"),
+                // 13 ms: the debug build, whose memory the C library had written.
+                document: &[("Windows 10, debug build", 1.0, 0.0254)],
+            },
+            Chart {
+                id: "touch-beside",
+                title: "First touch while threads map, touch and unmap a file",
+                x: "mappers",
+                x_label: "threads that map the file",
+                y_label: "CPU us per page",
+                values: |cell, found| {
+                    let is_measured = cell.flag("lock") == Ok(false) && cell.text("access") == Ok("write");
+                    if !is_measured {
+                        return Vec::new();
+                    }
+                    let cpu = values(found, "first", "own_cpu_ns").unwrap_or_default();
+                    cpu.iter().map(|ns| ns / 1e3 / pages(cell)).collect()
+                },
+                document: &[],
+            },
+        ]
+    }
+
+    fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
+        Ok(cell.mib("mib")? as u64)
+    }
+
+    fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+        let writes = match cell.text("access")? {
+            "write" => true,
+            "read" => false,
+            other => return Err(Refusal(format!("{cell}: access={other}: takes write or read"))),
+        };
+        let (len_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
+        let (lock, mappers, flush) = (cell.flag("lock")?, cell.count("mappers")?, cell.flag("flush")?);
+        let mut steps = vec![Step::Map];
+        steps.extend(lock.then_some(Step::Lock));
+        steps.extend((mappers > 0).then_some(Step::Begin));
+        steps.extend([Step::First, Step::Second]);
+        steps.extend((mappers > 0).then_some(Step::End));
+        steps.push(Step::Look);
+        let limits = limits();
+        Ok(Box::new(Touching {
+            steps,
+            len_bytes,
+            writes,
+            threads,
+            lock,
+            mappers,
+            flush,
+            limits,
+            region: None,
+            beside: None,
+        }))
+    }
+}
+
+/// The parameters of a cell.
+#[derive(Clone, Copy, Default)]
+struct Variant {
+    access: &'static str,
+    mib: usize,
+    threads: usize,
+    lock: bool,
+    mappers: usize,
+    flush: bool,
+}
+
+impl Variant {
+    fn cell(self) -> Cell {
+        let word = |flag| if flag { "yes" } else { "no" };
+        Cell::of("touch")
+            .with("access", self.access)
+            .with("mib", self.mib)
+            .with("threads", self.threads)
+            .with("lock", word(self.lock))
+            .with("mappers", self.mappers)
+            .with("flush", word(self.flush))
+    }
+}
+
+/// The largest power of two of MiB up to `most` that this user may lock and still map a little else; at least 1.
+fn lockable_mib(host: &Host, most: usize) -> usize {
+    let limit = if host.root { None } else { host.limits.memlock_bytes };
+    let allowed = limit.map_or(most, |bytes| (bytes >> 20) as usize).min(most).max(1);
+    1 << allowed.ilog2()
+}
+
+fn pages(cell: &Cell) -> f64 {
+    cell.number("mib").map_or(1, |mib| (mib << 20) / page::size()) as f64
+}
+
+/// Of cells without anything before or beside.
+fn per_page(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
+    if cell.flag("lock") != Ok(false) || cell.count("mappers") != Ok(0) {
+        return Vec::new();
+    }
+    values(found, phase, "wall_ns").unwrap_or_default().iter().map(|ns| ns / 1e3 / pages(cell)).collect()
+}
+
+/// How much this machine lets all programs commit, and what memory and swap it has.
+fn limits() -> Option<(f64, f64)> {
+    let memory = Memory::now();
+    let swap = Host::read_basics().swaps.unwrap_or_default().iter().map(|swap| swap.len_bytes).sum::<u64>();
+    Some((memory.commit_limit_bytes? as f64, (memory.total_bytes? + swap) as f64))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Map,
+    Lock,
+    /// Threads beside begin to map a file.
+    Begin,
+    First,
+    Second,
+    End,
+    Look,
+}
+
+struct Touching {
+    steps: Vec<Step>,
+    len_bytes: usize,
+    writes: bool,
+    threads: usize,
+    lock: bool,
+    mappers: usize,
+    flush: bool,
+    limits: Option<(f64, f64)>,
+    region: Option<Region>,
+    beside: Option<Beside>,
+}
+
+/// Bytes of the file that threads beside map: some turns fit into the shortest touch.
+const FILE_BYTES: usize = 256 << 10;
+
+impl Trial for Touching {
+    fn phases(&self) -> Vec<Phase> {
+        let pages = self.len_bytes / page::size();
+        let sum = if self.writes { pages as u64 } else { 0 };
+        let touched = if self.lock { 0 } else { pages };
+        let phase = |step: &Step| match step {
+            Step::Map => Phase::new("map", 0, 0),
+            Step::Lock => Phase::new("lock", pages, 0),
+            // Between one fault and one per page of the file, as often as the threads please.
+            Step::Begin => Phase::new("begin", 0, 0).faults(0..=u64::MAX),
+            Step::First => Phase::new("first", touched, self.threads).work(pages).sum(sum),
+            Step::Second => Phase::new("second", 0, self.threads).work(pages).sum(sum),
+            Step::End => Phase::new("end", 0, 0).faults(0..=u64::MAX),
+            Step::Look => Phase::new("look", 0, 0),
+        };
+        self.steps.iter().map(phase).collect()
+    }
+
+    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
+        match self.steps[phase] {
+            Step::Map => {
+                let mut region = Region::new(self.len_bytes, page::size())?;
+                // A kernel without THP refuses, and has base pages anyway.
+                let _ = region.advise(0..self.len_bytes, Advice::NoHugePage);
+                note_resident(&region, notes);
+                self.region = Some(region);
+            }
+            Step::Lock => self
+                .region()?
+                .lock()
+                .map_err(|error| Refusal(format!("{error}; allow more with `ulimit -l`, or as root")))?,
+            Step::Begin => self.beside = Some(map_beside(self.mappers, self.flush)?),
+            Step::First | Step::Second => return self.touch(notes),
+            Step::End => {
+                if let Some(beside) = self.beside.take() {
+                    notes.add("beside_turns", beside.turns() as f64);
+                    beside.stop()?;
+                }
+            }
+            Step::Look => {
+                note_resident(self.region()?, notes);
+                team::note_processors(notes);
+                if let Some((limit, memory)) = self.limits {
+                    notes.add("commit_limit_bytes", limit);
+                    notes.add("memory_and_swap_bytes", memory);
+                }
+            }
+        }
+        Ok(0)
+    }
+}
+
+impl Touching {
+    fn region(&mut self) -> Result<&mut Region, Refusal> {
+        self.region.as_mut().ok_or_else(|| Refusal("touch: nothing is mapped: map is its first phase".into()))
+    }
+
+    /// One access per page by all threads; the sum of what is there afterwards.
+    fn touch(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
+        let (writes, threads, is_alone) = (self.writes, self.threads, self.beside.is_none());
+        let bytes = self.region()?.atomics();
+        let page_bytes = page::size();
+        let done = team::together(team::parts(bytes.len() / page_bytes, threads), |part| {
+            let mut sum = 0;
+            for slot in bytes[part.start * page_bytes..part.end * page_bytes].iter().step_by(page_bytes) {
+                if writes {
+                    slot.store(1, Ordering::Relaxed);
+                }
+                sum += u64::from(std::hint::black_box(slot).load(Ordering::Relaxed));
+            }
+            sum
+        })?;
+        Ok(done.noted(notes, !is_alone))
+    }
+}
+
+fn note_resident(region: &Region, notes: &mut Notes) {
+    let start = region.bytes().as_ptr().addr();
+    notes.add("resident_bytes", map::resident_bytes(start, region.len_bytes()) as f64);
+    notes.add("mapped_bytes", region.len_bytes() as f64);
+}
+
+/// Threads that map, touch and unmap a small file of their own, dropped from the page cache before each time if asked for.
+fn map_beside(threads: usize, flush: bool) -> Result<Beside, Refusal> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(&vec![1; FILE_BYTES])?;
+    file.sync_all()?;
+    if flush {
+        file::forget(&file)?;
+        if FileMap::new(&file, FILE_BYTES)?.cached_bytes() > 0 {
+            let folder = std::env::temp_dir();
+            return Err(Refusal(format!(
+                "flush=yes: {} lies in memory, its files can't leave the page cache: set TMPDIR to a folder on a disk",
+                folder.display()
+            )));
+        }
+    }
+    Ok(Beside::start(threads, move || touch_file(&file, flush)))
+}
+
+fn touch_file(file: &File, flush: bool) -> Result<(), Refusal> {
+    if flush {
+        file::forget(file)?;
+    }
+    let map = FileMap::new(file, FILE_BYTES)?;
+    std::hint::black_box(map.sum(0..FILE_BYTES, page::size() / file::WORD_BYTES));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_be_locked_is_asked_for() {
+        let mut host = Host { root: false, ..Host::default() };
+        host.limits.memlock_bytes = Some(8 << 20);
+        assert_eq!(lockable_mib(&host, 64), 8);
+        host.limits.memlock_bytes = Some(64 << 10);
+        assert_eq!(lockable_mib(&host, 64), 1);
+        host.limits.memlock_bytes = None;
+        assert_eq!(lockable_mib(&host, 48), 32);
+    }
+}

@@ -1,0 +1,326 @@
+//! zeroing: what overwriting memory with zeroes costs, by block size, and what it does to whoever comes next.
+//!
+//! "Prezeroing V2" says: zeroing pays ahead of need, in large blocks, of memory that is in no cache, by something that leaves
+//! the caches alone; and that memory which was just used is better zeroed when it is needed. So each engine is measured on
+//! blocks of one order, `hot` (the same block again and again) and `cold` (more memory than caches hold, in an order that no
+//! prefetcher guesses), alone; followed by a reader of what was zeroed; and beside a working set elsewhere.
+//!
+//! What is zeroed was not zero: each phase leaves ones behind and the next that reads must find zeroes. All memory is
+//! resident before, so nothing but the set-up faults.
+
+use faultless_os::page::{self, Order};
+use faultless_os::touch::{Advice, Region};
+use faultless_os::zero::{self, Present};
+
+use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::results::{Quantities, cpu_ns, values};
+
+pub(super) struct Zeroing;
+
+/// Bytes of a cache line: the least of today's processors.
+const LINE_BYTES: usize = 64;
+/// Bytes of the working set elsewhere: it fits in a second-level cache, with room for a program's own data.
+const SET_BYTES: usize = 512 << 10;
+/// Bytes that are zeroed between two readings of it: more than a second-level cache holds.
+const BETWEEN_BYTES: usize = 2 << 20;
+
+impl Experiment for Zeroing {
+    fn name(&self) -> &'static str {
+        "zeroing"
+    }
+
+    fn about(&self) -> &'static str {
+        "What does zeroing cost by block size and engine, and what does it do to the next reader and to a working set elsewhere?"
+    }
+
+    fn documents(&self) -> &'static [Document] {
+        &[Document::Prezeroing]
+    }
+
+    fn cells(&self, scope: &Scope) -> Vec<Cell> {
+        let mib = scope.pick([4, 64, 128, 512]);
+        let all: &[u8] = &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+        let orders: &[u8] = scope.pick([&[0], &[0, 9], all, all]);
+        let mut cells = Vec::new();
+        for engine in zero::engines() {
+            for from in ["hot", "cold"] {
+                for &order in orders {
+                    let cell = Cell::of("zeroing").with("engine", word(engine.name())).with("from", from);
+                    cells.push(cell.with("order", order).with("mib", mib));
+                }
+            }
+        }
+        cells
+    }
+
+    fn charts(&self) -> &'static [Chart] {
+        CHARTS
+    }
+
+    fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
+        Ok((cell.mib("mib")? + SET_BYTES) as u64)
+    }
+
+    fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
+        let name = cell.text("engine")?;
+        let Some(engine) = zero::engines().iter().find(|engine| word(engine.name()) == name) else {
+            let all: Vec<_> = zero::engines().iter().map(|engine| word(engine.name())).collect();
+            return Err(Refusal(format!("{cell}: engine={name}: takes {}", all.join(", "))));
+        };
+        let engine = Present::named(engine.name())
+            .ok_or_else(|| Refusal(format!("this processor has no {name}: take another engine")))?;
+        let is_hot = match cell.text("from")? {
+            "hot" => true,
+            "cold" => false,
+            other => return Err(Refusal(format!("{cell}: from={other}: takes hot or cold"))),
+        };
+        let order = cell.text("order")?;
+        let block_bytes = order.parse().ok().filter(|&order| order <= MOST_ORDER);
+        let block_bytes = block_bytes.map(|order| Order(order).len_bytes());
+        let block_bytes = block_bytes.ok_or_else(|| {
+            Refusal(format!("{cell}: order={order}: takes a number from 0 to {MOST_ORDER}"))
+        })?;
+        let bytes = cell.mib("mib")?;
+        let batch_bytes = block_bytes.max(BETWEEN_BYTES);
+        if bytes < batch_bytes {
+            return Err(Refusal(format!("{cell}: mib={}: take {} at least", bytes >> 20, batch_bytes >> 20)));
+        }
+        let memory = region(if is_hot { block_bytes } else { bytes })?;
+        let set = region(SET_BYTES)?;
+        let (batches, batch_blocks) = (bytes / batch_bytes, batch_bytes / block_bytes);
+        Ok(Box::new(Overwriting { engine, memory, set, block_bytes, batches, batch_blocks }))
+    }
+}
+
+/// Steps by so many visit everything once and no neighbours one after the other: a prime, with which no smaller number shares
+/// a factor. Knuth, The Art of Computer Programming 3, 6.4.
+const PRIME: usize = 2_654_435_761;
+/// The largest order of the kernel's page allocator on most machines: 4 MiB of 4 KiB pages.
+const MOST_ORDER: u8 = 10;
+
+/// An engine's name as one word.
+fn word(name: &str) -> String {
+    name.replace(' ', "-")
+}
+
+fn region(bytes: usize) -> Result<Region, Refusal> {
+    let mut region = Region::new(bytes, page::size())?;
+    // A kernel without THP refuses, and has base pages anyway.
+    let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
+    Ok(region)
+}
+
+struct Overwriting {
+    engine: Present,
+    memory: Region,
+    set: Region,
+    block_bytes: usize,
+    /// How often the working set is read, and how many blocks are zeroed before each time.
+    batches: usize,
+    batch_blocks: usize,
+}
+
+impl Trial for Overwriting {
+    fn phases(&self) -> Vec<Phase> {
+        let pages = (self.memory.len_bytes() + self.set.len_bytes()) / page::size();
+        let lines = self.blocks() * self.block_bytes / LINE_BYTES;
+        let there = self.memory.len_bytes() / LINE_BYTES;
+        let set = self.batches * SET_BYTES / LINE_BYTES;
+        vec![
+            Phase::new("setup", pages, 0).work(pages),
+            // As the other phases leave it: zero, but for a one in each page, which the check has just written.
+            Phase::new("wipe", 0, 0).work(lines),
+            Phase::new("check-wipe", 0, 0).work(there).sum(0),
+            Phase::new("zero", 0, 0).work(lines),
+            Phase::new("check-zero", 0, 0).work(there).sum(0),
+            Phase::new("reader", 0, 0).work(lines).sum(0),
+            Phase::new("alone", 0, 0).work(set).sum(set as u64),
+            Phase::new("beside", 0, 0).work(lines + set).sum(set as u64),
+            Phase::new("check-beside", 0, 0).work(there).sum(0),
+        ]
+    }
+
+    fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
+        let blocks = 0..self.blocks();
+        notes.add("pages", (blocks.len() * self.block_bytes / page::size()) as f64);
+        Ok(match phase {
+            0 => {
+                self.memory.bytes_mut().fill(1);
+                self.set.bytes_mut().fill(1);
+                0
+            }
+            1 | 3 => {
+                blocks.for_each(|at| self.zero(at));
+                0
+            }
+            5 => blocks.fold(0, |sum, at| {
+                self.zero(at);
+                sum + read_and_mark(self.block(at))
+            }),
+            6 => (0..self.batches).map(|_| self.read_set()).sum(),
+            7 => (0..self.batches).fold(0, |sum, batch| {
+                (0..self.batch_blocks).for_each(|at| self.zero(batch * self.batch_blocks + at));
+                sum + self.read_set()
+            }),
+            _ => read_and_mark(self.memory.bytes_mut()),
+        })
+    }
+}
+
+impl Overwriting {
+    fn blocks(&self) -> usize {
+        self.batches * self.batch_blocks
+    }
+
+    /// The block that comes at this place of the order: every block once, neighbours never one after the other.
+    fn block(&mut self, at: usize) -> &mut [u8] {
+        let count = (self.memory.len_bytes() / self.block_bytes).max(1);
+        let begin = at.wrapping_mul(PRIME) % count * self.block_bytes;
+        &mut self.memory.bytes_mut()[begin..begin + self.block_bytes]
+    }
+
+    fn zero(&mut self, at: usize) {
+        let engine = self.engine;
+        engine.zero(self.block(at));
+    }
+
+    /// Reads every line of the working set once, each where the one before says: no prefetcher hides where they come from.
+    /// The sum; all bytes are 1.
+    fn read_set(&self) -> u64 {
+        let set = self.set.bytes();
+        let lines = set.len() / LINE_BYTES;
+        let (mut at, mut sum) = (0, 0);
+        for _ in 0..lines {
+            let one = set[at * LINE_BYTES];
+            sum += u64::from(one);
+            at = (at + PRIME * usize::from(one)) % lines;
+        }
+        sum
+    }
+}
+
+/// Reads every cache line; the sum.
+fn read(memory: &[u8]) -> u64 {
+    memory.iter().step_by(LINE_BYTES).map(|slot| u64::from(*std::hint::black_box(slot))).sum()
+}
+
+/// The same, and leaves a one in each page, so that zeroing has something to do.
+fn read_and_mark(memory: &mut [u8]) -> u64 {
+    let sum = read(memory);
+    memory.iter_mut().step_by(page::size()).for_each(|slot| *std::hint::black_box(slot) = 1);
+    sum
+}
+
+const CHARTS: &[Chart] = &[
+    Chart {
+        id: "zeroing-price",
+        title: "Zeroing, by block size",
+        x: "order",
+        x_label: "order (log2 of base pages)",
+        y_label: "ns per base page",
+        values: |_, found| zero_ns(found),
+        document: &[],
+    },
+    Chart {
+        id: "zeroing-reader",
+        title: "The next reader of what was zeroed, by block size",
+        x: "order",
+        x_label: "order (log2 of base pages)",
+        y_label: "ns per base page, every cache line read",
+        values: |_, found| reader_ns(found),
+        document: &[],
+    },
+    Chart {
+        id: "zeroing-beside",
+        title: "A working set of 512 KiB elsewhere, by block size",
+        x: "order",
+        x_label: "order (log2 of base pages)",
+        y_label: "times as long to read as without zeroing",
+        values: |_, found| beside(found),
+        document: &[],
+    },
+];
+
+/// What zeroing takes per page.
+pub(crate) fn zero_ns(found: &Quantities) -> Vec<f64> {
+    combined(found, |[zero, pages, ..]| zero / pages)
+}
+
+/// What the reader of a freshly zeroed page takes: both together, less zeroing alone.
+pub(crate) fn reader_ns(found: &Quantities) -> Vec<f64> {
+    combined(found, |[zero, pages, reader, ..]| (reader - zero) / pages)
+}
+
+/// How many times as long a working set elsewhere takes to be read.
+pub(crate) fn beside(found: &Quantities) -> Vec<f64> {
+    combined(found, |[zero, _, _, alone, beside]| (beside - zero) / alone)
+}
+
+/// A figure of each sample from its CPU times: zero, pages, reader, alone, beside. Differences of times may come out as nothing
+/// or less, which no axis of logarithms shows: such samples say nothing.
+fn combined(found: &Quantities, figure: fn([f64; 5]) -> f64) -> Vec<f64> {
+    let pages = values(found, "zero", "pages").unwrap_or_default().to_vec();
+    let [zero, reader, alone, beside] =
+        ["zero", "reader", "alone", "beside"].map(|phase| cpu_ns(found, phase));
+    let columns = [zero, pages, reader, alone, beside];
+    let count = columns.iter().map(Vec::len).min().unwrap_or(0);
+    (0..count)
+        .map(|at| figure(columns.each_ref().map(|column| column[at])))
+        .filter(|value| *value > 0.0)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial;
+    use std::collections::BTreeSet;
+
+    fn cell(engine: &str, from: &str, order: u8) -> Cell {
+        Cell::of("zeroing").with("engine", engine).with("from", from).with("order", order).with("mib", 2)
+    }
+
+    #[test]
+    fn every_engine_here_zeroes_all_of_it_in_every_phase() {
+        for engine in zero::engines() {
+            if !engine.is_present() {
+                eprintln!("skipped: this processor has no {}", engine.name());
+                continue;
+            }
+            for from in ["hot", "cold"] {
+                let mut trial = Zeroing.trial(&cell(&word(engine.name()), from, 3)).unwrap();
+                for (at, phase) in trial.phases().iter().enumerate() {
+                    let returned = trial.run(at, &mut Notes::default()).unwrap();
+                    let expected = phase.checksum.unwrap_or(returned);
+                    assert_eq!(returned, expected, "{} {from} {}", engine.name(), phase.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn memory_left_out_by_an_engine_shows() {
+        let mut memory = vec![0_u8; 2 * page::size()];
+        assert_eq!(read_and_mark(&mut memory), 0);
+        assert_eq!(read_and_mark(&mut memory), 2);
+    }
+
+    #[test]
+    fn every_block_comes_once() {
+        let (memory, set) = (region(3 << 20).unwrap(), region(1).unwrap());
+        let engine = Present::named("cached").unwrap();
+        let (block_bytes, batch_blocks) = (page::size(), (1 << 20) / page::size());
+        let mut trial = Overwriting { engine, memory, set, block_bytes, batches: 3, batch_blocks };
+        let begins: BTreeSet<_> = (0..trial.blocks()).map(|at| trial.block(at).as_ptr().addr()).collect();
+        assert_eq!(begins.len(), trial.blocks());
+    }
+
+    #[test]
+    fn what_does_not_exist_is_refused_with_what_does() {
+        let refused = |cell| trial::measure(&Zeroing, &cell).refused.unwrap_or_default();
+        assert!(refused(cell("by-hand", "hot", 0)).contains("takes cached, "));
+        assert!(refused(cell("cached", "warm", 0)).contains("takes hot or cold"));
+        assert!(refused(cell("cached", "hot", 11)).contains("from 0 to 10"));
+        assert!(refused(cell("cached", "hot", 10)).contains("take 4 at least"));
+    }
+}

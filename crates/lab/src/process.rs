@@ -1,0 +1,84 @@
+//! A process of its own for every sample: this program again, told to measure one cell.
+//!
+//! In: a cell. Out: its sample, as one JSON document on the child's standard output, with what other programs did to the
+//! processors meanwhile. Ctrl-C ends the child; the caller asks [`spawn::asked_to_end`].
+
+use std::ffi::OsString;
+use std::io::{Read, Seek};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use faultless_os::activity::Activity;
+use faultless_os::spawn::{self, Ending, Plan};
+
+use crate::experiment::{Cell, Refusal};
+use crate::trial::Sample;
+
+/// How to start this program for one cell.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    program: PathBuf,
+    words: Vec<OsString>,
+}
+
+/// How often a waiting parent looks whether the child has ended, ns; where the kernel tells, it does not wait so long.
+const LOOK_NS: u64 = 50_000_000;
+
+impl Launcher {
+    /// A program that, given these words, the experiment's name and its parameters, prints a [`Sample`]. From now on a request
+    /// to end this process is remembered until the next sample.
+    pub fn new(program: PathBuf, words: &[&str]) -> Self {
+        spawn::remember_requests_to_end();
+        Self { program, words: words.iter().map(OsString::from).collect() }
+    }
+
+    /// Measures a cell, with these variables in its environment; `None` when somebody asked to end, also before.
+    ///
+    /// # Errors
+    /// The program could not be started, or did not print a sample.
+    pub fn measure(
+        &self,
+        cell: &Cell,
+        environment: &[(OsString, OsString)],
+    ) -> Result<Option<Sample>, Refusal> {
+        if spawn::asked_to_end() {
+            return Ok(None);
+        }
+        let mut words = vec![self.program.clone().into_os_string()];
+        words.extend(self.words.iter().cloned());
+        words.push(cell.experiment.clone().into());
+        words.extend(cell.words().into_iter().map(OsString::from));
+        let mut printed = tempfile::tempfile()?;
+        let plan =
+            Plan::new(&words, environment)?.redirect([None, Some(OwnedFd::from(printed.try_clone()?)), None]);
+        let before = Activity::now();
+        let child = spawn::hold(&plan)?.release()?;
+        while !child.ended_within(LOOK_NS, std::iter::empty()) {}
+        let (ending, usage) = child.wait()?;
+        let after = Activity::now();
+        if spawn::asked_to_end() {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        printed.rewind()?;
+        printed.read_to_string(&mut text)?;
+        let mut sample: Sample = match ending {
+            Ending::Status(0) => serde_json::from_str(&text)?,
+            Ending::Status(status) => {
+                return Err(Refusal(format!("{cell}: its process ended with status {status}")));
+            }
+            Ending::Signal(signal) => {
+                return Err(Refusal(format!("{cell}: its process was ended by signal {signal}")));
+            }
+        };
+        if let (Some(before), Some(after)) = (before, after) {
+            let (others, steal) = after.shares_since(&before, usage.user_ns + usage.system_ns);
+            sample.add(MACHINE, "others_share", others);
+            sample.add(MACHINE, "steal_share", steal);
+        }
+        Ok(Some(sample))
+    }
+}
+
+/// The phase under which what was seen of the machine is written.
+pub const MACHINE: &str = "machine";

@@ -1,0 +1,396 @@
+//! A record on disk: raw samples that are only ever added to.
+//!
+//! ```text
+//! FOLDER/host.txt     the machine, for people
+//! FOLDER/plan.json    what was asked for: experiments, effort, version
+//! FOLDER/samples.csv  experiment, cell, round, phase, quantity, value
+//! FOLDER/notes.csv    experiment, cell, round, kind, text: violation, refused, failed, ended
+//! ```
+//! A sample is whole or not there: its rows are written in one piece, and a torn end (a full disk, a crash) is cut off when
+//! the record is opened again. In: samples. Out: the same, for `results`; and how often each cell was measured.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::{Cell, Effort, Refusal};
+use crate::trial::Sample;
+
+/// One row of `samples.csv`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The experiment.
+    pub experiment: String,
+    /// Parameters as `NAME=VALUE` words with a blank between.
+    pub cell: String,
+    /// The round, from 1.
+    pub round: u32,
+    /// The phase.
+    pub phase: String,
+    /// The quantity.
+    pub quantity: String,
+    /// The value.
+    pub value: f64,
+}
+
+/// One row of `notes.csv`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// The experiment; empty for the whole record.
+    pub experiment: String,
+    /// Parameters as `NAME=VALUE` words with a blank between.
+    pub cell: String,
+    /// The round, from 1; 0 for the whole record.
+    pub round: u32,
+    /// `violation`, `refused`, `failed`, `ended`.
+    pub kind: String,
+    /// What it is, in one line.
+    pub text: String,
+}
+
+/// What a record was asked for; one that is gone on with must ask for the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Version of this file.
+    pub schema: u32,
+    /// Version of faultless.
+    pub version: String,
+    /// The effort, as a word.
+    pub effort: String,
+    /// The experiments.
+    pub experiments: Vec<String>,
+    /// Seed of the shuffling.
+    pub seed: u64,
+}
+
+/// Version of `plan.json` and the two tables.
+pub const SCHEMA: u32 = 1;
+
+/// A record that is being written.
+#[derive(Debug)]
+pub struct Record {
+    folder: PathBuf,
+    samples: File,
+    notes: File,
+    rounds: BTreeMap<Cell, u32>,
+    refused: BTreeMap<Cell, String>,
+}
+
+impl Record {
+    /// Begins a record in a folder, or goes on with the one that is there.
+    ///
+    /// # Errors
+    /// The folder can't be written, holds something else, or was asked for something else.
+    pub fn open(folder: &Path, asked: &Asked, host: &str) -> Result<Self, Refusal> {
+        let failed = |error: io::Error| {
+            Refusal(format!("{}: {error}; name a folder that can be written", folder.display()))
+        };
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        let plan = folder.join("plan.json");
+        match std::fs::read_to_string(&plan) {
+            Ok(text) => {
+                let there: Asked = serde_json::from_str(&text)
+                    .map_err(|error| Refusal(format!("{}: {error}; this is no record", plan.display())))?;
+                let same = Asked { seed: asked.seed, ..there.clone() } == *asked;
+                if !same {
+                    let (there, asked) = (described(&there), described(asked));
+                    let folder = folder.display();
+                    return Err(Refusal(format!(
+                        "{folder}: holds a record of {there}, not of {asked}; name another folder"
+                    )));
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                write_whole(&folder.join("host.txt"), host.as_bytes()).map_err(failed)?;
+                write_whole(&plan, (serde_json::to_string_pretty(asked)? + "\n").as_bytes())
+                    .map_err(failed)?;
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        let samples = open_table(&folder.join("samples.csv"), "experiment,cell,round,phase,quantity,value\n")
+            .map_err(failed)?;
+        let notes =
+            open_table(&folder.join("notes.csv"), "experiment,cell,round,kind,text\n").map_err(failed)?;
+        let mut record =
+            Self { folder: folder.into(), samples, notes, rounds: BTreeMap::new(), refused: BTreeMap::new() };
+        for row in read_rows(folder)? {
+            let rounds =
+                record.rounds.entry(Cell::parse(&row.experiment, row.cell.split_whitespace())?).or_default();
+            *rounds = row.round.max(*rounds);
+        }
+        for note in read_notes(folder)?.into_iter().filter(|note| note.kind == REFUSED) {
+            record.refused.insert(Cell::parse(&note.experiment, note.cell.split_whitespace())?, note.text);
+        }
+        Ok(record)
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How often a cell was measured.
+    pub fn rounds(&self, cell: &Cell) -> u32 {
+        self.rounds.get(cell).copied().unwrap_or(0)
+    }
+
+    /// Whether the machine can't do a cell.
+    pub fn is_refused(&self, cell: &Cell) -> bool {
+        self.refused.contains_key(cell)
+    }
+
+    /// Adds one sample of a cell.
+    ///
+    /// # Errors
+    /// It can't be written; what was there is kept.
+    pub fn add(&mut self, cell: &Cell, sample: &Sample) -> Result<(), Refusal> {
+        let round = self.rounds(cell) + 1;
+        let words = cell.words().join(" ");
+        for text in &sample.violations {
+            self.note(cell, round, VIOLATION, text)?;
+        }
+        if let Some(text) = &sample.refused {
+            self.note(cell, round, REFUSED, text)?;
+            self.refused.insert(cell.clone(), text.clone());
+            return Ok(());
+        }
+        let rows = sample.values.iter().map(|value| Row {
+            experiment: cell.experiment.clone(),
+            cell: words.clone(),
+            round,
+            phase: value.phase.clone(),
+            quantity: value.quantity.clone(),
+            value: value.value,
+        });
+        append(&mut self.samples, rows).map_err(|error| self.lost("samples.csv", &error))?;
+        self.rounds.insert(cell.clone(), round);
+        Ok(())
+    }
+
+    /// Adds a remark about a cell.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn note(&mut self, cell: &Cell, round: u32, kind: &str, text: &str) -> Result<(), Refusal> {
+        let note = Note {
+            experiment: cell.experiment.clone(),
+            cell: cell.words().join(" "),
+            round,
+            kind: kind.into(),
+            text: text.replace(['\n', '\r'], " "),
+        };
+        append(&mut self.notes, std::iter::once(note)).map_err(|error| self.lost("notes.csv", &error))
+    }
+
+    /// Makes what was written durable.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn sync(&self) -> Result<(), Refusal> {
+        self.samples
+            .sync_all()
+            .and_then(|()| self.notes.sync_all())
+            .map_err(|error| self.lost("samples.csv", &error))
+    }
+
+    fn lost(&self, file: &str, error: &io::Error) -> Refusal {
+        let path = self.folder.join(file);
+        Refusal(format!(
+            "{}: {error}; what was measured before is kept, make room and start again to go on",
+            path.display()
+        ))
+    }
+}
+
+/// Kind of a note: a count, a checksum or a time that can't be right.
+pub const VIOLATION: &str = "violation";
+/// Kind of a note: the machine can't do it.
+pub const REFUSED: &str = "refused";
+/// Kind of a note: how a run ended.
+pub const ENDED: &str = "ended";
+/// Text of a note [`ENDED`]: every cell is finished, or can't be measured.
+pub const FINISHED: &str = "finished";
+/// Text of a note [`ENDED`]: every cell was measured, not all as often as was wanted.
+pub const OUT_OF_TIME: &str = "out of time";
+
+fn described(asked: &Asked) -> String {
+    format!("{} at {} effort by {}", asked.experiments.join(", "), asked.effort, asked.version)
+}
+
+/// The samples of a record.
+///
+/// # Errors
+/// It can't be read, or is none.
+pub fn read_rows(folder: &Path) -> Result<Vec<Row>, Refusal> {
+    read_table(&folder.join("samples.csv"))
+}
+
+/// The notes of a record.
+///
+/// # Errors
+/// It can't be read, or is none.
+pub fn read_notes(folder: &Path) -> Result<Vec<Note>, Refusal> {
+    read_table(&folder.join("notes.csv"))
+}
+
+/// What a record was asked for.
+///
+/// # Errors
+/// It can't be read, or is none.
+pub fn read_asked(folder: &Path) -> Result<Asked, Refusal> {
+    let path = folder.join("plan.json");
+    let text = std::fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
+    serde_json::from_str(&text).map_err(|error| unreadable(&path, &error))
+}
+
+fn read_table<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Vec<T>, Refusal> {
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    let whole = &text[..whole_len(text.as_bytes())];
+    csv::Reader::from_reader(whole.as_bytes())
+        .deserialize()
+        .collect::<Result<_, _>>()
+        .map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &dyn std::error::Error) -> Refusal {
+    Refusal(format!("{}: {error}; name the folder of a record of faultless lab", path.display()))
+}
+
+/// Up to the last line that is whole.
+fn whole_len(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1)
+}
+
+fn open_table(path: &Path, header: &str) -> io::Result<File> {
+    let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    let whole = whole_len(&bytes);
+    if whole < bytes.len() {
+        file.set_len(whole as u64)?;
+    }
+    if whole == 0 {
+        file.write_all(header.as_bytes())?;
+    }
+    Ok(file)
+}
+
+fn append<T: Serialize>(file: &mut File, rows: impl Iterator<Item = T>) -> io::Result<()> {
+    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    for row in rows {
+        writer.serialize(row)?;
+    }
+    let bytes = writer.into_inner().map_err(|error| io::Error::other(error.to_string()))?;
+    let before = file.metadata()?.len();
+    let written = file.write_all(&bytes);
+    if written.is_err() {
+        // A part of a sample is worse than none.
+        file.set_len(before)?;
+        file.rewind()?;
+    }
+    written
+}
+
+/// Writes a file that appears whole or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    // Less the umask, as for any new file.
+    let rights = std::fs::Permissions::from_mode(0o666);
+    let mut aside = tempfile::Builder::new().permissions(rights).tempfile_in(folder)?;
+    aside.write_all(bytes)?;
+    aside.as_file().sync_all()?;
+    aside.persist(path)?;
+    Ok(())
+}
+
+impl Effort {
+    /// The word on the command line and in a record.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Verify => "verify",
+            Self::Quick => "quick",
+            Self::Default => "default",
+            Self::Full => "full",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(effort: Effort) -> Asked {
+        Asked {
+            schema: SCHEMA,
+            version: "0".into(),
+            effort: effort.word().into(),
+            experiments: vec!["touch".into()],
+            seed: 7,
+        }
+    }
+
+    fn sample(value: f64) -> Sample {
+        let mut sample = Sample::default();
+        sample.add("first", "wall_ns", value);
+        sample.add("first", "minor_faults", 3.0);
+        sample
+    }
+
+    #[test]
+    fn a_record_is_gone_on_with_where_it_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let cell = Cell::of("touch").with("threads", 1).with("access", "read");
+        let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
+        record.add(&cell, &sample(1.5)).unwrap();
+        drop(record);
+        let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
+        assert_eq!(record.rounds(&cell), 1);
+        record.add(&cell, &sample(2.5)).unwrap();
+        let rows = read_rows(folder.path()).unwrap();
+        assert_eq!(rows.len(), 4);
+        assert_eq!((rows[2].round, rows[2].value, rows[2].cell.as_str()), (2, 2.5, "threads=1 access=read"));
+    }
+
+    #[test]
+    fn a_torn_end_is_cut_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
+        record.add(&Cell::of("touch"), &sample(1.0)).unwrap();
+        let path = folder.path().join("samples.csv");
+        let mut torn = OpenOptions::new().append(true).open(&path).unwrap();
+        torn.write_all(b"touch,,2,first,wall").unwrap();
+        assert_eq!(read_rows(folder.path()).unwrap().len(), 2);
+        let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
+        record.add(&Cell::of("touch"), &sample(2.0)).unwrap();
+        assert_eq!(read_rows(folder.path()).unwrap().len(), 4);
+    }
+
+    #[test]
+    fn another_plan_and_other_folders_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
+        let refusal = Record::open(folder.path(), &asked(Effort::Full), "host").unwrap_err();
+        assert!(
+            refusal.0.contains("touch at quick effort") && refusal.0.contains("name another folder"),
+            "{refusal}"
+        );
+        assert!(
+            read_rows(&folder.path().join("none")).unwrap_err().0.contains("name the folder of a record")
+        );
+    }
+
+    #[test]
+    fn what_the_machine_can_not_do_is_remembered() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = Sample { refused: Some("no\nhugetlb, pages".into()), ..Sample::default() };
+        let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
+        record.add(&Cell::of("touch"), &refused).unwrap();
+        let record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
+        assert!(record.is_refused(&Cell::of("touch")));
+        assert_eq!(read_notes(folder.path()).unwrap()[0].text, "no hugetlb, pages");
+    }
+}

@@ -1,0 +1,176 @@
+//! What a record says: per cell, phase and quantity the samples, their median and its interval.
+//!
+//! In: rows. Out: answers. Samples taken while other programs or the hypervisor took more than [`DISTURBED`] of the
+//! processors are kept, and counted as disturbed; medians over rounds are what they hardly move.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use faultless_trace::measurement;
+use faultless_trace::stat::Interval;
+
+use crate::experiment::{Cell, Refusal};
+use crate::process::MACHINE;
+use crate::record::{self, Note, Row};
+
+/// Share of the processors' time that others had, beyond which a sample counts as disturbed.
+pub const DISTURBED: f64 = 0.1;
+
+/// All results of a record.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Results {
+    cells: BTreeMap<Cell, Quantities>,
+    /// What was noted.
+    pub notes: Vec<Note>,
+}
+
+/// Samples in the order of the rounds, by phase and quantity.
+pub type Quantities = BTreeMap<(String, String), Vec<f64>>;
+
+impl Results {
+    /// Of a record on disk.
+    ///
+    /// # Errors
+    /// It can't be read, or is none.
+    pub fn read(folder: &Path) -> Result<Self, Refusal> {
+        Ok(Self { notes: record::read_notes(folder)?, ..Self::of(record::read_rows(folder)?)? })
+    }
+
+    /// Of rows.
+    ///
+    /// # Errors
+    /// A row names no cell.
+    pub fn of(rows: Vec<Row>) -> Result<Self, Refusal> {
+        let mut cells: BTreeMap<Cell, Quantities> = BTreeMap::new();
+        for row in rows {
+            let cell = Cell::parse(&row.experiment, row.cell.split_whitespace())?;
+            cells.entry(cell).or_default().entry((row.phase, row.quantity)).or_default().push(row.value);
+        }
+        Ok(Self { cells, notes: Vec::new() })
+    }
+
+    /// The cells of an experiment.
+    pub fn cells<'a>(&'a self, experiment: &'a str) -> impl Iterator<Item = (&'a Cell, &'a Quantities)> {
+        self.cells.iter().filter(move |(cell, _)| cell.experiment == experiment)
+    }
+
+    /// All cells.
+    pub fn all(&self) -> impl Iterator<Item = (&Cell, &Quantities)> {
+        self.cells.iter()
+    }
+
+    /// The quantities of a cell.
+    pub fn cell(&self, cell: &Cell) -> Option<&Quantities> {
+        self.cells.get(cell)
+    }
+
+    /// The first cell of an experiment that has all these parameters, in rising order of the others.
+    pub fn find(&self, experiment: &str, parameters: &[(&str, &str)]) -> Option<(&Cell, &Quantities)> {
+        self.cells.iter().find(|(cell, _)| {
+            let has = |(name, value): &(&str, &str)| cell.text(name).is_ok_and(|found| found == *value);
+            cell.experiment == experiment && parameters.iter().all(has)
+        })
+    }
+
+    /// The samples of one quantity.
+    pub fn samples(
+        &self,
+        experiment: &str,
+        parameters: &[(&str, &str)],
+        phase: &str,
+        quantity: &str,
+    ) -> &[f64] {
+        let found =
+            self.find(experiment, parameters).and_then(|(_, quantities)| values(quantities, phase, quantity));
+        found.unwrap_or_default()
+    }
+
+    /// The median of one quantity, with its interval.
+    pub fn median(
+        &self,
+        experiment: &str,
+        parameters: &[(&str, &str)],
+        phase: &str,
+        quantity: &str,
+    ) -> Option<Interval> {
+        measurement::median_interval(self.samples(experiment, parameters, phase, quantity))
+    }
+
+    /// How many times `a` is `b`, paired by round; nothing where one was not measured. Each is (parameters, phase, quantity).
+    pub fn ratio(&self, experiment: &str, a: Place, b: Place) -> Option<Interval> {
+        let [a, b] =
+            [a, b].map(|(parameters, phase, quantity)| self.samples(experiment, parameters, phase, quantity));
+        (!a.is_empty() && !b.is_empty()).then(|| measurement::ratio(a, b))
+    }
+
+    /// How many samples there are, and how many of them were disturbed.
+    pub fn disturbed(&self) -> (usize, usize) {
+        disturbed(self.cells.values())
+    }
+}
+
+/// How many samples these cells have, and how many of them were disturbed.
+pub fn disturbed<'a>(cells: impl Iterator<Item = &'a Quantities>) -> (usize, usize) {
+    cells.fold((0, 0), |(all, disturbed), quantities| {
+        let share = |quantity| values(quantities, MACHINE, quantity).unwrap_or_default();
+        let (others, steal) = (share("others_share"), share("steal_share"));
+        let count = others.iter().zip(steal).filter(|(others, steal)| **others + **steal > DISTURBED).count();
+        (all + others.len(), disturbed + count)
+    })
+}
+
+/// Where a quantity is found in an experiment: parameters, phase, quantity.
+pub type Place<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
+
+/// CPU time of a phase, user and system, of each sample, ns.
+pub fn cpu_ns(quantities: &Quantities, phase: &str) -> Vec<f64> {
+    let value = |quantity| values(quantities, phase, quantity).unwrap_or_default();
+    value("user_ns").iter().zip(value("system_ns")).map(|(user, system)| user + system).collect()
+}
+
+/// The samples of one quantity of a cell.
+pub fn values<'a>(quantities: &'a Quantities, phase: &str, quantity: &str) -> Option<&'a [f64]> {
+    quantities.get(&(phase.to_owned(), quantity.to_owned())).map(Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(cell: &str, round: u32, quantity: &str, value: f64) -> Row {
+        let phase = if quantity.ends_with("share") { MACHINE } else { "first" };
+        Row {
+            experiment: "touch".into(),
+            cell: cell.into(),
+            round,
+            phase: phase.into(),
+            quantity: quantity.into(),
+            value,
+        }
+    }
+
+    #[test]
+    fn cells_are_found_by_some_of_their_parameters() {
+        let rows = vec![
+            row("threads=1 access=read", 1, "wall_ns", 10.0),
+            row("threads=1 access=read", 2, "wall_ns", 12.0),
+            row("threads=2 access=read", 1, "wall_ns", 20.0),
+            row("threads=2 access=read", 2, "wall_ns", 24.0),
+        ];
+        let results = Results::of(rows).unwrap();
+        assert_eq!(results.samples("touch", &[("threads", "2")], "first", "wall_ns"), [20.0, 24.0]);
+        let (two, one) = ([("threads", "2")], [("threads", "1")]);
+        let ratio = results.ratio("touch", (&two, "first", "wall_ns"), (&one, "first", "wall_ns"));
+        assert_eq!(ratio.unwrap().value, 2.0);
+        assert_eq!(results.median("touch", &[("threads", "3")], "first", "wall_ns"), None);
+    }
+
+    #[test]
+    fn disturbed_samples_are_counted() {
+        let share = |round, others, steal| {
+            [row("threads=1", round, "others_share", others), row("threads=1", round, "steal_share", steal)]
+        };
+        let results = Results::of([share(1, 0.0, 0.01), share(2, 0.08, 0.05)].concat()).unwrap();
+        assert_eq!(results.disturbed(), (2, 1));
+    }
+}

@@ -1,0 +1,303 @@
+//! Which cell is measured when: shuffled rounds, until the intervals are narrow enough or the time is spent.
+//!
+//! In: experiments, effort, a record (perhaps one to go on with), a way to measure a cell. Out: the record, and how it
+//! ended. Every round measures each unfinished cell once, in another order; a cell is finished when the interval of its
+//! last phase's wall time is narrow enough.
+//!
+//! What it does not do: start processes (`process`), or judge.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use faultless_os::counters;
+use faultless_os::touch::{Advice, Region};
+use faultless_trace::measurement::{Rng, median_interval};
+
+use crate::experiment::{Cell, Effort, Experiment, Refusal, Scope};
+use crate::record::{self, ENDED, FINISHED, OUT_OF_TIME, Record};
+use crate::trial::Sample;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget {
+    /// No cell is begun after this time, ns, once each was measured once.
+    pub ns: u64,
+    /// Rounds that are made if the time allows.
+    pub least_rounds: u32,
+    /// Rounds at the most.
+    pub most_rounds: u32,
+    /// Half of an interval's width over its median, below which a cell is finished.
+    pub precision: f64,
+}
+
+impl Budget {
+    /// What an effort allows.
+    pub fn of(effort: Effort) -> Self {
+        const MINUTE_NS: u64 = 60_000_000_000;
+        let (ns, least_rounds, most_rounds, precision) = match effort {
+            Effort::Verify => (MINUTE_NS, 1, 1, 1.0),
+            Effort::Quick => (MINUTE_NS * 4 / 5, 3, 5, 0.1),
+            Effort::Default => (40 * MINUTE_NS, 5, 15, 0.05),
+            Effort::Full => (300 * MINUTE_NS, 9, 51, 0.02),
+        };
+        Self { ns, least_rounds, most_rounds, precision }
+    }
+}
+
+/// How measuring ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Every cell is finished, or can't be measured here.
+    Finished,
+    /// The time was spent.
+    OutOfTime,
+    /// Somebody asked to end.
+    Interrupted,
+}
+
+/// What is being done, for a progress bar.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress<'a> {
+    /// The round, from 1.
+    pub round: u32,
+    /// Samples taken by this run, and how many it will take in this round and those before.
+    pub done: usize,
+    /// See `done`.
+    pub planned: usize,
+    /// Nanoseconds that are left at most.
+    pub left_ns: u64,
+    /// The cell.
+    pub cell: &'a Cell,
+}
+
+/// Experiments to run, and how.
+pub struct Runner<'a> {
+    experiments: Vec<&'static dyn Experiment>,
+    scope: Scope<'a>,
+    budget: Budget,
+    rng: Rng,
+    wall_ns: BTreeMap<Cell, Vec<f64>>,
+}
+
+impl<'a> Runner<'a> {
+    /// Runs experiments; `seed` decides the order of the cells.
+    pub fn new(
+        experiments: Vec<&'static dyn Experiment>,
+        scope: Scope<'a>,
+        budget: Budget,
+        seed: u64,
+    ) -> Self {
+        Self { experiments, scope, budget, rng: Rng::from_seed(seed), wall_ns: BTreeMap::new() }
+    }
+
+    /// All cells, with the bytes of memory that each needs.
+    ///
+    /// # Errors
+    /// A cell's parameters are wrong.
+    pub fn cells(&self) -> Result<Vec<(Cell, u64)>, Refusal> {
+        let mut cells = Vec::new();
+        for experiment in &self.experiments {
+            for cell in experiment.cells(&self.scope) {
+                let bytes = experiment.memory_bytes(&cell)?;
+                cells.push((cell, bytes));
+            }
+        }
+        Ok(cells)
+    }
+
+    /// Measures until it ends; `measure` answers `None` when somebody asked to end.
+    ///
+    /// # Errors
+    /// A sample could not be taken or written.
+    pub fn run(
+        mut self,
+        record: &mut Record,
+        mut measure: impl FnMut(&Cell, &[(OsString, OsString)]) -> Result<Option<Sample>, Refusal>,
+        mut progress: impl FnMut(&Progress),
+    ) -> Result<Ended, Refusal> {
+        let cells = self.cells()?;
+        self.recall(record)?;
+        let begin_ns = counters::now_ns();
+        let (mut done, mut planned) = (0, 0);
+        loop {
+            let mut wanted: Vec<&(Cell, u64)> =
+                cells.iter().filter(|(cell, _)| self.is_wanted(record, cell)).collect();
+            if wanted.is_empty() {
+                record.note(&Cell::of(""), 0, ENDED, FINISHED)?;
+                return Ok(Ended::Finished);
+            }
+            planned += wanted.len();
+            self.shuffle(&mut wanted);
+            for (cell, bytes) in wanted {
+                let spent_ns = counters::now_ns() - begin_ns;
+                if spent_ns > self.budget.ns && record.rounds(cell) > 0 {
+                    record.note(&Cell::of(""), 0, ENDED, OUT_OF_TIME)?;
+                    record.sync()?;
+                    return Ok(Ended::OutOfTime);
+                }
+                let left_ns = self.budget.ns.saturating_sub(spent_ns);
+                progress(&Progress { round: record.rounds(cell) + 1, done, planned, left_ns, cell });
+                let sample = match self.lacks_memory(*bytes) {
+                    Some(refused) => Sample { refused: Some(refused), ..Sample::default() },
+                    None => {
+                        self.warm(*bytes);
+                        let experiment =
+                            self.experiments.iter().find(|experiment| experiment.name() == cell.experiment);
+                        let environment =
+                            experiment.map(|experiment| experiment.environment(cell)).unwrap_or_default();
+                        let Some(sample) = measure(cell, &environment)? else {
+                            record.note(
+                                &Cell::of(""),
+                                0,
+                                ENDED,
+                                "interrupted: go on with the same command",
+                            )?;
+                            record.sync()?;
+                            return Ok(Ended::Interrupted);
+                        };
+                        sample
+                    }
+                };
+                record.add(cell, &sample)?;
+                self.remember(cell, &sample);
+                done += 1;
+            }
+            record.sync()?;
+        }
+    }
+
+    fn is_wanted(&self, record: &Record, cell: &Cell) -> bool {
+        let rounds = record.rounds(cell);
+        if record.is_refused(cell) || rounds >= self.budget.most_rounds {
+            return false;
+        }
+        let interval = self.wall_ns.get(cell).and_then(|samples| median_interval(samples));
+        let is_narrow =
+            interval.is_some_and(|found| found.high - found.low <= 2.0 * self.budget.precision * found.value);
+        rounds < self.budget.least_rounds || !is_narrow
+    }
+
+    /// What earlier runs measured: the wall time of each sample's last phase.
+    fn recall(&mut self, record: &Record) -> Result<(), Refusal> {
+        let rows = record::read_rows(record.folder())?;
+        let last: BTreeMap<(String, String, u32), f64> = rows
+            .into_iter()
+            .filter(|row| row.quantity == "wall_ns")
+            .map(|row| ((row.experiment, row.cell, row.round), row.value))
+            .collect();
+        for ((experiment, words, _), value) in last {
+            let cell = Cell::parse(&experiment, words.split_whitespace())?;
+            self.wall_ns.entry(cell).or_default().push(value);
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, cell: &Cell, sample: &Sample) {
+        let last = sample.values.iter().rev().find(|value| value.quantity == "wall_ns");
+        if let Some(last) = last {
+            self.wall_ns.entry(cell.clone()).or_default().push(last.value);
+        }
+    }
+
+    fn lacks_memory(&self, bytes: u64) -> Option<String> {
+        let available = faultless_os::host::Memory::now().available_bytes?;
+        let (needed, there) = (bytes >> 20, available >> 20);
+        (bytes > available / 8 * 7)
+            .then(|| format!("needs {needed} MiB of memory, and {there} MiB are available"))
+    }
+
+    /// Touches as much as the cell will, and gives it back: in a virtual machine whose host takes free memory back, the next
+    /// touch of a page would be a fault in the host too.
+    fn warm(&self, bytes: u64) {
+        const EXTRA_BYTES: usize = 16 << 20;
+        if self.scope.host.hypervisor.is_none() {
+            return;
+        }
+        if let Ok(mut region) = Region::new(bytes as usize + EXTRA_BYTES, faultless_os::page::size()) {
+            let _ = region.advise(0..region.len_bytes(), Advice::HugePage);
+            region.touch_write(faultless_os::page::size());
+        }
+    }
+
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            items.swap(at, self.rng.below(at + 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments;
+    use crate::record::{Asked, SCHEMA};
+    use faultless_os::host::Host;
+
+    fn open(folder: &std::path::Path) -> Record {
+        let asked = Asked {
+            schema: SCHEMA,
+            version: "0".into(),
+            effort: "quick".into(),
+            experiments: vec![],
+            seed: 1,
+        };
+        Record::open(folder, &asked, "").unwrap()
+    }
+
+    fn sample(wall_ns: f64) -> Sample {
+        let mut sample = Sample::default();
+        sample.add("first", "wall_ns", wall_ns);
+        sample
+    }
+
+    fn runner(host: &Host) -> Runner<'_> {
+        let touch = experiments::find("touch").unwrap();
+        let budget = Budget { ns: u64::MAX, least_rounds: 2, most_rounds: 6, precision: 0.05 };
+        Runner::new(vec![touch], Scope { host, processors: 1, effort: Effort::Verify }, budget, 1)
+    }
+
+    #[test]
+    fn a_cell_is_repeated_until_its_interval_is_narrow() {
+        let host = Host::default();
+        let folder = tempfile::tempdir().unwrap();
+        let mut record = open(folder.path());
+        let cells = runner(&host).cells().unwrap();
+        let wild = cells[0].0.clone();
+        let mut count = 0_u32;
+        let ended = runner(&host).run(
+            &mut record,
+            |cell, _| {
+                count += 1;
+                Ok(Some(sample(if *cell == wild { f64::from(count) } else { 100.0 })))
+            },
+            |_| {},
+        );
+        assert_eq!(ended, Ok(Ended::Finished));
+        assert_eq!(record.rounds(&wild), 6);
+        assert!(cells[1..].iter().all(|(cell, _)| record.rounds(cell) == 2));
+    }
+
+    #[test]
+    fn an_interrupted_run_keeps_what_it_has_and_goes_on_later() {
+        let host = Host::default();
+        let folder = tempfile::tempdir().unwrap();
+        let mut record = open(folder.path());
+        let mut left = 3;
+        let ended = runner(&host).run(
+            &mut record,
+            |_, _| {
+                left -= 1;
+                Ok((left >= 0).then(|| sample(1.0)))
+            },
+            |_| {},
+        );
+        assert_eq!(ended, Ok(Ended::Interrupted));
+        let cells = runner(&host).cells().unwrap();
+        let taken = |record: &Record| cells.iter().map(|(cell, _)| record.rounds(cell)).sum::<u32>();
+        assert_eq!(taken(&record), 3);
+        let mut record = open(folder.path());
+        assert_eq!(taken(&record), 3);
+        assert_eq!(runner(&host).run(&mut record, |_, _| Ok(Some(sample(1.0))), |_| {}), Ok(Ended::Finished));
+        assert!(cells.iter().all(|(cell, _)| record.rounds(cell) >= 2));
+    }
+}

@@ -1,0 +1,69 @@
+//! What all processors did: `/proc/stat`.
+//!
+//! In: two moments. Out: which share of the processors' time other programs and the hypervisor took in between. Steps are
+//! those of the kernel's clock, mostly 10 ms: over short times the shares are rough.
+//!
+//! Source: proc(5).
+
+/// Time of all processors since the machine was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// Not idle, ns.
+    busy_ns: u64,
+    /// Taken by the hypervisor for others, ns.
+    steal_ns: u64,
+    /// All of it, ns.
+    all_ns: u64,
+}
+
+impl Activity {
+    /// Until now; `None` where /proc does not tell.
+    pub fn now() -> Option<Self> {
+        // SAFETY: sysconf takes an integer.
+        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+        Self::parse(&std::fs::read_to_string("/proc/stat").ok()?, u64::try_from(per_second).ok()?)
+    }
+
+    fn parse(text: &str, per_second: u64) -> Option<Self> {
+        let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
+        // user nice system idle iowait irq softirq steal; guest time is in user already.
+        let ticks: Vec<u64> = fields.take(8).map_while(|field| field.parse().ok()).collect();
+        let [.., idle, iowait, _, _, steal] = ticks[..] else { return None };
+        let ns = |ticks: u64| ticks.saturating_mul(1_000_000_000 / per_second.max(1));
+        let all: u64 = ticks.iter().sum();
+        Some(Self { busy_ns: ns(all - idle - iowait - steal), steal_ns: ns(steal), all_ns: ns(all) })
+    }
+
+    /// Shares of the processors' time since `before`: of programs other than the one that used `own_ns`, and of what the
+    /// hypervisor took. 0 to 1 each; 0 when no time has passed.
+    pub fn shares_since(&self, before: &Self, own_ns: u64) -> (f64, f64) {
+        let all = self.all_ns.saturating_sub(before.all_ns) as f64;
+        let share = |ns: u64| if all > 0.0 { (ns as f64 / all).min(1.0) } else { 0.0 };
+        let busy = self.busy_ns.saturating_sub(before.busy_ns);
+        (share(busy.saturating_sub(own_ns)), share(self.steal_ns.saturating_sub(before.steal_ns)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_from_the_first_line() {
+        let at = |text: &str| Activity::parse(text, 100).unwrap();
+        let before = at("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3\n");
+        let after = at("cpu  150 0 70 900 60 0 0 20 0 0\n");
+        // 200 ticks: 70 busy, 20 stolen; of the 70 the program used 50.
+        let (others, steal) = after.shares_since(&before, 500_000_000);
+        assert!((others - 0.1).abs() < 1e-9 && (steal - 0.1).abs() < 1e-9, "{others} {steal}");
+        assert_eq!(after.shares_since(&after, 0), (0.0, 0.0));
+        assert_eq!(Activity::parse("intr 1 2\n", 100), None);
+        assert_eq!(Activity::parse("cpu 1 2\n", 100), None);
+    }
+
+    #[test]
+    fn this_machine_tells() {
+        let begin = Activity::now();
+        assert!(begin.is_some_and(|begin| begin.all_ns > begin.busy_ns));
+    }
+}

@@ -1,0 +1,163 @@
+//! Files by page faults: read-only mappings, and which of a file's pages the page cache holds.
+//!
+//! In: open files. Out: mappings that own their addresses, sums of what they hold. [`forget`] takes one file out of the page
+//! cache, which needs no root. What root's `/proc/sys/vm/drop_caches` would add: the pages of all other files, and with 2
+//! the inodes and extents in which the file system looks up where the pages lie. Neither reaches the cache of a
+//! hypervisor's host.
+//!
+//! What it does not do: write files, or decide what is prefetched.
+//!
+//! References: mmap(2), posix_fadvise(2), mincore(2).
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+
+use crate::advise::{self, Advice};
+use crate::error::{Error, Result};
+use crate::{map, page};
+
+/// Bytes of the words that [`FileMap::sum`] adds up.
+pub const WORD_BYTES: usize = size_of::<u64>();
+
+/// A private read-only mapping of the first bytes of a file, unmapped on drop.
+///
+/// Another process may change the file meanwhile, so there is no slice of it; one that makes it shorter ends this process
+/// with SIGBUS at the next touch.
+#[derive(Debug)]
+pub struct FileMap {
+    base: NonNull<u64>,
+    len_bytes: usize,
+}
+
+// SAFETY: a FileMap is the only owner of its mapping; no thread-bound state.
+unsafe impl Send for FileMap {}
+// SAFETY: shared references only read, with volatile loads.
+unsafe impl Sync for FileMap {}
+
+impl FileMap {
+    /// Maps the first `len_bytes`. Nothing is resident in this process yet.
+    ///
+    /// # Errors
+    /// EINVAL: `len_bytes` is 0; ENOMEM; EACCES: not open for reading; ENODEV: the file system has no mappings.
+    pub fn new(file: &File, len_bytes: usize) -> Result<Self> {
+        let (rights, flags, none) = (libc::PROT_READ, libc::MAP_PRIVATE, std::ptr::null_mut());
+        // SAFETY: without MAP_FIXED a new mapping never replaces another.
+        let start = unsafe { libc::mmap(none, len_bytes, rights, flags, file.as_raw_fd(), 0) };
+        if start == libc::MAP_FAILED {
+            return Err(Error::last_for("mmap(FILE", len_bytes));
+        }
+        let base = NonNull::new(start.cast()).ok_or(Error::new("mmap(FILE", libc::ENOMEM))?;
+        Ok(Self { base, len_bytes })
+    }
+
+    /// Length in bytes.
+    pub fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+
+    /// `madvise(2)` for all of it.
+    ///
+    /// # Errors
+    /// As the kernel answers; EINVAL also for an advice that this kernel does not know.
+    pub fn advise(&self, advice: Advice) -> Result<()> {
+        // SAFETY: the mapping is ours, and what any advice throws away the file still has.
+        unsafe { advise::advise(self.base.as_ptr().addr(), self.len_bytes, advice) }
+    }
+
+    /// The sum of every `step`-th 8-byte word of a part, in the machine's byte order, for certain read.
+    ///
+    /// # Panics
+    /// When the part does not lie inside, or does not begin at a word.
+    pub fn sum(&self, part: Range<usize>, step: usize) -> u64 {
+        assert!(
+            part.end <= self.len_bytes && part.start.is_multiple_of(WORD_BYTES),
+            "part inside the mapping"
+        );
+        let mut sum = 0_u64;
+        for word in (part.start / WORD_BYTES..part.end / WORD_BYTES).step_by(step.max(1)) {
+            // SAFETY: the word ends before `part.end`, which lies inside the mapping.
+            let at = unsafe { self.base.as_ptr().add(word) };
+            // SAFETY: inside a readable mapping, aligned, and any bytes are a u64.
+            sum = sum.wrapping_add(unsafe { at.read_volatile() });
+        }
+        sum
+    }
+
+    /// How many of its bytes the page cache holds, whoever read them: mincore(2). Since Linux 5.2 that is told only of files
+    /// that this user owns or may write; others count as wholly cached.
+    pub fn cached_bytes(&self) -> usize {
+        map::resident_bytes(self.base.as_ptr().addr(), page::round_up(self.len_bytes))
+    }
+}
+
+impl Drop for FileMap {
+    fn drop(&mut self) {
+        // SAFETY: this mapping is ours, and nobody can use it any more. A failure leaves address space behind.
+        let _ = unsafe { map::release(self.base.as_ptr().addr(), self.len_bytes) };
+    }
+}
+
+/// Takes a file's clean, unmapped pages out of the page cache (POSIX_FADV_DONTNEED): sync it first. Pages of a file
+/// system that lives in memory stay; [`FileMap::cached_bytes`] tells.
+///
+/// # Errors
+/// ESPIPE: a pipe; others as the file system answers.
+pub fn forget(file: &File) -> Result<()> {
+    // SAFETY: no memory is involved; a length of 0 is up to the end.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => Ok(()),
+        errno => Err(Error::new("posix_fadvise(POSIX_FADV_DONTNEED", errno)),
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const PAGES: usize = 64;
+
+    /// An unlinked file of words 0, 1, 2, ...
+    fn counted() -> File {
+        let path = std::env::temp_dir().join(format!("faultless-file-{:?}", std::thread::current().id()));
+        let mut options = File::options();
+        let mut file = options.read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let words = (PAGES * page::size() / WORD_BYTES) as u64;
+        let bytes: Vec<u8> = (0..words).flat_map(u64::to_ne_bytes).collect();
+        file.write_all(&bytes).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_mapping_reads_what_the_file_holds() {
+        let map = FileMap::new(&counted(), PAGES * page::size()).unwrap();
+        let words = (map.len_bytes() / WORD_BYTES) as u64;
+        assert_eq!(map.sum(0..map.len_bytes(), 1), words * (words - 1) / 2);
+        assert_eq!(map.sum(WORD_BYTES..3 * WORD_BYTES, 1), 3);
+        assert_eq!(map.cached_bytes(), map.len_bytes());
+    }
+
+    #[test]
+    fn a_forgotten_file_is_read_again() {
+        let file = counted();
+        file.sync_all().unwrap();
+        forget(&file).unwrap();
+        let map = FileMap::new(&file, PAGES * page::size()).unwrap();
+        if map.cached_bytes() > 0 {
+            eprintln!("skipped: the temporary folder lies in memory");
+            return;
+        }
+        assert_eq!(map.sum(0..2 * WORD_BYTES, 1), 1);
+        assert!(map.cached_bytes() > 0);
+    }
+
+    #[test]
+    fn nothing_can_not_be_mapped() {
+        let error = FileMap::new(&counted(), 0).unwrap_err();
+        assert_eq!(error.errno, libc::EINVAL);
+        assert!(error.to_string().starts_with("mmap(FILE"), "{error}");
+    }
+}

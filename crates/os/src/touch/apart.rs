@@ -1,0 +1,175 @@
+//! Touches and mappings in processes of their own: the same work as threads do, without sharing an address space.
+//!
+//! What threads lose and these processes don't is lost in what an address space shares: its mmap lock, the locks of its
+//! mappings and page tables. A child does nothing but system calls and writes to memory it has mapped itself, so that other
+//! threads of the parent, and locks they held, do not matter.
+
+use std::io::{PipeReader, PipeWriter, Read, Write};
+
+use crate::advise::Advice;
+use crate::counters::{self, Who};
+use crate::error::{Error, Result};
+use crate::page;
+use crate::touch::Region;
+
+/// What a [`Toucher`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touched {
+    /// Pages that hold what was written.
+    pub pages: u64,
+    /// Page faults taken.
+    pub faults: u64,
+    /// CPU time taken, ns.
+    pub cpu_ns: u64,
+}
+
+/// A child that maps memory of its own, waits, touches it by one write per base page (THP is off), tells, and keeps it
+/// until the drop.
+#[derive(Debug)]
+pub struct Toucher {
+    /// Ends when this value does.
+    _child: Child,
+    gate: PipeWriter,
+    answer: PipeReader,
+}
+
+impl Toucher {
+    /// Starts the child; it has mapped its memory when it is let go.
+    ///
+    /// # Errors
+    /// EAGAIN or ENOMEM from `fork`, EMFILE from `pipe`.
+    pub fn new(len_bytes: usize) -> Result<Self> {
+        let pipe = || std::io::pipe().map_err(|_| Error::last("pipe2"));
+        let ((mut wait, gate), (answer, mut tell)) = (pipe()?, pipe()?);
+        let child = Child::fork(|| {
+            let Ok(mut region) = Region::new(len_bytes, page::size()) else { return };
+            let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
+            let now = || {
+                counters::rusage(Who::Process).map(|usage| (usage.minor_faults, counters::process_cpu_ns()))
+            };
+            // Code that runs for the first time takes faults of its own.
+            let _ = now();
+            if wait.read(&mut [0]).is_err() {
+                return;
+            }
+            let Ok((faults, cpu_ns)) = now() else { return };
+            region.touch_write(page::size());
+            let Ok((faults_then, cpu_then_ns)) = now() else { return };
+            let pages = region.touch_read(page::size());
+            let figures = [pages, faults_then - faults, cpu_then_ns - cpu_ns];
+            let _ = figures.iter().try_for_each(|figure| tell.write_all(&figure.to_ne_bytes()));
+            // Giving the memory back is not part of what is measured: it stays until the parent ends this process.
+            loop {
+                // SAFETY: waits for a signal, without conditions.
+                unsafe { libc::pause() };
+            }
+        })?;
+        Ok(Self { _child: child, gate, answer })
+    }
+
+    /// Lets the child touch its memory.
+    ///
+    /// # Errors
+    /// EPIPE: the child has ended.
+    pub fn go(&mut self) -> std::io::Result<()> {
+        self.gate.write_all(&[1])
+    }
+
+    /// Waits until it has.
+    ///
+    /// # Errors
+    /// The child has ended before: it could not map its memory, or was killed for want of it.
+    pub fn wait(&mut self) -> std::io::Result<Touched> {
+        let mut figure = || {
+            let mut bytes = [0; size_of::<u64>()];
+            self.answer.read_exact(&mut bytes).map(|()| u64::from_ne_bytes(bytes))
+        };
+        Ok(Touched { pages: figure()?, faults: figure()?, cpu_ns: figure()? })
+    }
+}
+
+/// A child that maps and unmaps memory, without touching it, again and again until the drop.
+#[derive(Debug)]
+pub struct Churner {
+    /// Dropped with this value.
+    child: Child,
+}
+
+impl Churner {
+    /// Starts the child.
+    ///
+    /// # Errors
+    /// EAGAIN or ENOMEM from `fork`.
+    pub fn new(len_bytes: usize) -> Result<Self> {
+        Child::fork(|| while Region::new(len_bytes, page::size()).is_ok() {}).map(|child| Self { child })
+    }
+
+    /// The child's process id.
+    pub fn pid(&self) -> u32 {
+        self.child.0.unsigned_abs()
+    }
+}
+
+/// A child process, ended and waited for on drop; it ends with its parent.
+#[derive(Debug)]
+struct Child(libc::pid_t);
+
+impl Child {
+    /// `work` may only do what is said at the top of this file.
+    fn fork(work: impl FnOnce()) -> Result<Self> {
+        // SAFETY: the child calls only what is async-signal-safe, see above, and never returns from here.
+        match unsafe { libc::fork() } {
+            -1 => Err(Error::last("fork")),
+            0 => {
+                // SAFETY: takes integers; a parent that ended before is noticed by the pipes or the next signal.
+                unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+                work();
+                // SAFETY: ends this process without running anything of the parent's.
+                unsafe { libc::_exit(0) }
+            }
+            child => Ok(Self(child)),
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // SAFETY: our own child, which nobody else waits for, so the number is still its own.
+        unsafe { libc::kill(self.0, libc::SIGKILL) };
+        // SAFETY: waits for that child; no status is asked for.
+        unsafe { libc::waitpid(self.0, std::ptr::null_mut(), 0) };
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_apart_touches_each_page_once() {
+        let pages = 64;
+        let mut toucher = Toucher::new(pages * page::size()).unwrap();
+        toucher.go().unwrap();
+        let touched = toucher.wait().unwrap();
+        assert_eq!(touched.pages, pages as u64);
+        assert!((64..64 + 16).contains(&touched.faults), "{touched:?}");
+    }
+
+    #[test]
+    fn a_process_that_can_not_map_is_noticed() {
+        let mut toucher = Toucher::new(1 << 60).unwrap();
+        assert!(toucher.go().and_then(|()| toucher.wait()).is_err());
+    }
+
+    #[test]
+    fn a_churner_works_until_it_is_dropped() {
+        let churner = Churner::new(page::size()).unwrap();
+        let pid = churner.pid();
+        let begin_ns = counters::now_ns();
+        while crate::procfs::stat(pid).is_some_and(|stat| stat.user_ns + stat.system_ns == 0) {
+            assert!(counters::now_ns() - begin_ns < 1_900_000_000, "it does nothing");
+        }
+        drop(churner);
+        assert!(crate::procfs::stat(pid).is_none());
+    }
+}

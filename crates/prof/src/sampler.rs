@@ -1,0 +1,102 @@
+//! Kernel stacks of the calling thread, between two calls.
+//!
+//! In: a rate. Out: [`KernelSamples`] of what the thread did while it was switched on. The ring holds all of it: nothing is read
+//! meanwhile, so that reading is no part of what is sampled.
+//!
+//! What it does not do: other threads, other processes ([`observe`](crate::observe)).
+
+use faultless_os::perf::{Event, Output, Software, Spec, Target};
+use faultless_os::ring::Ring;
+use faultless_trace::observation::KernelSamples;
+
+use crate::kernel::Stacks;
+use crate::session::remedy;
+use crate::tuning as t;
+
+/// A sampler, off until [`Sampler::enable`].
+#[derive(Debug)]
+pub struct Sampler {
+    event: Event,
+    ring: Ring,
+    hertz: u64,
+}
+
+impl Sampler {
+    /// Opens it for the calling thread, at this many samples per second of CPU time.
+    ///
+    /// # Errors
+    /// The right to look into the kernel is missing, or the rate is above `kernel.perf_event_max_sample_rate`; the text
+    /// says what would change that.
+    pub fn of_this_thread(hertz: u64) -> Result<Self, String> {
+        let spec = Spec {
+            event: Software::CpuClock,
+            output: Output::KernelStacks { hertz },
+            user_only: false,
+            inherit: false,
+            on_exec: false,
+            disabled: true,
+        };
+        let event = Event::open(&spec, Target { pid: 0, cpu: None }, None).map_err(remedy)?;
+        let ring = Ring::map(&event, t::OWN_RING_PAGES).map_err(remedy)?;
+        Ok(Self { event, ring, hertz })
+    }
+
+    /// Switches it on.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn enable(&self) -> faultless_os::Result<()> {
+        self.event.enable()
+    }
+
+    /// Switches it off.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn disable(&self) -> faultless_os::Result<()> {
+        self.event.disable()
+    }
+
+    /// What was sampled, with the names of functions: some 50 ms of work.
+    ///
+    /// # Errors
+    /// Too few samples, or no names to be had; the text says which.
+    pub fn finish(mut self) -> Result<KernelSamples, String> {
+        let mut stacks = Stacks::at(self.hertz);
+        stacks.drain(&mut self.ring);
+        stacks.finish(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultless_os::counters::{now_ns, time_first_touches};
+
+    const PAGES: usize = 4000;
+
+    #[test]
+    fn the_faults_of_this_thread_are_seen_in_the_kernel() {
+        let sampler = match Sampler::of_this_thread(4_999) {
+            Ok(sampler) => sampler,
+            Err(why) => return eprintln!("skipped: {why}"),
+        };
+        let begin_ns = now_ns();
+        sampler.enable().unwrap();
+        let mut ticks = Vec::with_capacity(PAGES);
+        while now_ns() - begin_ns < 400_000_000 {
+            ticks.clear();
+            time_first_touches(PAGES, &mut ticks).unwrap();
+        }
+        sampler.disable().unwrap();
+        match sampler.finish() {
+            Ok(samples) => {
+                let in_fault = |stack: &[String]| stack.iter().any(|name| name.contains("fault"));
+                let found: u64 =
+                    samples.stacks.iter().filter(|(stack, _)| in_fault(stack)).map(|(_, n)| n).sum();
+                assert!(found > 100, "{found} of {}", samples.total);
+            }
+            Err(why) => eprintln!("skipped: {why}"),
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! A record as one HTML document: all claims with their verdicts, the machine, and each experiment with its question, plots,
+//! claims, cells, how it was measured, and the command to repeat it.
+
+use maud::{Markup, PreEscaped, html};
+
+use super::figure::{Figure, name, range, shown};
+use super::frame;
+use crate::svg::{self, Plot};
+
+/// A record.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Its name.
+    pub name: String,
+    /// What it was asked for, in words.
+    pub asked: String,
+    /// What was measured, in words: cells, samples, rounds.
+    pub measured: String,
+    /// Why it is not whole, if it is not.
+    pub unfinished: Option<String>,
+    /// The machine: names and values.
+    pub machine: Vec<(String, String)>,
+    /// Counts, checksums and times that can't be right, a line each.
+    pub violations: Vec<String>,
+    /// What the documents claim, document by document.
+    pub claims: Vec<Claim>,
+    /// The experiments.
+    pub experiments: Vec<Experiment>,
+}
+
+/// What a document claims, and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// A fixed name.
+    pub id: String,
+    /// The document's title.
+    pub document: String,
+    /// The experiment that answers it.
+    pub experiment: String,
+    /// What it says.
+    pub says: String,
+    /// Its figure there.
+    pub there: String,
+    /// Its figure here; empty where there is none.
+    pub here: String,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// One line: why it differs, or what was not measured.
+    pub why: String,
+}
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It holds here.
+    Reproduced,
+    /// It does not hold here.
+    Refuted,
+    /// What was measured does not tell.
+    Unknown,
+}
+
+impl Verdict {
+    const ALL: [Self; 3] = [Self::Reproduced, Self::Refuted, Self::Unknown];
+
+    fn class(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::Refuted => "refuted",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::Refuted => "refuted here",
+            Self::Unknown => "cannot say",
+        }
+    }
+}
+
+/// One experiment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Experiment {
+    /// Its name.
+    pub name: String,
+    /// What it asks.
+    pub question: String,
+    /// Titles of the documents that the question comes from.
+    pub sources: Vec<String>,
+    /// Its pictures.
+    pub plots: Vec<Plot>,
+    /// Names of the parameters of its cells.
+    pub parameters: Vec<String>,
+    /// A row for each phase of each cell.
+    pub rows: Vec<Row>,
+    /// How it was measured, a sentence each.
+    pub how: Vec<String>,
+    /// Cells that the machine can't do: which, and why.
+    pub refused: Vec<String>,
+    /// The command that measures it again.
+    pub command: String,
+}
+
+/// One phase of one cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row {
+    /// A value for each of the experiment's parameters; empty where the cell has none.
+    pub parameters: Vec<String>,
+    /// The phase.
+    pub phase: String,
+    /// Samples.
+    pub samples: usize,
+    /// What was measured.
+    pub figures: Vec<Figure>,
+    /// The least and the most faults that it must take.
+    pub faults: Option<(f64, f64)>,
+    /// What was wrong with it, if anything.
+    pub violations: Vec<String>,
+}
+
+/// Columns of their own; the other quantities share one.
+const TIMES: [&str; 3] = ["wall_ns", "user_ns", "system_ns"];
+const MINOR: &str = "minor_faults";
+const MAJOR: &str = "major_faults";
+/// More rows than this are folded.
+const FOLDED_FROM: usize = 25;
+/// Leaves only the rows of one verdict.
+const FILTERS: &str = "#verdict-reproduced:checked~* tr.claim:not(.reproduced),#verdict-refuted:checked~* tr.claim:not(.refuted),\
+#verdict-unknown:checked~* tr.claim:not(.unknown){display:none}";
+
+impl Report {
+    /// The whole document.
+    pub fn html(&self) -> String {
+        let title = format!("faultless lab: {}", self.name);
+        let body = html! {
+            header {
+                h1 { (title) }
+                p.lead { (self.tally()) }
+                p.faint { (self.asked) " " (self.measured) }
+                @if let Some(why) = &self.unfinished {
+                    div.alarm { p { strong { "Not whole. " } (why) } }
+                }
+                (violations(&self.violations))
+                nav {
+                    a href="#claims" { "claims" } a href="#machine" { "machine" }
+                    @for experiment in &self.experiments {
+                        a href={ "#" (experiment.name) } { (experiment.name) }
+                    }
+                }
+            }
+            section.part id="claims" {
+                h2 { "What the documents claim, and what this machine says" }
+                (self.filter())
+                div.scroll { (claims(&self.claims.iter().collect::<Vec<_>>(), true)) }
+            }
+            section.part id="machine" { h2 { "The machine" } (frame::facts(&self.machine)) }
+            @for experiment in &self.experiments { (self.experiment(experiment)) }
+        };
+        frame::document(&title, &format!("{}{FILTERS}", svg::style()), &body)
+    }
+
+    fn count(&self, verdict: Verdict) -> usize {
+        self.claims.iter().filter(|claim| claim.verdict == verdict).count()
+    }
+
+    fn tally(&self) -> String {
+        let counts = Verdict::ALL.map(|verdict| format!("{} {}", self.count(verdict), verdict.words()));
+        format!("{} claims: {}.", self.claims.len(), counts.join(", "))
+    }
+
+    fn filter(&self) -> Markup {
+        let mut choices = vec![("all", format!("all {}", self.claims.len()))];
+        let each = Verdict::ALL.map(|v| (v.class(), format!("{} {}", self.count(v), v.words())));
+        choices.extend(each);
+        frame::filter("verdict", &choices, 0)
+    }
+
+    fn experiment(&self, experiment: &Experiment) -> Markup {
+        let own: Vec<&Claim> =
+            self.claims.iter().filter(|claim| claim.experiment == experiment.name).collect();
+        let cells = html! {
+            div.scroll { (cells(experiment)) }
+        };
+        let summary = format!("all {} rows", experiment.rows.len());
+        html! {
+            section.part id=(experiment.name) {
+                h2 { (experiment.name) }
+                p.lead { (experiment.question) }
+                p.faint { "from " (experiment.sources.join("; ")) }
+                @if !experiment.plots.is_empty() {
+                    div.charts {
+                        @for plot in &experiment.plots { figure { (PreEscaped(svg::inline(plot))) } }
+                    }
+                }
+                @if !own.is_empty() { h3 { "Claims" } div.scroll { (claims(&own, false)) } }
+                h3 { "Cells: medians with their intervals, faults beside those that must be" }
+                @match experiment.rows.len() {
+                    0 => p.faint { "Nothing was measured." },
+                    1..FOLDED_FROM => (cells),
+                    _ => details { summary { (summary) } (cells) },
+                }
+                @if !experiment.refused.is_empty() {
+                    details {
+                        summary { "Left out: " (experiment.refused.len()) }
+                        ul { @for line in &experiment.refused { li { (line) } } }
+                    }
+                }
+                h3 { "How it was measured" }
+                @for sentence in &experiment.how { p { (sentence) } }
+                p { "To repeat it:" }
+                pre { (experiment.command) }
+            }
+        }
+    }
+}
+
+fn violations(lines: &[String]) -> Markup {
+    html! {
+        @if !lines.is_empty() {
+            div.alarm {
+                p { strong { "Samples that can't be right: " (lines.len()) ". " } "Their figures must not be used." }
+                @for line in lines.iter().take(FOLDED_FROM) { p { (line) } }
+                @if lines.len() > FOLDED_FROM { p { "and " (lines.len() - FOLDED_FROM) " more" } }
+            }
+        }
+    }
+}
+
+/// A table of claims, with the documents as heads of their parts where all are shown.
+fn claims(claims: &[&Claim], is_whole: bool) -> Markup {
+    html! {
+        table.cards {
+            thead {
+                tr { th { "verdict" } th { "claim" } th { "there" } th { "here" } th { "why" } }
+            }
+            tbody {
+                @for (index, claim) in claims.iter().enumerate() {
+                    @if is_whole && (index == 0 || claims[index - 1].document != claim.document) {
+                        tr.document { td colspan="5" { (claim.document) } }
+                    }
+                    tr.claim.(claim.verdict.class()) {
+                        td { span.verdict { (claim.verdict.words()) } }
+                        td {
+                            (claim.says)
+                            @if is_whole { small { a href={ "#" (claim.experiment) } { (claim.experiment) } " " (claim.id) } }
+                        }
+                        td data-name="there:" { (claim.there) }
+                        td data-name="here:" { @if claim.here.is_empty() { "-" } @else { (claim.here) } }
+                        td { (claim.why) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn cells(experiment: &Experiment) -> Markup {
+    html! {
+        table.figures {
+            thead {
+                tr {
+                    @for parameter in &experiment.parameters { th { (parameter) } }
+                    th { "phase" } th.right { "samples" }
+                    @for quantity in TIMES { th.right { (name(quantity)) } }
+                    th.right { "faults" } th.right { "must be" } th { "besides" }
+                }
+            }
+            tbody { @for row in &experiment.rows { (cell(row)) } }
+        }
+    }
+}
+
+fn cell(row: &Row) -> Markup {
+    let find = |quantity: &str| row.figures.iter().find(|figure| figure.quantity == quantity);
+    let besides = row.figures.iter().filter(|figure| {
+        let is_major = figure.quantity == MAJOR && figure.found.high == 0.0;
+        !is_major && figure.quantity != MINOR && !TIMES.contains(&figure.quantity.as_str())
+    });
+    let must = row.faults.map(|(least, most)| match least == most {
+        true => shown(MINOR, least),
+        false => format!("{} to {}", shown(MINOR, least), shown(MINOR, most)),
+    });
+    let besides: Vec<String> = besides
+        .map(|figure| format!("{} {}", name(&figure.quantity), shown(&figure.quantity, figure.found.value)))
+        .collect();
+    html! {
+        tr.wrong[!row.violations.is_empty()] title=[row.violations.first()] {
+            @for parameter in &row.parameters { td { (parameter) } }
+            td { (row.phase) } td.right { (row.samples) }
+            @for quantity in TIMES { td.right { (figure(find(quantity))) } }
+            td.right { (figure(find(MINOR))) }
+            td.right { (must.unwrap_or_default()) }
+            td.faint.besides { (besides.join(", ")) }
+        }
+    }
+}
+
+fn figure(found: Option<&Figure>) -> Markup {
+    html! {
+        @if let Some(Figure { quantity, found }) = found {
+            (shown(quantity, found.value)) small { (range(quantity, found)) }
+        }
+    }
+}
