@@ -5,11 +5,15 @@
 
 #![cfg(not(miri))]
 
+mod child;
+
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, realloc};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use faultless_pool::tuning::{FLOOR_BYTES, THRESHOLD_BYTES};
 use faultless_pool::{Global, Kernel, Pool, process};
+
+use child::in_child;
 
 #[global_allocator]
 static GLOBAL: Global = Global::new();
@@ -124,21 +128,4 @@ fn a_child_of_fork_can_allocate_whatever_other_threads_were_doing() {
         }
         done.store(true, Relaxed);
     });
-}
-
-/// Runs `work` in a child of fork; its wait status, 0 if it answered true.
-fn in_child(work: impl FnOnce() -> bool) -> i32 {
-    // SAFETY: the child only allocates, computes and leaves.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: a child that cannot go on must not wait for ever.
-        unsafe { libc::alarm(20) };
-        let status = i32::from(!work());
-        // SAFETY: leaves without the parent's handlers.
-        unsafe { libc::_exit(status) };
-    }
-    let mut status = 0;
-    // SAFETY: `status` is a place for one integer.
-    unsafe { libc::waitpid(child, &mut status, 0) };
-    status
 }

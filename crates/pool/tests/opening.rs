@@ -3,10 +3,14 @@
 #![cfg(not(miri))]
 #![allow(clippy::print_stderr, reason = "skips print their reason")]
 
+mod child;
+
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use faultless_pool::{Global, Page, Policy, Pool, Prefault, Retain, Scrub, process};
+
+use child::in_child;
 
 /// Much enough that opening takes a while.
 const PREWARM: usize = 256 << 20;
@@ -52,21 +56,4 @@ fn a_pool_that_is_being_opened_prewarms_and_is_not_missed_by_a_child() {
     assert_eq!(stats.retained_bytes, PREWARM - len);
     let again = in_child(|| process::opened().is_some_and(|pool| pool.alloc(1 << 20).is_some()));
     assert_eq!(again, 0, "a child of the opened pool has that");
-}
-
-/// Runs `work` in a child of fork; its wait status, 0 if it answered true.
-fn in_child(work: impl FnOnce() -> bool) -> i32 {
-    // SAFETY: the child only asks the pool and leaves.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: a child that cannot go on must not wait for ever.
-        unsafe { libc::alarm(20) };
-        let status = i32::from(!work());
-        // SAFETY: leaves without the parent's handlers.
-        unsafe { libc::_exit(status) };
-    }
-    let mut status = 0;
-    // SAFETY: `status` is a place for one integer.
-    unsafe { libc::waitpid(child, &mut status, 0) };
-    status
 }
