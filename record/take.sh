@@ -1,7 +1,7 @@
 #!/bin/sh
-# Takes the records of this machine into record/DATE-NAME: record/take.sh NAME [PART ...], the parts being run, stat, advise
-# (30 minutes together), peers, cold and programs (30 to 40 each) and prezero (25), all by default; nothing else should run.
-# Peers are libraries for LD_PRELOAD, in PEERS="NAME=LIBRARY ..."; PYTHON is one that has NumPy and pandas. For peers, cold,
+# Takes the records of this machine into record/DATE-NAME: record/take.sh NAME [PART ...], the parts being run, stat, user,
+# advise (10 minutes each), peers, cold and programs (30 to 40 each) and prezero (25), all by default; nothing else should run.
+# Peers are libraries for LD_PRELOAD, in PEERS="NAME=LIBRARY ..."; PYTHON is one that has NumPy and pandas (and that every user may run). For peers, cold,
 # programs and prezero ROUNDS sets how often, and for the first three MINUTES after how long no round begins.
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,12 +10,12 @@ DATE=$(date -u +%Y-%m-%d)
 export DATE
 out="$PWD/record/$DATE-$host"
 shift
-parts=" ${*:-run stat advise peers cold programs prezero} "
+parts=" ${*:-run stat user advise peers cold programs prezero} "
 for part in $parts; do
     case $part in
-        run | stat | advise | prezero) ;;
+        run | stat | user | advise | prezero) ;;
         peers | cold | programs) : "${PEERS:?libraries of the peers, as NAME=LIBRARY ...}" ;;
-        *) echo "no part $part: run, stat, advise, peers, cold, programs or prezero" >&2; exit 2 ;;
+        *) echo "no part $part: run, stat, user, advise, peers, cold, programs or prezero" >&2; exit 2 ;;
     esac
 done
 part() { case $parts in *" $1 "*) true ;; *) false ;; esac; }
@@ -29,7 +29,7 @@ PATH="$work:$PATH"
 # Parts may be taken one by one, and not all of the same commit.
 { echo "parts:   ${parts% }"; sh record/host.sh; } >>"$out/host.txt"
 [ -e "$out/doctor.txt" ] || faultless doctor >"$out/doctor.txt"
-ln -sf "$(python3 -c 'import os, sys; print(os.path.realpath(sys.executable))')" "$work/python"
+ln -sf "$("${PYTHON:-python3}" -c 'import os, sys; print(os.path.realpath(sys.executable))')" "$work/python"
 root=$PWD
 pair() { "$root/record/paired.py" --out "$out" "$@"; }
 cd "$work"
@@ -54,26 +54,31 @@ if part run; then
     program node 300 "node sum.js"
     program cpp 300 "./words"
 fi
-# stat: what measuring costs, and the corrected median against the program's own
-# one counter of perf's beside it: what counting alone costs a program that only faults
+# stat, user: what measuring costs root and a normal user; and the corrected median against the program's own
+# counting: one counter of perf's beside it, which is what counting alone costs a program that faults much
+measured() { pair $user --name "stat$by-$1" --warm "$2" --rounds "$3" plain="$4" stat="faultless stat -o /dev/null -- $4"; }
 counting() {
     command -v perf >/dev/null || { measured "$@"; return; }
-    pair --name "stat-$1" --warm "$2" --rounds 12 plain="$3" perf="perf stat -e page-faults -o /dev/null -- $3" \
-        stat="faultless stat -o /dev/null -- $3"
+    pair $user --name "stat$by-$1" --warm "$2" --rounds "$3" plain="$4" perf="perf stat -e page-faults -o /dev/null -- $4" \
+        stat="faultless stat -o /dev/null -- $4"
 }
-measured() { pair --name "stat-$1" --warm "$2" --rounds 12 plain="$3" stat="faultless stat -o /dev/null -- $3"; }
+overheads() {
+    by=$1 user=$2
+    measured gcc 150 12 "gcc -O1 -c functions.c -o -"
+    measured python3 300 12 "./python parse.py"
+    counting numpy 600 24 "./python arrays.py"
+    measured sort 300 12 "sort lines.txt"
+    measured zstd 150 24 "zstd -3 -T2 -qc lines.txt"
+    counting chunk-pipeline 256 12 "faultless workload --quiet chunk-pipeline --chunks 16000"
+    counting temporaries 800 12 "faultless workload --quiet temporaries"
+    measured mixed 64 12 "faultless workload --quiet mixed --ops 20000000"
+    counting bursts 1024 12 "faultless workload --quiet bursts"
+}
 if part stat; then
-    measured gcc 150 "gcc -O1 -c functions.c -o -"
-    measured python3 300 "./python parse.py"
-    measured numpy 600 "./python arrays.py"
-    measured sort 300 "sort lines.txt"
-    measured zstd 150 "zstd -3 -T2 -qc lines.txt"
-    counting chunk-pipeline 256 "faultless workload --quiet chunk-pipeline --chunks 16000"
-    counting temporaries 800 "faultless workload --quiet temporaries"
-    measured mixed 64 "faultless workload --quiet mixed --ops 20000000"
-    counting bursts 1024 "faultless workload --quiet bursts"
+    overheads "" ""
     "$root/record/truth.py" faultless >"$out/stat-p50.csv"
 fi
+if part user; then overheads -user "--user nobody"; fi
 # advise: the verdicts, each checked by a paired run
 if part advise; then
     "$root/record/verdicts.py" faultless "$out"
