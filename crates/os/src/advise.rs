@@ -120,18 +120,6 @@ fn chosen(text: &[u8]) -> Option<&[u8]> {
     crate::text::after(text, b"[")?.split(|&byte| byte == b']').next()
 }
 
-/// MADV_NOHUGEPAGE: never a THP here, whatever the machine's setting. Linux 2.6.38.
-///
-/// # Errors
-/// EINVAL: a kernel without THP.
-///
-/// # Safety
-/// The range must be mapped by the caller.
-pub unsafe fn no_thp(start: usize, len: usize) -> Result<()> {
-    // SAFETY: forwarded; the advice changes no content.
-    unsafe { advise(start, len, Advice::NoHugePage) }
-}
-
 /// MADV_POPULATE_WRITE: faults every page in now, writable, without changing content. Linux 5.14.
 ///
 /// # Errors

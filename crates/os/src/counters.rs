@@ -1,7 +1,6 @@
 //! Clocks and `getrusage`.
 
 use crate::error::{Error, Result};
-use crate::{advise, map};
 
 /// Nanoseconds of CLOCK_MONOTONIC: the clock that every record and level carries.
 pub fn now_ns() -> u64 {
@@ -57,9 +56,11 @@ pub fn tick_ns() -> f64 {
 /// The part of `struct rusage` that is used here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rusage {
-    /// CPU time in user mode, ns.
+    /// CPU time in user mode, ns. The sum of both is exact to a microsecond or two; how it is split the kernel estimates by what
+    /// its clock ticks happened to see (`cputime_adjust()` in kernel/sched/cputime.c), unless it is built with
+    /// VIRT_CPU_ACCOUNTING: below some ten ticks, of 1 to 10 ms each, the parts mean nothing.
     pub user_ns: u64,
-    /// CPU time in the kernel, ns.
+    /// CPU time in the kernel, ns; see `user_ns`.
     pub system_ns: u64,
     /// `ru_minflt`.
     pub minor_faults: u64,
@@ -110,35 +111,6 @@ pub fn rusage(who: Who) -> Result<Rusage> {
     }
     // SAFETY: all-zero is a valid rusage, and the kernel has filled it in.
     Ok(unsafe { usage.assume_init() }.into())
-}
-
-/// Touches `pages` new private base pages by writing, and appends the [`tick`]s that each touch took to `ticks`. Each page is
-/// then written as a whole, which passes through the caches as a program's own data do.
-///
-/// THP is off for them. `ticks` should have the capacity already, or its own growth is measured too.
-///
-/// # Errors
-/// `mmap`'s.
-pub fn time_first_touches(pages: usize, ticks: &mut Vec<u64>) -> Result<()> {
-    let page = crate::page::size();
-    let len_bytes = pages * page;
-    let start = map::anonymous(len_bytes)?;
-    // SAFETY: exactly the mapping made above. A kernel without THP answers EINVAL, and then there is nothing to switch off.
-    let _ = unsafe { advise::no_thp(start, len_bytes) };
-    let base = std::ptr::with_exposed_provenance_mut::<u8>(start);
-    for index in 0..pages {
-        // SAFETY: index is below `pages`, so the address is inside the mapping.
-        let at = unsafe { base.add(index * page) };
-        let begin = tick();
-        // SAFETY: mapped writable above, and nobody else knows the address.
-        unsafe { at.write_volatile(1) };
-        ticks.push(tick().wrapping_sub(begin));
-        // SAFETY: the page that was just touched.
-        unsafe { at.write_bytes(1, page) };
-    }
-    // SAFETY: exactly the mapping made above; no pointer into it is kept.
-    let _ = unsafe { map::release(start, len_bytes) };
-    Ok(())
 }
 
 #[cfg(test)]

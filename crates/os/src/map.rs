@@ -124,7 +124,16 @@ pub fn populated(len: usize, how: Populate) -> Result<usize> {
     Ok(start)
 }
 
-/// Takes all rights on a range away and gives them back: two mprotect(2) calls, which change neither content nor residency.
+/// What [`protect_and_back`] leaves allowed for a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// PROT_NONE: nothing.
+    Inaccessible,
+    /// PROT_READ: reading.
+    ReadOnly,
+}
+
+/// Takes rights on a range away and gives them back: two mprotect(2) calls, which change neither content nor residency.
 ///
 /// Before Linux 5.19 the first write to each private page afterwards is a fault.
 ///
@@ -133,11 +142,15 @@ pub fn populated(len: usize, how: Populate) -> Result<usize> {
 ///
 /// # Safety
 /// The range must be whole pages owned by the caller, and nothing may use it meanwhile; after an error never again.
-pub unsafe fn protect_and_back(start: usize, len: usize) -> Result<()> {
+pub unsafe fn protect_and_back(start: usize, len: usize, protection: Protection) -> Result<()> {
+    let (rights, call) = match protection {
+        Protection::Inaccessible => (NOTHING, "mprotect(PROT_NONE"),
+        Protection::ReadOnly => (libc::PROT_READ, "mprotect(PROT_READ"),
+    };
     // SAFETY: the caller owns the range and nobody uses it meanwhile.
-    let rc = unsafe { libc::mprotect(start as *mut libc::c_void, len, NOTHING) };
+    let rc = unsafe { libc::mprotect(start as *mut libc::c_void, len, rights) };
     if rc != 0 {
-        return Err(Error::last_for("mprotect(PROT_NONE", len));
+        return Err(Error::last_for(call, len));
     }
     // SAFETY: forwarded.
     unsafe { make_usable(start, len) }
@@ -356,7 +369,7 @@ mod tests {
         // SAFETY: reserved above.
         unsafe { make_usable(start, LEN) }.unwrap();
         // SAFETY: usable since the line above, and nothing is in it.
-        let _ = unsafe { crate::advise::no_thp(start, LEN) };
+        let _ = unsafe { crate::advise::advise(start, LEN, crate::advise::Advice::NoHugePage) };
         assert_eq!(resident_bytes(start, LEN), 0);
         // SAFETY: usable.
         unsafe { *((start + 3 * page) as *mut u8) = 7 };

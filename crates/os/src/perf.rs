@@ -244,12 +244,12 @@ mod tests {
         };
         let mut ticks = Vec::with_capacity(300);
         let before = event.count().unwrap();
-        crate::counters::time_first_touches(256, &mut ticks).unwrap();
+        crate::touch::time_first_touches(256, &mut ticks).unwrap();
         let counted = event.count().unwrap() - before;
         assert!((256..256 + 16).contains(&counted), "{counted} faults for 256 pages");
         event.disable().unwrap();
         let before = event.count().unwrap();
-        crate::counters::time_first_touches(256, &mut ticks).unwrap();
+        crate::touch::time_first_touches(256, &mut ticks).unwrap();
         assert_eq!(event.count().unwrap(), before, "a disabled event counts nothing");
     }
 }

@@ -293,7 +293,8 @@ pub fn asked_to_end() -> bool {
 }
 
 /// From now on a request to end that comes while no child runs is only remembered: for those who start one child after the
-/// other, ask [`asked_to_end`] before each, and have something to write before they end.
+/// other, ask [`asked_to_end`] before each, and have something to write before they end. A signal that this process was started
+/// to ignore, as `nohup` and a script's background jobs are, stays ignored.
 pub fn remember_requests_to_end() {
     REMEMBERED.store(true, SeqCst);
     forward_signals();

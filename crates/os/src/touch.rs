@@ -8,10 +8,11 @@
 //! What it does not do: decide how much to touch, or turn times into statistics (`prof`).
 
 mod apart;
+mod child;
 mod copy;
-mod groups;
-mod read_only;
+mod pages;
 mod sample;
+mod timed;
 
 use std::ops::Range;
 use std::ptr::{self, NonNull};
@@ -21,12 +22,11 @@ use crate::error::{Error, Result};
 use crate::{advise, map, page};
 
 pub use crate::advise::Advice;
-pub use crate::map::Populate;
+pub use crate::map::{Populate, Protection};
 pub use apart::{Churner, Touched, Toucher};
 pub use copy::HeldCopy;
-pub use groups::time_groups;
-pub use read_only::ReadOnly;
 pub use sample::{Sampler, empty_ticks, time_read, time_write};
+pub use timed::{time_first_touches, time_groups};
 
 /// An owned anonymous private mapping, unmapped on drop. All zero until written.
 ///
@@ -79,18 +79,6 @@ impl Region {
         Ok(region)
     }
 
-    /// Maps `len_bytes` from the hugetlb pool of `page_bytes` pages, reserved there.
-    ///
-    /// A cgroup's hugetlb limit is charged only when a page is touched, and answers with SIGBUS: populate first
-    /// ([`Advice::PopulateWrite`]), which answers with an error.
-    ///
-    /// # Errors
-    /// ENOMEM when the pool has too few pages; EINVAL when there is no such size.
-    pub fn hugetlb(len_bytes: usize, page_bytes: usize) -> Result<Self> {
-        let len_bytes = len_bytes.next_multiple_of(page_bytes.max(1));
-        Self::own(map::hugetlb(len_bytes, page_bytes)?, len_bytes)
-    }
-
     /// Maps `len_bytes` (rounded up to whole pages) with MAP_POPULATE in one of the ways that work or do not.
     ///
     /// # Errors
@@ -100,13 +88,13 @@ impl Region {
         Self::own(map::populated(len_bytes, how)?, len_bytes)
     }
 
-    /// Takes all rights on the region away and gives them back, see [`map::protect_and_back`].
+    /// Takes rights on the region away and gives them back, see [`map::protect_and_back`].
     ///
     /// # Errors
     /// As there; the region is given up, since it may be inaccessible.
-    pub fn protect_and_back(self) -> Result<Self> {
+    pub fn protect_and_back(self, protection: Protection) -> Result<Self> {
         // SAFETY: this mapping is ours, borrowed by nobody, and never used again after an error.
-        unsafe { map::protect_and_back(self.base.as_ptr().addr(), self.len_bytes) }?;
+        unsafe { map::protect_and_back(self.base.as_ptr().addr(), self.len_bytes, protection) }?;
         Ok(self)
     }
 
@@ -239,10 +227,7 @@ mod tests {
     }
 
     fn base_pages(pages: usize) -> Region {
-        let mut region = Region::new(pages * page::size(), page::size()).unwrap();
-        // Kernels without THP answer EINVAL, and have base pages anyway.
-        let _ = region.advise(0..pages * page::size(), Advice::NoHugePage);
-        region
+        Region::base_pages(pages * page::size(), page::size()).unwrap()
     }
 
     #[test]
@@ -344,15 +329,11 @@ mod tests {
     fn rights_taken_and_given_back_keep_content_and_residency() {
         let mut region = base_pages(64);
         region.touch_write(page::size());
-        let region = region.protect_and_back().unwrap();
-        assert_eq!((region.touch_read(page::size()), region.resident_bytes()), (64, 64 * page::size()));
-    }
-
-    #[test]
-    fn an_empty_hugetlb_pool_refuses_instead_of_failing_at_the_touch() {
-        // No machine has a terabyte of them free; EINVAL where the size is unknown.
-        let error = Region::hugetlb(1 << 40, 2 << 20).unwrap_err();
-        assert!([libc::ENOMEM, libc::EINVAL].contains(&error.errno), "{error}");
+        for protection in [Protection::Inaccessible, Protection::ReadOnly] {
+            region = region.protect_and_back(protection).unwrap();
+            region.bytes_mut()[0] = 1;
+            assert_eq!((region.touch_read(page::size()), region.resident_bytes()), (64, 64 * page::size()));
+        }
     }
 
     #[test]

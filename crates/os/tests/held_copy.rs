@@ -13,13 +13,11 @@ fn write_faults(region: &mut Region) -> u64 {
 #[test]
 fn writes_under_a_held_copy_are_faults_again_unless_kept_out_of_it() {
     let len = 64 * page::size();
-    let mut regions = [0, 1].map(|_| Region::new(len, page::size()).unwrap());
-    for region in &mut regions {
-        // Kernels without THP answer EINVAL, and have base pages anyway.
-        let _ = region.advise(0..len, Advice::NoHugePage);
+    let [mut shared, mut own] = [0, 1].map(|_| {
+        let mut region = Region::base_pages(len, page::size()).unwrap();
         region.touch_write(page::size());
-    }
-    let [mut shared, mut own] = regions;
+        region
+    });
     own.advise(0..len, Advice::DontFork).unwrap();
     let copy = HeldCopy::new().unwrap();
     let (copied, kept) = (write_faults(&mut shared), write_faults(&mut own));

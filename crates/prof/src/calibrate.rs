@@ -7,9 +7,10 @@
 //! What it does not do: warm memory that the hypervisor has taken back. One warm-up block shows such pages to be
 //! outliers, and medians pass over them.
 
-use faultless_os::counters::{now_ns, tick, time_first_touches};
+use faultless_os::counters::{now_ns, tick};
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::{Raw, Ring, records};
+use faultless_os::touch::time_first_touches;
 use faultless_trace::observation::Calibration;
 
 use crate::tuning as t;

@@ -13,7 +13,7 @@
 
 mod bench;
 mod cells;
-mod cold;
+pub mod cold;
 
 use faultless_os::counters;
 use faultless_os::host::Host;

@@ -71,7 +71,8 @@ impl Sampler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultless_os::counters::{now_ns, time_first_touches};
+    use faultless_os::counters::now_ns;
+    use faultless_os::touch::time_first_touches;
 
     const PAGES: usize = 4000;
 

@@ -1,16 +1,15 @@
 //! Touches and mappings in processes of their own: the same work as threads do, without sharing an address space.
 //!
 //! What threads lose and these processes don't is lost in what an address space shares: its mmap lock, the locks of its
-//! mappings and page tables. A child does nothing but system calls and writes to memory it has mapped itself, so that other
-//! threads of the parent, and locks they held, do not matter.
+//! mappings and page tables.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 
-use crate::advise::Advice;
+use super::Region;
+use super::child::{Child, wait_for_ever};
 use crate::counters::{self, Who};
 use crate::error::{Error, Result};
 use crate::page;
-use crate::touch::Region;
 
 /// What a [`Toucher`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +41,7 @@ impl Toucher {
         let pipe = || std::io::pipe().map_err(|_| Error::last("pipe2"));
         let ((mut wait, gate), (answer, mut tell)) = (pipe()?, pipe()?);
         let child = Child::fork(|| {
-            let Ok(mut region) = Region::new(len_bytes, page::size()) else { return };
-            let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
+            let Ok(mut region) = Region::base_pages(len_bytes, page::size()) else { return };
             let now = || {
                 counters::rusage(Who::Process).map(|usage| (usage.minor_faults, counters::process_cpu_ns()))
             };
@@ -59,10 +57,7 @@ impl Toucher {
             let figures = [pages, faults_then - faults, cpu_then_ns - cpu_ns];
             let _ = figures.iter().try_for_each(|figure| tell.write_all(&figure.to_ne_bytes()));
             // Giving the memory back is not part of what is measured: it stays until the parent ends this process.
-            loop {
-                // SAFETY: waits for a signal, without conditions.
-                unsafe { libc::pause() };
-            }
+            wait_for_ever();
         })?;
         Ok(Self { _child: child, gate, answer })
     }
@@ -106,38 +101,7 @@ impl Churner {
 
     /// The child's process id.
     pub fn pid(&self) -> u32 {
-        self.child.0.unsigned_abs()
-    }
-}
-
-/// A child process, ended and waited for on drop; it ends with its parent.
-#[derive(Debug)]
-struct Child(libc::pid_t);
-
-impl Child {
-    /// `work` may only do what is said at the top of this file.
-    fn fork(work: impl FnOnce()) -> Result<Self> {
-        // SAFETY: the child calls only what is async-signal-safe, see above, and never returns from here.
-        match unsafe { libc::fork() } {
-            -1 => Err(Error::last("fork")),
-            0 => {
-                // SAFETY: takes integers; a parent that ended before is noticed by the pipes or the next signal.
-                unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-                work();
-                // SAFETY: ends this process without running anything of the parent's.
-                unsafe { libc::_exit(0) }
-            }
-            child => Ok(Self(child)),
-        }
-    }
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        // SAFETY: our own child, which nobody else waits for, so the number is still its own.
-        unsafe { libc::kill(self.0, libc::SIGKILL) };
-        // SAFETY: waits for that child; no status is asked for.
-        unsafe { libc::waitpid(self.0, std::ptr::null_mut(), 0) };
+        self.child.pid()
     }
 }
 

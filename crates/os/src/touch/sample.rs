@@ -144,12 +144,11 @@ fn thread_faults() -> Option<u64> {
 mod tests {
     use super::*;
     use crate::page;
-    use crate::touch::{Advice, Region};
+    use crate::touch::Region;
 
     #[test]
     fn resident_pages_are_excluded() {
-        let mut region = Region::new(64 * page::size(), page::size()).unwrap();
-        let _ = region.advise(0..64 * page::size(), Advice::NoHugePage);
+        let mut region = Region::base_pages(64 * page::size(), page::size()).unwrap();
         region.bytes_mut()[..32 * page::size()].fill(1);
         let mut sampler = Sampler::new();
         sampler.begin();

@@ -73,11 +73,7 @@ pub(super) fn fresh(len: usize) -> Result<Region, String> {
 }
 
 pub(super) fn fresh_aligned(len: usize, align: usize) -> Result<Region, String> {
-    let mut region = Region::new(len, align).map_err(|error| error.to_string())?;
-    let all = 0..region.len_bytes();
-    // Refused only by kernels without THP, where pages are base pages anyway.
-    let _ = region.advise(all, Advice::NoHugePage);
-    Ok(region)
+    Region::base_pages(len, align).map_err(|error| error.to_string())
 }
 
 /// Base pages only, all resident and written.
@@ -88,9 +84,7 @@ pub(super) fn resident(len: usize) -> Result<Region, String> {
 }
 
 pub(super) fn huge_untouched(len: usize) -> Result<Region, String> {
-    let mut region = Region::new(THPS * len, len).map_err(|error| error.to_string())?;
-    advise(&mut region, Advice::HugePage)?;
-    Ok(region)
+    Region::thp(THPS * len, len).map_err(|error| error.to_string())
 }
 
 /// [`THPS`] resident THPs.

@@ -161,22 +161,14 @@ fn mthp_cells(host: &Host) -> Vec<Cell> {
     sizes.into_iter().map(mthp_cell).collect()
 }
 
-/// Blocks of exactly one size with untouched, not advised ones between them: no VMA has room for a larger page.
 fn mthp_cell(len: usize) -> Cell {
     let what = format!("first touch of an mTHP of {}", Bytes(len as u64));
     Cell::new(format!("mthp_touch_{}k", len >> 10), what, len, Clock::Ticks, move |bench| {
         let blocks = (MTHP_BYTES / len).clamp(4, MTHP_BLOCKS);
-        let mut region = fresh_aligned(2 * blocks * len, 2 * len)?;
-        for block in 0..blocks {
-            let begin = 2 * block * len;
-            region.advise(begin..begin + len, Advice::HugePage).map_err(|error| error.to_string())?;
-        }
+        let mut region = Region::mthp(blocks, len).map_err(|error| error.to_string())?;
         let ns = timed_writes(bench, &mut region, 2 * len, blocks)?;
         let before = faults();
-        for block in 0..blocks {
-            let begin = 2 * block * len;
-            region.bytes_mut()[begin..begin + len].fill(1);
-        }
+        region.bytes_mut().chunks_mut(2 * len).for_each(|block| block[..len].fill(1));
         fell_back(before, blocks)?;
         Ok(ns)
     })

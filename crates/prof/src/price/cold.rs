@@ -7,9 +7,10 @@
 use faultless_os::counters;
 use faultless_os::host::Host;
 use faultless_os::page;
-use faultless_os::touch::{Advice, Region};
+use faultless_os::touch::time_groups;
 use faultless_trace::measurement::{Bytes, Summary, summary};
 
+use super::bench::fresh_aligned;
 use super::{Outcome, Price};
 
 /// Touched first and not counted: what the measurements before gave back, which the kernel hands out first.
@@ -18,10 +19,10 @@ const WARM_BYTES: usize = 96 << 20;
 const FRESH_BYTES: usize = 256 << 20;
 /// Below this the answer would rest on a few groups.
 const LEAST_BYTES: usize = 32 << 20;
-/// Base pages that are timed together: 2 MiB, which hosts often back at once.
-const GROUP_BYTES: usize = 2 << 20;
+/// Bytes of base pages that are timed together: hosts often back so much at once.
+pub const GROUP_BYTES: usize = 2 << 20;
 /// A group is cold when its touches cost so many times a warm one. Hosts were seen to cost 2.5 to 8 times.
-const COLD_RATIO: f64 = 2.0;
+pub const COLD_TIMES: f64 = 2.0;
 /// With fewer cold groups than this share, noise would do as an explanation.
 const LEAST_SHARE: f64 = 0.1;
 /// Touching stops after this time, ns.
@@ -51,7 +52,10 @@ fn measure(host: &Host, warm_ns: Option<f64>) -> Result<Summary, String> {
         return Err(format!("too little free memory ({} may be used for it)", Bytes(room as u64)));
     }
     let groups = touch_groups(room)?;
-    judge(&groups, warm_ns)
+    if groups.is_empty() {
+        return Err("ran out of time before fresh memory was reached".into());
+    }
+    summary(&cold_groups(&groups, warm_ns)?).ok_or_else(|| "nothing measured".into())
 }
 
 /// An eighth of what is available, a quarter of what the cgroup leaves.
@@ -68,37 +72,24 @@ fn room_bytes(host: &Host) -> usize {
 
 /// CPU time per page of each group beyond the warm part. Held until the end, so that no page comes twice.
 fn touch_groups(room: usize) -> Result<Vec<f64>, String> {
-    let mut region = Region::new(room, GROUP_BYTES).map_err(|error| error.to_string())?;
-    let all = 0..region.len_bytes();
-    let _ = region.advise(all, Advice::NoHugePage);
+    let mut region = fresh_aligned(room, GROUP_BYTES)?;
     let begin_ns = counters::now_ns();
-    let mut groups = Vec::new();
-    for (index, group) in region.bytes_mut().chunks_exact_mut(GROUP_BYTES).enumerate() {
-        let before = counters::process_cpu_ns();
-        for slot in group.iter_mut().step_by(page::size()) {
-            *std::hint::black_box(slot) = 1;
-        }
-        let cpu_ns = counters::process_cpu_ns() - before;
-        if index >= WARM_BYTES / GROUP_BYTES {
-            groups.push(cpu_ns as f64 / (GROUP_BYTES / page::size()) as f64);
-        }
-        if counters::now_ns() - begin_ns > BUDGET_NS {
-            break;
-        }
-    }
-    Ok(groups)
+    let groups = region.bytes_mut().chunks_exact_mut(GROUP_BYTES);
+    let in_time = groups.take_while(|_| counters::now_ns() - begin_ns <= BUDGET_NS);
+    Ok(in_time.flat_map(|group| time_groups(group, GROUP_BYTES)).skip(WARM_BYTES / GROUP_BYTES).collect())
 }
 
-fn judge(groups: &[f64], warm_ns: f64) -> Result<Summary, String> {
-    let cold: Vec<f64> = groups.iter().copied().filter(|ns| *ns > COLD_RATIO * warm_ns).collect();
-    if groups.is_empty() {
-        return Err("ran out of time before fresh memory was reached".into());
-    }
-    if (cold.len() as f64) < LEAST_SHARE * groups.len() as f64 {
+/// Which of these times of [groups](time_groups) are of cold ones.
+///
+/// # Errors
+/// None, or so few that noise would do as an explanation.
+pub fn cold_groups(groups: &[f64], warm_ns: f64) -> Result<Vec<f64>, String> {
+    let cold: Vec<f64> = groups.iter().copied().filter(|ns| *ns > COLD_TIMES * warm_ns).collect();
+    if cold.is_empty() || (cold.len() as f64) < LEAST_SHARE * groups.len() as f64 {
         let fresh = Bytes((groups.len() * GROUP_BYTES) as u64);
         return Err(format!("{fresh} of fresh memory cost no more than warm memory: the host had backed it"));
     }
-    summary(&cold).ok_or_else(|| "nothing measured".into())
+    Ok(cold)
 }
 
 #[cfg(test)]
@@ -108,14 +99,16 @@ mod tests {
     #[test]
     fn only_groups_that_cost_clearly_more_are_cold() {
         let groups = [1000.0, 1100.0, 5000.0, 6000.0, 5500.0];
-        let spread = judge(&groups, 1000.0).unwrap();
-        assert_eq!((spread.median, spread.n), (5500.0, 3));
+        assert_eq!(cold_groups(&groups, 1000.0).unwrap(), [5000.0, 6000.0, 5500.0]);
     }
 
     #[test]
     fn warm_memory_gives_no_figure() {
-        assert!(judge(&[1000.0; 50], 1000.0).unwrap_err().contains("the host had backed it"));
-        assert!(judge(&[], 1000.0).is_err());
+        let mut groups = [1000.0; 50];
+        assert!(cold_groups(&groups, 1000.0).unwrap_err().contains("100 MiB of fresh memory"));
+        groups[7] = 5000.0;
+        assert!(cold_groups(&groups, 1000.0).is_err(), "one slow group is noise");
+        assert!(cold_groups(&[], 1000.0).is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 
 use faultless_os::page;
-use faultless_os::touch::{Advice, Region, Sampler, empty_ticks};
+use faultless_os::touch::{Region, Sampler, empty_ticks};
 
 /// Pages timed in one sampled block: 64 KiB on 4 KiB pages, so that a batch ends before a time slice does.
 pub(super) const PAGES: usize = 16;
@@ -91,12 +91,7 @@ pub(super) struct Probe {
 impl Probe {
     /// A stock of `pages`; none where the kernel refuses.
     pub(super) fn new(pages: usize) -> Self {
-        let region = Region::new(pages * page::size(), page::size()).ok().map(|mut region| {
-            // Refused only by kernels without THP, where there is nothing to switch off.
-            let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
-            region
-        });
-        Self { region, next: 0 }
+        Self { region: Region::base_pages(pages * page::size(), page::size()).ok(), next: 0 }
     }
 
     /// Times `count` first touches, as long as the stock lasts.

@@ -1,6 +1,25 @@
-//! Times first touches group by group: where a hypervisor backs memory lazily, whole groups of pages cost clearly more.
+//! Times first touches of new memory: page by page, or group by group, since where a hypervisor backs memory lazily whole groups
+//! of pages cost clearly more.
 
+use super::{Region, time_write};
+use crate::error::Result;
 use crate::{counters, page};
+
+/// Touches `pages` new private base pages by writing, and appends the [`tick`](counters::tick)s that each touch took to `ticks`.
+/// Each page is then written as a whole, which passes through the caches as a program's own data do.
+///
+/// `ticks` should have the capacity already, or its own growth is measured too.
+///
+/// # Errors
+/// As for [`Region::new`].
+pub fn time_first_touches(pages: usize, ticks: &mut Vec<u64>) -> Result<()> {
+    let mut region = Region::base_pages(pages * page::size(), page::size())?;
+    for page in region.bytes_mut().chunks_exact_mut(page::size()) {
+        ticks.push(time_write(&mut page[0], 1));
+        std::hint::black_box(page).fill(1);
+    }
+    Ok(())
+}
 
 /// Writes once to every base page of memory that begins at one; the CPU time of each whole group of `group_bytes`, ns per
 /// page.
@@ -26,7 +45,6 @@ pub fn time_groups(memory: &mut [u8], group_bytes: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::touch::Region;
 
     #[test]
     fn every_page_is_touched_and_every_whole_group_timed() {
