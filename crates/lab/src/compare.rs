@@ -9,42 +9,13 @@
 
 use std::collections::BTreeSet;
 
+use faultless_trace::change::{Change, Kind};
 use faultless_trace::measurement::{self, median_interval};
 use faultless_trace::stat::Interval;
 
 use crate::experiment::Cell;
 use crate::process::MACHINE;
 use crate::results::{Quantities, Results};
-
-/// What became of a figure, or of a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// More than before, beyond noise.
-    More,
-    /// Less than before, beyond noise.
-    Less,
-    /// Only in the second.
-    Added,
-    /// Only in the first.
-    Removed,
-    /// The same as far as can be told.
-    Alike,
-}
-
-/// A figure of both, or what only one has.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Change {
-    /// What became of it.
-    pub kind: Kind,
-    /// The cell.
-    pub cell: Cell,
-    /// Phase and quantity; none for a whole cell.
-    pub place: Option<(String, String)>,
-    /// Medians with their intervals.
-    pub figures: [Option<Interval>; 2],
-    /// How many times the first the second is; none where there is no such number.
-    pub ratio: Option<Interval>,
-}
 
 /// About 1, ratios that nobody acts upon.
 pub const ABOUT_ONE: f64 = 0.02;
@@ -57,7 +28,7 @@ pub const TICK_NS: f64 = 4e6;
 pub const FAULTS: f64 = 32.0;
 /// The same in bytes.
 pub const BYTES: f64 = 1024.0 * 1024.0;
-/// What was seen of the count that must be: `trial` writes it beside what was counted.
+/// The upper end of the count that must be, which follows from the cell: `trial` writes it beside what was counted.
 const BOUND: &str = "most_faults";
 
 /// Compares `b` with `a`.
@@ -69,8 +40,7 @@ pub fn compare(a: &Results, b: &Results) -> Vec<Change> {
             (Some(a), Some(b)) => changes.extend(of_cell(cell, a, b)),
             (a, _) => {
                 let kind = if a.is_some() { Kind::Removed } else { Kind::Added };
-                let cell = cell.clone();
-                changes.push(Change { kind, cell, place: None, figures: [None; 2], ratio: None });
+                changes.push(change(kind, cell, ("", "")));
             }
         }
     }
@@ -101,7 +71,20 @@ fn of_figure(cell: &Cell, place: &(String, String), a: Option<&Vec<f64>>, b: Opt
         [Some(_), None] => Kind::Removed,
         _ => Kind::Added,
     };
-    Change { kind, cell: cell.clone(), place: Some(place.clone()), figures, ratio }
+    Change { figures, ratio, ..change(kind, cell, (&place.0, &place.1)) }
+}
+
+/// Without figures.
+fn change(kind: Kind, cell: &Cell, (phase, quantity): (&str, &str)) -> Change {
+    Change {
+        kind,
+        experiment: cell.experiment.clone(),
+        cell: cell.words().join(" "),
+        phase: phase.into(),
+        quantity: quantity.into(),
+        figures: [None; 2],
+        ratio: None,
+    }
 }
 
 /// The largest difference of a quantity that is nothing.
@@ -159,8 +142,7 @@ mod tests {
             ("threads=4", "first", "wall_ns", &[1.1e6, 1.5e6, 0.8e6, 1e6]),
             ("threads=16", "first", "wall_ns", &[1e6]),
         ]);
-        let found: Vec<_> =
-            compare(&a, &b).into_iter().map(|change| (change.kind, change.cell.words().concat())).collect();
+        let found: Vec<_> = compare(&a, &b).into_iter().map(|change| (change.kind, change.cell)).collect();
         let cell = |threads| format!("threads={threads}");
         let (ends, middle) = ([&found[..2], &found[4..]].concat(), &found[2..4]);
         assert_eq!(ends, [(Kind::More, cell(2)), (Kind::Less, cell(1)), (Kind::Alike, cell(4))]);
@@ -193,7 +175,7 @@ mod tests {
         ]);
         let changes = compare(&a, &b);
         assert_eq!(changes[0].kind, Kind::More);
-        assert_eq!(changes[0].place, Some(("third".into(), "minor_faults".into())));
+        assert_eq!((changes[0].phase.as_str(), changes[0].quantity.as_str()), ("third", "minor_faults"));
         assert_eq!((changes[0].ratio, changes.len()), (None, 3));
         assert!(changes[1..].iter().all(|change| change.kind == Kind::Alike));
     }

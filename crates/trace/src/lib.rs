@@ -1,6 +1,7 @@
 //! What was observed of a program and what it means. Pure: no clock, no system call, no I/O of its own.
 //!
-//! `prof` fills an [`Observation`]; the analyses here turn it into a [`Stat`]; `report` prints that.
+//! `prof` fills an [`Observation`]; the analyses here turn it into a [`Stat`]; `report` prints that. What the lab and `report`
+//! both have to name is here as well: [`change`].
 //!
 //! ```
 //! let stat = faultless_trace::Stat::from_observation(&faultless_trace::Observation::default());
@@ -10,6 +11,7 @@
 
 pub mod advice;
 pub mod avoid;
+pub mod change;
 pub mod fault;
 pub mod measurement;
 pub mod observation;

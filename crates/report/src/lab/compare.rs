@@ -4,7 +4,7 @@ mod text;
 
 use maud::{Markup, html};
 
-use faultless_trace::stat::Interval;
+use faultless_trace::change::{Change, Kind};
 
 use super::figure::{name, range, shown, times};
 use super::frame;
@@ -33,90 +33,36 @@ pub struct Fact {
     pub values: [String; 2],
 }
 
-/// What became of a figure, or of a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// More than before, beyond noise.
-    More,
-    /// Less than before, beyond noise.
-    Less,
-    /// Only in the second.
-    Added,
-    /// Only in the first.
-    Removed,
-    /// The same as far as can be told.
-    Alike,
-}
-
-/// A figure of both, or what only one has.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Change {
-    /// What became of it.
-    pub kind: Kind,
-    /// The experiment.
-    pub experiment: String,
-    /// The cell's parameters, as words.
-    pub cell: String,
-    /// The phase; empty for a whole cell.
-    pub phase: String,
-    /// The quantity; empty for a whole cell.
-    pub quantity: String,
-    /// Medians with their intervals.
-    pub figures: [Option<Interval>; 2],
-    /// How many times the first the second is; none where the first is nothing.
-    pub ratio: Option<Interval>,
-}
-
-impl Kind {
-    const ALL: [Self; 5] = [Self::More, Self::Less, Self::Added, Self::Removed, Self::Alike];
-
-    /// As a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::More => "more",
-            Self::Less => "less",
-            Self::Added => "added",
-            Self::Removed => "removed",
-            Self::Alike => "alike",
-        }
+/// Whether it got worse, where that can be said of its quantity.
+fn is_worse(change: &Change) -> Option<bool> {
+    let is_rate = change.quantity.ends_with("_per_s");
+    let is_cost = ["_ns", "_faults", "_bytes"].iter().any(|unit| change.quantity.ends_with(unit));
+    match change.kind {
+        Kind::More if is_rate || is_cost => Some(is_cost),
+        Kind::Less if is_rate || is_cost => Some(is_rate),
+        _ => None,
     }
 }
 
-impl Change {
-    /// Whether it got worse, where that can be said of its quantity.
-    fn is_worse(&self) -> Option<bool> {
-        let is_rate = self.quantity.ends_with("_per_s");
-        let is_cost = ["_ns", "_faults", "_bytes"].iter().any(|unit| self.quantity.ends_with(unit));
-        match self.kind {
-            Kind::More if is_rate || is_cost => Some(is_cost),
-            Kind::Less if is_rate || is_cost => Some(is_rate),
-            _ => None,
-        }
+fn tint(change: &Change) -> &'static str {
+    match is_worse(change) {
+        Some(true) => "refuted",
+        Some(false) => "reproduced",
+        None => "unknown",
     }
+}
 
-    fn tint(&self) -> &'static str {
-        match self.is_worse() {
-            Some(true) => "refuted",
-            Some(false) => "reproduced",
-            None => "unknown",
-        }
-    }
+fn ratio(change: &Change) -> String {
+    change.ratio.as_ref().map_or_else(|| "-".to_owned(), |ratio| times(ratio.value))
+}
 
-    fn times(&self) -> String {
-        match &self.ratio {
-            Some(ratio) => times(ratio.value),
-            None => "-".to_owned(),
+fn interval(change: &Change) -> String {
+    match &change.ratio {
+        Some(ratio) if ratio.high >= f64::MAX => "one sample".to_owned(),
+        Some(ratio) if times(ratio.low) != times(ratio.high) => {
+            format!("{} to {}", times(ratio.low), times(ratio.high))
         }
-    }
-
-    fn interval(&self) -> String {
-        match &self.ratio {
-            Some(ratio) if ratio.high >= f64::MAX => "one sample".to_owned(),
-            Some(ratio) if times(ratio.low) != times(ratio.high) => {
-                format!("{} to {}", times(ratio.low), times(ratio.high))
-            }
-            _ => String::new(),
-        }
+        _ => String::new(),
     }
 }
 
@@ -202,9 +148,9 @@ impl Comparison {
 fn row(change: &Change) -> Markup {
     let [a, b] = &change.figures;
     html! {
-        tr.change.(change.kind.word()).(change.tint()) {
+        tr.change.(change.kind.word()).(tint(change)) {
             td { span.verdict { (change.kind.word()) } }
-            td.right { (change.times()) small { (change.interval()) } }
+            td.right { (ratio(change)) small { (interval(change)) } }
             @for found in [a, b] {
                 td.right {
                     @if let Some(found) = found {

@@ -120,8 +120,8 @@ pub struct Row {
     pub violations: Vec<String>,
 }
 
-/// Columns of their own; the other quantities share one.
-const TIMES: [&str; 3] = ["wall_ns", "user_ns", "system_ns"];
+/// Columns of their own where there is such a figure; the other quantities share one.
+const TIMES: [&str; 4] = ["wall_ns", "cpu_ns", "user_ns", "system_ns"];
 const MINOR: &str = "minor_faults";
 const MAJOR: &str = "major_faults";
 /// More rows than this are folded.
@@ -257,22 +257,25 @@ fn claims(claims: &[&Claim], is_whole: bool) -> Markup {
 }
 
 fn cells(experiment: &Experiment) -> Markup {
+    let figures = || experiment.rows.iter().flat_map(|row| &row.figures);
+    let is_there = |quantity: &&str| figures().any(|figure| figure.quantity == *quantity);
+    let times: Vec<&str> = TIMES.into_iter().filter(is_there).collect();
     html! {
         table.figures {
             thead {
                 tr {
                     @for parameter in &experiment.parameters { th { (parameter) } }
                     th { "phase" } th.right { "samples" }
-                    @for quantity in TIMES { th.right { (name(quantity)) } }
+                    @for quantity in &times { th.right { (name(quantity)) } }
                     th.right { "faults" } th.right { "must be" } th { "besides" }
                 }
             }
-            tbody { @for row in &experiment.rows { (cell(row)) } }
+            tbody { @for row in &experiment.rows { (cell(row, &times)) } }
         }
     }
 }
 
-fn cell(row: &Row) -> Markup {
+fn cell(row: &Row, times: &[&str]) -> Markup {
     let find = |quantity: &str| row.figures.iter().find(|figure| figure.quantity == quantity);
     let besides = row.figures.iter().filter(|figure| {
         let is_major = figure.quantity == MAJOR && figure.found.high == 0.0;
@@ -289,7 +292,7 @@ fn cell(row: &Row) -> Markup {
         tr.wrong[!row.violations.is_empty()] title=[row.violations.first()] {
             @for parameter in &row.parameters { td { (parameter) } }
             td { (row.phase) } td.right { (row.samples) }
-            @for quantity in TIMES { td.right { (figure(find(quantity))) } }
+            @for quantity in times { td.right { (figure(find(quantity))) } }
             td.right { (figure(find(MINOR))) }
             td.right { (must.unwrap_or_default()) }
             td.faint.besides { (besides.join(", ")) }

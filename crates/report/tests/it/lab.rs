@@ -1,9 +1,10 @@
 //! A small record and a comparison of two -> pages, pictures, tables, text.
 
 use faultless_report::lab::Figure;
-use faultless_report::lab::compare::{self, Change, Comparison, Fact, Kind};
+use faultless_report::lab::compare::{self, Comparison, Fact};
 use faultless_report::lab::page::{Claim, Experiment, Report, Row, Verdict};
 use faultless_report::svg::{self, Line, Plot, Point};
+use faultless_trace::change::{Change, Kind};
 use faultless_trace::stat::Interval;
 
 fn interval(value: f64, spread: f64) -> Interval {
@@ -69,6 +70,7 @@ fn row(threads: &str, phase: &str, faults: f64, violations: &[&str]) -> Row {
         samples: 5,
         figures: vec![
             figure("wall_ns", interval(8.3e6, 0.04)),
+            figure("cpu_ns", interval(8.2e6, 0.04)),
             figure("user_ns", interval(1.1e6, 0.2)),
             figure("system_ns", interval(7.1e6, 0.05)),
             figure("minor_faults", interval(faults, 0.0)),

@@ -5,10 +5,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use faultless_lab::compare::{self, Kind};
+use faultless_lab::compare;
 use faultless_lab::{Results, record};
 use faultless_report::lab::Comparison;
-use faultless_report::lab::compare::{self as shown, Change, Fact};
+use faultless_report::lab::compare::{self as shown, Fact};
 use faultless_trace::stat::Interval;
 use serde::Serialize;
 
@@ -46,7 +46,6 @@ pub(super) fn run(args: &Args) -> Outcome {
 fn comparison(a: &Path, b: &Path) -> Result<Comparison, Failure> {
     let of_a = Results::read(a).map_err(failure)?;
     let of_b = Results::read(b).map_err(failure)?;
-    let changes = compare::compare(&of_a, &of_b);
     let mut names = [a, b].map(name);
     if names[0] == names[1] {
         names = [a, b].map(|folder| folder.display().to_string());
@@ -54,7 +53,7 @@ fn comparison(a: &Path, b: &Path) -> Result<Comparison, Failure> {
     Ok(Comparison {
         names,
         facts: facts((a, &of_a), (b, &of_b))?,
-        changes: changes.into_iter().map(change).collect(),
+        changes: compare::compare(&of_a, &of_b),
         how: vec![
             format!(
                 "Beyond noise is a ratio whose 95 % interval lies wholly outside of 1 and {:.0} % about it, unless the \
@@ -101,25 +100,6 @@ fn facts(a: (&Path, &Results), b: (&Path, &Results)) -> Result<Vec<Fact>, Failur
     let mut facts: Vec<Fact> = names.iter().map(fact).collect();
     facts.sort_by_key(|fact| fact.values[0] == fact.values[1]);
     Ok(facts)
-}
-
-fn change(found: compare::Change) -> Change {
-    let (phase, quantity) = found.place.unwrap_or_default();
-    Change {
-        kind: match found.kind {
-            Kind::More => shown::Kind::More,
-            Kind::Less => shown::Kind::Less,
-            Kind::Added => shown::Kind::Added,
-            Kind::Removed => shown::Kind::Removed,
-            Kind::Alike => shown::Kind::Alike,
-        },
-        cell: found.cell.words().join(" "),
-        experiment: found.cell.experiment,
-        phase,
-        quantity,
-        figures: found.figures,
-        ratio: found.ratio,
-    }
 }
 
 /// Version of the JSON output; raised when a field changes its meaning or goes.

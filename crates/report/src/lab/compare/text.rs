@@ -1,6 +1,8 @@
 //! The same for a terminal: what differs, line by line.
 
-use super::{Comparison, Kind};
+use faultless_trace::change::Kind;
+
+use super::{Comparison, interval, ratio};
 use crate::lab::figure::{name, shown};
 use crate::table::{Align, columns};
 
@@ -26,8 +28,8 @@ pub fn text(comparison: &Comparison) -> String {
             });
             let what = format!("{} {}", name(&change.quantity), change.phase);
             vec![
-                change.times(),
-                change.interval(),
+                ratio(change),
+                interval(change),
                 a,
                 b,
                 what,
