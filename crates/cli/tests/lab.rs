@@ -4,14 +4,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 fn lab(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
-    command.arg("lab").args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+    lab_by("env", &[], words)
 }
 
 fn said(words: &[&str]) -> (Option<i32>, String, String) {
@@ -32,6 +30,35 @@ fn samples(folder: &Path) -> String {
     fs::read_to_string(folder.join("samples.csv")).unwrap_or_default()
 }
 
+/// Waits for something that comes soon.
+fn until(what: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !what() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it never came");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn send(signal: &str, child: &Child) {
+    let words = [format!("-{signal}"), child.id().to_string()];
+    assert!(Command::new("kill").args(words).status().unwrap().success());
+}
+
+/// `faultless lab` by way of another program, which becomes it after it has changed what a child inherits.
+fn lab_by(program: &str, before: &[&str], words: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(before).args([env!("CARGO_BIN_EXE_faultless"), "lab"]).args(words);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// The same, with files that can't become longer than `kib`, of which the kernel tells by an error and not by a signal.
+fn lab_on_a_short_disk(kib: usize, words: &[&str]) -> Output {
+    // A block is 512 bytes (POSIX), of which bash makes 1024 unless it is called sh.
+    let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", kib * 2);
+    lab_by("sh", &["-c", &script], words).output().unwrap()
+}
+
 /// What both halves of [`record`] said.
 struct Run {
     folder: tempfile::TempDir,
@@ -49,12 +76,8 @@ fn record() -> &'static Run {
         let at = folder.path().join("record");
         let words = ["touch", "--quick", "-o", path(&at)];
         let child = lab(&words).spawn().unwrap();
-        let begin = Instant::now();
-        while samples(&at).lines().count() < 2 {
-            assert!(begin.elapsed() < Duration::from_secs(60), "no sample was taken");
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        until(|| samples(&at).lines().count() > 1);
+        send("TERM", &child);
         let interrupted = told(&child.wait_with_output().unwrap());
         let page = fs::read_to_string(at.join("report.html")).unwrap_or_default();
         let before = samples(&at);
@@ -68,7 +91,7 @@ fn folder() -> PathBuf {
 }
 
 #[test]
-fn ctrl_c_keeps_what_there_is_and_the_same_command_goes_on() {
+fn an_interrupted_run_keeps_what_there_is_and_the_same_command_goes_on() {
     let run = record();
     let (code, tables, said) = &run.interrupted;
     assert_eq!(*code, Some(130), "{said}");
@@ -82,6 +105,62 @@ fn ctrl_c_keeps_what_there_is_and_the_same_command_goes_on() {
     let after = samples(&folder());
     assert!(after.starts_with(&run.before) && after.len() > run.before.len());
     assert!(!fs::read_to_string(folder().join("report.html")).unwrap().contains("Not whole."));
+}
+
+/// The last line of a record's notes.
+fn last_note(folder: &Path) -> String {
+    let notes = fs::read_to_string(folder.join("notes.csv")).unwrap();
+    notes.lines().last().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn ctrl_c_is_noted_in_the_record() {
+    let able = Command::new("env").args(["--default-signal=INT", "true"]).stderr(Stdio::null()).status();
+    if !able.is_ok_and(|status| status.success()) {
+        eprintln!(
+            "skipped: this env can't undo that these tests may run with SIGINT ignored (GNU coreutils 8.31)"
+        );
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["touch", "--quick", "-o", path(folder.path())];
+    let child = lab_by("env", &["--default-signal=INT"], &words).spawn().unwrap();
+    until(|| samples(folder.path()).lines().count() > 1);
+    send("INT", &child);
+    let (code, _, said) = told(&child.wait_with_output().unwrap());
+    assert_eq!(code, Some(130), "{said}");
+    assert!(last_note(folder.path()).contains("interrupted"), "{}", last_note(folder.path()));
+}
+
+#[test]
+fn a_job_in_the_background_that_ignores_ctrl_c_goes_on_and_can_be_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["touch", "--quick", "-o", path(folder.path())];
+    let script = "trap '' INT; exec \"$0\" \"$@\"";
+    let child = lab_by("sh", &["-c", script], &words).spawn().unwrap();
+    let rows = || samples(folder.path()).lines().count();
+    until(|| rows() > 1);
+    send("INT", &child);
+    let before = rows();
+    // The sample that was being taken, and one that was begun afterwards.
+    until(|| rows() > before + 100);
+    send("TERM", &child);
+    let (code, _, said) = told(&child.wait_with_output().unwrap());
+    assert_eq!(code, Some(130), "{said}");
+    assert!(last_note(folder.path()).contains("interrupted"), "{}", last_note(folder.path()));
+}
+
+#[test]
+fn a_data_file_that_was_interrupted_is_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("random");
+    let child = lab(&["datafile", path(&file), "--mib", "65536"]).spawn().unwrap();
+    until(|| fs::metadata(&file).is_ok_and(|file| file.len() > 0));
+    send("TERM", &child);
+    let (code, _, said) = told(&child.wait_with_output().unwrap());
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("random is not kept") && said.lines().count() == 1, "{said}");
+    assert!(!file.exists());
 }
 
 #[test]
@@ -185,27 +264,55 @@ impl Drop for Small {
     }
 }
 
+/// Of a run whose record could not be written to its end: what it says and what it leaves.
+fn assert_kept_and_marked(record: &Path, output: &Output, why: &str) {
+    let (code, _, stderr) = told(output);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains(why) && stderr.contains("make room and start again"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let kept = samples(record);
+    assert!(kept.lines().count() > 1 && kept.ends_with('\n'), "{kept}");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let page = elsewhere.path().join("page.html");
+    let (code, _, stderr) = said(&["report", path(record), "-o", path(&page)]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(fs::read_to_string(page).unwrap().contains("Not whole."));
+}
+
 #[test]
-fn a_full_disk_keeps_whole_samples_and_says_so() {
+fn a_record_that_can_not_grow_keeps_whole_samples_and_says_why_it_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lab_on_a_short_disk(16, &["touch", "--quick", "-o", path(folder.path())]);
+    assert_kept_and_marked(folder.path(), &output, "samples.csv: File too large");
+    let note = last_note(folder.path());
+    assert!(note.contains("stopped by an error") && note.contains("samples.csv"), "{note}");
+}
+
+#[test]
+fn a_data_file_that_can_not_be_written_whole_is_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("random");
+    let (code, _, said) = told(&lab_on_a_short_disk(512, &["datafile", path(&file), "--mib", "2"]));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("random: File too large; make room") && said.lines().count() == 1, "{said}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn on_a_full_disk_whole_samples_are_kept_and_no_part_of_a_data_file() {
     let folder = tempfile::tempdir().unwrap();
     let Some(small) = Small::mount(folder.path()) else {
         eprintln!("skipped: a small file system can't be mounted here, which takes root");
         return;
     };
-    let record = small.0.join("record");
-    let (code, _, stderr) = said(&["touch", "--quick", "-o", path(&record)]);
+    let file = small.0.join("random");
+    let (code, _, stderr) = said(&["datafile", path(&file), "--mib", "1"]);
     assert_eq!(code, Some(2), "{stderr}");
-    assert!(
-        stderr.contains("No space left on device") && stderr.contains("make room and start again"),
-        "{stderr}"
-    );
-    let kept = samples(&record);
-    assert!(kept.lines().count() > 1 && kept.ends_with('\n'), "{kept}");
-    let elsewhere = tempfile::tempdir().unwrap();
-    let page = elsewhere.path().join("page.html");
-    let (code, _, stderr) = said(&["report", path(&record), "-o", path(&page)]);
-    assert_eq!(code, Some(0), "{stderr}");
-    assert!(fs::read_to_string(page).unwrap().contains("Not whole."));
+    assert!(stderr.contains("random: No space left on device; make room"), "{stderr}");
+    assert_eq!(fs::read_dir(&small.0).unwrap().count(), 0);
+    let record = small.0.join("record");
+    let output = lab(&["touch", "--quick", "-o", path(&record)]).output().unwrap();
+    assert_kept_and_marked(&record, &output, "No space left on device");
 }
 
 #[test]

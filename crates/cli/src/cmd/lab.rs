@@ -113,8 +113,7 @@ fn found(name: &str) -> Result<&'static dyn Experiment, Failure> {
 }
 
 fn cell(experiment: &str, parameters: &[String]) -> Outcome {
-    let cell = Cell::parse(experiment, parameters.iter().map(String::as_str))
-        .map_err(|refusal| Failure(refusal.0))?;
+    let cell = Cell::parse(experiment, parameters.iter().map(String::as_str)).map_err(measure::failure)?;
     let sample = trial::measure(found(experiment)?, &cell);
     super::emit((serde_json::to_string(&sample)? + "\n").as_bytes(), ExitCode::SUCCESS)
 }

@@ -1,15 +1,17 @@
 //! `faultless lab datafile`: random data for the experiment `filemap`, on a disk of the user's choice.
 //!
-//! In: a path and a length. Out: the whole file, on the disk, or none: what was begun is taken away again.
+//! In: a path and a length. Out: the whole file, on the disk, or none: what was begun is taken away again, also after Ctrl-C.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use faultless_lab::datafile;
+use faultless_os::spawn;
 
-use super::super::{Failure, Outcome};
+use super::super::{Failure, Outcome, sink};
+use super::measure::INTERRUPTED;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -23,17 +25,36 @@ pub(super) struct Args {
 /// Writes the file.
 pub(super) fn run(args: &Args) -> Outcome {
     let path = &args.file;
-    let failed = |error: io::Error, remedy: &str| Failure(format!("{}: {error}; {remedy}", path.display()));
-    let mut file = File::create_new(path).map_err(|error| match error.kind() {
+    let failed = |error: io::Error, remedy: &str| {
+        Failure(format!("{}: {}; {remedy}", path.display(), sink::reason(&error)))
+    };
+    let file = File::create_new(path).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => failed(error, "name a file that does not exist yet"),
         _ => failed(error, "name a file in a folder that can be written"),
     })?;
-    let written = datafile::write(&mut file, args.mib << 20, fastrand::u64(..)).and_then(|_| file.sync_all());
-    if let Err(error) = written {
-        let _ = std::fs::remove_file(path);
-        return Err(failed(error, "make room, or write less with --mib"));
+    spawn::remember_requests_to_end();
+    let written = datafile::write(&mut UntilAsked(&file), args.mib << 20, fastrand::u64(..))
+        .and_then(|_| file.sync_all());
+    let Err(error) = written else { return Ok(ExitCode::SUCCESS) };
+    let _ = std::fs::remove_file(path);
+    if spawn::asked_to_end() {
+        eprintln!("faultless: interrupted; {} is not kept", path.display());
+        return Ok(ExitCode::from(INTERRUPTED));
     }
-    Ok(ExitCode::SUCCESS)
+    Err(failed(error, "make room, or write less with --mib"))
+}
+
+/// A file until somebody asks to end: then an error.
+struct UntilAsked<'a>(&'a File);
+
+impl Write for UntilAsked<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if spawn::asked_to_end() { Err(io::Error::other("interrupted")) } else { self.0.write(bytes) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use faultless_lab::experiment::processors;
 use faultless_lab::process::Launcher;
 use faultless_lab::record::{Asked, REFUSED, SCHEMA, VIOLATION};
 use faultless_lab::runner::{Budget, Ended, Progress, Runner};
@@ -13,8 +14,8 @@ use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use super::super::{Failure, Outcome, emit};
 use super::{report, table};
 
-/// Exit status when Ctrl-C made an end: 128 and the number of SIGINT.
-const INTERRUPTED: u8 = 130;
+/// Exit status when somebody asked to end: 128 and the number of SIGINT.
+pub(super) const INTERRUPTED: u8 = 130;
 
 /// Measures into a folder and tells what was found.
 pub(super) fn run(
@@ -31,15 +32,13 @@ pub(super) fn run(
         eprintln!("faultless: the page is {}", page.display());
     }
     let text = if json { table::json(&results)? } else { table::text(&results) };
+    let mut status = code(&results);
     if ended == Ended::Interrupted {
-        eprintln!(
-            "faultless: interrupted; what was measured is kept in {}, the same command goes on",
-            folder.display()
-        );
-        let said = emit(text.as_bytes(), ExitCode::from(INTERRUPTED));
-        return written.and(said);
+        let folder = folder.display();
+        eprintln!("faultless: interrupted; what was measured is kept in {folder}, the same command goes on");
+        status = ExitCode::from(INTERRUPTED);
     }
-    let said = emit(text.as_bytes(), code(&results));
+    let said = emit(text.as_bytes(), status);
     written.and(said)
 }
 
@@ -49,6 +48,7 @@ pub(super) fn verify() -> Outcome {
     let host = Host::read();
     let ended = measure(experiments::ALL.to_vec(), Effort::Verify, folder.path(), &host)?;
     if ended == Ended::Interrupted {
+        eprintln!("faultless: interrupted; nothing of it is kept");
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let results = Results::read(folder.path()).map_err(failure)?;
@@ -56,7 +56,7 @@ pub(super) fn verify() -> Outcome {
 }
 
 fn code(results: &Results) -> ExitCode {
-    ExitCode::from(u8::from(results.notes.iter().any(|note| note.kind == VIOLATION)))
+    ExitCode::from(u8::from(results.notes_of(VIOLATION).next().is_some()))
 }
 
 fn measure(
@@ -65,8 +65,7 @@ fn measure(
     folder: &Path,
     host: &Host,
 ) -> Result<Ended, Failure> {
-    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let scope = Scope { host, processors, effort };
+    let scope = Scope { host, processors: processors(), effort };
     let asked = Asked {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -85,9 +84,9 @@ fn measure(
     );
     bar.finish_and_clear();
     let ended = ended.map_err(failure)?;
-    for note in Results::read(folder).map_err(failure)?.notes {
-        if note.kind == REFUSED && effort != Effort::Verify {
-            eprintln!("faultless: left out: {} {}: {}", note.experiment, note.cell, note.text);
+    if effort != Effort::Verify {
+        for note in Results::read(folder).map_err(failure)?.notes_of(REFUSED) {
+            eprintln!("faultless: left out: {note}");
         }
     }
     Ok(ended)

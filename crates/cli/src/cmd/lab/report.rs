@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use faultless_lab::claims::{self, Verdict};
 use faultless_lab::record::{self, Asked, ENDED, FINISHED, OUT_OF_TIME, REFUSED, Row, VIOLATION};
 use faultless_lab::results::{self, Quantities};
-use faultless_lab::{Cell, Experiment, Results, experiments};
+use faultless_lab::{Cell, Experiment, Results, experiments, trial};
 use faultless_report::lab::{Figure, Report, page};
 use faultless_report::svg;
 use faultless_trace::measurement::median_interval;
@@ -95,7 +95,6 @@ fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
     names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
     let (samples, disturbed) = results.disturbed();
     let claims = claims::all().into_iter().filter(|claim| names.iter().any(|name| name == claim.experiment));
-    let violations = results.notes.iter().filter(|note| note.kind == VIOLATION);
     let mut machine = machine(folder);
     machine.push(("faultless".into(), asked.version.clone()));
     Ok(Report {
@@ -107,9 +106,7 @@ fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
         ),
         unfinished: unfinished(results),
         machine,
-        violations: violations
-            .map(|note| format!("{} {}: {}", note.experiment, note.cell, note.text))
-            .collect(),
+        violations: results.notes_of(VIOLATION).map(ToString::to_string).collect(),
         claims: claims.map(|found| claim(found, results)).collect(),
         experiments: names.iter().map(|name| experiment(name, &asked, results, &rows)).collect(),
     })
@@ -117,13 +114,13 @@ fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
 
 /// Why a record is not whole, going by how the last run on it ended.
 fn unfinished(results: &Results) -> Option<String> {
-    let last = results.notes.iter().rfind(|note| note.kind == ENDED).map(|note| note.text.as_str());
+    let last = results.notes_of(ENDED).last().map(|note| note.text.as_str());
     match last {
         Some(FINISHED | OUT_OF_TIME) => None,
         Some(other) => Some(format!("The last run was {other}.")),
-        None => Some(
-            "The last run did not say how it ended: it goes on, was killed, or the disk is full.".to_owned(),
-        ),
+        None => {
+            Some("The last run did not say how it ended: it goes on, was killed, or the disk is full.".into())
+        }
     }
 }
 
@@ -161,7 +158,7 @@ fn experiment(name: &str, asked: &Asked, results: &Results, rows: &[Row]) -> pag
         phases.iter().filter_map(of_phase).collect::<Vec<_>>()
     });
     let charts = known.map_or(&[][..], |experiment| experiment.charts());
-    let refused = results.notes.iter().filter(|note| note.kind == REFUSED && note.experiment == name);
+    let refused = results.notes_of(REFUSED).filter(|note| note.experiment == name);
     page::Experiment {
         name: name.into(),
         question: known
@@ -196,6 +193,7 @@ fn row(
     results: &Results,
 ) -> Option<page::Row> {
     const EXPECTED: [&str; 2] = ["expected_faults", "most_faults"];
+    const SPLIT: [&str; 2] = ["user_ns", "system_ns"];
     let of_phase = quantities.iter().filter(|((found, _), _)| found == phase);
     let figures: Vec<Figure> = of_phase
         .filter_map(|((_, quantity), values)| {
@@ -205,10 +203,16 @@ fn row(
     let [least, most] = EXPECTED.map(|quantity| {
         figures.iter().find(|figure| figure.quantity == quantity).map(|figure| figure.found.value)
     });
+    let cpu = figures.iter().find(|figure| figure.quantity == "cpu_ns");
+    let is_split = cpu.is_some_and(|figure| figure.found.value >= trial::SPLIT_NS);
+    let is_shown = |figure: &Figure| {
+        let quantity = figure.quantity.as_str();
+        !EXPECTED.contains(&quantity) && (is_split || !SPLIT.contains(&quantity))
+    };
     let words = cell.words().join(" ");
-    let violations = results.notes.iter().filter(|note| {
+    let violations = results.notes_of(VIOLATION).filter(|note| {
         let is_here = note.experiment == cell.experiment && note.cell == words;
-        note.kind == VIOLATION && is_here && note.text.starts_with(&format!("{phase}: "))
+        is_here && note.text.starts_with(&format!("{phase}: "))
     });
     (!figures.is_empty()).then(|| page::Row {
         parameters: parameters
@@ -219,7 +223,7 @@ fn row(
         samples: results::values(quantities, phase, "wall_ns").map_or(0, <[f64]>::len),
         faults: least.zip(most),
         violations: violations.map(|note| note.text.clone()).collect(),
-        figures: figures.into_iter().filter(|figure| !EXPECTED.contains(&figure.quantity.as_str())).collect(),
+        figures: figures.into_iter().filter(is_shown).collect(),
     })
 }
 
@@ -248,6 +252,11 @@ fn how(cells: &[(&Cell, &Quantities)], phases: &[String]) -> Vec<String> {
             "Figures are medians over the samples with their 95 % bootstrap intervals. {disturbed} of {samples} samples \
              were taken while other programs or the hypervisor had more than {:.0} % of the processors; they are kept.",
             results::DISTURBED * 100.0
+        ),
+        format!(
+            "CPU time is the process's. The kernel tells its user and system parts apart by what its clock's ticks happen to \
+             see, so they are left out below {:.0} ms.",
+            trial::SPLIT_NS / 1e6
         ),
     ]
 }

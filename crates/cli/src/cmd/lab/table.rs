@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use faultless_lab::claims::{self, Verdict};
+use faultless_lab::claims::{self, Claim};
 use faultless_lab::record::{REFUSED, VIOLATION};
 use faultless_lab::{Document, Results, experiments};
 use faultless_os::host::{Host, HugetlbPool};
@@ -72,12 +72,17 @@ fn hugetlb(host: &Host) -> String {
     if pools.is_empty() { "none".into() } else { pools.join(", ") }
 }
 
+/// The claims that the experiments of a record answer.
+fn claims_of(results: &Results) -> impl Iterator<Item = &'static Claim> {
+    claims::all().into_iter().filter(|claim| results.has(claim.experiment))
+}
+
 /// The verdicts, document by document, and the counts.
 pub(super) fn text(results: &Results) -> String {
     let mut text = String::new();
     for document in Document::ALL {
-        let claims: Vec<_> = claims::all().into_iter().filter(|claim| claim.document == document).collect();
-        if claims.is_empty() {
+        let mut claims = claims_of(results).filter(|claim| claim.document == document).peekable();
+        if claims.peek().is_none() {
             continue;
         }
         let _ = writeln!(text, "{}", document.title());
@@ -96,18 +101,15 @@ pub(super) fn text(results: &Results) -> String {
 pub(super) fn counts(results: &Results) -> String {
     let mut text = String::new();
     let (all, disturbed) = results.disturbed();
-    let of = |kind| results.notes.iter().filter(move |note| note.kind == kind);
     let cells = results.all().count();
+    let (violations, refused) = (results.notes_of(VIOLATION), results.notes_of(REFUSED).count());
+    let lines: Vec<_> = violations.map(|note| format!("  {note}\n")).collect();
     let _ = writeln!(
         text,
-        "{cells} cells, {all} samples ({disturbed} disturbed by others), {} counts that can't be, {} cells refused",
-        of(VIOLATION).count(),
-        of(REFUSED).count(),
+        "{cells} cells, {all} samples ({disturbed} disturbed by others), {} counts that can't be, {refused} cells refused",
+        lines.len(),
     );
-    for note in of(VIOLATION) {
-        let _ = writeln!(text, "  {} {}: {}", note.experiment, note.cell, note.text);
-    }
-    text
+    text + &lines.concat()
 }
 
 #[derive(Serialize)]
@@ -133,23 +135,19 @@ const SCHEMA: u32 = 1;
 
 /// The same as one JSON document.
 pub(super) fn json(results: &Results) -> Result<String, Failure> {
-    let claims = claims::all().into_iter().map(|claim| {
+    let claims = claims_of(results).map(|claim| {
         let finding = (claim.judge)(results);
         JsonClaim {
             id: claim.id,
             document: claim.document.title(),
             says: claim.says,
             figure: claim.figure,
-            verdict: Verdict::words(finding.verdict),
+            verdict: finding.verdict.words(),
             ours: finding.ours,
             why: finding.why,
         }
     });
-    let violations = results.notes.iter().filter(|note| note.kind == VIOLATION);
-    let violations = violations.map(|note| format!("{} {}: {}", note.experiment, note.cell, note.text));
-    Ok(serde_json::to_string_pretty(&Json {
-        schema: SCHEMA,
-        claims: claims.collect(),
-        violations: violations.collect(),
-    })? + "\n")
+    let violations = results.notes_of(VIOLATION).map(ToString::to_string);
+    let json = Json { schema: SCHEMA, claims: claims.collect(), violations: violations.collect() };
+    Ok(serde_json::to_string_pretty(&json)? + "\n")
 }
