@@ -55,6 +55,23 @@ pub enum Effort {
     Full,
 }
 
+impl Effort {
+    /// The word on the command line and in a record.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Verify => "verify",
+            Self::Quick => "quick",
+            Self::Default => "default",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// Processors that this process may use.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// What cells are made for.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
@@ -158,16 +175,29 @@ impl Cell {
         text.parse().map_err(|_| Refusal(format!("{self}: {name}={text}: takes a whole number from 0 on")))
     }
 
+    /// What the value of a parameter stands for that is one of some words.
+    ///
+    /// # Errors
+    /// The cell has no such parameter, or it is none of the words.
+    pub fn choice<T: Copy>(&self, name: &str, known: &[(&str, T)]) -> Result<T, Refusal> {
+        let text = self.text(name)?;
+        let found = known.iter().find(|(word, _)| *word == text);
+        found.map(|(_, meaning)| *meaning).ok_or_else(|| {
+            let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+            let takes = match &words[..] {
+                [most @ .., last] if !most.is_empty() => format!("{} or {last}", most.join(", ")),
+                words => words.concat(),
+            };
+            Refusal(format!("{self}: {name}={text}: takes {takes}"))
+        })
+    }
+
     /// The value of a parameter that is yes or no.
     ///
     /// # Errors
-    /// The cell has no such parameter, or it is neither.
+    /// As for [`choice`](Self::choice).
     pub fn flag(&self, name: &str) -> Result<bool, Refusal> {
-        match self.text(name)? {
-            "yes" => Ok(true),
-            "no" => Ok(false),
-            other => Err(Refusal(format!("{self}: {name}={other}: takes yes or no"))),
-        }
+        self.choice(name, &[("yes", true), ("no", false)])
     }
 
     /// The value of a parameter that is a number of MiB, in bytes.
@@ -175,12 +205,25 @@ impl Cell {
     /// # Errors
     /// As for [`number`](Self::number), or no address space has so much.
     pub fn mib(&self, name: &str) -> Result<usize, Refusal> {
-        const MOST: usize = 1 << 26;
-        let mib = self.number(name)?;
-        if mib > MOST {
-            return Err(Refusal(format!("{self}: {name}={mib}: takes at most {MOST} MiB")));
+        self.bytes(name, 20)
+    }
+
+    /// The value of a parameter that is a number of KiB, in bytes.
+    ///
+    /// # Errors
+    /// As for [`mib`](Self::mib).
+    pub fn kib(&self, name: &str) -> Result<usize, Refusal> {
+        self.bytes(name, 10)
+    }
+
+    /// `unit_log2` is that of the unit in bytes.
+    fn bytes(&self, name: &str, unit_log2: u32) -> Result<usize, Refusal> {
+        const MOST_LOG2: u32 = 46;
+        let (count, most) = (self.number(name)?, 1 << (MOST_LOG2 - unit_log2));
+        if count > most {
+            return Err(Refusal(format!("{self}: {name}={count}: takes at most {most}")));
         }
-        Ok(mib << 20)
+        Ok(count << unit_log2)
     }
 
     /// The parameters as `NAME=VALUE` words.
@@ -258,6 +301,9 @@ const PER_THREAD: u64 = 16;
 /// A note under this name says how many faults the phase's own threads or children took, where those of others fall into the
 /// same time or another process: then these are held against what must be, not the whole process's.
 pub const OWN_FAULTS: &str = "own_faults";
+
+/// A note under this name says how much CPU time the phase's own threads took, ns, by their own clocks.
+pub const OWN_CPU: &str = "own_cpu_ns";
 
 /// Values that a phase found out besides what is counted: name and value, the unit at the end of the name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -355,9 +401,15 @@ mod tests {
         assert!(cell.number("threads").unwrap_err().0.contains("threads=many"));
         assert!(cell.number("mib").unwrap_err().0.contains("mib=VALUE is missing"));
         assert!(cell.count("threads").unwrap_err().0.contains("from 0 on"));
-        assert!(cell.flag("threads").unwrap_err().0.contains("takes yes or no"));
+        assert!(cell.flag("threads").unwrap_err().0.ends_with("takes yes or no"));
+        let known = [("one", 1), ("two", 2), ("many", 3)];
+        assert_eq!(cell.choice("threads", &known), Ok(3));
+        assert!(
+            cell.choice("threads", &known[..2]).unwrap_err().0.ends_with("threads=many: takes one or two")
+        );
+        assert!(cell.choice("threads", &known[..1]).unwrap_err().0.ends_with("takes one"));
         let cell = Cell::of("touch").with("mib", 3).with("more", usize::MAX);
-        assert_eq!(cell.mib("mib"), Ok(3 << 20));
+        assert_eq!((cell.mib("mib"), cell.kib("mib")), (Ok(3 << 20), Ok(3 << 10)));
         assert!(cell.mib("more").unwrap_err().0.contains("at most"));
         assert!(Cell::parse("touch", ["threads"]).unwrap_err().0.contains("NAME=VALUE"));
     }

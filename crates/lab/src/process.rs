@@ -1,7 +1,7 @@
 //! A process of its own for every sample: this program again, told to measure one cell.
 //!
 //! In: a cell. Out: its sample, as one JSON document on the child's standard output, with what other programs did to the
-//! processors meanwhile. Ctrl-C ends the child; the caller asks [`spawn::asked_to_end`].
+//! processors meanwhile. A request to end this process (Ctrl-C) ends the child; there is no sample then, and no further one.
 
 use std::ffi::OsString;
 use std::io::{Read, Seek};
@@ -13,6 +13,9 @@ use faultless_os::spawn::{self, Ending, Plan};
 
 use crate::experiment::{Cell, Refusal};
 use crate::trial::Sample;
+
+/// The phase under which what was seen of the machine is written.
+pub const MACHINE: &str = "machine";
 
 /// How to start this program for one cell.
 #[derive(Clone, Debug)]
@@ -62,14 +65,15 @@ impl Launcher {
         let mut text = String::new();
         printed.rewind()?;
         printed.read_to_string(&mut text)?;
+        let failed = |what: String| {
+            let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+            Refusal(format!("{cell}: its process {what}; see what this says: {}", words.join(" ")))
+        };
         let mut sample: Sample = match ending {
-            Ending::Status(0) => serde_json::from_str(&text)?,
-            Ending::Status(status) => {
-                return Err(Refusal(format!("{cell}: its process ended with status {status}")));
-            }
-            Ending::Signal(signal) => {
-                return Err(Refusal(format!("{cell}: its process was ended by signal {signal}")));
-            }
+            Ending::Status(0) => serde_json::from_str(&text)
+                .map_err(|error| failed(format!("printed something else than a sample ({error})")))?,
+            Ending::Status(status) => return Err(failed(format!("ended with status {status}"))),
+            Ending::Signal(signal) => return Err(failed(format!("was ended by signal {signal}"))),
         };
         if let (Some(before), Some(after)) = (before, after) {
             let (others, steal) = after.shares_since(&before, usage.user_ns + usage.system_ns);
@@ -79,6 +83,3 @@ impl Launcher {
         Ok(Some(sample))
     }
 }
-
-/// The phase under which what was seen of the machine is written.
-pub const MACHINE: &str = "machine";

@@ -4,20 +4,21 @@
 //! FOLDER/host.txt     the machine, for people
 //! FOLDER/plan.json    what was asked for: experiments, effort, version
 //! FOLDER/samples.csv  experiment, cell, round, phase, quantity, value
-//! FOLDER/notes.csv    experiment, cell, round, kind, text: violation, refused, failed, ended
+//! FOLDER/notes.csv    experiment, cell, round, kind, text: violation, refused, ended
 //! ```
 //! A sample is whole or not there: its rows are written in one piece, and a torn end (a full disk, a crash) is cut off when
 //! the record is opened again. In: samples. Out: the same, for `results`; and how often each cell was measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{Cell, Effort, Refusal};
+use crate::experiment::{Cell, Refusal};
 use crate::trial::Sample;
 
 /// One row of `samples.csv`.
@@ -46,10 +47,16 @@ pub struct Note {
     pub cell: String,
     /// The round, from 1; 0 for the whole record.
     pub round: u32,
-    /// `violation`, `refused`, `failed`, `ended`.
+    /// [`VIOLATION`], [`REFUSED`] or [`ENDED`].
     pub kind: String,
     /// What it is, in one line.
     pub text: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.experiment, self.cell, self.text)
+    }
 }
 
 /// What a record was asked for; one that is gone on with must ask for the same.
@@ -77,7 +84,7 @@ pub struct Record {
     samples: File,
     notes: File,
     rounds: BTreeMap<Cell, u32>,
-    refused: BTreeMap<Cell, String>,
+    refused: BTreeSet<Cell>,
 }
 
 impl Record {
@@ -116,14 +123,14 @@ impl Record {
         let notes =
             open_table(&folder.join("notes.csv"), "experiment,cell,round,kind,text\n").map_err(failed)?;
         let mut record =
-            Self { folder: folder.into(), samples, notes, rounds: BTreeMap::new(), refused: BTreeMap::new() };
+            Self { folder: folder.into(), samples, notes, rounds: BTreeMap::new(), refused: BTreeSet::new() };
         for row in read_rows(folder)? {
             let rounds =
                 record.rounds.entry(Cell::parse(&row.experiment, row.cell.split_whitespace())?).or_default();
             *rounds = row.round.max(*rounds);
         }
         for note in read_notes(folder)?.into_iter().filter(|note| note.kind == REFUSED) {
-            record.refused.insert(Cell::parse(&note.experiment, note.cell.split_whitespace())?, note.text);
+            record.refused.insert(Cell::parse(&note.experiment, note.cell.split_whitespace())?);
         }
         Ok(record)
     }
@@ -140,7 +147,7 @@ impl Record {
 
     /// Whether the machine can't do a cell.
     pub fn is_refused(&self, cell: &Cell) -> bool {
-        self.refused.contains_key(cell)
+        self.refused.contains(cell)
     }
 
     /// Adds one sample of a cell.
@@ -155,7 +162,7 @@ impl Record {
         }
         if let Some(text) = &sample.refused {
             self.note(cell, round, REFUSED, text)?;
-            self.refused.insert(cell.clone(), text.clone());
+            self.refused.insert(cell.clone());
             return Ok(());
         }
         let rows = sample.values.iter().map(|value| Row {
@@ -171,19 +178,13 @@ impl Record {
         Ok(())
     }
 
-    /// Adds a remark about a cell.
+    /// Notes how a run ended.
     ///
     /// # Errors
     /// It can't be written.
-    pub fn note(&mut self, cell: &Cell, round: u32, kind: &str, text: &str) -> Result<(), Refusal> {
-        let note = Note {
-            experiment: cell.experiment.clone(),
-            cell: cell.words().join(" "),
-            round,
-            kind: kind.into(),
-            text: text.replace(['\n', '\r'], " "),
-        };
-        append(&mut self.notes, std::iter::once(note)).map_err(|error| self.lost("notes.csv", &error))
+    pub fn end(&mut self, how: &str) -> Result<(), Refusal> {
+        self.note(&Cell::of(""), 0, ENDED, how)?;
+        self.sync()
     }
 
     /// Makes what was written durable.
@@ -195,6 +196,18 @@ impl Record {
             .sync_all()
             .and_then(|()| self.notes.sync_all())
             .map_err(|error| self.lost("samples.csv", &error))
+    }
+
+    /// Adds a remark about a cell.
+    fn note(&mut self, cell: &Cell, round: u32, kind: &str, text: &str) -> Result<(), Refusal> {
+        let note = Note {
+            experiment: cell.experiment.clone(),
+            cell: cell.words().join(" "),
+            round,
+            kind: kind.into(),
+            text: text.replace(['\n', '\r'], " "),
+        };
+        append(&mut self.notes, std::iter::once(note)).map_err(|error| self.lost("notes.csv", &error))
     }
 
     fn lost(&self, file: &str, error: &io::Error) -> Refusal {
@@ -216,6 +229,8 @@ pub const ENDED: &str = "ended";
 pub const FINISHED: &str = "finished";
 /// Text of a note [`ENDED`]: every cell was measured, not all as often as was wanted.
 pub const OUT_OF_TIME: &str = "out of time";
+/// Text of a note [`ENDED`]: somebody asked to end.
+pub const INTERRUPTED: &str = "interrupted: go on with the same command";
 
 fn described(asked: &Asked) -> String {
     format!("{} at {} effort by {}", asked.experiments.join(", "), asked.effort, asked.version)
@@ -288,9 +303,8 @@ fn append<T: Serialize>(file: &mut File, rows: impl Iterator<Item = T>) -> io::R
     let before = file.metadata()?.len();
     let written = file.write_all(&bytes);
     if written.is_err() {
-        // A part of a sample is worse than none.
-        file.set_len(before)?;
-        file.rewind()?;
+        // A part of a sample is worse than none. What can't be cut off now is when the record is opened again.
+        let _ = file.set_len(before);
     }
     written
 }
@@ -307,21 +321,10 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-impl Effort {
-    /// The word on the command line and in a record.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Verify => "verify",
-            Self::Quick => "quick",
-            Self::Default => "default",
-            Self::Full => "full",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Effort;
 
     fn asked(effort: Effort) -> Asked {
         Asked {

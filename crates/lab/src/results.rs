@@ -3,13 +3,13 @@
 //! In: rows. Out: answers. Samples taken while other programs or the hypervisor took more than [`DISTURBED`] of the
 //! processors are kept, and counted as disturbed; medians over rounds are what they hardly move.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use faultless_trace::measurement;
 use faultless_trace::stat::Interval;
 
-use crate::experiment::{Cell, Refusal};
+use crate::experiment::{Cell, OWN_CPU, Refusal};
 use crate::process::MACHINE;
 use crate::record::{self, Note, Row};
 
@@ -46,7 +46,18 @@ impl Results {
             let cell = Cell::parse(&row.experiment, row.cell.split_whitespace())?;
             cells.entry(cell).or_default().entry((row.phase, row.quantity)).or_default().push(row.value);
         }
+        cells.values_mut().for_each(complete);
         Ok(Self { cells, notes: Vec::new() })
+    }
+
+    /// What was noted of one kind, such as [`record::VIOLATION`].
+    pub fn notes_of(&self, kind: &str) -> impl Iterator<Item = &Note> {
+        self.notes.iter().filter(move |note| note.kind == kind)
+    }
+
+    /// Whether anything of an experiment was measured, or refused.
+    pub fn has(&self, experiment: &str) -> bool {
+        self.cells(experiment).next().is_some() || self.notes.iter().any(|note| note.experiment == experiment)
     }
 
     /// The cells of an experiment.
@@ -122,10 +133,24 @@ pub fn disturbed<'a>(cells: impl Iterator<Item = &'a Quantities>) -> (usize, usi
 /// Where a quantity is found in an experiment: parameters, phase, quantity.
 pub type Place<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
 
-/// CPU time of a phase, user and system, of each sample, ns.
+/// `cpu_ns` where it was not measured, as before November 2026, or not in every round: user and system time.
+fn complete(quantities: &mut Quantities) {
+    let phases: BTreeSet<String> = quantities.keys().map(|(phase, _)| phase.clone()).collect();
+    for phase in phases {
+        let part = |quantity| values(quantities, &phase, quantity).unwrap_or_default();
+        let both: Vec<f64> =
+            part("user_ns").iter().zip(part("system_ns")).map(|(user, system)| user + system).collect();
+        if part("cpu_ns").len() < both.len() {
+            quantities.insert((phase, "cpu_ns".to_owned()), both);
+        }
+    }
+}
+
+/// CPU time of a phase of each sample, ns: of its own threads where it noted that, since the process's clock may lag behind
+/// them; else of the process.
 pub fn cpu_ns(quantities: &Quantities, phase: &str) -> Vec<f64> {
-    let value = |quantity| values(quantities, phase, quantity).unwrap_or_default();
-    value("user_ns").iter().zip(value("system_ns")).map(|(user, system)| user + system).collect()
+    let found = [OWN_CPU, "cpu_ns"].into_iter().find_map(|quantity| values(quantities, phase, quantity));
+    found.unwrap_or_default().to_vec()
 }
 
 /// The samples of one quantity of a cell.
@@ -163,6 +188,21 @@ mod tests {
         let ratio = results.ratio("touch", (&two, "first", "wall_ns"), (&one, "first", "wall_ns"));
         assert_eq!(ratio.unwrap().value, 2.0);
         assert_eq!(results.median("touch", &[("threads", "3")], "first", "wall_ns"), None);
+    }
+
+    #[test]
+    fn cpu_time_is_that_of_the_threads_or_the_process_or_for_old_records_both_parts() {
+        let of = |rows: &[(&str, f64)]| {
+            let rows = rows.iter().map(|(quantity, value)| row("threads=1", 1, quantity, *value)).collect();
+            let results = Results::of(rows).unwrap();
+            let (_, quantities) = results.all().next().unwrap();
+            cpu_ns(quantities, "first")
+        };
+        let old = [("user_ns", 4e6), ("system_ns", 8e6)];
+        assert_eq!(of(&old), [12e6]);
+        assert_eq!(of(&[&old[..], &[("cpu_ns", 11e6)]].concat()), [11e6]);
+        assert_eq!(of(&[&old[..], &[("cpu_ns", 11e6), (OWN_CPU, 13e6)]].concat()), [13e6]);
+        assert_eq!(of(&[("wall_ns", 1.0)]), [0.0; 0]);
     }
 
     #[test]

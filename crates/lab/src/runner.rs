@@ -9,12 +9,12 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use faultless_os::counters;
 use faultless_os::touch::{Advice, Region};
+use faultless_os::{counters, page};
 use faultless_trace::measurement::{Rng, median_interval};
 
 use crate::experiment::{Cell, Effort, Experiment, Refusal, Scope};
-use crate::record::{self, ENDED, FINISHED, OUT_OF_TIME, Record};
+use crate::record::{self, FINISHED, INTERRUPTED, OUT_OF_TIME, Record};
 use crate::trial::Sample;
 
 /// How much is measured.
@@ -55,14 +55,25 @@ pub enum Ended {
     Interrupted,
 }
 
+impl Ended {
+    /// As the record tells it.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Finished => FINISHED,
+            Self::OutOfTime => OUT_OF_TIME,
+            Self::Interrupted => INTERRUPTED,
+        }
+    }
+}
+
 /// What is being done, for a progress bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress<'a> {
     /// The round, from 1.
     pub round: u32,
-    /// Samples taken by this run, and how many it will take in this round and those before.
+    /// Samples taken by this run.
     pub done: usize,
-    /// See `done`.
+    /// Samples that it takes in this round and those before.
     pub planned: usize,
     /// Nanoseconds that are left at most.
     pub left_ns: u64,
@@ -105,12 +116,27 @@ impl<'a> Runner<'a> {
         Ok(cells)
     }
 
-    /// Measures until it ends; `measure` answers `None` when somebody asked to end.
+    /// Measures until it ends, which the record then tells; `measure` answers `None` when somebody asked to end.
     ///
     /// # Errors
     /// A sample could not be taken or written.
     pub fn run(
         mut self,
+        record: &mut Record,
+        measure: impl FnMut(&Cell, &[(OsString, OsString)]) -> Result<Option<Sample>, Refusal>,
+        progress: impl FnMut(&Progress),
+    ) -> Result<Ended, Refusal> {
+        let ended = self.rounds(record, measure, progress);
+        match &ended {
+            Ok(ended) => record.end(ended.words())?,
+            // Where it is the record that can't be written this can't be either, and the error says so.
+            Err(refusal) => drop(record.end(&format!("stopped by an error: {refusal}"))),
+        }
+        ended
+    }
+
+    fn rounds(
+        &mut self,
         record: &mut Record,
         mut measure: impl FnMut(&Cell, &[(OsString, OsString)]) -> Result<Option<Sample>, Refusal>,
         mut progress: impl FnMut(&Progress),
@@ -120,20 +146,18 @@ impl<'a> Runner<'a> {
         let begin_ns = counters::now_ns();
         let (mut done, mut planned) = (0, 0);
         loop {
-            let mut wanted: Vec<&(Cell, u64)> =
-                cells.iter().filter(|(cell, _)| self.is_wanted(record, cell)).collect();
+            let mut wanted: Vec<_> = cells.iter().filter(|(cell, _)| self.is_wanted(record, cell)).collect();
             if wanted.is_empty() {
-                record.note(&Cell::of(""), 0, ENDED, FINISHED)?;
                 return Ok(Ended::Finished);
             }
             planned += wanted.len();
             self.shuffle(&mut wanted);
+            let mut is_out_of_time = false;
             for (cell, bytes) in wanted {
                 let spent_ns = counters::now_ns() - begin_ns;
                 if spent_ns > self.budget.ns && record.rounds(cell) > 0 {
-                    record.note(&Cell::of(""), 0, ENDED, OUT_OF_TIME)?;
-                    record.sync()?;
-                    return Ok(Ended::OutOfTime);
+                    is_out_of_time = true;
+                    continue;
                 }
                 let left_ns = self.budget.ns.saturating_sub(spent_ns);
                 progress(&Progress { round: record.rounds(cell) + 1, done, planned, left_ns, cell });
@@ -141,18 +165,7 @@ impl<'a> Runner<'a> {
                     Some(refused) => Sample { refused: Some(refused), ..Sample::default() },
                     None => {
                         self.warm(*bytes);
-                        let experiment =
-                            self.experiments.iter().find(|experiment| experiment.name() == cell.experiment);
-                        let environment =
-                            experiment.map(|experiment| experiment.environment(cell)).unwrap_or_default();
-                        let Some(sample) = measure(cell, &environment)? else {
-                            record.note(
-                                &Cell::of(""),
-                                0,
-                                ENDED,
-                                "interrupted: go on with the same command",
-                            )?;
-                            record.sync()?;
+                        let Some(sample) = measure(cell, &self.environment(cell))? else {
                             return Ok(Ended::Interrupted);
                         };
                         sample
@@ -163,7 +176,15 @@ impl<'a> Runner<'a> {
                 done += 1;
             }
             record.sync()?;
+            if is_out_of_time {
+                return Ok(Ended::OutOfTime);
+            }
         }
+    }
+
+    fn environment(&self, cell: &Cell) -> Vec<(OsString, OsString)> {
+        let own = self.experiments.iter().find(|experiment| experiment.name() == cell.experiment);
+        own.map(|experiment| experiment.environment(cell)).unwrap_or_default()
     }
 
     fn is_wanted(&self, record: &Record, cell: &Cell) -> bool {
@@ -203,7 +224,7 @@ impl<'a> Runner<'a> {
         let available = faultless_os::host::Memory::now().available_bytes?;
         let (needed, there) = (bytes >> 20, available >> 20);
         (bytes > available / 8 * 7)
-            .then(|| format!("needs {needed} MiB of memory, and {there} MiB are available"))
+            .then(|| format!("needs {needed} MiB of memory, and {there} MiB are available: free some and begin another record"))
     }
 
     /// Touches as much as the cell will, and gives it back: in a virtual machine whose host takes free memory back, the next
@@ -213,9 +234,10 @@ impl<'a> Runner<'a> {
         if self.scope.host.hypervisor.is_none() {
             return;
         }
-        if let Ok(mut region) = Region::new(bytes as usize + EXTRA_BYTES, faultless_os::page::size()) {
+        if let Ok(mut region) = Region::new(bytes as usize + EXTRA_BYTES, page::size()) {
+            // Only to be done sooner.
             let _ = region.advise(0..region.len_bytes(), Advice::HugePage);
-            region.touch_write(faultless_os::page::size());
+            region.touch_write(page::size());
         }
     }
 
@@ -275,6 +297,29 @@ mod tests {
         assert_eq!(ended, Ok(Ended::Finished));
         assert_eq!(record.rounds(&wild), 6);
         assert!(cells[1..].iter().all(|(cell, _)| record.rounds(cell) == 2));
+    }
+
+    #[test]
+    fn no_cell_is_left_out_because_others_were_measured_before_the_time_was_spent() {
+        let host = Host::default();
+        let folder = tempfile::tempdir().unwrap();
+        let mut record = open(folder.path());
+        let cells = runner(&host).cells().unwrap();
+        record.add(&cells[0].0, &sample(1.0)).unwrap();
+        let spent = Runner { budget: Budget { ns: 0, ..runner(&host).budget }, ..runner(&host) };
+        assert_eq!(spent.run(&mut record, |_, _| Ok(Some(sample(1.0))), |_| {}), Ok(Ended::OutOfTime));
+        assert!(cells.iter().all(|(cell, _)| record.rounds(cell) == 1));
+    }
+
+    #[test]
+    fn a_run_that_an_error_ended_says_so() {
+        let host = Host::default();
+        let folder = tempfile::tempdir().unwrap();
+        let mut record = open(folder.path());
+        let ended = runner(&host).run(&mut record, |_, _| Err(Refusal("no process".into())), |_| {});
+        assert_eq!(ended, Err(Refusal("no process".into())));
+        let notes = record::read_notes(folder.path()).unwrap();
+        assert_eq!(notes.last().unwrap().text, "stopped by an error: no process");
     }
 
     #[test]

@@ -2,16 +2,23 @@
 //!
 //! In: a trial. Out: a [`Sample`]: the quantities of every phase, and what was wrong with it. It runs in a process of its
 //! own, see `process`.
+//!
+//! CPU time is `cpu_ns`, by the clock of the process. `user_ns` and `system_ns` are getrusage(2)'s, split by what the kernel's
+//! ticks happened to see: of use from [`SPLIT_NS`] on. A thread that still runs on another processor is behind in all three by up
+//! to a tick: phases of several threads note [`OWN_CPU`](crate::experiment::OWN_CPU), by the threads' own clocks.
 
 use std::hint::black_box;
 
 use faultless_os::counters::{self, Rusage, Who};
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{Cell, Experiment, Notes, OWN_FAULTS, Phase, Refusal};
+use crate::experiment::{Cell, Experiment, Notes, OWN_FAULTS, Phase, Refusal, processors};
 
 /// Accesses, of a cache line at the most, per ns and processor, beyond which nothing was done: four per cycle at 4 GHz.
 pub const MOST_PER_NS: f64 = 16.0;
+
+/// CPU time of a phase from which on its user's and its system's part can be told apart: ten ticks of a kernel at 250 Hz.
+pub const SPLIT_NS: f64 = 40e6;
 
 /// One quantity of one phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,12 +62,13 @@ fn try_measure(experiment: &dyn Experiment, cell: &Cell, sample: &mut Sample) ->
     let mut trial = experiment.trial(cell)?;
     let phases = trial.phases();
     // The first look takes faults of its own: code that runs for the first time.
-    let _ = Look::now()?;
+    Look::begin()?;
+    Look::end()?;
     for (index, phase) in phases.iter().enumerate() {
         let mut notes = Notes::default();
-        let begin = Look::now()?;
+        let begin = Look::begin()?;
         let checksum = black_box(trial.run(black_box(index), &mut notes))?;
-        let end = Look::now()?;
+        let end = Look::end()?;
         let taken = end.since(&begin);
         taken.write(phase, sample);
         let own = notes.0.iter().find(|(name, _)| *name == OWN_FAULTS).map(|(_, faults)| *faults as u64);
@@ -72,23 +80,34 @@ fn try_measure(experiment: &dyn Experiment, cell: &Cell, sample: &mut Sample) ->
     Ok(())
 }
 
-/// Clock and counters at one moment, or their difference.
-#[derive(Clone, Copy, Debug)]
+/// Clocks and counters at one moment, or their difference.
+#[derive(Clone, Copy, Debug, Default)]
 struct Look {
     wall_ns: u64,
+    cpu_ns: u64,
     usage: Rusage,
 }
 
 impl Look {
-    fn now() -> Result<Self, Refusal> {
+    /// The clocks last, so that looking is not timed.
+    fn begin() -> Result<Self, Refusal> {
         let usage = counters::rusage(Who::Process)?;
-        Ok(Self { wall_ns: counters::now_ns(), usage })
+        let cpu_ns = counters::process_cpu_ns();
+        Ok(Self { wall_ns: counters::now_ns(), cpu_ns, usage })
+    }
+
+    /// The clocks first.
+    fn end() -> Result<Self, Refusal> {
+        let wall_ns = counters::now_ns();
+        let cpu_ns = counters::process_cpu_ns();
+        Ok(Self { wall_ns, cpu_ns, usage: counters::rusage(Who::Process)? })
     }
 
     fn since(&self, begin: &Self) -> Self {
         let (a, b) = (&begin.usage, &self.usage);
         Self {
             wall_ns: self.wall_ns - begin.wall_ns,
+            cpu_ns: self.cpu_ns - begin.cpu_ns,
             usage: Rusage {
                 user_ns: b.user_ns - a.user_ns,
                 system_ns: b.system_ns - a.system_ns,
@@ -107,6 +126,7 @@ impl Look {
         let usage = &self.usage;
         let quantities = [
             ("wall_ns", self.wall_ns),
+            ("cpu_ns", self.cpu_ns),
             ("user_ns", usage.user_ns),
             ("system_ns", usage.system_ns),
             ("minor_faults", usage.minor_faults),
@@ -129,18 +149,13 @@ fn violations(phase: &Phase, taken: &Look, faults: u64, checksum: u64) -> Vec<St
         let (least, most) = (phase.faults.start(), phase.faults.end());
         found.push(format!("{name}: {faults} faults, must be {least} to {most}"));
     }
-    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
-    let least_ns = phase.work as f64 / (MOST_PER_NS * processors);
+    let least_ns = phase.work as f64 / (MOST_PER_NS * processors() as f64);
     if (taken.wall_ns as f64) < least_ns {
         let wall_ns = taken.wall_ns;
         found.push(format!("{name}: {wall_ns} ns for {} accesses: they were not made", phase.work));
     }
-    match phase.checksum {
-        Some(expected) if expected != checksum => {
-            found
-                .push(format!("{name}: returned {checksum}, must return {expected}: not all of it was done"));
-        }
-        _ => {}
+    if let Some(expected) = phase.checksum.filter(|&expected| expected != checksum) {
+        found.push(format!("{name}: returned {checksum}, must return {expected}: not all of it was done"));
     }
     found
 }
@@ -154,15 +169,25 @@ mod tests {
     #[test]
     fn faults_that_a_phase_counted_itself_are_held_against_it() {
         let phase = Phase::new("first", PAGES, 0);
-        let taken = Look { wall_ns: 1, usage: Rusage { minor_faults: 9000, ..Rusage::default() } };
+        let usage = Rusage { minor_faults: 9000, ..Rusage::default() };
+        let taken = Look { wall_ns: 1, usage, ..Look::default() };
         assert_eq!(violations(&phase, &taken, PAGES as u64, 0), [""; 0]);
         assert!(violations(&phase, &taken, 9000, 0)[0].contains("9000 faults"));
     }
 
     #[test]
+    fn a_phase_shorter_than_a_tick_has_its_cpu_time() {
+        const SHORT_NS: u64 = 300_000;
+        let (begin, begin_ns) = (Look::begin().unwrap(), counters::thread_cpu_ns());
+        while counters::thread_cpu_ns() - begin_ns < SHORT_NS {}
+        let taken = Look::end().unwrap().since(&begin);
+        assert!(taken.cpu_ns >= SHORT_NS && taken.wall_ns >= SHORT_NS, "{taken:?}");
+    }
+
+    #[test]
     fn what_is_too_fast_to_have_happened_is_caught() {
         let phase = Phase::new("copy", 0, 0).work(1 << 30);
-        let taken = Look { wall_ns: 900, usage: Rusage::default() };
+        let taken = Look { wall_ns: 900, ..Look::default() };
         assert!(violations(&phase, &taken, 0, 0)[0].contains("they were not made"));
     }
 }

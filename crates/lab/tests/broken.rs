@@ -4,7 +4,7 @@
 use faultless_lab::experiment::Notes;
 use faultless_lab::{Cell, Document, Experiment, Phase, Refusal, Scope, Trial, trial};
 use faultless_os::page;
-use faultless_os::touch::{Advice, Region};
+use faultless_os::touch::Region;
 
 const PAGES: usize = 512;
 
@@ -38,8 +38,7 @@ impl Experiment for Broken {
     }
 
     fn trial(&self, _cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let mut region = Region::new(PAGES * page::size(), page::size())?;
-        let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
+        let mut region = Region::base_pages(PAGES * page::size(), page::size())?;
         if self.0 == "populated outside the count" {
             region.touch_write(page::size());
         }

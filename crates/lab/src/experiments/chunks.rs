@@ -12,12 +12,13 @@
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
-use faultless_os::touch::{Advice, Populate, Region};
+use faultless_os::touch::{Populate, Region};
 use faultless_os::{advise, page};
 use faultless_pool::{Block, Kernel, Page, Policy, Pool};
 
+use super::{memory, team};
 use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
-use crate::results::values;
+use crate::results::{Quantities, values};
 
 pub(super) struct Chunks;
 
@@ -54,10 +55,9 @@ impl Experiment for Chunks {
             Effort::Quick => workers.retain(|&count| count <= scope.processors),
             Effort::Default | Effort::Full => {}
         }
-        let mut memories = vec!["pool", "malloc", "mmap", "populate"];
-        if scope.host.thp.as_ref().is_some_and(|thp| thp.available()) {
-            memories.push("thp");
-        }
+        let has_thp = scope.host.thp.as_ref().is_some_and(|thp| thp.available());
+        let memories = MEMORIES.iter().filter(|(_, memory)| has_thp || *memory != Memory::Thp);
+        let memories: Vec<&str> = memories.map(|(name, _)| *name).collect();
         let mut cells = Vec::new();
         for &queue in queues {
             for &workers in &workers {
@@ -117,11 +117,7 @@ impl Experiment for Chunks {
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
         let plan = Plan::of(cell)?;
         match plan.memory {
-            Memory::Thp if !advise::thp_gives(advise::pmd_bytes()) => {
-                return Err(Refusal(format!(
-                    "{cell}: no THP here; write madvise to /sys/kernel/mm/transparent_hugepage/enabled"
-                )));
-            }
+            Memory::Thp => memory::check_thp(cell, advise::pmd_bytes())?,
             // Neither malloc nor a mapping that is populated as it is made can be advised before it is touched.
             Memory::Malloc | Memory::Populate => advise::disable_thp()?,
             _ => {}
@@ -130,7 +126,7 @@ impl Experiment for Chunks {
     }
 }
 
-fn in_small_queue(cell: &Cell, found: &crate::results::Quantities, quantity: &str, scale: f64) -> Vec<f64> {
+fn in_small_queue(cell: &Cell, found: &Quantities, quantity: &str, scale: f64) -> Vec<f64> {
     if cell.number("queue") != Ok(8) {
         return Vec::new();
     }
@@ -157,6 +153,14 @@ impl Memory {
     }
 }
 
+const MEMORIES: [(&str, Memory); 5] = [
+    ("pool", Memory::Pool),
+    ("malloc", Memory::Malloc),
+    ("mmap", Memory::Mmap),
+    ("populate", Memory::Populate),
+    ("thp", Memory::Thp),
+];
+
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     memory: Memory,
@@ -167,17 +171,7 @@ struct Plan {
 
 impl Plan {
     fn of(cell: &Cell) -> Result<Self, Refusal> {
-        let memory = match cell.text("memory")? {
-            "pool" => Memory::Pool,
-            "malloc" => Memory::Malloc,
-            "mmap" => Memory::Mmap,
-            "populate" => Memory::Populate,
-            "thp" => Memory::Thp,
-            other => {
-                let known = "pool, malloc, mmap, populate or thp";
-                return Err(Refusal(format!("{cell}: memory={other}: takes {known}")));
-            }
-        };
+        let memory = cell.choice("memory", &MEMORIES)?;
         let number = |name| cell.number(name);
         Ok(Self { memory, workers: number("workers")?, queue: number("queue")?, chunks: number("chunks")? })
     }
@@ -299,12 +293,11 @@ impl Trial for Pipeline {
 
 impl Pipeline {
     fn set_up(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
-        let mut source = base_pages(PACKED)?;
+        let mut source = Region::base_pages(PACKED, page::size())?;
         source.bytes_mut().iter_mut().enumerate().for_each(|(at, byte)| *byte = packed_byte(at));
         self.source = Some(source);
         if self.plan.memory == Memory::Pool {
-            let pool = Pool::open(Kernel::default(), Policy { page: Page::Base, ..Policy::default() })
-                .map_err(|error| Refusal(error.to_string()))?;
+            let pool = Pool::open(Kernel::default(), Policy { page: Page::Base, ..Policy::default() })?;
             drop(pool.alloc(BLOCK));
             notes.add("block_bytes", pool.stats().peak_in_use_bytes as f64);
             self.pool = Some(pool);
@@ -315,7 +308,7 @@ impl Pipeline {
     fn price(&self, notes: &mut Notes) -> Result<u64, Refusal> {
         let blocks = self.plan.price_blocks();
         for _ in 0..blocks {
-            base_pages(BLOCK)?.touch_write(page::size());
+            Region::base_pages(BLOCK, page::size())?.touch_write(page::size());
         }
         notes.add("price_bytes", (blocks * BLOCK) as f64);
         Ok(0)
@@ -345,8 +338,7 @@ impl Pipeline {
             let sum = sums.fold(0_u64, u64::wrapping_add);
             read.map(|()| sum)
         })?;
-        let processors = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        notes.add("processors", processors as f64);
+        team::note_processors(notes);
         let handed_out = (plan.chunks * plan.memory.block_bytes()) as f64;
         notes.add("handed_out_bytes", handed_out);
         match (&self.pool, plan.memory) {
@@ -370,20 +362,11 @@ impl Pipeline {
             (None, Memory::Populate) => Chunk::Mapped(Region::populated(BLOCK, Populate::Writable)?),
             (None, Memory::Thp) => {
                 let len = self.plan.memory.block_bytes();
-                let mut region = Region::new(len, len)?;
-                region.advise(0..len, Advice::HugePage)?;
-                Chunk::Mapped(region)
+                Chunk::Mapped(Region::thp(len, len)?)
             }
-            (None, _) => Chunk::Mapped(base_pages(BLOCK)?),
+            (None, _) => Chunk::Mapped(Region::base_pages(BLOCK, page::size())?),
         })
     }
-}
-
-fn base_pages(len_bytes: usize) -> Result<Region, Refusal> {
-    let mut region = Region::new(len_bytes, page::size())?;
-    // A kernel without THP refuses, and has base pages anyway.
-    let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
-    Ok(region)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //! that go round the cache.
 
 use faultless_os::page;
-use faultless_os::touch::{Advice, Region};
+use faultless_os::touch::Region;
 use faultless_trace::measurement::Rng;
 
 use super::team;
@@ -99,17 +99,19 @@ impl Experiment for Copy {
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let kind = cell.text("kind")?.to_owned();
+        let kind =
+            cell.choice("kind", &[("copy", Kind::Copy), ("read", Kind::Read), ("write", Kind::Write)])?;
         let (len_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
-        match kind.as_str() {
-            "copy" => Ok(Box::new(Copying { source: array(len_bytes)?, target: array(len_bytes)?, threads })),
-            "read" => {
+        let array = || Region::base_pages(len_bytes, page::size());
+        let trial: Box<dyn Trial> = match kind {
+            Kind::Copy => Box::new(Copying { source: array()?, target: array()?, threads }),
+            Kind::Read => {
                 let sum = datafile::write(&mut std::io::sink(), len_bytes as u64, SEED)?;
-                Ok(Box::new(Limit { array: array(len_bytes)?, threads, sum: Some(sum) }))
+                Box::new(Limit { array: array()?, threads, sum: Some(sum) })
             }
-            "write" => Ok(Box::new(Limit { array: array(len_bytes)?, threads, sum: None })),
-            other => Err(Refusal(format!("{cell}: kind={other}: takes copy, read or write"))),
-        }
+            Kind::Write => Box::new(Limit { array: array()?, threads, sum: None }),
+        };
+        Ok(trial)
     }
 }
 
@@ -119,11 +121,11 @@ pub(crate) fn gb_per_s(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64>
     values(found, phase, "wall_ns").unwrap_or_default().iter().map(|ns| bytes / ns).collect()
 }
 
-fn array(len_bytes: usize) -> Result<Region, Refusal> {
-    let mut region = Region::new(len_bytes, page::size())?;
-    // A kernel without THP refuses, and has base pages anyway.
-    let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
-    Ok(region)
+#[derive(Clone, Copy)]
+enum Kind {
+    Copy,
+    Read,
+    Write,
 }
 
 struct Copying {
@@ -159,7 +161,7 @@ impl Trial for Copying {
                 let parts = sources.into_iter().zip(targets).collect();
                 let done = team::together(parts, |(part, target)| {
                     target.copy_from_slice(&source[part.start * LINE_BYTES..part.end * LINE_BYTES]);
-                    0
+                    Ok(0)
                 })?;
                 Ok(done.noted(notes, false))
             }
@@ -204,10 +206,10 @@ impl Trial for Limit {
             (1, _) => {
                 let done = team::together(team::cut(array.bytes_mut(), self.threads, LINE_BYTES), |part| {
                     if reads {
-                        return datafile::sum(part);
+                        return Ok(datafile::sum(part));
                     }
                     part.fill(std::hint::black_box(WRITTEN));
-                    0
+                    Ok(0)
                 })?;
                 Ok(done.noted(notes, false))
             }
@@ -222,8 +224,8 @@ mod tests {
 
     #[test]
     fn a_copy_that_was_not_made_is_noticed() {
-        let mut copying =
-            Copying { source: array(1 << 15).unwrap(), target: array(1 << 15).unwrap(), threads: 1 };
+        let array = || Region::base_pages(1 << 15, page::size()).unwrap();
+        let mut copying = Copying { source: array(), target: array(), threads: 1 };
         let mut notes = Notes::default();
         for phase in 0..4 {
             let found = copying.run(phase, &mut notes).unwrap();

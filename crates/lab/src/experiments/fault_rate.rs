@@ -9,14 +9,12 @@
 //! What zeroing ahead costs is a phase of its own, so that a cost that was only moved shows. A pool's memory is written full
 //! of ones before, so what is returned proves who zeroed it and when. Rep is always 1: rounds repeat it.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
-
 use faultless_os::page;
-use faultless_os::touch::{Advice, Region};
+use faultless_os::touch::Region;
 use faultless_os::zero;
 use faultless_pool::{Block, Kernel, Page, Policy, Pool, Retain};
 
+use super::team::{self, Done};
 use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
 use crate::results::{Quantities, cpu_ns, values};
 
@@ -51,9 +49,9 @@ impl Experiment for FaultRate {
         let lines: Vec<usize> = (0..=most.ilog2()).map(|log2| 1 << log2).collect();
         let lines = scope.pick([vec![1], vec![1, 8, most], lines.clone(), lines]);
         let mut cells = Vec::new();
-        for arm in Arm::ALL {
+        for (arm, _) in ARMS {
             let cell = |threads, lines| {
-                let cell = Cell::of("fault-rate").with("arm", arm.name()).with("mib", mib);
+                let cell = Cell::of("fault-rate").with("arm", arm).with("mib", mib);
                 cell.with("threads", threads).with("lines", lines)
             };
             cells.extend(lines.iter().map(|&lines| cell(1, lines)));
@@ -73,9 +71,7 @@ impl Experiment for FaultRate {
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let name = cell.text("arm")?;
-        let arm = Arm::ALL.into_iter().find(|arm| arm.name() == name);
-        let arm = arm.ok_or_else(|| Refusal(format!("{cell}: arm={name}: takes kernel, on-get or ahead")))?;
+        let arm = cell.choice("arm", &ARMS)?;
         let (bytes, threads, lines) = (cell.mib("mib")?, cell.number("threads")?, cell.number("lines")?);
         let most = page::size() / LINE_BYTES;
         if lines > most {
@@ -95,7 +91,7 @@ impl Experiment for FaultRate {
             let blocks = |at| bytes / BLOCK_BYTES * at / threads;
             Part { source, blocks: blocks(at + 1) - blocks(at), lines, held: Held::default() }
         });
-        Ok(Box::new(Faulting { arm, bytes, threads, lines, source, team: Team::start(parts)? }))
+        Ok(Box::new(Faulting { arm, bytes, lines, source, parts: parts.collect() }))
     }
 }
 
@@ -106,17 +102,7 @@ enum Arm {
     Ahead,
 }
 
-impl Arm {
-    const ALL: [Self; 3] = [Self::Kernel, Self::OnGet, Self::Ahead];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::OnGet => "on-get",
-            Self::Ahead => "ahead",
-        }
-    }
-}
+const ARMS: [(&str, Arm); 3] = [("kernel", Arm::Kernel), ("on-get", Arm::OnGet), ("ahead", Arm::Ahead)];
 
 /// Where the pages come from.
 #[derive(Clone, Copy)]
@@ -136,15 +122,15 @@ fn open_pool(bytes: usize) -> Result<&'static Pool<Kernel>, Refusal> {
 struct Faulting {
     arm: Arm,
     bytes: usize,
-    threads: usize,
     lines: usize,
     source: Source,
-    team: Team,
+    /// One for each thread.
+    parts: Vec<Part>,
 }
 
 impl Trial for Faulting {
     fn phases(&self) -> Vec<Phase> {
-        let pages = self.bytes / page::size();
+        let (pages, threads) = (self.bytes / page::size(), self.parts.len());
         let written = pages * self.lines;
         // What is returned: the lines written, and the pages that somebody waited to see zeroed.
         let (before, timed, zeroed_on_get) = match self.arm {
@@ -153,7 +139,7 @@ impl Trial for Faulting {
             Arm::Ahead => (pages, 0, 0),
         };
         let scrubbed = if self.arm == Arm::Ahead { self.bytes / LINE_BYTES } else { 0 };
-        let mut setup = Phase::new("setup", before, self.threads).work(before);
+        let mut setup = Phase::new("setup", before, 2 * threads).work(before);
         if self.arm == Arm::Ahead {
             // Memory of their own on which the engines are tried, in base pages or larger ones.
             let most = setup.faults.end() + (zero::TRIAL_BYTES / page::size()) as u64;
@@ -162,8 +148,8 @@ impl Trial for Faulting {
         vec![
             setup,
             Phase::new("scrub", 0, 0).work(scrubbed).sum((scrubbed * LINE_BYTES) as u64),
-            Phase::new("timed", timed, self.threads).work(written).sum((written + zeroed_on_get) as u64),
-            Phase::new("free", 0, self.threads),
+            Phase::new("timed", timed, threads).work(written).sum((written + zeroed_on_get) as u64),
+            Phase::new("free", 0, threads),
         ]
     }
 
@@ -172,7 +158,7 @@ impl Trial for Faulting {
             return match phase {
                 SETUP | SCRUB => Ok(0),
                 TIMED => self.get(notes),
-                _ => self.team.all(Job::Free),
+                _ => self.free(),
             };
         };
         match phase {
@@ -182,8 +168,8 @@ impl Trial for Faulting {
                     // Which engine is fastest is found out at the first call, once in a process.
                     std::hint::black_box(zero::ahead());
                 }
-                self.team.all(Job::Dirty)?;
-                self.team.all(Job::Free)
+                self.all(Job::Dirty)?;
+                self.free()
             }
             SCRUB if self.arm == Arm::Ahead => {
                 pool.trim();
@@ -197,16 +183,24 @@ impl Trial for Faulting {
                 let written = self.get(notes)?;
                 Ok(written + (pool.stats().cleared_bytes - before) / page::size() as u64)
             }
-            _ => self.team.all(Job::Free),
+            _ => self.free(),
         }
     }
 }
 
 impl Faulting {
     fn get(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
-        let written = self.team.all(Job::Get)?;
         notes.add("pages", (self.bytes / page::size()) as f64);
-        Ok(written)
+        Ok(self.all(Job::Get)?.noted(notes, false))
+    }
+
+    fn free(&mut self) -> Result<u64, Refusal> {
+        self.all(Job::Free).map(|done| done.sum)
+    }
+
+    /// Has every thread do a job.
+    fn all(&mut self, job: Job) -> Result<Done, Refusal> {
+        team::together(self.parts.iter_mut().collect(), |part| part.work(job))
     }
 }
 
@@ -243,9 +237,7 @@ impl Part {
                 Ok(0)
             }
             (_, Source::Kernel) => {
-                let mut region = Region::new(self.blocks * BLOCK_BYTES, page::size())?;
-                // A kernel without THP refuses, and has base pages anyway.
-                let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
+                let mut region = Region::base_pages(self.blocks * BLOCK_BYTES, page::size())?;
                 let written = write_lines(region.bytes_mut(), self.lines);
                 self.held.region = Some(region);
                 Ok(written)
@@ -281,44 +273,6 @@ fn write_lines(memory: &mut [u8], lines: usize) -> u64 {
         }
     }
     sum
-}
-
-/// What a thread returns from a job.
-type Answer = Result<u64, Refusal>;
-
-/// Threads that live for all phases, each with its part, so that starting them is no part of what is timed. The first part
-/// is the caller's own.
-struct Team {
-    own: Part,
-    others: Vec<(Sender<Job>, Receiver<Answer>)>,
-}
-
-impl Team {
-    fn start(mut parts: impl Iterator<Item = Part>) -> Result<Self, Refusal> {
-        let own = parts.next().ok_or(Refusal("no threads".into()))?;
-        let others = parts.map(|mut part| {
-            let (jobs, job) = channel();
-            let (result, results) = channel();
-            let work = move || job.iter().try_for_each(|job| result.send(part.work(job)));
-            thread::Builder::new().spawn(work)?;
-            Ok::<_, Refusal>((jobs, results))
-        });
-        Ok(Self { own, others: others.collect::<Result<_, _>>()? })
-    }
-
-    /// Has everybody do a job; the sum of what they return.
-    fn all(&mut self, job: Job) -> Result<u64, Refusal> {
-        const GONE: &str = "a thread of the experiment ended early";
-        for (jobs, _) in &self.others {
-            jobs.send(job).map_err(|_| Refusal(GONE.into()))?;
-        }
-        let own = self.own.work(job);
-        let others =
-            self.others.iter().map(|(_, results)| results.recv().map_err(|_| Refusal(GONE.into()))?);
-        // Everybody is waited for, whatever the first said.
-        let others: Vec<_> = others.collect();
-        others.into_iter().try_fold(own?, |sum, other| Ok(sum + other?))
-    }
 }
 
 const CHARTS: &[Chart] = &[
@@ -407,16 +361,15 @@ mod tests {
 
     #[test]
     fn only_the_kernel_arm_faults_and_only_on_get_zeroes_while_somebody_waits() {
-        for arm in Arm::ALL {
-            let mut trial = FaultRate.trial(&cell(arm.name(), 2, 3)).unwrap();
+        for (arm, _) in ARMS {
+            let mut trial = FaultRate.trial(&cell(arm, 2, 3)).unwrap();
             let phases = trial.phases();
             let returned: Vec<_> =
                 (0..phases.len()).map(|at| trial.run(at, &mut Notes::default()).unwrap()).collect();
             for (phase, returned) in phases.iter().zip(returned) {
                 assert!(
                     phase.checksum.is_none_or(|expected| expected == returned),
-                    "{} {}: {returned}",
-                    arm.name(),
+                    "{arm} {}: {returned}",
                     phase.name
                 );
             }

@@ -54,7 +54,7 @@ impl Experiment for Filemap {
         let mib = scope.pick([4, 16, 128, 1024]);
         let mut cells = Vec::new();
         for cache in ["warm", "cold"] {
-            for how in ["fault", "willneed", "populate", "read"] {
+            for (how, _) in HOWS {
                 let each = |threads| {
                     let cell = Cell::of("filemap").with("how", how).with("cache", cache);
                     cell.with("mib", mib).with("threads", threads)
@@ -95,20 +95,8 @@ impl Experiment for Filemap {
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let how = match cell.text("how")? {
-            "fault" => How::Fault,
-            "willneed" => How::Prefetch(Advice::WillNeed),
-            "populate" => How::Prefetch(Advice::PopulateRead),
-            "read" => How::Read,
-            other => {
-                return Err(Refusal(format!("{cell}: how={other}: takes fault, willneed, populate or read")));
-            }
-        };
-        let is_cold = match cell.text("cache")? {
-            "warm" => false,
-            "cold" => true,
-            other => return Err(Refusal(format!("{cell}: cache={other}: takes warm or cold"))),
-        };
+        let how = cell.choice("how", &HOWS)?;
+        let is_cold = cell.choice("cache", &[("warm", false), ("cold", true)])?;
         let (len_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
         let Data { file, sum, is_written_here } = data(len_bytes)?;
         if is_cold {
@@ -187,6 +175,13 @@ enum How {
     Prefetch(Advice),
     Read,
 }
+
+const HOWS: [(&str, How); 4] = [
+    ("fault", How::Fault),
+    ("willneed", How::Prefetch(Advice::WillNeed)),
+    ("populate", How::Prefetch(Advice::PopulateRead)),
+    ("read", How::Read),
+];
 
 enum Held {
     Nothing,
@@ -270,9 +265,7 @@ impl Reading {
 
     fn prefetch(&mut self) -> Result<u64, Refusal> {
         if self.how == How::Read {
-            let mut region = Region::new(self.len_bytes, page::size())?;
-            let _ = region.advise(0..self.len_bytes, Advice::NoHugePage);
-            self.held = Held::Buffer(region);
+            self.held = Held::Buffer(Region::base_pages(self.len_bytes, page::size())?);
             return Ok(0);
         }
         let map = FileMap::new(&self.file, self.len_bytes)?;
@@ -295,7 +288,7 @@ impl Reading {
             Held::Mapping(map) => {
                 let (map, page_bytes) = (&*map, page::size());
                 team::together(team::parts(map.len_bytes() / page_bytes, threads), |part| {
-                    map.sum(part.start * page_bytes..part.end * page_bytes, 1)
+                    Ok(map.sum(part.start * page_bytes..part.end * page_bytes, 1))
                 })?
             }
             Held::Buffer(region) => {
@@ -303,9 +296,8 @@ impl Reading {
                 let buffers = team::cut(region.bytes_mut(), threads, page::size());
                 let parts = starts.into_iter().map(|part| part.start * page::size()).zip(buffers).collect();
                 team::together(parts, |(start, buffer)| {
-                    // What could not be read is missing in the sum.
-                    let _ = file.read_exact_at(buffer, start as u64);
-                    datafile::sum(buffer)
+                    file.read_exact_at(buffer, start as u64)?;
+                    Ok(datafile::sum(buffer))
                 })?
             }
         };

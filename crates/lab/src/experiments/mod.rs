@@ -4,6 +4,7 @@ mod chunks;
 mod copy;
 mod fault_rate;
 mod filemap;
+mod memory;
 mod phases;
 mod prefault;
 mod price;

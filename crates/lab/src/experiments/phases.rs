@@ -9,13 +9,13 @@
 //! samples. A sample costs the kernel a timer interrupt, which lengthens all phases alike; what runs with interrupts off is
 //! counted at the instruction that switches them on again.
 
-use faultless_os::counters::{self, time_first_touches};
-use faultless_os::touch::{Advice, Region, time_write};
-use faultless_os::{advise, page};
+use faultless_os::touch::{Advice, Region, time_first_touches, time_write};
+use faultless_os::{counters, page};
 use faultless_prof::Sampler;
 use faultless_trace::stat::kernel_time;
 
-use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use super::memory;
+use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
 use crate::results::values;
 
 pub(super) struct Phases;
@@ -47,7 +47,7 @@ impl Experiment for Phases {
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
         let samples = scope.pick([450, 5_000, 10_000, 10_000]);
         let pages: &[&str] = match scope.host.thp.as_ref().is_some_and(|thp| thp.available()) {
-            true if scope.effort >= crate::Effort::Default => &["base", "thp"],
+            true if scope.effort >= Effort::Default => &["base", "thp"],
             _ => &["base"],
         };
         pages.iter().map(|page| Cell::of("phases").with("page", page).with("samples", samples)).collect()
@@ -71,23 +71,12 @@ impl Experiment for Phases {
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let is_huge = match cell.text("page")? {
-            "base" => false,
-            "thp" => true,
-            other => return Err(Refusal(format!("{cell}: page={other}: takes base or thp"))),
-        };
+        let is_huge = cell.choice("page", &[("base", false), ("thp", true)])?;
         let samples = cell.number("samples")?;
-        let huge_bytes = advise::pmd_bytes().max(page::size());
-        if is_huge && !advise::thp_gives(huge_bytes) {
-            return Err(Refusal(format!(
-                "{cell}: no THP here; write madvise to /sys/kernel/mm/transparent_hugepage/enabled"
-            )));
-        }
+        let page_bytes = if is_huge { memory::thp_bytes(cell)? } else { page::size() };
         let sampler = Sampler::of_this_thread(HERTZ).map_err(Refusal)?;
-        let mut region = Region::new(REGION, huge_bytes)?;
-        // A kernel without THP refuses, and has base pages anyway.
-        let _ = region.advise(0..REGION, if is_huge { Advice::HugePage } else { Advice::NoHugePage });
-        let page_bytes = if is_huge { huge_bytes } else { page::size() };
+        let region =
+            if is_huge { Region::thp(REGION, page_bytes)? } else { Region::base_pages(REGION, page_bytes)? };
         let rounds = rounds(samples, round_ns(page_bytes)?);
         Ok(Box::new(Sampled { region, page_bytes, rounds, samples, sampler: Some(sampler) }))
     }
@@ -99,8 +88,7 @@ fn round_ns(page_bytes: usize) -> Result<f64, Refusal> {
     const HUGE_PAGES: usize = 8;
     let mut ticks = Vec::with_capacity(PAGES);
     if page_bytes > page::size() {
-        let mut region = Region::new(HUGE_PAGES * page_bytes, page_bytes)?;
-        region.advise(0..HUGE_PAGES * page_bytes, Advice::HugePage)?;
+        let mut region = Region::thp(HUGE_PAGES * page_bytes, page_bytes)?;
         let slots = region.bytes_mut().iter_mut().step_by(page_bytes);
         ticks.extend(slots.map(|slot| time_write(slot, 1)));
     } else {

@@ -15,6 +15,7 @@ mod traps;
 use faultless_os::touch::{Advice, Populate, Region};
 use faultless_os::{advise, page};
 
+use super::memory;
 use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
 use crate::results::values;
 
@@ -27,6 +28,8 @@ const LEAST: usize = 16;
 const SPREAD: u32 = 0x3ff;
 const SEED: u32 = 42;
 const SLAB: usize = 1 << 20;
+/// Slabs that are there at one time at the most, unless they are prewarmed: those with a live object, each slab some 2000 objects.
+const SLABS: usize = 32;
 /// Bytes of an operation on average.
 const MEAN: usize = HEAD + LEAST + SPREAD as usize / 2 + 1;
 /// Its operations.
@@ -94,8 +97,7 @@ impl Experiment for Prefault {
             return traps::memory_bytes(cell);
         }
         let (way, operations) = (Way::of(cell)?, cell.number("operations")?);
-        // Prewarmed slabs are all there at once; else those with a live object: a few, each slab some 2000 objects.
-        let slabs = if way == Way::Prewarm { operations * MEAN / SLAB + 2 } else { 32 };
+        let slabs = if way == Way::Prewarm { operations * MEAN / SLAB + 2 } else { SLABS };
         Ok((slabs * way.slab_bytes()) as u64)
     }
 
@@ -105,11 +107,7 @@ impl Experiment for Prefault {
         }
         let (way, operations) = (Way::of(cell)?, cell.number("operations")?);
         match way {
-            Way::Thp if !advise::thp_gives(advise::pmd_bytes()) => {
-                return Err(Refusal(format!(
-                    "{cell}: no THP here; write madvise to /sys/kernel/mm/transparent_hugepage/enabled"
-                )));
-            }
+            Way::Thp => memory::check_thp(cell, advise::pmd_bytes())?,
             // A mapping that is populated as it is made can't be advised before.
             Way::MapPopulate => advise::disable_thp()?,
             _ => {}
@@ -146,22 +144,18 @@ enum Way {
 
 impl Way {
     fn of(cell: &Cell) -> Result<Self, Refusal> {
-        Ok(match cell.text("way")? {
-            "none" => Self::None,
-            "touch" => Self::Touch,
-            "memset" => Self::Memset,
-            "map-populate" => Self::MapPopulate,
-            "populate-write" => Self::PopulateWrite,
-            "thp" => Self::Thp,
-            "hugetlb" => Self::Hugetlb,
-            "prewarm" => Self::Prewarm,
-            "kept" => Self::Kept,
-            other => {
-                return Err(Refusal(format!(
-                    "{cell}: way={other}: takes none, touch, memset, map-populate, populate-write, thp, hugetlb, prewarm or kept"
-                )));
-            }
-        })
+        let known = [
+            ("none", Self::None),
+            ("touch", Self::Touch),
+            ("memset", Self::Memset),
+            ("map-populate", Self::MapPopulate),
+            ("populate-write", Self::PopulateWrite),
+            ("thp", Self::Thp),
+            ("hugetlb", Self::Hugetlb),
+            ("prewarm", Self::Prewarm),
+            ("kept", Self::Kept),
+        ];
+        cell.choice("way", &known)
     }
 
     fn is_huge(self) -> bool {
@@ -181,33 +175,19 @@ impl Way {
     /// A slab of [`Way::slab_bytes`], made resident this way.
     fn slab(self, len: usize) -> Result<Region, Refusal> {
         let mut slab = match self {
-            Self::MapPopulate => return Ok(Region::populated(len, Populate::Writable)?),
-            Self::Hugetlb => return hugetlb(len),
-            Self::Thp => Region::new(len, len)?,
-            _ => Region::new(len, page::size())?,
+            Self::MapPopulate => Region::populated(len, Populate::Writable)?,
+            Self::Thp => Region::thp(len, len)?,
+            Self::Hugetlb => memory::hugetlb(len, huge_bytes().unwrap_or(len), SLABS)?,
+            _ => Region::base_pages(len, page::size())?,
         };
-        if self == Self::Thp {
-            slab.advise(0..len, Advice::HugePage)?;
-            return Ok(slab);
-        }
-        // A kernel without THP refuses, and has base pages anyway.
-        let _ = slab.advise(0..len, Advice::NoHugePage);
         match self {
             Self::Touch | Self::Prewarm => slab.touch_write(page::size()),
             Self::Memset => std::hint::black_box(slab.bytes_mut()).fill(0),
             Self::PopulateWrite => slab.advise(0..len, Advice::PopulateWrite)?,
-            _ => {}
+            Self::None | Self::Kept | Self::MapPopulate | Self::Thp | Self::Hugetlb => {}
         }
         Ok(slab)
     }
-}
-
-fn hugetlb(len: usize) -> Result<Region, Refusal> {
-    Region::hugetlb(len, huge_bytes().unwrap_or(len)).map_err(|error| {
-        Refusal(format!(
-            "prefault way=hugetlb: {error}; reserve pages: echo 64 > /proc/sys/vm/nr_hugepages (as root)"
-        ))
-    })
 }
 
 /// xorshift32, as in the report's benchmark.

@@ -10,9 +10,10 @@
 mod cold;
 
 use faultless_os::page;
-use faultless_os::touch::{Advice, HeldCopy, Region};
+use faultless_os::touch::{Advice, HeldCopy, Protection, Region};
 use faultless_os::{advise, map};
 
+use super::memory;
 use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
 use crate::results::{Quantities, cpu_ns, values};
 
@@ -33,22 +34,23 @@ impl Experiment for Price {
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
         let mib = scope.pick([4, 16, 64, 256]);
-        let cell = |kind: Kind, page: &str, mib: usize| {
-            Cell::of("price").with("kind", kind.name()).with("page", page).with("mib", mib)
+        let cell = |kind: &str, page: &str, mib: usize| {
+            Cell::of("price").with("kind", kind).with("page", page).with("mib", mib)
         };
-        let mut cells: Vec<_> = Kind::ALL.into_iter().map(|kind| cell(kind, "base", mib)).collect();
+        let kinds = || KINDS.into_iter().filter_map(|(name, kind)| Some((name, kind?)));
+        let mut cells: Vec<_> = kinds().map(|(name, _)| cell(name, "base", mib)).collect();
         let mut larger = vec!["64k".to_owned(), "thp".into(), "hugetlb".into()];
         if scope.effort >= Effort::Default {
             let mthp = scope.host.thp.iter().flat_map(|thp| thp.mthp_enabled());
             larger.extend(mthp.map(|size| format!("{}k", size.len_bytes >> 10)).filter(|size| size != "64k"));
-            let thp = Kind::ALL.into_iter().filter(|&kind| kind != Kind::Touch && kind != Kind::ZeroPage);
-            cells.extend(thp.map(|kind| cell(kind, "thp", mib)));
+            let thp = kinds().filter(|(_, kind)| !matches!(kind, Kind::Touch | Kind::ZeroPage));
+            cells.extend(thp.map(|(name, _)| cell(name, "thp", mib)));
         }
-        cells.extend(larger.iter().map(|page| cell(Kind::Touch, page, mib)));
+        cells.extend(larger.iter().map(|page| cell("touch", page, mib)));
         let much: &[usize] = scope.pick([&[], &[64], &[1024], &[1024, 8192]]);
-        cells.extend(much.iter().map(|&mib| cell(Kind::Fork, "base", mib)));
+        cells.extend(much.iter().map(|&mib| cell("fork", "base", mib)));
         if scope.effort != Effort::Verify {
-            cells.push(cold::cell(scope.pick([0, 32, 64, 128])));
+            cells.push(cell("touch-cold", "base", scope.pick([0, 32, 64, 128])));
         }
         cells
     }
@@ -58,29 +60,21 @@ impl Experiment for Price {
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
-        if cold::is(cell)? {
-            // What is made warm before is not cold; the cell asks for memory itself.
-            return Ok(0);
-        }
         let bytes = cell.mib("mib")? as u64;
-        // Copied by CoW faults; memory of the hugetlb pool is no longer available memory.
-        let times = match (cell.text("kind")?, cell.text("page")?) {
+        let times = match (cell.choice("kind", &KINDS)?, cell.text("page")?) {
+            // What is made warm before is not cold; the cell asks for memory itself.
+            (None, _) => 0,
+            // Memory of the hugetlb pool is no longer available memory.
             (_, "hugetlb") => 0,
-            ("fork", _) => 2,
+            // Copied by CoW faults.
+            (Some(Kind::Fork), _) => 2,
             _ => 1,
         };
         Ok(bytes * times)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        if cold::is(cell)? {
-            return cold::trial(cell);
-        }
-        let name = cell.text("kind")?;
-        let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == name) else {
-            let all: Vec<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-            return Err(Refusal(format!("{cell}: kind={name}: takes {} or {}", all.join(", "), cold::KIND)));
-        };
+        let Some(kind) = cell.choice("kind", &KINDS)? else { return cold::trial(cell) };
         let pages = Pages::of(cell, kind)?;
         let bytes = cell.mib("mib")?;
         if !bytes.is_multiple_of(pages.unit_bytes) {
@@ -118,33 +112,19 @@ enum Kind {
     Protect,
 }
 
-impl Kind {
-    const ALL: [Self; 9] = [
-        Self::Touch,
-        Self::ZeroPage,
-        Self::Fork,
-        Self::Munmap,
-        Self::DontNeed,
-        Self::Free,
-        Self::MoveAligned,
-        Self::MoveBeside,
-        Self::Protect,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Touch => "touch",
-            Self::ZeroPage => "zero-page",
-            Self::Fork => "fork",
-            Self::Munmap => "munmap",
-            Self::DontNeed => "dontneed",
-            Self::Free => "free",
-            Self::MoveAligned => "mremap-aligned",
-            Self::MoveBeside => "mremap-beside",
-            Self::Protect => "mprotect",
-        }
-    }
-}
+/// As in the cells' names; none is guest-cold memory, which has a trial of its own.
+const KINDS: [(&str, Option<Kind>); 10] = [
+    ("touch", Some(Kind::Touch)),
+    ("zero-page", Some(Kind::ZeroPage)),
+    ("fork", Some(Kind::Fork)),
+    ("munmap", Some(Kind::Munmap)),
+    ("dontneed", Some(Kind::DontNeed)),
+    ("free", Some(Kind::Free)),
+    ("mremap-aligned", Some(Kind::MoveAligned)),
+    ("mremap-beside", Some(Kind::MoveBeside)),
+    ("mprotect", Some(Kind::Protect)),
+    ("touch-cold", None),
+];
 
 /// One kind of page, and how memory is laid out so that it is used.
 #[derive(Clone, Copy)]
@@ -184,18 +164,8 @@ impl Pages {
                 return Err(Refusal(format!("{cell}: page={text}: {takes}")));
             }
         };
-        if matches!(of, Of::Thp | Of::Mthp) && !advise::thp_gives(unit_bytes) {
-            let folder = "/sys/kernel/mm/transparent_hugepage";
-            let kib = unit_bytes >> 10;
-            let remedy = match of {
-                Of::Thp => format!("echo madvise > {folder}/enabled, as root"),
-                _ => format!(
-                    "echo madvise > {folder}/hugepages-{kib}kB/enabled, as root, on Linux 6.8 or newer"
-                ),
-            };
-            return Err(Refusal(format!(
-                "{cell}: there are no transparent huge pages of {kib} KiB: {remedy}"
-            )));
+        if matches!(of, Of::Thp | Of::Mthp) {
+            memory::check_thp(cell, unit_bytes)?;
         }
         if matches!(of, Of::Mthp | Of::Hugetlb) && kind != Kind::Touch
             || of == Of::Thp && kind == Kind::ZeroPage
@@ -208,27 +178,12 @@ impl Pages {
 
     /// Memory for so many bytes of such pages, none of them resident.
     fn region(self, bytes: usize) -> Result<Region, Refusal> {
-        let len = bytes / self.unit_bytes * self.stride_bytes;
-        if self.of == Of::Hugetlb {
-            return Region::hugetlb(len, self.unit_bytes).map_err(|error| {
-                let (pages, kib) = (bytes / self.unit_bytes, self.unit_bytes >> 10);
-                let file = format!("/sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages");
-                Refusal(format!("{error}: {pages} pages are needed: echo {pages} > {file}, as root"))
-            });
-        }
-        let mut region = Region::new(len, self.align_bytes.max(self.stride_bytes))?;
-        match self.of {
-            // A kernel without THP refuses, and has base pages anyway.
-            Of::Base => drop(region.advise(0..len, Advice::NoHugePage)),
-            Of::Thp => region.advise(0..len, Advice::HugePage)?,
-            _ => {
-                region.advise(0..len, Advice::NoHugePage)?;
-                for begin in (0..len).step_by(self.stride_bytes) {
-                    region.advise(begin..begin + self.unit_bytes, Advice::HugePage)?;
-                }
-            }
-        }
-        Ok(region)
+        Ok(match self.of {
+            Of::Base => Region::base_pages(bytes, self.align_bytes)?,
+            Of::Thp => Region::thp(bytes, self.align_bytes)?,
+            Of::Mthp => Region::mthp(bytes / self.unit_bytes, self.unit_bytes)?,
+            Of::Hugetlb => memory::hugetlb(bytes, self.unit_bytes, bytes / self.unit_bytes)?,
+        })
     }
 }
 
@@ -344,7 +299,7 @@ impl Priced {
             Kind::DontNeed => self.region()?.advise(all, Advice::DontNeed)?,
             Kind::Free => self.region()?.advise(all, Advice::Free)?,
             Kind::Protect => {
-                let region = self.region.take().map(|region| region.read_only()?.writable());
+                let region = self.region.take().map(|region| region.protect_and_back(Protection::ReadOnly));
                 self.region = region.transpose()?;
             }
             Kind::MoveAligned | Kind::MoveBeside => {
@@ -360,14 +315,14 @@ impl Priced {
     /// One write to each page; the sum of what is there.
     fn touch(&mut self) -> Result<u64, Refusal> {
         let stride = self.pages.stride_bytes;
-        Ok(write(self.region()?.bytes_mut(), stride))
+        Ok(memory::write(self.region()?.bytes_mut(), stride))
     }
 
     /// One write to each base page of each page.
     fn touch_whole(&mut self) -> Result<u64, Refusal> {
         let (unit, stride) = (self.pages.unit_bytes, self.pages.stride_bytes);
         let pages = self.region()?.bytes_mut().chunks_mut(stride);
-        Ok(pages.map(|page| write(&mut page[..unit], page::size())).sum())
+        Ok(pages.map(|page| memory::write(&mut page[..unit], page::size())).sum())
     }
 
     /// One touch must have made all of a page resident.
@@ -389,18 +344,6 @@ impl Priced {
              or echo 1 > /proc/sys/vm/compact_memory, as root"
         )))
     }
-}
-
-/// One write per step; the sum of what is there afterwards.
-fn write(memory: &mut [u8], step: usize) -> u64 {
-    memory
-        .iter_mut()
-        .step_by(step)
-        .map(|slot| {
-            *std::hint::black_box(&mut *slot) = 1;
-            u64::from(*std::hint::black_box(slot))
-        })
-        .sum()
 }
 
 const CHARTS: &[Chart] = &[
@@ -440,12 +383,12 @@ mod tests {
 
     #[test]
     fn every_kind_takes_the_faults_it_must() {
-        for kind in Kind::ALL {
-            let sample = trial::measure(&Price, &cell(kind.name(), "base", 2));
-            assert_eq!(sample.refused, None, "{}", kind.name());
+        for (name, _) in KINDS.into_iter().filter(|(_, kind)| kind.is_some()) {
+            let sample = trial::measure(&Price, &cell(name, "base", 2));
+            assert_eq!(sample.refused, None, "{name}");
             // Other tests fault in this process too: only what every phase returned is certain here.
             let lost: Vec<_> = sample.violations.iter().filter(|text| text.contains("must return")).collect();
-            assert!(lost.is_empty(), "{} {lost:?}", kind.name());
+            assert!(lost.is_empty(), "{name} {lost:?}");
         }
     }
 
@@ -468,8 +411,7 @@ mod tests {
             stride_bytes: 4 * page::size(),
             align_bytes: 4 * page::size(),
         };
-        let mut region = Region::new(pages.unit_bytes * 2, pages.align_bytes).unwrap();
-        let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
+        let region = Region::base_pages(pages.unit_bytes * 2, pages.align_bytes).unwrap();
         let (kind, region) = (Kind::Touch, Some(region));
         let mut priced = Priced { kind, pages, units: 2, region, target: None, copy: None };
         priced.touch().unwrap();

@@ -13,14 +13,13 @@
 //! `writers` map and unmap memory beside them, which takes the mmap lock for writing: as threads, `beside=threads`, or, as
 //! what that costs without a shared lock, in other processes, `beside=processes`.
 
-use std::sync::atomic::Ordering;
-
 use faultless_os::page;
-use faultless_os::touch::{Advice, Churner, Region, Toucher};
+use faultless_os::touch::{Churner, Region, Toucher};
 
+use super::memory;
 use super::team::{self, Beside, Done};
 use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
-use crate::results::values;
+use crate::results::{Quantities, values};
 
 pub(crate) struct Scale;
 
@@ -47,7 +46,7 @@ impl Experiment for Scale {
             cell.with("mib", mib).with("writers", writers).with("beside", beside)
         };
         let mut cells = Vec::new();
-        for memory in ["interleaved", "shared", "own", "process"] {
+        for (memory, _) in MEMORIES {
             for threads in scope.threads() {
                 // Beyond the processors nobody expects it to scale.
                 if threads <= scope.processors || scope.pick([false, false, true, true]) {
@@ -99,25 +98,10 @@ impl Experiment for Scale {
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let memory = match cell.text("memory")? {
-            "interleaved" => Memory::Interleaved,
-            "shared" => Memory::Shared,
-            "own" => Memory::Own,
-            "process" => Memory::Process,
-            other => {
-                return Err(Refusal(format!(
-                    "{cell}: memory={other}: takes interleaved, shared, own or process"
-                )));
-            }
-        };
-        let beside = match cell.text("beside")? {
-            "none" => None,
-            "threads" => Some(Place::Threads),
-            "processes" => Some(Place::Processes),
-            other => {
-                return Err(Refusal(format!("{cell}: beside={other}: takes none, threads or processes")));
-            }
-        };
+        let memory = cell.choice("memory", &MEMORIES)?;
+        let places =
+            [("none", None), ("threads", Some(Place::Threads)), ("processes", Some(Place::Processes))];
+        let beside = cell.choice("beside", &places)?;
         let (each_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
         let writers = cell.count("writers")?;
         if (writers > 0) != beside.is_some() {
@@ -137,7 +121,7 @@ impl Experiment for Scale {
     }
 }
 
-fn wall_us(cell: &Cell, found: &crate::results::Quantities) -> Vec<f64> {
+fn wall_us(cell: &Cell, found: &Quantities) -> Vec<f64> {
     let pages = cell.number("mib").map_or(1, |mib| (mib << 20) / page::size()) as f64;
     values(found, "first", "wall_ns").unwrap_or_default().iter().map(|ns| ns / 1e3 / pages).collect()
 }
@@ -149,6 +133,13 @@ enum Memory {
     Own,
     Process,
 }
+
+const MEMORIES: [(&str, Memory); 4] = [
+    ("interleaved", Memory::Interleaved),
+    ("shared", Memory::Shared),
+    ("own", Memory::Own),
+    ("process", Memory::Process),
+];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -218,10 +209,7 @@ impl Faulting {
             Memory::Process => (0, 0),
         };
         for _ in 0..count {
-            let mut region = Region::new(len_bytes, page::size())?;
-            // A kernel without THP refuses, and has base pages anyway.
-            let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
-            self.regions.push(region);
+            self.regions.push(Region::base_pages(len_bytes, page::size())?);
         }
         if self.memory == Memory::Process {
             for _ in 0..self.threads {
@@ -256,12 +244,8 @@ impl Faulting {
                 Memory::Shared => (regions[0], thread * each_pages, 1),
                 Memory::Own | Memory::Process => (regions[thread], 0, 1),
             };
-            let mut sum = 0;
-            for slot in region.iter().skip(first * page_bytes).step_by(step * page_bytes).take(each_pages) {
-                slot.store(1, Ordering::Relaxed);
-                sum += u64::from(std::hint::black_box(slot).load(Ordering::Relaxed));
-            }
-            sum
+            let slots = region.iter().skip(first * page_bytes).step_by(step * page_bytes).take(each_pages);
+            Ok(memory::touch(slots, true))
         })
     }
 

@@ -5,7 +5,7 @@
 //! strides, where the first pays for both. The array is 64M elements of 4 bytes in the document.
 
 use faultless_os::page;
-use faultless_os::touch::{Advice, Region};
+use faultless_os::touch::Region;
 
 use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
 use crate::results::values;
@@ -73,24 +73,18 @@ impl Experiment for Stride {
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
-        Ok((cell.number("mib")? as u64) << 20)
+        Ok(cell.mib("mib")? as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let array = match cell.text("array")? {
-            "shared" => Array::Shared,
-            "zeroed" => Array::Zeroed,
-            "ones" => Array::Ones,
-            "prefaulted" => Array::Prefaulted,
-            other => {
-                return Err(Refusal(format!(
-                    "{cell}: array={other}: takes shared, zeroed, ones or prefaulted"
-                )));
-            }
-        };
-        let (mib, stride) = (cell.number("mib")?, cell.number("stride")?);
-        let mut region = Region::new(mib << 20, page::size())?;
-        let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
+        let known = [
+            ("shared", Array::Shared),
+            ("zeroed", Array::Zeroed),
+            ("ones", Array::Ones),
+            ("prefaulted", Array::Prefaulted),
+        ];
+        let (array, stride) = (cell.choice("array", &known)?, cell.number("stride")?);
+        let region = Region::base_pages(cell.mib("mib")?, page::size())?;
         Ok(Box::new(Strided { region, array, stride }))
     }
 }

@@ -9,11 +9,11 @@ use std::thread::{self, JoinHandle};
 
 use faultless_os::counters::{self, Who};
 
-use crate::experiment::{Notes, OWN_FAULTS, Refusal};
+use crate::experiment::{Notes, OWN_CPU, OWN_FAULTS, Refusal, processors};
 
 /// Notes how many processors there are: claims about threads need it.
 pub(super) fn note_processors(notes: &mut Notes) {
-    notes.add("processors", thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64);
+    notes.add("processors", processors() as f64);
 }
 
 /// What threads did together, from the moment when all were there.
@@ -30,7 +30,7 @@ pub(super) struct Done {
 impl Done {
     /// Notes the CPU time; where others take faults meanwhile, those of these threads too. The sum is the checksum.
     pub(super) fn noted(self, notes: &mut Notes, others_fault: bool) -> u64 {
-        notes.add("own_cpu_ns", self.cpu_ns as f64);
+        notes.add(OWN_CPU, self.cpu_ns as f64);
         if others_fault {
             notes.add(OWN_FAULTS, self.faults as f64);
         }
@@ -51,14 +51,17 @@ impl std::iter::Sum for Done {
 /// Does `work` with every part, each in a thread of its own.
 ///
 /// # Errors
-/// A thread came to no end.
-pub(super) fn together<T: Send>(parts: Vec<T>, work: impl Fn(T) -> u64 + Sync) -> Result<Done, Refusal> {
+/// What a thread was refused, or a thread panicked. All are waited for.
+pub(super) fn together<T: Send>(
+    parts: Vec<T>,
+    work: impl Fn(T) -> Result<u64, Refusal> + Sync,
+) -> Result<Done, Refusal> {
     let (gate, work) = (Barrier::new(parts.len()), &work);
     let alone = |part: T| -> Result<Done, Refusal> {
         gate.wait();
         let faults = || counters::rusage(Who::Thread).map(|usage| usage.minor_faults + usage.major_faults);
         let (faults_before, cpu_before_ns) = (faults()?, counters::thread_cpu_ns());
-        let sum = work(part);
+        let sum = work(part)?;
         let cpu_ns = counters::thread_cpu_ns() - cpu_before_ns;
         Ok(Done { sum, cpu_ns, faults: faults()? - faults_before })
     };
@@ -157,7 +160,7 @@ impl Drop for Beside {
 mod tests {
     use super::*;
     use faultless_os::page;
-    use faultless_os::touch::{Advice, Region};
+    use faultless_os::touch::Region;
     use std::time::Duration;
 
     #[test]
@@ -171,14 +174,19 @@ mod tests {
     #[test]
     fn the_faults_of_each_thread_are_counted() {
         let done = together(parts(1000, 3), |range| {
-            let mut region = Region::new(4 * page::size(), page::size()).unwrap();
-            let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
-            region.touch_write(page::size());
-            range.sum::<usize>() as u64
+            Region::base_pages(4 * page::size(), page::size())?.touch_write(page::size());
+            Ok(range.sum::<usize>() as u64)
         });
         let done = done.unwrap();
         assert_eq!(done.sum, 1000 * 999 / 2);
         assert!((12..60).contains(&done.faults) && done.cpu_ns > 0, "{done:?}");
+    }
+
+    #[test]
+    fn what_one_of_the_threads_was_refused_is_told() {
+        let done =
+            together(vec![1, 2], |part| if part == 2 { Err(Refusal("no more".into())) } else { Ok(part) });
+        assert_eq!(done, Err(Refusal("no more".into())));
     }
 
     #[test]

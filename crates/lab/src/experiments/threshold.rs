@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use faultless_os::{advise, page};
 
 use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
-use crate::results::values;
+use crate::results::{Quantities, values};
 
 pub(super) struct Threshold;
 
@@ -124,7 +124,7 @@ impl Experiment for Threshold {
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
-        Ok((cell.number("kib")? as u64) << 10)
+        Ok(cell.kib("kib")? as u64)
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
@@ -146,7 +146,7 @@ fn later_cycles(kib: usize) -> usize {
     (LATER_BYTES / (kib << 10)).clamp(*LATER_CYCLES.start(), *LATER_CYCLES.end())
 }
 
-fn per_page(cell: &Cell, found: &crate::results::Quantities, phase: &str) -> Vec<f64> {
+fn per_page(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
     let kib = cell.number("kib").unwrap_or(1);
     let touches = (pages(kib) * later_cycles(kib)) as f64;
     values(found, phase, "minor_faults").unwrap_or_default().iter().map(|faults| faults / touches).collect()

@@ -13,16 +13,16 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::sync::atomic::Ordering;
 
 use faultless_os::file::{self, FileMap};
 use faultless_os::host::{Host, Memory};
-use faultless_os::touch::{Advice, Region};
-use faultless_os::{map, page};
+use faultless_os::page;
+use faultless_os::touch::Region;
 
+use super::memory;
 use super::team::{self, Beside};
 use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
-use crate::results::{Quantities, values};
+use crate::results::{Quantities, cpu_ns, values};
 
 pub(super) struct Touch;
 
@@ -107,8 +107,7 @@ impl Experiment for Touch {
                     if !is_measured {
                         return Vec::new();
                     }
-                    let cpu = values(found, "first", "own_cpu_ns").unwrap_or_default();
-                    cpu.iter().map(|ns| ns / 1e3 / pages(cell)).collect()
+                    cpu_ns(found, "first").iter().map(|ns| ns / 1e3 / pages(cell)).collect()
                 },
                 document: &[],
             },
@@ -120,11 +119,7 @@ impl Experiment for Touch {
     }
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-        let writes = match cell.text("access")? {
-            "write" => true,
-            "read" => false,
-            other => return Err(Refusal(format!("{cell}: access={other}: takes write or read"))),
-        };
+        let writes = cell.choice("access", &[("write", true), ("read", false)])?;
         let (len_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
         let (lock, mappers, flush) = (cell.flag("lock")?, cell.count("mappers")?, cell.flag("flush")?);
         let mut steps = vec![Step::Map];
@@ -248,9 +243,7 @@ impl Trial for Touching {
     fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
         match self.steps[phase] {
             Step::Map => {
-                let mut region = Region::new(self.len_bytes, page::size())?;
-                // A kernel without THP refuses, and has base pages anyway.
-                let _ = region.advise(0..self.len_bytes, Advice::NoHugePage);
+                let region = Region::base_pages(self.len_bytes, page::size())?;
                 note_resident(&region, notes);
                 self.region = Some(region);
             }
@@ -290,22 +283,15 @@ impl Touching {
         let bytes = self.region()?.atomics();
         let page_bytes = page::size();
         let done = team::together(team::parts(bytes.len() / page_bytes, threads), |part| {
-            let mut sum = 0;
-            for slot in bytes[part.start * page_bytes..part.end * page_bytes].iter().step_by(page_bytes) {
-                if writes {
-                    slot.store(1, Ordering::Relaxed);
-                }
-                sum += u64::from(std::hint::black_box(slot).load(Ordering::Relaxed));
-            }
-            sum
+            let bytes = &bytes[part.start * page_bytes..part.end * page_bytes];
+            Ok(memory::touch(bytes.iter().step_by(page_bytes), writes))
         })?;
         Ok(done.noted(notes, !is_alone))
     }
 }
 
 fn note_resident(region: &Region, notes: &mut Notes) {
-    let start = region.bytes().as_ptr().addr();
-    notes.add("resident_bytes", map::resident_bytes(start, region.len_bytes()) as f64);
+    notes.add("resident_bytes", region.resident_bytes() as f64);
     notes.add("mapped_bytes", region.len_bytes() as f64);
 }
 

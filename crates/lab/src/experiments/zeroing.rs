@@ -9,7 +9,7 @@
 //! resident before, so nothing but the set-up faults.
 
 use faultless_os::page::{self, Order};
-use faultless_os::touch::{Advice, Region};
+use faultless_os::touch::Region;
 use faultless_os::zero::{self, Present};
 
 use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
@@ -69,24 +69,18 @@ impl Experiment for Zeroing {
         };
         let engine = Present::named(engine.name())
             .ok_or_else(|| Refusal(format!("this processor has no {name}: take another engine")))?;
-        let is_hot = match cell.text("from")? {
-            "hot" => true,
-            "cold" => false,
-            other => return Err(Refusal(format!("{cell}: from={other}: takes hot or cold"))),
-        };
-        let order = cell.text("order")?;
-        let block_bytes = order.parse().ok().filter(|&order| order <= MOST_ORDER);
-        let block_bytes = block_bytes.map(|order| Order(order).len_bytes());
-        let block_bytes = block_bytes.ok_or_else(|| {
-            Refusal(format!("{cell}: order={order}: takes a number from 0 to {MOST_ORDER}"))
-        })?;
+        let is_hot = cell.choice("from", &[("hot", true), ("cold", false)])?;
+        let order = cell.count("order")?;
+        let known = u8::try_from(order).ok().filter(|&order| order <= MOST_ORDER);
+        let refusal = || Refusal(format!("{cell}: order={order}: takes a number from 0 to {MOST_ORDER}"));
+        let block_bytes = Order(known.ok_or_else(refusal)?).len_bytes();
         let bytes = cell.mib("mib")?;
         let batch_bytes = block_bytes.max(BETWEEN_BYTES);
         if bytes < batch_bytes {
             return Err(Refusal(format!("{cell}: mib={}: take {} at least", bytes >> 20, batch_bytes >> 20)));
         }
-        let memory = region(if is_hot { block_bytes } else { bytes })?;
-        let set = region(SET_BYTES)?;
+        let memory = Region::base_pages(if is_hot { block_bytes } else { bytes }, page::size())?;
+        let set = Region::base_pages(SET_BYTES, page::size())?;
         let (batches, batch_blocks) = (bytes / batch_bytes, batch_bytes / block_bytes);
         Ok(Box::new(Overwriting { engine, memory, set, block_bytes, batches, batch_blocks }))
     }
@@ -101,13 +95,6 @@ const MOST_ORDER: u8 = 10;
 /// An engine's name as one word.
 fn word(name: &str) -> String {
     name.replace(' ', "-")
-}
-
-fn region(bytes: usize) -> Result<Region, Refusal> {
-    let mut region = Region::new(bytes, page::size())?;
-    // A kernel without THP refuses, and has base pages anyway.
-    let _ = region.advise(0..region.len_bytes(), Advice::NoHugePage);
-    Ok(region)
 }
 
 struct Overwriting {
@@ -307,7 +294,7 @@ mod tests {
 
     #[test]
     fn every_block_comes_once() {
-        let (memory, set) = (region(3 << 20).unwrap(), region(1).unwrap());
+        let [memory, set] = [3 << 20, 1].map(|bytes| Region::base_pages(bytes, page::size()).unwrap());
         let engine = Present::named("cached").unwrap();
         let (block_bytes, batch_blocks) = (page::size(), (1 << 20) / page::size());
         let mut trial = Overwriting { engine, memory, set, block_bytes, batches: 3, batch_blocks };

@@ -18,7 +18,7 @@
 //! Not shown, because mmap(2) itself fails: RLIMIT_AS, and RLIMIT_MEMLOCK with MAP_LOCKED. Not shown, because it ends the program: a
 //! cgroup that has no memory left.
 
-use faultless_os::touch::{Advice, HeldCopy, Populate, Region};
+use faultless_os::touch::{Advice, HeldCopy, Populate, Protection, Region};
 use faultless_os::{advise, page};
 
 use crate::experiment::{Cell, Notes, Phase, Refusal, Scope, Trial};
@@ -54,20 +54,14 @@ pub(super) fn cells(scope: &Scope) -> Vec<Cell> {
 
 pub(super) fn memory_bytes(cell: &Cell) -> Result<u64, Refusal> {
     // After a fork every page is there twice.
-    Ok((cell.number("mib")? as u64) << 21)
+    Ok(cell.mib("mib")? as u64 * 2)
 }
 
 pub(super) fn trial(cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
-    let name = cell.text("trap")?;
-    let found = TRAPS.iter().find(|(known, _)| *known == name);
-    let Some((_, trap)) = found else {
-        let names = TRAPS.map(|(name, _)| name).join(", ");
-        return Err(Refusal(format!("{cell}: trap={name}: takes {names}")));
-    };
-    let len_bytes = cell.number("mib")? << 20;
+    let (trap, len_bytes) = (cell.choice("trap", &TRAPS)?, cell.mib("mib")?);
     // A mapping that is populated as it is made can't be advised before.
     advise::disable_thp()?;
-    Ok(Box::new(Trapped { trap: *trap, len_bytes, region: None, copy: None }))
+    Ok(Box::new(Trapped { trap, len_bytes, region: None, copy: None }))
 }
 
 struct Trapped {
@@ -124,7 +118,7 @@ impl Trapped {
         };
         let mut region = Region::populated(self.len_bytes, how)?;
         match self.trap {
-            Trap::Protected => region = region.protect_and_back()?,
+            Trap::Protected => region = region.protect_and_back(Protection::Inaccessible)?,
             Trap::GivenBack => region.advise(0..self.len_bytes, Advice::DontNeed)?,
             Trap::Forked => self.copy = Some(HeldCopy::new()?),
             _ => {}

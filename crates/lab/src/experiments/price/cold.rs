@@ -8,32 +8,17 @@
 use faultless_os::host::{Host, Memory};
 use faultless_os::page;
 use faultless_os::touch::{Advice, Region, time_groups};
+use faultless_prof::price::cold::{COLD_TIMES, GROUP_BYTES, cold_groups};
 use faultless_trace::measurement::median;
 
 use crate::experiment::{Cell, Notes, Phase, Refusal, Trial};
 
-/// The kind of cell.
-pub(super) const KIND: &str = "touch-cold";
 /// Bytes that are held at most for each byte that is touched beyond them.
 const HELD_TIMES: usize = 64;
 /// Bytes of it that are touched between two looks at what they cost.
 const STEP_BYTES: usize = 64 << 20;
-/// Bytes timed together: hosts often back so much at once.
-const GROUP_BYTES: usize = 2 << 20;
-/// A group is cold when it costs so many times a warm one. Hosts were seen to cost 2.5 to 8 times.
-const COLD_TIMES: f64 = 2.0;
-/// With fewer cold groups than this share, noise would do as an explanation.
-const LEAST_SHARE: f64 = 0.1;
 /// A part in so many of the fresh memory is touched first, as warm memory: what was given back last is handed out first.
 const WARM_SHARE: usize = 4;
-
-pub(super) fn cell(mib: usize) -> Cell {
-    Cell::of("price").with("kind", KIND).with("page", "base").with("mib", mib)
-}
-
-pub(super) fn is(cell: &Cell) -> Result<bool, Refusal> {
-    Ok(cell.text("kind")? == KIND)
-}
 
 /// Nothing that the runner warms would be cold, so the memory it takes is asked for here.
 pub(super) fn trial(cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
@@ -49,19 +34,14 @@ pub(super) fn trial(cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
         let (needed, there) = ((fresh_bytes * 4) >> 20, there >> 20);
         return Err(Refusal(format!("needs {needed} MiB, and may take {there} MiB: take a smaller mib=")));
     }
-    let base = |bytes| -> Result<Region, Refusal> {
-        let mut region = Region::new(bytes, GROUP_BYTES)?;
-        let _ = region.advise(0..bytes, Advice::NoHugePage);
-        Ok(region)
-    };
     let held_bytes = (fresh_bytes * HELD_TIMES).min(there - 2 * fresh_bytes);
     let mut held = Region::new(held_bytes, GROUP_BYTES)?;
     // Only to hold memory sooner.
     let _ = held.advise(0..held.len_bytes(), Advice::HugePage);
     Ok(Box::new(Cold {
-        warm: base(fresh_bytes / WARM_SHARE)?,
+        warm: Region::base_pages(fresh_bytes / WARM_SHARE, GROUP_BYTES)?,
         held,
-        fresh: base(fresh_bytes)?,
+        fresh: Region::base_pages(fresh_bytes, GROUP_BYTES)?,
         warm_ns: 0.0,
     }))
 }
@@ -125,18 +105,9 @@ impl Cold {
 
 /// ns per page of the cold groups, and which share of all they are.
 fn judge(groups: &[f64], warm_ns: f64) -> Result<(f64, f64), Refusal> {
-    let cold: Vec<f64> = groups.iter().copied().filter(|ns| *ns > COLD_TIMES * warm_ns).collect();
-    let share = cold.len() as f64 / groups.len().max(1) as f64;
-    match median(&cold).filter(|_| share >= LEAST_SHARE) {
-        Some(cold_ns) => Ok((cold_ns, share)),
-        None => {
-            let mib = (groups.len() * GROUP_BYTES) >> 20;
-            Err(Refusal(format!(
-                "{mib} MiB of fresh memory cost no more than warm memory: the host had backed it: \
-                 try again after a restart of this machine"
-            )))
-        }
-    }
+    let cold = cold_groups(groups, warm_ns)
+        .map_err(|why| Refusal(format!("{why}: try again after a restart of this machine")))?;
+    Ok((median(&cold).unwrap_or(warm_ns), cold.len() as f64 / groups.len() as f64))
 }
 
 #[cfg(test)]
@@ -156,7 +127,7 @@ mod tests {
 
     #[test]
     fn memory_that_is_not_there_is_refused() {
-        let refused = trial(&cell(1 << 24)).err().unwrap().0;
+        let refused = trial(&Cell::of("price").with("mib", 1 << 24)).err().unwrap().0;
         assert!(refused.contains("take a smaller mib") || refused.contains("no hypervisor"), "{refused}");
     }
 }
