@@ -16,6 +16,9 @@ use crate::trial::Sample;
 
 /// The phase under which what was seen of the machine is written.
 pub const MACHINE: &str = "machine";
+/// What a first touch of a base page cost just before a sample, when its memory had been touched and given back: more than others
+/// where the hypervisor did not back it.
+pub const FIRST_TOUCH: &str = "first_touch_ns";
 
 /// How to start this program for one cell.
 #[derive(Clone, Debug)]

@@ -100,14 +100,20 @@ impl Record {
         let plan = folder.join("plan.json");
         match std::fs::read_to_string(&plan) {
             Ok(text) => {
-                let there: Asked = serde_json::from_str(&text)
-                    .map_err(|error| Refusal(format!("{}: {error}; this is no record", plan.display())))?;
+                let there = parse_asked(&plan, &text)?;
                 let same = Asked { seed: asked.seed, ..there.clone() } == *asked;
                 if !same {
                     let (there, asked) = (described(&there), described(asked));
                     let folder = folder.display();
                     return Err(Refusal(format!(
                         "{folder}: holds a record of {there}, not of {asked}; name another folder"
+                    )));
+                }
+                let machine = std::fs::read_to_string(folder.join("host.txt")).map_err(failed)?;
+                if let Some((there, here)) = differing(&machine, host) {
+                    let folder = folder.display();
+                    return Err(Refusal(format!(
+                        "{folder}: holds a record of another machine or setting, {there} and not {here}; name another folder"
                     )));
                 }
             }
@@ -129,9 +135,6 @@ impl Record {
                 record.rounds.entry(Cell::parse(&row.experiment, row.cell.split_whitespace())?).or_default();
             *rounds = row.round.max(*rounds);
         }
-        for note in read_notes(folder)?.into_iter().filter(|note| note.kind == REFUSED) {
-            record.refused.insert(Cell::parse(&note.experiment, note.cell.split_whitespace())?);
-        }
         Ok(record)
     }
 
@@ -145,7 +148,8 @@ impl Record {
         self.rounds.get(cell).copied().unwrap_or(0)
     }
 
-    /// Whether the machine can't do a cell.
+    /// Whether the machine can't do a cell, as far as was found since this record was opened: what an earlier run was refused may be
+    /// there now.
     pub fn is_refused(&self, cell: &Cell) -> bool {
         self.refused.contains(cell)
     }
@@ -259,7 +263,41 @@ pub fn read_notes(folder: &Path) -> Result<Vec<Note>, Refusal> {
 pub fn read_asked(folder: &Path) -> Result<Asked, Refusal> {
     let path = folder.join("plan.json");
     let text = std::fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
-    serde_json::from_str(&text).map_err(|error| unreadable(&path, &error))
+    parse_asked(&path, &text)
+}
+
+fn parse_asked(path: &Path, text: &str) -> Result<Asked, Refusal> {
+    let asked: Asked = serde_json::from_str(text).map_err(|error| unreadable(path, &error))?;
+    match asked.schema {
+        SCHEMA => Ok(asked),
+        other => Err(Refusal(format!(
+            "{}: schema {other} of faultless {}, where this one reads {SCHEMA}; use that version",
+            path.display(),
+            asked.version
+        ))),
+    }
+}
+
+/// The first fact about the machine in which two descriptions differ; when and how they were begun may.
+fn differing<'a>(there: &'a str, here: &'a str) -> Option<(&'a str, &'a str)> {
+    let facts = |text: &'a str| {
+        text.lines().filter(|line| !line.starts_with("command:") && !line.starts_with("begun:"))
+    };
+    let trimmed = |line: &'a str| line.trim();
+    facts(there).map(trimmed).zip(facts(here).map(trimmed)).find(|(there, here)| there != here)
+}
+
+/// Whether a table ends inside a line, as after a crash or on a full disk.
+///
+/// # Errors
+/// It can't be read.
+pub fn is_torn(folder: &Path) -> Result<bool, Refusal> {
+    let is_torn = |name: &str| {
+        let path = folder.join(name);
+        let bytes = std::fs::read(&path).map_err(|error| unreadable(&path, &error))?;
+        Ok::<bool, Refusal>(whole_len(&bytes) < bytes.len())
+    };
+    Ok(is_torn("samples.csv")? || is_torn("notes.csv")?)
 }
 
 fn read_table<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Vec<T>, Refusal> {
@@ -367,6 +405,7 @@ mod tests {
         let mut torn = OpenOptions::new().append(true).open(&path).unwrap();
         torn.write_all(b"touch,,2,first,wall").unwrap();
         assert_eq!(read_rows(folder.path()).unwrap().len(), 2);
+        assert_eq!(is_torn(folder.path()), Ok(true));
         let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
         record.add(&Cell::of("touch"), &sample(2.0)).unwrap();
         assert_eq!(read_rows(folder.path()).unwrap().len(), 4);
@@ -387,13 +426,32 @@ mod tests {
     }
 
     #[test]
-    fn what_the_machine_can_not_do_is_remembered() {
+    fn another_machine_and_another_schema_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = |kernel| format!("kernel:   {kernel}\ncommand:  faultless lab -o {kernel}\n");
+        Record::open(folder.path(), &asked(Effort::Quick), &host("6.1")).unwrap();
+        Record::open(folder.path(), &asked(Effort::Quick), &host("6.1").replace("-o", "-q")).unwrap();
+        let refusal = Record::open(folder.path(), &asked(Effort::Quick), &host("6.12")).unwrap_err();
+        assert!(refusal.0.contains("kernel:   6.1 and not kernel:   6.12"), "{refusal}");
+        let newer = Asked { schema: SCHEMA + 1, ..asked(Effort::Quick) };
+        std::fs::write(folder.path().join("plan.json"), serde_json::to_string(&newer).unwrap()).unwrap();
+        assert!(
+            read_asked(folder.path())
+                .unwrap_err()
+                .0
+                .contains("schema 2 of faultless 0, where this one reads 1")
+        );
+    }
+
+    #[test]
+    fn what_the_machine_can_not_do_is_tried_again_by_the_next_run() {
         let folder = tempfile::tempdir().unwrap();
         let refused = Sample { refused: Some("no\nhugetlb, pages".into()), ..Sample::default() };
         let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
         record.add(&Cell::of("touch"), &refused).unwrap();
-        let record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
         assert!(record.is_refused(&Cell::of("touch")));
+        let record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
+        assert!(!record.is_refused(&Cell::of("touch")));
         assert_eq!(read_notes(folder.path()).unwrap()[0].text, "no hugetlb, pages");
     }
 }

@@ -1,16 +1,18 @@
 //! What a record says: per cell, phase and quantity the samples, their median and its interval.
 //!
 //! In: rows. Out: answers. Samples taken while other programs or the hypervisor took more than [`DISTURBED`] of the
-//! processors are kept, and counted as disturbed; medians over rounds are what they hardly move.
+//! processors, or when a first touch had just cost [`COLD_TIMES`] of what it mostly did, are kept, and counted as disturbed;
+//! medians over rounds are what they hardly move.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use faultless_prof::price::cold::COLD_TIMES;
 use faultless_trace::measurement;
 use faultless_trace::stat::Interval;
 
 use crate::experiment::{Cell, OWN_CPU, Refusal};
-use crate::process::MACHINE;
+use crate::process::{FIRST_TOUCH, MACHINE};
 use crate::record::{self, Note, Row};
 
 /// Share of the processors' time that others had, beyond which a sample counts as disturbed.
@@ -48,6 +50,19 @@ impl Results {
         }
         cells.values_mut().for_each(complete);
         Ok(Self { cells, notes: Vec::new() })
+    }
+
+    /// Why cells were not measured, each once: what was refused and measured later, when it could be, is not among them.
+    pub fn refused(&self) -> Vec<&Note> {
+        let mut last: BTreeMap<(&str, &str), &Note> = BTreeMap::new();
+        for note in self.notes_of(record::REFUSED) {
+            last.insert((&note.experiment, &note.cell), note);
+        }
+        let is_measured = |note: &Note| {
+            let cell = Cell::parse(&note.experiment, note.cell.split_whitespace());
+            cell.is_ok_and(|cell| self.cells.contains_key(&cell))
+        };
+        last.into_values().filter(|note| !is_measured(note)).collect()
     }
 
     /// What was noted of one kind, such as [`record::VIOLATION`].
@@ -122,11 +137,20 @@ impl Results {
 
 /// How many samples these cells have, and how many of them were disturbed.
 pub fn disturbed<'a>(cells: impl Iterator<Item = &'a Quantities>) -> (usize, usize) {
-    cells.fold((0, 0), |(all, disturbed), quantities| {
-        let share = |quantity| values(quantities, MACHINE, quantity).unwrap_or_default();
-        let (others, steal) = (share("others_share"), share("steal_share"));
-        let count = others.iter().zip(steal).filter(|(others, steal)| **others + **steal > DISTURBED).count();
-        (all + others.len(), disturbed + count)
+    let cells: Vec<_> = cells
+        .map(|quantities| {
+            ["others_share", "steal_share", FIRST_TOUCH]
+                .map(|quantity| values(quantities, MACHINE, quantity).unwrap_or_default())
+        })
+        .collect();
+    let touches: Vec<f64> = cells.iter().flat_map(|[.., touches]| touches.iter().copied()).collect();
+    let cold_ns = measurement::median_interval(&touches).map_or(f64::MAX, |found| found.value * COLD_TIMES);
+    cells.into_iter().fold((0, 0), |(all, disturbed), [others, steal, touches]| {
+        let is_disturbed = |index: &usize| {
+            others[*index] + steal.get(*index).unwrap_or(&0.0) > DISTURBED
+                || touches.get(*index).is_some_and(|ns| *ns > cold_ns)
+        };
+        (all + others.len(), disturbed + (0..others.len()).filter(is_disturbed).count())
     })
 }
 
@@ -163,7 +187,7 @@ mod tests {
     use super::*;
 
     fn row(cell: &str, round: u32, quantity: &str, value: f64) -> Row {
-        let phase = if quantity.ends_with("share") { MACHINE } else { "first" };
+        let phase = if quantity.ends_with("share") || quantity == FIRST_TOUCH { MACHINE } else { "first" };
         Row {
             experiment: "touch".into(),
             cell: cell.into(),
@@ -206,11 +230,29 @@ mod tests {
     }
 
     #[test]
-    fn disturbed_samples_are_counted() {
-        let share = |round, others, steal| {
-            [row("threads=1", round, "others_share", others), row("threads=1", round, "steal_share", steal)]
+    fn what_was_refused_and_measured_later_is_not_missing() {
+        let mut results = Results::of(vec![row("threads=1", 1, "wall_ns", 1.0)]).unwrap();
+        let note = |cell: &str, text: &str| Note {
+            experiment: "touch".into(),
+            cell: cell.into(),
+            round: 1,
+            kind: record::REFUSED.into(),
+            text: text.into(),
         };
-        let results = Results::of([share(1, 0.0, 0.01), share(2, 0.08, 0.05)].concat()).unwrap();
-        assert_eq!(results.disturbed(), (2, 1));
+        results.notes = vec![note("threads=1", "a"), note("threads=2", "b"), note("threads=2", "c")];
+        let texts: Vec<_> = results.refused().iter().map(|note| note.text.as_str()).collect();
+        assert_eq!(texts, ["c"]);
+    }
+
+    #[test]
+    fn disturbed_samples_are_counted() {
+        let sample = |round, others, steal, touch_ns| {
+            let of = |quantity, value| row("threads=1", round, quantity, value);
+            [of("others_share", others), of("steal_share", steal), of(FIRST_TOUCH, touch_ns)]
+        };
+        let quiet = [sample(1, 0.0, 0.01, 500.0), sample(2, 0.09, 0.0, 700.0), sample(3, 0.0, 0.0, 600.0)];
+        let (busy, cold) = (sample(4, 0.08, 0.05, 600.0), sample(5, 0.0, 0.0, 2_400.0));
+        let results = Results::of([quiet.concat(), busy.into(), cold.into()].concat()).unwrap();
+        assert_eq!(results.disturbed(), (5, 2));
     }
 }

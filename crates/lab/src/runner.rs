@@ -1,19 +1,21 @@
 //! Which cell is measured when: shuffled rounds, until the intervals are narrow enough or the time is spent.
 //!
 //! In: experiments, effort, a record (perhaps one to go on with), a way to measure a cell. Out: the record, and how it
-//! ended. Every round measures each unfinished cell once, in another order; a cell is finished when the interval of its
-//! last phase's wall time is narrow enough.
+//! ended. Every round measures each unfinished cell once, in another order; a cell is finished when the intervals of the wall
+//! time of all phases that take a tenth of its time or more are narrow enough.
 //!
 //! What it does not do: start processes (`process`), or judge.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use faultless_os::touch::{Advice, Region};
+use faultless_os::touch::{Advice, Region, time_groups};
 use faultless_os::{counters, page};
 use faultless_trace::measurement::{Rng, median_interval};
+use faultless_trace::stat::Interval;
 
 use crate::experiment::{Cell, Effort, Experiment, Refusal, Scope};
+use crate::process::{FIRST_TOUCH, MACHINE};
 use crate::record::{self, FINISHED, INTERRUPTED, OUT_OF_TIME, Record};
 use crate::trial::Sample;
 
@@ -87,7 +89,7 @@ pub struct Runner<'a> {
     scope: Scope<'a>,
     budget: Budget,
     rng: Rng,
-    wall_ns: BTreeMap<Cell, Vec<f64>>,
+    wall_ns: BTreeMap<Cell, BTreeMap<String, Vec<f64>>>,
 }
 
 impl<'a> Runner<'a> {
@@ -161,13 +163,16 @@ impl<'a> Runner<'a> {
                 }
                 let left_ns = self.budget.ns.saturating_sub(spent_ns);
                 progress(&Progress { round: record.rounds(cell) + 1, done, planned, left_ns, cell });
-                let sample = match self.lacks_memory(*bytes) {
+                let sample = match lacks_memory(*bytes) {
                     Some(refused) => Sample { refused: Some(refused), ..Sample::default() },
                     None => {
-                        self.warm(*bytes);
-                        let Some(sample) = measure(cell, &self.environment(cell))? else {
+                        let first_touch_ns = self.warm(*bytes);
+                        let Some(mut sample) = measure(cell, &self.environment(cell))? else {
                             return Ok(Ended::Interrupted);
                         };
+                        if let (Some(ns), None) = (first_touch_ns, &sample.refused) {
+                            sample.add(MACHINE, FIRST_TOUCH, ns);
+                        }
                         sample
                     }
                 };
@@ -192,53 +197,40 @@ impl<'a> Runner<'a> {
         if record.is_refused(cell) || rounds >= self.budget.most_rounds {
             return false;
         }
-        let interval = self.wall_ns.get(cell).and_then(|samples| median_interval(samples));
-        let is_narrow =
-            interval.is_some_and(|found| found.high - found.low <= 2.0 * self.budget.precision * found.value);
-        rounds < self.budget.least_rounds || !is_narrow
+        rounds < self.budget.least_rounds
+            || self.wall_ns.get(cell).is_none_or(|phases| !is_narrow(phases, self.budget.precision))
     }
 
-    /// What earlier runs measured: the wall time of each sample's last phase.
+    /// What earlier runs measured.
     fn recall(&mut self, record: &Record) -> Result<(), Refusal> {
-        let rows = record::read_rows(record.folder())?;
-        let last: BTreeMap<(String, String, u32), f64> = rows
-            .into_iter()
-            .filter(|row| row.quantity == "wall_ns")
-            .map(|row| ((row.experiment, row.cell, row.round), row.value))
-            .collect();
-        for ((experiment, words, _), value) in last {
-            let cell = Cell::parse(&experiment, words.split_whitespace())?;
-            self.wall_ns.entry(cell).or_default().push(value);
+        for row in record::read_rows(record.folder())?.into_iter().filter(|row| row.quantity == "wall_ns") {
+            let cell = Cell::parse(&row.experiment, row.cell.split_whitespace())?;
+            self.wall_ns.entry(cell).or_default().entry(row.phase).or_default().push(row.value);
         }
         Ok(())
     }
 
     fn remember(&mut self, cell: &Cell, sample: &Sample) {
-        let last = sample.values.iter().rev().find(|value| value.quantity == "wall_ns");
-        if let Some(last) = last {
-            self.wall_ns.entry(cell.clone()).or_default().push(last.value);
+        let phases = self.wall_ns.entry(cell.clone()).or_default();
+        for value in sample.values.iter().filter(|value| value.quantity == "wall_ns") {
+            phases.entry(value.phase.clone()).or_default().push(value.value);
         }
-    }
-
-    fn lacks_memory(&self, bytes: u64) -> Option<String> {
-        let available = faultless_os::host::Memory::now().available_bytes?;
-        let (needed, there) = (bytes >> 20, available >> 20);
-        (bytes > available / 8 * 7)
-            .then(|| format!("needs {needed} MiB of memory, and {there} MiB are available: free some and begin another record"))
     }
 
     /// Touches as much as the cell will, and gives it back: in a virtual machine whose host takes free memory back, the next
-    /// touch of a page would be a fault in the host too.
-    fn warm(&self, bytes: u64) {
+    /// touch of a page would be a fault in the host too. What a first touch costs then, ns per base page; it tells whether that
+    /// was of use.
+    fn warm(&self, bytes: u64) -> Option<f64> {
         const EXTRA_BYTES: usize = 16 << 20;
-        if self.scope.host.hypervisor.is_none() {
-            return;
-        }
+        const PROBE_BYTES: usize = 2 << 20;
+        self.scope.host.hypervisor.as_ref()?;
         if let Ok(mut region) = Region::new(bytes as usize + EXTRA_BYTES, page::size()) {
             // Only to be done sooner.
             let _ = region.advise(0..region.len_bytes(), Advice::HugePage);
             region.touch_write(page::size());
         }
+        let mut probe = Region::base_pages(PROBE_BYTES, page::size()).ok()?;
+        time_groups(probe.bytes_mut(), PROBE_BYTES).pop()
     }
 
     fn shuffle<T>(&mut self, items: &mut [T]) {
@@ -246,6 +238,24 @@ impl<'a> Runner<'a> {
             items.swap(at, self.rng.below(at + 1));
         }
     }
+}
+
+/// Whether the wall time of every phase that matters is known to within this share.
+fn is_narrow(phases: &BTreeMap<String, Vec<f64>>, precision: f64) -> bool {
+    const LEAST_SHARE: f64 = 0.1;
+    let found: Vec<Interval> = phases.values().filter_map(|samples| median_interval(samples)).collect();
+    let all_ns: f64 = found.iter().map(|phase| phase.value).sum();
+    let mut telling = found.iter().filter(|phase| phase.value >= LEAST_SHARE * all_ns);
+    telling.all(|phase| phase.high - phase.low <= 2.0 * precision * phase.value)
+}
+
+/// Why a cell that touches so much can't be measured now.
+pub fn lacks_memory(bytes: u64) -> Option<String> {
+    let available = faultless_os::host::Memory::now().available_bytes?;
+    let (needed, there) = (bytes >> 20, available >> 20);
+    (bytes > available / 8 * 7).then(|| {
+        format!("needs {needed} MiB of memory, and {there} MiB are available: free some and start again")
+    })
 }
 
 #[cfg(test)]
@@ -320,6 +330,24 @@ mod tests {
         assert_eq!(ended, Err(Refusal("no process".into())));
         let notes = record::read_notes(folder.path()).unwrap();
         assert_eq!(notes.last().unwrap().text, "stopped by an error: no process");
+    }
+
+    #[test]
+    fn every_phase_that_takes_a_tenth_of_the_time_must_be_known() {
+        let phases = |noisy_ns: f64| {
+            let steady = ("look".to_owned(), vec![100.0; 4]);
+            let noisy = ("first".to_owned(), [0.8, 1.2, 1.0, 1.0].map(|times| times * noisy_ns).to_vec());
+            BTreeMap::from([steady, noisy])
+        };
+        assert!(!is_narrow(&phases(100.0), 0.05));
+        assert!(is_narrow(&phases(5.0), 0.05), "a twentieth of the time");
+        assert!(!is_narrow(&BTreeMap::from([("first".to_owned(), vec![100.0])]), 0.05), "one sample");
+    }
+
+    #[test]
+    fn what_no_machine_has_is_refused_with_the_remedy() {
+        assert!(lacks_memory(1 << 60).is_some_and(|text| text.contains("free some")));
+        assert_eq!(lacks_memory(0), None);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What all processors did: `/proc/stat`.
 //!
 //! In: two moments. Out: which share of the processors' time other programs and the hypervisor took in between. Steps are
-//! those of the kernel's clock, mostly 10 ms: over short times the shares are rough.
+//! those of the kernel's clock, mostly 10 ms: what may be no more than its rounding is left out, so over short times only large
+//! shares show.
 //!
 //! Source: proc(5).
 
@@ -14,6 +15,8 @@ pub struct Activity {
     steal_ns: u64,
     /// All of it, ns.
     all_ns: u64,
+    /// What the rounding of all processors' times can come to, ns.
+    grain_ns: u64,
 }
 
 impl Activity {
@@ -25,13 +28,19 @@ impl Activity {
     }
 
     fn parse(text: &str, per_second: u64) -> Option<Self> {
+        let processors = text.lines().filter(|line| line.starts_with("cpu")).count().saturating_sub(1);
         let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
         // user nice system idle iowait irq softirq steal; guest time is in user already.
         let ticks: Vec<u64> = fields.take(8).map_while(|field| field.parse().ok()).collect();
         let [.., idle, iowait, _, _, steal] = ticks[..] else { return None };
         let ns = |ticks: u64| ticks.saturating_mul(1_000_000_000 / per_second.max(1));
         let all: u64 = ticks.iter().sum();
-        Some(Self { busy_ns: ns(all - idle - iowait - steal), steal_ns: ns(steal), all_ns: ns(all) })
+        Some(Self {
+            busy_ns: ns(all - idle - iowait - steal),
+            steal_ns: ns(steal),
+            all_ns: ns(all),
+            grain_ns: ns(processors as u64),
+        })
     }
 
     /// Shares of the processors' time since `before`: of programs other than the one that used `own_ns`, and of what the
@@ -39,8 +48,11 @@ impl Activity {
     pub fn shares_since(&self, before: &Self, own_ns: u64) -> (f64, f64) {
         let all = self.all_ns.saturating_sub(before.all_ns) as f64;
         let share = |ns: u64| if all > 0.0 { (ns as f64 / all).min(1.0) } else { 0.0 };
-        let busy = self.busy_ns.saturating_sub(before.busy_ns);
-        (share(busy.saturating_sub(own_ns)), share(self.steal_ns.saturating_sub(before.steal_ns)))
+        let busy_ns = self.busy_ns.saturating_sub(before.busy_ns);
+        (
+            share(busy_ns.saturating_sub(own_ns + self.grain_ns)),
+            share(self.steal_ns.saturating_sub(before.steal_ns)),
+        )
     }
 }
 
@@ -52,10 +64,10 @@ mod tests {
     fn shares_add_up_from_the_first_line() {
         let at = |text: &str| Activity::parse(text, 100).unwrap();
         let before = at("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3\n");
-        let after = at("cpu  150 0 70 900 60 0 0 20 0 0\n");
-        // 200 ticks: 70 busy, 20 stolen; of the 70 the program used 50.
+        let after = at("cpu  150 0 70 900 60 0 0 20 0 0\ncpu0 1 2 3\n");
+        // 200 ticks: 70 busy, 20 stolen; of the 70 the program used 50, and one may be the rounding of the one processor.
         let (others, steal) = after.shares_since(&before, 500_000_000);
-        assert!((others - 0.1).abs() < 1e-9 && (steal - 0.1).abs() < 1e-9, "{others} {steal}");
+        assert!((others - 19.0 / 200.0).abs() < 1e-9 && (steal - 0.1).abs() < 1e-9, "{others} {steal}");
         assert_eq!(after.shares_since(&after, 0), (0.0, 0.0));
         assert_eq!(Activity::parse("intr 1 2\n", 100), None);
         assert_eq!(Activity::parse("cpu 1 2\n", 100), None);

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use faultless_lab::{Cell, Effort, Experiment, experiments, trial};
+use faultless_lab::{Cell, Effort, Experiment, experiments, runner, trial};
 
 use super::{Failure, Outcome};
 
@@ -114,6 +114,11 @@ fn found(name: &str) -> Result<&'static dyn Experiment, Failure> {
 
 fn cell(experiment: &str, parameters: &[String]) -> Outcome {
     let cell = Cell::parse(experiment, parameters.iter().map(String::as_str)).map_err(measure::failure)?;
-    let sample = trial::measure(found(experiment)?, &cell);
+    let experiment = found(experiment)?;
+    let bytes = experiment.memory_bytes(&cell).map_err(|refusal| Failure(refusal.0))?;
+    if let Some(why) = runner::lacks_memory(bytes) {
+        return Err(Failure(format!("{cell}: {why}")));
+    }
+    let sample = trial::measure(experiment, &cell);
     super::emit((serde_json::to_string(&sample)? + "\n").as_bytes(), ExitCode::SUCCESS)
 }

@@ -34,8 +34,11 @@ pub(super) fn name(quantity: &str) -> String {
     bare.replace('_', " ")
 }
 
-/// `low to high`; nothing where the interval is a point as far as it is shown.
+/// `low to high`; nothing where the interval is a point as far as it is shown, `one sample` where there is none.
 pub(super) fn range(quantity: &str, found: &Interval) -> String {
+    if found.high >= f64::MAX {
+        return "one sample".to_owned();
+    }
     let (low, high) = (shown(quantity, found.low), shown(quantity, found.high));
     let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
     let has_unit = high.ends_with(|c: char| !c.is_ascii_digit());
@@ -90,6 +93,7 @@ mod tests {
     fn an_interval_that_is_a_point_is_not_said() {
         let found = Interval { value: 5.0, low: 5.0, high: 5.0 };
         assert_eq!(range("minor_faults", &found), "");
+        assert_eq!(range("minor_faults", &Interval { low: 0.0, high: f64::MAX, ..found }), "one sample");
         assert_eq!(range("wall_ns", &Interval { high: 7.0, ..found }), "5.00 to 7.00 ns");
         assert_eq!(range("wall_ns", &Interval { high: 7e3, ..found }), "5.00 ns to 7.00 us");
         assert_eq!(range("minor_faults", &Interval { low: 1e3, high: 2e3, ..found }), "1 000 to 2 000");

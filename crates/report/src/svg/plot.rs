@@ -49,9 +49,9 @@ pub struct Point {
     pub x: String,
     /// Its height.
     pub value: f64,
-    /// Lower end of its interval.
+    /// Lower end of its interval; no number where one sample alone gives none.
     pub low: f64,
-    /// Upper end of its interval.
+    /// Upper end of its interval, likewise.
     pub high: f64,
 }
 
@@ -90,6 +90,8 @@ pub fn csv(plot: &Plot) -> String {
     for line in &plot.lines {
         let (name, from) = (quoted(&line.name), if line.is_document { "document" } else { "measured" });
         for Point { x, value, low, high } in &line.points {
+            let [low, high] =
+                [low, high].map(|end| if end.is_finite() { end.to_string() } else { String::new() });
             // Writing to a String can't fail.
             let _ = writeln!(text, "{name},{from},{},{value},{low},{high}", quoted(x));
         }
@@ -145,7 +147,8 @@ fn frame(plot: &Plot, inner: f64) -> (Canvas, f64) {
 fn told(line: &Line, point: &Point) -> String {
     let [value, low, high] = [point.value, point.low, point.high].map(axis::short);
     let from = if line.is_document { "the document: " } else { "" };
-    let interval = if low == high { String::new() } else { format!(" [{low} {high}]") };
+    let has_none = low == high || !point.low.is_finite();
+    let interval = if has_none { String::new() } else { format!(" [{low} {high}]") };
     format!("{from}{} {}: {value}{interval}", line.name, point.x)
 }
 

@@ -86,16 +86,27 @@ pub fn sum(values: &[f64]) -> Option<Interval> {
     interval_of(&sorted(values), |v| v.iter().copied().sum())
 }
 
-/// Median with its interval.
+/// Median with its 95 % interval.
 ///
 /// The median of a resample of n sorted values is the value at a random rank; for many values that rank is drawn from
-/// its normal approximation (mean n/2, deviation sqrt(n)/2) and nothing is sorted again.
+/// its normal approximation (mean n/2, deviation sqrt(n)/2) and nothing is sorted again. Few values can not carry a bootstrap
+/// (the range of n of them holds the true median only with 1 - 2^(1-n)), so below eight the interval is joined with Student's t,
+/// on the logarithms where all are positive, which is wide as it must be: with three values the ends lie 2.5 deviations
+/// off. With one value the interval is 0 to `f64::MAX`: it says nothing. Values that are all the same have no width.
 pub fn median_interval(values: &[f64]) -> Option<Interval> {
     let sorted = sorted(values);
     let value = percentile_of_sorted(&sorted, 0.5)?;
     let mut rng = Rng::seeded();
     let draws: Vec<f64> = (0..RESAMPLES).map(|_| median_of_draw(&sorted, &mut rng)).collect();
-    Some(percentiles_of_draws(value, &draws))
+    let bootstrap = percentiles_of_draws(value, &draws);
+    Some(match sorted.len() {
+        1 => Interval { value, low: 0.0, high: f64::MAX },
+        n @ 2..ENOUGH_ROUNDS if sorted[0] < sorted[n - 1] => {
+            let (low, high) = t_interval(&sorted);
+            Interval { value, low: low.min(bootstrap.low), high: high.max(bootstrap.high) }
+        }
+        _ => bootstrap,
+    })
 }
 
 /// The median of one resample of sorted, finite values; there is at least one.
@@ -113,11 +124,8 @@ pub(crate) fn median_of_draw(sorted: &[f64], rng: &mut Rng) -> f64 {
 /// How many times `a` is `b`, from PAIRED rounds: `a[i]` and `b[i]` were measured next to each other.
 ///
 /// The value is the median of the per-round ratios, the interval its bootstrap over rounds; a slow drift of the machine
-/// cancels within a round. "Faster" needs an interval that excludes 1. Few rounds can not carry a bootstrap (the range of
-/// n values holds the true median only with 1 - 2^(1-n)), so below eight rounds the interval is joined with
-/// Student's t on the logarithms, which is wide as it must be: with three rounds the ends lie 2.5 deviations off.
-/// With one round the interval is 0 to `f64::MAX`: it says nothing. Rounds in which a value is not positive and finite
-/// are left out; with no round left the value is 1 and the interval the same.
+/// cancels within a round. "Faster" needs an interval that excludes 1. See [`median_interval`] for few rounds. Rounds in which a
+/// value is not positive and finite are left out; with no round left the value is 1 and the interval says nothing.
 ///
 /// ```
 /// use faultless_trace::measurement::ratio;
@@ -133,17 +141,7 @@ pub fn ratio(a: &[f64], b: &[f64]) -> Interval {
         .map(|(a, b)| a / b)
         .filter(|r| usable(*r))
         .collect();
-    let Some(bootstrap) = median_interval(&ratios) else {
-        return Interval { value: 1.0, low: 0.0, high: f64::MAX };
-    };
-    match ratios.len() {
-        1 => Interval { value: bootstrap.value, low: 0.0, high: f64::MAX },
-        2..ENOUGH_ROUNDS => {
-            let (low, high) = log_t_interval(&ratios);
-            Interval { value: bootstrap.value, low: low.min(bootstrap.low), high: high.max(bootstrap.high) }
-        }
-        _ => bootstrap,
-    }
+    median_interval(&ratios).unwrap_or(Interval { value: 1.0, low: 0.0, high: f64::MAX })
 }
 
 /// How many times `a` is `b`, from INDEPENDENT samples, such as those of two days or two machines.
@@ -193,14 +191,18 @@ fn welch(a: &[f64], b: &[f64]) -> (f64, f64) {
 /// As many can carry a bootstrap.
 const ENOUGH_ROUNDS: usize = 8;
 
-/// Student's 95 % interval of the geometric mean of 2 to 7 positive values.
-fn log_t_interval(values: &[f64]) -> (f64, f64) {
-    let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
-    let n = logs.len() as f64;
-    let mean = logs.iter().sum::<f64>() / n;
-    let variance = logs.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let half = student_t(logs.len() - 1) * (variance / n).sqrt();
-    ((mean - half).exp(), (mean + half).exp().min(f64::MAX))
+/// Student's 95 % interval of the mean of 2 to 7 values, of the geometric one where all are positive.
+fn t_interval(values: &[f64]) -> (f64, f64) {
+    let is_positive = values.iter().all(|v| *v > 0.0);
+    let used: Vec<f64> = values.iter().map(|v| if is_positive { v.ln() } else { *v }).collect();
+    let n = used.len() as f64;
+    let mean = used.iter().sum::<f64>() / n;
+    let variance = used.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let half = student_t(used.len() - 1) * (variance / n).sqrt();
+    match is_positive {
+        true => ((mean - half).exp(), (mean + half).exp().min(f64::MAX)),
+        false => (mean - half, mean + half),
+    }
 }
 
 /// The 97.5th percentile of Student's t for `freedom` degrees of freedom; any table.
@@ -282,6 +284,26 @@ mod tests {
         assert_eq!((alone.value, alone.low, alone.high), (2.0, 0.0, f64::MAX));
         let constant = ratio_of_independent(&[4.0; 3], &[2.0; 3]).unwrap();
         assert!((constant.low - 2.0).abs() < 1e-9 && (constant.high - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_interval_of_few_values_holds_the_median_as_often_as_it_says() {
+        for n in [2, 3, 5, 7] {
+            for shift in [0.0, 100.0] {
+                let mut rng = Rng(5);
+                let hits = (0..400).filter(|_| {
+                    let values: Vec<f64> = (0..n).map(|_| shift + rng.normal()).collect();
+                    let found = median_interval(&values).unwrap();
+                    found.low <= shift && shift <= found.high
+                });
+                let coverage = hits.count() as f64 / 400.0;
+                assert!(coverage >= 0.93, "{n} about {shift}: {coverage}");
+            }
+        }
+        let one = Interval { value: 3.0, low: 0.0, high: f64::MAX };
+        assert_eq!(median_interval(&[3.0]), Some(one));
+        let constant = Interval { value: 65_536.0, low: 65_536.0, high: 65_536.0 };
+        assert_eq!(median_interval(&[65_536.0; 3]), Some(constant));
     }
 
     #[test]

@@ -19,7 +19,11 @@ pub(super) fn plot(chart: &Chart, cells: &[(&Cell, &Quantities)]) -> Plot {
         .filter_map(|&(cell, quantities)| {
             let x = cell.text(chart.x).ok()?.to_owned();
             let found = median_interval(&(chart.values)(cell, quantities))?;
-            Some((cell, Point { x, value: found.value, low: found.low, high: found.high }))
+            let [low, high] = match found.high {
+                f64::MAX => [f64::NAN; 2],
+                high => [found.low, high],
+            };
+            Some((cell, Point { x, value: found.value, low, high }))
         })
         .collect();
     let telling = telling(chart.x, &drawn);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use faultless_lab::experiment::processors;
 use faultless_lab::process::Launcher;
-use faultless_lab::record::{Asked, REFUSED, SCHEMA, VIOLATION};
+use faultless_lab::record::{Asked, SCHEMA, VIOLATION};
 use faultless_lab::runner::{Budget, Ended, Progress, Runner};
 use faultless_lab::{Effort, Experiment, Record, Results, Scope, experiments};
 use faultless_os::host::Host;
@@ -77,15 +77,26 @@ fn measure(
     let launcher = Launcher::new(std::env::current_exe()?, &["lab", "cell"]);
     let bar = progress();
     let runner = Runner::new(experiments, scope, Budget::of(effort), asked.seed);
+    let mut taken = 0_usize;
     let ended = runner.run(
         &mut record,
-        |cell, environment| launcher.measure(cell, environment),
+        |cell, environment| {
+            let sample = launcher.measure(cell, environment)?;
+            taken += usize::from(sample.as_ref().is_some_and(|sample| sample.refused.is_none()));
+            Ok(sample)
+        },
         |now| show(&bar, now),
     );
     bar.finish_and_clear();
     let ended = ended.map_err(failure)?;
+    if (ended, taken) == (Ended::Finished, 0) {
+        let folder = folder.display();
+        eprintln!(
+            "faultless: {folder} was finished already, nothing was measured; name another folder with -o to begin anew"
+        );
+    }
     if effort != Effort::Verify {
-        for note in Results::read(folder).map_err(failure)?.notes_of(REFUSED) {
+        for note in Results::read(folder).map_err(failure)?.refused() {
             eprintln!("faultless: left out: {note}");
         }
     }

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use faultless_lab::claims::{self, Verdict};
-use faultless_lab::record::{self, Asked, ENDED, FINISHED, OUT_OF_TIME, REFUSED, Row, VIOLATION};
+use faultless_lab::record::{self, Asked, ENDED, FINISHED, OUT_OF_TIME, Row, VIOLATION};
 use faultless_lab::results::{self, Quantities};
 use faultless_lab::{Cell, Experiment, Results, experiments, trial};
+use faultless_prof::price::cold;
 use faultless_report::lab::{Figure, Report, page};
 use faultless_report::svg;
 use faultless_trace::measurement::median_interval;
@@ -104,7 +105,7 @@ fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
             "{} cells, {samples} samples, {disturbed} of them disturbed by other programs or the hypervisor.",
             results.all().count()
         ),
-        unfinished: unfinished(results),
+        unfinished: unfinished(folder, results)?,
         machine,
         violations: results.notes_of(VIOLATION).map(ToString::to_string).collect(),
         claims: claims.map(|found| claim(found, results)).collect(),
@@ -113,15 +114,20 @@ fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
 }
 
 /// Why a record is not whole, going by how the last run on it ended.
-fn unfinished(results: &Results) -> Option<String> {
+fn unfinished(folder: &Path, results: &Results) -> Result<Option<String>, Failure> {
+    if record::is_torn(folder).map_err(failure)? {
+        return Ok(Some(
+            "A table ends inside a line: the last sample was not wholly written, and is left out.".into(),
+        ));
+    }
     let last = results.notes_of(ENDED).last().map(|note| note.text.as_str());
-    match last {
+    Ok(match last {
         Some(FINISHED | OUT_OF_TIME) => None,
         Some(other) => Some(format!("The last run was {other}.")),
         None => {
             Some("The last run did not say how it ended: it goes on, was killed, or the disk is full.".into())
         }
-    }
+    })
 }
 
 fn claim(claim: &claims::Claim, results: &Results) -> page::Claim {
@@ -158,7 +164,7 @@ fn experiment(name: &str, asked: &Asked, results: &Results, rows: &[Row]) -> pag
         phases.iter().filter_map(of_phase).collect::<Vec<_>>()
     });
     let charts = known.map_or(&[][..], |experiment| experiment.charts());
-    let refused = results.notes_of(REFUSED).filter(|note| note.experiment == name);
+    let refused = results.refused().into_iter().filter(|note| note.experiment == name);
     page::Experiment {
         name: name.into(),
         question: known
@@ -249,9 +255,12 @@ fn how(cells: &[(&Cell, &Quantities)], phases: &[String]) -> Vec<String> {
             phases.join(", ")
         ),
         format!(
-            "Figures are medians over the samples with their 95 % bootstrap intervals. {disturbed} of {samples} samples \
-             were taken while other programs or the hypervisor had more than {:.0} % of the processors; they are kept.",
-            results::DISTURBED * 100.0
+            "Figures are medians over the samples with their 95 % intervals: a bootstrap, below eight samples joined with \
+             Student's t. {disturbed} of {samples} samples were taken while other programs or the hypervisor had more than \
+             {:.0} % of the processors, or when a first touch had just cost more than {} times what it mostly did, as \
+             guest-cold memory does; they are kept.",
+            results::DISTURBED * 100.0,
+            cold::COLD_TIMES
         ),
         format!(
             "CPU time is the process's. The kernel tells its user and system parts apart by what its clock's ticks happen to \
@@ -263,9 +272,9 @@ fn how(cells: &[(&Cell, &Quantities)], phases: &[String]) -> Vec<String> {
 
 fn repeat(experiment: &str, effort: &str) -> String {
     match effort {
-        "quick" | "full" => format!("faultless lab {experiment} --{effort}"),
+        "quick" | "full" => format!("faultless lab {experiment} --{effort} -o {experiment}-again"),
         "verify" => "faultless lab verify".to_owned(),
-        _ => format!("faultless lab {experiment}"),
+        _ => format!("faultless lab {experiment} -o {experiment}-again"),
     }
 }
 

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use faultless_lab::claims::{self, Claim};
-use faultless_lab::record::{REFUSED, VIOLATION};
+use faultless_lab::record::VIOLATION;
 use faultless_lab::{Document, Results, experiments};
 use faultless_os::host::{Host, HugetlbPool};
-use faultless_trace::measurement::Bytes;
+use faultless_trace::measurement::{Bytes, median_interval};
 use serde::Serialize;
 
 use super::Failure;
@@ -38,7 +38,7 @@ pub(super) fn host(host: &Host) -> String {
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().replace('\n', " ")).collect();
     format!(
         "kernel:     {}\ncpu:        {}, {} processors\nmemory:     {memory}\npage:       {} bytes, THP {thp}\nhypervisor: {}\nlibc:       glibc {}\n\
-         settings:   {settings}\nhugetlb:    {hugetlb}\ntunables:   {}\ncommand:    faultless {}\n",
+         settings:   {settings}\nhugetlb:    {hugetlb}\ntunables:   {}\npreload:    {}\nbegun:      {}\ncommand:    faultless {}\n",
         or_unknown(host.kernel.release_text.as_deref()),
         or_unknown(host.cpu.model.as_deref()),
         host.cpu.online.map_or("unknown".into(), |count| count.to_string()),
@@ -46,6 +46,8 @@ pub(super) fn host(host: &Host) -> String {
         or_unknown(host.hypervisor.as_deref().or(Some("none shows itself"))),
         or_unknown(host.glibc.as_deref()),
         host.glibc_tunables.as_deref().unwrap_or("none"),
+        std::env::var("LD_PRELOAD").ok().filter(|text| !text.is_empty()).unwrap_or("none".into()),
+        humantime::format_rfc3339_seconds(std::time::SystemTime::now()),
         words.join(" "),
     )
 }
@@ -102,7 +104,7 @@ pub(super) fn counts(results: &Results) -> String {
     let mut text = String::new();
     let (all, disturbed) = results.disturbed();
     let cells = results.all().count();
-    let (violations, refused) = (results.notes_of(VIOLATION), results.notes_of(REFUSED).count());
+    let (violations, refused) = (results.notes_of(VIOLATION), results.refused().len());
     let lines: Vec<_> = violations.map(|note| format!("  {note}\n")).collect();
     let _ = writeln!(
         text,
@@ -117,6 +119,20 @@ struct Json<'a> {
     schema: u32,
     claims: Vec<JsonClaim<'a>>,
     violations: Vec<String>,
+    refused: Vec<String>,
+    figures: Vec<JsonFigure<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonFigure<'a> {
+    experiment: &'a str,
+    cell: String,
+    phase: &'a str,
+    quantity: &'a str,
+    median: f64,
+    /// Its 95 % interval; one sample gives none.
+    interval: Option<[f64; 2]>,
+    samples: usize,
 }
 
 #[derive(Serialize)]
@@ -147,7 +163,27 @@ pub(super) fn json(results: &Results) -> Result<String, Failure> {
             why: finding.why,
         }
     });
-    let violations = results.notes_of(VIOLATION).map(ToString::to_string);
-    let json = Json { schema: SCHEMA, claims: claims.collect(), violations: violations.collect() };
+    let figures = results.all().flat_map(|(cell, quantities)| {
+        let words = cell.words().join(" ");
+        quantities.iter().filter_map(move |((phase, quantity), values)| {
+            let found = median_interval(values)?;
+            Some(JsonFigure {
+                experiment: &cell.experiment,
+                cell: words.clone(),
+                phase,
+                quantity,
+                median: found.value,
+                interval: (found.high < f64::MAX).then_some([found.low, found.high]),
+                samples: values.len(),
+            })
+        })
+    });
+    let json = Json {
+        schema: SCHEMA,
+        claims: claims.collect(),
+        violations: results.notes_of(VIOLATION).map(ToString::to_string).collect(),
+        refused: results.refused().into_iter().map(ToString::to_string).collect(),
+        figures: figures.collect(),
+    };
     Ok(serde_json::to_string_pretty(&json)? + "\n")
 }
