@@ -218,7 +218,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         "10 threads",
         |results| {
             let ours = judge::fastest(results, "copy", judge::COPIED, "warm");
-            let ours = ours.map(|count| format!("fastest with {count} of the numbers measured"));
+            let ours = ours.map(|count| format!("{count} threads are fastest of the numbers measured"));
             Finding::not_comparable(ours, "where the memory of that machine is fully used")
         },
     ),

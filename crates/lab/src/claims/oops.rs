@@ -275,7 +275,7 @@ fn faults_per_page(
         (0..rounds).map(|round| columns.iter().map(|samples| samples[round]).sum()).collect();
     let pages = pages(cell);
     let by_page = median_interval(&sums.iter().map(|faults| faults / pages).collect::<Vec<_>>());
-    let (low, high) = (expected * 0.999, expected * 1.01 + 0.005);
+    let (low, high) = (expected * 0.999, expected * 1.01 + 0.01);
     let per_page = |found: &Interval| with_interval(found, 1.0, "per page");
     let finding = Finding::bounded(by_page, low, high, per_page, why);
     let faults = median_interval(&sums).map_or(0.0, |faults| faults.value);

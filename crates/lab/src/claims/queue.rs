@@ -282,7 +282,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     }),
     DOCUMENT.claim(CHUNKS, "queue-fault-ns", "that is 680 ns per fault", "175 us / 256 = 684 ns", |results| {
         let found = price_us_per_mib(results).map(|found| pipeline::scaled(&found, pipeline::per_fault()));
-        let why = "the same price by pages: map, first touch and unmap, on one thread";
+        let why = "that laptop's price by pages; ours is map, first touch and unmap on one thread";
         Finding::not_comparable(found.map(|found| with_interval(&found, 1.0, "ns")), why)
     }),
     DOCUMENT.claim(
@@ -298,7 +298,7 @@ pub(super) const CLAIMS: &[Claim] = &[
                 high: MIB / found.low / 1e3,
             });
             let ours = found.map(|found| with_interval(&found, 1.0, "GB/s"));
-            Finding::not_comparable(ours, "the same price turned over")
+            Finding::not_comparable(ours, "that laptop's price turned over")
         },
     ),
     DOCUMENT.claim(

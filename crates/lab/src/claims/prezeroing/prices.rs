@@ -189,10 +189,9 @@ pub(super) fn lines(results: &Results, lines: Lines, figure: f64) -> Finding {
     Finding::bounded(ratio(unzeroed(results, "1", ONE, Clock::Cpu), Some(many)), low, high, of_one, why)
 }
 
-/// What counts as a loss to a share: from half to one and a half times what is lost, give or take 5 %.
+/// What counts as a loss to a share: from half to one and a half of it, as factors go, give or take 5 %.
 fn lost_in_part(share: f64) -> [f64; 2] {
-    let lost = 1.0 - share;
-    [(1.0 - 1.5 * lost - 0.05).max(share / 2.0), 1.0 - 0.5 * lost + 0.05]
+    [share.powf(1.5) - 0.05, share.sqrt() + 0.05]
 }
 
 /// What zeroing ahead saves with all lines of a page written, by what it saves with one.
@@ -236,4 +235,22 @@ fn zeroed<'a>(engine: &'a str, from: &'a str, order: &'a str) -> [(&'a str, &'a 
 
 pub(super) fn zeroed_ns(results: &Results, engine: &str, from: &str, order: &str) -> Option<Vec<f64>> {
     results.find(ZEROING, &zeroed(engine, from, order)).map(|(_, found)| zeroing::zero_ns(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_neither_none_nor_twice_as_much() {
+        for share in [0.848, 0.694, 0.515, 0.339, 0.204] {
+            let [low, high] = lost_in_part(share);
+            assert!(
+                (low..high).contains(&share) && high < 1.0 && low > share * share - 0.05,
+                "{share}: {low} {high}"
+            );
+        }
+        // What loses hardly anything there may lose nothing here.
+        assert!(lost_in_part(0.985)[1] > 1.0);
+    }
 }
