@@ -8,7 +8,7 @@ use faultless_os::page;
 use faultless_trace::measurement::{self, median_interval};
 use faultless_trace::stat::Interval;
 
-use crate::claims::{Finding, NOT_MEASURED, with_interval};
+use crate::claims::{Finding, NOT_MEASURED, Why, with_interval};
 use crate::experiment::Cell;
 use crate::results::{Quantities, Results, values};
 
@@ -16,6 +16,21 @@ use crate::results::{Quantities, Results, values};
 pub(super) type Parameters<'a> = &'a [(&'a str, &'a str)];
 type Found<'a> = (&'a Cell, &'a Quantities);
 
+/// The document's touches too were faster with up to 4 threads than with one: machines with no more processors can't tell.
+pub(super) fn beyond_the_valley(results: &Results, finding: Finding) -> Finding {
+    match processors(results, "touch") {
+        Some(count) if count <= VALLEY => finding.without_verdict(format!(
+            "there too around 4 threads were faster than one, and more were slower; here are {count} processors"
+        )),
+        _ => finding,
+    }
+}
+
+/// Processors with which the document's touches were still faster than with one.
+const VALLEY: f64 = 4.0;
+
+/// Cells of `copy` that copy.
+pub(super) const COPIED: Parameters = &[("kind", "copy")];
 /// Cells of `touch` that write new memory with nothing before or beside.
 pub(super) const WRITTEN: Parameters = &[("access", "write"), ("lock", "no"), ("mappers", "0")];
 /// The same, by one thread.
@@ -53,15 +68,45 @@ pub(super) fn over(a: &[f64], b: &[f64]) -> Option<Interval> {
 }
 
 /// A verdict on a ratio.
-pub(super) fn times(found: Option<Interval>, low: f64, high: f64, why: &str) -> Finding {
+pub(super) fn times(found: Option<Interval>, low: f64, high: f64, why: impl Into<Why>) -> Finding {
     Finding::bounded(found, low, high, |found| with_interval(found, 1.0, "times"), why)
 }
 
-/// A figure of a processor that is not this one.
-pub(super) fn other_machine(found: Option<Interval>) -> Finding {
-    let Some(found) = found else { return Finding::unknown(NOT_MEASURED) };
-    let ours = with_interval(&found, 1.0, "GB/s");
-    Finding { ours, ..Finding::unknown("another processor's figure: nothing to be reproduced on this one") }
+/// Our best copy, beside that of another processor.
+pub(super) fn best_copy(results: &Results) -> Finding {
+    let ours = peak(results, "copy", "warm").map(|found| with_interval(&found, 1.0, "GB/s"));
+    Finding::not_comparable(ours, "another processor and other memory")
+}
+
+/// Faults per page of the second touch.
+pub(super) fn second_faults(results: &Results) -> Option<Interval> {
+    let found = largest(results, "touch", ALONE)?;
+    let faults = samples(found, "second", "minor_faults").iter().map(|faults| faults / pages(found.0));
+    median_interval(&faults.collect::<Vec<_>>())
+}
+
+/// Base pages per fault of new memory where the kernel was asked for pages of 64 KiB.
+pub(super) fn pages_of_64k(results: &Results) -> Finding {
+    let of_pages = |found: &Interval| with_interval(found, 1.0, "pages per fault");
+    let found = largest(results, "price", &[("kind", "touch"), ("page", "64k")]).and_then(|found| {
+        let faults = samples(found, "timed", "minor_faults").iter().map(|faults| bytes(found.0) / faults);
+        median_interval(&faults.collect::<Vec<_>>()).map(in_pages)
+    });
+    if found.is_some() {
+        return Finding::bounded(
+            found,
+            14.0,
+            16.1,
+            of_pages,
+            "mTHP of 64 KiB, which Linux has off by default",
+        );
+    }
+    let around = &[("how", "fault"), ("cache", "warm"), ("threads", "1")];
+    let files = bytes_per_fault(results, "filemap", around).map(in_pages).map(|found| of_pages(&found));
+    let Some(files) = files else { return Finding::unknown(NOT_MEASURED) };
+    let why = "new memory comes so on Linux as mTHP (6.8), which is off here: \
+               echo madvise > /sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled; ours is of files, fault-around";
+    Finding { ours: format!("{files} of a file"), ..Finding::unknown(why) }
 }
 
 /// CPU time of a phase of `touch` by one thread: what others do to the processors meanwhile is not in it.
@@ -221,7 +266,7 @@ pub(super) fn cold_peak(results: &Results) -> Option<Interval> {
 
 /// The gain by threads of the cold copy over that of the warm one.
 pub(super) fn gain(results: &Results) -> Option<Interval> {
-    let (one, all) = one_and_all(results, "copy", &[("kind", "copy")])?;
+    let (one, all) = one_and_all(results, "copy", COPIED)?;
     let gains = |phase| quotients(samples(one, phase, "wall_ns"), samples(all, phase, "wall_ns"));
     over(&gains("cold"), &gains("warm"))
 }
@@ -229,6 +274,18 @@ pub(super) fn gain(results: &Results) -> Option<Interval> {
 /// `a / b` of each round.
 pub(super) fn quotients(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a / b).collect()
+}
+
+/// The number of threads that is fastest, of those that were measured at the largest size.
+pub(super) fn fastest(results: &Results, experiment: &str, wanted: Parameters, phase: &str) -> Option<usize> {
+    let (one, count) = largest(results, experiment, wanted).zip(processors(results, experiment))?;
+    let median = |threads_count: usize| {
+        let found = threads(results, wanted, threads_count, one.0)?;
+        measurement::median(samples(found, phase, "wall_ns"))
+    };
+    let measured =
+        (1..=2 * count as usize).filter_map(|threads_count| Some((median(threads_count)?, threads_count)));
+    measured.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, fastest)| fastest)
 }
 
 /// Whether the number of threads that is fastest lies in a range; only machines that have more processors can tell.
@@ -239,20 +296,14 @@ pub(super) fn best_threads(
     phase: &str,
     range: RangeInclusive<usize>,
 ) -> Finding {
-    let Some((one, count)) = largest(results, experiment, wanted).zip(processors(results, experiment)) else {
+    let Some(count) = processors(results, experiment) else {
         return Finding::unknown(NOT_MEASURED);
     };
     if count < *range.end() as f64 {
         let needed = range.end();
         return Finding::unknown(format!("it takes {needed} processors to tell, and here are {count}"));
     }
-    let median = |threads_count: usize| {
-        let found = threads(results, wanted, threads_count, one.0)?;
-        measurement::median(samples(found, phase, "wall_ns"))
-    };
-    let measured =
-        (1..=2 * count as usize).filter_map(|threads_count| Some((median(threads_count)?, threads_count)));
-    let Some((_, fastest)) = measured.min_by(|a, b| a.0.total_cmp(&b.0)) else {
+    let Some(fastest) = fastest(results, experiment, wanted, phase) else {
         return Finding::unknown(NOT_MEASURED);
     };
     let found = fastest as f64;
@@ -295,6 +346,33 @@ mod tests {
     }
 
     #[test]
+    fn new_memory_that_comes_a_page_at_a_time_is_not_64_kib() {
+        let rows =
+            |faults: f64| vec![row("price", "kind=touch page=64k mib=16", "timed", "minor_faults", faults)];
+        let verdict = |faults| pages_of_64k(&Results::of(rows(faults)).unwrap()).verdict;
+        assert_eq!(verdict(256.0), crate::claims::Verdict::Reproduced);
+        assert_eq!(verdict(4096.0), crate::claims::Verdict::Refuted);
+        let file =
+            vec![row("filemap", "how=fault cache=warm mib=16 threads=1", "first", "minor_faults", 256.0)];
+        let finding = pages_of_64k(&Results::of(file).unwrap());
+        assert_eq!(finding.verdict, crate::claims::Verdict::CannotSay);
+        assert!(finding.ours.contains("of a file"), "{finding:?}");
+    }
+
+    #[test]
+    fn with_four_processors_the_document_was_faster_too() {
+        let judged = |count| {
+            let results = Results::of(vec![row("touch", "mib=1", "look", "processors", count)]).unwrap();
+            let one = Interval { value: 0.7, low: 0.7, high: 0.7 };
+            beyond_the_valley(&results, times(Some(one), 1.0, f64::MAX, "")).verdict
+        };
+        assert_eq!(
+            [4.0, 8.0].map(judged),
+            [crate::claims::Verdict::CannotSay, crate::claims::Verdict::Refuted]
+        );
+    }
+
+    #[test]
     fn few_processors_can_not_tell_about_many_threads() {
         let cell = |threads| format!("kind=copy mib=1 threads={threads}");
         let rows = |count| {
@@ -303,9 +381,10 @@ mod tests {
             rows.extend(walls.map(|(threads, ns)| row("copy", &cell(threads), "warm", "wall_ns", ns)));
             Results::of(rows).unwrap()
         };
-        let judged = |count| best_threads(&rows(count), "copy", &[("kind", "copy")], "warm", 8..=12);
+        let judged = |count| best_threads(&rows(count), "copy", COPIED, "warm", 8..=12);
         assert!(judged(2.0).why.contains("it takes 12 processors"));
         assert_eq!(judged(16.0).verdict, crate::claims::Verdict::Reproduced);
         assert_eq!(judged(16.0).ours, "10.0 threads");
+        assert_eq!(fastest(&rows(16.0), "copy", COPIED, "warm"), Some(10));
     }
 }

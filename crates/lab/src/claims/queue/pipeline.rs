@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use faultless_trace::measurement::{median_interval, ratio as ratio_of};
 use faultless_trace::stat::Interval;
 
-use super::super::{Finding, NOT_MEASURED, Verdict, with_interval};
+use super::super::{Finding, NOT_MEASURED, Why, short, with_interval};
 use super::CHUNKS;
 use crate::process::MACHINE;
 use crate::results::{DISTURBED, Quantities, Results, values};
@@ -60,6 +60,14 @@ impl<'a> Found<'a> {
     }
 }
 
+impl Found<'_> {
+    /// Faults by the pages of all blocks.
+    pub(super) fn faults_per_page(&self) -> Option<Interval> {
+        let pages = (self.chunks * BLOCK_BYTES / faultless_os::page::size()) as f64;
+        self.median("timed", "minor_faults", |faults| faults / pages)
+    }
+}
+
 /// The cell of a source of memory.
 pub(super) fn cell<'a>(
     results: &'a Results,
@@ -92,17 +100,62 @@ pub(super) fn ratio(results: &Results, a: &str, b: &str, workers: Workers) -> Op
     (!a.is_empty() && !b.is_empty()).then(|| ratio_of(a, b))
 }
 
-/// Judges [`ratio`].
-pub(super) fn slower(
-    results: &Results,
-    a: &str,
-    b: &str,
-    workers: Workers,
-    bounds: RangeInclusive<f64>,
-    why: &str,
-) -> Finding {
-    let found = ratio(results, a, b, workers);
-    Finding::bounded(found, *bounds.start(), *bounds.end(), |found| with_interval(found, 1.0, "times"), why)
+/// That `a` takes longer than `b`, by an effect of the document's size.
+pub(super) fn slower(results: &Results, a: &str, b: &str, workers: Workers, times: f64) -> Finding {
+    Finding::effect(ratio(results, a, b, workers), times, because(results, a, b, workers))
+}
+
+/// That `a` takes as long as `b`.
+pub(super) fn alike(results: &Results, a: &str, b: &str, workers: Workers) -> Finding {
+    let why = because(results, a, b, workers);
+    let times = |found: &Interval| with_interval(found, 1.0, "times");
+    Finding::bounded(ratio(results, a, b, workers), 0.95, 1.05, times, why)
+}
+
+/// What makes the difference between two sources of memory: the faults they take, and what a fault costs here.
+fn because(results: &Results, a: &str, b: &str, workers: Workers) -> String {
+    let faults = |memory| {
+        let found = cell(results, memory, workers, Queue::Short)?.faults_per_page()?;
+        Some(format!("{memory} {}", short(found.value)))
+    };
+    let (Some(a_faults), Some(b_faults)) = (faults(a), faults(b)) else { return String::new() };
+    let price = price_us_per_mib(results).map_or(String::new(), |found| {
+        format!(
+            "; map, touch and unmap cost {} us per page here, 0.68 there",
+            short(found.value * per_fault() / 1e3)
+        )
+    });
+    let keeps = match [a, b].contains(&"malloc") {
+        true => "; glibc raises its threshold at the first free and keeps most blocks from then on",
+        false => "",
+    };
+    format!("faults per page: {a_faults}, {b_faults}{keeps}{price}")
+}
+
+/// ns per fault for us per MiB.
+pub(super) fn per_fault() -> f64 {
+    1e3 * faultless_os::page::size() as f64 / 1_048_576.0
+}
+
+/// The same finding, but no verdict where there were fewer workers than a claim is about.
+pub(super) fn if_many(found: &Found, workers: usize, finding: Finding) -> Finding {
+    if found.workers >= workers {
+        return finding;
+    }
+    let here = found.workers;
+    finding.without_verdict(format!("takes {workers} processors, a worker on each; ours is with {here}"))
+}
+
+/// Median wall times with a worker per processor and with one, for as many chunks as the document's.
+pub(super) fn times_in_ms(results: &Results, memory: &str) -> Option<String> {
+    const CHUNKS: f64 = 932.0;
+    let ms = |workers| {
+        let found = cell(results, memory, workers, Queue::Short)?;
+        let scale = CHUNKS / found.chunks as f64 / 1e6;
+        found.median("timed", "wall_ns", |ns| ns * scale)
+    };
+    let [all, one] = [ms(Workers::All)?, ms(Workers::One)?].map(|found| with_interval(&found, 1.0, "ms"));
+    Some(format!("{all}, {one}"))
 }
 
 /// Share of the bytes handed out that was asked of the system, where the queue has no bound, as in the document.
@@ -159,7 +212,7 @@ pub(super) fn explained(
     workers: Workers,
     quantity: &str,
     bounds: RangeInclusive<f64>,
-    why: &str,
+    why: Why,
 ) -> Finding {
     let found = extra(results, workers, quantity).and_then(|(time, bytes)| {
         let priced = cell(results, "mmap", workers, Queue::Short)?;
@@ -170,15 +223,10 @@ pub(super) fn explained(
         Some((ratio_of(&time, &predicted), value, by))
     });
     let Some((found, value, by)) = found else { return Finding::unknown(NOT_MEASURED) };
-    let ours = |found: &Interval| {
-        format!(
-            "{}: {} for {} predicted",
-            with_interval(found, 1.0, "of it"),
-            with_unit(value),
-            with_unit(by)
-        )
-    };
-    Finding::bounded(Some(found), *bounds.start(), *bounds.end(), ours, why)
+    let of_it = |found: &Interval| with_interval(found, 1.0, "of it");
+    let finding = Finding::bounded(Some(found), *bounds.start(), *bounds.end(), of_it, why);
+    let ours = format!("{}: {} for {} predicted", finding.ours, with_unit(value), with_unit(by));
+    Finding { ours, ..finding }
 }
 
 /// The same finding, but no verdict where other programs had a part of the processors: threads that wait for a processor look
@@ -196,16 +244,17 @@ pub(super) fn if_undisturbed(results: &Results, finding: Finding) -> Finding {
     }
     let why =
         "other programs had a part of the processors, and waiting for one looks like waiting for each other";
-    Finding { verdict: Verdict::CannotSay, why: why.into(), ..finding }
+    finding.without_verdict(why)
 }
 
 fn with_unit(ns: f64) -> String {
-    format!("{} ms", super::super::short(ns / 1e6))
+    format!("{} ms", short(ns / 1e6))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claims::Verdict;
     use crate::record::Row;
 
     fn rows(memory: &str, wall_ms: f64, faults: f64, price_us_per_mib: f64) -> Vec<Row> {
@@ -244,7 +293,7 @@ mod tests {
 
     #[test]
     fn the_documents_own_figures_reproduce_its_argument() {
-        let finding = explained(&document(), Workers::All, "wall_ns", 0.75..=1.3, "");
+        let finding = explained(&document(), Workers::All, "wall_ns", 0.75..=1.3, "".into());
         assert_eq!(finding.verdict, Verdict::Reproduced, "{finding:?}");
         assert!(finding.ours.contains("84.0 ms for 87.5 ms"), "{finding:?}");
         let found = ratio(&document(), "mmap", "pool", Workers::All).unwrap();
@@ -252,9 +301,37 @@ mod tests {
     }
 
     #[test]
+    fn a_pool_that_saves_more_than_there_holds_and_one_that_saves_nothing_does_not() {
+        let judged = |mmap_ms| {
+            let rows = [rows("mmap", mmap_ms, 149_120.0, 175.0), rows("pool", 120.0, 7456.0, 175.0)].concat();
+            slower(&Results::of(rows).unwrap(), "mmap", "pool", Workers::All, 1.7)
+        };
+        assert_eq!(
+            [204.0, 500.0, 125.0].map(|ms| judged(ms).verdict),
+            [Verdict::Reproduced, Verdict::Reproduced, Verdict::Refuted]
+        );
+        assert!(
+            judged(204.0).why.starts_with("faults per page: mmap 1.00, pool 0.05"),
+            "{}",
+            judged(204.0).why
+        );
+    }
+
+    #[test]
+    fn two_workers_can_not_tell_about_eight() {
+        let results = document();
+        let found = cell(&results, "mmap", Workers::All, Queue::Short).unwrap();
+        let finding = Finding { verdict: Verdict::Refuted, ours: "1".into(), why: String::new() };
+        assert_eq!(if_many(&found, 8, finding.clone()).verdict, Verdict::Refuted);
+        let few = if_many(&found, 9, finding);
+        assert_eq!((few.verdict, few.ours.as_str()), (Verdict::CannotSay, "1"));
+        assert!(few.why.contains("ours is with 8"), "{}", few.why);
+    }
+
+    #[test]
     fn threads_that_wait_for_a_processor_prove_no_lock() {
         let judged = |results: &Results| {
-            let finding = explained(results, Workers::All, "wall_ns", 0.75..=1.3, "");
+            let finding = explained(results, Workers::All, "wall_ns", 0.75..=1.3, "".into());
             if_undisturbed(results, finding).verdict
         };
         assert_eq!(judged(&document()), Verdict::Reproduced);
@@ -277,7 +354,7 @@ mod tests {
     fn cells_that_are_missing_say_nothing() {
         assert!(cell(&document(), "mmap", Workers::One, Queue::Long).is_none());
         assert_eq!(
-            explained(&document(), Workers::One, "wall_ns", 0.0..=1.0, "").verdict,
+            explained(&document(), Workers::One, "wall_ns", 0.0..=1.0, "".into()).verdict,
             Verdict::CannotSay
         );
     }
