@@ -169,7 +169,11 @@ pub const LONGER: &str = "measured by the default and the full run";
 /// A figure with its interval, in a unit.
 pub fn with_interval(found: &Interval, scale: f64, unit: &str) -> String {
     let [value, low, high] = [found.value, found.low, found.high].map(|figure| short(figure * scale));
-    if low == high { format!("{value} {unit}") } else { format!("{value} {unit} [{low} {high}]") }
+    match () {
+        () if found.high >= f64::MAX => format!("{value} {unit} (one sample)"),
+        () if low == high => format!("{value} {unit}"),
+        () => format!("{value} {unit} [{low} {high}]"),
+    }
 }
 
 /// Three digits that matter.

@@ -347,8 +347,9 @@ mod tests {
 
     #[test]
     fn new_memory_that_comes_a_page_at_a_time_is_not_64_kib() {
-        let rows =
-            |faults: f64| vec![row("price", "kind=touch page=64k mib=16", "timed", "minor_faults", faults)];
+        let rows = |faults: f64| {
+            vec![row("price", "kind=touch page=64k mib=16", "timed", "minor_faults", faults); 3]
+        };
         let verdict = |faults| pages_of_64k(&Results::of(rows(faults)).unwrap()).verdict;
         assert_eq!(verdict(256.0), crate::claims::Verdict::Reproduced);
         assert_eq!(verdict(4096.0), crate::claims::Verdict::Refuted);
