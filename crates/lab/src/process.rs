@@ -38,10 +38,11 @@ impl Launcher {
         Self { program, words: words.iter().map(OsString::from).collect() }
     }
 
-    /// Measures a cell, with these variables in its environment; `None` when somebody asked to end, also before.
+    /// Measures a cell, with these variables in its environment; `None` when somebody asked to end, also before. A process that
+    /// ends without a sample is a violation of what must be, and its cell is not tried again by this run.
     ///
     /// # Errors
-    /// The program could not be started, or did not print a sample.
+    /// The program could not be started.
     pub fn measure(
         &self,
         cell: &Cell,
@@ -54,7 +55,10 @@ impl Launcher {
         words.extend(self.words.iter().cloned());
         words.push(cell.experiment.clone().into());
         words.extend(cell.words().into_iter().map(OsString::from));
-        let mut printed = tempfile::tempfile()?;
+        let mut printed = tempfile::tempfile().map_err(|error| {
+            let folder = std::env::temp_dir();
+            Refusal(format!("{}: {error}; name a folder that can be written in TMPDIR", folder.display()))
+        })?;
         let plan =
             Plan::new(&words, environment)?.redirect([None, Some(OwnedFd::from(printed.try_clone()?)), None]);
         let before = Activity::now();
@@ -68,15 +72,22 @@ impl Launcher {
         let mut text = String::new();
         printed.rewind()?;
         printed.read_to_string(&mut text)?;
-        let failed = |what: String| {
-            let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-            Refusal(format!("{cell}: its process {what}; see what this says: {}", words.join(" ")))
+        let what = match ending {
+            Ending::Status(0) => match serde_json::from_str::<Sample>(&text) {
+                Ok(sample) => Ok(sample),
+                Err(error) => Err(format!("printed something else than a sample ({error})")),
+            },
+            Ending::Status(status) => Err(format!("ended with status {status}")),
+            Ending::Signal(signal) => Err(format!("was ended by signal {signal}")),
         };
-        let mut sample: Sample = match ending {
-            Ending::Status(0) => serde_json::from_str(&text)
-                .map_err(|error| failed(format!("printed something else than a sample ({error})")))?,
-            Ending::Status(status) => return Err(failed(format!("ended with status {status}"))),
-            Ending::Signal(signal) => return Err(failed(format!("was ended by signal {signal}"))),
+        let mut sample = match what {
+            Ok(sample) => sample,
+            Err(what) => {
+                let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+                let text = format!("its process {what}; see what this says: {}", words.join(" "));
+                let refused = Some(text.clone());
+                return Ok(Some(Sample { violations: vec![text], refused, ..Sample::default() }));
+            }
         };
         if let (Some(before), Some(after)) = (before, after) {
             let (others, steal) = after.shares_since(&before, usage.user_ns + usage.system_ns);

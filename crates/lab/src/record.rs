@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -74,6 +74,9 @@ pub struct Asked {
     pub seed: u64,
 }
 
+/// What a record's folder holds besides `plan.json`: what is made of the samples as well.
+const OURS: [&str; 4] = ["samples.csv", "notes.csv", "host.txt", "report.html"];
+
 /// Version of `plan.json` and the two tables.
 pub const SCHEMA: u32 = 1;
 
@@ -85,6 +88,8 @@ pub struct Record {
     notes: File,
     rounds: BTreeMap<Cell, u32>,
     refused: BTreeSet<Cell>,
+    /// Locked as long as this record is open.
+    _plan: File,
 }
 
 impl Record {
@@ -118,18 +123,37 @@ impl Record {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if let Some(name) = OURS.into_iter().find(|name| folder.join(name).exists()) {
+                    return Err(Refusal(format!(
+                        "{}: is there already, and is no record's; name another folder",
+                        folder.join(name).display()
+                    )));
+                }
                 write_whole(&folder.join("host.txt"), host.as_bytes()).map_err(failed)?;
                 write_whole(&plan, (serde_json::to_string_pretty(asked)? + "\n").as_bytes())
                     .map_err(failed)?;
             }
             Err(error) => return Err(failed(error)),
         }
+        let plan = File::open(&plan).map_err(failed)?;
+        if let Err(TryLockError::WouldBlock) = plan.try_lock() {
+            let folder = folder.display();
+            return Err(Refusal(format!(
+                "{folder}: another faultless lab writes there; wait for it, or name another folder"
+            )));
+        }
         let samples = open_table(&folder.join("samples.csv"), "experiment,cell,round,phase,quantity,value\n")
             .map_err(failed)?;
         let notes =
             open_table(&folder.join("notes.csv"), "experiment,cell,round,kind,text\n").map_err(failed)?;
-        let mut record =
-            Self { folder: folder.into(), samples, notes, rounds: BTreeMap::new(), refused: BTreeSet::new() };
+        let mut record = Self {
+            folder: folder.into(),
+            samples,
+            notes,
+            rounds: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            _plan: plan,
+        };
         for row in read_rows(folder)? {
             let rounds =
                 record.rounds.entry(Cell::parse(&row.experiment, row.cell.split_whitespace())?).or_default();
@@ -423,6 +447,30 @@ mod tests {
         assert!(
             read_rows(&folder.path().join("none")).unwrap_err().0.contains("name the folder of a record")
         );
+    }
+
+    #[test]
+    fn files_of_somebody_else_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in OURS {
+            let file = folder.path().join(name);
+            std::fs::write(&file, "a,b\n1,2\n3,4").unwrap();
+            let refusal = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap_err();
+            assert!(refusal.0.contains(name) && refusal.0.contains("name another folder"), "{refusal}");
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), "a,b\n1,2\n3,4");
+            std::fs::remove_file(&file).unwrap();
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn two_can_not_write_one_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
+        let refusal = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap_err();
+        assert!(refusal.0.contains("another faultless lab writes there"), "{refusal}");
+        drop(first);
+        Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
     }
 
     #[test]

@@ -30,12 +30,20 @@ pub struct Results {
 pub type Quantities = BTreeMap<(String, String), Vec<f64>>;
 
 impl Results {
-    /// Of a record on disk.
+    /// Of a record on disk, without the samples that can't be right.
     ///
     /// # Errors
     /// It can't be read, or is none.
     pub fn read(folder: &Path) -> Result<Self, Refusal> {
-        Ok(Self { notes: record::read_notes(folder)?, ..Self::of(record::read_rows(folder)?)? })
+        let notes = record::read_notes(folder)?;
+        let wrong: BTreeSet<_> = notes
+            .iter()
+            .filter(|note| note.kind == record::VIOLATION)
+            .map(|note| (note.experiment.as_str(), note.cell.as_str(), note.round))
+            .collect();
+        let mut rows = record::read_rows(folder)?;
+        rows.retain(|row| !wrong.contains(&(row.experiment.as_str(), row.cell.as_str(), row.round)));
+        Ok(Self { notes, ..Self::of(rows)? })
     }
 
     /// Of rows.

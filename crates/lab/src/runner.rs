@@ -75,10 +75,10 @@ pub struct Progress<'a> {
     pub round: u32,
     /// Samples taken by this run.
     pub done: usize,
-    /// Samples that it takes in this round and those before.
+    /// Samples that it will take if no more rounds are needed than any cell gets.
     pub planned: usize,
-    /// Nanoseconds that are left at most.
-    pub left_ns: u64,
+    /// Nanoseconds that these take at the pace so far, as far as the time allows them; `None` before the first.
+    pub left_ns: Option<u64>,
     /// The cell.
     pub cell: &'a Cell,
 }
@@ -146,13 +146,14 @@ impl<'a> Runner<'a> {
         let cells = self.cells()?;
         self.recall(record)?;
         let begin_ns = counters::now_ns();
-        let (mut done, mut planned) = (0, 0);
+        let rounds = |cell| self.budget.least_rounds.saturating_sub(record.rounds(cell)) as usize;
+        let (mut done, mut planned) = (0, cells.iter().map(|(cell, _)| rounds(cell)).sum());
         loop {
             let mut wanted: Vec<_> = cells.iter().filter(|(cell, _)| self.is_wanted(record, cell)).collect();
             if wanted.is_empty() {
                 return Ok(Ended::Finished);
             }
-            planned += wanted.len();
+            planned = planned.max(done + wanted.len());
             self.shuffle(&mut wanted);
             let mut is_out_of_time = false;
             for (cell, bytes) in wanted {
@@ -161,7 +162,10 @@ impl<'a> Runner<'a> {
                     is_out_of_time = true;
                     continue;
                 }
-                let left_ns = self.budget.ns.saturating_sub(spent_ns);
+                let pace_ns = spent_ns.checked_div(done as u64);
+                let left_ns = pace_ns.map(|ns| {
+                    self.budget.ns.saturating_sub(spent_ns).min(ns.saturating_mul((planned - done) as u64))
+                });
                 progress(&Progress { round: record.rounds(cell) + 1, done, planned, left_ns, cell });
                 let sample = match lacks_memory(*bytes) {
                     Some(refused) => Sample { refused: Some(refused), ..Sample::default() },
@@ -249,11 +253,13 @@ fn is_narrow(phases: &BTreeMap<String, Vec<f64>>, precision: f64) -> bool {
     telling.all(|phase| phase.high - phase.low <= 2.0 * precision * phase.value)
 }
 
-/// Why a cell that touches so much can't be measured now.
+/// Why a cell that touches so much can't be measured now: more than the machine has, or than the limit of the control group leaves.
 pub fn lacks_memory(bytes: u64) -> Option<String> {
-    let available = faultless_os::host::Memory::now().available_bytes?;
-    let (needed, there) = (bytes >> 20, available >> 20);
-    (bytes > available / 8 * 7).then(|| {
+    /// What the lab itself has, and warms more than a cell needs.
+    const OWN_BYTES: u64 = 48 << 20;
+    let most_bytes = faultless_os::host::Memory::most_bytes()?;
+    let (needed, there) = (bytes >> 20, most_bytes >> 20);
+    (bytes.saturating_add(OWN_BYTES) > most_bytes / 8 * 7).then(|| {
         format!("needs {needed} MiB of memory, and {there} MiB are available: free some and start again")
     })
 }

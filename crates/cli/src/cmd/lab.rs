@@ -41,13 +41,14 @@ pub(crate) struct Args {
     /// Experiments to run; all of them by default. See `faultless lab list`.
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<String>,
-    /// Below a minute: small sizes, few repetitions.
+    /// Below a minute instead of 40: small sizes, few repetitions.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Hours: large sizes, many repetitions.
+    /// Up to five hours: large sizes, many repetitions.
     #[arg(long)]
     full: bool,
-    /// Folder of the record, which may exist: what is in it is kept and gone on with. At the end it holds report.html.
+    /// Folder of the record, which may exist: what is in it is kept and gone on with. At the end it holds report.html. By default
+    /// faultless-lab-EFFORT, with the names of the experiments behind it, in the working directory.
     #[arg(long, short, value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// Print one JSON document instead of the tables.
@@ -58,9 +59,17 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List the experiments, what each asks, and where the question comes from.
-    List,
+    List {
+        /// Print one JSON document instead.
+        #[arg(long)]
+        json: bool,
+    },
     /// Check in seconds that every experiment takes the faults that it must.
-    Verify,
+    Verify {
+        /// Print one JSON document instead.
+        #[arg(long)]
+        json: bool,
+    },
     /// Make a page of a record: claims, plots, tables.
     Report(report::Args),
     /// Compare two records: machines, kernels, settings, versions.
@@ -80,8 +89,11 @@ enum Action {
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     match args.action {
-        Some(Action::List) => super::emit(table::list().as_bytes(), ExitCode::SUCCESS),
-        Some(Action::Verify) => measure::verify(),
+        Some(Action::List { json }) => {
+            let text = if json { table::list_json()? } else { table::list() };
+            super::emit(text.as_bytes(), ExitCode::SUCCESS)
+        }
+        Some(Action::Verify { json }) => measure::verify(json),
         Some(Action::Report(args)) => report::run(&args),
         Some(Action::Compare(args)) => compare::run(&args),
         Some(Action::Datafile(args)) => datafile::run(&args),
@@ -92,8 +104,9 @@ pub(crate) fn run(args: Args) -> Outcome {
                 (_, true) => Effort::Full,
                 _ => Effort::Default,
             };
-            let folder = args.output.unwrap_or_else(|| format!("faultless-lab-{}", effort.word()).into());
-            measure::run(chosen(&args.experiments)?, effort, &folder, args.json)
+            let chosen = chosen(&args.experiments)?;
+            let folder = args.output.unwrap_or_else(|| default_folder(&chosen, effort).into());
+            measure::run(chosen, effort, &folder, args.json)
         }
     }
 }
@@ -102,7 +115,16 @@ fn chosen(names: &[String]) -> Result<Vec<&'static dyn Experiment>, Failure> {
     if names.is_empty() {
         return Ok(experiments::ALL.to_vec());
     }
-    names.iter().map(|name| found(name)).collect()
+    let wanted = names.iter().map(|name| Ok(found(name)?.name())).collect::<Result<Vec<_>, Failure>>()?;
+    Ok(experiments::ALL.iter().copied().filter(|experiment| wanted.contains(&experiment.name())).collect())
+}
+
+fn default_folder(chosen: &[&'static dyn Experiment], effort: Effort) -> String {
+    let names: Vec<_> = chosen.iter().map(|experiment| experiment.name()).collect();
+    match names.len() == experiments::ALL.len() {
+        true => format!("faultless-lab-{}", effort.word()),
+        false => format!("faultless-lab-{}-{}", effort.word(), names.join("-")),
+    }
 }
 
 fn found(name: &str) -> Result<&'static dyn Experiment, Failure> {

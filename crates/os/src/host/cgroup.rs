@@ -29,6 +29,11 @@ impl Cgroup {
         Self::read(&Files::new(std::path::Path::new("/")))
     }
 
+    /// The lower of the two limits.
+    pub fn limit_bytes(&self) -> Option<u64> {
+        [self.max_bytes, self.high_bytes].into_iter().flatten().min()
+    }
+
     pub(super) fn read(files: &Files) -> Option<Self> {
         let text = files.text("proc/self/cgroup")?;
         let (v1, v2) = paths(&text);
@@ -134,6 +139,7 @@ mod tests {
         std::fs::remove_dir_all(&root).unwrap();
         assert_eq!(cgroup.max_bytes, Some(1_000_000));
         assert_eq!(cgroup.high_bytes, Some(900_000));
+        assert_eq!(cgroup.limit_bytes(), Some(900_000));
         assert_eq!(cgroup.high_events, Some(17));
         assert_eq!(cgroup.current_bytes, Some(5000));
     }

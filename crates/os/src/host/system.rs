@@ -142,6 +142,13 @@ impl Memory {
         Self::read(&Files::new(std::path::Path::new("/")))
     }
 
+    /// Bytes that a process may have at most, as far as is known now: what is available, and the limit of its control group, which
+    /// may hold a cache of files that gives way.
+    pub fn most_bytes() -> Option<u64> {
+        let limit = super::Cgroup::now().and_then(|cgroup| cgroup.limit_bytes());
+        [Self::now().available_bytes, limit].into_iter().flatten().min()
+    }
+
     pub(super) fn read(files: &Files) -> Self {
         let info = files.text("proc/meminfo").unwrap_or_default();
         Self {

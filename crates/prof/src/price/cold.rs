@@ -62,7 +62,7 @@ fn measure(host: &Host, warm_ns: Option<f64>) -> Result<Summary, String> {
 fn room_bytes(host: &Host) -> usize {
     let available = host.memory.available_bytes.unwrap_or(0) / 8;
     let left = host.cgroup.as_ref().and_then(|cgroup| {
-        let limit = [cgroup.max_bytes, cgroup.high_bytes].into_iter().flatten().min()?;
+        let limit = cgroup.limit_bytes()?;
         Some(limit.saturating_sub(cgroup.current_bytes.unwrap_or(limit)) / 4)
     });
     let limits = host.limits.address_space_bytes.map(|bytes| bytes / 4);

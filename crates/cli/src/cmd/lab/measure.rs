@@ -43,7 +43,7 @@ pub(super) fn run(
 }
 
 /// Every kind of cell once, as small as counts can be.
-pub(super) fn verify() -> Outcome {
+pub(super) fn verify(json: bool) -> Outcome {
     let folder = tempfile::tempdir()?;
     let host = Host::read();
     let ended = measure(experiments::ALL.to_vec(), Effort::Verify, folder.path(), &host)?;
@@ -52,11 +52,17 @@ pub(super) fn verify() -> Outcome {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let results = Results::read(folder.path()).map_err(failure)?;
-    emit(table::counts(&results).as_bytes(), code(&results))
+    let text = if json { table::json(&results)? } else { table::counts(&results) };
+    emit(text.as_bytes(), code(&results))
 }
 
+/// 0 when every count is what it must be, 1 when some are not, 2 when nothing could be measured.
 fn code(results: &Results) -> ExitCode {
-    ExitCode::from(u8::from(results.notes_of(VIOLATION).next().is_some()))
+    ExitCode::from(match () {
+        () if results.notes_of(VIOLATION).next().is_some() => 1,
+        () if results.all().next().is_none() => 2,
+        () => 0,
+    })
 }
 
 fn measure(
@@ -110,8 +116,8 @@ pub(super) fn failure(refusal: faultless_lab::Refusal) -> Failure {
 fn show(bar: &ProgressBar, now: &Progress) {
     bar.set_length(now.planned as u64);
     bar.set_position(now.done as u64);
-    let left = HumanDuration(std::time::Duration::from_nanos(now.left_ns));
-    bar.set_message(format!("round {}, at most {left} left: {}", now.round, now.cell));
+    let left = now.left_ns.map(|ns| format!(", {} left", HumanDuration(std::time::Duration::from_nanos(ns))));
+    bar.set_message(format!("round {}{}: {}", now.round, left.unwrap_or_default(), now.cell));
 }
 
 fn progress() -> ProgressBar {

@@ -102,8 +102,13 @@ fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
         name: name(folder),
         asked: format!("{} at {} effort:", asked.experiments.join(", "), asked.effort),
         measured: format!(
-            "{} cells, {samples} samples, {disturbed} of them disturbed by other programs or the hypervisor.",
-            results.all().count()
+            "{} cells, {samples} samples, {disturbed} of them disturbed by other programs or the hypervisor{}.",
+            results.all().count(),
+            if disturbed * 2 > samples {
+                ": verdicts on times mean little, those on counts hold"
+            } else {
+                ""
+            }
         ),
         unfinished: unfinished(folder, results)?,
         machine,
@@ -119,6 +124,9 @@ fn unfinished(folder: &Path, results: &Results) -> Result<Option<String>, Failur
         return Ok(Some(
             "A table ends inside a line: the last sample was not wholly written, and is left out.".into(),
         ));
+    }
+    if results.all().next().is_none() {
+        return Ok(Some("It holds no sample.".into()));
     }
     let last = results.notes_of(ENDED).last().map(|note| note.text.as_str());
     Ok(match last {

@@ -28,6 +28,30 @@ pub(super) fn list() -> String {
     text
 }
 
+#[derive(Serialize)]
+struct JsonList {
+    schema: u32,
+    experiments: Vec<JsonExperiment>,
+}
+
+#[derive(Serialize)]
+struct JsonExperiment {
+    name: &'static str,
+    asks: &'static str,
+    documents: Vec<&'static str>,
+}
+
+/// The same as one JSON document.
+pub(super) fn list_json() -> Result<String, Failure> {
+    let experiments = experiments::ALL.iter().map(|experiment| JsonExperiment {
+        name: experiment.name(),
+        asks: experiment.about(),
+        documents: experiment.documents().iter().map(|document| document.title()).collect(),
+    });
+    let list = JsonList { schema: SCHEMA, experiments: experiments.collect() };
+    Ok(serde_json::to_string_pretty(&list)? + "\n")
+}
+
 /// The machine, for people.
 pub(super) fn host(host: &Host) -> String {
     let or_unknown = |text: Option<&str>| text.unwrap_or("unknown").to_owned();
