@@ -296,7 +296,10 @@ impl Reading {
                 let buffers = team::cut(region.bytes_mut(), threads, page::size());
                 let parts = starts.into_iter().map(|part| part.start * page::size()).zip(buffers).collect();
                 team::together(parts, |(start, buffer)| {
-                    file.read_exact_at(buffer, start as u64)?;
+                    let read = file.read_exact_at(buffer, start as u64);
+                    read.map_err(|error| {
+                        Refusal(format!("filemap: {error}; leave the file alone meanwhile"))
+                    })?;
                     Ok(datafile::sum(buffer))
                 })?
             }

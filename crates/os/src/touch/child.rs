@@ -15,13 +15,17 @@ impl Child {
     /// # Errors
     /// EAGAIN or ENOMEM from `fork`.
     pub(super) fn fork(work: impl FnOnce()) -> Result<Self> {
+        let parent = std::process::id();
         // SAFETY: the child calls only what is async-signal-safe, see above, and never returns from here.
         match unsafe { libc::fork() } {
             -1 => Err(Error::last("fork")),
             0 => {
-                // SAFETY: takes integers; a parent that ended before is noticed by the pipes or the next signal.
+                // SAFETY: takes integers.
                 unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-                work();
+                // A parent that ended before that sends nothing any more, and is no longer the parent.
+                if std::os::unix::process::parent_id() == parent {
+                    work();
+                }
                 // SAFETY: ends this process without running anything of the parent's.
                 unsafe { libc::_exit(0) }
             }
