@@ -47,7 +47,7 @@ impl Experiment for Chunks {
     }
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
-        let chunks = scope.pick([24, 160, DOCUMENT_CHUNKS, DOCUMENT_CHUNKS]);
+        let chunks = scope.pick([24, DOCUMENT_CHUNKS, DOCUMENT_CHUNKS, DOCUMENT_CHUNKS]);
         let queues: &[usize] = scope.pick([&[4], &[8], &[8, DOCUMENT_CHUNKS], &[2, 8, 64, DOCUMENT_CHUNKS]]);
         let mut workers = scope.threads();
         match scope.effort {

@@ -14,7 +14,7 @@
 //! what that costs without a shared lock, in other processes, `beside=processes`.
 
 use faultless_os::touch::{Churner, Region, Touched, Toucher};
-use faultless_os::{counters, page};
+use faultless_os::{counters, page, procfs};
 
 use super::memory;
 use super::team::{self, Beside, Done};
@@ -159,6 +159,8 @@ struct Faulting {
     processes_beside: Vec<Churner>,
 }
 
+/// The state of a process that has ended: proc(5).
+const ENDED: u8 = b'Z';
 /// Faults of this process around one `fork`: what it shares with the child is copied when it is written next.
 const FORK_FAULTS: u64 = 256;
 
@@ -171,7 +173,7 @@ impl Trial for Faulting {
             _ => 0,
         };
         let setup = Phase::new("setup", 0, self.writers);
-        let end = Phase::new("end", 0, 0).sum(u64::from(self.beside == Some(Place::Threads)));
+        let end = Phase::new("end", 0, 0).sum(u64::from(self.beside.is_some()));
         let most = setup.faults.end() + forks as u64 * FORK_FAULTS;
         vec![
             setup.faults(0..=most),
@@ -190,9 +192,15 @@ impl Trial for Faulting {
             // Other processes' faults are theirs; but this one was forked, and what it writes is copied.
             (1, _) => Ok(self.touch()?.noted(notes, self.beside.is_some())),
             _ => {
-                self.processes_beside.clear();
                 self.touchers.clear();
-                self.threads_beside.take().map_or(Ok(0), |beside| beside.end(notes))
+                if let Some(beside) = self.threads_beside.take() {
+                    return beside.end(notes);
+                }
+                let is_at_work = |child: &Churner| {
+                    procfs::stat(child.pid()).is_some_and(|stat| stat.state != ENDED)
+                };
+                let at_work = self.processes_beside.drain(..).filter(is_at_work).count();
+                Ok(u64::from(at_work == self.writers && at_work > 0))
             }
         }
     }

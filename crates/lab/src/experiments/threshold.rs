@@ -214,7 +214,7 @@ impl Cycles {
     }
 
     fn is_glibc(&self) -> bool {
-        [GLIBC, FIXED].contains(&self.allocator.as_str())
+        cfg!(target_env = "gnu") && [GLIBC, FIXED].contains(&self.allocator.as_str())
     }
 
     /// Whether glibc has to keep a block that it has had once: the size is below the thresholds that it begins with, and what it
