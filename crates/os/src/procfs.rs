@@ -79,9 +79,11 @@ fn parse_lazy_free(text: &str, address: usize) -> Option<usize> {
         let number = |text| usize::from_str_radix(text, 16).ok();
         Some(number(begin)?..number(end)?)
     };
-    let mut lines = text.lines().skip_while(|line| !range(line).is_some_and(|range| range.contains(&address)));
+    let mut lines =
+        text.lines().skip_while(|line| !range(line).is_some_and(|range| range.contains(&address)));
     lines.next()?;
-    let found = lines.take_while(|line| range(line).is_none()).find_map(|line| line.strip_prefix("LazyFree:"));
+    let found =
+        lines.take_while(|line| range(line).is_none()).find_map(|line| line.strip_prefix("LazyFree:"));
     let kib: usize = found?.split_ascii_whitespace().next()?.parse().ok()?;
     Some(kib << 10)
 }

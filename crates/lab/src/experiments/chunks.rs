@@ -204,9 +204,7 @@ impl Plan {
             Memory::Pool => pages as u64..=(self.most_blocks() * pages) as u64 + more,
             // malloc may keep it or not; the head of a block may be a page of its own.
             Memory::Malloc => pages as u64..=(all + self.chunks) as u64 + more,
-            Memory::Thp => {
-                memory::mostly_huge(Phase::new("", self.chunks, self.workers), all).faults
-            }
+            Memory::Thp => memory::mostly_huge(Phase::new("", self.chunks, self.workers), all).faults,
         };
         phase.faults(faults).sum(hash_of_unpacked().wrapping_mul(self.chunks as u64))
     }

@@ -40,8 +40,7 @@ pub(super) fn check_thp(cell: &Cell, bytes: usize) -> Result<(), Refusal> {
 fn probe_thp(bytes: usize) -> Result<(), Refusal> {
     const COUNT: usize = 4;
     let is_small = bytes < advise::pmd_bytes();
-    let mut region =
-        if is_small { Region::mthp(COUNT, bytes)? } else { Region::thp(COUNT * bytes, bytes)? };
+    let mut region = if is_small { Region::mthp(COUNT, bytes)? } else { Region::thp(COUNT * bytes, bytes)? };
     region.touch_write(if is_small { 2 * bytes } else { bytes });
     match region.resident_bytes() / bytes {
         COUNT => Ok(()),

@@ -196,9 +196,8 @@ impl Trial for Faulting {
                 if let Some(beside) = self.threads_beside.take() {
                     return beside.end(notes);
                 }
-                let is_at_work = |child: &Churner| {
-                    procfs::stat(child.pid()).is_some_and(|stat| stat.state != ENDED)
-                };
+                let is_at_work =
+                    |child: &Churner| procfs::stat(child.pid()).is_some_and(|stat| stat.state != ENDED);
                 let at_work = self.processes_beside.drain(..).filter(is_at_work).count();
                 Ok(u64::from(at_work == self.writers && at_work > 0))
             }
