@@ -147,7 +147,7 @@ impl<'a> Runner<'a> {
         self.recall(record)?;
         let begin_ns = counters::now_ns();
         let rounds = |cell| self.budget.least_rounds.saturating_sub(record.rounds(cell)) as usize;
-        let (mut done, mut planned) = (0, cells.iter().map(|(cell, _)| rounds(cell)).sum());
+        let (mut done, mut planned): (usize, usize) = (0, cells.iter().map(|(cell, _)| rounds(cell)).sum());
         loop {
             let mut wanted: Vec<_> = cells.iter().filter(|(cell, _)| self.is_wanted(record, cell)).collect();
             if wanted.is_empty() {

@@ -286,7 +286,7 @@ fn violations(lines: &[String]) -> Markup {
     html! {
         @if !lines.is_empty() {
             div.alarm {
-                p { strong { "Samples that can't be right: " (lines.len()) ". " } "Their figures must not be used." }
+                p { strong { "Samples that can't be right: " (lines.len()) ". " } "They are left out of all figures." }
                 @for line in lines.iter().take(FOLDED_FROM) { p { (line) } }
                 @if lines.len() > FOLDED_FROM { p { "and " (lines.len() - FOLDED_FROM) " more" } }
             }
