@@ -349,6 +349,9 @@ pub trait Trial {
     fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal>;
 }
 
+/// Cells with what was measured of each.
+pub type Measured<'a> = [(&'a Cell, &'a Quantities)];
+
 /// A picture of an experiment's cells: one line per combination of the parameters other than `x`, of those that differ.
 pub struct Chart {
     /// A fixed name, for its file: `touch-first`.
@@ -357,14 +360,70 @@ pub struct Chart {
     pub title: &'static str,
     /// The parameter along the axis.
     pub x: &'static str,
-    /// The same for people, with its unit.
+    /// What is along the axis, for people, with its unit.
     pub x_label: &'static str,
     /// What is drawn, with its unit.
     pub y_label: &'static str,
     /// The figure of each sample of a cell; empty for cells that are not in this picture.
     pub values: fn(&Cell, &Quantities) -> Vec<f64>,
+    /// What is along the axis where it is not the parameter's value itself.
+    pub place: fn(&Cell, &Quantities) -> Option<f64>,
+    /// Parameters that mean nothing where the one along the axis is 0: such a cell begins the lines of all their values.
+    pub idle: &'static [&'static str],
+    /// Instead of one point of each cell, a row for each of these: word, phase and quantity.
+    pub parts: &'static [(&'static str, &'static str, &'static str)],
     /// The document's own points: line, x, y. Where words are along the axis, the line is the word, and x says nothing.
     pub document: &'static [(&'static str, f64, f64)],
+    /// What is to be said about it.
+    pub remark: fn(&Measured) -> Remark,
+}
+
+impl Chart {
+    /// What most charts do not have.
+    pub const BLANK: Self = Self {
+        id: "",
+        title: "",
+        x: "",
+        x_label: "",
+        y_label: "",
+        values: |_, _| Vec::new(),
+        place: |_, _| None,
+        idle: &[],
+        parts: &[],
+        document: &[],
+        remark: |_| Remark::default(),
+    };
+}
+
+/// What is to be said about a chart, and the place along its axis that it is about.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Remark {
+    /// A sentence or two.
+    pub text: String,
+    /// The place.
+    pub at: Option<f64>,
+}
+
+impl Remark {
+    /// Without a place.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), at: None }
+    }
+}
+
+/// A document's table with our rows beside its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// A fixed name, for its file.
+    pub id: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// Its columns.
+    pub heads: &'static [&'static str],
+    /// Its rows, from top to bottom: whether it is the document's, and its texts.
+    pub rows: Vec<(bool, Vec<String>)>,
+    /// How to read it.
+    pub remark: &'static str,
 }
 
 /// One experiment. Adding one is one file and one line in [`experiments::ALL`](crate::experiments::ALL).
@@ -384,6 +443,11 @@ pub trait Experiment: Sync {
     /// How its results are drawn.
     fn charts(&self) -> &'static [Chart] {
         &[]
+    }
+
+    /// The document's tables with our rows beside its own; for those that have some.
+    fn tables(&self, _cells: &Measured) -> Vec<Table> {
+        Vec::new()
     }
 
     /// Variables of the environment that a cell's process is started with.

@@ -21,7 +21,9 @@ pub mod results;
 pub mod runner;
 pub mod trial;
 
-pub use experiment::{Cell, Chart, Document, Effort, Experiment, Phase, Refusal, Scope, Trial};
+pub use experiment::{
+    Cell, Chart, Document, Effort, Experiment, Measured, Phase, Refusal, Remark, Scope, Table, Trial,
+};
 pub use record::Record;
 pub use results::Results;
 pub use trial::Sample;

@@ -10,6 +10,5 @@ mod plot;
 
 pub use avoidable::avoidable;
 pub use bars::{Bar, bars};
-pub(crate) use plot::inline;
-pub(crate) use plot::style;
 pub use plot::{Line, Plot, Point, csv, plot};
+pub(crate) use plot::{inline, quoted, style};

@@ -58,7 +58,7 @@ pub fn hang(first: &str, indent: usize, text: &str, width: usize) -> Vec<String>
 }
 
 /// The words of a text, a figure and its unit being one.
-fn words(text: &str) -> Vec<String> {
+pub(crate) fn words(text: &str) -> Vec<String> {
     const UNITS: [&str; 10] = ["B", "KiB", "MiB", "GiB", "TiB", "ns", "us", "ms", "s", "%"];
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -12,7 +12,7 @@ use faultless_trace::stat::Interval;
 use super::{Claim, Finding, NOT_MEASURED, parts_of_a_fault, shares_of_a_fault, with_interval};
 use crate::experiment::Document;
 use prices::*;
-use wall::{CACHE_LINES, THREADS, misprint};
+use wall::{BY_LINES, BY_THREADS, misprint};
 
 const DOCUMENT: Document = Document::Prezeroing;
 const PHASES: &str = "phases";
@@ -397,14 +397,14 @@ pub(super) const CLAIMS: &[Claim] = &[
         "prezero-wall-column",
         "the Wall column of the tables by threads",
         "11.030 7.097 5.079 4.037, 0.012, 2.093 2.097 2.097 3.054 s",
-        |results| misprint(results, &THREADS),
+        |results| misprint(results, &BY_THREADS),
     ),
     DOCUMENT.claim(
         RATE,
         "prezero-wall-column-lines",
         "the Wall column of the table by cache lines",
         "0.01 0.01 0.01 0.01 0.01 0.02 0.03 0.06 s",
-        |results| misprint(results, &CACHE_LINES),
+        |results| misprint(results, &BY_LINES),
     ),
     // What is said about zeroing itself.
     DOCUMENT.claim(

@@ -9,13 +9,17 @@
 //! What zeroing ahead costs is a phase of its own, so that a cost that was only moved shows. A pool's memory is written full
 //! of ones before, so what is returned proves who zeroed it and when. Rep is always 1: rounds repeat it.
 
+pub(crate) mod table;
+
 use faultless_os::page;
 use faultless_os::touch::Region;
 use faultless_os::zero;
 use faultless_pool::{Block, Kernel, Page, Policy, Pool, Retain};
 
 use super::team::{self, Done};
-use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::experiment::{
+    Cell, Chart, Document, Experiment, Measured, Notes, Phase, Refusal, Scope, Table, Trial,
+};
 use crate::results::{Quantities, cpu_ns, values};
 
 pub(super) struct FaultRate;
@@ -64,6 +68,10 @@ impl Experiment for FaultRate {
 
     fn charts(&self) -> &'static [Chart] {
         CHARTS
+    }
+
+    fn tables(&self, cells: &Measured) -> Vec<Table> {
+        table::tables(cells)
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
@@ -278,59 +286,50 @@ fn write_lines(memory: &mut [u8], lines: usize) -> u64 {
 const CHARTS: &[Chart] = &[
     Chart {
         id: "fault-rate-threads",
-        title: "Zeroed pages per second of the clock, by threads",
+        title: "Zeroed memory per second of the clock, by threads",
         x: "threads",
         x_label: "threads",
-        y_label: "pages per second (fault/wsec)",
-        values: |cell, found| if is(cell, "lines") { per_wall_s(found) } else { Vec::new() },
-        document: &[
-            ("document, without patch", 1.0, 69_566.852),
-            ("document, without patch", 2.0, 98_643.687),
-            ("document, without patch", 4.0, 135_642.420),
-            ("document, without patch", 8.0, 179_791.120),
-            ("document, prezeroed", 1.0, 267_952.890),
-            ("document, prezeroed", 2.0, 263_967.292),
-            ("document, prezeroed", 4.0, 264_774.080),
-            ("document, prezeroed", 8.0, 221_701.073),
-        ],
+        y_label: "GB/s: fault/wsec times the page, 16 KiB in the document",
+        values: |cell, found| if is(cell, "lines") { gb_per_s(cell, found, per_wall_s) } else { Vec::new() },
+        document: &table::points_by_threads(true),
+        ..Chart::BLANK
     },
     Chart {
         id: "fault-rate-cpu",
-        title: "Zeroed pages per second of CPU time, by threads",
+        title: "Zeroed memory per second of CPU time, by threads",
         x: "threads",
         x_label: "threads",
-        y_label: "pages per CPU second (flt/cpu/s)",
-        values: |cell, found| if is(cell, "lines") { per_cpu_s(found) } else { Vec::new() },
-        document: &[
-            ("document, without patch", 1.0, 69_584.896),
-            ("document, without patch", 2.0, 52_150.369),
-            ("document, without patch", 4.0, 46_869.167),
-            ("document, without patch", 8.0, 33_599.215),
-            ("document, prezeroed", 1.0, 268_077.996),
-            ("document, prezeroed", 2.0, 155_344.562),
-            ("document, prezeroed", 4.0, 116_205.793),
-            ("document, prezeroed", 8.0, 56_659.819),
-        ],
+        y_label: "GB/s: flt/cpu/s times the page, 16 KiB in the document",
+        values: |cell, found| if is(cell, "lines") { gb_per_s(cell, found, per_cpu_s) } else { Vec::new() },
+        document: &table::points_by_threads(false),
+        ..Chart::BLANK
     },
     Chart {
         id: "fault-rate-lines",
-        title: "Zeroed pages per second of CPU time, by cache lines written",
+        title: "Zeroed memory per second of CPU time, by cache lines written",
         x: "lines",
-        x_label: "cache lines written per page (64 bytes here, 128 in the document)",
-        y_label: "pages per CPU second (flt/cpu/s)",
-        values: |cell, found| if is(cell, "threads") { per_cpu_s(found) } else { Vec::new() },
-        document: &[
-            ("document, prezeroed", 1.0, 500_813.853),
-            ("document, prezeroed", 2.0, 493_453.103),
-            ("document, prezeroed", 4.0, 479_351.658),
-            ("document, prezeroed", 8.0, 424_742.054),
-            ("document, prezeroed", 16.0, 347_715.359),
-            ("document, prezeroed", 32.0, 258_112.286),
-            ("document, prezeroed", 64.0, 169_896.381),
-            ("document, prezeroed", 128.0, 102_300.257),
-        ],
+        x_label: "percent of each page written: its lines of 64 bytes here, of 128 in the document",
+        y_label: "GB/s: flt/cpu/s times the page, 16 KiB in the document",
+        values: |cell, found| if is(cell, "threads") { gb_per_s(cell, found, per_cpu_s) } else { Vec::new() },
+        place: |cell, found| {
+            let page_bytes = page_bytes(cell, found)?;
+            Some(cell.number("lines").ok()? as f64 * LINE_BYTES as f64 / page_bytes * 100.0)
+        },
+        document: &table::points_by_lines(),
+        ..Chart::BLANK
     },
 ];
+
+/// Bytes of a page of the machine that was measured.
+fn page_bytes(cell: &Cell, found: &Quantities) -> Option<f64> {
+    Some(cell.mib("mib").ok()? as f64 / values(found, "timed", "pages")?.first()?)
+}
+
+/// Pages per second as memory.
+fn gb_per_s(cell: &Cell, found: &Quantities, pages_per_s: fn(&Quantities) -> Vec<f64>) -> Vec<f64> {
+    let Some(page_bytes) = page_bytes(cell, found) else { return Vec::new() };
+    pages_per_s(found).into_iter().map(|rate| rate * page_bytes / 1e9).collect()
+}
 
 /// Whether a parameter is 1: the other is then along the axis.
 fn is(cell: &Cell, name: &str) -> bool {

@@ -2,7 +2,7 @@
 
 mod chunks;
 mod copy;
-mod fault_rate;
+pub(crate) mod fault_rate;
 mod filemap;
 mod memory;
 mod phases;

@@ -15,7 +15,9 @@ use faultless_os::touch::{Advice, HeldCopy, Protection, Region};
 use faultless_os::{advise, map, procfs};
 
 use super::memory;
-use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::experiment::{
+    Cell, Chart, Document, Effort, Experiment, Measured, Notes, Phase, Refusal, Remark, Scope, Trial,
+};
 use crate::results::{Quantities, cpu_ns, values};
 
 pub(super) struct Price;
@@ -427,27 +429,58 @@ const CHARTS: &[Chart] = &[
         title: "The price of each kind of page work",
         x: "kind",
         x_label: "work",
-        y_label: "ns of CPU time per page of its kind",
-        values: |_, found| cpu_per_page(found, "timed"),
-        document: &[],
+        y_label: "us of CPU time per MiB of memory, in whatever pages it is",
+        values: |cell, found| us_per_mib(cell, found, "timed"),
+        remark: per_page,
+        ..Chart::BLANK
     },
     Chart {
         id: "price-after",
         title: "The price of the touch after it",
         x: "kind",
         x_label: "work",
-        y_label: "ns of CPU time per page touched",
-        values: |_, found| cpu_per_page(found, "after"),
-        document: &[],
+        y_label: "us of CPU time per MiB touched",
+        values: |cell, found| us_per_mib(cell, found, "after"),
+        remark: per_page,
+        ..Chart::BLANK
     },
 ];
 
-/// Of a fork what the pages add to that of a process without them.
-fn cpu_per_page(found: &Quantities, phase: &str) -> Vec<f64> {
-    let pages = values(found, phase, "pages").unwrap_or_default();
-    let fixed = if phase == "timed" { cpu_ns(found, "empty") } else { Vec::new() };
-    let per_page = |(at, (ns, pages)): (usize, (&f64, &f64))| (ns - fixed.get(at).unwrap_or(&0.0)) / pages;
-    cpu_ns(found, phase).iter().zip(pages).enumerate().map(per_page).collect()
+/// Guest-cold memory counts as far as it was cold.
+fn us_per_mib(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
+    let Some(pages_per_mib) = pages_per_mib(cell, found, phase) else { return Vec::new() };
+    let ns_per_page = match values(found, phase, "cold_ns_per_page") {
+        Some(cold) => cold.to_vec(),
+        None => {
+            let pages = values(found, phase, "pages").unwrap_or_default();
+            // Of a fork what the pages add to that of a process without them.
+            let fixed = if phase == "timed" { cpu_ns(found, "empty") } else { Vec::new() };
+            let per_page =
+                |(at, (ns, pages)): (usize, (&f64, &f64))| (ns - fixed.get(at).unwrap_or(&0.0)) / pages;
+            cpu_ns(found, phase).iter().zip(pages).enumerate().map(per_page).collect()
+        }
+    };
+    ns_per_page.into_iter().map(|ns| ns * pages_per_mib / 1e3).collect()
+}
+
+/// An mTHP's size is in its name: between two of them is a gap. The others lie side by side.
+fn pages_per_mib(cell: &Cell, found: &Quantities, phase: &str) -> Option<f64> {
+    let kib = cell.text("page").ok()?.strip_suffix('k').and_then(|kib| kib.parse::<f64>().ok());
+    let pages = *values(found, phase, "pages")?.first()?;
+    Some(kib.map_or(pages / cell.number("mib").ok()? as f64, |kib| 1024.0 / kib))
+}
+
+fn per_page(cells: &Measured) -> Remark {
+    let of_base = |(cell, found): &(&Cell, &Quantities)| match cell.text("page") {
+        Ok("base") => pages_per_mib(cell, found, "timed"),
+        _ => None,
+    };
+    Remark {
+        text: cells.iter().find_map(of_base).map_or(String::new(), |pages| {
+            format!("1 us per MiB is {:.1} ns per base page of {:.0} KiB.", 1e3 / pages, 1024.0 / pages)
+        }),
+        at: None,
+    }
 }
 
 #[cfg(test)]

@@ -67,30 +67,7 @@ impl Experiment for Scale {
     }
 
     fn charts(&self) -> &'static [Chart] {
-        &[
-            Chart {
-                id: "scale-threads",
-                title: "First touch, the same amount by each thread",
-                x: "threads",
-                x_label: "faulting threads",
-                y_label: "us per page of one thread",
-                values: |cell, found| {
-                    if cell.count("writers") == Ok(0) { wall_us(cell, found) } else { Vec::new() }
-                },
-                document: &[],
-            },
-            Chart {
-                id: "scale-writers",
-                title: "First touch while others map and unmap memory",
-                x: "writers",
-                x_label: "threads or processes that map and unmap",
-                y_label: "us per page of one thread",
-                values: |cell, found| {
-                    if cell.text("memory") == Ok("own") { wall_us(cell, found) } else { Vec::new() }
-                },
-                document: &[],
-            },
-        ]
+        CHARTS
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
@@ -277,6 +254,32 @@ impl Faulting {
         told.sum()
     }
 }
+
+const CHARTS: &[Chart] = &[
+    Chart {
+        id: "scale-threads",
+        title: "First touch, the same amount by each thread",
+        x: "threads",
+        x_label: "faulting threads",
+        y_label: "us per page of one thread",
+        values: |cell, found| {
+            if cell.count("writers") == Ok(0) { wall_us(cell, found) } else { Vec::new() }
+        },
+        ..Chart::BLANK
+    },
+    Chart {
+        id: "scale-writers",
+        title: "First touch while others map and unmap memory",
+        x: "writers",
+        x_label: "threads or processes that map and unmap",
+        idle: &["beside"],
+        y_label: "us per page of one thread",
+        values: |cell, found| {
+            if cell.text("memory") == Ok("own") { wall_us(cell, found) } else { Vec::new() }
+        },
+        ..Chart::BLANK
+    },
+];
 
 #[cfg(test)]
 mod tests {

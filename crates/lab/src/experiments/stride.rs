@@ -7,10 +7,13 @@
 
 use faultless_os::page;
 use faultless_os::touch::Region;
+use faultless_trace::measurement::median;
 
 use super::memory;
-use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
-use crate::results::values;
+use crate::experiment::{
+    Cell, Chart, Document, Experiment, Measured, Notes, Phase, Refusal, Remark, Scope, Trial,
+};
+use crate::results::{Quantities, values};
 
 pub(super) struct Stride;
 
@@ -49,29 +52,7 @@ impl Experiment for Stride {
     }
 
     fn charts(&self) -> &'static [Chart] {
-        &[Chart {
-            id: "stride-timed",
-            title: "Every n-th element times three",
-            x: "stride",
-            x_label: "stride in elements of 4 bytes",
-            y_label: "ms for 256 MiB",
-            values: |cell, found| {
-                let scale = 256.0 / cell.number("mib").unwrap_or(256) as f64;
-                values(found, "timed", "wall_ns")
-                    .unwrap_or_default()
-                    .iter()
-                    .map(|ns| ns / 1e6 * scale)
-                    .collect()
-            },
-            document: &[
-                ("zeroed", 1.0, 377.0),
-                ("zeroed", 16.0, 359.0),
-                ("ones", 1.0, 29.0),
-                ("ones", 16.0, 26.0),
-                ("prefaulted", 1.0, 26.0),
-                ("prefaulted", 16.0, 23.0),
-            ],
-        }]
+        CHARTS
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
@@ -182,5 +163,86 @@ impl Trial for Strided {
             (1, _) => self.multiply(self.stride),
             _ => self.multiply(16),
         })
+    }
+}
+
+const CHARTS: &[Chart] = &[Chart {
+    id: "stride-timed",
+    title: "Every n-th element times three",
+    x: "stride",
+    x_label: "stride in elements of 4 bytes",
+    y_label: "us per MiB of the array",
+    values: |cell, found| {
+        let mib = cell.number("mib").unwrap_or(1) as f64;
+        values(found, "timed", "wall_ns").unwrap_or_default().iter().map(|ns| ns / 1e3 / mib).collect()
+    },
+    document: &[
+        ("zeroed", 1.0, us_per_mib(377.0)),
+        ("zeroed", 16.0, us_per_mib(359.0)),
+        ("ones", 1.0, us_per_mib(29.0)),
+        ("ones", 16.0, us_per_mib(26.0)),
+        ("prefaulted", 1.0, us_per_mib(26.0)),
+        ("prefaulted", 16.0, us_per_mib(23.0)),
+    ],
+    remark: plateau_found,
+    ..Chart::BLANK
+}];
+
+/// The document's array has 256 MiB.
+const fn us_per_mib(ms: f64) -> f64 {
+    ms * 1e3 / 256.0
+}
+
+/// A step of the plateau saves less than this share: beyond a cache line, half the lines are half the time.
+const STEP_SAVES: f64 = 1.0 / 3.0;
+
+/// The strides between which time hardly falls although fewer elements are touched, as each of them touches every cache line:
+/// the longest run of such steps. Points are strides and times, by stride.
+fn plateau(points: &[(usize, f64)]) -> Option<(usize, usize)> {
+    let runs = points.chunk_by(|(_, before), (_, after)| *after > (1.0 - STEP_SAVES) * before);
+    let longest = runs.filter(|run| run.len() > 1).max_by_key(|run| run.len())?;
+    Some((longest.first()?.0, longest.last()?.0))
+}
+
+fn plateau_found(cells: &Measured) -> Remark {
+    let of_prefaulted = |(cell, found): &(&Cell, &Quantities)| {
+        let is_prefaulted = cell.text("array") == Ok("prefaulted");
+        let time = median(values(found, "timed", "wall_ns").filter(|_| is_prefaulted)?)?;
+        Some((cell.number("stride").ok()?, time))
+    };
+    let mut points: Vec<_> = cells.iter().filter_map(of_prefaulted).collect();
+    points.sort_by_key(|(stride, _)| *stride);
+    if points.len() < 4 {
+        return Remark::new(
+            "Where the plateau of the cache lines ends takes more strides: see a run of default effort.",
+        );
+    }
+    match plateau(&points) {
+        Some((first, last)) => Remark {
+            text: format!(
+                "Plateau of the prefaulted array: strides {first} to {last}, where a step of two saves less than a third. It \
+                 ends at {} bytes; the document's cache line has 64.",
+                last * ELEMENT
+            ),
+            at: Some(last as f64),
+        },
+        None => Remark::new("No plateau was found: every step of two saves a third or more."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plateau_is_where_fewer_elements_take_as_long() {
+        let times = |times: &[f64]| {
+            let strides = (0..).map(|log2| 1_usize << log2);
+            plateau(&strides.zip(times.iter().copied()).collect::<Vec<_>>())
+        };
+        assert_eq!(times(&[26.0, 25.0, 24.0, 24.0, 23.0, 12.0, 6.0]), Some((1, 16)));
+        // Where each element takes its time, it begins later.
+        assert_eq!(times(&[80.0, 41.0, 25.0, 23.0, 22.0, 11.0, 5.0]), Some((4, 16)));
+        assert_eq!(times(&[80.0, 40.0, 20.0, 10.0]), None);
     }
 }

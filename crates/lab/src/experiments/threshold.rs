@@ -82,33 +82,7 @@ impl Experiment for Threshold {
     }
 
     fn charts(&self) -> &'static [Chart] {
-        &[
-            Chart {
-                id: "threshold-later",
-                title: "Faults of a malloc and free, once the allocator has settled",
-                x: "kib",
-                x_label: "size of the block in KiB",
-                y_label: "faults per page and cycle",
-                values: |cell, found| per_page(cell, found, "later"),
-                document: &[],
-            },
-            Chart {
-                id: "threshold-time",
-                title: "Time of a malloc, a write per page, and a free",
-                x: "kib",
-                x_label: "size of the block in KiB",
-                y_label: "us per cycle",
-                values: |cell, found| {
-                    let cycles = cell.number("kib").map_or(1, later_cycles) as f64;
-                    values(found, "later", "wall_ns")
-                        .unwrap_or_default()
-                        .iter()
-                        .map(|ns| ns / 1e3 / cycles)
-                        .collect()
-                },
-                document: &[],
-            },
-        ]
+        CHARTS
     }
 
     fn environment(&self, cell: &Cell) -> Vec<(OsString, OsString)> {
@@ -266,6 +240,30 @@ fn cycle(len_bytes: usize) -> u64 {
     let slots = block.spare_capacity_mut().iter_mut().take(len_bytes).step_by(page::size());
     slots.map(|slot| u64::from(*std::hint::black_box(slot.write(1)))).sum()
 }
+
+const CHARTS: &[Chart] = &[
+    Chart {
+        id: "threshold-later",
+        title: "Faults of a malloc and free, once the allocator has settled",
+        x: "kib",
+        x_label: "size of the block in KiB",
+        y_label: "faults per page and cycle",
+        values: |cell, found| per_page(cell, found, "later"),
+        ..Chart::BLANK
+    },
+    Chart {
+        id: "threshold-time",
+        title: "Time of a malloc, a write per page, and a free",
+        x: "kib",
+        x_label: "size of the block in KiB",
+        y_label: "us per cycle",
+        values: |cell, found| {
+            let cycles = cell.number("kib").map_or(1, later_cycles) as f64;
+            values(found, "later", "wall_ns").unwrap_or_default().iter().map(|ns| ns / 1e3 / cycles).collect()
+        },
+        ..Chart::BLANK
+    },
+];
 
 #[cfg(test)]
 mod tests {

@@ -217,7 +217,7 @@ const CHARTS: &[Chart] = &[
         x_label: "order (log2 of base pages)",
         y_label: "ns per base page",
         values: |_, found| zero_ns(found),
-        document: &[],
+        ..Chart::BLANK
     },
     Chart {
         id: "zeroing-reader",
@@ -226,7 +226,7 @@ const CHARTS: &[Chart] = &[
         x_label: "order (log2 of base pages)",
         y_label: "ns per base page, every cache line read",
         values: |_, found| reader_ns(found),
-        document: &[],
+        ..Chart::BLANK
     },
     Chart {
         id: "zeroing-beside",
@@ -235,7 +235,7 @@ const CHARTS: &[Chart] = &[
         x_label: "order (log2 of base pages)",
         y_label: "times as long to read as without zeroing",
         values: |_, found| beside(found),
-        document: &[],
+        ..Chart::BLANK
     },
 ];
 

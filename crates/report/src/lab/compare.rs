@@ -5,9 +5,11 @@ mod text;
 use maud::{Markup, html};
 
 use faultless_trace::change::{Change, Kind};
+use faultless_trace::stat::Interval;
 
 use super::figure::{name, range, shown, times};
 use super::frame;
+use super::page::{named, small};
 
 pub use text::text;
 
@@ -20,6 +22,8 @@ pub struct Comparison {
     pub facts: Vec<Fact>,
     /// What was compared: what changed most first.
     pub changes: Vec<Change>,
+    /// What is wrong with one of them or not in it, a sentence each.
+    pub caveats: Vec<String>,
     /// How to read it, a sentence each.
     pub how: Vec<String>,
 }
@@ -101,6 +105,9 @@ impl Comparison {
             header {
                 h1 { (title) }
                 p.lead { (self.tally()) }
+                @if !self.caveats.is_empty() {
+                    div.alarm { @for sentence in &self.caveats { p { (sentence) } } }
+                }
                 @for sentence in &self.how { p.faint { (sentence) } }
             }
             section.part { h2 { "The two records" } (self.facts()) }
@@ -132,7 +139,7 @@ impl Comparison {
 
     fn table(&self) -> Markup {
         html! {
-            table.figures {
+            table.figures.cards {
                 thead {
                     tr {
                         th { "" } th.right { "B / A" } th.right { "A" } th.right { "B" } th { "quantity" } th { "phase" }
@@ -150,16 +157,16 @@ fn row(change: &Change) -> Markup {
     html! {
         tr.change.(change.kind.word()).(tint(change)) {
             td { span.verdict { (change.kind.word()) } }
-            td.right { (ratio(change)) small { (interval(change)) } }
-            @for found in [a, b] {
-                td.right {
-                    @if let Some(found) = found {
-                        (shown(&change.quantity, found.value)) small { (range(&change.quantity, found)) }
-                    }
-                }
-            }
+            (named("B / A", &html! { (ratio(change)) (small(&interval(change))) }))
+            @for (record, found) in [("A", a), ("B", b)] { (named(record, &figure(&change.quantity, found.as_ref()))) }
             td { (name(&change.quantity)) } td { (change.phase) } td { (change.experiment) } td { (change.cell) }
         }
+    }
+}
+
+fn figure(quantity: &str, found: Option<&Interval>) -> Markup {
+    html! {
+        @if let Some(found) = found { (shown(quantity, found.value)) (small(&range(quantity, found))) }
     }
 }
 

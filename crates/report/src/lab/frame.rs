@@ -54,7 +54,7 @@ const t=r.textContent.toLowerCase();r.hidden=!w.every(x=>t.includes(x))})})});";
 const STYLE: &str = "
 :root{--ground:#f6f8fa;--card:#ffffff;--ink:#1f2328;--faint:#59636e;--rule:#d8dee4;--link:#0969da;
 --good:#1a7f37;--good-ground:#dafbe1;--bad:#bc4c00;--bad-ground:#fff1e5;--none:#59636e;--none-ground:#eaeef2;--alarm:#cf222e}
-@media (prefers-color-scheme:dark){:root{--ground:#010409;--card:#0d1117;--ink:#e6edf3;--faint:#9198a1;--rule:#30363d;--link:#58a6ff;
+@media screen and (prefers-color-scheme:dark){:root{--ground:#010409;--card:#0d1117;--ink:#e6edf3;--faint:#9198a1;--rule:#30363d;--link:#58a6ff;
 --good:#3fb950;--good-ground:#12261e;--bad:#f0883e;--bad-ground:#2d1c10;--none:#9198a1;--none-ground:#21262d;--alarm:#ff7b72}}
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
@@ -78,6 +78,8 @@ tr:last-child>td{border-bottom:0}
 .figures td,.figures th{white-space:nowrap}
 .figures .besides{white-space:normal;min-width:150px;font-size:13px}
 .figures .right{text-align:right;font-variant-numeric:tabular-nums}
+p,li,pre{overflow-wrap:anywhere}
+.theirs td{color:var(--bad)}
 td small{display:block;color:var(--faint);font-size:12px}
 code,pre{font-family:ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;font-size:13px}
 pre{background:var(--ground);border:1px solid var(--rule);border-radius:8px;padding:10px 12px;margin:6px 0;overflow-x:auto}
@@ -108,10 +110,14 @@ main{padding:16px 10px 32px}.part{padding:14px 12px;border-radius:10px}h1{font-s
 .cards thead{display:none}.cards,.cards tbody,.cards tr,.cards td{display:block}
 .cards tr{padding:10px 0;border-bottom:1px solid var(--rule)}.cards td{border:0;padding:1px 0;overflow-wrap:anywhere}
 .cards td[data-name]::before{content:attr(data-name) ' ';color:var(--faint)}
+.cards td:empty{display:none}.figures.cards td,.figures.cards .besides{white-space:normal;text-align:left;min-width:0;font-size:14px}
+.figures.cards td{display:inline-block;margin-right:12px}.figures.cards td:first-child,.figures.cards .besides{display:block}
+.figures.cards td small{display:inline;margin-left:5px}
 .cards tr[hidden]{display:none}}
 @page{margin:12mm}
 @media print{body{background:#fff;font-size:10pt}main{max-width:none;padding:0}.part{border:0;padding:0;margin:14pt 0}
 nav,.choice,.choice+label,input[type=search]{display:none}figure,tr{break-inside:avoid}h2,h3{break-after:avoid}
-.charts{grid-template-columns:1fr 1fr}.scroll{overflow:visible}table{font-size:8pt}td small{font-size:7pt}th,td{padding:3pt 6pt 3pt 0}
-.figures td,.figures th{white-space:normal}.figures .right{white-space:nowrap}.figures .besides{min-width:0;font-size:7pt}a{color:inherit}}
+.charts{grid-template-columns:1fr 1fr}.scroll{overflow:visible}pre{white-space:pre-wrap}table{font-size:8pt}td small{font-size:7pt}th,td{padding:3pt 6pt 3pt 0}
+.figures{font-size:7pt}.figures td,.figures th{white-space:normal;padding-right:4pt}.figures td small{font-size:6pt}
+.figures .besides{min-width:0;font-size:6pt}a{color:inherit}}
 ";

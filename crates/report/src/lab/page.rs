@@ -91,6 +91,8 @@ pub struct Experiment {
     pub sources: Vec<String>,
     /// Its pictures.
     pub plots: Vec<Plot>,
+    /// The document's tables, with our rows.
+    pub tables: Vec<Table>,
     /// Names of the parameters of its cells.
     pub parameters: Vec<String>,
     /// A row for each phase of each cell.
@@ -101,6 +103,41 @@ pub struct Experiment {
     pub refused: Vec<String>,
     /// The command that measures it again.
     pub command: String,
+}
+
+/// A table of a document, with our rows beside its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// A fixed name, for files.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// Its columns; the first says whose a row is.
+    pub heads: Vec<String>,
+    /// From top to bottom.
+    pub rows: Vec<TableRow>,
+    /// How to read it.
+    pub remark: String,
+}
+
+/// One row of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TableRow {
+    /// Whether the document says so; else it was measured.
+    pub is_document: bool,
+    /// One for each column.
+    pub texts: Vec<String>,
+}
+
+/// A table for other programs.
+pub fn csv(table: &Table) -> String {
+    let rows = table.rows.iter().map(|row| &row.texts);
+    let lines = std::iter::once(&table.heads).chain(rows);
+    let line = |texts: &Vec<String>| {
+        let texts: Vec<String> = texts.iter().map(|text| svg::quoted(text)).collect();
+        texts.join(",") + "\n"
+    };
+    lines.map(line).collect()
 }
 
 /// One phase of one cell.
@@ -194,6 +231,7 @@ impl Report {
                         @for plot in &experiment.plots { figure { (PreEscaped(svg::inline(plot))) } }
                     }
                 }
+                @for found in &experiment.tables { (table(found)) }
                 @if !own.is_empty() { h3 { "Claims" } div.scroll { (claims(&own, false)) } }
                 h3 { "Cells: medians with their intervals, faults beside those that must be" }
                 @match experiment.rows.len() {
@@ -216,11 +254,39 @@ impl Report {
     }
 }
 
+fn table(table: &Table) -> Markup {
+    html! {
+        h3 { (table.title) }
+        div.scroll {
+            table.figures.cards {
+                thead { tr { @for head in &table.heads { th.right { (head) } } } }
+                tbody {
+                    @for row in &table.rows {
+                        tr.theirs[row.is_document] {
+                            @for (head, text) in table.heads.iter().zip(&row.texts) {
+                                @if head.is_empty() { td { (text) } } @else { (named(head, &html! { (text) })) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        @if !table.remark.is_empty() { p.faint { (table.remark) } }
+    }
+}
+
+/// A figure with its column's name, which is said where there are no columns; nothing where there is none.
+pub(super) fn named(name: &str, shown: &Markup) -> Markup {
+    html! {
+        @if shown.0.is_empty() { td {} } @else { td.right data-name={ (name) ":" } { (shown) } }
+    }
+}
+
 fn violations(lines: &[String]) -> Markup {
     html! {
         @if !lines.is_empty() {
             div.alarm {
-                p { strong { "Samples that can't be right: " (lines.len()) ". " } "Their figures must not be used." }
+                p { strong { "Samples that can't be right: " (lines.len()) ". " } "They are left out of all figures." }
                 @for line in lines.iter().take(FOLDED_FROM) { p { (line) } }
                 @if lines.len() > FOLDED_FROM { p { "and " (lines.len() - FOLDED_FROM) " more" } }
             }
@@ -261,21 +327,21 @@ fn cells(experiment: &Experiment) -> Markup {
     let is_there = |quantity: &&str| figures().any(|figure| figure.quantity == *quantity);
     let times: Vec<&str> = TIMES.into_iter().filter(is_there).collect();
     html! {
-        table.figures {
+        table.figures.cards {
             thead {
                 tr {
                     @for parameter in &experiment.parameters { th { (parameter) } }
-                    th { "phase" } th.right { "samples" }
+                    th { "phase" } th.right { "rounds" }
                     @for quantity in &times { th.right { (name(quantity)) } }
                     th.right { "faults" } th.right { "must be" } th { "besides" }
                 }
             }
-            tbody { @for row in &experiment.rows { (cell(row, &times)) } }
+            tbody { @for row in &experiment.rows { (cell(row, &experiment.parameters, &times)) } }
         }
     }
 }
 
-fn cell(row: &Row, times: &[&str]) -> Markup {
+fn cell(row: &Row, parameters: &[String], times: &[&str]) -> Markup {
     let find = |quantity: &str| row.figures.iter().find(|figure| figure.quantity == quantity);
     let besides = row.figures.iter().filter(|figure| {
         let is_major = figure.quantity == MAJOR && figure.found.high == 0.0;
@@ -290,12 +356,15 @@ fn cell(row: &Row, times: &[&str]) -> Markup {
         .collect();
     html! {
         tr.wrong[!row.violations.is_empty()] title=[row.violations.first()] {
-            @for parameter in &row.parameters { td { (parameter) } }
-            td { (row.phase) } td.right { (row.samples) }
-            @for quantity in times { td.right { (figure(find(quantity))) } }
-            td.right { (figure(find(MINOR))) }
-            td.right { (must.unwrap_or_default()) }
-            td.faint.besides { (besides.join(", ")) }
+            @for (name, value) in parameters.iter().zip(&row.parameters) {
+                @if value.is_empty() { td {} } @else { td data-name={ (name) ":" } { (value) } }
+            }
+            td data-name="phase:" { (row.phase) }
+            (named("rounds", &html! { (row.samples) }))
+            @for quantity in times { (named(&name(quantity), &figure(find(quantity)))) }
+            (named("faults", &figure(find(MINOR))))
+            (named("must be", &html! { (must.unwrap_or_default()) }))
+            @if besides.is_empty() { td {} } @else { td.faint.besides data-name="besides:" { (besides.join(", ")) } }
         }
     }
 }
@@ -303,7 +372,12 @@ fn cell(row: &Row, times: &[&str]) -> Markup {
 fn figure(found: Option<&Figure>) -> Markup {
     html! {
         @if let Some(Figure { quantity, found }) = found {
-            (shown(quantity, found.value)) small { (range(quantity, found)) }
+            (shown(quantity, found.value)) (small(&range(quantity, found)))
         }
     }
+}
+
+/// A line below a figure, where there is something to say.
+pub(super) fn small(text: &str) -> Markup {
+    html! { @if !text.is_empty() { small { (text) } } }
 }

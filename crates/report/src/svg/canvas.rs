@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::table;
+
 /// Width of every picture in SVG units.
 pub(super) const WIDTH: f64 = 760.0;
 /// Blank around the picture's content.
@@ -14,7 +16,7 @@ pub(super) const STYLE: &str = "text{font-family:system-ui,-apple-system,'Segoe 
 .grid{stroke:#e6eaef}.axis{stroke:#8c959f}.band{fill:#0969da;fill-opacity:.18}.line{fill:none;stroke:#0969da;stroke-width:2}\
 .lost{fill:#afb8c1;fill-opacity:.22}.mark{stroke:#1a7f37;stroke-width:1.5;stroke-dasharray:4 4}.dot{fill:#1a7f37;stroke:#ffffff;stroke-width:2}\
 .good{fill:#1a7f37}.bar{fill:#8fb8e8}.best{fill:#2da44e}.whisker{stroke:#1f2328;stroke-width:1.5}\
-@media (prefers-color-scheme:dark){text{fill:#e6edf3}.card{fill:#0d1117;stroke:#30363d}.sub,.tick{fill:#8b949e}\
+@media screen and (prefers-color-scheme:dark){text{fill:#e6edf3}.card{fill:#0d1117;stroke:#30363d}.sub,.tick{fill:#8b949e}\
 .grid{stroke:#21262d}.axis{stroke:#6e7681}.band{fill:#4493f8;fill-opacity:.25}.line{stroke:#4493f8}\
 .lost{fill:#6e7681;fill-opacity:.18}.mark{stroke:#3fb950}.dot{fill:#3fb950;stroke:#0d1117}.good{fill:#3fb950}.bar{fill:#2f5f96}.best{fill:#238636}\
 .whisker{stroke:#e6edf3}}";
@@ -30,7 +32,7 @@ impl Canvas {
     /// An empty picture with its title and a line below it.
     pub(super) fn new(height: f64, title: &str, subtitle: &str) -> Self {
         let mut canvas = Canvas::blank(WIDTH, height);
-        canvas.text("title", "start", MARGIN, 42.0, &fit(title, WIDTH - 2.0 * MARGIN, 20.0));
+        canvas.text("title", "start", MARGIN, 42.0, &fit(title, WIDTH - 2.0 * MARGIN, 20.0 * BOLD));
         canvas.text("sub", "start", MARGIN, 64.0, &fit(subtitle, WIDTH - 2.0 * MARGIN, 13.0));
         canvas
     }
@@ -134,14 +136,54 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// Clips text to a width; letters are taken for 0.56 of the font's size wide, the mean of common sans-serif fonts.
+/// How much wider heavy letters are.
+pub(super) const BOLD: f64 = 1.12;
+
+/// Clips text to a width.
 pub(super) fn fit(text: &str, width: f64, size: f64) -> String {
-    crate::table::clip(text, (width / (0.56 * size)) as usize)
+    if text_width(text, size) <= width {
+        return text.to_owned();
+    }
+    let mut left = width - text_width("...", size);
+    let fits = |c: &char| {
+        left -= letter_width(*c) * size;
+        left >= 0.0
+    };
+    text.chars().take_while(fits).collect::<String>() + "..."
+}
+
+/// Breaks text into lines of a width; a word that is wider is clipped.
+pub(super) fn wrap(text: &str, width: f64, size: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in table::words(text) {
+        match lines.last_mut() {
+            Some(line) if text_width(&format!("{line} {word}"), size) <= width => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(fit(&word, width, size)),
+        }
+    }
+    lines
 }
 
 /// How wide some text is, about.
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
-    text.chars().count() as f64 * 0.56 * size
+    text.chars().map(letter_width).sum::<f64>() * size
+}
+
+/// In parts of the size; as in DejaVu Sans, the widest of the fonts that a viewer may take.
+fn letter_width(c: char) -> f64 {
+    match c {
+        'i' | 'j' | 'l' | 'I' | 'J' | '\'' | '|' => 0.30,
+        ' ' | '.' | ',' | ':' | ';' | '/' | '!' => 0.34,
+        'f' | 'r' | 't' | '(' | ')' | '[' | ']' | '-' => 0.41,
+        'c' | 'k' | 's' | 'v' | 'x' | 'y' | 'z' => 0.59,
+        'm' | 'w' | 'M' | 'W' | '%' | '@' => 0.97,
+        '=' | '+' | '<' | '>' | '~' => 0.84,
+        'A'..='Z' => 0.75,
+        _ => 0.64,
+    }
 }
 
 #[cfg(test)]
@@ -156,5 +198,14 @@ mod tests {
     #[test]
     fn coordinates_are_short_and_always_numbers() {
         assert_eq!([1.0, 1.26, f64::NAN].map(number), ["1", "1.3", "0"]);
+    }
+
+    #[test]
+    fn lines_and_what_is_clipped_are_no_wider_than_their_room() {
+        let text = "MMMM WWWW of 640 KiB, iiii llll and averylongwordthatdoesnotfitatall";
+        let lines = wrap(text, 90.0, 13.0);
+        assert!(lines.len() > 3 && lines.iter().all(|line| text_width(line, 13.0) <= 90.0), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains("640 KiB")) && lines.last().unwrap().ends_with("..."));
+        assert_eq!((wrap("", 90.0, 13.0).len(), fit("short", 90.0, 13.0)), (0, "short".to_owned()));
     }
 }

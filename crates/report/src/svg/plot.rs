@@ -11,8 +11,7 @@ mod rows;
 
 use std::fmt::Write;
 
-use super::canvas::{Canvas, STYLE};
-use crate::table;
+use super::canvas::{BOLD, Canvas, STYLE, wrap};
 
 /// One picture.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,6 +28,10 @@ pub struct Plot {
     pub x_is_bytes: bool,
     /// Its lines, the document's among them.
     pub lines: Vec<Line>,
+    /// What is said below it; may be empty.
+    pub remark: String,
+    /// The place along an axis of numbers that the remark is about.
+    pub mark: Option<f64>,
 }
 
 /// Points that belong together.
@@ -61,12 +64,14 @@ const MARGIN: f64 = 18.0;
 /// Sizes of text.
 const HEAD: f64 = 16.0;
 const TEXT: f64 = 13.0;
+/// From one line of small text to the next.
+const LINE: f64 = 18.0;
 
 const PLOT_STYLE: &str = ".head{font-size:16px;font-weight:600}.small{font-size:13px}.faint{font-size:13px;fill:#656d76}\
 .s0{color:#0969da}.s1{color:#1a7f37}.s2{color:#8250df}.s3{color:#0e7c86}.s4{color:#bf3989}.s5{color:#57606a}.doc{color:#bc4c00}\
 .thread{fill:none;stroke:currentColor;stroke-width:1.6}.dash{stroke-dasharray:5 4}.ends{stroke:currentColor;stroke-width:1.4}\
 .point{fill:currentColor;stroke:currentColor;stroke-width:1.6;stroke-linejoin:round}.hollow{fill:#ffffff}\
-@media (prefers-color-scheme:dark){.faint{fill:#8b949e}.s0{color:#58a6ff}.s1{color:#3fb950}.s2{color:#bc8cff}.s3{color:#39c5cf}\
+@media screen and (prefers-color-scheme:dark){.faint{fill:#8b949e}.s0{color:#58a6ff}.s1{color:#3fb950}.s2{color:#bc8cff}.s3{color:#39c5cf}\
 .s4{color:#f778ba}.s5{color:#9da7b1}.doc{color:#f0883e}.hollow{fill:#0d1117}}";
 
 /// Draws a picture of its own.
@@ -99,7 +104,7 @@ pub fn csv(plot: &Plot) -> String {
     text
 }
 
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.to_owned(),
@@ -124,23 +129,28 @@ fn number(x: &str) -> Option<f64> {
     x.parse().ok().filter(|x: &f64| x.is_finite())
 }
 
-/// A canvas with the words above the picture, which takes `inner` below them; and where it begins.
+/// A canvas with the words above and below the picture, which takes `inner` between them; and where it begins.
 fn frame(plot: &Plot, inner: f64) -> (Canvas, f64) {
     let room = WIDTH - 2.0 * MARGIN;
-    let wrapped = |text: &str, size: f64| table::wrap("", text, (room / (0.56 * size)) as usize);
-    let (head, sub) = (wrapped(&plot.title, HEAD), wrapped(&plot.y_label, TEXT));
-    let top = 14.0 + 21.0 * head.len() as f64 + 18.0 * sub.len() as f64 + 10.0;
-    let mut canvas = Canvas::blank(WIDTH, top + inner + 12.0);
+    let (head, sub) = (wrap(&plot.title, room, HEAD * BOLD), wrap(&plot.y_label, room, TEXT));
+    let remark = wrap(&plot.remark, room, TEXT);
+    let top = 14.0 + 21.0 * head.len() as f64 + LINE * sub.len() as f64 + 10.0;
+    let mut canvas = Canvas::blank(WIDTH, top + inner + LINE * remark.len() as f64 + 12.0);
     let mut y = 12.0;
     for line in head {
         y += 21.0;
         canvas.text("head", "start", MARGIN, y, &line);
     }
-    for line in sub {
-        y += 18.0;
-        canvas.text("faint", "start", MARGIN, y, &line);
-    }
+    small(&mut canvas, "start", (MARGIN, y), &sub);
+    small(&mut canvas, "start", (MARGIN, top + inner - 4.0), &remark);
     (canvas, top)
+}
+
+/// Lines of small text, the first below `y`.
+fn small(canvas: &mut Canvas, anchor: &str, (x, y): (f64, f64), lines: &[String]) {
+    for (index, line) in lines.iter().enumerate() {
+        canvas.text("faint", anchor, x, y + LINE * (index + 1) as f64, line);
+    }
 }
 
 /// What a viewer shows when a point is pointed at.
@@ -174,6 +184,31 @@ mod tests {
             assert!(!svg.contains("NaN\"") && !svg.contains("inf\"") && !svg.contains("<x>"), "{svg}");
         }
         assert!(plot(&Plot::default()).contains("Nothing of it was measured"));
+    }
+
+    #[test]
+    fn the_legend_shows_which_lines_are_dashed() {
+        let line = |n: usize| Line {
+            name: format!("line {n}"),
+            is_document: n == 12,
+            points: vec![point("1", 2.0), point("2", 3.0)],
+        };
+        let drawn = plot(&Plot { lines: (0..13).map(line).collect(), ..Plot::default() });
+        // Those beyond the six colours and the document's: in the picture and in the legend.
+        assert_eq!(drawn.matches("\"thread dash\"").count(), 2 * 7);
+        assert_eq!(drawn.matches("\"thread\"").count(), 2 * 6);
+    }
+
+    #[test]
+    fn long_names_and_labels_are_wrapped_and_not_clipped() {
+        let name = "Windows 10 Creators Update on an i7-4770K with four cores, the best of all its figures";
+        let lines = vec![Line { name: name.into(), points: vec![point("1", 2.0)], ..Line::default() }; 2];
+        let labels = ["a title that is so long that it does not fit into one line of the picture", name];
+        let (title, x_label) = (labels[0].into(), labels[1].into());
+        let remark = format!("said: {name}");
+        let svg = plot(&Plot { title, x_label, remark, lines, mark: Some(1.0), ..Plot::default() });
+        assert!(!svg.contains("...") && svg.matches("figures</text>").count() == 4, "{svg}");
+        assert!(svg.contains("class=\"mark\""));
     }
 
     #[test]

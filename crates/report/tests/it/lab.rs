@@ -2,7 +2,7 @@
 
 use faultless_report::lab::Figure;
 use faultless_report::lab::compare::{self, Comparison, Fact};
-use faultless_report::lab::page::{Claim, Experiment, Report, Row, Verdict};
+use faultless_report::lab::page::{self, Claim, Experiment, Report, Row, Table, TableRow, Verdict};
 use faultless_report::svg::{self, Line, Plot, Point};
 use faultless_trace::change::{Change, Kind};
 use faultless_trace::stat::Interval;
@@ -26,6 +26,8 @@ fn numbers() -> Plot {
         x_label: "threads".into(),
         y_label: "us per page, all threads together".into(),
         x_is_bytes: false,
+        remark: "Only those of one thread are alike.".into(),
+        mark: Some(1.0),
         lines: vec![
             line("write", false, &[("1", 0.52), ("2", 0.31), ("4", 0.33)], 0.12),
             line("read", false, &[("1", 0.21), ("2", 0.13), ("4", 0.12)], 0.3),
@@ -46,6 +48,7 @@ fn words() -> Plot {
             line("setup", false, &[("none", 90.0), ("MAP_POPULATE", 12.0)], 0.1),
             line("", true, &[("none", 4.02), ("touch <page>", 4.09)], 0.0),
         ],
+        ..Plot::default()
     }
 }
 
@@ -82,6 +85,20 @@ fn row(threads: &str, phase: &str, faults: f64, violations: &[&str]) -> Row {
     }
 }
 
+fn table() -> Table {
+    let row = |is_document, texts: [&str; 3]| TableRow { is_document, texts: texts.map(Into::into).into() };
+    Table {
+        id: "rates".into(),
+        title: "The document's table, with ours".into(),
+        heads: ["", "Threads", "fault/wsec"].map(Into::into).into(),
+        rows: vec![
+            row(true, ["document: with, \"and\" without", "1", "69 566"]),
+            row(false, ["kernel", "1", ""]),
+        ],
+        remark: "Medians.".into(),
+    }
+}
+
 fn report() -> Report {
     Report {
         name: "2026-01-02-host".into(),
@@ -100,6 +117,7 @@ fn report() -> Report {
             question: "What does the first touch of a page cost?".into(),
             sources: vec!["Oops All Page Faults!".into()],
             plots: vec![numbers(), words()],
+            tables: vec![table()],
             parameters: vec!["access".into(), "threads".into()],
             rows: vec![
                 row("1", "first", 16_390.0, &[]),
@@ -143,6 +161,7 @@ fn comparison() -> Comparison {
             change(Kind::Removed, "pool_bytes", [Some(interval(3e6, 0.0)), None], None),
             change(Kind::Alike, "system_ns", both(1e6, 1.01e6), Some(interval(1.01, 0.1))),
         ],
+        caveats: vec!["B: 1 cell could not be measured: touch access=write threads=64: needs 9 MiB".into()],
         how: vec!["How to read it.".into()],
     }
 }
@@ -152,6 +171,18 @@ fn pictures_of_lines_and_of_rows() {
     insta::assert_snapshot!("lab_lines.svg", svg::plot(&numbers()));
     insta::assert_snapshot!("lab_rows.svg", svg::plot(&words()));
     insta::assert_snapshot!("lab_lines.csv", svg::csv(&numbers()));
+}
+
+#[test]
+fn a_documents_table_has_its_rows_and_ours_and_what_is_not_known_is_left_empty() {
+    let html = report().html();
+    assert!(html.contains("<tr class=\"theirs\"><td>document: with, &quot;and&quot; without</td>"), "{html}");
+    assert!(
+        html.contains("<td>kernel</td><td class=\"right\" data-name=\"Threads:\">1</td><td></td></tr>"),
+        "{html}"
+    );
+    let csv = page::csv(&table());
+    assert_eq!(csv.lines().nth(1), Some("\"document: with, \"\"and\"\" without\",1,69 566"));
 }
 
 #[test]

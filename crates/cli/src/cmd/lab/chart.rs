@@ -5,46 +5,39 @@
 
 use std::collections::BTreeSet;
 
-use faultless_lab::results::Quantities;
-use faultless_lab::{Cell, Chart};
+use faultless_lab::results::{Quantities, values};
+use faultless_lab::{Cell, Chart, Measured, Remark};
 use faultless_report::svg::{Line, Plot, Point};
 use faultless_trace::measurement::median_interval;
 
 use super::report::natural_text;
 
 /// The plot of a chart; `cells` are in the order in which lines and points are wanted.
-pub(super) fn plot(chart: &Chart, cells: &[(&Cell, &Quantities)]) -> Plot {
-    let drawn: Vec<(&Cell, Point)> = cells
-        .iter()
-        .filter_map(|&(cell, quantities)| {
-            let x = cell.text(chart.x).ok()?.to_owned();
-            let found = median_interval(&(chart.values)(cell, quantities))?;
-            let [low, high] = match found.high {
-                f64::MAX => [f64::NAN; 2],
-                high => [found.low, high],
-            };
-            Some((cell, Point { x, value: found.value, low, high }))
-        })
-        .collect();
-    let telling = telling(chart.x, &drawn);
+pub(super) fn plot(chart: &Chart, cells: &Measured) -> Plot {
+    let all = cells.iter().map(|&(cell, quantities)| (cell, points(chart, cell, quantities)));
+    let drawn = begun(chart, all.filter(|(_, points)| !points.is_empty()).collect());
+    let telling = telling(chart, &drawn);
     let mut lines: Vec<Line> = Vec::new();
-    for (cell, point) in drawn {
+    for (cell, points) in drawn {
         let parts = telling.iter().filter_map(|name| Some(part(name, cell.text(name).ok()?)));
         let name = parts.collect::<Vec<_>>().join(", ");
         let name = if name.is_empty() { "measured".to_owned() } else { name };
-        add(&mut lines, &name, false, point);
+        add(&mut lines, &name, false, points);
     }
     let is_words = lines.iter().flat_map(|line| &line.points).any(|point| point.x.parse::<f64>().is_err());
-    for &(name, x, value) in chart.document {
-        let point = |x: String| Point { x, value, low: value, high: value };
+    // Without anything of ours there is nothing to hold the document's against.
+    let theirs = if lines.is_empty() { &[][..] } else { chart.document };
+    for &(name, x, value) in theirs {
+        let point = |x: String| vec![Point { x, value, low: value, high: value }];
         match is_words {
             true => add(&mut lines, "", true, point(name.to_owned())),
             false => add(&mut lines, name, true, point(x.to_string())),
         }
     }
-    for line in &mut lines {
-        line.points.sort_by(|a, b| natural_text(&a.x, &b.x));
+    if !is_words {
+        lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| natural_text(&a.x, &b.x)));
     }
+    let Remark { text, at } = (chart.remark)(cells);
     Plot {
         id: chart.id.into(),
         title: chart.title.into(),
@@ -52,21 +45,69 @@ pub(super) fn plot(chart: &Chart, cells: &[(&Cell, &Quantities)]) -> Plot {
         y_label: chart.y_label.into(),
         x_is_bytes: chart.x.ends_with("bytes"),
         lines,
+        remark: text,
+        mark: at,
     }
 }
 
-fn add(lines: &mut Vec<Line>, name: &str, is_document: bool, point: Point) {
+/// What a cell adds to a chart: a point, or one for each of the chart's parts.
+fn points(chart: &Chart, cell: &Cell, quantities: &Quantities) -> Vec<Point> {
+    let point = |x: String, samples: &[f64]| {
+        let found = median_interval(samples)?;
+        let [low, high] = match found.high {
+            f64::MAX => [f64::NAN; 2],
+            high => [found.low, high],
+        };
+        Some(Point { x, value: found.value, low, high })
+    };
+    if !chart.parts.is_empty() {
+        let of_part = |(word, phase, quantity): &(&str, &str, &str)| {
+            point((*word).to_owned(), values(quantities, phase, quantity)?)
+        };
+        return chart.parts.iter().filter_map(of_part).collect();
+    }
+    let Ok(x) = cell.text(chart.x) else { return Vec::new() };
+    let x = (chart.place)(cell, quantities).map_or_else(|| x.to_owned(), |place| place.to_string());
+    point(x, &(chart.values)(cell, quantities)).into_iter().collect()
+}
+
+/// The same, where a cell with nothing of what is along the axis begins all lines that it is like; one that is like none is left
+/// out.
+fn begun<'a>(chart: &Chart, drawn: Vec<(&'a Cell, Vec<Point>)>) -> Vec<(&'a Cell, Vec<Point>)> {
+    let is_idle = |cell: &Cell| !chart.idle.is_empty() && cell.text(chart.x) == Ok("0");
+    let is_alike = |a: &Cell, b: &Cell| {
+        let tells = |name: &str| name != chart.x && !chart.idle.contains(&name);
+        a.parameters
+            .iter()
+            .filter(|(name, _)| tells(name))
+            .all(|(name, value)| b.text(name) == Ok(value.as_str()))
+    };
+    let (idle, busy): (Vec<_>, Vec<_>) = drawn.into_iter().partition(|(cell, _)| is_idle(cell));
+    let mut begun: Vec<(&Cell, Vec<Point>)> = Vec::new();
+    for (cell, points) in busy {
+        let is_known = begun.iter().any(|(known, _)| {
+            let tells = |(name, _): &&(String, String)| name != chart.x;
+            known.parameters.iter().filter(tells).eq(cell.parameters.iter().filter(tells))
+        });
+        let first = idle.iter().filter(|(none, _)| !is_known && is_alike(none, cell));
+        begun.extend(first.map(|(_, points)| (cell, points.clone())));
+        begun.push((cell, points));
+    }
+    begun
+}
+
+fn add(lines: &mut Vec<Line>, name: &str, is_document: bool, points: Vec<Point>) {
     match lines.iter_mut().find(|line| line.is_document == is_document && line.name == name) {
-        Some(line) => line.points.push(point),
-        None => lines.push(Line { name: name.into(), is_document, points: vec![point] }),
+        Some(line) => line.points.extend(points),
+        None => lines.push(Line { name: name.into(), is_document, points }),
     }
 }
 
 /// Parameters beside the one along the axis of which the cells have different values.
-fn telling(x: &str, drawn: &[(&Cell, Point)]) -> Vec<String> {
+fn telling(chart: &Chart, drawn: &[(&Cell, Vec<Point>)]) -> Vec<String> {
     let mut names: Vec<&String> = Vec::new();
     for (name, _) in drawn.iter().flat_map(|(cell, _)| &cell.parameters) {
-        if name != x && !names.contains(&name) {
+        if name != chart.x && !names.contains(&name) {
             names.push(name);
         }
     }
@@ -83,6 +124,8 @@ fn part(name: &str, value: &str) -> String {
         ("mib", _) => format!("{value} MiB"),
         ("threads", "1") => "1 thread".to_owned(),
         ("threads", _) => format!("{value} threads"),
+        ("page", "base") => "base pages".to_owned(),
+        ("beside", _) => format!("{value} beside"),
         (_, "on" | "off" | "yes" | "no" | "true" | "false" | "none") => format!("{name} {value}"),
         _ if value.parse::<f64>().is_ok() => format!("{name} {value}"),
         _ => value.to_owned(),
@@ -92,7 +135,6 @@ fn part(name: &str, value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultless_lab::results::values;
 
     const CHART: Chart = Chart {
         id: "c",
@@ -102,6 +144,7 @@ mod tests {
         y_label: "ns",
         values: |_, found| values(found, "p", "wall_ns").unwrap_or_default().to_vec(),
         document: &[("read", 4.0, 2.0)],
+        ..Chart::BLANK
     };
 
     fn quantities(value: f64) -> Quantities {
@@ -129,5 +172,36 @@ mod tests {
         let plot = plot(&CHART, &[(&cell, &quantities(1.0))]);
         assert_eq!(plot.lines[0].name, "measured");
         assert_eq!((plot.lines[1].name.as_str(), plot.lines[1].points[0].x.as_str()), ("", "read"));
+    }
+    #[test]
+    fn what_is_nothing_of_what_is_along_the_axis_begins_every_line() {
+        const BESIDE: Chart = Chart { x: "writers", idle: &["beside"], document: &[], ..CHART };
+        let cell = |threads: u32, writers: u32, beside: &str| {
+            Cell::of("scale").with("threads", threads).with("writers", writers).with("beside", beside)
+        };
+        let cells = [
+            cell(1, 0, "none"),
+            cell(1, 1, "processes"),
+            cell(1, 2, "processes"),
+            cell(1, 1, "threads"),
+            cell(2, 0, "none"),
+        ];
+        let found = quantities(1.0);
+        let cells: Vec<_> = cells.iter().map(|cell| (cell, &found)).collect();
+        let lines = plot(&BESIDE, &cells).lines;
+        let places =
+            |line: &Line| line.points.iter().map(|point| point.x.clone()).collect::<Vec<_>>().join(" ");
+        let found: Vec<_> = lines.iter().map(|line| (line.name.clone(), places(line))).collect();
+        let of = |name: &str, places: &str| (name.to_owned(), places.to_owned());
+        assert_eq!(found, [of("processes beside", "0 1 2"), of("threads beside", "0 1")]);
+    }
+
+    #[test]
+    fn a_cell_may_have_a_row_for_each_of_its_parts() {
+        const PARTS: Chart =
+            Chart { x: "part", parts: &[("wall", "p", "wall_ns"), ("none", "p", "cpu_ns")], ..CHART };
+        let plot = plot(&PARTS, &[(&Cell::of("phases"), &quantities(2.0))]);
+        let words: Vec<_> = plot.lines[0].points.iter().map(|point| point.x.as_str()).collect();
+        assert_eq!((words, plot.lines.len()), (vec!["wall"], 2));
     }
 }

@@ -6,16 +6,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use faultless_lab::compare;
+use faultless_lab::record::{Note, VIOLATION};
 use faultless_lab::{Results, record};
 use faultless_report::lab::Comparison;
 use faultless_report::lab::compare::{self as shown, Fact};
+use faultless_trace::change::{Change, Kind};
 use faultless_trace::stat::Interval;
 use serde::Serialize;
 
 use super::super::sink::Sink;
 use super::super::{Failure, Outcome, emit};
 use super::measure::failure;
-use super::report::{machine, name};
+use super::report::{counted, machine, name, unfinished};
 
 /// Which, and where to.
 #[derive(Debug, clap::Args)]
@@ -50,10 +52,11 @@ fn comparison(a: &Path, b: &Path) -> Result<Comparison, Failure> {
     if names[0] == names[1] {
         names = [a, b].map(|folder| folder.display().to_string());
     }
+    let changes = compare::compare(&of_a, &of_b);
     Ok(Comparison {
         names,
         facts: facts((a, &of_a), (b, &of_b))?,
-        changes: compare::compare(&of_a, &of_b),
+        caveats: [caveats("A", a, &of_a)?, caveats("B", b, &of_b)?].concat(),
         how: vec![
             format!(
                 "Beyond noise is a ratio whose 95 % interval lies wholly outside of 1 and {:.0} % about it, unless the \
@@ -65,12 +68,51 @@ fn comparison(a: &Path, b: &Path) -> Result<Comparison, Failure> {
                 compare::FAULTS,
                 compare::BYTES / 1024.0 / 1024.0
             ),
-            "Of figures that did not change up to one in twenty is found to have, by chance; and the intervals hold what \
-             varies within a record, not what differs from one day to the next: compare two records of the same state \
-             first."
+            by_chance(&changes),
+            "The intervals hold what varies within a record, not what differs from one day to the next: compare two records of \
+             the same state first."
                 .to_owned(),
         ],
+        changes,
     })
+}
+
+/// How many changes there would be if nothing had changed.
+fn by_chance(changes: &[Change]) -> String {
+    const BEYOND: f64 = 0.05;
+    let varies = |found: &Option<Interval>| found.is_some_and(|found| found.low < found.high);
+    let varying: Vec<&Change> = changes.iter().filter(|change| change.figures.iter().any(varies)).collect();
+    let changed = varying.iter().filter(|change| matches!(change.kind, Kind::More | Kind::Less)).count();
+    format!(
+        "{changed} of the {} figures that vary within a record changed; up to {:.0}, one in twenty, would be found to have by \
+         chance if nothing had: trust what cells beside each other share.",
+        varying.len(),
+        varying.len() as f64 * BEYOND
+    )
+}
+
+/// Cells and samples that are named of one record at the most.
+const NAMED: usize = 5;
+
+/// What of a record is not there, or can't be right.
+fn caveats(which: &str, folder: &Path, results: &Results) -> Result<Vec<String>, Failure> {
+    let unfinished = unfinished(folder, results)?.map(|why| format!("{which} is not whole: {why}"));
+    let wrong: Vec<&Note> = results.notes_of(VIOLATION).collect();
+    let noted = [
+        (wrong, "sample", "can't be right, and left out"),
+        (
+            results.refused(),
+            "cell",
+            "could not be measured; if the other record has them, that is why they are added or removed",
+        ),
+    ];
+    let tell = |(notes, of, what): (Vec<&Note>, &str, &str)| {
+        let named: Vec<_> = notes.iter().take(NAMED).map(ToString::to_string).collect();
+        let more = if notes.len() > NAMED { "; ..." } else { "" };
+        let count = counted(notes.len(), of);
+        (!notes.is_empty()).then(|| format!("{which}: {count} {what}: {}{more}", named.join("; ")))
+    };
+    Ok(unfinished.into_iter().chain(noted.into_iter().filter_map(tell)).collect())
 }
 
 fn facts(a: (&Path, &Results), b: (&Path, &Results)) -> Result<Vec<Fact>, Failure> {
@@ -110,6 +152,7 @@ struct Json<'a> {
     schema: u32,
     a: &'a str,
     b: &'a str,
+    caveats: &'a [String],
     facts: Vec<JsonFact<'a>>,
     changes: Vec<JsonChange<'a>>,
 }
@@ -141,6 +184,7 @@ fn json(comparison: &Comparison) -> Result<String, Failure> {
         schema: SCHEMA,
         a: &comparison.names[0],
         b: &comparison.names[1],
+        caveats: &comparison.caveats,
         facts: facts
             .map(|found| JsonFact { name: &found.name, a: &found.values[0], b: &found.values[1] })
             .collect(),

@@ -72,6 +72,9 @@ fn charts(folder: &Path, report: &Report) -> Result<(), Failure> {
         Sink::file(&folder.join(format!("{}.svg", plot.id)))?.write(&svg::plot(plot))?;
         Sink::file(&folder.join(format!("{}.csv", plot.id)))?.write(&svg::csv(plot))?;
     }
+    for table in report.experiments.iter().flat_map(|experiment| &experiment.tables) {
+        Sink::file(&folder.join(format!("{}.csv", table.id)))?.write(&page::csv(table))?;
+    }
     Ok(())
 }
 
@@ -102,8 +105,9 @@ fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
         name: name(folder),
         asked: format!("{} at {} effort:", asked.experiments.join(", "), asked.effort),
         measured: format!(
-            "{} cells, {samples} samples, {disturbed} of them disturbed by other programs or the hypervisor{}.",
-            results.all().count(),
+            "{}, {}, {disturbed} of them disturbed by other programs or the hypervisor{}.",
+            counted(results.all().count(), "cell"),
+            counted(samples, "sample"),
             if disturbed * 2 > samples {
                 ": verdicts on times mean little, those on counts hold"
             } else {
@@ -119,7 +123,7 @@ fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
 }
 
 /// Why a record is not whole, going by how the last run on it ended.
-fn unfinished(folder: &Path, results: &Results) -> Result<Option<String>, Failure> {
+pub(super) fn unfinished(folder: &Path, results: &Results) -> Result<Option<String>, Failure> {
     if record::is_torn(folder).map_err(failure)? {
         return Ok(Some(
             "A table ends inside a line: the last sample was not wholly written, and is left out.".into(),
@@ -180,11 +184,23 @@ fn experiment(name: &str, asked: &Asked, results: &Results, rows: &[Row]) -> pag
             .into(),
         sources: known.map_or(&[][..], |known| known.documents()).iter().map(|d| d.title().into()).collect(),
         plots: charts.iter().map(|found| chart::plot(found, &cells)).collect(),
+        tables: known.map_or(Vec::new(), |known| known.tables(&cells)).into_iter().map(table_of).collect(),
         rows: table.collect(),
         how: how(&cells, &phases),
         refused: refused.map(|note| format!("{}: {}", note.cell, note.text)).collect(),
         command: repeat(name, &asked.effort),
         parameters,
+    }
+}
+
+fn table_of(found: faultless_lab::Table) -> page::Table {
+    let row = |(is_document, texts)| page::TableRow { is_document, texts };
+    page::Table {
+        id: found.id.into(),
+        title: found.title.into(),
+        heads: found.heads.iter().map(|head| (*head).into()).collect(),
+        rows: found.rows.into_iter().map(row).collect(),
+        remark: found.remark.into(),
     }
 }
 
@@ -245,16 +261,16 @@ fn how(cells: &[(&Cell, &Quantities)], phases: &[String]) -> Vec<String> {
     let rounds = |(_, quantities): &(&Cell, &Quantities)| quantities.values().map(Vec::len).max();
     let rounds: BTreeSet<usize> = cells.iter().filter_map(rounds).collect();
     let rounds = match (rounds.first(), rounds.last()) {
-        (Some(least), Some(most)) if least == most => format!("{least} rounds"),
+        (Some(&least), Some(most)) if least == *most => counted(least, "round"),
         (Some(least), Some(most)) => format!("{least} to {most} rounds"),
         _ => "no round".to_owned(),
     };
     let (samples, disturbed) = results::disturbed(cells.iter().map(|(_, quantities)| *quantities));
     vec![
         format!(
-            "{} cells in {rounds}, in another order each round; every sample is a process of its own. In a virtual machine \
+            "{} in {rounds}, in another order each round; every sample is a process of its own. In a virtual machine \
              as much memory as a sample needs is touched and given back before it, so that its pages are guest-warm.",
-            cells.len()
+            counted(cells.len(), "cell")
         ),
         format!(
             "Phases: {}. Each is timed and its faults are counted alike, beside those that it must take from first \
@@ -276,6 +292,11 @@ fn how(cells: &[(&Cell, &Quantities)], phases: &[String]) -> Vec<String> {
             trial::SPLIT_NS / 1e6
         ),
     ]
+}
+
+/// `1 cell`, `2 cells`.
+pub(super) fn counted(count: usize, of: &str) -> String {
+    format!("{count} {of}{}", if count == 1 { "" } else { "s" })
 }
 
 fn repeat(experiment: &str, effort: &str) -> String {

@@ -19,6 +19,7 @@ pub fn text(comparison: &Comparison) -> String {
     if !same.is_empty() {
         lines.push(format!("the same in both: {}", same.join(", ")));
     }
+    lines.extend(comparison.caveats.iter().cloned());
     lines.extend([String::new(), comparison.tally()]);
     let changed = comparison.changes.iter().filter(|change| matches!(change.kind, Kind::More | Kind::Less));
     let rows: Vec<Vec<String>> = changed

@@ -1,44 +1,61 @@
-//! The legend: which mark is which line, in as many rows as it takes.
+//! The legend: which mark and which kind of line is which, in as many rows as it takes.
 
-use super::super::canvas::{Canvas, fit, text_width};
+use super::super::canvas::{Canvas, text_width, wrap};
 use super::mark::Look;
-use super::{MARGIN, Plot, TEXT, WIDTH};
+use super::{Line, MARGIN, Plot, TEXT, WIDTH};
 
 const ROW: f64 = 22.0;
-/// Room of a mark, and between two entries.
+/// From one line of a name to the next.
+const LINE: f64 = 16.0;
+/// Room of a mark alone, of one on a piece of its line, and between two entries.
 const MARK: f64 = 20.0;
+const PIECE: f64 = 36.0;
 const GAP: f64 = 16.0;
 
 /// Entries with their places, from the top left corner of the legend.
 pub(super) struct Legend {
-    entries: Vec<(usize, String, f64, f64)>,
+    entries: Vec<Entry>,
+    /// Room of a mark.
+    mark: f64,
     height: f64,
 }
 
+struct Entry {
+    /// Which line of the picture.
+    index: usize,
+    name: Vec<String>,
+    /// Whether its points are joined.
+    is_joined: bool,
+    at: (f64, f64),
+}
+
 impl Legend {
-    /// Lays the names of a picture's lines out; a single line needs none.
-    pub(super) fn of(plot: &Plot) -> Self {
-        let mut legend = Self { entries: Vec::new(), height: 0.0 };
+    /// Lays the names of a picture's lines out; a single line needs none. `joins`: whether points are joined at all.
+    pub(super) fn of(plot: &Plot, joins: bool) -> Self {
+        let is_joined = |line: &Line| joins && line.points.len() > 1;
+        let mark = if plot.lines.iter().any(is_joined) { PIECE } else { MARK };
+        let mut legend = Self { entries: Vec::new(), mark, height: 0.0 };
         if plot.lines.len() < 2 && plot.lines.iter().all(|line| !line.is_document) {
             return legend;
         }
         let room = WIDTH - 2.0 * MARGIN;
-        let (mut x, mut y) = (0.0, 0.0);
+        let (mut x, mut y, mut row) = (0.0, 0.0, 0.0);
         for (index, line) in plot.lines.iter().enumerate() {
             let name = match (line.is_document, line.name.as_str()) {
                 (true, "") => "the document".to_owned(),
                 (true, name) => format!("document: {name}"),
                 (false, name) => name.to_owned(),
             };
-            let name = fit(&name, room - MARK, TEXT);
-            let width = MARK + text_width(&name, TEXT);
+            let name = wrap(&name, room - mark, TEXT);
+            let width = mark + name.iter().map(|part| text_width(part, TEXT)).fold(0.0, f64::max);
             if x > 0.0 && x + width > room {
-                (x, y) = (0.0, y + ROW);
+                (x, y, row) = (0.0, y + row, 0.0);
             }
-            legend.entries.push((index, name, x, y));
+            row = f64::max(row, ROW + LINE * name.len().saturating_sub(1) as f64);
+            legend.entries.push(Entry { index, name, is_joined: is_joined(line), at: (x, y) });
             x += width + GAP;
         }
-        legend.height = y + ROW;
+        legend.height = y + row;
         legend
     }
 
@@ -49,12 +66,18 @@ impl Legend {
 
     /// Draws it below `top`.
     pub(super) fn draw(&self, canvas: &mut Canvas, looks: &[Look], top: f64) {
-        for (index, name, x, y) in &self.entries {
-            let (x, y, look) = (MARGIN + x, top + y + ROW / 2.0, looks[*index]);
+        for Entry { index, name, is_joined, at } in &self.entries {
+            let (x, y, look) = (MARGIN + at.0, top + at.1 + ROW / 2.0, looks[*index]);
+            let end = x + self.mark - 8.0;
             canvas.open(look.class, "");
-            look.draw(canvas, (x + 6.0, y));
+            if *is_joined {
+                canvas.line(look.line(), (x, y), (end, y));
+            }
+            look.draw(canvas, (f64::midpoint(x, end), y));
             canvas.close();
-            canvas.text("small", "start", x + MARK, y + 4.5, name);
+            for (part, text) in name.iter().enumerate() {
+                canvas.text("small", "start", x + self.mark, y + 4.5 + LINE * part as f64, text);
+            }
         }
     }
 }

@@ -4,15 +4,19 @@ use std::collections::BTreeMap;
 
 use faultless_trace::measurement::Bytes;
 
-use super::super::canvas::{Canvas, text_width};
+use super::super::canvas::{Canvas, text_width, wrap};
 use super::axis::{Axis, short};
 use super::legend::Legend;
 use super::mark::{self, Look};
-use super::{Line, MARGIN, Plot, Point, TEXT, WIDTH, frame, number, told};
+use super::{LINE, Line, MARGIN, Plot, Point, TEXT, WIDTH, frame, number, small, told};
 
 const HEIGHT: f64 = 230.0;
-/// Below the picture: figures along the axis, and what they are.
-const FOOT: f64 = 52.0;
+/// Below the picture: figures along the axis.
+const FIGURES: f64 = 21.0;
+/// Between what they are and the legend.
+const GAP: f64 = 13.0;
+/// From the axis on the left to the first place, so that marks at it touch neither the axis nor its figures.
+const INSET: f64 = 14.0;
 /// How far lines are moved apart, so that whiskers at one place are all seen; and how far all together at the most.
 const APART: f64 = 3.5;
 const MOST_APART: f64 = 14.0;
@@ -26,10 +30,17 @@ struct Area {
 }
 
 pub(super) fn draw(plot: &Plot) -> Canvas {
-    let legend = Legend::of(plot);
-    let (mut canvas, top) = frame(plot, HEIGHT + FOOT + legend.height());
+    let legend = Legend::of(plot, true);
+    let label = wrap(&plot.x_label, WIDTH - 2.0 * MARGIN, TEXT);
+    let foot = FIGURES + LINE * label.len() as f64 + GAP;
+    let (mut canvas, top) = frame(plot, HEIGHT + foot + legend.height());
     let area = area(plot, top);
     grid(&mut canvas, plot, &area);
+    small(&mut canvas, "middle", (WIDTH / 2.0, top + HEIGHT + FIGURES), &label);
+    if let Some(mark) = plot.mark {
+        let x = area.x.place(mark);
+        canvas.line("mark", (x, top), (x, top + HEIGHT));
+    }
     let looks = mark::looks(plot);
     let measured = plot.lines.iter().filter(|line| !line.is_document).count();
     let step = APART.min(MOST_APART / measured.max(1) as f64);
@@ -40,7 +51,7 @@ pub(super) fn draw(plot: &Plot) -> Canvas {
         place += usize::from(!line.is_document);
         draw_line(&mut canvas, line, *look, &area, aside);
     }
-    legend.draw(&mut canvas, &looks, top + HEIGHT + FOOT);
+    legend.draw(&mut canvas, &looks, top + HEIGHT + foot);
     canvas
 }
 
@@ -52,7 +63,7 @@ fn area(plot: &Plot, top: f64) -> Area {
     let widest = y.ticks().iter().map(|tick| text_width(&short(*tick), TEXT)).fold(0.0, f64::max);
     let (left, right) = (MARGIN + widest + 10.0, WIDTH - MARGIN - 6.0);
     let places: Vec<f64> = points().filter_map(|point| number(&point.x)).collect();
-    Area { x: Axis::of(&places, &[], (left, right)), y, left, right, top }
+    Area { x: Axis::of(&places, &[], (left + INSET, right)), y, left, right, top }
 }
 
 fn grid(canvas: &mut Canvas, plot: &Plot, area: &Area) {
@@ -79,7 +90,6 @@ fn grid(canvas: &mut Canvas, plot: &Plot, area: &Area) {
             free_from = x + half + 7.0;
         }
     }
-    canvas.text("faint", "middle", f64::midpoint(area.left, area.right), bottom + 39.0, &plot.x_label);
 }
 
 fn draw_line(canvas: &mut Canvas, line: &Line, look: Look, area: &Area, aside: f64) {
@@ -87,8 +97,7 @@ fn draw_line(canvas: &mut Canvas, line: &Line, look: Look, area: &Area, aside: f
         |point: &Point| (area.x.place(number(&point.x).unwrap_or(0.0)) + aside, area.y.place(point.value));
     canvas.open(look.class, "");
     if line.points.len() > 1 {
-        let class = if look.is_dashed { "thread dash" } else { "thread" };
-        canvas.path(class, line.points.iter().map(at), false);
+        canvas.path(look.line(), line.points.iter().map(at), false);
     }
     for point in &line.points {
         let (x, y) = at(point);

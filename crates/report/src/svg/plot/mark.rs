@@ -12,12 +12,10 @@ pub(super) struct Look {
     shape: usize,
     is_document: bool,
     /// Whether its line is broken: the document's, and beyond as many lines as there are colours.
-    pub(super) is_dashed: bool,
+    is_dashed: bool,
 }
 
 const CLASSES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s5"];
-/// Half of a mark's height.
-const HALF: f64 = 4.2;
 
 /// The looks of all lines: a document's line has the shape of the measured line of its name.
 pub(super) fn looks(plot: &Plot) -> Vec<Look> {
@@ -37,19 +35,86 @@ pub(super) fn looks(plot: &Plot) -> Vec<Look> {
     plot.lines.iter().map(&mut look).collect()
 }
 
+/// The shapes beside the disc, as corners; `H` is half of the height of most.
+const H: f64 = 4.2;
+/// Half of the width of a bar, and of an arm.
+const BAR: f64 = 1.8;
+const SHAPES: [&[(f64, f64)]; 13] = [
+    &[(-H, -H), (H, -H), (H, H), (-H, H)],
+    &[(0.0, -5.2), (4.8, H), (-4.8, H)],
+    &[(0.0, -5.6), (5.6, 0.0), (0.0, 5.6), (-5.6, 0.0)],
+    &[(-4.8, -H), (4.8, -H), (0.0, 5.2)],
+    &[(-5.6, -BAR), (5.6, -BAR), (5.6, BAR), (-5.6, BAR)],
+    // An hourglass, and one that lies.
+    &[(-H, -H), (H, -H), (-H, H), (H, H)],
+    &[(-H, -H), (H, H), (H, -H), (-H, H)],
+    &[(-BAR, -5.6), (BAR, -5.6), (BAR, 5.6), (-BAR, 5.6)],
+    // A cross, a star of four, and a cross that stands on two arms.
+    &[
+        (-1.4, -5.4),
+        (1.4, -5.4),
+        (1.4, -1.4),
+        (5.4, -1.4),
+        (5.4, 1.4),
+        (1.4, 1.4),
+        (1.4, 5.4),
+        (-1.4, 5.4),
+        (-1.4, 1.4),
+        (-5.4, 1.4),
+        (-5.4, -1.4),
+        (-1.4, -1.4),
+    ],
+    &[(0.0, -6.6), (1.4, -1.4), (6.6, 0.0), (1.4, 1.4), (0.0, 6.6), (-1.4, 1.4), (-6.6, 0.0), (-1.4, -1.4)],
+    &[
+        (-2.9, -4.7),
+        (0.0, -1.8),
+        (2.9, -4.7),
+        (4.7, -2.9),
+        (1.8, 0.0),
+        (4.7, 2.9),
+        (2.9, 4.7),
+        (0.0, 1.8),
+        (-2.9, 4.7),
+        (-4.7, 2.9),
+        (-1.8, 0.0),
+        (-4.7, -2.9),
+    ],
+    &[(-5.2, 0.0), (H, -4.8), (H, 4.8)],
+    &[(5.2, 0.0), (-H, -4.8), (-H, 4.8)],
+];
+
 impl Look {
+    /// The class of its line.
+    pub(super) fn line(self) -> &'static str {
+        if self.is_dashed { "thread dash" } else { "thread" }
+    }
+
     /// Draws one mark.
     pub(super) fn draw(self, canvas: &mut Canvas, (x, y): (f64, f64)) {
-        let h = HALF;
         let class = if self.is_document { "point hollow" } else { "point" };
-        let points: &[(f64, f64)] = match self.shape % 6 {
-            0 => return canvas.disc(class, (x, y), h),
-            1 => &[(-h, -h), (h, -h), (h, h), (-h, h)],
-            2 => &[(0.0, -h - 1.0), (h + 0.6, h), (-h - 0.6, h)],
-            3 => &[(0.0, -h - 1.4), (h + 1.4, 0.0), (0.0, h + 1.4), (-h - 1.4, 0.0)],
-            4 => &[(-h - 0.6, -h), (h + 0.6, -h), (0.0, h + 1.0)],
-            _ => &[(-h - 1.4, -1.8), (h + 1.4, -1.8), (h + 1.4, 1.8), (-h - 1.4, 1.8)],
-        };
-        canvas.path(class, points.iter().map(|(dx, dy)| (x + dx, y + dy)), true);
+        match self.shape % (SHAPES.len() + 1) {
+            0 => canvas.disc(class, (x, y), H),
+            n => canvas.path(class, SHAPES[n - 1].iter().map(|(dx, dy)| (x + dx, y + dy)), true),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn twelve_lines_and_the_documents_have_shapes_of_their_own() {
+        let line = |n: usize| Line { name: n.to_string(), is_document: n >= 12, ..Line::default() };
+        let mut lines: Vec<Line> = (0..14).map(line).collect();
+        lines.push(Line { name: "3".into(), is_document: true, ..Line::default() });
+        let looks = looks(&Plot { lines, ..Plot::default() });
+        let shapes: BTreeSet<usize> = looks.iter().map(|look| look.shape % (SHAPES.len() + 1)).collect();
+        assert_eq!(shapes.len(), 14);
+        assert_eq!((looks[14].shape, looks[14].class), (looks[3].shape, "doc"));
+        for (at, shape) in SHAPES.iter().enumerate() {
+            assert!(!SHAPES[..at].contains(shape), "{at}");
+        }
     }
 }

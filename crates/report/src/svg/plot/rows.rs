@@ -1,34 +1,40 @@
-//! Words along the axis: a row for each, with the marks of all lines in it, and whiskers that lie.
+//! Words along the axis: a row for each, with the marks of the lines that have it, and whiskers that lie.
 
-use super::super::canvas::{Canvas, fit, text_width};
+use super::super::canvas::{Canvas, text_width, wrap};
 use super::axis::{Axis, short};
 use super::legend::Legend;
 use super::mark;
-use super::{MARGIN, Plot, TEXT, WIDTH, frame, told};
+use super::{LINE, Line, MARGIN, Plot, Point, TEXT, WIDTH, frame, told};
 
 /// Height of a row beside its marks, and of each mark.
 const ROW: f64 = 14.0;
 const MARK: f64 = 11.0;
 /// Share of the width that the words may take.
 const WORDS: f64 = 0.42;
-/// Names of system calls and flags are capitals, which are wider than most letters.
-const CAPITALS: f64 = 1.2;
 /// Below the rows: figures along the axis.
 const FOOT: f64 = 30.0;
 
+/// One word, with what has it: each line by its number, and the point.
+struct Row<'a> {
+    word: Vec<String>,
+    points: Vec<(usize, &'a Line, &'a Point)>,
+}
+
+impl Row<'_> {
+    fn height(&self) -> f64 {
+        f64::max(ROW + MARK * self.points.len() as f64, LINE * self.word.len() as f64 + 6.0)
+    }
+}
+
 pub(super) fn draw(plot: &Plot) -> Canvas {
-    let legend = Legend::of(plot);
-    let words = words(plot);
-    let row = ROW + MARK * plot.lines.len() as f64;
-    let height = row * words.len() as f64;
+    let legend = Legend::of(plot, false);
+    let rows = rows(plot);
+    let height: f64 = rows.iter().map(Row::height).sum();
     let (mut canvas, top) = frame(plot, height + FOOT + legend.height());
-    let widest =
-        words.iter().map(|word| text_width(word, TEXT) * CAPITALS).fold(0.0, f64::max).min(WORDS * WIDTH);
-    let (left, right) = (MARGIN + widest + 10.0, WIDTH - MARGIN - 10.0);
-    let points = || plot.lines.iter().flat_map(|line| &line.points);
-    let values: Vec<f64> = points().map(|point| point.value).collect();
-    let ends: Vec<f64> = points().flat_map(|point| [point.low, point.high]).collect();
-    let axis = Axis::of(&values, &ends, (left, right));
+    let words = rows.iter().flat_map(|row| &row.word);
+    let widest = words.map(|word| text_width(word, TEXT)).fold(0.0, f64::max);
+    let (left, right) = (MARGIN + widest + 12.0, WIDTH - MARGIN - 10.0);
+    let axis = axis(plot, (left, right));
     let mut free_from = 0.0;
     for tick in axis.ticks() {
         let (x, text) = (axis.place(tick), short(tick));
@@ -39,41 +45,57 @@ pub(super) fn draw(plot: &Plot) -> Canvas {
             free_from = x + half + 7.0;
         }
     }
-    for (index, word) in words.iter().enumerate() {
-        let y = top + row * index as f64;
-        canvas.line(if index == 0 { "axis" } else { "grid" }, (MARGIN, y), (right, y));
-        canvas.text("small", "start", MARGIN, y + row / 2.0 + 4.5, &fit(word, widest + 1.0, TEXT));
-    }
     let looks = mark::looks(plot);
-    for (line_index, (line, look)) in plot.lines.iter().zip(&looks).enumerate() {
-        canvas.open(look.class, "");
-        for point in &line.points {
-            let Some(index) = words.iter().position(|word| *word == point.x) else { continue };
-            let y = top + row * index as f64 + (ROW + MARK) / 2.0 + MARK * line_index as f64;
+    let mut y = top;
+    for (index, row) in rows.iter().enumerate() {
+        canvas.line(if index == 0 { "axis" } else { "grid" }, (MARGIN, y), (right, y));
+        let middle = y + row.height() / 2.0;
+        let (word_top, mark_top) =
+            (middle - LINE * row.word.len() as f64 / 2.0, middle - MARK * row.points.len() as f64 / 2.0);
+        for (part, text) in row.word.iter().enumerate() {
+            canvas.text("small", "start", MARGIN, word_top + LINE * (part as f64 + 0.5) + 4.5, text);
+        }
+        for (place, &(line, of, point)) in row.points.iter().enumerate() {
+            let at = (axis.place(point.value), mark_top + MARK * (place as f64 + 0.5));
             let (low, high) = (axis.place(point.low), axis.place(point.high));
-            canvas.open("", &told(line, point));
+            canvas.open(looks[line].class, &told(of, point));
             if high - low > 1.0 {
-                canvas.line("ends", (low, y), (high, y));
+                canvas.line("ends", (low, at.1), (high, at.1));
                 for end in [low, high] {
-                    canvas.line("ends", (end, y - 3.0), (end, y + 3.0));
+                    canvas.line("ends", (end, at.1 - 3.0), (end, at.1 + 3.0));
                 }
             }
-            look.draw(&mut canvas, (axis.place(point.value), y));
+            looks[line].draw(&mut canvas, at);
             canvas.close();
         }
-        canvas.close();
+        y += row.height();
     }
     legend.draw(&mut canvas, &looks, top + height + FOOT);
     canvas
 }
 
-/// The words along the axis, in the order in which lines have them.
-fn words(plot: &Plot) -> Vec<&str> {
+fn axis(plot: &Plot, room: (f64, f64)) -> Axis {
+    let points = || plot.lines.iter().flat_map(|line| &line.points);
+    let values: Vec<f64> = points().map(|point| point.value).collect();
+    let ends: Vec<f64> = points().flat_map(|point| [point.low, point.high]).collect();
+    Axis::of(&values, &ends, room)
+}
+
+/// In the order in which lines have their words.
+fn rows(plot: &Plot) -> Vec<Row<'_>> {
     let mut words: Vec<&str> = Vec::new();
     for point in plot.lines.iter().flat_map(|line| &line.points) {
         if !words.contains(&point.x.as_str()) {
             words.push(&point.x);
         }
     }
-    words
+    let row = |word: &str| {
+        let mut points = Vec::new();
+        for (index, line) in plot.lines.iter().enumerate() {
+            let having = line.points.iter().filter(|point| point.x == word);
+            points.extend(having.map(|point| (index, line, point)));
+        }
+        Row { word: wrap(word, WORDS * WIDTH, TEXT), points }
+    };
+    words.into_iter().map(row).collect()
 }
