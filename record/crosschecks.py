@@ -27,10 +27,10 @@ class Parser(argparse.ArgumentParser):
 
 
 class Shell:
-    """Runs the commands of one job and remembers them."""
+    """Runs the commands of one job; remembers them, and the CPU time of the last one."""
 
     def __init__(self):
-        self.commands = []
+        self.commands, self.cpu_s = [], 0
 
     def __call__(self, command):
         self.commands.append(command)
@@ -38,6 +38,7 @@ class Shell:
         PRCTL(PR_SET_THP_DISABLE, 1, 0, 0, 0)
         row, text = run(command)
         PRCTL(PR_SET_THP_DISABLE, 0, 0, 0, 0)
+        self.cpu_s = row[1] + row[2]
         if row[6]:
             raise Failed(f"`{command}` ended with status {row[6]}")
         return text.decode(errors="replace")
@@ -101,7 +102,7 @@ def measure(args, path):
             for order, name in enumerate([*jobs]):
                 figures, commands, wrong = take(name)
                 if wrong:
-                    # Commas and quotes would be read as a row's.
+                    wrong = " ".join(wrong.split())
                     file.write(f"# {'skipped' if number < 0 else 'failed'} {name}: {wrong}\n")
                     print(f"\n{name}: {wrong}", file=sys.stderr)
                 if number < 0:
@@ -109,7 +110,7 @@ def measure(args, path):
                     continue
                 table.writerows([number, order, check, side, f"{value:.6g}", unit(check), " ; ".join(commands)]
                                 for (check, side), value in figures.items())
-            file.flush()
+                file.flush()
             print(f"\rcrosschecks: round {number + 1} of {args.rounds}", end="", file=sys.stderr, flush=True)
         print(file=sys.stderr)
         os.fsync(file.fileno())
