@@ -87,6 +87,7 @@ def measure(args, path):
     jobs, skipped = chosen(args)
     if not jobs:
         fail("nothing can be run: " + "; ".join(skipped.values()))
+    os.makedirs(args.out, exist_ok=True)
     with open(path + ".new", "w", newline="") as file, tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         with open("sum.c", "w") as source:
@@ -119,14 +120,17 @@ def measure(args, path):
 
 
 def summary(path):
-    rows, _ = read(path)
+    found = {}
+    try:
+        rows, _ = read(path)
+        for row in rows:
+            found.setdefault((row["check"], row["side"]), {})[int(row["round"])] = float(row["value"])
+    except (ValueError, KeyError, TypeError):
+        found.clear()
+    if not found:
+        fail(f"{path}: not a table of crosschecks.py's, or an empty one")
     with open(path) as file:
         left_out = [line[2:].rstrip() for line in file if line.startswith(("# skipped", "# failed"))]
-    if not rows or [*rows[0]] != FIELDS:
-        fail(f"{path}: not a table of crosschecks.py's")
-    found = {}
-    for row in rows:
-        found.setdefault((row["check"], row["side"]), {})[int(row["round"])] = float(row["value"])
     figure = lambda check, side="ours": median([*found[check, side].values()])
     print(f"{'check':28} {'unit':14} {'n':>3} {'theirs':>10} {'ours':>10} {'theirs / ours':>22}  verdict")
     reasons = []
@@ -139,7 +143,10 @@ def summary(path):
         value, low, high = interval([theirs[number] / ours[number] for number in rounds])
         verdict = judge(low, high, check.tolerance)
         if verdict == "differs":
-            reasons.append(f"{name}: {check.reason(figure)}")
+            try:
+                reasons.append(f"{name}: {check.reason(figure)}")
+            except KeyError as lacking:
+                reasons.append(f"{name}: its reason needs {lacking}, which was not measured")
         print(f"{name:28} {check.unit:14} {len(rounds):3} {figure(name, 'theirs'):10.5g} {figure(name):10.5g} "
               f"{f'{value:.4f} [{low:.4f} {high:.4f}]':>22}  {verdict}")
     for line in reasons + left_out:
@@ -164,23 +171,22 @@ def main():
     parser.add_argument("--jobs", help="only these, by commas")
     parser.add_argument("--summary", metavar="CSV", help="print what is recorded")
     args = parser.parse_args()
-    if args.summary:
-        if not os.path.isfile(args.summary):
-            fail(f"no file {args.summary}")
-        return summary(args.summary)
-    if not args.out or args.rounds < 1:
-        fail("give --out DIR, and --rounds from 1 on")
-    find_programs(args)
-    os.makedirs(args.out, exist_ok=True)
-    path = os.path.join(os.path.realpath(args.out), "crosschecks.csv")
-    if os.path.exists(path):
-        fail(f"{path} exists: records are never overwritten")
     try:
+        if args.summary:
+            return summary(args.summary)
+        if not args.out or args.rounds < 1:
+            fail("give --out DIR, and --rounds from 1 on")
+        find_programs(args)
+        path = os.path.join(os.path.realpath(args.out), "crosschecks.csv")
+        if os.path.exists(path):
+            fail(f"{path} exists: records are never overwritten")
         measure(args, path)
+        summary(path)
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}")
     except KeyboardInterrupt:
         print(f"\ninterrupted: what was measured is in {path}.new", file=sys.stderr)
         raise SystemExit(130)
-    summary(path)
 
 
 if __name__ == "__main__":
