@@ -12,6 +12,8 @@ FIELDS = ["round", "order", "check", "side", "value", "unit", "command"]
 # Touched before each job, MiB: more than any of them needs.
 WARM_MIB = 1024
 PR_SET_THP_DISABLE = 41
+# Fewer have no interval.
+FEWEST = 3
 # An interval that holds 1 and is so many times wider than the tolerance says nothing.
 WIDE = 4
 
@@ -141,7 +143,7 @@ def summary(path):
             print(f"{name:28} not measured")
             continue
         value, low, high = interval([theirs[number] / ours[number] for number in rounds])
-        verdict = judge(low, high, check.tolerance)
+        verdict = judge(low, high, check.tolerance) if len(rounds) >= FEWEST else "cannot say: too few rounds"
         if verdict == "differs":
             try:
                 reasons.append(f"{name}: {check.reason(figure)}")
