@@ -185,7 +185,7 @@ def main():
         measure(args, path)
         summary(path)
     except OSError as error:
-        fail(f"{error.filename}: {error.strerror}")
+        fail(": ".join(filter(None, (error.filename, error.strerror))))
     except KeyboardInterrupt:
         print(f"\ninterrupted: what was measured is in {path}.new", file=sys.stderr)
         raise SystemExit(130)
