@@ -262,9 +262,10 @@ pub struct Phase {
     pub name: &'static str,
     /// The page faults that it must take, minor and major together, from first principles.
     pub faults: RangeInclusive<u64>,
-    /// Accesses made, each of a cache line at the most: no machine makes more than
-    /// [`MOST_PER_NS`](crate::trial::MOST_PER_NS) of them in a nanosecond.
-    pub work: u64,
+    /// CPU time of all its threads together, ns, below which it can't have been done.
+    pub least_ns: f64,
+    /// Threads that it is done by.
+    pub threads: usize,
     /// What it must return, where that is known beforehand.
     pub checksum: Option<u64>,
 }
@@ -274,12 +275,18 @@ impl Phase {
     /// C library keeps for it.
     pub fn new(name: &'static str, pages: usize, threads: usize) -> Self {
         let pages = pages as u64;
-        Self { name, faults: pages..=pages + FEW + threads as u64 * PER_THREAD, work: 0, checksum: None }
+        let most = pages + FEW + threads as u64 * PER_THREAD;
+        Self { name, faults: pages..=most, least_ns: 0.0, threads: threads.max(1), checksum: None }
     }
 
-    /// The same phase with the accesses it makes.
-    pub fn work(self, work: usize) -> Self {
-        Self { work: work as u64, ..self }
+    /// The same phase with the accesses it makes, each of a cache line at the most.
+    pub fn work(self, accesses: usize) -> Self {
+        Self { least_ns: accesses as f64 * ACCESS_NS, ..self }
+    }
+
+    /// The same phase with the accesses it makes, each to another page.
+    pub fn touches(self, pages: usize) -> Self {
+        Self { least_ns: pages as f64 * TOUCH_NS, ..self }
     }
 
     /// The same phase with what it must return.
@@ -298,12 +305,21 @@ const FEW: u64 = 24;
 /// Faults that starting a thread may take: its stack, its thread control block, the C library's arena and caches.
 const PER_THREAD: u64 = 16;
 
+/// An access takes a thread longer than this: four per cycle at 4 GHz.
+const ACCESS_NS: f64 = 1.0 / 16.0;
+/// So does one of another page each time: no first-level TLB holds so many, and a second level answers once per cycle.
+const TOUCH_NS: f64 = 1.0 / 4.0;
+
 /// A note under this name says how many faults the phase's own threads or children took, where those of others fall into the
 /// same time or another process: then these are held against what must be, not the whole process's.
 pub const OWN_FAULTS: &str = "own_faults";
 
 /// A note under this name says how much CPU time the phase's own threads took, ns, by their own clocks.
 pub const OWN_CPU: &str = "own_cpu_ns";
+
+/// A note under this name says how long the phase's own threads took, ns, from the moment when all were there to the end of the
+/// last: without what starting and joining them takes.
+pub const OWN_WALL: &str = "own_wall_ns";
 
 /// Values that a phase found out besides what is counted: name and value, the unit at the end of the name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -313,6 +329,11 @@ impl Notes {
     /// Adds one.
     pub fn add(&mut self, name: &'static str, value: f64) {
         self.0.push((name, value));
+    }
+
+    /// The value under a name.
+    pub fn of(&self, name: &str) -> Option<f64> {
+        self.0.iter().find(|(found, _)| *found == name).map(|(_, value)| *value)
     }
 }
 

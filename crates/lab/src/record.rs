@@ -425,6 +425,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
         record.add(&Cell::of("touch"), &sample(1.0)).unwrap();
+        drop(record);
         let path = folder.path().join("samples.csv");
         let mut torn = OpenOptions::new().append(true).open(&path).unwrap();
         torn.write_all(b"touch,,2,first,wall").unwrap();
@@ -498,6 +499,7 @@ mod tests {
         let mut record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
         record.add(&Cell::of("touch"), &refused).unwrap();
         assert!(record.is_refused(&Cell::of("touch")));
+        drop(record);
         let record = Record::open(folder.path(), &asked(Effort::Quick), "host").unwrap();
         assert!(!record.is_refused(&Cell::of("touch")));
         assert_eq!(read_notes(folder.path()).unwrap()[0].text, "no hugetlb, pages");

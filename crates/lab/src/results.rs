@@ -11,7 +11,7 @@ use faultless_prof::price::cold::COLD_TIMES;
 use faultless_trace::measurement;
 use faultless_trace::stat::Interval;
 
-use crate::experiment::{Cell, OWN_CPU, Refusal};
+use crate::experiment::{Cell, OWN_CPU, OWN_WALL, Refusal};
 use crate::process::{FIRST_TOUCH, MACHINE};
 use crate::record::{self, Note, Row};
 
@@ -183,6 +183,13 @@ fn complete(quantities: &mut Quantities) {
 pub fn cpu_ns(quantities: &Quantities, phase: &str) -> Vec<f64> {
     let found = [OWN_CPU, "cpu_ns"].into_iter().find_map(|quantity| values(quantities, phase, quantity));
     found.unwrap_or_default().to_vec()
+}
+
+/// Wall time of a phase of each sample, ns: of its own threads where it noted that, without starting and joining them; else of
+/// the phase.
+pub fn wall_ns<'a>(quantities: &'a Quantities, phase: &str) -> &'a [f64] {
+    let found = [OWN_WALL, "wall_ns"].into_iter().find_map(|quantity| values(quantities, phase, quantity));
+    found.unwrap_or_default()
 }
 
 /// The samples of one quantity of a cell.

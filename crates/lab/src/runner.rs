@@ -147,7 +147,7 @@ impl<'a> Runner<'a> {
         self.recall(record)?;
         let begin_ns = counters::now_ns();
         let rounds = |cell| self.budget.least_rounds.saturating_sub(record.rounds(cell)) as usize;
-        let (mut done, mut planned): (usize, usize) = (0, cells.iter().map(|(cell, _)| rounds(cell)).sum());
+        let (mut done, mut planned) = (0, cells.iter().map(|(cell, _)| rounds(cell)).sum::<usize>());
         loop {
             let mut wanted: Vec<_> = cells.iter().filter(|(cell, _)| self.is_wanted(record, cell)).collect();
             if wanted.is_empty() {
@@ -374,6 +374,7 @@ mod tests {
         let cells = runner(&host).cells().unwrap();
         let taken = |record: &Record| cells.iter().map(|(cell, _)| record.rounds(cell)).sum::<u32>();
         assert_eq!(taken(&record), 3);
+        drop(record);
         let mut record = open(folder.path());
         assert_eq!(taken(&record), 3);
         assert_eq!(runner(&host).run(&mut record, |_, _| Ok(Some(sample(1.0))), |_| {}), Ok(Ended::Finished));

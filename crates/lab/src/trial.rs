@@ -12,10 +12,7 @@ use std::hint::black_box;
 use faultless_os::counters::{self, Rusage, Who};
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{Cell, Experiment, Notes, OWN_FAULTS, Phase, Refusal, processors};
-
-/// Accesses, of a cache line at the most, per ns and processor, beyond which nothing was done: four per cycle at 4 GHz.
-pub const MOST_PER_NS: f64 = 16.0;
+use crate::experiment::{Cell, Experiment, Notes, OWN_CPU, OWN_FAULTS, Phase, Refusal};
 
 /// CPU time of a phase from which on its user's and its system's part can be told apart: ten ticks of a kernel at 250 Hz.
 pub const SPLIT_NS: f64 = 40e6;
@@ -71,11 +68,10 @@ fn try_measure(experiment: &dyn Experiment, cell: &Cell, sample: &mut Sample) ->
         let end = Look::end()?;
         let taken = end.since(&begin);
         taken.write(phase, sample);
-        let own = notes.0.iter().find(|(name, _)| *name == OWN_FAULTS).map(|(_, faults)| *faults as u64);
+        sample.violations.extend(violations(phase, &taken, &notes, checksum));
         for (name, value) in notes.0 {
             sample.add(phase.name, name, value);
         }
-        sample.violations.extend(violations(phase, &taken, own.unwrap_or(taken.faults()), checksum));
     }
     Ok(())
 }
@@ -142,17 +138,18 @@ impl Look {
 }
 
 /// What can't be right about a phase.
-fn violations(phase: &Phase, taken: &Look, faults: u64, checksum: u64) -> Vec<String> {
+fn violations(phase: &Phase, taken: &Look, notes: &Notes, checksum: u64) -> Vec<String> {
     let mut found = Vec::new();
     let name = phase.name;
+    let faults = notes.of(OWN_FAULTS).map_or(taken.faults(), |faults| faults as u64);
     if !phase.faults.contains(&faults) {
         let (least, most) = (phase.faults.start(), phase.faults.end());
         found.push(format!("{name}: {faults} faults, must be {least} to {most}"));
     }
-    let least_ns = phase.work as f64 / (MOST_PER_NS * processors() as f64);
-    if (taken.wall_ns as f64) < least_ns {
-        let wall_ns = taken.wall_ns;
-        found.push(format!("{name}: {wall_ns} ns for {} accesses: they were not made", phase.work));
+    let spent_ns = notes.of(OWN_CPU).unwrap_or(taken.wall_ns as f64 * phase.threads as f64);
+    let least_ns = phase.least_ns;
+    if spent_ns < least_ns {
+        found.push(format!("{name}: {spent_ns:.0} ns, takes {least_ns:.0} at least: it was not done"));
     }
     if let Some(expected) = phase.checksum.filter(|&expected| expected != checksum) {
         found.push(format!("{name}: returned {checksum}, must return {expected}: not all of it was done"));
@@ -171,8 +168,9 @@ mod tests {
         let phase = Phase::new("first", PAGES, 0);
         let usage = Rusage { minor_faults: 9000, ..Rusage::default() };
         let taken = Look { wall_ns: 1, usage, ..Look::default() };
-        assert_eq!(violations(&phase, &taken, PAGES as u64, 0), [""; 0]);
-        assert!(violations(&phase, &taken, 9000, 0)[0].contains("9000 faults"));
+        let own = Notes(vec![(OWN_FAULTS, PAGES as f64)]);
+        assert_eq!(violations(&phase, &taken, &own, 0), [""; 0]);
+        assert!(violations(&phase, &taken, &Notes::default(), 0)[0].contains("9000 faults"));
     }
 
     #[test]
@@ -186,8 +184,12 @@ mod tests {
 
     #[test]
     fn what_is_too_fast_to_have_happened_is_caught() {
-        let phase = Phase::new("copy", 0, 0).work(1 << 30);
         let taken = Look { wall_ns: 900, ..Look::default() };
-        assert!(violations(&phase, &taken, 0, 0)[0].contains("they were not made"));
+        let of = |phase: Phase, notes| violations(&phase, &taken, &notes, 0).concat();
+        let copy = |threads| Phase::new("copy", 0, threads).work(16_000);
+        assert!(of(copy(0), Notes::default()).contains("900 ns, takes 1000 at least"));
+        assert_eq!(of(copy(2), Notes::default()), "", "two threads have twice the time");
+        assert!(of(copy(2), Notes(vec![(OWN_CPU, 999.0)])).contains("it was not done"));
+        assert!(of(Phase::new("touch", 0, 0).touches(4000), Notes::default()).contains("it was not done"));
     }
 }

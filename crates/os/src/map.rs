@@ -124,7 +124,7 @@ pub fn populated(len: usize, how: Populate) -> Result<usize> {
     Ok(start)
 }
 
-/// What [`protect_and_back`] leaves allowed for a moment.
+/// What [`protect`] leaves allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
     /// PROT_NONE: nothing.
@@ -133,27 +133,33 @@ pub enum Protection {
     ReadOnly,
 }
 
-/// Takes rights on a range away and gives them back: two mprotect(2) calls, which change neither content nor residency.
+/// Takes rights on a range away, which changes neither content nor residency; [`make_usable`] gives them back.
 ///
-/// Before Linux 5.19 the first write to each private page afterwards is a fault.
+/// Before Linux 5.19 the first write to each private page after that is a fault.
 ///
 /// # Errors
-/// ENOMEM: as for [`make_usable`]; the range may then be inaccessible.
+/// ENOMEM: as for [`make_usable`]; part of the range may have lost the rights.
 ///
 /// # Safety
-/// The range must be whole pages owned by the caller, and nothing may use it meanwhile; after an error never again.
-pub unsafe fn protect_and_back(start: usize, len: usize, protection: Protection) -> Result<()> {
+/// The range must be whole pages owned by the caller, and nothing may use it until it has its rights again.
+pub unsafe fn protect(start: usize, len: usize, protection: Protection) -> Result<()> {
     let (rights, call) = match protection {
         Protection::Inaccessible => (NOTHING, "mprotect(PROT_NONE"),
         Protection::ReadOnly => (libc::PROT_READ, "mprotect(PROT_READ"),
     };
     // SAFETY: the caller owns the range and nobody uses it meanwhile.
     let rc = unsafe { libc::mprotect(start as *mut libc::c_void, len, rights) };
-    if rc != 0 {
-        return Err(Error::last_for(call, len));
-    }
-    // SAFETY: forwarded.
-    unsafe { make_usable(start, len) }
+    if rc == 0 { Ok(()) } else { Err(Error::last_for(call, len)) }
+}
+
+/// Whether a page may be written, by having the kernel write there what mincore(2) says of it; EFAULT is no.
+///
+/// # Safety
+/// The page must be the caller's, who no longer needs its first byte.
+pub unsafe fn is_writable(start: usize) -> bool {
+    let (page, answer) = (crate::page::size(), start as *mut libc::c_uchar);
+    // SAFETY: mincore reads no memory at the address; its answer has one byte, which the caller gives up.
+    unsafe { libc::mincore(start as *mut libc::c_void, page, answer) == 0 }
 }
 
 /// Makes reserved bytes readable and writable; they read as zero.

@@ -66,6 +66,28 @@ pub fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&read(&format!("/proc/{pid}/stat"))?, tick_ns())
 }
 
+/// Bytes of the mapping of this process with that address that the kernel may take (MADV_FREE), from `/proc/self/smaps`. `None`
+/// where nothing is mapped there, or before Linux 4.13.
+pub fn lazy_free_bytes(address: usize) -> Option<usize> {
+    parse_lazy_free(&read("/proc/self/smaps")?, address)
+}
+
+/// Each mapping begins with a line `BEGIN-END rights ...`, lines `Name: NUMBER kB` follow.
+fn parse_lazy_free(text: &str, address: usize) -> Option<usize> {
+    let range = |line: &str| {
+        let (begin, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        Some(number(begin)?..number(end)?)
+    };
+    let mut lines =
+        text.lines().skip_while(|line| !range(line).is_some_and(|range| range.contains(&address)));
+    lines.next()?;
+    let found =
+        lines.take_while(|line| range(line).is_none()).find_map(|line| line.strip_prefix("LazyFree:"));
+    let kib: usize = found?.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(kib << 10)
+}
+
 /// Processes whose parent is `pid` at this moment (needs CONFIG_PROC_CHILDREN).
 pub fn children(pid: u32) -> Vec<u32> {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
@@ -121,6 +143,15 @@ mod tests {
         assert_eq!((stat.state, stat.minor_faults, stat.major_faults), (b'S', 1234, 6));
         assert_eq!((stat.user_ns, stat.system_ns), (80, 90));
         assert_eq!(parse_stat("7 (a", 10), None);
+    }
+
+    #[test]
+    fn what_may_be_taken_is_that_of_the_mapping_with_the_address() {
+        let text = "1000-3000 rw-p 00000000 00:00 0 \nRss: 8 kB\nLazyFree: 4 kB\nVmFlags: rd wr\n\
+                    3000-4000 r--p 00000000 00:00 0 [vdso]\nLazyFree: 0 kB\n5000-6000 r--p 0 0 0\nRss: 4 kB\n";
+        assert_eq!(parse_lazy_free(text, 0x2fff), Some(4 << 10));
+        assert_eq!(parse_lazy_free(text, 0x3000), Some(0));
+        assert_eq!((parse_lazy_free(text, 0x4000), parse_lazy_free(text, 0x5000)), (None, None));
     }
 
     #[test]

@@ -88,14 +88,19 @@ impl Region {
         Self::own(map::populated(len_bytes, how)?, len_bytes)
     }
 
-    /// Takes rights on the region away and gives them back, see [`map::protect_and_back`].
+    /// Takes rights on the region away, see [`map::protect`].
     ///
     /// # Errors
     /// As there; the region is given up, since it may be inaccessible.
-    pub fn protect_and_back(self, protection: Protection) -> Result<Self> {
-        // SAFETY: this mapping is ours, borrowed by nobody, and never used again after an error.
-        unsafe { map::protect_and_back(self.base.as_ptr().addr(), self.len_bytes, protection) }?;
-        Ok(self)
+    pub fn protect(self, protection: Protection) -> Result<Protected> {
+        // SAFETY: this mapping is ours, borrowed by nobody, and not used until it has its rights again.
+        unsafe { map::protect(self.base.as_ptr().addr(), self.len_bytes, protection) }?;
+        Ok(Protected(self))
+    }
+
+    /// Where it lies: known to those who ask the kernel whether it still does.
+    pub fn start(&self) -> usize {
+        self.base.as_ptr().addr()
     }
 
     /// How many of its bytes are resident.
@@ -204,6 +209,29 @@ impl Region {
 
     fn check(&self, range: &Range<usize>) {
         assert!(range.start <= range.end && range.end <= self.len_bytes, "range inside the region");
+    }
+}
+
+/// A [`Region`] without its rights; nobody reaches its content until they are given back.
+#[derive(Debug)]
+pub struct Protected(Region);
+
+impl Protected {
+    /// Whether its last page may be written all the same; its first byte is lost then.
+    pub fn is_writable(&mut self) -> bool {
+        let last = self.0.start() + self.0.len_bytes - page::size();
+        // SAFETY: a page of this mapping, borrowed exclusively.
+        unsafe { map::is_writable(last) }
+    }
+
+    /// The region with its rights.
+    ///
+    /// # Errors
+    /// As for [`map::make_usable`]; the region is given up.
+    pub fn give_back(self) -> Result<Region> {
+        // SAFETY: the mapping is ours; more rights on it break nobody's assumption.
+        unsafe { map::make_usable(self.0.start(), self.0.len_bytes) }?;
+        Ok(self.0)
     }
 }
 
@@ -330,7 +358,9 @@ mod tests {
         let mut region = base_pages(64);
         region.touch_write(page::size());
         for protection in [Protection::Inaccessible, Protection::ReadOnly] {
-            region = region.protect_and_back(protection).unwrap();
+            let mut protected = region.protect(protection).unwrap();
+            assert!(!protected.is_writable());
+            region = protected.give_back().unwrap();
             region.bytes_mut()[0] = 1;
             assert_eq!((region.touch_read(page::size()), region.resident_bytes()), (64, 64 * page::size()));
         }

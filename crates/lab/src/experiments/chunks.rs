@@ -17,7 +17,7 @@ use faultless_os::touch::{Populate, Region};
 use faultless_os::{advise, page};
 use faultless_pool::{Block, Kernel, Page, Policy, Pool};
 
-use super::{memory, team};
+use super::{memory, team, threshold};
 use crate::experiment::{
     Cell, Chart, Document, Effort, Experiment, Measured, Notes, Phase, Refusal, Remark, Scope, Trial,
 };
@@ -50,7 +50,7 @@ impl Experiment for Chunks {
     }
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
-        let chunks = scope.pick([24, 160, DOCUMENT_CHUNKS, DOCUMENT_CHUNKS]);
+        let chunks = scope.pick([24, DOCUMENT_CHUNKS, DOCUMENT_CHUNKS, DOCUMENT_CHUNKS]);
         let queues: &[usize] = scope.pick([&[4], &[8], &[8, DOCUMENT_CHUNKS], &[2, 8, 64, DOCUMENT_CHUNKS]]);
         let mut workers = scope.threads();
         match scope.effort {
@@ -91,6 +91,13 @@ impl Experiment for Chunks {
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
         let plan = Plan::of(cell)?;
+        if plan.memory == Memory::Malloc
+            && let Some(other) = threshold::preloaded()?
+        {
+            return Err(Refusal(format!(
+                "{cell}: {other} answers instead of the C library's malloc: unset LD_PRELOAD"
+            )));
+        }
         match plan.memory {
             Memory::Thp => memory::check_thp(cell, advise::pmd_bytes())?,
             // Neither malloc nor a mapping that is populated as it is made can be advised before it is touched.
@@ -164,8 +171,7 @@ impl Plan {
             Memory::Pool => pages as u64..=(self.most_blocks() * pages) as u64 + more,
             // malloc may keep it or not; the head of a block may be a page of its own.
             Memory::Malloc => pages as u64..=(all + self.chunks) as u64 + more,
-            // One fault per block, or all of them where memory is too fragmented for a THP.
-            Memory::Thp => self.chunks as u64..=all as u64 + more,
+            Memory::Thp => memory::mostly_huge(Phase::new("", self.chunks, self.workers), all).faults,
         };
         phase.faults(faults).sum(hash_of_unpacked().wrapping_mul(self.chunks as u64))
     }
@@ -240,10 +246,16 @@ impl Trial for Pipeline {
         let (page, plan) = (page::size(), self.plan);
         let price_pages = BLOCK / page * plan.price_blocks();
         let setup = Phase::new("setup", PACKED / page, 0);
-        let most = setup.faults.end() + TABLES;
-        let mut phases = vec![setup.faults((PACKED / page) as u64..=most)];
+        // A block as the phase `timed` gets it: what is resident of it once a byte is written.
+        let block = match plan.memory {
+            Memory::Mmap => page,
+            Memory::Populate | Memory::Thp => plan.memory.block_bytes(),
+            Memory::Pool | Memory::Malloc => 0,
+        };
+        let most = setup.faults.end() + (block / page) as u64 + TABLES;
+        let mut phases = vec![setup.faults((PACKED / page) as u64..=most).sum(block as u64)];
         if plan.memory == Memory::Mmap {
-            phases.push(Phase::new("price", price_pages, 0).work(price_pages));
+            phases.push(Phase::new("price", price_pages, 0).touches(price_pages));
         }
         phases.push(plan.timed());
         phases
@@ -269,7 +281,13 @@ impl Pipeline {
             notes.add("block_bytes", pool.stats().peak_in_use_bytes as f64);
             self.pool = Some(pool);
         }
-        Ok(0)
+        Ok(match self.plan.memory {
+            Memory::Pool | Memory::Malloc => 0,
+            _ => match self.chunk()? {
+                Chunk::Mapped(mut region) => memory::resident_by_a_write(&mut region),
+                Chunk::Pool(_) | Chunk::Heap(_) => 0,
+            },
+        })
     }
 
     fn price(&self, notes: &mut Notes) -> Result<u64, Refusal> {

@@ -76,11 +76,10 @@ impl Experiment for Copy {
         let array = || Region::base_pages(len_bytes, page::size());
         let trial: Box<dyn Trial> = match kind {
             Kind::Copy => Box::new(Copying { source: array()?, target: array()?, threads }),
-            Kind::Read => {
-                let sum = datafile::write(&mut std::io::sink(), len_bytes as u64, SEED)?;
-                Box::new(Limit { array: array()?, threads, sum: Some(sum) })
+            Kind::Read | Kind::Write => {
+                let reads = kind == Kind::Read;
+                Box::new(Limit { array: array()?, threads, reads, sum: 0 })
             }
-            Kind::Write => Box::new(Limit { array: array()?, threads, sum: None }),
         };
         Ok(trial)
     }
@@ -92,7 +91,7 @@ pub(crate) fn gb_per_s(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64>
     values(found, phase, "wall_ns").unwrap_or_default().iter().map(|ns| bytes / ns).collect()
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Copy,
     Read,
@@ -150,24 +149,25 @@ impl Trial for Copying {
 struct Limit {
     array: Region,
     threads: usize,
-    /// What reading must find; writing where there is none.
-    sum: Option<u64>,
+    reads: bool,
+    /// What reading found.
+    sum: u64,
 }
 
 impl Trial for Limit {
     fn phases(&self) -> Vec<Phase> {
         let len_bytes = self.array.len_bytes();
         let (pages, lines) = (len_bytes / page::size(), len_bytes / LINE_BYTES);
-        let timed = Phase::new("timed", 0, self.threads).work(lines);
-        let setup = Phase::new("setup", pages, 0).work(pages);
-        match self.sum {
-            Some(sum) => vec![setup, timed.sum(sum)],
-            None => vec![setup, timed, Phase::new("check", 0, 0).work(lines).sum(len_bytes as u64)],
-        }
+        let checked = if self.reads { 1 } else { len_bytes as u64 };
+        vec![
+            Phase::new("setup", pages, 0).touches(pages),
+            Phase::new("timed", 0, self.threads).work(lines),
+            Phase::new("check", 0, 0).work(lines).sum(checked),
+        ]
     }
 
     fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
-        let (array, reads) = (&mut self.array, self.sum.is_some());
+        let (array, reads) = (&mut self.array, self.reads);
         match (phase, reads) {
             (0, true) => Ok(datafile::fill(array.bytes_mut(), &mut Rng::from_seed(SEED))),
             (0, false) => {
@@ -182,9 +182,11 @@ impl Trial for Limit {
                     part.fill(std::hint::black_box(WRITTEN));
                     Ok(0)
                 })?;
+                self.sum = done.sum;
                 Ok(done.noted(notes, false))
             }
-            _ => Ok(array.bytes().iter().filter(|&&byte| byte == WRITTEN).count() as u64),
+            (_, true) => Ok(u64::from(self.sum == datafile::sum(array.bytes()))),
+            (_, false) => Ok(array.bytes().iter().filter(|&&byte| byte == WRITTEN).count() as u64),
         }
     }
 }

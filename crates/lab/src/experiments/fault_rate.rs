@@ -147,7 +147,7 @@ impl Trial for Faulting {
             Arm::Ahead => (pages, 0, 0),
         };
         let scrubbed = if self.arm == Arm::Ahead { self.bytes / LINE_BYTES } else { 0 };
-        let mut setup = Phase::new("setup", before, 2 * threads).work(before);
+        let mut setup = Phase::new("setup", before, 2 * threads).touches(before);
         if self.arm == Arm::Ahead {
             // Memory of their own on which the engines are tried, in base pages or larger ones.
             let most = setup.faults.end() + (zero::TRIAL_BYTES / page::size()) as u64;

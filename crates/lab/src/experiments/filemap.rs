@@ -7,7 +7,7 @@
 //! major fault, and readahead decides how many there are.
 //!
 //! `how`: `fault` reads the mapping as it is; `willneed` begins to read the file into the page cache before
-//! (MADV_WILLNEED); `populate` also maps all of it before (MADV_POPULATE_READ, Linux 5.14); `read` is read(2) into new memory,
+//! (MADV_WILLNEED; its phase ends when the first of it is there); `populate` also maps all of it before (MADV_POPULATE_READ, Linux 5.14); `read` is read(2) into new memory,
 //! the document's case, where the kernel takes a fault per page of the buffer. `cache`: `warm`, or `cold`: taken out of the page
 //! cache with posix_fadvise, see `os::file` for what root's drop_caches would add.
 //!
@@ -18,10 +18,9 @@ use std::io::{Read, Seek};
 use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt;
 
-use faultless_os::advise;
 use faultless_os::file::{self, FileMap};
-use faultless_os::page;
 use faultless_os::touch::{Advice, Region};
+use faultless_os::{advise, counters, page};
 
 use super::team;
 use crate::datafile::{self, WORD_BYTES};
@@ -168,6 +167,19 @@ const HOWS: [(&str, How); 4] = [
     ("read", How::Read),
 ];
 
+/// Waits until some of a file has come into the page cache; whether it has.
+fn has_begun(map: &FileMap) -> bool {
+    const PATIENCE_NS: u64 = 5_000_000_000;
+    let begin_ns = counters::now_ns();
+    while map.cached_bytes() == 0 {
+        if counters::now_ns() - begin_ns > PATIENCE_NS {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
+
 enum Held {
     Nothing,
     Mapping(FileMap),
@@ -195,8 +207,9 @@ impl Trial for Reading {
         let second = Phase::new("second", 0, self.threads).work(words / 8).sum(self.sum);
         let mapped = |phase: Phase, threads| Phase { faults: self.mapped(pages, threads), ..phase };
         match self.how {
-            How::Fault | How::Prefetch(Advice::WillNeed) => {
-                vec![setup, prefetch, mapped(first, self.threads), second]
+            How::Fault => vec![setup, prefetch, mapped(first, self.threads), second],
+            How::Prefetch(Advice::WillNeed) => {
+                vec![setup, prefetch.sum(1), mapped(first, self.threads), second]
             }
             How::Prefetch(_) => vec![setup, mapped(prefetch, 0), first, second],
             // The kernel touches the buffer, a page at a time.
@@ -262,8 +275,9 @@ impl Reading {
                 _ => error.into(),
             })?;
         }
+        let has_begun = self.how == How::Prefetch(Advice::WillNeed) && has_begun(&map);
         self.held = Held::Mapping(map);
-        Ok(0)
+        Ok(u64::from(has_begun))
     }
 
     fn read(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {

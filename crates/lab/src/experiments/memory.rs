@@ -1,12 +1,13 @@
 //! Memory of experiments: one kind of page or the remedy, and touches of it that can't be optimised away.
 
 use std::hint::black_box;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use faultless_os::advise;
 use faultless_os::touch::Region;
+use faultless_os::{advise, page};
 
-use crate::experiment::{Cell, Refusal};
+use crate::experiment::{Cell, Phase, Refusal};
 
 /// Bytes of a THP.
 ///
@@ -17,14 +18,14 @@ pub(super) fn thp_bytes(cell: &Cell) -> Result<usize, Refusal> {
     check_thp(cell, bytes).map(|()| bytes)
 }
 
-/// Whether there are THP of this size, or mTHP.
+/// Whether there are THP of this size, or mTHP, and the kernel finds room for some now.
 ///
 /// # Errors
-/// There are none here.
+/// There are none here, or memory is fragmented.
 pub(super) fn check_thp(cell: &Cell, bytes: usize) -> Result<(), Refusal> {
     const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
     if advise::thp_gives(bytes) {
-        return Ok(());
+        return probe_thp(bytes);
     }
     let kib = bytes >> 10;
     let remedy = match bytes == advise::pmd_bytes() {
@@ -33,6 +34,40 @@ pub(super) fn check_thp(cell: &Cell, bytes: usize) -> Result<(), Refusal> {
         false => format!("echo madvise > {FOLDER}/hugepages-{kib}kB/enabled, as root, on Linux 6.8 or newer"),
     };
     Err(Refusal(format!("{cell}: there are no transparent huge pages of {kib} KiB: {remedy}")))
+}
+
+/// Whether a few THP of this size come when they are touched.
+fn probe_thp(bytes: usize) -> Result<(), Refusal> {
+    const COUNT: usize = 4;
+    let is_small = bytes < advise::pmd_bytes();
+    let mut region = if is_small { Region::mthp(COUNT, bytes)? } else { Region::thp(COUNT * bytes, bytes)? };
+    region.touch_write(if is_small { 2 * bytes } else { bytes });
+    match region.resident_bytes() / bytes {
+        COUNT => Ok(()),
+        whole => Err(fragmented(whole, COUNT, bytes)),
+    }
+}
+
+/// The kernel fell back to smaller pages.
+pub(super) fn fragmented(whole: usize, count: usize, page_bytes: usize) -> Refusal {
+    let kib = page_bytes >> 10;
+    Refusal(format!(
+        "the kernel gave only {whole} of {count} pages of {kib} KiB: memory is fragmented: try again, \
+         or echo 1 > /proc/sys/vm/compact_memory, as root"
+    ))
+}
+
+/// A phase that takes one fault per huge page, where at least half of them come as such: so many it would be by base pages.
+pub(super) fn mostly_huge(phase: Phase, base_pages: usize) -> Phase {
+    let (least, most) = phase.faults.clone().into_inner();
+    phase.faults(least..=most + (base_pages as u64).saturating_sub(least) / 2)
+}
+
+/// Bytes of untouched memory that are resident once one of them is written: all where it was populated, else the page that the
+/// write got, which tells its size.
+pub(super) fn resident_by_a_write(region: &mut Region) -> u64 {
+    *black_box(&mut region.bytes_mut()[0]) = 1;
+    region.resident_bytes() as u64
 }
 
 /// Memory from the hugetlb pool, of which the cell needs so many pages in all.
@@ -47,32 +82,46 @@ pub(super) fn hugetlb(len_bytes: usize, page_bytes: usize, pages: usize) -> Resu
     })
 }
 
-/// One write per step; the sum of what is there afterwards, a one for each.
+/// What the page of this number holds after its touch on turn 0, 1 or 2: a sum over pages can't be guessed.
+pub(super) fn mark(page: usize, turn: u8) -> u8 {
+    ((page.wrapping_mul(31) ^ page >> 8) as u8 >> 1) + 41 * turn
+}
+
+/// What touching these pages must return.
+pub(super) fn marks(pages: Range<usize>, turn: u8) -> u64 {
+    pages.map(|page| u64::from(mark(page, turn))).sum()
+}
+
+/// One write per step; the sum of what is there afterwards: [`marks`] of as many pages, on the first turn.
 pub(super) fn write(memory: &mut [u8], step_bytes: usize) -> u64 {
-    let slots = memory.iter_mut().step_by(step_bytes);
+    let slots = memory.iter_mut().step_by(step_bytes).enumerate();
     slots
-        .map(|slot| {
-            *black_box(&mut *slot) = 1;
+        .map(|(page, slot)| {
+            *black_box(&mut *slot) = mark(page, 0);
             u64::from(*black_box(slot))
         })
         .sum()
 }
 
-/// The same for slots of memory that threads share; only reads where it is not to be written.
-pub(super) fn touch<'a>(slots: impl Iterator<Item = &'a AtomicU8>, writes: bool) -> u64 {
-    slots
-        .map(|slot| {
-            if writes {
-                slot.store(1, Ordering::Relaxed);
-            }
+/// Writes to base pages of memory that threads share, or only reads them, which then must be zero; [`marks`] of these pages.
+pub(super) fn touch(memory: &[AtomicU8], pages: impl Iterator<Item = usize>, turn: u8, writes: bool) -> u64 {
+    let page_bytes = page::size();
+    let touch = |page| {
+        let (slot, mark) = (&memory[page * page_bytes], mark(page, turn));
+        if writes {
+            slot.store(mark, Ordering::Relaxed);
             u64::from(black_box(slot).load(Ordering::Relaxed))
-        })
-        .sum()
+        } else {
+            u64::from(black_box(slot).load(Ordering::Relaxed) ^ mark)
+        }
+    };
+    pages.map(touch).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use faultless_os::touch::Populate;
 
     #[test]
     fn what_there_is_not_is_refused_with_the_remedy() {
@@ -84,11 +133,30 @@ mod tests {
     }
 
     #[test]
-    fn every_slot_is_touched_once() {
+    fn every_page_is_touched_once_and_the_sum_says_which() {
         let mut memory = [0_u8; 10];
-        assert_eq!((write(&mut memory, 3), memory.iter().filter(|&&byte| byte == 1).count()), (4, 4));
-        let shared = [0, 7, 0].map(AtomicU8::new);
-        assert_eq!(touch(shared.iter(), false), 7);
-        assert_eq!(touch(shared.iter().step_by(2), true), 2);
+        assert_eq!(write(&mut memory, 3), marks(0..4, 0));
+        assert_eq!([memory[3], memory[9], memory[8]], [mark(1, 0), mark(3, 0), 0]);
+        let mut region = Region::base_pages(4 * page::size(), page::size()).unwrap();
+        assert_eq!(touch(region.atomics(), 1..4, 2, false), marks(1..4, 2));
+        assert_eq!(touch(region.atomics(), [1, 3].into_iter(), 2, true), marks(1..2, 2) + marks(3..4, 2));
+        assert_eq!(region.read(3 * page::size()), mark(3, 2));
+        assert_ne!(touch(region.atomics(), 1..4, 2, false), marks(1..4, 2), "it is not zero any more");
+        assert_ne!(marks(0..512, 1), marks(0..512, 2));
+    }
+
+    #[test]
+    fn half_of_the_pages_must_be_huge() {
+        let of = |faults| mostly_huge(Phase::new("timed", 10, 0), 5120).faults.contains(&faults);
+        assert_eq!([10, 2500, 2600, 5120].map(of), [true, true, false, false]);
+    }
+
+    #[test]
+    fn what_a_write_gets_tells_populated_memory_from_new() {
+        let len_bytes = 8 * page::size();
+        let mut new = Region::base_pages(len_bytes, page::size()).unwrap();
+        let mut populated = Region::populated(len_bytes, Populate::Writable).unwrap();
+        assert_eq!(resident_by_a_write(&mut new), page::size() as u64);
+        assert_eq!(resident_by_a_write(&mut populated), len_bytes as u64);
     }
 }

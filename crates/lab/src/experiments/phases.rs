@@ -107,11 +107,9 @@ struct Sampled {
 impl Trial for Sampled {
     fn phases(&self) -> Vec<Phase> {
         let touches = self.region.len_bytes() / self.page_bytes * self.rounds;
-        let mut touch = Phase::new("touch", touches, 0).work(touches).sum(touches as u64);
+        let mut touch = Phase::new("touch", touches, 0).touches(touches).sum(touches as u64);
         if self.page_bytes > page::size() {
-            // Base pages where memory is too fragmented for a THP.
-            let most = self.region.len_bytes() / page::size() * self.rounds;
-            touch = touch.faults(touches as u64..=most as u64);
+            touch = memory::mostly_huge(touch, self.region.len_bytes() / page::size() * self.rounds);
         }
         vec![touch, Phase::new(NAMES_PHASE, 0, 0).faults(0..=NAMES)]
     }

@@ -352,18 +352,17 @@ impl Trial for Mixed {
         };
         let mut in_loop = Phase::new("timed", timed, 0).work(self.operations).sum(sum);
         if self.way == Way::Thp {
-            // Base pages where memory is too fragmented for a THP.
-            let most = *in_loop.faults.end() + pages as u64;
-            in_loop = in_loop.faults(timed as u64..=most);
+            in_loop = memory::mostly_huge(in_loop, pages);
         }
         if self.way == Way::Kept {
             // The last one may be new and hardly used.
             let most = *in_loop.faults.end();
             in_loop = in_loop.faults(timed.saturating_sub(slab_pages) as u64..=most);
         }
-        let resident = if self.way.is_at_once() { self.way.slab_bytes() as u64 } else { 0 };
-        let look = if self.way.is_at_once() { slab_pages } else { 0 };
-        vec![Phase::new("setup", setup, 0), Phase::new("look", look, 0).sum(resident), in_loop]
+        let is_whole = self.way.is_at_once() || self.way.is_huge();
+        let resident = if is_whole { self.way.slab_bytes() } else { page::size() };
+        let look = if self.way.is_at_once() { slab_pages } else { 1 };
+        vec![Phase::new("setup", setup, 0), Phase::new("look", look, 0).sum(resident as u64), in_loop]
     }
 
     fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
@@ -378,11 +377,10 @@ impl Trial for Mixed {
                 Ok(0)
             }
             1 => {
-                let slab = self.way.slab(self.allocator.slab_bytes)?;
-                let resident = slab.resident_bytes();
-                notes.add("resident_bytes", resident as f64);
+                let mut slab = self.way.slab(self.allocator.slab_bytes)?;
+                notes.add("resident_bytes", slab.resident_bytes() as f64);
                 notes.add("mapped_bytes", slab.len_bytes() as f64);
-                Ok(resident as u64)
+                Ok(memory::resident_by_a_write(&mut slab))
             }
             _ => {
                 notes.add("slabs", self.count.slabs as f64);

@@ -13,8 +13,8 @@
 //! `writers` map and unmap memory beside them, which takes the mmap lock for writing: as threads, `beside=threads`, or, as
 //! what that costs without a shared lock, in other processes, `beside=processes`.
 
-use faultless_os::page;
-use faultless_os::touch::{Churner, Region, Toucher};
+use faultless_os::touch::{Churner, Region, Touched, Toucher};
+use faultless_os::{counters, page, procfs};
 
 use super::memory;
 use super::team::{self, Beside, Done};
@@ -136,6 +136,8 @@ struct Faulting {
     processes_beside: Vec<Churner>,
 }
 
+/// The state of a process that has ended: proc(5).
+const ENDED: u8 = b'Z';
 /// Faults of this process around one `fork`: what it shares with the child is copied when it is written next.
 const FORK_FAULTS: u64 = 256;
 
@@ -148,11 +150,12 @@ impl Trial for Faulting {
             _ => 0,
         };
         let setup = Phase::new("setup", 0, self.writers);
+        let end = Phase::new("end", 0, 0).sum(u64::from(self.beside.is_some()));
         let most = setup.faults.end() + forks as u64 * FORK_FAULTS;
         vec![
             setup.faults(0..=most),
-            Phase::new("first", pages, self.threads).work(pages).sum(pages as u64),
-            Phase::new("end", 0, 0).faults(0..=FORK_FAULTS),
+            Phase::new("first", pages, self.threads).touches(pages).sum(self.sum()),
+            end.faults(0..=FORK_FAULTS),
         ]
     }
 
@@ -166,13 +169,14 @@ impl Trial for Faulting {
             // Other processes' faults are theirs; but this one was forked, and what it writes is copied.
             (1, _) => Ok(self.touch()?.noted(notes, self.beside.is_some())),
             _ => {
-                if let Some(beside) = self.threads_beside.take() {
-                    notes.add("beside_turns", beside.turns() as f64);
-                    beside.stop()?;
-                }
-                self.processes_beside.clear();
                 self.touchers.clear();
-                Ok(0)
+                if let Some(beside) = self.threads_beside.take() {
+                    return beside.end(notes);
+                }
+                let is_at_work =
+                    |child: &Churner| procfs::stat(child.pid()).is_some_and(|stat| stat.state != ENDED);
+                let at_work = self.processes_beside.drain(..).filter(is_at_work).count();
+                Ok(u64::from(at_work == self.writers && at_work > 0))
             }
         }
     }
@@ -197,9 +201,8 @@ impl Faulting {
         match self.beside {
             None => {}
             Some(Place::Threads) => {
-                self.threads_beside = Some(Beside::start(self.writers, move || {
-                    drop(Region::new(len_bytes, page::size())?);
-                    Ok(())
+                self.threads_beside = Some(Beside::start(self.writers, len_bytes as u64, move || {
+                    Ok(Region::new(len_bytes, page::size())?.len_bytes() as u64)
                 }));
             }
             Some(Place::Processes) => {
@@ -211,22 +214,33 @@ impl Faulting {
         Ok(0)
     }
 
+    /// What touching must return.
+    fn sum(&self) -> u64 {
+        let (threads, pages) = (self.threads, self.each_bytes / page::size());
+        match self.memory {
+            Memory::Interleaved | Memory::Shared => memory::marks(0..threads * pages, 0),
+            Memory::Own => threads as u64 * memory::marks(0..pages, 0),
+            // Other processes tell how many pages they touched.
+            Memory::Process => (threads * pages) as u64,
+        }
+    }
+
     fn touch(&mut self) -> Result<Done, Refusal> {
-        let (page_bytes, threads, memory) = (page::size(), self.threads, self.memory);
+        let (threads, memory) = (self.threads, self.memory);
         let regions: Vec<_> = self.regions.iter_mut().map(Region::atomics).collect();
-        let each_pages = self.each_bytes / page_bytes;
+        let pages = self.each_bytes / page::size();
         team::together((0..threads).collect(), |thread: usize| {
             let (region, first, step) = match memory {
                 Memory::Interleaved => (regions[0], thread, threads),
-                Memory::Shared => (regions[0], thread * each_pages, 1),
+                Memory::Shared => (regions[0], thread * pages, 1),
                 Memory::Own | Memory::Process => (regions[thread], 0, 1),
             };
-            let slots = region.iter().skip(first * page_bytes).step_by(step * page_bytes).take(each_pages);
-            Ok(memory::touch(slots, true))
+            Ok(memory::touch(region, (first..).step_by(step).take(pages), 0, true))
         })
     }
 
     fn touch_apart(&mut self) -> Result<Done, Refusal> {
+        let begin_ns = counters::now_ns();
         for toucher in &mut self.touchers {
             toucher.go()?;
         }
@@ -234,7 +248,8 @@ impl Faulting {
             let touched = toucher.wait().map_err(|error| {
                 Refusal(format!("a process apart ended before it had touched its memory: {error}"))
             })?;
-            Ok(Done { sum: touched.pages, cpu_ns: touched.cpu_ns, faults: touched.faults })
+            let Touched { pages: sum, faults, cpu_ns } = touched;
+            Ok(Done { sum, cpu_ns, faults, begin_ns, end_ns: counters::now_ns() })
         });
         told.sum()
     }

@@ -1,13 +1,15 @@
 //! stride: every n-th element of an array times three, as "Oops All Page Faults!" does it.
 //!
 //! The document's four ways to have the array: zeroed (read, then written: the zero page and then a CoW fault, two faults per
-//! page), initialised to one (the faults fall into the set-up), prefaulted (the same, by a write per page), and shared by two
+//! page), initialised to one (the faults fall into the set-up), prefaulted (the same, by a write per page: not of zero, as in
+//! the document, so that what is there tells whether the loop was run), and shared by two
 //! strides, where the first pays for both. The array is 64M elements of 4 bytes in the document.
 
 use faultless_os::page;
 use faultless_os::touch::Region;
 use faultless_trace::measurement::median;
 
+use super::memory;
 use crate::experiment::{
     Cell, Chart, Document, Experiment, Measured, Notes, Phase, Refusal, Remark, Scope, Trial,
 };
@@ -94,6 +96,14 @@ impl Strided {
         (self.region.len_bytes() / ELEMENT).div_ceil(stride)
     }
 
+    /// What is there once every `stride`-th element is three times what prefaulting wrote.
+    fn prefaulted_sum(&self) -> u64 {
+        let elements = page::size() / ELEMENT;
+        let pages = (0..self.pages()).filter(|page| (page * elements).is_multiple_of(self.stride));
+        let first = |page| i32::from_ne_bytes([memory::mark(page, 0), 0, 0, 0]).wrapping_mul(3);
+        pages.fold(0, |sum: u64, page| sum.wrapping_add(u64::from(first(page) as u32)))
+    }
+
     /// `array[i] *= 3` for every `stride`-th element; the sum of what is there now.
     fn multiply(&mut self, stride: usize) -> u64 {
         let mut sum = 0_u64;
@@ -127,7 +137,10 @@ impl Trial for Strided {
                 Phase::new("timed", 0, 0).work(work).sum(one_sum),
             ],
             Array::Prefaulted => {
-                vec![Phase::new("setup", pages, 0).work(pages), Phase::new("timed", 0, 0).work(work).sum(0)]
+                vec![
+                    Phase::new("setup", pages, 0).touches(pages),
+                    Phase::new("timed", 0, 0).work(work).sum(self.prefaulted_sum()),
+                ]
             }
         }
     }
@@ -144,12 +157,7 @@ impl Trial for Strided {
                 0
             }
             (0, Array::Prefaulted) => {
-                // Zeroes, as in the document.
-                self.region
-                    .bytes_mut()
-                    .iter_mut()
-                    .step_by(page::size())
-                    .for_each(|slot| *std::hint::black_box(slot) = 0);
+                memory::write(self.region.bytes_mut(), page::size());
                 0
             }
             (1, _) => self.multiply(self.stride),

@@ -1,15 +1,16 @@
 //! Threads of an experiment: those that share a piece of work and begin it together, and those that work beside it.
 //!
-//! In: parts and what to do with one. Out: the sum of what each returned, the CPU time and the faults that they took.
+//! In: parts and what to do with one. Out: the sum of what each returned, the time and the faults that they took.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use faultless_os::counters::{self, Who};
 
-use crate::experiment::{Notes, OWN_CPU, OWN_FAULTS, Refusal, processors};
+use crate::experiment::{Notes, OWN_CPU, OWN_FAULTS, OWN_WALL, Refusal, processors};
 
 /// Notes how many processors there are: claims about threads need it.
 pub(super) fn note_processors(notes: &mut Notes) {
@@ -25,12 +26,16 @@ pub(super) struct Done {
     pub(super) cpu_ns: u64,
     /// Page faults.
     pub(super) faults: u64,
+    /// When the first began and the last ended, as [`counters::now_ns`] tells it.
+    pub(super) begin_ns: u64,
+    pub(super) end_ns: u64,
 }
 
 impl Done {
-    /// Notes the CPU time; where others take faults meanwhile, those of these threads too. The sum is the checksum.
+    /// Notes CPU and wall time; where others take faults meanwhile, those of these threads too. The sum is the checksum.
     pub(super) fn noted(self, notes: &mut Notes, others_fault: bool) -> u64 {
         notes.add(OWN_CPU, self.cpu_ns as f64);
+        notes.add(OWN_WALL, self.end_ns.saturating_sub(self.begin_ns) as f64);
         if others_fault {
             notes.add(OWN_FAULTS, self.faults as f64);
         }
@@ -40,11 +45,14 @@ impl Done {
 
 impl std::iter::Sum for Done {
     fn sum<I: Iterator<Item = Self>>(each: I) -> Self {
-        each.fold(Self::default(), |all, one| Self {
+        let all = each.reduce(|all, one| Self {
             sum: all.sum.wrapping_add(one.sum),
             cpu_ns: all.cpu_ns + one.cpu_ns,
             faults: all.faults + one.faults,
-        })
+            begin_ns: all.begin_ns.min(one.begin_ns),
+            end_ns: all.end_ns.max(one.end_ns),
+        });
+        all.unwrap_or_default()
     }
 }
 
@@ -61,9 +69,11 @@ pub(super) fn together<T: Send>(
         gate.wait();
         let faults = || counters::rusage(Who::Thread).map(|usage| usage.minor_faults + usage.major_faults);
         let (faults_before, cpu_before_ns) = (faults()?, counters::thread_cpu_ns());
+        let begin_ns = counters::now_ns();
         let sum = work(part)?;
+        let end_ns = counters::now_ns();
         let cpu_ns = counters::thread_cpu_ns() - cpu_before_ns;
-        Ok(Done { sum, cpu_ns, faults: faults()? - faults_before })
+        Ok(Done { sum, cpu_ns, faults: faults()? - faults_before, begin_ns, end_ns })
     };
     let alone = &alone;
     thread::scope(|scope| {
@@ -104,15 +114,24 @@ pub(super) struct Beside {
 struct Shared {
     stop: AtomicBool,
     turns: AtomicU64,
+    /// Whether a turn returned something else than it must.
+    wrong: AtomicBool,
 }
 
 impl Beside {
-    /// Starts `count` threads, and returns when each has made its first turn.
-    pub(super) fn start<T>(count: usize, turn: T) -> Self
+    /// Starts `count` threads, and returns when each has made its first turn. Every turn must return `each`.
+    pub(super) fn start<T>(count: usize, each: u64, turn: T) -> Self
     where
-        T: Fn() -> Result<(), Refusal> + Send + Sync + 'static,
+        T: Fn() -> Result<u64, Refusal> + Send + Sync + 'static,
     {
-        let (shared, turn) = (Arc::new(Shared::default()), Arc::new(turn));
+        let shared = Arc::new(Shared::default());
+        let told = shared.clone();
+        let turn = Arc::new(move || -> Result<(), Refusal> {
+            if turn()? != each {
+                told.wrong.store(true, Ordering::Relaxed);
+            }
+            Ok(())
+        });
         let gate = Arc::new(Barrier::new(count + 1));
         let one = |_| {
             let (shared, turn, gate) = (shared.clone(), turn.clone(), gate.clone());
@@ -132,18 +151,26 @@ impl Beside {
         Self { shared, threads }
     }
 
-    /// Turns made since all have begun.
-    pub(super) fn turns(&self) -> u64 {
-        self.shared.turns.load(Ordering::Relaxed)
-    }
-
-    /// Ends them.
+    /// Ends them and notes the turns made since all had begun: 1, if there are any and each returned what it must.
     ///
     /// # Errors
     /// What a turn was refused.
-    pub(super) fn stop(mut self) -> Result<(), Refusal> {
+    pub(super) fn end(mut self, notes: &mut Notes) -> Result<u64, Refusal> {
+        const PATIENCE_NS: u64 = 1_000_000_000;
+        let turns = || self.shared.turns.load(Ordering::Relaxed);
+        notes.add("beside_turns", turns() as f64);
+        // Something short may have been measured within one turn, which is then still being made.
+        let begin_ns = counters::now_ns();
+        while turns() == 0
+            && !self.threads.iter().any(JoinHandle::is_finished)
+            && counters::now_ns() - begin_ns < PATIENCE_NS
+        {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let is_right = turns() > 0 && !self.shared.wrong.load(Ordering::Relaxed);
         self.shared.stop.store(true, Ordering::Relaxed);
-        self.threads.drain(..).try_for_each(|thread| thread.join().unwrap_or_else(|_| Err(panicked())))
+        self.threads.drain(..).try_for_each(|thread| thread.join().unwrap_or_else(|_| Err(panicked())))?;
+        Ok(u64::from(is_right))
     }
 }
 
@@ -161,7 +188,6 @@ mod tests {
     use super::*;
     use faultless_os::page;
     use faultless_os::touch::Region;
-    use std::time::Duration;
 
     #[test]
     fn parts_cover_everything_once() {
@@ -180,6 +206,7 @@ mod tests {
         let done = done.unwrap();
         assert_eq!(done.sum, 1000 * 999 / 2);
         assert!((12..60).contains(&done.faults) && done.cpu_ns > 0, "{done:?}");
+        assert!(done.begin_ns > 0 && done.end_ns > done.begin_ns, "{done:?}");
     }
 
     #[test]
@@ -190,17 +217,22 @@ mod tests {
     }
 
     #[test]
-    fn threads_beside_make_turns_until_they_are_stopped() {
-        let beside = Beside::start(2, || Ok(()));
-        while beside.turns() < 10 {
-            thread::sleep(Duration::from_millis(1));
-        }
-        assert_eq!(beside.stop(), Ok(()));
+    fn threads_beside_make_turns_until_they_are_ended() {
+        let mut notes = Notes::default();
+        let beside = Beside::start(2, 7, || Ok(7));
+        thread::sleep(Duration::from_millis(10));
+        assert_eq!(beside.end(&mut notes), Ok(1));
+        assert!(notes.of("beside_turns").is_some_and(|turns| turns > 0.0), "{notes:?}");
+    }
+
+    #[test]
+    fn threads_beside_that_do_nothing_are_noticed() {
+        assert_eq!(Beside::start(1, 7, || Ok(0)).end(&mut Notes::default()), Ok(0));
     }
 
     #[test]
     fn a_refused_turn_is_told() {
-        let beside = Beside::start(2, || Err(Refusal("no file".into())));
-        assert_eq!(beside.stop(), Err(Refusal("no file".into())));
+        let beside = Beside::start(2, 0, || Err(Refusal("no file".into())));
+        assert_eq!(beside.end(&mut Notes::default()), Err(Refusal("no file".into())));
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Allocators: the C library's, the same with its thresholds fixed at the 128 KiB they begin with, and those found in the
 //! usual library folders, by LD_PRELOAD. THP is off for the process: a fault is a base page. Both answers are possible for most
-//! cells, so their bounds are none or a fault per page; what glibc documents is held against exact counts.
+//! cells, so their bounds are from none to a fault per page; what glibc documents is held against exact counts.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ const MOST_KIB: usize = 32 << 10;
 const LATER_BYTES: usize = 64 << 20;
 /// Cycles after the first two.
 const LATER_CYCLES: std::ops::RangeInclusive<usize> = 2..=64;
-/// Faults that an allocator may take for its own tables besides those of the block: arenas, page heads.
+/// Faults that an allocator may take for its own tables besides those of the block: arenas, page heads. glibc's are in the block.
 const TABLES: u64 = 256;
 
 impl Experiment for Threshold {
@@ -144,11 +144,16 @@ fn library(allocator: &str) -> Option<PathBuf> {
     })
 }
 
+/// The allocator in this process that is not the C library's.
+pub(super) fn preloaded() -> Result<Option<&'static str>, Refusal> {
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    Ok(LIBRARIES.iter().find(|(_, begin)| maps.contains(begin)).map(|(name, _)| *name))
+}
+
 /// Whether the allocator that was asked for is the one that answers: an LD_PRELOAD that did nothing would measure glibc
 /// under another name.
 fn check_loaded(allocator: &str) -> Result<(), Refusal> {
-    let maps = std::fs::read_to_string("/proc/self/maps")?;
-    let loaded = LIBRARIES.iter().find(|(_, begin)| maps.contains(begin)).map(|(name, _)| *name);
+    let loaded = preloaded()?;
     let wanted = LIBRARIES.iter().find(|(name, _)| *name == allocator).map(|(name, _)| *name);
     if loaded != wanted {
         let found = loaded.unwrap_or("the C library's malloc");
@@ -177,6 +182,21 @@ impl Cycles {
         if phase < 2 { 1 } else { later_cycles(self.kib) }
     }
 
+    /// Faults for tables: those of other allocators may grow by as much as a page table maps.
+    fn tables(&self) -> u64 {
+        if self.is_glibc() { 0 } else { TABLES + (advise::pmd_bytes() / page::size()) as u64 }
+    }
+
+    fn is_glibc(&self) -> bool {
+        cfg!(target_env = "gnu") && [GLIBC, FIXED].contains(&self.allocator.as_str())
+    }
+
+    /// Whether glibc has to keep a block that it has had once: the size is below the thresholds that it begins with, and what it
+    /// gives back lies behind as much again.
+    fn is_always_kept(&self) -> bool {
+        self.is_glibc() && self.kib < FIXED_KIB
+    }
+
     /// Whether glibc has to map each block: the size is above a fixed threshold, or above what the dynamic one can become.
     fn is_always_mapped(&self) -> bool {
         let least_kib = match self.allocator.as_str() {
@@ -194,10 +214,14 @@ impl Trial for Cycles {
         let phase = |(index, name)| {
             let cycles = self.cycles(index);
             let pages = pages(self.kib) * cycles;
+            let phase = Phase::new(name, 0, 0).touches(pages).sum(pages as u64);
+            if self.is_always_kept() && index > 0 {
+                return phase;
+            }
             // The block's head may lie on a page of its own.
-            let most = (pages + cycles) as u64 + TABLES;
+            let most = (pages + cycles) as u64 + phase.faults.end() + self.tables();
             let least = if self.is_always_mapped() { pages as u64 } else { 0 };
-            Phase::new(name, 0, 0).work(pages).sum(pages as u64).faults(least..=most)
+            phase.faults(least..=most)
         };
         names.into_iter().enumerate().map(phase).collect()
     }
@@ -269,5 +293,6 @@ mod tests {
         assert_eq!(*of(GLIBC, 40 << 10).start(), 2 * (40 << 20) / page::size() as u64);
         assert_eq!((*of(GLIBC, 640).start(), *of("mimalloc", 40 << 10).start()), (0, 0));
         assert!(*of(FIXED, 640).start() > 0);
+        assert!(*of(GLIBC, 64).end() < 64 && *of("jemalloc", 40 << 10).end() > *of(GLIBC, 40 << 10).end());
     }
 }

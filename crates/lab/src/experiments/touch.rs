@@ -21,6 +21,7 @@ use faultless_os::touch::Region;
 
 use super::memory;
 use super::team::{self, Beside};
+use crate::datafile;
 use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
 use crate::results::{Quantities, cpu_ns, values};
 
@@ -190,23 +191,28 @@ struct Touching {
     beside: Option<Beside>,
 }
 
+/// The turns of [`memory::mark`].
+const FIRST: u8 = 1;
+const SECOND: u8 = 2;
+
 /// Bytes of the file that threads beside map: some turns fit into the shortest touch.
 const FILE_BYTES: usize = 256 << 10;
 
 impl Trial for Touching {
     fn phases(&self) -> Vec<Phase> {
         let pages = self.len_bytes / page::size();
-        let sum = if self.writes { pages as u64 } else { 0 };
         let touched = if self.lock { 0 } else { pages };
+        let marks = |turn| memory::marks(0..pages, turn);
         let phase = |step: &Step| match step {
             Step::Map => Phase::new("map", 0, 0),
             Step::Lock => Phase::new("lock", pages, 0),
             // Between one fault and one per page of the file, as often as the threads please.
             Step::Begin => Phase::new("begin", 0, 0).faults(0..=u64::MAX),
-            Step::First => Phase::new("first", touched, self.threads).work(pages).sum(sum),
-            Step::Second => Phase::new("second", 0, self.threads).work(pages).sum(sum),
-            Step::End => Phase::new("end", 0, 0).faults(0..=u64::MAX),
-            Step::Look => Phase::new("look", 0, 0),
+            Step::First => Phase::new("first", touched, self.threads).touches(pages).sum(marks(FIRST)),
+            Step::Second => Phase::new("second", 0, self.threads).touches(pages).sum(marks(SECOND)),
+            Step::End => Phase::new("end", 0, 0).faults(0..=u64::MAX).sum(1),
+            // What the second touch has left.
+            Step::Look => Phase::new("look", 0, 0).sum(if self.writes { marks(SECOND) } else { 0 }),
         };
         self.steps.iter().map(phase).collect()
     }
@@ -223,13 +229,9 @@ impl Trial for Touching {
                 .lock()
                 .map_err(|error| Refusal(format!("{error}; allow more with `ulimit -l`, or as root")))?,
             Step::Begin => self.beside = Some(map_beside(self.mappers, self.flush)?),
-            Step::First | Step::Second => return self.touch(notes),
-            Step::End => {
-                if let Some(beside) = self.beside.take() {
-                    notes.add("beside_turns", beside.turns() as f64);
-                    beside.stop()?;
-                }
-            }
+            Step::First => return self.touch(FIRST, notes),
+            Step::Second => return self.touch(SECOND, notes),
+            Step::End => return self.beside.take().map_or(Ok(0), |beside| beside.end(notes)),
             Step::Look => {
                 note_resident(self.region()?, notes);
                 team::note_processors(notes);
@@ -237,6 +239,7 @@ impl Trial for Touching {
                     notes.add("commit_limit_bytes", limit);
                     notes.add("memory_and_swap_bytes", memory);
                 }
+                return Ok(self.region()?.touch_read(page::size()));
             }
         }
         Ok(0)
@@ -249,14 +252,11 @@ impl Touching {
     }
 
     /// One access per page by all threads; the sum of what is there afterwards.
-    fn touch(&mut self, notes: &mut Notes) -> Result<u64, Refusal> {
+    fn touch(&mut self, turn: u8, notes: &mut Notes) -> Result<u64, Refusal> {
         let (writes, threads, is_alone) = (self.writes, self.threads, self.beside.is_none());
         let bytes = self.region()?.atomics();
-        let page_bytes = page::size();
-        let done = team::together(team::parts(bytes.len() / page_bytes, threads), |part| {
-            let bytes = &bytes[part.start * page_bytes..part.end * page_bytes];
-            Ok(memory::touch(bytes.iter().step_by(page_bytes), writes))
-        })?;
+        let parts = team::parts(bytes.len() / page::size(), threads);
+        let done = team::together(parts, |part| Ok(memory::touch(bytes, part, turn, writes)))?;
         Ok(done.noted(notes, !is_alone))
     }
 }
@@ -269,7 +269,10 @@ fn note_resident(region: &Region, notes: &mut Notes) {
 /// Threads that map, touch and unmap a small file of their own, dropped from the page cache before each time if asked for.
 fn map_beside(threads: usize, flush: bool) -> Result<Beside, Refusal> {
     let mut file = tempfile::tempfile()?;
-    file.write_all(&vec![1; FILE_BYTES])?;
+    let bytes: Vec<u8> = (0..FILE_BYTES).map(|at| memory::mark(at, FIRST)).collect();
+    let sum = bytes.chunks(page::size()).map(|page| datafile::sum(&page[..file::WORD_BYTES]));
+    let sum = sum.fold(0, u64::wrapping_add);
+    file.write_all(&bytes)?;
     file.sync_all()?;
     if flush {
         file::forget(&file)?;
@@ -281,16 +284,16 @@ fn map_beside(threads: usize, flush: bool) -> Result<Beside, Refusal> {
             )));
         }
     }
-    Ok(Beside::start(threads, move || touch_file(&file, flush)))
+    Ok(Beside::start(threads, sum, move || touch_file(&file, flush)))
 }
 
-fn touch_file(file: &File, flush: bool) -> Result<(), Refusal> {
+/// Reads a word of every page; the sum.
+fn touch_file(file: &File, flush: bool) -> Result<u64, Refusal> {
     if flush {
         file::forget(file)?;
     }
     let map = FileMap::new(file, FILE_BYTES)?;
-    std::hint::black_box(map.sum(0..FILE_BYTES, page::size() / file::WORD_BYTES));
-    Ok(())
+    Ok(map.sum(0..FILE_BYTES, page::size() / file::WORD_BYTES))
 }
 
 /// What the document touches: 2000 times 2^20 bytes, in MB.

@@ -8,6 +8,7 @@
 //! What is zeroed was not zero: each phase leaves ones behind and the next that reads must find zeroes. All memory is
 //! resident before, so nothing but the set-up faults.
 
+use faultless_os::counters;
 use faultless_os::page::{self, Order};
 use faultless_os::touch::Region;
 use faultless_os::zero::{self, Present};
@@ -21,6 +22,8 @@ pub(super) struct Zeroing;
 const LINE_BYTES: usize = 64;
 /// Bytes of the working set elsewhere: it fits in a second-level cache, with room for a program's own data.
 const SET_BYTES: usize = 512 << 10;
+/// CPU time of reading that set, ns, without what comes between.
+const SET_NS: &str = "set_cpu_ns";
 /// Bytes that are zeroed between two readings of it: more than a second-level cache holds.
 const BETWEEN_BYTES: usize = 2 << 20;
 
@@ -114,7 +117,7 @@ impl Trial for Overwriting {
         let there = self.memory.len_bytes() / LINE_BYTES;
         let set = self.batches * SET_BYTES / LINE_BYTES;
         vec![
-            Phase::new("setup", pages, 0).work(pages),
+            Phase::new("setup", pages, 0).touches(pages),
             // As the other phases leave it: zero, but for a one in each page, which the check has just written.
             Phase::new("wipe", 0, 0).work(lines),
             Phase::new("check-wipe", 0, 0).work(there).sum(0),
@@ -144,11 +147,19 @@ impl Trial for Overwriting {
                 self.zero(at);
                 sum + read_and_mark(self.block(at))
             }),
-            6 => (0..self.batches).map(|_| self.read_set()).sum(),
-            7 => (0..self.batches).fold(0, |sum, batch| {
-                (0..self.batch_blocks).for_each(|at| self.zero(batch * self.batch_blocks + at));
-                sum + self.read_set()
-            }),
+            6 | 7 => {
+                let (mut sum, mut set_ns) = (0, 0);
+                for batch in 0..self.batches {
+                    if phase == 7 {
+                        (0..self.batch_blocks).for_each(|at| self.zero(batch * self.batch_blocks + at));
+                    }
+                    let begin_ns = counters::thread_cpu_ns();
+                    sum += self.read_set();
+                    set_ns += counters::thread_cpu_ns() - begin_ns;
+                }
+                notes.add(SET_NS, set_ns as f64);
+                sum
+            }
             _ => read_and_mark(self.memory.bytes_mut()),
         })
     }
@@ -230,31 +241,22 @@ const CHARTS: &[Chart] = &[
 
 /// What zeroing takes per page.
 pub(crate) fn zero_ns(found: &Quantities) -> Vec<f64> {
-    combined(found, |[zero, pages, ..]| zero / pages)
+    let pages = values(found, "zero", "pages").unwrap_or_default();
+    cpu_ns(found, "zero").iter().zip(pages).map(|(zero, pages)| zero / pages).collect()
 }
 
-/// What the reader of a freshly zeroed page takes: both together, less zeroing alone.
+/// What the reader of a freshly zeroed page takes: both together, less zeroing alone. A difference of times may come out as
+/// nothing or less; each round keeps its place all the same, so that ratios compare the same rounds.
 pub(crate) fn reader_ns(found: &Quantities) -> Vec<f64> {
-    combined(found, |[zero, pages, reader, ..]| (reader - zero) / pages)
+    let pages = values(found, "zero", "pages").unwrap_or_default();
+    let [reader, zero] = ["reader", "zero"].map(|phase| cpu_ns(found, phase));
+    reader.iter().zip(&zero).zip(pages).map(|((reader, zero), pages)| (reader - zero) / pages).collect()
 }
 
 /// How many times as long a working set elsewhere takes to be read.
 pub(crate) fn beside(found: &Quantities) -> Vec<f64> {
-    combined(found, |[zero, _, _, alone, beside]| (beside - zero) / alone)
-}
-
-/// A figure of each sample from its CPU times: zero, pages, reader, alone, beside. Differences of times may come out as nothing
-/// or less, which no axis of logarithms shows: such samples say nothing.
-fn combined(found: &Quantities, figure: fn([f64; 5]) -> f64) -> Vec<f64> {
-    let pages = values(found, "zero", "pages").unwrap_or_default().to_vec();
-    let [zero, reader, alone, beside] =
-        ["zero", "reader", "alone", "beside"].map(|phase| cpu_ns(found, phase));
-    let columns = [zero, pages, reader, alone, beside];
-    let count = columns.iter().map(Vec::len).min().unwrap_or(0);
-    (0..count)
-        .map(|at| figure(columns.each_ref().map(|column| column[at])))
-        .filter(|value| *value > 0.0)
-        .collect()
+    let [alone, beside] = ["alone", "beside"].map(|phase| values(found, phase, SET_NS).unwrap_or_default());
+    beside.iter().zip(alone).map(|(beside, alone)| beside / alone).collect()
 }
 
 #[cfg(test)]

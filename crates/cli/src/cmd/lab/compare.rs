@@ -100,7 +100,11 @@ fn caveats(which: &str, folder: &Path, results: &Results) -> Result<Vec<String>,
     let wrong: Vec<&Note> = results.notes_of(VIOLATION).collect();
     let noted = [
         (wrong, "sample", "can't be right, and left out"),
-        (results.refused(), "cell", "could not be measured; if the other record has them, that is why they are added or removed"),
+        (
+            results.refused(),
+            "cell",
+            "could not be measured; if the other record has them, that is why they are added or removed",
+        ),
     ];
     let tell = |(notes, of, what): (Vec<&Note>, &str, &str)| {
         let named: Vec<_> = notes.iter().take(NAMED).map(ToString::to_string).collect();

@@ -126,3 +126,27 @@ fn progress() -> ProgressBar {
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultless_lab::record::{Note, REFUSED};
+
+    #[test]
+    fn a_count_that_can_not_be_ends_with_status_1() {
+        let told = |kind: &str| {
+            let note = Note {
+                experiment: "touch".into(),
+                cell: "threads=1".into(),
+                round: 1,
+                kind: kind.into(),
+                text: "first: 0 faults, must be 1024 to 1048".into(),
+            };
+            let mut results = Results::default();
+            results.notes.push(note);
+            format!("{:?}", code(&results))
+        };
+        assert_eq!(told(VIOLATION), format!("{:?}", ExitCode::from(1)));
+        assert_eq!(told(REFUSED), format!("{:?}", ExitCode::SUCCESS));
+    }
+}

@@ -10,7 +10,7 @@ use faultless_trace::stat::Interval;
 
 use crate::claims::{Finding, NOT_MEASURED, Why, with_interval};
 use crate::experiment::Cell;
-use crate::results::{Quantities, Results, values};
+use crate::results::{Quantities, Results, values, wall_ns};
 
 /// Names and values of parameters.
 pub(super) type Parameters<'a> = &'a [(&'a str, &'a str)];
@@ -56,9 +56,12 @@ fn threads<'a>(results: &'a Results, wanted: Parameters, count: usize, like: &'a
     largest(results, &like.experiment, &wanted)
 }
 
-/// The samples of a quantity; none where there are none.
+/// The samples of a quantity; none where there are none. Wall time is that of the phase's own threads.
 pub(super) fn samples<'a>(found: Found<'a>, phase: &str, quantity: &str) -> &'a [f64] {
-    values(found.1, phase, quantity).unwrap_or_default()
+    match quantity {
+        "wall_ns" => wall_ns(found.1, phase),
+        _ => values(found.1, phase, quantity).unwrap_or_default(),
+    }
 }
 
 /// `a / b`, paired by round; nothing where no round has both.

@@ -80,7 +80,7 @@ impl Trial for Trapped {
             Trap::None | Trap::ReadOnly | Trap::Protected | Trap::Forked => (pages, pages),
         };
         let setup = Phase::new("setup", populated, 0).sum((resident * page::size()) as u64);
-        let write = Phase::new("write", 0, 0).work(pages);
+        let write = Phase::new("write", 0, 0).touches(pages);
         let few = *write.faults.end();
         let pages = pages as u64;
         let faults = match self.trap {
@@ -118,7 +118,7 @@ impl Trapped {
         };
         let mut region = Region::populated(self.len_bytes, how)?;
         match self.trap {
-            Trap::Protected => region = region.protect_and_back(Protection::Inaccessible)?,
+            Trap::Protected => region = region.protect(Protection::Inaccessible)?.give_back()?,
             Trap::GivenBack => region.advise(0..self.len_bytes, Advice::DontNeed)?,
             Trap::Forked => self.copy = Some(HeldCopy::new()?),
             _ => {}

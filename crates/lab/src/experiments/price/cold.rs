@@ -61,9 +61,9 @@ impl Trial for Cold {
         let hold = Phase::new("hold", pages(&self.held), 0);
         let most = *hold.faults.end();
         vec![
-            Phase::new("setup", pages(&self.warm), 0).work(pages(&self.warm)),
+            Phase::new("setup", pages(&self.warm), 0).touches(pages(&self.warm)),
             hold.faults(1..=most),
-            Phase::new("timed", pages(&self.fresh), 0).work(pages(&self.fresh)),
+            Phase::new("timed", pages(&self.fresh), 0).touches(pages(&self.fresh)),
         ]
     }
 
