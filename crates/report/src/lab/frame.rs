@@ -79,8 +79,8 @@ tr:last-child>td{border-bottom:0}
 .figures .besides{white-space:normal;min-width:150px;font-size:13px}
 .figures .right{text-align:right;font-variant-numeric:tabular-nums}
 p,li,pre{overflow-wrap:anywhere}
-.theirs td{color:var(--bad)}
-td small{display:block;color:var(--faint);font-size:12px}
+.theirs td{color:var(--bad)}.theirs td:first-child{white-space:normal;min-width:130px}
+td small{display:block;color:var(--faint);font-size:12px}.figures td small{white-space:normal}
 code,pre{font-family:ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;font-size:13px}
 pre{background:var(--ground);border:1px solid var(--rule);border-radius:8px;padding:10px 12px;margin:6px 0;overflow-x:auto}
 .verdict{display:inline-block;white-space:nowrap;border-radius:10px;padding:1px 9px;font-size:13px;font-weight:600}

@@ -135,14 +135,15 @@ fn frame(plot: &Plot, inner: f64) -> (Canvas, f64) {
     let (head, sub) = (wrap(&plot.title, room, HEAD * BOLD), wrap(&plot.y_label, room, TEXT));
     let remark = wrap(&plot.remark, room, TEXT);
     let top = 14.0 + 21.0 * head.len() as f64 + LINE * sub.len() as f64 + 10.0;
-    let mut canvas = Canvas::blank(WIDTH, top + inner + LINE * remark.len() as f64 + 12.0);
+    let below = if remark.is_empty() { 0.0 } else { 4.0 + LINE * remark.len() as f64 };
+    let mut canvas = Canvas::blank(WIDTH, top + inner + below + 12.0);
     let mut y = 12.0;
     for line in head {
         y += 21.0;
         canvas.text("head", "start", MARGIN, y, &line);
     }
     small(&mut canvas, "start", (MARGIN, y), &sub);
-    small(&mut canvas, "start", (MARGIN, top + inner - 4.0), &remark);
+    small(&mut canvas, "start", (MARGIN, top + inner), &remark);
     (canvas, top)
 }
 

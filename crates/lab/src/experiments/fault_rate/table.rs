@@ -6,7 +6,7 @@
 
 use faultless_trace::measurement::{Count, median};
 
-use super::{LINE_BYTES, per_cpu_s, per_wall_s};
+use super::{ARMS, LINE_BYTES, per_cpu_s, per_wall_s};
 use crate::experiment::{Cell, Measured, Table};
 use crate::results::{Quantities, cpu_ns, values};
 
@@ -19,10 +19,8 @@ pub(crate) struct Theirs {
     threads: f64,
     /// Cache lines written of a page's 128.
     lines: f64,
-    user_s: f64,
-    system_s: f64,
-    /// Wall as printed, s.
-    printed_s: f64,
+    /// User, System and Wall as printed, s.
+    times: [&'static str; 3],
     per_cpu_s: f64,
     per_wall_s: f64,
 }
@@ -40,25 +38,25 @@ impl Theirs {
 
     /// Whether that is what is printed.
     pub(crate) fn is_printed_right(&self) -> bool {
-        (self.printed_s / self.wall_s() - 1.0).abs() < 0.01
+        self.times[2].parse::<f64>().is_ok_and(|printed_s| (printed_s / self.wall_s() - 1.0).abs() < 0.01)
     }
 }
 
-const fn with_threads(arm: &'static str, threads: f64, times: [f64; 3], rates: [f64; 2]) -> Theirs {
+const fn with_threads(arm: &'static str, threads: f64, times: [&'static str; 3], rates: [f64; 2]) -> Theirs {
     row(arm, (4.0, 3.0, threads, 1.0), times, rates)
 }
 
-const fn with_lines(lines: f64, times: [f64; 3], rates: [f64; 2]) -> Theirs {
+const fn with_lines(lines: f64, times: [&'static str; 3], rates: [f64; 2]) -> Theirs {
     row(PREZEROED, (1.0, 1.0, 1.0, lines), times, rates)
 }
 
 const fn row(
     arm: &'static str,
     (gb, rep, threads, lines): (f64, f64, f64, f64),
-    [user_s, system_s, printed_s]: [f64; 3],
+    times: [&'static str; 3],
     [per_cpu_s, per_wall_s]: [f64; 2],
 ) -> Theirs {
-    Theirs { arm, gb, rep, threads, lines, user_s, system_s, printed_s, per_cpu_s, per_wall_s }
+    Theirs { arm, gb, rep, threads, lines, times, per_cpu_s, per_wall_s }
 }
 
 const WITHOUT: &str = "without patch";
@@ -66,27 +64,32 @@ const PREZEROED: &str = "prezeroed";
 
 /// By threads; in the middle the one row with hardware that zeroes.
 pub(crate) const BY_THREADS: [Theirs; 9] = [
-    with_threads(WITHOUT, 1.0, [0.146, 11.155, 11.030], [69_584.896, 69_566.852]),
-    with_threads(WITHOUT, 2.0, [0.170, 14.909, 7.097], [52_150.369, 98_643.687]),
-    with_threads(WITHOUT, 4.0, [0.181, 16.597, 5.079], [46_869.167, 135_642.420]),
-    with_threads(WITHOUT, 8.0, [0.166, 23.239, 4.037], [33_599.215, 179_791.120]),
-    row("prezeroed by hardware", (1.0, 1.0, 1.0, 1.0), [0.014, 0.110, 0.012], [524_292.194, 517_665.538]),
-    with_threads(PREZEROED, 1.0, [0.183, 2.750, 2.093], [268_077.996, 267_952.890]),
-    with_threads(PREZEROED, 2.0, [0.185, 4.876, 2.097], [155_344.562, 263_967.292]),
-    with_threads(PREZEROED, 4.0, [0.150, 6.617, 2.097], [116_205.793, 264_774.080]),
-    with_threads(PREZEROED, 8.0, [0.186, 13.693, 3.054], [56_659.819, 221_701.073]),
+    with_threads(WITHOUT, 1.0, ["0.146", "11.155", "11.030"], [69_584.896, 69_566.852]),
+    with_threads(WITHOUT, 2.0, ["0.170", "14.909", "7.097"], [52_150.369, 98_643.687]),
+    with_threads(WITHOUT, 4.0, ["0.181", "16.597", "5.079"], [46_869.167, 135_642.420]),
+    with_threads(WITHOUT, 8.0, ["0.166", "23.239", "4.037"], [33_599.215, 179_791.120]),
+    row(
+        "prezeroed by hardware",
+        (1.0, 1.0, 1.0, 1.0),
+        ["0.014", "0.110", "0.012"],
+        [524_292.194, 517_665.538],
+    ),
+    with_threads(PREZEROED, 1.0, ["0.183", "2.750", "2.093"], [268_077.996, 267_952.890]),
+    with_threads(PREZEROED, 2.0, ["0.185", "4.876", "2.097"], [155_344.562, 263_967.292]),
+    with_threads(PREZEROED, 4.0, ["0.150", "6.617", "2.097"], [116_205.793, 264_774.080]),
+    with_threads(PREZEROED, 8.0, ["0.186", "13.693", "3.054"], [56_659.819, 221_701.073]),
 ];
 
 /// By cache lines.
 pub(crate) const BY_LINES: [Theirs; 8] = [
-    with_lines(1.0, [0.01, 0.12, 0.01], [500_813.853, 497_925.891]),
-    with_lines(2.0, [0.01, 0.11, 0.01], [493_453.103, 472_877.725]),
-    with_lines(4.0, [0.02, 0.10, 0.01], [479_351.658, 471_507.415]),
-    with_lines(8.0, [0.01, 0.13, 0.01], [424_742.054, 416_725.013]),
-    with_lines(16.0, [0.05, 0.12, 0.01], [347_715.359, 336_983.834]),
-    with_lines(32.0, [0.12, 0.13, 0.02], [258_112.286, 256_246.731]),
-    with_lines(64.0, [0.24, 0.14, 0.03], [169_896.381, 168_189.283]),
-    with_lines(128.0, [0.49, 0.14, 0.06], [102_300.257, 101_674.435]),
+    with_lines(1.0, ["0.01", "0.12", "0.01"], [500_813.853, 497_925.891]),
+    with_lines(2.0, ["0.01", "0.11", "0.01"], [493_453.103, 472_877.725]),
+    with_lines(4.0, ["0.02", "0.10", "0.01"], [479_351.658, 471_507.415]),
+    with_lines(8.0, ["0.01", "0.13", "0.01"], [424_742.054, 416_725.013]),
+    with_lines(16.0, ["0.05", "0.12", "0.01"], [347_715.359, 336_983.834]),
+    with_lines(32.0, ["0.12", "0.13", "0.02"], [258_112.286, 256_246.731]),
+    with_lines(64.0, ["0.24", "0.14", "0.03"], [169_896.381, 168_189.283]),
+    with_lines(128.0, ["0.49", "0.14", "0.06"], [102_300.257, 101_674.435]),
 ];
 
 /// A point of a chart: line, x, y.
@@ -175,9 +178,9 @@ impl From<Theirs> for Row {
             threads: row.threads,
             lines: row.lines,
             written_percent: written_percent(row),
-            cpu: [row.user_s, row.system_s].map(seconds),
+            cpu: [row.times[0], row.times[1]].map(Into::into),
             wall_s: row.wall_s(),
-            printed: seconds(row.printed_s),
+            printed: row.times[2].into(),
             per_cpu_s: row.per_cpu_s,
             per_wall_s: row.per_wall_s,
         }
@@ -233,7 +236,7 @@ fn split(cpu_ns: f64, user: &[f64], system: &[f64]) -> [String; 2] {
     let [user_ns, system_ns] = [user, system].map(|part| part.iter().sum::<f64>());
     let both_ns = user_ns + system_ns;
     if both_ns < SPLIT_NS {
-        return [String::new(), format!("{} with User", seconds(cpu_ns / 1e9))];
+        return [String::new(), format!("both {}", seconds(cpu_ns / 1e9))];
     }
     [user_ns, system_ns].map(|part| seconds(cpu_ns * part / both_ns / 1e9))
 }
@@ -246,7 +249,8 @@ fn seconds(value: f64) -> String {
 pub(super) fn tables(cells: &Measured) -> Vec<Table> {
     let of = |theirs: &[Theirs], parameter: &str, order: fn(&Row) -> f64| {
         let drawn = cells.iter().filter(|(cell, _)| cell.text(parameter) == Ok("1"));
-        let ours: Vec<Row> = drawn.filter_map(|(cell, found)| Row::of(cell, found)).collect();
+        let mut ours: Vec<Row> = drawn.filter_map(|(cell, found)| Row::of(cell, found)).collect();
+        ours.sort_by_key(|row| ARMS.iter().position(|(arm, _)| *arm == row.arm));
         let is_there = !ours.is_empty();
         let mut rows: Vec<Row> = theirs.iter().map(|row| Row::from(*row)).chain(ours).collect();
         // The document's stay before ours of the same place.
@@ -312,7 +316,7 @@ mod tests {
     #[test]
     fn short_times_are_not_told_apart() {
         let row = Row::of(&cell("ahead", 1, 1), &found(12e6, 3)).unwrap();
-        assert_eq!(row.cpu, [String::new(), "0.0120 with User".to_owned()]);
+        assert_eq!(row.cpu, [String::new(), "both 0.0120".to_owned()]);
         assert!(tables(&[]).is_empty());
     }
 }
