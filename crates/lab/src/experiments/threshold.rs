@@ -246,7 +246,8 @@ const CHARTS: &[Chart] = &[
         id: "threshold-later",
         title: "Faults of a malloc and free, once the allocator has settled",
         x: "kib",
-        x_label: "size of the block in KiB",
+        x_label: "size of the block in bytes",
+        place: |cell, _| Some(cell.kib("kib").ok()? as f64),
         y_label: "faults per page and cycle",
         values: |cell, found| per_page(cell, found, "later"),
         ..Chart::BLANK
@@ -255,7 +256,8 @@ const CHARTS: &[Chart] = &[
         id: "threshold-time",
         title: "Time of a malloc, a write per page, and a free",
         x: "kib",
-        x_label: "size of the block in KiB",
+        x_label: "size of the block in bytes",
+        place: |cell, _| Some(cell.kib("kib").ok()? as f64),
         y_label: "us per cycle",
         values: |cell, found| {
             let cycles = cell.number("kib").map_or(1, later_cycles) as f64;

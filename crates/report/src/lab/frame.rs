@@ -110,7 +110,7 @@ main{padding:16px 10px 32px}.part{padding:14px 12px;border-radius:10px}h1{font-s
 .cards thead{display:none}.cards,.cards tbody,.cards tr,.cards td{display:block}
 .cards tr{padding:10px 0;border-bottom:1px solid var(--rule)}.cards td{border:0;padding:1px 0;overflow-wrap:anywhere}
 .cards td[data-name]::before{content:attr(data-name) ' ';color:var(--faint)}
-.cards td:empty{display:none}.figures.cards td,.figures.cards .besides{white-space:normal;text-align:left;min-width:0;font-size:14px}
+pre{white-space:pre-wrap}.cards td:empty{display:none}.figures.cards td,.figures.cards .besides{white-space:normal;text-align:left;min-width:0;font-size:14px}
 .figures.cards td{display:inline-block;margin-right:12px}.figures.cards td:first-child,.figures.cards .besides{display:block}
 .figures.cards td small{display:inline;margin-left:5px}
 .cards tr[hidden]{display:none}}

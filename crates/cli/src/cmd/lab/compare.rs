@@ -94,25 +94,28 @@ fn by_chance(changes: &[Change]) -> String {
 /// Cells and samples that are named of one record at the most.
 const NAMED: usize = 5;
 
-/// What of a record is not there, or can't be right.
+/// What of a record is not there, or can't be right: a sentence, and a line for each.
 fn caveats(which: &str, folder: &Path, results: &Results) -> Result<Vec<String>, Failure> {
-    let unfinished = unfinished(folder, results)?.map(|why| format!("{which} is not whole: {why}"));
+    let mut caveats = Vec::new();
+    caveats.extend(unfinished(folder, results)?.map(|why| format!("{which} is not whole: {why}")));
     let wrong: Vec<&Note> = results.notes_of(VIOLATION).collect();
-    let noted = [
+    for (notes, of, what) in [
         (wrong, "sample", "can't be right, and left out"),
-        (
-            results.refused(),
-            "cell",
-            "could not be measured; if the other record has them, that is why they are added or removed",
-        ),
-    ];
-    let tell = |(notes, of, what): (Vec<&Note>, &str, &str)| {
-        let named: Vec<_> = notes.iter().take(NAMED).map(ToString::to_string).collect();
-        let more = if notes.len() > NAMED { "; ..." } else { "" };
-        let count = counted(notes.len(), of);
-        (!notes.is_empty()).then(|| format!("{which}: {count} {what}: {}{more}", named.join("; ")))
-    };
-    Ok(unfinished.into_iter().chain(noted.into_iter().filter_map(tell)).collect())
+        (results.refused(), "cell", "could not be measured, so not really added or removed"),
+    ] {
+        if !notes.is_empty() {
+            caveats.push(format!("{which}: {} {what}:", counted(notes.len(), of)));
+            caveats.extend(notes.iter().take(NAMED).map(|note| named(note)));
+            caveats.extend((notes.len() > NAMED).then(|| format!("and {} more", notes.len() - NAMED)));
+        }
+    }
+    Ok(caveats)
+}
+
+/// A note; what was refused often names its cell itself.
+fn named(note: &Note) -> String {
+    let cell = format!("{} {}: ", note.experiment, note.cell);
+    format!("{cell}{}", note.text.strip_prefix(&cell).unwrap_or(&note.text))
 }
 
 fn facts(a: (&Path, &Results), b: (&Path, &Results)) -> Result<Vec<Fact>, Failure> {
