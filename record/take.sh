@@ -2,7 +2,8 @@
 # Takes the records of this machine into record/DATE-NAME: record/take.sh NAME [PART ...], the parts being run, stat, user,
 # advise (10 minutes each), peers, cold and programs (30 to 40 each) and prezero (25), all by default; nothing else should run.
 # Peers are libraries for LD_PRELOAD, in PEERS="NAME=LIBRARY ..."; PYTHON is one that has NumPy and pandas (and that every user may run). For peers, cold,
-# programs and prezero ROUNDS sets how often, and for the first three MINUTES after how long no round begins.
+# programs and prezero ROUNDS sets how often, and for the first three MINUTES after how long no round begins. By name only, as it needs
+# programs that are not ours: crosschecks (20 minutes), with WILL_IT_SCALE=DIR and LAT_PAGEFAULT=PROGRAM where they are not on the PATH.
 set -eu
 cd "$(dirname "$0")/.."
 host=$1
@@ -13,9 +14,9 @@ shift
 parts=" ${*:-run stat user advise peers cold programs prezero} "
 for part in $parts; do
     case $part in
-        run | stat | user | advise | prezero) ;;
+        run | stat | user | advise | prezero | crosschecks) ;;
         peers | cold | programs) : "${PEERS:?libraries of the peers, as NAME=LIBRARY ...}" ;;
-        *) echo "no part $part: run, stat, user, advise, peers, cold, programs or prezero" >&2; exit 2 ;;
+        *) echo "no part $part: run, stat, user, advise, peers, cold, programs, prezero or crosschecks" >&2; exit 2 ;;
     esac
 done
 part() { case $parts in *" $1 "*) true ;; *) false ;; esac; }
@@ -96,5 +97,11 @@ if part cold; then peers cold 3 40 --cold; fi
 if part programs; then peers programs 9 30 --programs "$work" --python "${PYTHON:-python3}"; fi
 # prezero: where zeroing ahead of need pays
 if part prezero; then "$root/record/prezero.sh" "$host" "${ROUNDS:-5}"; fi
+# crosschecks: our figures beside those of programs that are not ours
+if part crosschecks; then
+    cd "$root"
+    record/crosschecks.py --out "$out" --faultless "$work/faultless" --rounds "${ROUNDS:-12}" \
+        ${WILL_IT_SCALE:+--will-it-scale "$WILL_IT_SCALE"} ${LAT_PAGEFAULT:+--lat-pagefault "$LAT_PAGEFAULT"} >"$out/crosschecks.txt"
+fi
 found=$(ls "$out"/run-*.csv "$out"/stat-*.csv "$out"/verdict-*.csv 2>/dev/null | grep -v stat-p50) || exit 0
 "$root/record/paired.py" --summary $found >"$out/summary.txt"

@@ -245,6 +245,18 @@ mod tests {
     }
 
     #[test]
+    fn wall_time_is_that_of_the_threads_where_they_told() {
+        let of = |rows: &[(&str, f64)]| {
+            let rows = rows.iter().map(|(quantity, value)| row("threads=1", 1, quantity, *value)).collect();
+            let results = Results::of(rows).unwrap();
+            let (_, quantities) = results.all().next().unwrap();
+            wall_ns(quantities, "first").to_vec()
+        };
+        assert_eq!(of(&[("wall_ns", 9.0)]), [9.0]);
+        assert_eq!(of(&[("wall_ns", 9.0), (OWN_WALL, 5.0)]), [5.0]);
+    }
+
+    #[test]
     fn what_was_refused_and_measured_later_is_not_missing() {
         let mut results = Results::of(vec![row("threads=1", 1, "wall_ns", 1.0)]).unwrap();
         let note = |cell: &str, text: &str| Note {

@@ -1,8 +1,7 @@
 //! stride: every n-th element of an array times three, as "Oops All Page Faults!" does it.
 //!
 //! The document's four ways to have the array: zeroed (read, then written: the zero page and then a CoW fault, two faults per
-//! page), initialised to one (the faults fall into the set-up), prefaulted (the same, by a write per page: not of zero, as in
-//! the document, so that what is there tells whether the loop was run), and shared by two
+//! page), initialised to one (the faults fall into the set-up), prefaulted (the same, by a write per page), and shared by two
 //! strides, where the first pays for both. The array is 64M elements of 4 bytes in the document.
 
 use faultless_os::page;
@@ -96,10 +95,10 @@ impl Strided {
         (self.region.len_bytes() / ELEMENT).div_ceil(stride)
     }
 
-    /// What is there once every `stride`-th element is three times what prefaulting wrote.
-    fn prefaulted_sum(&self) -> u64 {
+    /// What is there once every `stride`-th element is three times what a write per page left.
+    fn marked_sum(&self, stride: usize) -> u64 {
         let elements = page::size() / ELEMENT;
-        let pages = (0..self.pages()).filter(|page| (page * elements).is_multiple_of(self.stride));
+        let pages = (0..self.pages()).filter(|page| (page * elements).is_multiple_of(stride));
         let first = |page| i32::from_ne_bytes([memory::mark(page, 0), 0, 0, 0]).wrapping_mul(3);
         pages.fold(0, |sum: u64, page| sum.wrapping_add(u64::from(first(page) as u32)))
     }
@@ -127,7 +126,8 @@ impl Trial for Strided {
             Array::Shared => vec![
                 Phase::new("setup", 0, 0),
                 Phase::new("first", 2 * pages, 0).work(work).sum(0),
-                Phase::new("second", 0, 0).work(self.elements(16)).sum(0),
+                Phase::new("change", 0, 0).touches(pages),
+                Phase::new("second", 0, 0).work(self.elements(16)).sum(self.marked_sum(16)),
             ],
             Array::Zeroed => {
                 vec![Phase::new("setup", 0, 0), Phase::new("timed", 2 * touched, 0).work(work).sum(0)]
@@ -139,7 +139,7 @@ impl Trial for Strided {
             Array::Prefaulted => {
                 vec![
                     Phase::new("setup", pages, 0).touches(pages),
-                    Phase::new("timed", 0, 0).work(work).sum(self.prefaulted_sum()),
+                    Phase::new("timed", 0, 0).work(work).sum(self.marked_sum(self.stride)),
                 ]
             }
         }
@@ -156,7 +156,8 @@ impl Trial for Strided {
                     .for_each(|element| element.copy_from_slice(&one));
                 0
             }
-            (0, Array::Prefaulted) => {
+            // Not of zero, so that what is there afterwards tells whether the loop was run.
+            (0, Array::Prefaulted) | (2, Array::Shared) => {
                 memory::write(self.region.bytes_mut(), page::size());
                 0
             }

@@ -305,6 +305,23 @@ mod tests {
     }
 
     #[test]
+    fn every_round_keeps_its_place_also_where_a_difference_is_less_than_nothing() {
+        let of = |phase: &str, quantity: &str, rounds: &[f64]| {
+            ((phase.to_owned(), quantity.to_owned()), rounds.to_vec())
+        };
+        let found: Quantities = [
+            of("zero", "pages", &[10.0; 2]),
+            of("zero", "cpu_ns", &[500.0, 600.0]),
+            of("reader", "cpu_ns", &[450.0, 900.0]),
+            of("alone", SET_NS, &[100.0, 50.0]),
+            of("beside", SET_NS, &[150.0, 100.0]),
+        ]
+        .into();
+        assert_eq!((zero_ns(&found), reader_ns(&found)), (vec![50.0, 60.0], vec![-5.0, 30.0]));
+        assert_eq!(beside(&found), [1.5, 2.0]);
+    }
+
+    #[test]
     fn what_does_not_exist_is_refused_with_what_does() {
         let refused = |cell| trial::measure(&Zeroing, &cell).refused.unwrap_or_default();
         assert!(refused(cell("by-hand", "hot", 0)).contains("takes cached, "));
