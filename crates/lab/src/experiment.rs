@@ -360,7 +360,7 @@ pub struct Chart {
     pub title: &'static str,
     /// The parameter along the axis.
     pub x: &'static str,
-    /// What is along the axis, for people; bytes are told in KiB and so on where it ends with that word.
+    /// What is along the axis, for people; where it ends with "in bytes", they are told in KiB and so on.
     pub x_label: &'static str,
     /// What is drawn, with its unit.
     pub y_label: &'static str,

@@ -159,7 +159,7 @@ fn row(change: &Change) -> Markup {
             td { span.verdict { (change.kind.word()) } }
             (named("B / A", &html! { (ratio(change)) (small(&interval(change))) }))
             @for (record, found) in [("A", a), ("B", b)] { (named(record, &figure(&change.quantity, found.as_ref()))) }
-            td { (name(&change.quantity)) } td { (change.phase) } td { (change.experiment) } td { (change.cell) }
+            td { (name(&change.quantity)) } td { (change.phase) } td { (change.experiment) } td.cell { (change.cell) }
         }
     }
 }

@@ -39,7 +39,12 @@ pub(super) fn range(quantity: &str, found: &Interval) -> String {
     if found.high >= f64::MAX {
         return "one sample".to_owned();
     }
-    let (low, high) = (shown(quantity, found.low), shown(quantity, found.high));
+    // Nothing is counted in parts, or below zero, however an interval is made.
+    let [low, high] = match quantity.ends_with("_faults") {
+        true => [found.low.floor().max(0.0), found.high.ceil()],
+        false => [found.low, found.high],
+    };
+    let (low, high) = (shown(quantity, low), shown(quantity, high));
     let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
     let has_unit = high.ends_with(|c: char| !c.is_ascii_digit());
     match low.split_once(' ') {
@@ -97,5 +102,6 @@ mod tests {
         assert_eq!(range("wall_ns", &Interval { high: 7.0, ..found }), "5.00 to 7.00 ns");
         assert_eq!(range("wall_ns", &Interval { high: 7e3, ..found }), "5.00 ns to 7.00 us");
         assert_eq!(range("minor_faults", &Interval { low: 1e3, high: 2e3, ..found }), "1 000 to 2 000");
+        assert_eq!(range("minor_faults", &Interval { low: -0.4, high: 7.2, ..found }), "0 to 8");
     }
 }

@@ -80,7 +80,8 @@ tr:last-child>td{border-bottom:0}
 .figures .right{text-align:right;font-variant-numeric:tabular-nums}
 p,li,pre{overflow-wrap:anywhere}
 .theirs td{color:var(--bad)}.theirs td:first-child{white-space:normal;min-width:130px}
-td small{display:block;color:var(--faint);font-size:12px}.figures td small{white-space:normal}
+td small{display:block;color:var(--faint);font-size:12px}
+.dense td small{white-space:normal;min-width:72px}.figures .cell{white-space:normal;min-width:220px}
 code,pre{font-family:ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;font-size:13px}
 pre{background:var(--ground);border:1px solid var(--rule);border-radius:8px;padding:10px 12px;margin:6px 0;overflow-x:auto}
 .verdict{display:inline-block;white-space:nowrap;border-radius:10px;padding:1px 9px;font-size:13px;font-weight:600}
@@ -110,7 +111,7 @@ main{padding:16px 10px 32px}.part{padding:14px 12px;border-radius:10px}h1{font-s
 .cards thead{display:none}.cards,.cards tbody,.cards tr,.cards td{display:block}
 .cards tr{padding:10px 0;border-bottom:1px solid var(--rule)}.cards td{border:0;padding:1px 0;overflow-wrap:anywhere}
 .cards td[data-name]::before{content:attr(data-name) ' ';color:var(--faint)}
-pre{white-space:pre-wrap}.cards td:empty{display:none}.figures.cards td,.figures.cards .besides{white-space:normal;text-align:left;min-width:0;font-size:14px}
+pre{white-space:pre-wrap}.cards td:empty{display:none}.figures.cards td,.figures.cards .besides{white-space:normal;text-align:left;min-width:0;font-size:14px}.figures.cards .cell{display:block}
 .figures.cards td{display:inline-block;margin-right:12px}.figures.cards td:first-child,.figures.cards .besides{display:block}
 .figures.cards td small{display:inline;margin-left:5px}
 .cards tr[hidden]{display:none}}
@@ -118,6 +119,6 @@ pre{white-space:pre-wrap}.cards td:empty{display:none}.figures.cards td,.figures
 @media print{body{background:#fff;font-size:10pt}main{max-width:none;padding:0}.part{border:0;padding:0;margin:14pt 0}
 nav,.choice,.choice+label,input[type=search]{display:none}figure,tr{break-inside:avoid}h2,h3{break-after:avoid}
 .charts{grid-template-columns:1fr 1fr}.scroll{overflow:visible}pre{white-space:pre-wrap}table{font-size:8pt}td small{font-size:7pt}th,td{padding:3pt 6pt 3pt 0}
-.figures{font-size:7pt}.figures td,.figures th{white-space:normal;padding-right:4pt}.figures td small{font-size:6pt}
+.figures{font-size:7pt}.figures td,.figures th{white-space:normal;padding-right:4pt}.figures td small{font-size:6pt;min-width:0}.figures .cell{min-width:0}
 .figures .besides{min-width:0;font-size:6pt}a{color:inherit}}
 ";

@@ -327,7 +327,7 @@ fn cells(experiment: &Experiment) -> Markup {
     let is_there = |quantity: &&str| figures().any(|figure| figure.quantity == *quantity);
     let times: Vec<&str> = TIMES.into_iter().filter(is_there).collect();
     html! {
-        table.figures.cards {
+        table.figures.cards.dense {
             thead {
                 tr {
                     @for parameter in &experiment.parameters { th { (parameter) } }

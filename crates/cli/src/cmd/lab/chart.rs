@@ -43,7 +43,7 @@ pub(super) fn plot(chart: &Chart, cells: &Measured) -> Plot {
         title: chart.title.into(),
         x_label: chart.x_label.into(),
         y_label: chart.y_label.into(),
-        x_is_bytes: chart.x_label.ends_with("bytes"),
+        x_is_bytes: chart.x_label.ends_with(" in bytes"),
         lines,
         remark: text,
         mark: at,

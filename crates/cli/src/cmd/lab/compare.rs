@@ -101,7 +101,11 @@ fn caveats(which: &str, folder: &Path, results: &Results) -> Result<Vec<String>,
     let wrong: Vec<&Note> = results.notes_of(VIOLATION).collect();
     for (notes, of, what) in [
         (wrong, "sample", "can't be right, and left out"),
-        (results.refused(), "cell", "could not be measured, so not really added or removed"),
+        (
+            results.refused(),
+            "cell",
+            "could not be measured, so what the other has of them counts as added or removed",
+        ),
     ] {
         if !notes.is_empty() {
             caveats.push(format!("{which}: {} {what}:", counted(notes.len(), of)));
