@@ -1,9 +1,10 @@
 #!/bin/sh
 # Takes the records of this machine into record/DATE-NAME: record/take.sh NAME [PART ...], the parts being run, stat, user,
 # advise (10 minutes each), peers, cold and programs (30 to 40 each) and prezero (25), all by default; nothing else should run.
-# Peers are libraries for LD_PRELOAD, in PEERS="NAME=LIBRARY ..."; PYTHON is one that has NumPy and pandas (and that every user may run). For peers, cold,
-# programs and prezero ROUNDS sets how often, and for the first three MINUTES after how long no round begins. By name only, as it needs
-# programs that are not ours: crosschecks (20 minutes), with WILL_IT_SCALE=DIR and LAT_PAGEFAULT=PROGRAM where they are not on the PATH.
+# Peers are libraries for LD_PRELOAD, in PEERS="NAME=LIBRARY ..."; PYTHON is one that has NumPy and pandas (and that every user may
+# run). For peers, cold, programs and prezero ROUNDS sets how often, and for the first three MINUTES after how long no round begins.
+# By name only: lab (40 minutes), and crosschecks (20), which needs programs that are not ours, with WILL_IT_SCALE=DIR and
+# LAT_PAGEFAULT=PROGRAM where they are not on the PATH.
 set -eu
 cd "$(dirname "$0")/.."
 host=$1
@@ -14,9 +15,9 @@ shift
 parts=" ${*:-run stat user advise peers cold programs prezero} "
 for part in $parts; do
     case $part in
-        run | stat | user | advise | prezero | crosschecks) ;;
+        run | stat | user | advise | prezero | lab | crosschecks) ;;
         peers | cold | programs) : "${PEERS:?libraries of the peers, as NAME=LIBRARY ...}" ;;
-        *) echo "no part $part: run, stat, user, advise, peers, cold, programs, prezero or crosschecks" >&2; exit 2 ;;
+        *) echo "no part $part: run, stat, user, advise, peers, cold, programs, prezero, lab or crosschecks" >&2; exit 2 ;;
     esac
 done
 part() { case $parts in *" $1 "*) true ;; *) false ;; esac; }
@@ -97,6 +98,8 @@ if part cold; then peers cold 3 40 --cold; fi
 if part programs; then peers programs 9 30 --programs "$work" --python "${PYTHON:-python3}"; fi
 # prezero: where zeroing ahead of need pays
 if part prezero; then "$root/record/prezero.sh" "$host" "${ROUNDS:-5}"; fi
+# lab: every experiment and claim
+if part lab; then faultless lab --output "$out/lab" >"$out/lab.txt"; fi
 # crosschecks: our figures beside those of programs that are not ours
 if part crosschecks; then
     cd "$root"
