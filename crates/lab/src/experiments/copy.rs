@@ -16,7 +16,7 @@ use faultless_trace::measurement::Rng;
 use super::team;
 use crate::datafile;
 use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
-use crate::results::{Quantities, values};
+use crate::results::{Quantities, wall_ns};
 
 pub(super) struct Copy;
 
@@ -88,7 +88,7 @@ impl Experiment for Copy {
 /// GB (of 10^9 bytes) per second.
 pub(crate) fn gb_per_s(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
     let bytes = cell.number("mib").map_or(0, |mib| mib << 20) as f64;
-    values(found, phase, "wall_ns").unwrap_or_default().iter().map(|ns| bytes / ns).collect()
+    wall_ns(found, phase).iter().map(|ns| bytes / ns).collect()
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -25,7 +25,7 @@ use faultless_os::{advise, counters, page};
 use super::team;
 use crate::datafile::{self, WORD_BYTES};
 use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
-use crate::results::values;
+use crate::results::wall_ns;
 
 pub(super) struct Filemap;
 
@@ -318,8 +318,8 @@ const CHARTS: &[Chart] = &[Chart {
             return Vec::new();
         }
         let bytes = cell.number("mib").map_or(0, |mib| mib << 20) as f64;
-        let wall = |phase| values(found, phase, "wall_ns").unwrap_or_default();
-        wall("prefetch").iter().zip(wall("first")).map(|(a, b)| bytes / (a + b)).collect()
+        let prefetch = wall_ns(found, "prefetch").iter();
+        prefetch.zip(wall_ns(found, "first")).map(|(a, b)| bytes / (a + b)).collect()
     },
     ..Chart::BLANK
 }];

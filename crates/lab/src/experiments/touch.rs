@@ -23,7 +23,7 @@ use super::memory;
 use super::team::{self, Beside};
 use crate::datafile;
 use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
-use crate::results::{Quantities, cpu_ns, values};
+use crate::results::{Quantities, cpu_ns, wall_ns};
 
 pub(super) struct Touch;
 
@@ -147,7 +147,7 @@ fn pages(cell: &Cell) -> f64 {
 /// Of cells without anything before or beside.
 fn alone<'a>(cell: &Cell, found: &'a Quantities, phase: &str) -> &'a [f64] {
     let is_alone = cell.flag("lock") == Ok(false) && cell.count("mappers") == Ok(0);
-    values(found, phase, "wall_ns").filter(|_| is_alone).unwrap_or_default()
+    if is_alone { wall_ns(found, phase) } else { &[] }
 }
 
 fn per_page(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
