@@ -55,7 +55,9 @@ pub struct Note {
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}", self.experiment, self.cell, self.text)
+        let cell = format!("{} {}: ", self.experiment, self.cell);
+        // Some refusals begin with the cell.
+        write!(f, "{cell}{}", self.text.strip_prefix(&cell).unwrap_or(&self.text))
     }
 }
 

@@ -318,8 +318,8 @@ const CHARTS: &[Chart] = &[Chart {
             return Vec::new();
         }
         let bytes = cell.number("mib").map_or(0, |mib| mib << 20) as f64;
-        let prefetch = wall_ns(found, "prefetch").iter();
-        prefetch.zip(wall_ns(found, "first")).map(|(a, b)| bytes / (a + b)).collect()
+        let wall = |phase| wall_ns(found, phase);
+        wall("prefetch").iter().zip(wall("first")).map(|(a, b)| bytes / (a + b)).collect()
     },
     ..Chart::BLANK
 }];
