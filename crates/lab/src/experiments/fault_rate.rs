@@ -20,7 +20,7 @@ use super::team::{self, Done};
 use crate::experiment::{
     Cell, Chart, Document, Experiment, Measured, Notes, Phase, Refusal, Scope, Table, Trial,
 };
-use crate::results::{Quantities, cpu_ns, values};
+use crate::results::{Quantities, cpu_ns, values, wall_ns};
 
 pub(super) struct FaultRate;
 
@@ -344,8 +344,8 @@ fn per_cpu_s(found: &Quantities) -> Vec<f64> {
 
 /// `fault/wsec`: pages by elapsed time.
 fn per_wall_s(found: &Quantities) -> Vec<f64> {
-    let timed = |quantity| values(found, "timed", quantity).unwrap_or_default();
-    timed("pages").iter().zip(timed("wall_ns")).map(|(pages, ns)| pages / ns * 1e9).collect()
+    let pages = values(found, "timed", "pages").unwrap_or_default();
+    pages.iter().zip(wall_ns(found, "timed")).map(|(pages, ns)| pages / ns * 1e9).collect()
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use faultless_os::{counters, page, procfs};
 use super::memory;
 use super::team::{self, Beside, Done};
 use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
-use crate::results::{Quantities, values};
+use crate::results::{Quantities, wall_ns};
 
 pub(crate) struct Scale;
 
@@ -100,7 +100,7 @@ impl Experiment for Scale {
 
 fn wall_us(cell: &Cell, found: &Quantities) -> Vec<f64> {
     let pages = cell.number("mib").map_or(1, |mib| (mib << 20) / page::size()) as f64;
-    values(found, "first", "wall_ns").unwrap_or_default().iter().map(|ns| ns / 1e3 / pages).collect()
+    wall_ns(found, "first").iter().map(|ns| ns / 1e3 / pages).collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -81,7 +81,7 @@ tr:last-child>td{border-bottom:0}
 p,li,pre{overflow-wrap:anywhere}
 .theirs td{color:var(--bad)}.theirs td:first-child{white-space:normal;min-width:130px}
 td small{display:block;color:var(--faint);font-size:12px}
-.dense td small{white-space:normal;min-width:72px}.figures .cell{white-space:normal;min-width:220px}
+.dense td small{white-space:normal;min-width:92px}.figures .cell{white-space:normal;min-width:220px}
 code,pre{font-family:ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;font-size:13px}
 pre{background:var(--ground);border:1px solid var(--rule);border-radius:8px;padding:10px 12px;margin:6px 0;overflow-x:auto}
 .verdict{display:inline-block;white-space:nowrap;border-radius:10px;padding:1px 9px;font-size:13px;font-weight:600}

@@ -8,7 +8,7 @@ use faultless_trace::measurement::{Count, median};
 
 use super::{ARMS, LINE_BYTES, per_cpu_s, per_wall_s};
 use crate::experiment::{Cell, Measured, Table};
-use crate::results::{Quantities, cpu_ns, values};
+use crate::results::{Quantities, cpu_ns, values, wall_ns};
 
 /// A row of the document.
 #[derive(Clone, Copy)]
@@ -204,7 +204,7 @@ impl Row {
             lines,
             written_percent: lines * LINE_BYTES as f64 * pages / bytes * 100.0,
             cpu: split(median(&cpu_ns(found, "timed"))?, timed("user_ns"), timed("system_ns")),
-            wall_s: median(timed("wall_ns"))? / 1e9,
+            wall_s: median(wall_ns(found, "timed"))? / 1e9,
             printed: String::new(),
             per_cpu_s: median(&per_cpu_s(found))?,
             per_wall_s: median(&per_wall_s(found))?,
