@@ -14,7 +14,7 @@ pub(crate) mod table;
 use faultless_os::page;
 use faultless_os::touch::Region;
 use faultless_os::zero;
-use faultless_pool::{Block, Kernel, Page, Policy, Pool, Retain};
+use faultless_pool::{Block, Kernel, Page, Policy, Pool, Retain, tuning};
 
 use super::team::{self, Done};
 use crate::experiment::{
@@ -147,12 +147,12 @@ impl Trial for Faulting {
             Arm::Ahead => (pages, 0, 0),
         };
         let scrubbed = if self.arm == Arm::Ahead { self.bytes / LINE_BYTES } else { 0 };
-        let mut setup = Phase::new("setup", before, 2 * threads).touches(before);
-        if self.arm == Arm::Ahead {
-            // Memory of their own on which the engines are tried, in base pages or larger ones.
-            let most = setup.faults.end() + (zero::TRIAL_BYTES / page::size()) as u64;
-            setup = setup.faults(before as u64..=most);
-        }
+        // The pool's own: a word for each granule in use; and memory on which the engines are tried, in base pages or larger ones.
+        let words = if self.arm == Arm::Kernel { 0 } else { self.bytes / tuning::GRANULE_BYTES * size_of::<u64>() };
+        let tried = if self.arm == Arm::Ahead { zero::TRIAL_BYTES } else { 0 };
+        let setup = Phase::new("setup", before, 2 * threads).touches(before);
+        let most = setup.faults.end() + ((words + tried) / page::size()) as u64;
+        let setup = setup.faults(before as u64..=most);
         vec![
             setup,
             Phase::new("scrub", 0, 0).work(scrubbed).sum((scrubbed * LINE_BYTES) as u64),
