@@ -148,7 +148,8 @@ impl Trial for Faulting {
         };
         let scrubbed = if self.arm == Arm::Ahead { self.bytes / LINE_BYTES } else { 0 };
         // The pool's own: a word for each granule in use; and memory on which the engines are tried, in base pages or larger ones.
-        let words = if self.arm == Arm::Kernel { 0 } else { self.bytes / tuning::GRANULE_BYTES * size_of::<u64>() };
+        let words =
+            if self.arm == Arm::Kernel { 0 } else { self.bytes / tuning::GRANULE_BYTES * size_of::<u64>() };
         let tried = if self.arm == Arm::Ahead { zero::TRIAL_BYTES } else { 0 };
         let setup = Phase::new("setup", before, 2 * threads).touches(before);
         let most = setup.faults.end() + ((words + tried) / page::size()) as u64;
