@@ -5,7 +5,7 @@
 //!
 //! CPU time is `cpu_ns`, by the clock of the process. `user_ns` and `system_ns` are getrusage(2)'s, split by what the kernel's
 //! ticks happened to see: of use from [`SPLIT_NS`] on. A thread that still runs on another processor is behind in all three by up
-//! to a tick: phases of several threads note [`OWN_CPU`](crate::experiment::OWN_CPU), by the threads' own clocks.
+//! to a tick: phases of several threads note [`OWN_CPU`], by the threads' own clocks.
 
 use std::hint::black_box;
 
