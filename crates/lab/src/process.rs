@@ -73,10 +73,8 @@ impl Launcher {
         printed.rewind()?;
         printed.read_to_string(&mut text)?;
         let what = match ending {
-            Ending::Status(0) => match serde_json::from_str::<Sample>(&text) {
-                Ok(sample) => Ok(sample),
-                Err(error) => Err(format!("printed something else than a sample ({error})")),
-            },
+            Ending::Status(0) => serde_json::from_str::<Sample>(&text)
+                .map_err(|error| format!("printed something else than a sample ({error})")),
             Ending::Status(status) => Err(format!("ended with status {status}")),
             Ending::Signal(signal) => Err(format!("was ended by signal {signal}")),
         };

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -320,10 +320,18 @@ fn differing<'a>(there: &'a str, here: &'a str) -> Option<(&'a str, &'a str)> {
 pub fn is_torn(folder: &Path) -> Result<bool, Refusal> {
     let is_torn = |name: &str| {
         let path = folder.join(name);
-        let bytes = std::fs::read(&path).map_err(|error| unreadable(&path, &error))?;
-        Ok::<bool, Refusal>(whole_len(&bytes) < bytes.len())
+        let last = last_byte(&path).map_err(|error| unreadable(&path, &error))?;
+        Ok::<bool, Refusal>(last.is_some_and(|byte| byte != b'\n'))
     };
     Ok(is_torn("samples.csv")? || is_torn("notes.csv")?)
+}
+
+fn last_byte(path: &Path) -> io::Result<Option<u8>> {
+    let file = File::open(path)?;
+    let mut byte = [0];
+    let Some(at) = file.metadata()?.len().checked_sub(1) else { return Ok(None) };
+    file.read_exact_at(&mut byte, at)?;
+    Ok(Some(byte[0]))
 }
 
 fn read_table<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Vec<T>, Refusal> {

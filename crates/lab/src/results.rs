@@ -22,6 +22,8 @@ pub const DISTURBED: f64 = 0.1;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
     cells: BTreeMap<Cell, Quantities>,
+    /// Of each experiment, in the order in which they are run.
+    phases: BTreeMap<String, Vec<String>>,
     /// What was noted.
     pub notes: Vec<Note>,
 }
@@ -52,12 +54,17 @@ impl Results {
     /// A row names no cell.
     pub fn of(rows: Vec<Row>) -> Result<Self, Refusal> {
         let mut cells: BTreeMap<Cell, Quantities> = BTreeMap::new();
+        let mut phases: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for row in rows {
             let cell = Cell::parse(&row.experiment, row.cell.split_whitespace())?;
+            let seen = phases.entry(row.experiment).or_default();
+            if row.phase != MACHINE && !seen.contains(&row.phase) {
+                seen.push(row.phase.clone());
+            }
             cells.entry(cell).or_default().entry((row.phase, row.quantity)).or_default().push(row.value);
         }
         cells.values_mut().for_each(complete);
-        Ok(Self { cells, notes: Vec::new() })
+        Ok(Self { cells, phases, notes: Vec::new() })
     }
 
     /// Why cells were not measured, each once: what was refused and measured later, when it could be, is not among them.
@@ -86,6 +93,11 @@ impl Results {
     /// The cells of an experiment.
     pub fn cells<'a>(&'a self, experiment: &'a str) -> impl Iterator<Item = (&'a Cell, &'a Quantities)> {
         self.cells.iter().filter(move |(cell, _)| cell.experiment == experiment)
+    }
+
+    /// The phases of an experiment, in the order in which they are run.
+    pub fn phases(&self, experiment: &str) -> &[String] {
+        self.phases.get(experiment).map_or(&[], Vec::as_slice)
     }
 
     /// All cells.

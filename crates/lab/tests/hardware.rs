@@ -1,4 +1,4 @@
-//! Every kind of cell of touch, copy, filemap and scale, small, in a process of this one test's own: faults are counted by
+//! Every kind of cell of touch, copy, filemap and scale, and some of chunks, small, in a process of this one test's own: faults are counted by
 //! process, and other tests would take theirs meanwhile.
 
 use faultless_lab::{Cell, experiments, trial};
@@ -26,6 +26,9 @@ const CELLS: &[&str] = &[
     "scale memory=process threads=3 mib=1 writers=0 beside=none",
     "scale memory=own threads=2 mib=1 writers=2 beside=threads",
     "scale memory=own threads=2 mib=1 writers=2 beside=processes",
+    "chunks memory=pool workers=2 queue=2 chunks=12",
+    "chunks memory=mmap workers=2 queue=2 chunks=12",
+    "chunks memory=thp workers=2 queue=2 chunks=12",
 ];
 
 #[test]

@@ -1,7 +1,7 @@
 //! What was observed of a program and what it means. Pure: no clock, no system call, no I/O of its own.
 //!
 //! `prof` fills an [`Observation`]; the analyses here turn it into a [`Stat`]; `report` prints that. What the lab and `report`
-//! both have to name is here as well: [`change`].
+//! both have to name is here as well: [`change`], [`verdict`].
 //!
 //! ```
 //! let stat = faultless_trace::Stat::from_observation(&faultless_trace::Observation::default());
@@ -17,6 +17,7 @@ pub mod measurement;
 pub mod observation;
 pub mod stat;
 mod tuning;
+pub mod verdict;
 
 pub use observation::Observation;
 pub use stat::Stat;

@@ -137,7 +137,7 @@ fn found(name: &str) -> Result<&'static dyn Experiment, Failure> {
 fn cell(experiment: &str, parameters: &[String]) -> Outcome {
     let cell = Cell::parse(experiment, parameters.iter().map(String::as_str)).map_err(measure::failure)?;
     let experiment = found(experiment)?;
-    let bytes = experiment.memory_bytes(&cell).map_err(|refusal| Failure(refusal.0))?;
+    let bytes = experiment.memory_bytes(&cell).map_err(measure::failure)?;
     if let Some(why) = runner::lacks_memory(bytes) {
         return Err(Failure(format!("{cell}: {why}")));
     }

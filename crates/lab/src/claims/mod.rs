@@ -11,31 +11,10 @@ mod queue;
 
 use faultless_trace::measurement::median;
 use faultless_trace::stat::Interval;
+pub use faultless_trace::verdict::Verdict;
 
 use crate::experiment::Document;
 use crate::results::Results;
-
-/// What became of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It holds here, with our figures.
-    Reproduced,
-    /// It does not hold here.
-    Refuted,
-    /// What was measured does not tell.
-    CannotSay,
-}
-
-impl Verdict {
-    /// As words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Reproduced => "reproduced",
-            Self::Refuted => "refuted here",
-            Self::CannotSay => "cannot say",
-        }
-    }
-}
 
 /// One claim of a document.
 pub struct Claim {

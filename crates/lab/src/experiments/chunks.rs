@@ -426,21 +426,6 @@ mod tests {
     }
 
     #[test]
-    fn every_chunk_is_unpacked_and_looked_at() {
-        for memory in ["pool", "mmap", "thp"] {
-            let sample = measured(memory);
-            if let Some(why) = sample.refused {
-                eprintln!("skipped: {why}");
-                continue;
-            }
-            // Faults of this process are those of other tests too: `faultless lab verify` counts them.
-            let wrong: Vec<_> =
-                sample.violations.iter().filter(|text| !text.contains("faults, must be")).collect();
-            assert!(wrong.is_empty(), "{memory}: {wrong:?}");
-        }
-    }
-
-    #[test]
     fn the_pool_asks_for_a_few_blocks_and_mmap_for_all() {
         let (pool, mmap) = (measured("pool"), measured("mmap"));
         let requested = |sample| value(sample, "timed", "requested_bytes") / BLOCK as f64;

@@ -1,6 +1,7 @@
 //! A record as one HTML document: all claims with their verdicts, the machine, and each experiment with its question, plots,
 //! claims, cells, how it was measured, and the command to repeat it.
 
+use faultless_trace::verdict::Verdict;
 use maud::{Markup, PreEscaped, html};
 
 use super::figure::{Figure, name, range, shown};
@@ -49,34 +50,11 @@ pub struct Claim {
     pub why: String,
 }
 
-/// What became of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It holds here.
-    Reproduced,
-    /// It does not hold here.
-    Refuted,
-    /// What was measured does not tell.
-    Unknown,
-}
-
-impl Verdict {
-    const ALL: [Self; 3] = [Self::Reproduced, Self::Refuted, Self::Unknown];
-
-    fn class(self) -> &'static str {
-        match self {
-            Self::Reproduced => "reproduced",
-            Self::Refuted => "refuted",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::Reproduced => "reproduced",
-            Self::Refuted => "refuted here",
-            Self::Unknown => "cannot say",
-        }
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Reproduced => "reproduced",
+        Verdict::Refuted => "refuted",
+        Verdict::CannotSay => "unknown",
     }
 }
 
@@ -209,7 +187,7 @@ impl Report {
 
     fn filter(&self) -> Markup {
         let mut choices = vec![("all", format!("all {}", self.claims.len()))];
-        let each = Verdict::ALL.map(|v| (v.class(), format!("{} {}", self.count(v), v.words())));
+        let each = Verdict::ALL.map(|v| (class(v), format!("{} {}", self.count(v), v.words())));
         choices.extend(each);
         frame::filter("verdict", &choices, 0)
     }
@@ -306,7 +284,7 @@ fn claims(claims: &[&Claim], is_whole: bool) -> Markup {
                     @if is_whole && (index == 0 || claims[index - 1].document != claim.document) {
                         tr.document { td colspan="5" { (claim.document) } }
                     }
-                    tr.claim.(claim.verdict.class()) {
+                    tr.claim.(class(claim.verdict)) {
                         td { span.verdict { (claim.verdict.words()) } }
                         td {
                             (claim.says)

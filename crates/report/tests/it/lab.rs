@@ -2,10 +2,11 @@
 
 use faultless_report::lab::Figure;
 use faultless_report::lab::compare::{self, Comparison, Fact};
-use faultless_report::lab::page::{self, Claim, Experiment, Report, Row, Table, TableRow, Verdict};
+use faultless_report::lab::page::{self, Claim, Experiment, Report, Row, Table, TableRow};
 use faultless_report::svg::{self, Line, Plot, Point};
 use faultless_trace::change::{Change, Kind};
 use faultless_trace::stat::Interval;
+use faultless_trace::verdict::Verdict;
 
 fn interval(value: f64, spread: f64) -> Interval {
     Interval { value, low: value * (1.0 - spread), high: value * (1.0 + spread) }
@@ -110,7 +111,7 @@ fn report() -> Report {
         claims: vec![
             claim("a", Verdict::Reproduced, "2.00 per page"),
             claim("b", Verdict::Refuted, "1.00 per page [0.99 1.01]"),
-            claim("c", Verdict::Unknown, ""),
+            claim("c", Verdict::CannotSay, ""),
         ],
         experiments: vec![Experiment {
             name: "touch".into(),

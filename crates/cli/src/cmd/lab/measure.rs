@@ -27,6 +27,9 @@ pub(super) fn run(
     let host = Host::read();
     let ended = measure(experiments, effort, folder, &host)?;
     let results = Results::read(folder).map_err(failure)?;
+    for note in results.refused() {
+        eprintln!("faultless: left out: {note}");
+    }
     let written = report::write(folder, &results);
     if let Ok(page) = &written {
         eprintln!("faultless: the page is {}", page.display());
@@ -100,11 +103,6 @@ fn measure(
         eprintln!(
             "faultless: {folder} was finished already, nothing was measured; name another folder with -o to begin anew"
         );
-    }
-    if effort != Effort::Verify {
-        for note in Results::read(folder).map_err(failure)?.refused() {
-            eprintln!("faultless: left out: {note}");
-        }
     }
     Ok(ended)
 }

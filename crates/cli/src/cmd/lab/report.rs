@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use faultless_lab::claims::{self, Verdict};
-use faultless_lab::record::{self, Asked, ENDED, FINISHED, OUT_OF_TIME, Row, VIOLATION};
+use faultless_lab::claims;
+use faultless_lab::record::{self, Asked, ENDED, FINISHED, OUT_OF_TIME, VIOLATION};
 use faultless_lab::results::{self, Quantities};
 use faultless_lab::{Cell, Experiment, Results, experiments, trial};
 use faultless_prof::price::cold;
@@ -93,7 +93,6 @@ pub(super) fn machine(folder: &Path) -> Vec<(String, String)> {
 
 fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
     let asked = record::read_asked(folder).map_err(failure)?;
-    let rows = record::read_rows(folder).map_err(failure)?;
     let mut names = asked.experiments.clone();
     let place = |name: &String| experiments::ALL.iter().position(|experiment| experiment.name() == name);
     names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
@@ -118,7 +117,7 @@ fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
         machine,
         violations: results.notes_of(VIOLATION).map(ToString::to_string).collect(),
         claims: claims.map(|found| claim(found, results)).collect(),
-        experiments: names.iter().map(|name| experiment(name, &asked, results, &rows)).collect(),
+        experiments: names.iter().map(|name| experiment(name, &asked, results)).collect(),
     })
 }
 
@@ -151,16 +150,12 @@ fn claim(claim: &claims::Claim, results: &Results) -> page::Claim {
         says: claim.says.into(),
         there: claim.figure.into(),
         here: finding.ours,
-        verdict: match finding.verdict {
-            Verdict::Reproduced => page::Verdict::Reproduced,
-            Verdict::Refuted => page::Verdict::Refuted,
-            Verdict::CannotSay => page::Verdict::Unknown,
-        },
+        verdict: finding.verdict,
         why: finding.why,
     }
 }
 
-fn experiment(name: &str, asked: &Asked, results: &Results, rows: &[Row]) -> page::Experiment {
+fn experiment(name: &str, asked: &Asked, results: &Results) -> page::Experiment {
     let known: Option<&dyn Experiment> = experiments::find(name);
     let mut cells: Vec<(&Cell, &Quantities)> = results.cells(name).collect();
     cells.sort_by(|(a, _), (b, _)| natural(a, b));
@@ -170,7 +165,7 @@ fn experiment(name: &str, asked: &Asked, results: &Results, rows: &[Row]) -> pag
             parameters.push(parameter.clone());
         }
     }
-    let phases = phases(name, rows);
+    let phases = results.phases(name);
     let table = cells.iter().flat_map(|&(cell, quantities)| {
         let of_phase = |phase: &String| row(cell, quantities, phase, &parameters, results);
         phases.iter().filter_map(of_phase).collect::<Vec<_>>()
@@ -186,7 +181,7 @@ fn experiment(name: &str, asked: &Asked, results: &Results, rows: &[Row]) -> pag
         plots: charts.iter().map(|found| chart::plot(found, &cells)).collect(),
         tables: known.map_or(Vec::new(), |known| known.tables(&cells)).into_iter().map(table_of).collect(),
         rows: table.collect(),
-        how: how(&cells, &phases),
+        how: how(&cells, phases),
         refused: refused.map(|note| format!("{}: {}", note.cell, note.text)).collect(),
         command: repeat(name, &asked.effort),
         parameters,
@@ -202,17 +197,6 @@ fn table_of(found: faultless_lab::Table) -> page::Table {
         rows: found.rows.into_iter().map(row).collect(),
         remark: found.remark.into(),
     }
-}
-
-/// Phases in the order in which they were run.
-fn phases(experiment: &str, rows: &[Row]) -> Vec<String> {
-    let mut seen: Vec<String> = Vec::new();
-    for row in rows.iter().filter(|row| row.experiment == experiment) {
-        if row.phase != faultless_lab::process::MACHINE && !seen.contains(&row.phase) {
-            seen.push(row.phase.clone());
-        }
-    }
-    seen
 }
 
 fn row(

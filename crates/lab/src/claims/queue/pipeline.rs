@@ -44,15 +44,6 @@ impl<'a> Found<'a> {
         values(self.quantities, phase, quantity).unwrap_or_default()
     }
 
-    /// User and system time of each sample, or what else it has.
-    fn time(&self, phase: &str, quantity: &str) -> Vec<f64> {
-        if quantity != "cpu_ns" {
-            return self.values(phase, quantity).to_vec();
-        }
-        let (user, system) = (self.values(phase, "user_ns"), self.values(phase, "system_ns"));
-        user.iter().zip(system).map(|(user, system)| user + system).collect()
-    }
-
     /// Median of what a function makes of each sample.
     pub(super) fn median(&self, phase: &str, quantity: &str, made: impl Fn(f64) -> f64) -> Option<Interval> {
         let samples: Vec<f64> = self.values(phase, quantity).iter().map(|&value| made(value)).collect();
@@ -194,7 +185,7 @@ fn extra(results: &Results, workers: Workers, quantity: &str) -> Option<(Vec<f64
     let of = |memory| cell(results, memory, workers, Queue::Short);
     let (mmap, pool) = (of("mmap")?, of("pool")?);
     let less = |a: &[f64], b: &[f64]| -> Vec<f64> { a.iter().zip(b).map(|(a, b)| a - b).collect() };
-    let time = less(&mmap.time("timed", quantity), &pool.time("timed", quantity));
+    let time = less(mmap.values("timed", quantity), pool.values("timed", quantity));
     let faults = less(mmap.values("timed", "minor_faults"), pool.values("timed", "minor_faults"));
     let page = faultless_os::page::size() as f64;
     (!time.is_empty()).then(|| (time, faults.into_iter().map(|faults| faults * page).collect()))
@@ -217,7 +208,7 @@ pub(super) fn explained(
     let found = extra(results, workers, quantity).and_then(|(time, bytes)| {
         let priced = cell(results, "mmap", workers, Queue::Short)?;
         let priced_bytes = *priced.values("price", "price_bytes").first()?;
-        let prices = priced.time("price", quantity).into_iter().map(|ns| ns / priced_bytes);
+        let prices = priced.values("price", quantity).iter().map(|ns| ns / priced_bytes);
         let predicted: Vec<f64> = prices.zip(&bytes).map(|(price, bytes)| price * bytes).collect();
         let (value, by) = (median_interval(&time)?.value, median_interval(&predicted)?.value);
         Some((ratio_of(&time, &predicted), value, by))

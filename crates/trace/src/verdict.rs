@@ -1,0 +1,26 @@
+//! What a record of the lab says of a document's claim: `lab` finds it, `report` tells it.
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It holds here, with our figures.
+    Reproduced,
+    /// It does not hold here.
+    Refuted,
+    /// What was measured does not tell.
+    CannotSay,
+}
+
+impl Verdict {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Reproduced, Self::Refuted, Self::CannotSay];
+
+    /// As words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::Refuted => "refuted here",
+            Self::CannotSay => "cannot say",
+        }
+    }
+}
