@@ -134,7 +134,6 @@ impl Drain {
                 }
                 return self.records.push(record);
             }
-            What::End { .. } => return self.records.push(record),
             What::Map(map) => self.decoder.map(pid, map),
             What::Fork { parent } if *parent != pid => {
                 self.decoder.fork(pid, *parent);
@@ -150,6 +149,7 @@ impl Drain {
                 tasks.push(Task::Exit(pid));
             }
             What::Exit => {}
+            _ => return self.records.push(record),
         }
         if self.task_records < t::TASK_RECORDS_MAX {
             self.task_records += 1;
@@ -164,8 +164,8 @@ fn fault(sample: &Sample<'_>, role: Role) -> (Record, Option<(u64, u64)>) {
     let (addr, ip) = (sample.addr, sample.ip);
     let what = match role {
         Role::Entry => What::Enter { addr, ip, kernel: sample.kernel, access: None },
-        Role::Minor => What::End { addr, major: false },
-        Role::Major => What::End { addr, major: true },
+        Role::Minor => What::End { addr, major: false, stack: None },
+        Role::Major => What::End { addr, major: true, stack: None },
     };
     let registers = if matches!(role, Role::Entry) { sample.string_registers() } else { None };
     (Record { time_ns: sample.time_ns, pid: sample.pid, tid: sample.tid, what }, registers)

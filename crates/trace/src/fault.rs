@@ -27,6 +27,10 @@ pub struct Fault {
     pub tid: u32,
     /// Faulting data address.
     pub addr: u64,
+    /// Faulting instruction address.
+    pub ip: u64,
+    /// Who touched it, where stacks are recorded and its end was seen.
+    pub stack: Option<u32>,
     /// Taken in kernel mode.
     pub kernel: bool,
     /// Read, write or fetch, where known.
@@ -69,7 +73,7 @@ impl Faults {
         let mut faults: Vec<Fault> = Vec::new();
         for record in by_time(&observation.records) {
             match &record.what {
-                What::Enter { addr, kernel, access, .. } => {
+                What::Enter { addr, ip, kernel, access } => {
                     let window = find_window(&windows, record.time_ns);
                     let place = processes.place(record.pid, *addr);
                     let kind = history.touch(faults.len(), record, *addr, *access, place.as_ref(), window);
@@ -80,6 +84,8 @@ impl Faults {
                         pid: record.pid,
                         tid: record.tid,
                         addr: *addr,
+                        ip: *ip,
+                        stack: None,
                         kernel: *kernel,
                         access: *access,
                         kind,
@@ -87,7 +93,7 @@ impl Faults {
                         in_flight: 1,
                     });
                 }
-                What::End { addr, major } => pairs.end(record, *addr, *major, &mut faults),
+                What::End { addr, major, stack } => pairs.end(record, *addr, *major, *stack, &mut faults),
                 What::Map(map) => processes.map(record.pid, record.time_ns, map),
                 What::Fork { parent } => {
                     processes.fork(record.pid, *parent, record.time_ns);
@@ -102,6 +108,8 @@ impl Faults {
                         history.forget(record.pid);
                     }
                 }
+                What::Sample { .. } | What::Cpu { .. } | What::Switch { .. } | What::LockWait { .. } => {}
+                What::Alloc { .. } | What::Free { .. } | What::Move { .. } | What::Name(_) => {}
             }
         }
         let unsure = history.settle(&mut faults, &windows, observation.calibration.map(|c| c.pair_p50_ns));
@@ -200,7 +208,7 @@ mod tests {
     }
 
     pub(super) fn end(time_ns: u64, tid: u32, addr: u64) -> Record {
-        Record { time_ns, pid: 1, tid, what: What::End { addr, major: false } }
+        Record { time_ns, pid: 1, tid, what: What::End { addr, major: false, stack: None } }
     }
 
     fn observe(records: Vec<Record>, windows: Vec<Window>) -> Faults {

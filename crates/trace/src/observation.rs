@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Everything that was observed of one run.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// The command and its arguments.
     pub command: Vec<String>,
@@ -181,7 +181,74 @@ pub enum What {
         addr: u64,
         /// It needed I/O.
         major: bool,
+        /// Who touched it: index into [`Stacks::stacks`](crate::recording::Stacks), where stacks are recorded.
+        stack: Option<u32>,
     },
+    /// One of many handled faults, taken also outside recorded windows: each stands for `weight`.
+    Sample {
+        /// Faulting data address.
+        addr: u64,
+        /// Faulting instruction address.
+        ip: u64,
+        /// Taken in kernel mode.
+        kernel: bool,
+        /// It needed I/O.
+        major: bool,
+        /// What the instruction was doing, where it could be decoded.
+        access: Option<Access>,
+        /// Who touched it.
+        stack: Option<u32>,
+        /// Faults that it stands for.
+        weight: u64,
+    },
+    /// A sample of the CPU clock: the thread was running this.
+    Cpu {
+        /// In kernel mode.
+        kernel: bool,
+        /// What was running.
+        stack: Option<u32>,
+    },
+    /// The thread got a processor or gave it up.
+    Switch {
+        /// It gave it up.
+        out: bool,
+        /// It was still able to run when it gave it up.
+        preempted: bool,
+    },
+    /// The thread has waited for the lock of the address space (`mmap_lock`) up to now.
+    LockWait {
+        /// For writing: by mmap, munmap, brk.
+        write: bool,
+        /// How long.
+        wait_ns: u64,
+    },
+    /// A block was allocated.
+    Alloc {
+        /// First address.
+        addr: u64,
+        /// Length asked for.
+        len_bytes: u64,
+        /// Who asked.
+        stack: Option<u32>,
+    },
+    /// A block was freed.
+    Free {
+        /// First address.
+        addr: u64,
+    },
+    /// A block changed its length, and perhaps its place.
+    Move {
+        /// First address before.
+        from: u64,
+        /// First address now.
+        addr: u64,
+        /// Length now.
+        len_bytes: u64,
+        /// Who asked.
+        stack: Option<u32>,
+    },
+    /// The thread was given this name.
+    Name(String),
     /// A mapping appeared (PERF_RECORD_MMAP2); it hides what it covers.
     Map(Map),
     /// `pid` came from `parent` by fork or clone; a thread where they are equal.

@@ -326,7 +326,7 @@ mod tests {
 
         fn fault(&mut self, pid: u32, addr: u64, access: Option<Access>, ns: u64) -> &mut Self {
             self.push(pid, What::Enter { addr, ip: 1, kernel: false, access });
-            self.push(pid, What::End { addr, major: false });
+            self.push(pid, What::End { addr, major: false, stack: None });
             let begin = self.0.records[self.0.records.len() - 2].time_ns;
             self.0.records.last_mut().unwrap().time_ns = begin + ns;
             self

@@ -39,7 +39,14 @@ impl<'a> Pairs<'a> {
     }
 
     /// Closes the thread's open fault.
-    pub(super) fn end(&mut self, record: &Record, addr: u64, major: bool, faults: &mut [Fault]) {
+    pub(super) fn end(
+        &mut self,
+        record: &Record,
+        addr: u64,
+        major: bool,
+        stack: Option<u32>,
+        faults: &mut [Fault],
+    ) {
         let Some((open_addr, index)) = self.open.get(&record.tid).copied() else {
             self.unmatched.ends += 1;
             return;
@@ -50,6 +57,7 @@ impl<'a> Pairs<'a> {
         }
         self.open.remove(&record.tid);
         let Some(fault) = faults.get_mut(index) else { return };
+        fault.stack = stack;
         if major {
             fault.kind = Kind::Major;
         }

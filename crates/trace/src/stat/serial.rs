@@ -74,6 +74,8 @@ mod tests {
             pid: 1,
             tid: in_flight,
             addr: 0,
+            ip: 0,
+            stack: None,
             kernel: false,
             access: None,
             kind: Kind::MmapFirstWrite,

@@ -331,6 +331,8 @@ mod tests {
                     pid: 1,
                     tid: 1,
                     addr: 0,
+                    ip: 0,
+                    stack: None,
                     kernel: false,
                     access: None,
                     kind,

@@ -23,7 +23,7 @@ fn what() -> impl Strategy<Value = What> {
     let name = prop_oneof![Just("//anon"), Just("[heap]"), Just("[stack]"), Just("/lib/x.so"), Just("")];
     prop_oneof![
         4 => (number(), any::<bool>(), access).prop_map(|(addr, kernel, access)| What::Enter { addr, ip: 1, kernel, access }),
-        4 => (number(), any::<bool>()).prop_map(|(addr, major)| What::End { addr, major }),
+        4 => (number(), any::<bool>()).prop_map(|(addr, major)| What::End { addr, major, stack: None }),
         2 => (number(), number(), 0..8_u32, 0..4_u32, name).prop_map(|(begin, len_bytes, prot, flags, name)| {
             What::Map(Map { begin, len_bytes, prot, flags, name: name.to_owned(), file_offset: 0 })
         }),

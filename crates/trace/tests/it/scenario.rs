@@ -82,7 +82,7 @@ impl Script {
             let end = self.now + ns + self.n * 37 % 180;
             let enter = What::Enter { addr, ip: CODE, kernel: false, access: Some(access) };
             self.push(pid, tid, enter);
-            let end = Record { time_ns: end, pid, tid, what: What::End { addr, major: false } };
+            let end = Record { time_ns: end, pid, tid, what: What::End { addr, major: false, stack: None } };
             self.o.records.push(end);
         }
     }

@@ -1,0 +1,96 @@
+//! Records of allocations -> blocks, each with its life, and whose block an address was in at a time.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::observation::{Observation, What};
+
+/// A block from birth to death; one that moved is a new block with the old one's number in `moved_from`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// Process.
+    pub pid: u32,
+    /// First address.
+    pub addr: u64,
+    /// Length asked for, bytes.
+    pub len_bytes: u64,
+    /// Who asked.
+    pub stack: Option<u32>,
+    /// When.
+    pub born_ns: u64,
+    /// When it was freed; `None`: not before the end.
+    pub died_ns: Option<u64>,
+    /// The block that it was before a realloc.
+    pub moved_from: Option<u32>,
+}
+
+/// All blocks, by birth.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Blocks {
+    /// The blocks.
+    pub blocks: Vec<Block>,
+    /// By process and first address, in the order of birth.
+    at: HashMap<u32, BTreeMap<u64, Vec<u32>>>,
+    /// Longest block, bytes: how far below an address its block may begin.
+    longest_bytes: u64,
+}
+
+impl Blocks {
+    /// Follows the allocations of an observation.
+    pub fn new(observation: &Observation) -> Self {
+        let mut blocks = Self::default();
+        let mut live: HashMap<(u32, u64), u32> = HashMap::new();
+        for record in &observation.records {
+            let (pid, time_ns) = (record.pid, record.time_ns);
+            let new = |addr, len_bytes, stack, moved_from| Block {
+                pid,
+                addr,
+                len_bytes,
+                stack,
+                born_ns: time_ns,
+                died_ns: None,
+                moved_from,
+            };
+            match record.what {
+                What::Alloc { addr, len_bytes, stack } => {
+                    blocks.end(live.remove(&(pid, addr)), time_ns);
+                    live.insert((pid, addr), blocks.begin(new(addr, len_bytes, stack, None)));
+                }
+                What::Free { addr } => {
+                    blocks.end(live.remove(&(pid, addr)), time_ns);
+                }
+                What::Move { from, addr, len_bytes, stack } => {
+                    let old = live.remove(&(pid, from));
+                    blocks.end(old, time_ns);
+                    live.insert((pid, addr), blocks.begin(new(addr, len_bytes, stack, old)));
+                }
+                _ => {}
+            }
+        }
+        blocks
+    }
+
+    /// The block that held `addr` at this time.
+    pub fn at(&self, pid: u32, addr: u64, time_ns: u64) -> Option<u32> {
+        let lowest = addr.saturating_sub(self.longest_bytes);
+        let near = self.at.get(&pid)?.range(lowest..=addr).rev();
+        near.flat_map(|(_, numbers)| numbers.iter().rev().copied()).find(|&number| {
+            let block = &self.blocks[number as usize];
+            let inside = addr - block.addr < block.len_bytes;
+            inside && block.born_ns <= time_ns && block.died_ns.is_none_or(|died_ns| time_ns < died_ns)
+        })
+    }
+
+    fn begin(&mut self, block: Block) -> u32 {
+        let number = self.blocks.len() as u32;
+        self.longest_bytes = self.longest_bytes.max(block.len_bytes);
+        self.at.entry(block.pid).or_default().entry(block.addr).or_default().push(number);
+        self.blocks.push(block);
+        number
+    }
+
+    fn end(&mut self, number: Option<u32>, time_ns: u64) {
+        if let Some(number) = number {
+            self.blocks[number as usize].died_ns = Some(time_ns);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! One recorded run as every view reads it: what was observed, with stacks, blocks and switches, and what is missing.
+//!
+//! `prof` writes it line by line through [`crate::file::Writer`]; [`crate::file::read`] puts it together again.
+//! Raw as the [`Observation`]: nothing is corrected, scaled or classified ([`crate::profile`] does that).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::observation::{Calibration, Counts, Exit, Host, KernelSamples, Observation, SourceNote, Usage};
+
+/// A recorded run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recording {
+    /// How it was taken.
+    pub header: Header,
+    /// Counts, windows, records, levels.
+    pub observation: Observation,
+    /// Who touched, who allocated.
+    pub stacks: Stacks,
+    /// Records that rings lost.
+    pub losses: Vec<Loss>,
+    /// The end; `None` where the recorder was killed.
+    pub footer: Option<Footer>,
+    /// What the file should hold and does not, in words.
+    pub missing: Vec<String>,
+}
+
+/// The first line of a trace file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// Version of the format ([`crate::file::VERSION`]).
+    pub version: u32,
+    /// Name and version of the program that wrote it.
+    pub tool: String,
+    /// The command and its arguments, or of the process attached to.
+    pub command: Vec<String>,
+    /// The machine.
+    pub host: Host,
+    /// What a measured fault is off by, found at start.
+    pub calibration: Option<Calibration>,
+    /// How it was recorded.
+    pub settings: Settings,
+    /// Begin, CLOCK_MONOTONIC in ns.
+    pub begin_ns: u64,
+    /// Begin, milliseconds since 1970.
+    pub begin_unix_ms: u64,
+    /// For each kind of line that is an array, the names of its fields.
+    #[serde(default)]
+    pub columns: BTreeMap<String, Vec<String>>,
+}
+
+/// How a run was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Every fault, not bursts.
+    pub every_fault: bool,
+    /// Faults per sampled stack outside bursts, 0 for none.
+    pub sample_period: u64,
+    /// Samples of the CPU clock per second of CPU time, 0 for none.
+    pub cpu_hertz: u64,
+    /// Bytes of stack copied for each sample.
+    pub stack_bytes: u32,
+    /// Blocks from this length on were recorded with who allocated them; `None` without the allocation recorder.
+    pub alloc_from_bytes: Option<u64>,
+    /// Attached to a running process.
+    pub attached: bool,
+    /// Faults of user mode only.
+    pub user_only: bool,
+}
+
+/// Stacks, interned. Everything that holds a stack holds an index into [`Stacks::stacks`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stacks {
+    /// Files that code lies in.
+    pub modules: Vec<Module>,
+    /// Places in them.
+    pub frames: Vec<Frame>,
+    /// Indices into `frames`, leaf first.
+    pub stacks: Vec<Vec<u32>>,
+}
+
+impl Stacks {
+    /// The functions of a stack, leaf first, inlined ones before what they are inlined in. Unnamed places yield none.
+    pub fn names(&self, stack: u32) -> impl Iterator<Item = &Name> {
+        self.frames_of(stack).flat_map(|frame| &frame.names)
+    }
+
+    /// The frames of a stack, leaf first.
+    pub fn frames_of(&self, stack: u32) -> impl Iterator<Item = &Frame> {
+        let frames = self.stacks.get(stack as usize).map_or(&[][..], Vec::as_slice);
+        frames.iter().filter_map(|&frame| self.frames.get(frame as usize))
+    }
+
+    /// The labels of a stack as a reader sees them, leaf first: function names; `module+0x12` where there is none.
+    pub fn labels(&self, stack: u32) -> Vec<String> {
+        let mut labels = Vec::new();
+        for frame in self.frames_of(stack) {
+            labels.extend(frame.names.iter().map(|name| name.function.clone()));
+            if frame.names.is_empty() {
+                labels.push(self.place(frame));
+            }
+        }
+        labels
+    }
+
+    /// `libc.so.6+0x1234`.
+    pub fn place(&self, frame: &Frame) -> String {
+        let module = frame.module.and_then(|module| self.modules.get(module as usize));
+        let name = module.map_or("[unknown]", |module| module.short_name());
+        format!("{name}+{:#x}", frame.address)
+    }
+}
+
+/// A file that code lies in, or something like one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Module {
+    /// Its path as the program saw it; `[kernel]`, `[vdso]`, `[jit PID]`.
+    pub path: String,
+    /// GNU build id in hexadecimal.
+    pub build_id: Option<String>,
+}
+
+impl Module {
+    /// The last part of its path.
+    pub fn short_name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+}
+
+/// A place in code.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frame {
+    /// Index into [`Stacks::modules`]; `None` where no mapping was known.
+    pub module: Option<u32>,
+    /// Offset in the module's file; the address itself where the module is no file. Of a caller: of the call, not behind it.
+    pub address: u64,
+    /// What lies there: inlined functions first, then what they are inlined in. Empty where it is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<Name>,
+}
+
+/// A function at a place in code.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Name {
+    /// Demangled.
+    pub function: String,
+    /// Source file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Line in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+/// Records that a ring lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loss {
+    /// Processor of the ring; `None`: the ring of allocations.
+    pub cpu: Option<u32>,
+    /// The loss happened after this, ns.
+    pub begin_ns: u64,
+    /// And before this, ns.
+    pub end_ns: u64,
+    /// Records.
+    pub lost: u64,
+}
+
+/// What one event lost in all (PERF_FORMAT_LOST, Linux 6.0).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventLoss {
+    /// `entry`, `minor end`, `major end`, `sample`, `cpu clock`, `tasks`.
+    pub event: String,
+    /// Processor.
+    pub cpu: u32,
+    /// Records.
+    pub lost: u64,
+}
+
+/// The last line of a trace file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Footer {
+    /// How the program ended.
+    pub exit: Exit,
+    /// `wait4`; of an attached process what it used meanwhile.
+    pub usage: Usage,
+    /// Exact counts.
+    pub counts: Counts,
+    /// Kernel stacks by name, as root.
+    pub kernel: Option<KernelSamples>,
+    /// What became of each source.
+    pub sources: Vec<SourceNote>,
+    /// CPU time of the recorder itself while the program ran, ns.
+    pub recorder_cpu_ns: u64,
+    /// What each event lost; `None` where the kernel does not tell.
+    pub event_losses: Option<Vec<EventLoss>>,
+}
