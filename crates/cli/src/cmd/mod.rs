@@ -7,6 +7,7 @@ mod man;
 mod run;
 mod sink;
 mod stat;
+mod trace_file;
 mod workload;
 
 use std::fmt;

@@ -1,0 +1,46 @@
+//! A trace file from the command line: read whole, or one line that says why not and what to do.
+
+use std::path::{Path, PathBuf};
+
+use faultless_trace::file;
+use faultless_trace::recording::Recording;
+
+use super::{Failure, sink};
+
+/// The name that `record` writes and every view reads where none is given.
+pub(crate) const DEFAULT: &str = "faultless.trace";
+
+/// The trace to read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TraceArg {
+    /// Trace file written by `faultless record`.
+    #[arg(value_name = "FILE", default_value = DEFAULT, value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+}
+
+impl TraceArg {
+    /// Reads it. What it should hold and does not is said on stderr.
+    ///
+    /// # Errors
+    /// It can't be read, or is no trace.
+    pub(crate) fn load(&self) -> Result<Recording, Failure> {
+        load(&self.file)
+    }
+}
+
+/// Reads the trace at `path`.
+///
+/// # Errors
+/// It can't be read, or is no trace.
+pub(crate) fn load(path: &Path) -> Result<Recording, Failure> {
+    let name = path.display();
+    let bytes = std::fs::read(path).map_err(|error| {
+        let reason = sink::reason(&error);
+        Failure(format!("{name}: {reason}; name a trace FILE, or write one: faultless record -- CMD"))
+    })?;
+    let recording = file::read(&bytes).map_err(|error| Failure(format!("{name}: {error}")))?;
+    for missing in &recording.missing {
+        eprintln!("faultless: {name}: missing: {missing}");
+    }
+    Ok(recording)
+}
