@@ -42,11 +42,29 @@ pub enum Output {
         /// Samples per second.
         hertz: u64,
     },
-    /// No samples; records of mmap, exec, fork and exit. Whoever polls the event is woken when its ring, and with it what
+    /// A sample for every `period`-th occurrence: as [`Output::EveryFault`], and the user's call chain by frame pointers,
+    /// registers and this much of the stack from its pointer on.
+    FaultStacks {
+        /// Occurrences per sample.
+        period: u64,
+        /// Bytes of stack, a multiple of 8.
+        stack_bytes: u32,
+    },
+    /// A sample this many times per second of CPU time: ip, pid, tid, time, the call chains of kernel and user, registers and
+    /// this much of the user's stack.
+    CpuStacks {
+        /// Samples per second.
+        hertz: u64,
+        /// Bytes of stack, a multiple of 8.
+        stack_bytes: u32,
+    },
+    /// No samples; records of mmap, names, exec, fork and exit. Whoever polls the event is woken when its ring, and with it what
     /// others redirect there, has received this many bytes since the last time.
     Tasks {
         /// Bytes.
         wake_bytes: u32,
+        /// Also a record whenever a thread gets a processor or gives it up (Linux 4.3).
+        switches: bool,
     },
 }
 
@@ -80,11 +98,15 @@ pub struct Target {
 #[derive(Debug)]
 pub struct Event {
     fd: OwnedFd,
+    /// Reading it also gives what it has lost.
+    tells_losses: bool,
 }
 
 /// The registers RSI and RDI in the numbering of `PERF_SAMPLE_REGS_USER` (`PERF_REG_X86_SI`, `PERF_REG_X86_DI`).
 #[cfg(target_arch = "x86_64")]
 const USER_REGS: u64 = 1 << 4 | 1 << 5;
+/// Those that unwinding needs, with the former: RSI, RDI, RBP, RSP and RIP; on aarch64 FP, LR, SP and PC.
+const STACK_REGS: u64 = if cfg!(target_arch = "x86_64") { 0b1_1111 << 4 } else { 0b1111 << 29 };
 
 impl Event {
     /// Opens an event, as a member of `group` where one is given.
@@ -93,6 +115,21 @@ impl Event {
     /// EACCES or EPERM for lack of rights, ENOSYS where a sandbox hides the call, ESRCH when the task is gone, EMFILE.
     pub fn open(spec: &Spec, target: Target, group: Option<&Event>) -> Result<Self> {
         let mut attr = attributes(spec);
+        let tells_losses = spec.output != Output::Count;
+        if tells_losses {
+            attr.read_format = u64::from(c::PERF_FORMAT_LOST);
+        }
+        match Self::with(attr, target, group) {
+            // Linux before 6.0 knows no such format.
+            Err(error) if tells_losses && error.errno == libc::EINVAL => {
+                attr.read_format = 0;
+                Self::with(attr, target, group)
+            }
+            opened => opened,
+        }
+    }
+
+    fn with(mut attr: c::perf_event_attr, target: Target, group: Option<&Event>) -> Result<Self> {
         let cpu = target.cpu.map_or(-1, |cpu| cpu as i32);
         let group = group.map_or(-1, |leader| leader.fd.as_raw_fd());
         let flags = u64::from(c::PERF_FLAG_FD_CLOEXEC) as libc::c_ulong;
@@ -102,7 +139,8 @@ impl Event {
             return Err(Error::last("perf_event_open"));
         }
         // SAFETY: the kernel has just handed out this descriptor and nothing else owns it.
-        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { fd, tells_losses: attr.read_format != 0 })
     }
 
     /// The id that this event's records carry, also those of inherited children.
@@ -121,10 +159,21 @@ impl Event {
     /// # Errors
     /// None in practice.
     pub fn count(&self) -> Result<u64> {
-        let mut count = 0_u64;
-        // SAFETY: the buffer is one writable u64, and with read_format 0 the kernel writes exactly that.
-        let len = unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut count).cast(), 8) };
-        if len == 8 { Ok(count) } else { Err(Error::last("read(perf event")) }
+        self.read().map(|[count, _]| count)
+    }
+
+    /// Records of it that did not fit into the ring, those of inherited children included; `None` where the kernel does not
+    /// tell (before Linux 6.0).
+    pub fn lost(&self) -> Option<u64> {
+        if self.tells_losses { self.read().ok().map(|[_, lost]| lost) } else { None }
+    }
+
+    /// The count, and what was lost.
+    fn read(&self) -> Result<[u64; 2]> {
+        let mut words = [0_u64; 2];
+        // SAFETY: the buffer is two writable u64; by its read_format the kernel writes one or both.
+        let len = unsafe { libc::read(self.fd.as_raw_fd(), words.as_mut_ptr().cast(), 16) };
+        if len > 0 { Ok(words) } else { Err(Error::last("read(perf event")) }
     }
 
     /// Switches the event on, in inherited children too. A leader takes its group along.
@@ -196,7 +245,20 @@ fn attributes(spec: &Spec) -> c::perf_event_attr {
             attr.sample_type = (common | place | c::PERF_SAMPLE_CALLCHAIN) as u64;
             attr.set_exclude_callchain_user(1);
         }
-        Output::Tasks { wake_bytes } => {
+        Output::FaultStacks { period, stack_bytes } => {
+            attr.sample_period = period;
+            attr.sample_type = (common | place) as u64;
+            attr.set_exclude_callchain_kernel(1);
+            with_stack(&mut attr, stack_bytes);
+        }
+        Output::CpuStacks { hertz, stack_bytes } => {
+            attr.set_freq(1);
+            attr.sample_freq = hertz;
+            attr.sample_type = (common | place) as u64;
+            with_stack(&mut attr, stack_bytes);
+        }
+        Output::Tasks { wake_bytes, switches } => {
+            attr.set_context_switch(switches.into());
             attr.set_watermark(1);
             attr.__bindgen_anon_2.wakeup_watermark = wake_bytes;
             attr.set_mmap(1);
@@ -211,6 +273,13 @@ fn attributes(spec: &Spec) -> c::perf_event_attr {
         attr.set_sample_id_all(1);
     }
     attr
+}
+
+fn with_stack(attr: &mut c::perf_event_attr, stack_bytes: u32) {
+    attr.sample_type |=
+        (c::PERF_SAMPLE_CALLCHAIN | c::PERF_SAMPLE_REGS_USER | c::PERF_SAMPLE_STACK_USER) as u64;
+    attr.sample_regs_user = STACK_REGS;
+    attr.sample_stack_user = stack_bytes;
 }
 
 fn config(event: Software) -> u32 {

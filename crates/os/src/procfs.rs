@@ -40,6 +40,8 @@ impl Statm {
 pub struct Stat {
     /// `R`, `S`, `Z` ...
     pub state: u8,
+    /// It is a thread of the kernel (`PF_KTHREAD`).
+    pub of_kernel: bool,
     /// Minor faults of the process, without its children.
     pub minor_faults: u64,
     /// Major faults likewise.
@@ -60,6 +62,9 @@ impl Stat {
         self.minor_faults + self.major_faults + self.children_minor_faults + self.children_major_faults
     }
 }
+
+/// Flag of threads of the kernel (include/linux/sched.h).
+const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// Reads `/proc/PID/stat`.
 pub fn stat(pid: u32) -> Option<Stat> {
@@ -95,6 +100,69 @@ pub fn children(pid: u32) -> Vec<u32> {
     lists.flat_map(|list| list.split_ascii_whitespace().flat_map(str::parse).collect::<Vec<_>>()).collect()
 }
 
+/// Threads of `pid` at this moment; none when it is gone.
+pub fn threads(pid: u32) -> Vec<u32> {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The name of a thread of `pid`.
+pub fn name(pid: u32, tid: u32) -> Option<String> {
+    read(&format!("/proc/{pid}/task/{tid}/comm")).map(|name| name.trim_end().to_owned())
+}
+
+/// The words that `pid` was started with.
+pub fn command(pid: u32) -> Option<Vec<String>> {
+    let text = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = text.split(|&byte| byte == 0).filter(|word| !word.is_empty());
+    Some(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect())
+}
+
+/// The user that owns `pid`.
+pub fn owner(pid: u32) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(format!("/proc/{pid}")).ok().map(|folder| folder.uid())
+}
+
+/// A line of `/proc/PID/maps`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address.
+    pub begin: u64,
+    /// Length.
+    pub len_bytes: u64,
+    /// Offset in the file.
+    pub file_offset: u64,
+    /// `PROT_*`.
+    pub prot: u32,
+    /// `MAP_SHARED` or `MAP_PRIVATE`; with `MAP_ANONYMOUS` where there is no name.
+    pub flags: u32,
+    /// File, `[heap]`, `[stack]`; empty for anonymous memory.
+    pub name: String,
+}
+
+/// The mappings of `pid`; `None` without the right to see them.
+pub fn mappings(pid: u32) -> Option<Vec<Mapping>> {
+    Some(read(&format!("/proc/{pid}/maps"))?.lines().filter_map(parse_mapping).collect())
+}
+
+/// `BEGIN-END rwxp OFFSET DEVICE INODE   NAME`.
+fn parse_mapping(line: &str) -> Option<Mapping> {
+    let mut words = line.splitn(6, ' ');
+    let hexadecimal = |text| u64::from_str_radix(text, 16).ok();
+    let (begin, end) = words.next()?.split_once('-')?;
+    let (begin, end) = (hexadecimal(begin)?, hexadecimal(end)?);
+    let rights = words.next()?;
+    let right = |letter, bit| if rights.contains(letter) { bit } else { 0 };
+    let prot = right('r', libc::PROT_READ) | right('w', libc::PROT_WRITE) | right('x', libc::PROT_EXEC);
+    let file_offset = hexadecimal(words.next()?)?;
+    let name = words.nth(2).unwrap_or_default().trim_start().to_owned();
+    let flags = right('s', libc::MAP_SHARED) | right('p', libc::MAP_PRIVATE);
+    let flags = if name.is_empty() { flags | libc::MAP_ANONYMOUS } else { flags };
+    let len_bytes = end.checked_sub(begin)?;
+    Some(Mapping { begin, len_bytes, file_offset, prot: prot as u32, flags: flags as u32, name })
+}
+
 fn read(path: &str) -> Option<String> {
     let mut text = String::new();
     File::open(path).ok()?.read_to_string(&mut text).ok()?;
@@ -107,6 +175,7 @@ fn parse_stat(text: &str, tick_ns: u64) -> Option<Stat> {
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     Some(Stat {
         state: *fields.first()?.as_bytes().first()?,
+        of_kernel: field(9)? & PF_KTHREAD != 0,
         minor_faults: field(10)?,
         children_minor_faults: field(11)?,
         major_faults: field(12)?,
@@ -152,6 +221,24 @@ mod tests {
         assert_eq!(parse_lazy_free(text, 0x2fff), Some(4 << 10));
         assert_eq!(parse_lazy_free(text, 0x3000), Some(0));
         assert_eq!((parse_lazy_free(text, 0x4000), parse_lazy_free(text, 0x5000)), (None, None));
+    }
+
+    #[test]
+    fn mappings_and_threads_of_this_process_are_found() {
+        let here = mappings as usize as u64;
+        let pid = std::process::id();
+        let found = mappings(pid).unwrap();
+        let code = found.iter().find(|map| (map.begin..map.begin + map.len_bytes).contains(&here)).unwrap();
+        assert!(
+            code.name.starts_with('/') && code.prot == (libc::PROT_READ | libc::PROT_EXEC) as u32,
+            "{code:?}"
+        );
+        assert!(found.iter().any(|map| map.name == "[stack]"));
+        let blank = parse_mapping("1000-3000 rw-s 00002000 08:01 77      /a file (deleted)").unwrap();
+        assert_eq!((blank.name.as_str(), blank.file_offset), ("/a file (deleted)", 0x2000));
+        assert_eq!(parse_mapping("3000-1000 rw-p 0 0 0"), None);
+        assert!(threads(pid).contains(&pid) && name(pid, pid).is_some());
+        assert!(!command(pid).unwrap().is_empty() && !stat(pid).unwrap().of_kernel);
     }
 
     #[test]

@@ -110,8 +110,10 @@ pub enum Raw<'a> {
     Fork(Task),
     /// A thread ended.
     Exit(Task),
-    /// `pid` replaced its program.
-    Exec(Task),
+    /// A thread was named.
+    Name(Name<'a>),
+    /// A thread got a processor or gave it up.
+    Switch(Switch),
     /// The ring was full: this many records are missing before `time_ns`.
     Lost {
         /// How many.
@@ -144,7 +146,7 @@ pub struct Sample<'a> {
     pub rest: &'a [u8],
 }
 
-impl Sample<'_> {
+impl<'a> Sample<'a> {
     /// RSI and RDI of the user's program, where they were sampled.
     pub fn string_registers(&self) -> Option<(u64, u64)> {
         let abi = word(self.rest, 0)?;
@@ -153,10 +155,116 @@ impl Sample<'_> {
 
     /// Addresses of the call chain, leaf first, without the context markers.
     pub fn chain(&self) -> impl Iterator<Item = u64> + '_ {
-        let markers = c::PERF_CONTEXT_MAX as i64 as u64;
-        let len = word(self.rest, 0).unwrap_or(0).min(1 << 16) as usize;
-        (1..=len).map_while(|index| word(self.rest, index * 8)).filter(move |&ip| ip < markers)
+        self.marked_chain().filter(|&ip| ip < CONTEXT_MAX)
     }
+
+    fn marked_chain(&self) -> impl Iterator<Item = u64> + '_ {
+        let len = word(self.rest, 0).unwrap_or(0).min(1 << 16) as usize;
+        (1..=len).map_while(|index| word(self.rest, index * 8))
+    }
+
+    /// What was copied of the user's registers and stack, of events that do.
+    pub fn stack(&self) -> Option<StackCopy<'a>> {
+        let chain = word(self.rest, 0)?.checked_add(1)?.checked_mul(8)?;
+        let after = self.rest.get(usize::try_from(chain).ok()?..)?;
+        let (registers, after) = match word(after, 0)? {
+            0 => (None, after.get(8..)?),
+            _ => (Some(Registers::parse(after.get(8..)?)?), after.get(8 + 8 * Registers::COUNT..)?),
+        };
+        let size = usize::try_from(word(after, 0)?).ok()?;
+        let dump = match size {
+            0 => &[][..],
+            _ => {
+                let filled = usize::try_from(word(after, 8_usize.checked_add(size)?)?).ok()?;
+                after.get(8..8 + size.min(filled))?
+            }
+        };
+        Some(StackCopy { registers, dump })
+    }
+
+    /// Adds the addresses of the call chain to those of the kernel and of the user, each leaf first.
+    pub fn split_chain(&self, kernel: &mut Vec<u64>, user: &mut Vec<u64>) {
+        let mut in_kernel = self.kernel;
+        for ip in self.marked_chain() {
+            match ip {
+                CONTEXT_KERNEL => in_kernel = true,
+                CONTEXT_USER => in_kernel = false,
+                CONTEXT_MAX.. => {}
+                _ if in_kernel => kernel.push(ip),
+                _ => user.push(ip),
+            }
+        }
+    }
+}
+
+/// Markers in a call chain: from this number on.
+const CONTEXT_MAX: u64 = c::PERF_CONTEXT_MAX as i64 as u64;
+const CONTEXT_KERNEL: u64 = c::PERF_CONTEXT_KERNEL as i64 as u64;
+const CONTEXT_USER: u64 = c::PERF_CONTEXT_USER as i64 as u64;
+
+/// The user's side of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackCopy<'a> {
+    /// `None` of a thread that has no user's side: one of the kernel, or at its end.
+    pub registers: Option<Registers>,
+    /// Memory from the stack pointer on.
+    pub dump: &'a [u8],
+}
+
+/// What unwinding and decoding need of the user's registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// Instruction.
+    pub ip: u64,
+    /// Stack pointer.
+    pub sp: u64,
+    /// Frame pointer.
+    pub bp: u64,
+    /// Return address register of aarch64, else 0.
+    pub lr: u64,
+    /// RSI and RDI of x86-64, else 0.
+    pub string: (u64, u64),
+}
+
+impl Registers {
+    /// Registers that are sampled.
+    const COUNT: usize = if cfg!(target_arch = "x86_64") { 5 } else { 4 };
+
+    /// In the order of their numbers: RSI, RDI, RBP, RSP, RIP; or FP, LR, SP, PC.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let at = |index: usize| word(bytes, index * 8);
+        if cfg!(target_arch = "x86_64") {
+            Some(Self { string: (at(0)?, at(1)?), bp: at(2)?, sp: at(3)?, ip: at(4)?, lr: 0 })
+        } else {
+            Some(Self { bp: at(0)?, lr: at(1)?, sp: at(2)?, ip: at(3)?, string: (0, 0) })
+        }
+    }
+}
+
+/// `PERF_RECORD_COMM`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name<'a> {
+    /// Who; its own parent.
+    pub task: Task,
+    /// The process has replaced its program.
+    pub exec: bool,
+    /// The name, at most 15 bytes.
+    pub name: &'a [u8],
+}
+
+/// `PERF_RECORD_SWITCH`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// When.
+    pub time_ns: u64,
+    /// It gave the processor up.
+    pub out: bool,
+    /// It was still able to run.
+    pub preempted: bool,
 }
 
 /// `PERF_RECORD_MMAP2`.
@@ -182,14 +290,14 @@ pub struct MapRecord {
     pub name: String,
 }
 
-/// `PERF_RECORD_FORK`, `_EXIT` and the exec form of `_COMM`.
+/// `PERF_RECORD_FORK`, `_EXIT`, and the task of `_COMM`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
     /// Process.
     pub pid: u32,
     /// Thread.
     pub tid: u32,
-    /// Parent process; the process itself for a new thread, and for exec.
+    /// Parent process; the process itself for a new thread, and for a name.
     pub parent: u32,
     /// When.
     pub time_ns: u64,
@@ -230,9 +338,18 @@ fn parse(kind: u32, misc: u16, body: &[u8]) -> Option<Raw<'_>> {
         c::PERF_RECORD_MMAP2 => Some(Raw::Map(map_record(body, trailer?)?)),
         c::PERF_RECORD_FORK => Some(Raw::Fork(task(half(body, 4)?, 8)?)),
         c::PERF_RECORD_EXIT => Some(Raw::Exit(task(half(body, 4)?, 8)?)),
-        c::PERF_RECORD_COMM if u32::from(misc) & c::PERF_RECORD_MISC_COMM_EXEC != 0 => {
-            Some(Raw::Exec(task(half(body, 0)?, 4)?))
-        }
+        c::PERF_RECORD_COMM => Some(Raw::Name(Name {
+            task: task(half(body, 0)?, 4)?,
+            exec: u32::from(misc) & c::PERF_RECORD_MISC_COMM_EXEC != 0,
+            name: body.get(8..trailer?)?.split(|&byte| byte == 0).next()?,
+        })),
+        c::PERF_RECORD_SWITCH => Some(Raw::Switch(Switch {
+            pid: half(body, trailer?)?,
+            tid: half(body, trailer? + 4)?,
+            time_ns: time_ns()?,
+            out: u32::from(misc) & c::PERF_RECORD_MISC_SWITCH_OUT != 0,
+            preempted: u32::from(misc) & c::PERF_RECORD_MISC_SWITCH_OUT_PREEMPT != 0,
+        })),
         c::PERF_RECORD_LOST => Some(Raw::Lost { lost: word(body, 8)?, time_ns: time_ns()? }),
         _ => Some(Raw::Other),
     }
@@ -310,6 +427,37 @@ mod tests {
         assert_eq!(all[3], Raw::Lost { lost: 42, time_ns: 70 });
     }
 
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_copied_stack_comes_behind_chain_and_registers() {
+        let (kernel, user) = (CONTEXT_KERNEL, CONTEXT_USER);
+        let head = [77, 0x1000, pair(5, 6), 99, 0xabc0];
+        let chain = [4, kernel, 0xffff_8000_0000_1000, user, 0x1000];
+        let rest = [2, 1, 2, 3, 4, 5, 16, 0x11, 0x22, 8];
+        let words: Vec<u64> = head.into_iter().chain(chain).chain(rest).collect();
+        let bytes = record(c::PERF_RECORD_SAMPLE, 2, &words);
+        let Some(Raw::Sample(sample)) = records(&bytes).next() else { panic!("no sample") };
+        let stack = sample.stack().unwrap();
+        let registers = Registers { string: (1, 2), bp: 3, sp: 4, ip: 5, lr: 0 };
+        assert_eq!(stack, StackCopy { registers: Some(registers), dump: &0x11_u64.to_ne_bytes() });
+        let (mut in_kernel, mut in_user) = (Vec::new(), Vec::new());
+        sample.split_chain(&mut in_kernel, &mut in_user);
+        assert_eq!((in_kernel, in_user), (vec![0xffff_8000_0000_1000], vec![0x1000]));
+    }
+
+    #[test]
+    fn names_and_switches_are_read() {
+        let name = u64::from_ne_bytes(*b"worker\0\0");
+        let mut bytes = record(c::PERF_RECORD_COMM, 0, &[pair(5, 6), name, pair(5, 6), 40, 1]);
+        let out = c::PERF_RECORD_MISC_SWITCH_OUT | c::PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
+        bytes.extend(record(c::PERF_RECORD_SWITCH, out as u16, &[pair(5, 6), 50, 1]));
+        let all: Vec<_> = records(&bytes).collect();
+        let Raw::Name(found) = all[0] else { panic!("{:?}", all[0]) };
+        assert_eq!((found.name, found.exec, found.task.tid), (&b"worker"[..], false, 6));
+        let switch = Switch { pid: 5, tid: 6, time_ns: 50, out: true, preempted: true };
+        assert_eq!(all[1], Raw::Switch(switch));
+    }
+
     #[test]
     fn call_chain_drops_context_markers_and_survives_a_length_that_lies() {
         let words = [1, 2, 3, 4, 0, 900, (-128_i64) as u64, 0xffff_8000_0000_1000];
@@ -331,7 +479,7 @@ mod tests {
             let mut bytes = record(kind, misc, &words);
             for raw in records(&bytes) {
                 if let Raw::Sample(sample) = raw {
-                    let _ = (sample.string_registers(), sample.chain().count());
+                    let _ = (sample.string_registers(), sample.chain().count(), sample.stack());
                 }
             }
             bytes.truncate(cut);

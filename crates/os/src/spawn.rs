@@ -61,9 +61,15 @@ pub struct Held {
 /// A child that has passed its exec.
 #[derive(Debug)]
 pub struct Child {
+    life: Life,
+    before_exec_faults: u64,
+}
+
+/// A process, whosever child it is, as far as one can wait for its end.
+#[derive(Debug)]
+pub struct Life {
     pid: i32,
     pidfd: Option<OwnedFd>,
-    before_exec_faults: u64,
 }
 
 /// How a process ended, in wait4's terms.
@@ -164,7 +170,7 @@ impl Held {
             return Err(Error::new("execve", i32::from_ne_bytes(word(8))));
         }
         self.done = true;
-        Ok(Child { pid: self.pid, pidfd: pidfd(self.pid), before_exec_faults })
+        Ok(Child { life: Life::of(self.pid), before_exec_faults })
     }
 }
 
@@ -182,7 +188,7 @@ impl Drop for Held {
 impl Child {
     /// The child's process id.
     pub fn pid(&self) -> i32 {
-        self.pid
+        self.life.pid
     }
 
     /// Faults that the child took before its exec; part of what [`Child::wait`] returns.
@@ -190,8 +196,35 @@ impl Child {
         self.before_exec_faults
     }
 
-    /// Sleeps until the child has ended, one of `others` is readable, `timeout_ns` are over, or a signal came. Whether the
-    /// child has ended.
+    /// As [`Life::ended_within`].
+    pub fn ended_within<'a>(&self, timeout_ns: u64, others: impl Iterator<Item = BorrowedFd<'a>>) -> bool {
+        self.life.ended_within(timeout_ns, others)
+    }
+
+    /// Waits for the child and reaps it: how it ended, and its usage with that of the children it waited for.
+    ///
+    /// # Errors
+    /// Somebody else has reaped it.
+    pub fn wait(self) -> Result<(Ending, Rusage)> {
+        let result = reap(self.life.pid, true);
+        CHILD.store(0, SeqCst);
+        result?.ok_or(Error::new("wait4", libc::ECHILD))
+    }
+}
+
+impl Life {
+    /// Of `pid`, which is there.
+    pub fn of(pid: i32) -> Self {
+        Self { pid, pidfd: pidfd(pid) }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Sleeps until the process has ended, one of `others` is readable, `timeout_ns` are over, or a signal came. Whether the
+    /// process has ended.
     pub fn ended_within<'a>(&self, timeout_ns: u64, others: impl Iterator<Item = BorrowedFd<'a>>) -> bool {
         let readable = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let own = readable(self.pidfd.as_ref().map_or(-1, |fd| fd.as_raw_fd()));
@@ -203,20 +236,16 @@ impl Child {
             // A perf event without tasks is at its end for ever: without it, or this would never sleep again.
             poll(&mut polls[..1], timeout_ns);
         }
-        if self.pidfd.is_some() { polls[0].revents != 0 } else { self.is_zombie() }
-    }
-
-    /// Waits for the child and reaps it: how it ended, and its usage with that of the children it waited for.
-    ///
-    /// # Errors
-    /// Somebody else has reaped it.
-    pub fn wait(self) -> Result<(Ending, Rusage)> {
-        let result = reap(self.pid, true);
-        CHILD.store(0, SeqCst);
-        result?.ok_or(Error::new("wait4", libc::ECHILD))
+        if self.pidfd.is_some() { polls[0].revents != 0 } else { self.is_over() }
     }
 
     /// For kernels before 5.3, which have no pidfd.
+    fn is_over(&self) -> bool {
+        let gone = || crate::procfs::stat(self.pid as u32).is_none_or(|stat| stat.state == b'Z');
+        self.is_zombie() || gone()
+    }
+
+    /// Of a child of ours.
     fn is_zombie(&self) -> bool {
         let mut info = std::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
         let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -225,7 +254,7 @@ impl Child {
         // SAFETY: all-zero is a valid siginfo, and waitid may have filled it in.
         let info = unsafe { info.assume_init() };
         // SAFETY: waitid fills in the child's pid, and leaves zero when none has ended.
-        rc != 0 || unsafe { info.si_pid() } != 0
+        rc == 0 && unsafe { info.si_pid() } != 0
     }
 }
 

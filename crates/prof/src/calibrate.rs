@@ -15,9 +15,9 @@ use faultless_trace::observation::Calibration;
 
 use crate::tuning as t;
 
-/// Calibrates; with `pair`, tries the events as well. `None` only where memory can't be mapped.
-pub(crate) fn run(pair: bool) -> Option<Calibration> {
-    let mut pair = if pair { Pair::open().ok() } else { None };
+/// Calibrates; with `end`, what the end of a fault writes, tries the events as well. `None` only where memory can't be mapped.
+pub(crate) fn run(end: Option<Output>) -> Option<Calibration> {
+    let mut pair = end.and_then(|end| Pair::open(end).ok());
     let capacity = t::CALIBRATION_BLOCK_PAGES * (t::CALIBRATION_ROUNDS + 1);
     let (mut plain, mut loaded) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
     let mut readings_ns = Vec::with_capacity(capacity);
@@ -64,7 +64,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn open() -> faultless_os::Result<Self> {
+    fn open(end: Output) -> faultless_os::Result<Self> {
         let spec = Spec {
             event: Software::PageFaults,
             output: Output::EveryFault,
@@ -79,7 +79,7 @@ impl Pair {
         let counters = [count(true), count(false)].into_iter().flatten().collect();
         let leader = Event::open(&spec, here, None)?;
         let ring = Ring::map(&leader, t::CALIBRATION_RING_PAGES)?;
-        let member = Spec { event: Software::MinorFaults, disabled: false, ..spec };
+        let member = Spec { event: Software::MinorFaults, output: end, disabled: false, ..spec };
         let end = Event::open(&member, here, Some(&leader))?;
         end.redirect_to(&leader)?;
         let ids = (leader.id()?, end.id()?);
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_touch_has_a_price_and_recording_adds_to_it() {
-        let found = run(true).unwrap();
+        let found = run(Some(Output::EveryFault)).unwrap();
         eprintln!("{found:?}");
         assert!((50.0..100_000.0).contains(&found.truth_p50_ns), "{found:?}");
         assert!(found.pair_p50_ns > 0.0 && found.record_cost_ns >= 0.0, "{found:?}");
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn without_events_the_reading_is_the_truth() {
-        let found = run(false).unwrap();
+        let found = run(None).unwrap();
         assert_eq!(found.offset_ns(), 0.0);
         assert_eq!(found.record_cost_ns, 0.0);
     }

@@ -13,6 +13,8 @@ use crate::tuning as t;
 #[derive(Debug)]
 pub(crate) struct Duty {
     on: bool,
+    /// It stays as it is.
+    fixed: bool,
     credit_ns: f64,
     cost_ns: f64,
     recorded: u64,
@@ -22,17 +24,29 @@ pub(crate) struct Duty {
 }
 
 impl Duty {
-    /// Recording, with the free credit. `cost_ns`: what one recorded fault costs. `seed` varies the pauses.
+    /// Recording, with the free credit. `cost_ns`: what one recorded fault costs, our own side included. `seed` varies the
+    /// pauses.
     pub(crate) fn new(cost_ns: f64, seed: u64) -> Self {
         Self {
             on: true,
+            fixed: false,
             credit_ns: t::RECORD_FREE_NS,
-            cost_ns: cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0) + t::DRAIN_COST_NS,
+            cost_ns,
             recorded: 0,
             cpu_ns: 0,
             resume_ns: 0,
             random: seed | 1,
         }
+    }
+
+    /// Recording without end, whatever it costs.
+    pub(crate) fn always() -> Self {
+        Self { fixed: true, ..Self::new(0.0, 1) }
+    }
+
+    /// From now on nothing is recorded.
+    pub(crate) fn stop(&mut self) {
+        (self.on, self.fixed) = (false, true);
     }
 
     /// Whether faults are being recorded.
@@ -48,7 +62,7 @@ impl Duty {
 
     /// Whether to switch now. `cpu_ns` reads the program's CPU time; it is only called when the answer hangs on it.
     pub(crate) fn should_switch(&mut self, now_ns: u64, cpu_ns: impl FnOnce() -> u64) -> bool {
-        if self.on && self.credit_ns > 0.0 || !self.on && now_ns < self.resume_ns {
+        if self.fixed || self.on && self.credit_ns > 0.0 || !self.on && now_ns < self.resume_ns {
             return false;
         }
         self.fill(cpu_ns());
@@ -92,7 +106,7 @@ mod tests {
     /// Share of the time on, and of CPU spent on recording, for a program that faults `per_s` times a second of CPU.
     fn play(per_s: f64, seconds: f64) -> (f64, f64) {
         let (cost_ns, step_ns) = (1_200.0, 500_000_u64);
-        let mut duty = Duty::new(cost_ns, 42);
+        let mut duty = Duty::new(cost_ns + t::DRAIN_COST_NS, 42);
         let (mut on_ns, mut faults, mut now_ns) = (0, 0.0, 0);
         while (now_ns as f64) < seconds * 1e9 {
             now_ns += step_ns;
@@ -124,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_short_program_is_looked_at_in_many_places() {
-        let mut duty = Duty::new(1_200.0, 42);
+        let mut duty = Duty::new(1_200.0 + t::DRAIN_COST_NS, 42);
         let (mut bursts, mut was_on) = (0, false);
         for now_ns in (0..100_000_000).step_by(500_000) {
             if duty.is_on() {
@@ -140,8 +154,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_fixed_never_switches() {
+        let mut duty = Duty::always();
+        duty.spend(u64::MAX);
+        assert!(!duty.should_switch(1 << 40, || 1 << 40) && duty.is_on());
+        duty.stop();
+        assert!(!duty.should_switch(1 << 50, || 1 << 50) && !duty.is_on());
+    }
+
+    #[test]
     fn pauses_vary() {
-        let mut duty = Duty::new(1_200.0, 7);
+        let mut duty = Duty::new(1_200.0 + t::DRAIN_COST_NS, 7);
         let pauses: Vec<u64> = (0..20)
             .map(|_| {
                 duty.switched(0);

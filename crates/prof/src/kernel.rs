@@ -40,14 +40,20 @@ impl Stacks {
     fn take(&mut self, bytes: &[u8]) {
         for raw in records(bytes) {
             let Raw::Sample(sample) = raw else { continue };
-            self.total += 1;
-            if sample.kernel {
-                self.in_kernel += 1;
-                let mut chain: Vec<u64> = sample.chain().collect();
-                if chain.is_empty() {
-                    chain.push(sample.ip);
-                }
-                *self.counts.entry(chain).or_default() += 1;
+            let chain: Vec<u64> = sample.chain().collect();
+            self.count(sample.kernel, &chain, sample.ip);
+        }
+    }
+
+    /// Counts a sample, with the kernel's part of its chain.
+    pub(crate) fn count(&mut self, kernel: bool, chain: &[u64], ip: u64) {
+        self.total += 1;
+        if kernel {
+            self.in_kernel += 1;
+            let chain = if chain.is_empty() { std::slice::from_ref(&ip) } else { chain };
+            match self.counts.get_mut(chain) {
+                Some(count) => *count += 1,
+                None => _ = self.counts.insert(chain.to_vec(), 1),
             }
         }
     }

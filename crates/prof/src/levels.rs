@@ -23,6 +23,7 @@ pub(crate) struct Levels {
     proc_faults: u64,
     ended: bool,
     levels: Vec<Level>,
+    last: Option<Level>,
     /// How often every second level has been dropped.
     thinned: u32,
 }
@@ -112,7 +113,7 @@ impl Levels {
     }
 
     fn push(&mut self, mut level: Level) -> bool {
-        let last = self.levels.last().copied().unwrap_or_default();
+        let last = self.last.unwrap_or_default();
         if std::mem::take(&mut self.ended) {
             // What the ended process touched after its last reading is not known: take all of it for growth.
             let touched = level.faults.saturating_sub(last.faults) * faultless_os::page::size() as u64;
@@ -121,7 +122,8 @@ impl Levels {
             level.anon_bytes += missing;
         }
         let changed = (level.faults, level.anon_bytes) != (last.faults, last.anon_bytes);
-        if changed || self.levels.is_empty() {
+        if changed || self.last.is_none() {
+            self.last = Some(level);
             self.levels.push(level);
         }
         if self.levels.len() >= t::LEVELS_MAX {
@@ -138,6 +140,11 @@ impl Levels {
     /// How often every second level has been dropped.
     pub(crate) fn thinned(&self) -> u32 {
         self.thinned
+    }
+
+    /// Those since the last call.
+    pub(crate) fn take(&mut self) -> Vec<Level> {
+        std::mem::take(&mut self.levels)
     }
 
     /// The levels.

@@ -1,4 +1,4 @@
-//! From a process to what was observed of it.
+//! From a process to what was observed of it, whole ([`observe`]) or as a trace file ([`record()`]).
 //!
 //! In: a [`Request`], a command and what may be used to watch it. Out: an [`Observation`]: exact counts, recorded single
 //! faults in bursts, levels of faults and memory over time, kernel stacks, and a note for each source on whether it worked.
@@ -7,6 +7,7 @@
 //! What it does not do: correct, scale, classify (`trace`) or print.
 #![forbid(unsafe_code)]
 
+mod attach;
 mod calibrate;
 mod decode;
 mod drain;
@@ -17,10 +18,14 @@ mod levels;
 mod orphans;
 mod pace;
 pub mod price;
+mod record;
 mod sampler;
 mod session;
+mod subject;
 mod symbols;
+mod tape;
 mod tuning;
+mod unwind;
 mod watch;
 mod windows;
 
@@ -32,6 +37,7 @@ use faultless_os::spawn;
 use faultless_trace::observation::Observation;
 
 pub use facts::host;
+pub use record::{Options, Progress, Recorded, Task, record};
 pub use sampler::Sampler;
 
 /// What to run and how to watch it.
@@ -114,6 +120,16 @@ pub enum Failure {
     NotExecutable(String),
     /// The kernel would not execute it for another reason.
     Exec(String, faultless_os::Error),
+    /// There is no process of this number.
+    NoProcess(u32),
+    /// It is a thread of the kernel, which has no memory of its own.
+    KernelThread(u32),
+    /// It can't be looked into: the process, and its user where that is another one.
+    NoRight(u32, Option<u32>),
+    /// No event could be opened on it, and why.
+    NotWatched(u32, String),
+    /// More samples per second than the kernel allows, which is this many.
+    TooOften(u64),
     /// The kernel would not fork, or somebody else reaped the child.
     Os(faultless_os::Error),
 }
@@ -136,6 +152,23 @@ impl fmt::Display for Failure {
                 write!(f, "{command}: no right to execute it; `chmod +x` it, or name its interpreter first")
             }
             Self::Exec(command, error) => write!(f, "{command}: {error}"),
+            Self::NoProcess(pid) => write!(f, "{pid}: no such process; `ps -e` lists those that run"),
+            Self::KernelThread(pid) => {
+                write!(f, "{pid}: a thread of the kernel takes no page faults; name a process of a program")
+            }
+            Self::NoRight(pid, Some(user)) => write!(
+                f,
+                "{pid}: no right to watch it: it belongs to user {user}; run as that user or as root"
+            ),
+            Self::NoRight(pid, None) => write!(
+                f,
+                "{pid}: no right to watch it: a set-user-ID program, or one that closed itself; run as root"
+            ),
+            Self::NotWatched(pid, why) => write!(f, "{pid}: {why}"),
+            Self::TooOften(most) => write!(
+                f,
+                "more samples per second than the {most} that kernel.perf_event_max_sample_rate allows; ask for fewer, or raise it"
+            ),
             Self::Os(error) => write!(f, "cannot start the program: {error}"),
         }
     }
@@ -157,16 +190,24 @@ impl From<faultless_os::Error> for Failure {
 /// # Errors
 /// The command did not start.
 pub fn observe(request: Request) -> Result<Observation, Failure> {
-    if request.command.first().is_none_or(|word| word.is_empty()) {
-        return Err(Failure::Empty);
-    }
-    let plan = spawn::Plan::new(&request.command, &request.env).map_err(|_| Failure::Nul)?;
-    let plan = plan.redirect([request.stdin, request.stdout, request.stderr]);
-    let words: Vec<String> = request.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let mut observation = watch::run(&plan, request.allow, &words[0])?;
+    let allow = request.allow;
+    let (plan, words) = request.plan()?;
+    let mut observation = watch::run(&plan, allow, &words[0])?;
     observation.command = words;
     observation.host = facts::host();
     Ok(observation)
+}
+
+impl Request {
+    /// What to execute, and its words as text.
+    fn plan(self) -> Result<(spawn::Plan, Vec<String>), Failure> {
+        if self.command.first().is_none_or(|word| word.is_empty()) {
+            return Err(Failure::Empty);
+        }
+        let plan = spawn::Plan::new(&self.command, &self.env).map_err(|_| Failure::Nul)?;
+        let words = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        Ok((plan.redirect([self.stdin, self.stdout, self.stderr]), words))
+    }
 }
 
 /// The failed exec of `command` as a user understands it.

@@ -1,11 +1,14 @@
 //! The events of one run: which could be opened, and a note on each.
 //!
-//! In: the held child and what may be used. Out: a [`Session`]. Every source is tried by opening it, from the most telling
-//! form down: with kernel mode, else user mode only; the largest ring that can be mapped, else smaller ones.
+//! In: whom to watch, what may be used, and the shape of what is recorded. Out: a [`Session`]. Every source is tried by opening
+//! it, from the most telling form down: with kernel mode, else user mode only; the largest ring that can be mapped, else smaller
+//! ones.
 //!
 //! What it does not do: read the rings (`drain`), or decide when to record (`duty`).
 
-use std::os::fd::{AsFd, BorrowedFd};
+mod lane;
+
+use std::os::fd::BorrowedFd;
 
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;
@@ -14,46 +17,65 @@ use faultless_trace::observation::{Counts, SourceNote};
 
 use crate::{Kernel, Sources, tuning as t};
 
+pub(crate) use lane::{Lane, Role, Shape};
+
+/// Whom to watch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Watched<'a> {
+    /// A child that waits before its exec; everything begins with that.
+    Held(i32),
+    /// These threads of one process, which run; everything begins with [`Session::begin`].
+    Running(&'a [i32]),
+}
+
+impl<'a> Watched<'a> {
+    fn tasks(&'a self) -> &'a [i32] {
+        match self {
+            Self::Held(pid) => std::slice::from_ref(pid),
+            Self::Running(tids) => tids,
+        }
+    }
+
+    /// Puts the begin into `spec`.
+    fn begin(self, spec: Spec) -> Spec {
+        let held = matches!(self, Self::Held(_));
+        Spec { on_exec: held, disabled: !held, ..spec }
+    }
+}
+
+/// The same event on every watched task.
+#[derive(Debug, Default)]
+struct Counter(Vec<Event>);
+
+impl Counter {
+    fn count(&self) -> Option<u64> {
+        if self.0.is_empty() { None } else { self.0.iter().map(|event| event.count().ok()).sum() }
+    }
+}
+
 /// Everything that is open on the program.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     /// PAGE_FAULTS in user mode, the whole tree.
-    user: Option<Event>,
+    user: Counter,
     /// PAGE_FAULTS in all modes.
-    all: Option<Event>,
+    all: Counter,
     /// PAGE_FAULTS_MIN.
-    minor: Option<Event>,
+    minor: Counter,
     /// PAGE_FAULTS_MAJ.
-    major: Option<Event>,
+    major: Counter,
     /// CPU time of the tree.
-    clock: Option<Event>,
+    clock: Counter,
     /// One per processor.
     pub(crate) lanes: Vec<Lane>,
     /// One per processor; empty without the rights.
     pub(crate) kernel: Vec<KernelLane>,
     /// What became of each source.
     pub(crate) notes: Vec<SourceNote>,
-}
-
-/// What is recorded on one processor.
-#[derive(Debug)]
-pub(crate) struct Lane {
-    /// Mappings, tasks and faults.
-    pub(crate) ring: Ring,
-    /// The event that owns the ring and writes mappings and tasks; readable once the ring holds [`t::WAKE_BYTES`] more.
-    tasks: Event,
-    /// Entry and ends of faults.
-    pub(crate) faults: Option<Faults>,
-}
-
-/// The group that records single faults.
-#[derive(Debug)]
-pub(crate) struct Faults {
-    /// Entries; switches the others with it.
-    leader: Event,
-    _ends: [Event; 2],
-    /// Ids of entry, minor end and major end.
-    pub(crate) ids: [u64; 3],
+    /// Single faults of user mode only.
+    pub(crate) user_only: bool,
+    /// Samples of the CPU clock per second in the lanes, 0 for none.
+    pub(crate) cpu_hertz: u64,
 }
 
 /// Kernel stacks of one processor.
@@ -64,56 +86,58 @@ pub(crate) struct KernelLane {
 }
 
 impl Session {
-    /// Opens what is allowed and possible on the held child `pid`. Everything begins with its exec.
-    pub(crate) fn open(pid: i32, allow: Sources) -> Self {
+    /// Opens what is allowed and possible.
+    pub(crate) fn open(watched: Watched<'_>, allow: Sources, shape: &Shape) -> Self {
         let mut session = Self::default();
         if allow.counters {
-            session.open_counters(pid);
+            session.open_counters(watched);
         } else {
             session.note("page-faults:u", false, "not asked for");
         }
-        let cpus = online_cpus(pid);
-        if allow.pairs && session.user.is_some() {
-            session.open_lanes(pid, &cpus);
+        let cpus = online_cpus(watched.tasks().first().copied().unwrap_or(0));
+        if allow.pairs && !session.user.0.is_empty() {
+            session.open_lanes(watched, &cpus, shape);
         } else if allow.pairs {
             session.note("fault pairs", false, "need the counter page-faults:u");
         } else {
             session.note("fault pairs", false, "not asked for");
         }
         if allow.kernel != Kernel::No {
-            session.open_kernel(pid, &cpus, allow.kernel.hertz());
+            session.open_kernel(watched, &cpus, allow.kernel.hertz());
         } else {
             session.note(KERNEL, false, "not asked for");
         }
         session
     }
 
-    fn open_counters(&mut self, pid: i32) {
-        let count = |event, user_only| {
-            let spec = Spec { event, user_only, ..COUNT };
-            Event::open(&spec, Target { pid, cpu: None }, None)
+    fn open_counters(&mut self, watched: Watched<'_>) {
+        let count = |event, user_only| -> Result<Counter> {
+            let spec = watched.begin(Spec { event, user_only, ..COUNT });
+            let open = |&pid: &i32| Event::open(&spec, Target { pid, cpu: None }, None);
+            Ok(Counter(watched.tasks().iter().map(open).collect::<Result<_>>()?))
         };
+        let any_mode = |event| count(event, false).or_else(|_| count(event, true));
         self.user = self.noted("page-faults:u", count(Software::PageFaults, true));
         self.all = self.noted("page-faults in kernel mode too", count(Software::PageFaults, false));
-        let any_mode = |event| count(event, false).or_else(|_| count(event, true));
-        self.minor = any_mode(Software::MinorFaults).ok();
+        self.minor = any_mode(Software::MinorFaults).unwrap_or_default();
         self.major = self.noted("major-faults", any_mode(Software::MajorFaults));
-        self.clock = count(Software::TaskClock, true).ok();
+        self.clock = count(Software::TaskClock, true).unwrap_or_default();
     }
 
-    fn open_lanes(&mut self, pid: i32, cpus: &[u32]) {
+    fn open_lanes(&mut self, watched: Watched<'_>, cpus: &[u32], shape: &Shape) {
         let opened = |pages, user_only| -> Result<Vec<Lane>> {
-            cpus.iter().map(|&cpu| Lane::open(Target { pid, cpu: Some(cpu) }, pages, user_only)).collect()
+            cpus.iter().map(|&cpu| Lane::open(watched, cpu, pages, user_only, shape)).collect()
         };
-        let mut pages = t::RING_PAGES_MAX;
-        let mut user_only = self.all.is_none();
+        let mut pages = shape.ring_pages;
+        let mut user_only = self.all.0.is_empty();
         loop {
             match opened(pages, user_only) {
                 Ok(lanes) => {
                     let kib = lanes.first().map_or(0, |lane| lane.ring.data_bytes() >> 10);
                     let modes = if user_only { "user mode only" } else { "user and kernel mode" };
                     self.note("fault pairs", true, &format!("{modes}, {kib} KiB of ring per processor"));
-                    self.lanes = lanes;
+                    (self.lanes, self.user_only) = (lanes, user_only);
+                    self.cpu_hertz = shape.hertz(user_only);
                     return;
                 }
                 Err(error) if error.call == "perf_event_open" && error.is_denied() && !user_only => {
@@ -125,7 +149,8 @@ impl Session {
         }
     }
 
-    fn open_kernel(&mut self, pid: i32, cpus: &[u32], hertz: u64) {
+    fn open_kernel(&mut self, watched: Watched<'_>, cpus: &[u32], hertz: u64) {
+        let Watched::Held(pid) = watched else { return self.note(KERNEL, false, "not of a running process") };
         let lanes: Result<Vec<KernelLane>> = cpus
             .iter()
             .map(|&cpu| {
@@ -135,49 +160,54 @@ impl Session {
                 Ok(KernelLane { ring: Ring::map(&event, t::KERNEL_RING_PAGES)?, _event: event })
             })
             .collect();
-        self.kernel = self.noted(KERNEL, lanes).unwrap_or_default();
+        self.kernel = self.noted(KERNEL, lanes);
+    }
+
+    /// Switches on what was opened on running threads.
+    pub(crate) fn begin(&self) {
+        let counters = [&self.user, &self.all, &self.minor, &self.major, &self.clock];
+        for event in counters.into_iter().flat_map(|counter| &counter.0) {
+            // As in `record_faults`.
+            let _ = event.enable();
+        }
+        self.lanes.iter().for_each(Lane::begin);
     }
 
     /// Become readable when there is something worth reading in the rings of faults.
     pub(crate) fn wakers(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.lanes.iter().map(|lane| lane.tasks.as_fd())
+        self.lanes.iter().map(Lane::waker)
     }
 
     /// Faults in user mode so far.
     pub(crate) fn user_faults(&self) -> Option<u64> {
-        self.user.as_ref()?.count().ok()
+        self.user.count()
     }
 
     /// CPU time of the tree so far.
     pub(crate) fn cpu_ns(&self) -> Option<u64> {
-        self.clock.as_ref()?.count().ok()
+        self.clock.count()
     }
 
     /// The exact counts so far.
     pub(crate) fn counts(&self, before_exec_faults: u64) -> Counts {
-        let count = |event: &Option<Event>| event.as_ref()?.count().ok();
         Counts {
-            user_faults: count(&self.user),
-            all_faults: count(&self.all),
-            minor_faults: count(&self.minor),
-            major_faults: count(&self.major),
-            cpu_ns: count(&self.clock),
+            user_faults: self.user.count(),
+            all_faults: self.all.count(),
+            minor_faults: self.minor.count(),
+            major_faults: self.major.count(),
+            cpu_ns: self.clock.count(),
             before_exec_faults,
         }
     }
 
     /// Whether single faults can be recorded.
     pub(crate) fn records_faults(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.faults.is_some())
+        !self.lanes.is_empty()
     }
 
     /// Switches the recording of single faults, in all processes of the tree.
     pub(crate) fn record_faults(&self, on: bool) {
-        for faults in self.lanes.iter().filter_map(|lane| lane.faults.as_ref()) {
-            // The kernel refuses this for no event that it has opened; were one to stay off, its window would hold too few
-            // records, which shows against the window's exact count.
-            let _ = if on { faults.leader.enable() } else { faults.leader.disable() };
-        }
+        self.lanes.iter().for_each(|lane| lane.record_faults(on));
     }
 
     /// Writes down what became of a source.
@@ -185,17 +215,12 @@ impl Session {
         self.notes.push(SourceNote { source: source.into(), used, note: note.into() });
     }
 
-    fn noted<T>(&mut self, source: &str, opened: Result<T>) -> Option<T> {
-        match opened {
-            Ok(value) => {
-                self.note(source, true, "");
-                Some(value)
-            }
-            Err(error) => {
-                self.note(source, false, &remedy(error));
-                None
-            }
+    fn noted<T: Default>(&mut self, source: &str, opened: Result<T>) -> T {
+        match &opened {
+            Ok(_) => self.note(source, true, ""),
+            Err(error) => self.note(source, false, &remedy(*error)),
         }
+        opened.unwrap_or_default()
     }
 }
 
@@ -210,28 +235,6 @@ const COUNT: Spec = Spec {
     on_exec: true,
     disabled: false,
 };
-
-impl Lane {
-    fn open(target: Target, pages: usize, user_only: bool) -> Result<Self> {
-        let spec = Spec {
-            event: Software::Dummy,
-            output: Output::Tasks { wake_bytes: t::WAKE_BYTES },
-            user_only: true,
-            ..COUNT
-        };
-        let tasks = Event::open(&spec, target, None)?;
-        let ring = Ring::map(&tasks, pages)?;
-        let entry = Spec { output: Output::EveryFault, user_only, ..COUNT };
-        let leader = Event::open(&entry, target, None)?;
-        let end = |event| Event::open(&Spec { event, on_exec: false, ..entry }, target, Some(&leader));
-        let ends = [end(Software::MinorFaults)?, end(Software::MajorFaults)?];
-        for event in [&leader, &ends[0], &ends[1]] {
-            event.redirect_to(&tasks)?;
-        }
-        let ids = [leader.id()?, ends[0].id()?, ends[1].id()?];
-        Ok(Self { ring, tasks, faults: Some(Faults { leader, _ends: ends, ids }) })
-    }
-}
 
 /// Why a source is missing, and what would change that.
 pub(crate) fn remedy(error: Error) -> String {

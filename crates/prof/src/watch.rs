@@ -8,8 +8,13 @@
 use std::time::Duration;
 
 use faultless_os::counters::{now_ns, process_cpu_ns};
-use faultless_os::spawn::{self, Child, Ending};
-use faultless_trace::observation::{Calibration, Exit, KernelSamples, Observation, Usage};
+use faultless_os::perf::Output;
+use faultless_os::spawn;
+use faultless_trace::file::Line;
+use faultless_trace::observation::{
+    Counts, Exit, KernelSamples, Level, Observation, Record, SourceNote, Usage, Window,
+};
+use faultless_trace::recording::EventLoss;
 
 use crate::drain::{Drain, Task};
 use crate::duty::Duty;
@@ -17,30 +22,74 @@ use crate::kernel::Stacks;
 use crate::levels::Levels;
 use crate::orphans::{self, Orphans};
 use crate::pace::Pace;
-use crate::session::{KERNEL, Session};
+use crate::session::{KERNEL, Lane, Session, Shape, Watched};
+use crate::subject::Subject;
 use crate::windows::Windows;
 use crate::{Failure, Kernel, Sources, calibrate, not_started, tuning as t};
 
 /// Runs `plan` to its end. `command` is its first word, for errors.
 pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<Observation, Failure> {
-    let calibration =
-        if allow == Sources::COUNTERS { None } else { calibrate::run(allow.pairs && allow.counters) };
+    let end = (allow.pairs && allow.counters).then_some(Output::EveryFault);
+    let calibration = if allow == Sources::COUNTERS { None } else { calibrate::run(end) };
     // Without it orphans go to the next subreaper or init, and their usage is lost: a note less, no failure.
     let _ = spawn::adopt_orphans();
     let held = spawn::hold(plan)?;
-    let session = Session::open(held.pid(), allow);
+    let session = Session::open(Watched::Held(held.pid()), allow, &Shape::BARE);
     let begin_ns = now_ns();
     let child = held.release().map_err(|error| not_started(command, error))?;
-    let mut watch = Watch::new(session, allow, child.pid() as u32, begin_ns, calibration.as_ref());
-    while !child.ended_within(watch.pause_ns(), watch.session.wakers()) {
+    let cost_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
+    let cost_ns = cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0) + t::DRAIN_COST_NS;
+    let manner = Manner { allow, begin_ns, cost_ns, every_fault: false, stacks_hertz: None };
+    let mut watch = Watch::new(session, child.pid() as u32, &manner);
+    while !child.ended_within(watch.pause_ns(), watch.wakers()) {
         watch.look();
     }
-    let mut observation = watch.finish(child)?;
-    observation.calibration = calibration;
-    Ok(observation)
+    let ended = watch.finish(Subject::Child(child))?;
+    Ok(Observation {
+        exit: ended.exit,
+        usage: ended.usage,
+        counts: ended.counts,
+        calibration,
+        windows: ended.windows,
+        records: ended.drain.finish(),
+        levels: ended.levels,
+        kernel: ended.kernel,
+        sources: ended.sources,
+        ..Observation::default()
+    })
 }
 
-struct Watch {
+/// How a run is watched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    pub(crate) allow: Sources,
+    /// When it began.
+    pub(crate) begin_ns: u64,
+    /// What one recorded fault costs, our own side included.
+    pub(crate) cost_ns: f64,
+    /// Recording never pauses.
+    pub(crate) every_fault: bool,
+    /// Samples hold stacks; so often those of the CPU clock come, 0 for never.
+    pub(crate) stacks_hertz: Option<u64>,
+}
+
+/// What is left at the end.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) exit: Exit,
+    pub(crate) usage: Usage,
+    pub(crate) counts: Counts,
+    pub(crate) windows: Vec<Window>,
+    pub(crate) levels: Vec<Level>,
+    pub(crate) drain: Drain,
+    pub(crate) kernel: Option<KernelSamples>,
+    pub(crate) sources: Vec<SourceNote>,
+    /// Records that the rings lost.
+    pub(crate) lost: u64,
+}
+
+/// The loop's state.
+pub(crate) struct Watch {
     session: Session,
     drain: Drain,
     duty: Duty,
@@ -52,6 +101,7 @@ struct Watch {
     pace: Pace,
     begin_ns: u64,
     faults: u64,
+    lost: u64,
     readings: u64,
     discover_ns: u64,
     stacks_ns: u64,
@@ -59,22 +109,21 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(
-        session: Session,
-        allow: Sources,
-        pid: u32,
-        begin_ns: u64,
-        calibration: Option<&Calibration>,
-    ) -> Self {
-        let cost_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
+    pub(crate) fn new(session: Session, pid: u32, manner: &Manner) -> Self {
+        let &Manner { allow, begin_ns, cost_ns, every_fault, stacks_hertz } = manner;
         let levels = (allow.levels && !is_proc_hidden()).then(|| {
             let mut levels = Levels::default();
             levels.begin(pid);
             levels
         });
+        let duty = if every_fault { Duty::always() } else { Duty::new(cost_ns, begin_ns ^ u64::from(pid)) };
+        let drain = match stacks_hertz {
+            Some(hertz) => Drain::with_stacks(&session.lanes, hertz),
+            None => Drain::new(&session.lanes),
+        };
         Self {
-            drain: Drain::new(&session.lanes),
-            duty: Duty::new(cost_ns, begin_ns ^ u64::from(pid)),
+            drain,
+            duty,
             windows: Windows::begin(begin_ns, session.records_faults()),
             levels,
             stacks: Stacks::at(allow.kernel.hertz()),
@@ -84,6 +133,7 @@ impl Watch {
             session,
             begin_ns,
             faults: 0,
+            lost: 0,
             readings: 0,
             discover_ns: 0,
             stacks_ns: begin_ns + t::KERNEL_DRAIN_NS,
@@ -91,8 +141,47 @@ impl Watch {
         }
     }
 
+    /// Become readable when there is something worth reading.
+    pub(crate) fn wakers(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
+        self.session.wakers()
+    }
+
+    /// A record that no ring held.
+    pub(crate) fn add(&mut self, record: Record) {
+        self.drain.add(record);
+    }
+
+    /// Faults so far, at the last reading.
+    pub(crate) fn faults(&self) -> u64 {
+        self.faults
+    }
+
+    /// What is new and settled, as lines of a trace file.
+    pub(crate) fn take_lines(&mut self) -> impl Iterator<Item = Line> {
+        let levels = self.levels.as_mut().map(Levels::take).unwrap_or_default();
+        let windows = self.windows.take_settled().map(Line::Window);
+        self.drain.take_lines().chain(windows).chain(levels.into_iter().map(Line::Level))
+    }
+
+    /// No more single faults and samples from now on: there is no room for them.
+    pub(crate) fn silence(&mut self) {
+        if self.windows.recording_since().is_some() {
+            let (time, faults) = self.read_counter();
+            self.empty_rings(time);
+            self.windows.turn(time, faults, false);
+        }
+        self.duty.stop();
+        self.session.lanes.iter().for_each(Lane::silence);
+    }
+
+    /// What each event lost; `None` where the kernel does not tell.
+    pub(crate) fn event_losses(&self) -> Option<Vec<EventLoss>> {
+        let losses: Option<Vec<_>> = self.session.lanes.iter().map(Lane::losses).collect();
+        losses.map(|losses| losses.into_iter().flatten().collect())
+    }
+
     /// How long to sleep until the next look.
-    fn pause_ns(&self) -> u64 {
+    pub(crate) fn pause_ns(&self) -> u64 {
         if self.levels.is_some() || self.session.records_faults() {
             self.pace.pause_ns()
         } else if !self.session.kernel.is_empty() {
@@ -102,7 +191,8 @@ impl Watch {
         }
     }
 
-    fn look(&mut self) {
+    /// Reads what is due, and switches.
+    pub(crate) fn look(&mut self) {
         let now = now_ns();
         let new = self.empty_rings(u64::MAX);
         if now >= self.levels_ns {
@@ -131,6 +221,7 @@ impl Watch {
             self.session.record_faults(false);
         }
         if drained.lost > 0 {
+            self.lost += drained.lost;
             self.windows.lose(drained.lost);
         }
         for task in drained.tasks {
@@ -207,24 +298,25 @@ impl Watch {
         (before.midpoint(now_ns()), self.faults)
     }
 
-    fn finish(mut self, child: Child) -> Result<Observation, Failure> {
+    /// Reads what is left once the program has ended.
+    pub(crate) fn finish(mut self, subject: Subject) -> Result<Ended, Failure> {
         let end_ns = now_ns();
         self.empty_rings(u64::MAX);
         self.empty_kernel_rings();
         self.read_levels(end_ns);
-        let counts = self.session.counts(child.before_exec_faults());
-        let (ending, own) = child.wait()?;
-        let found = std::mem::take(&mut self.orphans).finish();
+        let counts = self.session.counts(subject.before_exec_faults());
+        let is_child = matches!(subject, Subject::Child(_));
+        let (exit, own) = subject.finish()?;
+        let orphans = std::mem::take(&mut self.orphans);
+        // Descendants of a process that is not ours never fall to us.
+        let found = if is_child { orphans.finish() } else { orphans::Found::default() };
         let usage = orphans::sum(own, found.usage);
         let wall_ns = end_ns - self.begin_ns;
         let kernel = self.name_stacks();
         self.note_the_rest(wall_ns, found);
         let windows = counts.user_faults.map(|faults| self.windows.finish(end_ns, faults));
-        Ok(Observation {
-            exit: match ending {
-                Ending::Status(status) => Exit::Status(status),
-                Ending::Signal(signal) => Exit::Signal(signal),
-            },
+        Ok(Ended {
+            exit,
             usage: Usage {
                 wall_ns,
                 user_ns: usage.user_ns,
@@ -235,19 +327,25 @@ impl Watch {
             },
             counts,
             windows: windows.unwrap_or_default(),
-            records: self.drain.finish(),
             levels: self.levels.map(Levels::finish).unwrap_or_default(),
+            drain: self.drain,
             kernel,
             sources: self.session.notes,
-            ..Observation::default()
+            lost: self.lost,
         })
     }
 
     fn name_stacks(&mut self) -> Option<KernelSamples> {
-        if self.session.kernel.is_empty() {
+        let samples = if self.session.cpu_hertz > 0 && !self.session.user_only {
+            self.session.notes.retain(|note| note.source != KERNEL);
+            self.session.note(KERNEL, true, "");
+            self.drain.kernel_samples()
+        } else if self.session.kernel.is_empty() {
             return None;
-        }
-        match std::mem::take(&mut self.stacks).finish(self.kernel == Kernel::Always) {
+        } else {
+            std::mem::take(&mut self.stacks).finish(self.kernel == Kernel::Always)
+        };
+        match samples {
             Ok(samples) => Some(samples),
             Err(why) => {
                 self.session.notes.retain(|note| note.source != KERNEL);

@@ -48,6 +48,11 @@ impl Windows {
         (self.begin_ns, self.begin_faults, self.recorded) = (time_ns, faults, recorded);
     }
 
+    /// Those that nothing can be added to any more: all but the last.
+    pub(crate) fn take_settled(&mut self) -> impl Iterator<Item = Window> {
+        self.done.drain(..self.done.len().saturating_sub(1))
+    }
+
     /// The last window ends here.
     pub(crate) fn finish(mut self, time_ns: u64, faults: u64) -> Vec<Window> {
         self.turn(time_ns, faults, false);

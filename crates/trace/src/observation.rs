@@ -42,6 +42,8 @@ pub enum Exit {
     Status(i32),
     /// This signal ended it.
     Signal(i32),
+    /// Not known: it ran before it was watched, and somebody else waits for it.
+    Unknown,
 }
 
 /// The facts of the machine that a reader needs beside the figures.
@@ -330,6 +332,7 @@ impl std::fmt::Display for Exit {
             Self::NotStarted => f.write_str("not started"),
             Self::Status(status) => write!(f, "status {status}"),
             Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::Unknown => f.write_str("unknown"),
         }
     }
 }

@@ -4,6 +4,7 @@ mod advise;
 mod doctor;
 mod lab;
 mod man;
+mod record;
 mod run;
 mod sink;
 mod stat;
@@ -28,6 +29,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Stat(stat::Args),
+    Record(record::Args),
     Run(run::Args),
     Advise(advise::Args),
     Workload(workload::Args),
@@ -75,6 +77,7 @@ pub(crate) fn parse() -> Result<Args, Failure> {
 pub(crate) fn run(args: Args) -> Outcome {
     match args.verb {
         Verb::Stat(args) => stat::run(args),
+        Verb::Record(args) => record::run(args),
         Verb::Run(args) => run::run(args),
         Verb::Advise(args) => advise::run(args),
         Verb::Workload(args) => workload::run(args),

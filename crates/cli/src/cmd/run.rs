@@ -9,7 +9,7 @@
 mod library;
 mod options;
 mod program;
-mod size;
+pub(super) mod size;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

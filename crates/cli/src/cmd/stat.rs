@@ -71,10 +71,11 @@ fn sources(list: &[SourceArg]) -> Sources {
     }
 }
 
-/// The program's status as a shell gives it.
-fn code(exit: Exit) -> ExitCode {
+/// The program's status as a shell gives it; 0 where it is not known.
+pub(super) fn code(exit: Exit) -> ExitCode {
     match exit {
         Exit::NotStarted => ExitCode::from(2),
+        Exit::Unknown => ExitCode::SUCCESS,
         Exit::Status(status) => ExitCode::from(status as u8),
         Exit::Signal(signal) => ExitCode::from(128_u8.saturating_add(signal as u8)),
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use faultless_pool::tuning;
 
 /// A size in bytes, or with one of the suffixes K, M, G, T.
-pub(super) fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let bare = text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text);
     let (number, shift) = match bare.chars().last().map(|unit| unit.to_ascii_uppercase()) {
         Some('K') => (&bare[..bare.len() - 1], 10),

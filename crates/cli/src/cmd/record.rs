@@ -1,0 +1,109 @@
+//! `faultless record`.
+
+mod file;
+mod text;
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use faultless_prof::{Options, Progress, Request, Task};
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+
+use self::file::Part;
+use super::run::size::size;
+use super::{Failure, Outcome, stat, trace_file};
+
+/// Record who takes page faults and what they cost, into a file that the views read.
+///
+/// Most faults are only counted; bursts of them are recorded one by one, and one in 97 with its stack all the time, so that the
+/// program stays about as fast as it was. The program keeps its stdin, stdout, signals and exit status. While it runs the file
+/// is called FILE.part; a view can read that too, should this be killed.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "EXAMPLES\n  faultless record -- python3 script.py\n  faultless record --all -o grep.trace -- grep -r word .\n  \
+    faultless record -p $(pidof redis-server)      until Ctrl-C\n  faultless report                               what was found"
+)]
+pub(crate) struct Args {
+    /// Attach to this process, its threads and its future children, until it ends or Ctrl-C.
+    #[arg(short, long, value_name = "PID", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+    /// Record every single fault; a program that does nothing but fault takes two to three times as long.
+    #[arg(long)]
+    all: bool,
+    /// Also record who allocates blocks of at least SIZE.
+    #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64K", value_parser = size, hide = true)]
+    alloc: Option<u64>,
+    /// Samples of the CPU clock per second of CPU time, 0 for none. Without it 997 as root, and none else, for a user does not
+    /// see the kernel.
+    #[arg(short = 'F', long, value_name = "HZ")]
+    frequency: Option<u64>,
+    /// No more single faults once the file has grown to SIZE.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "2G")]
+    max_size: u64,
+    /// The file to write.
+    #[arg(short, long, value_name = "FILE", default_value = trace_file::DEFAULT, value_hint = clap::ValueHint::FilePath)]
+    output: PathBuf,
+    /// The program and its arguments.
+    #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
+    command: Vec<OsString>,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> Outcome {
+    if args.alloc.is_some() {
+        return Err(Failure("--alloc: who allocates can't be recorded yet; leave it out".into()));
+    }
+    let options = Options {
+        every_fault: args.all,
+        cpu_hertz: args.frequency,
+        max_bytes: args.max_size,
+        ..Options::default()
+    };
+    let part = Part::create(&args.output)?;
+    let task = match args.pid {
+        Some(pid) => Task::Process(pid),
+        None => {
+            text::warn_of_privileged(&args.command);
+            Task::Command(Request { command: args.command, ..Request::default() })
+        }
+    };
+    let bar = progress_bar();
+    let recorded =
+        faultless_prof::record(task, &options, part.out()?, &mut |progress| show(bar.as_ref(), progress));
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    let recorded = match recorded {
+        Ok(recorded) => recorded,
+        Err(failure) => {
+            part.discard();
+            return Err(failure.into());
+        }
+    };
+    let code = stat::code(recorded.exit);
+    let path = match recorded.trouble {
+        Some(_) => part.path().to_owned(),
+        None => part.keep()?,
+    };
+    eprint!("{}", text::closing(&recorded, &short(&path), &options));
+    Ok(code)
+}
+
+/// The path as the user would write it.
+fn short(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(here).unwrap_or(path).display().to_string()
+}
+
+fn progress_bar() -> Option<ProgressBar> {
+    let style = ProgressStyle::with_template("recording {elapsed}: {msg}").ok()?;
+    std::io::stderr().is_terminal().then(|| ProgressBar::new_spinner().with_style(style))
+}
+
+fn show(bar: Option<&ProgressBar>, progress: &Progress) {
+    let Some(bar) = bar else { return };
+    let (faults, recorded) = (HumanCount(progress.faults), HumanCount(progress.recorded));
+    bar.set_message(format!("{faults} faults, {recorded} recorded, {}", HumanBytes(progress.file_bytes)));
+    bar.tick();
+}

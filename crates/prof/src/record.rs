@@ -1,0 +1,264 @@
+//! A run as a trace file: `observe`, with stacks, switches and samples, written while it happens.
+//!
+//! In: a [`Task`] to run or attach to, how much to record, and where the file goes. Out: the file, and what to tell of it.
+//! Memory stays as it is however long the program runs; what the file holds is on its way to the disk within a second.
+//!
+//! What it does not do: name or move the file (`cli`), or read one.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use faultless_os::counters::{now_ns, process_cpu_ns};
+use faultless_os::spawn;
+use faultless_trace::file::Line;
+use faultless_trace::observation::{Counts, Exit, SourceNote, Usage};
+use faultless_trace::recording::{EventLoss, Footer, Header, Settings};
+
+use crate::attach::Attached;
+use crate::session::{Session, Shape, Watched};
+use crate::subject::{Running, Subject};
+use crate::tape::Tape;
+use crate::watch::{Manner, Watch};
+use crate::{Failure, Kernel, Request, Sources, calibrate, facts, tuning as t};
+
+/// What to record.
+pub enum Task {
+    /// A command.
+    Command(Request),
+    /// A process that runs, with its threads and future children, until it ends or somebody asks us to end.
+    Process(u32),
+}
+
+/// How much to record.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Every fault, whatever it costs; else bursts, and stacks of one in some.
+    pub every_fault: bool,
+    /// Samples of the CPU clock per second of CPU time; `None`: 997 where the kernel may be seen as well, else none.
+    pub cpu_hertz: Option<u64>,
+    /// Length of the file from which on no more single faults are recorded, bytes.
+    pub max_bytes: u64,
+    /// Largest ring per processor, pages; a power of two.
+    pub ring_pages: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let ring_pages = t::RECORD_RING_PAGES_MAX;
+        Self { every_fault: false, cpu_hertz: None, max_bytes: 2 << 30, ring_pages }
+    }
+}
+
+/// What is known while it runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// Faults so far.
+    pub faults: u64,
+    /// Single faults in the file.
+    pub recorded: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+}
+
+/// What was recorded.
+#[derive(Debug)]
+pub struct Recorded {
+    /// How the program ended.
+    pub exit: Exit,
+    /// What it used.
+    pub usage: Usage,
+    /// Exact counts.
+    pub counts: Counts,
+    /// Single faults in the file, and samples that stand for many.
+    pub recorded: u64,
+    /// Records that the rings lost.
+    pub lost: u64,
+    /// What each event lost; `None` where the kernel does not tell.
+    pub event_losses: Option<Vec<EventLoss>>,
+    /// Length of the file in bytes.
+    pub file_bytes: u64,
+    /// What recording has cost, as far as is known, by the program's CPU time.
+    pub overhead: f64,
+    /// Why the file could not be written to its end.
+    pub trouble: Option<std::io::Error>,
+    /// The file had grown to its limit before the program ended.
+    pub cut_short: bool,
+    /// What became of each source.
+    pub sources: Vec<SourceNote>,
+}
+
+/// Records `task` into `out`. `progress` is called about twice a second.
+///
+/// # Errors
+/// The command did not start, or the process can't be watched.
+pub fn record(
+    task: Task,
+    options: &Options,
+    out: Box<dyn std::io::Write>,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Recorded, Failure> {
+    if let Some(most) = most_hertz().filter(|&most| options.cpu_hertz.is_some_and(|hertz| hertz > most)) {
+        return Err(Failure::TooOften(most));
+    }
+    let shape = shape(options);
+    let allow = Sources { kernel: Kernel::No, ..Sources::default() };
+    let calibration = calibrate::run(Some(shape.end()));
+    let cost_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
+    let begin_unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut header = Header {
+        tool: concat!("faultless ", env!("CARGO_PKG_VERSION")).into(),
+        host: facts::host(),
+        calibration,
+        begin_unix_ms: begin_unix.as_millis() as u64,
+        settings: Settings {
+            every_fault: options.every_fault,
+            sample_period: shape.period,
+            stack_bytes: shape.stack_bytes,
+            ..Settings::default()
+        },
+        ..Header::default()
+    };
+    let (subject, session, attached) = match task {
+        Task::Command(request) => {
+            let (plan, words) = request.plan()?;
+            // As in `watch::run`.
+            let _ = spawn::adopt_orphans();
+            let held = spawn::hold(&plan)?;
+            let session = Session::open(Watched::Held(held.pid()), allow, &shape);
+            header.begin_ns = now_ns();
+            let child = held.release().map_err(|error| crate::not_started(&words[0], error))?;
+            header.command = words;
+            (Subject::Child(child), session, None)
+        }
+        Task::Process(pid) => {
+            let attached = Attached::find(pid)?;
+            spawn::remember_requests_to_end();
+            let session = Session::open(Watched::Running(&attached.tids), allow, &shape);
+            if session.lanes.is_empty() {
+                let why = session.notes.into_iter().find(|note| !note.used).map(|note| note.note);
+                return Err(Failure::NotWatched(pid, why.unwrap_or_default()));
+            }
+            header.command = attached.command.clone();
+            header.settings.attached = true;
+            header.begin_ns = now_ns();
+            session.begin();
+            (Subject::Running(Running::new(pid, attached.stat)), session, Some(attached))
+        }
+    };
+    header.settings.user_only = session.user_only;
+    header.settings.cpu_hertz = session.cpu_hertz;
+    let manner = Manner {
+        allow,
+        begin_ns: header.begin_ns,
+        cost_ns: cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0) + t::RECORD_DRAIN_COST_NS,
+        every_fault: options.every_fault,
+        stacks_hertz: Some(session.cpu_hertz),
+    };
+    let begin_ns = header.begin_ns;
+    let recorder_cpu_ns = process_cpu_ns();
+    let tape = Tape::new(out, header, options.max_bytes);
+    let mut watch = Watch::new(session, subject.pid(), &manner);
+    for record in attached.iter().flat_map(|attached| attached.records(begin_ns)) {
+        watch.add(record);
+    }
+    Recorder { watch, subject, tape, recorded: 0, cut_short: false, recorder_cpu_ns, cost_ns }.run(progress)
+}
+
+fn shape(options: &Options) -> Shape {
+    Shape {
+        stack_bytes: t::STACK_BYTES,
+        period: if options.every_fault { 0 } else { t::SAMPLE_PERIOD },
+        cpu_hertz: options.cpu_hertz,
+        switches: true,
+        ring_pages: options.ring_pages,
+        wake_bytes: t::RECORD_WAKE_BYTES.min((options.ring_pages * faultless_os::page::size() / 4) as u32),
+    }
+}
+
+struct Recorder {
+    watch: Watch,
+    subject: Subject,
+    tape: Tape,
+    recorded: u64,
+    cut_short: bool,
+    recorder_cpu_ns: u64,
+    cost_ns: f64,
+}
+
+impl Recorder {
+    fn run(mut self, progress: &mut dyn FnMut(&Progress)) -> Result<Recorded, Failure> {
+        let mut progress_ns = 0;
+        while !self.subject.ended_within(self.watch.pause_ns(), self.watch.wakers()) {
+            self.watch.look();
+            let now_ns = now_ns();
+            self.subject.look(now_ns);
+            self.write(now_ns);
+            if now_ns >= progress_ns {
+                progress_ns = now_ns + t::PROGRESS_NS;
+                progress(&Progress {
+                    faults: self.watch.faults(),
+                    recorded: self.recorded,
+                    file_bytes: self.tape.written_bytes(),
+                });
+            }
+        }
+        self.finish()
+    }
+
+    fn write(&mut self, now_ns: u64) {
+        let (recorded, tape) = (&mut self.recorded, &mut self.tape);
+        tape.write(self.watch.take_lines().inspect(|line| *recorded += u64::from(is_fault(line))));
+        tape.flush_at(now_ns);
+        if tape.is_full() && !self.cut_short {
+            self.cut_short = true;
+            self.watch.silence();
+        }
+    }
+
+    fn finish(mut self) -> Result<Recorded, Failure> {
+        let recorder_cpu_ns = process_cpu_ns().saturating_sub(self.recorder_cpu_ns);
+        let event_losses = self.watch.event_losses();
+        let mut last = self.watch.finish(self.subject)?;
+        let records: Vec<Line> = last.drain.take_lines().collect();
+        self.recorded += records.iter().filter(|line| is_fault(line)).count() as u64;
+        self.tape.write(records);
+        self.tape.write(last.windows.into_iter().map(Line::Window));
+        self.tape.write(last.levels.into_iter().map(Line::Level));
+        self.tape.write(last.drain.name_stacks());
+        let footer = Footer {
+            exit: last.exit,
+            usage: last.usage,
+            counts: last.counts,
+            kernel: last.kernel,
+            sources: last.sources.clone(),
+            recorder_cpu_ns,
+            event_losses: event_losses.clone(),
+        };
+        self.tape.write([Line::Footer(Box::new(footer))]);
+        let (file_bytes, trouble) = self.tape.finish();
+        let spent_ns = recorder_cpu_ns as f64 + self.recorded as f64 * self.cost_ns;
+        let cpu_ns = last.counts.cpu_ns.unwrap_or(last.usage.cpu_ns()).max(1);
+        Ok(Recorded {
+            exit: last.exit,
+            usage: last.usage,
+            counts: last.counts,
+            recorded: self.recorded,
+            lost: last.lost,
+            event_losses,
+            file_bytes,
+            overhead: spent_ns / cpu_ns as f64,
+            cut_short: self.cut_short && trouble.is_none(),
+            trouble,
+            sources: last.sources,
+        })
+    }
+}
+
+/// Whether it is a single fault, or a sample of many.
+fn is_fault(line: &Line) -> bool {
+    matches!(line, Line::Enter(..) | Line::Sample(..))
+}
+
+/// `kernel.perf_event_max_sample_rate`.
+fn most_hertz() -> Option<u64> {
+    std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").ok()?.trim().parse().ok()
+}

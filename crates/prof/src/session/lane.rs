@@ -1,0 +1,218 @@
+//! What is recorded on one processor: one ring, and all events that write into it.
+//!
+//! In: whom to watch, and a [`Shape`]. Out: a [`Lane`]. The stack of a fault goes with its end, whose time the kernel takes
+//! before it copies the stack: so what lies between entry and end is no longer than without.
+//!
+//! What it does not do: read the ring (`drain`).
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use faultless_os::Result;
+use faultless_os::perf::{Event, Output, Software, Spec, Target};
+use faultless_os::ring::Ring;
+use faultless_trace::recording::EventLoss;
+
+use super::{COUNT, Watched};
+use crate::tuning as t;
+
+/// What is recorded beside single faults, and how much of each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Bytes of stack copied with a fault's end; 0: no stacks.
+    pub(crate) stack_bytes: u32,
+    /// Minor faults per sample that is also taken outside bursts, and every major one; 0: none.
+    pub(crate) period: u64,
+    /// Samples of the CPU clock per second, 0 for none; `None`: [`t::KERNEL_HERTZ`] where the kernel may be seen, else none.
+    pub(crate) cpu_hertz: Option<u64>,
+    /// Whether threads get or give up processors.
+    pub(crate) switches: bool,
+    /// Largest ring, pages.
+    pub(crate) ring_pages: usize,
+    /// Bytes in a ring that call for a look.
+    pub(crate) wake_bytes: u32,
+}
+
+impl Shape {
+    /// Bare faults.
+    pub(crate) const BARE: Self = Self {
+        stack_bytes: 0,
+        period: 0,
+        cpu_hertz: Some(0),
+        switches: false,
+        ring_pages: t::RING_PAGES_MAX,
+        wake_bytes: t::WAKE_BYTES,
+    };
+
+    /// Samples of the CPU clock per second, without or with the kernel.
+    pub(super) fn hertz(&self, user_only: bool) -> u64 {
+        self.cpu_hertz.unwrap_or(if user_only { 0 } else { t::KERNEL_HERTZ })
+    }
+
+    /// What the end of a fault writes.
+    pub(crate) fn end(&self) -> Output {
+        match self.stack_bytes {
+            0 => Output::EveryFault,
+            stack_bytes => Output::FaultStacks { period: 1, stack_bytes },
+        }
+    }
+}
+
+/// What a record is for, by the event it came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A fault's entry.
+    Entry,
+    /// End of a minor fault.
+    Minor,
+    /// End of a major fault.
+    Major,
+    /// One minor fault of so many.
+    Sample(u64),
+    /// A major fault, also outside bursts.
+    MajorSample,
+    /// The CPU clock.
+    Cpu,
+    /// Mappings and tasks; no samples.
+    Tasks,
+}
+
+impl Role {
+    /// As a trace file names it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Entry => "entry",
+            Self::Minor => "minor end",
+            Self::Major => "major end",
+            Self::Sample(_) => "sample",
+            Self::MajorSample => "major sample",
+            Self::Cpu => "cpu clock",
+            Self::Tasks => "tasks",
+        }
+    }
+}
+
+/// What is recorded on one processor.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    /// Everything.
+    pub(crate) ring: Ring,
+    /// The processor.
+    pub(crate) cpu: u32,
+    /// All events. The first owns the ring, and is readable once that holds [`Shape::wake_bytes`] more.
+    events: Vec<(Role, Event)>,
+}
+
+impl Lane {
+    /// Opens the events of `shape` for every watched task.
+    pub(super) fn open(
+        watched: Watched<'_>,
+        cpu: u32,
+        pages: usize,
+        user_only: bool,
+        shape: &Shape,
+    ) -> Result<Self> {
+        let tasks = watched.tasks();
+        let target = |pid| Target { pid, cpu: Some(cpu) };
+        let output = Output::Tasks { wake_bytes: shape.wake_bytes, switches: shape.switches };
+        let owner = Spec { event: Software::Dummy, output, user_only: true, ..COUNT };
+        let owner = watched.begin(owner);
+        let (first, rest) = tasks.split_first().unwrap_or((&0, &[]));
+        let first = Event::open(&owner, target(*first), None)?;
+        let ring = Ring::map(&first, pages)?;
+        let mut lane = Self { ring, cpu, events: vec![(Role::Tasks, first)] };
+        for &pid in rest {
+            lane.add(Role::Tasks, &owner, target(pid), None)?;
+        }
+        for &pid in tasks {
+            lane.add_faults(watched, target(pid), user_only, shape)?;
+        }
+        Ok(lane)
+    }
+
+    /// The events of one task. What is opened first is counted last: samples do not lengthen the reading of pairs.
+    fn add_faults(
+        &mut self,
+        watched: Watched<'_>,
+        target: Target,
+        user_only: bool,
+        shape: &Shape,
+    ) -> Result<()> {
+        let begun = watched.begin(Spec { user_only, ..COUNT });
+        let stack_bytes = shape.stack_bytes;
+        let hertz = shape.hertz(user_only);
+        if hertz > 0 {
+            let output = Output::CpuStacks { hertz, stack_bytes };
+            let spec = Spec { event: Software::CpuClock, output, ..begun };
+            self.add(Role::Cpu, &spec, target, None)?;
+        }
+        if shape.period > 0 {
+            let output = |period| Output::FaultStacks { period, stack_bytes };
+            let spec = Spec { event: Software::MinorFaults, output: output(shape.period), ..begun };
+            self.add(Role::Sample(shape.period), &spec, target, None)?;
+            let spec = Spec { event: Software::MajorFaults, output: output(1), ..begun };
+            self.add(Role::MajorSample, &spec, target, None)?;
+        }
+        let entry = Spec { output: Output::EveryFault, ..begun };
+        let leader = self.add(Role::Entry, &entry, target, None)?;
+        let end = |event| Spec { event, output: shape.end(), on_exec: false, disabled: false, ..entry };
+        self.add(Role::Minor, &end(Software::MinorFaults), target, Some(leader))?;
+        self.add(Role::Major, &end(Software::MajorFaults), target, Some(leader))?;
+        Ok(())
+    }
+
+    /// Opens an event that writes into this ring; its place among the events.
+    fn add(&mut self, role: Role, spec: &Spec, target: Target, group: Option<usize>) -> Result<usize> {
+        let event = Event::open(spec, target, group.map(|leader| &self.events[leader].1))?;
+        event.redirect_to(&self.events[0].1)?;
+        self.events.push((role, event));
+        Ok(self.events.len() - 1)
+    }
+
+    /// Readable when there is something worth reading.
+    pub(super) fn waker(&self) -> BorrowedFd<'_> {
+        self.events[0].1.as_fd()
+    }
+
+    /// Switches everything on.
+    pub(super) fn begin(&self) {
+        for (_, event) in self.events.iter().filter(|(role, _)| !matches!(role, Role::Minor | Role::Major)) {
+            let _ = event.enable();
+        }
+    }
+
+    /// Switches the recording of single faults.
+    pub(super) fn record_faults(&self, on: bool) {
+        // A leader takes its group along.
+        for (_, leader) in self.events.iter().filter(|(role, _)| *role == Role::Entry) {
+            // The kernel refuses this for no event that it has opened; were one to stay off, its window would hold too few
+            // records, which shows against the window's exact count.
+            let _ = if on { leader.enable() } else { leader.disable() };
+        }
+    }
+
+    /// Switches off all that writes samples, for good.
+    pub(crate) fn silence(&self) {
+        for (_, event) in self.events.iter().filter(|(role, _)| *role != Role::Tasks) {
+            let _ = event.disable();
+        }
+    }
+
+    /// The ids of all events that write samples.
+    pub(crate) fn roles(&self) -> impl Iterator<Item = (u64, Role)> {
+        let samples = self.events.iter().filter(|(role, _)| *role != Role::Tasks);
+        samples.filter_map(|(role, event)| Some((event.id().ok()?, *role)))
+    }
+
+    /// What each event has lost; `None` where the kernel does not tell.
+    pub(crate) fn losses(&self) -> Option<Vec<EventLoss>> {
+        let mut losses: Vec<EventLoss> = Vec::new();
+        for (role, event) in &self.events {
+            let lost = event.lost()?;
+            match losses.iter_mut().find(|loss| loss.event == role.name()) {
+                Some(loss) => loss.lost += lost,
+                None => losses.push(EventLoss { event: role.name().into(), cpu: self.cpu, lost }),
+            }
+        }
+        Some(losses)
+    }
+}
