@@ -19,8 +19,11 @@ mod pace;
 pub mod price;
 mod sampler;
 mod session;
-mod symbols;
+pub mod symbols;
 mod tuning;
+// Its user is the recorder.
+#[allow(dead_code)]
+mod unwind;
 mod watch;
 mod windows;
 
