@@ -142,22 +142,22 @@ impl Unwinder {
 
     /// The number of this stack; `None` where nothing is known of it. An address outside all mappings is kept only at the leaf.
     pub(crate) fn stack(&mut self, pid: u32, stack: &UserStack<'_>) -> Option<u32> {
+        let mut process = self.processes.remove(&pid).unwrap_or_default();
         let mut addresses = std::mem::take(&mut self.addresses);
         addresses.clear();
         addresses.extend(stack.kernel_chain.iter().copied().filter(|address| *address < CONTEXT_MARKS));
         let kernel = addresses.len();
-        self.walk(pid, stack, &mut addresses);
-        let known = self.processes.get(&pid).and_then(|process| process.known.get(addresses.as_slice()));
-        let found = match known {
+        self.walk(pid, &mut process.space, stack, &mut addresses);
+        let found = match process.known.get(addresses.as_slice()) {
             Some(&found) => Some(found),
             None if addresses.is_empty() => None,
             None => {
-                let found = self.intern(pid, &addresses, kernel);
-                let process = self.processes.entry(pid).or_default();
+                let found = self.intern(pid, &mut process.space, &addresses, kernel);
                 process.known.insert(addresses.as_slice().into(), found);
                 Some(found)
             }
         };
+        self.processes.insert(pid, process);
         self.addresses = addresses;
         found
     }
@@ -199,68 +199,74 @@ impl Unwinder {
     }
 
     /// Appends the user part of the stack, leaf first: the instruction pointer, then return addresses.
-    fn walk(&mut self, pid: u32, stack: &UserStack<'_>, addresses: &mut Vec<u64>) {
+    fn walk(&mut self, pid: u32, space: &mut Space, stack: &UserStack<'_>, addresses: &mut Vec<u64>) {
         let chain = || stack.chain.iter().copied().filter(|address| *address < CONTEXT_MARKS);
         let Some(ip) = Some(stack.ip).filter(|ip| *ip != 0).or_else(|| chain().next()) else { return };
+        let limit = addresses.len() + t::STACK_FRAMES_MAX;
         let mut registers = registers(stack);
-        let mut read = |address: u64| word(stack, address).ok_or(());
         let mut at = FrameAddress::from_instruction_pointer(ip);
-        let begin = addresses.len();
-        let limit = begin + t::STACK_FRAMES_MAX;
+        let mut here = self.code(pid, space, ip);
         addresses.push(ip);
         while addresses.len() < limit {
-            let object = self.object(pid, at.address_for_lookup());
-            let (unwinder, cache, at_in_file) = match object.and_then(|(number, bias)| {
-                let object = self.objects.get_mut(number)?;
-                Some((&object.unwinder, &mut object.cache, moved(at, bias)?))
-            }) {
-                Some(found) => found,
-                None => (&self.bare.unwinder, &mut self.bare.cache, at),
+            let before = registers;
+            let object = here.and_then(|(code, _)| code.object);
+            let mut caller = match self.step(object, at, &mut registers, stack) {
+                Ok(None) if object.is_some() => return,
+                Ok(caller) => caller.and_then(|caller| self.caller(pid, space, caller)),
+                Err(_) => None,
             };
-            match unwinder.unwind_frame(at_in_file, &mut registers, cache, &mut read) {
-                Ok(None) => return,
-                Ok(Some(caller)) if self.holds(pid, caller) => {
-                    match FrameAddress::from_return_address(caller) {
-                        Some(caller) => at = caller,
-                        None => return,
-                    }
-                }
-                Ok(Some(_)) | Err(_) => break,
+            if caller.is_none() && object.is_some() {
+                // Code that its file has no unwind information for.
+                registers = before;
+                let found = self.step(None, at, &mut registers, stack);
+                caller = found.ok().flatten().and_then(|caller| self.caller(pid, space, caller));
             }
+            let Some((next, code)) = caller else { break };
+            (at, here) = (next, Some(code));
             addresses.push(at.address());
         }
         let last = at.address();
         for caller in chain().skip_while(|address| *address != last).skip(1) {
-            if addresses.len() >= limit || !self.holds(pid, caller) {
+            if addresses.len() >= limit || self.caller(pid, space, caller).is_none() {
                 return;
             }
             addresses.push(caller);
         }
     }
 
-    /// Whether a return address can be one.
-    fn holds(&self, pid: u32, caller: u64) -> bool {
-        let process = self.processes.get(&pid);
-        process.is_some_and(|process| process.space.find(caller.wrapping_sub(1)).is_some())
+    /// The return address, by the unwind information of this object, else by frame pointers. `Ok(None)`: there is no caller.
+    fn step(
+        &mut self,
+        object: Option<(u32, u64)>,
+        at: FrameAddress,
+        registers: &mut UnwindRegsNative,
+        stack: &UserStack<'_>,
+    ) -> Result<Option<u64>, framehop::Error> {
+        let mut read = |address: u64| word(stack, address).ok_or(());
+        let found = object.and_then(|(number, bias)| Some((self.objects.get_mut(number)?, moved(at, bias)?)));
+        match found {
+            Some((object, at)) => object.unwinder.unwind_frame(at, registers, &mut object.cache, &mut read),
+            None => self.bare.unwinder.unwind_frame(at, registers, &mut self.bare.cache, &mut read),
+        }
     }
 
-    /// Unwind information for an address, and what to add to it.
-    fn object(&mut self, pid: u32, address: u64) -> Option<(u32, u64)> {
-        self.code(pid, address)?.0.object
+    /// A return address that can be one, and what lies there.
+    fn caller(&mut self, pid: u32, space: &mut Space, address: u64) -> Option<(FrameAddress, (Code, u64))> {
+        let at = FrameAddress::from_return_address(address)?;
+        Some((at, self.code(pid, space, at.address_for_lookup())?))
     }
 
     /// What lies at an address, and the address that a frame there has.
-    fn code(&mut self, pid: u32, address: u64) -> Option<(Code, u64)> {
-        let space = &mut self.processes.get_mut(&pid)?.space;
+    fn code(&mut self, pid: u32, space: &mut Space, address: u64) -> Option<(Code, u64)> {
         let index = space.find(address)?;
         let region = space.region(index)?;
-        if let Some(code) = region.code {
-            return Some((code, region.frame_address(code, address)));
-        }
-        let region = region.clone();
-        let code = self.look(pid, &region);
-        self.processes.get_mut(&pid)?.space.know(index, code);
-        Some((code, region.frame_address(code, address)))
+        let code = match region.code {
+            Some(code) => code,
+            None => self.look(pid, region),
+        };
+        let found = (code, region.frame_address(code, address));
+        space.know(index, code);
+        Some(found)
     }
 
     /// Finds out what a region holds.
@@ -294,7 +300,7 @@ impl Unwinder {
     }
 
     /// Gives a stack its number; `kernel`: how many of the addresses lie in the kernel.
-    fn intern(&mut self, pid: u32, addresses: &[u64], kernel: usize) -> u32 {
+    fn intern(&mut self, pid: u32, space: &mut Space, addresses: &[u64], kernel: usize) -> u32 {
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
         let (in_kernel, in_user) = addresses.split_at(kernel);
@@ -306,7 +312,7 @@ impl Unwinder {
         let mut leaf = true;
         for (depth, address) in in_user.iter().enumerate() {
             let address = address - u64::from(depth > 0);
-            let found = self.code(pid, address);
+            let found = self.code(pid, space, address);
             let is_last = depth + 1 == in_user.len();
             leaf &= found.is_some_and(|(code, _)| code.ours) && !is_last;
             if !leaf {

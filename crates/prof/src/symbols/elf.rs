@@ -20,7 +20,7 @@ const DEBUG_FOLDER: &str = "/usr/lib/debug/.build-id";
 /// Names of `addresses`, one list for each.
 pub(crate) fn names(elf: &Elf, path: &Path, addresses: &[u64]) -> Vec<Vec<Name>> {
     let mut found = vec![Vec::new(); addresses.len()];
-    let symbolizer = Symbolizer::builder().enable_auto_reload(false).build();
+    let symbolizer = Symbolizer::builder().enable_auto_reload(false).enable_demangling(false).build();
     let separate = debug_file(elf).filter(|_| !elf.has_debug);
     let tries = [separate.as_deref().map(|file| (file, true)), Some((path, true)), Some((path, false))];
     for (file, debug_syms) in tries.into_iter().flatten() {
@@ -56,5 +56,36 @@ fn of_symbol(symbol: &Sym<'_>) -> Vec<Name> {
 
 fn name(function: &str, info: Option<&CodeInfo<'_>>) -> Name {
     let file = info.map(|info| info.to_path().to_string_lossy().into_owned());
-    Name { function: function.to_owned(), file, line: info.and_then(|info| info.line) }
+    Name { function: demangled(function), file, line: info.and_then(|info| info.line) }
+}
+
+/// Only what is mangled: a demangler that is given `a`, a function of C, reads the type `signed char`.
+fn demangled(name: &str) -> String {
+    if let Ok(found) = rustc_demangle::try_demangle(name) {
+        return format!("{found:#}");
+    }
+    let is_cpp = ["_Z", "__Z", "_GLOBAL_"].iter().any(|prefix| name.starts_with(prefix));
+    let found = is_cpp.then(|| cpp_demangle::Symbol::new(name).ok()?.demangle().ok()).flatten();
+    found.unwrap_or_else(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::demangled;
+
+    #[test]
+    fn names_of_rust_and_of_cpp_are_made_readable_and_names_of_c_are_left() {
+        assert_eq!(
+            demangled("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE"),
+            "core::fmt::Write::write_fmt"
+        );
+        assert_eq!(demangled("_RNvCs1234_7mycrate3foo"), "mycrate::foo");
+        assert_eq!(
+            demangled("_ZNSt6vectorIiSaIiEE9push_backEOi"),
+            "std::vector<int, std::allocator<int> >::push_back(int&&)"
+        );
+        for plain in ["a", "f", "main", "_start", "_Znonsense", "memcpy@GLIBC_2.14"] {
+            assert_eq!(demangled(plain), plain);
+        }
+    }
 }

@@ -125,8 +125,10 @@ fn sections<'data, R: ReadRef<'data>>(
         eh_frame_hdr: data(".eh_frame_hdr"),
         ..Sections::default()
     };
-    if found.eh_frame.is_none() {
-        found.debug_frame = data(".debug_frame");
+    // Without tables for exceptions .eh_frame has only the few functions of the C library's start; framehop takes but one of the two.
+    let debug_frame = data(".debug_frame").unwrap_or_default();
+    if debug_frame.len() > found.eh_frame.as_ref().map_or(0, Vec::len) {
+        (found.eh_frame, found.eh_frame_hdr, found.debug_frame) = (None, None, Some(debug_frame));
     }
     found
 }

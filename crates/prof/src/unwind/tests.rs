@@ -104,11 +104,15 @@ fn line_with(mark: &str) -> u32 {
     source.lines().position(|line| line.ends_with(mark)).unwrap() as u32 + 1
 }
 
-/// The whole stack of a program compiled like this, its last function cut off: what lies above main is the C library's.
+/// The stack of a program compiled like this.
 fn labels(flags: &[&str]) -> Option<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
-    let program = compile(folder.path(), flags)?;
-    let captured = run(&program, "0");
+    Some(labels_of(&compile(folder.path(), flags)?))
+}
+
+/// The stack of this program; its functions have the lines that they call from.
+fn labels_of(program: &Path) -> Vec<String> {
+    let captured = run(program, "0");
     let mut unwinder = unwinder_of(&captured, 7);
     let stack = unwinder.stack(7, &captured.stack(&captured.dump, &[])).unwrap();
     let stacks = named(&mut unwinder);
@@ -120,7 +124,7 @@ fn labels(flags: &[&str]) -> Option<Vec<String>> {
         assert!(name.file.as_deref().is_some_and(|file| file.ends_with("tests/stack.c")), "{name:?}");
         assert_eq!(name.line, Some(line_with(mark)), "{name:?}");
     }
-    Some(stacks.labels(stack))
+    stacks.labels(stack)
 }
 
 const EXPECTED: [&str; 6] = ["capture", "inlined", "a", "b", "c", "main"];
@@ -134,23 +138,23 @@ fn callers_are_found_without_frame_pointers() {
 
 #[test]
 fn callers_are_found_with_frame_pointers_alone() {
-    let Some(labels) = labels(&[
-        "-O2",
-        "-fno-omit-frame-pointer",
-        "-fno-asynchronous-unwind-tables",
-        "-fcf-protection=none",
-    ]) else {
-        return;
-    };
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["-O2", "-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables"];
+    let Some(program) = compile(folder.path(), &flags) else { return };
+    let cut = Command::new("objcopy").args(["-R", ".debug_frame", "-R", ".eh_frame"]).arg(&program).status();
+    if !cut.as_ref().is_ok_and(|status| status.success()) {
+        return eprintln!("skipped: no objcopy: {cut:?}");
+    }
+    let labels = labels_of(&program);
     assert_eq!(labels[..6], EXPECTED, "{labels:?}");
 }
 
 #[test]
 fn callers_are_found_by_debug_frames_and_without_the_index_of_eh_frames() {
     for flags in [
-        &["-O2", "-fno-asynchronous-unwind-tables", "-static", "-no-pie"][..],
-        &["-O2", "-Wl,--no-eh-frame-hdr"],
-        &["-O2", "-static-pie"],
+        &["-O2", "-fomit-frame-pointer", "-fno-asynchronous-unwind-tables"][..],
+        &["-O2", "-fomit-frame-pointer", "-Wl,--no-eh-frame-hdr"],
+        &["-O2", "-fomit-frame-pointer", "-static", "-no-pie"],
     ] {
         if let Some(labels) = labels(flags) {
             assert_eq!(labels[..6], EXPECTED, "{flags:?} {labels:?}");
@@ -187,7 +191,8 @@ fn a_copy_that_ends_early_is_continued_with_the_chain_of_frame_pointers() {
     assert!(count(cut) < 4);
     for stack in [whole, spliced] {
         let labels = stacks.labels(stack);
-        assert!(labels.starts_with(&EXPECTED[..4].map(str::to_owned)) && labels.contains(&"main".to_owned()));
+        assert_eq!(labels[..4], EXPECTED[..4]);
+        assert!(labels.iter().any(|label| label == "main"));
     }
 }
 
@@ -354,14 +359,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_damaged_file_is_no_panic(changes in prop::collection::vec((0_usize..0x2000, any::<u8>()), 1..40), keep in 0_usize..20_000) {
-        let mut bytes = std::fs::read("/proc/self/exe").unwrap();
-        bytes.truncate(1 << 20);
+    fn a_damaged_file_is_no_panic(changes in prop::collection::vec((0_usize..0x2000, any::<u8>()), 1..40), keep in 0_usize..200_000) {
+        let Ok(mut bytes) = std::fs::read("/bin/true") else { return Ok(()) };
         for (at, byte) in changes {
             let at = at % bytes.len();
             bytes[at] = byte;
         }
-        bytes.truncate(keep.max(64) * 53);
+        bytes.truncate(keep);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("damaged");
         std::fs::write(&file, &bytes).unwrap();
