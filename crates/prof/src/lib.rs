@@ -22,7 +22,7 @@ mod record;
 mod sampler;
 mod session;
 mod subject;
-mod symbols;
+pub mod symbols;
 mod tape;
 mod tuning;
 mod unwind;

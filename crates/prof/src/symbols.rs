@@ -1,69 +1,92 @@
-//! Names of kernel functions, from `/proc/kallsyms`.
+//! Names of places in code.
 //!
-//! In: the text of that file. Out: the function that holds an address. Where kptr_restrict hides the addresses there are
-//! none.
+//! In: places in files, in the kernel, in generated code. Out: the functions there, with file and line where debug
+//! information tells them.
 //!
-//! What it does not do: user-space symbols.
+//! What it does not do: find out in which file an address lies (`unwind`).
 
-/// Functions by address.
-#[derive(Debug)]
-pub(crate) struct Symbols {
-    text: String,
-    /// Address, and where the name lies in `text`.
-    functions: Vec<(u64, std::ops::Range<u32>)>,
+mod elf;
+mod functions;
+pub(crate) mod jit;
+mod recorded;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use faultless_trace::recording::Name;
+
+pub(crate) use functions::Symbols;
+pub use recorded::name_recording;
+
+use crate::tuning as t;
+use crate::unwind::{Elf, Named};
+use jit::JitMap;
+
+/// Places in one module.
+pub(crate) struct Places<'a> {
+    pub(crate) wanted: Wanted<'a>,
+    /// Numbers of the frames, and their addresses.
+    pub(crate) frames: Vec<(u32, u64)>,
 }
 
-impl Symbols {
-    /// Reads `/proc/kallsyms`; `None` where it can't be read or hides the addresses. Takes about 50 ms.
-    pub(crate) fn of_kernel() -> Option<Self> {
-        let symbols = Self::parse(&std::fs::read_to_string("/proc/kallsyms").ok()?);
-        (!symbols.functions.is_empty()).then_some(symbols)
-    }
+/// Where their names are to come from.
+pub(crate) enum Wanted<'a> {
+    /// An ELF file; addresses are offsets in it.
+    Elf(&'a Elf, Named<'a>),
+    /// The running kernel.
+    Kernel,
+    /// Tables of generated code, the first that knows the address.
+    Jit([Option<&'a JitMap>; 2]),
+}
 
-    /// Keeps functions with an address.
-    pub(crate) fn parse(text: &str) -> Self {
-        let mut names = String::new();
-        let mut functions = Vec::new();
-        for line in text.lines() {
-            let mut words = line.split_ascii_whitespace();
-            let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next()) else {
-                continue;
-            };
-            let Ok(address) = u64::from_str_radix(address, 16) else { continue };
-            if address != 0 && matches!(kind, "t" | "T" | "w" | "W") {
-                let begin = names.len() as u32;
-                names.push_str(name);
-                functions.push((address, begin..names.len() as u32));
-            }
+/// The names of all places that have any: number of the frame, and what lies there.
+pub(crate) fn find(places: Vec<Places<'_>>) -> Vec<(u32, Vec<Name>)> {
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let work = || {
+        while let Some(places) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut names = of_module(places);
+            names.retain(|(_, names)| !names.is_empty());
+            found.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).extend(names);
         }
-        functions.sort_by_key(|(address, _)| *address);
-        Self { text: names, functions }
-    }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(t::NAMING_THREADS_MAX).min(places.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    found.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
 
-    /// The function that holds `address`, else `[unknown]`.
-    pub(crate) fn name(&self, address: u64) -> &str {
-        let after = self.functions.partition_point(|(begin, _)| *begin <= address);
-        match after.checked_sub(1).and_then(|index| self.functions.get(index)) {
-            Some((_, range)) => &self.text[range.start as usize..range.end as usize],
-            None => "[unknown]",
+fn of_module(places: &Places<'_>) -> Vec<(u32, Vec<Name>)> {
+    match &places.wanted {
+        Wanted::Kernel => {
+            let symbols = Symbols::of_kernel();
+            by_address(places, |address| symbols.as_ref()?.find(address))
+        }
+        Wanted::Jit(maps) => {
+            by_address(places, |address| maps.iter().flatten().find_map(|map| map.find(address)))
+        }
+        Wanted::Elf(elf, Named::Memory(bytes)) => {
+            let symbols = Symbols::of_image(bytes);
+            by_address(places, |offset| symbols.as_ref()?.find(elf.address(offset)?))
+        }
+        Wanted::Elf(elf, Named::File(path)) => {
+            let known =
+                places.frames.iter().filter_map(|&(frame, offset)| Some((frame, elf.address(offset)?)));
+            let (frames, addresses): (Vec<u32>, Vec<u64>) = known.unzip();
+            frames.into_iter().zip(elf::names(elf, path, &addresses)).collect()
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_belongs_to_the_function_that_begins_before_it() {
-        let symbols = Symbols::parse("2000 t beta\t[module]\n1000 T alpha\n1800 d data\nrubbish\n");
-        assert_eq!(symbols.name(0x1fff), "alpha");
-        assert_eq!(symbols.name(0x2000), "beta");
-        assert_eq!(symbols.name(0xfff), "[unknown]");
-    }
-
-    #[test]
-    fn hidden_addresses_are_no_symbols() {
-        assert!(Symbols::parse("0000000000000000 T alpha\n").functions.is_empty());
-    }
+fn by_address<'a>(places: &Places<'_>, find: impl Fn(u64) -> Option<&'a str>) -> Vec<(u32, Vec<Name>)> {
+    let name = |function: &str| Name { function: function.to_owned(), ..Name::default() };
+    places
+        .frames
+        .iter()
+        .map(|&(frame, address)| (frame, find(address).map(name).into_iter().collect()))
+        .collect()
 }

@@ -107,3 +107,14 @@ pub(crate) const NOTHING_TO_READ_NS: u64 = 1_000_000_000;
 pub(crate) const DISCOVER_NS: u64 = 10_000_000;
 /// So many faults since the last look call for the next one soon.
 pub(crate) const BUSY_FAULTS: u64 = 100;
+
+/// Frames of a stack that are kept: what is deeper is recursion.
+pub(crate) const STACK_FRAMES_MAX: usize = 512;
+/// Longest section of unwind information that is read, bytes: Chromium has some 20 MB.
+pub(crate) const UNWIND_SECTION_BYTES_MAX: u64 = 256 << 20;
+/// Longest vdso that is read, bytes; they have some 8 KiB.
+pub(crate) const VDSO_BYTES_MAX: u64 = 1 << 20;
+/// Most bytes that are read of a table of generated code: some two million functions.
+pub(crate) const JIT_MAP_BYTES_MAX: u64 = 128 << 20;
+/// Threads that look up names.
+pub(crate) const NAMING_THREADS_MAX: usize = 4;

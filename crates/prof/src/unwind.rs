@@ -1,39 +1,360 @@
-//! From copied registers and stack to an interned stack.
+//! From registers and a copy of the stack to who called whom.
+//!
+//! In: mappings, forks, execs and exits in the order of time, and for each sample registers, the stack from its pointer on, and
+//! the kernel's own chain of frame pointers. Out: the number of a stack, and the lines of a trace file that define it.
+//!
+//! Callers are found by the unwind information of the file that the code lies in; where there is none, by frame pointers. A
+//! copy that ends before the stack does is continued with the kernel's chain, if that holds the last caller found. A caller
+//! lies in executable memory, else it is none.
+//!
+//! What it does not do: name functions (`symbols`), look at a clock.
+
+mod elf;
+mod objects;
+mod space;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
 
 use faultless_trace::file::Line;
 use faultless_trace::observation::Map;
+use framehop::{
+    CacheNative, FrameAddress, MayAllocateDuringUnwind, UnwindRegsNative, Unwinder as _, UnwinderNative,
+};
 
-/// The user's side of a sample, and the kernel's chain.
+pub(crate) use elf::Elf;
+pub(crate) use objects::{Named, open};
+
+use crate::symbols::jit::Jit;
+use crate::symbols::{Places, Wanted};
+use crate::tuning as t;
+use objects::{Objects, path_of};
+use space::{Code, Region, Space};
+use table::Table;
+
+/// Addresses from here on are no addresses but say of what kind those behind them are (`PERF_CONTEXT_*`).
+const CONTEXT_MARKS: u64 = u64::MAX - 0xfff;
+/// The file that our interposer is loaded from, up to its version.
+const INTERPOSER: &str = "libfaultless_preload";
+/// The module of the kernel's functions.
+pub(crate) const KERNEL: &str = "[kernel]";
+
+/// What was copied of a thread when something happened to it.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UserStack<'a> {
+    /// Instruction pointer.
     pub(crate) ip: u64,
+    /// Stack pointer.
     pub(crate) sp: u64,
+    /// Frame pointer: `rbp`, `x29`.
     pub(crate) bp: u64,
+    /// Link register, on aarch64.
     pub(crate) lr: u64,
+    /// Memory from `sp` on.
     pub(crate) dump: &'a [u8],
+    /// User part of the kernel's chain of frame pointers, leaf first; may hold junk.
     pub(crate) chain: &'a [u64],
+    /// Kernel part, leaf first.
     pub(crate) kernel_chain: &'a [u64],
 }
 
-/// Knows no stack.
-#[derive(Debug)]
-pub(crate) struct Unwinder;
+/// Unwinds for all processes of a recording.
+#[derive(Default)]
+pub(crate) struct Unwinder {
+    processes: HashMap<u32, Process>,
+    objects: Objects,
+    /// By number of the module: the object that its names come from.
+    sources: HashMap<u32, Origin>,
+    jits: HashMap<u32, Jit>,
+    table: Table,
+    bare: Bare,
+    addresses: Vec<u64>,
+    frames: Vec<u32>,
+}
+
+#[derive(Default)]
+struct Process {
+    space: Space,
+    /// Stacks by the addresses in memory that they consist of.
+    known: HashMap<Box<[u64]>, u32>,
+}
+
+#[derive(Clone, Copy)]
+enum Origin {
+    Object(u32),
+    Jit(u32),
+    Kernel,
+}
+
+/// Unwinds without information: by frame pointers.
+#[derive(Default)]
+struct Bare {
+    unwinder: UnwinderNative<Vec<u8>, MayAllocateDuringUnwind>,
+    cache: CacheNative<MayAllocateDuringUnwind>,
+}
+
+impl std::fmt::Debug for Unwinder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unwinder").field("processes", &self.processes.len()).finish_non_exhaustive()
+    }
+}
 
 impl Unwinder {
     pub(crate) fn new() -> Self {
-        Self
+        Self::default()
     }
-    pub(crate) fn map(&mut self, _pid: u32, _map: &Map) {}
-    pub(crate) fn fork(&mut self, _pid: u32, _parent: u32) {}
-    pub(crate) fn exec(&mut self, _pid: u32) {}
-    pub(crate) fn exit(&mut self, _pid: u32) {}
-    pub(crate) fn stack(&mut self, _pid: u32, stack: &UserStack<'_>) -> Option<u32> {
-        let _ = (stack.ip, stack.sp, stack.bp, stack.lr, stack.dump, stack.chain, stack.kernel_chain);
-        None
+
+    /// A mapping appeared in `pid`.
+    pub(crate) fn map(&mut self, pid: u32, map: &Map) {
+        let process = self.processes.entry(pid).or_default();
+        if process.space.map(map) {
+            process.known.clear();
+        }
     }
+
+    /// `pid` came from `parent`, with all its mappings. Equal ones, a new thread, change nothing.
+    pub(crate) fn fork(&mut self, pid: u32, parent: u32) {
+        if pid == parent {
+            return;
+        }
+        let mut space = self.processes.get(&parent).map(|parent| parent.space.clone()).unwrap_or_default();
+        space.forget_generated();
+        self.processes.insert(pid, Process { space, known: HashMap::new() });
+        if self.jits.contains_key(&parent) {
+            self.jits.insert(pid, Jit::new(pid, Some(parent)));
+        }
+    }
+
+    /// `pid` replaced its program: its mappings are gone.
+    pub(crate) fn exec(&mut self, pid: u32) {
+        self.processes.insert(pid, Process::default());
+    }
+
+    /// The last thread of `pid` has ended.
+    pub(crate) fn exit(&mut self, pid: u32) {
+        self.processes.remove(&pid);
+        if let Some(jit) = self.jits.get_mut(&pid) {
+            jit.read();
+        }
+    }
+
+    /// The number of this stack; `None` where nothing is known of it. An address outside all mappings is kept only at the leaf.
+    pub(crate) fn stack(&mut self, pid: u32, stack: &UserStack<'_>) -> Option<u32> {
+        let mut process = self.processes.remove(&pid).unwrap_or_default();
+        let mut addresses = std::mem::take(&mut self.addresses);
+        addresses.clear();
+        addresses.extend(stack.kernel_chain.iter().copied().filter(|address| *address < CONTEXT_MARKS));
+        let kernel = addresses.len();
+        self.walk(pid, &mut process.space, stack, &mut addresses);
+        let found = match process.known.get(addresses.as_slice()) {
+            Some(&found) => Some(found),
+            None if addresses.is_empty() => None,
+            None => {
+                let found = self.intern(pid, &mut process.space, &addresses, kernel);
+                process.known.insert(addresses.as_slice().into(), found);
+                Some(found)
+            }
+        };
+        self.processes.insert(pid, process);
+        self.addresses = addresses;
+        found
+    }
+
+    /// The lines that define modules, frames and stacks, since the last call. They come before what refers to them.
     pub(crate) fn take_lines(&mut self) -> Vec<Line> {
-        Vec::new()
+        self.table.take_lines()
     }
+
+    /// Names of all frames, at the end.
     pub(crate) fn name(&mut self) -> Vec<Line> {
-        Vec::new()
+        let mut wanted: HashMap<u32, Vec<(u32, u64)>> = HashMap::new();
+        for (frame, module, address) in self.table.frames() {
+            if let Some(module) = module {
+                wanted.entry(module).or_default().push((frame, address));
+            }
+        }
+        for jit in self.jits.values_mut() {
+            jit.read();
+        }
+        let places = wanted.into_iter().filter_map(|(module, frames)| {
+            let wanted = match *self.sources.get(&module)? {
+                Origin::Kernel => Wanted::Kernel,
+                Origin::Jit(pid) => {
+                    let own = self.jits.get(&pid)?;
+                    let parent = own.parent.and_then(|parent| self.jits.get(&parent));
+                    Wanted::Jit([Some(&own.map), parent.map(|parent| &parent.map)])
+                }
+                Origin::Object(object) => {
+                    let (elf, source) = self.objects.named(object)?;
+                    Wanted::Elf(elf, source)
+                }
+            };
+            Some(Places { wanted, frames })
+        });
+        let mut names = crate::symbols::find(places.collect());
+        names.sort_unstable_by_key(|(frame, _)| *frame);
+        names.into_iter().map(|(frame, names)| Line::Symbol(frame, names)).collect()
     }
+
+    /// Appends the user part of the stack, leaf first: the instruction pointer, then return addresses.
+    fn walk(&mut self, pid: u32, space: &mut Space, stack: &UserStack<'_>, addresses: &mut Vec<u64>) {
+        let chain = || stack.chain.iter().copied().filter(|address| *address < CONTEXT_MARKS);
+        let Some(ip) = Some(stack.ip).filter(|ip| *ip != 0).or_else(|| chain().next()) else { return };
+        let limit = addresses.len() + t::STACK_FRAMES_MAX;
+        let mut registers = registers(stack);
+        let mut at = FrameAddress::from_instruction_pointer(ip);
+        let mut here = self.code(pid, space, ip);
+        addresses.push(ip);
+        while addresses.len() < limit {
+            let before = registers;
+            let object = here.and_then(|(code, _)| code.object);
+            let mut caller = match self.step(object, at, &mut registers, stack) {
+                Ok(None) if object.is_some() => return,
+                Ok(caller) => caller.and_then(|caller| self.caller(pid, space, caller)),
+                Err(_) => None,
+            };
+            if caller.is_none() && object.is_some() {
+                // Code that its file has no unwind information for.
+                registers = before;
+                let found = self.step(None, at, &mut registers, stack);
+                caller = found.ok().flatten().and_then(|caller| self.caller(pid, space, caller));
+            }
+            let Some((next, code)) = caller else { break };
+            (at, here) = (next, Some(code));
+            addresses.push(at.address());
+        }
+        let last = at.address();
+        for caller in chain().skip_while(|address| *address != last).skip(1) {
+            if addresses.len() >= limit || self.caller(pid, space, caller).is_none() {
+                return;
+            }
+            addresses.push(caller);
+        }
+    }
+
+    /// The return address, by the unwind information of this object, else by frame pointers. `Ok(None)`: there is no caller.
+    fn step(
+        &mut self,
+        object: Option<(u32, u64)>,
+        at: FrameAddress,
+        registers: &mut UnwindRegsNative,
+        stack: &UserStack<'_>,
+    ) -> Result<Option<u64>, framehop::Error> {
+        let mut read = |address: u64| word(stack, address).ok_or(());
+        let found = object.and_then(|(number, bias)| Some((self.objects.get_mut(number)?, moved(at, bias)?)));
+        match found {
+            Some((object, at)) => object.unwinder.unwind_frame(at, registers, &mut object.cache, &mut read),
+            None => self.bare.unwinder.unwind_frame(at, registers, &mut self.bare.cache, &mut read),
+        }
+    }
+
+    /// A return address that can be one, and what lies there.
+    fn caller(&mut self, pid: u32, space: &mut Space, address: u64) -> Option<(FrameAddress, (Code, u64))> {
+        let at = FrameAddress::from_return_address(address)?;
+        Some((at, self.code(pid, space, at.address_for_lookup())?))
+    }
+
+    /// What lies at an address, and the address that a frame there has.
+    fn code(&mut self, pid: u32, space: &mut Space, address: u64) -> Option<(Code, u64)> {
+        let index = space.find(address)?;
+        let region = space.region(index)?;
+        let code = match region.code {
+            Some(code) => code,
+            None => self.look(pid, region),
+        };
+        let found = (code, region.frame_address(code, address));
+        space.know(index, code);
+        Some(found)
+    }
+
+    /// Finds out what a region holds.
+    fn look(&mut self, pid: u32, region: &Region) -> Code {
+        let name = &*region.name;
+        let is_vdso = name == "[vdso]";
+        let object = match is_vdso {
+            true => self.objects.vdso(pid, &region.range),
+            false if may_be_file(name) => self.objects.file(pid, name, &region.range),
+            false => None,
+        };
+        if object.is_none() && (!may_be_file(name) || name.starts_with("/memfd:")) && !is_vdso {
+            let module = self.table.module(&format!("[jit {pid}]"), None);
+            self.sources.insert(module, Origin::Jit(pid));
+            self.jits.entry(pid).or_insert_with(|| Jit::new(pid, None)).open();
+            return Code { module, object: None, in_file: false, ours: false };
+        }
+        let elf = object.and_then(|number| self.objects.get_mut(number)).map(|object| &object.elf);
+        let path = path_of(name);
+        let module = self.table.module(path, elf.and_then(|elf| elf.build_id.as_deref()));
+        if let Some(number) = object {
+            self.sources.insert(module, Origin::Object(number));
+        }
+        let len_bytes = region.range.end - region.range.start;
+        let bias =
+            elf.and_then(|elf| elf.bias(region.file_offset..region.file_offset.saturating_add(len_bytes)));
+        let to_file = region.file_offset.wrapping_sub(region.range.start);
+        let object = object.zip(bias.map(|bias| bias.wrapping_add(to_file)));
+        let ours = path.rsplit('/').next().is_some_and(|file| file.starts_with(INTERPOSER));
+        Code { module, object, in_file: true, ours }
+    }
+
+    /// Gives a stack its number; `kernel`: how many of the addresses lie in the kernel.
+    fn intern(&mut self, pid: u32, space: &mut Space, addresses: &[u64], kernel: usize) -> u32 {
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.clear();
+        let (in_kernel, in_user) = addresses.split_at(kernel);
+        for (depth, address) in in_kernel.iter().enumerate() {
+            let module = self.table.module(KERNEL, None);
+            self.sources.insert(module, Origin::Kernel);
+            frames.push(self.table.frame(Some(module), address - u64::from(depth > 0)));
+        }
+        let mut leaf = true;
+        for (depth, address) in in_user.iter().enumerate() {
+            let address = address - u64::from(depth > 0);
+            let found = self.code(pid, space, address);
+            let is_last = depth + 1 == in_user.len();
+            leaf &= found.is_some_and(|(code, _)| code.ours) && !is_last;
+            if !leaf {
+                let (module, address) = found.map_or((None, address), |(code, at)| (Some(code.module), at));
+                frames.push(self.table.frame(module, address));
+            }
+        }
+        let stack = self.table.stack(&frames);
+        self.frames = frames;
+        stack
+    }
+}
+
+/// Whether a mapping with this name is one of a file. Memory of no file has names like `//anon`, `[heap]`, `/SYSV00000000`.
+fn may_be_file(name: &str) -> bool {
+    let other = ["//", "/SYSV", "/dev/zero", "/anon_hugepage", "/i915", "/drm"];
+    name.starts_with('/') && !other.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// An address in memory as the address that its file states.
+fn moved(at: FrameAddress, bias: u64) -> Option<FrameAddress> {
+    let address = at.address().wrapping_add(bias);
+    if at.is_return_address() {
+        FrameAddress::from_return_address(address)
+    } else {
+        Some(FrameAddress::from_instruction_pointer(address))
+    }
+}
+
+/// A word of the copied stack.
+fn word(stack: &UserStack<'_>, address: u64) -> Option<u64> {
+    let offset = usize::try_from(address.checked_sub(stack.sp)?).ok()?;
+    let bytes = stack.dump.get(offset..offset.checked_add(8)?)?;
+    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+#[cfg(target_arch = "x86_64")]
+fn registers(stack: &UserStack<'_>) -> UnwindRegsNative {
+    UnwindRegsNative::new(stack.ip, stack.sp, stack.bp)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn registers(stack: &UserStack<'_>) -> UnwindRegsNative {
+    UnwindRegsNative::new(stack.lr, stack.sp, stack.bp)
 }

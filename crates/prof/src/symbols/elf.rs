@@ -1,0 +1,91 @@
+//! Names and lines of code in ELF files.
+//!
+//! In: a file, and addresses as it states them. Out: for each what lies there, inlined functions first: from its debug
+//! information, from separate debug files (by build id, or as its `.gnu_debuglink` names them), else from its symbols.
+//! Debug information that can't be read is as good as none.
+//!
+//! What it does not do: fetch debug files from servers.
+
+use std::path::{Path, PathBuf};
+
+use blazesym::symbolize::source::{self, Source};
+use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
+use faultless_trace::recording::Name;
+
+use crate::unwind::Elf;
+
+/// Where distributions put debug files by build id.
+const DEBUG_FOLDER: &str = "/usr/lib/debug/.build-id";
+
+/// Names of `addresses`, one list for each.
+pub(crate) fn names(elf: &Elf, path: &Path, addresses: &[u64]) -> Vec<Vec<Name>> {
+    let mut found = vec![Vec::new(); addresses.len()];
+    let symbolizer = Symbolizer::builder().enable_auto_reload(false).enable_demangling(false).build();
+    let separate = debug_file(elf).filter(|_| !elf.has_debug);
+    let tries = [separate.as_deref().map(|file| (file, true)), Some((path, true)), Some((path, false))];
+    for (file, debug_syms) in tries.into_iter().flatten() {
+        let missing: Vec<usize> = (0..addresses.len()).filter(|&index| found[index].is_empty()).collect();
+        if missing.is_empty() {
+            break;
+        }
+        let mut source = source::Elf::new(file);
+        source.debug_syms = debug_syms;
+        let input: Vec<u64> = missing.iter().map(|&index| addresses[index]).collect();
+        let Ok(symbols) = symbolizer.symbolize(&Source::Elf(source), Input::VirtOffset(&input)) else {
+            continue;
+        };
+        for (index, symbol) in missing.into_iter().zip(symbols) {
+            found[index] = symbol.as_sym().map(of_symbol).unwrap_or_default();
+        }
+    }
+    found
+}
+
+fn debug_file(elf: &Elf) -> Option<PathBuf> {
+    let (folder, file) = elf.build_id.as_ref()?.split_at_checked(2)?;
+    let path = Path::new(DEBUG_FOLDER).join(folder).join(format!("{file}.debug"));
+    path.is_file().then_some(path)
+}
+
+/// blazesym lists inlined functions from the outermost inwards.
+fn of_symbol(symbol: &Sym<'_>) -> Vec<Name> {
+    let inlined = symbol.inlined.iter().rev().map(|inlined| name(&inlined.name, inlined.code_info.as_ref()));
+    let own = name(&symbol.name, symbol.code_info.as_deref());
+    inlined.chain([own]).filter(|name| !name.function.is_empty()).collect()
+}
+
+fn name(function: &str, info: Option<&CodeInfo<'_>>) -> Name {
+    let file = info.map(|info| info.to_path().to_string_lossy().into_owned());
+    Name { function: demangled(function), file, line: info.and_then(|info| info.line) }
+}
+
+/// Only what is mangled: a demangler that is given `a`, a function of C, reads the type `signed char`.
+fn demangled(name: &str) -> String {
+    if let Ok(found) = rustc_demangle::try_demangle(name) {
+        return format!("{found:#}");
+    }
+    let is_cpp = ["_Z", "__Z", "_GLOBAL_"].iter().any(|prefix| name.starts_with(prefix));
+    let found = is_cpp.then(|| cpp_demangle::Symbol::new(name).ok()?.demangle().ok()).flatten();
+    found.unwrap_or_else(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::demangled;
+
+    #[test]
+    fn names_of_rust_and_of_cpp_are_made_readable_and_names_of_c_are_left() {
+        assert_eq!(
+            demangled("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE"),
+            "core::fmt::Write::write_fmt"
+        );
+        assert_eq!(demangled("_RNvCs1234_7mycrate3foo"), "mycrate::foo");
+        assert_eq!(
+            demangled("_ZNSt6vectorIiSaIiEE9push_backEOi"),
+            "std::vector<int, std::allocator<int> >::push_back(int&&)"
+        );
+        for plain in ["a", "f", "main", "_start", "_Znonsense", "memcpy@GLIBC_2.14"] {
+            assert_eq!(demangled(plain), plain);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! An ELF file as unwinding and naming need it.
+//!
+//! In: a file, or the bytes of an image. Out: where its code lies, its build id, and its unwind information if asked for.
+//! Only those parts are read. Damaged files give what can be read of them.
+//!
+//! What it does not do: names (`symbols`).
+
+use std::fs::File;
+use std::ops::Range;
+
+use framehop::ExplicitModuleSectionInfo;
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{Object, ObjectSection, ReadCache, ReadRef, SectionFlags, elf};
+
+use crate::tuning as t;
+
+/// A loaded part of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Segment {
+    file_offset: u64,
+    len_bytes: u64,
+    address: u64,
+    executable: bool,
+}
+
+/// What is known of an ELF file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Elf {
+    /// GNU build id in hexadecimal.
+    pub(crate) build_id: Option<String>,
+    /// It holds debug information itself.
+    pub(crate) has_debug: bool,
+    segments: Vec<Segment>,
+}
+
+/// Unwind information, in the form that framehop takes.
+pub(crate) type Sections = ExplicitModuleSectionInfo<Vec<u8>>;
+
+impl Elf {
+    /// Reads what can be read; `None`: no ELF file of 64 bits.
+    pub(crate) fn of_file(file: File, with_sections: bool) -> Option<(Self, Sections)> {
+        parse(&ReadCache::new(file), with_sections)
+    }
+
+    /// Likewise, of an image in memory.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Option<(Self, Sections)> {
+        parse(bytes, true)
+    }
+
+    /// The address, as the file states it, of what lies at `file_offset`; code before data where segments share a page.
+    pub(crate) fn address(&self, file_offset: u64) -> Option<u64> {
+        let holds = |segment: &&Segment| {
+            file_offset.checked_sub(segment.file_offset).is_some_and(|inside| inside < segment.len_bytes)
+        };
+        let code = self.segments.iter().filter(|segment| segment.executable).find(holds);
+        let segment = code.or_else(|| self.segments.iter().find(holds))?;
+        Some((file_offset - segment.file_offset).wrapping_add(segment.address))
+    }
+
+    /// What to add to an offset in the file for the address that the file states, for a mapping of these bytes of it.
+    pub(crate) fn bias(&self, mapped: Range<u64>) -> Option<u64> {
+        let overlaps = |segment: &&Segment| {
+            segment.file_offset < mapped.end
+                && mapped.start < segment.file_offset.saturating_add(segment.len_bytes)
+        };
+        let code = self.segments.iter().filter(|segment| segment.executable).find(overlaps);
+        code.map(|segment| segment.address.wrapping_sub(segment.file_offset))
+    }
+
+    /// The lowest address, as the file states it.
+    pub(crate) fn base(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.address).min().unwrap_or(0)
+    }
+}
+
+fn parse<'data, R: ReadRef<'data>>(data: R, with_sections: bool) -> Option<(Elf, Sections)> {
+    let file = ElfFile64::<object::LittleEndian, R>::parse(data).ok()?;
+    let endian = file.endian();
+    let loaded = file.elf_program_headers().iter().filter(|header| header.p_type(endian) == elf::PT_LOAD);
+    let segments: Vec<Segment> = loaded
+        .map(|header| Segment {
+            file_offset: header.p_offset(endian),
+            len_bytes: header.p_filesz(endian),
+            address: header.p_vaddr(endian),
+            executable: header.p_flags(endian).0 & elf::PF_X.0 != 0,
+        })
+        .collect();
+    let build_id = file.build_id().ok().flatten().map(hexadecimal);
+    let has_debug = [".debug_info", ".zdebug_info"].iter().any(|name| file.section_by_name(name).is_some());
+    let elf = Elf { build_id, has_debug, segments };
+    let sections = if with_sections { sections(&file, elf.base()) } else { Sections::default() };
+    Some((elf, sections))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn sections<'data, R: ReadRef<'data>>(
+    file: &ElfFile64<'data, object::LittleEndian, R>,
+    base: u64,
+) -> Sections {
+    let range = |name: &str| {
+        let section = file.section_by_name(name)?;
+        Some(section.address()..section.address().checked_add(section.size())?)
+    };
+    let data = |name: &str| {
+        let section = file.section_by_name(name)?;
+        let compressed = matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & elf::SHF_COMPRESSED.0 != 0);
+        let fits = section.size() <= t::UNWIND_SECTION_BYTES_MAX && !compressed;
+        let bytes = fits.then(|| section.data().ok())??;
+        (!bytes.is_empty()).then(|| bytes.to_vec())
+    };
+    let mut found = Sections {
+        base_svma: base,
+        text_svma: range(".text"),
+        got_svma: range(".got"),
+        eh_frame_svma: range(".eh_frame"),
+        eh_frame: data(".eh_frame"),
+        eh_frame_hdr_svma: range(".eh_frame_hdr"),
+        eh_frame_hdr: data(".eh_frame_hdr"),
+        ..Sections::default()
+    };
+    // Without tables for exceptions .eh_frame has only the few functions of the C library's start; framehop takes but one of the two.
+    let debug_frame = data(".debug_frame").unwrap_or_default();
+    if debug_frame.len() > found.eh_frame.as_ref().map_or(0, Vec::len) {
+        (found.eh_frame, found.eh_frame_hdr, found.debug_frame) = (None, None, Some(debug_frame));
+    }
+    found
+}

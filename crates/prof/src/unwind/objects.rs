@@ -1,0 +1,164 @@
+//! The ELF files that the observed programs run, each read once, however many processes map it.
+//!
+//! In: a mapping of a process. Out: the number of an object with unwind information, and later a file to take names from.
+//! A file is looked for where the process sees it (its own root, for containers), then by the kernel's link to what is mapped
+//! (for files that were deleted), then under its plain path. The vdso is read from memory.
+//!
+//! What it does not do: keep data of files beside their unwind sections.
+
+use std::collections::HashMap;
+use std::fs::{File, Metadata};
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use framehop::{CacheNative, MayAllocateDuringUnwind, Module, Unwinder as _, UnwinderNative};
+
+use super::elf::{Elf, Sections};
+use crate::tuning as t;
+
+/// One file, or the vdso.
+pub(crate) struct Object {
+    pub(crate) elf: Elf,
+    pub(crate) unwinder: UnwinderNative<Vec<u8>, MayAllocateDuringUnwind>,
+    pub(crate) cache: CacheNative<MayAllocateDuringUnwind>,
+    source: Source,
+}
+
+/// Where names can be taken from.
+enum Source {
+    File {
+        path: PathBuf,
+        identity: Identity,
+        /// Kept open where `path` is not the same file.
+        kept: Option<File>,
+    },
+    Memory(Vec<u8>),
+}
+
+/// What makes a file the same: device, number, length, time of change.
+type Identity = (u64, u64, u64, i64, i64);
+
+/// All that were found.
+#[derive(Default)]
+pub(crate) struct Objects {
+    objects: Vec<Object>,
+    files: HashMap<Identity, Option<u32>>,
+    vdso: Option<Option<u32>>,
+}
+
+/// Where the names of an object can be taken from.
+pub(crate) enum Named<'a> {
+    /// From this file.
+    File(PathBuf),
+    /// From this image.
+    Memory(&'a [u8]),
+}
+
+/// What the kernel adds to the path of a file that has no name any more.
+const DELETED: &str = " (deleted)";
+
+/// The path of a mapped file, without the kernel's mark that it was deleted.
+pub(crate) fn path_of(name: &str) -> &str {
+    name.strip_suffix(DELETED).unwrap_or(name)
+}
+
+impl Objects {
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Object> {
+        self.objects.get_mut(number as usize)
+    }
+
+    /// The object mapped at `range` of a process as `name`; `None`: it can't be opened or is no ELF file.
+    pub(crate) fn file(&mut self, pid: u32, name: &str, range: &Range<u64>) -> Option<u32> {
+        let path = path_of(name);
+        let seen = format!("/proc/{pid}/root{path}");
+        let mapped = format!("/proc/{pid}/map_files/{:x}-{:x}", range.start, range.end);
+        let program = format!("/proc/{pid}/exe");
+        let is_program = || std::fs::read_link(&program).is_ok_and(|link| link == Path::new(name));
+        let (file, metadata) = if name.ends_with(DELETED) {
+            open(&mapped).or_else(|| is_program().then(|| open(&program))?)
+        } else {
+            open(&seen).or_else(|| open(&mapped)).or_else(|| open(path))
+        }?;
+        let identity = identity(&metadata);
+        if let Some(&known) = self.files.get(&identity) {
+            return known;
+        }
+        let same = std::fs::metadata(path).is_ok_and(|there| self::identity(&there) == identity);
+        let kept = if same { None } else { file.try_clone().ok() };
+        let found = Elf::of_file(file, true).map(|(elf, sections)| {
+            self.add(path, elf, sections, Source::File { path: path.into(), identity, kept })
+        });
+        self.files.insert(identity, found);
+        found
+    }
+
+    /// The vdso, mapped at `range` of a process. It is the same for all, so our own will do.
+    pub(crate) fn vdso(&mut self, pid: u32, range: &Range<u64>) -> Option<u32> {
+        if let Some(known) = self.vdso {
+            return known;
+        }
+        let bytes = memory(pid, range).or_else(own_vdso);
+        let found = bytes.and_then(|bytes| {
+            let (elf, sections) = Elf::of_bytes(&bytes)?;
+            Some(self.add("[vdso]", elf, sections, Source::Memory(bytes)))
+        });
+        self.vdso = Some(found);
+        found
+    }
+
+    /// Where to take names from; `None`: the file was replaced meanwhile.
+    pub(crate) fn named(&self, number: u32) -> Option<(&Elf, Named<'_>)> {
+        let object = self.objects.get(number as usize)?;
+        let source = match &object.source {
+            Source::Memory(bytes) => Named::Memory(bytes),
+            Source::File { path, identity: known, kept } => {
+                let same = std::fs::metadata(path).is_ok_and(|there| identity(&there) == *known);
+                let kept = kept.as_ref().map(|file| format!("/proc/self/fd/{}", file.as_raw_fd()).into());
+                Named::File(if same { path.clone() } else { kept? })
+            }
+        };
+        Some((&object.elf, source))
+    }
+
+    fn add(&mut self, name: &str, elf: Elf, sections: Sections, source: Source) -> u32 {
+        let base = elf.base();
+        let mut unwinder = UnwinderNative::new();
+        // Addresses are those that the file states, so one object serves all processes: framehop never sees where it is mapped.
+        let range = base..base.saturating_add(u64::from(u32::MAX));
+        unwinder.add_module(Module::new(name.to_owned(), range, base, sections));
+        self.objects.push(Object { elf, unwinder, cache: CacheNative::new(), source });
+        self.objects.len() as u32 - 1
+    }
+}
+
+/// Opens a regular file: to open a pipe or a device could wait, or do something.
+pub(crate) fn open(path: impl AsRef<Path>) -> Option<(File, Metadata)> {
+    if !std::fs::metadata(&path).ok()?.is_file() {
+        return None;
+    }
+    let file = File::open(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    Some((file, metadata))
+}
+
+fn identity(metadata: &Metadata) -> Identity {
+    (metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec())
+}
+
+/// Bytes of a process's memory.
+fn memory(pid: u32, range: &Range<u64>) -> Option<Vec<u8>> {
+    let len_bytes = range.end.checked_sub(range.start).filter(|len| *len <= t::VDSO_BYTES_MAX)?;
+    let mut bytes = vec![0; len_bytes as usize];
+    File::open(format!("/proc/{pid}/mem")).ok()?.read_exact_at(&mut bytes, range.start).ok()?;
+    Some(bytes)
+}
+
+fn own_vdso() -> Option<Vec<u8>> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
+    let (begin, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    memory(std::process::id(), &(number(begin)?..number(end)?))
+}

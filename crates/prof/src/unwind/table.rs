@@ -1,0 +1,62 @@
+//! Modules, frames and stacks, each once, as lines of a trace file.
+//!
+//! In: a module, a place in it, a list of places. Out: numbers that count up from 0, and the lines that define them.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use faultless_trace::file::Line;
+use faultless_trace::recording::{Frame, Module};
+
+/// What has a number so far.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    modules: HashMap<(String, Option<String>), u32>,
+    frames: HashMap<(Option<u32>, u64), u32>,
+    stacks: HashMap<Vec<u32>, u32>,
+    lines: Vec<Line>,
+}
+
+impl Table {
+    pub(crate) fn module(&mut self, path: &str, build_id: Option<&str>) -> u32 {
+        let key = (path.to_owned(), build_id.map(str::to_owned));
+        let line = |number, (path, build_id): (String, _)| Line::Module(number, Module { path, build_id });
+        number(&mut self.modules, key, &mut self.lines, line)
+    }
+
+    pub(crate) fn frame(&mut self, module: Option<u32>, address: u64) -> u32 {
+        let line =
+            |number, (module, address)| Line::Frame(number, Frame { module, address, names: Vec::new() });
+        number(&mut self.frames, (module, address), &mut self.lines, line)
+    }
+
+    pub(crate) fn stack(&mut self, frames: &[u32]) -> u32 {
+        match self.stacks.get(frames) {
+            Some(&stack) => stack,
+            None => number(&mut self.stacks, frames.to_vec(), &mut self.lines, Line::Stack),
+        }
+    }
+
+    /// Every frame: number, module, address.
+    pub(crate) fn frames(&self) -> impl Iterator<Item = (u32, Option<u32>, u64)> {
+        self.frames.iter().map(|(&(module, address), &number)| (number, module, address))
+    }
+
+    /// The lines since the last call, in an order in which each refers only to earlier ones.
+    pub(crate) fn take_lines(&mut self) -> Vec<Line> {
+        std::mem::take(&mut self.lines)
+    }
+}
+
+fn number<K: Clone + Eq + Hash>(
+    known: &mut HashMap<K, u32>,
+    key: K,
+    lines: &mut Vec<Line>,
+    line: impl FnOnce(u32, K) -> Line,
+) -> u32 {
+    let next = known.len() as u32;
+    *known.entry(key).or_insert_with_key(|key| {
+        lines.push(line(next, key.clone()));
+        next
+    })
+}
