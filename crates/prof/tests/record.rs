@@ -232,3 +232,25 @@ fn what_cannot_be_watched_is_told_apart() {
     let task = Task::Command(Request { command, ..Request::default() });
     assert_eq!(take(task, &all()).unwrap_err(), Failure::NotFound("faultless-no-such".into()));
 }
+
+#[test]
+#[ignore = "needs the unwinder"]
+fn faults_and_samples_have_stacks_down_to_main() {
+    for options in [Options::default(), all()] {
+        let Some((_, recording)) = run("touch", 20_000, &options) else { return };
+        let (mut touched, mut whole) = (0_u32, 0_u32);
+        for record in &recording.observation.records {
+            let stack = match record.what {
+                What::End { stack, .. } | What::Sample { stack, .. } => stack,
+                _ => continue,
+            };
+            let labels = stack.map(|stack| recording.stacks.labels(stack)).unwrap_or_default();
+            if labels.first().is_some_and(|label| label == "touch") {
+                touched += 1;
+                whole += u32::from(labels.iter().any(|label| label == "main"));
+            }
+        }
+        assert!(touched > 200, "{touched}");
+        assert!(whole * 100 > touched * 95, "{whole} of {touched}");
+    }
+}
