@@ -135,6 +135,7 @@ pub fn record(
         Task::Process(pid) => {
             let attached = Attached::find(pid)?;
             spawn::remember_requests_to_end();
+            faultless_os::perf::allow_many_events();
             let session = Session::open(Watched::Running(&attached.tids), allow, &shape);
             if session.lanes.is_empty() {
                 let why = session.notes.into_iter().find(|note| !note.used).map(|note| note.note);

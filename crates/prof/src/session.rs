@@ -245,6 +245,9 @@ const COUNT: Spec = Spec {
     disabled: false,
 };
 
+/// errno of a process that has all the descriptors it may have.
+const EMFILE: i32 = 24;
+
 /// Why a source is missing, and what would change that.
 pub(crate) fn remedy(error: Error) -> String {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
@@ -261,6 +264,9 @@ pub(crate) fn remedy(error: Error) -> String {
             "{error}; kernel.perf_event_paranoid is {paranoid}: run as root, with CAP_PERFMON, or set it to 1 (a container may \
              also forbid the call)"
         ),
+        _ if error.errno == EMFILE => {
+            format!("{error}; each thread needs several for each processor: raise the limit, `ulimit -n`")
+        }
         std::io::ErrorKind::Unsupported => {
             format!("{error}; the kernel lacks perf events or a sandbox hides them")
         }
