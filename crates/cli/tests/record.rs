@@ -42,7 +42,7 @@ fn the_program_keeps_its_streams_and_status_and_one_whole_file_remains() {
     let said = text(&out.stderr);
     assert!(said.starts_with("error\n") && said.ends_with("faultless report\n"), "{said}");
     let path = folder.path().join("faultless.trace");
-    assert_eq!(names(folder.path()), [path.clone()]);
+    assert_eq!(names(folder.path()), std::slice::from_ref(&path));
     let recording = load(&path);
     assert!(recording.missing.is_empty(), "{:?}", recording.missing);
     assert_eq!(recording.footer.unwrap().exit, Exit::Status(3));
