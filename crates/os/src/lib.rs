@@ -26,6 +26,7 @@ pub mod spawn;
 pub mod text;
 pub mod thread;
 pub mod touch;
+pub mod tracepoint;
 pub mod zero;
 
 pub use error::{Error, Result};

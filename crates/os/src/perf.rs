@@ -1,4 +1,4 @@
-//! `perf_event_open(2)` for the software events that describe page faults.
+//! `perf_event_open(2)` for the software events that describe page faults, and for tracepoints.
 //!
 //! In: a [`Spec`] of one of a few shapes and whom to watch. Out: an open [`Event`] that counts, or writes records into
 //! a [`crate::ring::Ring`]. All records carry pid, tid, CLOCK_MONOTONIC time and the id of their event at fixed
@@ -28,6 +28,8 @@ pub enum Software {
     CpuClock,
     /// CPU time of the task, exact.
     TaskClock,
+    /// A tracepoint, by its number ([`crate::tracepoint`]).
+    Tracepoint(u32),
 }
 
 /// What an event writes.
@@ -58,6 +60,8 @@ pub enum Output {
         /// Bytes of stack, a multiple of 8.
         stack_bytes: u32,
     },
+    /// A sample for every occurrence of a tracepoint: as [`Output::EveryFault`], and its fields.
+    Fields,
     /// No samples; records of mmap, names, exec, fork and exit. Whoever polls the event is woken when its ring, and with it what
     /// others redirect there, has received this many bytes since the last time.
     Tasks {
@@ -213,11 +217,26 @@ impl AsFd for Event {
     }
 }
 
+/// Lets this process have as many descriptors, and so events, as its hard limit allows. Children inherit that: for those who
+/// start none. A refusal leaves it as it was.
+pub fn allow_many_events() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for a write of one rlimit.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 {
+        limit.rlim_cur = limit.rlim_max;
+        // SAFETY: `limit` is a valid rlimit.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    }
+}
+
 fn attributes(spec: &Spec) -> c::perf_event_attr {
     let common = c::PERF_SAMPLE_IDENTIFIER | c::PERF_SAMPLE_TID | c::PERF_SAMPLE_TIME;
     let place = c::PERF_SAMPLE_IP | c::PERF_SAMPLE_ADDR;
     let mut attr = c::perf_event_attr::default();
-    attr.type_ = c::PERF_TYPE_SOFTWARE;
+    attr.type_ = match spec.event {
+        Software::Tracepoint(_) => c::PERF_TYPE_TRACEPOINT,
+        _ => c::PERF_TYPE_SOFTWARE,
+    };
     attr.size = size_of::<c::perf_event_attr>() as u32;
     attr.config = u64::from(config(spec.event));
     attr.sample_type = common as u64;
@@ -257,6 +276,10 @@ fn attributes(spec: &Spec) -> c::perf_event_attr {
             attr.sample_type = (common | place) as u64;
             with_stack(&mut attr, stack_bytes);
         }
+        Output::Fields => {
+            attr.sample_period = 1;
+            attr.sample_type = (common | place | c::PERF_SAMPLE_RAW) as u64;
+        }
         Output::Tasks { wake_bytes, switches } => {
             attr.set_context_switch(switches.into());
             attr.set_watermark(1);
@@ -290,6 +313,7 @@ fn config(event: Software) -> u32 {
         Software::Dummy => c::PERF_COUNT_SW_DUMMY,
         Software::CpuClock => c::PERF_COUNT_SW_CPU_CLOCK,
         Software::TaskClock => c::PERF_COUNT_SW_TASK_CLOCK,
+        Software::Tracepoint(id) => id,
     }
 }
 

@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn mappings_and_threads_of_this_process_are_found() {
-        let here = mappings as usize as u64;
+        let here = mappings as *const () as usize as u64;
         let pid = std::process::id();
         let found = mappings(pid).unwrap();
         let code = found.iter().find(|map| (map.begin..map.begin + map.len_bytes).contains(&here)).unwrap();

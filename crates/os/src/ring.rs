@@ -153,6 +153,12 @@ impl<'a> Sample<'a> {
         if abi == 0 { None } else { Some((word(self.rest, 8)?, word(self.rest, 16)?)) }
     }
 
+    /// The fields of a tracepoint, of events that have them.
+    pub fn fields(&self) -> Option<&'a [u8]> {
+        let len = half(self.rest, 0)? as usize;
+        self.rest.get(4..4_usize.checked_add(len)?)
+    }
+
     /// Addresses of the call chain, leaf first, without the context markers.
     pub fn chain(&self) -> impl Iterator<Item = u64> + '_ {
         self.marked_chain().filter(|&ip| ip < CONTEXT_MAX)

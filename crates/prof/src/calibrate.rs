@@ -130,6 +130,18 @@ mod tests {
     }
 
     #[test]
+    fn a_stack_copied_at_the_end_does_not_lengthen_the_reading() {
+        let stacks = Output::FaultStacks { period: 1, stack_bytes: t::STACK_BYTES };
+        let least = |end| {
+            (0..7).filter_map(|_| run(Some(end))).map(|found| found.pair_p50_ns).fold(f64::MAX, f64::min)
+        };
+        let (bare_ns, with_ns) = (least(Output::EveryFault), least(stacks));
+        let cost_ns = run(Some(stacks)).unwrap().record_cost_ns;
+        eprintln!("pair {bare_ns} ns, with stacks {with_ns} ns; recording costs {cost_ns} ns");
+        assert!((0.8..1.25).contains(&(with_ns / bare_ns)), "{bare_ns} ns, with stacks {with_ns} ns");
+    }
+
+    #[test]
     fn without_events_the_reading_is_the_truth() {
         let found = run(None).unwrap();
         assert_eq!(found.offset_ns(), 0.0);

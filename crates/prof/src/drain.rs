@@ -5,6 +5,7 @@
 //!
 //! What it does not do: pair entries with ends (`trace`), or unwind (`unwind`).
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use faultless_os::ring::{Raw, Sample, records};
@@ -44,6 +45,8 @@ struct Stacks {
     kernel: kernel::Stacks,
     chain: Vec<u64>,
     kernel_chain: Vec<u64>,
+    /// Threads that have asked for `mmap_lock`, and when.
+    lock_wanted: HashMap<u32, u64>,
 }
 
 /// What one look at the rings found.
@@ -51,8 +54,6 @@ struct Stacks {
 pub(crate) struct Drained {
     /// Entries of faults, wanted or not: each has cost the program its time.
     pub(crate) faults: u64,
-    /// Other samples, and ends of faults.
-    pub(crate) samples: u64,
     /// Records lost.
     pub(crate) lost: u64,
     /// Forks, execs and exits of whole processes, in order.
@@ -82,6 +83,7 @@ impl Drain {
             kernel: kernel::Stacks::at(hertz),
             chain: Vec::new(),
             kernel_chain: Vec::new(),
+            lock_wanted: HashMap::new(),
         };
         Self { stacks: Some(stacks), ..Self::new(lanes) }
     }
@@ -114,8 +116,12 @@ impl Drain {
             begin = end;
         }
         batch.sort_by_key(|(record, _)| record.time_ns);
-        for (record, sample) in batch {
-            self.keep(record, sample, &mut drained.tasks);
+        for (record, source) in batch {
+            match source {
+                Some((Role::LockWanted, _)) => self.lock_wanted(&record),
+                Some((_, sample)) => self.keep(record, Some(sample), &mut drained.tasks),
+                None => self.keep(record, None, &mut drained.tasks),
+            }
         }
         self.bytes = bytes;
         drained
@@ -184,6 +190,14 @@ impl Drain {
                 }
                 return self.records.push(record);
             }
+            What::LockWait { wait_ns, .. } => {
+                let wanted_ns =
+                    self.stacks.as_mut().and_then(|stacks| stacks.lock_wanted.remove(&record.tid));
+                *wait_ns = wanted_ns.map_or(0, |wanted_ns| record.time_ns.saturating_sub(wanted_ns));
+                if *wait_ns < t::LOCK_WAIT_NS {
+                    return;
+                }
+            }
             What::Map(map) => {
                 self.decoder.map(pid, map);
                 if let Some(stacks) = &mut self.stacks {
@@ -204,7 +218,12 @@ impl Drain {
                 }
                 tasks.push(Task::Exec(pid));
             }
-            What::Exit if record.tid == pid => {
+            What::Exit if record.tid != pid => {
+                if let Some(stacks) = &mut self.stacks {
+                    stacks.lock_wanted.remove(&record.tid);
+                }
+            }
+            What::Exit => {
                 self.decoder.forget(pid);
                 if let Some(stacks) = &mut self.stacks {
                     stacks.unwinder.exit(pid);
@@ -222,6 +241,12 @@ impl Drain {
             self.records.push(record);
         } else {
             self.omitted += 1;
+        }
+    }
+
+    fn lock_wanted(&mut self, record: &Record) {
+        if let Some(stacks) = &mut self.stacks {
+            stacks.lock_wanted.insert(record.tid, record.time_ns);
         }
     }
 
@@ -249,7 +274,7 @@ impl Drain {
 }
 
 /// A record that waits for its turn, with the sample that it was made from.
-type Pending<'a> = (Record, Option<Sample<'a>>);
+type Pending<'a> = (Record, Option<(Role, Sample<'a>)>);
 
 fn sort_in<'a>(
     raw: Raw<'a>,
@@ -263,11 +288,7 @@ fn sort_in<'a>(
             let Ok(at) = roles.binary_search_by_key(&sample.id, |&(id, _)| id) else { return };
             let role = roles[at].1;
             let is_fault = matches!(role, Role::Entry | Role::Minor | Role::Major);
-            if role == Role::Entry {
-                drained.faults += 1;
-            } else {
-                drained.samples += 1;
-            }
+            drained.faults += u64::from(role == Role::Entry);
             if !is_fault || span.contains(&sample.time_ns) {
                 batch.extend(from_sample(sample, role));
             }
@@ -315,7 +336,10 @@ fn from_sample(sample: Sample<'_>, role: Role) -> Option<Pending<'_>> {
         Role::Sample(weight) => What::Sample { addr, ip, kernel, major: false, access, stack, weight },
         Role::MajorSample => What::Sample { addr, ip, kernel, major: true, access, stack, weight: 1 },
         Role::Cpu => What::Cpu { kernel, stack },
+        Role::LockWanted => What::LockWait { write: false, wait_ns: 0 },
+        Role::LockTaken(at) => What::LockWait { write: *sample.fields()?.get(at)? != 0, wait_ns: 0 },
         Role::Tasks => return None,
     };
-    Some((Record { time_ns: sample.time_ns, pid: sample.pid, tid: sample.tid, what }, Some(sample)))
+    let record = Record { time_ns: sample.time_ns, pid: sample.pid, tid: sample.tid, what };
+    Some((record, Some((role, sample))))
 }

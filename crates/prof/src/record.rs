@@ -14,11 +14,14 @@ use faultless_trace::observation::{Counts, Exit, SourceNote, Usage};
 use faultless_trace::recording::{EventLoss, Footer, Header, Settings};
 
 use crate::attach::Attached;
-use crate::session::{Session, Shape, Watched};
+use crate::session::{Locks, Session, Shape, Watched};
 use crate::subject::{Running, Subject};
 use crate::tape::Tape;
 use crate::watch::{Manner, Watch};
 use crate::{Failure, Kernel, Request, Sources, calibrate, facts, tuning as t};
+
+/// Name of the source of lock waits.
+const LOCKS: &str = "waits for mmap_lock";
 
 /// What to record.
 pub enum Task {
@@ -117,7 +120,7 @@ pub fn record(
         },
         ..Header::default()
     };
-    let (subject, session, attached) = match task {
+    let (subject, mut session, attached) = match task {
         Task::Command(request) => {
             let (plan, words) = request.plan()?;
             // As in `watch::run`.
@@ -132,6 +135,7 @@ pub fn record(
         Task::Process(pid) => {
             let attached = Attached::find(pid)?;
             spawn::remember_requests_to_end();
+            faultless_os::perf::allow_many_events();
             let session = Session::open(Watched::Running(&attached.tids), allow, &shape);
             if session.lanes.is_empty() {
                 let why = session.notes.into_iter().find(|note| !note.used).map(|note| note.note);
@@ -144,6 +148,11 @@ pub fn record(
             (Subject::Running(Running::new(pid, attached.stat)), session, Some(attached))
         }
     };
+    if session.sees_locks {
+        session.note(LOCKS, true, "");
+    } else if !session.lanes.is_empty() {
+        session.note(LOCKS, false, "the tracepoints mmap_lock:* are for root, or this kernel lacks them");
+    }
     header.settings.user_only = session.user_only;
     header.settings.cpu_hertz = session.cpu_hertz;
     let manner = Manner {
@@ -168,6 +177,7 @@ fn shape(options: &Options) -> Shape {
         stack_bytes: t::STACK_BYTES,
         period: if options.every_fault { 0 } else { t::SAMPLE_PERIOD },
         cpu_hertz: options.cpu_hertz,
+        locks: Locks::find(),
         switches: true,
         ring_pages: options.ring_pages,
         wake_bytes: t::RECORD_WAKE_BYTES.min((options.ring_pages * faultless_os::page::size() / 4) as u32),

@@ -17,7 +17,7 @@ use faultless_trace::observation::{Counts, SourceNote};
 
 use crate::{Kernel, Sources, tuning as t};
 
-pub(crate) use lane::{Lane, Role, Shape};
+pub(crate) use lane::{Lane, Locks, Role, Shape};
 
 /// Whom to watch.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +76,8 @@ pub(crate) struct Session {
     pub(crate) user_only: bool,
     /// Samples of the CPU clock per second in the lanes, 0 for none.
     pub(crate) cpu_hertz: u64,
+    /// Waits for `mmap_lock` are recorded.
+    pub(crate) sees_locks: bool,
 }
 
 /// Kernel stacks of one processor.
@@ -125,20 +127,27 @@ impl Session {
     }
 
     fn open_lanes(&mut self, watched: Watched<'_>, cpus: &[u32], shape: &Shape) {
-        let opened = |pages, user_only| -> Result<Vec<Lane>> {
+        let opened = |pages, user_only, shape: &Shape| -> Result<Vec<Lane>> {
             cpus.iter().map(|&cpu| Lane::open(watched, cpu, pages, user_only, shape)).collect()
         };
+        let mut shape = *shape;
         let mut pages = shape.ring_pages;
         let mut user_only = self.all.0.is_empty();
         loop {
-            match opened(pages, user_only) {
+            match opened(pages, user_only, &shape) {
                 Ok(lanes) => {
                     let kib = lanes.first().map_or(0, |lane| lane.ring.data_bytes() >> 10);
                     let modes = if user_only { "user mode only" } else { "user and kernel mode" };
                     self.note("fault pairs", true, &format!("{modes}, {kib} KiB of ring per processor"));
                     (self.lanes, self.user_only) = (lanes, user_only);
                     self.cpu_hertz = shape.hertz(user_only);
+                    self.sees_locks = shape.locks.is_some();
                     return;
+                }
+                Err(error)
+                    if error.call == "perf_event_open" && error.is_denied() && shape.locks.is_some() =>
+                {
+                    shape.locks = None;
                 }
                 Err(error) if error.call == "perf_event_open" && error.is_denied() && !user_only => {
                     user_only = true
@@ -236,6 +245,9 @@ const COUNT: Spec = Spec {
     disabled: false,
 };
 
+/// errno of a process that has all the descriptors it may have.
+const EMFILE: i32 = 24;
+
 /// Why a source is missing, and what would change that.
 pub(crate) fn remedy(error: Error) -> String {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
@@ -252,6 +264,9 @@ pub(crate) fn remedy(error: Error) -> String {
             "{error}; kernel.perf_event_paranoid is {paranoid}: run as root, with CAP_PERFMON, or set it to 1 (a container may \
              also forbid the call)"
         ),
+        _ if error.errno == EMFILE => {
+            format!("{error}; each thread needs several for each processor: raise the limit, `ulimit -n`")
+        }
         std::io::ErrorKind::Unsupported => {
             format!("{error}; the kernel lacks perf events or a sandbox hides them")
         }

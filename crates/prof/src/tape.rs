@@ -110,7 +110,7 @@ mod tests {
         let file = Small(Rc::default(), 3000);
         let mut tape = Tape::new(Box::new(file.clone()), Header::default(), u64::MAX);
         for second in 0..1000 {
-            let level = Level { time_ns: second << 40 | second * 77_777, faults: second, anon_bytes: 1 };
+            let level = Level { time_ns: second * 1_000_077_777, faults: second, anon_bytes: 1 };
             tape.write([Line::Level(level)]);
             tape.flush_at(second * 1_000_000_000);
         }

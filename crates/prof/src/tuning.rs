@@ -26,6 +26,8 @@ pub(crate) const SAMPLE_PERIOD: u64 = 97;
 pub(crate) const STACK_BYTES: u32 = 1024;
 /// Our own side of a recorded fault with its stack, ns: copied, unwound, decoded, written.
 pub(crate) const RECORD_DRAIN_COST_NS: f64 = 5_000.0;
+/// Shortest wait for `mmap_lock` that is written down, ns: taking a free lock looks like some hundred.
+pub(crate) const LOCK_WAIT_NS: u64 = 2_000;
 /// Time between two writings of what waits for the trace file, ns: what a killed recorder loses.
 pub(crate) const FLUSH_NS: u64 = 500_000_000;
 /// Time between two readings of what an attached process has used, ns.

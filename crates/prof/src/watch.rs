@@ -279,7 +279,7 @@ impl Watch {
                 self.windows.turn(time, faults, false);
             }
             self.duty.switched(now);
-        } else if self.windows.recording_since().is_some_and(|begin| now - begin > t::RECORD_WINDOW_NS) {
+        } else if self.duty.is_on() && now.saturating_sub(self.windows.begin_ns()) > t::RECORD_WINDOW_NS {
             self.turn(true);
         }
     }

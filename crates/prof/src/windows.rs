@@ -11,6 +11,8 @@ use faultless_trace::observation::Window;
 pub(crate) struct Windows {
     done: Vec<Window>,
     begin_ns: u64,
+    /// Begin of the first of the recorded windows that the open one follows without a pause.
+    recorded_ns: u64,
     begin_faults: u64,
     recorded: bool,
     lost: u64,
@@ -19,12 +21,17 @@ pub(crate) struct Windows {
 impl Windows {
     /// The first window begins.
     pub(crate) fn begin(time_ns: u64, recorded: bool) -> Self {
-        Self { done: Vec::new(), begin_ns: time_ns, begin_faults: 0, recorded, lost: 0 }
+        Self { done: Vec::new(), begin_ns: time_ns, recorded_ns: time_ns, begin_faults: 0, recorded, lost: 0 }
     }
 
-    /// Begin of the open window if single faults are recorded in it.
+    /// Since when single faults are recorded without a pause, if they are.
     pub(crate) fn recording_since(&self) -> Option<u64> {
-        self.recorded.then_some(self.begin_ns)
+        self.recorded.then_some(self.recorded_ns)
+    }
+
+    /// Begin of the open window.
+    pub(crate) fn begin_ns(&self) -> u64 {
+        self.begin_ns
     }
 
     /// The rings have lost records.
@@ -45,6 +52,9 @@ impl Windows {
             recorded: self.recorded,
             lost: std::mem::take(&mut self.lost),
         });
+        if !self.recorded {
+            self.recorded_ns = time_ns;
+        }
         (self.begin_ns, self.begin_faults, self.recorded) = (time_ns, faults, recorded);
     }
 
@@ -72,6 +82,8 @@ mod tests {
         windows.lose(2);
         windows.turn(300, 90, true);
         assert_eq!(windows.recording_since(), Some(300));
+        windows.turn(350, 91, true);
+        assert_eq!((windows.recording_since(), windows.begin_ns()), (Some(300), 350));
         let windows = windows.finish(400, 91);
         assert!(windows.windows(2).all(|pair| pair[0].end_ns == pair[1].begin_ns));
         assert_eq!(windows.iter().map(|window| window.faults).sum::<u64>(), 91);

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use faultless_os::Result;
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;
+use faultless_os::tracepoint::Tracepoint;
 use faultless_trace::recording::EventLoss;
 
 use super::{COUNT, Watched};
@@ -24,6 +25,8 @@ pub(crate) struct Shape {
     pub(crate) period: u64,
     /// Samples of the CPU clock per second, 0 for none; `None`: [`t::KERNEL_HERTZ`] where the kernel may be seen, else none.
     pub(crate) cpu_hertz: Option<u64>,
+    /// Where waits for the lock of the address space can be seen.
+    pub(crate) locks: Option<Locks>,
     /// Whether threads get or give up processors.
     pub(crate) switches: bool,
     /// Largest ring, pages.
@@ -38,6 +41,7 @@ impl Shape {
         stack_bytes: 0,
         period: 0,
         cpu_hertz: Some(0),
+        locks: None,
         switches: false,
         ring_pages: t::RING_PAGES_MAX,
         wake_bytes: t::WAKE_BYTES,
@@ -57,6 +61,24 @@ impl Shape {
     }
 }
 
+/// The tracepoints of `mmap_lock`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Locks {
+    wanted: u32,
+    taken: u32,
+    /// Where the latter says whether it is for writing, bytes.
+    write_at: usize,
+}
+
+impl Locks {
+    /// Finds them (Linux 5.11, CONFIG_TRACING, root).
+    pub(crate) fn find() -> Option<Self> {
+        let wanted = Tracepoint::find("mmap_lock/mmap_lock_start_locking")?;
+        let taken = Tracepoint::find("mmap_lock/mmap_lock_acquire_returned")?;
+        Some(Self { wanted: wanted.id, taken: taken.id, write_at: taken.offset("write")? })
+    }
+}
+
 /// What a record is for, by the event it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -72,6 +94,10 @@ pub(crate) enum Role {
     MajorSample,
     /// The CPU clock.
     Cpu,
+    /// The lock of the address space is asked for.
+    LockWanted,
+    /// It was given; where the sample says whether for writing, bytes.
+    LockTaken(usize),
     /// Mappings and tasks; no samples.
     Tasks,
 }
@@ -86,6 +112,8 @@ impl Role {
             Self::Sample(_) => "sample",
             Self::MajorSample => "major sample",
             Self::Cpu => "cpu clock",
+            Self::LockWanted => "lock wanted",
+            Self::LockTaken(_) => "lock taken",
             Self::Tasks => "tasks",
         }
     }
@@ -139,6 +167,13 @@ impl Lane {
     ) -> Result<()> {
         let begun = watched.begin(Spec { user_only, ..COUNT });
         let stack_bytes = shape.stack_bytes;
+        for (role, id) in shape.locks.iter().flat_map(|locks| {
+            [(Role::LockWanted, locks.wanted), (Role::LockTaken(locks.write_at), locks.taken)]
+        }) {
+            let begun = watched.begin(COUNT);
+            let spec = Spec { event: Software::Tracepoint(id), output: Output::Fields, ..begun };
+            self.add(role, &spec, target, None)?;
+        }
         let hertz = shape.hertz(user_only);
         if hertz > 0 {
             let output = Output::CpuStacks { hertz, stack_bytes };

@@ -1,0 +1,169 @@
+//! `faultless record` as a user meets it.
+
+#![allow(clippy::print_stderr, reason = "skips print their reason")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use faultless_trace::observation::{Exit, What};
+use faultless_trace::recording::Recording;
+
+const FAULTLESS: &str = env!("CARGO_BIN_EXE_faultless");
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A new folder; gone with the value.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn record(folder: &Path, words: &[&str]) -> Output {
+    Command::new(FAULTLESS).arg("record").args(words).current_dir(folder).output().unwrap()
+}
+
+fn load(path: &Path) -> Recording {
+    faultless_trace::file::read(&std::fs::read(path).unwrap()).unwrap()
+}
+
+fn names(folder: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn the_program_keeps_its_streams_and_status_and_one_whole_file_remains() {
+    let folder = folder();
+    let out = record(folder.path(), &["--", "sh", "-c", "echo data; echo error >&2; exit 3"]);
+    assert_eq!(out.status.code(), Some(3));
+    assert_eq!(text(&out.stdout), "data\n");
+    let said = text(&out.stderr);
+    assert!(said.starts_with("error\n") && said.ends_with("faultless report\n"), "{said}");
+    let path = folder.path().join("faultless.trace");
+    assert_eq!(names(folder.path()), std::slice::from_ref(&path));
+    let recording = load(&path);
+    assert!(recording.missing.is_empty(), "{:?}", recording.missing);
+    assert_eq!(recording.footer.unwrap().exit, Exit::Status(3));
+    assert_eq!(recording.header.command[0], "sh");
+}
+
+#[test]
+fn a_killed_recorder_leaves_a_part_that_can_be_read() {
+    let folder = folder();
+    let mut child = Command::new(FAULTLESS)
+        .args(["record", "-o", "x.trace", "--", "sh", "-c", "sleep 1.4"])
+        .current_dir(folder.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(names(folder.path()), [folder.path().join("x.trace.part")]);
+    let recording = load(&folder.path().join("x.trace.part"));
+    assert!(recording.missing.iter().any(|text| text.contains("killed")), "{:?}", recording.missing);
+    if recording.header.settings.stack_bytes > 0 && !recording.observation.windows.is_empty() {
+        let records = &recording.observation.records;
+        assert!(records.iter().any(|record| matches!(record.what, What::Map(_))), "{records:?}");
+    }
+}
+
+#[test]
+fn a_request_to_end_ends_the_recording_of_a_running_process_and_not_the_process() {
+    let folder = folder();
+    let mut program = Command::new("sleep").arg("3").spawn().unwrap();
+    let pid = program.id().to_string();
+    let recorder = Command::new(FAULTLESS)
+        .args(["record", "-p", &pid])
+        .current_dir(folder.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    let number = recorder.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &number]).status().unwrap().success());
+    let out = recorder.wait_with_output().unwrap();
+    assert!(program.try_wait().unwrap().is_none(), "it runs on");
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let said = text(&out.stderr);
+    if said.contains("perf_event_open") && !out.status.success() {
+        return eprintln!("skipped: {said}");
+    }
+    assert_eq!(out.status.code(), Some(0), "{said}");
+    let recording = load(&folder.path().join("faultless.trace"));
+    assert!(recording.missing.is_empty() && recording.header.settings.attached);
+}
+
+#[test]
+fn where_no_space_is_left_the_program_runs_on_and_what_fitted_can_be_read() {
+    let folder = folder();
+    // Eight blocks of 512 bytes; with the signal ignored a write beyond them is an error.
+    let script =
+        "trap '' XFSZ; ulimit -f 8; exec \"$0\" record --all -- \"$0\" workload touch-once --mib 8 --quiet";
+    let out = Command::new("sh").args(["-c", script, FAULTLESS]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).starts_with("touch-once checksum"), "{}", text(&out.stdout));
+    let said = text(&out.stderr);
+    assert!(said.contains("too large") && said.contains("faultless.trace.part"), "{said}");
+    let recording = load(&folder.path().join("faultless.trace.part"));
+    assert!(!recording.missing.is_empty());
+}
+
+#[test]
+fn a_normal_user_records_too() {
+    let me = Command::new("id").arg("-u").output().unwrap();
+    if text(&me.stdout).trim() != "0" {
+        return eprintln!("skipped: not root, so the other tests have shown it already");
+    }
+    let folder = folder();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let copy = folder.path().join("faultless");
+    std::fs::copy(FAULTLESS, &copy).unwrap();
+    let as_user = |words: &[&str]| {
+        let user = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+        Command::new("setpriv").args(user).arg(&copy).args(words).current_dir(folder.path()).output()
+    };
+    let out =
+        match as_user(&["record", "--", "./faultless", "workload", "touch-once", "--mib", "8", "--quiet"]) {
+            Ok(out) => out,
+            Err(error) => return eprintln!("skipped: setpriv: {error}"),
+        };
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let recording = load(&folder.path().join("faultless.trace"));
+    assert!(recording.missing.is_empty());
+    if recording.observation.counts.user_faults.is_none() {
+        return eprintln!("skipped: no events for a user: {:?}", recording.observation.sources);
+    }
+    assert!(recording.header.settings.user_only);
+    let samples = recording.observation.records.iter();
+    let samples = samples.filter(|record| matches!(record.what, What::Sample { kernel: false, .. }));
+    assert!(samples.count() > 5);
+    let refused = as_user(&["record", "-p", "1", "-o", "other.trace"]).unwrap();
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("user 0") && said.contains("as root"), "{said}");
+    assert!(!folder.path().join("other.trace.part").exists());
+}
+
+#[test]
+fn wrong_input_is_one_line_with_a_remedy_and_leaves_no_file() {
+    let folder = folder();
+    let cases: [(&[&str], &str); 6] = [
+        (&[], "missing"),
+        (&["-p", "4194305"], "no such process"),
+        (&["-p", "1", "--", "true"], "cannot be used with"),
+        (&["--", "faultless-no-such"], "no such command"),
+        (&["-o", "no/such/folder/x", "--", "true"], "name a FILE that can be written"),
+        (&["-F", "4000000000", "--", "true"], "perf_event_max_sample_rate"),
+    ];
+    for (words, expected) in cases {
+        let out = record(folder.path(), words);
+        let said = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(expected), "{words:?}: {said}");
+        assert_eq!(names(folder.path()), [] as [PathBuf; 0], "{words:?}");
+    }
+}

@@ -1,0 +1,256 @@
+//! Programs that fault a known number of times, recorded.
+#![allow(clippy::print_stderr)]
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::Command;
+use std::rc::Rc;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use faultless_prof::{Failure, Options, Recorded, Request, Task, record};
+use faultless_trace::file::read;
+use faultless_trace::observation::{Exit, What};
+use faultless_trace::recording::Recording;
+
+/// The C program of these tests, compiled once; `None` and a printed reason without a compiler.
+fn program() -> Option<PathBuf> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let build = || {
+        let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("record-{}", std::process::id()));
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/observe.c");
+        let status = Command::new("cc").args(["-O1", "-pthread", source, "-o"]).arg(&out).status();
+        match status {
+            Ok(status) if status.success() => Some(out),
+            other => {
+                eprintln!("skipped: no C compiler: {other:?}");
+                None
+            }
+        }
+    };
+    PROGRAM.get_or_init(build).clone()
+}
+
+#[derive(Clone, Default)]
+struct Shared(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn take(task: Task, options: &Options) -> Result<(Recorded, Recording), Failure> {
+    let file = Shared::default();
+    let recorded = record(task, options, Box::new(file.clone()), &mut |_| ())?;
+    let recording = read(&file.0.borrow()).unwrap();
+    assert_eq!(recorded.file_bytes, file.0.borrow().len() as u64);
+    assert!(recording.missing.is_empty(), "{:?}", recording.missing);
+    Ok((recorded, recording))
+}
+
+/// Runs the program of these tests; `None` and a printed reason where single faults can't be recorded.
+fn run(mode: &str, pages: u32, options: &Options) -> Option<(Recorded, Recording)> {
+    let words = [program()?.into_os_string(), mode.into(), pages.to_string().into()];
+    let stdout = Some(File::create("/dev/null").unwrap().into());
+    let request = Request { command: Vec::from(words), stdout, ..Request::default() };
+    let found = take(Task::Command(request), options).unwrap();
+    assert_eq!(found.0.exit, Exit::Status(0));
+    match found.0.sources.iter().find(|source| source.source == "fault pairs" && !source.used) {
+        Some(source) => {
+            eprintln!("skipped: fault pairs: {}", source.note);
+            None
+        }
+        None => Some(found),
+    }
+}
+
+/// Entries in user mode and in the kernel.
+fn entries(recording: &Recording) -> (u64, u64) {
+    let mut found = (0, 0);
+    for record in &recording.observation.records {
+        match record.what {
+            What::Enter { kernel: false, .. } => found.0 += 1,
+            What::Enter { kernel: true, .. } => found.1 += 1,
+            _ => {}
+        }
+    }
+    found
+}
+
+fn all() -> Options {
+    Options { every_fault: true, cpu_hertz: Some(0), ..Options::default() }
+}
+
+/// Records of entries that the rings lost; `None` and a printed reason where the kernel does not tell.
+fn lost_entries(recorded: &Recorded) -> Option<u64> {
+    let Some(losses) = &recorded.event_losses else {
+        eprintln!("skipped: the kernel does not tell what each event lost");
+        return None;
+    };
+    Some(losses.iter().filter(|loss| loss.event == "entry").map(|loss| loss.lost).sum())
+}
+
+#[test]
+fn every_fault_of_threads_and_children_is_in_the_file_or_counted_as_lost() {
+    const PAGES: u32 = 2000;
+    let Some((recorded, recording)) = run("tree", PAGES, &all()) else { return };
+    let Some(lost) = lost_entries(&recorded) else { return };
+    let (user, kernel) = entries(&recording);
+    let counts = recorded.counts;
+    let counted = counts.all_faults.or(counts.user_faults).unwrap();
+    assert_eq!(user + kernel + lost, counted, "{user} and {kernel}, {lost} lost");
+    assert!(counted >= 6 * u64::from(PAGES));
+    let windows: u64 = recording.observation.windows.iter().map(|window| window.faults).sum();
+    assert_eq!(Some(windows), counts.user_faults);
+    assert!(recording.observation.windows.iter().all(|window| window.recorded));
+    let pids: std::collections::HashSet<u32> =
+        recording.observation.records.iter().map(|record| record.pid).collect();
+    assert!(lost > 0 || pids.len() >= 6, "{pids:?}");
+}
+
+#[test]
+fn what_a_ring_too_small_loses_is_counted_exactly() {
+    let options = Options { ring_pages: 8, ..all() };
+    let Some((recorded, recording)) = run("touch", 30_000, &options) else { return };
+    let Some(lost) = lost_entries(&recorded) else { return };
+    let (user, kernel) = entries(&recording);
+    let counted = recorded.counts.all_faults.or(recorded.counts.user_faults).unwrap();
+    assert_eq!(user + kernel + lost, counted, "{user} and {kernel}, {lost} lost");
+    if lost == 0 {
+        return eprintln!("skipped: 8 pages were enough");
+    }
+    let all: u64 = recorded.event_losses.unwrap().iter().map(|loss| loss.lost).sum();
+    assert!(!recording.losses.is_empty());
+    // A loss is written down with the next record that fits; the last ones may have none.
+    assert!(recording.losses.iter().map(|loss| loss.lost).sum::<u64>() <= all);
+    assert!(recording.losses.iter().all(|loss| loss.begin_ns <= loss.end_ns && loss.begin_ns > 0));
+}
+
+#[test]
+fn samples_stand_for_all_faults() {
+    let Some((recorded, recording)) = run("touch", 60_000, &Options::default()) else { return };
+    if recorded.event_losses.iter().flatten().any(|loss| loss.lost > 0) {
+        return eprintln!("skipped: the rings lost records");
+    }
+    let weights = recording.observation.records.iter().filter_map(|record| match record.what {
+        What::Sample { weight, major: false, .. } => Some(weight),
+        _ => None,
+    });
+    let (samples, estimate) = weights.fold((0_u64, 0), |(n, sum), weight| (n + 1, sum + weight));
+    let counted = recorded.counts.minor_faults.unwrap();
+    // Every processor and thread counts to the period by itself; on each something is left over.
+    let slack = 97.0 * (samples as f64).sqrt().max(8.0);
+    assert!((estimate as f64 - counted as f64).abs() < slack, "{estimate} for {counted}");
+    assert_eq!(recording.header.settings.sample_period, 97);
+    assert!(recording.observation.windows.iter().any(|window| !window.recorded));
+    let writes = recording.observation.records.iter().filter(|record| {
+        matches!(record.what, What::Sample { access: Some(faultless_trace::observation::Access::Write), .. })
+    });
+    if cfg!(target_arch = "x86_64") {
+        assert!(writes.count() as u64 * 10 > samples * 8, "a touch is a write");
+    }
+}
+
+#[test]
+fn names_switches_and_mappings_are_recorded() {
+    let Some((_, recording)) = run("tree", 3000, &Options::default()) else { return };
+    let records = &recording.observation.records;
+    let has = |what: fn(&What) -> bool| records.iter().any(|record| what(&record.what));
+    assert!(has(|what| matches!(what, What::Exec)));
+    assert!(has(|what| matches!(what, What::Name(name) if name.starts_with("record-"))));
+    assert!(has(|what| matches!(what, What::Switch { out: true, .. })));
+    assert!(has(|what| matches!(what, What::Switch { out: false, .. })));
+    assert!(has(|what| matches!(what, What::Map(map) if map.name == "//anon")));
+    assert!(recording.footer.unwrap().recorder_cpu_ns > 0);
+}
+
+#[test]
+fn a_file_at_its_limit_keeps_counting() {
+    let options = Options { max_bytes: 1, ..all() };
+    let Some((recorded, recording)) = run("touch", 60_000, &options) else { return };
+    assert!(recorded.cut_short && recorded.trouble.is_none());
+    let (user, _) = entries(&recording);
+    let windows = &recording.observation.windows;
+    assert!(user < 60_000 && windows.iter().any(|window| !window.recorded), "{user}: {windows:?}");
+    let counted: u64 = windows.iter().map(|window| window.faults).sum();
+    assert_eq!(Some(counted), recorded.counts.user_faults);
+}
+
+#[test]
+fn a_running_process_is_recorded_from_now_on_with_its_children() {
+    const PAGES: u64 = 3000;
+    let Some(program) = program() else { return };
+    let script = format!("sleep 0.3; '{}' tree {PAGES}; exit 3", program.display());
+    let mut child = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let found = take(Task::Process(child.id()), &all());
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    let (recorded, recording) = match found {
+        Err(Failure::NotWatched(_, why)) => return eprintln!("skipped: {why}"),
+        found => found.unwrap(),
+    };
+    assert_eq!(recorded.exit, Exit::Unknown);
+    assert!(recording.header.settings.attached);
+    assert_eq!(recording.header.command[0], "sh");
+    let counted = recorded.counts.user_faults.unwrap();
+    assert!(counted >= 6 * PAGES, "{counted}");
+    let records = &recording.observation.records;
+    let begin_ns = recording.header.begin_ns;
+    assert!(
+        records.iter().any(|record| record.time_ns == begin_ns
+            && matches!(&record.what, What::Map(map) if map.name == "[stack]")),
+        "what was mapped before is known"
+    );
+    let named = |record: &&faultless_trace::observation::Record| matches!(record.what, What::Name(_));
+    assert!(records.iter().filter(named).any(|record| record.pid == child.id()));
+}
+
+#[test]
+fn what_cannot_be_watched_is_told_apart() {
+    let failure = |pid| take(Task::Process(pid), &Options::default()).unwrap_err();
+    assert_eq!(failure(u32::MAX), Failure::NoProcess(u32::MAX));
+    let kernel_thread = 2;
+    match std::fs::read_to_string("/proc/2/comm") {
+        Ok(name) if name.trim() == "kthreadd" => {
+            assert_eq!(failure(kernel_thread), Failure::KernelThread(2));
+        }
+        other => eprintln!("skipped: process 2 is not the kernel's: {other:?}"),
+    }
+    let often = Options { cpu_hertz: Some(u64::MAX), ..Options::default() };
+    let command = vec![OsString::from("true")];
+    let task = Task::Command(Request { command, ..Request::default() });
+    assert!(matches!(take(task, &often).unwrap_err(), Failure::TooOften(_)));
+    let command = vec![OsString::from("faultless-no-such")];
+    let task = Task::Command(Request { command, ..Request::default() });
+    assert_eq!(take(task, &all()).unwrap_err(), Failure::NotFound("faultless-no-such".into()));
+}
+
+#[test]
+#[ignore = "needs the unwinder"]
+fn faults_and_samples_have_stacks_down_to_main() {
+    for options in [Options::default(), all()] {
+        let Some((_, recording)) = run("touch", 20_000, &options) else { return };
+        let (mut touched, mut whole) = (0_u32, 0_u32);
+        for record in &recording.observation.records {
+            let stack = match record.what {
+                What::End { stack, .. } | What::Sample { stack, .. } => stack,
+                _ => continue,
+            };
+            let labels = stack.map(|stack| recording.stacks.labels(stack)).unwrap_or_default();
+            if labels.first().is_some_and(|label| label == "touch") {
+                touched += 1;
+                whole += u32::from(labels.iter().any(|label| label == "main"));
+            }
+        }
+        assert!(touched > 200, "{touched}");
+        assert!(whole * 100 > touched * 95, "{whole} of {touched}");
+    }
+}
