@@ -10,6 +10,7 @@
 //! What it does not do: name functions (`symbols`), look at a clock.
 
 mod elf;
+mod generated;
 mod objects;
 mod space;
 mod table;
@@ -79,6 +80,8 @@ struct Process {
     space: Space,
     /// Stacks by the addresses in memory that they consist of.
     known: HashMap<Box<[u64]>, u32>,
+    /// By return address: bytes of stack between the pointer and the next return address, where the code tells them.
+    held: HashMap<u64, Option<u64>>,
 }
 
 #[derive(Clone, Copy)]
@@ -111,6 +114,7 @@ impl Unwinder {
         let process = self.processes.entry(pid).or_default();
         if process.space.map(map) {
             process.known.clear();
+            process.held.clear();
         }
     }
 
@@ -121,7 +125,7 @@ impl Unwinder {
         }
         let mut space = self.processes.get(&parent).map(|parent| parent.space.clone()).unwrap_or_default();
         space.forget_generated();
-        self.processes.insert(pid, Process { space, known: HashMap::new() });
+        self.processes.insert(pid, Process { space, ..Process::default() });
         if self.jits.contains_key(&parent) {
             self.jits.insert(pid, Jit::new(pid, Some(parent)));
         }
@@ -147,7 +151,7 @@ impl Unwinder {
         addresses.clear();
         addresses.extend(stack.kernel_chain.iter().copied().filter(|address| *address < CONTEXT_MARKS));
         let kernel = addresses.len();
-        self.walk(pid, &mut process.space, stack, &mut addresses);
+        self.walk(pid, &mut process, stack, &mut addresses);
         let found = match process.known.get(addresses.as_slice()) {
             Some(&found) => Some(found),
             None if addresses.is_empty() => None,
@@ -199,10 +203,11 @@ impl Unwinder {
     }
 
     /// Appends the user part of the stack, leaf first: the instruction pointer, then return addresses.
-    fn walk(&mut self, pid: u32, space: &mut Space, stack: &UserStack<'_>, addresses: &mut Vec<u64>) {
+    fn walk(&mut self, pid: u32, process: &mut Process, stack: &UserStack<'_>, addresses: &mut Vec<u64>) {
         let chain = || stack.chain.iter().copied().filter(|address| *address < CONTEXT_MARKS);
         let Some(ip) = Some(stack.ip).filter(|ip| *ip != 0).or_else(|| chain().next()) else { return };
         let limit = addresses.len() + t::STACK_FRAMES_MAX;
+        let Process { space, held, .. } = process;
         let mut registers = registers(stack);
         let mut at = FrameAddress::from_instruction_pointer(ip);
         let mut here = self.code(pid, space, ip);
@@ -210,7 +215,16 @@ impl Unwinder {
         while addresses.len() < limit {
             let before = registers;
             let object = here.and_then(|(code, _)| code.object);
-            let mut caller = match self.step(object, at, &mut registers, stack) {
+            let stub = (object.is_none() && at.is_return_address())
+                .then(|| {
+                    *held.entry(at.address()).or_insert_with(|| generated::held_bytes(pid, at.address()))
+                })
+                .flatten();
+            let found = match stub {
+                Some(bytes) => generated::leave(&mut registers, bytes, |address| word(stack, address)),
+                None => self.step(object, at, &mut registers, stack),
+            };
+            let mut caller = match found {
                 Ok(None) if object.is_some() => return,
                 Ok(caller) => caller.and_then(|caller| self.caller(pid, space, caller)),
                 Err(_) => None,
