@@ -20,7 +20,7 @@ mod tests;
 use std::collections::HashMap;
 
 use faultless_trace::file::Line;
-use faultless_trace::observation::Map;
+use faultless_trace::observation::{Map, SourceNote};
 use framehop::{
     CacheNative, FrameAddress, MayAllocateDuringUnwind, UnwindRegsNative, Unwinder as _, UnwinderNative,
 };
@@ -29,7 +29,7 @@ pub(crate) use elf::Elf;
 pub(crate) use objects::{Named, open};
 
 use crate::symbols::jit::Jit;
-use crate::symbols::{Places, Wanted};
+use crate::symbols::{Found, Places, Wanted};
 use crate::tuning as t;
 use objects::{Objects, path_of};
 use space::{Code, Region, Space};
@@ -71,6 +71,7 @@ pub(crate) struct Unwinder {
     jits: HashMap<u32, Jit>,
     table: Table,
     bare: Bare,
+    note: Option<SourceNote>,
     addresses: Vec<u64>,
     frames: Vec<u32>,
 }
@@ -78,8 +79,8 @@ pub(crate) struct Unwinder {
 #[derive(Default)]
 struct Process {
     space: Space,
-    /// Stacks by the addresses in memory that they consist of.
-    known: HashMap<Box<[u64]>, u32>,
+    /// Stacks by the hash of the addresses in memory that they consist of.
+    known: HashMap<u64, u32>,
     /// By return address: bytes of stack between the pointer and the next return address, where the code tells them.
     held: HashMap<u64, Option<u64>>,
 }
@@ -152,12 +153,13 @@ impl Unwinder {
         addresses.extend(stack.kernel_chain.iter().copied().filter(|address| *address < CONTEXT_MARKS));
         let kernel = addresses.len();
         self.walk(pid, &mut process, stack, &mut addresses);
-        let found = match process.known.get(addresses.as_slice()) {
+        let hash = self.table.hash(&addresses);
+        let found = match process.known.get(&hash) {
             Some(&found) => Some(found),
             None if addresses.is_empty() => None,
             None => {
                 let found = self.intern(pid, &mut process.space, &addresses, kernel);
-                process.known.insert(addresses.as_slice().into(), found);
+                process.known.insert(hash, found);
                 Some(found)
             }
         };
@@ -197,9 +199,15 @@ impl Unwinder {
             };
             Some(Places { wanted, frames })
         });
-        let mut names = crate::symbols::find(places.collect());
-        names.sort_unstable_by_key(|(frame, _)| *frame);
-        names.into_iter().map(|(frame, names)| Line::Symbol(frame, names)).collect()
+        let mut found = crate::symbols::find(places.collect());
+        found.names.sort_unstable_by_key(|(frame, _)| *frame);
+        self.note = Some(note(self.table.frames().count(), &found));
+        found.names.into_iter().map(|(frame, names)| Line::Symbol(frame, names)).collect()
+    }
+
+    /// What became of the names; `None` before [`name`](Self::name).
+    pub(crate) fn note(&self) -> Option<SourceNote> {
+        self.note.clone()
     }
 
     /// Appends the user part of the stack, leaf first: the instruction pointer, then return addresses.
@@ -338,6 +346,16 @@ impl Unwinder {
         self.frames = frames;
         stack
     }
+}
+
+/// What is said of the names in a footer.
+fn note(frames: usize, found: &Found) -> SourceNote {
+    let mut note = format!("{} of {frames} places in code have names", found.names.len());
+    for unreadable in &found.notes {
+        note.push_str("; ");
+        note.push_str(unreadable);
+    }
+    SourceNote { source: "names".to_owned(), used: !found.names.is_empty(), note }
 }
 
 /// Whether a mapping with this name is one of a file. Memory of no file has names like `//anon`, `[heap]`, `/SYSV00000000`.
