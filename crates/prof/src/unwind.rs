@@ -16,21 +16,19 @@ mod space;
 mod table;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use std::collections::HashMap;
 
 use faultless_trace::file::Line;
 use faultless_trace::observation::{Map, SourceNote};
-use framehop::{
-    CacheNative, FrameAddress, MayAllocateDuringUnwind, UnwindRegsNative, Unwinder as _, UnwinderNative,
-};
+use framehop::{CacheNative, MayAllocateDuringUnwind, UnwinderNative};
 
 pub(crate) use elf::Elf;
 pub(crate) use objects::{Named, open};
 
 use crate::symbols::jit::Jit;
 use crate::symbols::{Found, Places, Wanted};
-use crate::tuning as t;
 use objects::{Objects, path_of};
 use space::{Code, Region, Space};
 use table::Table;
@@ -210,74 +208,6 @@ impl Unwinder {
         self.note.clone()
     }
 
-    /// Appends the user part of the stack, leaf first: the instruction pointer, then return addresses.
-    fn walk(&mut self, pid: u32, process: &mut Process, stack: &UserStack<'_>, addresses: &mut Vec<u64>) {
-        let chain = || stack.chain.iter().copied().filter(|address| *address < CONTEXT_MARKS);
-        let Some(ip) = Some(stack.ip).filter(|ip| *ip != 0).or_else(|| chain().next()) else { return };
-        let limit = addresses.len() + t::STACK_FRAMES_MAX;
-        let Process { space, held, .. } = process;
-        let mut registers = registers(stack);
-        let mut at = FrameAddress::from_instruction_pointer(ip);
-        let mut here = self.code(pid, space, ip);
-        addresses.push(ip);
-        while addresses.len() < limit {
-            let before = registers;
-            let object = here.and_then(|(code, _)| code.object);
-            let stub = (object.is_none() && at.is_return_address())
-                .then(|| {
-                    *held.entry(at.address()).or_insert_with(|| generated::held_bytes(pid, at.address()))
-                })
-                .flatten();
-            let found = match stub {
-                Some(bytes) => generated::leave(&mut registers, bytes, |address| word(stack, address)),
-                None => self.step(object, at, &mut registers, stack),
-            };
-            let mut caller = match found {
-                Ok(None) if object.is_some() => return,
-                Ok(caller) => caller.and_then(|caller| self.caller(pid, space, caller)),
-                Err(_) => None,
-            };
-            if caller.is_none() && object.is_some() {
-                // Code that its file has no unwind information for.
-                registers = before;
-                let found = self.step(None, at, &mut registers, stack);
-                caller = found.ok().flatten().and_then(|caller| self.caller(pid, space, caller));
-            }
-            let Some((next, code)) = caller else { break };
-            (at, here) = (next, Some(code));
-            addresses.push(at.address());
-        }
-        let last = at.address();
-        for caller in chain().skip_while(|address| *address != last).skip(1) {
-            if addresses.len() >= limit || self.caller(pid, space, caller).is_none() {
-                return;
-            }
-            addresses.push(caller);
-        }
-    }
-
-    /// The return address, by the unwind information of this object, else by frame pointers. `Ok(None)`: there is no caller.
-    fn step(
-        &mut self,
-        object: Option<(u32, u64)>,
-        at: FrameAddress,
-        registers: &mut UnwindRegsNative,
-        stack: &UserStack<'_>,
-    ) -> Result<Option<u64>, framehop::Error> {
-        let mut read = |address: u64| word(stack, address).ok_or(());
-        let found = object.and_then(|(number, bias)| Some((self.objects.get_mut(number)?, moved(at, bias)?)));
-        match found {
-            Some((object, at)) => object.unwinder.unwind_frame(at, registers, &mut object.cache, &mut read),
-            None => self.bare.unwinder.unwind_frame(at, registers, &mut self.bare.cache, &mut read),
-        }
-    }
-
-    /// A return address that can be one, and what lies there.
-    fn caller(&mut self, pid: u32, space: &mut Space, address: u64) -> Option<(FrameAddress, (Code, u64))> {
-        let at = FrameAddress::from_return_address(address)?;
-        Some((at, self.code(pid, space, at.address_for_lookup())?))
-    }
-
     /// What lies at an address, and the address that a frame there has.
     fn code(&mut self, pid: u32, space: &mut Space, address: u64) -> Option<(Code, u64)> {
         let index = space.find(address)?;
@@ -362,31 +292,4 @@ fn note(frames: usize, found: &Found) -> SourceNote {
 fn may_be_file(name: &str) -> bool {
     let other = ["//", "/SYSV", "/dev/zero", "/anon_hugepage", "/i915", "/drm"];
     name.starts_with('/') && !other.iter().any(|prefix| name.starts_with(prefix))
-}
-
-/// An address in memory as the address that its file states.
-fn moved(at: FrameAddress, bias: u64) -> Option<FrameAddress> {
-    let address = at.address().wrapping_add(bias);
-    if at.is_return_address() {
-        FrameAddress::from_return_address(address)
-    } else {
-        Some(FrameAddress::from_instruction_pointer(address))
-    }
-}
-
-/// A word of the copied stack.
-fn word(stack: &UserStack<'_>, address: u64) -> Option<u64> {
-    let offset = usize::try_from(address.checked_sub(stack.sp)?).ok()?;
-    let bytes = stack.dump.get(offset..offset.checked_add(8)?)?;
-    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-}
-
-#[cfg(target_arch = "x86_64")]
-fn registers(stack: &UserStack<'_>) -> UnwindRegsNative {
-    UnwindRegsNative::new(stack.ip, stack.sp, stack.bp)
-}
-
-#[cfg(target_arch = "aarch64")]
-fn registers(stack: &UserStack<'_>) -> UnwindRegsNative {
-    UnwindRegsNative::new(stack.lr, stack.sp, stack.bp)
 }
