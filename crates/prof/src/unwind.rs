@@ -49,7 +49,8 @@ pub(crate) struct UserStack<'a> {
     pub(crate) sp: u64,
     /// Frame pointer: `rbp`, `x29`.
     pub(crate) bp: u64,
-    /// Link register, on aarch64.
+    /// Link register; x86-64 has none.
+    #[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
     pub(crate) lr: u64,
     /// Memory from `sp` on.
     pub(crate) dump: &'a [u8],
