@@ -39,16 +39,27 @@ pub(crate) enum Wanted<'a> {
     Jit([Option<&'a JitMap>; 2]),
 }
 
-/// The names of all places that have any: number of the frame, and what lies there.
-pub(crate) fn find(places: Vec<Places<'_>>) -> Vec<(u32, Vec<Name>)> {
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// The names of all places that have any: number of the frame, and what lies there.
+    pub(crate) names: Vec<(u32, Vec<Name>)>,
+    /// Files that could not be read, and why.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Looks up names, with more than one thread where that is worth it.
+pub(crate) fn find(places: Vec<Places<'_>>) -> Found {
     let next = AtomicUsize::new(0);
-    let found = Mutex::new(Vec::new());
+    let found = Mutex::new(Found::default());
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
     let work = || {
         while let Some(places) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let mut names = of_module(places);
+            let Found { mut names, notes } = of_module(places);
             names.retain(|(_, names)| !names.is_empty());
-            found.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).extend(names);
+            let mut found = found.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            found.names.extend(names);
+            found.notes.extend(notes);
         }
     };
     std::thread::scope(|scope| {
@@ -60,7 +71,7 @@ pub(crate) fn find(places: Vec<Places<'_>>) -> Vec<(u32, Vec<Name>)> {
     found.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn of_module(places: &Places<'_>) -> Vec<(u32, Vec<Name>)> {
+fn of_module(places: &Places<'_>) -> Found {
     match &places.wanted {
         Wanted::Kernel => {
             let symbols = Symbols::of_kernel();
@@ -77,16 +88,15 @@ fn of_module(places: &Places<'_>) -> Vec<(u32, Vec<Name>)> {
             let known =
                 places.frames.iter().filter_map(|&(frame, offset)| Some((frame, elf.address(offset)?)));
             let (frames, addresses): (Vec<u32>, Vec<u64>) = known.unzip();
-            frames.into_iter().zip(elf::names(elf, path, &addresses)).collect()
+            let (names, notes) = elf::names(elf, path, &addresses);
+            Found { names: frames.into_iter().zip(names).collect(), notes }
         }
     }
 }
 
-fn by_address<'a>(places: &Places<'_>, find: impl Fn(u64) -> Option<&'a str>) -> Vec<(u32, Vec<Name>)> {
+fn by_address<'a>(places: &Places<'_>, find: impl Fn(u64) -> Option<&'a str>) -> Found {
     let name = |function: &str| Name { function: function.to_owned(), ..Name::default() };
-    places
-        .frames
-        .iter()
-        .map(|&(frame, address)| (frame, find(address).map(name).into_iter().collect()))
-        .collect()
+    let names =
+        places.frames.iter().map(|&(frame, address)| (frame, find(address).map(name).into_iter().collect()));
+    Found { names: names.collect(), notes: Vec::new() }
 }

@@ -10,26 +10,25 @@
 //! What it does not do: name functions (`symbols`), look at a clock.
 
 mod elf;
+mod generated;
 mod objects;
 mod space;
 mod table;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use std::collections::HashMap;
 
 use faultless_trace::file::Line;
-use faultless_trace::observation::Map;
-use framehop::{
-    CacheNative, FrameAddress, MayAllocateDuringUnwind, UnwindRegsNative, Unwinder as _, UnwinderNative,
-};
+use faultless_trace::observation::{Map, SourceNote};
+use framehop::{CacheNative, MayAllocateDuringUnwind, UnwinderNative};
 
 pub(crate) use elf::Elf;
 pub(crate) use objects::{Named, open};
 
 use crate::symbols::jit::Jit;
-use crate::symbols::{Places, Wanted};
-use crate::tuning as t;
+use crate::symbols::{Found, Places, Wanted};
 use objects::{Objects, path_of};
 use space::{Code, Region, Space};
 use table::Table;
@@ -50,7 +49,8 @@ pub(crate) struct UserStack<'a> {
     pub(crate) sp: u64,
     /// Frame pointer: `rbp`, `x29`.
     pub(crate) bp: u64,
-    /// Link register, on aarch64.
+    /// Link register; x86-64 has none.
+    #[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
     pub(crate) lr: u64,
     /// Memory from `sp` on.
     pub(crate) dump: &'a [u8],
@@ -70,6 +70,7 @@ pub(crate) struct Unwinder {
     jits: HashMap<u32, Jit>,
     table: Table,
     bare: Bare,
+    note: Option<SourceNote>,
     addresses: Vec<u64>,
     frames: Vec<u32>,
 }
@@ -77,8 +78,10 @@ pub(crate) struct Unwinder {
 #[derive(Default)]
 struct Process {
     space: Space,
-    /// Stacks by the addresses in memory that they consist of.
-    known: HashMap<Box<[u64]>, u32>,
+    /// Stacks by the hash of the addresses in memory that they consist of.
+    known: HashMap<u64, u32>,
+    /// By return address: bytes of stack between the pointer and the next return address, where the code tells them.
+    held: HashMap<u64, Option<u64>>,
 }
 
 #[derive(Clone, Copy)]
@@ -111,6 +114,7 @@ impl Unwinder {
         let process = self.processes.entry(pid).or_default();
         if process.space.map(map) {
             process.known.clear();
+            process.held.clear();
         }
     }
 
@@ -121,7 +125,7 @@ impl Unwinder {
         }
         let mut space = self.processes.get(&parent).map(|parent| parent.space.clone()).unwrap_or_default();
         space.forget_generated();
-        self.processes.insert(pid, Process { space, known: HashMap::new() });
+        self.processes.insert(pid, Process { space, ..Process::default() });
         if self.jits.contains_key(&parent) {
             self.jits.insert(pid, Jit::new(pid, Some(parent)));
         }
@@ -147,13 +151,14 @@ impl Unwinder {
         addresses.clear();
         addresses.extend(stack.kernel_chain.iter().copied().filter(|address| *address < CONTEXT_MARKS));
         let kernel = addresses.len();
-        self.walk(pid, &mut process.space, stack, &mut addresses);
-        let found = match process.known.get(addresses.as_slice()) {
+        self.walk(pid, &mut process, stack, &mut addresses);
+        let hash = self.table.hash(&addresses);
+        let found = match process.known.get(&hash) {
             Some(&found) => Some(found),
             None if addresses.is_empty() => None,
             None => {
                 let found = self.intern(pid, &mut process.space, &addresses, kernel);
-                process.known.insert(addresses.as_slice().into(), found);
+                process.known.insert(hash, found);
                 Some(found)
             }
         };
@@ -193,67 +198,15 @@ impl Unwinder {
             };
             Some(Places { wanted, frames })
         });
-        let mut names = crate::symbols::find(places.collect());
-        names.sort_unstable_by_key(|(frame, _)| *frame);
-        names.into_iter().map(|(frame, names)| Line::Symbol(frame, names)).collect()
+        let mut found = crate::symbols::find(places.collect());
+        found.names.sort_unstable_by_key(|(frame, _)| *frame);
+        self.note = Some(note(self.table.frames().count(), &found));
+        found.names.into_iter().map(|(frame, names)| Line::Symbol(frame, names)).collect()
     }
 
-    /// Appends the user part of the stack, leaf first: the instruction pointer, then return addresses.
-    fn walk(&mut self, pid: u32, space: &mut Space, stack: &UserStack<'_>, addresses: &mut Vec<u64>) {
-        let chain = || stack.chain.iter().copied().filter(|address| *address < CONTEXT_MARKS);
-        let Some(ip) = Some(stack.ip).filter(|ip| *ip != 0).or_else(|| chain().next()) else { return };
-        let limit = addresses.len() + t::STACK_FRAMES_MAX;
-        let mut registers = registers(stack);
-        let mut at = FrameAddress::from_instruction_pointer(ip);
-        let mut here = self.code(pid, space, ip);
-        addresses.push(ip);
-        while addresses.len() < limit {
-            let before = registers;
-            let object = here.and_then(|(code, _)| code.object);
-            let mut caller = match self.step(object, at, &mut registers, stack) {
-                Ok(None) if object.is_some() => return,
-                Ok(caller) => caller.and_then(|caller| self.caller(pid, space, caller)),
-                Err(_) => None,
-            };
-            if caller.is_none() && object.is_some() {
-                // Code that its file has no unwind information for.
-                registers = before;
-                let found = self.step(None, at, &mut registers, stack);
-                caller = found.ok().flatten().and_then(|caller| self.caller(pid, space, caller));
-            }
-            let Some((next, code)) = caller else { break };
-            (at, here) = (next, Some(code));
-            addresses.push(at.address());
-        }
-        let last = at.address();
-        for caller in chain().skip_while(|address| *address != last).skip(1) {
-            if addresses.len() >= limit || self.caller(pid, space, caller).is_none() {
-                return;
-            }
-            addresses.push(caller);
-        }
-    }
-
-    /// The return address, by the unwind information of this object, else by frame pointers. `Ok(None)`: there is no caller.
-    fn step(
-        &mut self,
-        object: Option<(u32, u64)>,
-        at: FrameAddress,
-        registers: &mut UnwindRegsNative,
-        stack: &UserStack<'_>,
-    ) -> Result<Option<u64>, framehop::Error> {
-        let mut read = |address: u64| word(stack, address).ok_or(());
-        let found = object.and_then(|(number, bias)| Some((self.objects.get_mut(number)?, moved(at, bias)?)));
-        match found {
-            Some((object, at)) => object.unwinder.unwind_frame(at, registers, &mut object.cache, &mut read),
-            None => self.bare.unwinder.unwind_frame(at, registers, &mut self.bare.cache, &mut read),
-        }
-    }
-
-    /// A return address that can be one, and what lies there.
-    fn caller(&mut self, pid: u32, space: &mut Space, address: u64) -> Option<(FrameAddress, (Code, u64))> {
-        let at = FrameAddress::from_return_address(address)?;
-        Some((at, self.code(pid, space, at.address_for_lookup())?))
+    /// What became of the names; `None` before [`name`](Self::name).
+    pub(crate) fn note(&self) -> Option<SourceNote> {
+        self.note.clone()
     }
 
     /// What lies at an address, and the address that a frame there has.
@@ -326,35 +279,18 @@ impl Unwinder {
     }
 }
 
+/// What is said of the names in a footer.
+fn note(frames: usize, found: &Found) -> SourceNote {
+    let mut note = format!("{} of {frames} places in code have names", found.names.len());
+    for unreadable in &found.notes {
+        note.push_str("; ");
+        note.push_str(unreadable);
+    }
+    SourceNote { source: "names".to_owned(), used: !found.names.is_empty(), note }
+}
+
 /// Whether a mapping with this name is one of a file. Memory of no file has names like `//anon`, `[heap]`, `/SYSV00000000`.
 fn may_be_file(name: &str) -> bool {
     let other = ["//", "/SYSV", "/dev/zero", "/anon_hugepage", "/i915", "/drm"];
     name.starts_with('/') && !other.iter().any(|prefix| name.starts_with(prefix))
-}
-
-/// An address in memory as the address that its file states.
-fn moved(at: FrameAddress, bias: u64) -> Option<FrameAddress> {
-    let address = at.address().wrapping_add(bias);
-    if at.is_return_address() {
-        FrameAddress::from_return_address(address)
-    } else {
-        Some(FrameAddress::from_instruction_pointer(address))
-    }
-}
-
-/// A word of the copied stack.
-fn word(stack: &UserStack<'_>, address: u64) -> Option<u64> {
-    let offset = usize::try_from(address.checked_sub(stack.sp)?).ok()?;
-    let bytes = stack.dump.get(offset..offset.checked_add(8)?)?;
-    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-}
-
-#[cfg(target_arch = "x86_64")]
-fn registers(stack: &UserStack<'_>) -> UnwindRegsNative {
-    UnwindRegsNative::new(stack.ip, stack.sp, stack.bp)
-}
-
-#[cfg(target_arch = "aarch64")]
-fn registers(stack: &UserStack<'_>) -> UnwindRegsNative {
-    UnwindRegsNative::new(stack.lr, stack.sp, stack.bp)
 }

@@ -17,9 +17,10 @@ use crate::unwind::Elf;
 /// Where distributions put debug files by build id.
 const DEBUG_FOLDER: &str = "/usr/lib/debug/.build-id";
 
-/// Names of `addresses`, one list for each.
-pub(crate) fn names(elf: &Elf, path: &Path, addresses: &[u64]) -> Vec<Vec<Name>> {
+/// Names of `addresses`, one list for each, and which debug information could not be read, and why.
+pub(crate) fn names(elf: &Elf, path: &Path, addresses: &[u64]) -> (Vec<Vec<Name>>, Vec<String>) {
     let mut found = vec![Vec::new(); addresses.len()];
+    let mut notes = Vec::new();
     let symbolizer = Symbolizer::builder().enable_auto_reload(false).enable_demangling(false).build();
     let separate = debug_file(elf).filter(|_| !elf.has_debug);
     let tries = [separate.as_deref().map(|file| (file, true)), Some((path, true)), Some((path, false))];
@@ -31,14 +32,19 @@ pub(crate) fn names(elf: &Elf, path: &Path, addresses: &[u64]) -> Vec<Vec<Name>>
         let mut source = source::Elf::new(file);
         source.debug_syms = debug_syms;
         let input: Vec<u64> = missing.iter().map(|&index| addresses[index]).collect();
-        let Ok(symbols) = symbolizer.symbolize(&Source::Elf(source), Input::VirtOffset(&input)) else {
-            continue;
-        };
-        for (index, symbol) in missing.into_iter().zip(symbols) {
-            found[index] = symbol.as_sym().map(of_symbol).unwrap_or_default();
+        match symbolizer.symbolize(&Source::Elf(source), Input::VirtOffset(&input)) {
+            Ok(symbols) => {
+                for (index, symbol) in missing.into_iter().zip(symbols) {
+                    found[index] = symbol.as_sym().map(of_symbol).unwrap_or_default();
+                }
+            }
+            Err(error) => {
+                let what = if debug_syms { "debug information" } else { "symbols" };
+                notes.push(format!("{}: its {what} can't be read: {error}", file.display()));
+            }
         }
     }
-    found
+    (found, notes)
 }
 
 fn debug_file(elf: &Elf) -> Option<PathBuf> {

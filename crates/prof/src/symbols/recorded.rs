@@ -40,7 +40,7 @@ pub fn name_recording(recording: &mut Recording) {
         };
         Places { wanted, frames: frames.clone() }
     });
-    for (frame, names) in find(places.collect()) {
+    for (frame, names) in find(places.collect()).names {
         if let Some(frame) = recording.stacks.frames.get_mut(frame as usize) {
             frame.names = names;
         }

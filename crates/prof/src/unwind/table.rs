@@ -3,7 +3,7 @@
 //! In: a module, a place in it, a list of places. Out: numbers that count up from 0, and the lines that define them.
 
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash, RandomState};
 
 use faultless_trace::file::Line;
 use faultless_trace::recording::{Frame, Module};
@@ -13,7 +13,9 @@ use faultless_trace::recording::{Frame, Module};
 pub(crate) struct Table {
     modules: HashMap<(String, Option<String>), u32>,
     frames: HashMap<(Option<u32>, u64), u32>,
-    stacks: HashMap<Vec<u32>, u32>,
+    /// By hash: of a million stacks two have the same in one of 10^7 recordings, and it keeps their frames out of memory.
+    stacks: HashMap<u64, u32>,
+    hasher: RandomState,
     lines: Vec<Line>,
 }
 
@@ -31,10 +33,16 @@ impl Table {
     }
 
     pub(crate) fn stack(&mut self, frames: &[u32]) -> u32 {
-        match self.stacks.get(frames) {
-            Some(&stack) => stack,
-            None => number(&mut self.stacks, frames.to_vec(), &mut self.lines, Line::Stack),
-        }
+        let next = self.stacks.len() as u32;
+        *self.stacks.entry(self.hasher.hash_one(frames)).or_insert_with(|| {
+            self.lines.push(Line::Stack(next, frames.to_vec()));
+            next
+        })
+    }
+
+    /// What stands for a list of addresses.
+    pub(crate) fn hash(&self, addresses: &[u64]) -> u64 {
+        self.hasher.hash_one(addresses)
     }
 
     /// Every frame: number, module, address.

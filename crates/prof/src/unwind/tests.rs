@@ -215,6 +215,30 @@ fn a_stripped_program_keeps_the_places_and_the_exported_names() {
 }
 
 #[test]
+fn a_separate_debug_file_gives_lines_and_a_damaged_one_a_note() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), &["-O2", "-rdynamic"]) else { return };
+    let debug = folder.path().join("program.debug");
+    let (program_text, debug_text) = (program.to_str().unwrap(), debug.to_str().unwrap());
+    let link = format!("--add-gnu-debuglink={debug_text}");
+    for words in [&["--only-keep-debug", program_text, debug_text][..], &["-g", &link, program_text]] {
+        let status = Command::new("objcopy").args(words).status();
+        if !status.as_ref().is_ok_and(|status| status.success()) {
+            return eprintln!("skipped: no objcopy: {status:?}");
+        }
+    }
+    labels_of(&program);
+    let captured = run(&program, "0");
+    let mut unwinder = unwinder_of(&captured, 7);
+    let stack = unwinder.stack(7, &captured.stack(&captured.dump, &[])).unwrap();
+    std::fs::write(&debug, b"\x7fELF damaged").unwrap();
+    let stacks = named(&mut unwinder);
+    assert!(stacks.labels(stack).contains(&"main".to_owned()), "{:?}", stacks.labels(stack));
+    let note = unwinder.note().unwrap();
+    assert!(note.used && note.note.contains("program: its debug information can't be read"), "{note:?}");
+}
+
+#[test]
 fn a_file_that_was_replaced_gives_no_names_and_a_recording_is_named_by_build_id() {
     let folder = tempfile::tempdir().unwrap();
     let flags = ["-O2", "-Wl,--build-id"];
@@ -356,7 +380,7 @@ fn the_vdso_is_read_from_memory() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn a_damaged_file_is_no_panic(changes in prop::collection::vec((0_usize..0x2000, any::<u8>()), 1..40), keep in 0_usize..200_000) {
