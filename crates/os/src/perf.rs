@@ -42,6 +42,11 @@ pub enum Output {
         /// Samples per second.
         hertz: u64,
     },
+    /// A sample for one in so many occurrences: ip, pid, tid, time, address and the user's call chain by frame pointers.
+    UserStacks {
+        /// Occurrences per sample.
+        period: u64,
+    },
     /// No samples; records of mmap, exec, fork and exit. Whoever polls the event is woken when its ring, and with it what
     /// others redirect there, has received this many bytes since the last time.
     Tasks {
@@ -70,7 +75,7 @@ pub struct Spec {
 /// Whom to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The task; 0 is the calling thread.
+    /// The task; 0 is the calling thread, -1 all tasks of a processor (needs rights).
     pub pid: i32,
     /// Only while on this processor; `None` for all, which cannot be combined with `inherit` and a ring.
     pub cpu: Option<u32>,
@@ -195,6 +200,11 @@ fn attributes(spec: &Spec) -> c::perf_event_attr {
             attr.sample_freq = hertz;
             attr.sample_type = (common | place | c::PERF_SAMPLE_CALLCHAIN) as u64;
             attr.set_exclude_callchain_user(1);
+        }
+        Output::UserStacks { period } => {
+            attr.sample_period = period;
+            attr.sample_type = (common | place | c::PERF_SAMPLE_CALLCHAIN) as u64;
+            attr.set_exclude_callchain_kernel(1);
         }
         Output::Tasks { wake_bytes } => {
             attr.set_watermark(1);

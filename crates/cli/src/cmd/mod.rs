@@ -7,6 +7,7 @@ mod man;
 mod run;
 mod sink;
 mod stat;
+mod top;
 mod trace_file;
 mod workload;
 
@@ -28,6 +29,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Stat(stat::Args),
+    Top(top::Args),
     Run(run::Args),
     Advise(advise::Args),
     Workload(workload::Args),
@@ -75,6 +77,7 @@ pub(crate) fn parse() -> Result<Args, Failure> {
 pub(crate) fn run(args: Args) -> Outcome {
     match args.verb {
         Verb::Stat(args) => stat::run(args),
+        Verb::Top(args) => top::run(args),
         Verb::Run(args) => run::run(args),
         Verb::Advise(args) => advise::run(args),
         Verb::Workload(args) => workload::run(args),
