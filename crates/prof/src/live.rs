@@ -340,6 +340,11 @@ impl Live {
         self.exit
     }
 
+    /// Whether the command has ended, or the process and its descendants had at the last look.
+    pub fn has_ended(&mut self) -> bool {
+        self.ended().is_some()
+    }
+
     fn totals(&self) -> Totals {
         let of_command = || Some((self.total.as_ref()?.count().ok()?, 0));
         Totals {
