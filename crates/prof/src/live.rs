@@ -280,8 +280,10 @@ impl Live {
         }
     }
 
-    /// Looks into one process of a system whose stacks are not to be had as a whole: from now on its own are taken.
+    /// Looks into one process: its threads are known from now on, and where the stacks of a whole system are not to be had,
+    /// its own are taken.
     pub fn focus(&mut self, pid: u32) {
+        self.tasks.look_at_threads(&[pid]);
         if self.whole && self.notes.iter().any(|note| note.source == STACKS && !note.used) {
             let opened = Stacks::open(&Whom::Threads(procfs::threads(pid)), &self.cpus);
             self.period = t::LIVE_PERIOD_PROGRAM;

@@ -59,6 +59,9 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
+/// Before the first interval of plain output.
+const FIRST_LOOK: Duration = Duration::from_millis(200);
+
 fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.2..=3600.0).contains(&value) => Ok(Duration::from_secs_f64(value)),
@@ -84,6 +87,11 @@ pub(crate) fn run(args: Args) -> Outcome {
     };
     let mut model = Model::new(machine(), subject, live.notes());
     if plain {
+        if !started {
+            // Who is busy, and so whose memory is worth following, shows first.
+            std::thread::sleep(FIRST_LOOK);
+            live.look(model.threads_wanted());
+        }
         print(&mut live, &mut model, args.delay, args.once, args.json)?;
     } else {
         screen::run(&mut live, &mut model, args.delay)?;

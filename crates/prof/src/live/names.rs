@@ -15,9 +15,9 @@ use blazesym::symbolize::{Input, Symbolizer};
 /// A function as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
-    /// Its name; `+0x1234`, the offset in the file, where there is none.
+    /// Its name; where there is none the part of the file that it lies in: `+0x12xxx`, offset 0x12000 and what follows.
     pub(super) function: String,
-    /// The file's name without folders; `[jit]`, `[vdso]`.
+    /// The file's name without folders; `[jit]`, `[vdso]`; empty where nothing is mapped any more.
     pub(super) module: String,
 }
 
@@ -61,15 +61,15 @@ impl Names {
 
     /// What runs at `address` in process `pid`.
     pub(super) fn place(&mut self, pid: u32, address: u64) -> Place {
-        let unknown = |module: &str| Place { function: format!("{address:#x}"), module: module.to_owned() };
-        let Some(range) = self.range(pid, address) else { return unknown("") };
+        let place = |function: String, module: &str| Place { function, module: module.to_owned() };
+        let Some(range) = self.range(pid, address) else { return place("[gone]".into(), "") };
         if range.inode == 0 {
-            return unknown(if range.name.is_empty() { "[jit]" } else { &range.name });
+            return place(part(address), if range.name.is_empty() { "[jit]" } else { &range.name });
         }
         let offset = address - range.begin + range.offset;
-        let module = range.name.rsplit('/').next().unwrap_or_default().to_owned();
+        let module = range.name.rsplit('/').next().unwrap_or_default();
         let function = self.function(file_of(pid, &range), offset);
-        Place { function: function.unwrap_or_else(|| format!("+{offset:#x}")), module }
+        place(function.unwrap_or_else(|| format!("+{}", part(offset))), module)
     }
 
     /// Whether `address` lies in a file's mapping; memory that is gone by now was hardly a file's.
@@ -111,6 +111,11 @@ impl Maps {
     }
 }
 
+/// Where something without a name lies, in steps of 4 KiB: of a function the one or two that it covers, not each instruction.
+fn part(at: u64) -> String {
+    format!("{:#x}xxx", at >> 12)
+}
+
 /// The path of a mapped file as we can open it: the plain one where that is the same file, else as the process sees it.
 fn file_of(pid: u32, range: &Range) -> PathBuf {
     let plain = Path::new(&range.name);
@@ -147,7 +152,7 @@ mod tests {
         assert!(names.is_file(own, here));
         let local = 0_u8;
         assert!(!names.is_file(own, &raw const local as u64));
-        assert_eq!(names.place(own, 0x10), Place { function: "0x10".into(), module: String::new() });
+        assert_eq!(names.place(own, 0x10), Place { function: "[gone]".into(), module: String::new() });
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::fmt::Write;
 
+use faultless_prof::live::Task;
 use faultless_trace::measurement::{Count, Nanos, Percent};
 use ratatui::backend::TestBackend;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
@@ -12,7 +13,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Clear, Paragraph, RenderDirection, Sparkline};
 use ratatui::{Frame, Terminal};
 
-use super::model::Model;
+use super::model::{Model, share};
 use super::{sites, table};
 
 /// Meanings and how they look; without colour they differ by weight alone.
@@ -147,6 +148,7 @@ fn header(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
     let ended = match &model.interval.ended {
         Some(Some(exit)) => format!("  ended: {exit}"),
         Some(None) => "  ended".to_owned(),
+        None if model.detail.is_some_and(|pid| model.task(pid).is_none()) => "  ended".to_owned(),
         None => String::new(),
     };
     let left = Line::from(vec![
@@ -170,13 +172,21 @@ fn summary<'a>(model: &Model, theme: Theme, width: u16) -> Line<'a> {
     if interval.end_ns == 0 {
         return Line::styled("looking ...", theme.faint());
     }
-    let share =
-        if interval.cpu_ns == 0 { 0.0 } else { (interval.fault_ns / interval.cpu_ns as f64).min(1.0) };
+    let whole = Task {
+        faults: interval.faults,
+        major_faults: interval.major_faults,
+        cpu_ns: interval.cpu_ns,
+        fault_ns: interval.fault_ns,
+        ..Task::default()
+    };
+    let of_process = model.detail.map(|pid| model.task(pid).cloned().unwrap_or_default());
+    let task = of_process.unwrap_or(whole);
+    let share = share(&task);
     let rate = |count: u64| Count(model.per_s(count as f64).round() as u64);
     let mut spans = vec![
-        Span::styled(format!("{} faults/s", rate(interval.faults)), theme.strong()),
+        Span::styled(format!("{} faults/s", rate(task.faults)), theme.strong()),
         Span::raw("  "),
-        Span::styled(format!("{}/s", Nanos(model.per_s(interval.fault_ns))), theme.share(share)),
+        Span::styled(format!("{}/s", Nanos(model.per_s(task.fault_ns))), theme.share(share)),
         Span::raw("  "),
         Span::styled(format!("{} of CPU", Percent(share)), theme.share(share)),
     ];
@@ -185,8 +195,8 @@ fn summary<'a>(model: &Model, theme: Theme, width: u16) -> Line<'a> {
         timed => format!("{} timed", Count(timed as u64)),
     };
     let mut rest = vec![format!("{} each ({source})", Nanos(interval.price_ns))];
-    if interval.major_faults > 0 {
-        rest.push(format!("{} major/s", rate(interval.major_faults)));
+    if task.major_faults > 0 {
+        rest.push(format!("{} major/s", rate(task.major_faults)));
     }
     if interval.lost > 0 {
         rest.push(format!("{} samples lost", Count(interval.lost)));
@@ -203,10 +213,11 @@ fn summary<'a>(model: &Model, theme: Theme, width: u16) -> Line<'a> {
 fn sparkline(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
     let shown = || model.history.iter().take(usize::from(area.width));
     let peak = shown().max().copied().unwrap_or(0);
+    let title = if model.detail.is_some() { "faults/s of all " } else { "faults/s " };
     let block = Block::new()
         .borders(Borders::TOP)
         .border_style(theme.faint())
-        .title(Line::styled("faults/s ", theme.head()))
+        .title(Line::styled(title, theme.head()))
         .title(Line::styled(format!(" peak {}", Count(peak)), theme.faint()).right_aligned());
     let bars = Sparkline::default()
         .block(block)

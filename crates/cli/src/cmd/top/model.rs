@@ -193,10 +193,14 @@ impl Model {
         self.sites.iter().filter(|site| self.detail.is_none_or(|pid| site.pid == pid)).collect()
     }
 
+    /// A process of the last interval.
+    pub(super) fn task(&self, pid: u32) -> Option<&Task> {
+        self.interval.processes.iter().find(|task| task.pid == pid)
+    }
+
     /// The name of a process.
     pub(super) fn name_of(&self, pid: u32) -> &str {
-        let found = self.interval.processes.iter().find(|task| task.pid == pid);
-        found.map_or("", |task| task.name.as_str())
+        self.task(pid).map_or("", |task| task.name.as_str())
     }
 
     /// Where the chosen row is; the first one before a key has chosen another.

@@ -4,7 +4,7 @@
 
 use faultless_trace::measurement::{Count, Percent};
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Rect};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, Wrap};
 
@@ -13,7 +13,7 @@ use super::model::Model;
 
 /// Lines that the sites, or the reason for their absence, take at most.
 pub(super) fn lines(model: &Model, most: usize) -> usize {
-    const REASON: usize = 3;
+    const REASON: usize = 5;
     match model.shown_sites().len() {
         0 => REASON,
         found => found.min(most),
@@ -26,7 +26,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Them
         Some(_) => "sites of this process ",
         None => "sites ",
     };
-    let note = if model.sites.is_empty() { "" } else { " function < caller, from samples" };
+    let note = if model.sites.is_empty() { "" } else { " function < caller by frame pointers, sampled" };
     let block = Block::new()
         .borders(Borders::TOP)
         .border_style(theme.faint())
@@ -44,34 +44,29 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Them
         return frame
             .render_widget(Paragraph::new(text).style(theme.faint()).wrap(Wrap { trim: true }), inner);
     }
-    let [inner] = Layout::vertical([Constraint::Fill(1)]).areas(inner);
     let all: f64 = sites.iter().map(|site| site.faults).sum();
-    let wide = inner.width >= 60;
+    let processes = model.detail.is_none() && inner.width >= 60;
+    let modules = inner.width >= if processes { 100 } else { 60 };
     let rows = sites.iter().take(usize::from(inner.height)).map(|site| {
         let number = |text: String| Cell::from(Text::from(Line::from(text).right_aligned()));
         let mut function = vec![Span::raw(shorten(&site.function))];
         if let Some(caller) = &site.caller {
             function.push(Span::styled(format!(" < {}", shorten(caller)), theme.faint()));
         }
-        let mut cells = vec![
+        let place = |text: &str| Cell::from(Span::styled(text.to_owned(), theme.faint()));
+        let process = processes.then(|| place(model.name_of(site.pid)));
+        let module = modules.then(|| place(&site.module));
+        let cells = [
             number(Count(site.faults.round() as u64).to_string()),
             number(Percent(site.faults / all).to_string()),
             Cell::from(Line::from(function)),
         ];
-        if wide {
-            let place = match model.detail {
-                Some(_) => site.module.clone(),
-                None if site.module == model.name_of(site.pid) => site.module.clone(),
-                None => format!("{} in {}", site.module, model.name_of(site.pid)),
-            };
-            cells.push(Cell::from(Span::styled(place, theme.faint())));
-        }
-        Row::new(cells)
+        Row::new(cells.into_iter().chain(process).chain(module))
     });
-    let mut widths = vec![Constraint::Length(9), Constraint::Length(6), Constraint::Fill(3)];
-    if wide {
-        widths.push(Constraint::Fill(2));
-    }
+    let widths = [Constraint::Length(9), Constraint::Length(6), Constraint::Fill(1)];
+    let process = processes.then_some(Constraint::Length(15)); // the longest name of a task
+    let module = modules.then_some(Constraint::Length(20));
+    let widths = widths.into_iter().chain(process).chain(module);
     frame.render_widget(Table::new(rows, widths), inner);
 }
 
