@@ -22,7 +22,7 @@ struct Busy(Child);
 
 impl Busy {
     fn start() -> Self {
-        let words = ["workload", "--quiet", "chunk-pipeline", "--chunks", "1000000000"];
+        let words = ["workload", "--quiet", "chunk-pipeline", "--chunks", "1000000"];
         let child = faultless(&words).stdout(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(200));
         Self(child)

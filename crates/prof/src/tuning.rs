@@ -121,5 +121,7 @@ pub(crate) const LIVE_FOLLOW_FROM: f64 = 50.0;
 pub(crate) const LIVE_LEVELS_MAX: usize = 300;
 /// Sites that are named in one interval; the rest is rare, and a name that is new costs up to milliseconds.
 pub(crate) const LIVE_SITES_MAX: usize = 200;
+/// Time for new names in one interval, ns: a view that stands still for longer is felt. A large file takes most of it once.
+pub(crate) const LIVE_NAMES_NS: u64 = 200_000_000;
 /// Processes whose threads are read, the busiest: a thread takes some 20 us.
 pub(crate) const LIVE_THREADED: usize = 8;

@@ -1,7 +1,7 @@
 //! Addresses of running processes to names, and what kind of memory an address is.
 //!
 //! In: a process and an address. Out: the function and the module, as far as the process's mappings and its files' symbol tables
-//! tell at this moment. Each name is looked up once, mappings are read once in an interval.
+//! tell at this moment. Each name is looked up once, mappings are read once in an interval; what takes too long waits for the next.
 //!
 //! What it does not do: debug information (lines, inlined functions), which takes seconds for a large program.
 
@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolizer};
+use faultless_os::counters::now_ns;
+
+use crate::tuning as t;
 
 /// A function as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +30,8 @@ pub(super) struct Names {
     symbolizer: Symbolizer,
     maps: HashMap<u32, Maps>,
     functions: HashMap<(PathBuf, u64), Option<String>>,
+    /// When to stop looking up new names in this interval.
+    until_ns: u64,
 }
 
 /// The mappings of a process as they were read last.
@@ -50,13 +55,14 @@ impl Names {
     /// None yet.
     pub(super) fn new() -> Self {
         let symbolizer = Symbolizer::builder().enable_code_info(false).enable_inlined_fns(false).build();
-        Self { symbolizer, maps: HashMap::new(), functions: HashMap::new() }
+        Self { symbolizer, maps: HashMap::new(), functions: HashMap::new(), until_ns: 0 }
     }
 
     /// A new interval: mappings of processes that still run are read again when needed, the others' are forgotten.
     pub(super) fn turn(&mut self, runs: impl Fn(u32) -> bool) {
         self.maps.retain(|pid, _| runs(*pid));
         self.maps.values_mut().for_each(|maps| maps.stale = true);
+        self.until_ns = now_ns() + t::LIVE_NAMES_NS;
     }
 
     /// What runs at `address` in process `pid`.
@@ -95,6 +101,9 @@ impl Names {
         let key = (path, offset);
         if let Some(known) = self.functions.get(&key) {
             return known.clone();
+        }
+        if now_ns() > self.until_ns {
+            return None;
         }
         let elf = Elf { debug_syms: false, ..Elf::new(&key.0) };
         let found = self.symbolizer.symbolize_single(&Source::Elf(elf), Input::FileOffset(offset)).ok();
@@ -147,6 +156,7 @@ mod tests {
         let here = a_function_of_this_process_is_named as fn() as usize as u64;
         let own = std::process::id();
         let mut names = Names::new();
+        names.turn(|_| true);
         let place = names.place(own, here);
         assert!(place.function.contains("a_function_of_this_process_is_named"), "{place:?}");
         assert!(names.is_file(own, here));
