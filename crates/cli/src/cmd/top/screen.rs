@@ -59,14 +59,8 @@ fn show(
         }
         terminal.draw(|frame| frame::draw(frame, model, colour))?;
         loop {
-            let now = Instant::now();
-            if now >= due {
-                model.take(live.look(model.threads_wanted()));
-                due = now + delay;
-                break;
-            }
-            let rest = (due - now).min(Duration::from_nanos(live.pause_ns()));
-            if event::poll(rest)? {
+            let rest = due.saturating_duration_since(Instant::now());
+            if event::poll(rest.min(Duration::from_nanos(live.pause_ns())))? {
                 match act(event::read()?, model, stop) {
                     Some(Action::Quit) => return Ok(()),
                     Some(Action::Focus(pid)) => live.focus(pid),
@@ -75,6 +69,11 @@ fn show(
                 break;
             }
             live.tick();
+            if Instant::now() >= due {
+                model.take(live.look(model.threads_wanted()));
+                due = Instant::now() + delay;
+                break;
+            }
             if spawn::asked_to_end() || stop.load(SeqCst) {
                 break;
             }
