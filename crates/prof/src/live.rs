@@ -257,6 +257,11 @@ impl Live {
         &self.notes
     }
 
+    /// From now on a look names all its sites, however long that takes: for one look that is kept, not a view that must go on.
+    pub fn name_all(&mut self) {
+        self.names.budget_ns = u64::MAX;
+    }
+
     /// Time until the next [`Live::tick`] is due, ns.
     pub fn pause_ns(&self) -> u64 {
         (self.tick_ns + t::LIVE_TICK_NS).saturating_sub(now_ns())

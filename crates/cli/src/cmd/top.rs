@@ -87,6 +87,9 @@ pub(crate) fn run(args: Args) -> Outcome {
     };
     let mut model = Model::new(machine(), subject, live.notes());
     if plain {
+        if args.once {
+            live.name_all();
+        }
         if !started {
             // Who is busy, and so whose memory is worth following, shows first.
             std::thread::sleep(FIRST_LOOK);

@@ -30,7 +30,9 @@ pub(super) struct Names {
     symbolizer: Symbolizer,
     maps: HashMap<u32, Maps>,
     functions: HashMap<(PathBuf, u64), Option<String>>,
-    /// When to stop looking up new names in this interval.
+    /// Time for new names in an interval.
+    pub(super) budget_ns: u64,
+    /// When it is used up in this one.
     until_ns: u64,
 }
 
@@ -55,14 +57,20 @@ impl Names {
     /// None yet.
     pub(super) fn new() -> Self {
         let symbolizer = Symbolizer::builder().enable_code_info(false).enable_inlined_fns(false).build();
-        Self { symbolizer, maps: HashMap::new(), functions: HashMap::new(), until_ns: 0 }
+        Self {
+            symbolizer,
+            maps: HashMap::new(),
+            functions: HashMap::new(),
+            budget_ns: t::LIVE_NAMES_NS,
+            until_ns: 0,
+        }
     }
 
     /// A new interval: mappings of processes that still run are read again when needed, the others' are forgotten.
     pub(super) fn turn(&mut self, runs: impl Fn(u32) -> bool) {
         self.maps.retain(|pid, _| runs(*pid));
         self.maps.values_mut().for_each(|maps| maps.stale = true);
-        self.until_ns = now_ns() + t::LIVE_NAMES_NS;
+        self.until_ns = now_ns().saturating_add(self.budget_ns);
     }
 
     /// What runs at `address` in process `pid`.
