@@ -87,7 +87,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     };
     let mut model = Model::new(machine(), subject, live.notes());
     if plain {
-        if args.once {
+        if args.once && (started || args.pid.is_some()) {
             live.name_all();
         }
         if !started {
