@@ -43,6 +43,11 @@ impl Activity {
         })
     }
 
+    /// Time since `before` in which processors were not idle, all of them together, ns.
+    pub fn busy_ns_since(&self, before: &Self) -> u64 {
+        self.busy_ns.saturating_sub(before.busy_ns)
+    }
+
     /// Shares of the processors' time since `before`: of programs other than the one that used `own_ns`, and of what the
     /// hypervisor took. 0 to 1 each; 0 when no time has passed.
     pub fn shares_since(&self, before: &Self, own_ns: u64) -> (f64, f64) {

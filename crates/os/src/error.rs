@@ -33,6 +33,11 @@ impl Error {
         Self { call, errno, len_bytes: None }
     }
 
+    /// Whether the task is gone (ESRCH).
+    pub fn is_gone(&self) -> bool {
+        self.errno == libc::ESRCH
+    }
+
     /// Whether the kernel refused for lack of rights (EPERM or EACCES).
     pub fn is_denied(&self) -> bool {
         self.errno == libc::EPERM || self.errno == libc::EACCES

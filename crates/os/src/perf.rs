@@ -62,6 +62,11 @@ pub enum Output {
     },
     /// A sample for every occurrence of a tracepoint: as [`Output::EveryFault`], and its fields.
     Fields,
+    /// A sample for one in so many occurrences: ip, pid, tid, time, address and the user's call chain by frame pointers.
+    UserStacks {
+        /// Occurrences per sample.
+        period: u64,
+    },
     /// No samples; records of mmap, names, exec, fork and exit. Whoever polls the event is woken when its ring, and with it what
     /// others redirect there, has received this many bytes since the last time.
     Tasks {
@@ -92,7 +97,7 @@ pub struct Spec {
 /// Whom to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The task; 0 is the calling thread.
+    /// The task; 0 is the calling thread, -1 all tasks of a processor (needs rights).
     pub pid: i32,
     /// Only while on this processor; `None` for all, which cannot be combined with `inherit` and a ring.
     pub cpu: Option<u32>,
@@ -279,6 +284,11 @@ fn attributes(spec: &Spec) -> c::perf_event_attr {
         Output::Fields => {
             attr.sample_period = 1;
             attr.sample_type = (common | place | c::PERF_SAMPLE_RAW) as u64;
+        }
+        Output::UserStacks { period } => {
+            attr.sample_period = period;
+            attr.sample_type = (common | place | c::PERF_SAMPLE_CALLCHAIN) as u64;
+            attr.set_exclude_callchain_kernel(1);
         }
         Output::Tasks { wake_bytes, switches } => {
             attr.set_context_switch(switches.into());

@@ -65,6 +65,55 @@ impl Stat {
 
 /// Flag of threads of the kernel (include/linux/sched.h).
 const PF_KTHREAD: u64 = 0x0020_0000;
+/// A process or one of its threads, as a list of what runs shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Running {
+    /// Its name, at most 15 bytes.
+    pub name: String,
+    /// Its parent process.
+    pub parent: u32,
+    /// When it began, in clock ticks since the machine was started: with the number it tells one process from another.
+    pub began: u64,
+    /// Its counters.
+    pub stat: Stat,
+}
+
+/// Reads `/proc/PID/stat`, or that of one thread, with the name.
+pub fn running(pid: u32, tid: Option<u32>) -> Option<Running> {
+    let path = match tid {
+        Some(tid) => format!("/proc/{pid}/task/{tid}/stat"),
+        None => format!("/proc/{pid}/stat"),
+    };
+    let mut text = [0; 1024]; // 52 numbers and a short name
+    let len = File::open(path).ok()?.read(&mut text).ok()?;
+    parse_running(&String::from_utf8_lossy(&text[..len]), tick_ns())
+}
+
+fn parse_running(text: &str, tick_ns: u64) -> Option<Running> {
+    let (name, fields) = text.split_once('(')?.1.rsplit_once(')')?;
+    let field = |number: usize| fields.split_ascii_whitespace().nth(number - 3)?.parse::<u64>().ok();
+    Some(Running {
+        name: name.to_owned(),
+        parent: field(4)? as u32,
+        began: field(22)?,
+        stat: parse_stat(text, tick_ns)?,
+    })
+}
+
+/// All processes that /proc shows.
+pub fn processes() -> Vec<u32> {
+    numbers("/proc")
+}
+
+/// The threads of a process; none when it is gone.
+pub fn threads(pid: u32) -> Vec<u32> {
+    numbers(&format!("/proc/{pid}/task"))
+}
+
+fn numbers(folder: &str) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
 
 /// Reads `/proc/PID/stat`.
 pub fn stat(pid: u32) -> Option<Stat> {
@@ -98,12 +147,6 @@ pub fn children(pid: u32) -> Vec<u32> {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let lists = threads.flatten().filter_map(|thread| read(thread.path().join("children").to_str()?));
     lists.flat_map(|list| list.split_ascii_whitespace().flat_map(str::parse).collect::<Vec<_>>()).collect()
-}
-
-/// Threads of `pid` at this moment; none when it is gone.
-pub fn threads(pid: u32) -> Vec<u32> {
-    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The name of a thread of `pid`.
@@ -212,6 +255,20 @@ mod tests {
         assert_eq!((stat.state, stat.minor_faults, stat.major_faults), (b'S', 1234, 6));
         assert_eq!((stat.user_ns, stat.system_ns), (80, 90));
         assert_eq!(parse_stat("7 (a", 10), None);
+    }
+
+    #[test]
+    fn what_runs_is_named_and_its_threads_are_found() {
+        let text = "7 (a) b (c) S 1 7 7 0 -1 4194560 1234 5 6 7 8 9 0 0 20 0 1 0 991 1 1";
+        let found = parse_running(text, 10).unwrap();
+        assert_eq!((found.name.as_str(), found.parent, found.began), ("a) b (c", 1, 991));
+        assert!(!found.stat.of_kernel && found.stat.minor_faults == 1234);
+        let own = std::process::id();
+        assert!(processes().contains(&own) && threads(own).contains(&own));
+        assert_eq!(
+            running(own, Some(own)).map(|found| found.began),
+            running(own, None).map(|found| found.began)
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod duty;
 pub mod facts;
 mod kernel;
 mod levels;
+pub mod live;
 mod orphans;
 mod pace;
 pub mod price;

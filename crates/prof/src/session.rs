@@ -275,7 +275,7 @@ pub(crate) fn remedy(error: Error) -> String {
 }
 
 /// Processors online, from sysfs; where that is hidden, those that an event on `pid` can be opened for; at least processor 0.
-fn online_cpus(pid: i32) -> Vec<u32> {
+pub(crate) fn online_cpus(pid: i32) -> Vec<u32> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let mut cpus = parse_cpus(&list);
     if cpus.is_empty() {

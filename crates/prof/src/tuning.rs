@@ -120,3 +120,38 @@ pub(crate) const VDSO_BYTES_MAX: u64 = 1 << 20;
 pub(crate) const JIT_MAP_BYTES_MAX: u64 = 128 << 20;
 /// Threads that look up names.
 pub(crate) const NAMING_THREADS_MAX: usize = 4;
+/// Live view: faults per stack where the whole machine is watched: a prime, so that it does not run in step with a loop. Costs a
+/// program that only faults 1 to 3 % (profiler.md 1.2: p97).
+pub(crate) const LIVE_PERIOD_SYSTEM: u64 = 97;
+/// The same where one program is watched: 5 to 12 % of such a program, in exchange for sites of a slow one.
+pub(crate) const LIVE_PERIOD_PROGRAM: u64 = 31;
+/// Ring for stacks per processor, pages (256 KiB): a tick at a million faults per second, several times.
+pub(crate) const LIVE_STACK_RING_PAGES: usize = 64;
+/// Ring for pairs per processor, pages (128 KiB): a burst of a thousand faults.
+pub(crate) const LIVE_PAIR_RING_PAGES: usize = 32;
+/// Events on single threads at most, as descriptors; the usual limit for a process is 1024.
+pub(crate) const LIVE_EVENTS_MAX: usize = 768;
+/// Time between two looks at the rings and at the memory of the busiest, ns.
+pub(crate) const LIVE_TICK_NS: u64 = 100_000_000;
+/// Length of a burst of pairs, ns, and ticks from one to the next: 1 % of the time, so 1 % of what pairs cost all the time.
+pub(crate) const LIVE_BURST_NS: u64 = 5_000_000;
+/// See [`LIVE_BURST_NS`].
+pub(crate) const LIVE_BURST_TICKS: u64 = 5;
+/// Timed faults kept for the price, 16 bytes each.
+pub(crate) const LIVE_TIMED_MAX: usize = 8_192;
+/// Timed faults needed for a price of their own: the mean of fewer moves by more than a tenth.
+pub(crate) const LIVE_TIMED_MIN: usize = 50;
+/// A reading above so many medians is a wait and enters the mean as this (as `trace` has it).
+pub(crate) const LIVE_WAIT_RATIO: f64 = 100.0;
+/// Processes whose memory is followed for the avoidable share: a reading of one takes some 30 us, so 5 ms per second in all.
+pub(crate) const LIVE_FOLLOWED: usize = 16;
+/// Faults per second from which on a process is followed.
+pub(crate) const LIVE_FOLLOW_FROM: f64 = 50.0;
+/// Readings of a process's memory that are kept: 30 s.
+pub(crate) const LIVE_LEVELS_MAX: usize = 300;
+/// Sites that are named in one interval; the rest is rare, and a name that is new costs up to milliseconds.
+pub(crate) const LIVE_SITES_MAX: usize = 200;
+/// Time for new names in one interval, ns: a view that stands still for longer is felt. A large file takes most of it once.
+pub(crate) const LIVE_NAMES_NS: u64 = 200_000_000;
+/// Processes whose threads are read, the busiest: a thread takes some 20 us.
+pub(crate) const LIVE_THREADED: usize = 8;

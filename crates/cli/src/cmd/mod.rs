@@ -8,6 +8,7 @@ mod record;
 mod run;
 mod sink;
 mod stat;
+mod top;
 mod trace_file;
 mod workload;
 
@@ -30,6 +31,7 @@ pub(crate) struct Args {
 enum Verb {
     Stat(stat::Args),
     Record(record::Args),
+    Top(top::Args),
     Run(run::Args),
     Advise(advise::Args),
     Workload(workload::Args),
@@ -78,6 +80,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     match args.verb {
         Verb::Stat(args) => stat::run(args),
         Verb::Record(args) => record::run(args),
+        Verb::Top(args) => top::run(args),
         Verb::Run(args) => run::run(args),
         Verb::Advise(args) => advise::run(args),
         Verb::Workload(args) => workload::run(args),

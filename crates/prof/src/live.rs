@@ -1,0 +1,468 @@
+//! A running system or program, looked at again and again.
+//!
+//! In: whom to watch: everything, a process with its descendants, or a command to start. Out: an [`Interval`] for each look: exact
+//! faults and CPU time by process and thread, what a fault costs, which code touches, and how much could be avoided. What the
+//! kernel refuses is left out, and said in [`Live::notes`].
+//!
+//! Faults come from `/proc`, which everyone may read; sites from sampled events, all processes as root, else those of one's own
+//! program; the price from a calibration at start, and from bursts of entry and end pairs where those could be opened.
+//!
+//! What it does not do: keep a history, sort, or show (`cli`); decide when to look.
+
+mod memory;
+mod names;
+mod pairs;
+mod stacks;
+mod tasks;
+
+use std::collections::HashMap;
+
+use faultless_os::activity::Activity;
+use faultless_os::counters::now_ns;
+use faultless_os::perf::{Event, Output, Target};
+use faultless_os::procfs;
+use faultless_os::spawn::{self, Child, Ending};
+use faultless_trace::observation::{Exit, SourceNote};
+use faultless_trace::stat::Point;
+
+use crate::session::{online_cpus, remedy};
+use crate::{Failure, Request, calibrate, not_started, tuning as t};
+use memory::Followed;
+use names::{Names, Place};
+use pairs::{Pairs, Prices};
+use stacks::{Hit, Hits, Stacks, Whom};
+use tasks::{Change, Tasks};
+
+/// What happened between two looks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Interval {
+    /// When it began, CLOCK_MONOTONIC in ns.
+    pub begin_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+    /// Processors.
+    pub cpus: u32,
+    /// Faults of everything that is watched, those of processes included that came and went in between.
+    pub faults: u64,
+    /// The major ones among them.
+    pub major_faults: u64,
+    /// CPU time of everything that is watched, ns.
+    pub cpu_ns: u64,
+    /// Time in faults: each priced as its process's are, ns.
+    pub fault_ns: f64,
+    /// What a fault costs on average, ns.
+    pub price_ns: f64,
+    /// Faults that were timed for it; 0: the calibration at start.
+    pub timed: usize,
+    /// Processes, in no order.
+    pub processes: Vec<Task>,
+    /// Threads, of the processes with most faults only, in no order.
+    pub threads: Vec<Task>,
+    /// Code that touches, most first.
+    pub sites: Vec<Site>,
+    /// Samples that the rings lost.
+    pub lost: u64,
+    /// What was watched has ended; how, where it is a command of ours.
+    pub ended: Option<Option<Exit>>,
+}
+
+/// A process or a thread in an interval.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Task {
+    /// Process.
+    pub pid: u32,
+    /// Thread; the process itself in a list of processes.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// Minor and major faults.
+    pub faults: u64,
+    /// The major ones.
+    pub major_faults: u64,
+    /// CPU time, ns.
+    pub cpu_ns: u64,
+    /// Time in minor faults, ns.
+    pub fault_ns: f64,
+    /// Resident anonymous memory in bytes, of a process that is followed.
+    pub anon_bytes: Option<u64>,
+    /// What keeping freed pages would have saved, of a process that is followed.
+    pub avoidable: Option<Point>,
+}
+
+/// A place in the code of a process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Site {
+    /// Process.
+    pub pid: u32,
+    /// The function that touches; `[kernel]` where a system call does it.
+    pub function: String,
+    /// The function that called it.
+    pub caller: Option<String>,
+    /// The file it is in.
+    pub module: String,
+    /// Faults, estimated from samples.
+    pub faults: f64,
+}
+
+/// Whose threads are wanted: reading them all may take longer than a look should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// Nobody's.
+    No,
+    /// Those of the processes with most faults.
+    Busiest,
+    /// Those of this process.
+    Of(u32),
+}
+
+/// Open eyes on a system or a program.
+#[derive(Debug)]
+pub struct Live {
+    whole: bool,
+    root: Option<u32>,
+    child: Option<Child>,
+    exit: Option<Exit>,
+    cpus: Vec<u32>,
+    /// Exact faults of a command with all its descendants.
+    total: Option<Event>,
+    stacks: Option<Stacks>,
+    period: u64,
+    pairs: Option<Pairs>,
+    prices: Prices,
+    tasks: Tasks,
+    followed: Vec<Followed>,
+    names: Names,
+    notes: Vec<SourceNote>,
+    ticks: u64,
+    tick_ns: u64,
+    last: Totals,
+}
+
+/// Counters at the last look.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    time_ns: u64,
+    /// Faults and major faults of the machine or the command, where these are counted.
+    faults: Option<(u64, u64)>,
+    activity: Option<Activity>,
+}
+
+const STACKS: &str = "stacks of faults";
+const PAIRS: &str = "fault pairs";
+
+impl Live {
+    /// Watches all processes.
+    pub fn of_system() -> Self {
+        let mut live = Self::new(None, None);
+        live.open(&Whom::System);
+        live.begin()
+    }
+
+    /// Watches a running process and its descendants.
+    ///
+    /// # Errors
+    /// There is no such process, or it is a thread of the kernel; the text says so.
+    pub fn of_process(pid: u32) -> Result<Self, String> {
+        let Some(found) = procfs::running(pid, None) else {
+            return Err(format!(
+                "process {pid}: there is none (any more); `faultless top` lists those that run"
+            ));
+        };
+        if found.stat.of_kernel {
+            return Err(format!(
+                "process {pid}: {} is a thread of the kernel, which takes no page faults; name a program's process",
+                found.name
+            ));
+        }
+        let mut live = Self::new(Some(pid), None);
+        live.open(&Whom::Threads(procfs::threads(pid)));
+        Ok(live.begin())
+    }
+
+    /// Starts a command and watches it.
+    ///
+    /// # Errors
+    /// The command did not start.
+    pub fn of_command(request: Request) -> Result<Self, Failure> {
+        if request.command.first().is_none_or(|word| word.is_empty()) {
+            return Err(Failure::Empty);
+        }
+        let plan = spawn::Plan::new(&request.command, &request.env).map_err(|_| Failure::Nul)?;
+        let held = spawn::hold(&plan.redirect([request.stdin, request.stdout, request.stderr]))?;
+        let whom = Whom::Held(held.pid() as u32);
+        let mut live = Self::new(Some(held.pid() as u32), None);
+        let target = Target { pid: held.pid(), cpu: None };
+        let count = |user_only| Event::open(&whom.spec(Output::Count, user_only), target, None);
+        live.total = count(false).or_else(|_| count(true)).ok();
+        live.open(&whom);
+        let live = live.begin();
+        let word = request.command[0].to_string_lossy();
+        let child = held.release().map_err(|error| not_started(&word, error))?;
+        Ok(Self { child: Some(child), ..live })
+    }
+
+    fn new(root: Option<u32>, child: Option<Child>) -> Self {
+        Self {
+            whole: root.is_none(),
+            root,
+            child,
+            exit: None,
+            cpus: online_cpus(0),
+            total: None,
+            stacks: None,
+            period: if root.is_none() { t::LIVE_PERIOD_SYSTEM } else { t::LIVE_PERIOD_PROGRAM },
+            pairs: None,
+            prices: Prices::default(),
+            tasks: Tasks::new(root),
+            followed: root.map(Followed::new).into_iter().collect(),
+            names: Names::new(),
+            notes: Vec::new(),
+            ticks: 0,
+            tick_ns: 0,
+            last: Totals::default(),
+        }
+    }
+
+    fn open(&mut self, whom: &Whom) {
+        self.notes.clear();
+        self.stacks = self.noted(STACKS, Stacks::open(whom, &self.cpus));
+        self.pairs = match Pairs::is_affordable(whom, &self.cpus) {
+            true => self.noted(PAIRS, Pairs::open(whom, &self.cpus)),
+            false => {
+                let note = "too many threads for two events each on every processor; the price is the calibrated one";
+                self.notes.push(SourceNote { source: PAIRS.into(), used: false, note: note.into() });
+                None
+            }
+        };
+        self.prices = Prices::new(calibrate::run(self.pairs.as_ref().map(|_| Output::EveryFault)).as_ref());
+    }
+
+    fn noted<T>(&mut self, source: &str, opened: faultless_os::Result<T>) -> Option<T> {
+        let note = opened.as_ref().err().map(|error| remedy(*error)).unwrap_or_default();
+        self.notes.push(SourceNote { source: source.into(), used: opened.is_ok(), note });
+        opened.ok()
+    }
+
+    fn begin(mut self) -> Self {
+        self.tasks.look();
+        let pids: Vec<u32> = self.root.into_iter().collect();
+        self.tasks.look_at_threads(&pids);
+        self.last = self.totals();
+        self.tick_ns = self.last.time_ns;
+        self
+    }
+
+    /// What became of each source of data.
+    pub fn notes(&self) -> &[SourceNote] {
+        &self.notes
+    }
+
+    /// From now on a look names all its sites, however long that takes: for one look that is kept, not a view that must go on.
+    pub fn name_all(&mut self) {
+        self.names.budget_ns = u64::MAX;
+    }
+
+    /// Time until the next [`Live::tick`] is due, ns.
+    pub fn pause_ns(&self) -> u64 {
+        (self.tick_ns + t::LIVE_TICK_NS).saturating_sub(now_ns())
+    }
+
+    /// Empties the rings and follows memory, if it is time; every few times it takes 5 ms, in which single faults are timed.
+    pub fn tick(&mut self) {
+        if self.pause_ns() > 0 {
+            return;
+        }
+        self.tick_ns = now_ns();
+        self.ticks += 1;
+        if let Some(pairs) = self.pairs.as_mut().filter(|_| self.ticks % t::LIVE_BURST_TICKS == 1) {
+            self.prices.add(pairs.burst());
+        }
+        if let Some(stacks) = &mut self.stacks {
+            stacks.drain();
+        }
+        for followed in &mut self.followed {
+            followed.read(self.tick_ns);
+        }
+    }
+
+    /// Looks into one process: its threads are known from now on, and where the stacks of a whole system are not to be had,
+    /// its own are taken.
+    pub fn focus(&mut self, pid: u32) {
+        self.tasks.look_at_threads(&[pid]);
+        if self.whole && self.notes.iter().any(|note| note.source == STACKS && !note.used) {
+            let opened = Stacks::open(&Whom::Threads(procfs::threads(pid)), &self.cpus);
+            self.period = t::LIVE_PERIOD_PROGRAM;
+            self.stacks = opened.ok();
+        }
+    }
+
+    /// What happened since the last look.
+    pub fn look(&mut self, threads: Threads) -> Interval {
+        let now = self.totals();
+        let before = std::mem::replace(&mut self.last, now);
+        let mut processes = self.tasks.look();
+        processes.sort_by_key(|change| std::cmp::Reverse(change.faults));
+        let threaded: Vec<u32> = match threads {
+            Threads::No => Vec::new(),
+            Threads::Busiest => processes.iter().take(t::LIVE_THREADED).map(|change| change.pid).collect(),
+            Threads::Of(pid) => vec![pid],
+        };
+        let threads = self.tasks.look_at_threads(&threaded);
+        let (hits, lost) = self.stacks.as_mut().map(Stacks::take).unwrap_or_default();
+        self.names.turn(|pid| self.tasks.runs(pid));
+        let anonymous = self.anonymous_shares(&hits);
+        let seconds = now.time_ns.saturating_sub(before.time_ns).max(1) as f64 / 1e9;
+        self.follow(&processes, seconds);
+        let of_all: u64 = processes.iter().map(|change| change.faults).sum();
+        let majors: u64 = processes.iter().map(|change| change.major_faults).sum();
+        let counted = now.faults.zip(before.faults).map(|(now, before)| {
+            (now.0.saturating_sub(before.0).max(of_all), now.1.saturating_sub(before.1).max(majors))
+        });
+        let (faults, major_faults) = counted.unwrap_or((of_all, majors));
+        let processes: Vec<Task> =
+            processes.into_iter().map(|change| self.process(change, &anonymous)).collect();
+        let known_ns: f64 = processes.iter().map(|task| task.fault_ns).sum();
+        let busy = now.activity.zip(before.activity).filter(|_| self.whole);
+        let cpu_ns = processes.iter().map(|task| task.cpu_ns).sum();
+        Interval {
+            begin_ns: before.time_ns,
+            end_ns: now.time_ns,
+            cpus: self.cpus.len() as u32,
+            faults,
+            major_faults,
+            cpu_ns: busy.map_or(cpu_ns, |(now, before)| now.busy_ns_since(&before)),
+            fault_ns: known_ns + (faults - of_all) as f64 * self.prices.of_all(),
+            price_ns: self.prices.of_all(),
+            timed: self.prices.timed(),
+            threads: threads.into_iter().map(|change| self.task(change)).collect(),
+            processes,
+            sites: self.sites(hits),
+            lost,
+            ended: self.ended(),
+        }
+    }
+
+    /// How the command ended, if it has.
+    pub fn exit(&self) -> Option<Exit> {
+        self.exit
+    }
+
+    /// Whether the command has ended, or the process and its descendants had at the last look.
+    pub fn has_ended(&mut self) -> bool {
+        self.ended().is_some()
+    }
+
+    fn totals(&self) -> Totals {
+        let of_command = || Some((self.total.as_ref()?.count().ok()?, 0));
+        Totals {
+            time_ns: now_ns(),
+            faults: if self.whole { machine_faults() } else { of_command() },
+            activity: if self.whole { Activity::now() } else { None },
+        }
+    }
+
+    /// Share of each process's sampled faults that touched no file.
+    fn anonymous_shares(&mut self, hits: &HashMap<Hit, Hits>) -> HashMap<u32, f64> {
+        let mut sums: HashMap<u32, (u64, u64)> = HashMap::new();
+        for (hit, hits) in hits.iter().filter(|(hit, _)| self.followed.iter().any(|one| one.pid() == hit.pid))
+        {
+            let file = self.names.is_file(hit.pid, hits.addr);
+            let (anonymous, all) = sums.entry(hit.pid).or_default();
+            *anonymous += if file { 0 } else { hits.count };
+            *all += hits.count;
+        }
+        sums.into_iter().map(|(pid, (anonymous, all))| (pid, anonymous as f64 / all.max(1) as f64)).collect()
+    }
+
+    /// Follows the memory of the busiest; the least busy make room. `processes` has the busiest first.
+    fn follow(&mut self, processes: &[Change], seconds: f64) {
+        self.followed.retain(|one| self.tasks.runs(one.pid()));
+        let rank = |pid| processes.iter().position(|change| change.pid == pid).unwrap_or(usize::MAX);
+        for change in processes.iter().take(t::LIVE_FOLLOWED) {
+            let known = self.followed.iter().any(|one| one.pid() == change.pid);
+            if known || (change.faults as f64) < t::LIVE_FOLLOW_FROM * seconds {
+                continue;
+            }
+            if self.followed.len() >= t::LIVE_FOLLOWED {
+                self.followed.sort_by_key(|one| rank(one.pid()));
+                self.followed.truncate(t::LIVE_FOLLOWED - 1);
+            }
+            self.followed.push(Followed::new(change.pid));
+        }
+    }
+
+    fn process(&self, change: Change, anonymous: &HashMap<u32, f64>) -> Task {
+        let followed = self.followed.iter().find(|one| one.pid() == change.pid);
+        let share = anonymous.get(&change.pid).copied();
+        Task {
+            anon_bytes: followed.and_then(Followed::anon_bytes),
+            avoidable: followed.and_then(|one| one.avoidable(self.cpus.len() as u32, share)),
+            ..self.task(change)
+        }
+    }
+
+    fn task(&self, change: Change) -> Task {
+        let minor = change.faults - change.major_faults.min(change.faults);
+        Task {
+            pid: change.pid,
+            tid: change.tid,
+            fault_ns: minor as f64 * self.prices.of(change.pid),
+            name: change.name,
+            faults: change.faults,
+            major_faults: change.major_faults,
+            cpu_ns: change.cpu_ns,
+            anon_bytes: None,
+            avoidable: None,
+        }
+    }
+
+    fn sites(&mut self, hits: HashMap<Hit, Hits>) -> Vec<Site> {
+        let mut hits: Vec<_> =
+            hits.into_iter().filter(|(hit, _)| self.whole || self.tasks.runs(hit.pid)).collect();
+        hits.sort_by_key(|(hit, hits)| (std::cmp::Reverse(hits.count), hit.pid, hit.ip, hit.caller));
+        hits.truncate(t::LIVE_SITES_MAX);
+        let mut sums: HashMap<(u32, Place, Option<String>), f64> = HashMap::new();
+        for (hit, hits) in hits {
+            let kernel = || Place { function: "[kernel]".into(), module: "[kernel]".into() };
+            let place = if hit.ip == 0 { kernel() } else { self.names.place(hit.pid, hit.ip) };
+            let caller = (hit.caller != 0).then(|| self.names.place(hit.pid, hit.caller));
+            // A caller outside every mapping is a word that a function without frame pointer left there.
+            let caller = caller.filter(|caller| !caller.module.is_empty()).map(|caller| caller.function);
+            *sums.entry((hit.pid, place, caller)).or_default() += (hits.count * self.period) as f64;
+        }
+        let site = |((pid, place, caller), faults): ((u32, Place, Option<String>), f64)| Site {
+            pid,
+            function: place.function,
+            caller,
+            module: place.module,
+            faults,
+        };
+        let mut sites: Vec<Site> = sums.into_iter().map(site).collect();
+        sites.sort_by(|a, b| b.faults.total_cmp(&a.faults).then_with(|| a.function.cmp(&b.function)));
+        sites
+    }
+
+    fn ended(&mut self) -> Option<Option<Exit>> {
+        if self.child.as_ref().is_some_and(|child| child.ended_within(0, std::iter::empty())) {
+            let ending = self.child.take().and_then(|child| child.wait().ok());
+            self.exit = ending.map(|(ending, _)| match ending {
+                Ending::Status(status) => Exit::Status(status),
+                Ending::Signal(signal) => Exit::Signal(signal),
+            });
+        }
+        let gone = self.child.is_none() && self.root.is_some_and(|_| self.tasks.pids().is_empty());
+        (self.exit.is_some() || gone).then_some(self.exit)
+    }
+}
+
+/// Faults and major faults of the machine since it was started, from `/proc/vmstat`.
+fn machine_faults() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/vmstat").ok()?;
+    let value = |name: &str| {
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse::<u64>().ok())
+    };
+    Some((value("pgfault")?, value("pgmajfault")?))
+}
+
+#[cfg(test)]
+mod tests;

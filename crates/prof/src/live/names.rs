@@ -1,0 +1,185 @@
+//! Addresses of running processes to names, and what kind of memory an address is.
+//!
+//! In: a process and an address. Out: the function and the module, as far as the process's mappings and its files' symbol tables
+//! tell at this moment. Each name is looked up once, mappings are read once in an interval; what takes too long waits for the next.
+//!
+//! What it does not do: debug information (lines, inlined functions), which takes seconds for a large program.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use blazesym::symbolize::source::{Elf, Source};
+use blazesym::symbolize::{Input, Symbolizer};
+use faultless_os::counters::now_ns;
+
+use crate::tuning as t;
+
+/// A function as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    /// Its name; where there is none the part of the file that it lies in: `+0x12xxx`, offset 0x12000 and what follows.
+    pub(super) function: String,
+    /// The file's name without folders; `[jit]`, `[vdso]`; empty where nothing is mapped any more.
+    pub(super) module: String,
+}
+
+/// Names so far.
+#[derive(Debug)]
+pub(super) struct Names {
+    symbolizer: Symbolizer,
+    maps: HashMap<u32, Maps>,
+    functions: HashMap<(PathBuf, u64), Option<String>>,
+    /// Time for new names in an interval.
+    pub(super) budget_ns: u64,
+    /// When it is used up in this one.
+    until_ns: u64,
+}
+
+/// The mappings of a process as they were read last.
+#[derive(Debug, Default)]
+struct Maps {
+    ranges: Vec<Range>,
+    /// They are of an earlier interval.
+    stale: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Range {
+    begin: u64,
+    end: u64,
+    offset: u64,
+    inode: u64,
+    name: String,
+}
+
+impl Names {
+    /// None yet.
+    pub(super) fn new() -> Self {
+        let symbolizer = Symbolizer::builder().enable_code_info(false).enable_inlined_fns(false).build();
+        Self {
+            symbolizer,
+            maps: HashMap::new(),
+            functions: HashMap::new(),
+            budget_ns: t::LIVE_NAMES_NS,
+            until_ns: 0,
+        }
+    }
+
+    /// A new interval: mappings of processes that still run are read again when needed, the others' are forgotten.
+    pub(super) fn turn(&mut self, runs: impl Fn(u32) -> bool) {
+        self.maps.retain(|pid, _| runs(*pid));
+        self.maps.values_mut().for_each(|maps| maps.stale = true);
+        self.until_ns = now_ns().saturating_add(self.budget_ns);
+    }
+
+    /// What runs at `address` in process `pid`.
+    pub(super) fn place(&mut self, pid: u32, address: u64) -> Place {
+        let place = |function: String, module: &str| Place { function, module: module.to_owned() };
+        let Some(range) = self.range(pid, address) else { return place("[gone]".into(), "") };
+        if range.inode == 0 {
+            return place(part(address), if range.name.is_empty() { "[jit]" } else { &range.name });
+        }
+        let offset = address - range.begin + range.offset;
+        let module = range.name.rsplit('/').next().unwrap_or_default();
+        let function = self.function(file_of(pid, &range), offset);
+        place(function.unwrap_or_else(|| format!("+{}", part(offset))), module)
+    }
+
+    /// Whether `address` lies in a file's mapping; memory that is gone by now was hardly a file's.
+    pub(super) fn is_file(&mut self, pid: u32, address: u64) -> bool {
+        self.range(pid, address).is_some_and(|range| range.inode != 0)
+    }
+
+    fn range(&mut self, pid: u32, address: u64) -> Option<Range> {
+        let maps = self.maps.entry(pid).or_insert_with(|| Maps { stale: true, ..Maps::default() });
+        if std::mem::take(&mut maps.stale) {
+            let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+            let ranges: Vec<Range> = text.lines().filter_map(parse_range).collect();
+            // A process that has just ended keeps what was known.
+            if !ranges.is_empty() {
+                maps.ranges = ranges;
+            }
+        }
+        maps.find(address).cloned()
+    }
+
+    /// The function at an offset of a file.
+    fn function(&mut self, path: PathBuf, offset: u64) -> Option<String> {
+        let key = (path, offset);
+        if let Some(known) = self.functions.get(&key) {
+            return known.clone();
+        }
+        if now_ns() > self.until_ns {
+            return None;
+        }
+        let elf = Elf { debug_syms: false, ..Elf::new(&key.0) };
+        let found = self.symbolizer.symbolize_single(&Source::Elf(elf), Input::FileOffset(offset)).ok();
+        let name = found.and_then(|found| Some(found.as_sym()?.name.to_string()));
+        self.functions.insert(key, name.clone());
+        name
+    }
+}
+
+impl Maps {
+    fn find(&self, address: u64) -> Option<&Range> {
+        let after = self.ranges.partition_point(|range| range.begin <= address);
+        self.ranges.get(after.checked_sub(1)?).filter(|range| address < range.end)
+    }
+}
+
+/// Where something without a name lies, in steps of 4 KiB: of a function the one or two that it covers, not each instruction.
+fn part(at: u64) -> String {
+    format!("{:#x}xxx", at >> 12)
+}
+
+/// The path of a mapped file as we can open it: the plain one where that is the same file, else as the process sees it.
+fn file_of(pid: u32, range: &Range) -> PathBuf {
+    let plain = Path::new(&range.name);
+    if std::fs::metadata(plain).is_ok_and(|file| file.ino() == range.inode) {
+        return plain.to_owned();
+    }
+    PathBuf::from(format!("/proc/{pid}/root{}", range.name.trim_end_matches(" (deleted)")))
+}
+
+/// `BEGIN-END rights OFFSET device INODE name`, proc_pid_maps(5).
+fn parse_range(line: &str) -> Option<Range> {
+    let mut words = line.splitn(6, ' ');
+    let (begin, end) = words.next()?.split_once('-')?;
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let _rights = words.next()?;
+    let offset = hex(words.next()?)?;
+    let _device = words.next()?;
+    let inode = words.next()?.parse().ok()?;
+    let name = words.next().unwrap_or_default().trim_start().to_owned();
+    Some(Range { begin: hex(begin)?, end: hex(end)?, offset, inode, name })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_of_this_process_is_named() {
+        let here = a_function_of_this_process_is_named as fn() as usize as u64;
+        let own = std::process::id();
+        let mut names = Names::new();
+        names.turn(|_| true);
+        let place = names.place(own, here);
+        assert!(place.function.contains("a_function_of_this_process_is_named"), "{place:?}");
+        assert!(names.is_file(own, here));
+        let local = 0_u8;
+        assert!(!names.is_file(own, &raw const local as u64));
+        assert_eq!(names.place(own, 0x10), Place { function: "[gone]".into(), module: String::new() });
+    }
+
+    #[test]
+    fn lines_of_maps_are_read_whatever_the_name() {
+        let range =
+            parse_range("1000-3000 r-xp 00002000 fe:00 77                  /a b/lib c.so (deleted)").unwrap();
+        assert_eq!((range.begin, range.end, range.offset, range.inode), (0x1000, 0x3000, 0x2000, 77));
+        assert_eq!(range.name, "/a b/lib c.so (deleted)");
+        assert_eq!(parse_range("1000-2000 rw-p 00000000 00:00 0 ").unwrap().name, "");
+        assert_eq!(parse_range("rubbish"), None);
+    }
+}

@@ -1,0 +1,200 @@
+//! What a fault costs while it is watched: entry and end of every fault, in short bursts.
+//!
+//! In: the events, and what the pair misreads ([`Calibration`]). Out: the mean time of a fault, of all and of one process.
+//! Waits are cut: a major fault is left out, and a reading far above the median counts as a bound of it.
+//!
+//! What it does not do: tell kinds of faults apart (`trace`).
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use faultless_os::Result;
+use faultless_os::perf::{Event, Output, Software, Spec, Target};
+use faultless_os::ring::{Raw, Ring, records};
+use faultless_trace::observation::Calibration;
+
+use super::stacks::{Whom, ring};
+use crate::tuning as t;
+
+/// The events of all processors, off but in a burst.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    lanes: Vec<Lane>,
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Lane {
+    /// One, that of the first leader.
+    rings: Vec<Ring>,
+    leaders: Vec<Event>,
+    _ends: Vec<Event>,
+    /// Ids of entries and of minor ends.
+    roles: HashMap<u64, bool>,
+}
+
+impl Pairs {
+    /// Opens them.
+    pub(super) fn open(whom: &Whom, cpus: &[u32]) -> Result<Self> {
+        let lanes = |user_only| -> Result<Vec<Lane>> {
+            let spec = Spec { disabled: true, on_exec: false, ..whom.spec(Output::EveryFault, user_only) };
+            cpus.iter().map(|&cpu| Lane::open(&spec, &whom.tasks(), cpu)).collect()
+        };
+        let lanes = lanes(false).or_else(|error| if error.is_denied() { lanes(true) } else { Err(error) })?;
+        Ok(Self { lanes, bytes: Vec::new() })
+    }
+
+    /// Whether so many tasks can be watched like this.
+    pub(super) fn is_affordable(whom: &Whom, cpus: &[u32]) -> bool {
+        const EVENTS: usize = 3; // entry, minor end, major end
+        whom.tasks().len() * cpus.len() * EVENTS <= t::LIVE_EVENTS_MAX / 2
+    }
+
+    /// Records for some milliseconds, in which the caller sleeps: process and duration in ns of each minor fault.
+    pub(super) fn burst(&mut self) -> Vec<(u32, f64)> {
+        // Refused for no event that the kernel has opened; one that stayed off would give no pairs.
+        for leader in self.leaders() {
+            let _ = leader.enable();
+        }
+        std::thread::sleep(Duration::from_nanos(t::LIVE_BURST_NS));
+        for leader in self.leaders() {
+            let _ = leader.disable();
+        }
+        let mut found = Vec::new();
+        for lane in &mut self.lanes {
+            self.bytes.clear();
+            lane.rings.iter_mut().for_each(|ring| ring.drain_into(&mut self.bytes));
+            let mut open: HashMap<u32, (u64, u64)> = HashMap::new();
+            for raw in records(&self.bytes) {
+                let Raw::Sample(sample) = raw else { continue };
+                match (lane.roles.get(&sample.id), open.remove(&sample.tid)) {
+                    (Some(true), _) => drop(open.insert(sample.tid, (sample.addr, sample.time_ns))),
+                    (Some(false), Some((addr, begin_ns))) if addr == sample.addr => {
+                        found.push((sample.pid, sample.time_ns.saturating_sub(begin_ns) as f64));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        found
+    }
+
+    fn leaders(&self) -> impl Iterator<Item = &Event> {
+        self.lanes.iter().flat_map(|lane| &lane.leaders)
+    }
+}
+
+impl Lane {
+    fn open(spec: &Spec, tasks: &[i32], cpu: u32) -> Result<Self> {
+        let (mut leaders, mut ends): (Vec<Event>, _) = (Vec::new(), Vec::new());
+        let (mut mapped, mut roles) = (Vec::new(), HashMap::new());
+        for (index, &pid) in tasks.iter().enumerate() {
+            let target = Target { pid, cpu: Some(cpu) };
+            let leader = match Event::open(spec, target, None) {
+                // A thread that has just ended.
+                Err(error) if error.is_gone() && index + 1 < tasks.len() => continue,
+                Err(error) if error.is_gone() && !leaders.is_empty() => break,
+                opened => opened?,
+            };
+            match leaders.first() {
+                Some(owner) => leader.redirect_to(owner)?,
+                None => mapped.push(ring(&leader, t::LIVE_PAIR_RING_PAGES)?),
+            }
+            roles.insert(leader.id()?, true);
+            for event in [Software::MinorFaults, Software::MajorFaults] {
+                let end = Event::open(&Spec { event, disabled: false, ..*spec }, target, Some(&leader))?;
+                end.redirect_to(leaders.first().unwrap_or(&leader))?;
+                if event == Software::MinorFaults {
+                    roles.insert(end.id()?, false);
+                }
+                ends.push(end);
+            }
+            leaders.push(leader);
+        }
+        Ok(Self { rings: mapped, leaders, _ends: ends, roles })
+    }
+}
+
+/// What a fault costs, as far as it is known by now.
+#[derive(Debug, Default)]
+pub(super) struct Prices {
+    calibrated_ns: f64,
+    offset_ns: f64,
+    timed: VecDeque<(u32, f64)>,
+    of_process: HashMap<u32, f64>,
+    of_all: Option<f64>,
+}
+
+impl Prices {
+    /// Only the start-up calibration so far.
+    pub(super) fn new(calibration: Option<&Calibration>) -> Self {
+        Self {
+            calibrated_ns: calibration.map_or(0.0, |found| found.truth_p50_ns),
+            offset_ns: calibration.map_or(0.0, Calibration::offset_ns),
+            ..Self::default()
+        }
+    }
+
+    /// Takes the readings of a burst.
+    pub(super) fn add(&mut self, readings: Vec<(u32, f64)>) {
+        if readings.is_empty() {
+            return;
+        }
+        self.timed.extend(readings);
+        self.timed.drain(..self.timed.len().saturating_sub(t::LIVE_TIMED_MAX));
+        let mut all: Vec<f64> = self.timed.iter().map(|(_, ns)| *ns).collect();
+        let middle = all.len() / 2;
+        let most = *all.select_nth_unstable_by(middle, f64::total_cmp).1 * t::LIVE_WAIT_RATIO;
+        let mut sums: HashMap<u32, (f64, usize)> = HashMap::new();
+        for (pid, ns) in &self.timed {
+            let (sum, count) = sums.entry(*pid).or_default();
+            (*sum, *count) = (*sum + (ns.min(most) - self.offset_ns).max(0.0), *count + 1);
+        }
+        let mean = |(sum, count): (f64, usize)| (count >= t::LIVE_TIMED_MIN).then(|| sum / count as f64);
+        self.of_all = mean(sums.values().fold((0.0, 0), |all, one| (all.0 + one.0, all.1 + one.1)));
+        self.of_process = sums.into_iter().filter_map(|(pid, one)| Some((pid, mean(one)?))).collect();
+    }
+
+    /// Nanoseconds per fault of a process; those of all where too few of its own were timed.
+    pub(super) fn of(&self, pid: u32) -> f64 {
+        self.of_process.get(&pid).copied().unwrap_or(self.of_all())
+    }
+
+    /// Nanoseconds per fault of all; the calibration where too few were timed.
+    pub(super) fn of_all(&self) -> f64 {
+        self.of_all.unwrap_or(self.calibrated_ns)
+    }
+
+    /// Timed faults behind [`Prices::of_all`]; 0: it is the calibration.
+    pub(super) fn timed(&self) -> usize {
+        self.of_all.map_or(0, |_| self.timed.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_its_own_price_once_enough_of_its_faults_were_timed() {
+        let calibration =
+            Calibration { truth_p50_ns: 1000.0, pair_p50_ns: 1200.0, record_cost_ns: 0.0, pages: 9 };
+        let mut prices = Prices::new(Some(&calibration));
+        assert_eq!((prices.of_all(), prices.of(7), prices.timed()), (1000.0, 1000.0, 0));
+        prices.add(vec![(7, 1700.0); t::LIVE_TIMED_MIN]);
+        prices.add(vec![(8, 700.0); t::LIVE_TIMED_MIN - 1]);
+        prices.add(vec![(9, 700.0)]);
+        assert_eq!((prices.of(7), prices.of_all()), (1500.0, 1000.0));
+        assert_eq!(prices.of(8), 1000.0, "one too few");
+    }
+
+    #[test]
+    fn a_wait_counts_as_a_bound_and_old_readings_go() {
+        let mut prices = Prices::new(None);
+        prices.add(vec![(7, 1e12)]);
+        prices.add(vec![(7, 1000.0); t::LIVE_TIMED_MIN]);
+        assert!(prices.of(7) < 4000.0, "{}", prices.of(7));
+        prices.add(vec![(7, 500.0); t::LIVE_TIMED_MAX]);
+        assert_eq!((prices.of(7), prices.timed()), (500.0, t::LIVE_TIMED_MAX));
+    }
+}

@@ -1,0 +1,158 @@
+//! What each process and thread did since the last look, by `/proc`.
+//!
+//! In: whose processes. Out: [`Change`]s: faults and CPU time since the last look. One that began since counts whole.
+//!
+//! What it does not do: see a process that began and ended between two looks.
+
+use std::collections::HashMap;
+
+use faultless_os::procfs::{self, Running, Stat};
+
+/// A process or thread and what it did.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Change {
+    pub(super) pid: u32,
+    pub(super) tid: u32,
+    pub(super) name: String,
+    /// Minor and major ones.
+    pub(super) faults: u64,
+    pub(super) major_faults: u64,
+    pub(super) cpu_ns: u64,
+}
+
+/// What was read last.
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    /// The process whose descendants are meant; `None`: all.
+    root: Option<u32>,
+    processes: HashMap<u32, Running>,
+    /// By process, those whose threads were read last time.
+    threads: HashMap<u32, HashMap<u32, Running>>,
+    looked: bool,
+}
+
+impl Tasks {
+    /// All processes, or `root` and its descendants.
+    pub(super) fn new(root: Option<u32>) -> Self {
+        Self { root, ..Self::default() }
+    }
+
+    /// Processes that ran at the last look.
+    pub(super) fn runs(&self, pid: u32) -> bool {
+        self.processes.contains_key(&pid)
+    }
+
+    /// Those processes.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        self.processes.keys().copied().collect()
+    }
+
+    /// Reads all processes.
+    pub(super) fn look(&mut self) -> Vec<Change> {
+        let pids = match self.root {
+            None => procfs::processes(),
+            Some(root) => self.tree(root),
+        };
+        let read = |pid: u32| Some((pid, procfs::running(pid, None)?));
+        let now: HashMap<u32, Running> =
+            pids.into_iter().filter_map(read).filter(|(_, found)| !found.stat.of_kernel && !is_dead(found)).collect();
+        let change = |(&pid, found): (&u32, &Running)| {
+            changed((pid, pid), self.processes.get(&pid), found, self.looked)
+        };
+        let changes = now.iter().map(change).collect();
+        self.processes = now;
+        self.looked = true;
+        changes
+    }
+
+    /// Reads the threads of these processes.
+    pub(super) fn look_at_threads(&mut self, pids: &[u32]) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let mut all = HashMap::new();
+        for &pid in pids {
+            let read = |tid: u32| Some((tid, procfs::running(pid, Some(tid))?));
+            let now: HashMap<u32, Running> = procfs::threads(pid).into_iter().filter_map(read).collect();
+            let before = self.threads.get(&pid);
+            let change = |(&tid, found): (&u32, &Running)| {
+                changed((pid, tid), before.and_then(|before| before.get(&tid)), found, before.is_some())
+            };
+            changes.extend(now.iter().map(change));
+            all.insert(pid, now);
+        }
+        self.threads = all;
+        changes
+    }
+
+    /// Known processes stay members when their parent has ended.
+    fn tree(&self, root: u32) -> Vec<u32> {
+        let mut found = vec![root];
+        found.extend(self.processes.keys().filter(|pid| **pid != root));
+        let mut next = 0;
+        while next < found.len() {
+            for child in procfs::children(found[next]) {
+                if !found.contains(&child) {
+                    found.push(child);
+                }
+            }
+            next += 1;
+        }
+        found
+    }
+}
+
+/// It has ended and waits for its parent to take notice.
+fn is_dead(found: &Running) -> bool {
+    matches!(found.stat.state, b'Z' | b'X')
+}
+
+/// What `now` did since `before`; since its beginning where it is `new` if unknown.
+fn changed((pid, tid): (u32, u32), before: Option<&Running>, now: &Running, new: bool) -> Change {
+    let base = match before.filter(|before| before.began == now.began) {
+        Some(before) => before.stat,
+        None if new => Stat::default(),
+        None => now.stat,
+    };
+    let cpu_ns = |stat: &Stat| stat.user_ns + stat.system_ns;
+    let faults = |stat: &Stat| stat.minor_faults + stat.major_faults;
+    Change {
+        pid,
+        tid,
+        name: now.name.clone(),
+        faults: faults(&now.stat).saturating_sub(faults(&base)),
+        major_faults: now.stat.major_faults.saturating_sub(base.major_faults),
+        cpu_ns: cpu_ns(&now.stat).saturating_sub(cpu_ns(&base)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_new_counts_whole_and_a_number_used_again_is_new() {
+        let running = |began, minor_faults| Running {
+            began,
+            stat: Stat { minor_faults, major_faults: 1, user_ns: 10, ..Stat::default() },
+            ..Running::default()
+        };
+        let faults = |before: Option<&Running>, new| changed((7, 7), before, &running(5, 100), new).faults;
+        assert_eq!(faults(Some(&running(5, 60)), true), 40);
+        assert_eq!(faults(Some(&running(4, 60)), true), 101);
+        assert_eq!(faults(None, true), 101);
+        assert_eq!(faults(None, false), 0, "what it did before the first look is not ours");
+    }
+
+    #[test]
+    fn this_process_and_its_thread_are_seen_to_fault() {
+        let own = std::process::id();
+        let mut tasks = Tasks::new(Some(own));
+        tasks.look();
+        tasks.look_at_threads(&[own]);
+        let mut ticks = Vec::new();
+        faultless_os::touch::time_first_touches(300, &mut ticks).unwrap();
+        let found = tasks.look();
+        assert!(found.iter().any(|change| change.pid == own && change.faults >= 300), "{found:?}");
+        let found = tasks.look_at_threads(&[own]);
+        assert!(found.iter().any(|change| change.faults >= 300), "{found:?}");
+    }
+}

@@ -1,0 +1,75 @@
+//! The whole of it on real processes.
+
+use super::*;
+
+fn wait(live: &mut Live, until: impl Fn(&Interval) -> bool) -> Interval {
+    for _ in 0..40 {
+        std::thread::sleep(std::time::Duration::from_nanos(live.pause_ns()));
+        live.tick();
+        let interval = live.look(Threads::Busiest);
+        if until(&interval) {
+            return interval;
+        }
+    }
+    panic!("not seen within four seconds");
+}
+
+/// A shell that starts programs, each of which faults some hundred times.
+fn shell(script: &str) -> Live {
+    let command = ["sh", "-c", script].map(Into::into).to_vec();
+    Live::of_command(Request { command, ..Request::default() }).unwrap()
+}
+
+#[test]
+fn a_command_is_followed_to_its_end_with_the_children_that_came_and_went() {
+    let mut live = shell("for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done; exit 3");
+    let mut faults = 0;
+    for _ in 0..100 {
+        live.tick();
+        let interval = live.look(Threads::No);
+        faults += interval.faults;
+        if let Some(exit) = interval.ended {
+            assert_eq!(exit, Some(Exit::Status(3)));
+            if live.total.is_none() {
+                return eprintln!("skipped: no perf events, children that came and went are not seen");
+            }
+            return assert!(faults > 500, "{faults}");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("never ended");
+}
+
+#[test]
+fn an_idle_process_has_no_faults_and_its_end_is_seen() {
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let mut live = Live::of_process(child.id()).unwrap();
+    let interval = wait(&mut live, |interval| !interval.processes.is_empty());
+    assert_eq!((interval.processes[0].pid, interval.faults), (child.id(), 0));
+    assert_eq!(interval.threads.len(), 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(wait(&mut live, |interval| interval.ended.is_some()).ended, Some(None));
+}
+
+#[test]
+fn what_is_not_there_or_has_no_faults_is_refused_with_a_reason() {
+    let why = Live::of_process(u32::MAX >> 2).unwrap_err();
+    assert!(why.contains("there is none"), "{why}");
+    match procfs::running(2, None) {
+        Some(found) if found.stat.of_kernel => assert!(Live::of_process(2).unwrap_err().contains("kernel")),
+        _ => eprintln!("skipped: process 2 is not the kernel's here"),
+    }
+}
+
+#[test]
+fn the_whole_system_holds_this_process_and_the_machine_counts_at_least_as_much() {
+    let mut live = Live::of_system();
+    let mut ticks = Vec::new();
+    faultless_os::touch::time_first_touches(500, &mut ticks).unwrap();
+    let interval = live.look(Threads::No);
+    let own = interval.processes.iter().find(|task| task.pid == std::process::id()).unwrap();
+    assert!(own.faults >= 500 && interval.faults >= own.faults, "{own:?}");
+    assert!(interval.price_ns > 0.0 && own.fault_ns > 0.0);
+}
