@@ -302,7 +302,9 @@ fn processes(lanes: &[Lane]) -> Vec<Process> {
     }
     for process in &mut processes {
         let own = lanes.iter().filter(|lane| lane.pid == process.pid);
-        let timed = own.flat_map(|lane| &lane.faults).filter_map(|fault| Some((fault.0, fault.1?)));
+        let timed = own
+            .flat_map(|lane| &lane.faults)
+            .filter_map(|fault| Some((fault.0, fault.1.filter(|ns| *ns > 0)?)));
         let mut edges: Vec<(u64, bool)> =
             timed.flat_map(|(at, ns)| [(at, true), (at.saturating_add(ns), false)]).collect();
         // An end before a begin of the same time: those two did not meet.
