@@ -7,6 +7,7 @@ mod man;
 mod run;
 mod sink;
 mod stat;
+mod timeline;
 mod trace_file;
 mod workload;
 
@@ -33,6 +34,7 @@ enum Verb {
     Workload(workload::Args),
     Doctor(doctor::Args),
     Lab(lab::Args),
+    Timeline(timeline::Args),
     Man(man::ManArgs),
     Completions(man::CompletionsArgs),
 }
@@ -80,6 +82,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Workload(args) => workload::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Lab(args) => lab::run(args),
+        Verb::Timeline(args) => timeline::run(args),
         Verb::Man(args) => man::man(args),
         Verb::Completions(args) => man::completions(args),
     }

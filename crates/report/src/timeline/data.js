@@ -152,3 +152,15 @@ const level = (run, column, time) => {
 };
 
 const labelsOf = (run, stack) => (run.stacks[stack] ?? []).map(label => run.labels[label]);
+
+// What is drawn as a curve: its value in each of `columns` columns.
+const overLevels = column => (run, view, columns) => {
+  const step = (view.to - view.from) / columns, values = new Float64Array(columns);
+  const first = run.levels[0][0], last = run.levels[run.levels.length - 1][0];
+  for (let i = 0; i < columns; i++) {
+    const from = view.from + i * step, to = from + step;
+    if (to <= first || from >= last) continue;
+    values[i] = column === 1 ? (level(run, 1, to) - level(run, 1, from)) / step * 1e9 : level(run, 2, (from + to) / 2);
+  }
+  return values;
+};

@@ -1,11 +1,16 @@
 // Runs -> canvases: lanes column by column, curves, the axis. Nothing here listens or changes what is shown.
 
 const NS = ['ns', 'us', 'ms', 's'];
-const timeText = (ns, step = ns) => {
-  const unit = Math.min(3, Math.max(0, Math.floor(Math.log10(Math.max(1, Math.abs(step))) / 3)));
-  const value = ns / 1000 ** unit, size = Math.abs(step) / 1000 ** unit;
-  const digits = step === ns ? (Math.abs(value) < 10 && unit ? 2 : Math.abs(value) < 100 && unit ? 1 : 0) : Math.max(0, -Math.floor(Math.log10(size) + 1e-9));
-  return value.toFixed(digits) + ' ' + NS[unit];
+const unitOf = ns => Math.min(3, Math.max(0, Math.floor(Math.log10(Math.max(1, Math.abs(ns))) / 3)));
+// A length of time.
+const timeText = ns => {
+  const unit = unitOf(ns), value = ns / 1000 ** unit;
+  return value.toFixed(unit && value < 10 ? 2 : unit && value < 100 ? 1 : 0) + ' ' + NS[unit];
+};
+// A point in time, as exact as `step`, in the unit that suits `most`.
+const pointText = (ns, step, most = step) => {
+  const unit = unitOf(most), digits = Math.max(0, -Math.floor(Math.log10(Math.max(1, step) / 1000 ** unit) + 1e-9));
+  return (ns / 1000 ** unit).toFixed(digits) + ' ' + NS[unit];
 };
 const countText = number => String(Math.round(number)).replace(/\B(?=(\d{3})+$)/g, '\u202f');
 const percentText = (part, whole) => {
@@ -21,7 +26,7 @@ const hexText = addr => addr ? '0x' + addr.toString(16) : 'no address';
 
 // The order from the bottom up: faults lie on the ground, where the smallest share is seen.
 const ORDER = [MAJOR, MINOR, BLOCKED, PREEMPTED, RUNNING, UNRECORDED, WAITING, UNKNOWN];
-const LANE = 25, BAR = 19; // CSS pixels: a lane, and its part that shows states
+const LANE = 24, BAR = 18; // CSS pixels: a lane, and its part that shows states
 
 let colours = {};
 const readColours = printing => {
@@ -169,8 +174,8 @@ const drawUnder = (context, lane, view, width) => {
   }
   const first = lastUpTo(lane.cpuAt, view.from) + 1, last = lastUpTo(lane.cpuAt, view.to);
   context.fillStyle = colours.faint;
-  const every = Math.max(1, Math.floor((last - first) / width));
-  for (let i = first; i <= last; i += every) context.fillRect(toX(view, width, lane.cpuAt[i]) - 0.75, BAR + 4, 1.5, 1.5);
+  if (last - first > width / 4) return;
+  for (let i = first; i <= last; i++) context.fillRect(toX(view, width, lane.cpuAt[i]) - 0.75, BAR + 4, 1.5, 1.5);
 };
 
 const drawMatches = (context, lane, view, width, matches) => {
@@ -211,7 +216,7 @@ const drawAxis = (canvas, view, width, selection) => {
   context.textBaseline = 'middle';
   const step = tickStep(view.to - view.from, width);
   for (let time = Math.ceil(view.from / step) * step; time <= view.to; time += step) {
-    const x = toX(view, width, time), text = timeText(time, Math.max(step, 1));
+    const x = toX(view, width, time), text = pointText(time, step, view.to);
     context.fillStyle = colours.rule;
     context.fillRect(x, 14, 1, 8);
     const half = context.measureText(text).width / 2;
@@ -221,17 +226,11 @@ const drawAxis = (canvas, view, width, selection) => {
   if (selection) drawSelection(context, selection, view, width, 22);
 };
 
-// A filled curve; `valueAt(from, to)` in the unit that `text` writes.
-const drawCurve = (canvas, view, width, height, valueAt, text, colour, selection) => {
+// A filled curve of these values, the top being `most`.
+const drawCurve = (canvas, view, width, height, values, most, label, colour, selection) => {
   const { context, ratio } = prepare(canvas, width, height);
   context.scale(ratio, ratio);
-  const columns = Math.floor(width), step = (view.to - view.from) / columns, values = new Float64Array(columns);
-  let most = 0;
-  for (let column = 0; column < columns; column++) {
-    const from = view.from + column * step;
-    values[column] = valueAt(from, from + step, column, columns);
-    if (values[column] > most) most = values[column];
-  }
+  const columns = values.length;
   context.fillStyle = colours.rule;
   context.fillRect(0, height - 1, width, 1);
   if (most > 0) {
@@ -239,13 +238,13 @@ const drawCurve = (canvas, view, width, height, valueAt, text, colour, selection
     context.globalAlpha = 0.75;
     for (let column = 0; column < columns; column++) {
       const size = values[column] / most * (height - 4);
-      if (size > 0) context.fillRect(column, height - 1 - Math.max(1, size), 1.02, Math.max(1, size));
+      if (size > 0) context.fillRect(column * width / columns, height - 1 - Math.max(1, size), width / columns + 0.02, Math.max(1, size));
     }
     context.globalAlpha = 1;
   }
   context.font = '11px system-ui, sans-serif';
   context.textBaseline = 'top';
-  const label = text(most), size = context.measureText(label).width;
+  const size = context.measureText(label).width;
   context.fillStyle = colours.ground;
   context.globalAlpha = 0.8;
   context.fillRect(2, 1, size + 6, 14);
@@ -307,3 +306,19 @@ const drawOverview = (canvas, run, whole, view, width, height) => {
   context.strokeStyle = colours.ink;
   context.strokeRect(x + 0.5, 0.5, Math.max(2, right - x - 1), height - 1);
 };
+
+const threadsInFaults = (run, view, columns) => {
+  const values = new Float64Array(columns);
+  for (const lane of run.lanes) {
+    const { sums, step, first, end } = columnsOf(lane, view, columns);
+    for (let i = first; i < end; i++) values[i] += (sums[i * STATES + MINOR] + sums[i * STATES + MAJOR] + sums[i * STATES + BLOCKED]) / step;
+  }
+  return values;
+};
+const hasLevels = run => run.levels.length > 1;
+const CURVES = [
+  { name: 'threads in faults', title: 'How many at once: where it is above 1, they can hold each other up', has: run => run.lanes.length > 1,
+    values: threadsInFaults, text: most => `${most.toFixed(most < 10 ? 1 : 0)} at most`, colour: MINOR },
+  { name: 'faults/s', title: 'Page faults of all processes', has: hasLevels, values: overLevels(1), text: most => countText(most) + '/s at most', colour: MINOR },
+  { name: 'resident', title: 'Resident anonymous memory of all processes', has: hasLevels, values: overLevels(2), text: most => bytesText(most) + ' at most', colour: 'curve' },
+];

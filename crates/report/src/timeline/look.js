@@ -43,7 +43,7 @@ const faultFacts = (lane, i) => {
     facts.push(['took', timeText(lane.length[i]) + blocked]);
   } else if (one.inFlight === 0) facts.push(['stands for', `${countText(one.weight)} faults` + (one.cost ? `, about ${timeText(one.cost)}` : '')]);
   else facts.push(['took', 'not known: its end was not seen']);
-  facts.push(['began', timeText(lane.at[i], 1e3) + ' after the begin']);
+  facts.push(['began', pointText(lane.at[i], 1, lane.at[i]) + ' after the begin']);
   facts.push(['address', hexText(lane.place[i])]);
   if (one.mapping) facts.push(['mapping', one.mapping]);
   if (one.inFlight > 1) facts.push(['threads in faults', `${one.inFlight} of the process when it began`]);
@@ -71,7 +71,7 @@ const sharesText = (run, sums) => {
 };
 
 const tipOf = ({ lane, time, fault, span, sums, several, faults }, perPixel) => {
-  const { run } = lane, tip = [element('b', {}, threadText(lane)), element('span', { class: 'faint' }, ' at ' + timeText(time, perPixel))];
+  const { run } = lane, tip = [element('b', {}, threadText(lane)), element('span', { class: 'faint' }, ' at ' + pointText(time, perPixel, time))];
   if (several) tip.push(element('div', { class: 'faint' }, `${timeText(perPixel)} wide, ${countText(faults)} faults`), ...sharesText(run, sums));
   else if (span >= 0) {
     const from = lane.begins[span];
@@ -90,7 +90,7 @@ const detailsOf = ({ lane, fault, span, time, sums, several, faults }, perPixel)
     const near = lastUpTo(lane.cpuAt, time + 1e6), sample = near >= 0 && Math.abs(lane.cpuAt[near] - time) < 1e6 ? near : -1;
     const what = several ? [element('p', { class: 'faint' }, `${timeText(perPixel)} with ${countText(faults)} faults`), ...sharesText(run, sums)]
       : span < 0 ? [element('p', {}, time < lane.begin ? 'Not yet begun.' : 'Ended.')]
-      : [factList([['state', run.states[lane.states[span]]], ['for', timeText(lane.begins[span + 1] - lane.begins[span])], ['from', timeText(lane.begins[span], 1e3)]])];
+      : [factList([['state', run.states[lane.states[span]]], ['for', timeText(lane.begins[span + 1] - lane.begins[span])], ['from', pointText(lane.begins[span], 1, lane.begins[span])]])];
     return [head, ...what, ...(sample >= 0 ? [element('h3', {}, 'Running there, by a sample'), stackList(run, lane.cpuStack[sample])] : [])];
   }
   const one = run.classes[lane.kind[fault]];

@@ -26,7 +26,7 @@ const build = () => {
   const place = $('view');
   place.replaceChildren();
   for (const run of runs) {
-    const row = addRow(place, 'overview', [runs.length > 1 ? element('span', { class: 'name' }, run.name) : 'whole run'], (canvas, width) => drawOverview(canvas, run, whole, view, width, 34));
+    const row = addRow(place, 'overview', [runs.length > 1 ? element('span', { class: 'name' }, run.name) : 'whole run'], (canvas, width) => drawOverview(canvas, run, whole, view, width, runs.length > 1 ? 26 : 34));
     row.run = run;
   }
   addRow(place, 'axis', ['time'], (canvas, width) => drawAxis(canvas, view, width, selection));
@@ -47,23 +47,13 @@ const build = () => {
       const row = addRow(group, 'lane', label, (canvas, width) => drawLane(canvas, lane, view, width, matches.found, selection), lane);
       row.canvas.setAttribute('aria-label', `${threadText(lane)}: ${share} of its life in page faults`);
     }
-    const inFaults = (from, to, column, columns) => {
-      if (column === 0) {
-        run.curve = new Float64Array(columns);
-        for (const lane of run.lanes) {
-          const { sums, step } = columnsOf(lane, view, columns);
-          for (let i = 0; i < columns; i++) run.curve[i] += (sums[i * STATES + MINOR] + sums[i * STATES + MAJOR] + sums[i * STATES + BLOCKED]) / step;
-        }
-      }
-      return run.curve[column];
-    };
-    const curve = (name, title, valueAt, text, colour) => addRow(group, 'curve', [element('span', { title }, name)],
-      (canvas, width) => drawCurve(canvas, view, width, 34, valueAt, text, colours[colour] ?? colours.states[colour], selection));
-    if (run.lanes.length > 1) curve('threads in faults', 'How many at once: where it is above 1, they can hold each other up', inFaults, most => `${most.toFixed(most < 10 ? 1 : 0)} at most`, MINOR);
-    if (run.levels.length > 1) {
-      const inside = (from, to) => to > run.levels[0][0] && from < run.levels.at(-1)[0];
-      curve('faults/s', 'Page faults of all processes', (from, to) => inside(from, to) ? (level(run, 1, to) - level(run, 1, from)) / (to - from) * 1e9 : 0, most => countText(most) + '/s at most', MINOR);
-      curve('resident', 'Resident anonymous memory of all processes', (from, to) => inside(from, to) ? level(run, 2, (from + to) / 2) : 0, most => bytesText(most) + ' at most', 'curve');
+    for (const curve of CURVES.filter(curve => runs.some(curve.has))) {
+      addRow(group, 'curve', [element('span', { title: curve.title }, curve.name)], (canvas, width) => {
+        // The same scale for all runs.
+        const columns = Math.floor(width), all = runs.map(one => curve.has(one) ? curve.values(one, view, columns) : new Float64Array(columns));
+        const most = Math.max(...all.map(values => values.reduce((most, value) => Math.max(most, value), 0))), own = all[runs.indexOf(run)];
+        drawCurve(canvas, view, width, runs.length > 1 ? 26 : 34, own, most, curve.text(own.reduce((most, value) => Math.max(most, value), 0)), colours[curve.colour] ?? colours.states[curve.colour], selection);
+      });
     }
   }
   const observer = new IntersectionObserver(entries => {
@@ -100,7 +90,7 @@ const summarise = () => {
   clearTimeout(summing);
   summing = setTimeout(() => {
     const span = selection ?? view, what = selection ? 'In the selection' : span.from <= 0 && span.to >= whole ? 'In the whole run' : 'In view';
-    $('summary').replaceChildren(element('h2', {}, `${what}: ${timeText(span.to - span.from)} from ${timeText(span.from, (span.to - span.from) / 100)}`),
+    $('summary').replaceChildren(element('h2', {}, `${what}: ${timeText(span.to - span.from)} from ${pointText(span.from, (span.to - span.from) / 100, Math.max(span.from, span.to - span.from))}`),
       element('div', { class: 'summaries' }, ...runs.map(run => summaryOf(run, span.from, Math.min(span.to, run.length + 1), runs.length > 1))));
   }, 60);
 };

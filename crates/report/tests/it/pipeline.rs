@@ -50,11 +50,11 @@ impl Pipeline {
         script.push(0, PID, What::Name("qgrep".into()));
         for page in 0..40 {
             let is_major = page % 13 == 5;
-            let len = if is_major { 180_000 } else { 900 };
+            let len = if is_major { 9_000 } else { 900 };
             self.fault(
                 &mut script,
                 &mut dice,
-                100_000 + page * 250_000 / 4,
+                100_000 + page * 85_000,
                 PID,
                 0x7000_0000 + (page << 12),
                 len,
