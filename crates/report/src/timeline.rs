@@ -184,15 +184,19 @@ fn answer(timeline: &Timeline) -> Markup {
     let faults: u64 = timeline.lanes.iter().map(|lane| lane_faults(timeline, lane)).sum();
     let shared: u64 = timeline.processes.iter().map(|process| process.shared_ns).sum();
     let share = |state: State| percent(sums[state as usize], lives);
+    let sampled: u64 = timeline.lanes.iter().map(|lane| timeline.sampled_ns(lane)).sum();
     html! {
         (time(timeline.end_ns - timeline.begin_ns)) ", "
         (timeline.lanes.len()) @if timeline.lanes.len() == 1 { " thread" } @else { " threads" }
         " that lived " (time(lives)) ": "
         (share(State::Running)) " computing, "
-        strong { (percent(fault_ns(&sums), lives)) " in page faults" }
+        strong {
+            @if sampled > 0 { "about " }
+            (percent(fault_ns(&sums) + sampled, lives)) " in page faults"
+        }
         @if sums[State::Blocked as usize] > 0 { " (" (share(State::Blocked)) " blocked in them)" }
         ", " (share(State::Waiting)) " waiting, " (share(State::Preempted)) " preempted"
-        @if sums[State::Unrecorded as usize] > 0 { ", " (share(State::Unrecorded)) " running while faults were not recorded one by one" }
+        @if sums[State::Unrecorded as usize] > 0 { ", " (share(State::Unrecorded)) " running while faults were not recorded one by one, only sampled" }
         ". " (count(faults)) " faults"
         @if shared > 0 { "; during " (time(shared)) " two or more threads of a process were in faults at once" }
         "."
@@ -243,17 +247,18 @@ fn totals(one: &Shown<'_>, is_named: bool) -> Markup {
         let whole: u64 = totals.iter().sum();
         html! { (time(ns)) small { (percent(ns, whole)) } }
     };
-    let row = |name: &str, whose: String, totals: &[u64; State::ALL.len()], faults: u64| {
+    let row = |name: &str, whose: String, totals: &[u64; State::ALL.len()], faults: u64, sampled: u64| {
         html! {
             tr {
                 td { (name) small { (whose) } }
                 td.right data-name="life:" { (time(totals.iter().sum())) }
                 td.right data-name="faults:" { (count(faults)) }
-                td.right data-name="in faults:" { strong { (cell(totals, fault_ns(totals))) } }
+                td.right data-name="in faults:" { strong { @if sampled > 0 { "~" } (cell(totals, fault_ns(totals) + sampled)) } }
                 @for state in &states { td.right data-name={ (state_name(*state)) ":" } { (cell(totals, totals[*state as usize])) } }
             }
         }
     };
+    let sampled = timeline.lanes.iter().map(|lane| timeline.sampled_ns(lane)).sum();
     let all: u64 = timeline.lanes.iter().map(|lane| lane_faults(timeline, lane)).sum();
     let id = format!("totals-{}", one.name.chars().filter(char::is_ascii_alphanumeric).collect::<String>());
     html! {
@@ -270,9 +275,9 @@ fn totals(one: &Shown<'_>, is_named: bool) -> Markup {
                         }
                     }
                     tbody {
-                        (row("all threads", format!("{}", timeline.lanes.len()), &sums, all))
+                        (row("all threads", format!("{}", timeline.lanes.len()), &sums, all, sampled))
                         @for lane in &timeline.lanes {
-                            (row(&lane.name, format!("{}/{}", lane.pid, lane.tid), &lane.totals_ns, lane_faults(timeline, lane)))
+                            (row(&lane.name, format!("{}/{}", lane.pid, lane.tid), &lane.totals_ns, lane_faults(timeline, lane), timeline.sampled_ns(lane)))
                         }
                     }
                 }

@@ -185,6 +185,8 @@ impl Timeline {
                 lane.faults.push((fault.enter_ns, fault.duration_ns, fault.addr, class));
             }
         }
+        let timed = || found.faults.iter().filter_map(|fault| fault.duration_ns);
+        let mean_ns = timed().sum::<u64>() as f64 / timed().count().max(1) as f64;
         let is_recorded = |time_ns: u64| {
             let next = recorded.partition_point(|span| span.0 <= time_ns);
             next > 0 && time_ns < recorded[next - 1].1
@@ -208,7 +210,7 @@ impl Timeline {
                 mapping: weighted.map(|w| w.mapping),
                 in_flight: 0,
                 weight: weighted.map_or(weight, |w| w.faults.round() as u64),
-                cost_ns: weighted.map_or(0, |w| two_digits(w.cost_ns)),
+                cost_ns: two_digits(weighted.map_or(weight as f64 * mean_ns, |w| w.cost_ns)),
             });
             lane.faults.push((record.time_ns, None, addr, class));
         }
@@ -229,6 +231,15 @@ impl Timeline {
             levels: observation.levels.clone(),
             offset_ns: observation.calibration.map_or(0.0, |found| found.offset_ns()),
         }
+    }
+
+    /// Time in faults of a lane that samples stand for, ns.
+    pub fn sampled_ns(&self, lane: &Lane) -> u64 {
+        lane.faults
+            .iter()
+            .filter_map(|fault| self.classes.get(fault.3 as usize))
+            .map(|class| class.cost_ns)
+            .sum()
     }
 
     /// Spans and faults in it.

@@ -183,7 +183,8 @@ const drawMatches = (context, lane, view, width, matches) => {
   if (!found) return;
   context.fillStyle = colours.match;
   let before = -9;
-  for (let i = Math.max(0, lastUpTo(found, view.from)); i < found.length; i++) {
+  const first = faultsWithin(lane, view.from, view.to)[0];
+  for (let i = lastUpTo(found, first - 1) + 1; i < found.length; i++) {
     const time = lane.at[found[i]];
     if (time > view.to) break;
     const x = toX(view, width, time);
@@ -311,7 +312,11 @@ const threadsInFaults = (run, view, columns) => {
   const values = new Float64Array(columns);
   for (const lane of run.lanes) {
     const { sums, step, first, end } = columnsOf(lane, view, columns);
-    for (let i = first; i < end; i++) values[i] += (sums[i * STATES + MINOR] + sums[i * STATES + MAJOR] + sums[i * STATES + BLOCKED]) / step;
+    for (let i = first; i < end; i++) {
+      const base = i * STATES, from = view.from + i * step, free = sums[base + UNRECORDED];
+      const guess = free > 0 ? Math.min(free, estimate(lane, from, from + step)) : 0;
+      values[i] += (sums[base + MINOR] + sums[base + MAJOR] + sums[base + BLOCKED] + guess) / step;
+    }
   }
   return values;
 };

@@ -18,7 +18,8 @@ const addRow = (parent, name, label, draw, lane) => {
 const laneLabel = lane => {
   const sums = new Float64Array(STATES);
   addStates(lane, lane.begin, lane.end, sums, 0);
-  const faults = sums[MINOR] + sums[MAJOR] + sums[BLOCKED], share = percentText(faults, lane.end - lane.begin);
+  const guess = estimate(lane, lane.begin, lane.end + 1), faults = sums[MINOR] + sums[MAJOR] + sums[BLOCKED] + guess;
+  const share = (guess ? '~' : '') + percentText(faults, lane.end - lane.begin);
   return { share, label: [element('span', { class: 'name', title: threadText(lane) }, lane.name, element('small', {}, ' ' + lane.tid)), element('span', { class: 'share', title: `${timeText(faults)} in page faults` }, share)] };
 };
 
@@ -148,7 +149,12 @@ const jump = direction => {
 
 const show = (found, perPixel) => {
   picked = found;
-  $('details').replaceChildren(...detailsOf(found, perPixel));
+  $('details').replaceChildren(...detailsOf(found, perPixel), element('button', { class: 'close', 'aria-label': 'Close', onclick: closeDetails }, '\u00d7'));
+  $('details').classList.add('pinned');
+};
+
+const closeDetails = () => {
+  $('details').classList.remove('pinned');
 };
 
 const tip = (found, perPixel, x, y) => {
@@ -238,7 +244,7 @@ const listen = () => {
       ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2), a: () => move(-0.2), d: () => move(0.2),
       '+': () => zoom(0.7), '=': () => zoom(0.7), w: () => zoom(0.7), '-': () => zoom(1 / 0.7), s: () => zoom(1 / 0.7),
       0: () => look(0, whole), '/': () => $('search').focus(), n: () => jump(1), N: () => jump(-1), '?': () => $('keys').showModal(),
-      Escape: () => { select(null); searchFor(''); },
+      Escape: () => { select(null); searchFor(''); closeDetails(); },
     };
     const act = keys[event.key];
     if (!act) return;
