@@ -131,12 +131,18 @@ const addStates = (lane, from, to, sums, offset, hint = -1) => {
 // Numbers of the faults that begin from `from` on and before `to`.
 const faultsWithin = (lane, from, to) => [lastUpTo(lane.at, from - 1e-9) + 1, lastUpTo(lane.at, to - 1e-9) + 1];
 
-// Estimated time of sampled faults between two times.
-const estimate = (lane, from, to) => {
-  if (!lane.cost) return 0;
-  const [first, end] = faultsWithin(lane, from, to);
-  return lane.cost[end] - lane.cost[first];
+// Estimated time of sampled faults between two times. A sample stands for faults before it: their time is spread over as much
+// as three times itself, but not to before the fault before.
+const SPREAD = 3;
+const estimateUpTo = (lane, time) => {
+  const { at, cost } = lane, next = lastUpTo(at, time) + 1;
+  if (next === at.length) return cost[next];
+  const own = cost[next + 1] - cost[next];
+  if (!own) return cost[next];
+  const begin = Math.max(next ? at[next - 1] : lane.begin, at[next] - own * SPREAD);
+  return cost[next] + (time > begin ? own * (time - begin) / (at[next] - begin) : 0);
 };
+const estimate = (lane, from, to) => lane.cost ? estimateUpTo(lane, to) - estimateUpTo(lane, from) : 0;
 
 // A cumulative curve of a run's levels at a time; `column` 1 faults, 2 resident bytes.
 const level = (run, column, time) => {

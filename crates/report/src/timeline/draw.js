@@ -52,22 +52,24 @@ const prepare = (canvas, width, height) => {
   return { context, ratio, columns: canvas.width };
 };
 
-// Shares of each state in each of `columns` columns.
+// Time in each state in each of `columns` columns, and how much of it sampled faults stand for.
 const columnsOf = (lane, view, columns) => {
-  const sums = new Float64Array(columns * STATES), step = (view.to - view.from) / columns;
+  const sums = new Float64Array(columns * STATES), guesses = new Float64Array(lane.cost ? columns : 0), step = (view.to - view.from) / columns;
   let hint = -1;
   const first = Math.max(0, Math.floor((lane.begin - view.from) / step));
   const end = Math.min(columns, Math.ceil((lane.end - view.from) / step));
   for (let column = first; column < end; column++) {
     const from = view.from + column * step;
     hint = addStates(lane, from, from + step, sums, column * STATES, hint);
+    const free = sums[column * STATES + UNRECORDED];
+    if (free > 0 && lane.cost) guesses[column] = Math.min(free, estimate(lane, from, from + step));
   }
-  return { sums, step, first, end };
+  return { sums, guesses, step, first, end };
 };
 
 const drawLane = (canvas, lane, view, width, matches, selection) => {
   const { context, ratio, columns } = prepare(canvas, width, LANE);
-  const { sums, step, first, end } = columnsOf(lane, view, columns);
+  const { sums, guesses, first, end } = columnsOf(lane, view, columns);
   const bar = Math.round(BAR * ratio), least = Math.max(1, Math.round(1.5 * ratio));
   let run = -1, runBegin = 0; // columns of one state alone are drawn as one
   const flush = to => {
@@ -89,8 +91,7 @@ const drawLane = (canvas, lane, view, width, matches, selection) => {
       }
     }
     if (whole <= 0) { flush(column); continue; }
-    const from = view.from + column * step;
-    const guess = sums[base + UNRECORDED] > 0 ? Math.min(sums[base + UNRECORDED], estimate(lane, from, from + step)) : 0;
+    const guess = guesses[column] ?? 0;
     if (!several && !guess) {
       if (run !== only) { flush(column); run = only; runBegin = column; }
       continue;
@@ -206,7 +207,7 @@ const drawSelection = (context, selection, view, width, height) => {
 };
 
 const tickStep = (span, width) => {
-  const rough = span / Math.max(2, width / 110), power = 10 ** Math.floor(Math.log10(rough));
+  const rough = span / Math.max(2, width / 90), power = 10 ** Math.floor(Math.log10(rough));
   return [1, 2, 5, 10].map(factor => factor * power).find(step => step >= rough);
 };
 
@@ -278,23 +279,28 @@ const drawCoverage = (canvas, run, view, width) => {
 // The whole run, all threads added up, and which part of it is in view.
 const drawOverview = (canvas, run, whole, view, width, height) => {
   const { context, ratio, columns } = prepare(canvas, width, height);
-  const sums = run.overview?.columns === columns ? run.overview.sums : new Float64Array(columns * STATES);
-  if (run.overview?.sums !== sums) {
+  if (run.overview?.columns !== columns) {
+    const sums = new Float64Array(columns * STATES), guesses = new Float64Array(columns);
     for (const lane of run.lanes) {
-      const own = columnsOf(lane, { from: 0, to: whole }, columns).sums;
-      for (let i = 0; i < sums.length; i++) sums[i] += own[i];
+      const own = columnsOf(lane, { from: 0, to: whole }, columns);
+      own.sums.forEach((sum, i) => sums[i] += sum);
+      own.guesses.forEach((guess, i) => guesses[i] += guess);
     }
-    run.overview = { columns, sums };
+    run.overview = { columns, sums, guesses };
   }
-  const step = whole / columns, most = Math.max(1, run.lanes.length) * step, pixels = canvas.height;
+  const { sums, guesses } = run.overview, most = Math.max(1, run.lanes.length) * whole / columns, pixels = canvas.height;
   for (let column = 0; column < columns; column++) {
     let bottom = pixels;
-    for (const state of ORDER) {
-      const size = sums[column * STATES + state] / most * pixels;
-      if (size <= 0) continue;
-      context.fillStyle = colours.states[state];
+    const stack = (colour, sum) => {
+      const size = sum / most * pixels;
+      if (size <= 0) return;
+      context.fillStyle = colour;
       context.fillRect(column, bottom - size, 1, size + 0.5);
       bottom -= size;
+    };
+    for (const state of ORDER) {
+      if (state === PREEMPTED) stack(colours.estimate, guesses[column]);
+      stack(colours.states[state], sums[column * STATES + state] - (state === UNRECORDED ? guesses[column] : 0));
     }
   }
   context.scale(ratio, ratio);
@@ -311,11 +317,10 @@ const drawOverview = (canvas, run, whole, view, width, height) => {
 const threadsInFaults = (run, view, columns) => {
   const values = new Float64Array(columns);
   for (const lane of run.lanes) {
-    const { sums, step, first, end } = columnsOf(lane, view, columns);
+    const { sums, guesses, step, first, end } = columnsOf(lane, view, columns);
     for (let i = first; i < end; i++) {
-      const base = i * STATES, from = view.from + i * step, free = sums[base + UNRECORDED];
-      const guess = free > 0 ? Math.min(free, estimate(lane, from, from + step)) : 0;
-      values[i] += (sums[base + MINOR] + sums[base + MAJOR] + sums[base + BLOCKED] + guess) / step;
+      const base = i * STATES;
+      values[i] += (sums[base + MINOR] + sums[base + MAJOR] + sums[base + BLOCKED] + (guesses[i] ?? 0)) / step;
     }
   }
   return values;

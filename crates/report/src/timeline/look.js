@@ -137,7 +137,10 @@ const summaryOf = (run, from, to, several) => {
   return element('div', { class: 'summary' },
     several ? element('h3', {}, run.name) : '',
     element('div', { class: 'shares', role: 'img', 'aria-label': shown.map(state => `${run.states[state]} ${percentText(sums[state], whole)}`).join(', ') },
-      ...shown.map(state => element('span', { class: 's' + state, style: `flex-grow:${Math.max(0.004, sums[state] / whole)}` }))),
+      ...shown.flatMap(state => {
+        const part = (name, time) => element('span', { class: name, style: `flex-grow:${Math.max(0.004, time / whole)}` });
+        return state === UNRECORDED && guess ? [part('estimate', guess), part('s' + state, sums[state] - guess)] : [part('s' + state, sums[state])];
+      })),
     element('div', { class: 'legend' }, ...shown.map(state => element('span', {}, swatch(state), `${run.states[state]} ${timeText(sums[state])}, ${percentText(sums[state], whole)}`)),
       guess ? element('span', {}, element('i', { class: 'estimate' }), `of running, faults by samples about ${timeText(guess)}`) : '',
       locks ? element('span', {}, element('i', { class: 'lock' }), `mmap_lock waits ${timeText(locks)}`) : ''),

@@ -170,14 +170,21 @@ impl Pipeline {
             false => (0..end_ns.div_ceil(20_000_000))
                 .map(|at| at * 20_000_000)
                 .flat_map(|at| {
-                    [window(at, at + 2_000_001, true), window(at + 2_000_001, at + 20_000_000, false)]
+                    [
+                        window(at, at + 2_000_001, true),
+                        window(at + 2_000_001, end_ns.min(at + 20_000_000).max(at + 2_000_001), false),
+                    ]
                 })
                 .collect(),
         };
         let mut levels = Vec::new();
         let (mut seen, mut next_ns) = (0, 0);
         for record in &records {
-            seen += u64::from(matches!(record.what, What::Enter { .. }));
+            seen += match record.what {
+                What::Enter { .. } => 1,
+                What::Sample { weight, .. } => weight,
+                _ => 0,
+            };
             if record.time_ns >= next_ns {
                 let live = if self.pool { 16.min(seen / PAGES) } else { 60.min(seen / PAGES) };
                 let anon_bytes = (4 << 20) + (live + seen % 7) * (PAGES << 12);
