@@ -139,12 +139,12 @@ const jump = direction => {
     if (!best || (lane.at[fault] - best.lane.at[best.fault]) * direction < 0) best = { lane, fault };
   }
   const row = rows.find(one => one.lane && (best ? one.lane === best.lane : matches.threads.has(one.lane)));
-  row?.row.scrollIntoView({ block: 'nearest' });
-  if (!best) return;
+  if (!best) return row?.row.scrollIntoView({ block: 'center' });
   const { lane, fault } = best, time = lane.at[fault], span = Math.min(view.to - view.from, Math.max(lane.length[fault] * 20, whole / 2000, 2000));
   look(time - span / 2, time + span / 2);
   show({ ...lookAt(lane, time, 0.01), fault }, span / 1000);
   picked.jumped = time;
+  row.row.scrollIntoView({ block: 'center' });
 };
 
 const show = (found, perPixel) => {
