@@ -59,7 +59,9 @@ pub(crate) fn run(args: Args) -> Outcome {
         .map(|at| Shown { name: &names[at], timeline: &timelines[at], stacks: &recordings[at].stacks })
         .collect();
     let text = if args.json { report::json(&shown) } else { report::html(&shown) };
-    let (Some(sink), Some(path)) = (sink, page) else { return super::emit(text.as_bytes(), ExitCode::SUCCESS) };
+    let (Some(sink), Some(path)) = (sink, page) else {
+        return super::emit(text.as_bytes(), ExitCode::SUCCESS);
+    };
     sink.write(&text)?;
     let (lanes, events) = timelines
         .iter()
