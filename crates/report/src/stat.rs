@@ -9,6 +9,8 @@ mod sentence;
 
 use faultless_trace::Stat;
 
+pub(crate) use self::section::kind_name;
+
 use crate::palette::Palette;
 use crate::table::{WIDTH, clip, wrap};
 

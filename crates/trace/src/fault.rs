@@ -127,7 +127,7 @@ impl Faults {
 }
 
 /// The records in the order of time; records of the same instant keep their order.
-fn by_time(records: &[Record]) -> Vec<&Record> {
+pub(crate) fn by_time(records: &[Record]) -> Vec<&Record> {
     let mut sorted: Vec<&Record> = records.iter().collect();
     if !records.is_sorted_by_key(|r| r.time_ns) {
         sorted.sort_by_key(|r| r.time_ns);

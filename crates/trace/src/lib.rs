@@ -19,6 +19,7 @@ pub mod observation;
 pub mod profile;
 pub mod recording;
 pub mod stat;
+pub mod timeline;
 mod tuning;
 pub mod verdict;
 

@@ -9,6 +9,7 @@ mod run;
 mod sink;
 mod stat;
 mod top;
+mod timeline;
 mod trace_file;
 mod workload;
 
@@ -37,6 +38,7 @@ enum Verb {
     Workload(workload::Args),
     Doctor(doctor::Args),
     Lab(lab::Args),
+    Timeline(timeline::Args),
     Man(man::ManArgs),
     Completions(man::CompletionsArgs),
 }
@@ -86,6 +88,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Workload(args) => workload::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Lab(args) => lab::run(args),
+        Verb::Timeline(args) => timeline::run(args),
         Verb::Man(args) => man::man(args),
         Verb::Completions(args) => man::completions(args),
     }

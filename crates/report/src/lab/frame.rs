@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// A whole document; `styles` come after those of the frame.
-pub(super) fn document(title: &str, styles: &str, body: &Markup) -> String {
+pub(crate) fn document(title: &str, styles: &str, body: &Markup) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {

@@ -208,7 +208,7 @@ fn source_name(source: Source) -> &'static str {
 }
 
 /// A kind in words.
-fn kind_name(kind: Kind) -> &'static str {
+pub(crate) fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::MmapFirstWrite => "first write, mmap",
         Kind::HeapFirstWrite => "first write, heap",

@@ -2,5 +2,7 @@
 
 mod golden;
 mod lab;
+mod pipeline;
 #[path = "../../../trace/tests/it/scenario.rs"]
 mod scenario;
+mod timeline;

@@ -1,0 +1,71 @@
+//! `faultless timeline`: a recorded run, or two, as a page to look around in.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use faultless_report::timeline::{self as report, Shown};
+use faultless_trace::profile::Profile;
+use faultless_trace::recording::Recording;
+use faultless_trace::timeline::Timeline;
+
+use super::sink::Sink;
+use super::{Failure, Outcome, trace_file};
+
+/// The page that is written where none is named.
+const PAGE: &str = "faultless-timeline.html";
+
+/// Draw what each thread did at each time: computing, in page faults, waiting.
+///
+/// Writes one HTML page that fetches nothing. Two files, such as with and without a cure, are drawn one below the other on the
+/// same time scale.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+EXAMPLES
+  faultless timeline
+  faultless timeline before.trace after.trace -o both.html
+  faultless timeline --json | jq '.runs[].lanes[] | {name, totals_ns}'
+
+Exit status: 0 written, 2 a file can't be read or written.")]
+pub(crate) struct Args {
+    /// Trace file written by `faultless record`.
+    #[arg(value_name = "FILE", default_value = trace_file::DEFAULT, value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+    /// A second one, drawn below.
+    #[arg(value_name = "FILE2", value_hint = clap::ValueHint::FilePath)]
+    second: Option<PathBuf>,
+    /// Write the page, or with --json the lanes, to this file; it appears there whole or not at all.
+    #[arg(short, long, value_name = "OUT", value_hint = clap::ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// Print the lanes as JSON instead: states and faults of each thread.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> Outcome {
+    let page = match (&args.output, args.json) {
+        (Some(path), _) => Some(path.as_path()),
+        (None, true) => None,
+        (None, false) => Some(Path::new(PAGE)),
+    };
+    let sink = page.map(Sink::file).transpose()?;
+    let files: Vec<PathBuf> = std::iter::once(args.file).chain(args.second).collect();
+    let recordings: Vec<Recording> =
+        files.iter().map(|file| trace_file::load(file)).collect::<Result<_, Failure>>()?;
+    let lay_out = |recording: &Recording| Timeline::new(recording, &Profile::new(recording));
+    let timelines: Vec<Timeline> = recordings.iter().map(lay_out).collect();
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let shown: Vec<Shown<'_>> = (0..files.len())
+        .map(|at| Shown { name: &names[at], timeline: &timelines[at], stacks: &recordings[at].stacks })
+        .collect();
+    let text = if args.json { report::json(&shown) } else { report::html(&shown) };
+    let (Some(sink), Some(path)) = (sink, page) else {
+        return super::emit(text.as_bytes(), ExitCode::SUCCESS);
+    };
+    sink.write(&text)?;
+    let (lanes, events) = timelines
+        .iter()
+        .fold((0, 0), |sums, timeline| (sums.0 + timeline.lanes.len(), sums.1 + timeline.events()));
+    eprintln!("faultless: {}: {lanes} threads, {events} events", path.display());
+    Ok(ExitCode::SUCCESS)
+}

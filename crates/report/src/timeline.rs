@@ -1,0 +1,322 @@
+//! Timelines -> one HTML page to look around in, or JSON.
+//!
+//! The page fetches nothing: its script draws what is embedded (`embed`) into one canvas per thread. Without script it still has
+//! the totals of every thread. Two timelines share one time scale, each from its own begin.
+//! In: [`Timeline`]s and the stacks of their recordings. Out: a string. It decides nothing.
+
+mod embed;
+
+use std::collections::BTreeSet;
+
+use faultless_trace::recording::Stacks;
+use faultless_trace::timeline::{Lane, State, Timeline};
+use maud::{Markup, PreEscaped, html};
+use serde_json::{Value, json};
+
+use crate::lab::frame;
+
+/// A timeline to show.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// Where it comes from: a file name.
+    pub name: &'a str,
+    /// What to show.
+    pub timeline: &'a Timeline,
+    /// The stacks that it refers to.
+    pub stacks: &'a Stacks,
+}
+
+impl Shown<'_> {
+    /// Labels of the stacks that faults and samples refer to, leaf first, by number; of the others none.
+    fn labels(&self) -> Vec<Vec<String>> {
+        let classes = self.timeline.classes.iter().flat_map(|class| [class.stack, class.owner]);
+        let samples = self.timeline.lanes.iter().flat_map(|lane| &lane.cpu).map(|sample| sample.1);
+        let used: BTreeSet<u32> = classes.chain(samples).flatten().collect();
+        let numbers = 0..used.last().map_or(0, |last| last + 1);
+        let labels = |number| if used.contains(&number) { self.stacks.labels(number) } else { Vec::new() };
+        numbers.map(labels).collect()
+    }
+}
+
+/// The page.
+pub fn html(shown: &[Shown<'_>]) -> String {
+    let names: Vec<&str> = shown.iter().map(|shown| shown.name).collect();
+    let title = format!("faultless timeline: {}", names.join(" and "));
+    let embedded: Vec<(String, String)> = shown.iter().map(embed::embed).collect();
+    let body = html! {
+        header {
+            h1 { "Where the threads' time goes" }
+            @for one in shown {
+                p.answer {
+                    @if shown.len() > 1 { b { (one.name) } " " }
+                    (answer(one.timeline))
+                }
+            }
+        }
+        (controls())
+        (legend(shown))
+        div #view role="application" aria-label="Timeline. Arrow keys move and zoom; question mark lists all keys." tabindex="0" {
+            noscript { p { "The picture needs JavaScript; the totals below do not." } }
+        }
+        section.part #details aria-live="polite" { p.faint { "Click on a lane: what the thread did there, and who touched the page." } }
+        section.part #summary {}
+        @for one in shown { (totals(one, shown.len() > 1)) }
+        div #tip role="tooltip" hidden {}
+        (keys())
+        @for (index, (about, bytes)) in embedded.iter().enumerate() {
+            script type="application/json" id={ "about-" (index) } { (PreEscaped(about)) }
+            script type="application/octet-stream" id={ "bytes-" (index) } { (PreEscaped(bytes)) }
+        }
+        script { (PreEscaped(SCRIPT)) }
+    };
+    frame::document(&title, STYLE, &body)
+}
+
+/// The lanes as JSON, ending in a newline. Times are ns; `columns` names the fields of what is an array.
+pub fn json(shown: &[Shown<'_>]) -> String {
+    let run = |one: &Shown<'_>| {
+        let mut value = serde_json::to_value(one.timeline).unwrap_or_default();
+        if let Value::Object(fields) = &mut value {
+            fields.insert("file".into(), one.name.into());
+            fields.insert("stacks".into(), one.labels().into());
+        }
+        value
+    };
+    let columns = json!({
+        "spans": ["length_ns", "state"],
+        "faults": ["time_ns", "duration_ns", "addr", "class"],
+        "lock_waits": ["end_ns", "wait_ns", "write"],
+        "cpu": ["time_ns", "stack"],
+        "recorded": ["begin_ns", "end_ns"],
+        "totals_ns": State::ALL,
+    });
+    let runs: Vec<Value> = shown.iter().map(run).collect();
+    json!({ "schema": 1, "columns": columns, "runs": runs }).to_string() + "\n"
+}
+
+const STYLE: &str = include_str!("timeline/page.css");
+const SCRIPT: &str = concat!(
+    "(() => {\n'use strict';\n",
+    include_str!("timeline/data.js"),
+    include_str!("timeline/draw.js"),
+    include_str!("timeline/look.js"),
+    include_str!("timeline/page.js"),
+    "})();\n"
+);
+
+/// A state in words: its name, and what it means.
+fn words(state: State) -> (&'static str, &'static str) {
+    match state {
+        State::Running => ("computing", "on a processor, in no page fault"),
+        State::Minor => ("minor fault", "in a page fault that needs no I/O"),
+        State::Major => ("major fault", "in a page fault that needs I/O, on a processor"),
+        State::Blocked => ("blocked in a fault", "in a page fault, waiting for a lock, I/O or memory"),
+        State::Waiting => {
+            ("waiting", "without a processor by its own wish; being woken until it runs is part of it")
+        }
+        State::Preempted => ("preempted", "able to run, without a processor"),
+        State::Unrecorded => {
+            ("running, faults not recorded", "on a processor; what of it is faults is estimated from samples")
+        }
+        State::Unknown => ("unknown", "nothing tells"),
+    }
+}
+
+fn state_name(state: State) -> &'static str {
+    words(state).0
+}
+
+/// Time in a unit that suits it.
+fn time(ns: u64) -> String {
+    let ns = ns as f64;
+    match ns {
+        0.0 => "0".to_owned(),
+        ..1e3 => format!("{ns:.0} ns"),
+        ..1e6 => format!("{:.1} us", ns / 1e3),
+        ..1e9 => format!("{:.1} ms", ns / 1e6),
+        _ => format!("{:.2} s", ns / 1e9),
+    }
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    let percent = 100.0 * part as f64 / whole.max(1) as f64;
+    match percent {
+        0.0 => "0 %".to_owned(),
+        ..0.05 => "<0.1 %".to_owned(),
+        ..10.0 => format!("{percent:.1} %"),
+        _ => format!("{percent:.0} %"),
+    }
+}
+
+fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn sums(lanes: &[Lane]) -> [u64; State::ALL.len()] {
+    let mut sums = [0; State::ALL.len()];
+    for lane in lanes {
+        sums.iter_mut().zip(lane.totals_ns).for_each(|(sum, ns)| *sum += ns);
+    }
+    sums
+}
+
+fn fault_ns(totals_ns: &[u64; State::ALL.len()]) -> u64 {
+    State::ALL.into_iter().filter(|state| state.is_fault()).map(|state| totals_ns[state as usize]).sum()
+}
+
+fn lane_faults(timeline: &Timeline, lane: &Lane) -> u64 {
+    let weight = |class: u32| timeline.classes.get(class as usize).map_or(1, |class| class.weight);
+    lane.faults.iter().map(|fault| weight(fault.3)).sum()
+}
+
+/// The first sentence of the page.
+fn answer(timeline: &Timeline) -> Markup {
+    let sums = sums(&timeline.lanes);
+    let lives: u64 = sums.iter().sum();
+    let faults: u64 = timeline.lanes.iter().map(|lane| lane_faults(timeline, lane)).sum();
+    let shared: u64 = timeline.processes.iter().map(|process| process.shared_ns).sum();
+    let share = |state: State| percent(sums[state as usize], lives);
+    let sampled: u64 = timeline.lanes.iter().map(|lane| timeline.sampled_ns(lane)).sum();
+    html! {
+        (time(timeline.end_ns - timeline.begin_ns)) ", "
+        (timeline.lanes.len()) @if timeline.lanes.len() == 1 { " thread" } @else { " threads" }
+        " that lived " (time(lives)) ": "
+        (share(State::Running)) " computing, "
+        strong {
+            @if sampled > 0 { "about " }
+            (percent(fault_ns(&sums) + sampled, lives)) " in page faults"
+        }
+        @if sums[State::Blocked as usize] > 0 { " (" (share(State::Blocked)) " blocked in them)" }
+        ", " (share(State::Waiting)) " waiting, " (share(State::Preempted)) " preempted"
+        @if sums[State::Unrecorded as usize] > 0 { ", " (share(State::Unrecorded)) " running while faults were not recorded one by one, only sampled" }
+        ". " (count(faults)) " faults"
+        @if shared > 0 { "; during " (time(shared)) " two or more threads of a process were in faults at once" }
+        "."
+        span.faint { " " (timeline.command.join(" ")) }
+        @for note in &timeline.notes { span.note { (note) } }
+    }
+}
+
+fn controls() -> Markup {
+    html! {
+        div.controls {
+            input #search type="search" placeholder="function, mapping, kind or thread" aria-label="Search";
+            span #found.faint aria-live="polite" {}
+            button #previous title="Previous match (N)" { "\u{2039}" }
+            button #next title="Next match (n or Enter)" { "\u{203a}" }
+            span.gap {}
+            button #closer title="Zoom in (+)" { "+" }
+            button #wider title="Zoom out (\u{2212})" { "\u{2212}" }
+            button #all title="Everything (0)" { "all" }
+            button #help title="Keys (?)" { "?" }
+        }
+    }
+}
+
+fn legend(shown: &[Shown<'_>]) -> Markup {
+    let used = |state: &State| shown.iter().any(|one| sums(&one.timeline.lanes)[*state as usize] > 0);
+    html! {
+        div.legend {
+            @for state in State::ALL.into_iter().filter(used) {
+                span title=(words(state).1) { i.(format!("s{}", state as usize)) {} (state_name(state)) }
+            }
+            @if shown.iter().any(|one| one.timeline.lanes.iter().any(|lane| !lane.lock_waits.is_empty())) {
+                span title="waiting for the lock of the address space, as mmap, munmap and brk do" { i.lock {} "mmap_lock wait" }
+            }
+            @if shown.iter().any(|one| one.timeline.classes.iter().any(|class| class.in_flight == 0)) {
+                span title="estimated from sampled faults, each standing for many" { i.estimate {} "faults, from samples" }
+            }
+            span title="what was searched for" { i.match_ {} "match" }
+        }
+    }
+}
+
+fn totals(one: &Shown<'_>, is_named: bool) -> Markup {
+    let timeline = one.timeline;
+    let sums = sums(&timeline.lanes);
+    let states: Vec<State> = State::ALL.into_iter().filter(|state| sums[*state as usize] > 0).collect();
+    let cell = |totals: &[u64; State::ALL.len()], ns: u64| {
+        let whole: u64 = totals.iter().sum();
+        html! { (time(ns)) small { (percent(ns, whole)) } }
+    };
+    let row = |name: &str, whose: String, totals: &[u64; State::ALL.len()], faults: u64, sampled: u64| {
+        html! {
+            tr {
+                td { (name) small { (whose) } }
+                td.right data-name="life:" { (time(totals.iter().sum())) }
+                td.right data-name="faults:" { (count(faults)) }
+                td.right data-name="in faults:" { strong { @if sampled > 0 { "~" } (cell(totals, fault_ns(totals) + sampled)) } }
+                @for state in &states { td.right data-name={ (state_name(*state)) ":" } { (cell(totals, totals[*state as usize])) } }
+            }
+        }
+    };
+    let sampled = timeline.lanes.iter().map(|lane| timeline.sampled_ns(lane)).sum();
+    let all: u64 = timeline.lanes.iter().map(|lane| lane_faults(timeline, lane)).sum();
+    let id = format!("totals-{}", one.name.chars().filter(char::is_ascii_alphanumeric).collect::<String>());
+    html! {
+        section.part {
+            h2 { "Time of each thread" @if is_named { ": " (one.name) } }
+            div.scroll {
+                table.figures.cards id=(id) {
+                    thead {
+                        tr {
+                            th { "thread" } th.right { "life" } th.right { "faults" } th.right { "in faults" }
+                            @for state in &states {
+                                th.right { i.(format!("s{}", *state as usize)) {} (state_name(*state)) }
+                            }
+                        }
+                    }
+                    tbody {
+                        (row("all threads", format!("{}", timeline.lanes.len()), &sums, all, sampled))
+                        @for lane in &timeline.lanes {
+                            (row(&lane.name, format!("{}/{}", lane.pid, lane.tid), &lane.totals_ns, lane_faults(timeline, lane), timeline.sampled_ns(lane)))
+                        }
+                    }
+                }
+            }
+            p.faint {
+                "Times are as they were read, recording included"
+                @if timeline.offset_ns > 0.0 { ": each recorded fault is read " (time(timeline.offset_ns as u64)) " too long" }
+                "."
+                @for process in timeline.processes.iter().filter(|process| process.most > 1) {
+                    " Of " (time(process.fault_ns)) " in which threads of " (process.name) " (" (process.pid) ") were in faults, there were two or more during "
+                    (time(process.shared_ns)) ", " (process.most) " at most."
+                }
+            }
+        }
+    }
+}
+
+fn keys() -> Markup {
+    let keys = [
+        ("wheel, pinch, + \u{2212}, w s", "zoom"),
+        ("drag, \u{2190} \u{2192}, a d, shift and wheel", "move"),
+        ("drag in the strip on top", "look at that part"),
+        ("shift and drag", "select a time; the summary is about it"),
+        ("click", "what is there, with its stack"),
+        ("double click", "zoom in there"),
+        ("0", "everything"),
+        ("/", "search"),
+        ("n, N", "next, previous match"),
+        ("Escape", "selection and search away"),
+    ];
+    html! {
+        dialog #keys aria-label="Keys" {
+            h2 { "Keys" }
+            dl { @for (key, what) in keys { dt { (key) } dd { (what) } } }
+            p.faint {
+                "Zoomed out, every column shows the share of each state; faults lie at the bottom and never vanish. \
+                 The thin line below a lane: purple where the thread waited for mmap_lock, dots for samples of the CPU clock."
+            }
+            form method="dialog" { button { "close" } }
+        }
+    }
+}

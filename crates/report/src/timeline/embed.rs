@@ -1,0 +1,143 @@
+//! A timeline -> what its page holds: JSON about it, and its spans and faults as bytes.
+//!
+//! The bytes are varints (7 bits a byte, low ones first) of numbers below 2^53, deflated, in base64. For each lane, in order:
+//! spans (length * 8 + state), faults (time since the one before, duration + 1 or 0, class, change of address as zigzag),
+//! lock waits (change of end as zigzag, length * 2 + write), samples (time since the one before, stack + 1 or 0).
+//! How many there are of each, the JSON says. `data.js` reads this.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use faultless_trace::timeline::{Class, Lane, State};
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+use serde_json::{Value, json};
+
+use super::{Shown, state_name};
+use crate::stat::kind_name;
+
+/// What a script holds exactly; addresses above are given as 0.
+const EXACT: u64 = 1 << 53;
+
+/// JSON that is safe inside a script element, and base64.
+pub(super) fn embed(shown: &Shown<'_>) -> (String, String) {
+    let mut bytes = Vec::new();
+    for lane in &shown.timeline.lanes {
+        write(lane, &mut bytes);
+    }
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
+    // Writing to memory does not fail.
+    let deflated = encoder.write_all(&bytes).and_then(|()| encoder.finish()).unwrap_or_default();
+    (about(shown).to_string().replace('<', "\\u003c"), STANDARD.encode(deflated))
+}
+
+fn write(lane: &Lane, out: &mut Vec<u8>) {
+    for &(len_ns, state) in &lane.spans {
+        varint(out, len_ns.min(EXACT / 8 - 1) * 8 + state as u64);
+    }
+    let (mut time, mut place) = (lane.begin_ns, 0);
+    for &(time_ns, duration_ns, addr, class) in &lane.faults {
+        let addr = if addr < EXACT { addr } else { 0 };
+        varint(out, time_ns - time.min(time_ns));
+        varint(out, duration_ns.map_or(0, |ns| ns.min(EXACT - 2) + 1));
+        varint(out, u64::from(class));
+        varint(out, zigzag(addr as i64 - place));
+        (time, place) = (time_ns, addr as i64);
+    }
+    let mut time = lane.begin_ns;
+    for &(end_ns, wait_ns, write) in &lane.lock_waits {
+        varint(out, zigzag((end_ns as i64).wrapping_sub(time as i64)));
+        varint(out, wait_ns.min(EXACT / 2 - 1) * 2 + u64::from(write));
+        time = end_ns;
+    }
+    let mut time = lane.begin_ns;
+    for &(time_ns, stack) in &lane.cpu {
+        varint(out, time_ns.saturating_sub(time));
+        varint(out, stack.map_or(0, |stack| u64::from(stack) + 1));
+        time = time_ns;
+    }
+}
+
+fn zigzag(value: i64) -> u64 {
+    (value << 1 ^ value >> 63) as u64
+}
+
+fn varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Everything else; times from the begin.
+fn about(shown: &Shown<'_>) -> Value {
+    let timeline = shown.timeline;
+    let since = |ns: u64| ns.saturating_sub(timeline.begin_ns);
+    let lane = |lane: &Lane| {
+        json!({
+            "pid": lane.pid, "tid": lane.tid, "name": lane.name, "begin": since(lane.begin_ns),
+            "spans": lane.spans.len(), "faults": lane.faults.len(), "locks": lane.lock_waits.len(), "cpu": lane.cpu.len(),
+        })
+    };
+    let mut texts = Texts::default();
+    let stacks: Vec<Vec<u32>> = shown
+        .labels()
+        .iter()
+        .map(|labels| labels.iter().map(|label| texts.number(label)).collect())
+        .collect();
+    let index = |number: Option<u32>| number.map_or(-1, i64::from);
+    let class = |class: &Class| {
+        json!([
+            kind_name(class.kind),
+            index(class.stack),
+            index(class.owner),
+            index(class.mapping),
+            class.in_flight,
+            class.weight,
+            class.cost_ns,
+            u8::from(class.kernel),
+        ])
+    };
+    let levels: Vec<[u64; 3]> =
+        timeline.levels.iter().map(|level| [since(level.time_ns), level.faults, level.anon_bytes]).collect();
+    let losses: Vec<[u64; 3]> =
+        timeline.losses.iter().map(|loss| [since(loss.begin_ns), since(loss.end_ns), loss.lost]).collect();
+    let recorded: Vec<[u64; 2]> =
+        timeline.recorded.iter().map(|span| [since(span.0), since(span.1)]).collect();
+    json!({
+        "name": shown.name,
+        "length": timeline.end_ns - timeline.begin_ns,
+        "states": State::ALL.map(state_name),
+        "lanes": timeline.lanes.iter().map(lane).collect::<Vec<_>>(),
+        "processes": timeline.processes.iter().map(|p| json!([p.pid, p.name])).collect::<Vec<_>>(),
+        "classes": timeline.classes.iter().map(class).collect::<Vec<_>>(),
+        "mappings": timeline.mappings,
+        "recorded": recorded,
+        "losses": losses,
+        "levels": levels,
+        "stacks": stacks,
+        "labels": texts.texts,
+    })
+}
+
+/// Interns texts.
+#[derive(Default)]
+struct Texts {
+    texts: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl Texts {
+    fn number(&mut self, text: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(text) {
+            return number;
+        }
+        let number = self.texts.len() as u32;
+        self.texts.push(text.to_owned());
+        self.numbers.insert(text.to_owned(), number);
+        number
+    }
+}

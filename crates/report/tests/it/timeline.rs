@@ -1,0 +1,132 @@
+//! The timeline's page and its JSON.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use faultless_report::timeline::{Shown, html, json};
+use faultless_trace::profile::Profile;
+use faultless_trace::recording::Recording;
+use faultless_trace::timeline::Timeline;
+
+use super::pipeline::Pipeline;
+
+const SMALL: Pipeline = Pipeline { workers: 2, chunks: 3, pool: false, every_fault: true };
+
+fn page(recordings: &[(&str, &Recording)]) -> String {
+    let timelines: Vec<Timeline> = recordings.iter().map(|(_, recording)| lay_out(recording)).collect();
+    let shown: Vec<Shown<'_>> = recordings
+        .iter()
+        .zip(&timelines)
+        .map(|((name, recording), timeline)| Shown { name, timeline, stacks: &recording.stacks })
+        .collect();
+    html(&shown)
+}
+
+fn lay_out(recording: &Recording) -> Timeline {
+    Timeline::new(recording, &Profile::new(recording))
+}
+
+#[test]
+fn the_page_fetches_nothing() {
+    let recording = SMALL.recording();
+    let page = page(&[("a.trace", &recording), ("b.trace", &recording)]);
+    for outside in ["http://", "https://", "src=", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn what_a_program_calls_itself_stays_text() {
+    let mut recording = SMALL.recording();
+    recording.header.command = vec!["</script><script>alert(1)</script>".into()];
+    recording.stacks.frames[0].names[0].function = "</script><b>".into();
+    let page = page(&[("<i>", &recording)]);
+    assert!(
+        !page.contains("</script><script>alert") && !page.contains("</script><b>") && !page.contains("<i>")
+    );
+}
+
+#[test]
+fn json_of_a_pipeline() {
+    let mut recording = Pipeline { workers: 1, chunks: 1, pool: true, every_fault: true }.recording();
+    recording.observation.records.retain(|record| record.time_ns < 3_900_000);
+    recording.observation.windows[0].end_ns = 3_900_000;
+    recording.observation.levels.truncate(2);
+    let timeline = lay_out(&recording);
+    let text = json(&[Shown { name: "a.trace", timeline: &timeline, stacks: &recording.stacks }]);
+    insta::assert_snapshot!("timeline.json", text.replace("],[", "],\n[").replace("},{", "},\n{"));
+}
+
+#[test]
+fn nothing_recorded_is_a_page_all_the_same() {
+    let page = page(&[("a.trace", &Recording::default())]);
+    assert!(page.contains("0 threads that lived 0"));
+}
+
+/// Chromium without a window, by its usual names.
+fn chromium() -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    std::env::split_paths(&folders)
+        .flat_map(|folder| names.map(|name| folder.join(name)))
+        .find(|p| p.exists())
+}
+
+/// The document as it is after the page's script ran, and what the script complained about.
+fn opened(browser: &Path, page: &Path, profile: &Path) -> (String, String) {
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"])
+        .args(["--window-size=1280,900", "--virtual-time-budget=4000"])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(page)
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let complaints = text(&output.stderr);
+    let complaints: Vec<&str> = complaints.lines().filter(|line| line.contains("CONSOLE")).collect();
+    (text(&output.stdout), complaints.join("\n"))
+}
+
+#[test]
+fn a_browser_draws_the_page_without_complaint() {
+    let Some(browser) = chromium() else { return eprintln!("skipped: no Chromium on the PATH") };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("timeline.html");
+    let bursts = Pipeline { every_fault: false, ..SMALL }.recording();
+    std::fs::write(&file, page(&[("a.trace", &SMALL.recording()), ("b.trace", &bursts)])).unwrap();
+    let (document, complaints) = opened(&browser, &file, &folder.path().join("profile"));
+    assert_eq!(complaints, "");
+    assert!(document.contains("data-ready="), "the script did not come to its end");
+    assert!(document.contains("LZ4_decompress_safe"), "the summary names the site");
+    assert_eq!(document.matches("class=\"row lane").count(), 8);
+}
+
+#[test]
+#[ignore = "a million events; in release: cargo test --release -p faultless-report -- --ignored million"]
+fn a_million_events_become_a_page_in_three_seconds() {
+    let recording = Pipeline { workers: 8, chunks: 2100, pool: false, every_fault: true }.recording();
+    let begin = Instant::now();
+    let timeline = lay_out(&recording);
+    let laid = begin.elapsed();
+    let page = html(&[Shown { name: "a.trace", timeline: &timeline, stacks: &recording.stacks }]);
+    eprintln!("{} events: {laid:?}, page {:?}, {} bytes", timeline.events(), begin.elapsed(), page.len());
+    assert!(timeline.events() > 1_000_000);
+    assert!(begin.elapsed().as_secs_f64() < 3.0);
+    if let Some(folder) = std::env::var_os("PAGES") {
+        std::fs::write(Path::new(&folder).join("million.html"), page).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "writes pages to look at into the folder PAGES"]
+fn pages_to_look_at() {
+    let folder = PathBuf::from(std::env::var_os("PAGES").unwrap());
+    let without = Pipeline { workers: 8, chunks: 932, pool: false, every_fault: true };
+    let (with, bursts) = (Pipeline { pool: true, ..without }, Pipeline { every_fault: false, ..without });
+    let [without, with, bursts] = [without, with, bursts].map(Pipeline::recording);
+    let write = |name: &str, page: String| std::fs::write(folder.join(name), page).unwrap();
+    write("one.html", page(&[("nopool.trace", &without)]));
+    write("two.html", page(&[("pool.trace", &with), ("nopool.trace", &without)]));
+    write("bursts.html", page(&[("bursts.trace", &bursts)]));
+}

@@ -1,0 +1,356 @@
+//! Recording + profile -> a lane per thread: what it did at each time of its life, and every fault in it.
+//!
+//! The spans of a lane follow each other without a gap from the thread's begin to its end, so its totals add up to its life.
+//! Times are as they were read: a recorded fault is longer than an unrecorded one by [`Timeline::offset_ns`].
+//! Where faults were not recorded one by one, running is [`State::Unrecorded`], and sampled faults are points with a weight.
+//! The time between being woken and getting a processor is part of waiting: no record tells them apart.
+//!
+//! What it does not do: draw, or judge. `life` follows a thread's switches, `spans` puts switches and faults together.
+
+mod life;
+mod spans;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use crate::fault::Faults;
+use crate::observation::{Level, What};
+use crate::profile::Profile;
+use crate::recording::{Loss, Recording};
+use crate::stat::Kind;
+
+/// What a thread was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// On a processor, in no fault.
+    Running,
+    /// In a fault that needed no I/O, on a processor.
+    Minor,
+    /// In a fault that needed I/O, on a processor.
+    Major,
+    /// In a fault, waiting for a lock, I/O or memory.
+    Blocked,
+    /// Waiting for something else.
+    Waiting,
+    /// Able to run, without a processor.
+    Preempted,
+    /// On a processor while faults were not recorded one by one.
+    Unrecorded,
+    /// Nothing tells.
+    Unknown,
+}
+
+impl State {
+    /// All, in the order of [`Lane::totals_ns`].
+    pub const ALL: [Self; 8] = [
+        Self::Running,
+        Self::Minor,
+        Self::Major,
+        Self::Blocked,
+        Self::Waiting,
+        Self::Preempted,
+        Self::Unrecorded,
+        Self::Unknown,
+    ];
+
+    /// Whether page faults are what the time goes to.
+    pub fn is_fault(self) -> bool {
+        matches!(self, Self::Minor | Self::Major | Self::Blocked)
+    }
+}
+
+/// A recorded run by thread and time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Timeline {
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// First time of anything recorded, ns of CLOCK_MONOTONIC.
+    pub begin_ns: u64,
+    /// Last time of anything recorded, ns.
+    pub end_ns: u64,
+    /// Names of the states, in the order of [`Lane::totals_ns`].
+    pub states: Vec<State>,
+    /// Threads: processes by begin, in each the first thread first, the others by begin.
+    pub lanes: Vec<Lane>,
+    /// Processes in the order of their lanes.
+    pub processes: Vec<Process>,
+    /// What faults have in common.
+    pub classes: Vec<Class>,
+    /// Names of mappings.
+    pub mappings: Vec<String>,
+    /// Begin and end, ns, of the times in which every fault was recorded.
+    pub recorded: Vec<(u64, u64)>,
+    /// Where records were lost.
+    pub losses: Vec<Loss>,
+    /// Faults and resident memory over time, all processes together.
+    pub levels: Vec<Level>,
+    /// How much longer faults were read than they take unrecorded, ns.
+    pub offset_ns: f64,
+    /// What a reader has to know.
+    pub notes: Vec<String>,
+}
+
+/// A process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Process {
+    /// Process.
+    pub pid: u32,
+    /// Name of its first thread.
+    pub name: String,
+    /// Time in which at least one thread was in a recorded fault, ns.
+    pub fault_ns: u64,
+    /// Time in which two or more were at once, ns.
+    pub shared_ns: u64,
+    /// Most threads in faults at once.
+    pub most: u32,
+}
+
+/// A thread.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Lane {
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Its last name.
+    pub name: String,
+    /// Begin of its life, or of the recording, ns.
+    pub begin_ns: u64,
+    /// End of either, ns.
+    pub end_ns: u64,
+    /// Time in each state, in the order of [`State::ALL`], ns. They add up to its life.
+    pub totals_ns: [u64; State::ALL.len()],
+    /// What it did, one after another: length in ns, state.
+    pub spans: Vec<(u64, State)>,
+    /// Its faults by begin: time in ns, duration in ns where the end was seen, address, index into [`Timeline::classes`].
+    pub faults: Vec<(u64, Option<u64>, u64, u32)>,
+    /// Waits for the lock of the address space: end in ns, length in ns, whether for writing.
+    pub lock_waits: Vec<(u64, u64, bool)>,
+    /// Samples of the CPU clock: time in ns, stack.
+    pub cpu: Vec<(u64, Option<u32>)>,
+}
+
+/// What faults have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Class {
+    /// What they were.
+    pub kind: Kind,
+    /// They needed I/O.
+    pub major: bool,
+    /// Taken in kernel mode.
+    pub kernel: bool,
+    /// Who touched.
+    pub stack: Option<u32>,
+    /// Who allocated what was touched.
+    pub owner: Option<u32>,
+    /// Index into [`Timeline::mappings`].
+    pub mapping: Option<u32>,
+    /// Threads of the process in faults when it began, itself included; 0 for samples.
+    pub in_flight: u32,
+    /// Faults that each stands for.
+    pub weight: u64,
+    /// Their time where they are samples, ns.
+    pub cost_ns: u64,
+}
+
+impl Timeline {
+    /// Lays out a recording; `profile` is what [`Profile::new`] made of it.
+    pub fn new(recording: &Recording, profile: &Profile) -> Self {
+        let observation = &recording.observation;
+        let (begin_ns, end_ns) = bounds(recording);
+        let found = Faults::from_observation(observation);
+        let recorded = coverage(&found, begin_ns, end_ns);
+        let mut lives = life::Lives::new(begin_ns, end_ns, recording);
+        let mut classes = Classes::new(profile);
+        for fault in &found.faults {
+            if let Some(lane) = lives.at(fault.pid, fault.tid, fault.enter_ns) {
+                let weighted = classes.weighted(fault.enter_ns, fault.tid);
+                let class = classes.number(Class {
+                    kind: fault.kind,
+                    major: fault.kind == Kind::Major,
+                    kernel: fault.kernel,
+                    stack: fault.stack,
+                    owner: weighted
+                        .and_then(|w| profile.blocks.blocks.get(w.block? as usize))
+                        .and_then(|b| b.stack),
+                    mapping: weighted.map(|w| w.mapping),
+                    in_flight: fault.in_flight,
+                    weight: 1,
+                    cost_ns: 0,
+                });
+                lane.faults.push((fault.enter_ns, fault.duration_ns, fault.addr, class));
+            }
+        }
+        let timed = || found.faults.iter().filter_map(|fault| fault.duration_ns);
+        let mean_ns = timed().sum::<u64>() as f64 / timed().count().max(1) as f64;
+        let is_recorded = |time_ns: u64| {
+            let next = recorded.partition_point(|span| span.0 <= time_ns);
+            next > 0 && time_ns < recorded[next - 1].1
+        };
+        for record in &observation.records {
+            let What::Sample { addr, kernel, major, stack, weight, .. } = record.what else { continue };
+            if is_recorded(record.time_ns) {
+                continue;
+            }
+            let Some(lane) = lives.at(record.pid, record.tid, record.time_ns) else { continue };
+            let weighted = classes.weighted(record.time_ns, record.tid);
+            let owner =
+                weighted.and_then(|w| profile.blocks.blocks.get(w.block? as usize)).and_then(|b| b.stack);
+            let otherwise = if major { Kind::Major } else { Kind::UserUnknown };
+            let class = classes.number(Class {
+                kind: weighted.map_or(otherwise, |w| w.kind),
+                major,
+                kernel,
+                stack,
+                owner,
+                mapping: weighted.map(|w| w.mapping),
+                in_flight: 0,
+                weight: weighted.map_or(weight, |w| w.faults.round() as u64),
+                cost_ns: two_digits(weighted.map_or(weight as f64 * mean_ns, |w| w.cost_ns)),
+            });
+            lane.faults.push((record.time_ns, None, addr, class));
+        }
+        let lanes = lives.finish(&recorded, &classes.classes);
+        let processes = processes(&lanes);
+        Self {
+            command: recording.header.command.clone(),
+            begin_ns,
+            end_ns,
+            states: State::ALL.into(),
+            notes: notes(recording, &lanes, &recorded, (begin_ns, end_ns)),
+            lanes,
+            processes,
+            classes: classes.classes,
+            mappings: profile.mappings.clone(),
+            recorded,
+            losses: recording.losses.clone(),
+            levels: observation.levels.clone(),
+            offset_ns: observation.calibration.map_or(0.0, |found| found.offset_ns()),
+        }
+    }
+
+    /// Time in faults of a lane that samples stand for, ns.
+    pub fn sampled_ns(&self, lane: &Lane) -> u64 {
+        lane.faults
+            .iter()
+            .filter_map(|fault| self.classes.get(fault.3 as usize))
+            .map(|class| class.cost_ns)
+            .sum()
+    }
+
+    /// Spans and faults in it.
+    pub fn events(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.spans.len() + lane.faults.len()).sum()
+    }
+}
+
+/// Interns classes, and finds the weighted fault of a time and thread.
+struct Classes<'a> {
+    classes: Vec<Class>,
+    numbers: HashMap<Class, u32>,
+    profile: &'a Profile,
+}
+
+impl<'a> Classes<'a> {
+    fn new(profile: &'a Profile) -> Self {
+        Self { classes: Vec::new(), numbers: HashMap::new(), profile }
+    }
+
+    fn weighted(&self, time_ns: u64, tid: u32) -> Option<&'a crate::profile::Weighted> {
+        let faults = &self.profile.faults;
+        let from = faults.partition_point(|fault| fault.time_ns < time_ns);
+        faults[from..].iter().take_while(|fault| fault.time_ns == time_ns).find(|fault| fault.tid == tid)
+    }
+
+    fn number(&mut self, class: Class) -> u32 {
+        *self.numbers.entry(class).or_insert_with_key(|class| {
+            self.classes.push(class.clone());
+            self.classes.len() as u32 - 1
+        })
+    }
+}
+
+/// Two significant digits: means of the same kind share a class then.
+fn two_digits(value: f64) -> u64 {
+    let step = 10_f64.powf((value.max(1.0).log10().floor() - 1.0).max(0.0));
+    ((value / step).round() * step) as u64
+}
+
+fn bounds(recording: &Recording) -> (u64, u64) {
+    let observation = &recording.observation;
+    let records = observation.records.iter().map(|record| record.time_ns);
+    let windows = observation.windows.iter().flat_map(|window| [window.begin_ns, window.end_ns]);
+    let levels = observation.levels.iter().map(|level| level.time_ns);
+    let times = || records.clone().chain(windows.clone()).chain(levels.clone()).filter(|ns| *ns != u64::MAX);
+    (times().min().unwrap_or_default(), times().max().unwrap_or_default())
+}
+
+/// Recorded windows, those that touch as one.
+fn coverage(found: &Faults, begin_ns: u64, end_ns: u64) -> Vec<(u64, u64)> {
+    let mut spans: Vec<(u64, u64)> = Vec::new();
+    for window in found.windows.iter().filter(|window| window.recorded) {
+        let (from, to) = (window.begin_ns.max(begin_ns), window.end_ns.min(end_ns));
+        match spans.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ if from < to => spans.push((from, to)),
+            _ => {}
+        }
+    }
+    spans
+}
+
+/// How long threads of the same process were in faults at once.
+fn processes(lanes: &[Lane]) -> Vec<Process> {
+    let mut processes: Vec<Process> = Vec::new();
+    for lane in lanes {
+        if processes.last().is_none_or(|process| process.pid != lane.pid) {
+            processes.push(Process { pid: lane.pid, name: lane.name.clone(), ..Process::default() });
+        }
+    }
+    for process in &mut processes {
+        let own = lanes.iter().filter(|lane| lane.pid == process.pid);
+        let timed = own
+            .flat_map(|lane| &lane.faults)
+            .filter_map(|fault| Some((fault.0, fault.1.filter(|ns| *ns > 0)?)));
+        let mut edges: Vec<(u64, bool)> =
+            timed.flat_map(|(at, ns)| [(at, true), (at.saturating_add(ns), false)]).collect();
+        // An end before a begin of the same time: those two did not meet.
+        edges.sort_unstable();
+        let (mut inside, mut before_ns) = (0_u32, 0);
+        for (time_ns, is_begin) in edges {
+            process.fault_ns += if inside > 0 { time_ns - before_ns } else { 0 };
+            process.shared_ns += if inside > 1 { time_ns - before_ns } else { 0 };
+            inside = if is_begin { inside + 1 } else { inside - 1 };
+            process.most = process.most.max(inside);
+            before_ns = time_ns;
+        }
+    }
+    processes
+}
+
+fn notes(recording: &Recording, lanes: &[Lane], recorded: &[(u64, u64)], bounds: (u64, u64)) -> Vec<String> {
+    let mut notes = Vec::new();
+    let covered: u64 = recorded.iter().map(|span| span.1 - span.0).sum();
+    let life = bounds.1 - bounds.0;
+    if !lanes.is_empty() && covered < life {
+        let percent = 100.0 * covered as f64 / life as f64;
+        notes.push(format!(
+            "every fault was recorded in {percent:.1} % of the time; elsewhere faults are samples or not seen"
+        ));
+    }
+    if !lanes.is_empty()
+        && !recording.observation.records.iter().any(|r| matches!(r.what, What::Switch { .. }))
+    {
+        notes.push("no context switches were recorded: computing and waiting can't be told apart".to_owned());
+    }
+    let lost: u64 = recording.losses.iter().map(|loss| loss.lost).sum();
+    if lost > 0 {
+        notes.push(format!("{lost} records were lost: states near the red marks may be wrong"));
+    }
+    notes.extend(recording.missing.iter().cloned());
+    notes
+}
