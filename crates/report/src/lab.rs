@@ -6,7 +6,7 @@
 
 pub mod compare;
 mod figure;
-mod frame;
+pub(crate) mod frame;
 pub mod page;
 
 pub use compare::Comparison;

@@ -1,9 +1,12 @@
 //! Data to text. Pure: no clock, no files, no system calls, no printing.
 //!
-//! `stat` and `advice` turn an answer into what a terminal or a program reads, `lab` into pages, `svg` into pictures, `table` lays text out.
+//! `stat` and `advice` turn an answer into what a terminal or a program reads, `lab` into pages, `diff` and `flame` recordings into
+//! tables and flame graphs, `svg` into pictures, `table` lays text out.
 #![forbid(unsafe_code)]
 
 pub mod advice;
+pub mod diff;
+pub mod flame;
 pub mod lab;
 mod palette;
 pub mod stat;

@@ -1,7 +1,9 @@
 //! The verbs: each in its own file with its flags, its help and its function.
 
 mod advise;
+mod diff;
 mod doctor;
+mod flame;
 mod lab;
 mod man;
 mod run;
@@ -33,6 +35,8 @@ enum Verb {
     Workload(workload::Args),
     Doctor(doctor::Args),
     Lab(lab::Args),
+    Flame(flame::Args),
+    Diff(diff::Args),
     Man(man::ManArgs),
     Completions(man::CompletionsArgs),
 }
@@ -80,6 +84,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Workload(args) => workload::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Lab(args) => lab::run(args),
+        Verb::Flame(args) => flame::run(args),
+        Verb::Diff(args) => diff::run(args),
         Verb::Man(args) => man::man(args),
         Verb::Completions(args) => man::completions(args),
     }
