@@ -165,15 +165,14 @@ fn why(class: Class, cause: Cause) -> &'static str {
 /// `+210 ms ± 20.0 ms`.
 fn change(pair: &Pair, show: fn(f64) -> String) -> String {
     let Interval { value, low, high } = pair.difference;
-    if value == 0.0 && low == high {
-        return "0".to_owned();
-    }
-    let sign = if value < 0.0 { "-" } else { "+" };
-    let half = 0.5 * (high - low);
-    match half > 0.0 {
-        true => format!("{sign}{} ± {}", show(value.abs()), show(half)),
-        false => format!("{sign}{}", show(value.abs())),
-    }
+    let (size, half) = (show(value.abs()), show(0.5 * (high - low)));
+    let is_nothing = |shown: &str| shown == "0" || shown == "0 ns";
+    let sign = match value {
+        _ if is_nothing(&size) => "",
+        below if below < 0.0 => "-",
+        _ => "+",
+    };
+    if is_nothing(&half) { format!("{sign}{size}") } else { format!("{sign}{size} ± {half}") }
 }
 
 fn nanos(ns: f64) -> String {

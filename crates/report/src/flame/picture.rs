@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
-use inferno::flamegraph::{self, Options};
+use inferno::flamegraph::{self, Options, TextTruncateDirection};
 
 use super::Measure;
 use super::colour::Legend;
@@ -22,6 +22,9 @@ pub(super) struct Picture {
 /// Units that a whole should at least have, so that whole numbers of them tell small frames apart.
 const ENOUGH_UNITS: f64 = 1000.0;
 
+/// The frame below all.
+const ROOT: Color = Color { r: 208, g: 212, b: 217 };
+
 impl Picture {
     /// `None` where all weights are nothing.
     pub(super) fn draw(self) -> Option<String> {
@@ -39,6 +42,8 @@ impl Picture {
         for (name, colour) in self.colours {
             palette.insert(name, colour);
         }
+        // Its name is empty until it is drawn as "all".
+        palette.insert("", ROOT);
         let (unit, factor) = unit(self.measure, whole);
         let mut options = Options::default();
         options.title = self.title;
@@ -47,7 +52,7 @@ impl Picture {
         options.factor = factor;
         options.bgcolors = Some(BackgroundColor::Flat(Color { r: 255, g: 255, b: 255 }));
         options.palette_map = Some(&mut palette);
-        options.font_type = "monospace".to_owned();
+        options.text_truncate_direction = TextTruncateDirection::Right;
         options.deterministic = true;
         let mut svg = Vec::new();
         flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut svg).ok()?;
