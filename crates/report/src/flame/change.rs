@@ -56,7 +56,11 @@ pub(super) fn changes(before: &Stacks, after: &Stacks, threshold: f64) -> Change
         let mut names = vec![branch.to_owned()];
         let mut mark = None;
         for len in 1..=stack.len() {
-            let both = frames[&stack[..len]];
+            let mut both = frames[&stack[..len]];
+            if branch == NO_LONGER {
+                // What has grown as a whole lost this part all the same: no red in this branch.
+                both.after = both.after.min(both.before);
+            }
             let (suffix, colour) = marked(both, threshold * whole, &mut mark);
             names.push(format!("{}{suffix}", stack[len - 1]));
             colours.entry(names[len].clone()).or_insert(colour);
@@ -127,7 +131,7 @@ mod tests {
                 "after;main [+35%];a [+100%]",
                 "after;main [+35%];b",
                 "after;main [+35%];new [added]",
-                "no longer: less than before;main [+35%];old [removed];leaf [removed]",
+                "no longer: less than before;main;old [removed];leaf [removed]",
             ]
         );
         assert_eq!(found.stacks[3].1, 50.0);

@@ -201,7 +201,7 @@ fn is_runtime(function: &str) -> bool {
         return library(trait_) && (library(of) || !of.contains("::"));
     }
     let begins = |prefix: &&str| function.trim_start_matches('<').starts_with(*prefix);
-    RUNTIME_FUNCTIONS.iter().any(|prefix| begins(prefix)) || RUNTIME_NAMES.contains(&function)
+    RUNTIME_FUNCTIONS.iter().any(begins) || RUNTIME_NAMES.contains(&function)
 }
 
 #[cfg(test)]

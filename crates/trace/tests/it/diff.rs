@@ -2,6 +2,7 @@
 
 use faultless_trace::diff::{By, Cause, Class, Diff, Run, Settings};
 use faultless_trace::measurement::Rng;
+use faultless_trace::profile::Block;
 use faultless_trace::recording::Loss;
 
 use super::runs::{Conditions, QUIET, Site, program, run, site};
@@ -161,6 +162,25 @@ fn allocating_sites_need_allocations_and_a_side_needs_a_recording() {
     let said = Diff::new(&runs, &runs, &settings).unwrap_err().to_string();
     assert!(said.contains("--alloc"), "{said}");
     assert!(Diff::new(&runs, &[], &Settings::default()).is_err());
+}
+
+#[test]
+fn a_site_that_allocates_more_is_named_whoever_touches_it() {
+    // All that `decode` touches is a block of `report`'s stack; the rest is nobody's.
+    let owned = |sites: &[Site]| {
+        let mut run = run(sites, QUIET);
+        run.recording.header.settings.alloc_from_bytes = Some(65536);
+        run.profile.blocks.blocks.push(Block { stack: Some(4), ..Block::default() });
+        let of_decode = run.profile.faults.iter_mut().filter(|fault| fault.stack == Some(0));
+        of_decode.for_each(|fault| fault.block = Some(0));
+        run
+    };
+    let settings = Settings { by: By::Alloc, ..Settings::default() };
+    let mut more = program();
+    more[0].faults *= 2;
+    let found = Diff::new(&[owned(&program())], &[owned(&more)], &settings).unwrap();
+    assert_eq!(named(&found), [("report", Class::Grown, Some(Cause::Faults))]);
+    assert!(found.rows.iter().any(|row| row.name == "[no recorded block]"));
 }
 
 #[test]
