@@ -17,6 +17,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use crate::observation::Window;
 use crate::profile::Profile;
 use crate::recording::Recording;
 use crate::stat::Interval;
@@ -311,6 +312,7 @@ impl Table {
         let same_files = name::same_files(runs);
         for (run_index, run) in runs.iter().enumerate() {
             let names = name::Names::new(run, settings.by, &same_files);
+            let mut bursts = Bursts::new(&run.recording.observation.windows);
             let mut known: HashMap<name::Key, usize> = HashMap::new();
             let mut figures: Vec<Figure> = vec![Figure::default(); table.names.len()];
             let mut all = Figure::default();
@@ -324,8 +326,9 @@ impl Table {
                     })
                 });
                 figures.resize(table.names.len(), Figure::default());
-                figures[number].add(fault);
-                all.add(fault);
+                let burst = bursts.at(fault.time_ns);
+                figures[number].add(fault, burst);
+                all.add(fault, burst);
             }
             figures.resize(table.names.len(), Figure::default());
             figures
@@ -352,5 +355,32 @@ impl Table {
             runs.iter().zip(prices).map(|(run, price)| run.time_ns / price).sum::<f64>() / runs.len() as f64
         };
         (faults(a).max(faults(b)), time(a, price_a).max(time(b, price_b)))
+    }
+}
+
+/// Stretches of recorded windows, asked in the order of time.
+struct Bursts {
+    /// Begin, end, number.
+    windows: Vec<(u64, u64, u32)>,
+    next: usize,
+}
+
+impl Bursts {
+    fn new(windows: &[Window]) -> Self {
+        let mut number = 0;
+        let mut windows: Vec<&Window> = windows.iter().collect();
+        windows.sort_by_key(|window| window.begin_ns);
+        let stretch = |window: &&Window| {
+            number += u32::from(!window.recorded);
+            window.recorded.then_some((window.begin_ns, window.end_ns, number))
+        };
+        Self { windows: windows.iter().filter_map(stretch).collect(), next: 0 }
+    }
+
+    fn at(&mut self, time_ns: u64) -> Option<u32> {
+        while self.windows.get(self.next).is_some_and(|window| window.1 <= time_ns) {
+            self.next += 1;
+        }
+        self.windows.get(self.next).filter(|window| window.0 <= time_ns).map(|window| window.2)
     }
 }

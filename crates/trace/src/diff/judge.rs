@@ -1,6 +1,7 @@
 //! Estimates of several runs -> a difference with its interval, and whether it counts.
 //!
-//! Three kinds of noise add up. Sampling: a fault that stands for w others adds w (w - 1) to the variance of the count.
+//! Three kinds of noise add up. Sampling: a fault that stands for w others adds w (w - 1) to the variance of the count, and
+//! where faults recorded in bursts stand for those beside them, a burst is one look (a ratio over clusters; Cochran 1977, ch. 6).
 //! Prices: faults of one row differ in what they cost. From run to run: an allowance stands for it with one recording a
 //! side; with repeats that is at least what all rows together spread, and a row's own spread replaces it the more of
 //! them there are, as a prior worth [`DIFF_PRIOR_RUNS`] runs.
@@ -13,7 +14,7 @@ use crate::stat::Interval;
 use crate::tuning::{DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRIOR_RUNS, DIFF_TIME_SPREAD};
 
 /// Sums over the faults of a row in one run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Figure {
     faults: f64,
     time_ns: f64,
@@ -21,6 +22,8 @@ pub(super) struct Figure {
     sampling: f64,
     /// Sums of w^2, of w^2 p and of w^2 p^2, with p the price of the fault.
     squares: [f64; 3],
+    /// By burst, the faults beside it that its own stand for.
+    beside: Vec<(u32, f64)>,
 }
 
 /// What a run says about a row.
@@ -44,7 +47,8 @@ impl Estimate {
 }
 
 impl Figure {
-    pub(super) fn add(&mut self, fault: &Weighted) {
+    /// Adds a fault, in the order of time; `burst`: the stretch of recorded windows that it is in.
+    pub(super) fn add(&mut self, fault: &Weighted, burst: Option<u32>) {
         let (weight, cost_ns) = (fault.faults, fault.cost_ns);
         if !(weight.is_finite() && cost_ns.is_finite() && weight > 0.0) {
             return;
@@ -52,6 +56,12 @@ impl Figure {
         self.faults += weight;
         self.time_ns += cost_ns;
         self.sampling += weight * (weight - 1.0).max(0.0);
+        if let Some(burst) = burst.filter(|_| weight > 1.0) {
+            match self.beside.last_mut().filter(|last| last.0 == burst) {
+                Some(last) => last.1 += weight - 1.0,
+                None => self.beside.push((burst, weight - 1.0)),
+            }
+        }
         let squares = [weight * weight, weight * cost_ns, cost_ns * cost_ns];
         self.squares.iter_mut().zip(squares).for_each(|(sum, square)| *sum += square);
     }
@@ -63,15 +73,35 @@ impl Figure {
         let missed = missed * (missed + 1.0);
         let unseen = (missed, missed * price(all) * price(all));
         let mean_ns = price(self);
+        let sampling = self.sampling + self.bursts_variance(all);
         let [weights, prices, squared] = self.squares;
         let around_mean = squared - 2.0 * mean_ns * prices + mean_ns * mean_ns * weights;
         Estimate {
             faults: self.faults,
             time_ns: self.time_ns,
-            faults_variance: self.sampling + unseen.0,
-            time_variance: self.sampling * mean_ns * mean_ns + around_mean.max(0.0) + unseen.1,
+            faults_variance: sampling + unseen.0,
+            time_variance: sampling * mean_ns * mean_ns + around_mean.max(0.0) + unseen.1,
             unseen,
         }
+    }
+}
+
+impl Figure {
+    /// How much what bursts say of this row differs from burst to burst.
+    fn bursts_variance(&self, all: &Figure) -> f64 {
+        let sum = |figure: &Figure| figure.beside.iter().map(|burst| burst.1).sum::<f64>();
+        let whole = sum(all);
+        let looks = all.beside.len() as f64;
+        if whole <= 0.0 || looks < 2.0 {
+            return 0.0;
+        }
+        let part = sum(self) / whole;
+        let mut own = self.beside.iter().peekable();
+        let square = |burst: &(u32, f64)| {
+            let mine = own.next_if(|mine| mine.0 == burst.0).map_or(0.0, |mine| mine.1);
+            (mine - part * burst.1).powi(2)
+        };
+        all.beside.iter().map(square).sum::<f64>() * looks / (looks - 1.0)
     }
 }
 

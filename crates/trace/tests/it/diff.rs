@@ -2,6 +2,7 @@
 
 use faultless_trace::diff::{By, Cause, Class, Diff, Run, Settings};
 use faultless_trace::measurement::Rng;
+use faultless_trace::observation::Window;
 use faultless_trace::profile::Block;
 use faultless_trace::recording::Loss;
 
@@ -109,6 +110,43 @@ fn what_is_small_is_not_worth_a_word() {
     let sharp = Settings { threshold: 0.001, ..Settings::default() };
     let found = Diff::new(&[run(&program(), QUIET)], &[run(&sites, QUIET)], &sharp).unwrap();
     assert_eq!(named(&found), [("tail", Class::Added, None)]);
+}
+
+/// What one fault of ten, in bursts, tells of the others: `decode` in some bursts and not in others.
+#[test]
+fn what_differs_from_burst_to_burst_is_no_change() {
+    let with_bursts = |seed: u64| {
+        let mut rng = Rng::from_seed(seed);
+        let mut run =
+            run(&[site(&["decode", "main"], 4000, 800.0), site(&["rest", "main"], 4000, 800.0)], QUIET);
+        // Both in turn, 150 at a time, and a burst of 40 in every 400.
+        run.profile.faults.sort_by_key(|fault| (fault.addr, fault.stack));
+        let faults = run.profile.faults.iter_mut().enumerate();
+        faults.for_each(|(at, fault)| {
+            fault.time_ns = at as u64 * 1000;
+            fault.stack = Some((at as u64 / 150 % 2) as u32);
+            (fault.faults, fault.cost_ns) = (10.0, 8000.0);
+        });
+        let window = |at: u64, len: u64, recorded| Window {
+            begin_ns: at * 1000,
+            end_ns: (at + len) * 1000,
+            faults: len,
+            recorded,
+            lost: 0,
+        };
+        for burst in 0..20 {
+            let begin = burst * 400 + rng.below(350) as u64;
+            run.recording.observation.windows.push(window(begin, 40, true));
+            run.recording.observation.windows.push(window(begin + 40, 1, false));
+        }
+        let windows = &run.recording.observation.windows;
+        let is_in =
+            |time_ns: u64| windows.iter().any(|w| w.recorded && (w.begin_ns..w.end_ns).contains(&time_ns));
+        run.profile.faults.retain(|fault| is_in(fault.time_ns));
+        run
+    };
+    let named_any = |seed: &u64| !named(&diff(&[with_bursts(*seed)], &[with_bursts(seed + 100)])).is_empty();
+    assert!((0..20).filter(named_any).count() <= 1);
 }
 
 #[test]
