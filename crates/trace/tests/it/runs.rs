@@ -4,7 +4,7 @@
 use faultless_trace::diff::Run;
 use faultless_trace::measurement::Rng;
 use faultless_trace::observation::{Calibration, Exit};
-use faultless_trace::profile::{Blocks, Profile, Weighted};
+use faultless_trace::profile::{Profile, Weighted};
 use faultless_trace::recording::{Footer, Frame, Header, Module, Name, Recording, Settings, Stacks};
 use faultless_trace::stat::Kind;
 
@@ -106,7 +106,7 @@ pub(crate) fn run(sites: &[Site], conditions: Conditions) -> Run {
     let paths = ["/opt/program", "/lib/libc.so.6", "/opt/libstripped.so"];
     let modules = paths.map(|path| Module { path: path.into(), build_id: None }).to_vec();
     let mut stacks = Stacks { modules, ..Stacks::default() };
-    let mut profile = Profile { faults: vec![], blocks: Blocks::default(), mappings: vec![] };
+    let mut profile = Profile::default();
     let mut time_ns = 1_000_000;
     let mut left = rng.below(conditions.period as usize) as u32;
     for site in sites {
