@@ -12,6 +12,7 @@
 pub mod advice;
 pub mod avoid;
 pub mod change;
+pub mod diff;
 pub mod fault;
 pub mod file;
 pub mod measurement;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::observation::{Exit, Host, SourceNote, Usage};
 
 pub use kernel::kernel_time;
+pub use time::bytes_made_resident;
 
 /// What one run lost to page faults. This is also the JSON document of `stat --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -92,3 +92,23 @@ pub(crate) const ENOUGH_ROUNDS: u32 = 7;
 pub(crate) const SHORT_RUN_NS: f64 = 10e6;
 /// Share of elapsed time that a cure gains in the median and that is worth a word, though the interval does not exclude chance.
 pub(crate) const UNDECIDED: f64 = 0.05;
+
+/// Least difference that a diff names, as a share of the larger total: below it nobody acts.
+pub(crate) const DIFF_THRESHOLD: f64 = 0.01;
+/// Probability that any row of a diff of a program with itself is named. 1 in 20 is asked for; five times less leaves room for
+/// what the model does not know.
+pub(crate) const DIFF_ERROR: f64 = 0.01;
+/// Relative standard deviation of a row's faults from run to run that is assumed before repeats tell. Chosen: programs that do
+/// the same again have the same faults but for the loader, threads and the environment.
+pub(crate) const DIFF_FAULTS_SPREAD: f64 = 0.01;
+/// The same of a row's time, once what is common to all rows is taken out. Chosen: prices of a machine drift by 30 % together, and
+/// rows drift apart by less.
+pub(crate) const DIFF_TIME_SPREAD: f64 = 0.05;
+/// How many runs those two assumptions are worth against repeats.
+pub(crate) const DIFF_PRIOR_RUNS: f64 = 4.0;
+/// Rows in all runs from which on the median of how their prices moved says what is common: of two, one may have changed.
+pub(crate) const DIFF_PRICED_ROWS: usize = 3;
+/// Calibrated prices further apart than this share are warned of: more than they scatter from start to start.
+pub(crate) const DIFF_CALIBRATION_APART: f64 = 0.2;
+/// Share of records lost above which a diff warns.
+pub(crate) const DIFF_LOST: f64 = 0.01;

@@ -1,7 +1,9 @@
 //! The verbs: each in its own file with its flags, its help and its function.
 
 mod advise;
+mod diff;
 mod doctor;
+mod flame;
 mod lab;
 mod man;
 mod record;
@@ -39,6 +41,8 @@ enum Verb {
     Doctor(doctor::Args),
     Lab(lab::Args),
     Timeline(timeline::Args),
+    Flame(flame::Args),
+    Diff(diff::Args),
     Man(man::ManArgs),
     Completions(man::CompletionsArgs),
 }
@@ -89,6 +93,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Doctor(args) => doctor::run(args),
         Verb::Lab(args) => lab::run(args),
         Verb::Timeline(args) => timeline::run(args),
+        Verb::Flame(args) => flame::run(args),
+        Verb::Diff(args) => diff::run(args),
         Verb::Man(args) => man::man(args),
         Verb::Completions(args) => man::completions(args),
     }

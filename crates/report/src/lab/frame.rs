@@ -25,7 +25,7 @@ pub(crate) fn document(title: &str, styles: &str, body: &Markup) -> String {
 }
 
 /// Rows of names and values, such as the machine's.
-pub(super) fn facts(facts: &[(String, String)]) -> Markup {
+pub(crate) fn facts(facts: &[(String, String)]) -> Markup {
     html! {
         dl.facts {
             @for (name, value) in facts { div { dt { (name) } dd { (value) } } }
@@ -35,7 +35,7 @@ pub(super) fn facts(facts: &[(String, String)]) -> Markup {
 
 /// Buttons that leave only the rows of one class; without script, and nothing is left out before one is pressed unless `first`
 /// is a class. `choices` are class and label.
-pub(super) fn filter(name: &str, choices: &[(&str, String)], first: usize) -> Markup {
+pub(crate) fn filter(name: &str, choices: &[(&str, String)], first: usize) -> Markup {
     html! {
         @for (index, (class, label)) in choices.iter().enumerate() {
             input.choice type="radio" name=(name) id={ (name) "-" (class) } checked[index == first];

@@ -1,5 +1,7 @@
-//! Whole observations through `Stat::from_observation`.
+//! Whole observations through `Stat::from_observation`, and runs through `Diff`.
 
+mod diff;
 mod odd;
+mod runs;
 mod scenario;
 mod truth;

@@ -1,0 +1,164 @@
+//! `faultless diff`.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use faultless_report::diff as report;
+use faultless_report::flame::{self, Measure, Which};
+use faultless_trace::diff::{By, Class, Diff, Run, Settings};
+
+use super::sink::Sink;
+use super::trace_file::load;
+use super::{Failure, Outcome, emit};
+
+/// Compare recordings: what was added, removed, grown or shrunk.
+///
+/// Rows are matched by name, so two builds of a program compare. Several recordings of each side tell how a program differs
+/// from itself, which one of each side can only assume.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "EXAMPLES\n  faultless diff old.trace new.trace\n  \
+                  faultless diff --only added,removed old.trace new.trace\n  \
+                  faultless diff old1.trace old2.trace old3.trace --against new1.trace new2.trace new3.trace\n  \
+                  faultless diff --by stack --html change.html --flame change.svg old.trace new.trace")]
+pub(crate) struct Args {
+    /// Recording before and recording after; with --against all those before.
+    #[arg(required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+    /// The recordings after.
+    #[arg(long, value_name = "FILE", num_args = 1.., value_hint = clap::ValueHint::FilePath)]
+    against: Vec<PathBuf>,
+    /// What a row is.
+    #[arg(long, value_name = "ROW", default_value = "function")]
+    by: ByArg,
+    /// Only rows of these classes; without it all that changed, and in JSON and on the page all.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    only: Vec<ClassArg>,
+    /// Least difference that counts, in percent of the larger whole.
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
+    threshold: f64,
+    /// Compare the faults of user mode only, where one side was recorded as root.
+    #[arg(long)]
+    user_only: bool,
+    /// Leave times as they were measured, also where the whole machine was dearer.
+    #[arg(long)]
+    raw_times: bool,
+    /// Print one JSON document instead of the table.
+    #[arg(long)]
+    json: bool,
+    /// Write the table or the document to FILE instead of stdout; it appears there whole or not at all.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Also write a page with all rows, to sort, search and filter.
+    #[arg(long, value_name = "FILE.html")]
+    html: Option<PathBuf>,
+    /// Also draw the difference as a flame graph.
+    #[arg(long, value_name = "FILE.svg")]
+    flame: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ByArg {
+    /// The innermost function that touched, runtime libraries passed over
+    Function,
+    /// The whole touching stack
+    Stack,
+    /// The innermost function that asked for the block; needs recordings with --alloc
+    Alloc,
+    /// The file or kind of memory
+    Mapping,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ClassArg {
+    /// Only after
+    Added,
+    /// Only before
+    Removed,
+    /// More after
+    Grown,
+    /// Less after
+    Shrunk,
+    /// The same as far as can be told
+    Unchanged,
+}
+
+impl From<ClassArg> for Class {
+    fn from(class: ClassArg) -> Self {
+        match class {
+            ClassArg::Added => Self::Added,
+            ClassArg::Removed => Self::Removed,
+            ClassArg::Grown => Self::Grown,
+            ClassArg::Shrunk => Self::Shrunk,
+            ClassArg::Unchanged => Self::Unchanged,
+        }
+    }
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> Outcome {
+    let (before, after) = sides(&args)?;
+    let sink = |path: &Option<PathBuf>| path.as_deref().map(Sink::file).transpose();
+    let (output, page, picture) = (sink(&args.output)?, sink(&args.html)?, sink(&args.flame)?);
+    let by = match args.by {
+        ByArg::Function => By::Function,
+        ByArg::Stack => By::Stack,
+        ByArg::Alloc => By::Alloc,
+        ByArg::Mapping => By::Mapping,
+    };
+    let (before, after) = (runs(before)?, runs(after)?);
+    let settings = Settings {
+        by,
+        threshold: args.threshold / 100.0,
+        user_only: args.user_only,
+        raw_times: args.raw_times,
+    };
+    let diff = Diff::new(&before, &after, &settings)?;
+    if let Some(sink) = page {
+        sink.write(&report::html(&diff))?;
+    }
+    if let Some(sink) = picture {
+        let which = if by == By::Alloc { Which::Both } else { Which::Touch };
+        let draw = |measure| {
+            let settings = flame::Settings { measure, which, user_only: args.user_only };
+            flame::difference(&diff, &before, &after, settings)
+        };
+        let drawn = draw(Measure::Time).or_else(|| draw(Measure::Faults));
+        sink.write(&drawn.ok_or_else(|| Failure("no side holds a fault: there is no flame graph".into()))?)?;
+    }
+    let only: Vec<Class> = match (args.only.as_slice(), args.json) {
+        ([], true) => Class::ALL.to_vec(),
+        ([], false) => Class::ALL[..4].to_vec(),
+        (only, _) => only.iter().copied().map(Class::from).collect(),
+    };
+    let colour =
+        output.is_none() && std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let text = if args.json { report::json(&diff, &only) } else { report::text(&diff, &only, colour) };
+    match output {
+        Some(sink) => sink.write(&text).map(|()| ExitCode::SUCCESS),
+        None => emit(text.as_bytes(), ExitCode::SUCCESS),
+    }
+}
+
+fn sides(args: &Args) -> Result<(&[PathBuf], &[PathBuf]), Failure> {
+    match (args.files.as_slice(), args.against.as_slice()) {
+        ([before, after], []) => Ok((std::slice::from_ref(before), std::slice::from_ref(after))),
+        (files, []) => Err(Failure(format!(
+            "{} recordings and no --against; write it like this: faultless diff BEFORE AFTER, or with several of each side: \
+             faultless diff BEFORE... --against AFTER...",
+            files.len()
+        ))),
+        (before, after) => Ok((before, after)),
+    }
+}
+
+fn runs(files: &[PathBuf]) -> Result<Vec<Run>, Failure> {
+    files.iter().map(|path| Ok(Run::new(load(path)?))).collect()
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent: f64 = text.trim_end_matches('%').parse().map_err(|_| "not a number".to_owned())?;
+    let fits = (0.0..=100.0).contains(&percent);
+    if fits { Ok(percent) } else { Err("give a share from 0 to 100".to_owned()) }
+}

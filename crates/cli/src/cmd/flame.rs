@@ -1,0 +1,122 @@
+//! `faultless flame`.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use faultless_report::flame::{self, Measure, Which};
+use faultless_trace::diff::{By, Diff, Run, Settings};
+
+use super::sink::Sink;
+use super::trace_file::{TraceArg, load};
+use super::{Failure, Outcome, emit};
+
+/// Draw a flame graph of who caused the page faults.
+///
+/// An interactive picture for a browser: a click zooms, Ctrl-F searches. Widths are time in faults, faults, or bytes that they
+/// made resident.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "EXAMPLES\n  faultless flame -o faults.svg\n  \
+                  faultless flame --by bytes --stack both run.trace -o owners.svg\n  \
+                  faultless flame old.trace --diff new.trace -o change.svg")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    trace: TraceArg,
+    /// What the width of a frame is.
+    #[arg(long, value_name = "MEASURE", default_value = "time")]
+    by: MeasureArg,
+    /// Which stack.
+    #[arg(long, value_name = "STACK", default_value = "touch")]
+    stack: WhichArg,
+    /// Draw what changed from FILE to this recording, what is gone included.
+    #[arg(long, value_name = "FILE2", value_hint = clap::ValueHint::FilePath)]
+    diff: Option<PathBuf>,
+    /// With --diff: leave times as they were measured, also where the whole machine was dearer.
+    #[arg(long, requires = "diff")]
+    raw_times: bool,
+    /// Leave out faults of the kernel.
+    #[arg(long)]
+    user_only: bool,
+    /// Write the picture to FILE instead of stdout; it appears there whole or not at all.
+    #[arg(short, long, value_name = "FILE.svg")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum MeasureArg {
+    /// Time in faults
+    Time,
+    /// Number of faults
+    Faults,
+    /// Bytes that faults made resident
+    Bytes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WhichArg {
+    /// Who touched the memory
+    Touch,
+    /// Who allocated it; needs a recording with --alloc
+    Alloc,
+    /// Who allocated it, and upon that who touched it
+    Both,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> Outcome {
+    if args.output.is_none() && std::io::stdout().is_terminal() {
+        return Err(Failure("a picture would fill the terminal; name a file for it: -o FILE.svg".into()));
+    }
+    let sink = args.output.as_deref().map(Sink::file).transpose()?;
+    let settings = flame::Settings {
+        measure: match args.by {
+            MeasureArg::Time => Measure::Time,
+            MeasureArg::Faults => Measure::Faults,
+            MeasureArg::Bytes => Measure::Bytes,
+        },
+        which: match args.stack {
+            WhichArg::Touch => Which::Touch,
+            WhichArg::Alloc => Which::Alloc,
+            WhichArg::Both => Which::Both,
+        },
+        user_only: args.user_only,
+    };
+    let recording = args.trace.load()?;
+    let no_alloc = recording.header.settings.alloc_from_bytes.is_none();
+    if settings.which != Which::Touch && no_alloc && args.diff.is_none() {
+        let remedy = "record it with --alloc, or draw --stack touch";
+        return Err(Failure(format!("the recording holds no allocations; {remedy}")));
+    }
+    let before = [Run::new(recording)];
+    let picture = match &args.diff {
+        None => flame::svg(&before[0], settings),
+        Some(path) => {
+            let after = [Run::new(load(path)?)];
+            let by = if settings.which == Which::Touch { By::Function } else { By::Alloc };
+            let how =
+                Settings { by, user_only: args.user_only, raw_times: args.raw_times, ..Settings::default() };
+            let diff = Diff::new(&before, &after, &how)?;
+            diff.warnings.iter().for_each(|warning| eprintln!("faultless: warning: {warning}"));
+            flame::difference(&diff, &before, &after, settings)
+        }
+    };
+    let picture = picture.ok_or_else(|| Failure(nothing(settings.measure).into()))?;
+    match sink {
+        Some(sink) => sink.write(&picture).map(|()| ExitCode::SUCCESS),
+        None => emit(picture.as_bytes(), ExitCode::SUCCESS),
+    }
+}
+
+/// Why there is no picture.
+fn nothing(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Time => {
+            "no fault with a known time was recorded, so there is nothing to draw; try --by faults"
+        }
+        Measure::Faults => {
+            "no fault was recorded, so there is nothing to draw; record a program that touches memory"
+        }
+        Measure::Bytes => "no fault that made memory resident was recorded; try --by faults",
+    }
+}

@@ -1,0 +1,184 @@
+//! What changed between recordings, as text, JSON and a page whose rows can be sorted, searched and filtered by what became of them.
+//!
+//! In: a [`Diff`]. It decides nothing: every figure is in there, and the JSON document holds all of them.
+
+mod page;
+
+use faultless_trace::diff::{Cause, Class, Diff, Pair, Price, Row};
+use faultless_trace::measurement::{Count, Nanos, Percent};
+use faultless_trace::stat::Interval;
+
+use crate::palette::Palette;
+use crate::table::{self, Align, WIDTH, clip, wrap};
+
+pub use page::html;
+
+/// Changes of the common price below this are not worth a line.
+const SAME_PRICE: f64 = 0.02;
+
+/// The answer, then the rows of some classes, two lines each: at most 100 columns wide, ending in a newline.
+pub fn text(diff: &Diff, only: &[Class], colour: bool) -> String {
+    let palette = Palette(colour);
+    let mut lines: Vec<String> =
+        wrap(" ", &answer(diff), WIDTH).into_iter().map(|line| palette.strong(&line)).collect();
+    for line in [machine(diff), reading(diff)].into_iter().flatten() {
+        lines.extend(wrap(" ", &line, WIDTH).into_iter().map(|line| palette.faint(&line)));
+    }
+    for warning in &diff.warnings {
+        lines.extend(wrap(" warning: ", warning, WIDTH).into_iter().map(|line| palette.warn(&line)));
+    }
+    let rows: Vec<&Row> = diff.rows.iter().filter(|row| only.contains(&row.class)).collect();
+    if !rows.is_empty() {
+        lines.push(String::new());
+        lines.extend(figures(&rows, palette));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The document that [`Diff`] is, its rows those of some classes; ends in a newline.
+pub fn json(diff: &Diff, only: &[Class]) -> String {
+    let mut diff = diff.clone();
+    diff.rows.retain(|row| only.contains(&row.class));
+    serde_json::to_string_pretty(&diff).map_or_else(|_| "null\n".to_owned(), |json| json + "\n")
+}
+
+/// "3 of 7 functions changed: 1 added, 2 grown. Page faults take 2.10 s instead of 1.90 s (+200 ms ± 30 ms)."
+fn answer(diff: &Diff) -> String {
+    if diff.rows.is_empty() {
+        return "There are no page faults in either.".to_owned();
+    }
+    let changed = diff.rows.len() - diff.count(Class::Unchanged);
+    let counts = Class::ALL[..4].iter().map(|class| (diff.count(*class), class.word()));
+    let counts: Vec<String> =
+        counts.filter(|found| found.0 > 0).map(|(found, word)| format!("{found} {word}")).collect();
+    let noun = diff.by.noun(diff.rows.len());
+    let what = match changed {
+        0 => format!("None of {} {noun} changed.", diff.rows.len()),
+        _ => format!("{changed} of {} {noun} changed: {}.", diff.rows.len(), counts.join(", ")),
+    };
+    let (faults, time) = (&diff.faults, &diff.time_ns);
+    let count = |value: f64| Count(value.round() as u64);
+    let time = match is_timed(diff) {
+        true => format!(
+            "Page faults take {} instead of {} ({}), ",
+            Nanos(time.after.value),
+            Nanos(time.before.value),
+            change(time, nanos)
+        ),
+        false => "How long page faults take is not known, ".to_owned(),
+    };
+    format!(
+        "{what} {time}{} faults instead of {} ({}).",
+        count(faults.after.value),
+        count(faults.before.value),
+        change(faults, number)
+    )
+}
+
+fn is_timed(diff: &Diff) -> bool {
+    diff.time_ns.before.value > 0.0 || diff.time_ns.after.value > 0.0
+}
+
+/// What was taken out of the times.
+fn machine(diff: &Diff) -> Option<String> {
+    let Price { ratio, calibrated, .. } = diff.price;
+    let calibrated =
+        calibrated.map_or(String::new(), |ratio| format!("; calibrated at the start: {ratio:.2}"));
+    (is_timed(diff) && (ratio - 1.0).abs() > SAME_PRICE).then(|| {
+        format!(
+            "The machine: a fault costs {ratio:.2} times as much after as before, in all rows alike{calibrated}. That is taken \
+             out of all times here."
+        )
+    })
+}
+
+/// How to read the figures.
+fn reading(diff: &Diff) -> Option<String> {
+    let runs =
+        |sides: usize| if sides == 1 { "1 recording".to_owned() } else { format!("{sides} recordings") };
+    let (before, after) = (diff.before.len(), diff.after.len());
+    let one = match before.max(after) {
+        1 => "; how a program differs from itself is assumed, several recordings a side would tell",
+        _ => "",
+    };
+    let user = if diff.user_only { "; faults of user mode only (:u)" } else { "" };
+    (!diff.rows.is_empty()).then(|| {
+        format!(
+            "{} before, {} after{user}. A row is changed when its difference is more than {} of the whole and more than chance; \
+             all ± hold at once with {} confidence{one}.",
+            runs(before),
+            runs(after),
+            Percent(diff.threshold),
+            Percent(diff.confidence)
+        )
+    })
+}
+
+fn figures(rows: &[&Row], palette: Palette) -> Vec<String> {
+    const ALIGN: [Align; 9] = [Align::Right; 9];
+    let head = ["time before", "after", "difference", "faults before", "after", "difference"];
+    let mut cells = vec![head.map(str::to_owned).to_vec()];
+    cells.extend(rows.iter().map(|row| {
+        let count = |interval: &Interval| Count(interval.value.round() as u64).to_string();
+        vec![
+            Nanos(row.time_ns.before.value).to_string(),
+            Nanos(row.time_ns.after.value).to_string(),
+            change(&row.time_ns, nanos),
+            count(&row.faults.before),
+            count(&row.faults.after),
+            change(&row.faults, number),
+        ]
+    }));
+    let mut laid = table::columns(1, &ALIGN[..head.len()], &cells).into_iter();
+    let mut lines: Vec<String> = laid.next().into_iter().map(|head| palette.faint(&head)).collect();
+    for (row, figures) in rows.iter().zip(laid) {
+        let class = format!("{:9}", row.class.word());
+        let class = match row.class {
+            Class::Added | Class::Grown => palette.bad(&class),
+            Class::Removed | Class::Shrunk => palette.good(&class),
+            Class::Unchanged => palette.faint(&class),
+        };
+        let cause = row.cause.map_or(String::new(), |cause| format!("  ({})", why(row.class, cause)));
+        let name = clip(&clean(&row.name), WIDTH - 11 - cause.chars().count());
+        lines.push(format!(" {class} {}{cause}", palette.strong(&name)));
+        lines.push(figures);
+    }
+    lines
+}
+
+/// Names come from programs: a terminal would obey what is in there.
+fn clean(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Why a row has grown or shrunk.
+fn why(class: Class, cause: Cause) -> &'static str {
+    match (cause, class) {
+        (Cause::Faults, Class::Grown) => "more faults",
+        (Cause::Faults, _) => "fewer faults",
+        (Cause::Price, Class::Grown) => "dearer faults",
+        (Cause::Price, _) => "cheaper faults",
+        (Cause::Both, _) => "faults and their price",
+    }
+}
+
+/// `+210 ms ± 20.0 ms`.
+fn change(pair: &Pair, show: fn(f64) -> String) -> String {
+    let Interval { value, low, high } = pair.difference;
+    let (size, half) = (show(value.abs()), show(0.5 * (high - low)));
+    let is_nothing = |shown: &str| shown == "0" || shown == "0 ns";
+    let sign = match value {
+        _ if is_nothing(&size) => "",
+        below if below < 0.0 => "-",
+        _ => "+",
+    };
+    if is_nothing(&half) { format!("{sign}{size}") } else { format!("{sign}{size} ± {half}") }
+}
+
+fn nanos(ns: f64) -> String {
+    Nanos(ns).to_string()
+}
+
+fn number(of: f64) -> String {
+    Count(of.round() as u64).to_string()
+}

@@ -1,0 +1,174 @@
+//! Recordings -> flame graphs: interactive pictures (search, zoom) that need nothing from elsewhere.
+//!
+//! In: a run's weighted faults. Out: SVG, drawn by inferno. Widths are time, faults or bytes made resident; a stack is the
+//! touching one, the allocating one, or the allocating one with the touching one upon it. [`difference`] draws two runs: what there is
+//! after, coloured by what became of it, and beside it what is gone, which other differential flame graphs leave out.
+//!
+//! What it does not do: judge whether a difference is more than noise; [`diff`](faultless_trace::diff) does.
+
+mod change;
+mod colour;
+mod fold;
+mod picture;
+
+use faultless_trace::diff::{Diff, Run};
+use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
+
+use colour::Legend;
+use fold::Fold;
+use picture::Picture;
+
+/// What the width of a frame is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Measure {
+    /// Time in faults, corrected.
+    #[default]
+    Time,
+    /// Faults.
+    Faults,
+    /// Bytes that faults made resident.
+    Bytes,
+}
+
+/// Which stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Which {
+    /// Who touched.
+    #[default]
+    Touch,
+    /// Who asked for the block that was touched.
+    Alloc,
+    /// Both, the touching stack upon the allocating one.
+    Both,
+}
+
+/// What to draw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Widths.
+    pub measure: Measure,
+    /// Stacks.
+    pub which: Which,
+    /// Leave out faults of the kernel.
+    pub user_only: bool,
+}
+
+impl Measure {
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Faults => "count",
+            Self::Bytes => "bytes",
+        }
+    }
+
+    fn show(self, value: f64) -> String {
+        match self {
+            Self::Time => Nanos(value).to_string(),
+            Self::Faults => format!("{} faults", Count(value.round() as u64)),
+            Self::Bytes => Bytes(value.round() as u64).to_string(),
+        }
+    }
+}
+
+impl Which {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Touch => "who touched",
+            Self::Alloc => "who allocated",
+            Self::Both => "who allocated, and upon it who touched",
+        }
+    }
+}
+
+/// One run. `None` where there is nothing to draw: no fault, or none with a known time.
+pub fn svg(run: &Run, settings: Settings) -> Option<String> {
+    let fold = Fold::new(run, settings, true);
+    let stacks = fold.stacks.iter().map(|(stack, weight)| (stack.join(";"), *weight)).collect();
+    Picture {
+        title: title(&[run], settings),
+        subtitle: subtitle(run, &fold, settings),
+        stacks,
+        colours: fold
+            .kinds
+            .iter()
+            .map(|(name, kind)| (name.clone(), colour::of_frame(name, *kind)))
+            .collect(),
+        legend: colour::legend(fold.kinds.values().copied()),
+        measure: settings.measure,
+    }
+    .draw()
+}
+
+/// Two sides, each the mean of its runs; `diff` is what compares them, and says what the machine was dearer.
+/// `None` where there is nothing to draw.
+pub fn difference(diff: &Diff, before: &[Run], after: &[Run], settings: Settings) -> Option<String> {
+    let fold = |runs: &[Run], sides: &[faultless_trace::diff::Side]| {
+        let parts = runs.iter().zip(sides).map(|(run, side)| {
+            let price = if settings.measure == Measure::Time { side.price } else { 1.0 };
+            (Fold::new(run, settings, false), price * runs.len() as f64)
+        });
+        Fold::sum(parts)
+    };
+    let (a, b) = (fold(before, &diff.before), fold(after, &diff.after));
+    let (whole_a, whole_b) = (a.whole(), b.whole());
+    let change::Changes { stacks, colours } = change::changes(&a.stacks, &b.stacks, diff.threshold);
+    let runs: Vec<&Run> = before.iter().chain(after).collect();
+    let mut facts =
+        vec![format!("{} before, {} after", settings.measure.show(whole_a), settings.measure.show(whole_b))];
+    if settings.measure == Measure::Time && (diff.price.ratio - 1.0).abs() > 0.02 {
+        facts.push(format!(
+            "a fault of the machine costs {:.2} times as much after: taken out",
+            diff.price.ratio
+        ));
+    }
+    if diff.user_only {
+        facts.push("user mode only (:u)".to_owned());
+    }
+    Picture {
+        title: format!("What changed. {}", title(&runs, settings)),
+        subtitle: facts.join(", "),
+        stacks,
+        colours,
+        legend: Legend(change::LEGEND.to_vec()),
+        measure: settings.measure,
+    }
+    .draw()
+}
+
+fn title(runs: &[&Run], settings: Settings) -> String {
+    let command = |run: &&Run| run.recording.header.command.join(" ");
+    let mut commands: Vec<String> = runs.iter().map(command).collect();
+    commands.dedup();
+    let command = match commands.as_slice() {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first, .., last] => format!("{first} -> {last}"),
+    };
+    let command = crate::table::clip(&fold::clean(&command), 60);
+    format!("Page faults of {command} by {}: {}", settings.measure.noun(), settings.which.words())
+}
+
+fn subtitle(run: &Run, fold: &Fold, settings: Settings) -> String {
+    let header = &run.recording.header;
+    let mut facts = vec![settings.measure.show(fold.whole())];
+    if settings.measure != Measure::Faults {
+        facts[0].push_str(&format!(" in {}", Measure::Faults.show(fold.faults)));
+    }
+    if header.settings.user_only || settings.user_only {
+        facts.push("user mode only (:u)".to_owned());
+    }
+    facts.push(match (header.settings.every_fault, header.settings.sample_period) {
+        (true, _) => "every fault recorded".to_owned(),
+        (false, 0) => "recorded in bursts".to_owned(),
+        (false, period) => format!("1 of {period} faults sampled"),
+    });
+    if fold.known_share() < 1.0 {
+        facts.push(format!("stacks known of {}", Percent(fold.known_share())));
+    }
+    let lost: u64 = run.recording.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.lost));
+    if lost > 0 {
+        facts.push(format!("{} records lost", Count(lost)));
+    }
+    facts.join(", ")
+}

@@ -1,0 +1,139 @@
+//! Two sets of stacks -> one picture of what became of them.
+//!
+//! Two branches lie beside each other: `after` holds all stacks as they are now, `no longer` those that went or shrank, by
+//! what they lost. A frame that changed by enough says so in its name, since only the name carries a colour.
+
+use std::collections::{BTreeMap, HashMap};
+
+use inferno::flamegraph::color::Color;
+
+type Stacks = BTreeMap<Vec<String>, f64>;
+
+const AFTER: &str = "after";
+const NO_LONGER: &str = "no longer: less than before";
+
+const ADDED: [u8; 3] = [216, 96, 200];
+const REMOVED: [u8; 3] = [64, 164, 156];
+const GROWN: [u8; 3] = [232, 88, 72];
+const SHRUNK: [u8; 3] = [92, 140, 224];
+const SAME: [u8; 3] = [224, 226, 229];
+
+/// What the colours mean.
+pub(super) const LEGEND: [([u8; 3], &str); 5] = [
+    (ADDED, "only after"),
+    (GROWN, "grown"),
+    (SAME, "about the same"),
+    (SHRUNK, "shrunk"),
+    (REMOVED, "only before"),
+];
+
+/// What to draw.
+pub(super) struct Changes {
+    pub(super) stacks: Vec<(String, f64)>,
+    pub(super) colours: Vec<(String, Color)>,
+}
+
+/// Weights of a frame with all that is above it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Both {
+    before: f64,
+    after: f64,
+}
+
+/// `threshold` is the least change of a frame, as a share of the larger whole, that is marked.
+pub(super) fn changes(before: &Stacks, after: &Stacks, threshold: f64) -> Changes {
+    let mut frames: HashMap<&[String], Both> = HashMap::new();
+    for (stack, weight) in before {
+        (1..=stack.len()).for_each(|len| frames.entry(&stack[..len]).or_default().before += weight);
+    }
+    for (stack, weight) in after {
+        (1..=stack.len()).for_each(|len| frames.entry(&stack[..len]).or_default().after += weight);
+    }
+    let whole = before.values().sum::<f64>().max(after.values().sum());
+    let mut changes = Changes { stacks: Vec::new(), colours: Vec::new() };
+    let mut colours: HashMap<String, Color> = HashMap::new();
+    let mut line = |branch: &str, stack: &[String]| {
+        let mut names = vec![branch.to_owned()];
+        let mut mark = None;
+        for len in 1..=stack.len() {
+            let mut both = frames[&stack[..len]];
+            if branch == NO_LONGER {
+                // What has grown as a whole lost this part all the same: no red in this branch.
+                both.after = both.after.min(both.before);
+            }
+            let (suffix, colour) = marked(both, threshold * whole, &mut mark);
+            names.push(format!("{}{suffix}", stack[len - 1]));
+            colours.entry(names[len].clone()).or_insert(colour);
+        }
+        names.join(";")
+    };
+    for (stack, weight) in after {
+        changes.stacks.push((line(AFTER, stack), *weight));
+    }
+    for (stack, weight) in before {
+        let gone = weight - after.get(stack).copied().unwrap_or(0.0);
+        // Of stacks that both have, noise would fill this branch with slivers.
+        if gone > if after.contains_key(stack) { threshold * whole } else { 0.0 } {
+            changes.stacks.push((line(NO_LONGER, stack), gone));
+        }
+    }
+    changes.colours = colours.into_iter().collect();
+    changes.colours.extend([AFTER, NO_LONGER].map(|name| (name.to_owned(), rgb(SAME))));
+    changes
+}
+
+/// What is behind the name of a frame, and its colour. `mark`: what all frames above one that is only on one side are.
+fn marked(both: Both, least: f64, mark: &mut Option<(&'static str, [u8; 3])>) -> (String, Color) {
+    let change = both.after - both.before;
+    if mark.is_none() && change.abs() >= least {
+        *mark = match both {
+            Both { before: 0.0, .. } => Some((" [added]", ADDED)),
+            Both { after: 0.0, .. } => Some((" [removed]", REMOVED)),
+            _ => None,
+        };
+    }
+    if let Some((suffix, colour)) = *mark {
+        return (suffix.to_owned(), rgb(colour));
+    }
+    if change.abs() < least || change == 0.0 {
+        return (String::new(), rgb(SAME));
+    }
+    let share = change / both.before;
+    let strength = (change.abs() / both.before.max(both.after)).sqrt();
+    let full = if change > 0.0 { GROWN } else { SHRUNK };
+    let mix = |full: u8, same: u8| (f64::from(same) + strength * (f64::from(full) - f64::from(same))) as u8;
+    let suffix =
+        if share < 10.0 { format!(" [{:+.0}%]", share * 100.0) } else { format!(" [x{:.0}]", share + 1.0) };
+    (suffix, rgb([mix(full[0], SAME[0]), mix(full[1], SAME[1]), mix(full[2], SAME[2])]))
+}
+
+fn rgb([r, g, b]: [u8; 3]) -> Color {
+    Color { r, g, b }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stacks(lines: &[(&str, f64)]) -> Stacks {
+        lines.iter().map(|(line, weight)| (line.split(' ').map(str::to_owned).collect(), *weight)).collect()
+    }
+
+    #[test]
+    fn what_is_only_on_one_side_is_there_and_says_so() {
+        let before = stacks(&[("main a", 100.0), ("main old leaf", 50.0), ("main b", 80.0)]);
+        let after = stacks(&[("main a", 200.0), ("main new", 30.0), ("main b", 80.1)]);
+        let found = changes(&before, &after, 0.01);
+        let lines: Vec<&str> = found.stacks.iter().map(|line| line.0.as_str()).collect();
+        assert_eq!(
+            lines,
+            [
+                "after;main [+35%];a [+100%]",
+                "after;main [+35%];b",
+                "after;main [+35%];new [added]",
+                "no longer: less than before;main;old [removed];leaf [removed]",
+            ]
+        );
+        assert_eq!(found.stacks[3].1, 50.0);
+    }
+}

@@ -1,0 +1,193 @@
+//! Weighted faults -> stacks of names, root first, each with its weight.
+
+use std::collections::{BTreeMap, HashMap};
+
+use faultless_trace::diff::Run;
+use faultless_trace::profile::Weighted;
+use faultless_trace::recording::{Frame, Stacks};
+use faultless_trace::stat::bytes_made_resident;
+
+use super::colour::Kind;
+use super::{Measure, Settings, Which};
+
+/// Between the allocating stack and the touching one upon it.
+const TOUCHED_BY: &str = "touched by";
+
+/// Stacks with their weights.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fold {
+    /// Names, root first.
+    pub(super) stacks: BTreeMap<Vec<String>, f64>,
+    /// What each name is.
+    pub(super) kinds: HashMap<String, Kind>,
+    /// Faults in all.
+    pub(super) faults: f64,
+    /// Those of them whose stack is not known.
+    unknown: f64,
+}
+
+impl Fold {
+    /// `exact` names a place without a function by its offset; without it by its file, as two builds need.
+    pub(super) fn new(run: &Run, settings: Settings, exact: bool) -> Self {
+        let mut weights: HashMap<(Option<u32>, Owner), f64> = HashMap::new();
+        let mut fold = Fold::default();
+        for fault in run.profile.faults.iter().filter(|fault| !(settings.user_only && fault.kernel)) {
+            let weight = weight(run, fault, settings.measure);
+            if !(fault.faults.is_finite() && weight.is_finite()) {
+                continue;
+            }
+            fold.faults += fault.faults;
+            let owner = owner(run, fault, settings.which);
+            let touch = fault.stack.filter(|_| settings.which != Which::Alloc);
+            let shown = if settings.which == Which::Alloc { owner.stack() } else { touch };
+            fold.unknown += if shown.is_none() { fault.faults } else { 0.0 };
+            *weights.entry((touch, owner)).or_default() += weight;
+        }
+        let mut namer = Namer { run, exact, kinds: &mut fold.kinds };
+        for ((touch, owner), weight) in weights {
+            let mut names = match (settings.which, owner) {
+                (Which::Touch, _) => Vec::new(),
+                (_, Owner::NoBlock) => namer.marker("[no recorded block]"),
+                (_, Owner::Block(stack)) => namer.names(stack),
+            };
+            if settings.which == Which::Both {
+                names.extend(namer.marker(TOUCHED_BY));
+            }
+            if settings.which != Which::Alloc {
+                names.extend(namer.names(touch));
+            }
+            *fold.stacks.entry(names).or_default() += weight;
+        }
+        fold
+    }
+
+    /// The sum of folds, each divided by its figure.
+    pub(super) fn sum(parts: impl Iterator<Item = (Self, f64)>) -> Self {
+        let mut sum = Fold::default();
+        for (part, divisor) in parts {
+            for (stack, weight) in part.stacks {
+                *sum.stacks.entry(stack).or_default() += weight / divisor;
+            }
+        }
+        sum
+    }
+
+    /// All weights together.
+    pub(super) fn whole(&self) -> f64 {
+        self.stacks.values().sum()
+    }
+
+    /// Share of the faults whose stack is known, 0 to 1.
+    pub(super) fn known_share(&self) -> f64 {
+        if self.faults > 0.0 { 1.0 - self.unknown / self.faults } else { 1.0 }
+    }
+}
+
+fn weight(run: &Run, fault: &Weighted, measure: Measure) -> f64 {
+    match measure {
+        Measure::Time => fault.cost_ns,
+        Measure::Faults => fault.faults,
+        Measure::Bytes => {
+            fault.faults * bytes_made_resident(fault.kind, &run.recording.header.host).unwrap_or(0.0)
+        }
+    }
+}
+
+/// Whose memory was touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Owner {
+    NoBlock,
+    Block(Option<u32>),
+}
+
+impl Owner {
+    fn stack(self) -> Option<u32> {
+        match self {
+            Self::NoBlock => None,
+            Self::Block(stack) => stack,
+        }
+    }
+}
+
+fn owner(run: &Run, fault: &Weighted, which: Which) -> Owner {
+    let block = fault.block.and_then(|block| run.profile.blocks.blocks.get(block as usize));
+    match block {
+        Some(block) if which != Which::Touch => Owner::Block(block.stack),
+        _ => Owner::NoBlock,
+    }
+}
+
+struct Namer<'a> {
+    run: &'a Run,
+    exact: bool,
+    kinds: &'a mut HashMap<String, Kind>,
+}
+
+impl Namer<'_> {
+    /// Root first.
+    fn names(&mut self, stack: Option<u32>) -> Vec<String> {
+        let stacks = &self.run.recording.stacks;
+        let mut names = Vec::new();
+        for frame in stack.into_iter().flat_map(|stack| stacks.frames_of(stack)) {
+            let file = file(stacks, frame);
+            let kind = Kind::of_file(file, self.program());
+            let begin = names.len();
+            names.extend(frame.names.iter().map(|name| clean(&name.function)));
+            if frame.names.is_empty() {
+                let place = if self.exact {
+                    stacks.place(frame)
+                } else {
+                    format!("[{}]", file.trim_matches(['[', ']']))
+                };
+                names.push(clean(&place));
+            }
+            for name in &names[begin..] {
+                self.kinds.entry(name.clone()).or_insert(kind);
+            }
+        }
+        if names.is_empty() {
+            return self.marker("[no stack]");
+        }
+        names.reverse();
+        names
+    }
+
+    fn marker(&mut self, name: &str) -> Vec<String> {
+        self.kinds.insert(name.to_owned(), Kind::Marker);
+        vec![name.to_owned()]
+    }
+
+    fn program(&self) -> &str {
+        let command = self.run.recording.header.command.first().map_or("", String::as_str);
+        command.rsplit('/').next().unwrap_or(command)
+    }
+}
+
+fn file<'a>(stacks: &'a Stacks, frame: &Frame) -> &'a str {
+    let module = frame.module.and_then(|module| stacks.modules.get(module as usize));
+    module.map_or("unknown", |module| module.short_name())
+}
+
+/// A name as a line of stacks can hold it: no separator of frames, nothing that a viewer would obey, and no number at its end
+/// that would be taken for a weight.
+pub(super) fn clean(name: &str) -> String {
+    let safe = |c: char| if c == ';' || c.is_control() { ':' } else { c };
+    let name: String = name.trim().chars().map(safe).collect();
+    match name.rsplit_once(' ') {
+        Some((front, last)) if last.parse::<f64>().is_ok() => format!("{front}_{last}"),
+        _ if name.is_empty() => "[no name]".to_owned(),
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_can_not_break_a_line_of_stacks() {
+        assert_eq!(clean("fill<[u8; 8]>\n"), "fill<[u8: 8]>");
+        assert_eq!(clean("operator 12"), "operator_12");
+        assert_eq!((clean(" \u{1b}[m "), clean("")), (":[m".into(), "[no name]".into()));
+    }
+}

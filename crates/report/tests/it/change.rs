@@ -1,0 +1,131 @@
+//! Fixed runs -> flame graphs, and what changed between them as text, JSON, page and picture.
+
+use faultless_report::diff::{html, json, text};
+use faultless_report::flame::{self, Measure, Settings, Which};
+use faultless_trace::diff::{By, Class, Diff, Run, Settings as How};
+use faultless_trace::profile::Block;
+
+use super::runs::{Conditions, QUIET, Site, program, run, site};
+
+/// One function removed, one with twice the faults, one with faults twice as dear, one added.
+fn other_build() -> Vec<Site> {
+    let mut sites = program();
+    sites[0].faults *= 2;
+    sites[3].price_ns *= 2.0;
+    sites[2] = site(&["rank<int, [8]>", "search", "main"], 1_000, 800.0);
+    sites
+}
+
+fn builds() -> ([Run; 1], [Run; 1]) {
+    let mut after = run(&other_build(), Conditions { seed: 2, price: 1.2, calibrated: 1.3, ..QUIET });
+    after.recording.header.command[0] = "./program-new".into();
+    ([run(&program(), QUIET)], [after])
+}
+
+fn diff(by: By) -> Diff {
+    let (before, after) = builds();
+    Diff::new(&before, &after, &How { by, ..How::default() }).unwrap()
+}
+
+const CHANGED: [Class; 4] = [Class::Added, Class::Removed, Class::Grown, Class::Shrunk];
+
+/// Without inferno's own script, which is not ours to watch.
+fn without_script(svg: &str) -> String {
+    let (front, rest) = svg.split_once("<script").unwrap();
+    let (_, back) = rest.split_once("</script>").unwrap();
+    format!("{front}{back}").replace("</g>", "</g>\n")
+}
+
+#[test]
+fn text_of_two_builds() {
+    let text = text(&diff(By::Function), &CHANGED, false);
+    text.lines().for_each(|line| assert!(line.chars().count() <= 100, "{line}"));
+    insta::assert_snapshot!("diff", text);
+}
+
+#[test]
+fn colour_changes_no_letter_of_a_difference() {
+    let coloured = text(&diff(By::Function), &CHANGED, true);
+    let mut plain = String::new();
+    let mut rest = coloured.as_str();
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        plain += before;
+        rest = after.split_once('m').unwrap().1;
+    }
+    assert_eq!(plain + rest, text(&diff(By::Function), &CHANGED, false));
+}
+
+#[test]
+fn a_class_that_is_asked_for_is_shown_alone() {
+    let diff = diff(By::Function);
+    let added = text(&diff, &[Class::Added], false);
+    assert!(added.contains(" added     rank") && !added.contains("decode"), "{added}");
+    let unchanged = json(&diff, &[Class::Unchanged]);
+    assert!(unchanged.contains("\"clear\"") && !unchanged.contains("\"decode\""), "{unchanged}");
+}
+
+#[test]
+fn json_of_two_builds() {
+    insta::assert_snapshot!("diff.json", json(&diff(By::Function), &[Class::Added]));
+}
+
+#[test]
+fn page_of_two_builds() {
+    let page = html(&diff(By::Stack));
+    insta::assert_snapshot!("diff.html", page.replace("<tr", "\n<tr"));
+}
+
+#[test]
+fn nothing_is_said_to_be_nothing() {
+    let none = || [run(&[], QUIET)];
+    let diff = Diff::new(&none(), &none(), &How::default()).unwrap();
+    assert_eq!(text(&diff, &CHANGED, false), " There are no page faults in either.\n");
+    assert!(html(&diff).contains("no page faults"));
+    assert_eq!(flame::svg(&none()[0], Settings::default()), None);
+    assert_eq!(flame::difference(&diff, &none(), &none(), Settings::default()), None);
+}
+
+#[test]
+fn names_of_programs_can_not_break_out_of_page_or_picture() {
+    let runs = [run(&[site(&["<script>x</script>\u{1b}[m; 7", "main"], 500, 800.0)], QUIET)];
+    let diff = Diff::new(&runs, &runs, &How::default()).unwrap();
+    let svg = flame::svg(&runs[0], Settings::default()).unwrap();
+    for document in [html(&diff), svg, text(&diff, &Class::ALL, false)] {
+        assert!(
+            !document.contains("<script>x") && !document.contains('\u{1b}') || !document.contains("<svg")
+        );
+        assert!(!document.contains('\u{1b}'));
+    }
+}
+
+#[test]
+fn picture_of_who_touched() {
+    let mut sites = program();
+    sites.push(site(&["[stripped]", "main"], 500, 800.0));
+    let run = run(&sites, QUIET);
+    insta::assert_snapshot!("flame.svg", without_script(&flame::svg(&run, Settings::default()).unwrap()));
+}
+
+#[test]
+fn picture_of_owners_below_touchers() {
+    let mut run = run(&program(), QUIET);
+    let block = Block { stack: Some(4), ..Block::default() };
+    run.profile.blocks.blocks.push(block);
+    run.profile
+        .faults
+        .iter_mut()
+        .filter(|fault| fault.stack != Some(2))
+        .for_each(|fault| fault.block = Some(0));
+    let settings = Settings { measure: Measure::Bytes, which: Which::Both, user_only: false };
+    insta::assert_snapshot!("flame_both.svg", without_script(&flame::svg(&run, settings).unwrap()));
+}
+
+#[test]
+fn picture_of_what_changed_holds_what_is_gone() {
+    let (before, after) = builds();
+    let svg = flame::difference(&diff(By::Function), &before, &after, Settings::default()).unwrap();
+    for name in ["rank&lt;int, [8]&gt; [added]", "index [removed]", "decode [+10", "load [+9"] {
+        assert!(svg.contains(name), "{name}");
+    }
+    insta::assert_snapshot!("flame_change.svg", without_script(&svg));
+}

@@ -1,0 +1,386 @@
+//! Recordings before and after -> what was added, removed, grown, shrunk, by function, stack, allocating site or mapping.
+//!
+//! Rows are matched by name, because two builds of one program have other addresses (`name`). A row is changed when the
+//! interval of its difference excludes 0 and the difference is worth a word ([`Settings::threshold`]). The intervals hold for
+//! all rows of a diff at once, so that many rows do not make a few false alarms (`judge`). Times are freed from what the
+//! whole machine was dearer (`price`). Counts of root and of a user are refused, other differences between the
+//! recordings are warned of (`comparable`).
+//!
+//! What it does not do: read files, print.
+
+mod comparable;
+mod judge;
+mod name;
+mod price;
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use crate::observation::Window;
+use crate::profile::Profile;
+use crate::recording::Recording;
+use crate::stat::Interval;
+use crate::tuning::{DIFF_ERROR, DIFF_THRESHOLD};
+
+pub use comparable::Refusal;
+pub use price::Price;
+
+use judge::{Estimate, Figure};
+
+/// A recording and its faults.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    /// The recording.
+    pub recording: Recording,
+    /// Its weighted faults.
+    pub profile: Profile,
+}
+
+impl Run {
+    /// Weighs the faults of a recording.
+    pub fn new(recording: Recording) -> Self {
+        let profile = Profile::new(&recording);
+        Self { recording, profile }
+    }
+}
+
+/// What rows are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum By {
+    /// The innermost function that touched and is not of a runtime library: `memset` is its caller's.
+    #[default]
+    Function,
+    /// The whole touching stack.
+    Stack,
+    /// The innermost function that asked for the block and is not of a runtime library.
+    Alloc,
+    /// The file or kind of memory.
+    Mapping,
+}
+
+impl By {
+    /// What a row is, for `number` of them.
+    pub fn noun(self, number: usize) -> &'static str {
+        match (self, number) {
+            (Self::Function, 1) => "function",
+            (Self::Function, _) => "functions",
+            (Self::Stack, 1) => "stack",
+            (Self::Stack, _) => "stacks",
+            (Self::Alloc, 1) => "allocating site",
+            (Self::Alloc, _) => "allocating sites",
+            (Self::Mapping, 1) => "mapping",
+            (Self::Mapping, _) => "mappings",
+        }
+    }
+}
+
+/// How to compare.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// What rows are.
+    pub by: By,
+    /// Least difference that counts, as a share (0 to 1) of the larger total.
+    pub threshold: f64,
+    /// Leave out faults of the kernel, so that recordings of root and of a user compare.
+    pub user_only: bool,
+    /// Leave times as they were measured, whatever the machine cost meanwhile.
+    pub raw_times: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { by: By::Function, threshold: DIFF_THRESHOLD, user_only: false, raw_times: false }
+    }
+}
+
+/// What became of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// Only after.
+    Added,
+    /// Only before.
+    Removed,
+    /// More time after, or more faults where the time can't tell.
+    Grown,
+    /// Less.
+    Shrunk,
+    /// The same as far as can be told.
+    Unchanged,
+}
+
+impl Class {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Added, Self::Removed, Self::Grown, Self::Shrunk, Self::Unchanged];
+
+    /// As a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Removed => "removed",
+            Self::Grown => "grown",
+            Self::Shrunk => "shrunk",
+            Self::Unchanged => "unchanged",
+        }
+    }
+}
+
+/// Why a row has grown or shrunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The number of faults.
+    Faults,
+    /// What one costs.
+    Price,
+    /// Both.
+    Both,
+}
+
+/// A figure before and after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Pair {
+    /// Mean of the runs before, with its 95 % interval.
+    pub before: Interval,
+    /// Mean of the runs after, with its 95 % interval.
+    pub after: Interval,
+    /// After less before, with an interval that holds for all rows at once ([`Diff::confidence`]).
+    pub difference: Interval,
+    /// The interval of the difference excludes 0, and the difference is large enough.
+    pub significant: bool,
+}
+
+/// What became of a function, stack, allocating site or mapping.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Its name; of a stack the functions, leaf first.
+    pub name: String,
+    /// What became of it.
+    pub class: Class,
+    /// Why, where it is in both.
+    pub cause: Option<Cause>,
+    /// Faults.
+    pub faults: Pair,
+    /// Their time in ns, freed from the common price.
+    pub time_ns: Pair,
+    /// Share of the larger total, 0 to 1: of time, or of faults where that is more.
+    pub share: f64,
+}
+
+/// One of the recordings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Side {
+    /// The command.
+    pub command: Vec<String>,
+    /// Faults, as estimated.
+    pub faults: f64,
+    /// Their time as measured, ns.
+    pub time_ns: f64,
+    /// How many times dearer all its faults were than those before; its times were divided by it.
+    pub price: f64,
+}
+
+/// What changed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Diff {
+    /// Version of this document.
+    pub schema: u32,
+    /// What rows are.
+    pub by: By,
+    /// Least difference that counts, as a share of the larger total.
+    pub threshold: f64,
+    /// With what probability the intervals of all differences hold at once.
+    pub confidence: f64,
+    /// Faults of user mode only.
+    pub user_only: bool,
+    /// The recordings before.
+    pub before: Vec<Side>,
+    /// The recordings after.
+    pub after: Vec<Side>,
+    /// What the machine was dearer.
+    pub price: Price,
+    /// All faults; `significant` as for a row.
+    pub faults: Pair,
+    /// All time, ns, freed from the common price.
+    pub time_ns: Pair,
+    /// What differs most first.
+    pub rows: Vec<Row>,
+    /// Why the figures may not be comparable, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+impl Diff {
+    /// Version of the JSON document.
+    pub const SCHEMA: u32 = 1;
+
+    /// Compares recordings before with recordings after. Several of a side tell how a program differs from itself.
+    ///
+    /// # Errors
+    /// Counts that mean different things: of root and of a user; by allocating site without allocations; none on a side.
+    pub fn new(before: &[Run], after: &[Run], settings: &Settings) -> Result<Self, Refusal> {
+        comparable::check(before, after, settings)?;
+        let runs: Vec<&Run> = before.iter().chain(after).collect();
+        let table = Table::new(&runs, settings);
+        let prices = price::prices(&runs, &table, before.len(), settings);
+        let judge = judge::Judge::new(&table, &prices.runs, before.len(), settings.threshold);
+        let mut rows: Vec<Row> = (0..table.names.len()).map(|index| row(&table, index, &judge)).collect();
+        let weight = |row: &Row| judge.size(row.faults.difference.value, row.time_ns.difference.value);
+        rows.sort_by(|a, b| {
+            let changed = |row: &Row| row.class != Class::Unchanged;
+            let order = (changed(b), weight(b), b.share).partial_cmp(&(changed(a), weight(a), a.share));
+            order.unwrap_or(std::cmp::Ordering::Equal).then_with(|| a.name.cmp(&b.name))
+        });
+        let side = |(run, (all, price)): (&&Run, (&Estimate, &f64))| Side {
+            command: run.recording.header.command.clone(),
+            faults: all.faults,
+            time_ns: all.time_ns,
+            price: *price,
+        };
+        let mut sides: Vec<Side> = runs.iter().zip(table.totals.iter().zip(&prices.runs)).map(side).collect();
+        let after_sides = sides.split_off(before.len());
+        let mut warnings = comparable::warnings(before, after);
+        warnings.extend(prices.warning);
+        let (faults, time_ns) = judge.pairs(&table.totals);
+        Ok(Self {
+            schema: Self::SCHEMA,
+            by: settings.by,
+            threshold: settings.threshold,
+            confidence: 1.0 - DIFF_ERROR,
+            user_only: settings.user_only || runs.iter().any(|run| run.recording.header.settings.user_only),
+            before: sides,
+            after: after_sides,
+            price: prices.common,
+            faults,
+            time_ns,
+            rows,
+            warnings,
+        })
+    }
+
+    /// How many rows are of a class.
+    pub fn count(&self, class: Class) -> usize {
+        self.rows.iter().filter(|row| row.class == class).count()
+    }
+}
+
+fn row(table: &Table, index: usize, judge: &judge::Judge) -> Row {
+    let estimates = &table.rows[index];
+    let (faults, time_ns) = judge.pairs(estimates);
+    let (before, after) = estimates.split_at(judge.before);
+    let seen = |runs: &[Estimate]| runs.iter().any(|run| run.faults > 0.0);
+    let decisive = if time_ns.significant { &time_ns } else { &faults };
+    let class = match (seen(before), seen(after)) {
+        _ if !time_ns.significant && !faults.significant => Class::Unchanged,
+        (false, _) => Class::Added,
+        (_, false) => Class::Removed,
+        _ if decisive.difference.value > 0.0 => Class::Grown,
+        _ => Class::Shrunk,
+    };
+    let cause = matches!(class, Class::Grown | Class::Shrunk).then(|| cause(&faults, &time_ns));
+    let larger = |pair: &Pair| pair.before.value.max(pair.after.value);
+    let share = judge.size(larger(&faults), larger(&time_ns));
+    Row { name: table.names[index].clone(), class, cause, faults, time_ns, share }
+}
+
+fn cause(faults: &Pair, time_ns: &Pair) -> Cause {
+    // How much of the growth in time, as a product of count and price, the count explains.
+    const MOSTLY: f64 = 0.8;
+    let growth = |pair: &Pair| (pair.after.value / pair.before.value).ln();
+    let by_count = growth(faults) / growth(time_ns);
+    match (faults.significant, time_ns.significant) {
+        (false, _) => Cause::Price,
+        (_, false) => Cause::Faults,
+        _ if by_count > MOSTLY => Cause::Faults,
+        _ if by_count < 1.0 - MOSTLY => Cause::Price,
+        _ => Cause::Both,
+    }
+}
+
+/// Estimates of all runs, those before first, by row.
+struct Table {
+    names: Vec<String>,
+    rows: Vec<Vec<Estimate>>,
+    totals: Vec<Estimate>,
+}
+
+impl Table {
+    fn new(runs: &[&Run], settings: &Settings) -> Self {
+        let mut table = Table { names: Vec::new(), rows: Vec::new(), totals: Vec::new() };
+        let mut numbers: HashMap<String, usize> = HashMap::new();
+        let same_files = name::same_files(runs);
+        for (run_index, run) in runs.iter().enumerate() {
+            let names = name::Names::new(run, settings.by, &same_files);
+            let mut bursts = Bursts::new(&run.recording.observation.windows);
+            let mut known: HashMap<name::Key, usize> = HashMap::new();
+            let mut figures: Vec<Figure> = vec![Figure::default(); table.names.len()];
+            let mut all = Figure::default();
+            for fault in run.profile.faults.iter().filter(|fault| !(settings.user_only && fault.kernel)) {
+                let number = *known.entry(names.key(fault)).or_insert_with(|| {
+                    let name = names.name(fault);
+                    *numbers.entry(name.clone()).or_insert_with(|| {
+                        table.names.push(name);
+                        table.rows.push(vec![Estimate::default(); runs.len()]);
+                        table.names.len() - 1
+                    })
+                });
+                figures.resize(table.names.len(), Figure::default());
+                let burst = bursts.at(fault.time_ns);
+                figures[number].add(fault, burst);
+                all.add(fault, burst);
+            }
+            figures.resize(table.names.len(), Figure::default());
+            figures
+                .iter()
+                .enumerate()
+                .for_each(|(row, figure)| table.rows[row][run_index] = figure.estimate(&all));
+            table.totals.push(all.estimate(&all));
+        }
+        // A row that only a later run has was not there when the earlier ones were added up.
+        for (run_index, total) in table.totals.iter().enumerate() {
+            let unseen = total.unseen();
+            let empty = |row: &&mut Vec<Estimate>| row[run_index].faults == 0.0;
+            table.rows.iter_mut().filter(empty).for_each(|row| row[run_index] = unseen);
+        }
+        table
+    }
+
+    /// Largest mean total of a side: faults, ns.
+    fn largest(&self, before: usize, prices: &[f64]) -> (f64, f64) {
+        let (a, b) = self.totals.split_at(before);
+        let (price_a, price_b) = prices.split_at(before);
+        let faults = |runs: &[Estimate]| runs.iter().map(|run| run.faults).sum::<f64>() / runs.len() as f64;
+        let time = |runs: &[Estimate], prices: &[f64]| {
+            runs.iter().zip(prices).map(|(run, price)| run.time_ns / price).sum::<f64>() / runs.len() as f64
+        };
+        (faults(a).max(faults(b)), time(a, price_a).max(time(b, price_b)))
+    }
+}
+
+/// Stretches of recorded windows, asked in the order of time.
+struct Bursts {
+    /// Begin, end, number.
+    windows: Vec<(u64, u64, u32)>,
+    next: usize,
+}
+
+impl Bursts {
+    fn new(windows: &[Window]) -> Self {
+        let mut number = 0;
+        let mut windows: Vec<&Window> = windows.iter().collect();
+        windows.sort_by_key(|window| window.begin_ns);
+        let stretch = |window: &&Window| {
+            number += u32::from(!window.recorded);
+            window.recorded.then_some((window.begin_ns, window.end_ns, number))
+        };
+        Self { windows: windows.iter().filter_map(stretch).collect(), next: 0 }
+    }
+
+    fn at(&mut self, time_ns: u64) -> Option<u32> {
+        while self.windows.get(self.next).is_some_and(|window| window.1 <= time_ns) {
+            self.next += 1;
+        }
+        self.windows.get(self.next).filter(|window| window.0 <= time_ns).map(|window| window.2)
+    }
+}

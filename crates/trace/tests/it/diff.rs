@@ -1,0 +1,248 @@
+//! What changed between runs whose truth is known: exactly that is named, and nothing where nothing changed.
+
+use faultless_trace::diff::{By, Cause, Class, Diff, Run, Settings};
+use faultless_trace::measurement::Rng;
+use faultless_trace::observation::Window;
+use faultless_trace::profile::Block;
+use faultless_trace::recording::Loss;
+
+use super::runs::{Conditions, QUIET, Site, program, run, site};
+
+/// One function removed (`index`), one twice as often (`decode`), one with faults twice as dear (`load`), one added.
+fn other_build() -> Vec<Site> {
+    let mut sites = program();
+    sites[0].faults *= 2;
+    sites[3].price_ns *= 2.0;
+    sites[2] = site(&["rank", "search", "main"], 1_000, 800.0);
+    sites
+}
+
+fn named(diff: &Diff) -> Vec<(&str, Class, Option<Cause>)> {
+    let changed = diff.rows.iter().filter(|row| row.class != Class::Unchanged);
+    let mut named: Vec<_> = changed.map(|row| (row.name.as_str(), row.class, row.cause)).collect();
+    named.sort_by_key(|row| row.0);
+    named
+}
+
+fn diff(before: &[Run], after: &[Run]) -> Diff {
+    Diff::new(before, after, &Settings::default()).unwrap()
+}
+
+/// Chance as on a shared machine: the price of all drifts, that of each a little, counts hardly.
+fn shared_machine(seed: u64, period: u32) -> Conditions {
+    machine(seed, period, (0.01, 0.05))
+}
+
+fn machine(seed: u64, period: u32, apart: (f64, f64)) -> Conditions {
+    let mut rng = Rng::from_seed(seed.wrapping_mul(77) + 5);
+    let price = 0.85 + 0.3 * rng.below(1000) as f64 / 1000.0;
+    let calibrated = price * (0.95 + 0.1 * rng.below(1000) as f64 / 1000.0);
+    Conditions { seed, period, price, calibrated, apart }
+}
+
+#[test]
+fn what_was_added_removed_and_made_slower_is_named_and_nothing_else() {
+    let expected = [
+        ("decode", Class::Grown, Some(Cause::Faults)),
+        ("index", Class::Removed, None),
+        ("load", Class::Grown, Some(Cause::Price)),
+        ("rank", Class::Added, None),
+    ];
+    for period in [1, 7] {
+        for seed in 0..5 {
+            let runs = |sites: &[Site], seeds: std::ops::Range<u64>| -> Vec<Run> {
+                seeds.map(|seed| run(sites, shared_machine(seed, period))).collect()
+            };
+            let seed = seed * 10;
+            let single = diff(&runs(&program(), seed..seed + 1), &runs(&other_build(), seed + 1..seed + 2));
+            assert_eq!(named(&single), expected, "period {period}, seed {seed}");
+            let three = diff(&runs(&program(), seed..seed + 3), &runs(&other_build(), seed + 3..seed + 6));
+            assert_eq!(named(&three), expected, "period {period}, seeds from {seed}, three a side");
+        }
+    }
+}
+
+#[test]
+fn a_program_beside_itself_names_nothing() {
+    // With repeats the spread may be larger than what is assumed without.
+    let (small, large) = ((0.01, 0.05), (0.05, 0.15));
+    for (period, repeats, apart) in [(1, 1, small), (1, 3, large), (7, 1, small), (7, 3, large)] {
+        let mut quiet = 0;
+        for round in 0..20 {
+            let runs = |from: u64| -> Vec<Run> {
+                (from..from + repeats).map(|seed| run(&program(), machine(seed, period, apart))).collect()
+            };
+            let found = diff(&runs(round * 100), &runs(round * 100 + 50));
+            quiet += u32::from(named(&found).is_empty());
+        }
+        assert!(quiet >= 19, "{quiet} of 20 with period {period}, {repeats} a side");
+    }
+}
+
+#[test]
+fn a_machine_that_is_dearer_for_all_is_no_change_of_the_program() {
+    let dear = Conditions { seed: 2, price: 1.6, ..QUIET };
+    let found = diff(&[run(&program(), QUIET)], &[run(&program(), dear)]);
+    assert_eq!(named(&found), []);
+    assert!((found.price.ratio - 1.6).abs() < 0.05, "{:?}", found.price);
+    assert_eq!(found.warnings.len(), 1, "the calibration saw nothing of it: {:?}", found.warnings);
+    let raw = Settings { raw_times: true, ..Settings::default() };
+    let raw = Diff::new(&[run(&program(), QUIET)], &[run(&program(), dear)], &raw).unwrap();
+    assert_eq!(named(&raw).len(), 4, "as measured all have grown, one by less than 1 % of the whole");
+}
+
+#[test]
+fn of_a_single_site_the_calibration_says_what_the_machine_is_dearer() {
+    let one = [site(&["fill", "main"], 4_000, 700.0)];
+    let with = |price, calibrated| {
+        diff(&[run(&one, QUIET)], &[run(&one, Conditions { price, calibrated, ..QUIET })])
+    };
+    assert_eq!(named(&with(2.0, 2.0)), []);
+    assert_eq!(named(&with(2.0, 1.0)), [("fill", Class::Grown, Some(Cause::Price))]);
+}
+
+#[test]
+fn what_is_small_is_not_worth_a_word() {
+    let mut sites = program();
+    sites.push(site(&["tail", "main"], 60, 800.0));
+    let found = diff(&[run(&program(), QUIET)], &[run(&sites, QUIET)]);
+    assert_eq!(named(&found), []);
+    let sharp = Settings { threshold: 0.001, ..Settings::default() };
+    let found = Diff::new(&[run(&program(), QUIET)], &[run(&sites, QUIET)], &sharp).unwrap();
+    assert_eq!(named(&found), [("tail", Class::Added, None)]);
+}
+
+/// What one fault of ten, in bursts, tells of the others: `decode` in some bursts and not in others.
+#[test]
+fn what_differs_from_burst_to_burst_is_no_change() {
+    let with_bursts = |seed: u64| {
+        let mut rng = Rng::from_seed(seed);
+        let mut run =
+            run(&[site(&["decode", "main"], 4000, 800.0), site(&["rest", "main"], 4000, 800.0)], QUIET);
+        // Both in turn, 150 at a time, and a burst of 40 in every 400.
+        run.profile.faults.sort_by_key(|fault| (fault.addr, fault.stack));
+        let faults = run.profile.faults.iter_mut().enumerate();
+        faults.for_each(|(at, fault)| {
+            fault.time_ns = at as u64 * 1000;
+            fault.stack = Some((at as u64 / 150 % 2) as u32);
+            (fault.faults, fault.cost_ns) = (10.0, 8000.0);
+        });
+        let window = |at: u64, len: u64, recorded| Window {
+            begin_ns: at * 1000,
+            end_ns: (at + len) * 1000,
+            faults: len,
+            recorded,
+            lost: 0,
+        };
+        for burst in 0..20 {
+            let begin = burst * 400 + rng.below(350) as u64;
+            run.recording.observation.windows.push(window(begin, 40, true));
+            run.recording.observation.windows.push(window(begin + 40, 1, false));
+        }
+        let windows = &run.recording.observation.windows;
+        let is_in =
+            |time_ns: u64| windows.iter().any(|w| w.recorded && (w.begin_ns..w.end_ns).contains(&time_ns));
+        run.profile.faults.retain(|fault| is_in(fault.time_ns));
+        run
+    };
+    let named_any = |seed: &u64| !named(&diff(&[with_bursts(*seed)], &[with_bursts(seed + 100)])).is_empty();
+    assert!((0..20).filter(named_any).count() <= 1);
+}
+
+#[test]
+fn rows_are_what_was_asked_for() {
+    let mut sites = program();
+    sites[2].mapping = "/opt/program";
+    sites[3].stack = vec!["[stripped]", "main"];
+    let by = |by| {
+        let runs = [run(&sites, QUIET)];
+        let settings = Settings { by, ..Settings::default() };
+        let found = Diff::new(&runs, &runs, &settings).unwrap();
+        found.rows.iter().map(|row| row.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(by(By::Function), ["decode", "clear", "[libstripped.so]", "index", "report"]);
+    assert_eq!(by(By::Stack)[1], "__memset_avx2_unaligned_erms <- clear <- work <- main");
+    assert_eq!(by(By::Mapping), ["//anon", "[program]"]);
+}
+
+#[test]
+fn places_without_names_are_matched_within_one_build_and_by_file_across_builds() {
+    let sites = [site(&["[stripped]", "main"], 1000, 700.0)];
+    let built = |build: &str| {
+        let mut run = run(&sites, QUIET);
+        run.recording.stacks.modules[2].build_id = Some(build.into());
+        run
+    };
+    let name = |a: &str, b: &str| diff(&[built(a)], &[built(b)]).rows[0].name.clone();
+    assert!(name("aa", "aa").starts_with("libstripped.so+0x"));
+    assert_eq!(name("aa", "bb"), "[libstripped.so]");
+}
+
+#[test]
+fn counts_of_root_and_of_a_user_are_refused() {
+    let mut sites = program();
+    sites.push(site(&["copy_to_user", "read", "main"], 1_000, 800.0));
+    let root = run(&sites, QUIET);
+    let mut user = run(&program(), QUIET);
+    user.recording.header.settings.user_only = true;
+    let refused = Diff::new(std::slice::from_ref(&root), std::slice::from_ref(&user), &Settings::default());
+    let said = refused.unwrap_err().to_string();
+    assert!(said.contains("--user-only") && said.contains("record both"), "{said}");
+    let settings = Settings { user_only: true, ..Settings::default() };
+    let found = Diff::new(&[root], &[user], &settings).unwrap();
+    assert!(found.user_only && named(&found).is_empty());
+}
+
+#[test]
+fn allocating_sites_need_allocations_and_a_side_needs_a_recording() {
+    let runs = [run(&program(), QUIET)];
+    let settings = Settings { by: By::Alloc, ..Settings::default() };
+    let said = Diff::new(&runs, &runs, &settings).unwrap_err().to_string();
+    assert!(said.contains("--alloc"), "{said}");
+    assert!(Diff::new(&runs, &[], &Settings::default()).is_err());
+}
+
+#[test]
+fn a_site_that_allocates_more_is_named_whoever_touches_it() {
+    // All that `decode` touches is a block of `report`'s stack; the rest is nobody's.
+    let owned = |sites: &[Site]| {
+        let mut run = run(sites, QUIET);
+        run.recording.header.settings.alloc_from_bytes = Some(65536);
+        run.profile.blocks.blocks.push(Block { stack: Some(4), ..Block::default() });
+        let of_decode = run.profile.faults.iter_mut().filter(|fault| fault.stack == Some(0));
+        of_decode.for_each(|fault| fault.block = Some(0));
+        run
+    };
+    let settings = Settings { by: By::Alloc, ..Settings::default() };
+    let mut more = program();
+    more[0].faults *= 2;
+    let found = Diff::new(&[owned(&program())], &[owned(&more)], &settings).unwrap();
+    assert_eq!(named(&found), [("report", Class::Grown, Some(Cause::Faults))]);
+    assert!(found.rows.iter().any(|row| row.name == "[no recorded block]"));
+}
+
+#[test]
+fn recordings_that_are_not_alike_are_warned_of() {
+    let mut other = run(&program(), Conditions { period: 7, calibrated: 1.5, ..QUIET });
+    other.recording.header.host.kernel = "6.12".into();
+    other.recording.header.host.thp = "never".into();
+    other.recording.losses = vec![Loss { cpu: None, begin_ns: 0, end_ns: 1, lost: 5000 }];
+    other.recording.footer = None;
+    let found = diff(&[run(&program(), QUIET)], &[other]);
+    let words =
+        ["kernel", "huge pages", "every fault", "per sampled stack", "first touch", "lost 5000", "cut off"];
+    for word in words {
+        assert!(found.warnings.iter().any(|line| line.contains(word)), "{word}: {:#?}", found.warnings);
+    }
+    assert_eq!(diff(&[run(&program(), QUIET)], &[run(&program(), QUIET)]).warnings, [""; 0]);
+}
+
+#[test]
+fn nothing_beside_nothing_is_nothing() {
+    let none = || [run(&[], QUIET)];
+    let found = diff(&none(), &none());
+    assert!(found.rows.is_empty() && !found.time_ns.significant);
+    let found = diff(&none(), &[run(&program(), QUIET)]);
+    assert_eq!(found.count(Class::Added), 5);
+    assert!(found.rows.iter().all(|row| row.faults.difference.low.is_finite()));
+}
