@@ -18,6 +18,7 @@ pub mod measurement;
 pub mod observation;
 pub mod profile;
 pub mod recording;
+pub mod sites;
 pub mod stat;
 mod tuning;
 pub mod verdict;

@@ -92,3 +92,19 @@ pub(crate) const ENOUGH_ROUNDS: u32 = 7;
 pub(crate) const SHORT_RUN_NS: f64 = 10e6;
 /// Share of elapsed time that a cure gains in the median and that is worth a word, though the interval does not exclude chance.
 pub(crate) const UNDECIDED: f64 = 0.05;
+
+/// Samples of a thread from which on they speak for it: below, what it did before its first one and after its last one is
+/// too large a part of it, and always the same part where many threads do the same.
+pub(crate) const FEW_SAMPLES: u64 = 5;
+/// Timed faults from which on their mean is a price of their own. Chosen: with 8 a mean is known to about a third of its spread.
+pub(crate) const PRICED_FAULTS: u64 = 8;
+/// Times that two estimates of the faults of short-lived threads may be apart: beyond it the direct one bounds the other,
+/// which takes in every tail that nobody counts (one for each processor that a thread ran on).
+pub(crate) const SHORT_THREADS_RATIO: f64 = 2.0;
+/// Share of a measured time that the reading itself may be off by: the recorder disturbs caches and readings drift
+/// (profiler.md 1.1: pair over truth 1.15 to 1.22 in four repeats).
+pub(crate) const CALIBRATION_SHARE: f64 = 0.05;
+/// Share of the subtracted offset that it may be off by: the same four repeats.
+pub(crate) const OFFSET_SHARE: f64 = 0.15;
+/// Share that a price may be off by that is known from one burst only. Chosen: phases of a program differ by more than faults in one.
+pub(crate) const ONE_BURST_SHARE: f64 = 0.3;

@@ -2,7 +2,7 @@
 
 use faultless_trace::Stat;
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
-use faultless_trace::stat::{Curve, Interval, Kind, Point, Row, Serialisation, Source};
+use faultless_trace::stat::{Curve, Interval, Point, Row, Serialisation, Source};
 
 use super::sentence::{has_bounds, share, share_with_spread};
 use crate::palette::Palette;
@@ -25,7 +25,7 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
             Percent(row.faults as f64 / all.max(1) as f64).to_string(),
             row.seconds.map_or("-".to_owned(), |s| Seconds(s).to_string()),
             row.p50_ns.map_or("-".to_owned(), |ns| Nanos(ns).to_string()),
-            kind_name(row.kind).to_owned(),
+            row.kind.words().to_owned(),
             row_source(row),
         ]);
     }
@@ -204,31 +204,5 @@ fn source_name(source: Source) -> &'static str {
         Source::Inferred => "inferred",
         Source::Calibrated => "calibrated estimate",
         Source::Remainder => "remainder",
-    }
-}
-
-/// A kind in words.
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::MmapFirstWrite => "first write, mmap",
-        Kind::HeapFirstWrite => "first write, heap",
-        Kind::BssFirstWrite => "first write, bss",
-        Kind::FirstTouch => "first touch",
-        Kind::Thp => "transparent huge page",
-        Kind::ZeroPageRead => "zero-page read",
-        Kind::WriteAfterZeroRead => "write after zero-page read",
-        Kind::CowAfterFork => "copy on write after fork",
-        Kind::Stack => "stack",
-        Kind::FileRead => "file: code, read-only data",
-        Kind::FilePrivateWrite => "file: private write",
-        Kind::Shared => "shared memory",
-        Kind::Unplaced => "in no known mapping",
-        Kind::UserUnknown => "user mode, kind unknown",
-        Kind::KernelMode => "taken in kernel mode",
-        Kind::Populate => "populated without a trap",
-        Kind::KernelOrPopulate => "in kernel mode or populated",
-        Kind::Major => "major (I/O)",
-        Kind::Unknown => "kind unknown",
-        Kind::BeforeExec => "before the command ran",
     }
 }

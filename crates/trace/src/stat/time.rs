@@ -74,7 +74,7 @@ pub(super) fn time(
 }
 
 /// Whether a figure can be the time of a fault at all: below a second.
-fn is_latency(ns: f64) -> bool {
+pub(crate) fn is_latency(ns: f64) -> bool {
     (0.0..1e9).contains(&ns)
 }
 
@@ -257,7 +257,7 @@ fn share(seconds: Interval, usage: &Usage) -> Interval {
 
 /// Bytes of anonymous memory that a fault of this kind makes resident; `None` for kinds that are no part of us per MiB:
 /// file-backed (fault-around maps what is there), zero page, shared, and the unknown.
-pub(super) fn bytes_made_resident(kind: Kind, host: &Host) -> Option<f64> {
+pub(crate) fn bytes_made_resident(kind: Kind, host: &Host) -> Option<f64> {
     use Kind::{
         BssFirstWrite, CowAfterFork, FilePrivateWrite, FirstTouch, HeapFirstWrite, KernelMode,
         KernelOrPopulate, MmapFirstWrite, Populate, Stack, Thp, WriteAfterZeroRead,
