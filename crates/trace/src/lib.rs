@@ -12,8 +12,10 @@
 pub mod advice;
 pub mod avoid;
 pub mod change;
+pub mod cure;
 pub mod fault;
 pub mod file;
+pub mod findings;
 pub mod measurement;
 pub mod observation;
 pub mod profile;
