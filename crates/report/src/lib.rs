@@ -6,6 +6,7 @@
 pub mod advice;
 pub mod lab;
 mod palette;
+pub mod profile;
 pub mod stat;
 pub mod svg;
 pub mod table;

@@ -9,6 +9,9 @@ mod sentence;
 
 use faultless_trace::Stat;
 
+pub(crate) use section::{headed, kernel_lines, verdict_lines};
+pub(crate) use sentence::{share, share_with_spread};
+
 use crate::palette::Palette;
 use crate::table::{WIDTH, clip, wrap};
 

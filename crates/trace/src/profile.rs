@@ -64,6 +64,8 @@ pub struct Profile {
     pub faults: Vec<Weighted>,
     /// For each of them what its figures rest on.
     pub basis: Vec<Basis>,
+    /// Faults by which the samples together may stand for too few or too many, at 95 %: what they do not stand for the bursts do.
+    pub doubt: f64,
     /// Blocks that the allocation recorder saw.
     pub blocks: Blocks,
     /// Names of mappings: a file, `[heap]`, `[stack]`, `[bss]`, `//anon`; the first is `[unknown]`.
@@ -100,6 +102,7 @@ impl Profile {
         both.sort_by_key(|(fault, _)| fault.time_ns);
         (profile.faults, profile.basis) = both.into_iter().unzip();
         profile.mappings = found.mappings;
+        profile.doubt = weights.doubt;
         profile
     }
 

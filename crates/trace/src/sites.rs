@@ -158,7 +158,7 @@ impl Sites {
             let owner =
                 sum.owner().and_then(|owner| owners.labels.get(owner)).map(|(label, _)| label.clone());
             let leaf = sum.stack().and_then(|stack| naming.leaf(stack)).filter(|_| by == Group::Site);
-            let row = sum.row(&all, offset_ns);
+            let row = sum.row(&all, profile.doubt, offset_ns);
             Row { label: label.0, place: label.1, leaf, allocated_by: owner, lives, ..row }
         };
         let labels = keys.labels.into_iter().zip(lives);
@@ -167,7 +167,7 @@ impl Sites {
         rows.sort_by(|a, b| {
             size(b).partial_cmp(&size(a)).unwrap_or(std::cmp::Ordering::Equal).then(a.label.cmp(&b.label))
         });
-        let mut sum = all.row(&all, offset_ns);
+        let mut sum = all.row(&all, profile.doubt, offset_ns);
         // The exact count is known, whatever the parts are.
         sum.faults = Interval { low: sum.faults.value, high: sum.faults.value, ..sum.faults };
         Self { by, rows, all: Row { label: "all".to_owned(), ..sum } }
@@ -189,8 +189,8 @@ impl Sum {
         most.filter(|(_, weight)| 2.0 * **weight > self.tally.time_ns).map(|(owner, _)| *owner)
     }
 
-    fn row(&self, all: &Sum, offset_ns: f64) -> Row {
-        let (faults, time_ns) = self.tally.intervals(&all.tally, offset_ns);
+    fn row(&self, all: &Sum, doubt: f64, offset_ns: f64) -> Row {
+        let (faults, time_ns) = self.tally.intervals(&all.tally, doubt, offset_ns);
         let part = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
         let share = match all.tally.time_ns > 0.0 {
             true => part(self.tally.time_ns, all.tally.time_ns),

@@ -4,6 +4,7 @@ mod advise;
 mod doctor;
 mod lab;
 mod man;
+mod report;
 mod run;
 mod sink;
 mod stat;
@@ -33,6 +34,7 @@ enum Verb {
     Workload(workload::Args),
     Doctor(doctor::Args),
     Lab(lab::Args),
+    Report(report::Args),
     Man(man::ManArgs),
     Completions(man::CompletionsArgs),
 }
@@ -80,6 +82,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Workload(args) => workload::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Lab(args) => lab::run(args),
+        Verb::Report(args) => report::run(args),
         Verb::Man(args) => man::man(args),
         Verb::Completions(args) => man::completions(args),
     }

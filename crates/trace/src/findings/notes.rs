@@ -56,10 +56,7 @@ pub(super) fn notes(
         );
     }
     if coverage.lost > 0 {
-        notes.push(format!(
-            "{} records were lost; exact counts make up for them",
-            Count(coverage.lost)
-        ));
+        notes.push(format!("{} records were lost; exact counts make up for them", Count(coverage.lost)));
     }
     if !profile.faults.is_empty() && recording.stacks.stacks.is_empty() {
         notes.push("no stacks were recorded: who touched is not known".to_owned());

@@ -43,6 +43,8 @@ impl Weight {
 pub(super) struct Weights {
     pub(super) recorded: Vec<Weight>,
     pub(super) samples: Vec<f64>,
+    /// Faults by which all `extra` together may be off, at 95 %, and what samples stand for the other way.
+    pub(super) doubt: f64,
 }
 
 /// Weighs what was found.
@@ -61,6 +63,7 @@ pub(super) fn weights(found: &Faults, recording: &Recording) -> Weights {
     let mut weights = Weights {
         recorded: vec![Weight::default(); found.faults.len()],
         samples: vec![0.0; found.samples.len()],
+        doubt: 0.0,
     };
     for (weight, fault) in weights.recorded.iter_mut().zip(&found.faults) {
         if let Some(stratum) = stratum(fault).filter(|_| !fault.kernel && is_whole(fault)) {
@@ -81,7 +84,8 @@ pub(super) fn weights(found: &Faults, recording: &Recording) -> Weights {
     };
     let outside = |fault: &Fault| !fault.kernel && stratum(fault).is_none();
     let lost = lost_samples(recording, found.samples.len() as u64);
-    spread(found, &mut weights, unseen, lost, &outside);
+    let cpus = recording.observation.host.cpus;
+    spread(found, &mut weights, unseen, lost, cpus, &outside);
     kernel(found, &mut weights, recording, lost);
     weights
 }
@@ -110,6 +114,7 @@ fn spread(
     weights: &mut Weights,
     unseen: Option<f64>,
     lost: f64,
+    cpus: u32,
     outside: &dyn Fn(&Fault) -> bool,
 ) {
     let mut of_thread: HashMap<(u32, u32), u64> = HashMap::new();
@@ -132,6 +137,12 @@ fn spread(
         pairs.filter(|(_, (fault, _))| is_long(fault) == long).map(|(weight, _)| weight).sum()
     };
     let long = samples_of(true, weights) + long_threads * period / 2.0 * unseen_part;
+    // The samples of a thread are off by part of a period wherever a burst begins or ends.
+    let ends = 2.0
+        * found.windows.chunk_by(|a, b| a.recorded == b.recorded).filter(|w| w[0].recorded).count() as f64;
+    let noise = 1.96 * period * ((ends + 1.0) * long_threads / 12.0).sqrt();
+    // And by half a period for every processor that it also ran on.
+    let tails = long_threads * period / 2.0 * cpus.saturating_sub(1) as f64 * unseen_part;
     let mut left = (unseen - long).max(0.0);
     let (mut evidence, mut seen) = (0.0, 0_u64);
     for (weight, fault) in weights.recorded.iter_mut().zip(&found.faults) {
@@ -145,11 +156,14 @@ fn spread(
         // The bursts describe the short-lived threads.
         let pairs = weights.samples.iter_mut().zip(&found.samples);
         pairs.filter(|(_, (fault, _))| !is_long(fault)).for_each(|(weight, _)| *weight = 0.0);
-        left = left.max(evidence / SHORT_THREADS_RATIO);
+        left = left.max((evidence / SHORT_THREADS_RATIO).min(noise));
     } else {
         left = (left - samples_of(false, weights)).max(0.0);
     }
-    let scale = if evidence > 0.0 { left.min(evidence * SHORT_THREADS_RATIO) / evidence } else { 0.0 };
+    if left > evidence * SHORT_THREADS_RATIO {
+        left = (left - tails).max(evidence * SHORT_THREADS_RATIO);
+    }
+    let scale = if evidence > 0.0 { left / evidence } else { 0.0 };
     weights.recorded.iter_mut().for_each(|weight| weight.extra *= scale);
     let given: f64 =
         weights.samples.iter().sum::<f64>() + weights.recorded.iter().map(|w| w.extra).sum::<f64>();

@@ -1,7 +1,8 @@
 //! What a row's figures rest on -> how far they may be off, at 95 %.
 //!
 //! Counts: what was counted is exact. Samples vary as draws do (Wilson). What bursts say about faults beside them varies
-//! from burst to burst (a ratio over clusters; Cochran 1977, ch. 6 and 9), with Student's t where there are few.
+//! from burst to burst (a ratio over clusters; Cochran 1977, ch. 6 and 9), with Student's t where there are few. How much
+//! the samples and how much the bursts stand for in all is in doubt as well.
 //!
 //! Times: a count's doubt times the price; the price of what was not timed itself varies from burst to burst; and every
 //! reading may be off by [`CALIBRATION_SHARE`] and by [`OFFSET_SHARE`] of what was subtracted from it.
@@ -65,8 +66,8 @@ impl Tally {
     }
 
     /// Faults and time with their intervals, as a part of `all`.
-    pub(super) fn intervals(&self, all: &Tally, offset_ns: f64) -> (Interval, Interval) {
-        let (below, above) = self.count_spread(all);
+    pub(super) fn intervals(&self, all: &Tally, doubt: f64, offset_ns: f64) -> (Interval, Interval) {
+        let (below, above) = self.count_spread(all, doubt);
         let faults = Interval {
             value: self.faults,
             low: (self.faults - below).max(0.0),
@@ -88,12 +89,17 @@ impl Tally {
         (faults, time)
     }
 
-    fn count_spread(&self, all: &Tally) -> (f64, f64) {
+    fn count_spread(&self, all: &Tally, doubt: f64) -> (f64, f64) {
         let share = share_interval(self.samples, all.samples);
         let by_samples =
             [share.value - share.low, share.high - share.value].map(|part| part * all.by_samples);
         let lost = 2.0 * 1.96 * self.lost.sqrt();
-        let beside = self.extra_spread(all);
+        let part = |own: f64, all: f64| if all > 0.0 { own / all * doubt } else { 0.0 };
+        let shifted = match all.extra > 0.0 {
+            true => part(self.extra, all.extra) - part(self.by_samples, all.by_samples),
+            false => 0.0,
+        };
+        let beside = self.extra_spread(all).hypot(shifted);
         let [below, above] = by_samples.map(|part| part.hypot(lost).hypot(beside));
         (below, above)
     }
