@@ -293,7 +293,8 @@ fn pool(p: &Pattern<'_>) -> Option<Saves> {
     let low = (1.0 - (1.0 - knee.low) / of_all).max(0.0);
     let high = (knee.high / of_all).min(1.0);
     let saves = [low, f64::midpoint(knee.low, knee.high).clamp(low, high), high];
-    (of_all > 0.0 && p.share(&FRESH) >= WHOLE_SHARE && p.row.again < PATTERN_SHARE).then_some((saves, saves))
+    // Without a lower bound the curve speaks of other sites.
+    (low > 0.0 && p.share(&FRESH) >= WHOLE_SHARE && p.row.again < PATTERN_SHARE).then_some((saves, saves))
 }
 
 fn bounded_queue(p: &Pattern<'_>) -> Option<Saves> {

@@ -155,8 +155,12 @@ impl Sites {
         sums.resize_with(sums.len().max(lives.len()), Sum::new);
         lives.resize(sums.len(), None);
         let finish = |(sum, (label, lives)): (Sum, ((String, Option<String>), Option<Lives>))| {
-            let owner =
-                sum.owner().and_then(|owner| owners.labels.get(owner)).map(|(label, _)| label.clone());
+            let by_stack = matches!(by, Group::Site | Group::Function | Group::Stack);
+            let owner = sum
+                .owner()
+                .filter(|_| by_stack)
+                .and_then(|owner| owners.labels.get(owner))
+                .map(|(label, _)| label.clone());
             let leaf = sum.stack().and_then(|stack| naming.leaf(stack)).filter(|_| by == Group::Site);
             let row = sum.row(&all, profile.doubt, offset_ns);
             Row { label: label.0, place: label.1, leaf, allocated_by: owner, lives, ..row }
@@ -255,7 +259,7 @@ impl<'a> Naming<'a> {
 
     /// The function at the leaf, where that is not the one to be named.
     fn leaf(&self, stack: u32) -> Option<String> {
-        let leaf = self.recording.stacks.labels(stack).into_iter().next()?;
+        let leaf = touching::short(self.recording.stacks.labels(stack).into_iter().next()?);
         (leaf != self.site(Some(stack), NO_STACK).0).then_some(leaf)
     }
 

@@ -142,3 +142,7 @@ pub(crate) const MOST_SHARE: f64 = 0.9;
 pub(crate) const MOST_SITES: usize = 10;
 /// Share of time at places without a name from which on that is worth a note.
 pub(crate) const UNNAMED_SHARE: f64 = 0.05;
+/// Times by which lost records make counts vary more than records lost one by one would: rings lose runs. Chosen.
+pub(crate) const LOST_IN_RUNS: f64 = 4.0;
+/// Share of the faults that may be of threads which nobody saw from which on that is worth a note.
+pub(crate) const DOUBT_SHARE: f64 = 0.05;

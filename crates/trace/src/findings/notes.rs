@@ -6,7 +6,7 @@ use crate::profile::Profile;
 use crate::recording::Recording;
 use crate::sites::{NO_STACK, Sites};
 use crate::stat::Stat;
-use crate::tuning::UNNAMED_SHARE;
+use crate::tuning::{DOUBT_SHARE, UNNAMED_SHARE};
 
 pub(super) fn coverage(recording: &Recording, profile: &Profile, sites: &Sites) -> Coverage {
     let by_rings: u64 = recording.losses.iter().map(|loss| loss.lost).sum();
@@ -57,6 +57,14 @@ pub(super) fn notes(
     }
     if coverage.lost > 0 {
         notes.push(format!("{} records were lost; exact counts make up for them", Count(coverage.lost)));
+    }
+    let all: f64 = profile.faults.iter().map(|fault| fault.faults).sum();
+    if profile.doubt > DOUBT_SHARE * all {
+        notes.push(format!(
+            "up to {} faults ({}) may be of short-lived threads that neither a sample nor a burst saw; record --all sees every one",
+            Count(profile.doubt as u64),
+            Percent(profile.doubt / all)
+        ));
     }
     if !profile.faults.is_empty() && recording.stacks.stacks.is_empty() {
         notes.push("no stacks were recorded: who touched is not known".to_owned());

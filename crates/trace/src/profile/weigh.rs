@@ -43,7 +43,7 @@ impl Weight {
 pub(super) struct Weights {
     pub(super) recorded: Vec<Weight>,
     pub(super) samples: Vec<f64>,
-    /// Faults by which all `extra` together may be off, at 95 %, and what samples stand for the other way.
+    /// Faults by which what samples stand for may be off in all, at 95 %.
     pub(super) doubt: f64,
 }
 
@@ -165,6 +165,11 @@ fn spread(
     }
     let scale = if evidence > 0.0 { left / evidence } else { 0.0 };
     weights.recorded.iter_mut().for_each(|weight| weight.extra *= scale);
+    if weights.samples.iter().any(|weight| *weight > 0.0) {
+        // What neither samples nor bursts explain is of threads that nobody saw: whom to give it to is a guess.
+        let given = weights.recorded.iter().map(|weight| weight.extra).sum::<f64>();
+        weights.doubt = noise + tails + (left - given).max(0.0);
+    }
     let given: f64 =
         weights.samples.iter().sum::<f64>() + weights.recorded.iter().map(|w| w.extra).sum::<f64>();
     if given > 0.0 {

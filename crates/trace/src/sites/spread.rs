@@ -10,7 +10,9 @@
 use crate::measurement::{share_interval, student_t};
 use crate::profile::{Basis, Weighted};
 use crate::stat::Interval;
-use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW, CALIBRATION_SHARE, OFFSET_SHARE, ONE_BURST_SHARE};
+use crate::tuning::{
+    CALIBRATED_HIGH, CALIBRATED_LOW, CALIBRATION_SHARE, LOST_IN_RUNS, OFFSET_SHARE, ONE_BURST_SHARE,
+};
 
 /// What one burst says.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,7 +69,8 @@ impl Tally {
 
     /// Faults and time with their intervals, as a part of `all`.
     pub(super) fn intervals(&self, all: &Tally, doubt: f64, offset_ns: f64) -> (Interval, Interval) {
-        let (below, above) = self.count_spread(all, doubt);
+        let (below, above) =
+            if self.records == all.records { (0.0, 0.0) } else { self.count_spread(all, doubt) };
         let faults = Interval {
             value: self.faults,
             low: (self.faults - below).max(0.0),
@@ -93,11 +96,12 @@ impl Tally {
         let share = share_interval(self.samples, all.samples);
         let by_samples =
             [share.value - share.low, share.high - share.value].map(|part| part * all.by_samples);
-        let lost = 2.0 * 1.96 * self.lost.sqrt();
+        // Records are lost in runs, not one by one.
+        let lost = LOST_IN_RUNS * 1.96 * self.lost.sqrt();
         let part = |own: f64, all: f64| if all > 0.0 { own / all * doubt } else { 0.0 };
         let shifted = match all.extra > 0.0 {
             true => part(self.extra, all.extra) - part(self.by_samples, all.by_samples),
-            false => 0.0,
+            false => part(self.by_samples, all.by_samples),
         };
         let beside = self.extra_spread(all).hypot(shifted);
         let [below, above] = by_samples.map(|part| part.hypot(lost).hypot(beside));

@@ -126,13 +126,24 @@ fn is_helper(name: &Name) -> bool {
     LIBRARIES.iter().any(|begin| function.starts_with(begin)) || is_memory_function(function)
 }
 
-/// Whether this is `memset`, `__memset_avx2_unaligned_erms`, `__libc_malloc`, `calloc@plt`.
+/// `memset` for `__memset_avx2_unaligned_erms`; other names as they are.
+pub(crate) fn short(function: String) -> String {
+    memory_function(&function).map_or(function.clone(), str::to_owned)
+}
+
 fn is_memory_function(function: &str) -> bool {
+    memory_function(function).is_some()
+}
+
+/// The plain name of `memset`, `__memset_avx2_unaligned_erms`, `__libc_malloc`, `calloc@plt`.
+fn memory_function(function: &str) -> Option<&'static str> {
     let bare = function.split('@').next().unwrap_or(function).trim_start_matches('_');
     let bare = BEFORE.iter().find_map(|before| bare.strip_prefix(before)).unwrap_or(bare);
-    HELPERS.iter().filter_map(|helper| bare.strip_prefix(helper)).any(|rest| {
-        let rest = rest.trim_start_matches('_');
-        rest.is_empty() || AFTER.iter().any(|after| rest.starts_with(after))
+    HELPERS.iter().copied().find(|helper| {
+        bare.strip_prefix(helper).is_some_and(|rest| {
+            let rest = rest.trim_start_matches('_');
+            rest.is_empty() || AFTER.iter().any(|after| rest.starts_with(after))
+        })
     })
 }
 
