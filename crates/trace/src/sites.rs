@@ -98,6 +98,9 @@ pub const NO_STACK: &str = "[no stack]";
 /// The memory is no block that the allocation recorder saw.
 pub const NO_BLOCK: &str = "[no recorded block]";
 
+/// What a row stands for, and its file and line.
+type Label = (String, Option<String>);
+
 /// A row being added up.
 #[derive(Default)]
 struct Sum {
@@ -154,7 +157,7 @@ impl Sites {
         };
         sums.resize_with(sums.len().max(lives.len()), Sum::new);
         lives.resize(sums.len(), None);
-        let finish = |(sum, (label, lives)): (Sum, ((String, Option<String>), Option<Lives>))| {
+        let finish = |(sum, (label, lives)): (Sum, (Label, Option<Lives>))| {
             let by_stack = matches!(by, Group::Site | Group::Function | Group::Stack);
             let owner = sum
                 .owner()
@@ -244,7 +247,7 @@ impl<'a> Naming<'a> {
     }
 
     /// Function, and file and line, of the frame to be named.
-    fn site(&self, stack: Option<u32>, without: &str) -> (String, Option<String>) {
+    fn site(&self, stack: Option<u32>, without: &str) -> Label {
         let stacks = &self.recording.stacks;
         let found = stack.and_then(|stack| self.touching.place(stack));
         let Some((frame, name)) = found else { return (without.to_owned(), None) };
@@ -271,8 +274,8 @@ impl<'a> Naming<'a> {
 /// Numbers of rows, by what they stand for.
 #[derive(Default)]
 struct Keys {
-    number_of: HashMap<(String, Option<String>), usize>,
-    labels: Vec<(String, Option<String>)>,
+    number_of: HashMap<Label, usize>,
+    labels: Vec<Label>,
     /// Of stacks, kinds, mappings and threads whose row is known: a name is made once.
     known: HashMap<(u32, u32), usize>,
 }
@@ -316,7 +319,7 @@ impl Keys {
         self.known((stack.unwrap_or(u32::MAX), 0), || naming.site(stack, NO_STACK))
     }
 
-    fn known(&mut self, key: (u32, u32), label: impl FnOnce() -> (String, Option<String>)) -> usize {
+    fn known(&mut self, key: (u32, u32), label: impl FnOnce() -> Label) -> usize {
         if let Some(number) = self.known.get(&key) {
             return *number;
         }
