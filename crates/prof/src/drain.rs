@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use faultless_os::ring::{Raw, Sample, records};
 use faultless_trace::file::Line;
-use faultless_trace::observation::{KernelSamples, Map, Record, What};
+use faultless_trace::observation::{KernelSamples, Map, Record, SourceNote, What};
 use faultless_trace::recording::Loss;
 
 use crate::decode::{Decoder, Fault};
@@ -141,8 +141,9 @@ impl Drain {
     }
 
     /// The names of all that was on stacks.
-    pub(crate) fn name_stacks(&mut self) -> Vec<Line> {
-        self.stacks.as_mut().map(|stacks| stacks.unwinder.name()).unwrap_or_default()
+    pub(crate) fn name_stacks(&mut self) -> (Vec<Line>, Option<SourceNote>) {
+        let Some(stacks) = &mut self.stacks else { return Default::default() };
+        (stacks.unwinder.name(), stacks.unwinder.note())
     }
 
     /// Samples of the CPU clock in the kernel.

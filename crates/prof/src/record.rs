@@ -233,7 +233,9 @@ impl Recorder {
         self.tape.write(records);
         self.tape.write(last.windows.into_iter().map(Line::Window));
         self.tape.write(last.levels.into_iter().map(Line::Level));
-        self.tape.write(last.drain.name_stacks());
+        let (names, note) = last.drain.name_stacks();
+        self.tape.write(names);
+        last.sources.extend(note);
         let footer = Footer {
             exit: last.exit,
             usage: last.usage,

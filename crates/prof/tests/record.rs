@@ -234,7 +234,6 @@ fn what_cannot_be_watched_is_told_apart() {
 }
 
 #[test]
-#[ignore = "needs the unwinder"]
 fn faults_and_samples_have_stacks_down_to_main() {
     for options in [Options::default(), all()] {
         let Some((_, recording)) = run("touch", 20_000, &options) else { return };

@@ -11,6 +11,7 @@ pub mod diff;
 pub mod flame;
 pub mod lab;
 mod palette;
+pub mod profile;
 pub mod stat;
 pub mod svg;
 pub mod table;

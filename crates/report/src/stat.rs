@@ -9,7 +9,8 @@ mod sentence;
 
 use faultless_trace::Stat;
 
-pub(crate) use self::section::kind_name;
+pub(crate) use section::{headed, kernel_lines, verdict_lines};
+pub(crate) use sentence::{share, share_with_spread};
 
 use crate::palette::Palette;
 use crate::table::{WIDTH, clip, wrap};

@@ -37,6 +37,12 @@ pub struct Fault {
     pub access: Option<Access>,
     /// What it was.
     pub kind: Kind,
+    /// What its place and access alone say that it was: all that can be known of a sampled one.
+    pub kind_by_place: Kind,
+    /// A first touch of a page that this mapping had been faulted in for before: the program gave it back (MADV_DONTNEED).
+    pub again: bool,
+    /// Index into [`Faults::mappings`].
+    pub mapping: u32,
     /// Index into [`Faults::windows`]; `None` outside all of them.
     pub window: Option<usize>,
     /// Faults of this process in flight when this one began, itself included. Counted at its entry and not over its
@@ -51,6 +57,10 @@ pub struct Faults {
     pub faults: Vec<Fault>,
     /// The observation's windows by begin; where it has none but has faults, one window that holds them all.
     pub windows: Vec<Window>,
+    /// Faults sampled at large, and how many each stands for; their kind is `kind_by_place`.
+    pub samples: Vec<(Fault, u64)>,
+    /// Names of mappings.
+    pub mappings: Vec<String>,
     /// Indices of writes to memory older than a fork of which it can't be told whether they copied a page or took a new one.
     pub unsure: Vec<usize>,
     /// Entries without an end: signals, lost records, the end of a window.
@@ -71,12 +81,14 @@ impl Faults {
         let mut processes = place::Processes::default();
         let mut history = kind::History::new(page_bytes, thp_bytes);
         let mut faults: Vec<Fault> = Vec::new();
+        let mut samples = Vec::new();
         for record in by_time(&observation.records) {
             match &record.what {
                 What::Enter { addr, ip, kernel, access } => {
                     let window = find_window(&windows, record.time_ns);
                     let place = processes.place(record.pid, *addr);
-                    let kind = history.touch(faults.len(), record, *addr, *access, place.as_ref(), window);
+                    let (kind, again) =
+                        history.touch(faults.len(), record, *addr, *access, place.as_ref(), window);
                     pairs.enter(record, *addr, faults.len());
                     faults.push(Fault {
                         enter_ns: record.time_ns,
@@ -89,6 +101,9 @@ impl Faults {
                         kernel: *kernel,
                         access: *access,
                         kind,
+                        kind_by_place: kind::by_place(*access, place.as_ref()),
+                        again,
+                        mapping: place.map_or(place::UNKNOWN, |place| place.name),
                         window,
                         in_flight: 1,
                     });
@@ -108,7 +123,29 @@ impl Faults {
                         history.forget(record.pid);
                     }
                 }
-                What::Sample { .. } | What::Cpu { .. } | What::Switch { .. } | What::LockWait { .. } => {}
+                What::Sample { addr, ip, kernel, major, access, stack, weight } => {
+                    let place = processes.place(record.pid, *addr);
+                    let kind = if *major { Kind::Major } else { kind::by_place(*access, place.as_ref()) };
+                    let fault = Fault {
+                        enter_ns: record.time_ns,
+                        duration_ns: None,
+                        pid: record.pid,
+                        tid: record.tid,
+                        addr: *addr,
+                        ip: *ip,
+                        stack: *stack,
+                        kernel: *kernel,
+                        access: *access,
+                        kind,
+                        kind_by_place: kind,
+                        again: false,
+                        mapping: place.map_or(place::UNKNOWN, |place| place.name),
+                        window: find_window(&windows, record.time_ns),
+                        in_flight: 1,
+                    };
+                    samples.push((fault, *weight));
+                }
+                What::Cpu { .. } | What::Switch { .. } | What::LockWait { .. } => {}
                 What::Alloc { .. } | What::Free { .. } | What::Move { .. } | What::Name(_) => {}
             }
         }
@@ -118,6 +155,8 @@ impl Faults {
         Faults {
             faults,
             windows,
+            samples,
+            mappings: processes.into_names(),
             unsure,
             unmatched_enters: enters,
             unmatched_ends: ends,

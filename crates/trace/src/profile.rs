@@ -1,13 +1,15 @@
 //! Recording -> weighted faults: each says who touched, whose block it was, and what it stands for.
 //!
-//! Every view adds these up by what it groups by: their sums are the estimates for the whole run. With every fault recorded
-//! each stands for itself and its own corrected time; otherwise a sampled one stands for many, with the mean time of its like.
+//! Every view adds these up by what it groups by: their sums are the estimates for the whole run, and all user-mode ones
+//! together are its exact count. `weigh` says how many faults each stands for, `price` how long those took.
 //!
 //! What it does not do: group, sort, or give intervals (`sites` does).
 
 mod blocks;
+mod price;
+mod weigh;
 
-use crate::fault::Faults;
+use crate::fault::{Fault, Faults};
 use crate::recording::Recording;
 use crate::stat::Kind;
 
@@ -40,14 +42,33 @@ pub struct Weighted {
     pub cost_ns: f64,
 }
 
+/// What the figures of a [`Weighted`] fault rest on: for intervals.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Basis {
+    /// The stretch of time in which it was recorded, one of many: faults of one stretch are alike. `None`: it was sampled at large.
+    pub burst: Option<u32>,
+    /// Faults that it stands for and that were counted beside it; the others are taken to be like it.
+    pub exact: f64,
+    /// Its own time, corrected, ns.
+    pub reading_ns: Option<f64>,
+    /// The part of `cost_ns` that is the mean of its like, ns.
+    pub assumed_ns: f64,
+    /// Its page had been faulted in for the same mapping before: the program gave it back.
+    pub again: bool,
+}
+
 /// The faults of a recording, weighted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
     /// In the order of time.
     pub faults: Vec<Weighted>,
+    /// For each of them what its figures rest on.
+    pub basis: Vec<Basis>,
+    /// Faults by which the samples together may stand for too few or too many, at 95 %: what they do not stand for the bursts do.
+    pub doubt: f64,
     /// Blocks that the allocation recorder saw.
     pub blocks: Blocks,
-    /// Names of mappings: a file, `[heap]`, `[stack]`, `//anon`.
+    /// Names of mappings: a file, `[heap]`, `[stack]`, `[bss]`, `//anon`; the first is `[unknown]`.
     pub mappings: Vec<String>,
 }
 
@@ -56,22 +77,58 @@ impl Profile {
     pub fn new(recording: &Recording) -> Self {
         let observation = &recording.observation;
         let found = Faults::from_observation(observation);
-        let offset_ns = observation.calibration.map_or(0.0, |found| found.offset_ns());
-        let blocks = Blocks::new(observation);
-        let weigh = |fault: &crate::fault::Fault| Weighted {
+        let weights = weigh::weights(&found, recording);
+        let mut prices = price::Prices::new(&found, &weights, recording);
+        let mut profile = Self { blocks: Blocks::new(observation), ..Self::default() };
+        let bursts = bursts(&found);
+        let mut both = Vec::new();
+        for (fault, weight) in found.faults.iter().zip(&weights.recorded).filter(|(_, w)| w.faults() > 0.0) {
+            let (cost_ns, reading_ns, assumed_ns) = prices.cost(fault, weight);
+            let basis = Basis {
+                burst: fault.window.map(|window| bursts[window]),
+                exact: weight.exact,
+                reading_ns,
+                assumed_ns,
+                again: fault.again,
+            };
+            both.push((profile.weighted(fault, fault.kind, weight.faults(), cost_ns), basis));
+        }
+        for ((fault, _), faults) in found.samples.iter().zip(&weights.samples).filter(|(_, w)| **w > 0.0) {
+            let kind = prices.kind_of_sample(fault);
+            let cost_ns = faults * prices.mean_ns(fault.stack, kind);
+            let basis = Basis { assumed_ns: cost_ns, ..Basis::default() };
+            both.push((profile.weighted(fault, kind, *faults, cost_ns), basis));
+        }
+        both.sort_by_key(|(fault, _)| fault.time_ns);
+        (profile.faults, profile.basis) = both.into_iter().unzip();
+        profile.mappings = found.mappings;
+        profile.doubt = weights.doubt;
+        profile
+    }
+
+    fn weighted(&self, fault: &Fault, kind: Kind, faults: f64, cost_ns: f64) -> Weighted {
+        Weighted {
             time_ns: fault.enter_ns,
             pid: fault.pid,
             tid: fault.tid,
             addr: fault.addr,
             stack: fault.stack,
-            block: blocks.at(fault.pid, fault.addr, fault.enter_ns),
-            kind: fault.kind,
-            mapping: 0,
+            block: self.blocks.at(fault.pid, fault.addr, fault.enter_ns),
+            kind,
+            mapping: fault.mapping,
             kernel: fault.kernel,
-            faults: 1.0,
-            cost_ns: fault.duration_ns.map_or(0.0, |ns| (ns as f64 - offset_ns).max(0.0)),
-        };
-        let faults = found.faults.iter().map(weigh).collect();
-        Self { faults, blocks, mappings: vec![String::from("//anon")] }
+            faults,
+            cost_ns,
+        }
     }
+}
+
+/// For each window the number of its stretch of recorded windows: the pieces of one burst are one look at the program.
+fn bursts(found: &Faults) -> Vec<u32> {
+    let mut burst = 0;
+    let number = |window: &crate::observation::Window| {
+        burst += u32::from(!window.recorded);
+        burst
+    };
+    found.windows.iter().map(number).collect()
 }

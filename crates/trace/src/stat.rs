@@ -4,10 +4,10 @@
 
 mod answer;
 mod kernel;
-mod rows;
+pub(crate) mod rows;
 mod serial;
-mod strata;
-mod time;
+pub(crate) mod strata;
+pub(crate) mod time;
 
 use serde::{Deserialize, Serialize};
 
@@ -157,6 +157,34 @@ pub enum Kind {
     Unknown,
     /// Taken by faultless's own child before it ran the command; part of `wait4`'s figure.
     BeforeExec,
+}
+
+impl Kind {
+    /// As a reader sees it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::MmapFirstWrite => "first write, mmap",
+            Self::HeapFirstWrite => "first write, heap",
+            Self::BssFirstWrite => "first write, bss",
+            Self::FirstTouch => "first touch",
+            Self::Thp => "transparent huge page",
+            Self::ZeroPageRead => "zero-page read",
+            Self::WriteAfterZeroRead => "write after zero-page read",
+            Self::CowAfterFork => "copy on write after fork",
+            Self::Stack => "stack",
+            Self::FileRead => "file: code, read-only data",
+            Self::FilePrivateWrite => "file: private write",
+            Self::Shared => "shared memory",
+            Self::Unplaced => "in no known mapping",
+            Self::UserUnknown => "user mode, kind unknown",
+            Self::KernelMode => "taken in kernel mode",
+            Self::Populate => "populated without a trap",
+            Self::KernelOrPopulate => "in kernel mode or populated",
+            Self::Major => "major (I/O)",
+            Self::Unknown => "kind unknown",
+            Self::BeforeExec => "before the command ran",
+        }
+    }
 }
 
 /// How long faults took.

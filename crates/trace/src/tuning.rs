@@ -112,3 +112,56 @@ pub(crate) const DIFF_PRICED_ROWS: usize = 3;
 pub(crate) const DIFF_CALIBRATION_APART: f64 = 0.2;
 /// Share of records lost above which a diff warns.
 pub(crate) const DIFF_LOST: f64 = 0.01;
+/// Samples of a thread from which on they speak for it: below, what it did before its first one and after its last one is
+/// too large a part of it, and always the same part where many threads do the same.
+pub(crate) const FEW_SAMPLES: u64 = 5;
+/// Timed faults from which on their mean is a price of their own. Chosen: with 8 a mean is known to about a third of its spread.
+pub(crate) const PRICED_FAULTS: u64 = 8;
+/// Times that two estimates of the faults of short-lived threads may be apart: beyond it the direct one bounds the other,
+/// which takes in every tail that nobody counts (one for each processor that a thread ran on).
+pub(crate) const SHORT_THREADS_RATIO: f64 = 2.0;
+/// Share of a measured time that the reading itself may be off by: the recorder disturbs caches and readings drift
+/// (profiler.md 1.1: pair over truth 1.15 to 1.22 in four repeats).
+pub(crate) const CALIBRATION_SHARE: f64 = 0.05;
+/// Share of the subtracted offset that it may be off by: the same four repeats.
+pub(crate) const OFFSET_SHARE: f64 = 0.15;
+/// Share that a price may be off by that is known from one burst only. Chosen: phases of a program differ by more than faults in one.
+pub(crate) const ONE_BURST_SHARE: f64 = 0.3;
+
+/// Share of a site's faults that a pattern must explain for its cure to be named. Chosen: the larger part.
+pub(crate) const PATTERN_SHARE: f64 = 0.5;
+/// Share below which a pattern counts as absent.
+pub(crate) const ABSENT_SHARE: f64 = 0.2;
+/// Share of a block's memory from which on it counts as touched whole.
+pub(crate) const WHOLE_SHARE: f64 = 0.8;
+/// glibc's M_MMAP_THRESHOLD at start, in bytes (mallopt(3)); every freed block raises it, up to 32 MiB.
+pub(crate) const MMAP_THRESHOLD_BYTES: u64 = 128 << 10;
+/// Blocks up to so many times the threshold are served by raising it; larger ones fragment the heap: a pool is for those. Chosen.
+pub(crate) const ABOVE_THRESHOLD: u64 = 8;
+/// Times by which a site's live blocks must have grown from the first third of its run to the last to be a queue that fills.
+pub(crate) const QUEUE_GROWTH: f64 = 1.5;
+/// Live blocks below which nothing is called a queue.
+pub(crate) const QUEUE_BLOCKS: u64 = 16;
+/// Bytes alive at once below which a queue is not worth a bound.
+pub(crate) const QUEUE_BYTES: u64 = 32 << 20;
+/// Huge pages that a block must hold for huge pages to be named: a smaller one has more edge than middle.
+pub(crate) const THP_PER_BLOCK: u64 = 2;
+/// Part of a run within which blocks must be born to be part of its start.
+pub(crate) const START_PART: f64 = 0.2;
+/// What a huge page's fault saves of the time of the faults that it stands for, at least, likely, at most: zeroing stays
+/// (60 to 150 times one of a base page instead of 512: profiler.md 1.9, 5.3).
+pub(crate) const THP_SAVES: [f64; 3] = [0.6, 0.8, 0.9];
+/// What populating saves of the time of faults: the trap, not the zeroing; 0.83 of the cycles remained (profiler.md 1.9).
+pub(crate) const POPULATE_SAVES: [f64; 3] = [0.0, 0.15, 0.4];
+/// Sites that are looked at for cures.
+pub(crate) const CURED_SITES: usize = 5;
+/// Share of the time that the named call sites of the answer must make up.
+pub(crate) const MOST_SHARE: f64 = 0.9;
+/// Call sites that the answer may count; more are no answer.
+pub(crate) const MOST_SITES: usize = 10;
+/// Share of time at places without a name from which on that is worth a note.
+pub(crate) const UNNAMED_SHARE: f64 = 0.05;
+/// Times by which lost records make counts vary more than records lost one by one would: rings lose runs. Chosen.
+pub(crate) const LOST_IN_RUNS: f64 = 4.0;
+/// Share of the faults that may be of threads which nobody saw from which on that is worth a note.
+pub(crate) const DOUBT_SHARE: f64 = 0.05;

@@ -7,6 +7,7 @@ mod flame;
 mod lab;
 mod man;
 mod record;
+mod report;
 mod run;
 mod sink;
 mod stat;
@@ -43,6 +44,7 @@ enum Verb {
     Timeline(timeline::Args),
     Flame(flame::Args),
     Diff(diff::Args),
+    Report(report::Args),
     Man(man::ManArgs),
     Completions(man::CompletionsArgs),
 }
@@ -95,6 +97,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Timeline(args) => timeline::run(args),
         Verb::Flame(args) => flame::run(args),
         Verb::Diff(args) => diff::run(args),
+        Verb::Report(args) => report::run(args),
         Verb::Man(args) => man::man(args),
         Verb::Completions(args) => man::completions(args),
     }

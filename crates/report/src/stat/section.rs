@@ -2,7 +2,7 @@
 
 use faultless_trace::Stat;
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
-use faultless_trace::stat::{Curve, Interval, Kind, Point, Row, Serialisation, Source};
+use faultless_trace::stat::{Curve, Interval, KernelTime, Point, Row, Serialisation, Source};
 
 use super::sentence::{has_bounds, share, share_with_spread};
 use crate::palette::Palette;
@@ -25,7 +25,7 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
             Percent(row.faults as f64 / all.max(1) as f64).to_string(),
             row.seconds.map_or("-".to_owned(), |s| Seconds(s).to_string()),
             row.p50_ns.map_or("-".to_owned(), |ns| Nanos(ns).to_string()),
-            kind_name(row.kind).to_owned(),
+            row.kind.words().to_owned(),
             row_source(row),
         ]);
     }
@@ -128,6 +128,10 @@ pub(super) fn serialisation(stat: &Stat, palette: Palette) -> Vec<String> {
     if stat.rows.is_empty() {
         return Vec::new();
     }
+    headed("Threads", palette, verdict_lines(&stat.serialisation, palette, WIDTH))
+}
+
+pub(crate) fn verdict_lines(verdict: &Serialisation, palette: Palette, width: usize) -> Vec<String> {
     let ratio = |threads: &u32, r: &Interval| {
         format!(
             "with {threads} in flight one takes {:.2} ({:.2} to {:.2}) times as long as alone",
@@ -135,7 +139,7 @@ pub(super) fn serialisation(stat: &Stat, palette: Palette) -> Vec<String> {
         )
     };
     type Style = fn(Palette, &str) -> String;
-    let (verdict, style, why): (_, Style, _) = match &stat.serialisation {
+    let (words, style, why): (_, Style, _) = match verdict {
         Serialisation::Serialised { threads, ratio: r } => {
             ("faults wait for each other", Palette::bad as Style, ratio(threads, r))
         }
@@ -144,14 +148,17 @@ pub(super) fn serialisation(stat: &Stat, palette: Palette) -> Vec<String> {
         }
         Serialisation::CannotSay { why } => ("cannot say", Palette::strong as Style, why.clone()),
     };
-    let mut lines = wrap("   ", &format!("{verdict}: {why}"), WIDTH);
-    lines[0] = lines[0].replacen(verdict, &style(palette, verdict), 1);
-    headed("Threads", palette, lines)
+    let mut lines = wrap("   ", &format!("{words}: {why}"), width);
+    lines[0] = lines[0].replacen(words, &style(palette, words), 1);
+    lines
 }
 
 /// The kernel's time by side and phase.
 pub(super) fn kernel(stat: &Stat, palette: Palette) -> Vec<String> {
-    let Some(kernel) = &stat.kernel else { return Vec::new() };
+    stat.kernel.as_ref().map_or_else(Vec::new, |kernel| kernel_lines(kernel, palette))
+}
+
+pub(crate) fn kernel_lines(kernel: &KernelTime, palette: Palette) -> Vec<String> {
     let side = |name: &str, i: &Interval| {
         vec![
             name.to_owned(),
@@ -190,7 +197,7 @@ pub(super) fn notes(stat: &Stat, palette: Palette) -> Vec<String> {
     headed("Notes", palette, lines)
 }
 
-fn headed(head: &str, palette: Palette, lines: Vec<String>) -> Vec<String> {
+pub(crate) fn headed(head: &str, palette: Palette, lines: Vec<String>) -> Vec<String> {
     if lines.is_empty() {
         return lines;
     }
@@ -204,31 +211,5 @@ fn source_name(source: Source) -> &'static str {
         Source::Inferred => "inferred",
         Source::Calibrated => "calibrated estimate",
         Source::Remainder => "remainder",
-    }
-}
-
-/// A kind in words.
-pub(crate) fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::MmapFirstWrite => "first write, mmap",
-        Kind::HeapFirstWrite => "first write, heap",
-        Kind::BssFirstWrite => "first write, bss",
-        Kind::FirstTouch => "first touch",
-        Kind::Thp => "transparent huge page",
-        Kind::ZeroPageRead => "zero-page read",
-        Kind::WriteAfterZeroRead => "write after zero-page read",
-        Kind::CowAfterFork => "copy on write after fork",
-        Kind::Stack => "stack",
-        Kind::FileRead => "file: code, read-only data",
-        Kind::FilePrivateWrite => "file: private write",
-        Kind::Shared => "shared memory",
-        Kind::Unplaced => "in no known mapping",
-        Kind::UserUnknown => "user mode, kind unknown",
-        Kind::KernelMode => "taken in kernel mode",
-        Kind::Populate => "populated without a trap",
-        Kind::KernelOrPopulate => "in kernel mode or populated",
-        Kind::Major => "major (I/O)",
-        Kind::Unknown => "kind unknown",
-        Kind::BeforeExec => "before the command ran",
     }
 }

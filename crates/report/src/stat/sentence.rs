@@ -50,7 +50,7 @@ fn lost(time: &FaultTime, cpu_ns: u64) -> String {
 }
 
 /// `45 % ± 3`, or the two ends where they lie unevenly.
-pub(super) fn share_with_spread(share: &Interval) -> String {
+pub(crate) fn share_with_spread(share: &Interval) -> String {
     let (below, above) = ((share.value - share.low) * 100.0, (share.high - share.value) * 100.0);
     let widest = below.max(above);
     if widest < 0.05 {
@@ -70,7 +70,7 @@ pub(super) fn has_bounds(point: &Point) -> bool {
 }
 
 /// `96 %`, or `91 to 96 %` where the bounds differ.
-pub(super) fn share(point: &Point) -> String {
+pub(crate) fn share(point: &Point) -> String {
     if !has_bounds(point) {
         return Percent(f64::midpoint(point.low, point.high)).to_string();
     }

@@ -16,7 +16,6 @@ use flate2::write::DeflateEncoder;
 use serde_json::{Value, json};
 
 use super::{Shown, state_name};
-use crate::stat::kind_name;
 
 /// What a script holds exactly; addresses above are given as 0.
 const EXACT: u64 = 1 << 53;
@@ -91,7 +90,7 @@ fn about(shown: &Shown<'_>) -> Value {
     let index = |number: Option<u32>| number.map_or(-1, i64::from);
     let class = |class: &Class| {
         json!([
-            kind_name(class.kind),
+            class.kind.words(),
             index(class.stack),
             index(class.owner),
             index(class.mapping),

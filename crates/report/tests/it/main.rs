@@ -6,6 +6,9 @@ mod lab;
 mod pipeline;
 #[path = "../../../trace/tests/it/runs.rs"]
 mod runs;
+mod profile;
+#[path = "../../../trace/tests/it/recorded.rs"]
+mod recorded;
 #[path = "../../../trace/tests/it/scenario.rs"]
 mod scenario;
 mod timeline;

@@ -26,7 +26,7 @@
 use std::collections::HashMap;
 
 use super::Fault;
-use super::place::{Place, Region};
+use super::place::{Place, Region, UNKNOWN};
 use crate::measurement::median;
 use crate::observation::{Access, Record, Window};
 use crate::stat::Kind;
@@ -51,7 +51,8 @@ struct Epoch {
 type Block = (Option<usize>, u32, u64);
 
 /// Memory that mremap moved or grew: somewhere, since the kernel reports no mapping for it.
-const MOVED: Place = Place { region: Region::Mmap, begin: 0, end: u64::MAX, mapped_ns: 0, fork: None };
+const MOVED: Place =
+    Place { region: Region::Mmap, begin: 0, end: u64::MAX, mapped_ns: 0, fork: None, name: UNKNOWN };
 
 /// What was seen of every page, and the conclusions that have to wait for the end.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ impl History {
         }
     }
 
-    /// Fault number `fault` touched `addr`: its kind as far as it can be told now.
+    /// Fault number `fault` touched `addr`: its kind as far as it can be told now, and whether the page was faulted in before.
     pub(super) fn touch(
         &mut self,
         fault: usize,
@@ -91,7 +92,7 @@ impl History {
         access: Option<Access>,
         place: Option<&Place>,
         window: Option<usize>,
-    ) -> Kind {
+    ) -> (Kind, bool) {
         let page = addr / self.page_bytes;
         let touch = Touch { time_ns: record.time_ns, access, fault };
         let before = self.pages.entry(record.pid).or_default().insert(page, touch);
@@ -99,15 +100,16 @@ impl History {
             let kind = self.anonymous(Region::Mmap, access, before);
             self.note_block(fault, (window, record.pid, addr), kind, &MOVED);
             self.moved.push((fault, kind));
-            return Kind::Unplaced;
+            return (Kind::Unplaced, false);
         };
         let before = before.filter(|b| b.time_ns >= place.mapped_ns);
         let cow = self.copied_after_fork(fault, record.pid, access, before, place);
         let kind = if cow { Kind::CowAfterFork } else { self.kind(access, before, place) };
+        let again = is_first_touch(kind) && before.is_some_and(|b| b.access == Some(Access::Write));
         if place.region.is_anonymous() {
             self.note_block(fault, (window, record.pid, addr), kind, place);
         }
-        kind
+        (kind, again)
     }
 
     /// `pid` began as a copy of `parent` (or as its thread, which changes nothing).
@@ -199,14 +201,9 @@ impl History {
     }
 
     fn kind(&mut self, access: Option<Access>, before: Option<Touch>, place: &Place) -> Kind {
-        match place.region {
-            Region::Reserved => Kind::Unplaced,
-            Region::File => Kind::FileRead,
-            Region::FilePrivate if matches!(access, Some(Access::Read | Access::Execute)) => Kind::FileRead,
-            Region::FilePrivate => Kind::FilePrivateWrite,
-            Region::Shared => Kind::Shared,
-            Region::Stack => Kind::Stack,
-            region => self.anonymous(region, access, before),
+        match by_region(access, place.region) {
+            Some(kind) => kind,
+            None => self.anonymous(place.region, access, before),
         }
     }
 
@@ -219,11 +216,7 @@ impl History {
                 self.reads.push(fault);
                 Kind::WriteAfterZeroRead
             }
-            (Some(Access::Write), _) => match region {
-                Region::Heap => Kind::HeapFirstWrite,
-                Region::Bss => Kind::BssFirstWrite,
-                _ => Kind::MmapFirstWrite,
-            },
+            (Some(Access::Write), _) => first_write(region),
             (None, Some(Touch { access: Some(Access::Read), .. })) => Kind::WriteAfterZeroRead,
             (None, _) => Kind::FirstTouch,
         }
@@ -240,6 +233,37 @@ impl History {
         noted.0 += 1;
         noted.1 = (whole && is_first_touch(kind)).then_some(fault);
     }
+}
+
+/// The kind where it does not depend on the page's past; `None` for anonymous memory.
+fn by_region(access: Option<Access>, region: Region) -> Option<Kind> {
+    Some(match region {
+        Region::Reserved => Kind::Unplaced,
+        Region::File => Kind::FileRead,
+        Region::FilePrivate if matches!(access, Some(Access::Read | Access::Execute)) => Kind::FileRead,
+        Region::FilePrivate => Kind::FilePrivateWrite,
+        Region::Shared => Kind::Shared,
+        Region::Stack => Kind::Stack,
+        Region::Heap | Region::Mmap | Region::Bss => return None,
+    })
+}
+
+fn first_write(region: Region) -> Kind {
+    match region {
+        Region::Heap => Kind::HeapFirstWrite,
+        Region::Bss => Kind::BssFirstWrite,
+        _ => Kind::MmapFirstWrite,
+    }
+}
+
+/// The kind of a fault of which nothing but access and place is known: as if its page had no past.
+pub(super) fn by_place(access: Option<Access>, place: Option<&Place>) -> Kind {
+    let region = place.map_or(Region::Mmap, |place| place.region);
+    by_region(access, region).unwrap_or_else(|| match access {
+        Some(Access::Read | Access::Execute) => Kind::ZeroPageRead,
+        Some(Access::Write) => first_write(region),
+        None => Kind::FirstTouch,
+    })
 }
 
 fn is_first_touch(kind: Kind) -> bool {

@@ -62,6 +62,8 @@ pub(super) struct Place {
     pub(super) mapped_ns: u64,
     /// The process's last fork, if the mapping is older than that.
     pub(super) fork: Option<Fork>,
+    /// Index into the names.
+    pub(super) name: u32,
 }
 
 /// A fork as one of the two processes sees it.
@@ -79,6 +81,7 @@ struct Vma {
     mapped_ns: u64,
     /// Forks that the process had seen when this was mapped.
     generation: u32,
+    name: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -90,21 +93,58 @@ struct Process {
     more_threads: u32,
 }
 
+/// The name of what lies in no known mapping.
+pub(super) const UNKNOWN: u32 = 0;
+
 /// Every process's mappings.
-#[derive(Debug, Default)]
-pub(super) struct Processes(HashMap<u32, Process>);
+#[derive(Debug)]
+pub(super) struct Processes {
+    processes: HashMap<u32, Process>,
+    /// Names of mappings.
+    names: Vec<String>,
+    number_of: HashMap<String, u32>,
+}
+
+impl Default for Processes {
+    fn default() -> Self {
+        Self { processes: HashMap::new(), names: vec!["[unknown]".to_owned()], number_of: HashMap::new() }
+    }
+}
 
 impl Processes {
     /// What lies at `addr`; `None` where nothing is known.
     pub(super) fn place(&self, pid: u32, addr: u64) -> Option<Place> {
-        let process = self.0.get(&pid)?;
+        let process = self.processes.get(&pid)?;
         let below = process.vmas.range(..=addr).next_back().filter(|(_, vma)| addr < vma.end);
         let (begin, vma) = below.or_else(|| {
             let above = process.vmas.range(addr..).next()?;
             (above.1.region == Region::Stack && above.0 - addr <= STACK_REACH_BYTES).then_some(above)
         })?;
         let fork = process.fork.filter(|_| vma.generation < process.generation);
-        Some(Place { region: vma.region, begin: *begin, end: vma.end, mapped_ns: vma.mapped_ns, fork })
+        Some(Place {
+            region: vma.region,
+            begin: *begin,
+            end: vma.end,
+            mapped_ns: vma.mapped_ns,
+            fork,
+            name: vma.name,
+        })
+    }
+
+    /// The names of all mappings.
+    pub(super) fn into_names(self) -> Vec<String> {
+        self.names
+    }
+
+    fn number(&mut self, name: &str) -> u32 {
+        let name = if name.is_empty() { "//anon" } else { name };
+        if let Some(number) = self.number_of.get(name) {
+            return *number;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(name.to_owned());
+        self.number_of.insert(name.to_owned(), number);
+        number
     }
 
     /// A mapping appeared.
@@ -113,7 +153,8 @@ impl Processes {
         if end <= map.begin {
             return;
         }
-        let process = self.0.entry(pid).or_default();
+        let names = [map.name.as_str(), "[bss]", "[stack]"].map(|name| self.number(name));
+        let process = self.processes.entry(pid).or_default();
         let generation = process.generation;
         let vmas = Rc::make_mut(&mut process.vmas);
         let mut region = region_of(map);
@@ -121,7 +162,14 @@ impl Processes {
             region = Region::Bss;
         }
         let stack_end = if region == Region::Mmap { thread_stack_end(vmas, map.begin, end) } else { None };
-        let vma = |end, region| Vma { end, region, mapped_ns: time_ns, generation };
+        let vma = |end, region| {
+            let name = match region {
+                Region::Bss => names[1],
+                Region::Stack => names[2],
+                _ => names[0],
+            };
+            Vma { end, region, mapped_ns: time_ns, generation, name }
+        };
         match stack_end {
             Some(stack_end) => {
                 if stack_end < end {
@@ -135,7 +183,7 @@ impl Processes {
 
     /// `pid` came from `parent`: a process with a copy of its mappings, or another thread.
     pub(super) fn fork(&mut self, pid: u32, parent: u32, time_ns: u64) {
-        let process = self.0.entry(parent).or_default();
+        let process = self.processes.entry(parent).or_default();
         if pid == parent {
             process.more_threads = process.more_threads.saturating_add(1);
             return;
@@ -144,22 +192,22 @@ impl Processes {
         process.fork = Some(Fork { time_ns, is_child: false });
         let child =
             Process { fork: Some(Fork { time_ns, is_child: true }), more_threads: 0, ..process.clone() };
-        self.0.insert(pid, child);
+        self.processes.insert(pid, child);
     }
 
     /// `pid` replaced its program; its other threads are gone.
     pub(super) fn exec(&mut self, pid: u32) {
-        self.0.insert(pid, Process::default());
+        self.processes.insert(pid, Process::default());
     }
 
     /// A thread of `pid` ended; whether it was the last.
     pub(super) fn exit(&mut self, pid: u32) -> bool {
-        match self.0.get_mut(&pid) {
+        match self.processes.get_mut(&pid) {
             Some(process) if process.more_threads > 0 => {
                 process.more_threads -= 1;
                 false
             }
-            _ => self.0.remove(&pid).is_some(),
+            _ => self.processes.remove(&pid).is_some(),
         }
     }
 }
@@ -239,7 +287,8 @@ fn overlay(vmas: &mut BTreeMap<u64, Vma>, begin: u64, new: Vma) {
 fn keep(kept: &mut Vec<(u64, Vma)>, begin: u64, vma: Vma) {
     match kept.last_mut() {
         Some((_, last))
-            if last.end == begin && (last.region, last.generation) == (vma.region, vma.generation) =>
+            if last.end == begin
+                && (last.region, last.generation, last.name) == (vma.region, vma.generation, vma.name) =>
         {
             last.end = vma.end;
             last.mapped_ns = last.mapped_ns.min(vma.mapped_ns);
@@ -325,7 +374,7 @@ mod tests {
         for i in 1..=100_000_u64 {
             p.map(1, i, &map(top - i * 0x10_0000, top, 3, "//anon"));
         }
-        assert!(p.0[&1].vmas.len() <= 2, "{}", p.0[&1].vmas.len());
+        assert!(p.processes[&1].vmas.len() <= 2, "{}", p.processes[&1].vmas.len());
         assert_eq!(p.place(1, top - 1).unwrap().mapped_ns, 1);
     }
 

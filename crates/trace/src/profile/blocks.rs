@@ -73,10 +73,14 @@ impl Blocks {
     pub fn at(&self, pid: u32, addr: u64, time_ns: u64) -> Option<u32> {
         let lowest = addr.saturating_sub(self.longest_bytes);
         let near = self.at.get(&pid)?.range(lowest..=addr).rev();
-        near.flat_map(|(_, numbers)| numbers.iter().rev().copied()).find(|&number| {
+        near.filter_map(|(_, numbers)| {
+            // One at a time lives at an address: the last that was born by then.
+            let born = numbers.partition_point(|&number| self.blocks[number as usize].born_ns <= time_ns);
+            numbers[..born].last().copied()
+        })
+        .find(|&number| {
             let block = &self.blocks[number as usize];
-            let inside = addr - block.addr < block.len_bytes;
-            inside && block.born_ns <= time_ns && block.died_ns.is_none_or(|died_ns| time_ns < died_ns)
+            addr - block.addr < block.len_bytes && block.died_ns.is_none_or(|died_ns| time_ns < died_ns)
         })
     }
 

@@ -12,7 +12,7 @@ use crate::measurement::{Count, apportion};
 use crate::observation::{Counts, Observation, Usage};
 
 /// All kinds, by index.
-pub(super) const ALL: [Kind; KINDS] = [
+pub(crate) const ALL: [Kind; KINDS] = [
     Kind::MmapFirstWrite,
     Kind::HeapFirstWrite,
     Kind::BssFirstWrite,
@@ -51,7 +51,7 @@ struct Parts {
 }
 
 /// Accesses that raised a page-fault event and ended in a signal, as a guard page or a garbage collector's barrier does.
-pub(super) fn failed(counts: &Counts) -> u64 {
+pub(crate) fn failed(counts: &Counts) -> u64 {
     let handled =
         counts.minor_faults.zip(counts.major_faults).map(|(minor, major)| minor.saturating_add(major));
     let all = counts.all_faults.or(counts.user_faults);

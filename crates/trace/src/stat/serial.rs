@@ -79,6 +79,9 @@ mod tests {
             kernel: false,
             access: None,
             kind: Kind::MmapFirstWrite,
+            kind_by_place: Kind::MmapFirstWrite,
+            again: false,
+            mapping: 0,
             window: None,
             in_flight,
         }

@@ -15,47 +15,47 @@ use crate::stat::{Interval, Kind};
 use crate::tuning::{POOL_FAULTS, RESAMPLES, UNSEEN_PARTS};
 
 /// Number of kinds; a kind is an index below it.
-pub(super) const KINDS: usize = Kind::BeforeExec as usize + 1;
+pub(crate) const KINDS: usize = Kind::BeforeExec as usize + 1;
 
 /// A recorded window and what it stands for.
 #[derive(Clone, Debug)]
-pub(super) struct Stratum {
+pub(crate) struct Stratum {
     /// Index into the windows.
-    pub(super) window: usize,
+    pub(crate) window: usize,
     /// Faults counted in it.
-    pub(super) exact: f64,
+    pub(crate) exact: f64,
     /// Faults of unrecorded windows that it stands for.
-    pub(super) extra: f64,
+    pub(crate) extra: f64,
     /// Recorded faults by kind, those of no kind left out.
     pub(super) kinds: [u64; KINDS],
     /// Recorded faults.
-    pub(super) recorded: u64,
+    pub(crate) recorded: u64,
     /// Those counted as first touches that may be copies after a fork, and the other way round.
     pub(super) unsure: [u64; 2],
 }
 
 impl Stratum {
     /// Faults of the run per recorded fault.
-    pub(super) fn scale(&self) -> f64 {
+    pub(crate) fn scale(&self) -> f64 {
         (self.exact + self.extra) / self.recorded as f64
     }
 }
 
 /// All of them, in the order of time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Strata {
-    pub(super) strata: Vec<Stratum>,
+pub(crate) struct Strata {
+    pub(crate) strata: Vec<Stratum>,
     /// For every window the strata that describe it, as a range.
     pub(super) described_by: Vec<Range<usize>>,
     /// Faults that no recorded window stands for: there is none.
-    pub(super) undescribed: f64,
+    pub(crate) undescribed: f64,
     /// Unrecorded windows with strata on both sides: those before, those behind, faults.
     gaps: Vec<(Range<usize>, Range<usize>, f64)>,
 }
 
 impl Strata {
     /// `handled_only`: faults whose end was not seen are of no kind, since many were none.
-    pub(super) fn new(faults: &Faults, handled_only: bool) -> Self {
+    pub(crate) fn new(faults: &Faults, handled_only: bool) -> Self {
         let counts = |fault: &&Fault| !fault.kernel && (!handled_only || fault.duration_ns.is_some());
         let mut kinds = vec![([0_u64; KINDS], [0_u64; 2]); faults.windows.len()];
         let mut recorded = vec![0_u64; faults.windows.len()];
@@ -336,6 +336,9 @@ mod tests {
                     kernel: false,
                     access: None,
                     kind,
+                    kind_by_place: Kind::MmapFirstWrite,
+                    again: false,
+                    mapping: 0,
                     window: Some(index),
                     in_flight: 1,
                 };

@@ -74,7 +74,7 @@ pub(super) fn time(
 }
 
 /// Whether a figure can be the time of a fault at all: below a second.
-fn is_latency(ns: f64) -> bool {
+pub(crate) fn is_latency(ns: f64) -> bool {
     (0.0..1e9).contains(&ns)
 }
 

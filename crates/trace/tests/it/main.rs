@@ -3,5 +3,7 @@
 mod diff;
 mod odd;
 mod runs;
+mod recorded;
 mod scenario;
+mod sites;
 mod truth;

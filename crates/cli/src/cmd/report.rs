@@ -1,0 +1,125 @@
+//! `faultless report`.
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use faultless_report::profile;
+use faultless_trace::findings::{Findings, Sort, Wanted};
+use faultless_trace::sites::Group;
+
+use super::sink::Sink;
+use super::trace_file::TraceArg;
+
+/// Tell where a recorded program lost time to page faults, and what to do about it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "EXAMPLES
+  faultless record -- ./program && faultless report
+  faultless report --by alloc --sort refault        # who allocated, the most given back and faulted again first
+  faultless report --by stack --filter decode --top 50 run.trace
+  faultless report --json | jq '.tables[0].sites.rows[0]'
+
+Times and counts are followed by how far they may be off (95 %). `memory` is what the faults made resident; `refault` the
+share of faults on pages that an earlier block of the same allocating site had covered and given back.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    trace: TraceArg,
+    /// Only this table
+    #[arg(long, value_name = "GROUP")]
+    by: Option<GroupArg>,
+    /// What comes first
+    #[arg(long, value_name = "ORDER", default_value = "time")]
+    sort: SortArg,
+    /// Rows of each table
+    #[arg(long, value_name = "N", default_value = "10")]
+    top: usize,
+    /// Only rows whose name, file or leaf function holds TEXT
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    /// Report as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write the report to FILE instead of stdout; it appears there whole or not at all
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum GroupArg {
+    /// Function and line that touched
+    Site,
+    /// Function that touched
+    Function,
+    /// Whole stack
+    Stack,
+    /// Function and line that allocated (record --alloc)
+    Alloc,
+    /// What the fault was
+    Kind,
+    /// Mapping: a file, the heap, anonymous memory
+    Mapping,
+    /// Name of the thread
+    Thread,
+    /// Process
+    Process,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SortArg {
+    /// Time in faults
+    Time,
+    /// Number of faults
+    Faults,
+    /// Memory made resident
+    Bytes,
+    /// Faults on memory that the same site had just given back
+    Refault,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> super::Outcome {
+    let sink = args.output.as_deref().map(Sink::file).transpose()?;
+    let recording = args.trace.load()?;
+    let wanted = Wanted {
+        by: args.by.map(group),
+        sort: sort(args.sort),
+        top: args.top,
+        filter: args.filter.filter(|text| !text.is_empty()),
+    };
+    let findings = Findings::new(&recording, &wanted);
+    let to_terminal = sink.is_none() && io::stdout().is_terminal();
+    let report = if args.json {
+        profile::json(&findings)
+    } else {
+        let colour = to_terminal && std::env::var_os("NO_COLOR").is_none();
+        let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+        profile::text(&findings, colour, width.filter(|_| to_terminal))
+    };
+    match sink {
+        Some(sink) => sink.write(&report).map(|()| ExitCode::SUCCESS),
+        None => super::emit(report.as_bytes(), ExitCode::SUCCESS),
+    }
+}
+
+fn group(by: GroupArg) -> Group {
+    match by {
+        GroupArg::Site => Group::Site,
+        GroupArg::Function => Group::Function,
+        GroupArg::Stack => Group::Stack,
+        GroupArg::Alloc => Group::Alloc,
+        GroupArg::Kind => Group::Kind,
+        GroupArg::Mapping => Group::Mapping,
+        GroupArg::Thread => Group::Thread,
+        GroupArg::Process => Group::Process,
+    }
+}
+
+fn sort(by: SortArg) -> Sort {
+    match by {
+        SortArg::Time => Sort::Time,
+        SortArg::Faults => Sort::Faults,
+        SortArg::Bytes => Sort::Bytes,
+        SortArg::Refault => Sort::Refault,
+    }
+}

@@ -1,0 +1,56 @@
+//! The answer in a sentence.
+
+use faultless_trace::findings::Findings;
+use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
+use faultless_trace::observation::Exit;
+use faultless_trace::stat::Interval;
+
+use crate::stat::{share, share_with_spread};
+
+/// "1.90 s of 4.20 s CPU time (45 % ± 3) went to page faults; 3 call sites make 92 % of it; 96 % of the faults avoidable
+/// with 24 MiB kept."
+pub(super) fn answer(findings: &Findings) -> String {
+    if findings.faults == 0 {
+        return "There were no page faults in the recording.".to_owned();
+    }
+    let mut answer = match findings.time_ns {
+        Some(time_ns) if time_ns.value > 0.0 => lost(time_ns, findings.cpu_ns),
+        _ => format!("{} page faults; how long they took is not known", Count(findings.faults)),
+    };
+    if let Some((sites, share)) = findings.most {
+        let (word, make) = if sites == 1 { ("call site", "makes") } else { ("call sites", "make") };
+        answer.push_str(&format!("; {sites} {word} {make} {} of it", Percent(share)));
+    }
+    if let Some(knee) = &findings.avoidable {
+        answer.push_str(&format!(
+            "; {} of the faults avoidable with {} kept",
+            share(knee),
+            Bytes(knee.keep_bytes)
+        ));
+    }
+    answer.push('.');
+    match findings.exit {
+        None => answer.push_str(" The recording has no end: these are its figures so far."),
+        Some(Exit::Signal(signal)) => answer.push_str(&format!(" The command was ended by signal {signal}.")),
+        Some(Exit::Status(status)) if status != 0 => {
+            answer.push_str(&format!(" The command exited with status {status}."));
+        }
+        Some(_) => {}
+    }
+    answer
+}
+
+fn lost(time_ns: Interval, cpu_ns: u64) -> String {
+    if cpu_ns == 0 {
+        let Interval { value, low, high } = time_ns;
+        return format!("{} ({} to {}) went to page faults", Nanos(value), Nanos(low), Nanos(high));
+    }
+    let of = |ns: f64| (ns / cpu_ns as f64).clamp(0.0, 1.0);
+    let share = Interval { value: of(time_ns.value), low: of(time_ns.low), high: of(time_ns.high) };
+    format!(
+        "{} of {} CPU time ({}) went to page faults",
+        Nanos(time_ns.value),
+        Nanos(cpu_ns as f64),
+        share_with_spread(&share)
+    )
+}

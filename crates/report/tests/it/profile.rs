@@ -1,0 +1,85 @@
+//! Fixed recordings -> the text and JSON of `report`.
+
+use faultless_report::profile::{json, text};
+use faultless_trace::findings::{Findings, Sort, Wanted};
+use faultless_trace::recording::Recording;
+use faultless_trace::sites::Group;
+
+use super::recorded::mixed;
+
+fn wanted() -> Wanted {
+    Wanted { top: 10, ..Wanted::default() }
+}
+
+fn assert_fits(text: &str, width: usize) {
+    for line in text.lines() {
+        // A word is never broken.
+        assert!(
+            line.chars().count() <= width || line.contains("GLIBC_TUNABLES"),
+            "{} columns: {line}",
+            line.chars().count()
+        );
+        assert_eq!(line, line.trim_end());
+    }
+}
+
+#[test]
+fn text_of_every_fault_with_blocks() {
+    let text = text(&Findings::new(&mixed(true), &wanted()), false, None);
+    assert_fits(&text, 100);
+    insta::assert_snapshot!("report_every_fault", text);
+}
+
+#[test]
+fn text_of_samples_and_bursts() {
+    let text = text(&Findings::new(&mixed(false), &wanted()), false, None);
+    assert_fits(&text, 100);
+    insta::assert_snapshot!("report_sampled", text);
+}
+
+#[test]
+fn text_of_one_table_sorted_filtered_and_cut() {
+    let wanted =
+        Wanted { by: Some(Group::Stack), sort: Sort::Faults, top: 1, filter: Some("_table".to_owned()) };
+    let narrow = text(&Findings::new(&mixed(true), &wanted), false, Some(20));
+    assert_fits(&narrow, 72);
+    assert!(narrow.contains("By stack") && !narrow.contains("By kind"), "{narrow}");
+    assert!(narrow.contains("fill_table <") && !narrow.contains("decode_chunk <"), "{narrow}");
+    let none = Wanted { filter: Some("no such text".to_owned()), ..wanted };
+    assert!(text(&Findings::new(&mixed(true), &none), false, None).contains("no row holds"));
+}
+
+#[test]
+fn json_of_one_table() {
+    let wanted = Wanted { by: Some(Group::Alloc), top: 1, ..Wanted::default() };
+    insta::assert_snapshot!("report.json", json(&Findings::new(&mixed(true), &wanted)));
+}
+
+#[test]
+fn text_of_nothing_and_of_a_recording_without_an_end() {
+    let nothing = text(&Findings::new(&Recording::default(), &wanted()), false, None);
+    assert!(nothing.contains("no page faults"), "{nothing}");
+    let mut cut = mixed(false);
+    cut.footer = None;
+    cut.missing.push("the end: the recorder was killed".to_owned());
+    let observation = &mut cut.observation;
+    (observation.usage, observation.counts, observation.exit) = Default::default();
+    let text = text(&Findings::new(&cut, &wanted()), false, None);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("has no end") && text.contains("the recorder was killed"), "{text}");
+    assert!(text.contains("decode_chunk"), "{text}");
+}
+
+#[test]
+fn colour_changes_no_letter_of_a_report() {
+    let findings = Findings::new(&mixed(true), &wanted());
+    let coloured = text(&findings, true, None);
+    let mut bare = String::new();
+    let mut rest = coloured.as_str();
+    while let Some(at) = rest.find('\x1b') {
+        bare.push_str(&rest[..at]);
+        rest = rest[at..].split_once('m').map_or("", |(_, rest)| rest);
+    }
+    bare.push_str(rest);
+    assert_eq!(bare, text(&findings, false, None));
+}

@@ -1,0 +1,334 @@
+//! A site's figures -> the cure that fits its pattern, and what it would save; or none, with the reason.
+//!
+//! One table of rules, tried in order; the first that fits is named if it saves enough of the CPU time to be worth a change
+//! ([`MIN_GAIN`]). Savings are intervals: shares of the site's faults that the pattern explains, times their measured time.
+//! A cure that is named here is a hypothesis: `faultless advise` measures those that need no change of the program.
+//!
+//! It knows nothing of what the program means to do, and of sites without recorded blocks only the kinds of their faults.
+
+use serde::{Deserialize, Serialize};
+
+use crate::measurement::Percent;
+use crate::observation::Host;
+use crate::sites::{Lives, Row};
+use crate::stat::{Interval, Kind, Point};
+use crate::tuning::{
+    ABOVE_THRESHOLD, ABSENT_SHARE, MIN_GAIN, MMAP_THRESHOLD_BYTES, PATTERN_SHARE, POPULATE_SAVES,
+    QUEUE_BLOCKS, QUEUE_BYTES, QUEUE_GROWTH, START_PART, THP_PER_BLOCK, THP_SAVES, WHOLE_SHARE,
+};
+
+/// What can be done about a site's faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cure {
+    /// Write before the first read.
+    WriteFirst,
+    /// MADV_FREE instead of MADV_DONTNEED.
+    MadvFree,
+    /// Larger thresholds of malloc.
+    Thresholds,
+    /// Keep freed blocks.
+    Pool,
+    /// Let fewer blocks be alive.
+    BoundedQueue,
+    /// Transparent huge pages.
+    Thp,
+    /// Populate at start.
+    Prefault,
+}
+
+/// A cure for a site, or why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Remedy {
+    /// The site's label.
+    pub site: String,
+    /// The cure; `None`: leave it.
+    pub cure: Option<Cure>,
+    /// What was seen.
+    pub why: String,
+    /// How to do it.
+    pub how: String,
+    /// Faults saved.
+    pub faults: Interval,
+    /// Time saved, ns.
+    pub time_ns: Interval,
+}
+
+/// A site as the rules see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Pattern<'a> {
+    /// Its row.
+    pub row: &'a Row,
+    /// All faults.
+    pub all: &'a Row,
+    /// The blocks that it touches, where they were recorded.
+    pub lives: Option<&'a Lives>,
+    /// The machine.
+    pub host: &'a Host,
+    /// The run: begin and length, ns.
+    pub run_ns: (u64, u64),
+    /// CPU time of the run, ns; 0 where not known.
+    pub cpu_ns: u64,
+    /// What keeping freed pages would avoid of all faults.
+    pub knee: Option<Point>,
+}
+
+/// Shares of a site's faults and of its time that a cure saves: at least, likely, at most.
+type Saves = ([f64; 3], [f64; 3]);
+
+/// A rule: when it fits, what it saves, what to say.
+struct Rule {
+    cure: Cure,
+    /// What it saves where it fits.
+    saves: fn(&Pattern<'_>) -> Option<Saves>,
+    why: fn(&Pattern<'_>) -> String,
+    how: &'static str,
+}
+
+const RULES: [Rule; 7] = [
+    Rule {
+        // Two faults for each page, and the first one is for nothing.
+        cure: Cure::WriteFirst,
+        saves: write_first,
+        why: |p| {
+            format!(
+                "{} of its faults read memory that nobody has written, which maps the zero page; the write that follows faults again",
+                part(p.share(&[Kind::ZeroPageRead]))
+            )
+        },
+        how: "write before the first read, or do not read what is known to be zero",
+    },
+    Rule {
+        // The mapping stayed and its pages went: that is MADV_DONTNEED, which zeroes what comes back.
+        cure: Cure::MadvFree,
+        saves: madv_free,
+        why: |p| {
+            format!(
+                "at least {} of its faults bring back pages that were given back while their mapping stayed",
+                part(p.row.again)
+            )
+        },
+        how: "give memory back with MADV_FREE instead of MADV_DONTNEED, or later (of an allocator: a longer decay)",
+    },
+    Rule {
+        // malloc maps each such block anew and unmaps it; one setting keeps them in the heap.
+        cure: Cure::Thresholds,
+        saves: thresholds,
+        why: |p| {
+            format!(
+                "{} of its faults touch pages that its own earlier blocks had covered, and the blocks lie just above what malloc maps one by one or trims",
+                part(p.refault())
+            )
+        },
+        how: "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296, or mallopt",
+    },
+    Rule {
+        cure: Cure::Pool,
+        saves: pool,
+        why: |p| match (p.row.refault, p.knee) {
+            (None, Some(knee)) => format!(
+                "{} to {} of all faults would not have been, had freed pages been kept; this site makes {} of them",
+                part(knee.low),
+                part(knee.high),
+                part(p.of_all())
+            ),
+            _ => format!(
+                "{} of its faults touch pages that its own earlier blocks had covered and given back",
+                part(p.refault())
+            ),
+        },
+        how: "keep freed blocks: faultless run -- CMD, or a pool in the program; faultless advise measures it",
+    },
+    Rule {
+        // What is produced is not consumed as fast: every block is new memory.
+        cure: Cure::BoundedQueue,
+        saves: bounded_queue,
+        why: |p| {
+            p.lives.map_or(String::new(), |l| {
+                format!(
+                    "blocks pile up: {} alive early, {} late, and they are freed in the end",
+                    l.live_early, l.live_late
+                )
+            })
+        },
+        how: "bound the queue that they wait in, so that blocks are used again",
+    },
+    Rule {
+        cure: Cure::Thp,
+        saves: thp,
+        why: |_| "large blocks touched whole, one base page at a time".to_owned(),
+        how: "madvise(MADV_HUGEPAGE) on them, aligned to huge pages; of malloc: GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
+    },
+    Rule {
+        // No time is saved but the traps; it moves to where it does not hurt.
+        cure: Cure::Prefault,
+        saves: prefault,
+        why: |_| "blocks of the start that stay and are touched once".to_owned(),
+        how: "populate them where they are made (MAP_POPULATE, MADV_POPULATE_WRITE), if later latency matters: it moves the time, and saves the traps only",
+    },
+];
+
+/// The cure for a site.
+pub fn remedy(pattern: &Pattern<'_>) -> Remedy {
+    let fits = RULES.iter().find_map(|rule| Some((rule, (rule.saves)(pattern)?)));
+    let row = pattern.row;
+    let nothing = |why: String| Remedy {
+        site: row.label.clone(),
+        cure: None,
+        why,
+        how: String::new(),
+        faults: Interval::default(),
+        time_ns: Interval::default(),
+    };
+    let Some((rule, (faults, time))) = fits else { return nothing(no_pattern(pattern)) };
+    let of = |whole: &Interval, [low, value, high]: [f64; 3]| Interval {
+        value: whole.value * value,
+        low: whole.low * low,
+        high: whole.high * high,
+    };
+    let (faults, time_ns) = (of(&row.faults, faults), of(&row.time_ns, time));
+    if time_ns.high < MIN_GAIN * pattern.cpu_ns as f64 {
+        return nothing("what could be saved is not worth a change".to_owned());
+    }
+    Remedy {
+        cure: Some(rule.cure),
+        why: (rule.why)(pattern),
+        how: rule.how.to_owned(),
+        faults,
+        time_ns,
+        ..nothing(String::new())
+    }
+}
+
+fn no_pattern(p: &Pattern<'_>) -> String {
+    let files = p.share(&[Kind::FileRead, Kind::FilePrivateWrite, Kind::Shared, Kind::Major]);
+    if files >= PATTERN_SHARE {
+        return "these are pages of files and of shared memory, mapped as they are first used".to_owned();
+    }
+    if p.share(&[Kind::CowAfterFork]) >= PATTERN_SHARE {
+        return "these are copies after a fork; vfork or posix_spawn makes none, where a program follows"
+            .to_owned();
+    }
+    match p.row.refault {
+        Some(_) => "memory that is touched for the first time, and of no pattern with a cure".to_owned(),
+        None => "no pattern with a cure; record --alloc tells which blocks it touches".to_owned(),
+    }
+}
+
+impl Pattern<'_> {
+    /// Share of its faults that are of these kinds.
+    fn share(&self, kinds: &[Kind]) -> f64 {
+        share(self.row, kinds)
+    }
+
+    fn refault(&self) -> f64 {
+        self.row.refault.unwrap_or(0.0)
+    }
+
+    fn of_all(&self) -> f64 {
+        if self.all.faults.value > 0.0 { self.row.faults.value / self.all.faults.value } else { 0.0 }
+    }
+
+    /// Share of what its blocks asked for that its faults made resident.
+    fn touched(&self) -> f64 {
+        self.lives.filter(|l| l.bytes > 0).map_or(0.0, |l| self.row.resident_bytes / l.bytes as f64)
+    }
+
+    fn is_refaulting(&self) -> bool {
+        self.refault() >= PATTERN_SHARE
+    }
+}
+
+fn share(row: &Row, kinds: &[Kind]) -> f64 {
+    let faults: f64 =
+        row.kinds.iter().filter(|(kind, ..)| kinds.contains(kind)).map(|(_, faults, _)| faults).sum();
+    if row.faults.value > 0.0 { faults / row.faults.value } else { 0.0 }
+}
+
+fn time_share(row: &Row, kind: Kind) -> f64 {
+    let ns: f64 = row.kinds.iter().filter(|(of, ..)| *of == kind).map(|(.., ns)| ns).sum();
+    if row.time_ns.value > 0.0 { ns / row.time_ns.value } else { 0.0 }
+}
+
+const FRESH: [Kind; 4] = [Kind::MmapFirstWrite, Kind::HeapFirstWrite, Kind::BssFirstWrite, Kind::FirstTouch];
+
+/// The share that a ratio over so many records stands for, with about 95 %.
+fn about(share: f64, records: u64) -> [f64; 3] {
+    let half = 1.96 * (share * (1.0 - share) / records.max(1) as f64).sqrt() + 1.0 / records.max(1) as f64;
+    [(share - half).max(0.0), share, (share + half).min(1.0)]
+}
+
+fn write_first(p: &Pattern<'_>) -> Option<Saves> {
+    let reads = p.share(&[Kind::ZeroPageRead]);
+    let read = share(p.all, &[Kind::ZeroPageRead]);
+    let followed = (share(p.all, &[Kind::WriteAfterZeroRead]) / read.max(f64::MIN_POSITIVE)).min(1.0);
+    let fits = reads >= PATTERN_SHARE / 2.0 && followed >= PATTERN_SHARE;
+    let saves = |share: f64| [share * followed / 2.0, share * followed, share];
+    fits.then(|| (saves(reads), saves(time_share(p.row, Kind::ZeroPageRead))))
+}
+
+fn madv_free(p: &Pattern<'_>) -> Option<Saves> {
+    let own = p.share(&[Kind::MmapFirstWrite]) >= WHOLE_SHARE && p.refault() < ABSENT_SHARE;
+    // The kernel takes the pages where memory is short, and the call itself stays.
+    let saves = [0.0, p.row.again, 1.0];
+    (own && p.row.again >= PATTERN_SHARE).then_some((saves, saves))
+}
+
+fn thresholds(p: &Pattern<'_>) -> Option<Saves> {
+    let near = MMAP_THRESHOLD_BYTES..=MMAP_THRESHOLD_BYTES * ABOVE_THRESHOLD;
+    let mapped = p.lives.is_some_and(|l| near.contains(&l.median_bytes));
+    let trimmed = p.share(&[Kind::HeapFirstWrite]) >= PATTERN_SHARE;
+    let saves = about(p.refault(), p.row.records);
+    (p.is_refaulting() && (mapped || trimmed)).then_some((saves, saves))
+}
+
+fn pool(p: &Pattern<'_>) -> Option<Saves> {
+    if p.is_refaulting() {
+        let saves = about(p.refault(), p.row.records);
+        return Some((saves, saves));
+    }
+    let knee = p.knee.filter(|knee| p.row.refault.is_none() && knee.low >= PATTERN_SHARE)?;
+    let of_all = p.of_all();
+    // Which faults the curve means is not known: all of them elsewhere, or all of them here.
+    let low = (1.0 - (1.0 - knee.low) / of_all).max(0.0);
+    let high = (knee.high / of_all).min(1.0);
+    let saves = [low, f64::midpoint(knee.low, knee.high).clamp(low, high), high];
+    // Without a lower bound the curve speaks of other sites.
+    (low > 0.0 && p.share(&FRESH) >= WHOLE_SHARE && p.row.again < PATTERN_SHARE).then_some((saves, saves))
+}
+
+fn bounded_queue(p: &Pattern<'_>) -> Option<Saves> {
+    let lives = p.lives?;
+    let grows = lives.live_late as f64 >= QUEUE_GROWTH * lives.live_early.max(1) as f64;
+    let large = lives.live_late >= QUEUE_BLOCKS && lives.peak_bytes >= QUEUE_BYTES;
+    let passes_through = 2 * lives.never_freed < lives.blocks;
+    let most = 1.0 - lives.live_early.max(1) as f64 / lives.live_late.max(1) as f64;
+    let saves = [0.0, most / 2.0, most];
+    (grows && large && passes_through && p.refault() < PATTERN_SHARE).then_some((saves, saves))
+}
+
+fn thp(p: &Pattern<'_>) -> Option<Saves> {
+    let thp_bytes = p.host.thp_bytes;
+    let possible = thp_bytes > p.host.page_bytes && p.host.thp != "never";
+    let large = p.lives.is_some_and(|l| thp_bytes > 0 && l.median_bytes >= THP_PER_BLOCK * thp_bytes);
+    let whole = p.touched() >= WHOLE_SHARE && p.share(&FRESH) >= WHOLE_SHARE;
+    let faults = 1.0 - p.host.page_bytes as f64 / thp_bytes.max(1) as f64;
+    (possible && large && whole).then_some(([WHOLE_SHARE * faults, faults, faults], THP_SAVES))
+}
+
+fn prefault(p: &Pattern<'_>) -> Option<Saves> {
+    let lives = p.lives?;
+    let (begin_ns, len_ns) = p.run_ns;
+    let at_start = lives.last_ns.saturating_sub(begin_ns) as f64 <= START_PART * len_ns as f64;
+    let stays = 2 * lives.never_freed >= lives.blocks
+        || lives.median_life_ns.is_some_and(|ns| ns as f64 >= PATTERN_SHARE * len_ns as f64);
+    let once = p.refault() < ABSENT_SHARE && p.touched() >= WHOLE_SHARE && p.share(&FRESH) >= WHOLE_SHARE;
+    (at_start && stays && once).then_some(([WHOLE_SHARE, 1.0, 1.0], POPULATE_SAVES))
+}
+
+fn part(share: f64) -> Percent {
+    Percent(share)
+}
+
+#[cfg(test)]
+mod tests;

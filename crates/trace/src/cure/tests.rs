@@ -1,0 +1,136 @@
+//! Each cure fires on its pattern and not on the others.
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+fn host() -> Host {
+    Host { page_bytes: 4096, thp_bytes: 2 * MIB, thp: "madvise".into(), ..Host::default() }
+}
+
+fn exactly(value: f64) -> Interval {
+    Interval { value, low: value, high: value }
+}
+
+fn row(faults: f64, kinds: &[(Kind, f64)]) -> Row {
+    let price_ns = 1000.0;
+    Row {
+        label: "site".into(),
+        faults: exactly(faults),
+        time_ns: exactly(faults * price_ns),
+        resident_bytes: faults * 4096.0,
+        records: 1000,
+        kinds: kinds.iter().map(|(kind, share)| (*kind, share * faults, share * faults * price_ns)).collect(),
+        ..Row::default()
+    }
+}
+
+/// 100 MiB of blocks of this length, each freed at once.
+fn lives(median_bytes: u64) -> Lives {
+    Lives {
+        blocks: 100 * MIB / median_bytes,
+        bytes: 100 * MIB,
+        median_bytes,
+        median_life_ns: Some(1000),
+        peak_bytes: median_bytes,
+        live_early: 1,
+        live_late: 1,
+        first_ns: 0,
+        last_ns: 1_000_000_000,
+        ..Lives::default()
+    }
+}
+
+fn find(row: &Row, all: &Row, lives: Option<&Lives>, knee: Option<Point>) -> Remedy {
+    let host = host();
+    remedy(&Pattern { row, all, lives, host: &host, run_ns: (0, 1_000_000_000), cpu_ns: 50_000_000, knee })
+}
+
+const PAGES: f64 = 25_600.0;
+
+#[test]
+fn blocks_that_come_back_are_for_the_thresholds_or_a_pool() {
+    let site = Row { refault: Some(0.9), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
+    for (bytes, cure) in [(200 << 10, Cure::Thresholds), (MIB, Cure::Thresholds), (16 * MIB, Cure::Pool)] {
+        let found = find(&site, &site, Some(&lives(bytes)), None);
+        assert_eq!(found.cure, Some(cure), "{bytes}");
+        assert!(
+            found.faults.low < 0.9 * PAGES
+                && found.faults.high > 0.9 * PAGES
+                && found.faults.low > 0.85 * PAGES
+        );
+        assert!((found.time_ns.value - 0.9 * PAGES * 1000.0).abs() < 1.0);
+    }
+    let heap = Row { refault: Some(0.9), ..row(PAGES, &[(Kind::HeapFirstWrite, 1.0)]) };
+    assert_eq!(find(&heap, &heap, Some(&lives(64 << 10)), None).cure, Some(Cure::Thresholds));
+}
+
+#[test]
+fn without_blocks_the_avoidable_curve_speaks_for_a_pool() {
+    let site = row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]);
+    let knee = Point { keep_bytes: 24 * MIB, low: 0.9, high: 0.95 };
+    let found = find(&site, &site, None, Some(knee));
+    assert_eq!(found.cure, Some(Cure::Pool));
+    assert!((found.faults.low / PAGES - 0.9).abs() < 1e-9 && (found.faults.high / PAGES - 0.95).abs() < 1e-9);
+    let all = row(PAGES * 4.0, &[(Kind::MmapFirstWrite, 1.0)]);
+    let found = find(&site, &all, None, Some(knee));
+    assert!((found.faults.low / PAGES - 0.6).abs() < 1e-9 && found.faults.high == PAGES, "{found:?}");
+    assert_eq!(find(&site, &site, None, Some(Point { low: 0.1, ..knee })).cure, None);
+    let first = Row { refault: Some(0.0), ..site.clone() };
+    assert_eq!(find(&first, &first, None, Some(knee)).cure, None, "its own blocks did not come back");
+}
+
+#[test]
+fn reads_of_the_zero_page_that_are_written_later() {
+    let site = row(PAGES, &[(Kind::ZeroPageRead, 0.5), (Kind::WriteAfterZeroRead, 0.5)]);
+    let found = find(&site, &site, None, None);
+    assert_eq!(found.cure, Some(Cure::WriteFirst));
+    assert!((found.faults.value - PAGES / 2.0).abs() < 1.0);
+    let only_read = row(PAGES, &[(Kind::ZeroPageRead, 1.0)]);
+    assert_eq!(
+        find(&only_read, &only_read, None, None).cure,
+        None,
+        "nobody writes: one fault each is needed"
+    );
+}
+
+#[test]
+fn pages_given_back_inside_a_mapping_that_stays() {
+    let site = Row { again: 0.8, ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
+    assert_eq!(find(&site, &site, None, None).cure, Some(Cure::MadvFree));
+    let freed = Row { refault: Some(0.9), ..site };
+    assert_eq!(find(&freed, &freed, Some(&lives(16 * MIB)), None).cure, Some(Cure::Pool));
+}
+
+#[test]
+fn blocks_that_pile_up() {
+    let site = Row { refault: Some(0.05), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
+    let queue = Lives { live_early: 4, live_late: 40, peak_bytes: 40 * MIB, ..lives(MIB) };
+    let found = find(&site, &site, Some(&queue), None);
+    assert_eq!((found.cure, found.faults.low), (Some(Cure::BoundedQueue), 0.0));
+    let kept = Lives { never_freed: queue.blocks, ..queue };
+    assert_ne!(find(&site, &site, Some(&kept), None).cure, Some(Cure::BoundedQueue), "a table, not a queue");
+}
+
+#[test]
+fn large_blocks_touched_whole_and_once() {
+    let site = Row { refault: Some(0.0), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
+    let found = find(&site, &site, Some(&lives(50 * MIB)), None);
+    assert_eq!(found.cure, Some(Cure::Thp));
+    assert!(found.time_ns.low < found.time_ns.value && found.time_ns.value < found.faults.value * 1000.0);
+    let sparse = Row { resident_bytes: site.resident_bytes / 10.0, ..site.clone() };
+    assert_eq!(find(&sparse, &sparse, Some(&lives(50 * MIB)), None).cure, None);
+    let table = Lives { never_freed: 100, last_ns: 1000, median_life_ns: None, ..lives(MIB) };
+    assert_eq!(find(&site, &site, Some(&table), None).cure, Some(Cure::Prefault));
+}
+
+#[test]
+fn nothing_is_an_answer() {
+    let small = Row { refault: Some(0.9), ..row(100.0, &[(Kind::MmapFirstWrite, 1.0)]) };
+    let found = find(&small, &small, Some(&lives(16 * MIB)), None);
+    assert!(found.cure.is_none() && found.why.contains("not worth"), "{found:?}");
+    for kind in [Kind::FileRead, Kind::CowAfterFork, Kind::Stack, Kind::MmapFirstWrite] {
+        let site = row(PAGES, &[(kind, 1.0)]);
+        assert_eq!(find(&site, &site, None, None).cure, None, "{kind:?}");
+    }
+}

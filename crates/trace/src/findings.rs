@@ -1,0 +1,271 @@
+//! A recording -> the answer of `faultless report`: how much time went to faults, where, and what to do about it.
+//!
+//! [`Stat`] gives what needs no sites (totals, the avoidable curve, serialisation, kernel phases), `sites` the rows, `cure`
+//! the cures. This is also the JSON document of `report --json`.
+
+mod kernel;
+mod notes;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cure::{self, Pattern, Remedy};
+use crate::observation::{Exit, Host, What};
+use crate::profile::Profile;
+use crate::recording::{Recording, Settings};
+use crate::sites::{Group, NO_BLOCK, Row, Sites};
+use crate::stat::{Interval, KernelTime, Kind, Point, Serialisation, Stat};
+use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW, CURED_SITES, MOST_SHARE, MOST_SITES};
+
+/// What is wanted of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Only this grouping; all of the usual ones where none is named.
+    pub by: Option<Group>,
+    /// Largest first by this.
+    pub sort: Sort,
+    /// Rows of a table at most.
+    pub top: usize,
+    /// Only rows whose label, place or leaf holds this text.
+    pub filter: Option<String>,
+}
+
+/// What rows are sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sort {
+    /// Time.
+    #[default]
+    Time,
+    /// Faults.
+    Faults,
+    /// Memory made resident.
+    Bytes,
+    /// Faults on memory that the same site had given back.
+    Refault,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Findings {
+    /// Version of this document's shape.
+    pub schema: u32,
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// How it ended; `None` where the recorder was killed before.
+    pub exit: Option<Exit>,
+    /// The machine.
+    pub host: Host,
+    /// How it was recorded.
+    pub settings: Settings,
+    /// CPU time of the program, ns; 0 where not known.
+    pub cpu_ns: u64,
+    /// CPU time in faults, ns; `None` where nothing is known of time.
+    pub time_ns: Option<Interval>,
+    /// Faults of the run.
+    pub faults: u64,
+    /// So many call sites make this share of the time in the tables.
+    pub most: Option<(u64, f64)>,
+    /// What keeping freed pages would avoid.
+    pub avoidable: Option<Point>,
+    /// Rows, by what was asked for.
+    pub tables: Vec<Table>,
+    /// For the largest sites what to do.
+    pub remedies: Vec<Remedy>,
+    /// Faults that are in no table, by kind, with seconds.
+    pub beyond: Vec<(Kind, u64, Option<f64>)>,
+    /// Kernel time, as root.
+    pub kernel: Option<KernelTime>,
+    /// Whether faults wait for each other.
+    pub serialisation: Serialisation,
+    /// Waits for the lock of the address space: for reading, for writing.
+    pub lock_waits: [LockWaits; 2],
+    /// What the figures rest on.
+    pub coverage: Coverage,
+    /// What the reader must know.
+    pub notes: Vec<String>,
+}
+
+/// A grouping, cut to what was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// The rows.
+    pub sites: Sites,
+    /// Rows that were left out because of `top`.
+    pub left_out: u64,
+}
+
+/// Waits for `mmap_lock`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockWaits {
+    /// How many.
+    pub waits: u64,
+    /// All of them, ns.
+    pub time_ns: u64,
+    /// The longest, ns.
+    pub longest_ns: u64,
+}
+
+/// What the figures rest on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Coverage {
+    /// Faults recorded singly.
+    pub recorded: u64,
+    /// Those with their own time.
+    pub timed: u64,
+    /// Faults sampled at large.
+    pub sampled: u64,
+    /// Records that were lost.
+    pub lost: u64,
+    /// Blocks recorded.
+    pub blocks: u64,
+    /// CPU time of the recorder while the program ran, ns.
+    pub recorder_cpu_ns: Option<u64>,
+    /// Share of the time at places without a name, 0 to 1.
+    pub unnamed: f64,
+}
+
+impl Findings {
+    /// Version of the JSON document; rises when a field changes its meaning or goes.
+    pub const SCHEMA: u32 = 1;
+
+    /// What a recording says. Never fails: what is not known is left out, with a note.
+    pub fn new(recording: &Recording, wanted: &Wanted) -> Self {
+        let observation = &recording.observation;
+        let stat = Stat::from_observation(observation);
+        let profile = Profile::new(recording);
+        let group = |by| Sites::new(recording, &profile, by);
+        let sites = group(Group::Site);
+        let owners = group(Group::Alloc);
+        let has_blocks = !profile.blocks.blocks.is_empty();
+        let beyond = beyond(&stat, &profile);
+        let knee = stat.avoidable.as_ref().and_then(|curve| curve.knee);
+        let cpu_ns = stat.cpu_ns();
+        let begin_ns = recording.header.begin_ns;
+        let pattern = |row| Pattern {
+            row,
+            all: &sites.all,
+            lives: row_lives(row, &owners),
+            host: &observation.host,
+            run_ns: (begin_ns, stat.usage.wall_ns),
+            cpu_ns: if cpu_ns > 0 { cpu_ns } else { sites.all.time_ns.value as u64 },
+            knee,
+        };
+        let remedies = sites.rows.iter().take(CURED_SITES).map(|row| cure::remedy(&pattern(row))).collect();
+        let (kernel, kernel_note) = kernel::kernel_time(recording).unzip();
+        let coverage = notes::coverage(recording, &profile, &sites);
+        let notes = notes::notes(recording, &stat, &profile, &coverage, kernel_note.flatten());
+        let groups: Vec<Group> = match wanted.by {
+            Some(by) => vec![by],
+            None => [Group::Site, Group::Alloc, Group::Kind, Group::Mapping, Group::Thread]
+                .into_iter()
+                .filter(|by| *by != Group::Alloc || has_blocks)
+                .collect(),
+        };
+        let time_ns = time_ns(&stat, &sites, &beyond, cpu_ns);
+        let most = most(&sites);
+        let tables = groups.into_iter().map(|by| {
+            let found = match by {
+                Group::Site => sites.clone(),
+                Group::Alloc => owners.clone(),
+                by => group(by),
+            };
+            cut(found, wanted)
+        });
+        Self {
+            schema: Self::SCHEMA,
+            command: recording.header.command.clone(),
+            exit: recording.footer.as_ref().map(|footer| footer.exit),
+            host: observation.host.clone(),
+            settings: recording.header.settings.clone(),
+            cpu_ns,
+            time_ns,
+            faults: stat.faults().max(sites.all.faults.value.round() as u64),
+            most,
+            avoidable: knee,
+            tables: tables.collect(),
+            remedies,
+            beyond,
+            kernel,
+            serialisation: stat.serialisation,
+            lock_waits: lock_waits(recording),
+            coverage,
+            notes,
+        }
+    }
+}
+
+/// The blocks that a touching site's faults fell into, where they are mostly of one allocating site.
+fn row_lives<'a>(row: &Row, owners: &'a Sites) -> Option<&'a crate::sites::Lives> {
+    let owner = row.allocated_by.as_ref().filter(|owner| *owner != NO_BLOCK)?;
+    owners.rows.iter().find(|row| row.label == *owner).and_then(|row| row.lives.as_ref())
+}
+
+/// Rows of the kernel's totals that no fault of the profile stands for.
+fn beyond(stat: &Stat, profile: &Profile) -> Vec<(Kind, u64, Option<f64>)> {
+    let kernel = profile.faults.iter().any(|fault| fault.kernel);
+    let is_beyond = |kind: Kind| match kind {
+        Kind::Populate | Kind::KernelOrPopulate | Kind::BeforeExec | Kind::Unknown => true,
+        Kind::KernelMode => !kernel,
+        _ => profile.faults.is_empty(),
+    };
+    let rows = stat.rows.iter().filter(|row| is_beyond(row.kind));
+    rows.map(|row| (row.kind, row.faults, row.seconds)).collect()
+}
+
+/// Time of all, cut to the CPU time, which holds it.
+fn time_ns(stat: &Stat, sites: &Sites, beyond: &[(Kind, u64, Option<f64>)], cpu_ns: u64) -> Option<Interval> {
+    let seconds: f64 = beyond.iter().filter_map(|(.., seconds)| *seconds).sum();
+    let others_ns = seconds * 1e9;
+    let Interval { value, low, high } = sites.all.time_ns;
+    if stat.time.is_none() && value <= 0.0 {
+        return None;
+    }
+    let most = if cpu_ns > 0 { cpu_ns as f64 } else { f64::MAX };
+    Some(Interval {
+        value: (value + others_ns).min(most),
+        low: (low + others_ns * CALIBRATED_LOW).min(most),
+        high: (high + others_ns * CALIBRATED_HIGH).min(most),
+    })
+}
+
+/// How few call sites make most of the time.
+fn most(sites: &Sites) -> Option<(u64, f64)> {
+    let mut share = 0.0;
+    for (index, row) in sites.rows.iter().take(MOST_SITES).enumerate() {
+        share += row.share;
+        if share >= MOST_SHARE || index + 1 == MOST_SITES.min(sites.rows.len()) {
+            return Some((index as u64 + 1, share.min(1.0)));
+        }
+    }
+    None
+}
+
+fn cut(mut sites: Sites, wanted: &Wanted) -> Table {
+    if let Some(text) = &wanted.filter {
+        let holds = |part: &Option<String>| part.as_ref().is_some_and(|part| part.contains(text.as_str()));
+        sites.rows.retain(|row| row.label.contains(text.as_str()) || holds(&row.place) || holds(&row.leaf));
+    }
+    let by = |row: &Row| match wanted.sort {
+        Sort::Time => row.time_ns.value,
+        Sort::Faults => row.faults.value,
+        Sort::Bytes => row.resident_bytes,
+        Sort::Refault => row.refault.unwrap_or(0.0) * row.faults.value,
+    };
+    sites.rows.sort_by(|a, b| by(b).total_cmp(&by(a)));
+    let left_out = sites.rows.len().saturating_sub(wanted.top) as u64;
+    sites.rows.truncate(wanted.top);
+    Table { sites, left_out }
+}
+
+fn lock_waits(recording: &Recording) -> [LockWaits; 2] {
+    let mut found = [LockWaits::default(); 2];
+    for record in &recording.observation.records {
+        if let What::LockWait { write, wait_ns } = record.what {
+            let waits = &mut found[usize::from(write)];
+            waits.waits += 1;
+            waits.time_ns = waits.time_ns.saturating_add(wait_ns);
+            waits.longest_ns = waits.longest_ns.max(wait_ns);
+        }
+    }
+    found
+}

@@ -1,0 +1,44 @@
+//! Samples of the CPU clock with kernel stacks -> seconds and phases, as `stat` gives them.
+
+use std::collections::BTreeMap;
+
+use crate::observation::{KernelSamples, What};
+use crate::recording::{Recording, Stacks};
+use crate::stat::{KernelTime, kernel_time as of_samples};
+
+/// Kernel time, from the footer's samples or those of the trace; and why there are no phases.
+pub(super) fn kernel_time(recording: &Recording) -> Option<(KernelTime, Option<String>)> {
+    match &recording.observation.kernel {
+        Some(samples) => Some(of_samples(samples)),
+        None => samples(recording).as_ref().map(of_samples),
+    }
+}
+
+fn samples(recording: &Recording) -> Option<KernelSamples> {
+    let hertz = recording.header.settings.cpu_hertz;
+    let (mut total, mut by_stack) = (0_u64, BTreeMap::new());
+    for record in &recording.observation.records {
+        if let What::Cpu { kernel, stack } = record.what {
+            total += 1;
+            if let Some(stack) = stack.filter(|_| kernel) {
+                *by_stack.entry(stack).or_insert(0_u64) += 1;
+            }
+        }
+    }
+    let stacks: Vec<(Vec<String>, u64)> =
+        by_stack.into_iter().map(|(stack, n)| (functions(&recording.stacks, stack), n)).collect();
+    (hertz > 0 && !stacks.is_empty()).then(|| KernelSamples {
+        period_ns: 1_000_000_000 / hertz,
+        total,
+        stacks,
+    })
+}
+
+/// The kernel's functions of a stack, leaf first.
+fn functions(stacks: &Stacks, stack: u32) -> Vec<String> {
+    let module = |number: u32| stacks.modules.get(number as usize);
+    let in_kernel = stacks.frames_of(stack).take_while(|frame| {
+        frame.module.and_then(module).is_some_and(|module| module.path.starts_with("[kernel"))
+    });
+    in_kernel.flat_map(|frame| frame.names.iter().map(|name| name.function.clone())).collect()
+}

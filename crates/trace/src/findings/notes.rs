@@ -1,0 +1,87 @@
+//! What the figures rest on, and what the reader must know of it.
+
+use super::Coverage;
+use crate::measurement::{Bytes, Count, Percent};
+use crate::profile::Profile;
+use crate::recording::Recording;
+use crate::sites::{NO_STACK, Sites};
+use crate::stat::Stat;
+use crate::tuning::{DOUBT_SHARE, UNNAMED_SHARE};
+
+pub(super) fn coverage(recording: &Recording, profile: &Profile, sites: &Sites) -> Coverage {
+    let by_rings: u64 = recording.losses.iter().map(|loss| loss.lost).sum();
+    let by_windows: u64 = recording.observation.windows.iter().map(|window| window.lost).sum();
+    let footer = recording.footer.as_ref();
+    let events = footer.and_then(|footer| footer.event_losses.as_ref()).into_iter().flatten();
+    let by_events: u64 = events.map(|event| event.lost).sum();
+    let unnamed = sites.rows.iter().filter(|row| row.label == NO_STACK || row.label.contains("+0x"));
+    Coverage {
+        recorded: profile.basis.iter().filter(|basis| basis.burst.is_some()).count() as u64,
+        timed: profile.basis.iter().filter(|basis| basis.reading_ns.is_some()).count() as u64,
+        sampled: profile.basis.iter().filter(|basis| basis.burst.is_none()).count() as u64,
+        lost: by_rings.max(by_windows).max(by_events),
+        blocks: profile.blocks.blocks.len() as u64,
+        recorder_cpu_ns: footer.map(|footer| footer.recorder_cpu_ns),
+        unnamed: unnamed.map(|row| row.share).sum(),
+    }
+}
+
+pub(super) fn notes(
+    recording: &Recording,
+    stat: &Stat,
+    profile: &Profile,
+    coverage: &Coverage,
+    kernel: Option<String>,
+) -> Vec<String> {
+    let settings = &recording.header.settings;
+    let mut notes: Vec<String> =
+        recording.missing.iter().map(|missing| format!("missing: {missing}")).collect();
+    if recording.footer.is_none() {
+        notes.push(
+            "the recorder did not finish: exact totals and the program's CPU time are not known, the rows are what was recorded until then"
+                .to_owned(),
+        );
+    }
+    if !profile.faults.is_empty() && coverage.timed == 0 {
+        notes.push(match recording.observation.calibration {
+            Some(_) => "no fault was timed: times are the calibrated price of a first touch times the faults"
+                .to_owned(),
+            None => "no fault was timed: shares are shares of the faults, not of time".to_owned(),
+        });
+    }
+    if settings.user_only && stat.usage.minor_faults > 0 {
+        notes.push(
+            "recorded in user mode only (:u): faults that the kernel takes for the program, as in read() into fresh memory, are in no row; root records them"
+                .to_owned(),
+        );
+    }
+    if coverage.lost > 0 {
+        notes.push(format!("{} records were lost; exact counts make up for them", Count(coverage.lost)));
+    }
+    let all: f64 = profile.faults.iter().map(|fault| fault.faults).sum();
+    if profile.doubt > DOUBT_SHARE * all {
+        notes.push(format!(
+            "up to {} faults ({}) may be of short-lived threads that neither a sample nor a burst saw; record --all sees every one",
+            Count(profile.doubt as u64),
+            Percent(profile.doubt / all)
+        ));
+    }
+    if !profile.faults.is_empty() && recording.stacks.stacks.is_empty() {
+        notes.push("no stacks were recorded: who touched is not known".to_owned());
+    } else if coverage.unnamed > UNNAMED_SHARE && !profile.faults.is_empty() {
+        notes.push(format!(
+            "{} of the time is at places without a name: debug information (-g) or the package with debug symbols names them",
+            Percent(coverage.unnamed)
+        ));
+    }
+    match settings.alloc_from_bytes {
+        Some(from) if from > 0 => {
+            notes.push(format!("blocks below {} were not recorded with who allocated them", Bytes(from)));
+        }
+        _ => {}
+    }
+    notes.extend(kernel);
+    let told = |note: &&String| !note.starts_with("the rings lost") && !note.starts_with("kernel phases");
+    notes.extend(stat.notes.iter().filter(told).cloned());
+    notes
+}

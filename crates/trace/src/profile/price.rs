@@ -1,0 +1,178 @@
+//! Timed faults -> what one of a site and kind takes, and what kind a sampled one is.
+//!
+//! A reading is corrected by the calibrated offset, never below 0, and taken as at most so many medians of its kind as
+//! `stat` does: what is longer waited. A fault without a reading takes the mean of its like: of the same stack and kind where
+//! enough were timed, else of the same touching site and kind, else of the kind, else of all, else what a first touch took
+//! in the calibration. Means are weighed by what each timed fault stands for: a program's start is recorded more densely.
+//!
+//! A sampled fault's kind follows from place and access, but for what needs the page's past: there the kinds of the faults
+//! recorded at its stack, else its site, are dealt out in their shares.
+
+use std::collections::HashMap;
+
+use super::weigh::{Weight, Weights};
+use crate::fault::{Fault, Faults};
+use crate::measurement::weighted_percentile;
+use crate::recording::Recording;
+use crate::sites::touching::Touching;
+use crate::stat::Kind;
+use crate::stat::rows::ALL;
+use crate::stat::strata::KINDS;
+use crate::stat::time::is_latency;
+use crate::tuning::{PRICED_FAULTS, WAIT_LATENCY_RATIO};
+
+/// Sum of times, of weights, and how many.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    sum: f64,
+    weight: f64,
+    timed: u64,
+}
+
+impl Mean {
+    fn add(&mut self, ns: f64, weight: f64) {
+        (self.sum, self.weight, self.timed) = (self.sum + ns * weight, self.weight + weight, self.timed + 1);
+    }
+
+    fn of(&self, at_least: u64) -> Option<f64> {
+        (self.timed >= at_least.max(1) && self.weight > 0.0).then(|| self.sum / self.weight)
+    }
+}
+
+/// Kinds seen for one stack or site and place, and what was dealt out of them.
+#[derive(Clone, Debug, Default)]
+struct Mix {
+    seen: [f64; KINDS],
+    faults: u64,
+    dealt: [f64; KINDS],
+}
+
+/// What faults take.
+pub(super) struct Prices {
+    touching: Touching,
+    offset_ns: f64,
+    cap_ns: [f64; KINDS],
+    by_stack: HashMap<(u32, Kind), Mean>,
+    by_site: HashMap<(u32, Kind), Mean>,
+    by_kind: Vec<Mean>,
+    all: Mean,
+    calibrated_ns: f64,
+    mix_by_stack: HashMap<(u32, Kind), Mix>,
+    mix_by_site: HashMap<(u32, Kind), Mix>,
+}
+
+impl Prices {
+    pub(super) fn new(found: &Faults, weights: &Weights, recording: &Recording) -> Self {
+        let calibration = recording.observation.calibration;
+        let calibration = calibration.filter(|c| is_latency(c.pair_p50_ns) && is_latency(c.truth_p50_ns));
+        let mut prices = Self {
+            touching: Touching::new(&recording.stacks),
+            offset_ns: calibration.map_or(0.0, |found| found.offset_ns()),
+            cap_ns: [f64::MAX; KINDS],
+            by_stack: HashMap::new(),
+            by_site: HashMap::new(),
+            by_kind: vec![Mean::default(); KINDS],
+            all: Mean::default(),
+            calibrated_ns: calibration.map_or(0.0, |found| found.truth_p50_ns),
+            mix_by_stack: HashMap::new(),
+            mix_by_site: HashMap::new(),
+        };
+        prices.find_caps(found, weights);
+        for (fault, weight) in found.faults.iter().zip(&weights.recorded).filter(|(_, w)| w.alike > 0.0) {
+            prices.learn(fault, weight.alike);
+        }
+        prices
+    }
+
+    fn find_caps(&mut self, found: &Faults, weights: &Weights) {
+        let mut readings: Vec<Vec<(f64, f64)>> = vec![Vec::new(); KINDS];
+        for (fault, weight) in found.faults.iter().zip(&weights.recorded) {
+            if let Some(ns) = fault.duration_ns {
+                readings[fault.kind as usize].push(((ns as f64 - self.offset_ns).max(0.0), weight.alike));
+            }
+        }
+        for (cap, readings) in self.cap_ns.iter_mut().zip(&mut readings) {
+            readings.sort_by(|a, b| a.0.total_cmp(&b.0));
+            if let Some(p50) = weighted_percentile(readings, 0.5).filter(|p50| *p50 > 0.0) {
+                *cap = p50 * WAIT_LATENCY_RATIO;
+            }
+        }
+    }
+
+    fn learn(&mut self, fault: &Fault, weight: f64) {
+        let (kind, by_place) = (fault.kind, fault.kind_by_place);
+        let site = fault.stack.and_then(|stack| self.touching.frame(stack));
+        if kind != Kind::Major {
+            let mixes = [
+                fault.stack.map(|stack| self.mix_by_stack.entry((stack, by_place)).or_default()),
+                site.map(|site| self.mix_by_site.entry((site, by_place)).or_default()),
+            ];
+            for mix in mixes.into_iter().flatten() {
+                mix.seen[kind as usize] += weight;
+                mix.faults += 1;
+            }
+        }
+        let Some(ns) = self.reading_ns(fault) else { return };
+        if let Some(stack) = fault.stack {
+            self.by_stack.entry((stack, kind)).or_default().add(ns, weight);
+        }
+        if let Some(site) = site {
+            self.by_site.entry((site, kind)).or_default().add(ns, weight);
+        }
+        self.by_kind[kind as usize].add(ns, weight);
+        if kind != Kind::Major {
+            self.all.add(ns, weight);
+        }
+    }
+
+    fn reading_ns(&self, fault: &Fault) -> Option<f64> {
+        let ns = fault.duration_ns? as f64 - self.offset_ns;
+        Some(ns.clamp(0.0, self.cap_ns[fault.kind as usize]))
+    }
+
+    /// What a fault of this stack and kind takes on average, ns; 0 where nothing is known.
+    pub(super) fn mean_ns(&self, stack: Option<u32>, kind: Kind) -> f64 {
+        let by_stack = || self.by_stack.get(&(stack?, kind))?.of(PRICED_FAULTS);
+        let by_site = || self.by_site.get(&(self.touching.frame(stack?)?, kind))?.of(PRICED_FAULTS);
+        let by_kind = |at_least| self.by_kind[kind as usize].of(at_least);
+        let others = || if kind == Kind::Major { by_kind(1) } else { self.all.of(1) };
+        by_stack()
+            .or_else(by_site)
+            .or_else(|| by_kind(PRICED_FAULTS))
+            .or_else(others)
+            .unwrap_or(self.calibrated_ns)
+    }
+
+    /// Time of what a recorded fault stands for, its own time, and the part of the first that is not its own, ns.
+    pub(super) fn cost(&self, fault: &Fault, weight: &Weight) -> (f64, Option<f64>, f64) {
+        let reading_ns = self.reading_ns(fault);
+        let assumed = if reading_ns.is_some() { weight.extra } else { weight.faults() };
+        let assumed_ns = if assumed > 0.0 { assumed * self.mean_ns(fault.stack, fault.kind) } else { 0.0 };
+        (reading_ns.map_or(0.0, |ns| ns * weight.exact) + assumed_ns, reading_ns, assumed_ns)
+    }
+
+    /// What a sampled fault was.
+    pub(super) fn kind_of_sample(&mut self, fault: &Fault) -> Kind {
+        let (Some(stack), by_place) = (fault.stack, fault.kind_by_place) else { return fault.kind_by_place };
+        if by_place == Kind::Major {
+            return by_place;
+        }
+        let site = self.touching.frame(stack);
+        let enough = |mix: &&mut Mix| mix.faults >= PRICED_FAULTS;
+        let mix = self.mix_by_stack.get_mut(&(stack, by_place)).filter(enough);
+        let mix = mix.or_else(|| self.mix_by_site.get_mut(&(site?, by_place)).filter(enough));
+        mix.map_or(by_place, Mix::deal)
+    }
+}
+
+impl Mix {
+    /// The kind that has had least of its share.
+    fn deal(&mut self) -> Kind {
+        let seen: f64 = self.seen.iter().sum();
+        let dealt: f64 = self.dealt.iter().sum::<f64>() + 1.0;
+        let owed = |kind: &Kind| self.seen[*kind as usize] / seen * dealt - self.dealt[*kind as usize];
+        let kind = ALL.into_iter().max_by(|a, b| owed(a).total_cmp(&owed(b))).unwrap_or(Kind::Unknown);
+        self.dealt[kind as usize] += 1.0;
+        kind
+    }
+}

@@ -1,0 +1,223 @@
+//! Faults, samples and exact counts -> how many faults of the run each recorded or sampled one stands for.
+//!
+//! Where single faults were recorded they stand for themselves; where records of a window were lost, or ends were, the
+//! window's exact count is shared among those that are whole. There the samples say nothing new and count for nothing.
+//!
+//! Everywhere else the samples speak. A sample stands for as many faults of its thread as the period is long, but what a
+//! thread does after its last sample has none, and a short-lived thread has none at all. So threads with few samples are
+//! described by the faults recorded of them in the bursts, each standing for faults of the windows around its burst, as in
+//! `stat::strata`; how many such faults there are in all is what the other threads' samples leave of the exact count. All
+//! that was not recorded is at last made to add up to the exact count.
+//!
+//! Faults of kernel mode have no exact count by window: their samples speak alone, or the bursts where there are too few.
+//!
+//! Weakness: a thread's tail is half a period for each processor that it ran on, and on how many it ran is not known.
+
+use std::collections::HashMap;
+
+use crate::fault::{Fault, Faults};
+use crate::recording::Recording;
+use crate::stat::rows::failed;
+use crate::stat::strata::{Strata, Stratum};
+use crate::tuning::{FEW_SAMPLES, POOL_FAULTS, SHORT_THREADS_RATIO};
+
+/// What a recorded fault stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Weight {
+    /// Faults counted beside it.
+    pub(super) exact: f64,
+    /// Faults elsewhere.
+    pub(super) extra: f64,
+    /// Faults of its time that it is like, for means.
+    pub(super) alike: f64,
+}
+
+impl Weight {
+    pub(super) fn faults(&self) -> f64 {
+        self.exact + self.extra
+    }
+}
+
+/// What all of them stand for, in their order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Weights {
+    pub(super) recorded: Vec<Weight>,
+    pub(super) samples: Vec<f64>,
+    /// Faults by which what samples stand for may be off in all, at 95 %.
+    pub(super) doubt: f64,
+}
+
+/// Weighs what was found.
+pub(super) fn weights(found: &Faults, recording: &Recording) -> Weights {
+    let counts = &recording.observation.counts;
+    let failed = failed(counts);
+    let strata = Strata::new(found, failed > 0);
+    let mut stratum_of: Vec<Option<&Stratum>> = vec![None; found.windows.len()];
+    strata.strata.iter().for_each(|stratum| stratum_of[stratum.window] = Some(stratum));
+    let stratum = |fault: &Fault| fault.window.and_then(|window| stratum_of[window]);
+    let whole = whole_by_window(found);
+    let is_whole = |fault: &Fault| {
+        fault.duration_ns.is_some() || fault.window.is_none_or(|window| whole[window] == 0 && failed == 0)
+    };
+
+    let mut weights = Weights {
+        recorded: vec![Weight::default(); found.faults.len()],
+        samples: vec![0.0; found.samples.len()],
+        doubt: 0.0,
+    };
+    for (weight, fault) in weights.recorded.iter_mut().zip(&found.faults) {
+        if let Some(stratum) = stratum(fault).filter(|_| !fault.kernel && is_whole(fault)) {
+            let ended = fault.window.map_or(0, |window| whole[window]);
+            // Accesses that end in a signal never have an end: of what was counted they are the same part as of what was recorded.
+            let sharing = if ended == 0 || failed > 0 { stratum.recorded } else { ended };
+            weight.exact = stratum.exact / sharing as f64;
+            weight.extra = stratum.extra / sharing as f64;
+            weight.alike = weight.exact + weight.extra;
+        }
+    }
+    let exact: f64 = weights.recorded.iter().map(|w| w.exact).sum();
+    let unrecorded: f64 = strata.strata.iter().map(|s| s.extra).sum::<f64>() + strata.undescribed;
+    let total = counts.user_faults.map(|user| user.saturating_sub(failed) as f64);
+    let unseen = match total {
+        Some(total) => Some((total - exact).max(0.0)),
+        None => (!found.windows.is_empty()).then_some(unrecorded),
+    };
+    let outside = |fault: &Fault| !fault.kernel && stratum(fault).is_none();
+    let lost = lost_samples(recording, found.samples.len() as u64);
+    let cpus = recording.observation.host.cpus;
+    spread(found, &mut weights, unseen, lost, cpus, &outside);
+    kernel(found, &mut weights, recording, lost);
+    weights
+}
+
+/// Recorded user-mode faults of each window whose end was seen.
+fn whole_by_window(found: &Faults) -> Vec<u64> {
+    let mut whole = vec![0; found.windows.len()];
+    for fault in found.faults.iter().filter(|f| !f.kernel && f.duration_ns.is_some()) {
+        if let Some(window) = fault.window {
+            whole[window] += 1;
+        }
+    }
+    whole
+}
+
+/// Samples taken per sample seen, at least 1.
+fn lost_samples(recording: &Recording, seen: u64) -> f64 {
+    let losses = recording.footer.iter().filter_map(|footer| footer.event_losses.as_ref()).flatten();
+    let lost: u64 = losses.filter(|loss| loss.event == "sample").map(|loss| loss.lost).sum();
+    if seen == 0 { 1.0 } else { 1.0 + lost as f64 / seen as f64 }
+}
+
+/// Gives out the faults that were not recorded.
+fn spread(
+    found: &Faults,
+    weights: &mut Weights,
+    unseen: Option<f64>,
+    lost: f64,
+    cpus: u32,
+    outside: &dyn Fn(&Fault) -> bool,
+) {
+    let mut of_thread: HashMap<(u32, u32), u64> = HashMap::new();
+    found.samples.iter().for_each(|(f, _)| *of_thread.entry((f.pid, f.tid)).or_default() += 1);
+    let is_long = |f: &Fault| of_thread.get(&(f.pid, f.tid)).is_some_and(|n| *n >= FEW_SAMPLES);
+    for (weight, (fault, period)) in weights.samples.iter_mut().zip(&found.samples) {
+        *weight = if outside(fault) { *period as f64 * lost } else { 0.0 };
+    }
+    let Some(unseen) = unseen else {
+        // Nothing was counted: every sample is taken at its word, as is every recorded fault.
+        weights.recorded.iter_mut().for_each(|weight| weight.extra = 0.0);
+        return;
+    };
+    let period = found.samples.iter().map(|(_, period)| *period).max().unwrap_or(0) as f64;
+    let all: f64 = weights.recorded.iter().map(|w| w.exact).sum::<f64>() + unseen;
+    let unseen_part = if all > 0.0 { unseen / all } else { 0.0 };
+    let long_threads = of_thread.values().filter(|n| **n >= FEW_SAMPLES).count() as f64;
+    let samples_of = |long: bool, weights: &Weights| -> f64 {
+        let pairs = weights.samples.iter().zip(&found.samples);
+        pairs.filter(|(_, (fault, _))| is_long(fault) == long).map(|(weight, _)| weight).sum()
+    };
+    let long = samples_of(true, weights) + long_threads * period / 2.0 * unseen_part;
+    // The samples of a thread are off by part of a period wherever a burst begins or ends.
+    let ends = 2.0
+        * found.windows.chunk_by(|a, b| a.recorded == b.recorded).filter(|w| w[0].recorded).count() as f64;
+    let noise = 1.96 * period * ((ends + 1.0) * long_threads / 12.0).sqrt();
+    // And by half a period for every processor that it also ran on.
+    let tails = long_threads * period / 2.0 * cpus.saturating_sub(1) as f64 * unseen_part;
+    let mut left = (unseen - long).max(0.0);
+    let (mut evidence, mut seen) = (0.0, 0_u64);
+    for (weight, fault) in weights.recorded.iter_mut().zip(&found.faults) {
+        if is_long(fault) {
+            weight.extra = 0.0;
+        }
+        evidence += weight.extra;
+        seen += u64::from(weight.extra > 0.0);
+    }
+    if seen >= POOL_FAULTS || samples_of(false, weights) == 0.0 {
+        // The bursts describe the short-lived threads.
+        let pairs = weights.samples.iter_mut().zip(&found.samples);
+        pairs.filter(|(_, (fault, _))| !is_long(fault)).for_each(|(weight, _)| *weight = 0.0);
+        left = left.max((evidence / SHORT_THREADS_RATIO).min(noise));
+    } else {
+        left = (left - samples_of(false, weights)).max(0.0);
+    }
+    if left > evidence * SHORT_THREADS_RATIO {
+        left = (left - tails).max(evidence * SHORT_THREADS_RATIO);
+    }
+    let scale = if evidence > 0.0 { left / evidence } else { 0.0 };
+    weights.recorded.iter_mut().for_each(|weight| weight.extra *= scale);
+    if weights.samples.iter().any(|weight| *weight > 0.0) {
+        // What neither samples nor bursts explain is of threads that nobody saw: whom to give it to is a guess.
+        let given = weights.recorded.iter().map(|weight| weight.extra).sum::<f64>();
+        weights.doubt = noise + tails + (left - given).max(0.0);
+    }
+    let given: f64 =
+        weights.samples.iter().sum::<f64>() + weights.recorded.iter().map(|w| w.extra).sum::<f64>();
+    if given > 0.0 {
+        let scale = unseen / given;
+        weights.samples.iter_mut().for_each(|weight| *weight *= scale);
+        weights.recorded.iter_mut().for_each(|weight| weight.extra *= scale);
+    } else {
+        // Nothing is known of it: it is taken to be like what was recorded.
+        let exact: f64 = weights.recorded.iter().map(|w| w.exact).sum();
+        let scale = if exact > 0.0 { unseen / exact } else { 0.0 };
+        weights.recorded.iter_mut().for_each(|weight| weight.extra = weight.exact * scale);
+    }
+}
+
+/// Faults of kernel mode.
+fn kernel(found: &Faults, weights: &mut Weights, recording: &Recording, lost: f64) {
+    let counts = &recording.observation.counts;
+    let total = counts.all_faults.zip(counts.user_faults).map(|(all, user)| all.saturating_sub(user) as f64);
+    let complete = !found.windows.is_empty() && found.windows.iter().all(|window| window.recorded);
+    let sampled = found.samples.iter().filter(|(fault, _)| fault.kernel).count() as u64;
+    let recorded = found.faults.iter().filter(|fault| fault.kernel && fault.duration_ns.is_some()).count();
+    let by_samples = !complete && (sampled >= FEW_SAMPLES || recorded == 0);
+    let users: f64 =
+        weights.recorded.iter().map(Weight::faults).sum::<f64>() + weights.samples.iter().sum::<f64>();
+    let seen = found.faults.iter().filter(|fault| !fault.kernel).count().max(1) as f64;
+    let unscaled = if complete { 1.0 } else { (users / seen).max(1.0) };
+    for (weight, (fault, period)) in weights.samples.iter_mut().zip(&found.samples) {
+        if fault.kernel {
+            *weight = if by_samples { *period as f64 * lost } else { 0.0 };
+        }
+    }
+    for (weight, fault) in weights.recorded.iter_mut().zip(&found.faults) {
+        if fault.kernel && fault.duration_ns.is_some() {
+            weight.alike = unscaled;
+            weight.exact = if complete { 1.0 } else { 0.0 };
+            weight.extra = if complete || by_samples { 0.0 } else { unscaled };
+        }
+    }
+    let pairs = weights.samples.iter().zip(&found.samples);
+    let mut given: f64 = pairs.filter(|(_, (fault, _))| fault.kernel).map(|(weight, _)| weight).sum();
+    let pairs = weights.recorded.iter().zip(&found.faults);
+    given += pairs.filter(|(_, fault)| fault.kernel).map(|(weight, _)| weight.faults()).sum::<f64>();
+    let Some(scale) = total.filter(|total| *total > 0.0 && given > 0.0).map(|total| total / given) else {
+        return;
+    };
+    let pairs = weights.samples.iter_mut().zip(&found.samples);
+    pairs.filter(|(_, (fault, _))| fault.kernel).for_each(|(weight, _)| *weight *= scale);
+    for (weight, _) in weights.recorded.iter_mut().zip(&found.faults).filter(|(_, fault)| fault.kernel) {
+        (weight.exact, weight.extra) = (weight.exact * scale, weight.extra * scale);
+    }
+}

@@ -1,0 +1,335 @@
+//! Weighted faults -> rows by what a reader asks for: call site, function, stack, allocating site, kind, mapping, thread,
+//! process. Each with faults, time and their 95 % intervals, memory made resident, and for blocks how long they lived and
+//! how often the same memory faulted again.
+//!
+//! All rows of a grouping add up to all faults of the profile. It judges nothing (`cure` does).
+
+mod lives;
+mod refault;
+mod spread;
+pub(crate) mod touching;
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::observation::What;
+use crate::profile::{Profile, Weighted};
+use crate::recording::Recording;
+use crate::stat::rows::ALL;
+use crate::stat::strata::KINDS;
+use crate::stat::time::bytes_made_resident;
+use crate::stat::{Interval, Kind};
+
+pub use lives::Lives;
+use spread::Tally;
+use touching::Touching;
+
+/// What rows stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Group {
+    /// Function and line that touched; who called `memset`, not `memset`.
+    #[default]
+    Site,
+    /// Function that touched.
+    Function,
+    /// The whole stack.
+    Stack,
+    /// Function and line that allocated the block.
+    Alloc,
+    /// What the fault was.
+    Kind,
+    /// Name of the mapping.
+    Mapping,
+    /// Name of the thread.
+    Thread,
+    /// Process.
+    Process,
+}
+
+/// A row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What it stands for, as a reader sees it.
+    pub label: String,
+    /// `file:line` where known.
+    pub place: Option<String>,
+    /// The library function at the leaf in which it touched, most often.
+    pub leaf: Option<String>,
+    /// The stack that took most time: index into the recording's stacks.
+    pub stack: Option<u32>,
+    /// Faults.
+    pub faults: Interval,
+    /// Time in them, ns.
+    pub time_ns: Interval,
+    /// Memory that they made resident, bytes.
+    pub resident_bytes: f64,
+    /// Share of all time, or of all faults where no time is known; 0 to 1.
+    pub share: f64,
+    /// Records that the row rests on.
+    pub records: u64,
+    /// Kinds with faults and ns, the most time first.
+    pub kinds: Vec<(Kind, f64, f64)>,
+    /// Share of its faults that touched pages which a block of the same allocating site had covered before and given
+    /// back; `None` where no fault fell into a recorded block.
+    pub refault: Option<f64>,
+    /// Share of its faults on pages faulted in before for the same mapping, as recorded: at least.
+    pub again: f64,
+    /// The allocating site of most of its time, where that is more than half.
+    pub allocated_by: Option<String>,
+    /// For an allocating site its blocks.
+    pub lives: Option<Lives>,
+}
+
+/// The rows of a grouping.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sites {
+    /// What rows stand for.
+    pub by: Group,
+    /// Largest share first.
+    pub rows: Vec<Row>,
+    /// The sum of all.
+    pub all: Row,
+}
+
+/// No stack was recorded.
+pub const NO_STACK: &str = "[no stack]";
+/// The memory is no block that the allocation recorder saw.
+pub const NO_BLOCK: &str = "[no recorded block]";
+
+/// What a row stands for, and its file and line.
+type Label = (String, Option<String>);
+
+/// A row being added up.
+#[derive(Default)]
+struct Sum {
+    tally: Tally,
+    kinds: Vec<(f64, f64)>,
+    resident_bytes: f64,
+    in_blocks: f64,
+    refaulted: f64,
+    again: f64,
+    stacks: HashMap<u32, f64>,
+    owners: HashMap<usize, f64>,
+}
+
+impl Sites {
+    /// Groups the faults of a recording.
+    pub fn new(recording: &Recording, profile: &Profile, by: Group) -> Self {
+        let naming = Naming::new(recording, profile);
+        let mut keys = Keys::default();
+        let mut owners = Keys::default();
+        let host = &recording.observation.host;
+        let refaulted = refault::refaulted(profile, &naming.touching, host.page_bytes);
+        let mut all = Sum::new();
+        let mut sums: Vec<Sum> = Vec::new();
+        for ((fault, basis), refaulted) in profile.faults.iter().zip(&profile.basis).zip(refaulted) {
+            let key = keys.number(by, fault, profile, &naming);
+            let owner = fault.block.map(|_| owners.number(Group::Alloc, fault, profile, &naming));
+            if key >= sums.len() {
+                sums.resize_with(key + 1, Sum::new);
+            }
+            for sum in [&mut all, &mut sums[key]] {
+                sum.tally.add(fault, basis);
+                let kind = &mut sum.kinds[fault.kind as usize];
+                *kind = (kind.0 + fault.faults, kind.1 + fault.cost_ns);
+                sum.resident_bytes += bytes_made_resident(fault.kind, host).unwrap_or(0.0) * fault.faults;
+                sum.again += if basis.again { fault.faults } else { 0.0 };
+                if owner.is_some() {
+                    sum.in_blocks += fault.faults;
+                    sum.refaulted += if refaulted { fault.faults } else { 0.0 };
+                }
+            }
+            let weight = fault.cost_ns.max(fault.faults * f64::MIN_POSITIVE);
+            if let Some(stack) = fault.stack {
+                *sums[key].stacks.entry(stack).or_default() += weight;
+            }
+            if let Some(owner) = owner {
+                *sums[key].owners.entry(owner).or_default() += weight;
+            }
+        }
+        let calibration = recording.observation.calibration;
+        let offset_ns = calibration.map_or(0.0, |found| found.offset_ns());
+        let mut lives = match by {
+            Group::Alloc => lives::by_owner(profile, &mut |block| keys.of_block(block, profile, &naming)),
+            _ => Vec::new(),
+        };
+        sums.resize_with(sums.len().max(lives.len()), Sum::new);
+        lives.resize(sums.len(), None);
+        let finish = |(sum, (label, lives)): (Sum, (Label, Option<Lives>))| {
+            let by_stack = matches!(by, Group::Site | Group::Function | Group::Stack);
+            let owner = sum
+                .owner()
+                .filter(|_| by_stack)
+                .and_then(|owner| owners.labels.get(owner))
+                .map(|(label, _)| label.clone());
+            let leaf = sum.stack().and_then(|stack| naming.leaf(stack)).filter(|_| by == Group::Site);
+            let row = sum.row(&all, profile.doubt, offset_ns);
+            Row { label: label.0, place: label.1, leaf, allocated_by: owner, lives, ..row }
+        };
+        let labels = keys.labels.into_iter().zip(lives);
+        let mut rows: Vec<Row> = sums.into_iter().zip(labels).map(finish).collect();
+        let size = |row: &Row| (row.share, row.faults.value);
+        rows.sort_by(|a, b| {
+            size(b).partial_cmp(&size(a)).unwrap_or(std::cmp::Ordering::Equal).then(a.label.cmp(&b.label))
+        });
+        let mut sum = all.row(&all, profile.doubt, offset_ns);
+        // The exact count is known, whatever the parts are.
+        sum.faults = Interval { low: sum.faults.value, high: sum.faults.value, ..sum.faults };
+        Self { by, rows, all: Row { label: "all".to_owned(), ..sum } }
+    }
+}
+
+impl Sum {
+    fn new() -> Self {
+        Self { kinds: vec![(0.0, 0.0); KINDS], ..Self::default() }
+    }
+
+    fn stack(&self) -> Option<u32> {
+        self.stacks.iter().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0))).map(|(stack, _)| *stack)
+    }
+
+    /// Who allocated what took more than half of its time.
+    fn owner(&self) -> Option<usize> {
+        let most = self.owners.iter().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)));
+        most.filter(|(_, weight)| 2.0 * **weight > self.tally.time_ns).map(|(owner, _)| *owner)
+    }
+
+    fn row(&self, all: &Sum, doubt: f64, offset_ns: f64) -> Row {
+        let (faults, time_ns) = self.tally.intervals(&all.tally, doubt, offset_ns);
+        let part = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+        let share = match all.tally.time_ns > 0.0 {
+            true => part(self.tally.time_ns, all.tally.time_ns),
+            false => part(self.tally.faults, all.tally.faults),
+        };
+        let kinds = ALL.into_iter().zip(&self.kinds).filter(|(_, (faults, _))| *faults > 0.0);
+        let mut kinds: Vec<(Kind, f64, f64)> =
+            kinds.map(|(kind, (faults, ns))| (kind, *faults, *ns)).collect();
+        kinds.sort_by(|a, b| b.2.total_cmp(&a.2).then(b.1.total_cmp(&a.1)));
+        Row {
+            stack: self.stack(),
+            faults,
+            time_ns,
+            resident_bytes: self.resident_bytes,
+            share,
+            records: self.tally.records,
+            kinds,
+            refault: (self.in_blocks > 0.0).then(|| self.refaulted / self.in_blocks),
+            again: part(self.again, self.tally.faults),
+            ..Row::default()
+        }
+    }
+}
+
+/// What names need.
+struct Naming<'a> {
+    recording: &'a Recording,
+    touching: Touching,
+    threads: HashMap<(u32, u32), &'a str>,
+}
+
+impl<'a> Naming<'a> {
+    fn new(recording: &'a Recording, profile: &Profile) -> Self {
+        let mut threads = HashMap::new();
+        for record in &recording.observation.records {
+            if let What::Name(name) = &record.what {
+                threads.insert((record.pid, record.tid), name.as_str());
+            }
+        }
+        for fault in &profile.faults {
+            // A thread that was never named has its process's name.
+            if let Some(name) = threads.get(&(fault.pid, fault.pid)).copied() {
+                threads.entry((fault.pid, fault.tid)).or_insert(name);
+            }
+        }
+        Self { recording, touching: Touching::new(&recording.stacks), threads }
+    }
+
+    /// Function, and file and line, of the frame to be named.
+    fn site(&self, stack: Option<u32>, without: &str) -> Label {
+        let stacks = &self.recording.stacks;
+        let found = stack.and_then(|stack| self.touching.place(stack));
+        let Some((frame, name)) = found else { return (without.to_owned(), None) };
+        let Some(frame) = stacks.frames.get(frame as usize) else { return (without.to_owned(), None) };
+        let Some(name) = frame.names.get(name as usize) else { return (stacks.place(frame), None) };
+        let place = name.file.as_ref().map(|file| match name.line {
+            Some(line) => format!("{file}:{line}"),
+            None => file.clone(),
+        });
+        (name.function.clone(), place)
+    }
+
+    /// The function at the leaf, where that is not the one to be named.
+    fn leaf(&self, stack: u32) -> Option<String> {
+        let leaf = touching::short(self.recording.stacks.labels(stack).into_iter().next()?);
+        (leaf != self.site(Some(stack), NO_STACK).0).then_some(leaf)
+    }
+
+    fn thread(&self, pid: u32, tid: u32) -> String {
+        self.threads.get(&(pid, tid)).map_or_else(|| format!("thread {tid}"), |name| (*name).to_owned())
+    }
+}
+
+/// Numbers of rows, by what they stand for.
+#[derive(Default)]
+struct Keys {
+    number_of: HashMap<Label, usize>,
+    labels: Vec<Label>,
+    /// Of stacks, kinds, mappings and threads whose row is known: a name is made once.
+    known: HashMap<(u32, u32), usize>,
+}
+
+impl Keys {
+    fn number(&mut self, by: Group, fault: &Weighted, profile: &Profile, naming: &Naming<'_>) -> usize {
+        const NONE: u32 = u32::MAX;
+        if by == Group::Alloc {
+            return match fault.block {
+                Some(block) => self.of_block(block, profile, naming),
+                None => self.known((NONE, NONE), || (NO_BLOCK.to_owned(), None)),
+            };
+        }
+        let stack = fault.stack.unwrap_or(NONE);
+        match by {
+            Group::Site | Group::Alloc => self.known((stack, 0), || naming.site(fault.stack, NO_STACK)),
+            Group::Function => self.known((stack, 0), || (naming.site(fault.stack, NO_STACK).0, None)),
+            Group::Stack => self.known((stack, 0), || {
+                let labels = fault.stack.map(|stack| naming.recording.stacks.labels(stack));
+                (
+                    labels.filter(|l| !l.is_empty()).map_or(NO_STACK.to_owned(), |labels| labels.join(" < ")),
+                    None,
+                )
+            }),
+            Group::Kind => self.known((fault.kind as u32, 0), || (fault.kind.words().to_owned(), None)),
+            Group::Mapping => self.known((fault.mapping, 0), || {
+                let name = profile.mappings.get(fault.mapping as usize);
+                (name.map_or("[unknown]", String::as_str).to_owned(), None)
+            }),
+            Group::Thread => {
+                self.known((fault.pid, fault.tid), || (naming.thread(fault.pid, fault.tid), None))
+            }
+            Group::Process => self.known((fault.pid, 0), || {
+                (format!("{} ({})", naming.thread(fault.pid, fault.pid), fault.pid), None)
+            }),
+        }
+    }
+
+    fn of_block(&mut self, block: u32, profile: &Profile, naming: &Naming<'_>) -> usize {
+        let stack = profile.blocks.blocks.get(block as usize).and_then(|block| block.stack);
+        self.known((stack.unwrap_or(u32::MAX), 0), || naming.site(stack, NO_STACK))
+    }
+
+    fn known(&mut self, key: (u32, u32), label: impl FnOnce() -> Label) -> usize {
+        if let Some(number) = self.known.get(&key) {
+            return *number;
+        }
+        let label = label();
+        let next = self.labels.len();
+        let number = *self.number_of.entry(label.clone()).or_insert(next);
+        if number == next {
+            self.labels.push(label);
+        }
+        self.known.insert(key, number);
+        number
+    }
+}

@@ -1,0 +1,195 @@
+//! Stacks -> who is to be named for them: the first function from the leaf up that is the program's own.
+//!
+//! A fault in `memset` is the fault of who called it, so helpers at the leaf are passed over: what lies in the C library, the
+//! loader, an allocator or the kernel, and by name what may be linked statically or inlined: the memset, memcpy and malloc
+//! families and the standard libraries of C++ and Rust. Where nothing else is on the stack the leaf itself is named.
+
+use crate::recording::{Frame, Name, Stacks};
+
+/// Beginnings of the file names of modules that are nobody's own code.
+const MODULES: [&str; 13] = [
+    "libc.so",
+    "libc-",
+    "ld-linux",
+    "ld-musl",
+    "ld.so",
+    "libstdc++",
+    "libc++",
+    "libfaultless_preload",
+    "libjemalloc",
+    "libtcmalloc",
+    "libmimalloc",
+    "[kernel]",
+    "[vdso]",
+];
+/// Beginnings of names in the standard libraries of C++ and Rust.
+const LIBRARIES: [&str; 13] = [
+    "std::",
+    "void std::",
+    "__gnu_cxx::",
+    "core::",
+    "alloc::",
+    "<core::",
+    "<alloc::",
+    "<std::",
+    "operator new",
+    "operator delete",
+    "__rust_",
+    "__rdl_",
+    "__rg_",
+];
+/// Functions of the C library that touch or get memory for others, without leading underscores.
+const HELPERS: [&str; 27] = [
+    "memset",
+    "memcpy",
+    "memmove",
+    "mempcpy",
+    "bzero",
+    "explicit_bzero",
+    "bcopy",
+    "strcpy",
+    "strdup",
+    "malloc",
+    "calloc",
+    "realloc",
+    "reallocarray",
+    "free",
+    "aligned_alloc",
+    "posix_memalign",
+    "memalign",
+    "valloc",
+    "pvalloc",
+    "int_malloc",
+    "int_free",
+    "int_realloc",
+    "int_memalign",
+    "sysmalloc",
+    "mmap",
+    "mremap",
+    "sbrk",
+];
+/// What may stand before such a name, and after it.
+const BEFORE: [&str; 7] = ["libc_", "GI_", "mi_", "je_", "tc_", "faultless_", "dso_"];
+const AFTER: [&str; 12] =
+    ["avx", "sse", "ssse3", "evex", "erms", "unaligned", "generic", "zva", "chk", "aarch64", "ifunc", "impl"];
+
+/// The function to be named for each stack.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Touching {
+    /// Frame, and which of its names.
+    found: Vec<Option<(u32, u32)>>,
+}
+
+impl Touching {
+    /// Finds it for all stacks.
+    pub(crate) fn new(stacks: &Stacks) -> Self {
+        Self { found: (0..stacks.stacks.len() as u32).map(|stack| find(stacks, stack)).collect() }
+    }
+
+    /// Its frame.
+    pub(crate) fn frame(&self, stack: u32) -> Option<u32> {
+        self.place(stack).map(|(frame, _)| frame)
+    }
+
+    /// Its frame, and which of the functions inlined there.
+    pub(crate) fn place(&self, stack: u32) -> Option<(u32, u32)> {
+        self.found.get(stack as usize).copied().flatten()
+    }
+}
+
+fn find(stacks: &Stacks, stack: u32) -> Option<(u32, u32)> {
+    let frames = stacks.stacks.get(stack as usize)?;
+    let known = || frames.iter().filter_map(|&number| Some((number, stacks.frames.get(number as usize)?)));
+    for (number, frame) in known() {
+        if frame.names.is_empty() && !is_foreign(stacks, frame) {
+            return Some((number, 0));
+        }
+        let own = frame.names.iter().position(|name| !is_helper(name));
+        if let Some(name) = own.filter(|_| !is_foreign(stacks, frame)) {
+            return Some((number, name as u32));
+        }
+    }
+    let in_kernel = |frame: &Frame| module(stacks, frame) == Some("[kernel]");
+    known().find(|(_, frame)| !in_kernel(frame)).or_else(|| known().next()).map(|(number, _)| (number, 0))
+}
+
+fn module<'a>(stacks: &'a Stacks, frame: &Frame) -> Option<&'a str> {
+    stacks.modules.get(frame.module? as usize).map(|module| module.short_name())
+}
+
+fn is_foreign(stacks: &Stacks, frame: &Frame) -> bool {
+    module(stacks, frame).is_some_and(|name| MODULES.iter().any(|begin| name.starts_with(begin)))
+}
+
+fn is_helper(name: &Name) -> bool {
+    let function = name.function.as_str();
+    LIBRARIES.iter().any(|begin| function.starts_with(begin)) || is_memory_function(function)
+}
+
+/// `memset` for `__memset_avx2_unaligned_erms`; other names as they are.
+pub(crate) fn short(function: String) -> String {
+    memory_function(&function).map_or(function.clone(), str::to_owned)
+}
+
+fn is_memory_function(function: &str) -> bool {
+    memory_function(function).is_some()
+}
+
+/// The plain name of `memset`, `__memset_avx2_unaligned_erms`, `__libc_malloc`, `calloc@plt`.
+fn memory_function(function: &str) -> Option<&'static str> {
+    let bare = function.split('@').next().unwrap_or(function).trim_start_matches('_');
+    let bare = BEFORE.iter().find_map(|before| bare.strip_prefix(before)).unwrap_or(bare);
+    HELPERS.iter().copied().find(|helper| {
+        bare.strip_prefix(helper).is_some_and(|rest| {
+            let rest = rest.trim_start_matches('_');
+            rest.is_empty() || AFTER.iter().any(|after| rest.starts_with(after))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::Module;
+
+    fn frame(module: u32, names: &[&str]) -> Frame {
+        let name = |function: &&str| Name { function: (*function).to_owned(), ..Name::default() };
+        Frame { module: Some(module), address: 0x10, names: names.iter().map(name).collect() }
+    }
+
+    fn named(frames: Vec<Frame>) -> Option<(u32, u32)> {
+        let module = |path: &str| Module { path: path.to_owned(), build_id: None };
+        let stacks = Stacks {
+            modules: vec![module("/usr/bin/program"), module("/lib/libc.so.6")],
+            stacks: vec![(0..frames.len() as u32).collect()],
+            frames,
+        };
+        Touching::new(&stacks).place(0)
+    }
+
+    #[test]
+    fn who_called_memset_is_named() {
+        let own = frame(0, &["fill"]);
+        assert_eq!(named(vec![frame(1, &["__memset_avx2_unaligned_erms"]), own.clone()]), Some((1, 0)));
+        assert_eq!(named(vec![frame(1, &[]), own.clone()]), Some((1, 0)), "a stripped C library");
+        assert_eq!(named(vec![frame(0, &["memset"]), own.clone()]), Some((1, 0)), "linked statically");
+        assert_eq!(named(vec![frame(0, &["core::ptr::write_bytes", "fill"])]), Some((0, 1)), "inlined");
+        assert_eq!(named(vec![own, frame(0, &["main"])]), Some((0, 0)));
+    }
+
+    #[test]
+    fn functions_that_are_only_named_alike_are_the_programs_own() {
+        for name in ["memset_pages", "malloc_buffers", "my_memcpy", "free_list_push"] {
+            assert!(!is_memory_function(name), "{name}");
+        }
+        for name in ["__libc_calloc", "_int_malloc", "malloc@plt", "__memcpy_chk", "mi_malloc"] {
+            assert!(is_memory_function(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn where_all_is_library_the_leaf_is_named() {
+        assert_eq!(named(vec![frame(1, &["_dl_relocate_object"]), frame(1, &["_dl_start"])]), Some((0, 0)));
+        assert_eq!(named(vec![]), None);
+    }
+}

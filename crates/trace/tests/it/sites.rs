@@ -1,0 +1,232 @@
+//! Made-up recordings -> rows: do they hold the truth?
+
+use faultless_trace::findings::{Findings, Wanted};
+use faultless_trace::observation::{Access, What};
+use faultless_trace::profile::Profile;
+use faultless_trace::recording::{Recording, Stacks};
+use faultless_trace::sites::{Group, NO_STACK, Row, Sites};
+
+use super::recorded::{Run, Truth, mixed};
+use super::scenario::{ANON, MIB, PAGE};
+
+fn rows(recording: &Recording, by: Group) -> Sites {
+    Sites::new(recording, &Profile::new(recording), by)
+}
+
+fn find<'a>(sites: &'a Sites, label: &str) -> &'a Row {
+    let found = sites.rows.iter().find(|row| row.label == label);
+    found.unwrap_or_else(|| {
+        panic!("no {label} in {:#?}", sites.rows.iter().map(|r| &r.label).collect::<Vec<_>>())
+    })
+}
+
+/// Two long threads, one site that only faults in a short phase, and many short-lived threads.
+fn run(duty: (u64, u64), seed: u64) -> (Recording, Vec<(String, Truth)>) {
+    let mut run = Run::new("simulated", duty, seed);
+    let names = ["often", "seldom", "phase", "short_lived", "dear"];
+    let [often, seldom, phase, short, dear] = names.map(|name| run.stack(name, name == "often"));
+    let mut page = 0;
+    let rounds = 14 + run.rng.below(6);
+    let mut tid = 100;
+    for round in 0..rounds {
+        let busy = 600 + run.rng.below(400);
+        for n in 0..busy {
+            page += 1;
+            let addr = ANON + page * PAGE;
+            let pick = run.rng.below(100);
+            let stack = if round == rounds / 2 && n < 400 {
+                phase
+            } else if pick < 4 {
+                seldom
+            } else if pick < 10 {
+                dear
+            } else {
+                often
+            };
+            run.write(1 + n as u32 % 2, stack, addr, if stack == dear { 6000 } else { 1000 });
+        }
+        for _ in 0..run.rng.below(12) {
+            tid += 1;
+            for _ in 0..20 + run.rng.below(60) {
+                page += 1;
+                run.write(tid, short, ANON + page * PAGE, 1500);
+            }
+        }
+        let pause = run.rng.below(2_000_000) as u64;
+        run.step(pause);
+    }
+    let (recording, truth) = run.finish();
+    (recording, truth.into_iter().collect())
+}
+
+#[test]
+fn with_every_fault_counts_are_exact_and_times_are_the_truth() {
+    let (recording, truth) = run((1 << 50, 1 << 50), 3);
+    let sites = rows(&recording, Group::Site);
+    for (name, truth) in &truth {
+        let row = find(&sites, name);
+        assert!((row.faults.value - truth.faults).abs() < 1e-6, "{name}: {:?} {truth:?}", row.faults);
+        assert_eq!((row.faults.low, row.faults.high), (row.faults.value, row.faults.value), "{name}");
+        assert!(
+            (row.time_ns.value / truth.time_ns - 1.0).abs() < 1e-9,
+            "{name}: {:?} {truth:?}",
+            row.time_ns
+        );
+        assert!(row.time_ns.low < truth.time_ns && truth.time_ns < row.time_ns.high);
+    }
+}
+
+#[test]
+fn intervals_hold_the_truth_in_nineteen_of_twenty_runs() {
+    let (mut inside, mut all) = (0, 0);
+    let mut misses = Vec::new();
+    let mut errors = std::collections::BTreeMap::<String, Vec<f64>>::new();
+    for seed in 0..20 {
+        let (recording, truth) = run((300_000, 3_000_000), seed);
+        let sites = rows(&recording, Group::Site);
+        let total: f64 = truth.iter().map(|(_, truth)| truth.faults).sum();
+        let sum: f64 = sites.rows.iter().map(|row| row.faults.value).sum();
+        assert!((sum - total).abs() < 1e-3, "the rows add up to the exact count: {sum} {total}");
+        for (name, truth) in &truth {
+            let row = sites.rows.iter().find(|row| row.label == *name).cloned().unwrap_or_default();
+            errors.entry(name.clone()).or_default().push(row.faults.value / truth.faults);
+            for (of, found, truth) in
+                [("faults", row.faults, truth.faults), ("time", row.time_ns, truth.time_ns)]
+            {
+                let holds = found.low <= truth && truth <= found.high;
+                (inside, all) = (inside + u32::from(holds), all + 1);
+                if !holds {
+                    misses.push(format!("{seed} {name} {of}: {truth:.0} not in {found:.0?}"));
+                }
+            }
+        }
+    }
+    assert!(f64::from(inside) >= 0.95 * f64::from(all), "{inside} of {all}: {misses:#?}");
+    for (name, ratios) in errors {
+        let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+        assert!((0.85..1.15).contains(&mean), "{name} is off by {mean} on average: {ratios:.2?}");
+    }
+}
+
+#[test]
+fn the_caller_of_memset_is_the_site_and_memset_is_kept_beside_it() {
+    let sites = rows(&mixed(true), Group::Site);
+    let row = find(&sites, "decode_chunk");
+    assert_eq!(row.leaf.as_deref(), Some("memset"));
+    assert_eq!(row.place.as_deref(), Some("src/program.c:22"));
+    assert_eq!(row.allocated_by.as_deref(), Some("make_chunk"));
+}
+
+#[test]
+fn memory_that_comes_back_to_the_site_that_gave_it_is_refaulted() {
+    for every_fault in [true, false] {
+        let sites = rows(&mixed(every_fault), Group::Alloc);
+        let (chunk, table) = (find(&sites, "make_chunk"), find(&sites, "load_table"));
+        // The first of 40 blocks is new.
+        assert!((chunk.refault.unwrap() - 0.975).abs() < 0.02, "{chunk:?}");
+        assert_eq!(table.refault, Some(0.0));
+        let lives = chunk.lives.as_ref().unwrap();
+        assert_eq!(
+            (lives.blocks, lives.bytes, lives.median_bytes, lives.never_freed),
+            (40, 40 * MIB, MIB, 0)
+        );
+        assert_eq!(table.lives.as_ref().unwrap().never_freed, 1);
+        assert!((256.0 * 40.0 - chunk.faults.value).abs() < 0.2 * chunk.faults.value, "{chunk:?}");
+    }
+}
+
+#[test]
+fn every_grouping_adds_up() {
+    let recording = mixed(false);
+    let profile = Profile::new(&recording);
+    let groups = [Group::Function, Group::Stack, Group::Kind, Group::Mapping, Group::Thread, Group::Process];
+    for by in groups {
+        let sites = Sites::new(&recording, &profile, by);
+        let (faults, time): (f64, f64) =
+            sites.rows.iter().fold((0.0, 0.0), |(f, t), row| (f + row.faults.value, t + row.time_ns.value));
+        let count = recording.observation.usage.minor_faults as f64;
+        assert!((faults - count).abs() < 1e-3, "{by:?}");
+        assert!((time - sites.all.time_ns.value).abs() < 1.0, "{by:?}");
+    }
+    let threads = rows(&mixed(true), Group::Thread);
+    assert_eq!(threads.rows.iter().map(|row| row.label.as_str()).collect::<Vec<_>>(), ["program", "worker"]);
+}
+
+#[test]
+fn what_was_lost_is_made_up_for_by_the_exact_count() {
+    let (mut recording, truth) = run((1 << 50, 1 << 50), 5);
+    let mut n = 0;
+    recording.observation.records.retain(|record| {
+        n += 1;
+        !matches!(record.what, What::Enter { .. } | What::End { .. }) || n % 1000 < 700
+    });
+    recording.observation.windows[0].lost = 7;
+    let sites = rows(&recording, Group::Site);
+    let total: f64 = truth.iter().map(|(_, truth)| truth.faults).sum();
+    assert!((sites.all.faults.value - total).abs() < 1e-3);
+    for (name, truth) in &truth {
+        let row = find(&sites, name);
+        assert!(
+            row.faults.low <= truth.faults && truth.faults <= row.faults.high,
+            "{name}: {row:?} {truth:?}"
+        );
+    }
+    let notes = Findings::new(&recording, &Wanted { top: 5, ..Wanted::default() }).notes.join("\n");
+    assert!(notes.contains("records were lost"), "{notes}");
+}
+
+#[test]
+fn samples_alone_are_taken_at_their_word_and_have_no_time() {
+    let (mut recording, truth) = run((1_000_000, 20_000_000), 1);
+    recording.footer = None;
+    recording.header.calibration = None;
+    let observation = &mut recording.observation;
+    (observation.calibration, observation.windows) = (None, Vec::new());
+    (observation.counts, observation.usage) = Default::default();
+    observation.records.retain(|record| !matches!(record.what, What::Enter { .. } | What::End { .. }));
+    let sites = rows(&recording, Group::Site);
+    let often = truth.iter().find(|(name, _)| name == "often").unwrap().1;
+    let row = find(&sites, "often");
+    assert!(row.faults.low <= often.faults && often.faults <= row.faults.high, "{row:?} {often:?}");
+    assert_eq!(sites.all.time_ns.value, 0.0);
+    let findings = Findings::new(&recording, &Wanted { top: 5, ..Wanted::default() });
+    assert!(findings.time_ns.is_none() && findings.exit.is_none());
+    let notes = findings.notes.join("\n");
+    assert!(notes.contains("no fault was timed") && notes.contains("did not finish"), "{notes}");
+}
+
+#[test]
+fn without_stacks_there_is_one_row_and_a_note() {
+    let mut recording = mixed(true);
+    recording.stacks = Stacks::default();
+    for record in &mut recording.observation.records {
+        if let What::End { stack, .. } = &mut record.what {
+            *stack = None;
+        }
+    }
+    let sites = rows(&recording, Group::Site);
+    assert_eq!(sites.rows.iter().map(|row| row.label.as_str()).collect::<Vec<_>>(), [NO_STACK]);
+    let notes = Findings::new(&recording, &Wanted::default()).notes.join("\n");
+    assert!(notes.contains("no stacks"), "{notes}");
+}
+
+#[test]
+fn a_sampled_fault_has_the_kind_that_its_site_has() {
+    let mut run = Run::new("reads and writes", (2_000_000, 40_000_000), 1);
+    let stack = run.stack("probe", false);
+    for page in 0..100_000 {
+        run.fault(1, stack, ANON + page * PAGE, Access::Read, 500);
+        run.fault(1, stack, ANON + page * PAGE, Access::Write, 1200);
+    }
+    let kinds = rows(&run.finish().0, Group::Kind);
+    let writes = find(&kinds, "write after zero-page read");
+    assert!((writes.faults.value - 100_000.0).abs() < 5_000.0, "{writes:?}");
+    assert!((writes.time_ns.value - 120e6).abs() < 8e6, "{writes:?}");
+}
+
+#[test]
+fn nothing_recorded_is_an_empty_answer() {
+    let findings = Findings::new(&Recording::default(), &Wanted::default());
+    assert_eq!((findings.faults, findings.time_ns, findings.most), (0, None, None));
+    assert!(findings.remedies.is_empty() && findings.tables.iter().all(|t| t.sites.rows.is_empty()));
+}
