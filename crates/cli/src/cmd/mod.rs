@@ -2,6 +2,7 @@
 
 mod advise;
 mod doctor;
+mod export;
 mod lab;
 mod man;
 mod run;
@@ -32,6 +33,7 @@ enum Verb {
     Advise(advise::Args),
     Workload(workload::Args),
     Doctor(doctor::Args),
+    Export(export::Args),
     Lab(lab::Args),
     Man(man::ManArgs),
     Completions(man::CompletionsArgs),
@@ -79,6 +81,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Advise(args) => advise::run(args),
         Verb::Workload(args) => workload::run(args),
         Verb::Doctor(args) => doctor::run(args),
+        Verb::Export(args) => export::run(args),
         Verb::Lab(args) => lab::run(args),
         Verb::Man(args) => man::man(args),
         Verb::Completions(args) => man::completions(args),
