@@ -16,6 +16,7 @@ mod kernel;
 mod levels;
 mod orphans;
 mod pace;
+pub mod perfdata;
 pub mod price;
 mod sampler;
 mod session;

@@ -89,3 +89,6 @@ pub(crate) const NOTHING_TO_READ_NS: u64 = 1_000_000_000;
 pub(crate) const DISCOVER_NS: u64 = 10_000_000;
 /// So many faults since the last look call for the next one soon.
 pub(crate) const BUSY_FAULTS: u64 = 100;
+
+/// Mappings copied for forked processes at most while perf.data is read: 1 GiB or so. A build of an hour copies a tenth of it.
+pub(crate) const COPIED_MAPPINGS_MAX: usize = 1 << 24;
