@@ -67,3 +67,6 @@ fn begin_ns(recording: &Recording) -> u64 {
 fn whole(value: f64) -> i64 {
     value.round().clamp(0.0, i64::MAX as f64) as i64
 }
+
+#[cfg(test)]
+mod tests;
