@@ -352,7 +352,7 @@ impl Import<'_> {
 /// Numbers of sections (`tools/perf/util/header.h`).
 mod feature {
     pub(super) const BUILD_ID: u64 = 2;
-    pub(super) const OS_RELEASE: u64 = 3;
+    pub(super) const OS_RELEASE: u64 = 4;
     pub(super) const VERSION: u64 = 5;
     pub(super) const ARCH: u64 = 6;
     pub(super) const NR_CPUS: u64 = 7;

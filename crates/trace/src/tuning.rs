@@ -92,3 +92,7 @@ pub(crate) const ENOUGH_ROUNDS: u32 = 7;
 pub(crate) const SHORT_RUN_NS: f64 = 10e6;
 /// Share of elapsed time that a cure gains in the median and that is worth a word, though the interval does not exclude chance.
 pub(crate) const UNDECIDED: f64 = 0.05;
+
+/// Addresses at which blocks of one class of lengths began, near a faulting one, that are looked at. Blocks that live do not overlap,
+/// so those before the right one are dead: an allocator reuses few places for the same length. More are found in damaged files only.
+pub(crate) const NEAR_BLOCKS_MAX: usize = 1024;
