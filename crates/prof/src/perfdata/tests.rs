@@ -44,7 +44,7 @@ fn the_machine_is_known_and_its_name_is_not() {
     assert!(host.kernel.starts_with("6."), "{host:?}");
     assert!(host.cpus > 0 && host.memory_bytes > 1 << 30 && !host.cpu.is_empty(), "{host:?}");
     assert!(recording.header.tool.starts_with("perf 6."), "{}", recording.header.tool);
-    assert_eq!(recording.header.command, ["touch"]);
+    assert_eq!(recording.header.command, ["./touch"]);
 }
 
 #[test]
