@@ -18,6 +18,7 @@ mod levels;
 pub mod live;
 mod orphans;
 mod pace;
+pub mod perfdata;
 pub mod price;
 mod record;
 mod sampler;

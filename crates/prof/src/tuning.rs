@@ -155,3 +155,5 @@ pub(crate) const LIVE_SITES_MAX: usize = 200;
 pub(crate) const LIVE_NAMES_NS: u64 = 200_000_000;
 /// Processes whose threads are read, the busiest: a thread takes some 20 us.
 pub(crate) const LIVE_THREADED: usize = 8;
+/// Mappings copied for forked processes at most while perf.data is read: 1 GiB or so. A build of an hour copies a tenth of it.
+pub(crate) const COPIED_MAPPINGS_MAX: usize = 1 << 24;

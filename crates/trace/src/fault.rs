@@ -8,7 +8,8 @@ mod kind;
 mod pair;
 mod place;
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 
 use crate::observation::{Access, Observation, Record, What, Window};
 use crate::stat::Kind;
@@ -226,13 +227,15 @@ pub(crate) fn find_window(windows: &[Window], time_ns: u64) -> Option<usize> {
 
 /// Sets `in_flight` of every fault from the timed ones of its process.
 fn count_in_flight(faults: &mut [Fault]) {
-    let mut open: HashMap<u32, Vec<u64>> = HashMap::new();
+    let mut open: HashMap<u32, BinaryHeap<Reverse<u64>>> = HashMap::new();
     for fault in faults.iter_mut() {
         let ends = open.entry(fault.pid).or_default();
-        ends.retain(|end| *end > fault.enter_ns);
+        while ends.peek().is_some_and(|end| end.0 <= fault.enter_ns) {
+            ends.pop();
+        }
         fault.in_flight = u32::try_from(ends.len() + 1).unwrap_or(u32::MAX);
         if let Some(duration) = fault.duration_ns {
-            ends.push(fault.enter_ns.saturating_add(duration));
+            ends.push(Reverse(fault.enter_ns.saturating_add(duration)));
         }
     }
 }

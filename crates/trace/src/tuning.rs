@@ -165,3 +165,6 @@ pub(crate) const UNNAMED_SHARE: f64 = 0.05;
 pub(crate) const LOST_IN_RUNS: f64 = 4.0;
 /// Share of the faults that may be of threads which nobody saw from which on that is worth a note.
 pub(crate) const DOUBT_SHARE: f64 = 0.05;
+/// Addresses at which blocks of one class of lengths began, near a faulting one, that are looked at. Blocks that live do not overlap,
+/// so those before the right one are dead: an allocator reuses few places for the same length. More are found in damaged files only.
+pub(crate) const NEAR_BLOCKS_MAX: usize = 1024;

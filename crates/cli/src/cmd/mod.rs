@@ -4,6 +4,7 @@ mod advise;
 mod diff;
 mod doctor;
 mod flame;
+mod export;
 mod lab;
 mod man;
 mod record;
@@ -40,6 +41,7 @@ enum Verb {
     Advise(advise::Args),
     Workload(workload::Args),
     Doctor(doctor::Args),
+    Export(export::Args),
     Lab(lab::Args),
     Timeline(timeline::Args),
     Flame(flame::Args),
@@ -93,6 +95,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Advise(args) => advise::run(args),
         Verb::Workload(args) => workload::run(args),
         Verb::Doctor(args) => doctor::run(args),
+        Verb::Export(args) => export::run(args),
         Verb::Lab(args) => lab::run(args),
         Verb::Timeline(args) => timeline::run(args),
         Verb::Flame(args) => flame::run(args),

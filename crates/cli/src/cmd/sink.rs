@@ -1,7 +1,7 @@
 //! Where a report goes: standard error, or a file that appears whole or not at all.
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
-use std::io::{self, IsTerminal, Seek, Write};
+use std::io::{self, BufWriter, IsTerminal, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -84,44 +84,57 @@ impl Sink {
 
     /// Writes the report and makes it durable.
     pub(crate) fn write(self, report: &str) -> Result<(), Failure> {
+        self.fill(|out| out.write_all(report.as_bytes()))
+    }
+
+    /// Lets `write` write it, piece by piece, and makes it durable.
+    pub(crate) fn fill(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
         let failure = |path: &Path, error: io::Error, lost: &str| {
             Failure(format!("{}: {}; {lost} lost", path.display(), reason(&error)))
         };
-        let bytes = report.as_bytes();
         match self {
             Self::Stderr => {
                 // Nobody reads it any more: that is no failure of the program that was run.
-                let _ = io::stderr().lock().write_all(bytes);
+                let _ = write(&mut io::stderr().lock());
                 Ok(())
             }
-            Self::Behind(path, mut file) => {
-                file.write_all(bytes).map_err(|error| failure(&path, error, "the report is"))
+            Self::Behind(path, file) => {
+                buffered(file, write).map(drop).map_err(|error| failure(&path, error, "the report is"))
             }
-            Self::Over(path, mut file) => overwrite(&mut file, bytes)
+            Self::Over(path, file) => overwrite(file, write)
                 .map_err(|error| failure(&path, error, "the report and what the file held are")),
             Self::Whole(path, rights) => {
-                replace(&path, rights, bytes).map_err(|error| failure(&path, error, "the report is"))
+                replace(&path, rights, write).map_err(|error| failure(&path, error, "the report is"))
             }
         }
     }
 }
 
-fn overwrite(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+fn buffered<F: Write>(file: F, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<F> {
+    let mut out = BufWriter::new(file);
+    write(&mut out)?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)
+}
+
+fn overwrite(mut file: File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
-    file.write_all(bytes)?;
-    file.sync_all()
+    buffered(file, write)?.sync_all()
 }
 
 /// Writes beside the file and renames over it.
-fn replace(target: &Path, rights: Option<Permissions>, bytes: &[u8]) -> io::Result<()> {
+fn replace(
+    target: &Path,
+    rights: Option<Permissions>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     const NEW: u32 = 0o666; // less the umask, as for any new file
-    let mut aside = tempfile::Builder::new()
+    let aside = tempfile::Builder::new()
         .prefix(target.file_name().unwrap_or_default())
         .suffix(".part")
         .permissions(Permissions::from_mode(NEW))
         .tempfile_in(folder(target))?;
-    aside.write_all(bytes)?;
+    let aside = buffered(aside, write)?;
     if let Some(rights) = rights {
         // A report that its owner has closed to others stays so.
         aside.as_file().set_permissions(rights)?;

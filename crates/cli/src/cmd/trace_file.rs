@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use faultless_prof::perfdata;
 use faultless_trace::file;
 use faultless_trace::recording::Recording;
 
@@ -13,7 +14,7 @@ pub(crate) const DEFAULT: &str = "faultless.trace";
 /// The trace to read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TraceArg {
-    /// Trace file written by `faultless record`.
+    /// Trace file written by `faultless record`, or perf.data of `perf record -e page-faults -c 1 -g -d`.
     #[arg(value_name = "FILE", default_value = DEFAULT, value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
 }
@@ -38,7 +39,11 @@ pub(crate) fn load(path: &Path) -> Result<Recording, Failure> {
         let reason = sink::reason(&error);
         Failure(format!("{name}: {reason}; name a trace FILE, or write one: faultless record -- CMD"))
     })?;
-    let recording = file::read(&bytes).map_err(|error| Failure(format!("{name}: {error}")))?;
+    let read = |bytes: &[u8]| match perfdata::is_perf_data(bytes) {
+        true => perfdata::read(bytes).map_err(|error| error.to_string()),
+        false => file::read(bytes).map_err(|error| error.to_string()),
+    };
+    let recording = read(&bytes).map_err(|error| Failure(format!("{name}: {error}")))?;
     for missing in &recording.missing {
         eprintln!("faultless: {name}: missing: {missing}");
     }

@@ -61,7 +61,13 @@ pub fn read(bytes: &[u8]) -> Result<Recording, Unreadable> {
     if version.parse::<u32>().is_ok_and(|version| version > VERSION) {
         return Err(Unreadable::TooNew(version.to_owned()));
     }
-    let mut found = Found::default();
+    let mut found = Found {
+        header: None,
+        recording: Recording::default(),
+        unreadable_bytes: 0,
+        unknown_lines: 0,
+        gaps: GAPS_MAX,
+    };
     let mut at = frames;
     while let Some(begin) = find(bytes, at) {
         found.unreadable_bytes += (begin - at) as u64;
@@ -95,13 +101,15 @@ fn frame(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     ((lines.len() as u64) < FRAME_BYTES_MAX).then_some((lines, 12 + len))
 }
 
-/// Most numbers in a row that may be missing because a frame of the file is: a wrong one must not fill the memory.
-const GAP_MAX: usize = 1 << 16;
+/// Most numbers of a file that may be missing because frames of it are: wrong ones must not fill the memory.
+const GAPS_MAX: usize = 1 << 20;
 
-/// Puts `value` in its place; what is missing before it is empty.
-fn put<T: Clone + Default>(table: &mut Vec<T>, number: u32, value: T) {
+/// Puts `value` in its place; what is missing before it is empty, as far as `gaps` allows.
+fn put<T: Clone + Default>(table: &mut Vec<T>, number: u32, value: T, gaps: &mut usize) {
     let number = number as usize;
-    if number >= table.len() && number - table.len() <= GAP_MAX {
+    let missing = number.saturating_sub(table.len());
+    if number >= table.len() && missing <= *gaps {
+        *gaps -= missing;
         table.resize(number + 1, T::default());
     }
     if let Some(place) = table.get_mut(number) {
@@ -109,12 +117,13 @@ fn put<T: Clone + Default>(table: &mut Vec<T>, number: u32, value: T) {
     }
 }
 
-#[derive(Default)]
 struct Found {
     header: Option<Header>,
     recording: Recording,
     unreadable_bytes: u64,
     unknown_lines: u64,
+    /// How many more numbers may be missing.
+    gaps: usize,
 }
 
 impl Found {
@@ -135,9 +144,11 @@ impl Found {
         let recording = &mut self.recording;
         match line {
             Line::Header(header) => self.header = Some(*header),
-            Line::Module(number, module) => put(&mut recording.stacks.modules, number, module),
-            Line::Frame(number, frame) => put(&mut recording.stacks.frames, number, frame),
-            Line::Stack(number, stack) => put(&mut recording.stacks.stacks, number, stack),
+            Line::Module(number, module) => {
+                put(&mut recording.stacks.modules, number, module, &mut self.gaps)
+            }
+            Line::Frame(number, frame) => put(&mut recording.stacks.frames, number, frame, &mut self.gaps),
+            Line::Stack(number, stack) => put(&mut recording.stacks.stacks, number, stack, &mut self.gaps),
             Line::Symbol(frame, names) => {
                 if let Some(frame) = recording.stacks.frames.get_mut(frame as usize) {
                     frame.names = names;
@@ -152,7 +163,7 @@ impl Found {
     }
 
     fn finish(self) -> Result<Recording, Unreadable> {
-        let Self { header, mut recording, unreadable_bytes, unknown_lines } = self;
+        let Self { header, mut recording, unreadable_bytes, unknown_lines, .. } = self;
         let header = header.ok_or(Unreadable::NoHeader)?;
         if unreadable_bytes > 0 {
             recording.missing.push(format!("{unreadable_bytes} bytes of the file are damaged or cut off"));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::observation::{Observation, What};
+use crate::tuning::NEAR_BLOCKS_MAX;
 
 /// A block from birth to death; one that moved is a new block with the old one's number in `moved_from`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,10 +29,9 @@ pub struct Block {
 pub struct Blocks {
     /// The blocks.
     pub blocks: Vec<Block>,
-    /// By process and first address, in the order of birth.
-    at: HashMap<u32, BTreeMap<u64, Vec<u32>>>,
-    /// Longest block, bytes: how far below an address its block may begin.
-    longest_bytes: u64,
+    /// By process, binary logarithm of the length and first address, in the order of birth: what one absurd length in a damaged
+    /// file makes slow is its own class.
+    at: HashMap<(u32, u32), BTreeMap<u64, Vec<u32>>>,
 }
 
 impl Blocks {
@@ -71,23 +71,24 @@ impl Blocks {
 
     /// The block that held `addr` at this time.
     pub fn at(&self, pid: u32, addr: u64, time_ns: u64) -> Option<u32> {
-        let lowest = addr.saturating_sub(self.longest_bytes);
-        let near = self.at.get(&pid)?.range(lowest..=addr).rev();
-        near.filter_map(|(_, numbers)| {
-            // One at a time lives at an address: the last that was born by then.
-            let born = numbers.partition_point(|&number| self.blocks[number as usize].born_ns <= time_ns);
-            numbers[..born].last().copied()
-        })
-        .find(|&number| {
-            let block = &self.blocks[number as usize];
-            addr - block.addr < block.len_bytes && block.died_ns.is_none_or(|died_ns| time_ns < died_ns)
+        (0..=u64::BITS).find_map(|class| {
+            let longest_bytes = 1_u64.checked_shl(class).map_or(u64::MAX, |end| end - 1);
+            let near = self.at.get(&(pid, class))?.range(addr.saturating_sub(longest_bytes)..=addr).rev();
+            near.take(NEAR_BLOCKS_MAX).find_map(|(_, numbers)| {
+                // At one address one block follows the other: only the last born by then can live.
+                let born = numbers.partition_point(|&number| self.blocks[number as usize].born_ns <= time_ns);
+                let number = numbers[born.checked_sub(1)?];
+                let block = &self.blocks[number as usize];
+                let lives = block.died_ns.is_none_or(|died_ns| time_ns < died_ns);
+                (lives && addr - block.addr < block.len_bytes).then_some(number)
+            })
         })
     }
 
     fn begin(&mut self, block: Block) -> u32 {
         let number = self.blocks.len() as u32;
-        self.longest_bytes = self.longest_bytes.max(block.len_bytes);
-        self.at.entry(block.pid).or_default().entry(block.addr).or_default().push(number);
+        let class = u64::BITS - block.len_bytes.leading_zeros();
+        self.at.entry((block.pid, class)).or_default().entry(block.addr).or_default().push(number);
         self.blocks.push(block);
         number
     }
@@ -95,6 +96,47 @@ impl Blocks {
     fn end(&mut self, number: Option<u32>, time_ns: u64) {
         if let Some(number) = number {
             self.blocks[number as usize].died_ns = Some(time_ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Record;
+
+    fn blocks(records: &[(u64, What)]) -> Blocks {
+        let record =
+            |(time_ns, what): &(u64, What)| Record { time_ns: *time_ns, pid: 1, tid: 1, what: what.clone() };
+        Blocks::new(&Observation { records: records.iter().map(record).collect(), ..Observation::default() })
+    }
+
+    fn alloc(addr: u64, len_bytes: u64) -> What {
+        What::Alloc { addr, len_bytes, stack: None }
+    }
+
+    #[test]
+    fn an_address_is_of_the_block_that_lived_there_then() {
+        let found = blocks(&[
+            (1, alloc(1000, 100)),
+            (5, What::Free { addr: 1000 }),
+            (7, alloc(1000, 50)),
+            (9, What::Move { from: 1000, addr: 5000, len_bytes: 200, stack: None }),
+        ]);
+        let at = |addr, time_ns| found.at(1, addr, time_ns);
+        assert_eq!([at(1000, 0), at(1099, 1), at(1100, 1), at(1000, 5)], [None, Some(0), None, None]);
+        assert_eq!([at(1049, 8), at(1050, 8), at(1000, 9), at(5199, 9)], [Some(1), None, None, Some(2)]);
+        assert_eq!(found.at(2, 1000, 1), None);
+    }
+
+    #[test]
+    fn absurd_lengths_neither_panic_nor_slow_the_others_down() {
+        let mut records = vec![(0, alloc(0, u64::MAX)), (0, alloc(u64::MAX, u64::MAX)), (0, alloc(1, 0))];
+        records.extend((1..10_000).map(|at| (at, alloc(at << 12, 4096))));
+        let found = blocks(&records);
+        for at in 1..10_000 {
+            let block = &found.blocks[found.at(1, (at << 12) + 4095, u64::MAX).unwrap() as usize];
+            assert_eq!(block.addr, at << 12);
         }
     }
 }

@@ -1,0 +1,111 @@
+//! `faultless export`: a trace in the format of another tool.
+
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use faultless_report::export;
+use faultless_trace::profile::Profile;
+use faultless_trace::recording::Recording;
+
+use super::sink::{self, Sink};
+use super::trace_file::TraceArg;
+use super::{Failure, Outcome};
+
+/// Write a trace in the format of another tool.
+///
+/// All formats hold the same faults with the same weights, so they add up to the same counts and times.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "EXAMPLES\n  faultless export --format firefox -o profile.json    # load it in profiler.firefox.com\n  \
+                  faultless export --format perfetto -o run.pftrace    # open it in ui.perfetto.dev\n  \
+                  faultless export --format pprof -o run.pb.gz && go tool pprof -top run.pb.gz\n  \
+                  faultless export --format folded --weight faults | flamegraph.pl >flame.svg\n  \
+                  faultless export --format jsonl | jq -r .mapping | sort | uniq -c\n  \
+                  faultless export --format csv -o faults.csv perf.data"
+)]
+pub(crate) struct Args {
+    /// The format.
+    #[arg(long, value_name = "FORMAT")]
+    format: Format,
+    /// Write to FILE instead of stdout; it appears there whole or not at all.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What a stack weighs, in formats that hold one figure (firefox, folded).
+    #[arg(long, value_name = "WEIGHT", default_value = "time")]
+    weight: Weight,
+    #[command(flatten)]
+    trace: TraceArg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Processed profile of the Firefox Profiler (JSON)
+    Firefox,
+    /// Perfetto trace (protocol buffers)
+    Perfetto,
+    /// Profile of `go tool pprof` (protocol buffers, gzipped)
+    Pprof,
+    /// Folded stacks: `process;thread;root;...;leaf WEIGHT`, ns or faults
+    Folded,
+    /// JSON lines: a fault per line, everything resolved
+    Jsonl,
+    /// Table of faults, flat and typed, stacks by number (RFC 4180)
+    Csv,
+    /// Table of those stacks, a row per frame (RFC 4180)
+    CsvStacks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Weight {
+    /// Time in faults
+    Time,
+    /// Number of faults
+    Faults,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> Outcome {
+    let sink = args.output.as_deref().map(Sink::file).transpose()?;
+    let binary = matches!(args.format, Format::Perfetto | Format::Pprof);
+    if binary && sink.is_none() && io::stdout().is_terminal() {
+        return Err(Failure("this format is not for a terminal; name a file: -o FILE".to_owned()));
+    }
+    let recording = args.trace.load()?;
+    let profile = Profile::new(&recording);
+    let write = |out: &mut dyn Write| write(&args, &recording, &profile, out);
+    match sink {
+        Some(sink) => sink.fill(write)?,
+        None => print(write)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(args: &Args, recording: &Recording, profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+    let weight = match args.weight {
+        Weight::Time => export::Weight::Time,
+        Weight::Faults => export::Weight::Faults,
+    };
+    match args.format {
+        Format::Firefox => export::firefox::write(recording, profile, weight, out),
+        Format::Perfetto => export::perfetto::write(recording, profile, out),
+        Format::Pprof => export::pprof::write(recording, profile, out),
+        Format::Folded => export::folded::write(recording, profile, weight, out),
+        Format::Jsonl => export::jsonl::write(recording, profile, out),
+        Format::Csv => export::csv::faults(recording, profile, out),
+        Format::CsvStacks => export::csv::stacks(recording, out),
+    }
+}
+
+/// Writes to stdout. A reader that has seen enough (`| head`) is no failure.
+fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            let reason = sink::reason(&error);
+            Err(Failure(format!("standard output: {reason}; send it to a file or pipe that can be written")))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,142 @@
+//! Call chains -> stacks: each address in its module, by the mappings of its process at that time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use faultless_trace::observation::Map;
+use faultless_trace::recording::{Frame, Module, Stacks};
+
+use crate::tuning::COPIED_MAPPINGS_MAX;
+
+/// Callchain entries from here on say which part follows (`PERF_CONTEXT_MAX`, -4095).
+const CONTEXT_FROM: u64 = 0_u64.wrapping_sub(4095);
+/// `PERF_CONTEXT_KERNEL`: what follows ran in the kernel.
+const CONTEXT_KERNEL: u64 = 0_u64.wrapping_sub(128);
+
+#[derive(Clone, Copy)]
+struct Piece {
+    end: u64,
+    file_offset: u64,
+    module: u32,
+}
+
+/// What is executable, per process, and the stacks found in it.
+#[derive(Default)]
+pub(super) struct Code {
+    spaces: HashMap<u32, Rc<BTreeMap<u64, Piece>>>,
+    /// Mappings copied because a process was forked: a file must not fill the memory with them.
+    copied: usize,
+    pub(super) build_ids: HashMap<String, String>,
+    pub(super) stacks: Stacks,
+    modules: HashMap<String, u32>,
+    frames: HashMap<(Option<u32>, u64), u32>,
+    known: HashMap<Vec<u32>, u32>,
+}
+
+impl Code {
+    pub(super) fn map(&mut self, pid: u32, map: &Map) {
+        let (begin, end) = (map.begin, map.begin.saturating_add(map.len_bytes));
+        if end <= begin || map.name.starts_with("//anon") {
+            return;
+        }
+        let module = self.module(&map.name);
+        let space = self.spaces.entry(pid).or_default();
+        if Rc::strong_count(space) > 1 {
+            self.copied = self.copied.saturating_add(space.len());
+            if self.copied > COPIED_MAPPINGS_MAX {
+                *space = Rc::default();
+            }
+        }
+        let space = Rc::make_mut(space);
+        let below = space.range(..begin).next_back().map(|(&at, &piece)| (at, piece));
+        if let Some((at, piece)) = below.filter(|(_, piece)| piece.end > begin) {
+            space.insert(at, Piece { end: begin, ..piece });
+            if piece.end > end {
+                space.insert(end, Piece { file_offset: piece.file_offset.saturating_add(end - at), ..piece });
+            }
+        }
+        let hidden: Vec<u64> = space.range(begin..end).map(|(&at, _)| at).collect();
+        for at in hidden {
+            if let Some(piece) = space.remove(&at).filter(|piece| piece.end > end) {
+                space.insert(end, Piece { file_offset: piece.file_offset.saturating_add(end - at), ..piece });
+            }
+        }
+        space.insert(begin, Piece { end, file_offset: map.file_offset, module });
+    }
+
+    pub(super) fn fork(&mut self, pid: u32, parent: u32) {
+        if pid != parent
+            && let Some(space) = self.spaces.get(&parent).cloned()
+        {
+            self.spaces.insert(pid, space);
+        }
+    }
+
+    pub(super) fn exec(&mut self, pid: u32) {
+        self.spaces.remove(&pid);
+    }
+
+    /// The number of the stack of a call chain, leaf first, with its markers; `kernel` says how it begins.
+    pub(super) fn stack(
+        &mut self,
+        pid: u32,
+        chain: impl Iterator<Item = u64>,
+        mut kernel: bool,
+    ) -> Option<u32> {
+        let mut frames = Vec::new();
+        for address in chain {
+            if address >= CONTEXT_FROM {
+                kernel = address == CONTEXT_KERNEL;
+                continue;
+            }
+            // A caller's address is behind the call.
+            let address = if frames.is_empty() { address } else { address.saturating_sub(1) };
+            if address == 0 && !frames.is_empty() {
+                continue;
+            }
+            frames.push(self.frame(pid, address, kernel));
+        }
+        if frames.is_empty() {
+            return None;
+        }
+        if let Some(&known) = self.known.get(&frames) {
+            return Some(known);
+        }
+        let number = self.stacks.stacks.len() as u32;
+        self.stacks.stacks.push(frames.clone());
+        self.known.insert(frames, number);
+        Some(number)
+    }
+
+    fn frame(&mut self, pid: u32, address: u64, kernel: bool) -> u32 {
+        let (module, address) = if kernel {
+            (Some(self.module("[kernel]")), address)
+        } else {
+            let space = self.spaces.get(&pid);
+            let piece = space.and_then(|space| space.range(..=address).next_back());
+            match piece.filter(|(_, piece)| address < piece.end) {
+                Some((begin, piece)) => {
+                    (Some(piece.module), piece.file_offset.saturating_add(address - begin))
+                }
+                None => (None, address),
+            }
+        };
+        let next = self.stacks.frames.len() as u32;
+        let number = *self.frames.entry((module, address)).or_insert(next);
+        if number == next {
+            self.stacks.frames.push(Frame { module, address, names: Vec::new() });
+        }
+        number
+    }
+
+    fn module(&mut self, path: &str) -> u32 {
+        if let Some(&number) = self.modules.get(path) {
+            return number;
+        }
+        let number = self.stacks.modules.len() as u32;
+        let build_id = self.build_ids.get(path).cloned();
+        self.stacks.modules.push(Module { path: path.to_owned(), build_id });
+        self.modules.insert(path.to_owned(), number);
+        number
+    }
+}

@@ -1,0 +1,108 @@
+//! Two flat tables of typed columns (RFC 4180), which any converter takes to Parquet: faults, and the stacks that they name.
+//!
+//! [`faults`], a row per fault in the order of time: `time_ns` (CLOCK_MONOTONIC), `pid`, `tid`, `process`, `thread`, `addr`
+//! (decimal), `kind` (the word of `stat --json`), `mapping`, `kernel` (`true` or `false`), `faults` (of the run that it stands
+//! for), `cost_ns` (their time, corrected), `stack_id`, `block_addr`, `block_bytes`, `block_born_ns`, `block_died_ns`,
+//! `block_stack_id`. What is not known is an empty field.
+//!
+//! [`stacks`], a row per frame: `stack_id`, `depth` (0 is the leaf), `inlined` (`true` or `false`), `function`, `file`, `line`,
+//! `module`, `build_id`, `offset` (in the module's file, decimal).
+
+use std::io::{self, Write};
+
+use csv::Writer;
+use faultless_trace::profile::Profile;
+use faultless_trace::recording::Recording;
+
+use super::{block, mapping, names};
+
+/// Writes the table of faults.
+///
+/// # Errors
+/// Those of `out`.
+pub fn faults(recording: &Recording, profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+    let processes = names::processes(recording, profile);
+    let mut table = Writer::from_writer(out);
+    table.write_record([
+        "time_ns",
+        "pid",
+        "tid",
+        "process",
+        "thread",
+        "addr",
+        "kind",
+        "mapping",
+        "kernel",
+        "faults",
+        "cost_ns",
+        "stack_id",
+        "block_addr",
+        "block_bytes",
+        "block_born_ns",
+        "block_died_ns",
+        "block_stack_id",
+    ])?;
+    for fault in &profile.faults {
+        let process = processes.get(&fault.pid);
+        let thread = process.and_then(|process| process.threads.get(&fault.tid));
+        let block = block(profile, fault);
+        table.write_record([
+            fault.time_ns.to_string(),
+            fault.pid.to_string(),
+            fault.tid.to_string(),
+            process.map_or_else(String::new, |process| process.name.clone()),
+            thread.cloned().unwrap_or_default(),
+            fault.addr.to_string(),
+            names::kind(fault.kind),
+            mapping(profile, fault).to_owned(),
+            fault.kernel.to_string(),
+            fault.faults.to_string(),
+            fault.cost_ns.to_string(),
+            text(fault.stack),
+            text(block.map(|block| block.addr)),
+            text(block.map(|block| block.len_bytes)),
+            text(block.map(|block| block.born_ns)),
+            text(block.and_then(|block| block.died_ns)),
+            text(block.and_then(|block| block.stack)),
+        ])?;
+    }
+    table.flush()
+}
+
+/// Writes the table of stacks.
+///
+/// # Errors
+/// Those of `out`.
+pub fn stacks(recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
+    let mut table = Writer::from_writer(out);
+    table.write_record([
+        "stack_id", "depth", "inlined", "function", "file", "line", "module", "build_id", "offset",
+    ])?;
+    let stacks = &recording.stacks;
+    for stack in 0..stacks.stacks.len() as u32 {
+        let mut depth = 0_u32;
+        for frame in stacks.frames_of(stack) {
+            let module = frame.module.and_then(|module| stacks.modules.get(module as usize));
+            for at in 0..frame.names.len().max(1) {
+                let name = frame.names.get(at);
+                table.write_record([
+                    stack.to_string(),
+                    depth.to_string(),
+                    (at + 1 < frame.names.len()).to_string(),
+                    name.map_or_else(String::new, |name| name.function.clone()),
+                    name.and_then(|name| name.file.clone()).unwrap_or_default(),
+                    text(name.and_then(|name| name.line)),
+                    module.map_or_else(String::new, |module| module.path.clone()),
+                    module.and_then(|module| module.build_id.clone()).unwrap_or_default(),
+                    frame.address.to_string(),
+                ])?;
+                depth += 1;
+            }
+        }
+    }
+    table.flush()
+}
+
+fn text(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}

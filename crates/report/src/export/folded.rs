@@ -1,0 +1,56 @@
+//! Folded stacks: `process;thread;root;...;leaf WEIGHT`, one line per stack, sorted.
+//!
+//! The weight is a whole number: ns of fault time, or faults. Stacks that weigh less than a half are left out. `;` in a name
+//! becomes `:`, since the format has no way to escape it, and control characters are replaced.
+//! Format: <https://github.com/brendangregg/FlameGraph>.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use faultless_trace::profile::Profile;
+use faultless_trace::recording::Recording;
+
+use super::{Weight, names, whole};
+
+/// What stands for a stack that was not recorded.
+const NO_STACK: &str = "[no stack]";
+
+/// Writes the stacks of all faults.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(
+    recording: &Recording,
+    profile: &Profile,
+    weight: Weight,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let processes = names::processes(recording, profile);
+    let mut sums: BTreeMap<(u32, u32, Option<u32>), f64> = BTreeMap::new();
+    for fault in &profile.faults {
+        *sums.entry((fault.pid, fault.tid, fault.stack)).or_default() += weight.of(fault);
+    }
+    let mut lines: BTreeMap<String, f64> = BTreeMap::new();
+    for ((pid, tid, stack), sum) in sums {
+        let process = processes.get(&pid);
+        let thread = process.and_then(|process| process.threads.get(&tid));
+        let mut parts =
+            vec![word(process.map_or("", |process| &process.name)), word(thread.map_or("", |t| t))];
+        let labels = stack.map(|stack| recording.stacks.labels(stack)).unwrap_or_default();
+        parts.extend(labels.iter().rev().map(|label| word(label)));
+        if labels.is_empty() {
+            parts.push(NO_STACK.to_owned());
+        }
+        *lines.entry(parts.join(";")).or_default() += sum;
+    }
+    for (line, sum) in lines {
+        if whole(sum) > 0 {
+            writeln!(out, "{line} {}", whole(sum))?;
+        }
+    }
+    Ok(())
+}
+
+fn word(name: &str) -> String {
+    if name.is_empty() { "[unnamed]".to_owned() } else { names::clean(name).replace(';', ":") }
+}

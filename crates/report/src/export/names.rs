@@ -1,0 +1,73 @@
+//! Names of processes, threads and kinds.
+
+use std::collections::BTreeMap;
+
+use faultless_trace::observation::What;
+use faultless_trace::profile::Profile;
+use faultless_trace::recording::Recording;
+use faultless_trace::stat::Kind;
+
+/// A process and its threads.
+#[derive(Debug, Default)]
+pub(super) struct Process {
+    pub(super) name: String,
+    /// By number.
+    pub(super) threads: BTreeMap<u32, String>,
+}
+
+/// Every process that a recording speaks of, by number, each thread with the last name that it had.
+pub(super) fn processes(recording: &Recording, profile: &Profile) -> BTreeMap<u32, Process> {
+    let mut processes: BTreeMap<u32, Process> = BTreeMap::new();
+    let mut parents: BTreeMap<u32, u32> = BTreeMap::new();
+    let see = |processes: &mut BTreeMap<u32, Process>, pid, tid| {
+        processes.entry(pid).or_default().threads.entry(tid).or_default();
+    };
+    for record in &recording.observation.records {
+        see(&mut processes, record.pid, record.tid);
+        match &record.what {
+            What::Name(name) => {
+                let process = processes.entry(record.pid).or_default();
+                process.threads.insert(record.tid, clean(name));
+            }
+            What::Fork { parent } if *parent != record.pid => {
+                parents.insert(record.pid, *parent);
+            }
+            _ => {}
+        }
+    }
+    for fault in &profile.faults {
+        see(&mut processes, fault.pid, fault.tid);
+    }
+    let command = recording.header.command.first().map(|path| clean(path.rsplit('/').next().unwrap_or(path)));
+    let main = |pid: u32, processes: &BTreeMap<u32, Process>| {
+        let threads = &processes.get(&pid)?.threads;
+        threads.get(&pid).filter(|name| !name.is_empty()).cloned()
+    };
+    let pids: Vec<u32> = processes.keys().copied().collect();
+    for pid in pids {
+        let inherited = || parents.get(&pid).and_then(|parent| main(*parent, &processes));
+        let name = main(pid, &processes).or_else(inherited).or_else(|| command.clone());
+        let name = name.unwrap_or_else(|| format!("process {pid}"));
+        let Some(process) = processes.get_mut(&pid) else { continue };
+        process
+            .threads
+            .values_mut()
+            .filter(|thread| thread.is_empty())
+            .for_each(|thread| *thread = name.clone());
+        process.name = name;
+    }
+    processes
+}
+
+/// A name without characters that a terminal would obey or that end a line.
+pub(super) fn clean(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// A kind's word, as in all JSON documents of ours: `mmap_first_write`.
+pub(super) fn kind(kind: Kind) -> String {
+    match serde_json::to_value(kind) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
+    }
+}
