@@ -146,3 +146,6 @@ pub(crate) const UNNAMED_SHARE: f64 = 0.05;
 pub(crate) const LOST_IN_RUNS: f64 = 4.0;
 /// Share of the faults that may be of threads which nobody saw from which on that is worth a note.
 pub(crate) const DOUBT_SHARE: f64 = 0.05;
+/// Time before its recorded birth from which on what happens in a block's memory is part of its making, in ns: calloc of
+/// 100 MiB takes about that long.
+pub(crate) const BEFORE_BIRTH_NS: u64 = 100_000_000;

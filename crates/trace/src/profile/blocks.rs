@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::observation::{Observation, What};
+use crate::tuning::BEFORE_BIRTH_NS;
 
 /// A block from birth to death; one that moved is a new block with the old one's number in `moved_from`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,6 +85,24 @@ impl Blocks {
         })
     }
 
+    /// The same, or the block that was handed out there soon after: malloc writes its head, and calloc zeroes it, before its
+    /// birth is recorded.
+    pub fn touched(&self, pid: u32, addr: u64, time_ns: u64) -> Option<u32> {
+        self.at(pid, addr, time_ns).or_else(|| {
+            let lowest = addr.saturating_sub(self.longest_bytes);
+            let next = |numbers: &Vec<u32>| {
+                let born = numbers.partition_point(|&number| self.blocks[number as usize].born_ns <= time_ns);
+                numbers.get(born).copied()
+            };
+            let near = self.at.get(&pid)?.range(lowest..=addr).rev().filter_map(|(_, numbers)| next(numbers));
+            let soon = near.filter(|&number| {
+                let block = &self.blocks[number as usize];
+                addr - block.addr < block.len_bytes && block.born_ns - time_ns <= BEFORE_BIRTH_NS
+            });
+            soon.min_by_key(|&number| self.blocks[number as usize].born_ns)
+        })
+    }
+
     fn begin(&mut self, block: Block) -> u32 {
         let number = self.blocks.len() as u32;
         self.longest_bytes = self.longest_bytes.max(block.len_bytes);
@@ -96,5 +115,42 @@ impl Blocks {
         if let Some(number) = number {
             self.blocks[number as usize].died_ns = Some(time_ns);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Record;
+
+    fn blocks(records: &[(u64, What)]) -> Blocks {
+        let record =
+            |(time_ns, what): &(u64, What)| Record { time_ns: *time_ns, pid: 1, tid: 1, what: what.clone() };
+        Blocks::new(&Observation { records: records.iter().map(record).collect(), ..Observation::default() })
+    }
+
+    #[test]
+    fn an_address_belongs_to_the_block_that_lived_there_at_the_time() {
+        let alloc = |addr, len_bytes| What::Alloc { addr, len_bytes, stack: None };
+        let found = blocks(&[
+            (10, alloc(1000, 100)),
+            (20, What::Free { addr: 1000 }),
+            (30, alloc(1000, 50)),
+            (40, What::Move { from: 1000, addr: 5000, len_bytes: 200, stack: None }),
+        ]);
+        let at = [(1050, 15), (1099, 19), (1010, 25), (1010, 35), (1060, 35), (5100, 45), (1010, 45)];
+        let owners = at.map(|(addr, time_ns)| found.at(1, addr, time_ns));
+        assert_eq!(owners, [Some(0), Some(0), None, Some(1), None, Some(2), None]);
+        assert_eq!(found.blocks[2].moved_from, Some(1));
+        assert_eq!(found.at(2, 1050, 15), None);
+    }
+
+    #[test]
+    fn what_calloc_zeroes_before_it_returns_is_its_block() {
+        let alloc = What::Alloc { addr: 1000, len_bytes: 100, stack: None };
+        let found = blocks(&[(2 * BEFORE_BIRTH_NS, alloc)]);
+        assert_eq!(found.touched(1, 1050, 2 * BEFORE_BIRTH_NS - 500), Some(0));
+        assert_eq!(found.touched(1, 1050, 500), None, "long before");
+        assert_eq!(found.touched(1, 1100, 2 * BEFORE_BIRTH_NS - 500), None);
     }
 }
