@@ -12,8 +12,8 @@
 pub mod advice;
 pub mod avoid;
 pub mod change;
-pub mod diff;
 pub mod cure;
+pub mod diff;
 pub mod fault;
 pub mod file;
 pub mod findings;

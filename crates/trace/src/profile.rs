@@ -113,7 +113,7 @@ impl Profile {
             tid: fault.tid,
             addr: fault.addr,
             stack: fault.stack,
-            block: self.blocks.at(fault.pid, fault.addr, fault.enter_ns),
+            block: self.blocks.touched(fault.pid, fault.addr, fault.enter_ns),
             kind,
             mapping: fault.mapping,
             kernel: fault.kernel,

@@ -168,3 +168,6 @@ pub(crate) const DOUBT_SHARE: f64 = 0.05;
 /// Addresses at which blocks of one class of lengths began, near a faulting one, that are looked at. Blocks that live do not overlap,
 /// so those before the right one are dead: an allocator reuses few places for the same length. More are found in damaged files only.
 pub(crate) const NEAR_BLOCKS_MAX: usize = 1024;
+/// Time before its recorded birth from which on what happens in a block's memory is part of its making, in ns: calloc of
+/// 100 MiB takes about that long.
+pub(crate) const BEFORE_BIRTH_NS: u64 = 100_000_000;

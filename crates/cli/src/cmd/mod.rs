@@ -3,8 +3,8 @@
 mod advise;
 mod diff;
 mod doctor;
-mod flame;
 mod export;
+mod flame;
 mod lab;
 mod man;
 mod record;
@@ -12,8 +12,8 @@ mod report;
 mod run;
 mod sink;
 mod stat;
-mod top;
 mod timeline;
+mod top;
 mod trace_file;
 mod workload;
 

@@ -54,8 +54,11 @@ impl Tasks {
             Some(root) => self.tree(root),
         };
         let read = |pid: u32| Some((pid, procfs::running(pid, None)?));
-        let now: HashMap<u32, Running> =
-            pids.into_iter().filter_map(read).filter(|(_, found)| !found.stat.of_kernel && !is_dead(found)).collect();
+        let now: HashMap<u32, Running> = pids
+            .into_iter()
+            .filter_map(read)
+            .filter(|(_, found)| !found.stat.of_kernel && !is_dead(found))
+            .collect();
         let change = |(&pid, found): (&u32, &Running)| {
             changed((pid, pid), self.processes.get(&pid), found, self.looked)
         };

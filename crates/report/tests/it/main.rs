@@ -4,11 +4,11 @@ mod change;
 mod golden;
 mod lab;
 mod pipeline;
-#[path = "../../../trace/tests/it/runs.rs"]
-mod runs;
 mod profile;
 #[path = "../../../trace/tests/it/recorded.rs"]
 mod recorded;
+#[path = "../../../trace/tests/it/runs.rs"]
+mod runs;
 #[path = "../../../trace/tests/it/scenario.rs"]
 mod scenario;
 mod timeline;

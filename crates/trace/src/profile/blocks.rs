@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::observation::{Observation, What};
-use crate::tuning::NEAR_BLOCKS_MAX;
+use crate::tuning::{BEFORE_BIRTH_NS, NEAR_BLOCKS_MAX};
 
 /// A block from birth to death; one that moved is a new block with the old one's number in `moved_from`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,18 +71,42 @@ impl Blocks {
 
     /// The block that held `addr` at this time.
     pub fn at(&self, pid: u32, addr: u64, time_ns: u64) -> Option<u32> {
-        (0..=u64::BITS).find_map(|class| {
-            let longest_bytes = 1_u64.checked_shl(class).map_or(u64::MAX, |end| end - 1);
-            let near = self.at.get(&(pid, class))?.range(addr.saturating_sub(longest_bytes)..=addr).rev();
-            near.take(NEAR_BLOCKS_MAX).find_map(|(_, numbers)| {
-                // At one address one block follows the other: only the last born by then can live.
-                let born = numbers.partition_point(|&number| self.blocks[number as usize].born_ns <= time_ns);
-                let number = numbers[born.checked_sub(1)?];
-                let block = &self.blocks[number as usize];
-                let lives = block.died_ns.is_none_or(|died_ns| time_ns < died_ns);
-                (lives && addr - block.addr < block.len_bytes).then_some(number)
-            })
+        self.near(pid, addr).find_map(|numbers| {
+            // At one address one block follows the other: only the last born by then can live.
+            let number = *numbers[..self.born(numbers, time_ns)].last()?;
+            let block = &self.blocks[number as usize];
+            let lives = block.died_ns.is_none_or(|died_ns| time_ns < died_ns);
+            (lives && addr - block.addr < block.len_bytes).then_some(number)
         })
+    }
+
+    /// The same, or the block that was handed out there soon after: malloc writes its head, and calloc zeroes it, before its
+    /// birth is recorded.
+    pub fn touched(&self, pid: u32, addr: u64, time_ns: u64) -> Option<u32> {
+        self.at(pid, addr, time_ns).or_else(|| {
+            let next = |numbers: &Vec<u32>| numbers.get(self.born(numbers, time_ns)).copied();
+            let soon = self.near(pid, addr).filter_map(next).filter(|&number| {
+                let block = &self.blocks[number as usize];
+                addr - block.addr < block.len_bytes && block.born_ns - time_ns <= BEFORE_BIRTH_NS
+            });
+            soon.min_by_key(|&number| self.blocks[number as usize].born_ns)
+        })
+    }
+
+    /// Blocks that may hold `addr`, by their first address, from the class of the shortest up.
+    fn near(&self, pid: u32, addr: u64) -> impl Iterator<Item = &Vec<u32>> {
+        (0..=u64::BITS).filter_map(move |class| Some((class, self.at.get(&(pid, class))?))).flat_map(
+            move |(class, starts)| {
+                let longest_bytes = 1_u64.checked_shl(class).map_or(u64::MAX, |end| end - 1);
+                let near = starts.range(addr.saturating_sub(longest_bytes)..=addr).rev();
+                near.take(NEAR_BLOCKS_MAX).map(|(_, numbers)| numbers)
+            },
+        )
+    }
+
+    /// How many of the blocks that followed each other at one address were born by then.
+    fn born(&self, numbers: &[u32], time_ns: u64) -> usize {
+        numbers.partition_point(|&number| self.blocks[number as usize].born_ns <= time_ns)
     }
 
     fn begin(&mut self, block: Block) -> u32 {
@@ -138,5 +162,14 @@ mod tests {
             let block = &found.blocks[found.at(1, (at << 12) + 4095, u64::MAX).unwrap() as usize];
             assert_eq!(block.addr, at << 12);
         }
+    }
+
+    #[test]
+    fn what_calloc_zeroes_before_it_returns_is_its_block() {
+        let alloc = What::Alloc { addr: 1000, len_bytes: 100, stack: None };
+        let found = blocks(&[(2 * BEFORE_BIRTH_NS, alloc)]);
+        assert_eq!(found.touched(1, 1050, 2 * BEFORE_BIRTH_NS - 500), Some(0));
+        assert_eq!(found.touched(1, 1050, 500), None, "long before");
+        assert_eq!(found.touched(1, 1100, 2 * BEFORE_BIRTH_NS - 500), None);
     }
 }

@@ -2,8 +2,8 @@
 
 mod diff;
 mod odd;
-mod runs;
 mod recorded;
+mod runs;
 mod scenario;
 mod sites;
 mod truth;
