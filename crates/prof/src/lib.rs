@@ -7,6 +7,8 @@
 //! What it does not do: correct, scale, classify (`trace`) or print.
 #![forbid(unsafe_code)]
 
+#[allow(dead_code, reason = "the recorder takes it up")]
+mod allocations;
 mod calibrate;
 mod decode;
 mod drain;
@@ -21,6 +23,8 @@ mod sampler;
 mod session;
 mod symbols;
 mod tuning;
+#[allow(dead_code, reason = "the recorder takes it up")]
+mod unwind;
 mod watch;
 mod windows;
 

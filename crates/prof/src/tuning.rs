@@ -89,3 +89,10 @@ pub(crate) const NOTHING_TO_READ_NS: u64 = 1_000_000_000;
 pub(crate) const DISCOVER_NS: u64 = 10_000_000;
 /// So many faults since the last look call for the next one soon.
 pub(crate) const BUSY_FAULTS: u64 = 100;
+
+/// A writer of the allocation journal that has not said who it is this long after it took a place is taken for dead, ns: it says so
+/// within a few instructions.
+pub(crate) const JOURNAL_NAMELESS_NS: u64 = 100_000_000;
+/// A living writer that has not finished by then was stopped, or left by longjmp, ns: it finishes within a microsecond of
+/// its own time.
+pub(crate) const JOURNAL_UNFINISHED_NS: u64 = 1_000_000_000;
