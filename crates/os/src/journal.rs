@@ -26,9 +26,9 @@ use lane::{Found, LINE_BYTES, Lane, OWNED_BYTES};
 /// Bytes of stack that an entry holds at most.
 pub const STACK_BYTES: usize = 2048;
 
-const SHORT_SLOTS: u64 = 8192;
+const SHORT_SLOTS: u64 = 1 << 13;
 const SHORT_BYTES: usize = LINE_BYTES;
-const LONG_SLOTS: u64 = 4096;
+const LONG_SLOTS: u64 = 1 << 12;
 const LONG_BYTES: usize = (OWNED_BYTES + size_of::<Long>()).next_multiple_of(LINE_BYTES);
 /// Where the long lane begins.
 const LONG_AT: usize = Lane::bytes(SHORT_SLOTS, SHORT_BYTES);

@@ -247,8 +247,7 @@ mod tests {
                 })
                 .collect();
             let mut read_count = 0;
-            loop {
-                let ended = writers.iter().all(|writer| writer.is_finished());
+            let mut drain = || {
                 while let Some(value) = read(&plain.lane, position) {
                     let last = &mut seen[(value & 3) as usize];
                     assert!(value >> 2 > *last, "in the order in which its writer wrote");
@@ -256,12 +255,13 @@ mod tests {
                     position += 1;
                     read_count += 1;
                 }
-                if ended {
-                    break;
-                }
+            };
+            while writers.iter().any(|writer| !writer.is_finished()) {
+                drain();
                 std::thread::yield_now();
             }
             let written: usize = writers.into_iter().map(|writer| writer.join().unwrap()).sum();
+            drain();
             assert_eq!(read_count, written);
             assert_eq!(written as u64 + plain.lane.lost(), 4 * EACH);
         });
