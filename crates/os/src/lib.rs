@@ -8,12 +8,14 @@
 pub mod activity;
 pub mod advise;
 pub mod balloon;
+pub mod caller;
 pub mod counters;
 pub mod error;
 pub mod file;
 pub mod fork;
 mod futex;
 pub mod host;
+pub mod journal;
 pub mod lock;
 pub mod map;
 pub mod page;

@@ -23,13 +23,20 @@ use crate::settings::Settings;
 
 type Void = *mut c_void;
 
-struct Place<T>(UnsafeCell<MaybeUninit<T>>);
+/// Where something lies that is put there while the program runs.
+pub(crate) struct Place<T>(pub(crate) UnsafeCell<MaybeUninit<T>>);
 
-// SAFETY: written once, before STATE or READY says so; afterwards only shared references are made.
+impl<T> Place<T> {
+    pub(crate) const fn new() -> Self {
+        Self(UnsafeCell::new(MaybeUninit::uninit()))
+    }
+}
+
+// SAFETY: written once, before an atomic beside it says so; afterwards only shared references are made.
 unsafe impl<T: Sync> Sync for Place<T> {}
 
-static SETTINGS: Place<Settings> = Place(UnsafeCell::new(MaybeUninit::uninit()));
-static POOL: Place<Pool<Kernel>> = Place(UnsafeCell::new(MaybeUninit::uninit()));
+static SETTINGS: Place<Settings> = Place::new();
+static POOL: Place<Pool<Kernel>> = Place::new();
 
 /// Enough to keep 8 MiB of heap, and far from the 32 MiB from which on glibc learns nothing.
 const LESSON_BYTES: usize = 4 << 20;
@@ -38,7 +45,8 @@ const CLOSED: u32 = 0;
 const OPENING: u32 = 1;
 const OPEN: u32 = 2;
 const OFF: u32 = 3;
-static STATE: AtomicU32 = AtomicU32::new(CLOSED);
+/// Off until `start`, and after it where no block is large.
+static STATE: AtomicU32 = AtomicU32::new(OFF);
 
 /// Blocks of at least this many bytes are large; nothing is before the constructor ran.
 static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -82,6 +90,9 @@ pub(crate) fn start(settings: Settings) {
     PROCESS.store(std::process::id(), Relaxed);
     // SAFETY: called once, by the constructor; nobody reads it before THRESHOLD is set.
     unsafe { (*SETTINGS.0.get()).write(settings) };
+    if settings.threshold != usize::MAX {
+        STATE.store(CLOSED, Release);
+    }
     THRESHOLD.store(settings.threshold, Release);
 }
 

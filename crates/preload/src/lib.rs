@@ -4,18 +4,23 @@
 //! jump more than without; freeing one, the same.
 //!
 //! ```text
-//! malloc(640 KiB) -> is_large -> large::alloc -> pool -> kernel
-//!                \-> next::malloc (glibc, or an allocator preloaded behind)
+//! malloc(640 KiB) -> recorded -> plain -> is_large -> large::alloc -> pool -> kernel
+//!                       |             \-> next::malloc (glibc, or an allocator preloaded behind)
+//!                       \-> record -> journal
 //! ```
-//! It never allocates, never panics and keeps no thread-local state. C++ `new` and `delete` come here through `malloc`.
+//! It never allocates, never panics and keeps no thread-local variables (the recorder: two thread-specific keys, `os::caller`). C++ `new` and `delete` come here through `malloc`.
 //!
 //! What it does not do: setuid programs (ld.so ignores `LD_PRELOAD` there), static programs, programs with their own
 //! allocator linked in.
 
+mod entry;
 mod large;
 mod limits;
 mod line;
 mod next;
+mod plain;
+mod record;
+mod recorded;
 mod region;
 mod settings;
 mod single;
@@ -25,6 +30,8 @@ mod unwind;
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
+
+use entry::entry;
 
 type Void = *mut c_void;
 
@@ -73,73 +80,76 @@ extern "C" fn destructor() {
     summary::write();
 }
 
-/// malloc(3).
-///
-/// # Safety
-/// None beyond C's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn malloc(len: usize) -> Void {
-    if large::is_large(len) {
-        let block = large::alloc(len, 1, false);
-        if !block.is_null() {
-            return block;
-        }
-    }
-    // SAFETY: forwarded.
-    unsafe { next::malloc(len) }
+entry! {
+    /// malloc(3).
+    ///
+    /// # Safety
+    /// None beyond C's.
+    malloc(len: usize) -> Void
 }
 
-/// calloc(3): the memory is zero, always.
-///
-/// # Safety
-/// None beyond C's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn calloc(count: usize, len: usize) -> Void {
-    // On overflow the next calloc refuses.
-    if let Some(bytes) = count.checked_mul(len).filter(|&bytes| large::is_large(bytes)) {
-        let block = large::alloc(bytes, 1, true);
-        if !block.is_null() {
-            return block;
-        }
-    }
-    // SAFETY: forwarded.
-    unsafe { next::calloc(count, len) }
+entry! {
+    /// calloc(3): the memory is zero, always.
+    ///
+    /// # Safety
+    /// None beyond C's.
+    calloc(count: usize, len: usize) -> Void
 }
 
-/// realloc(3); a length of 0 frees, as in glibc.
-///
-/// # Safety
-/// `block` must be null or a live block.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn realloc(block: Void, len: usize) -> Void {
-    if large::is_ours(block) {
-        // SAFETY: forwarded.
-        return unsafe { large::realloc(block, len) };
-    }
-    if !large::is_large(len) {
-        // SAFETY: forwarded.
-        return unsafe { next::realloc(block, len) };
-    }
-    if block.is_null() {
-        // SAFETY: malloc has no preconditions.
-        return unsafe { malloc(len) };
-    }
-    // SAFETY: forwarded, not null.
-    unsafe { large::adopt(block, len) }
+entry! {
+    /// realloc(3); a length of 0 frees, as in glibc.
+    ///
+    /// # Safety
+    /// `block` must be null or a live block.
+    realloc(block: Void, len: usize) -> Void
 }
 
-/// reallocarray(3).
-///
-/// # Safety
-/// As [`realloc`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn reallocarray(block: Void, count: usize, len: usize) -> Void {
-    let Some(bytes) = count.checked_mul(len) else {
-        next::set_errno(libc::ENOMEM);
-        return std::ptr::null_mut();
-    };
-    // SAFETY: forwarded.
-    unsafe { realloc(block, bytes) }
+entry! {
+    /// reallocarray(3).
+    ///
+    /// # Safety
+    /// As [`realloc`].
+    reallocarray(block: Void, count: usize, len: usize) -> Void
+}
+
+entry! {
+    /// posix_memalign(3).
+    ///
+    /// # Safety
+    /// `to` must be valid for a write of one pointer.
+    posix_memalign(to: *mut Void, align: usize, len: usize) -> c_int
+}
+
+entry! {
+    /// aligned_alloc(3).
+    ///
+    /// # Safety
+    /// None beyond C's.
+    aligned_alloc(align: usize, len: usize) -> Void
+}
+
+entry! {
+    /// memalign(3).
+    ///
+    /// # Safety
+    /// None beyond C's.
+    memalign(align: usize, len: usize) -> Void
+}
+
+entry! {
+    /// valloc(3).
+    ///
+    /// # Safety
+    /// None beyond C's.
+    valloc(len: usize) -> Void
+}
+
+entry! {
+    /// pvalloc(3); large blocks are whole granules, hence whole pages.
+    ///
+    /// # Safety
+    /// None beyond C's.
+    pvalloc(len: usize) -> Void
 }
 
 /// free(3); errno is kept.
@@ -148,13 +158,9 @@ pub unsafe extern "C" fn reallocarray(block: Void, count: usize, len: usize) -> 
 /// `block` must be null or a live block that nobody uses again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(block: Void) {
-    if large::is_ours(block) {
-        // SAFETY: forwarded.
-        unsafe { large::free(block) }
-    } else {
-        // SAFETY: forwarded.
-        unsafe { next::free(block) }
-    }
+    record::dies(block);
+    // SAFETY: forwarded.
+    unsafe { plain::free(block) }
 }
 
 /// C23 free_sized: a C library that has it would free the block itself, without asking us.
@@ -177,99 +183,12 @@ pub unsafe extern "C" fn free_aligned_sized(block: Void, _align: usize, _len: us
     unsafe { free(block) }
 }
 
-/// A large aligned block, or null: not large, no proper alignment, or refused.
-fn aligned(align: usize, len: usize) -> Void {
-    match large::is_large(len) && align.is_power_of_two() {
-        true => large::alloc(len, align, false),
-        false => std::ptr::null_mut(),
-    }
-}
-
-/// posix_memalign(3).
-///
-/// # Safety
-/// `to` must be valid for a write of one pointer.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_memalign(to: *mut Void, align: usize, len: usize) -> c_int {
-    if align.is_multiple_of(size_of::<Void>()) {
-        let block = aligned(align, len);
-        if !block.is_null() {
-            // SAFETY: the caller passes a place for one pointer.
-            unsafe { *to = block };
-            return 0;
-        }
-    }
-    // SAFETY: forwarded; wrong arguments are refused there.
-    unsafe { next::posix_memalign(to, align, len) }
-}
-
-/// aligned_alloc(3).
-///
-/// # Safety
-/// None beyond C's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn aligned_alloc(align: usize, len: usize) -> Void {
-    if large::is_large(len) && !next::has_aligned_new() {
-        let block = aligned(align, len);
-        if !block.is_null() {
-            return block;
-        }
-    }
-    // SAFETY: forwarded.
-    unsafe { next::aligned_alloc(align, len) }
-}
-
-/// memalign(3).
-///
-/// # Safety
-/// None beyond C's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn memalign(align: usize, len: usize) -> Void {
-    let block = aligned(align, len);
-    if !block.is_null() {
-        return block;
-    }
-    // SAFETY: forwarded.
-    unsafe { next::memalign(align, len) }
-}
-
-/// valloc(3).
-///
-/// # Safety
-/// None beyond C's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valloc(len: usize) -> Void {
-    let block = aligned(faultless_os::page::size(), len);
-    if !block.is_null() {
-        return block;
-    }
-    // SAFETY: forwarded.
-    unsafe { next::valloc(len) }
-}
-
-/// pvalloc(3); large blocks are whole granules, hence whole pages.
-///
-/// # Safety
-/// None beyond C's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvalloc(len: usize) -> Void {
-    let block = aligned(faultless_os::page::size(), len);
-    if !block.is_null() {
-        return block;
-    }
-    // SAFETY: forwarded.
-    unsafe { next::pvalloc(len) }
-}
-
 /// malloc_usable_size(3).
 ///
 /// # Safety
 /// `block` must be null or a live block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc_usable_size(block: Void) -> usize {
-    if let Some(len) = large::is_ours(block).then(|| large::usable(block)).flatten() {
-        return len;
-    }
     // SAFETY: forwarded.
-    unsafe { next::malloc_usable_size(block) }
+    unsafe { plain::malloc_usable_size(block) }
 }

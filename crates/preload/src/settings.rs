@@ -2,7 +2,7 @@
 //!
 //! | variable | value | default |
 //! |---|---|---|
-//! | `FAULTLESS_THRESHOLD` | size from which blocks come from the pool, at least 16K | 64K |
+//! | `FAULTLESS_THRESHOLD` | size from which blocks come from the pool, at least 16K, or `never` | 64K |
 //! | `FAULTLESS_POLICY` | `thp`, `base`, `hugetlb` or `mthp-64K` (or another size below 2M) | `thp` |
 //! | `FAULTLESS_PREFAULT` | `none`, `touch`, `memset`, `map-populate`, `populate` or `ahead:SIZE-SIZE` | `none` |
 //! | `FAULTLESS_PREWARM` | size of memory to make resident with the first large block | 0 |
@@ -12,6 +12,7 @@
 //! | `FAULTLESS_SUMMARY` | 1: report at exit on standard error; N > 1: on descriptor N | no report |
 //! | `FAULTLESS_SUMMARY_FILE` | the report goes into this file instead; `%p` in its name is the process number | none |
 //! | `FAULTLESS_SUMMARY_FORMAT` | `text`, `json` or `openmetrics` | `text` |
+//! | `FAULTLESS_RECORD` | `PATH:SIZE`: blocks of at least this size are written into the journal at the path, whether from the pool or not | none |
 //! | `FAULTLESS_FAIL` | `mmap:N,mprotect:N,madvise:N,mremap:N`: the pool's N-th and later calls fail. For tests | none |
 //!
 //! Sizes are bytes, or have one of the suffixes K, M, G, T (also as KiB and so on). A bad value is reported on standard error and ignored.
@@ -22,7 +23,7 @@ use faultless_os::page::{self, Order};
 use faultless_pool::{Failing, Format, Page, Policy, Prefault, Retain, Scrub, process, tuning};
 
 use crate::line::Line;
-use crate::summary;
+use crate::{record, summary};
 
 /// What the user asked for.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +61,12 @@ impl Settings {
                 Retain { bytes: retain.unwrap_or(usual.bytes), decay_ns: age.unwrap_or(usual.decay_ns) }
             }
         };
-        let threshold = |text: &[u8]| size(text).filter(|&bytes| bytes >= tuning::GRANULE_BYTES);
-        read(c"FAULTLESS_THRESHOLD", c"a size of at least 16K", &mut settings.threshold, threshold);
+        let threshold = |text: &[u8]| match text {
+            b"never" => Some(usize::MAX),
+            _ => size(text).filter(|&bytes| bytes >= tuning::GRANULE_BYTES),
+        };
+        const THRESHOLD: &CStr = c"a size of at least 16K, or never";
+        read(c"FAULTLESS_THRESHOLD", THRESHOLD, &mut settings.threshold, threshold);
         let policy = &mut settings.policy;
         read(c"FAULTLESS_POLICY", c"thp, base, hugetlb or mthp-64K", &mut policy.page, page);
         const PREFAULT: &CStr = c"none, touch, memset, map-populate, populate or ahead:SIZE-SIZE";
@@ -71,6 +76,7 @@ impl Settings {
         read(c"FAULTLESS_SUMMARY", c"a descriptor", &mut settings.summary, descriptor);
         read(c"FAULTLESS_SUMMARY_FILE", c"a path", &mut (), summary::file::name);
         read(c"FAULTLESS_SUMMARY_FORMAT", c"text, json or openmetrics", &mut settings.format, format);
+        read(c"FAULTLESS_RECORD", c"PATH:SIZE", &mut (), record::open);
         read(c"FAULTLESS_FAIL", c"a list like mmap:3", &mut settings.failing, failing);
         settings
     }
@@ -105,7 +111,7 @@ fn number(text: &[u8]) -> Option<usize> {
     if text.is_empty() { None } else { digits(text) }
 }
 
-fn size(text: &[u8]) -> Option<usize> {
+pub(crate) fn size(text: &[u8]) -> Option<usize> {
     let text = text.strip_suffix(b"iB").or_else(|| text.strip_suffix(b"B")).unwrap_or(text);
     let shift = match text.last()?.to_ascii_uppercase() {
         b'K' => 10,

@@ -8,11 +8,13 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use faultless_os::counters::now_ns;
 use faultless_os::ring::{Raw, Sample, records};
 use faultless_trace::file::Line;
 use faultless_trace::observation::{KernelSamples, Map, Record, SourceNote, What};
 use faultless_trace::recording::Loss;
 
+use crate::allocations::Allocations;
 use crate::decode::{Decoder, Fault};
 use crate::kernel;
 use crate::session::{Lane, Role};
@@ -47,6 +49,11 @@ struct Stacks {
     kernel_chain: Vec<u64>,
     /// Threads that have asked for `mmap_lock`, and when.
     lock_wanted: HashMap<u32, u64>,
+    /// Processes whose end has been read: what they allocated just before has not.
+    ended: Vec<u32>,
+    allocations: Option<Allocations>,
+    /// Allocations lost by the last reading, and when that was.
+    allocations_lost: (u64, u64),
 }
 
 /// What one look at the rings found.
@@ -77,13 +84,16 @@ impl Drain {
     }
 
     /// The same for lanes whose samples hold stacks. `hertz`: of the CPU clock.
-    pub(crate) fn with_stacks(lanes: &[Lane], hertz: u64) -> Self {
+    pub(crate) fn with_stacks(lanes: &[Lane], hertz: u64, allocations: Option<Allocations>) -> Self {
         let stacks = Stacks {
             unwinder: Unwinder::new(),
             kernel: kernel::Stacks::at(hertz),
             chain: Vec::new(),
             kernel_chain: Vec::new(),
             lock_wanted: HashMap::new(),
+            ended: Vec::new(),
+            allocations,
+            allocations_lost: (0, now_ns()),
         };
         Self { stacks: Some(stacks), ..Self::new(lanes) }
     }
@@ -91,6 +101,9 @@ impl Drain {
     /// Takes what the rings hold. Faults are kept where their time lies in `span`.
     pub(crate) fn take(&mut self, lanes: &mut [Lane], span: Range<u64>) -> Drained {
         let mut drained = Drained::default();
+        if let Some(Stacks { unwinder, ended, .. }) = &mut self.stacks {
+            ended.drain(..).for_each(|pid| unwinder.exit(pid));
+        }
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         let mut ends = Vec::with_capacity(lanes.len());
@@ -135,9 +148,23 @@ impl Drain {
 
     /// What is new as lines of a trace file, what others refer to first.
     pub(crate) fn take_lines(&mut self) -> impl Iterator<Item = Line> {
+        self.take_allocations();
         let stacks = self.stacks.as_mut().map(|stacks| stacks.unwinder.take_lines());
         let losses = self.losses.drain(..).map(Line::Loss);
         stacks.into_iter().flatten().chain(losses).chain(self.records.drain(..).map(Line::from))
+    }
+
+    /// What programs have told of their allocations. The rings were read before, so that the mappings are known.
+    fn take_allocations(&mut self) {
+        let Some(stacks) = &mut self.stacks else { return };
+        let Some(allocations) = &mut stacks.allocations else { return };
+        let unwinder = &mut stacks.unwinder;
+        self.records.extend(allocations.take(|pid, stack| unwinder.stack(pid, stack)));
+        let (lost, end_ns) = (allocations.lost(), now_ns());
+        let (before, begin_ns) = std::mem::replace(&mut stacks.allocations_lost, (lost, end_ns));
+        if lost > before {
+            self.losses.push(Loss { cpu: None, begin_ns, end_ns, lost: lost - before });
+        }
     }
 
     /// The names of all that was on stacks.
@@ -227,7 +254,7 @@ impl Drain {
             What::Exit => {
                 self.decoder.forget(pid);
                 if let Some(stacks) = &mut self.stacks {
-                    stacks.unwinder.exit(pid);
+                    stacks.ended.push(pid);
                 }
                 tasks.push(Task::Exit(pid));
             }

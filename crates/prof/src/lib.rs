@@ -7,6 +7,7 @@
 //! What it does not do: correct, scale, classify (`trace`) or print.
 #![forbid(unsafe_code)]
 
+mod allocations;
 mod attach;
 mod calibrate;
 mod decode;

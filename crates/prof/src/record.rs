@@ -13,6 +13,7 @@ use faultless_trace::file::Line;
 use faultless_trace::observation::{Counts, Exit, SourceNote, Usage};
 use faultless_trace::recording::{EventLoss, Footer, Header, Settings};
 
+use crate::allocations::Allocations;
 use crate::attach::Attached;
 use crate::session::{Locks, Session, Shape, Watched};
 use crate::subject::{Running, Subject};
@@ -36,6 +37,8 @@ pub enum Task {
 pub struct Options {
     /// Every fault, whatever it costs; else bursts, and stacks of one in some.
     pub every_fault: bool,
+    /// Also who allocates blocks of at least this length: in a command whose environment loads the interposer.
+    pub alloc_from_bytes: Option<u64>,
     /// Samples of the CPU clock per second of CPU time; `None`: 997 where the kernel may be seen as well, else none.
     pub cpu_hertz: Option<u64>,
     /// Length of the file from which on no more single faults are recorded, bytes.
@@ -47,7 +50,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let ring_pages = t::RECORD_RING_PAGES_MAX;
-        Self { every_fault: false, cpu_hertz: None, max_bytes: 2 << 30, ring_pages }
+        Self { every_fault: false, alloc_from_bytes: None, cpu_hertz: None, max_bytes: 2 << 30, ring_pages }
     }
 }
 
@@ -116,12 +119,15 @@ pub fn record(
             every_fault: options.every_fault,
             sample_period: shape.period,
             stack_bytes: shape.stack_bytes,
+            alloc_from_bytes: options.alloc_from_bytes,
             ..Settings::default()
         },
         ..Header::default()
     };
+    let allocations = options.alloc_from_bytes.map(Allocations::create).transpose()?;
     let (subject, mut session, attached) = match task {
-        Task::Command(request) => {
+        Task::Command(mut request) => {
+            request.env.extend(allocations.iter().map(Allocations::variable));
             let (plan, words) = request.plan()?;
             // As in `watch::run`.
             let _ = spawn::adopt_orphans();
@@ -160,12 +166,12 @@ pub fn record(
         begin_ns: header.begin_ns,
         cost_ns: cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0) + t::RECORD_DRAIN_COST_NS,
         every_fault: options.every_fault,
-        stacks_hertz: Some(session.cpu_hertz),
+        stacks: Some((session.cpu_hertz, allocations)),
     };
     let begin_ns = header.begin_ns;
     let recorder_cpu_ns = process_cpu_ns();
     let tape = Tape::new(out, header, options.max_bytes);
-    let mut watch = Watch::new(session, subject.pid(), &manner);
+    let mut watch = Watch::new(session, subject.pid(), manner);
     for record in attached.iter().flat_map(|attached| attached.records(begin_ns)) {
         watch.add(record);
     }

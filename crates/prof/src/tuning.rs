@@ -157,3 +157,9 @@ pub(crate) const LIVE_NAMES_NS: u64 = 200_000_000;
 pub(crate) const LIVE_THREADED: usize = 8;
 /// Mappings copied for forked processes at most while perf.data is read: 1 GiB or so. A build of an hour copies a tenth of it.
 pub(crate) const COPIED_MAPPINGS_MAX: usize = 1 << 24;
+/// A writer of the allocation journal that has not said who it is this long after it took a place is taken for dead, ns: it says so
+/// within a few instructions.
+pub(crate) const JOURNAL_NAMELESS_NS: u64 = 100_000_000;
+/// A living writer that has not finished by then was stopped, or left by longjmp, ns: it finishes within a microsecond of
+/// its own time.
+pub(crate) const JOURNAL_UNFINISHED_NS: u64 = 1_000_000_000;

@@ -16,6 +16,7 @@ use faultless_trace::observation::{
 };
 use faultless_trace::recording::EventLoss;
 
+use crate::allocations::Allocations;
 use crate::drain::{Drain, Task};
 use crate::duty::Duty;
 use crate::kernel::Stacks;
@@ -39,8 +40,8 @@ pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<O
     let child = held.release().map_err(|error| not_started(command, error))?;
     let cost_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
     let cost_ns = cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0) + t::DRAIN_COST_NS;
-    let manner = Manner { allow, begin_ns, cost_ns, every_fault: false, stacks_hertz: None };
-    let mut watch = Watch::new(session, child.pid() as u32, &manner);
+    let manner = Manner { allow, begin_ns, cost_ns, every_fault: false, stacks: None };
+    let mut watch = Watch::new(session, child.pid() as u32, manner);
     while !child.ended_within(watch.pause_ns(), watch.wakers()) {
         watch.look();
     }
@@ -60,7 +61,7 @@ pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<O
 }
 
 /// How a run is watched.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Manner {
     pub(crate) allow: Sources,
     /// When it began.
@@ -69,8 +70,8 @@ pub(crate) struct Manner {
     pub(crate) cost_ns: f64,
     /// Recording never pauses.
     pub(crate) every_fault: bool,
-    /// Samples hold stacks; so often those of the CPU clock come, 0 for never.
-    pub(crate) stacks_hertz: Option<u64>,
+    /// Samples hold stacks; so often those of the CPU clock come, 0 for never; and what programs tell of their allocations.
+    pub(crate) stacks: Option<(u64, Option<Allocations>)>,
 }
 
 /// What is left at the end.
@@ -109,16 +110,16 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(session: Session, pid: u32, manner: &Manner) -> Self {
-        let &Manner { allow, begin_ns, cost_ns, every_fault, stacks_hertz } = manner;
+    pub(crate) fn new(session: Session, pid: u32, manner: Manner) -> Self {
+        let Manner { allow, begin_ns, cost_ns, every_fault, stacks } = manner;
         let levels = (allow.levels && !is_proc_hidden()).then(|| {
             let mut levels = Levels::default();
             levels.begin(pid);
             levels
         });
         let duty = if every_fault { Duty::always() } else { Duty::new(cost_ns, begin_ns ^ u64::from(pid)) };
-        let drain = match stacks_hertz {
-            Some(hertz) => Drain::with_stacks(&session.lanes, hertz),
+        let drain = match stacks {
+            Some((hertz, allocations)) => Drain::with_stacks(&session.lanes, hertz, allocations),
             None => Drain::new(&session.lanes),
         };
         Self {

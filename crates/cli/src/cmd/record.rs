@@ -31,8 +31,8 @@ pub(crate) struct Args {
     /// Record every single fault; a program that does nothing but fault takes two to three times as long.
     #[arg(long)]
     all: bool,
-    /// Also record who allocates blocks of at least SIZE.
-    #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64K", value_parser = size, hide = true)]
+    /// Also record who allocates blocks of at least SIZE (64K where none is given), and when they are freed.
+    #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64K", value_parser = size, conflicts_with = "pid")]
     alloc: Option<u64>,
     /// Samples of the CPU clock per second of CPU time, 0 for none. Without it 997 as root, and none else, for a user does not
     /// see the kernel.
@@ -51,11 +51,9 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
-    if args.alloc.is_some() {
-        return Err(Failure("--alloc: who allocates can't be recorded yet; leave it out".into()));
-    }
     let options = Options {
         every_fault: args.all,
+        alloc_from_bytes: args.alloc,
         cpu_hertz: args.frequency,
         max_bytes: args.max_size,
         ..Options::default()
@@ -65,7 +63,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         Some(pid) => Task::Process(pid),
         None => {
             text::warn_of_privileged(&args.command);
-            Task::Command(Request { command: args.command, ..Request::default() })
+            let env = if args.alloc.is_some() { recording(&args.command)? } else { Vec::new() };
+            Task::Command(Request { command: args.command, env, ..Request::default() })
         }
     };
     let bar = progress_bar();
@@ -88,6 +87,18 @@ pub(crate) fn run(args: Args) -> Outcome {
     };
     eprint!("{}", text::closing(&recorded, &short(&path), &options));
     Ok(code)
+}
+
+/// The environment that loads the interposer, blocks coming from the program's own malloc. Where the program, or a child of it, is
+/// `faultless run`, that puts its pool in.
+fn recording(command: &[OsString]) -> Result<Vec<(OsString, OsString)>, Failure> {
+    if let Some(reason) = command.first().and_then(|name| super::run::immune(name)) {
+        eprintln!("faultless: {reason}; who allocates in it can't be recorded");
+    }
+    Ok(vec![
+        ("LD_PRELOAD".into(), super::run::preload(None)?),
+        ("FAULTLESS_THRESHOLD".into(), "never".into()),
+    ])
 }
 
 /// The path as the user would write it.

@@ -63,18 +63,27 @@ pub(crate) fn run(args: Args) -> Outcome {
 /// # Errors
 /// The interposer could not be put where only this user can write, options contradict each other, or the report's file can't be written.
 pub(crate) fn environment(options: &Options) -> Result<Vec<(OsString, OsString)>, Failure> {
+    let small = (options.small == Small::Mimalloc).then_some(&library::SMALL);
+    let mut environment = vec![("LD_PRELOAD".into(), preload(small)?)];
+    environment.extend(options.variables()?);
+    Ok(environment)
+}
+
+/// What `LD_PRELOAD` has to name: the interposer, what is to serve behind it, and what it names already.
+///
+/// # Errors
+/// As [`environment`].
+pub(crate) fn preload(behind: Option<&library::Library>) -> Result<OsString, Failure> {
     let mut preload = library::install(&library::PRELOAD)?.into_os_string();
-    if options.small == Small::Mimalloc {
+    if let Some(behind) = behind {
         preload.push(":");
-        preload.push(library::install(&library::SMALL)?);
+        preload.push(library::install(behind)?);
     }
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preload.push(":");
         preload.push(others);
     }
-    let mut environment = vec![("LD_PRELOAD".into(), preload)];
-    environment.extend(options.variables()?);
-    Ok(environment)
+    Ok(preload)
 }
 
 /// Why the interposer cannot act in a program, if it cannot; `None` also when the program can't be found.

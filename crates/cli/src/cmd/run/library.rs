@@ -20,7 +20,7 @@ use faultless_os::host;
 use crate::cmd::Failure;
 
 /// A library inside this binary.
-pub(super) struct Library {
+pub(crate) struct Library {
     name: &'static str,
     bytes: &'static [u8],
 }

@@ -181,7 +181,11 @@ impl Options {
             ("FAULTLESS_SUMMARY_FILE".into(), summary_file.unwrap_or_default().into()),
             ("FAULTLESS_SUMMARY_FORMAT".into(), word(self.summary_format.unwrap_or_default()).into()),
         ];
-        if let Some(threshold) = self.threshold {
+        // `record --alloc` around us says never, for programs without a pool.
+        let is_recorded = std::env::var_os("FAULTLESS_RECORD").is_some();
+        let threshold =
+            self.threshold.or(is_recorded.then_some(faultless_pool::tuning::THRESHOLD_BYTES as u64));
+        if let Some(threshold) = threshold {
             variables.push(("FAULTLESS_THRESHOLD".into(), threshold.to_string().into()));
         }
         Ok(variables)

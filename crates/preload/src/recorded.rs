@@ -1,0 +1,134 @@
+//! The C functions that may give a block, with the recorder: what is long enough goes down with its caller.
+//!
+//! In: C's arguments, three with those that are not looked at, and the caller as `entry` puts it behind them. Out: C's results,
+//! from `plain`.
+
+use std::ffi::c_int;
+
+use faultless_os::counters::now_ns;
+use faultless_os::journal::Registers;
+
+use crate::{Void, next, plain, record};
+
+/// Declares a function that `entry` jumps to; `$site` is its caller.
+macro_rules! recorded {
+    ($(#[$doc:meta])* fn $name:ident($($arg:ident: $kind:ty),*; $site:ident) -> $result:ty $body:block) => {
+        $(#[$doc])*
+        pub(crate) unsafe extern "C" fn $name(
+            $($arg: $kind,)*
+            sp: usize,
+            bp: usize,
+            return_to: usize,
+        ) -> $result {
+            let $site = move || crate::entry::caller(sp, bp, return_to);
+            $body
+        }
+    };
+}
+
+/// What a call gave, recorded if it is long enough.
+fn seen(block: Void, len: usize, site: impl FnOnce() -> Registers) -> Void {
+    if !block.is_null() && record::wants(len) {
+        record::born(block, len, site());
+    }
+    block
+}
+
+recorded! {
+    /// malloc(3).
+    fn malloc(len: usize, _b: usize, _c: usize; site) -> Void {
+        if !record::wants(len) {
+            // SAFETY: forwarded.
+            return unsafe { plain::malloc(len) };
+        }
+        // SAFETY: forwarded.
+        seen(unsafe { plain::malloc(len) }, len, site)
+    }
+}
+
+recorded! {
+    /// calloc(3).
+    fn calloc(count: usize, len: usize, _c: usize; site) -> Void {
+        // SAFETY: forwarded.
+        seen(unsafe { plain::calloc(count, len) }, count.saturating_mul(len), site)
+    }
+}
+
+recorded! {
+    /// realloc(3).
+    fn realloc(block: Void, len: usize, _c: usize; site) -> Void {
+        let was_known = record::is_known(block);
+        if !was_known {
+            // SAFETY: forwarded.
+            return seen(unsafe { plain::realloc(block, len) }, len, site);
+        }
+        let begin_ns = now_ns();
+        // SAFETY: forwarded.
+        let new = unsafe { plain::realloc(block, len) };
+        if !new.is_null() && record::wants(len) {
+            record::moved(block, new, len, begin_ns, site());
+        } else if !new.is_null() || len == 0 {
+            record::gone(block, begin_ns);
+        }
+        new
+    }
+}
+
+recorded! {
+    /// reallocarray(3).
+    fn reallocarray(block: Void, count: usize, len: usize; site) -> Void {
+        let Some(bytes) = count.checked_mul(len) else {
+            next::set_errno(libc::ENOMEM);
+            return std::ptr::null_mut();
+        };
+        let site = site();
+        // SAFETY: forwarded.
+        unsafe { realloc(block, bytes, 0, site.sp as usize, site.bp as usize, site.lr as usize) }
+    }
+}
+
+recorded! {
+    /// posix_memalign(3).
+    fn posix_memalign(to: *mut Void, align: usize, len: usize; site) -> c_int {
+        // SAFETY: forwarded.
+        let error = unsafe { plain::posix_memalign(to, align, len) };
+        if error == 0 && record::wants(len) {
+            // SAFETY: the call has put the block there.
+            seen(unsafe { *to }, len, site);
+        }
+        error
+    }
+}
+
+recorded! {
+    /// aligned_alloc(3). What the next malloc's own operators call they free among themselves.
+    fn aligned_alloc(align: usize, len: usize, _c: usize; site) -> Void {
+        // SAFETY: forwarded.
+        let block = unsafe { plain::aligned_alloc(align, len) };
+        if record::wants(len) && !next::has_aligned_new() { seen(block, len, site) } else { block }
+    }
+}
+
+recorded! {
+    /// memalign(3).
+    fn memalign(align: usize, len: usize, _c: usize; site) -> Void {
+        // SAFETY: forwarded.
+        seen(unsafe { plain::memalign(align, len) }, len, site)
+    }
+}
+
+recorded! {
+    /// valloc(3).
+    fn valloc(len: usize, _b: usize, _c: usize; site) -> Void {
+        // SAFETY: forwarded.
+        seen(unsafe { plain::valloc(len) }, len, site)
+    }
+}
+
+recorded! {
+    /// pvalloc(3).
+    fn pvalloc(len: usize, _b: usize, _c: usize; site) -> Void {
+        // SAFETY: forwarded.
+        seen(unsafe { plain::pvalloc(len) }, len, site)
+    }
+}

@@ -1,0 +1,207 @@
+//! The reading side of the allocation recorder: the journal that interposed programs write -> records.
+//!
+//! In: a [`Journal`](faultless_os::journal), and who can turn a copied stack into a number. Out: `What::Alloc`, `What::Free` and
+//! `What::Move` in the order of time, and how many are missing. They have the clock of the perf records beside them. A stack is
+//! unwound by the mappings that are known by then: read the rings of perf first.
+//!
+//! What it does not do: know which blocks are alive (`trace::profile`). A block's death may come without its birth, for a block
+//! somewhat shorter than those that are recorded, and in a child for a block of its parent.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use faultless_os::counters::now_ns;
+use faultless_os::journal::{Entry, Kind, Lanes, Next, Reader, Registers};
+use faultless_trace::observation::{Record, What};
+
+use crate::tuning;
+use crate::unwind::UserStack;
+
+/// The variable that names the journal to the interposer.
+const VARIABLE: &str = "FAULTLESS_RECORD";
+
+/// The allocations of the programs that write into one journal.
+#[derive(Debug)]
+pub(crate) struct Allocations {
+    reader: Reader,
+    from_bytes: u64,
+    stack: Vec<u8>,
+    /// For each lane the place where something is unfinished, and since when.
+    unfinished: [Option<(u64, u64)>; 2],
+    unreadable: u64,
+}
+
+/// A record, and when the call began that it tells of.
+struct Taken {
+    record: Record,
+    begin_ns: u64,
+}
+
+impl Allocations {
+    /// A new journal for blocks of at least `from_bytes`.
+    ///
+    /// # Errors
+    /// There is no memory or no descriptor for it.
+    pub(crate) fn create(from_bytes: u64) -> faultless_os::Result<Self> {
+        let reader = Reader::create()?;
+        Ok(Self { reader, from_bytes, stack: Vec::new(), unfinished: [None; 2], unreadable: 0 })
+    }
+
+    /// What a program has to find in its environment, beside the interposer in `LD_PRELOAD`.
+    pub(crate) fn variable(&self) -> (OsString, OsString) {
+        (VARIABLE.into(), format!("{}:{}", self.reader.path(), self.from_bytes).into())
+    }
+
+    /// All that was written since, by time. What a writer has not finished holds up what comes after it, until the writer is
+    /// gone, or for a second.
+    pub(crate) fn take(
+        &mut self,
+        mut unwinder: impl FnMut(u32, &UserStack<'_>) -> Option<u32>,
+    ) -> Vec<Record> {
+        let mut taken = Vec::new();
+        for lane in [Lanes::Long, Lanes::Short] {
+            loop {
+                match self.reader.next(lane, &mut self.stack) {
+                    Next::Nothing => break,
+                    Next::Unfinished { pid, place } => {
+                        if !is_abandoned(&mut self.unfinished[lane as usize], pid, place, now_ns()) {
+                            break;
+                        }
+                        self.reader.give_up(lane);
+                    }
+                    Next::Entry(writer, entry, caller) => {
+                        let stack = caller.and_then(|(at, dump)| unwinder(writer.pid, &user_stack(at, dump)));
+                        match what(&entry, stack) {
+                            Some(what) => {
+                                let (pid, tid) = (writer.pid, writer.tid);
+                                let record = Record { time_ns: entry.time_ns, pid, tid, what };
+                                taken.push(Taken { record, begin_ns: entry.begin_ns });
+                            }
+                            None => self.unreadable += 1,
+                        }
+                    }
+                }
+            }
+        }
+        in_order(taken)
+    }
+
+    /// How many births, deaths and moves are missing so far: the journal was full, or their writer died over them.
+    pub(crate) fn lost(&self) -> u64 {
+        self.reader.lost() + self.unreadable
+    }
+}
+
+fn user_stack(at: Registers, dump: &[u8]) -> UserStack<'_> {
+    UserStack { ip: at.ip, sp: at.sp, bp: at.bp, lr: at.lr, dump, ..UserStack::default() }
+}
+
+fn what(entry: &Entry, stack: Option<u32>) -> Option<What> {
+    let &Entry { addr, len_bytes, from, .. } = entry;
+    match entry.kind {
+        Kind::BORN => Some(What::Alloc { addr, len_bytes, stack }),
+        Kind::DIED => Some(What::Free { addr }),
+        Kind::MOVED => Some(What::Move { from, addr, len_bytes, stack }),
+        _ => None,
+    }
+}
+
+/// Whether the writer of the entry at `place` won't finish it.
+fn is_abandoned(since: &mut Option<(u64, u64)>, pid: u32, place: u64, now_ns: u64) -> bool {
+    let begin_ns = match *since {
+        Some((at, begin_ns)) if at == place => begin_ns,
+        _ => {
+            *since = Some((place, now_ns));
+            now_ns
+        }
+    };
+    let age_ns = now_ns.saturating_sub(begin_ns);
+    match pid {
+        0 => age_ns > tuning::JOURNAL_NAMELESS_NS,
+        pid => age_ns > tuning::JOURNAL_UNFINISHED_NS || !Path::new(&format!("/proc/{pid}")).exists(),
+    }
+}
+
+/// The records by time. A move is told when it is over; if another thread was given the old place meanwhile, the block was
+/// freed there and born at its new place.
+fn in_order(mut taken: Vec<Taken>) -> Vec<Record> {
+    taken.sort_by_key(|taken| taken.record.time_ns);
+    let mut split = Vec::new();
+    for (at, Taken { record, begin_ns }) in taken.iter().enumerate() {
+        let What::Move { from, addr, .. } = record.what else { continue };
+        let during = taken[..at].iter().rev().take_while(|other| other.record.time_ns >= *begin_ns);
+        let is_taken = |other: &Taken| {
+            let given = match other.record.what {
+                What::Alloc { addr, .. } | What::Move { addr, .. } => Some(addr),
+                _ => None,
+            };
+            other.record.pid == record.pid && given == Some(from)
+        };
+        if from != addr && during.into_iter().any(is_taken) {
+            split.push(at);
+        }
+    }
+    for &at in &split {
+        let Taken { record, begin_ns } = &mut taken[at];
+        let What::Move { from, addr, len_bytes, stack } = record.what else { continue };
+        let death = Record { time_ns: *begin_ns, what: What::Free { addr: from }, ..record.clone() };
+        record.what = What::Alloc { addr, len_bytes, stack };
+        taken.push(Taken { begin_ns: death.time_ns, record: death });
+    }
+    if !split.is_empty() {
+        taken.sort_by_key(|taken| taken.record.time_ns);
+    }
+    taken.into_iter().map(|taken| taken.record).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(begin_ns: u64, time_ns: u64, what: What) -> Taken {
+        Taken { record: Record { time_ns, pid: 1, tid: 1, what }, begin_ns }
+    }
+
+    fn told(records: &[Record]) -> Vec<(u64, What)> {
+        records.iter().map(|record| (record.time_ns, record.what.clone())).collect()
+    }
+
+    #[test]
+    fn a_move_ends_the_block_at_its_old_place_before_another_begins_there() {
+        let moved = What::Move { from: 16, addr: 64, len_bytes: 9, stack: Some(3) };
+        let born = What::Alloc { addr: 16, len_bytes: 5, stack: None };
+        let records = in_order(vec![taken(10, 20, moved), taken(15, 15, born.clone())]);
+        let rest = What::Alloc { addr: 64, len_bytes: 9, stack: Some(3) };
+        assert_eq!(told(&records), [(10, What::Free { addr: 16 }), (15, born), (20, rest)]);
+    }
+
+    #[test]
+    fn a_move_stays_a_move_where_the_old_place_was_had_before_or_after() {
+        let moved = What::Move { from: 16, addr: 64, len_bytes: 9, stack: None };
+        let born = What::Alloc { addr: 16, len_bytes: 5, stack: None };
+        let all = vec![taken(30, 30, born.clone()), taken(10, 20, moved.clone()), taken(5, 5, born.clone())];
+        assert_eq!(told(&in_order(all)), [(5, born.clone()), (20, moved), (30, born)]);
+    }
+
+    #[test]
+    fn a_writer_is_given_up_when_it_is_gone_or_takes_too_long() {
+        let mut since = None;
+        let own = std::process::id();
+        assert!(!is_abandoned(&mut since, own, 7, 0));
+        assert!(!is_abandoned(&mut since, own, 7, tuning::JOURNAL_UNFINISHED_NS));
+        assert!(is_abandoned(&mut since, own, 7, tuning::JOURNAL_UNFINISHED_NS + 1));
+        assert!(!is_abandoned(&mut since, own, 8, tuning::JOURNAL_UNFINISHED_NS + 1), "another place");
+        assert!(is_abandoned(&mut since, u32::MAX >> 1, 9, 0), "no such process");
+        assert!(!is_abandoned(&mut since, 0, 10, 0));
+        assert!(is_abandoned(&mut since, 0, 10, tuning::JOURNAL_NAMELESS_NS + 1));
+    }
+
+    #[test]
+    fn a_program_finds_the_journal_and_no_pool() {
+        let allocations = Allocations::create(65536).unwrap();
+        let environment = allocations.environment(false);
+        assert!(environment[0].1.to_str().unwrap().ends_with(":65536"));
+        assert_eq!(environment[1], ("FAULTLESS_THRESHOLD".into(), "never".into()));
+        assert_eq!(allocations.environment(true).len(), 1);
+    }
+}
