@@ -197,11 +197,9 @@ mod tests {
     }
 
     #[test]
-    fn a_program_finds_the_journal_and_no_pool() {
-        let allocations = Allocations::create(65536).unwrap();
-        let environment = allocations.environment(false);
-        assert!(environment[0].1.to_str().unwrap().ends_with(":65536"));
-        assert_eq!(environment[1], ("FAULTLESS_THRESHOLD".into(), "never".into()));
-        assert_eq!(allocations.environment(true).len(), 1);
+    fn a_program_finds_the_journal_and_the_length() {
+        let (name, journal) = Allocations::create(65536).unwrap().variable();
+        assert_eq!(name, "FAULTLESS_RECORD");
+        assert!(journal.to_str().unwrap().ends_with(":65536"));
     }
 }
