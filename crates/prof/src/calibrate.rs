@@ -7,6 +7,10 @@
 //! What it does not do: warm memory that the hypervisor has taken back. One warm-up block shows such pages to be
 //! outliers, and medians pass over them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
 use faultless_os::counters::{now_ns, tick};
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::{Raw, Ring, records};
@@ -53,14 +57,38 @@ pub(crate) fn run(end: Option<Output>) -> Option<Calibration> {
 
 /// The two events on this thread, with their ring.
 struct Pair {
-    ring: Ring,
+    read: Arc<Mutex<Read>>,
     leader: Event,
     /// Only kept open.
     _end: Event,
     /// What a watched program has as well. Opened first and so counted last, between entry and end: they lengthen the reading.
     counters: Vec<Event>,
     ids: (u64, u64),
+    /// Copies the ring from another processor while the pages are touched, as a recorder does: that takes the ring's memory out of
+    /// this one's cache, and entries are written there between the two time stamps.
+    reader: Option<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+}
+
+/// A ring and what was read from it.
+#[derive(Debug)]
+struct Read {
+    ring: Ring,
     bytes: Vec<u8>,
+}
+
+impl Read {
+    fn drain(&mut self) {
+        self.ring.drain_into(&mut self.bytes);
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // A reader that panicked has nothing to tell.
+        let _ = self.reader.take().map(JoinHandle::join);
+    }
 }
 
 impl Pair {
@@ -78,12 +106,25 @@ impl Pair {
             |user_only| Event::open(&Spec { output: Output::Count, user_only, ..spec }, here, None).ok();
         let counters = [count(true), count(false)].into_iter().flatten().collect();
         let leader = Event::open(&spec, here, None)?;
-        let ring = Ring::map(&leader, t::CALIBRATION_RING_PAGES)?;
+        let has_stacks = matches!(end, Output::FaultStacks { .. });
+        let pages = if has_stacks { t::RING_PAGES_MAX } else { t::CALIBRATION_RING_PAGES };
+        let ring = Ring::map(&leader, pages).or_else(|_| Ring::map(&leader, t::CALIBRATION_RING_PAGES))?;
         let member = Spec { event: Software::MinorFaults, output: end, disabled: false, ..spec };
         let end = Event::open(&member, here, Some(&leader))?;
         end.redirect_to(&leader)?;
         let ids = (leader.id()?, end.id()?);
-        Ok(Self { ring, leader, _end: end, counters, ids, bytes: Vec::new() })
+        let read = Arc::new(Mutex::new(Read { ring, bytes: Vec::new() }));
+        let stop = Arc::new(AtomicBool::new(false));
+        let reader = has_stacks.then(|| {
+            let (read, stop) = (read.clone(), stop.clone());
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    read.lock().unwrap_or_else(PoisonError::into_inner).drain();
+                    std::thread::sleep(t::CALIBRATION_READ);
+                }
+            })
+        });
+        Ok(Self { read, leader, _end: end, counters, ids, reader, stop })
     }
 
     fn enable(&self) -> faultless_os::Result<()> {
@@ -95,11 +136,11 @@ impl Pair {
     }
 
     /// Appends the time from entry to end of each fault in the ring.
-    fn read(&mut self, readings_ns: &mut Vec<u64>) {
-        self.bytes.clear();
-        self.ring.drain_into(&mut self.bytes);
+    fn read(&self, readings_ns: &mut Vec<u64>) {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.drain();
         let mut open = None;
-        for raw in records(&self.bytes) {
+        for raw in records(&read.bytes) {
             let Raw::Sample(sample) = raw else { continue };
             if sample.id == self.ids.0 {
                 open = Some((sample.addr, sample.time_ns));
@@ -109,6 +150,7 @@ impl Pair {
                 readings_ns.push(sample.time_ns.saturating_sub(begin_ns));
             }
         }
+        read.bytes.clear();
     }
 }
 

@@ -9,6 +9,22 @@
 
 use crate::tuning as t;
 
+/// What recording single faults may cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    /// Share of the program's CPU time.
+    share: f64,
+    /// Credit needed to begin a burst, ns.
+    burst_ns: f64,
+}
+
+impl Budget {
+    /// For bare faults.
+    pub(crate) const BARE: Self = Self { share: t::RECORD_SHARE, burst_ns: t::RECORD_BURST_NS };
+    /// For faults with their stacks.
+    pub(crate) const STACKS: Self = Self { share: t::STACKS_SHARE, burst_ns: t::STACKS_BURST_NS };
+}
+
 /// The bucket and the switch.
 #[derive(Debug)]
 pub(crate) struct Duty {
@@ -17,6 +33,7 @@ pub(crate) struct Duty {
     fixed: bool,
     credit_ns: f64,
     cost_ns: f64,
+    budget: Budget,
     recorded: u64,
     cpu_ns: u64,
     resume_ns: u64,
@@ -26,12 +43,13 @@ pub(crate) struct Duty {
 impl Duty {
     /// Recording, with the free credit. `cost_ns`: what one recorded fault costs, our own side included. `seed` varies the
     /// pauses.
-    pub(crate) fn new(cost_ns: f64, seed: u64) -> Self {
+    pub(crate) fn new(cost_ns: f64, budget: Budget, seed: u64) -> Self {
         Self {
             on: true,
             fixed: false,
             credit_ns: t::RECORD_FREE_NS,
             cost_ns,
+            budget,
             recorded: 0,
             cpu_ns: 0,
             resume_ns: 0,
@@ -41,7 +59,7 @@ impl Duty {
 
     /// Recording without end, whatever it costs.
     pub(crate) fn always() -> Self {
-        Self { fixed: true, ..Self::new(0.0, 1) }
+        Self { fixed: true, ..Self::new(0.0, Budget::BARE, 1) }
     }
 
     /// From now on nothing is recorded.
@@ -66,7 +84,7 @@ impl Duty {
             return false;
         }
         self.fill(cpu_ns());
-        let burst_ns = if self.is_early() { t::EARLY_BURST_NS } else { t::RECORD_BURST_NS };
+        let burst_ns = if self.is_early() { t::EARLY_BURST_NS } else { self.budget.burst_ns };
         if self.on { self.credit_ns <= 0.0 } else { self.credit_ns >= burst_ns }
     }
 
@@ -82,7 +100,7 @@ impl Duty {
     }
 
     fn fill(&mut self, cpu_ns: u64) {
-        let share = t::RECORD_SHARE * (t::RECORD_FAULTS_FULL_SHARE / self.recorded.max(1) as f64).min(1.0);
+        let share = self.budget.share * (t::RECORD_FAULTS_FULL_SHARE / self.recorded.max(1) as f64).min(1.0);
         let early_ns = cpu_ns.min(t::EARLY_CPU_NS).saturating_sub(self.cpu_ns);
         let late_ns = cpu_ns.saturating_sub(self.cpu_ns.max(t::EARLY_CPU_NS));
         self.credit_ns += early_ns as f64 * t::EARLY_SHARE + late_ns as f64 * share;
@@ -106,7 +124,7 @@ mod tests {
     /// Share of the time on, and of CPU spent on recording, for a program that faults `per_s` times a second of CPU.
     fn play(per_s: f64, seconds: f64) -> (f64, f64) {
         let (cost_ns, step_ns) = (1_200.0, 500_000_u64);
-        let mut duty = Duty::new(cost_ns + t::DRAIN_COST_NS, 42);
+        let mut duty = Duty::new(cost_ns + t::DRAIN_COST_NS, Budget::BARE, 42);
         let (mut on_ns, mut faults, mut now_ns) = (0, 0.0, 0);
         while (now_ns as f64) < seconds * 1e9 {
             now_ns += step_ns;
@@ -138,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_short_program_is_looked_at_in_many_places() {
-        let mut duty = Duty::new(1_200.0 + t::DRAIN_COST_NS, 42);
+        let mut duty = Duty::new(1_200.0 + t::DRAIN_COST_NS, Budget::BARE, 42);
         let (mut bursts, mut was_on) = (0, false);
         for now_ns in (0..100_000_000).step_by(500_000) {
             if duty.is_on() {
@@ -164,7 +182,7 @@ mod tests {
 
     #[test]
     fn pauses_vary() {
-        let mut duty = Duty::new(1_200.0 + t::DRAIN_COST_NS, 7);
+        let mut duty = Duty::new(1_200.0 + t::DRAIN_COST_NS, Budget::BARE, 7);
         let pauses: Vec<u64> = (0..20)
             .map(|_| {
                 duty.switched(0);

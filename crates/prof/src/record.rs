@@ -39,18 +39,23 @@ pub struct Options {
     pub every_fault: bool,
     /// Also who allocates blocks of at least this length: in a command whose environment loads the interposer.
     pub alloc_from_bytes: Option<u64>,
-    /// Samples of the CPU clock per second of CPU time; `None`: 997 where the kernel may be seen as well, else none.
+    /// Samples of the CPU clock per second of CPU time; `None`: 199 where the kernel may be seen as well, else none.
     pub cpu_hertz: Option<u64>,
     /// Length of the file from which on no more single faults are recorded, bytes.
     pub max_bytes: u64,
-    /// Largest ring per processor, pages; a power of two.
-    pub ring_pages: usize,
+    /// Largest ring per processor, pages; a power of two. `None`: what suits.
+    pub ring_pages: Option<usize>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        let ring_pages = t::RECORD_RING_PAGES_MAX;
-        Self { every_fault: false, alloc_from_bytes: None, cpu_hertz: None, max_bytes: 2 << 30, ring_pages }
+        Self {
+            every_fault: false,
+            alloc_from_bytes: None,
+            cpu_hertz: None,
+            max_bytes: 2 << 30,
+            ring_pages: None,
+        }
     }
 }
 
@@ -179,14 +184,17 @@ pub fn record(
 }
 
 fn shape(options: &Options) -> Shape {
+    // A ring that stays in the cache lengthens fewer faults; one that takes every fault has to be longer.
+    let suits = if options.every_fault { t::RECORD_RING_PAGES_MAX } else { t::RING_PAGES_MAX };
+    let ring_pages = options.ring_pages.unwrap_or(suits);
     Shape {
         stack_bytes: t::STACK_BYTES,
         period: if options.every_fault { 0 } else { t::SAMPLE_PERIOD },
         cpu_hertz: options.cpu_hertz,
         locks: Locks::find(),
         switches: true,
-        ring_pages: options.ring_pages,
-        wake_bytes: t::RECORD_WAKE_BYTES.min((options.ring_pages * faultless_os::page::size() / 4) as u32),
+        ring_pages,
+        wake_bytes: t::RECORD_WAKE_BYTES.min((ring_pages * faultless_os::page::size() / 4) as u32),
     }
 }
 

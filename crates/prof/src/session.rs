@@ -92,7 +92,7 @@ impl Session {
     pub(crate) fn open(watched: Watched<'_>, allow: Sources, shape: &Shape) -> Self {
         let mut session = Self::default();
         if allow.counters {
-            session.open_counters(watched);
+            session.open_counters(watched, shape);
         } else {
             session.note("page-faults:u", false, "not asked for");
         }
@@ -112,7 +112,7 @@ impl Session {
         session
     }
 
-    fn open_counters(&mut self, watched: Watched<'_>) {
+    fn open_counters(&mut self, watched: Watched<'_>, shape: &Shape) {
         let count = |event, user_only| -> Result<Counter> {
             let spec = watched.begin(Spec { event, user_only, ..COUNT });
             let open = |&pid: &i32| Event::open(&spec, Target { pid, cpu: None }, None);
@@ -120,10 +120,14 @@ impl Session {
         };
         let any_mode = |event| count(event, false).or_else(|_| count(event, true));
         self.user = self.noted("page-faults:u", count(Software::PageFaults, true));
+        self.clock = count(Software::TaskClock, true).unwrap_or_default();
+        if shape.period > 0 {
+            // The sampled events count as well, and every open event costs every fault.
+            return;
+        }
         self.all = self.noted("page-faults in kernel mode too", count(Software::PageFaults, false));
         self.minor = any_mode(Software::MinorFaults).unwrap_or_default();
         self.major = self.noted("major-faults", any_mode(Software::MajorFaults));
-        self.clock = count(Software::TaskClock, true).unwrap_or_default();
     }
 
     fn open_lanes(&mut self, watched: Watched<'_>, cpus: &[u32], shape: &Shape) {
@@ -132,7 +136,7 @@ impl Session {
         };
         let mut shape = *shape;
         let mut pages = shape.ring_pages;
-        let mut user_only = self.all.0.is_empty();
+        let mut user_only = self.all.0.is_empty() && shape.period == 0;
         loop {
             match opened(pages, user_only, &shape) {
                 Ok(lanes) => {
@@ -199,11 +203,16 @@ impl Session {
 
     /// The exact counts so far.
     pub(crate) fn counts(&self, before_exec_faults: u64) -> Counts {
+        let sampled = |major| self.lanes.iter().map(|lane| lane.sampled(major)).sum::<Option<u64>>();
+        let sampled = |major| sampled(major).filter(|_| !self.lanes.is_empty());
+        let minor_faults = self.minor.count().or_else(|| sampled(false));
+        let major_faults = self.major.count().or_else(|| sampled(true));
+        let both = minor_faults.zip(major_faults).map(|(minor, major)| minor + major);
         Counts {
             user_faults: self.user.count(),
-            all_faults: self.all.count(),
-            minor_faults: self.minor.count(),
-            major_faults: self.major.count(),
+            all_faults: self.all.count().or(both.filter(|_| !self.user_only)),
+            minor_faults,
+            major_faults,
             cpu_ns: self.clock.count(),
             before_exec_faults,
         }

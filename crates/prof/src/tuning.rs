@@ -7,6 +7,8 @@ pub(crate) const CALIBRATION_BLOCK_PAGES: usize = 32;
 pub(crate) const CALIBRATION_ROUNDS: usize = 6;
 /// Ring of the calibration, pages: two records of 64 bytes for each page of a block fit several times.
 pub(crate) const CALIBRATION_RING_PAGES: usize = 16;
+/// Time between two readings of its ring where stacks come along: a block is written in about this.
+pub(crate) const CALIBRATION_READ: std::time::Duration = std::time::Duration::from_micros(100);
 
 /// Largest ring for faults and mappings per processor, pages (512 KiB, what a normal user may lock by default): 6 ms of
 /// the fastest faulting seen. The kernel allocates and zeroes it whole: 2 MiB cost 1 ms per processor at start.
@@ -19,9 +21,9 @@ pub(crate) const WAKE_BYTES: u32 = 16 << 10;
 pub(crate) const RECORD_RING_PAGES_MAX: usize = 1024;
 /// So many bytes of records with stacks call for a look: about fifty faults.
 pub(crate) const RECORD_WAKE_BYTES: u32 = 64 << 10;
-/// Minor faults per sampled stack outside bursts: a prime, so that it does not run in step with loops. Costs some 4 % of a
-/// program that does nothing but fault (facts: period 97 with a call chain 0.96 to 1.12).
-pub(crate) const SAMPLE_PERIOD: u64 = 97;
+/// Minor faults per sampled stack outside bursts: a prime, so that it does not run in step with loops. Costs some 2 % of a
+/// program that does nothing but fault: a sample takes 3 us in the kernel and 5 us here (measured), a fault some 2 us.
+pub(crate) const SAMPLE_PERIOD: u64 = 193;
 /// Bytes of stack copied per sample: six frames of small functions lie in 256 (facts), those of real ones in about this.
 pub(crate) const STACK_BYTES: u32 = 1024;
 /// Our own side of a recorded fault with its stack, ns: copied, unwound, decoded, written.
@@ -66,11 +68,16 @@ pub(crate) const EARLY_PAUSE_NS: u64 = 3_000_000;
 pub(crate) const EARLY_BURST_NS: f64 = 80_000.0;
 /// Share of the program's CPU time that recording may cost after that.
 pub(crate) const RECORD_SHARE: f64 = 0.008;
+/// The same where stacks come along: each fault tells more, and costs more. With the sampled stacks and the counters it stays below
+/// a tenth of a program that does nothing but fault.
+pub(crate) const STACKS_SHARE: f64 = 0.02;
 /// Credit that a quiet program can save up, ns: about 16 000 faults.
 pub(crate) const RECORD_CREDIT_MAX_NS: f64 = 20_000_000.0;
 /// Credit needed to begin a burst, ns: above a hundred faults, enough to be worth two switches; more bursts narrow the
 /// interval more than longer ones.
 pub(crate) const RECORD_BURST_NS: f64 = 250_000.0;
+/// The same where stacks come along: about a hundred faults as well.
+pub(crate) const STACKS_BURST_NS: f64 = 800_000.0;
 /// Mean pause between bursts, ns; drawn from half to one and a half of it so as not to lock on to the program's phases.
 pub(crate) const RECORD_PAUSE_NS: u64 = 19_000_000;
 /// Longest recorded window, ns: windows are split so that a figure can be scaled near where it was measured.

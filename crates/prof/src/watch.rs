@@ -18,7 +18,7 @@ use faultless_trace::recording::EventLoss;
 
 use crate::allocations::Allocations;
 use crate::drain::{Drain, Task};
-use crate::duty::Duty;
+use crate::duty::{Budget, Duty};
 use crate::kernel::Stacks;
 use crate::levels::Levels;
 use crate::orphans::{self, Orphans};
@@ -117,7 +117,9 @@ impl Watch {
             levels.begin(pid);
             levels
         });
-        let duty = if every_fault { Duty::always() } else { Duty::new(cost_ns, begin_ns ^ u64::from(pid)) };
+        let budget = if stacks.is_some() { Budget::STACKS } else { Budget::BARE };
+        let duty =
+            if every_fault { Duty::always() } else { Duty::new(cost_ns, budget, begin_ns ^ u64::from(pid)) };
         let drain = match stacks {
             Some((hertz, allocations)) => Drain::with_stacks(&session.lanes, hertz, allocations),
             None => Drain::new(&session.lanes),

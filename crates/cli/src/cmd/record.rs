@@ -16,7 +16,7 @@ use super::{Failure, Outcome, stat, trace_file};
 
 /// Record who takes page faults and what they cost, into a file that the views read.
 ///
-/// Most faults are only counted; bursts of them are recorded one by one, and one in 97 with its stack all the time, so that the
+/// Most faults are only counted; bursts of them are recorded one by one, and one in 193 with its stack all the time, so that the
 /// program stays about as fast as it was. The program keeps its stdin, stdout, signals and exit status. While it runs the file
 /// is called FILE.part; a view can read that too, should this be killed.
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Also record who allocates blocks of at least SIZE (64K where none is given), and when they are freed.
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64K", value_parser = size, conflicts_with = "pid")]
     alloc: Option<u64>,
-    /// Samples of the CPU clock per second of CPU time, 0 for none. Without it 997 as root, and none else, for a user does not
+    /// Samples of the CPU clock per second of CPU time, 0 for none. Without it 199 as root, and none else, for a user does not
     /// see the kernel.
     #[arg(short = 'F', long, value_name = "HZ")]
     frequency: Option<u64>,

@@ -23,7 +23,7 @@ pub(crate) struct Shape {
     pub(crate) stack_bytes: u32,
     /// Minor faults per sample that is also taken outside bursts, and every major one; 0: none.
     pub(crate) period: u64,
-    /// Samples of the CPU clock per second, 0 for none; `None`: [`t::KERNEL_HERTZ`] where the kernel may be seen, else none.
+    /// Samples of the CPU clock per second, 0 for none; `None`: [`t::KERNEL_CHEAP_HERTZ`] where the kernel may be seen, else none.
     pub(crate) cpu_hertz: Option<u64>,
     /// Where waits for the lock of the address space can be seen.
     pub(crate) locks: Option<Locks>,
@@ -49,7 +49,7 @@ impl Shape {
 
     /// Samples of the CPU clock per second, without or with the kernel.
     pub(super) fn hertz(&self, user_only: bool) -> u64 {
-        self.cpu_hertz.unwrap_or(if user_only { 0 } else { t::KERNEL_HERTZ })
+        self.cpu_hertz.unwrap_or(if user_only { 0 } else { t::KERNEL_CHEAP_HERTZ })
     }
 
     /// What the end of a fault writes.
@@ -236,6 +236,18 @@ impl Lane {
     pub(crate) fn roles(&self) -> impl Iterator<Item = (u64, Role)> {
         let samples = self.events.iter().filter(|(role, _)| *role != Role::Tasks);
         samples.filter_map(|(role, event)| Some((event.id().ok()?, *role)))
+    }
+
+    /// Faults that the sampled events have counted; `None` where there are none.
+    pub(super) fn sampled(&self, major: bool) -> Option<u64> {
+        let counts = |role: &Role| match role {
+            Role::Sample(_) => !major,
+            Role::MajorSample => major,
+            _ => false,
+        };
+        let mut events = self.events.iter().filter(|(role, _)| counts(role)).peekable();
+        events.peek()?;
+        events.map(|(_, event)| event.count().ok()).sum()
     }
 
     /// What each event has lost; `None` where the kernel does not tell.
