@@ -148,7 +148,7 @@ fn names_switches_and_mappings_are_recorded() {
     let records = &recording.observation.records;
     let has = |what: fn(&What) -> bool| records.iter().any(|record| what(&record.what));
     assert!(has(|what| matches!(what, What::Exec)));
-    assert!(has(|what| matches!(what, What::Name(name) if name.starts_with("record-"))));
+    assert!(has(|what| matches!(what, What::Name(name) if name.starts_with("observe-"))));
     assert!(has(|what| matches!(what, What::Switch { out: true, .. })));
     assert!(has(|what| matches!(what, What::Switch { out: false, .. })));
     assert!(has(|what| matches!(what, What::Map(map) if map.name == "//anon")));
