@@ -19,7 +19,8 @@ pub fn size() -> usize {
 
 /// `len` rounded up to whole base pages.
 pub fn round_up(len: usize) -> usize {
-    len.next_multiple_of(size())
+    // A power of two; `next_multiple_of` would bring a panic for 0 into the interposer.
+    (len + size() - 1) & !(size() - 1)
 }
 
 /// log2 of base pages: `Order(9)` is 2 MiB on 4 KiB pages.

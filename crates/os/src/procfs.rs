@@ -180,6 +180,8 @@ pub struct Mapping {
     pub prot: u32,
     /// `MAP_SHARED` or `MAP_PRIVATE`; with `MAP_ANONYMOUS` where there is no name.
     pub flags: u32,
+    /// Of the file; 0 where there is none.
+    pub inode: u64,
     /// File, `[heap]`, `[stack]`; empty for anonymous memory.
     pub name: String,
 }
@@ -199,11 +201,12 @@ fn parse_mapping(line: &str) -> Option<Mapping> {
     let right = |letter, bit| if rights.contains(letter) { bit } else { 0 };
     let prot = right('r', libc::PROT_READ) | right('w', libc::PROT_WRITE) | right('x', libc::PROT_EXEC);
     let file_offset = hexadecimal(words.next()?)?;
-    let name = words.nth(2).unwrap_or_default().trim_start().to_owned();
+    let inode = words.nth(1)?.parse().ok()?;
+    let name = words.next().unwrap_or_default().trim_start().to_owned();
     let flags = right('s', libc::MAP_SHARED) | right('p', libc::MAP_PRIVATE);
     let flags = if name.is_empty() { flags | libc::MAP_ANONYMOUS } else { flags };
     let len_bytes = end.checked_sub(begin)?;
-    Some(Mapping { begin, len_bytes, file_offset, prot: prot as u32, flags: flags as u32, name })
+    Some(Mapping { begin, len_bytes, file_offset, prot: prot as u32, flags: flags as u32, inode, name })
 }
 
 fn read(path: &str) -> Option<String> {
@@ -292,7 +295,8 @@ mod tests {
         );
         assert!(found.iter().any(|map| map.name == "[stack]"));
         let blank = parse_mapping("1000-3000 rw-s 00002000 08:01 77      /a file (deleted)").unwrap();
-        assert_eq!((blank.name.as_str(), blank.file_offset), ("/a file (deleted)", 0x2000));
+        assert_eq!((blank.name.as_str(), blank.file_offset, blank.inode), ("/a file (deleted)", 0x2000, 77));
+        assert_eq!(parse_mapping("1000-2000 rw-p 00000000 00:00 0 ").unwrap().name, "");
         assert_eq!(parse_mapping("3000-1000 rw-p 0 0 0"), None);
         assert!(threads(pid).contains(&pid) && name(pid, pid).is_some());
         assert!(!command(pid).unwrap().is_empty() && !stat(pid).unwrap().of_kernel);

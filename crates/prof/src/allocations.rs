@@ -52,7 +52,7 @@ impl Allocations {
         (VARIABLE.into(), format!("{}:{}", self.reader.path(), self.from_bytes).into())
     }
 
-    /// All that was written since, by time. What a writer has not finished holds up what comes after it, until the writer is
+    /// All that was written until now, by time; of a program that goes on to write as fast as we read, some more. What a writer has not finished holds up what comes after it, until the writer is
     /// gone, or for a second.
     pub(crate) fn take(
         &mut self,
@@ -60,7 +60,7 @@ impl Allocations {
     ) -> Vec<Record> {
         let mut taken = Vec::new();
         for lane in [Lanes::Long, Lanes::Short] {
-            loop {
+            for _ in 0..tuning::JOURNAL_LOOK_ENTRIES {
                 match self.reader.next(lane, &mut self.stack) {
                     Next::Nothing => break,
                     Next::Unfinished { pid, place } => {

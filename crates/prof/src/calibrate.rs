@@ -7,6 +7,7 @@
 //! What it does not do: warm memory that the hypervisor has taken back. One warm-up block shows such pages to be
 //! outliers, and medians pass over them.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -139,19 +140,32 @@ impl Pair {
     fn read(&self, readings_ns: &mut Vec<u64>) {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         read.drain();
-        let mut open = None;
-        for raw in records(&read.bytes) {
-            let Raw::Sample(sample) = raw else { continue };
-            if sample.id == self.ids.0 {
-                open = Some((sample.addr, sample.time_ns));
-            } else if let Some((addr, begin_ns)) = open.take()
-                && addr == sample.addr
-            {
-                readings_ns.push(sample.time_ns.saturating_sub(begin_ns));
-            }
-        }
+        let (entry, end) = self.ids;
+        let is_entry = |id| if id == entry { Some(true) } else { (id == end).then_some(false) };
+        readings_ns.extend(timed(&read.bytes, is_entry).map(|(_, ns)| ns));
         read.bytes.clear();
     }
+}
+
+/// Process and duration in ns of each fault whose entry and end are among these records, told apart by the ids of their events.
+pub(crate) fn timed(
+    bytes: &[u8],
+    is_entry: impl Fn(u64) -> Option<bool>,
+) -> impl Iterator<Item = (u32, u64)> {
+    let mut open: HashMap<u32, (u64, u64)> = HashMap::new();
+    records(bytes).filter_map(move |raw| {
+        let Raw::Sample(sample) = raw else { return None };
+        match (is_entry(sample.id), open.remove(&sample.tid)) {
+            (Some(true), _) => {
+                open.insert(sample.tid, (sample.addr, sample.time_ns));
+                None
+            }
+            (Some(false), Some((addr, begin_ns))) if addr == sample.addr => {
+                Some((sample.pid, sample.time_ns.saturating_sub(begin_ns)))
+            }
+            _ => None,
+        }
+    })
 }
 
 fn median(values: &mut [u64]) -> Option<u64> {

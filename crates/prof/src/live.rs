@@ -21,11 +21,12 @@ use faultless_os::activity::Activity;
 use faultless_os::counters::now_ns;
 use faultless_os::perf::{Event, Output, Target};
 use faultless_os::procfs;
-use faultless_os::spawn::{self, Child, Ending};
+use faultless_os::spawn::{self, Child};
 use faultless_trace::observation::{Exit, SourceNote};
 use faultless_trace::stat::Point;
 
 use crate::session::{online_cpus, remedy};
+use crate::subject::exit;
 use crate::{Failure, Request, calibrate, not_started, tuning as t};
 use memory::Followed;
 use names::{Names, Place};
@@ -445,10 +446,7 @@ impl Live {
     fn ended(&mut self) -> Option<Option<Exit>> {
         if self.child.as_ref().is_some_and(|child| child.ended_within(0, std::iter::empty())) {
             let ending = self.child.take().and_then(|child| child.wait().ok());
-            self.exit = ending.map(|(ending, _)| match ending {
-                Ending::Status(status) => Exit::Status(status),
-                Ending::Signal(signal) => Exit::Signal(signal),
-            });
+            self.exit = ending.map(|(ending, _)| exit(ending));
         }
         let gone = self.child.is_none() && self.root.is_some_and(|_| self.tasks.pids().is_empty());
         (self.exit.is_some() || gone).then_some(self.exit)

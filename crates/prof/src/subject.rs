@@ -100,16 +100,20 @@ impl Subject {
         match self {
             Self::Child(child) => {
                 let (ending, usage) = child.wait()?;
-                let exit = match ending {
-                    Ending::Status(status) => Exit::Status(status),
-                    Ending::Signal(signal) => Exit::Signal(signal),
-                };
-                Ok((exit, usage))
+                Ok((exit(ending), usage))
             }
             Self::Running(mut running) => {
                 running.read();
                 Ok((Exit::Unknown, running.used()))
             }
         }
+    }
+}
+
+/// How a child ended, as it is written down.
+pub(crate) fn exit(ending: Ending) -> Exit {
+    match ending {
+        Ending::Status(status) => Exit::Status(status),
+        Ending::Signal(signal) => Exit::Signal(signal),
     }
 }

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use faultless_trace::recording::Name;
 
+pub(crate) use elf::demangled;
 pub(crate) use functions::Symbols;
 pub use recorded::name_recording;
 

@@ -170,3 +170,6 @@ pub(crate) const JOURNAL_NAMELESS_NS: u64 = 100_000_000;
 /// A living writer that has not finished by then was stopped, or left by longjmp, ns: it finishes within a microsecond of
 /// its own time.
 pub(crate) const JOURNAL_UNFINISHED_NS: u64 = 1_000_000_000;
+/// Entries taken in one look from each part of the allocation journal: twice what fits, so that all that stood there is taken, and
+/// a program that writes as fast as we read does not keep us from the rest.
+pub(crate) const JOURNAL_LOOK_ENTRIES: u32 = 1 << 14;

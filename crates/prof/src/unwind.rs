@@ -25,11 +25,11 @@ use faultless_trace::observation::{Map, SourceNote};
 use framehop::{CacheNative, MayAllocateDuringUnwind, UnwinderNative};
 
 pub(crate) use elf::Elf;
-pub(crate) use objects::{Named, open};
+pub(crate) use objects::{Named, open, path_of};
 
 use crate::symbols::jit::Jit;
 use crate::symbols::{Found, Places, Wanted};
-use objects::{Objects, path_of};
+use objects::Objects;
 use space::{Code, Region, Space};
 use table::Table;
 

@@ -1,34 +1,18 @@
 //! Programs that fault a known number of times, observed.
 #![allow(clippy::print_stderr)]
 
+mod program;
+
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::OnceLock;
 
 use faultless_prof::{Failure, Request, Sources, observe};
 use faultless_trace::observation::{Access, Exit, Observation, What};
-
-/// The C program of this test, compiled once; `None` and a printed reason without a compiler.
-fn program() -> Option<PathBuf> {
-    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let build = || {
-        let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("observe-{}", std::process::id()));
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/observe.c");
-        let status = Command::new("cc").args(["-O1", "-pthread", source, "-o"]).arg(&out).status();
-        match status {
-            Ok(status) if status.success() => Some(out),
-            other => {
-                eprintln!("skipped: no C compiler: {other:?}");
-                None
-            }
-        }
-    };
-    PROGRAM.get_or_init(build).clone()
-}
+use program::program;
 
 fn request(words: &[&str], allow: Sources) -> Request {
     Request { command: words.iter().map(OsString::from).collect(), allow, ..Request::default() }

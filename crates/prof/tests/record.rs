@@ -1,38 +1,21 @@
 //! Programs that fault a known number of times, recorded.
 #![allow(clippy::print_stderr)]
 
+mod program;
+
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use faultless_prof::{Failure, Options, Recorded, Request, Task, record};
 use faultless_trace::file::read;
 use faultless_trace::observation::{Exit, What};
 use faultless_trace::recording::Recording;
-
-/// The C program of these tests, compiled once; `None` and a printed reason without a compiler.
-fn program() -> Option<PathBuf> {
-    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let build = || {
-        let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("record-{}", std::process::id()));
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/observe.c");
-        let status = Command::new("cc").args(["-O1", "-pthread", source, "-o"]).arg(&out).status();
-        match status {
-            Ok(status) if status.success() => Some(out),
-            other => {
-                eprintln!("skipped: no C compiler: {other:?}");
-                None
-            }
-        }
-    };
-    PROGRAM.get_or_init(build).clone()
-}
+use program::program;
 
 #[derive(Clone, Default)]
 struct Shared(Rc<RefCell<Vec<u8>>>);
@@ -165,7 +148,7 @@ fn names_switches_and_mappings_are_recorded() {
     let records = &recording.observation.records;
     let has = |what: fn(&What) -> bool| records.iter().any(|record| what(&record.what));
     assert!(has(|what| matches!(what, What::Exec)));
-    assert!(has(|what| matches!(what, What::Name(name) if name.starts_with("record-"))));
+    assert!(has(|what| matches!(what, What::Name(name) if name.starts_with("observe-"))));
     assert!(has(|what| matches!(what, What::Switch { out: true, .. })));
     assert!(has(|what| matches!(what, What::Switch { out: false, .. })));
     assert!(has(|what| matches!(what, What::Map(map) if map.name == "//anon")));

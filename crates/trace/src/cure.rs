@@ -1,7 +1,7 @@
 //! A site's figures -> the cure that fits its pattern, and what it would save; or none, with the reason.
 //!
 //! One table of rules, tried in order; the first that fits is named if it saves enough of the CPU time to be worth a change
-//! ([`MIN_GAIN`]). Savings are intervals: shares of the site's faults that the pattern explains, times their measured time.
+//! (`MIN_GAIN`). Savings are intervals: shares of the site's faults that the pattern explains, times their measured time.
 //! A cure that is named here is a hypothesis: `faultless advise` measures those that need no change of the program.
 //!
 //! It knows nothing of what the program means to do, and of sites without recorded blocks only the kinds of their faults.

@@ -72,7 +72,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     let plain = args.once || args.json;
-    if !plain && !(std::io::stdout().is_terminal() && std::io::stdin().is_terminal()) {
+    let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    if !plain && !is_terminal {
         return Err(Failure(
             "the live view needs a terminal for input and output; use --once for one frame as text, or --json".into(),
         ));

@@ -12,8 +12,11 @@ use std::path::{Path, PathBuf};
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolizer};
 use faultless_os::counters::now_ns;
+use faultless_os::procfs::{self, Mapping};
 
+use crate::symbols::demangled;
 use crate::tuning as t;
+use crate::unwind::path_of;
 
 /// A function as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,24 +42,19 @@ pub(super) struct Names {
 /// The mappings of a process as they were read last.
 #[derive(Debug, Default)]
 struct Maps {
-    ranges: Vec<Range>,
+    ranges: Vec<Mapping>,
     /// They are of an earlier interval.
     stale: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Range {
-    begin: u64,
-    end: u64,
-    offset: u64,
-    inode: u64,
-    name: String,
 }
 
 impl Names {
     /// None yet.
     pub(super) fn new() -> Self {
-        let symbolizer = Symbolizer::builder().enable_code_info(false).enable_inlined_fns(false).build();
+        let symbolizer = Symbolizer::builder()
+            .enable_code_info(false)
+            .enable_inlined_fns(false)
+            .enable_demangling(false)
+            .build();
         Self {
             symbolizer,
             maps: HashMap::new(),
@@ -80,7 +78,7 @@ impl Names {
         if range.inode == 0 {
             return place(part(address), if range.name.is_empty() { "[jit]" } else { &range.name });
         }
-        let offset = address - range.begin + range.offset;
+        let offset = address - range.begin + range.file_offset;
         let module = range.name.rsplit('/').next().unwrap_or_default();
         let function = self.function(file_of(pid, &range), offset);
         place(function.unwrap_or_else(|| format!("+{}", part(offset))), module)
@@ -91,11 +89,10 @@ impl Names {
         self.range(pid, address).is_some_and(|range| range.inode != 0)
     }
 
-    fn range(&mut self, pid: u32, address: u64) -> Option<Range> {
+    fn range(&mut self, pid: u32, address: u64) -> Option<Mapping> {
         let maps = self.maps.entry(pid).or_insert_with(|| Maps { stale: true, ..Maps::default() });
         if std::mem::take(&mut maps.stale) {
-            let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-            let ranges: Vec<Range> = text.lines().filter_map(parse_range).collect();
+            let ranges = procfs::mappings(pid).unwrap_or_default();
             // A process that has just ended keeps what was known.
             if !ranges.is_empty() {
                 maps.ranges = ranges;
@@ -115,16 +112,16 @@ impl Names {
         }
         let elf = Elf { debug_syms: false, ..Elf::new(&key.0) };
         let found = self.symbolizer.symbolize_single(&Source::Elf(elf), Input::FileOffset(offset)).ok();
-        let name = found.and_then(|found| Some(found.as_sym()?.name.to_string()));
+        let name = found.and_then(|found| Some(demangled(&found.as_sym()?.name)));
         self.functions.insert(key, name.clone());
         name
     }
 }
 
 impl Maps {
-    fn find(&self, address: u64) -> Option<&Range> {
+    fn find(&self, address: u64) -> Option<&Mapping> {
         let after = self.ranges.partition_point(|range| range.begin <= address);
-        self.ranges.get(after.checked_sub(1)?).filter(|range| address < range.end)
+        self.ranges.get(after.checked_sub(1)?).filter(|range| address - range.begin < range.len_bytes)
     }
 }
 
@@ -134,25 +131,12 @@ fn part(at: u64) -> String {
 }
 
 /// The path of a mapped file as we can open it: the plain one where that is the same file, else as the process sees it.
-fn file_of(pid: u32, range: &Range) -> PathBuf {
+fn file_of(pid: u32, range: &Mapping) -> PathBuf {
     let plain = Path::new(&range.name);
     if std::fs::metadata(plain).is_ok_and(|file| file.ino() == range.inode) {
         return plain.to_owned();
     }
-    PathBuf::from(format!("/proc/{pid}/root{}", range.name.trim_end_matches(" (deleted)")))
-}
-
-/// `BEGIN-END rights OFFSET device INODE name`, proc_pid_maps(5).
-fn parse_range(line: &str) -> Option<Range> {
-    let mut words = line.splitn(6, ' ');
-    let (begin, end) = words.next()?.split_once('-')?;
-    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-    let _rights = words.next()?;
-    let offset = hex(words.next()?)?;
-    let _device = words.next()?;
-    let inode = words.next()?.parse().ok()?;
-    let name = words.next().unwrap_or_default().trim_start().to_owned();
-    Some(Range { begin: hex(begin)?, end: hex(end)?, offset, inode, name })
+    PathBuf::from(format!("/proc/{pid}/root{}", path_of(&range.name)))
 }
 
 #[cfg(test)]
@@ -171,15 +155,5 @@ mod tests {
         let local = 0_u8;
         assert!(!names.is_file(own, &raw const local as u64));
         assert_eq!(names.place(own, 0x10), Place { function: "[gone]".into(), module: String::new() });
-    }
-
-    #[test]
-    fn lines_of_maps_are_read_whatever_the_name() {
-        let range =
-            parse_range("1000-3000 r-xp 00002000 fe:00 77                  /a b/lib c.so (deleted)").unwrap();
-        assert_eq!((range.begin, range.end, range.offset, range.inode), (0x1000, 0x3000, 0x2000, 77));
-        assert_eq!(range.name, "/a b/lib c.so (deleted)");
-        assert_eq!(parse_range("1000-2000 rw-p 00000000 00:00 0 ").unwrap().name, "");
-        assert_eq!(parse_range("rubbish"), None);
     }
 }

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use faultless_os::Result;
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
-use faultless_os::ring::{Raw, Ring, records};
+use faultless_os::ring::Ring;
 use faultless_trace::observation::Calibration;
 
 use super::stacks::{Whom, ring};
+use crate::calibrate::timed;
 use crate::tuning as t;
 
 /// The events of all processors, off but in a burst.
@@ -64,17 +65,8 @@ impl Pairs {
         for lane in &mut self.lanes {
             self.bytes.clear();
             lane.rings.iter_mut().for_each(|ring| ring.drain_into(&mut self.bytes));
-            let mut open: HashMap<u32, (u64, u64)> = HashMap::new();
-            for raw in records(&self.bytes) {
-                let Raw::Sample(sample) = raw else { continue };
-                match (lane.roles.get(&sample.id), open.remove(&sample.tid)) {
-                    (Some(true), _) => drop(open.insert(sample.tid, (sample.addr, sample.time_ns))),
-                    (Some(false), Some((addr, begin_ns))) if addr == sample.addr => {
-                        found.push((sample.pid, sample.time_ns.saturating_sub(begin_ns) as f64));
-                    }
-                    _ => {}
-                }
-            }
+            let readings = timed(&self.bytes, |id| lane.roles.get(&id).copied());
+            found.extend(readings.map(|(pid, ns)| (pid, ns as f64)));
         }
         found
     }

@@ -66,7 +66,7 @@ fn name(function: &str, info: Option<&CodeInfo<'_>>) -> Name {
 }
 
 /// Only what is mangled: a demangler that is given `a`, a function of C, reads the type `signed char`.
-fn demangled(name: &str) -> String {
+pub(crate) fn demangled(name: &str) -> String {
     if let Ok(found) = rustc_demangle::try_demangle(name) {
         return format!("{found:#}");
     }

@@ -13,6 +13,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use faultless_os::procfs;
 use framehop::{CacheNative, MayAllocateDuringUnwind, Module, Unwinder as _, UnwinderNative};
 
 use super::elf::{Elf, Sections};
@@ -156,9 +157,7 @@ fn memory(pid: u32, range: &Range<u64>) -> Option<Vec<u8>> {
 }
 
 fn own_vdso() -> Option<Vec<u8>> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
-    let (begin, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
-    let number = |text| u64::from_str_radix(text, 16).ok();
-    memory(std::process::id(), &(number(begin)?..number(end)?))
+    let own = std::process::id();
+    let vdso = procfs::mappings(own)?.into_iter().find(|mapping| mapping.name == "[vdso]")?;
+    memory(own, &(vdso.begin..vdso.begin + vdso.len_bytes))
 }

@@ -8,73 +8,7 @@ use std::collections::{HashMap, HashSet};
 use super::{By, Run};
 use crate::profile::Weighted;
 use crate::recording::{Frame, Stacks};
-
-/// Files of which a function says nothing about who touched: its caller does.
-const RUNTIME_FILES: [&str; 18] = [
-    "[kernel]",
-    "[vdso]",
-    "ld-linux",
-    "ld-musl",
-    "ld.so",
-    "libasan",
-    "libc++",
-    "libc-",
-    "libc.",
-    "libfaultless",
-    "libgcc_s",
-    "libjemalloc",
-    "libm.",
-    "libmimalloc",
-    "libpthread",
-    "libstdc++",
-    "libtcmalloc",
-    "linux-vdso",
-];
-
-/// The same by how functions begin, where a library is linked in or inlined.
-const RUNTIME_FUNCTIONS: [&str; 25] = [
-    "__gnu_cxx::",
-    "__libc_",
-    "__memcpy",
-    "__memmove",
-    "__mempcpy",
-    "__memset",
-    "__rdl_",
-    "__rg_",
-    "__rust_",
-    "_int_malloc",
-    "_mm256_",
-    "_mm512_",
-    "_mm_",
-    "alloc::",
-    "core::",
-    "operator delete",
-    "operator new",
-    "std::",
-    "sysmalloc",
-    "void std::",
-    "void core::",
-    "__GI_",
-    "__calloc",
-    "__malloc",
-    "__realloc",
-];
-
-/// Whole names of such functions.
-const RUNTIME_NAMES: [&str; 12] = [
-    "aligned_alloc",
-    "calloc",
-    "free",
-    "malloc",
-    "memalign",
-    "memcpy",
-    "memmove",
-    "memset",
-    "mmap",
-    "posix_memalign",
-    "realloc",
-    "strdup",
-];
+use crate::sites::touching::Touching;
 
 /// What one name belongs to within a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,6 +25,7 @@ pub(super) struct Names<'a> {
     by: By,
     same_files: &'a HashSet<String>,
     program: &'a str,
+    touching: Touching,
 }
 
 /// Paths of modules that all runs have in the same build, where that is known.
@@ -113,7 +48,7 @@ pub(super) fn same_files(runs: &[&Run]) -> HashSet<String> {
 impl<'a> Names<'a> {
     pub(super) fn new(run: &'a Run, by: By, same_files: &'a HashSet<String>) -> Self {
         let program = run.recording.header.command.first().map_or("", |path| last(path));
-        Self { run, by, same_files, program }
+        Self { run, by, same_files, program, touching: Touching::new(&run.recording.stacks) }
     }
 
     pub(super) fn key(&self, fault: &Weighted) -> Key {
@@ -157,13 +92,12 @@ impl<'a> Names<'a> {
         self.stacks().frames_of(stack).flat_map(|frame| self.labels(frame)).collect::<Vec<_>>().join(" <- ")
     }
 
-    /// The innermost function that is of no runtime library, or else the innermost at all.
+    /// The function to be named for it, and no more.
     fn function(&self, stack: u32) -> String {
-        let frames = || self.stacks().frames_of(stack);
-        let own =
-            frames().filter(|frame| !RUNTIME_FILES.iter().any(|file| self.file(frame).starts_with(file)));
-        let mut own = own.flat_map(|frame| self.labels(frame)).filter(|label| !is_runtime(label));
-        own.next().or_else(|| frames().flat_map(|frame| self.labels(frame)).next()).unwrap_or_default()
+        let found = self.touching.place(stack);
+        let found = found.and_then(|(frame, name)| Some((self.stacks().frames.get(frame as usize)?, name)));
+        let Some((frame, name)) = found else { return String::new() };
+        frame.names.get(name as usize).map_or_else(|| self.place(frame), |name| name.function.clone())
     }
 
     fn labels(&self, frame: &Frame) -> Vec<String> {
@@ -182,48 +116,8 @@ impl<'a> Names<'a> {
             false => format!("[{}]", file.trim_matches(['[', ']'])),
         }
     }
-
-    fn file(&self, frame: &Frame) -> &'a str {
-        let module = frame.module.and_then(|module| self.stacks().modules.get(module as usize));
-        module.map_or("", |module| module.short_name())
-    }
 }
 
 fn last(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
-}
-
-/// Whether a function is of a runtime library.
-fn is_runtime(function: &str) -> bool {
-    // `<u8 as alloc::vec::SpecFromElem>::from_elem` is the library's, `<mine::Page as core::ops::Drop>::drop` is not.
-    let library = |path: &str| ["alloc::", "core::", "std::"].iter().any(|name| path.starts_with(name));
-    if let Some((of, trait_)) = function.strip_prefix('<').and_then(|rest| rest.split_once(" as ")) {
-        return library(trait_) && (library(of) || !of.contains("::"));
-    }
-    let begins = |prefix: &&str| function.trim_start_matches('<').starts_with(*prefix);
-    RUNTIME_FUNCTIONS.iter().any(begins) || RUNTIME_NAMES.contains(&function)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn functions_of_libraries_are_told_from_the_programs_own() {
-        for library in [
-            "__memset_avx2_unaligned_erms",
-            "core::ptr::write_bytes",
-            "<alloc::vec::Vec<T> as core::clone::Clone>::clone",
-            "<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
-            "std::vector<int, std::allocator<int> >::resize(unsigned long)",
-            "malloc",
-        ] {
-            assert!(is_runtime(library), "{library}");
-        }
-        for own in
-            ["main", "mallocate", "<mine::Page as core::ops::drop::Drop>::drop", "fill(std::vector<int>&)"]
-        {
-            assert!(!is_runtime(own), "{own}");
-        }
-    }
 }

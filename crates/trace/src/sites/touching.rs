@@ -7,36 +7,42 @@
 use crate::recording::{Frame, Name, Stacks};
 
 /// Beginnings of the file names of modules that are nobody's own code.
-const MODULES: [&str; 13] = [
-    "libc.so",
-    "libc-",
+const MODULES: [&str; 18] = [
+    "[kernel]",
+    "[vdso]",
     "ld-linux",
     "ld-musl",
     "ld.so",
-    "libstdc++",
+    "libasan",
     "libc++",
-    "libfaultless_preload",
+    "libc-",
+    "libc.",
+    "libfaultless",
+    "libgcc_s",
     "libjemalloc",
-    "libtcmalloc",
+    "libm.",
     "libmimalloc",
-    "[kernel]",
-    "[vdso]",
+    "libpthread",
+    "libstdc++",
+    "libtcmalloc",
+    "linux-vdso",
 ];
-/// Beginnings of names in the standard libraries of C++ and Rust.
-const LIBRARIES: [&str; 13] = [
+/// Beginnings of names in the standard libraries of C++ and Rust, and of what compilers inline.
+const LIBRARIES: [&str; 14] = [
     "std::",
     "void std::",
     "__gnu_cxx::",
     "core::",
+    "void core::",
     "alloc::",
-    "<core::",
-    "<alloc::",
-    "<std::",
     "operator new",
     "operator delete",
     "__rust_",
     "__rdl_",
     "__rg_",
+    "_mm_",
+    "_mm256_",
+    "_mm512_",
 ];
 /// Functions of the C library that touch or get memory for others, without leading underscores.
 const HELPERS: [&str; 27] = [
@@ -122,17 +128,22 @@ fn is_foreign(stacks: &Stacks, frame: &Frame) -> bool {
 }
 
 fn is_helper(name: &Name) -> bool {
-    let function = name.function.as_str();
-    LIBRARIES.iter().any(|begin| function.starts_with(begin)) || is_memory_function(function)
+    is_library(&name.function) || memory_function(&name.function).is_some()
+}
+
+/// `<u8 as alloc::vec::SpecFromElem>::from_elem` is the library's, `<mine::Page as core::ops::Drop>::drop` is not.
+fn is_library(function: &str) -> bool {
+    let begins = |path: &str| LIBRARIES.iter().any(|begin| path.starts_with(begin));
+    let path = function.trim_start_matches('<');
+    match path.split_once(" as ").filter(|_| path != function) {
+        Some((of, trait_)) => begins(trait_) && (begins(of) || !of.contains("::")),
+        None => begins(path),
+    }
 }
 
 /// `memset` for `__memset_avx2_unaligned_erms`; other names as they are.
 pub(crate) fn short(function: String) -> String {
     memory_function(&function).map_or(function.clone(), str::to_owned)
-}
-
-fn is_memory_function(function: &str) -> bool {
-    memory_function(function).is_some()
 }
 
 /// The plain name of `memset`, `__memset_avx2_unaligned_erms`, `__libc_malloc`, `calloc@plt`.
@@ -180,10 +191,28 @@ mod tests {
     #[test]
     fn functions_that_are_only_named_alike_are_the_programs_own() {
         for name in ["memset_pages", "malloc_buffers", "my_memcpy", "free_list_push"] {
-            assert!(!is_memory_function(name), "{name}");
+            assert!(memory_function(name).is_none(), "{name}");
         }
         for name in ["__libc_calloc", "_int_malloc", "malloc@plt", "__memcpy_chk", "mi_malloc"] {
-            assert!(is_memory_function(name), "{name}");
+            assert!(memory_function(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn functions_of_libraries_are_told_from_the_programs_own() {
+        for library in [
+            "core::ptr::write_bytes",
+            "<alloc::vec::Vec<T> as core::clone::Clone>::clone",
+            "<alloc::vec::Vec<T>>::push",
+            "<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
+            "std::vector<int, std::allocator<int> >::resize(unsigned long)",
+            "_mm256_store_si256",
+        ] {
+            assert!(is_library(library), "{library}");
+        }
+        let own = ["main", "<mine::Page as core::ops::drop::Drop>::drop", "fill(std::vector<int>&)"];
+        for own in own.into_iter().chain(["<alloc::vec::Vec<T> as mine::Fill>::fill"]) {
+            assert!(!is_library(own), "{own}");
         }
     }
 
