@@ -233,8 +233,17 @@ impl<'a> Naming<'a> {
     fn new(recording: &'a Recording, profile: &Profile) -> Self {
         let mut threads = HashMap::new();
         for record in &recording.observation.records {
-            if let What::Name(name) = &record.what {
-                threads.insert((record.pid, record.tid), name.as_str());
+            match &record.what {
+                What::Name(name) => {
+                    threads.insert((record.pid, record.tid), name.as_str());
+                }
+                // A new process has its parent's name until it is given one.
+                What::Fork { parent } if *parent != record.pid => {
+                    if let Some(name) = threads.get(&(*parent, *parent)).copied() {
+                        threads.insert((record.pid, record.pid), name);
+                    }
+                }
+                _ => {}
             }
         }
         for fault in &profile.faults {

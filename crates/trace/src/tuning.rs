@@ -31,6 +31,8 @@ pub(crate) const MAP_STACK: u32 = 0x2_0000;
 pub(crate) const MAP_SHARED: u32 = 0x01;
 /// `PROT_WRITE`.
 pub(crate) const PROT_WRITE: u32 = 0x2;
+/// `PROT_EXEC`.
+pub(crate) const PROT_EXEC: u32 = 0x4;
 
 /// Bounds of the price of a fault relative to our own first touch, when nothing was timed: kinds differ from 0.2
 /// (mapped file) to 1.6 (CoW) times, cold guest memory by more (profiler.md 1.9).
@@ -168,6 +170,8 @@ pub(crate) const DOUBT_SHARE: f64 = 0.05;
 /// Addresses at which blocks of one class of lengths began, near a faulting one, that are looked at. Blocks that live do not overlap,
 /// so those before the right one are dead: an allocator reuses few places for the same length. More are found in damaged files only.
 pub(crate) const NEAR_BLOCKS_MAX: usize = 1024;
+/// Forks through which a block is looked for in parents: a chain that goes on ends in a damaged file.
+pub(crate) const FORKS_MAX: usize = 64;
 /// Time before its recorded birth from which on what happens in a block's memory is part of its making, in ns: calloc of
 /// 100 MiB takes about that long.
 pub(crate) const BEFORE_BIRTH_NS: u64 = 100_000_000;

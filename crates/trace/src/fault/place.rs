@@ -9,7 +9,7 @@
 //! | region | rule | weakness |
 //! |---|---|---|
 //! | heap | named `[heap]` | brk heaps only; malloc's arenas are mmap |
-//! | bss | anonymous, begins where a writable private file mapping ends, or named so | the page shared with the data segment counts as data; a dlclosed library leaves its bss behind |
+//! | bss | anonymous, begins where a writable private mapping ends of a file whose code is mapped too, or named so | the page shared with the data segment counts as data; a dlclosed library leaves its bss behind |
 //! | stack | named `[stack...`, or `MAP_STACK`, or anonymous memory that fills a PROT_NONE mapping except for a guard below (how glibc and musl make thread stacks), or up to 64 MiB below `[stack]` | stacks from plain malloc or with MADV_GUARD are mmap |
 //! | shared | `MAP_SHARED` and writable | |
 //! | file | a file's name: read, or writable and private | |
@@ -18,11 +18,11 @@
 //! Neighbouring mappings are merged by the kernel and then reported as one: a record that contains an older region of
 //! its own kind, and more, leaves the age of that part alone; so does one that contains bss.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::observation::Map;
-use crate::tuning::{MAP_SHARED, MAP_STACK, PROT_WRITE};
+use crate::tuning::{MAP_SHARED, MAP_STACK, PROT_EXEC, PROT_WRITE};
 
 /// Furthest that a stack may be seen to grow below its last record: eight times the usual limit, in bytes.
 const STACK_REACH_BYTES: u64 = 64 << 20;
@@ -87,6 +87,8 @@ struct Vma {
 #[derive(Clone, Debug, Default)]
 struct Process {
     vmas: Rc<BTreeMap<u64, Vma>>,
+    /// Names of files of which code was mapped: a program and its libraries, which alone have bss.
+    code: Rc<BTreeSet<u32>>,
     generation: u32,
     fork: Option<Fork>,
     /// Threads beyond the first.
@@ -158,7 +160,11 @@ impl Processes {
         let generation = process.generation;
         let vmas = Rc::make_mut(&mut process.vmas);
         let mut region = region_of(map);
-        if region == Region::Mmap && ends_writable_file(vmas, map.begin) {
+        let is_file = matches!(region, Region::File | Region::FilePrivate);
+        if is_file && map.prot & PROT_EXEC != 0 && !process.code.contains(&names[0]) {
+            Rc::make_mut(&mut process.code).insert(names[0]);
+        }
+        if region == Region::Mmap && ends_data_segment(vmas, &process.code, map.begin) {
             region = Region::Bss;
         }
         let stack_end = if region == Region::Mmap { thread_stack_end(vmas, map.begin, end) } else { None };
@@ -236,11 +242,11 @@ fn region_of(map: &Map) -> Region {
     }
 }
 
-fn ends_writable_file(vmas: &BTreeMap<u64, Vma>, begin: u64) -> bool {
+fn ends_data_segment(vmas: &BTreeMap<u64, Vma>, code: &BTreeSet<u32>, begin: u64) -> bool {
     let before = vmas.range(..begin).next_back().filter(|(_, vma)| vma.end >= begin);
     let here = vmas.get(&begin).is_some_and(|vma| vma.region == Region::Bss);
     // A library is first mapped whole from its file; the anonymous part then hides the rest of that mapping.
-    here || before.is_some_and(|(_, vma)| vma.region == Region::FilePrivate)
+    here || before.is_some_and(|(_, vma)| vma.region == Region::FilePrivate && code.contains(&vma.name))
 }
 
 /// Where the stack ends whose memory begins at `begin`: the end of the reserved mapping around it.
@@ -313,11 +319,21 @@ mod tests {
     fn the_latest_mapping_hides_a_part_of_an_older_one() {
         let mut p = Processes::default();
         p.map(1, 1, &map(0x1000, 0x9000, 1, "/lib/a.so"));
+        p.map(1, 2, &map(0x2000, 0x4000, 5, "/lib/a.so"));
         p.map(1, 2, &map(0x4000, 0x6000, 3, "/lib/a.so"));
         p.map(1, 3, &map(0x6000, 0x9000, 3, "//anon"));
         let seen = [0x1000, 0x4000, 0x6000, 0x8fff, 0x9000].map(|a| region(&p, 1, a));
         use Region::{Bss, File, FilePrivate};
         assert_eq!(seen, [Some(File), Some(FilePrivate), Some(Bss), Some(Bss), None]);
+    }
+
+    #[test]
+    fn memory_behind_a_copy_of_a_data_file_is_no_bss() {
+        let mut p = Processes::default();
+        p.map(1, 1, &map(0x1000, 0x9000, 3, "/data"));
+        p.map(1, 2, &map(0x3000, 0x4000, 3, "//anon"));
+        p.map(1, 2, &map(0x9000, 0xa000, 3, "//anon"));
+        assert_eq!([0x3000, 0x9000].map(|a| region(&p, 1, a)), [Some(Region::Mmap); 2]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::observation::{Observation, What};
-use crate::tuning::{BEFORE_BIRTH_NS, NEAR_BLOCKS_MAX};
+use crate::tuning::{BEFORE_BIRTH_NS, FORKS_MAX, NEAR_BLOCKS_MAX};
 
 /// A block from birth to death; one that moved is a new block with the old one's number in `moved_from`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,13 +32,17 @@ pub struct Blocks {
     /// By process, binary logarithm of the length and first address, in the order of birth: what one absurd length in a damaged
     /// file makes slow is its own class.
     at: HashMap<(u32, u32), BTreeMap<u64, Vec<u32>>>,
+    /// For each process when its memory became another: at a fork that of its parent, at an exec nobody's.
+    origins: HashMap<u32, Vec<(u64, Option<u32>)>>,
+    /// When a process first freed at an address what was its parent's before.
+    freed: HashMap<(u32, u64), u64>,
 }
 
 impl Blocks {
     /// Follows the allocations of an observation.
     pub fn new(observation: &Observation) -> Self {
         let mut blocks = Self::default();
-        let mut live: HashMap<(u32, u64), u32> = HashMap::new();
+        let mut live: HashMap<u32, HashMap<u64, u32>> = HashMap::new();
         for record in &observation.records {
             let (pid, time_ns) = (record.pid, record.time_ns);
             let new = |addr, len_bytes, stack, moved_from| Block {
@@ -52,16 +56,29 @@ impl Blocks {
             };
             match record.what {
                 What::Alloc { addr, len_bytes, stack } => {
-                    blocks.end(live.remove(&(pid, addr)), time_ns);
-                    live.insert((pid, addr), blocks.begin(new(addr, len_bytes, stack, None)));
+                    let number = blocks.begin(new(addr, len_bytes, stack, None));
+                    let old = live.entry(pid).or_default().insert(addr, number);
+                    blocks.end(old, time_ns);
                 }
                 What::Free { addr } => {
-                    blocks.end(live.remove(&(pid, addr)), time_ns);
+                    let number = live.get_mut(&pid).and_then(|live| live.remove(&addr));
+                    blocks.free(number, pid, addr, time_ns);
                 }
                 What::Move { from, addr, len_bytes, stack } => {
-                    let old = live.remove(&(pid, from));
-                    blocks.end(old, time_ns);
-                    live.insert((pid, addr), blocks.begin(new(addr, len_bytes, stack, old)));
+                    let live = live.entry(pid).or_default();
+                    let old = live.remove(&from);
+                    blocks.free(old, pid, from, time_ns);
+                    live.insert(addr, blocks.begin(new(addr, len_bytes, stack, old)));
+                }
+                What::Fork { parent } if parent != pid => {
+                    live.remove(&pid);
+                    blocks.origins.entry(pid).or_default().push((time_ns, Some(parent)));
+                }
+                What::Exec => {
+                    for number in live.remove(&pid).into_iter().flat_map(HashMap::into_values) {
+                        blocks.end(Some(number), time_ns);
+                    }
+                    blocks.origins.entry(pid).or_default().push((time_ns, None));
                 }
                 _ => {}
             }
@@ -69,13 +86,37 @@ impl Blocks {
         blocks
     }
 
-    /// The block that held `addr` at this time.
+    /// The block that held `addr` at this time: one of the process's own, or one that it has from its parent.
     pub fn at(&self, pid: u32, addr: u64, time_ns: u64) -> Option<u32> {
+        let (mut of, mut by_ns) = (pid, time_ns);
+        let mut heirs: Vec<(u32, u64)> = Vec::new();
+        while heirs.len() < FORKS_MAX {
+            let (since_ns, parent) = self.origin(of, by_ns);
+            if let Some(number) = self.own(of, addr, since_ns, by_ns) {
+                let begin = self.blocks[number as usize].addr;
+                let has_freed = |&(heir, by_ns): &(u32, u64)| {
+                    self.freed.get(&(heir, begin)).is_some_and(|&freed_ns| freed_ns <= by_ns)
+                };
+                return (!heirs.iter().any(has_freed)).then_some(number);
+            }
+            heirs.push((of, by_ns));
+            (of, by_ns) = (parent?, since_ns);
+        }
+        None
+    }
+
+    /// When the memory of a process became what it was at this time, and whose it was before.
+    fn origin(&self, pid: u32, time_ns: u64) -> (u64, Option<u32>) {
+        let origins = self.origins.get(&pid).map_or(&[][..], Vec::as_slice);
+        origins[..origins.partition_point(|origin| origin.0 <= time_ns)].last().copied().unwrap_or_default()
+    }
+
+    fn own(&self, pid: u32, addr: u64, since_ns: u64, time_ns: u64) -> Option<u32> {
         self.near(pid, addr).find_map(|numbers| {
             // At one address one block follows the other: only the last born by then can live.
             let number = *numbers[..self.born(numbers, time_ns)].last()?;
             let block = &self.blocks[number as usize];
-            let lives = block.died_ns.is_none_or(|died_ns| time_ns < died_ns);
+            let lives = block.born_ns >= since_ns && block.died_ns.is_none_or(|died_ns| time_ns < died_ns);
             (lives && addr - block.addr < block.len_bytes).then_some(number)
         })
     }
@@ -117,6 +158,14 @@ impl Blocks {
         number
     }
 
+    /// Ends a block; one that is not the process's own is that of a parent, which keeps it.
+    fn free(&mut self, number: Option<u32>, pid: u32, addr: u64, time_ns: u64) {
+        self.end(number, time_ns);
+        if number.is_none() && self.origins.contains_key(&pid) {
+            self.freed.entry((pid, addr)).or_insert(time_ns);
+        }
+    }
+
     fn end(&mut self, number: Option<u32>, time_ns: u64) {
         if let Some(number) = number {
             self.blocks[number as usize].died_ns = Some(time_ns);
@@ -151,6 +200,38 @@ mod tests {
         assert_eq!([at(1000, 0), at(1099, 1), at(1100, 1), at(1000, 5)], [None, Some(0), None, None]);
         assert_eq!([at(1049, 8), at(1050, 8), at(1000, 9), at(5199, 9)], [Some(1), None, None, Some(2)]);
         assert_eq!(found.at(2, 1000, 1), None);
+    }
+
+    #[test]
+    fn a_childs_blocks_are_its_parents_until_it_frees_them_or_execs() {
+        let record = |time_ns, pid, what| Record { time_ns, pid, tid: pid, what };
+        let fork = |parent| What::Fork { parent };
+        let records = vec![
+            record(1, 1, alloc(1000, 100)),
+            record(2, 1, alloc(2000, 100)),
+            record(3, 2, fork(1)),
+            record(4, 1, What::Free { addr: 1000 }),
+            record(5, 3, fork(2)),
+            record(6, 2, What::Free { addr: 2000 }),
+            record(6, 3, What::Free { addr: 1000 }),
+            record(7, 3, What::Exec),
+            record(8, 1, What::Exec),
+        ];
+        let found = Blocks::new(&Observation { records, ..Observation::default() });
+        assert_eq!([found.at(1, 1050, 3), found.at(1, 1050, 4)], [Some(0), None], "the parent's own");
+        assert_eq!([found.at(2, 1050, 2), found.at(2, 1050, 6)], [None, Some(0)], "freed there, not here");
+        assert_eq!([found.at(2, 2050, 5), found.at(2, 2050, 6)], [Some(1), None], "freed here");
+        assert_eq!([found.at(3, 2050, 6), found.at(3, 2050, 7)], [Some(1), None], "a grandchild's, and exec");
+        assert_eq!([found.at(3, 1050, 5), found.at(3, 1050, 6)], [Some(0), None], "a grandchild frees");
+        assert_eq!([found.at(1, 2050, 7), found.at(1, 2050, 8)], [Some(1), None]);
+        assert_eq!(found.blocks[1].died_ns, Some(8));
+    }
+
+    #[test]
+    fn processes_that_fork_each_other_in_a_damaged_file_end() {
+        let fork = |pid, parent| Record { time_ns: 1, pid, tid: pid, what: What::Fork { parent } };
+        let records = vec![fork(1, 2), fork(2, 1)];
+        assert_eq!(Blocks::new(&Observation { records, ..Observation::default() }).at(1, 5, 9), None);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! A fault in `memset` is the fault of who called it, so helpers at the leaf are passed over: what lies in the C library, the
 //! loader, an allocator or the kernel, and by name what may be linked statically or inlined: the memset, memcpy and malloc
-//! families and the standard libraries of C++ and Rust. Where nothing else is on the stack the leaf itself is named.
+//! families and the standard libraries of C++ and Rust, which a source file tells where a name comes without its namespace.
+//! Where nothing else is on the stack the leaf itself is named.
 
 use crate::recording::{Frame, Name, Stacks};
 
@@ -44,6 +45,9 @@ const LIBRARIES: [&str; 14] = [
     "_mm256_",
     "_mm512_",
 ];
+/// Parts of the paths of their source files, as their releases and distributions have them.
+const SOURCES: [&str; 4] =
+    ["/library/core/src/", "/library/alloc/src/", "/library/std/src/", "/include/c++/"];
 /// Functions of the C library that touch or get memory for others, without leading underscores.
 const HELPERS: [&str; 27] = [
     "memset",
@@ -128,7 +132,10 @@ fn is_foreign(stacks: &Stacks, frame: &Frame) -> bool {
 }
 
 fn is_helper(name: &Name) -> bool {
-    is_library(&name.function) || memory_function(&name.function).is_some()
+    let file = name.file.as_deref().unwrap_or_default();
+    is_library(&name.function)
+        || memory_function(&name.function).is_some()
+        || SOURCES.iter().any(|part| file.contains(part))
 }
 
 /// `<u8 as alloc::vec::SpecFromElem>::from_elem` is the library's, `<mine::Page as core::ops::Drop>::drop` is not.
@@ -186,6 +193,19 @@ mod tests {
         assert_eq!(named(vec![frame(0, &["memset"]), own.clone()]), Some((1, 0)), "linked statically");
         assert_eq!(named(vec![frame(0, &["core::ptr::write_bytes", "fill"])]), Some((0, 1)), "inlined");
         assert_eq!(named(vec![own, frame(0, &["main"])]), Some((0, 0)));
+    }
+
+    #[test]
+    fn the_source_file_tells_a_library_where_the_name_does_not() {
+        let name = |function: &str, file: &str| Name {
+            function: function.to_owned(),
+            file: Some(file.to_owned()),
+            line: Some(1),
+        };
+        for file in ["/rustc/0123/library/core/src/ptr/mod.rs", "/usr/include/c++/12/bits/stl_vector.h"] {
+            let names = vec![name("copy<u64>", file), name("fill", "src/main.rs")];
+            assert_eq!(named(vec![Frame { names, ..frame(0, &[]) }]), Some((0, 1)), "{file}");
+        }
     }
 
     #[test]

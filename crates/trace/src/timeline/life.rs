@@ -90,7 +90,12 @@ impl Lives {
             None if !is_task => return,
             _ => {
                 let from_ns = if is_birth { time_ns } else { begin_ns };
-                let lane = Lane { pid, tid, begin_ns: from_ns, end_ns, ..Lane::default() };
+                let name = match what {
+                    // A new process has its parent's name until it is given one.
+                    What::Fork { parent } if *parent != pid => self.name_of(*parent),
+                    _ => String::new(),
+                };
+                let lane = Lane { pid, tid, name, begin_ns: from_ns, end_ns, ..Lane::default() };
                 let place = match what {
                     _ if !has_switches => Place::Unknown,
                     What::Fork { .. } => Place::Ready,
@@ -119,6 +124,11 @@ impl Lives {
             }
             _ => {}
         }
+    }
+
+    fn name_of(&self, pid: u32) -> String {
+        let last = self.numbers.get(&(pid, pid)).and_then(|numbers| numbers.last());
+        last.map(|&number| self.lives[number].lane.name.clone()).unwrap_or_default()
     }
 
     /// A thread that was given no name has that of its process, and that one its program's.

@@ -169,6 +169,16 @@ fn threads_without_a_name_have_that_of_their_process() {
 }
 
 #[test]
+fn a_new_process_has_its_parents_name_until_it_is_given_one() {
+    let fork = |pid| Record { time_ns: 10, pid, tid: pid, what: What::Fork { parent: 1 } };
+    let mut script = Script::default().push(0, 1, What::Name("sh".into()));
+    script.0.extend([fork(5), fork(6)]);
+    script.0.push(Record { time_ns: 20, pid: 6, tid: 6, what: What::Name("grep".into()) });
+    let names: Vec<_> = script.timeline().lanes.into_iter().map(|lane| lane.name).collect();
+    assert_eq!(names, ["sh", "sh", "grep"]);
+}
+
+#[test]
 fn odd_records_make_no_odd_lanes() {
     let script =
         Script::default().exit(10, 5).exit(20, 5).fork(30, 5).fork(40, 5).exit(30, 5).on(0, 9).on(0, 9);
