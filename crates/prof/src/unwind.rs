@@ -4,13 +4,15 @@
 //! the kernel's own chain of frame pointers. Out: the number of a stack, and the lines of a trace file that define it.
 //!
 //! Callers are found by the unwind information of the file that the code lies in; where there is none, by frame pointers. A
-//! copy that ends before the stack does is continued with the kernel's chain, if that holds the last caller found. A caller
-//! lies in executable memory, else it is none.
+//! copy that ends before the stack does is continued with what stands there now, if that is still the same stack and leads to
+//! the root; else with the kernel's chain, if that holds the last caller found. A caller lies in executable memory, else it is
+//! none.
 //!
 //! What it does not do: name functions (`symbols`), look at a clock.
 
 mod elf;
 mod generated;
+mod live;
 mod objects;
 mod space;
 mod table;
@@ -29,6 +31,7 @@ pub(crate) use objects::{Named, open};
 
 use crate::symbols::jit::Jit;
 use crate::symbols::{Found, Places, Wanted};
+use live::Live;
 use objects::{Objects, path_of};
 use space::{Code, Region, Space};
 use table::Table;
@@ -69,6 +72,7 @@ pub(crate) struct Unwinder {
     sources: HashMap<u32, Origin>,
     jits: HashMap<u32, Jit>,
     table: Table,
+    live: Live,
     bare: Bare,
     note: Option<SourceNote>,
     addresses: Vec<u64>,
@@ -169,6 +173,7 @@ impl Unwinder {
 
     /// The lines that define modules, frames and stacks, since the last call. They come before what refers to them.
     pub(crate) fn take_lines(&mut self) -> Vec<Line> {
+        self.live.forget();
         self.table.take_lines()
     }
 
