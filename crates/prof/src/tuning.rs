@@ -29,6 +29,8 @@ pub(crate) const STACK_BYTES: u32 = 1024;
 pub(crate) const STACK_REST_BYTES: usize = 64 << 10;
 /// Stacks read so per look: a hundred threads, 1 ms.
 pub(crate) const STACK_RESTS_MAX: usize = 100;
+/// Ends of stacks kept per process, so that a deep recursion takes no more than some MiB.
+pub(crate) const STACK_TAILS_MAX: usize = 10_000;
 /// Bytes at the end of a copy that are taken to show that it is still the same call: eight words.
 pub(crate) const STACK_SAME_BYTES: usize = 64;
 /// Our own side of a recorded fault with its stack, ns: copied, unwound, decoded, written.

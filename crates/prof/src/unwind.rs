@@ -5,7 +5,7 @@
 //!
 //! Callers are found by the unwind information of the file that the code lies in; where there is none, by frame pointers. A
 //! copy that ends before the stack does is continued with what stands there now, if that is still the same stack and leads to
-//! the root; else with the kernel's chain, if that holds the last caller found. A caller lies in executable memory, else it is
+//! the root; else with the callers that the same return address at the same place had last; else with the kernel's chain, if that holds the last caller found. A caller lies in executable memory, else it is
 //! none.
 //!
 //! What it does not do: name functions (`symbols`), look at a clock.
@@ -86,6 +86,8 @@ struct Process {
     known: HashMap<u64, u32>,
     /// By return address: bytes of stack between the pointer and the next return address, where the code tells them.
     held: HashMap<u64, Option<u64>>,
+    /// By return address and the stack pointer there: the callers up to the root, as they last were.
+    tails: HashMap<(u64, u64), Box<[u64]>>,
 }
 
 #[derive(Clone, Copy)]
@@ -119,6 +121,7 @@ impl Unwinder {
         if process.space.map(map) {
             process.known.clear();
             process.held.clear();
+            process.tails.clear();
         }
     }
 

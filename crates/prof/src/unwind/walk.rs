@@ -21,7 +21,7 @@ impl Unwinder {
         let chain = || stack.chain.iter().copied().filter(|address| *address < CONTEXT_MARKS);
         let Some(ip) = Some(stack.ip).filter(|ip| *ip != 0).or_else(|| chain().next()) else { return };
         let limit = addresses.len() + t::STACK_FRAMES_MAX;
-        let Process { space, held, .. } = process;
+        let Process { space, held, tails, .. } = process;
         let mut registers = registers(stack);
         let mut at = FrameAddress::from_instruction_pointer(ip);
         let mut here = self.code(pid, space, ip);
@@ -41,7 +41,15 @@ impl Unwinder {
                 None => self.step(object, at, &mut registers, &mut memory),
             };
             let mut caller = match found {
-                Ok(None) if object.is_some() && at.is_return_address() => return,
+                Ok(None) if object.is_some() && at.is_return_address() => {
+                    if let Some((key, len)) = copied {
+                        if tails.len() >= t::STACK_TAILS_MAX {
+                            tails.clear();
+                        }
+                        tails.insert(key, addresses.get(len..).unwrap_or_default().into());
+                    }
+                    return;
+                }
                 Ok(caller) => caller.and_then(|caller| self.caller(pid, space, caller)),
                 Err(_) => None,
             };
@@ -52,8 +60,9 @@ impl Unwinder {
                 caller = found.ok().flatten().and_then(|caller| self.caller(pid, space, caller));
             }
             if caller.is_none() && memory.missed && copied.is_none() {
-                copied = Some(addresses.len());
-                memory.rest = self.live.rest(pid, stack, (at.address(), before.sp()));
+                let key = (at.address(), before.sp());
+                copied = Some((key, addresses.len()));
+                memory.rest = self.live.rest(pid, stack, key);
                 if memory.rest.is_some() {
                     registers = before;
                     continue;
@@ -63,9 +72,13 @@ impl Unwinder {
             (at, here) = (next, Some(code));
             addresses.push(at.address());
         }
-        if let Some(len) = copied.filter(|_| memory.rest.is_some()) {
-            // It did not lead to the root: so it was not the same stack any more.
+        if let Some((key, len)) = copied {
+            // What stands there now did not lead to the root: so it was not the same stack any more.
             addresses.truncate(len);
+            if let Some(tail) = tails.get(&key) {
+                addresses.extend_from_slice(tail);
+                return;
+            }
         }
         let last = addresses.last().copied().unwrap_or(ip);
         for caller in chain().skip_while(|address| *address != last).skip(1) {
