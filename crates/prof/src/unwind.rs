@@ -38,8 +38,8 @@ use table::Table;
 
 /// Addresses from here on are no addresses but say of what kind those behind them are (`PERF_CONTEXT_*`).
 const CONTEXT_MARKS: u64 = u64::MAX - 0xfff;
-/// The file that our interposer is loaded from, up to its version.
-const INTERPOSER: &str = "libfaultless_preload";
+/// The ends of what our interposer is loaded from, up to its version: the library, and what `run` and `record` write of it.
+const INTERPOSER: [&str; 2] = ["/libfaultless_preload", "/preload-"];
 /// The module of the kernel's functions.
 pub(crate) const KERNEL: &str = "[kernel]";
 
@@ -256,7 +256,7 @@ impl Unwinder {
             elf.and_then(|elf| elf.bias(region.file_offset..region.file_offset.saturating_add(len_bytes)));
         let to_file = region.file_offset.wrapping_sub(region.range.start);
         let object = object.zip(bias.map(|bias| bias.wrapping_add(to_file)));
-        let ours = path.rsplit('/').next().is_some_and(|file| file.starts_with(INTERPOSER));
+        let ours = is_interposer(path);
         Code { module, object, in_file: true, ours }
     }
 
@@ -295,6 +295,15 @@ fn note(frames: usize, found: &Found) -> SourceNote {
         note.push_str(unreadable);
     }
     SourceNote { source: "names".to_owned(), used: !found.names.is_empty(), note }
+}
+
+/// Whether this file is our own interposer.
+fn is_interposer(path: &str) -> bool {
+    let [library, written] = INTERPOSER;
+    let Some(begin) = path.rfind('/') else { return false };
+    let (folder, file) = path.split_at(begin);
+    let own_folder = folder.rsplit('/').next().is_some_and(|name| name.starts_with("faultless"));
+    file.starts_with(library) || own_folder && file.starts_with(written)
 }
 
 /// Whether a mapping with this name is one of a file. Memory of no file has names like `//anon`, `[heap]`, `/SYSV00000000`.
