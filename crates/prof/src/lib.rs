@@ -165,7 +165,7 @@ impl fmt::Display for Failure {
             ),
             Self::NoRight(pid, None) => write!(
                 f,
-                "{pid}: no right to watch it: a set-user-ID program, or one that closed itself; run as root"
+                "{pid}: no right to watch it: a set-user-ID program, or one that closed itself; run as root (in a container: with CAP_SYS_PTRACE)"
             ),
             Self::NotWatched(pid, why) => write!(f, "{pid}: {why}"),
             Self::TooOften(most) => write!(

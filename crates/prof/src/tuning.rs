@@ -26,6 +26,15 @@ pub(crate) const RECORD_WAKE_BYTES: u32 = 64 << 10;
 pub(crate) const SAMPLE_PERIOD: u64 = 193;
 /// Bytes of stack copied per sample: six frames of small functions lie in 256 (facts), those of real ones in about this.
 pub(crate) const STACK_BYTES: u32 = 1024;
+/// So much of what lies above is read from the process, once per thread and look: 16 pages cost some 10 us, and 64 KiB hold the
+/// stacks of an interpreter or a sort in a data base. On the program's side it costs nothing, as a longer copy would.
+pub(crate) const STACK_REST_BYTES: usize = 64 << 10;
+/// Stacks read so per look: a hundred threads, 1 ms.
+pub(crate) const STACK_RESTS_MAX: usize = 100;
+/// Ends of stacks kept per process, so that a deep recursion takes no more than some MiB.
+pub(crate) const STACK_TAILS_MAX: usize = 10_000;
+/// Bytes at the end of a copy that are taken to show that it is still the same call: eight words.
+pub(crate) const STACK_SAME_BYTES: usize = 64;
 /// Our own side of a recorded fault with its stack, ns: copied, unwound, decoded, written.
 pub(crate) const RECORD_DRAIN_COST_NS: f64 = 5_000.0;
 /// Shortest wait for `mmap_lock` that is written down, ns: taking a free lock looks like some hundred.

@@ -4,13 +4,15 @@
 //! the kernel's own chain of frame pointers. Out: the number of a stack, and the lines of a trace file that define it.
 //!
 //! Callers are found by the unwind information of the file that the code lies in; where there is none, by frame pointers. A
-//! copy that ends before the stack does is continued with the kernel's chain, if that holds the last caller found. A caller
-//! lies in executable memory, else it is none.
+//! copy that ends before the stack does is continued with what stands there now, if that is still the same stack and leads to
+//! the root; else with the callers that the same return address at the same place had last; else with the kernel's chain, if that holds the last caller found. A caller lies in executable memory, else it is
+//! none.
 //!
 //! What it does not do: name functions (`symbols`), look at a clock.
 
 mod elf;
 mod generated;
+mod live;
 mod objects;
 mod space;
 mod table;
@@ -29,14 +31,15 @@ pub(crate) use objects::{Named, open, path_of};
 
 use crate::symbols::jit::Jit;
 use crate::symbols::{Found, Places, Wanted};
+use live::Live;
 use objects::Objects;
 use space::{Code, Region, Space};
 use table::Table;
 
 /// Addresses from here on are no addresses but say of what kind those behind them are (`PERF_CONTEXT_*`).
 const CONTEXT_MARKS: u64 = u64::MAX - 0xfff;
-/// The file that our interposer is loaded from, up to its version.
-const INTERPOSER: &str = "libfaultless_preload";
+/// The ends of what our interposer is loaded from, up to its version: the library, and what `run` and `record` write of it.
+const INTERPOSER: [&str; 2] = ["/libfaultless_preload", "/preload-"];
 /// The module of the kernel's functions.
 pub(crate) const KERNEL: &str = "[kernel]";
 
@@ -69,6 +72,7 @@ pub(crate) struct Unwinder {
     sources: HashMap<u32, Origin>,
     jits: HashMap<u32, Jit>,
     table: Table,
+    live: Live,
     bare: Bare,
     note: Option<SourceNote>,
     addresses: Vec<u64>,
@@ -82,6 +86,8 @@ struct Process {
     known: HashMap<u64, u32>,
     /// By return address: bytes of stack between the pointer and the next return address, where the code tells them.
     held: HashMap<u64, Option<u64>>,
+    /// By return address and the stack pointer there: the callers up to the root, as they last were.
+    tails: HashMap<(u64, u64), Box<[u64]>>,
 }
 
 #[derive(Clone, Copy)]
@@ -115,6 +121,7 @@ impl Unwinder {
         if process.space.map(map) {
             process.known.clear();
             process.held.clear();
+            process.tails.clear();
         }
     }
 
@@ -169,6 +176,7 @@ impl Unwinder {
 
     /// The lines that define modules, frames and stacks, since the last call. They come before what refers to them.
     pub(crate) fn take_lines(&mut self) -> Vec<Line> {
+        self.live.forget();
         self.table.take_lines()
     }
 
@@ -248,7 +256,7 @@ impl Unwinder {
             elf.and_then(|elf| elf.bias(region.file_offset..region.file_offset.saturating_add(len_bytes)));
         let to_file = region.file_offset.wrapping_sub(region.range.start);
         let object = object.zip(bias.map(|bias| bias.wrapping_add(to_file)));
-        let ours = path.rsplit('/').next().is_some_and(|file| file.starts_with(INTERPOSER));
+        let ours = is_interposer(path);
         Code { module, object, in_file: true, ours }
     }
 
@@ -287,6 +295,15 @@ fn note(frames: usize, found: &Found) -> SourceNote {
         note.push_str(unreadable);
     }
     SourceNote { source: "names".to_owned(), used: !found.names.is_empty(), note }
+}
+
+/// Whether this file is our own interposer.
+fn is_interposer(path: &str) -> bool {
+    let [library, written] = INTERPOSER;
+    let Some(begin) = path.rfind('/') else { return false };
+    let (folder, file) = path.split_at(begin);
+    let own_folder = folder.rsplit('/').next().is_some_and(|name| name.starts_with("faultless"));
+    file.starts_with(library) || own_folder && file.starts_with(written)
 }
 
 /// Whether a mapping with this name is one of a file. Memory of no file has names like `//anon`, `[heap]`, `/SYSV00000000`.

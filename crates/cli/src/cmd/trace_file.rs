@@ -1,5 +1,7 @@
 //! A trace file from the command line: read whole, or one line that says why not and what to do.
 
+use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use faultless_prof::perfdata;
@@ -35,7 +37,7 @@ impl TraceArg {
 /// It can't be read, or is no trace.
 pub(crate) fn load(path: &Path) -> Result<Recording, Failure> {
     let name = path.display();
-    let bytes = std::fs::read(path).map_err(|error| {
+    let bytes = bytes(path).map_err(|error| {
         let reason = sink::reason(&error);
         Failure(format!("{name}: {reason}; name a trace FILE, or write one: faultless record -- CMD"))
     })?;
@@ -48,4 +50,15 @@ pub(crate) fn load(path: &Path) -> Result<Recording, Failure> {
         eprintln!("faultless: {name}: missing: {missing}");
     }
     Ok(recording)
+}
+
+/// All of a file or pipe. Devices have no end, and hold no trace.
+fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = std::fs::File::open(path)?;
+    let kind = file.metadata()?.file_type();
+    let mut bytes = Vec::new();
+    if !kind.is_char_device() && !kind.is_block_device() {
+        file.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }

@@ -32,7 +32,7 @@ fn of_code(code: [u8; 5]) -> Option<u64> {
 pub(crate) fn leave(
     registers: &mut UnwindRegsNative,
     held_bytes: u64,
-    word: impl Fn(u64) -> Option<u64>,
+    mut word: impl FnMut(u64) -> Option<u64>,
 ) -> Result<Option<u64>, Error> {
     let at = registers.sp().checked_add(held_bytes).ok_or(Error::IntegerOverflow)?;
     let caller = word(at).ok_or(Error::CouldNotReadStack(at))?;
@@ -50,7 +50,7 @@ pub(crate) fn held_bytes(_: u32, _: u64) -> Option<u64> {
 pub(crate) fn leave(
     _: &mut UnwindRegsNative,
     _: u64,
-    _: impl Fn(u64) -> Option<u64>,
+    _: impl FnMut(u64) -> Option<u64>,
 ) -> Result<Option<u64>, Error> {
     Ok(None)
 }

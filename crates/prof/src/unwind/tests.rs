@@ -330,6 +330,35 @@ fn our_own_interposer_is_left_out_at_the_leaf_only() {
     let stacks = stacks(unwinder.take_lines());
     assert_eq!(stacks.labels(below), ["program+0x0", "libfaultless_preload-1.so+0x200"]);
     assert_eq!(stacks.labels(alone), ["libfaultless_preload-1.so+0x1"]);
+    for (path, ours) in [
+        ("/var/cache/faultless/preload-86a4.so", true),
+        ("/tmp/faultless-1000/preload-86a4.so", true),
+        ("/opt/other/preload-86a4.so", false),
+        ("/var/cache/faultless/other.so", false),
+    ] {
+        assert_eq!(is_interposer(path), ours, "{path}");
+    }
+}
+
+/// Its own stack as it stands, copied up to here.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_rest_of_a_copy_is_what_stands_there_if_its_end_has_not_changed() {
+    let mut words = [7_u64; 64];
+    words[60] = 8;
+    let sp = words.as_ptr() as u64;
+    let mut dump: Vec<u8> = words[..32].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    fn copied(sp: u64, dump: &[u8]) -> UserStack<'_> {
+        UserStack { sp, dump, ..UserStack::default() }
+    }
+    let mut live = Live::default();
+    let rest = live.rest(std::process::id(), &copied(sp, &dump), (1, sp)).unwrap();
+    assert_eq!(rest[28 * 8..29 * 8], 8_u64.to_ne_bytes());
+    *dump.last_mut().unwrap() ^= 1;
+    assert_eq!(live.rest(std::process::id(), &copied(sp, &dump), (1, sp)), None);
+    let called = live.rest(std::process::id(), &copied(sp, &dump), (7, sp + 16 * 8));
+    assert_eq!(called, Some(rest), "the same call stands there");
+    std::hint::black_box(&words);
 }
 
 #[test]

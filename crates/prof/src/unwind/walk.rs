@@ -4,6 +4,7 @@
 
 use framehop::{FrameAddress, UnwindRegsNative, Unwinder as _};
 
+use super::live::Memory;
 use super::space::{Code, Space};
 use super::{CONTEXT_MARKS, Process, Unwinder, UserStack, generated};
 use crate::tuning as t;
@@ -20,11 +21,13 @@ impl Unwinder {
         let chain = || stack.chain.iter().copied().filter(|address| *address < CONTEXT_MARKS);
         let Some(ip) = Some(stack.ip).filter(|ip| *ip != 0).or_else(|| chain().next()) else { return };
         let limit = addresses.len() + t::STACK_FRAMES_MAX;
-        let Process { space, held, .. } = process;
+        let Process { space, held, tails, .. } = process;
         let mut registers = registers(stack);
         let mut at = FrameAddress::from_instruction_pointer(ip);
         let mut here = self.code(pid, space, ip);
         addresses.push(ip);
+        let mut memory = Memory { stack, rest: None, missed: false };
+        let mut copied = None;
         while addresses.len() < limit {
             let before = registers;
             let object = here.and_then(|(code, _)| code.object);
@@ -34,25 +37,50 @@ impl Unwinder {
                 })
                 .flatten();
             let found = match stub {
-                Some(bytes) => generated::leave(&mut registers, bytes, |address| word(stack, address)),
-                None => self.step(object, at, &mut registers, stack),
+                Some(bytes) => generated::leave(&mut registers, bytes, |address| memory.word(address)),
+                None => self.step(object, at, &mut registers, &mut memory),
             };
             let mut caller = match found {
-                Ok(None) if object.is_some() && at.is_return_address() => return,
+                Ok(None) if object.is_some() && at.is_return_address() => {
+                    if let Some((key, len)) = copied {
+                        if tails.len() >= t::STACK_TAILS_MAX {
+                            tails.clear();
+                        }
+                        tails.insert(key, addresses.get(len..).unwrap_or_default().into());
+                    }
+                    return;
+                }
                 Ok(caller) => caller.and_then(|caller| self.caller(pid, space, caller)),
-                Err(_) => break,
+                Err(_) => None,
             };
-            if caller.is_none() && object.is_some() {
+            if found.is_ok() && caller.is_none() && object.is_some() {
                 // Code that its file has no unwind information for: framehop took the top of the stack for the return address.
                 registers = before;
-                let found = self.step(None, at, &mut registers, stack);
+                let found = self.step(None, at, &mut registers, &mut memory);
                 caller = found.ok().flatten().and_then(|caller| self.caller(pid, space, caller));
+            }
+            if caller.is_none() && memory.missed && copied.is_none() {
+                let key = (at.address(), before.sp());
+                copied = Some((key, addresses.len()));
+                memory.rest = self.live.rest(pid, stack, key);
+                if memory.rest.is_some() {
+                    registers = before;
+                    continue;
+                }
             }
             let Some((next, code)) = caller else { break };
             (at, here) = (next, Some(code));
             addresses.push(at.address());
         }
-        let last = at.address();
+        if let Some((key, len)) = copied {
+            // What stands there now did not lead to the root: so it was not the same stack any more.
+            addresses.truncate(len);
+            if let Some(tail) = tails.get(&key) {
+                addresses.extend_from_slice(tail);
+                return;
+            }
+        }
+        let last = addresses.last().copied().unwrap_or(ip);
         for caller in chain().skip_while(|address| *address != last).skip(1) {
             if addresses.len() >= limit || self.caller(pid, space, caller).is_none() {
                 return;
@@ -67,9 +95,9 @@ impl Unwinder {
         object: Option<(u32, u64)>,
         at: FrameAddress,
         registers: &mut UnwindRegsNative,
-        stack: &UserStack<'_>,
+        memory: &mut Memory<'_>,
     ) -> Result<Option<u64>, framehop::Error> {
-        let mut read = |address: u64| word(stack, address).ok_or(());
+        let mut read = |address: u64| memory.word(address).ok_or(());
         let found = object.and_then(|(number, bias)| Some((self.objects.get_mut(number)?, moved(at, bias)?)));
         match found {
             Some((object, at)) => object.unwinder.unwind_frame(at, registers, &mut object.cache, &mut read),
@@ -92,13 +120,6 @@ fn moved(at: FrameAddress, bias: u64) -> Option<FrameAddress> {
     } else {
         Some(FrameAddress::from_instruction_pointer(address))
     }
-}
-
-/// A word of the copied stack.
-fn word(stack: &UserStack<'_>, address: u64) -> Option<u64> {
-    let offset = usize::try_from(address.checked_sub(stack.sp)?).ok()?;
-    let bytes = stack.dump.get(offset..offset.checked_add(8)?)?;
-    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -1,0 +1,106 @@
+//! The rest of a stack that was copied only in part, as it stands now in the process.
+//!
+//! In: what was copied, and how far its callers are known. Out: the memory above it, if the function that lies across the end of
+//! the copy is still the same call: then so are all its callers.
+//!
+//! What it does not do: read again what has changed; where the process is gone or closed to us there is no rest.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use super::UserStack;
+use crate::tuning as t;
+
+/// Stacks as they are now, for the length of one look at the rings.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    pid: u32,
+    begin: u64,
+    bytes: Vec<u8>,
+}
+
+impl Piece {
+    fn get(&self, address: u64, len: usize) -> Option<&[u8]> {
+        let offset = usize::try_from(address.checked_sub(self.begin)?).ok()?;
+        self.bytes.get(offset..offset.checked_add(len)?)
+    }
+}
+
+/// A stack as far as it is known.
+pub(super) struct Memory<'a> {
+    pub(super) stack: &'a UserStack<'a>,
+    /// Its rest, from the end of the copy on.
+    pub(super) rest: Option<Vec<u8>>,
+    /// A word was asked for that is not known.
+    pub(super) missed: bool,
+}
+
+impl Memory<'_> {
+    /// A word of it.
+    pub(super) fn word(&mut self, address: u64) -> Option<u64> {
+        let word = self.find(address);
+        self.missed |= word.is_none();
+        word
+    }
+
+    fn find(&self, address: u64) -> Option<u64> {
+        let dump = self.stack.dump;
+        let offset = usize::try_from(address.checked_sub(self.stack.sp)?).ok()?;
+        let rest = || self.rest.as_ref()?.get(offset.checked_sub(dump.len())?..)?.first_chunk();
+        let bytes = dump.get(offset..).and_then(<[u8]>::first_chunk).or_else(rest)?;
+        Some(u64::from_ne_bytes(*bytes))
+    }
+}
+
+impl Live {
+    /// Time has passed: what was read is of no use any more.
+    pub(super) fn forget(&mut self) {
+        self.pieces.clear();
+    }
+
+    /// What lies above the copy. `known`: the last caller found, and the stack pointer there.
+    pub(super) fn rest(&mut self, pid: u32, stack: &UserStack<'_>, known: (u64, u64)) -> Option<Vec<u8>> {
+        // Whole words, as the walk reads them.
+        let len = stack.dump.len();
+        if len < t::STACK_SAME_BYTES || !len.is_multiple_of(8) {
+            return None;
+        }
+        let end = stack.sp.checked_add(len as u64)?;
+        let piece = self.piece(pid, stack.sp, end)?;
+        let same = t::STACK_SAME_BYTES;
+        let same_end = piece.get(end - same as u64, same) == stack.dump.get(len - same..);
+        let same_call = known.1 <= end
+            && known.1.checked_sub(8).and_then(|at| piece.get(at, 8)) == Some(&known.0.to_ne_bytes()[..]);
+        let offset = usize::try_from(end - piece.begin).ok()?;
+        (same_end || same_call).then(|| piece.bytes.get(offset..).map(<[u8]>::to_vec))?
+    }
+
+    fn piece(&mut self, pid: u32, sp: u64, end: u64) -> Option<&Piece> {
+        let holds = |piece: &Piece| {
+            piece.pid == pid
+                && piece.begin <= sp
+                && end < piece.begin.saturating_add(piece.bytes.len() as u64)
+        };
+        if let Some(at) = self.pieces.iter().position(holds) {
+            return self.pieces.get(at);
+        }
+        if self.pieces.len() >= t::STACK_RESTS_MAX {
+            return None;
+        }
+        // What can't be read is noted as well, so that it is not tried for each sample.
+        self.pieces.push(Piece { pid, begin: sp, bytes: read(pid, sp) });
+        self.pieces.last().filter(|piece| holds(piece))
+    }
+}
+
+fn read(pid: u32, begin: u64) -> Vec<u8> {
+    let mut bytes = vec![0; t::STACK_REST_BYTES];
+    let read = File::open(format!("/proc/{pid}/mem")).and_then(|memory| memory.read_at(&mut bytes, begin));
+    bytes.truncate(read.unwrap_or(0));
+    bytes
+}
