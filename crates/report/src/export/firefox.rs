@@ -1,8 +1,8 @@
 //! The Firefox Profiler's processed profile: per thread the stacks of its faults, weighed, with bursts and lock waits as markers,
 //! memory and faults as counters, allocations with their stacks, and samples of the CPU clock as a thread of their own.
 //!
-//! Faults of a thread with the same stack and kind that follow each other within [`SAMPLE_NS`] are one sample, those closer than
-//! [`BURST_NS`] are one marker: the viewer is not made for a million of either. Weights are ms, or faults. A frame's category is the
+//! Faults of a thread with the same stack and kind that follow each other within `SAMPLE_NS` are one sample, those closer than
+//! `BURST_NS` are one marker: the viewer is not made for a million of either. Weights are ms, or faults. A frame's category is the
 //! kind of the fault. Frames are named by function: the format has no way here to say file and line.
 //! The document is built in memory.
 //!
