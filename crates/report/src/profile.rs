@@ -59,7 +59,7 @@ pub fn text(findings: &Findings, colour: bool, width: Option<usize>) -> String {
 ///
 /// `schema` is [`Findings::SCHEMA`] and rises when a field changes its meaning or goes; new fields may come without that.
 /// Units end the names; shares go from 0 to 1; `low` and `high` are the ends of a 95 % interval. The rows of a table add up
-/// to its `all` where neither `left_out` nor a filter took some away. Absent figures are `null`.
+/// to its `all` where neither `left_out` nor a filter took some away, but for those of less than half a fault, which have none. Absent figures are `null`.
 pub fn json(findings: &Findings) -> String {
     // Only maps with keys that are not strings can fail, and there is none.
     serde_json::to_string_pretty(findings).map_or_else(|_| "null\n".to_owned(), |json| json + "\n")

@@ -57,14 +57,16 @@ pub fn hang(first: &str, indent: usize, text: &str, width: usize) -> Vec<String>
     lines
 }
 
-/// The words of a text, a figure and its unit being one.
+/// The words of a text, a figure with its groups of digits and its unit being one.
 pub(crate) fn words(text: &str) -> Vec<String> {
     const UNITS: [&str; 10] = ["B", "KiB", "MiB", "GiB", "TiB", "ns", "us", "ms", "s", "%"];
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
-        let is_unit = UNITS.contains(&word.trim_end_matches(['.', ',', ';', ':', ')']));
+        let bare = word.trim_end_matches(['.', ',', ';', ':', ')']);
+        let is_unit = UNITS.contains(&bare);
+        let is_group = bare.len() == 3 && bare.bytes().all(|byte| byte.is_ascii_digit());
         match words.last_mut() {
-            Some(last) if is_unit && last.ends_with(|c: char| c.is_ascii_digit()) => {
+            Some(last) if (is_unit || is_group) && last.ends_with(|c: char| c.is_ascii_digit()) => {
                 last.push(' ');
                 last.push_str(word);
             }

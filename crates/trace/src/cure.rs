@@ -42,6 +42,9 @@ pub enum Cure {
 pub struct Remedy {
     /// The site's label.
     pub site: String,
+    /// Its `file:line` where known: closures share a label.
+    #[serde(default)]
+    pub place: Option<String>,
     /// The cure; `None`: leave it.
     pub cure: Option<Cure>,
     /// What was seen.
@@ -174,6 +177,7 @@ pub fn remedy(pattern: &Pattern<'_>) -> Remedy {
     let row = pattern.row;
     let nothing = |why: String| Remedy {
         site: row.label.clone(),
+        place: row.place.clone(),
         cure: None,
         why,
         how: String::new(),
@@ -181,10 +185,11 @@ pub fn remedy(pattern: &Pattern<'_>) -> Remedy {
         time_ns: Interval::default(),
     };
     let Some((rule, (faults, time))) = fits else { return nothing(no_pattern(pattern)) };
+    // Nothing saves more than all there is.
     let of = |whole: &Interval, [low, value, high]: [f64; 3]| Interval {
-        value: whole.value * value,
-        low: whole.low * low,
-        high: whole.high * high,
+        value: whole.value * value.min(1.0),
+        low: whole.low * low.min(1.0),
+        high: whole.high * high.min(1.0),
     };
     let (faults, time_ns) = (of(&row.faults, faults), of(&row.time_ns, time));
     if time_ns.high < MIN_GAIN * pattern.cpu_ns as f64 {

@@ -6,6 +6,9 @@
 //! whole machine was dearer (`price`). Counts of root and of a user are refused, other differences between the
 //! recordings are warned of (`comparable`).
 //!
+//! One recording a side shows what counts tell. A change of price alone needs several a side: unless it is large, it does not
+//! stand out from what prices of unchanged code do from run to run.
+//!
 //! What it does not do: read files, print.
 
 mod comparable;

@@ -14,7 +14,7 @@ use crate::profile::Profile;
 use crate::recording::{Recording, Settings};
 use crate::sites::{Group, NO_BLOCK, Row, Sites};
 use crate::stat::{Interval, KernelTime, Kind, Point, Serialisation, Stat};
-use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW, CURED_SITES, MOST_SHARE, MOST_SITES};
+use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW, CURED_SITES, MOST_SHARE, MOST_SITES, UNCURED_SHARE};
 
 /// What is wanted of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub struct Findings {
     pub avoidable: Option<Point>,
     /// Rows, by what was asked for.
     pub tables: Vec<Table>,
-    /// For the largest sites what to do.
+    /// For the largest sites what to do; of small ones only what can be done.
     pub remedies: Vec<Remedy>,
     /// Faults that are in no table, by kind, with seconds.
     pub beyond: Vec<(Kind, u64, Option<f64>)>,
@@ -150,7 +150,9 @@ impl Findings {
             cpu_ns: if cpu_ns > 0 { cpu_ns } else { sites.all.time_ns.value as u64 },
             knee,
         };
-        let remedies = sites.rows.iter().take(CURED_SITES).map(|row| cure::remedy(&pattern(row))).collect();
+        let cured = sites.rows.iter().take(CURED_SITES).map(|row| (row.share, cure::remedy(&pattern(row))));
+        let is_told = |(share, remedy): &(f64, Remedy)| remedy.cure.is_some() || *share >= UNCURED_SHARE;
+        let remedies = cured.filter(is_told).map(|(_, remedy)| remedy).collect();
         let (kernel, kernel_note) = kernel::kernel_time(recording).unzip();
         let coverage = notes::coverage(recording, &profile, &sites);
         let notes = notes::notes(recording, &stat, &profile, &coverage, kernel_note.flatten());
@@ -241,6 +243,7 @@ fn most(sites: &Sites) -> Option<(u64, f64)> {
 }
 
 fn cut(mut sites: Sites, wanted: &Wanted) -> Table {
+    sites.rows.retain(|row| row.faults.value.round() > 0.0);
     if let Some(text) = &wanted.filter {
         let holds = |part: &Option<String>| part.as_ref().is_some_and(|part| part.contains(text.as_str()));
         sites.rows.retain(|row| row.label.contains(text.as_str()) || holds(&row.place) || holds(&row.leaf));

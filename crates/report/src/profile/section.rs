@@ -9,7 +9,7 @@ use faultless_trace::stat::Interval;
 use super::plain;
 use crate::palette::Palette;
 use crate::stat::{headed, kernel_lines, verdict_lines};
-use crate::table::{Align, clip, columns, wrap};
+use crate::table::{Align, clip, columns, hang, wrap};
 
 /// Rows of one grouping.
 pub(super) fn table(findings: &Findings, table: &Table, palette: Palette, width: usize) -> Vec<String> {
@@ -148,30 +148,26 @@ fn bytes(value: f64) -> String {
 pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for remedy in &findings.remedies {
-        let site = clip(&plain(&remedy.site), width / 2);
+        let mut site = clip(&plain(&remedy.site), width / 2);
+        if let Some(place) = &remedy.place {
+            site.push_str(&format!(" ({})", plain(tail(place))));
+        }
         let first = format!("   {site}: ");
         match remedy.cure {
             None => {
-                let wrapped = wrap(&format!("{first}nothing; "), &remedy.why, width);
-                lines.extend(rehang(wrapped, 5).into_iter().map(|line| palette.faint(&line)));
+                let why = hang(&format!("{first}nothing; "), 5, &remedy.why, width);
+                lines.extend(why.into_iter().map(|line| palette.faint(&line)));
             }
             Some(cure) => {
-                let head = format!("{first}{}, saves {}", cure_name(cure), saves(remedy));
-                lines.push(palette.good(&clip(&head, width)));
+                let head = format!("{}, saves {}", cure_name(cure), saves(remedy));
+                let head = hang(&first, 5, &head, width);
+                lines.extend(head.into_iter().map(|line| palette.good(&line)));
                 lines.extend(wrap("     ", &format!("{}.", plain(&remedy.why)), width));
                 lines.extend(wrap("     -> ", &remedy.how, width));
             }
         }
     }
     headed("What to do", palette, lines)
-}
-
-fn rehang(lines: Vec<String>, indent: usize) -> Vec<String> {
-    let hang = |(index, line): (usize, String)| match index {
-        0 => line,
-        _ => format!("{}{}", " ".repeat(indent), line.trim_start()),
-    };
-    lines.into_iter().enumerate().map(hang).collect()
 }
 
 fn saves(remedy: &Remedy) -> String {

@@ -95,6 +95,15 @@ fn reads_of_the_zero_page_that_are_written_later() {
 }
 
 #[test]
+fn no_cure_saves_more_than_the_site_takes() {
+    let mut site = row(PAGES, &[(Kind::ZeroPageRead, 0.5), (Kind::WriteAfterZeroRead, 0.5)]);
+    site.kinds[0].2 *= 10.0;
+    let found = find(&site, &site, None, None);
+    assert_eq!(found.cure, Some(Cure::WriteFirst));
+    assert_eq!((found.time_ns.value, found.time_ns.high), (site.time_ns.value, site.time_ns.high));
+}
+
+#[test]
 fn pages_given_back_inside_a_mapping_that_stays() {
     let site = Row { again: 0.8, ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
     assert_eq!(find(&site, &site, None, None).cure, Some(Cure::MadvFree));

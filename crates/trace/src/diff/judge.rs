@@ -2,16 +2,16 @@
 //!
 //! Three kinds of noise add up. Sampling: a fault that stands for w others adds w (w - 1) to the variance of the count, and
 //! where faults recorded in bursts stand for those beside them, a burst is one look (a ratio over clusters; Cochran 1977, ch. 6).
-//! Prices: faults of one row differ in what they cost. From run to run: an allowance stands for it with one recording a
-//! side; with repeats that is at least what all rows together spread, and a row's own spread replaces it the more of
-//! them there are, as a prior worth [`DIFF_PRIOR_RUNS`] runs.
+//! Prices: faults of one row differ in what they cost, and those of one burst are dear or cheap together. From run to run: an
+//! allowance stands for it with one recording a side; with repeats that is at least what all rows together spread, and a
+//! row's own spread replaces it the more of them there are, as a prior worth [`DIFF_PRIOR_RUNS`] runs.
 //! The intervals of differences are those of Student's t with Welch's degrees of freedom, widened so that they
 //! hold for all rows that could be named (Bonferroni).
 
 use super::{Pair, Table};
 use crate::profile::Weighted;
 use crate::stat::Interval;
-use crate::tuning::{DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRIOR_RUNS, DIFF_TIME_SPREAD};
+use crate::tuning::{DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRIOR_RUNS, DIFF_TIME_SPREAD, ONE_BURST_SHARE};
 
 /// Sums over the faults of a row in one run.
 #[derive(Clone, Debug, Default)]
@@ -22,8 +22,10 @@ pub(super) struct Figure {
     sampling: f64,
     /// Sums of w^2, of w^2 p and of w^2 p^2, with p the price of the fault.
     squares: [f64; 3],
-    /// By burst, the faults beside it that its own stand for.
-    beside: Vec<(u32, f64)>,
+    /// By burst, the faults beside it that its own stand for, and their time.
+    beside: Vec<(u32, f64, f64)>,
+    /// Time of faults that were not recorded singly.
+    extrapolated_ns: f64,
 }
 
 /// What a run says about a row.
@@ -56,10 +58,12 @@ impl Figure {
         self.faults += weight;
         self.time_ns += cost_ns;
         self.sampling += weight * (weight - 1.0).max(0.0);
-        if let Some(burst) = burst.filter(|_| weight > 1.0) {
+        let (beside, beside_ns) = ((weight - 1.0).max(0.0), cost_ns * (1.0 - 1.0 / weight).max(0.0));
+        self.extrapolated_ns += beside_ns;
+        if let Some(burst) = burst.filter(|_| beside > 0.0) {
             match self.beside.last_mut().filter(|last| last.0 == burst) {
-                Some(last) => last.1 += weight - 1.0,
-                None => self.beside.push((burst, weight - 1.0)),
+                Some(last) => (last.1, last.2) = (last.1 + beside, last.2 + beside_ns),
+                None => self.beside.push((burst, beside, beside_ns)),
             }
         }
         let squares = [weight * weight, weight * cost_ns, cost_ns * cost_ns];
@@ -80,13 +84,31 @@ impl Figure {
             faults: self.faults,
             time_ns: self.time_ns,
             faults_variance: sampling + unseen.0,
-            time_variance: sampling * mean_ns * mean_ns + around_mean.max(0.0) + unseen.1,
+            time_variance: sampling * mean_ns * mean_ns
+                + around_mean.max(0.0)
+                + unseen.1
+                + self.price_variance() * self.extrapolated_ns.powi(2),
             unseen,
         }
     }
 }
 
 impl Figure {
+    /// Relative variance of the price that is carried over from bursts: what they differ by, and what few of them do not tell.
+    fn price_variance(&self) -> f64 {
+        let (faults, time_ns) =
+            self.beside.iter().fold((0.0, 0.0), |sum, burst| (sum.0 + burst.1, sum.1 + burst.2));
+        if time_ns <= 0.0 {
+            return ONE_BURST_SHARE.powi(2);
+        }
+        let mean_ns = time_ns / faults;
+        let apart = self.beside.iter().map(|burst| (burst.2 - mean_ns * burst.1).powi(2)).sum::<f64>();
+        let squares = self.beside.iter().map(|burst| burst.1 * burst.1).sum::<f64>();
+        let looks = self.beside.len() as f64;
+        let seen = if looks > 1.0 { apart * looks / (looks - 1.0) } else { 0.0 };
+        seen / (time_ns * time_ns) + ONE_BURST_SHARE.powi(2) * squares / (faults * faults)
+    }
+
     /// How much what bursts say of this row differs from burst to burst.
     fn bursts_variance(&self, all: &Figure) -> f64 {
         let sum = |figure: &Figure| figure.beside.iter().map(|burst| burst.1).sum::<f64>();
@@ -97,7 +119,7 @@ impl Figure {
         }
         let part = sum(self) / whole;
         let mut own = self.beside.iter().peekable();
-        let square = |burst: &(u32, f64)| {
+        let square = |burst: &(u32, f64, f64)| {
             let mine = own.next_if(|mine| mine.0 == burst.0).map_or(0.0, |mine| mine.1);
             (mine - part * burst.1).powi(2)
         };
