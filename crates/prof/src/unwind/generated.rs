@@ -5,17 +5,16 @@
 //! The code: CPython 3.12, Python/asm_trampoline.S: `call *%rcx; add $8,%rsp; ret`. Since 3.13 it keeps a frame pointer, as it
 //! always has on aarch64.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-
 use framehop::{Error, UnwindRegsNative};
 
 /// Bytes between the stack pointer and the next return address if a process returned to `address`, where that code is
 /// `add $BYTES,%rsp; ret`.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn held_bytes(pid: u32, address: u64) -> Option<u64> {
+    use std::os::unix::fs::FileExt;
+
     let mut code = [0; 5];
-    File::open(format!("/proc/{pid}/mem")).ok()?.read_exact_at(&mut code, address).ok()?;
+    std::fs::File::open(format!("/proc/{pid}/mem")).ok()?.read_exact_at(&mut code, address).ok()?;
     of_code(code)
 }
 
