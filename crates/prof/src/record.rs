@@ -43,7 +43,7 @@ pub struct Options {
     pub cpu_hertz: Option<u64>,
     /// Length of the file from which on no more single faults are recorded, bytes.
     pub max_bytes: u64,
-    /// Largest ring per processor, pages; a power of two. `None`: what suits.
+    /// Largest ring per processor, pages; a power of two. `None`: 1024 where they may be locked.
     pub ring_pages: Option<usize>,
 }
 
@@ -184,9 +184,7 @@ pub fn record(
 }
 
 fn shape(options: &Options) -> Shape {
-    // A ring that stays in the cache lengthens fewer faults; one that takes every fault has to be longer.
-    let suits = if options.every_fault { t::RECORD_RING_PAGES_MAX } else { t::RING_PAGES_MAX };
-    let ring_pages = options.ring_pages.unwrap_or(suits);
+    let ring_pages = options.ring_pages.unwrap_or(t::RECORD_RING_PAGES_MAX);
     Shape {
         stack_bytes: t::STACK_BYTES,
         period: if options.every_fault { 0 } else { t::SAMPLE_PERIOD },
