@@ -1,0 +1,14 @@
+//! Any text as a project file: rules, or a line that says what is wrong with which line.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let path = Path::new("/projects/a.project");
+    if let Err(error) = faultless_grepdb::project(path, text) {
+        let said = error.to_string();
+        assert!(said.contains("a.project") && !said.trim_end().is_empty());
+    }
+});
