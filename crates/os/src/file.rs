@@ -12,6 +12,8 @@
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::ptr::NonNull;
 
 use crate::advise::{self, Advice};
@@ -20,6 +22,19 @@ use crate::{map, page};
 
 /// Bytes of the words that [`FileMap::sum`] adds up.
 pub const WORD_BYTES: usize = size_of::<u64>();
+
+/// Opens the regular file at `path` to read. What has become of another kind since somebody looked is refused, and a pipe without
+/// a writer is not waited for.
+///
+/// # Errors
+/// Those of open(2); [`std::io::ErrorKind::InvalidInput`]: it is no regular file.
+pub fn open_regular(path: &Path) -> std::io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    Ok(file)
+}
 
 /// A private read-only mapping of the first bytes of a file, unmapped on drop.
 ///

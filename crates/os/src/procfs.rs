@@ -57,6 +57,11 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// It has ended, and its parent has not yet asked how.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
+    }
+
     /// Faults of the process and of the children that it waited for.
     pub fn faults(&self) -> u64 {
         self.minor_faults + self.major_faults + self.children_minor_faults + self.children_major_faults

@@ -125,6 +125,21 @@ pub enum Raw<'a> {
     Other,
 }
 
+impl Raw<'_> {
+    /// When it was written; `None` where that is not known.
+    pub fn time_ns(&self) -> Option<u64> {
+        match self {
+            Self::Sample(sample) => Some(sample.time_ns),
+            Self::Map(map) => Some(map.time_ns),
+            Self::Fork(task) | Self::Exit(task) => Some(task.time_ns),
+            Self::Name(name) => Some(name.task.time_ns),
+            Self::Switch(switch) => Some(switch.time_ns),
+            Self::Lost { time_ns, .. } => Some(*time_ns),
+            Self::Other => None,
+        }
+    }
+}
+
 /// A sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample<'a> {
@@ -310,17 +325,36 @@ pub struct Task {
 }
 
 /// The records in `bytes`, one after another; ends at the first that is cut off or has an impossible length.
-pub fn records(mut bytes: &[u8]) -> impl Iterator<Item = Raw<'_>> {
-    std::iter::from_fn(move || {
-        let head = word(bytes, 0)?;
+pub fn records(bytes: &[u8]) -> Records<'_> {
+    Records { rest: bytes }
+}
+
+/// See [`records`].
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Records<'a> {
+    /// What has not been read.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Raw<'a>;
+
+    fn next(&mut self) -> Option<Raw<'a>> {
+        let head = word(self.rest, 0)?;
         let size = (head >> 48) as usize;
         if size < 8 {
             return None;
         }
-        let record = bytes.get(..size)?;
-        bytes = &bytes[size..];
+        let (record, rest) = self.rest.split_at_checked(size)?;
+        self.rest = rest;
         Some(parse(head as u32, (head >> 32) as u16, &record[8..]).unwrap_or(Raw::Other))
-    })
+    }
 }
 
 /// `body` is the record after its 8-byte header. Others than samples end with pid, tid, time and id: 24 bytes.

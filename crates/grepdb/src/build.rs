@@ -1,0 +1,220 @@
+//! Files -> segments: read, packed and indexed side by side, written in order.
+//!
+//! In: files in order. Out: segments on the disk. Consecutive files are one chunk until that is full; a larger file has chunks of its
+//! own, cut at line ends.
+//!
+//! What it does not do: decide which files (`walk`, `update`), or make anybody know of the segments (`store`).
+
+mod pack;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use crate::content::Content;
+use crate::error::{Error, Result};
+use crate::segment::{Packed, Writer};
+use crate::text;
+use crate::tuning as t;
+use crate::walk::{Found, full};
+
+/// How far a build is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Files that are done.
+    pub files: u64,
+    /// Of so many.
+    pub of_files: u64,
+    /// Their bytes on disk.
+    pub bytes: u64,
+    /// Of so many.
+    pub of_bytes: u64,
+}
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) number: u64,
+    pub(crate) files: u32,
+    pub(crate) text_bytes: u64,
+    pub(crate) file_bytes: u64,
+}
+
+/// What a build needs to know.
+pub(crate) struct Plan<'a> {
+    pub(crate) root: &'a Path,
+    /// In the order of paths.
+    pub(crate) files: &'a [Found],
+    pub(crate) threads: usize,
+    /// Number of the first segment.
+    pub(crate) number: u64,
+    /// Where a segment lies.
+    pub(crate) place: &'a (dyn Fn(u64) -> PathBuf + Sync),
+}
+
+/// Builds segments of `plan`; none where there are no files.
+///
+/// # Errors
+/// They can't be written. What was written stays behind, for the next commit to remove.
+pub(crate) fn build(plan: &Plan<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Vec<Written>> {
+    let of_bytes = plan.files.iter().map(|file| file.size_bytes).sum();
+    let dictionary = if of_bytes < t::DICTIONARY_FROM_BYTES { Vec::new() } else { dictionary(plan) };
+    let jobs = jobs(plan.files);
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let threads = plan.threads.clamp(1, jobs.len().max(1));
+    std::thread::scope(|scope| {
+        let (done, packed) = mpsc::sync_channel(4 * threads);
+        for _ in 0..threads {
+            let (done, dictionary, jobs, next, stop) = (done.clone(), &dictionary, &jobs, &next, &stop);
+            scope.spawn(move || {
+                let mut packer = match pack::ChunkPacker::new(plan.root, dictionary) {
+                    Ok(packer) => packer,
+                    Err(error) => return drop(done.send((0, Err(error)))),
+                };
+                while !stop.load(Ordering::Relaxed) {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(at) else { break };
+                    // Who does not listen any more has failed.
+                    if done.send((at, packer.pack(&plan.files[job.clone()]))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(done);
+        let mut output = Output { plan, dictionary: &dictionary, writer: None, written: Vec::new() };
+        let result = collect(packed, &jobs, plan, &mut output, progress, of_bytes);
+        stop.store(true, Ordering::Relaxed);
+        result.and_then(|()| output.finish())
+    })
+}
+
+type Done = (usize, std::io::Result<Vec<Packed>>);
+
+/// Writes what the packers hand over, in order.
+fn collect(
+    packed: mpsc::Receiver<Done>,
+    jobs: &[Range<usize>],
+    plan: &Plan<'_>,
+    output: &mut Output<'_>,
+    progress: &mut dyn FnMut(Progress),
+    of_bytes: u64,
+) -> Result<()> {
+    let (mut early, mut at) = (BTreeMap::new(), 0);
+    let mut so_far = Progress { of_files: plan.files.len() as u64, of_bytes, ..Progress::default() };
+    for (job, chunks) in packed {
+        early.insert(job, chunks.map_err(Error::io("compress", plan.root))?);
+        while let Some(chunks) = early.remove(&at) {
+            output.add(chunks)?;
+            so_far.files += jobs[at].len() as u64;
+            so_far.bytes += plan.files[jobs[at].clone()].iter().map(|file| file.size_bytes).sum::<u64>();
+            progress(so_far);
+            at += 1;
+        }
+    }
+    Ok(())
+}
+
+/// The segments that are being written.
+struct Output<'a> {
+    plan: &'a Plan<'a>,
+    dictionary: &'a [u8],
+    writer: Option<(u64, Writer)>,
+    written: Vec<Written>,
+}
+
+impl Output<'_> {
+    fn add(&mut self, chunks: Vec<Packed>) -> Result<()> {
+        if self.writer.as_ref().is_some_and(|(_, writer)| writer.is_full()) {
+            self.end_segment()?;
+        }
+        if self.writer.is_none() {
+            let number = self.plan.number + self.written.len() as u64;
+            let path = (self.plan.place)(number);
+            // Left by one that was killed.
+            let _ = std::fs::remove_file(&path);
+            self.writer = Some((number, Writer::create(&path, self.dictionary.to_vec())?));
+        }
+        let Some((_, writer)) = &mut self.writer else { return Ok(()) };
+        chunks.into_iter().try_for_each(|chunk| writer.add(chunk))
+    }
+
+    fn end_segment(&mut self) -> Result<()> {
+        if let Some((number, writer)) = self.writer.take() {
+            let text_bytes = writer.text_bytes();
+            let (files, file_bytes) = writer.finish()?;
+            self.written.push(Written { number, files, text_bytes, file_bytes });
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<Written>> {
+        self.end_segment()?;
+        Ok(self.written)
+    }
+}
+
+/// Consecutive files that fit into a chunk, or one that does not.
+fn jobs(files: &[Found]) -> Vec<Range<usize>> {
+    let mut jobs = Vec::new();
+    let (mut begin, mut bytes) = (0, 0_u64);
+    for (at, file) in files.iter().enumerate() {
+        // Each may need a line end.
+        let more = file.size_bytes.saturating_add(1);
+        let is_full = bytes.saturating_add(more) > t::CHUNK_BYTES as u64 || at - begin == t::CHUNK_FILES_MAX;
+        if at > begin && is_full {
+            jobs.push(begin..at);
+            (begin, bytes) = (at, 0);
+        }
+        bytes = bytes.saturating_add(more);
+    }
+    if begin < files.len() {
+        jobs.push(begin..files.len());
+    }
+    jobs
+}
+
+/// A dictionary of beginnings, spread over all files.
+fn dictionary(plan: &Plan<'_>) -> Vec<u8> {
+    use std::io::Read;
+
+    let parts = t::DICTIONARY_BYTES / t::DICTIONARY_PART_BYTES;
+    let large: Vec<&Found> =
+        plan.files.iter().filter(|file| file.size_bytes >= 2 * t::DICTIONARY_PART_BYTES as u64).collect();
+    let spread = (0..parts).filter_map(|part| large.get(part * large.len() / parts));
+    let beginnings: Vec<Vec<u8>> = spread
+        .filter_map(|file| {
+            let mut beginning = Vec::new();
+            let content = Content::open(&full(plan.root, &file.path)).ok()?;
+            content.take(t::DICTIONARY_PART_BYTES as u64).read_to_end(&mut beginning).ok()?;
+            Some(beginning)
+        })
+        .collect();
+    text::dictionary(beginnings.iter().map(Vec::as_slice))
+}
+
+/// The chunks of `files`, for tests of what becomes of them.
+#[cfg(test)]
+pub(crate) fn packed(root: &Path, files: &[Found]) -> Vec<Packed> {
+    pack::ChunkPacker::new(root, &[]).and_then(|mut packer| packer.pack(files)).expect("memory")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_a_chunk_of_files_or_a_large_one() {
+        let file = |size_bytes| Found { path: Vec::new(), size_bytes, mtime_ns: 0 };
+        let chunk = t::CHUNK_BYTES as u64;
+        assert!(jobs(&[]).is_empty());
+        let files = [chunk / 2, chunk / 2 - 2, 1, chunk * 3, 1, chunk - 3, 0].map(file);
+        assert_eq!(jobs(&files), [0..2, 2..3, 3..4, 4..6, 6..7]);
+        let many = vec![file(0); t::CHUNK_FILES_MAX + 1];
+        assert_eq!(jobs(&many), [0..t::CHUNK_FILES_MAX, t::CHUNK_FILES_MAX..t::CHUNK_FILES_MAX + 1]);
+        let endless = [u64::MAX, u64::MAX].map(file);
+        assert_eq!(jobs(&endless), [0..1, 1..2]);
+    }
+}

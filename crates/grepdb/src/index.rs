@@ -1,0 +1,329 @@
+//! Which chunks hold a gram: lists of chunks in the order of the grams, in blocks that are read and checked one by one.
+//!
+//! In: the grams of chunks. Out: the section of a segment, and its directory; and for one gram the units that may hold it.
+//!
+//! A list names chunks, or where its length is worth it (`tuning::FINE_UNITS`) sixteenths of chunks.
+//!
+//! What it does not do: combine lists (`select`).
+
+use std::ops::Range;
+
+use crate::bytes::{Bytes, checksum, put};
+use crate::grams::{GRAMS, Gram};
+use crate::postings;
+use crate::tuning::{FINE_UNITS, INDEX_BLOCK_BYTES, UNITS};
+
+/// For each chunk of a segment the units that are meant, as bits.
+pub(crate) type Units = Vec<u16>;
+
+/// Grams by their upper bits: so many parts are sorted one by one.
+const PARTS: usize = 1 << 9;
+const LOW_BITS: u32 = GRAMS.ilog2() - PARTS.ilog2();
+
+/// Lists that are being collected.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    parts: Vec<Vec<Entry>>,
+}
+
+/// One gram of one chunk.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    chunk: u32,
+    low: u16,
+    units: u16,
+}
+
+impl Collector {
+    pub(crate) fn new() -> Self {
+        Self { parts: vec![Vec::new(); PARTS] }
+    }
+
+    /// Takes the grams of the next `chunk`.
+    pub(crate) fn add(&mut self, chunk: u32, grams: impl Iterator<Item = (Gram, u16)>) {
+        for (Gram(gram), units) in grams {
+            let low = (gram & ((1 << LOW_BITS) - 1)) as u16;
+            self.parts[(gram >> LOW_BITS) as usize].push(Entry { chunk, low, units });
+        }
+    }
+
+    /// The section of lists and its directory, for `chunks` chunks.
+    pub(crate) fn finish(self, chunks: u32) -> (Vec<u8>, Directory) {
+        let mut writer = Writer { chunks, ..Writer::default() };
+        for (high, mut entries) in self.parts.into_iter().enumerate() {
+            // Stable: chunks stay in order.
+            entries.sort_by_key(|entry| entry.low);
+            for list in entries.chunk_by(|a, b| a.low == b.low) {
+                writer.list(Gram((high as u32) << LOW_BITS | u32::from(list[0].low)), list);
+            }
+        }
+        writer.end_block();
+        (writer.section, Directory(writer.directory))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Writer {
+    chunks: u32,
+    section: Vec<u8>,
+    directory: Vec<Block>,
+    block: Vec<u8>,
+    first: Option<Gram>,
+    last: u32,
+    numbers: Vec<u32>,
+    list: Vec<u8>,
+}
+
+impl Writer {
+    /// A list: how far its gram is from the one before, its length twice, odd where it names units, its bytes and their number.
+    fn list(&mut self, gram: Gram, entries: &[Entry]) {
+        if self.first.is_none() {
+            (self.first, self.last) = (Some(gram), gram.0);
+        }
+        let units: usize = entries.iter().map(|entry| entry.units.count_ones() as usize).sum();
+        let fine = FINE_UNITS.contains(&units);
+        self.numbers.clear();
+        if fine {
+            self.numbers.extend(entries.iter().flat_map(|entry| {
+                (0..UNITS as u32)
+                    .filter(|unit| entry.units & 1 << unit != 0)
+                    .map(|unit| entry.chunk * UNITS as u32 + unit)
+            }));
+        } else {
+            self.numbers.extend(entries.iter().map(|entry| entry.chunk));
+        }
+        self.list.clear();
+        postings::encode(&self.numbers, bound(self.chunks, fine), &mut self.list);
+        put(&mut self.block, u64::from(gram.0 - self.last));
+        put(&mut self.block, (self.numbers.len() as u64) << 1 | u64::from(fine));
+        put(&mut self.block, self.list.len() as u64);
+        self.block.extend_from_slice(&self.list);
+        self.last = gram.0;
+        if self.block.len() >= INDEX_BLOCK_BYTES {
+            self.end_block();
+        }
+    }
+
+    fn end_block(&mut self) {
+        if let Some(first) = self.first.take() {
+            self.directory.push(Block {
+                first: first.0,
+                begin: self.section.len() as u64,
+                len_bytes: self.block.len() as u32,
+                crc: checksum(&self.block),
+            });
+            self.section.append(&mut self.block);
+        }
+    }
+}
+
+/// The numbers of a list lie below this.
+fn bound(chunks: u32, fine: bool) -> u32 {
+    if fine { chunks * UNITS as u32 } else { chunks }
+}
+
+/// A block of lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    first: u32,
+    /// Where it begins in the section, and how long it is.
+    pub(crate) begin: u64,
+    pub(crate) len_bytes: u32,
+    crc: u32,
+}
+
+/// Where the blocks are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Directory(Vec<Block>);
+
+impl Directory {
+    /// The block that would hold the list of `gram`.
+    pub(crate) fn block(&self, gram: Gram) -> Option<Block> {
+        let after = self.0.partition_point(|block| block.first <= gram.0);
+        after.checked_sub(1).map(|at| self.0[at])
+    }
+
+    pub(crate) fn blocks(&self) -> &[Block] {
+        &self.0
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let words = |block: &Block| {
+            let [a, b, c] = [block.first, block.len_bytes, block.crc].map(u32::to_le_bytes);
+            [a, b, c].concat()
+        };
+        self.0.iter().flat_map(words).collect()
+    }
+
+    /// The directory of a section of so many bytes.
+    pub(crate) fn decode(bytes: &[u8], section_bytes: u64) -> Option<Self> {
+        let mut bytes = Bytes(bytes);
+        let mut blocks = Vec::with_capacity(bytes.0.len() / 12);
+        let mut begin = 0_u64;
+        while !bytes.0.is_empty() {
+            let [first, len_bytes, crc] = [bytes.u32()?, bytes.u32()?, bytes.u32()?];
+            blocks.push(Block { first, begin, len_bytes, crc });
+            begin += u64::from(len_bytes);
+        }
+        (begin == section_bytes).then_some(Self(blocks))
+    }
+}
+
+/// A block is not what was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Damaged;
+
+/// The list of one gram, as it was written.
+#[derive(Debug)]
+pub(crate) struct List {
+    block: Vec<u8>,
+    span: Range<usize>,
+    head: Head,
+}
+
+/// The list of `gram` in the block that would have it.
+///
+/// # Errors
+/// The block is damaged.
+pub(crate) fn list(block: Block, bytes: Vec<u8>, gram: Gram) -> Result<Option<List>, Damaged> {
+    if checksum(&bytes) != block.crc {
+        return Err(Damaged);
+    }
+    let mut rest = Bytes(&bytes);
+    let mut here = u64::from(block.first);
+    while !rest.0.is_empty() {
+        let (further, head) = head(&mut rest).ok_or(Damaged)?;
+        here = here.checked_add(further).ok_or(Damaged)?;
+        if here == u64::from(gram.0) {
+            let begin = bytes.len() - rest.0.len();
+            return Ok(Some(List { span: begin..begin + head.len_bytes, block: bytes, head }));
+        }
+        if here > u64::from(gram.0) {
+            break;
+        }
+        rest.take(head.len_bytes).ok_or(Damaged)?;
+    }
+    Ok(None)
+}
+
+/// What is known of a list before it is decoded.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    count: u32,
+    fine: bool,
+    len_bytes: usize,
+}
+
+/// How far the next list's gram is from the one before, and its head; the list follows, whole.
+fn head(rest: &mut Bytes<'_>) -> Option<(u64, Head)> {
+    let (further, head, len_bytes) = (rest.number()?, rest.number()?, rest.len()?);
+    let count = u32::try_from(head >> 1).ok()?;
+    (len_bytes <= rest.0.len()).then_some((further, Head { count, fine: head & 1 == 1, len_bytes }))
+}
+
+/// Every list of a block can be read.
+pub(crate) fn is_sound(block: Block, bytes: &[u8], chunks: u32) -> bool {
+    let mut rest = Bytes(bytes);
+    let mut next = || {
+        let (_, head) = head(&mut rest)?;
+        decode(rest.take(head.len_bytes)?, head, chunks, |_, _| {})?;
+        Some(rest.0.is_empty())
+    };
+    checksum(bytes) == block.crc
+        && loop {
+            match next() {
+                Some(true) => break true,
+                Some(false) => {}
+                None => break false,
+            }
+        }
+}
+
+/// Hands chunks to `each`, all below `chunks`, and which of their units.
+fn decode(list: &[u8], head: Head, chunks: u32, mut each: impl FnMut(u32, u16)) -> Option<()> {
+    postings::decode(list, head.count, bound(chunks, head.fine), &mut |number| match head.fine {
+        true => each(number / UNITS as u32, 1 << (number % UNITS as u32)),
+        false => each(number, u16::MAX),
+    })
+}
+
+impl List {
+    /// Chunks or units that it names.
+    pub(crate) fn count(&self) -> u32 {
+        self.head.count
+    }
+
+    /// Marks what it names in the units of `chunks` chunks. `None` where it is damaged.
+    pub(crate) fn mark(&self, chunks: u32, units: &mut Units) -> Option<()> {
+        let list = &self.block[self.span.clone()];
+        decode(list, self.head, chunks, |chunk, bits| units[chunk as usize] |= bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn units(section: &[u8], directory: &Directory, gram: Gram, chunks: u32) -> Units {
+        let mut units = vec![0; chunks as usize];
+        if let Some(block) = directory.block(gram) {
+            let bytes = section[block.begin as usize..][..block.len_bytes as usize].to_vec();
+            if let Some(list) = list(block, bytes, gram).unwrap() {
+                list.mark(chunks, &mut units).unwrap();
+            }
+        }
+        units
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+        #[test]
+        fn every_list_comes_back_or_more(
+            chunks in proptest::collection::vec(proptest::collection::btree_map(0_u32..3_000, 1_u16.., 0..300), 1..20),
+        ) {
+            let mut collector = Collector::new();
+            for (chunk, grams) in chunks.iter().enumerate() {
+                collector.add(chunk as u32, grams.iter().map(|(&gram, &units)| (Gram(gram * 600), units)));
+            }
+            let (section, directory) = collector.finish(chunks.len() as u32);
+            let directory = Directory::decode(&directory.encode(), section.len() as u64).unwrap();
+            let all: BTreeMap<u32, ()> = chunks.iter().flatten().map(|(&gram, _)| (gram, ())).collect();
+            for gram in all.into_keys().chain([3_000]) {
+                let found = units(&section, &directory, Gram(gram * 600), chunks.len() as u32);
+                for (chunk, grams) in chunks.iter().enumerate() {
+                    let found = found[chunk];
+                    let truth = grams.get(&gram).copied().unwrap_or(0);
+                    prop_assert_eq!(found & truth, truth, "gram {} chunk {}", gram, chunk);
+                    prop_assert!(truth != 0 || found == 0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lists_of_middling_length_tell_the_units() {
+        let grams = |chunk: u32| [(Gram(5), 1 << (chunk % 16)), (Gram(6), 1)].into_iter();
+        let mut collector = Collector::new();
+        let chunks = *FINE_UNITS.start() as u32;
+        (0..chunks).for_each(|chunk| collector.add(chunk, grams(chunk)));
+        let (section, directory) = collector.finish(chunks);
+        let found = units(&section, &directory, Gram(5), chunks);
+        assert!(found.iter().enumerate().all(|(chunk, &units)| units == 1 << (chunk % 16)));
+    }
+
+    #[test]
+    fn a_damaged_block_is_noticed() {
+        let mut collector = Collector::new();
+        collector.add(0, [(Gram(7), 1)].into_iter());
+        let (mut section, directory) = collector.finish(1);
+        let block = directory.block(Gram(7)).unwrap();
+        assert!(list(block, section.clone(), Gram(7)).unwrap().is_some());
+        section[0] ^= 4;
+        assert!(list(block, section, Gram(7)).is_err());
+    }
+}

@@ -1,0 +1,97 @@
+//! Files whose text on disk counts, and not that of the database.
+//!
+//! In: files that are marked or were found to have changed. Out: which they are. A search
+//! also looks at the files that it is about to name, so that what it shows of them is not out of date.
+//!
+//! What it does not do: find out which have changed (`update`), or read them (`search`).
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::database::Place;
+use crate::files::{FileEntry, by_path};
+use crate::search;
+use crate::tuning::CHECKS_MAX;
+use crate::walk::{full, mtime_ns};
+
+/// Files that are searched on disk.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    /// Below the root, in order. Some may be gone.
+    paths: Vec<Vec<u8>>,
+    /// All others are as they were.
+    is_fresh: bool,
+}
+
+impl Live {
+    /// `paths` have changed; perhaps others have too.
+    pub(crate) fn marked(paths: Vec<Vec<u8>>) -> Self {
+        Self { paths, is_fresh: false }
+    }
+
+    /// `paths` are all that have changed.
+    pub(crate) fn fresh(mut paths: Vec<Vec<u8>>) -> Self {
+        paths.sort_unstable_by(|a, b| by_path(a, b));
+        paths.dedup();
+        Self { paths, is_fresh: true }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Those that are there and `wanted`, in order.
+    pub(crate) fn on_disk(
+        &self,
+        place: &Place,
+        wanted: &dyn Fn(&[u8]) -> bool,
+        shown: &dyn Fn(&[u8]) -> Vec<u8>,
+    ) -> impl Iterator<Item = search::Live> {
+        let paths = self.paths.iter().filter(move |path| wanted(path));
+        paths.filter_map(move |path| search::Live::at(place, path, shown))
+    }
+
+    /// Their paths, there or not.
+    pub(crate) fn paths(&self) -> &[Vec<u8>] {
+        &self.paths
+    }
+
+    /// Whether the text of the database does not count for `path`.
+    pub(crate) fn has(&self, path: &[u8]) -> bool {
+        !self.paths.is_empty() && self.paths.binary_search_by(|live| by_path(live, path)).is_ok()
+    }
+}
+
+/// What a search found out about the files that it was about to name.
+#[derive(Debug)]
+pub(crate) struct Checks {
+    left: AtomicU32,
+    stale: AtomicU64,
+}
+
+impl Checks {
+    pub(crate) fn new(live: &Live) -> Self {
+        let left = if live.is_fresh { 0 } else { CHECKS_MAX };
+        Self { left: left.into(), stale: 0.into() }
+    }
+
+    /// Files that are not what the database holds.
+    pub(crate) fn stale(&self) -> u64 {
+        self.stale.load(Ordering::Relaxed)
+    }
+
+    /// Whether the file of `entry` may be another by now.
+    pub(crate) fn is_stale(&self, place: &Place, entry: &FileEntry) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        if left == 0 {
+            return false;
+        }
+        // Two may take the same: it is only about how many.
+        self.left.store(left - 1, Ordering::Relaxed);
+        let same = std::fs::symlink_metadata(full(&place.root, &entry.path)).is_ok_and(|metadata| {
+            metadata.len() == entry.size_bytes && [mtime_ns(&metadata), 0].contains(&entry.mtime_ns)
+        });
+        self.stale.fetch_add(u64::from(!same), Ordering::Relaxed);
+        // One that may have been written again within a tick is no reason to speak, but one to look.
+        !same || entry.mtime_ns == 0
+    }
+}

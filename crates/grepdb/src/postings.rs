@@ -1,0 +1,178 @@
+//! Ascending numbers in few bits: binary interpolative coding.
+//!
+//! In: numbers below a bound, ascending, each once. Out: bytes, and back. The middle number is written with as many bits as its
+//! possible range needs, then the halves on either side: numbers that stand close together take less than a bit each, and a full range
+//! none.
+//!
+//! What it does not do: remember how many numbers there are, or the bound.
+//!
+//! Reference: Moffat and Stuiver, "Binary Interpolative Coding for Effective Index Compression", Information Retrieval 3, 2000.
+
+/// Appends `numbers`, all below `bound`, to `out`.
+pub(crate) fn encode(numbers: &[u32], bound: u32, out: &mut Vec<u8>) {
+    let mut bits = Writer { out, word: 0, filled: 0 };
+    bits.between(numbers, 0, bound);
+    bits.flush();
+}
+
+/// Hands `count` numbers below `bound` to `each`, in ascending order. `None` where the bytes end too soon or hold what can't be.
+pub(crate) fn decode(bytes: &[u8], count: u32, bound: u32, each: &mut impl FnMut(u32)) -> Option<()> {
+    if count > bound {
+        return None;
+    }
+    Reader { bytes, word: 0, filled: 0 }.between(count, 0, bound, each)
+}
+
+struct Writer<'o> {
+    out: &'o mut Vec<u8>,
+    word: u64,
+    filled: u32,
+}
+
+impl Writer<'_> {
+    /// `numbers` lie in `low..high`.
+    fn between(&mut self, numbers: &[u32], low: u32, high: u32) {
+        let count = numbers.len() as u32;
+        if count == 0 || count == high - low {
+            return;
+        }
+        let middle = numbers.len() / 2;
+        let (before, after) = (middle as u32, count - 1 - middle as u32);
+        let number = numbers[middle];
+        // It has so many below and above it that are still to come.
+        self.put(number - low - before, high - low - before - after);
+        self.between(&numbers[..middle], low, number);
+        self.between(&numbers[middle + 1..], number + 1, high);
+    }
+
+    /// A number below `span`, in truncated binary: the first few take a bit less.
+    fn put(&mut self, number: u32, span: u32) {
+        let (bits, short) = widths(span);
+        if number < short {
+            self.bits(number, bits);
+        } else {
+            // The high part first, so that a reader knows whether one more bit follows.
+            let number = number + short;
+            self.bits(number >> 1, bits);
+            self.bits(number & 1, 1);
+        }
+    }
+
+    fn bits(&mut self, value: u32, count: u32) {
+        self.word |= u64::from(value) << self.filled;
+        self.filled += count;
+        while self.filled >= 8 {
+            self.out.push(self.word as u8);
+            self.word >>= 8;
+            self.filled -= 8;
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.filled > 0 {
+            self.out.push(self.word as u8);
+        }
+    }
+}
+
+/// Bits of a short code for numbers below `span`, and how many numbers have one.
+fn widths(span: u32) -> (u32, u32) {
+    let bits = span.ilog2();
+    (bits, ((2_u64 << bits) - u64::from(span)) as u32)
+}
+
+struct Reader<'b> {
+    bytes: &'b [u8],
+    word: u64,
+    filled: u32,
+}
+
+impl Reader<'_> {
+    fn between(&mut self, count: u32, low: u32, high: u32, each: &mut impl FnMut(u32)) -> Option<()> {
+        if count == high - low {
+            (low..high).for_each(each);
+            return Some(());
+        }
+        if count == 0 {
+            return Some(());
+        }
+        let before = count / 2;
+        let after = count - 1 - before;
+        let number = low + before + self.number(high - low - before - after)?;
+        self.between(before, low, number, each)?;
+        each(number);
+        self.between(after, number + 1, high, each)
+    }
+
+    fn number(&mut self, span: u32) -> Option<u32> {
+        let (bits, short) = widths(span);
+        let high = self.bits(bits)?;
+        if high < short {
+            return Some(high);
+        }
+        let number = (high << 1 | self.bits(1)?).checked_sub(short)?;
+        (number < span).then_some(number)
+    }
+
+    fn bits(&mut self, count: u32) -> Option<u32> {
+        while self.filled < count {
+            let (&byte, rest) = self.bytes.split_first()?;
+            self.word |= u64::from(byte) << self.filled;
+            (self.bytes, self.filled) = (rest, self.filled + 8);
+        }
+        let value = self.word & ((1 << count) - 1);
+        (self.word, self.filled) = (self.word >> count, self.filled - count);
+        Some(value as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decoded(bytes: &[u8], count: u32, bound: u32) -> Option<Vec<u32>> {
+        let mut numbers = Vec::new();
+        decode(bytes, count, bound, &mut |number| numbers.push(number)).map(|()| numbers)
+    }
+
+    #[test]
+    fn a_full_range_takes_no_room() {
+        let mut out = Vec::new();
+        encode(&(0..1000).collect::<Vec<_>>(), 1000, &mut out);
+        assert!(out.is_empty());
+        assert_eq!(decoded(&[], 1000, 1000).unwrap().len(), 1000);
+    }
+
+    #[test]
+    fn neighbours_take_less_than_a_bit_each() {
+        let numbers: Vec<u32> = (5_000..6_000).collect();
+        let mut out = Vec::new();
+        encode(&numbers, 80_000, &mut out);
+        assert!(out.len() * 8 < numbers.len(), "{} bytes", out.len());
+        assert_eq!(decoded(&out, 1_000, 80_000).unwrap(), numbers);
+    }
+
+    proptest! {
+        #[test]
+        fn all_numbers_come_back(numbers in proptest::collection::btree_set(0_u32..5_000, 0..400), more in 0_u32..100_000) {
+            let numbers: Vec<u32> = numbers.into_iter().collect();
+            let bound = numbers.last().map_or(0, |last| last + 1) + more;
+            let mut out = Vec::new();
+            encode(&numbers, bound, &mut out);
+            prop_assert_eq!(decoded(&out, numbers.len() as u32, bound), Some(numbers));
+        }
+
+        #[test]
+        fn whatever_the_bytes_what_comes_is_ascending_and_below_the_bound(
+            bytes in proptest::collection::vec(any::<u8>(), 0..100), count in 0_u32..500, bound in 0_u32..2_000,
+        ) {
+            if let Some(numbers) = decoded(&bytes, count, bound) {
+                prop_assert_eq!(numbers.len() as u32, count);
+                prop_assert!(numbers.is_sorted_by(|a, b| a < b));
+                prop_assert!(numbers.last().is_none_or(|&last| last < bound));
+            }
+        }
+    }
+}

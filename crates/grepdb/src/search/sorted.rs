@@ -1,0 +1,50 @@
+//! Work in the order of paths, where it comes from several segments and the disk.
+//!
+//! In: chunks that may match, and live files. Out: both as runs of files, in order. A chunk between whose files others come is unpacked
+//! more than once: that happens where something has changed since the database was built, and there only.
+//!
+//! What it does not do: search.
+
+use super::{Item, Live, Work};
+use crate::database::Database;
+use crate::error::Result;
+use crate::files::by_path;
+
+/// Puts `items` and `live` in order.
+///
+/// # Errors
+/// The files of a chunk can't be read.
+pub(super) fn works(
+    database: &Database,
+    items: Vec<Item>,
+    live: impl Iterator<Item = Live>,
+) -> Result<Vec<Work>> {
+    let mut files: Vec<(Vec<u8>, Work)> = Vec::new();
+    for item in items {
+        let segment = &database.segments[item.segment as usize];
+        let numbers = segment.numbers(item.first)?;
+        match segment.group(item.first) {
+            // Whoever searches it finds out, too, and reads what is lost.
+            Err(error) if error.is_damage() => files.push((Vec::new(), Work::Stored(item))),
+            entries => files.extend(numbers.zip(entries?).map(|(number, entry)| {
+                (entry.path, Work::Stored(Item { files: number..number + 1, ..item.clone() }))
+            })),
+        }
+    }
+    files.extend(live.map(|live| (live.place.clone(), Work::Live(live))));
+    files.sort_by(|a, b| by_path(&a.0, &b.0));
+    Ok(files.into_iter().fold(Vec::new(), |mut works, (_, next)| {
+        match (works.last_mut(), &next) {
+            (Some(Work::Stored(run)), Work::Stored(next)) if goes_on(run, next) => {
+                run.files.end = next.files.end;
+            }
+            _ => works.push(next),
+        }
+        works
+    }))
+}
+
+/// `next` is the file after those of `run`, in the same chunk.
+fn goes_on(run: &Item, next: &Item) -> bool {
+    (run.segment, run.first, run.files.end) == (next.segment, next.first, next.files.start)
+}

@@ -1,0 +1,307 @@
+//! The file of a segment -> its chunks.
+//!
+//! In: a path. Out: chunks, their texts and files, and which chunks may hold a gram. Every byte that is handed out has been checked,
+//! and no length is believed that the file could not hold.
+//!
+//! What it does not do: keep texts.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::header::{HEADER_BYTES, Header, Section, Wrong};
+use super::{Chunk, Run};
+use crate::bytes::{Bytes, checksum};
+use crate::damage::Part;
+use crate::error::{Error, Result};
+use crate::files::{self, FileEntry};
+use crate::grams::Gram;
+use crate::index::{self, Directory, List, Units};
+use crate::text;
+
+/// An open segment.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    path: PathBuf,
+    file: File,
+    header: Header,
+    /// Read with the first look at one of them; `None` where it is damaged.
+    table: OnceLock<Option<Vec<Chunk>>>,
+    /// Large files, in order.
+    pub(crate) runs: Vec<Run>,
+    /// `None` where it is damaged.
+    directory: Option<Directory>,
+    dictionary: Option<Vec<u8>>,
+}
+
+impl Segment {
+    /// Opens the segment at `path`.
+    ///
+    /// # Errors
+    /// It can't be read, its header is damaged, or it is of another version.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(Error::io("open", path))?;
+        let mut bytes = [0; HEADER_BYTES];
+        let damaged = || Error::Damaged { path: path.to_path_buf(), part: Part::Segment };
+        match file.read_exact_at(&mut bytes, 0) {
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Err(damaged()),
+            read => read.map_err(Error::io("read", path))?,
+        }
+        let header = Header::decode(&bytes).map_err(|wrong| match wrong {
+            Wrong::Damaged => damaged(),
+            Wrong::Version(found) => Error::Version { path: path.to_path_buf(), found },
+        })?;
+        let len = file.metadata().map_err(Error::io("read", path))?.len();
+        if !header.fits(len) {
+            return Err(damaged());
+        }
+        let mut segment = Self {
+            path: path.to_path_buf(),
+            file,
+            header,
+            table: OnceLock::new(),
+            runs: Vec::new(),
+            directory: None,
+            dictionary: None,
+        };
+        let runs = segment.section(header.runs, Part::Segment)?;
+        segment.runs = Run::decode(&runs, header.chunks).ok_or_else(damaged)?;
+        // Without these two there is still a way to find everything.
+        let directory = sound(segment.section(header.directory, Part::Index))?;
+        segment.directory = directory.and_then(|bytes| Directory::decode(&bytes, header.lists.len_bytes));
+        segment.dictionary = sound(segment.section(header.dictionary, Part::Dictionary))?;
+        Ok(segment)
+    }
+
+    /// Where it lies.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many files it has, out of date or not.
+    pub(crate) fn files(&self) -> u32 {
+        self.header.files
+    }
+
+    /// Text in all its chunks, bytes.
+    pub(crate) fn text_bytes(&self) -> u64 {
+        self.header.text_bytes
+    }
+
+    /// How many chunks it has.
+    pub(crate) fn chunks(&self) -> u32 {
+        self.header.chunks
+    }
+
+    /// What is known of each chunk.
+    ///
+    /// # Errors
+    /// It can't be read, or is damaged.
+    pub(crate) fn table(&self) -> Result<&[Chunk]> {
+        if self.table.get().is_none() {
+            let bytes = sound(self.section(self.header.table, Part::Segment))?;
+            let table = bytes.and_then(|bytes| chunks(&bytes, &self.header));
+            // Another thread may have been faster; it has read the same.
+            let _ = self.table.set(table);
+        }
+        self.table.get().and_then(Option::as_deref).ok_or_else(|| self.damaged(Part::Segment))
+    }
+
+    /// The chunk number `at`, with those that go on with its file; nothing where it goes on itself.
+    pub(crate) fn run(&self, at: u32) -> Range<u32> {
+        let before = self.runs.partition_point(|run| run.first <= at);
+        match before.checked_sub(1).map(|before| self.runs[before]) {
+            Some(run) if run.first == at => at..at + run.chunks,
+            Some(run) if at < run.first + run.chunks => at..at,
+            _ => at..at + 1,
+        }
+    }
+
+    /// Numbers of the files that begin in chunk number `at`.
+    ///
+    /// # Errors
+    /// As [`table`](Self::table).
+    pub(crate) fn numbers(&self, at: u32) -> Result<Range<u32>> {
+        let table = self.table()?;
+        let end = table.get(at as usize + 1).map_or(self.header.files, |next| next.first_file);
+        Ok(table[at as usize].first_file..end)
+    }
+
+    /// Its index, bytes.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        self.header.lists.len_bytes + self.header.directory.len_bytes
+    }
+
+    /// Writes the text of chunk number `at` into `text`, which has its length. `packed` is room for its block.
+    ///
+    /// # Errors
+    /// It can't be read, or is damaged.
+    pub(crate) fn text(&self, at: u32, packed: &mut [u8], text: &mut [u8]) -> Result<()> {
+        let (chunk, part) = (self.table()?[at as usize], Part::Text(at));
+        let dictionary = self.dictionary.as_deref().ok_or_else(|| self.damaged(Part::Dictionary))?;
+        self.read(packed, chunk.begin, part)?;
+        let sound = checksum(packed) == chunk.crc && text::unpack(packed, text, dictionary);
+        if sound { Ok(()) } else { Err(self.damaged(part)) }
+    }
+
+    /// The files that begin in chunk number `at`.
+    ///
+    /// # Errors
+    /// They can't be read, or are damaged.
+    pub(crate) fn group(&self, at: u32) -> Result<Vec<FileEntry>> {
+        let chunk = self.table()?[at as usize];
+        let mut bytes = vec![0; chunk.files_bytes as usize];
+        self.read(&mut bytes, self.header.groups.begin + u64::from(chunk.files_begin), Part::Files(at))?;
+        self.entries(at, &bytes)
+    }
+
+    /// The files of each chunk, or that they are damaged.
+    ///
+    /// # Errors
+    /// They can't be read.
+    pub(crate) fn groups(&self) -> Result<Vec<Result<Vec<FileEntry>>>> {
+        let mut bytes = vec![0; self.header.groups.len_bytes as usize];
+        self.read(&mut bytes, self.header.groups.begin, Part::Segment)?;
+        let group = |(at, chunk): (u32, &Chunk)| {
+            let begin = chunk.files_begin as usize;
+            self.entries(at, &bytes[begin..begin + chunk.files_bytes as usize])
+        };
+        Ok((0..).zip(self.table()?).map(group).collect())
+    }
+
+    /// The list of `gram`; `None` where no chunk has it.
+    ///
+    /// # Errors
+    /// It can't be read, or is damaged.
+    pub(crate) fn list(&self, gram: Gram) -> Result<Option<List>> {
+        let damaged = || self.damaged(Part::Index);
+        let Some(block) = self.directory.as_ref().ok_or_else(damaged)?.block(gram) else { return Ok(None) };
+        index::list(block, self.lists(block)?, gram).map_err(|index::Damaged| damaged())
+    }
+
+    /// Marks the units that `list` names.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub(crate) fn mark(&self, list: &List, units: &mut Units) -> Result<()> {
+        list.mark(self.header.chunks, units).ok_or_else(|| self.damaged(Part::Index))
+    }
+
+    /// Reads everything but chunks without any file of which `is_live` holds, and hands over what is damaged.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub(crate) fn check(&self, is_live: impl Fn(u32) -> bool, each: &mut impl FnMut(Error)) -> Result<()> {
+        let mut hear = |result: Result<()>| match result {
+            Err(error @ Error::Damaged { .. }) => {
+                each(error);
+                Ok(())
+            }
+            other => other,
+        };
+        hear(self.check_index())?;
+        let (mut packed, mut text) = (Vec::new(), Vec::new());
+        for (first, group) in (0..).zip(self.groups()?) {
+            if !self.numbers(first)?.any(&is_live) {
+                continue;
+            }
+            hear(group.map(drop))?;
+            for at in self.run(first) {
+                let chunk = self.table()?[at as usize];
+                packed.resize(chunk.packed_bytes as usize, 0);
+                text.resize(chunk.text_bytes as usize, 0);
+                hear(self.text(at, &mut packed, &mut text))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_index(&self) -> Result<()> {
+        let damaged = || self.damaged(Part::Index);
+        for &block in self.directory.as_ref().ok_or_else(damaged)?.blocks() {
+            let bytes = self.lists(block)?;
+            if !index::is_sound(block, &bytes, self.header.chunks) {
+                return Err(damaged());
+            }
+        }
+        Ok(())
+    }
+
+    fn lists(&self, block: index::Block) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; block.len_bytes as usize];
+        self.read(&mut bytes, self.header.lists.begin + block.begin, Part::Index)?;
+        Ok(bytes)
+    }
+
+    /// The files of chunk number `at`, which have its text.
+    fn entries(&self, at: u32, bytes: &[u8]) -> Result<Vec<FileEntry>> {
+        let (table, numbers) = (self.table()?, self.numbers(at)?);
+        let sound = checksum(bytes) == table[at as usize].files_crc;
+        let entries = sound.then(|| files::decode(bytes)).flatten();
+        let is_all = |entries: &Vec<FileEntry>| {
+            let text_bytes = entries.iter().try_fold(0_u64, |sum, entry| {
+                sum.checked_add(entry.text_bytes)?.checked_add(entry.ends_open.into())
+            });
+            let run = self.run(at);
+            let there = &table[run.start as usize..run.end as usize];
+            entries.len() == numbers.len()
+                && text_bytes == Some(there.iter().map(|chunk| u64::from(chunk.text_bytes)).sum())
+        };
+        entries.filter(is_all).ok_or_else(|| self.damaged(Part::Files(at)))
+    }
+
+    fn section(&self, section: Section, part: Part) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; section.len_bytes as usize];
+        self.read(&mut bytes, section.begin, part)?;
+        if checksum(&bytes) == section.crc { Ok(bytes) } else { Err(self.damaged(part)) }
+    }
+
+    /// Reads what lies at `begin`; where the file ends before, it is damaged.
+    fn read(&self, bytes: &mut [u8], begin: u64, part: Part) -> Result<()> {
+        match self.file.read_exact_at(bytes, begin) {
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(self.damaged(part)),
+            read => read.map_err(Error::io("read", &self.path)),
+        }
+    }
+
+    fn damaged(&self, part: Part) -> Error {
+        Error::Damaged { path: self.path.clone(), part }
+    }
+}
+
+/// `None` for what is damaged.
+fn sound<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Err(Error::Damaged { .. }) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// The chunks of a table that can be true.
+fn chunks(table: &[u8], header: &Header) -> Option<Vec<Chunk>> {
+    /// LZ4 makes no byte out of less than a 255th.
+    const UNPACKED_MAX: u64 = 255;
+
+    let mut bytes = Bytes(table);
+    let chunks: Vec<Chunk> = std::iter::from_fn(|| Chunk::decode(&mut bytes)).collect();
+    if chunks.len() != header.chunks as usize {
+        return None;
+    }
+    let (mut files, mut text_bytes) = (0, 0);
+    for (at, chunk) in chunks.iter().enumerate() {
+        let (packed, text) = (u64::from(chunk.packed_bytes), u64::from(chunk.text_bytes));
+        let group_end = u64::from(chunk.files_begin) + u64::from(chunk.files_bytes);
+        let fits = chunk.begin.checked_add(packed)? <= header.groups.begin
+            && text <= packed * UNPACKED_MAX
+            && group_end <= header.groups.len_bytes
+            && (files..=header.files).contains(&chunk.first_file)
+            && (at > 0 || chunk.first_file == 0);
+        if !fits {
+            return None;
+        }
+        (files, text_bytes) = (chunk.first_file, text_bytes + text);
+    }
+    (text_bytes == header.text_bytes).then_some(chunks)
+}

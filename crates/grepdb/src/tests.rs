@@ -1,0 +1,184 @@
+//! The whole of it against a plain scan: trees that change, and databases that are damaged.
+
+mod changes;
+mod damage;
+mod unusual;
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use grep_printer::StandardBuilder;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, SearcherBuilder};
+
+use crate::content::BINARY_WITHIN_BYTES;
+use crate::print::Text;
+use crate::{Database, Memory, Needs, Printing, Reading, Search, Searched};
+
+/// What is searched for.
+#[derive(Clone, Copy, Debug)]
+struct Pattern {
+    text: &'static str,
+    ignore_case: bool,
+    /// Over line ends.
+    multi_line: bool,
+}
+
+/// Of every kind that the index treats in its own way.
+const PATTERNS: [Pattern; 14] = {
+    const fn line(text: &'static str) -> Pattern {
+        Pattern { text, ignore_case: false, multi_line: false }
+    }
+    [
+        line("needle"),
+        line("needle$"),
+        line("^needle"),
+        line("foo_bar|Nadel"),
+        line(r"ne+dle\b.*alpha"),
+        line("zz"),
+        line("z"),
+        line("^$"),
+        line("nowhere_at_all"),
+        line(r"[n-p]eedle"),
+        Pattern { text: "NADEL", ignore_case: true, multi_line: false },
+        Pattern { text: r"needle\nfoo_bar", ignore_case: false, multi_line: true },
+        Pattern { text: r"(?s)needle.{1,40}foo_bar", ignore_case: false, multi_line: true },
+        Pattern { text: r"alpha\s+Nadel", ignore_case: false, multi_line: true },
+    ]
+};
+
+impl Pattern {
+    fn matcher(self) -> RegexMatcher {
+        let mut builder = RegexMatcherBuilder::new();
+        builder.multi_line(true).unicode(true).case_insensitive(self.ignore_case);
+        if !self.multi_line {
+            builder.line_terminator(Some(b'\n'));
+        }
+        builder.build(self.text).unwrap()
+    }
+
+    fn searcher(self) -> SearcherBuilder {
+        let mut searcher = SearcherBuilder::new();
+        searcher.binary_detection(BinaryDetection::none()).bom_sniffing(false).line_number(true);
+        searcher.multi_line(self.multi_line);
+        searcher
+    }
+}
+
+/// Lines by file, as they are printed.
+type Lines = BTreeMap<String, Vec<String>>;
+
+fn lines(out: &[u8]) -> Lines {
+    let mut lines = Lines::new();
+    for line in String::from_utf8_lossy(out).lines() {
+        let path = line.split(':').next().unwrap_or_default();
+        lines.entry(path.into()).or_default().push(line.into());
+    }
+    lines
+}
+
+/// What the database says.
+fn searched(root: &Path, pattern: Pattern) -> crate::Result<(Lines, Searched)> {
+    let database = Database::open(root)?.expect("a database");
+    let reading = Reading { ignore_case: pattern.ignore_case, unicode: true, ..Reading::default() };
+    let search = Search {
+        matcher: &pattern.matcher(),
+        needs: Needs::of(&[pattern.text], reading)?,
+        searcher: &pattern.searcher(),
+        // One line after another as the command line does, where there is nothing else to print.
+        printing: &Printing::Standard(
+            StandardBuilder::new(),
+            (!pattern.multi_line).then_some(crate::Lines { path: true, number: true }),
+        ),
+        color: false,
+        separator: b"",
+        binary: BinaryDetection::none(),
+        binary_named: BinaryDetection::none(),
+        every_file: false,
+        sorted: false,
+        within: &[],
+        wanted: &|_| true,
+        shown: &<[u8]>::to_vec,
+        threads: 2,
+        memory: Memory::Pool,
+        only_whether: false,
+    };
+    let (out, searched) = search.run(&database, Vec::new())?;
+    Ok((lines(&out), searched))
+}
+
+/// What a plain scan says.
+fn scanned(root: &Path, pattern: Pattern) -> Lines {
+    let (matcher, mut searcher) = (pattern.matcher(), pattern.searcher().build());
+    let mut printer = Printing::Standard(StandardBuilder::new(), None).printer(Vec::new(), false);
+    for path in files(root) {
+        let text = std::fs::read(root.join(&path)).unwrap();
+        if !text[..text.len().min(BINARY_WITHIN_BYTES)].contains(&0) {
+            printer.search(&mut searcher, &matcher, &path, Text::Whole(&text)).unwrap();
+        }
+    }
+    match printer {
+        crate::print::Printer::Standard(mut printer, _) => match printer.get_mut() {
+            crate::print::Paint::Plain(out) => lines(out.get_ref()),
+            crate::print::Paint::Ansi(out) => lines(out.get_ref()),
+        },
+        _ => unreachable!("of lines"),
+    }
+}
+
+/// The regular files of a tree, but for the database.
+fn files(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(root.join(&folder)).unwrap().flatten() {
+            let path = folder.join(entry.file_name());
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() && entry.file_name() != ".faultless" {
+                folders.push(path);
+            } else if kind.is_file() {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Writes a file that is `age` seconds old, so that the database need not doubt its time.
+fn write(root: &Path, path: &[u8], text: &[u8], age: u64) {
+    let path = root.join(OsStr::from_bytes(path));
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, text).unwrap();
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+}
+
+/// That each pattern finds what a plain scan finds, without trouble.
+fn same_lines(root: &Path, patterns: impl Iterator<Item = Pattern>) {
+    for pattern in patterns {
+        let (lines, searched) = searched(root, pattern).unwrap();
+        assert!(searched.trouble.is_empty(), "{pattern:?}: {:?}", searched.trouble);
+        assert_same(&lines, &scanned(root, pattern), pattern);
+    }
+}
+
+/// Says no more than the first difference: lines may be long.
+fn assert_same(found: &Lines, truth: &Lines, pattern: Pattern) {
+    if found == truth {
+        return;
+    }
+    let brief = |line: &String| format!("{:.100} ({} bytes)", line, line.len());
+    for path in found.keys().chain(truth.keys()) {
+        let (found, truth) = (found.get(path), truth.get(path));
+        if found != truth {
+            let brief = |lines: Option<&Vec<String>>| -> Vec<String> {
+                lines.into_iter().flatten().take(10).map(brief).collect()
+            };
+            panic!("{pattern:?} in {path}: {:?} instead of {:?}", brief(found), brief(truth));
+        }
+    }
+}

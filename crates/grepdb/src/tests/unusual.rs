@@ -1,0 +1,144 @@
+//! Trees with things in them that no text editor makes.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+
+use super::{PATTERNS, same_lines, scanned, searched, write};
+use crate::tuning::{CHUNK_BYTES, CHUNK_FILES_MAX};
+use crate::{Database, Rules};
+
+fn build(root: &Path) -> crate::Updated {
+    Database::build(root, &Rules::default(), 2, &mut |_| {}).unwrap()
+}
+
+#[test]
+fn pipes_sockets_and_links_are_no_files_and_nobody_waits_for_them() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), b"a/file", b"needle\n", 100);
+    let made = Command::new("mkfifo").arg(root.path().join("a/pipe")).status();
+    assert!(made.unwrap().success());
+    let _socket = UnixListener::bind(root.path().join("a/socket")).unwrap();
+    symlink("file", root.path().join("a/link")).unwrap();
+    symlink("nowhere", root.path().join("a/broken")).unwrap();
+    symlink("..", root.path().join("a/loop")).unwrap();
+    let built = build(root.path());
+    assert_eq!((built.files, built.trouble.len()), (1, 0));
+    same_lines(root.path(), PATTERNS.into_iter());
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_that_was_found_is_unreadable_and_nobody_waits_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    assert!(crate::content::Content::open(&path).is_err());
+    assert!(crate::content::Content::open(folder.path()).is_err());
+}
+
+#[test]
+fn a_root_that_is_a_link_is_the_tree_that_it_leads_to() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("tree"), b"a/file", b"needle\n", 100);
+    let link = folder.path().join("link");
+    symlink("tree", &link).unwrap();
+    build(&link);
+    same_lines(&link, PATTERNS.into_iter());
+    same_lines(&folder.path().join("tree"), PATTERNS.into_iter());
+    assert_eq!(Database::update(&link, 2, &mut |_| {}).unwrap().read, 0);
+}
+
+#[test]
+fn names_of_any_bytes_and_of_any_length_are_kept() {
+    let root = tempfile::tempdir().unwrap();
+    let deep: Vec<u8> = [b"d".repeat(250), b"\xff\xfe".to_vec()].join(&b'/');
+    write(root.path(), &deep, b"needle\n", 100);
+    write(root.path(), b"with\nnewline", b"nothing\n", 100);
+    let mut folder = "x".repeat(200);
+    for _ in 0..10 {
+        folder = format!("{folder}/{}", "y".repeat(200));
+    }
+    write(root.path(), format!("{folder}/file").as_bytes(), b"needle\n", 100);
+    assert_eq!(build(root.path()).files, 3);
+    let (lines, searched) = searched(root.path(), PATTERNS[0]).unwrap();
+    assert_eq!((lines.len(), searched.files_with_matches, searched.trouble.len()), (2, 2, 0));
+}
+
+#[test]
+fn a_file_that_can_not_be_read_is_kept_in_mind() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), b"file", b"needle\n", 100);
+    let walked = crate::walk::walk(root.path(), &Rules::default(), 1).unwrap();
+    fs::remove_file(root.path().join("file")).unwrap();
+    let mut packer = crate::build::packed(root.path(), &walked.files);
+    assert_eq!(packer.pop().unwrap().files[0].kind, crate::files::Kind::Unreadable);
+    assert!(packer.is_empty());
+}
+
+#[test]
+fn a_file_is_taken_as_it_is_when_it_is_read_whatever_its_length_was_before() {
+    let root = tempfile::tempdir().unwrap();
+    let lens = [0, 1, CHUNK_BYTES / 2, CHUNK_BYTES - 1, CHUNK_BYTES, 3 * CHUNK_BYTES];
+    for now in lens {
+        for before in lens {
+            let mut text = b"needle\n".repeat(now / 7);
+            text.resize(now, b'z');
+            write(root.path(), b"a", b"needle\n", 100);
+            write(root.path(), b"b", &text, 100);
+            write(root.path(), b"c", b"needle\n", 100);
+            let mut walked = crate::walk::walk(root.path(), &Rules::default(), 1).unwrap();
+            walked.files[1].size_bytes = before as u64;
+            let chunks = crate::build::packed(root.path(), &walked.files);
+            let files: Vec<_> = chunks.iter().flat_map(|chunk| &chunk.files).collect();
+            let texts: Vec<u64> = files.iter().map(|file| file.text_bytes).collect();
+            assert_eq!(texts, [7, now as u64, 7], "{before} bytes before");
+            assert!(chunks.iter().all(|chunk| chunk.text_bytes as usize <= CHUNK_BYTES));
+            let lines: u64 = files.iter().map(|file| file.text_bytes + u64::from(file.ends_open)).sum();
+            assert_eq!(lines, chunks.iter().map(|chunk| u64::from(chunk.text_bytes)).sum::<u64>());
+        }
+    }
+}
+
+#[test]
+fn more_small_files_than_a_chunk_may_have_are_several_chunks() {
+    let root = tempfile::tempdir().unwrap();
+    for n in 0..CHUNK_FILES_MAX + 10 {
+        write(root.path(), format!("{}/{n}", n % 10).as_bytes(), b"", 100);
+    }
+    write(root.path(), b"last", b"needle\n", 100);
+    assert_eq!(build(root.path()).files as usize, CHUNK_FILES_MAX + 11);
+    let pattern = PATTERNS[0];
+    let (lines, searched) = searched(root.path(), pattern).unwrap();
+    assert_eq!(lines, scanned(root.path(), pattern));
+    assert!(searched.of_chunks >= 2 && Database::check(&crate::Place::of(root.path())).unwrap().is_empty());
+}
+
+#[test]
+fn a_folder_that_vanishes_takes_its_files_with_it() {
+    let root = tempfile::tempdir().unwrap();
+    for n in 0..300 {
+        write(root.path(), format!("{n}/file").as_bytes(), b"needle\n", 100);
+    }
+    build(root.path());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (0..300).rev().for_each(|n| fs::remove_dir_all(root.path().join(n.to_string())).unwrap())
+        });
+        for _ in 0..5 {
+            Database::update(root.path(), 2, &mut |_| {}).unwrap();
+        }
+    });
+    Database::update(root.path(), 2, &mut |_| {}).unwrap();
+    same_lines(root.path(), PATTERNS.into_iter());
+}
+
+#[test]
+fn files_without_a_length_that_have_text_are_read() {
+    let text = fs::read_to_string("/proc/self/status").unwrap();
+    let files = [crate::walk::Found { path: b"status".to_vec(), size_bytes: 0, mtime_ns: 0 }];
+    let chunks = crate::build::packed(Path::new("/proc/self"), &files);
+    let there = i64::from(chunks[0].text_bytes);
+    assert!((there - text.len() as i64).abs() < 200 && there > 0, "{there} of {}", text.len());
+}

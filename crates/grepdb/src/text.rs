@@ -1,0 +1,100 @@
+//! Text in fewer bytes: LZ4 with a dictionary that the chunks of a segment share.
+//!
+//! In: a chunk. Out: its block, and back.
+//!
+//! What it does not do: check that a block is the one that was written (`segment`).
+
+use lzzzz::{lz4, lz4_hc};
+
+use crate::tuning::{COMPRESSION_LEVEL, DICTIONARY_BYTES, DICTIONARY_PART_BYTES};
+
+/// Packs chunks of one segment.
+pub(crate) struct Packer<'d> {
+    chunk: lz4_hc::Compressor<'d>,
+    dictionary: Option<lz4_hc::Compressor<'d>>,
+}
+
+impl<'d> Packer<'d> {
+    /// Takes `dictionary` into account, which may be empty.
+    ///
+    /// # Errors
+    /// No memory.
+    pub(crate) fn new(dictionary: &'d [u8]) -> std::io::Result<Self> {
+        let dictionary = match dictionary {
+            [] => None,
+            _ => Some(lz4_hc::Compressor::with_dict(dictionary, COMPRESSION_LEVEL)?),
+        };
+        Ok(Self { chunk: lz4_hc::Compressor::new()?, dictionary })
+    }
+
+    /// Appends the block of `text` to `out`.
+    ///
+    /// # Errors
+    /// More than 2 GB of text.
+    pub(crate) fn pack(&mut self, text: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
+        self.chunk.attach_dict(None, COMPRESSION_LEVEL);
+        if let Some(dictionary) = &mut self.dictionary {
+            self.chunk.attach_dict(Some(dictionary), COMPRESSION_LEVEL);
+        }
+        self.chunk.next_to_vec(text, out)?;
+        Ok(())
+    }
+}
+
+/// Writes the text of `block` into `text`, which it fills. Whether it did.
+pub(crate) fn unpack(block: &[u8], text: &mut [u8], dictionary: &[u8]) -> bool {
+    // Files without text have a chunk without a block.
+    if text.is_empty() {
+        return block.is_empty();
+    }
+    lz4::decompress_with_dict(block, text, dictionary).is_ok_and(|len| len == text.len())
+}
+
+/// A dictionary from the beginnings of files that are spread evenly over what is to be packed.
+pub(crate) fn dictionary<'t>(beginnings: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
+    let mut dictionary = Vec::with_capacity(DICTIONARY_BYTES);
+    for beginning in beginnings {
+        let part = &beginning[..beginning.len().min(DICTIONARY_PART_BYTES)];
+        dictionary.extend_from_slice(&part[..part.len().min(DICTIONARY_BYTES - dictionary.len())]);
+    }
+    dictionary
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_the_dictionary_holds_takes_little_room() {
+        let licence: Vec<u8> = (0..1000_u32).map(|n| (n * n % 251) as u8).collect();
+        let packed = |dictionary: &[u8]| {
+            let mut out = Vec::new();
+            Packer::new(dictionary).unwrap().pack(&licence, &mut out).unwrap();
+            out.len()
+        };
+        let dictionary = dictionary([&licence[..]].into_iter());
+        assert!(packed(&dictionary) < packed(&[]) / 4, "{} of {}", packed(&dictionary), packed(&[]));
+    }
+
+    proptest! {
+        #[test]
+        fn every_text_comes_back(texts in proptest::collection::vec("[a-f\\n]{0,300}", 1..6), dictionary in "[a-f]{0,200}") {
+            let mut packer = Packer::new(dictionary.as_bytes()).unwrap();
+            for text in texts {
+                let mut block = Vec::new();
+                packer.pack(text.as_bytes(), &mut block).unwrap();
+                let mut back = vec![0; text.len()];
+                prop_assert!(text.is_empty() || unpack(&block, &mut back, dictionary.as_bytes()));
+                prop_assert_eq!(back, text.as_bytes());
+            }
+        }
+
+        #[test]
+        fn damaged_blocks_do_no_harm(block in proptest::collection::vec(any::<u8>(), 0..200), len in 0_usize..500) {
+            let mut text = vec![0; len];
+            let _ = unpack(&block, &mut text, b"dictionary");
+        }
+    }
+}

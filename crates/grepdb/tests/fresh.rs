@@ -1,0 +1,238 @@
+//! A tree changes: what an update reads, and what searches show before it.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use faultless_grepdb::{Database, Memory, Needs, Place, Printing, Rules, Search, Searched, Updated};
+use grep_printer::StandardBuilder;
+use grep_regex::RegexMatcher;
+use grep_searcher::{BinaryDetection, SearcherBuilder};
+
+/// Writes a file that is old enough to have a time that counts, `age` seconds.
+fn write(root: &Path, path: &str, text: &str, age: u64) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, text).unwrap();
+    let time = SystemTime::now() - Duration::from_secs(age);
+    fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+}
+
+/// Folders get a time that counts.
+fn settle() {
+    std::thread::sleep(Duration::from_millis(40));
+}
+
+fn tree() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for path in ["a/one.c", "a/two.c", "b/deep/three.c", "z.c"] {
+        write(root.path(), path, &format!("word in {path}\n"), 100);
+    }
+    settle();
+    root
+}
+
+/// With so many other files that a segment is not written anew for a few.
+fn large_tree() -> tempfile::TempDir {
+    let root = tree();
+    for number in 0..20 {
+        write(root.path(), &format!("more/{number}"), "else\n", 100);
+    }
+    settle();
+    root
+}
+
+fn build(root: &Path) -> Updated {
+    Database::build(root, &Rules::default(), 2, &mut |_| {}).unwrap()
+}
+
+fn update(root: &Path) -> (u64, u64) {
+    let updated = Database::update(root, 2, &mut |_| {}).unwrap();
+    (updated.read, updated.removed)
+}
+
+fn search(database: &Database) -> (String, Searched) {
+    let matcher = RegexMatcher::new_line_matcher("word").unwrap();
+    let mut searcher = SearcherBuilder::new();
+    searcher.line_number(false);
+    let search = Search {
+        matcher: &matcher,
+        needs: Needs::NOTHING,
+        searcher: &searcher,
+        printing: &Printing::Standard(StandardBuilder::new(), None),
+        color: false,
+        separator: b"",
+        binary: BinaryDetection::quit(0),
+        binary_named: BinaryDetection::quit(0),
+        every_file: false,
+        sorted: false,
+        within: &[],
+        wanted: &|_| true,
+        shown: &<[u8]>::to_vec,
+        threads: 2,
+        memory: Memory::Pool,
+        only_whether: false,
+    };
+    let (out, searched) = search.run(database, Vec::new()).unwrap();
+    (String::from_utf8(out).unwrap(), searched)
+}
+
+fn found(root: &Path, fresh: bool) -> (String, u64) {
+    let mut database = Database::open(root).unwrap().unwrap();
+    if fresh {
+        database.refresh(2).unwrap();
+    }
+    let (out, searched) = search(&database);
+    assert!(searched.trouble.is_empty());
+    (out, searched.stale)
+}
+
+#[test]
+fn an_update_reads_what_is_new_or_other_and_drops_what_is_gone() {
+    let root = large_tree();
+    let root = root.path();
+    assert_eq!(build(root).read, 24);
+    assert_eq!(update(root), (0, 0));
+    write(root, "a/one.c", "another word\n", 50);
+    assert_eq!(update(root), (1, 0));
+    assert_eq!(update(root), (0, 0));
+    write(root, "new/er/four.c", "word four\n", 50);
+    fs::remove_file(root.join("z.c")).unwrap();
+    assert_eq!(update(root), (1, 1));
+    settle();
+    fs::rename(root.join("b"), root.join("c")).unwrap();
+    assert_eq!(update(root), (1, 1));
+    let (out, stale) = found(root, true);
+    assert_eq!((found(root, false).0, 0), (out.clone(), stale));
+    assert_eq!(out.lines().count(), 4);
+}
+
+#[test]
+fn rules_that_change_are_followed() {
+    let root = large_tree();
+    let root = root.path();
+    build(root);
+    settle();
+    assert_eq!(update(root), (0, 0));
+    write(root, "b/.ignore", "three.c\n", 90);
+    assert_eq!(update(root), (0, 1), "a new file of rules");
+    settle();
+    assert_eq!(update(root), (0, 0));
+    write(root, "b/.ignore", "four.c\n", 80);
+    assert_eq!(update(root), (1, 0), "one that was written to");
+    fs::create_dir(root.join(".git")).unwrap();
+    write(root, ".gitignore", "one.c\n", 70);
+    assert_eq!(update(root), (0, 1), "a repository");
+    settle();
+    write(root, "deeper/one.c", "word\n", 60);
+    write(root, "deeper/two.c", "word\n", 60);
+    assert_eq!(update(root), (1, 0), "rules hold in a new folder");
+    write(root, ".git/info/exclude", "two.c\n", 50);
+    assert_eq!(update(root), (0, 2), "a list of the repository");
+}
+
+#[test]
+fn a_fresh_search_shows_the_tree_as_it_is_in_the_order_of_paths() {
+    let root = tree();
+    let root = root.path();
+    build(root);
+    write(root, "a/one.c", "now two words\n", 50);
+    write(root, "a/three.c", "a new word\n", 50);
+    write(root, "0.c", "first word\n", 50);
+    write(root, "zz.c", "last word\n", 50);
+    write(root, "binary", "word \0", 50);
+    fs::remove_file(root.join("z.c")).unwrap();
+    let expected = "0.c:first word\na/one.c:now two words\na/three.c:a new word\na/two.c:word in a/two.c\n\
+        b/deep/three.c:word in b/deep/three.c\nzz.c:last word\n";
+    let (out, stale) = found(root, true);
+    assert_eq!(out, expected);
+    assert_eq!(stale, 0);
+}
+
+#[test]
+fn a_search_looks_at_what_it_names_and_says_what_has_changed() {
+    let root = tree();
+    let root = root.path();
+    build(root);
+    assert_eq!(found(root, false).1, 0);
+    write(root, "a/one.c", "now two words\n", 50);
+    write(root, "a/two.c", "nothing now\n", 50);
+    fs::remove_file(root.join("z.c")).unwrap();
+    let expected = "a/one.c:now two words\nb/deep/three.c:word in b/deep/three.c\n";
+    assert_eq!(found(root, false), (expected.to_owned(), 3));
+}
+
+#[test]
+fn a_file_that_is_marked_is_read_from_disk_until_the_next_update() {
+    let root = tree();
+    let root = root.path();
+    build(root);
+    write(root, "a/new.c", "new word\n", 50);
+    write(root, ".hidden", "hidden word\n", 50);
+    let place = Place::of(root);
+    let marked = Database::mark(&place, &[root.join("a/new.c"), root.join(".hidden"), "/elsewhere".into()]);
+    assert_eq!(marked.unwrap(), 1);
+    assert!(found(root, false).0.contains("a/new.c:new word"));
+    assert!(!found(root, false).0.contains("hidden"));
+    assert_eq!(update(root), (1, 0));
+    assert_eq!(found(root, false).0.matches("a/new.c").count(), 1);
+}
+
+#[test]
+fn a_tree_that_has_vanished_empties_no_database() {
+    let root = tree();
+    let kept = tempfile::tempdir().unwrap();
+    let place = Place { folder: kept.path().join("db"), root: root.path().join("a") };
+    Database::build_at(&place, &Rules::default(), 2, &mut |_| {}).unwrap();
+    fs::rename(root.path().join("a"), root.path().join("c")).unwrap();
+    let error = Database::update_at(&place, None, 2, &mut |_| {}).unwrap_err().to_string();
+    assert!(error.starts_with("walk /"), "{error}");
+    let database = Database::open_at(&place).unwrap().unwrap();
+    assert!(database.files().unwrap().count() == 2);
+}
+
+/// One random change of a tree, out of `dice`.
+fn change(root: &Path, dice: &mut impl FnMut(u64) -> u64) {
+    let folder = ["", "a", "a/b", "c", ".d"][dice(5) as usize];
+    let name = ["x", "y.o", "z.c", ".hidden", ".ignore", ".gitignore", ".git/info/exclude"][dice(7) as usize];
+    let path = root.join(folder).join(name);
+    // What can't be done, for another change is in its way, is not done.
+    let _ = match dice(6) {
+        0 | 1 => fs::create_dir_all(path.parent().unwrap())
+            .and_then(|()| fs::write(&path, ["*.o\n", "b\n", "x\ny.o\n", "!z.c\n"][dice(4) as usize])),
+        2 => fs::remove_file(&path),
+        3 => fs::remove_dir_all(root.join(["a/b", "c", ".git"][dice(3) as usize])),
+        4 => fs::rename(root.join("a"), root.join("c")),
+        _ => fs::rename(root.join("c/b"), root.join("a")),
+    };
+}
+
+#[test]
+fn what_is_remembered_never_hides_a_change() {
+    let mut seed = 7_u64;
+    let mut dice = move |sides: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % sides
+    };
+    for round in 0..12 {
+        let kept = tempfile::tempdir().unwrap();
+        let root = tempfile::tempdir().unwrap();
+        let place = |name: &str| Place { folder: kept.path().join(name), root: root.path().into() };
+        let rules = Rules { hidden: dice(2) == 0, ..Rules::default() };
+        Database::build_at(&place("old"), &rules, 2, &mut |_| {}).unwrap();
+        for step in 0..12 {
+            (0..=dice(4)).for_each(|_| change(root.path(), &mut dice));
+            if dice(2) == 0 {
+                settle();
+            }
+            Database::update_at(&place("old"), None, 2, &mut |_| {}).unwrap();
+            Database::build_at(&place("new"), &rules, 2, &mut |_| {}).unwrap();
+            let paths = |name| {
+                let database = Database::open_at(&place(name)).unwrap().unwrap();
+                let paths = database.files().unwrap().map(|file| String::from_utf8(file.path).unwrap());
+                paths.collect::<Vec<_>>()
+            };
+            assert_eq!(paths("old"), paths("new"), "round {round}, step {step}");
+        }
+    }
+}
