@@ -5,6 +5,23 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+/// As the standard library's, which panics where standard error can't be written: to have nobody to tell is no reason to lose what
+/// was measured, or a program's own status.
+macro_rules! eprint {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = write!(std::io::stderr(), $($words)*);
+    }};
+}
+
+/// [`eprint`] with the end of a line.
+macro_rules! eprintln {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($words)*);
+    }};
+}
+
 mod cmd;
 
 use std::process::ExitCode;

@@ -65,12 +65,12 @@ fn wrong_input_is_one_line_with_a_remedy() {
         ("diff --by alloc old new", "--alloc"),
         ("diff -o missing/x old new", "name a FILE"),
         ("flame --stack both old", "--alloc"),
-        ("flame empty", "--by faults"),
+        ("flame empty", "record a program that touches memory"),
         ("flame nowhere", "name a trace FILE"),
     ] {
         let said = traces.refused(words);
         assert!(said.contains(remedy), "{words}: {said}");
     }
     assert!(traces.out("diff --user-only old user").contains("user mode only (:u)"));
-    assert!(traces.out("diff empty empty").contains("no page faults in either"));
+    assert!(traces.out("diff empty empty").contains("No page fault was recorded in either"));
 }

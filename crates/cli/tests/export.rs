@@ -49,12 +49,14 @@ fn formats_of_viewers_go_into_a_file_that_begins_as_they_do() {
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
     let traces = Traces::new();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
-    command.args(["export", "--format", "jsonl", "old"]).current_dir(traces.path(""));
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    child.stdout.take().unwrap().read_exact(&mut [0; 100]).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    for format in ["jsonl", "csv", "firefox"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
+        command.args(["export", "--format", format, "old"]).current_dir(traces.path(""));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdout.take().unwrap().read_exact(&mut [0; 100]).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{format}: {output:?}");
+    }
 }
 
 #[test]

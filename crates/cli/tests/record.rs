@@ -113,6 +113,93 @@ fn where_no_space_is_left_the_program_runs_on_and_what_fitted_can_be_read() {
 }
 
 #[test]
+fn where_nothing_at_all_fits_no_file_is_left_and_none_is_recommended() {
+    let folder = folder();
+    let script = "trap '' XFSZ; ulimit -f 0; exec \"$0\" record -- sh -c 'exit 5'";
+    let out = Command::new("sh").args(["-c", script, FAULTLESS]).current_dir(folder.path()).output().unwrap();
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(5), "{said}");
+    assert!(said.contains("nothing fitted") && !said.contains("faultless report"), "{said}");
+    assert_eq!(names(folder.path()), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn a_request_to_end_after_the_program_has_ended_loses_nothing() {
+    let folder = folder();
+    // The program's last act; its recorder then has names to look up in this large file.
+    let script = "\"$0\" --version; (kill -TERM $PPID; kill -TERM $PPID) & exit 3";
+    for _ in 0..4 {
+        let out = record(folder.path(), &["--", "sh", "-c", script, FAULTLESS]);
+        let said = text(&out.stderr);
+        assert!(matches!(out.status.code(), Some(3 | 143)), "{:?} {said}", out.status);
+        assert_eq!(names(folder.path()), [folder.path().join("faultless.trace")], "{said}");
+    }
+}
+
+#[test]
+fn the_status_of_the_program_is_passed_on_though_nobody_can_be_told_of_the_file() {
+    let folder = folder();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(FAULTLESS);
+    command.args(["record", "--", "sh", "-c", "exit 3"]).current_dir(folder.path()).stderr(full);
+    assert_eq!(command.status().unwrap().code(), Some(3));
+}
+
+#[test]
+fn a_process_that_has_ended_and_was_not_waited_for_is_gone() {
+    let folder = folder();
+    let mut ended = Command::new("true").spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let out = record(folder.path(), &["-p", &ended.id().to_string()]);
+    ended.wait().unwrap();
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    assert!(said.contains("no such process") && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn where_nothing_was_to_be_named_no_names_are_missing() {
+    let folder = folder();
+    let mut program = Command::new("sleep").arg("1").spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let pid = program.id().to_string();
+    // Its end is seen without our having reaped it.
+    let said = text(&record(folder.path(), &["-p", &pid]).stderr);
+    program.wait().unwrap();
+    assert!(!said.contains("0 of 0"), "{said}");
+}
+
+#[test]
+fn debug_files_in_the_folder_for_them_are_read_and_said_where_they_cannot_be() {
+    let folder = folder();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let source = "#include <stdlib.h>\n__attribute__((noinline)) void fill_it(volatile char *p) \
+                  { for (long i = 0; i < 64l << 20; i += 4096) p[i] = 1; }\nint main(void) { fill_it(malloc(64l << 20)); }\n";
+    std::fs::write(folder.path().join("a.c"), source).unwrap();
+    let build = "cc -g -O1 -o a a.c && mkdir .debug && objcopy --only-keep-debug a .debug/a.debug && \
+                 cd .debug && objcopy --strip-all --add-gnu-debuglink=a.debug ../a";
+    let built = Command::new("sh").args(["-c", build]).current_dir(folder.path()).output().unwrap();
+    if !built.status.success() {
+        return eprintln!("skipped: no C compiler or objcopy: {}", text(&built.stderr));
+    }
+    let function = |recording: &Recording| {
+        let names = recording.stacks.frames.iter().flat_map(|frame| &frame.names);
+        names.into_iter().any(|name| name.function == "fill_it")
+    };
+    let out = record(folder.path(), &["--", "./a"]);
+    let recording = load(&folder.path().join("faultless.trace"));
+    if recording.observation.counts.user_faults.is_none() {
+        return eprintln!("skipped: no events: {:?}", recording.observation.sources);
+    }
+    assert!(function(&recording), "{}", text(&out.stderr));
+    // Noise instead of it: as good as none, and said in one line.
+    std::fs::write(folder.path().join(".debug/a.debug"), "noise").unwrap();
+    let said = text(&record(folder.path(), &["--", "./a"]).stderr);
+    assert_eq!(said.lines().filter(|line| line.contains("missing: names from")).count(), 1, "{said}");
+    assert!(!function(&load(&folder.path().join("faultless.trace"))));
+}
+
+#[test]
 fn a_normal_user_records_too() {
     let me = Command::new("id").arg("-u").output().unwrap();
     if text(&me.stdout).trim() != "0" {

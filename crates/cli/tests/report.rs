@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use faultless_trace::file::Writer;
-use faultless_trace::observation::{Access, Record, What};
-use faultless_trace::recording::{Frame, Header, Name, Stacks};
+use faultless_trace::file::{Line, Writer};
+use faultless_trace::observation::{Access, Exit, Record, SourceNote, Usage, What};
+use faultless_trace::recording::{Footer, Frame, Header, Name, Stacks};
 
 fn report(args: &[&str], folder: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
@@ -47,10 +47,44 @@ fn a_trace_is_reported_as_text_json_and_into_a_file() {
 }
 
 #[test]
+fn a_trace_of_counts_alone_says_so_in_every_view() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = Writer::new(Vec::new(), Header::default()).unwrap();
+    let source =
+        SourceNote { source: "page-faults:u".into(), used: false, note: "a sandbox; allow them".into() };
+    let usage = Usage { minor_faults: 1500, ..Usage::default() };
+    let footer = Footer { exit: Exit::Status(0), usage, sources: vec![source], ..Footer::default() };
+    writer.line(&Line::Footer(Box::new(footer))).unwrap();
+    fs::write(folder.path().join("faultless.trace"), writer.finish().unwrap()).unwrap();
+    for (words, status) in [
+        ("report", 0),
+        ("export --format csv", 0),
+        ("timeline --json", 0),
+        ("flame", 2),
+        ("flame --by faults", 2),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
+        let output = command.args(words.split(' ')).current_dir(folder.path()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{said}");
+        let line =
+            "single faults: 1 500 were counted and none was recorded; page-faults:u: a sandbox; allow them";
+        assert!(said.contains(line) && !said.contains("try --by faults"), "{words}: {said}");
+    }
+}
+
+#[test]
 fn what_is_no_trace_is_one_line_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("text"), "hello").unwrap();
-    for (file, said) in [("missing", "faultless record -- CMD"), ("text", "no trace file")] {
+    fs::write(folder.path().join("empty"), "").unwrap();
+    fs::write(folder.path().join("swapped"), "2ELIFREP").unwrap();
+    for (file, said) in [
+        ("missing", "faultless record -- CMD"),
+        ("text", "no trace file"),
+        ("empty", "record again"),
+        ("swapped", "little-endian"),
+    ] {
         let output = report(&[file], folder.path());
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{stderr}");

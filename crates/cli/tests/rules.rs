@@ -16,8 +16,9 @@ const RULES: &[(&str, &[&str], &[&str])] = &[
     ("trace", &[], &[]),
     ("prof", &["os", "trace"], &[]),
     ("lab", &["os", "pool", "prof", "trace"], &[]),
+    ("grepdb", &["os", "pool"], &[]),
     ("report", &["trace"], &[]),
-    ("cli", &["lab", "os", "pool", "prof", "report", "trace"], &[]),
+    ("cli", &["grepdb", "lab", "os", "pool", "prof", "report", "trace"], &[]),
 ];
 
 fn crates() -> PathBuf {

@@ -137,8 +137,11 @@ fn a_report_goes_where_a_link_points_and_stays_closed_to_others() {
 
 #[test]
 fn wrong_commands_are_one_clear_line() {
-    for (command, word) in [("faultless-no-such", "no such command"), ("/etc/passwd", "no right to execute")]
-    {
+    for (command, word) in [
+        ("faultless-no-such", "no such command"),
+        ("/etc/passwd", "no right to execute"),
+        ("/etc", "a folder"),
+    ] {
         let out = stat(&["--", command]);
         let error = text(&out.stderr);
         assert_eq!(out.status.code(), Some(2));

@@ -16,7 +16,8 @@ use super::{Failure, Outcome, emit};
 /// Compare recordings: what was added, removed, grown or shrunk.
 ///
 /// Rows are matched by name, so two builds of a program compare. Several recordings of each side tell how a program differs
-/// from itself, which one of each side can only assume: it shows changed counts; a change of price alone needs several a side.
+/// from itself, which one of each side can only assume: it shows changed counts; a change of price alone needs about seven a
+/// side.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES\n  faultless diff old.trace new.trace\n  \
                   faultless diff --only added,removed old.trace new.trace\n  \

@@ -9,7 +9,7 @@ use faultless_report::export;
 use faultless_trace::profile::Profile;
 use faultless_trace::recording::Recording;
 
-use super::sink::{self, Sink};
+use super::sink::Sink;
 use super::trace_file::TraceArg;
 use super::{Failure, Outcome};
 
@@ -102,10 +102,7 @@ fn write(args: &Args, recording: &Recording, profile: &Profile, out: &mut dyn Wr
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            let reason = sink::reason(&error);
-            Err(Failure(format!("standard output: {reason}; send it to a file or pipe that can be written")))
-        }
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(super::no_stdout(&error)),
         _ => Ok(()),
     }
 }

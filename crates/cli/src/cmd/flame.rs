@@ -101,7 +101,10 @@ pub(crate) fn run(args: Args) -> Outcome {
             flame::difference(&diff, &before, &after, settings)
         }
     };
-    let picture = picture.ok_or_else(|| Failure(nothing(settings.measure).into()))?;
+    let picture = picture.ok_or_else(|| {
+        let faults = before[0].profile.faults.iter().any(|fault| !(args.user_only && fault.kernel));
+        Failure(nothing(if faults { settings.measure } else { Measure::Faults }).into())
+    })?;
     match sink {
         Some(sink) => sink.write(&picture).map(|()| ExitCode::SUCCESS),
         None => emit(picture.as_bytes(), ExitCode::SUCCESS),

@@ -32,7 +32,8 @@ pub(crate) fn man(args: ManArgs) -> Outcome {
     // `faultless help` has no page of its own.
     let command = super::Args::command()
         .disable_help_subcommand(true)
-        .mut_subcommand("workload", |verb| verb.disable_help_subcommand(true));
+        .mut_subcommand("workload", |verb| verb.disable_help_subcommand(true))
+        .mut_subcommand("grep", |verb| verb.disable_help_subcommand(true));
     match args.dir {
         Some(dir) => clap_mangen::generate_to(command, &dir).map_err(|error| {
             let reason = super::sink::reason(&error);

@@ -5,6 +5,7 @@ mod diff;
 mod doctor;
 mod export;
 mod flame;
+mod grep;
 mod lab;
 mod man;
 mod record;
@@ -22,7 +23,7 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ErrorKind as Mistake};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Find, measure and remove the time that programs lose to page faults.
 #[derive(Debug, Parser)]
@@ -45,6 +46,7 @@ enum Verb {
     Lab(lab::Args),
     Timeline(timeline::Args),
     Flame(flame::Args),
+    Grep(Box<grep::Args>),
     Diff(diff::Args),
     Report(report::Args),
     Man(man::ManArgs),
@@ -70,19 +72,38 @@ impl<E: std::error::Error> From<E> for Failure {
 /// What a verb answers.
 pub(crate) type Outcome = Result<ExitCode, Failure>;
 
-/// Reads the words of the command line. Help, and what clap explains well itself, end the process here.
+/// Reads the words of the command line. Help and version end the process here.
 ///
 /// # Errors
-/// A word that the verb needs is missing, such as the command to run.
+/// What is wrong with the words, in one line.
 pub(crate) fn parse() -> Result<Args, Failure> {
-    Args::try_parse().map_err(|error| match (error.kind(), error.get(ContextKind::InvalidArg)) {
-        (Mistake::MissingRequiredArgument, Some(missing)) => {
-            let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
-            let usage = usage.trim_start_matches("Usage: ");
-            Failure(format!("{missing} is missing; write it like this: {usage}"))
+    Args::try_parse_from(grep::words(std::env::args_os().collect())?).map_err(|error| {
+        match (error.kind(), error.get(ContextKind::InvalidArg)) {
+            (Mistake::MissingRequiredArgument, Some(missing)) => {
+                let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+                let usage = usage.trim_start_matches("Usage: ");
+                Failure(format!("{missing} is missing; write it like this: {usage}"))
+            }
+            (
+                Mistake::DisplayHelp
+                | Mistake::DisplayHelpOnMissingArgumentOrSubcommand
+                | Mistake::DisplayVersion,
+                _,
+            ) => error.exit(),
+            _ => Failure(one_line(&error)),
         }
-        _ => error.exit(),
     })
+}
+
+/// What clap says in several lines: the mistake, its tips, and where to read on.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let said = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let said: Vec<&str> = said.filter(|line| !line.is_empty() && !line.starts_with("For more")).collect();
+    let said = said.join("; ").replace(":; ", ": ");
+    let verb = std::env::args().nth(1).filter(|word| Args::command().find_subcommand(word).is_some());
+    let help = verb.map_or_else(|| "faultless --help".into(), |verb| format!("faultless {verb} --help"));
+    format!("{}; see `{help}`", said.trim_start_matches("error: "))
 }
 
 /// Runs the chosen verb.
@@ -99,6 +120,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Lab(args) => lab::run(args),
         Verb::Timeline(args) => timeline::run(args),
         Verb::Flame(args) => flame::run(args),
+        Verb::Grep(args) => grep::run(*args),
         Verb::Diff(args) => diff::run(args),
         Verb::Report(args) => report::run(args),
         Verb::Man(args) => man::man(args),
@@ -110,10 +132,13 @@ pub(crate) fn run(args: Args) -> Outcome {
 fn emit(text: &[u8], code: ExitCode) -> Outcome {
     let mut out = std::io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            let reason = sink::reason(&error);
-            Err(Failure(format!("standard output: {reason}; send it to a file or pipe that can be written")))
-        }
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(no_stdout(&error)),
         _ => Ok(code),
     }
+}
+
+/// Standard output can't be written.
+fn no_stdout(error: &std::io::Error) -> Failure {
+    let reason = sink::reason(error);
+    Failure(format!("standard output: {reason}; send it to a file or pipe that can be written"))
 }

@@ -16,7 +16,7 @@ use super::{Failure, Outcome, stat, trace_file};
 
 /// Record who takes page faults and what they cost, into a file that the views read.
 ///
-/// Most faults are only counted; bursts of them are recorded one by one, and one in 193 with its stack all the time, so that the
+/// Most faults are only counted; bursts of them are recorded one by one, and one in some hundred with its stack all the time, so that the
 /// program stays about as fast as it was. The program keeps its stdin, stdout, signals and exit status. While it runs the file
 /// is called FILE.part; a view can read that too, should this be killed.
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Attach to this process, its threads and its future children, until it ends or Ctrl-C.
     #[arg(short, long, value_name = "PID", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
-    /// Record every single fault; a program that does nothing but fault takes two to three times as long.
+    /// Record every single fault; a program that does nothing but fault takes several times as long.
     #[arg(long)]
     all: bool,
     /// Also record who allocates blocks of at least SIZE (64K where none is given), and when they are freed.
@@ -82,6 +82,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     };
     let code = stat::code(recorded.exit);
     let path = match recorded.trouble {
+        Some(_) if text::is_empty(&recorded) => part.discard(),
         Some(_) => part.path().to_owned(),
         None => part.keep()?,
     };

@@ -50,7 +50,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let mut command = Command::new(&program.path);
     command.arg0(name).args(arguments);
     if let Some(reason) = program.immune() {
-        eprintln!("faultless: {reason}; running it as it is");
+        eprintln!("faultless: {reason}, so run cannot help; running it as it is");
     }
     // Children of an immune program may use the pool all the same.
     command.envs(environment(&args.options)?);

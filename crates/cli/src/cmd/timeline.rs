@@ -27,7 +27,7 @@ EXAMPLES
 
 Exit status: 0 written, 2 a file can't be read or written.")]
 pub(crate) struct Args {
-    /// Trace file written by `faultless record`.
+    /// Trace file written by `faultless record`, or perf.data of `perf record -e page-faults -c 1 -g -d`.
     #[arg(value_name = "FILE", default_value = trace_file::DEFAULT, value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
     /// A second one, drawn below.

@@ -155,7 +155,7 @@ fn print(live: &mut Live, model: &mut Model, delay: Duration, once: bool, json: 
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             // The reader has seen enough.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
-            written => written?,
+            written => written.map_err(|error| super::no_stdout(&error))?,
         }
         if once || model.interval.ended.is_some() || spawn::asked_to_end() {
             return Ok(());

@@ -62,9 +62,10 @@ impl Part {
         Ok(self.target)
     }
 
-    /// Nothing was recorded.
-    pub(super) fn discard(self) {
+    /// Nothing was recorded: where it would have been.
+    pub(super) fn discard(self) -> PathBuf {
         // What can't be removed is empty, and the next recording takes it.
         let _ = std::fs::remove_file(&self.path);
+        self.target
     }
 }

@@ -10,26 +10,41 @@ use indicatif::{HumanBytes, HumanCount};
 
 use crate::cmd::sink;
 
+/// CPU time of the program from which on the cost of recording is said as a share of it, ns.
+const SHARE_FROM_NS: f64 = 1e8;
+
 /// The lines at the end.
 pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> String {
     let usage = recorded.usage;
-    let faults = usage.minor_faults + usage.major_faults;
+    // Of a process that is not ours the last figures can't be asked for: the counter has them.
+    let counted = recorded.counts.all_faults.or(recorded.counts.user_faults).unwrap_or(0);
+    let faults = (usage.minor_faults + usage.major_faults).max(counted);
     let of = format!("{} faults, {} recorded", HumanCount(faults), HumanCount(recorded.recorded));
     let mut text = format!("faultless: {path}: {of}, {}", HumanBytes(recorded.file_bytes));
-    let _ =
-        writeln!(text, "; recording took about {:.1} % of the program's CPU time", 100.0 * recorded.overhead);
+    // Of a program that hardly ran a share tells nothing.
+    let _ = if recorded.cpu_ns < SHARE_FROM_NS {
+        writeln!(text, "; recording took about {:.1} ms of CPU time", recorded.cost_ns / 1e6)
+    } else {
+        writeln!(
+            text,
+            "; recording took about {:.1} % of the program's CPU time",
+            100.0 * recorded.cost_ns / recorded.cpu_ns
+        )
+    };
     if let Some(error) = &recorded.trouble {
         let reason = sink::reason(error);
+        let held = if is_empty(recorded) { "nothing fitted" } else { "the file holds what fitted" };
         let _ = writeln!(
             text,
-            "faultless: {path}: {reason}; the program ran on, the file holds what fitted; name a FILE elsewhere with -o"
+            "faultless: {path}: {reason}; the program ran on, {held}; name a FILE elsewhere with -o"
         );
     }
     if recorded.cut_short {
         let _ = writeln!(
             text,
-            "faultless: {path}: no single faults after {}: the file had grown to --max-size; raise it, or leave out --all",
-            HumanBytes(options.max_bytes)
+            "faultless: {path}: no single faults after {}: the file had grown to --max-size; raise it{}",
+            HumanBytes(options.max_bytes),
+            if options.every_fault { ", or leave out --all" } else { "" }
         );
     }
     let lost = recorded.event_losses.as_ref();
@@ -48,9 +63,17 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     for source in recorded.sources.iter().filter(|source| !source.used && source.note != "not asked for") {
         let _ = writeln!(text, "faultless: missing: {}: {}", source.source, source.note);
     }
+    if is_empty(recorded) {
+        return text;
+    }
     let file = if path == crate::cmd::trace_file::DEFAULT { String::new() } else { format!(" {path}") };
     let _ = writeln!(text, "faultless: see it: faultless report{file}");
     text
+}
+
+/// Not even the header could be written.
+pub(super) fn is_empty(recorded: &Recorded) -> bool {
+    recorded.file_bytes == 0
 }
 
 /// The kernel closes a user's events when a set-user-ID program starts: said before it runs.

@@ -97,7 +97,7 @@ fn native(path: &Path, file: &File, head: &[u8]) -> Option<String> {
         Elf::OtherClass => "is a 32-bit program and the pool is not",
         Elf::Dynamic | Elf::Unknown => return None,
     };
-    Some(format!("{shown} {reason}, so run cannot help"))
+    Some(format!("{shown} {reason}"))
 }
 
 fn gains_rights(file: &fs::Metadata) -> bool {

@@ -1,0 +1,113 @@
+//! Files that are read from the disk: where there is no database, and what it leaves out.
+//!
+//! In: folders and [`Args`]. Out: files, sent as they are found, in ripgrep's order of rules.
+//!
+//! What it does not do: search.
+
+use std::collections::HashSet;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
+
+use faultless_grepdb::Live;
+use ignore::{DirEntry, WalkBuilder, WalkState};
+
+use super::flags::Args;
+use super::scope::{Filter, Folder};
+
+/// What is to be read.
+#[derive(Default)]
+pub(super) struct Disk {
+    /// Files that are known.
+    pub(super) files: Vec<Live>,
+    /// Folders of which all files are read.
+    pub(super) whole: Vec<Folder>,
+    /// Folders of which the files are read that the database has not.
+    pub(super) rest: Vec<Folder>,
+    /// What it has.
+    pub(super) has: HashSet<Vec<u8>>,
+}
+
+impl Disk {
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.whole.is_empty() && self.rest.is_empty()
+    }
+
+    /// Sends the files until they are through or nobody listens. What can't be walked is told, and sets `failed`.
+    pub(super) fn send(
+        self,
+        args: &Args,
+        filter: &Filter,
+        threads: usize,
+        to: &SyncSender<Live>,
+        failed: &AtomicBool,
+    ) {
+        let none = HashSet::new();
+        if self.files.into_iter().any(|file| to.send(file).is_err()) {
+            return;
+        }
+        let whole = self.whole.iter().map(|folder| (folder, &none));
+        for (folder, has) in whole.chain(self.rest.iter().map(|folder| (folder, &self.has))) {
+            walker(args, filter, threads, folder).build_parallel().run(|| {
+                Box::new(move |entry| {
+                    let live = entry.map(|entry| live(&entry, folder));
+                    match live {
+                        Ok(Some(live)) if !has.contains(&live.place) => {
+                            if to.send(live).is_err() {
+                                return WalkState::Quit;
+                            }
+                        }
+                        Ok(_) => {}
+                        Err(error) => {
+                            failed.store(true, Ordering::Relaxed);
+                            if !args.looks.no_messages {
+                                eprintln!("faultless: {error}");
+                            }
+                        }
+                    }
+                    WalkState::Continue
+                })
+            });
+        }
+    }
+}
+
+fn walker(args: &Args, filter: &Filter, threads: usize, folder: &Folder) -> WalkBuilder {
+    let flags = &args.which;
+    let ignored = flags.no_ignore || flags.unrestricted > 0;
+    let named = if folder.named.as_os_str().is_empty() { Path::new("./") } else { &folder.named };
+    let mut builder = WalkBuilder::new(named);
+    builder
+        .threads(threads)
+        .max_depth(flags.max_depth)
+        .follow_links(flags.follow)
+        .max_filesize(flags.max_filesize)
+        .same_file_system(flags.one_file_system)
+        .overrides(filter.globs.clone())
+        .types(filter.types.clone())
+        .hidden(!flags.asks_hidden())
+        .parents(!ignored && !flags.no_ignore_parent)
+        .ignore(!ignored && !flags.no_ignore_dot)
+        .git_global(!ignored && !flags.no_ignore_vcs)
+        .git_ignore(!ignored && !flags.no_ignore_vcs)
+        .git_exclude(!ignored && !flags.no_ignore_vcs)
+        .filter_entry(|entry| entry.file_name() != faultless_grepdb::FOLDER);
+    if !ignored && !flags.no_ignore_dot {
+        builder.add_custom_ignore_filename(".rgignore");
+    }
+    for path in flags.ignore_files.iter().filter(|_| !ignored) {
+        if let Some(error) = builder.add_ignore(path) {
+            eprintln!("faultless: {error}");
+        }
+    }
+    builder
+}
+
+fn live(entry: &DirEntry, folder: &Folder) -> Option<Live> {
+    entry.file_type().filter(std::fs::FileType::is_file)?;
+    let path: PathBuf = entry.path().to_path_buf();
+    let below = if folder.named.as_os_str().is_empty() { Path::new("./") } else { &folder.named };
+    let rest = path.strip_prefix(below).ok()?.as_os_str().as_bytes();
+    Some(Live { shown: folder.shown(rest), place: folder.place(rest), path, named: false })
+}

@@ -1,0 +1,217 @@
+//! Paths of the command line -> what the database is asked, and what is read from the disk.
+//!
+//! In: [`Args`] and paths. Out: [`Scope`]: folders, each in the tree of its database if it has one; files that were named.
+//!
+//! What it does not do: walk (`disk`).
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use faultless_grepdb::{Database, Live};
+use ignore::overrides::{Override, OverrideBuilder};
+use ignore::types::{Types, TypesBuilder};
+
+use super::super::{Failure, sink};
+use super::flags::Args;
+use super::place::Chosen;
+
+/// Where is searched.
+#[derive(Default)]
+pub(super) struct Scope {
+    pub(super) trees: Vec<Tree>,
+    /// Files that were named.
+    pub(super) named: Vec<Live>,
+    /// What was named and is not there.
+    pub(super) trouble: Vec<String>,
+    /// One file was named, so it goes without saying.
+    pub(super) one_file: bool,
+}
+
+/// Folders of one tree.
+pub(super) struct Tree {
+    /// Its root, if it has a database.
+    pub(super) root: Option<PathBuf>,
+    /// It is that of a project.
+    pub(super) project: Option<Chosen>,
+    pub(super) folders: Vec<Folder>,
+}
+
+/// A folder that is searched.
+#[derive(Clone, Debug)]
+pub(super) struct Folder {
+    /// As it was named, which is how its files are shown; empty for the current folder where none was named.
+    pub(super) named: PathBuf,
+    /// Below the root.
+    pub(super) below: Vec<u8>,
+}
+
+/// Sorts `paths` out.
+pub(super) fn scope(paths: &[OsString]) -> Result<Scope, Failure> {
+    let mut scope = Scope::default();
+    if paths.is_empty() {
+        scope.add_folder(PathBuf::new(), &std::env::current_dir()?);
+        return Ok(scope);
+    }
+    for path in paths {
+        if path == "-" {
+            scope.named.push(named(Path::new("/dev/stdin"), b"<stdin>"));
+            continue;
+        }
+        match Path::new(path).canonicalize() {
+            Ok(real) if real.is_dir() => scope.add_folder(path.into(), &real),
+            Ok(_) => scope.named.push(named(Path::new(path), path.as_bytes())),
+            Err(error) => {
+                let path = Path::new(path).display();
+                scope.trouble.push(format!("{path}: {}; name what exists", sink::reason(&error)));
+            }
+        }
+    }
+    scope.one_file = paths.len() == 1 && scope.trees.is_empty();
+    Ok(scope)
+}
+
+/// All of `projects`, or what is below `paths` in them.
+pub(super) fn projects(projects: Vec<Chosen>, paths: &[OsString]) -> Result<Scope, Failure> {
+    let here = std::env::current_dir()?;
+    let mut scope = Scope::default();
+    let mut named: Vec<(&Path, PathBuf)> = Vec::new();
+    for path in paths.iter().map(Path::new) {
+        match path.canonicalize() {
+            Ok(real) => named.push((path, real)),
+            Err(error) => {
+                let path = path.display();
+                scope.trouble.push(format!("{path}: {}; name what exists", sink::reason(&error)));
+            }
+        }
+    }
+    for project in projects {
+        let root = project.open_root()?;
+        let whole = Folder { named: root.strip_prefix(&here).unwrap_or(&root).into(), below: Vec::new() };
+        let part = |(path, real): &(&Path, PathBuf)| {
+            let below = real.strip_prefix(&root).ok()?.as_os_str().as_bytes().to_vec();
+            Some(Folder { named: path.to_path_buf(), below })
+        };
+        let folders = if paths.is_empty() { vec![whole] } else { named.iter().filter_map(part).collect() };
+        scope.trees.push(Tree { root: Some(root), project: Some(project), folders });
+    }
+    Ok(scope)
+}
+
+fn named(path: &Path, shown: &[u8]) -> Live {
+    Live { path: path.into(), shown: shown.into(), place: shown.into(), named: true }
+}
+
+impl Scope {
+    fn add_folder(&mut self, named: PathBuf, real: &Path) {
+        let root = Database::find(real);
+        let below = root.as_ref().and_then(|root| real.strip_prefix(root).ok());
+        let below = below.map_or(Vec::new(), |below| below.as_os_str().as_bytes().to_vec());
+        let folder = Folder { named, below };
+        match self.trees.iter_mut().find(|tree| tree.root == root) {
+            Some(tree) => tree.folders.push(folder),
+            None => self.trees.push(Tree { root, project: None, folders: vec![folder] }),
+        }
+    }
+}
+
+impl Folder {
+    /// What `path`, below the root, is below this folder.
+    pub(super) fn rest<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+        if self.below.is_empty() {
+            return Some(path);
+        }
+        path.strip_prefix(&self.below[..])?.strip_prefix(b"/")
+    }
+
+    /// How its file `rest` is shown.
+    pub(super) fn shown(&self, rest: &[u8]) -> Vec<u8> {
+        if self.named.as_os_str().is_empty() {
+            return rest.to_vec();
+        }
+        self.named.join(std::ffi::OsStr::from_bytes(rest)).into_os_string().into_vec()
+    }
+
+    /// Where its file `rest` belongs among those of the database.
+    pub(super) fn place(&self, rest: &[u8]) -> Vec<u8> {
+        if self.below.is_empty() { rest.to_vec() } else { [&self.below[..], b"/", rest].concat() }
+    }
+}
+
+/// Which files of the folders.
+pub(super) struct Filter {
+    pub(super) globs: Override,
+    pub(super) types: Types,
+    max_depth: Option<usize>,
+}
+
+impl Filter {
+    pub(super) fn new(args: &Args) -> Result<Self, Failure> {
+        let flags = &args.which;
+        Ok(Self { globs: globs(args)?, types: types(args)?.build()?, max_depth: flags.max_depth })
+    }
+
+    /// Everything is wanted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.globs.is_empty() && self.types.is_empty() && self.max_depth.is_none()
+    }
+
+    /// Whether the file `rest` of `folder` is wanted: neither it nor a folder that it is in is left out.
+    pub(super) fn wants(&self, folder: &Path, rest: &[u8]) -> bool {
+        let rest = Path::new(std::ffi::OsStr::from_bytes(rest));
+        if self.max_depth.is_some_and(|most| rest.components().count() > most) {
+            return false;
+        }
+        let path = folder.join(rest);
+        let file = self.globs.matched(&path, false);
+        if file.is_ignore() || file.is_none() && self.types.matched(&path, false).is_ignore() {
+            return false;
+        }
+        let above = rest.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+        self.globs.is_empty()
+            || !above.into_iter().any(|above| self.globs.matched(folder.join(above), true).is_ignore())
+    }
+}
+
+fn globs(args: &Args) -> Result<Override, Failure> {
+    let flags = &args.which;
+    let mut builder = OverrideBuilder::new(std::env::current_dir()?);
+    builder.case_insensitive(flags.glob_case_insensitive)?;
+    for glob in &flags.globs {
+        builder.add(glob)?;
+    }
+    builder.case_insensitive(true)?;
+    for glob in &flags.iglobs {
+        builder.add(glob)?;
+    }
+    Ok(builder.build()?)
+}
+
+/// The types that there are, and those that are chosen.
+pub(super) fn types(args: &Args) -> Result<TypesBuilder, Failure> {
+    let flags = &args.which;
+    let mut builder = TypesBuilder::new();
+    builder.add_defaults();
+    for name in &flags.types_clear {
+        builder.clear(name);
+    }
+    for definition in &flags.types_add {
+        builder.add_def(definition)?;
+    }
+    for name in &flags.types {
+        builder.select(name);
+    }
+    for name in &flags.types_not {
+        builder.negate(name);
+    }
+    Ok(builder)
+}
+
+/// A glob names hidden files.
+pub(super) fn names_hidden(args: &Args) -> bool {
+    let hidden = |glob: &String| {
+        let is_hidden = |part: Component<'_>| matches!(part, Component::Normal(name) if name.as_bytes().starts_with(b"."));
+        !glob.starts_with('!') && Path::new(glob).components().any(is_hidden)
+    };
+    args.which.globs.iter().chain(&args.which.iglobs).any(hidden)
+}

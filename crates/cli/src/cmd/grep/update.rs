@@ -1,0 +1,37 @@
+//! `faultless grep update`.
+
+use std::process::ExitCode;
+
+use faultless_grepdb::Database;
+
+use super::super::Outcome;
+use super::done;
+use super::place::Which;
+
+/// Bring the database up to date: what is new or other is read, what is gone is dropped.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    which: Which,
+    /// Workers; as many as there are processors where none are named.
+    #[arg(short = 'j', long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> Outcome {
+    for chosen in args.which.chosen()? {
+        let threads = args.threads.unwrap_or_else(super::threads);
+        let rules = chosen.project.as_ref().map(|(_, rules)| rules);
+        let database = chosen.open()?;
+        let (updated, seconds) = done::with_bar("updating", |progress| match rules {
+            // Its paths begin elsewhere now.
+            Some(rules) if database.place().root != chosen.place.root => {
+                Database::build_at(&chosen.place, rules, threads, progress)
+            }
+            rules => Database::update_at(&chosen.place, rules, threads, progress),
+        })?;
+        done::tell(&updated, seconds);
+    }
+    Ok(ExitCode::SUCCESS)
+}
