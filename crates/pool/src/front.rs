@@ -402,7 +402,11 @@ mod tests {
                 if let Some(start) = front.take(1) {
                     assert!(!owned[start].swap(true, Relaxed), "{start} was handed out twice");
                     owned[start].store(false, Relaxed);
-                    assert!(front.put((start, 1)));
+                    // Who is interrupted while reading an account may find more in it than there ever was: a block more for
+                    // the slow path, as when there is no room.
+                    while !front.put((start, 1)) {
+                        std::thread::yield_now();
+                    }
                 }
             }
         };

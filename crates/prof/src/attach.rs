@@ -28,7 +28,8 @@ impl Attached {
             return Err(Failure::KernelThread(pid));
         }
         let tids: Vec<i32> = procfs::threads(pid).into_iter().map(|tid| tid as i32).collect();
-        if tids.is_empty() {
+        // A process that has ended stays in /proc until its parent has asked for its status.
+        if tids.is_empty() || stat.has_ended() {
             return Err(Failure::NoProcess(pid));
         }
         let own_user = procfs::owner(std::process::id());

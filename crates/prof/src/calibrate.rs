@@ -188,13 +188,13 @@ mod tests {
     #[test]
     fn a_stack_copied_at_the_end_does_not_lengthen_the_reading() {
         let stacks = Output::FaultStacks { period: 1, stack_bytes: t::STACK_BYTES };
-        let least = |end| {
-            (0..7).filter_map(|_| run(Some(end))).map(|found| found.pair_p50_ns).fold(f64::MAX, f64::min)
-        };
-        let (bare_ns, with_ns) = (least(Output::EveryFault), least(stacks));
-        let cost_ns = run(Some(stacks)).unwrap().record_cost_ns;
-        eprintln!("pair {bare_ns} ns, with stacks {with_ns} ns; recording costs {cost_ns} ns");
-        assert!((0.8..1.25).contains(&(with_ns / bare_ns)), "{bare_ns} ns, with stacks {with_ns} ns");
+        let reading_ns = |end| run(Some(end)).unwrap().pair_p50_ns;
+        // By turns, for the machine has its moods; a longer reading would show in every pair.
+        let mut ratios: Vec<f64> =
+            (0..12).map(|_| reading_ns(stacks) / reading_ns(Output::EveryFault)).collect();
+        ratios.sort_by(f64::total_cmp);
+        eprintln!("readings with stacks by those without: {ratios:.2?}");
+        assert!(ratios[3] < 1.25, "{ratios:.2?}");
     }
 
     #[test]

@@ -27,16 +27,26 @@ pub(crate) struct Drain {
     /// By id, ascending: looked up for every record.
     roles: Vec<(u64, Role)>,
     decoder: Decoder,
+    /// One per lane.
+    copied: Vec<Copied>,
     records: Vec<Record>,
     task_records: usize,
     /// Mappings and tasks that were left out because there were too many.
     pub(crate) omitted: u64,
-    bytes: Vec<u8>,
-    /// When the last record of each lane was written.
-    last_ns: Vec<u64>,
     losses: Vec<Loss>,
+    /// Up to here all records have been copied: from here on those of some processors are there, of others not.
+    settled_ns: u64,
     /// Where stacks come along.
     stacks: Option<Stacks>,
+}
+
+/// What was copied from one lane's ring and is not digested yet.
+#[derive(Debug, Default)]
+struct Copied {
+    cpu: u32,
+    bytes: Vec<u8>,
+    /// When the last record digested was written.
+    last_ns: u64,
 }
 
 /// What stacks need.
@@ -56,15 +66,22 @@ struct Stacks {
     allocations_lost: (u64, u64),
 }
 
-/// What one look at the rings found.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Drained {
+/// What was copied from the rings.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Found {
     /// Entries of faults, wanted or not: each has cost the program its time.
     pub(crate) faults: u64,
     /// Records lost.
     pub(crate) lost: u64,
+}
+
+/// What digested records tell the recorder.
+#[derive(Debug, Default)]
+pub(crate) struct Digest {
     /// Forks, execs and exits of whole processes, in order.
     pub(crate) tasks: Vec<Task>,
+    /// Records lost: how many, and when the last before them was written.
+    pub(crate) losses: Vec<(u64, u64)>,
 }
 
 /// What happened to a process.
@@ -80,7 +97,10 @@ impl Drain {
     pub(crate) fn new(lanes: &[Lane]) -> Self {
         let mut roles: Vec<_> = lanes.iter().flat_map(Lane::roles).collect();
         roles.sort_by_key(|&(id, _)| id);
-        Self { roles, last_ns: vec![0; lanes.len()], ..Self::default() }
+        let last_ns = now_ns();
+        let copied =
+            lanes.iter().map(|lane| Copied { cpu: lane.cpu, last_ns, ..Copied::default() }).collect();
+        Self { roles, copied, ..Self::default() }
     }
 
     /// The same for lanes whose samples hold stacks. `hertz`: of the CPU clock.
@@ -98,46 +118,78 @@ impl Drain {
         Self { stacks: Some(stacks), ..Self::new(lanes) }
     }
 
-    /// Takes what the rings hold. Faults are kept where their time lies in `span`.
-    pub(crate) fn take(&mut self, lanes: &mut [Lane], span: Range<u64>) -> Drained {
-        let mut drained = Drained::default();
+    /// Copies what the rings hold, so that they have room again. What it means is for [`digest`](Self::digest), which may take long: the
+    /// first stack in a large file is 30 ms of work.
+    pub(crate) fn copy(&mut self, lanes: &[Lane]) -> Found {
+        let mut found = Found::default();
+        self.settled_ns = now_ns();
+        let begins: Vec<usize> = self.copied.iter().map(|copied| copied.bytes.len()).collect();
+        for (lane, copied) in lanes.iter().zip(&mut self.copied) {
+            lane.ring.drain_into(&mut copied.bytes);
+        }
+        for (copied, begin) in self.copied.iter().zip(begins) {
+            for raw in records(&copied.bytes[begin..]) {
+                match raw {
+                    Raw::Lost { lost, .. } => found.lost += lost,
+                    Raw::Sample(sample) if role(&self.roles, sample.id) == Some(Role::Entry) => {
+                        found.faults += 1
+                    }
+                    _ => {}
+                }
+            }
+        }
+        found
+    }
+
+    /// Nothing more is written: all that was copied can be digested.
+    pub(crate) fn settle(&mut self) {
+        self.settled_ns = u64::MAX;
+    }
+
+    /// Makes records of what was copied; faults are kept where their time lies in `span`. What was written while the rings were copied one
+    /// after the other waits for the next time: a child's records may be on another processor than its fork.
+    pub(crate) fn digest(&mut self, span: Range<u64>) -> Digest {
+        let mut digest = Digest::default();
         if let Some(Stacks { unwinder, ended, .. }) = &mut self.stacks {
             ended.drain(..).for_each(|pid| unwinder.exit(pid));
         }
-        let mut bytes = std::mem::take(&mut self.bytes);
-        bytes.clear();
-        let mut ends = Vec::with_capacity(lanes.len());
-        for lane in &mut *lanes {
-            lane.ring.drain_into(&mut bytes);
-            ends.push(bytes.len());
-        }
+        let mut all = std::mem::take(&mut self.copied);
+        let mut unread = Vec::with_capacity(all.len());
         let mut batch = Vec::new();
-        let mut begin = 0;
-        for (lane, (end, last_ns)) in lanes.iter().zip(ends.into_iter().zip(&mut self.last_ns)) {
-            for raw in records(&bytes[begin..end]) {
-                if let Raw::Lost { lost, time_ns } = raw {
+        for Copied { cpu, bytes, last_ns } in &mut all {
+            let mut raws = records(bytes);
+            let mut rest = raws.rest().len();
+            while let Some(raw) = raws.next() {
+                let time_ns = raw.time_ns().unwrap_or(*last_ns);
+                if time_ns >= self.settled_ns {
+                    break;
+                }
+                rest = raws.rest().len();
+                if let Raw::Lost { lost, .. } = raw {
                     // The ring was full from its last record on.
-                    let loss = Loss { cpu: Some(lane.cpu), begin_ns: *last_ns, end_ns: time_ns, lost };
-                    self.losses.push(loss);
-                    drained.lost += lost;
+                    digest.losses.push((lost, *last_ns));
+                    self.losses.push(Loss { cpu: Some(*cpu), begin_ns: *last_ns, end_ns: time_ns, lost });
                 } else {
-                    let before = batch.len();
-                    sort_in(raw, &self.roles, &span, &mut drained, &mut batch);
-                    *last_ns = batch[before..].last().map_or(*last_ns, |(record, _)| record.time_ns);
+                    sort_in(raw, &self.roles, &span, &mut batch);
+                    *last_ns = time_ns;
                 }
             }
-            begin = end;
+            unread.push(rest);
         }
         batch.sort_by_key(|(record, _)| record.time_ns);
         for (record, source) in batch {
             match source {
                 Some((Role::LockWanted, _)) => self.lock_wanted(&record),
-                Some((_, sample)) => self.keep(record, Some(sample), &mut drained.tasks),
-                None => self.keep(record, None, &mut drained.tasks),
+                Some((_, sample)) => self.keep(record, Some(sample), &mut digest.tasks),
+                None => self.keep(record, None, &mut digest.tasks),
             }
         }
-        self.bytes = bytes;
-        drained
+        for (Copied { bytes, .. }, rest) in all.iter_mut().zip(unread) {
+            bytes.drain(..bytes.len() - rest);
+            bytes.shrink_to(t::COPIED_BYTES_KEPT);
+        }
+        self.copied = all;
+        digest
     }
 
     /// The records, sorted by time.
@@ -167,10 +219,9 @@ impl Drain {
         }
     }
 
-    /// The names of all that was on stacks.
-    pub(crate) fn name_stacks(&mut self) -> (Vec<Line>, Option<SourceNote>) {
-        let Some(stacks) = &mut self.stacks else { return Default::default() };
-        (stacks.unwinder.name(), stacks.unwinder.note())
+    /// The names of all that was on stacks, and what became of them.
+    pub(crate) fn name_stacks(&mut self) -> (Vec<Line>, Vec<SourceNote>) {
+        self.stacks.as_mut().map(|stacks| stacks.unwinder.name()).unwrap_or_default()
     }
 
     /// Samples of the CPU clock in the kernel.
@@ -304,19 +355,15 @@ impl Drain {
 /// A record that waits for its turn, with the sample that it was made from.
 type Pending<'a> = (Record, Option<(Role, Sample<'a>)>);
 
-fn sort_in<'a>(
-    raw: Raw<'a>,
-    roles: &[(u64, Role)],
-    span: &Range<u64>,
-    drained: &mut Drained,
-    batch: &mut Vec<Pending<'a>>,
-) {
+fn role(roles: &[(u64, Role)], id: u64) -> Option<Role> {
+    roles.binary_search_by_key(&id, |&(id, _)| id).ok().map(|at| roles[at].1)
+}
+
+fn sort_in<'a>(raw: Raw<'a>, roles: &[(u64, Role)], span: &Range<u64>, batch: &mut Vec<Pending<'a>>) {
     let record = match raw {
         Raw::Sample(sample) => {
-            let Ok(at) = roles.binary_search_by_key(&sample.id, |&(id, _)| id) else { return };
-            let role = roles[at].1;
+            let Some(role) = role(roles, sample.id) else { return };
             let is_fault = matches!(role, Role::Entry | Role::Minor | Role::Major);
-            drained.faults += u64::from(role == Role::Entry);
             if !is_fault || span.contains(&sample.time_ns) {
                 batch.extend(from_sample(sample, role));
             }

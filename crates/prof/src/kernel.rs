@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use faultless_os::ring::{Raw, Ring, records};
 use faultless_trace::observation::KernelSamples;
 
-use crate::symbols::Symbols;
+use crate::symbols::{HIDDEN, Symbols};
 use crate::tuning as t;
 
 /// Stacks seen so far, by address.
@@ -80,9 +80,7 @@ impl Stacks {
                 self.total
             ));
         }
-        let symbols = Symbols::of_kernel()
-            .ok_or("/proc/kallsyms hides addresses; set kernel.kptr_restrict to 0 or 1 and run as root")?;
-        Ok(self.named(&symbols))
+        Ok(self.named(Symbols::of_kernel().ok_or(HIDDEN)?))
     }
 
     fn named(self, symbols: &Symbols) -> KernelSamples {

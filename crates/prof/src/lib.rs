@@ -121,6 +121,8 @@ pub enum Failure {
     NoInterpreter(String),
     /// There is no right to execute it.
     NotExecutable(String),
+    /// It is a folder.
+    Folder(String),
     /// The kernel would not execute it for another reason.
     Exec(String, faultless_os::Error),
     /// There is no process of this number.
@@ -154,6 +156,7 @@ impl fmt::Display for Failure {
             Self::NotExecutable(command) => {
                 write!(f, "{command}: no right to execute it; `chmod +x` it, or name its interpreter first")
             }
+            Self::Folder(command) => write!(f, "{command}: a folder, not a program; name a program in it"),
             Self::Exec(command, error) => write!(f, "{command}: {error}"),
             Self::NoProcess(pid) => write!(f, "{pid}: no such process; `ps -e` lists those that run"),
             Self::KernelThread(pid) => {
@@ -222,6 +225,9 @@ fn not_started(command: &str, error: faultless_os::Error) -> Failure {
             Failure::NoInterpreter(command)
         }
         std::io::ErrorKind::NotFound => Failure::NotFound(command),
+        std::io::ErrorKind::PermissionDenied if std::path::Path::new(&command).is_dir() => {
+            Failure::Folder(command)
+        }
         std::io::ErrorKind::PermissionDenied => Failure::NotExecutable(command),
         _ => Failure::Exec(command, error),
     }

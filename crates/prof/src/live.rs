@@ -164,7 +164,7 @@ impl Live {
     /// # Errors
     /// There is no such process, or it is a thread of the kernel; the text says so.
     pub fn of_process(pid: u32) -> Result<Self, String> {
-        let Some(found) = procfs::running(pid, None) else {
+        let Some(found) = procfs::running(pid, None).filter(|found| !found.stat.has_ended()) else {
             return Err(format!(
                 "process {pid}: there is none (any more); `faultless top` lists those that run"
             ));
@@ -239,7 +239,11 @@ impl Live {
     }
 
     fn noted<T>(&mut self, source: &str, opened: faultless_os::Result<T>) -> Option<T> {
-        let note = opened.as_ref().err().map(|error| remedy(*error)).unwrap_or_default();
+        let note = opened.as_ref().err().map(|error| match self.root.and_then(other_user) {
+            Some(user) => format!("the process belongs to user {user}; run as that user or as root"),
+            None => remedy(*error),
+        });
+        let note = note.unwrap_or_default();
         self.notes.push(SourceNote { source: source.into(), used: opened.is_ok(), note });
         opened.ok()
     }
@@ -451,6 +455,12 @@ impl Live {
         let gone = self.child.is_none() && self.root.is_some_and(|_| self.tasks.pids().is_empty());
         (self.exit.is_some() || gone).then_some(self.exit)
     }
+}
+
+/// Whose process it is, where only that user and root may look into it.
+fn other_user(pid: u32) -> Option<u32> {
+    let own = procfs::owner(std::process::id()).filter(|&user| user != 0)?;
+    procfs::owner(pid).filter(|&user| user != own)
 }
 
 /// Faults and major faults of the machine since it was started, from `/proc/vmstat`.

@@ -63,9 +63,9 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Whether `bytes` begin like perf.data of a little-endian machine.
+/// Whether `bytes` begin like perf.data, of whatever machine.
 pub fn is_perf_data(bytes: &[u8]) -> bool {
-    bytes.starts_with(container::MAGIC)
+    bytes.starts_with(container::MAGIC) || bytes.starts_with(container::MAGIC_SWAPPED)
 }
 
 /// Reads a perf.data file. What it lacks is named in [`Recording::missing`].

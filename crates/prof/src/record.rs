@@ -8,6 +8,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use faultless_os::counters::{now_ns, process_cpu_ns};
+use faultless_os::perf::Output;
 use faultless_os::spawn;
 use faultless_trace::file::Line;
 use faultless_trace::observation::{Counts, Exit, SourceNote, Usage};
@@ -43,7 +44,7 @@ pub struct Options {
     pub cpu_hertz: Option<u64>,
     /// Length of the file from which on no more single faults are recorded, bytes.
     pub max_bytes: u64,
-    /// Largest ring per processor, pages; a power of two. `None`: 1024 where they may be locked.
+    /// Largest ring per processor, pages; a power of two. `None`: 1024, or 4096 for every fault, where they may be locked.
     pub ring_pages: Option<usize>,
 }
 
@@ -87,8 +88,10 @@ pub struct Recorded {
     pub event_losses: Option<Vec<EventLoss>>,
     /// Length of the file in bytes.
     pub file_bytes: u64,
-    /// What recording has cost, as far as is known, by the program's CPU time.
-    pub overhead: f64,
+    /// What recording has cost, as far as is known: CPU time of the recorder, and what recorded faults took longer.
+    pub cost_ns: f64,
+    /// CPU time of the program.
+    pub cpu_ns: f64,
     /// Why the file could not be written to its end.
     pub trouble: Option<std::io::Error>,
     /// The file had grown to its limit before the program ended.
@@ -110,9 +113,9 @@ pub fn record(
     if let Some(most) = most_hertz().filter(|&most| options.cpu_hertz.is_some_and(|hertz| hertz > most)) {
         return Err(Failure::TooOften(most));
     }
-    let shape = shape(options);
     let allow = Sources { kernel: Kernel::No, ..Sources::default() };
-    let calibration = calibrate::run(Some(shape.end()));
+    let calibration = calibrate::run(Some(Output::FaultStacks { period: 1, stack_bytes: t::STACK_BYTES }));
+    let shape = shape(options, calibration.map_or(t::FAULT_DEFAULT_NS, |found| found.truth_p50_ns));
     let cost_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
     let begin_unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut header = Header {
@@ -162,14 +165,14 @@ pub fn record(
     if session.sees_locks {
         session.note(LOCKS, true, "");
     } else if !session.lanes.is_empty() {
-        session.note(LOCKS, false, "the tracepoints mmap_lock:* are for root, or this kernel lacks them");
+        session.note(LOCKS, false, no_locks(faultless_os::host::user().0 == 0));
     }
     header.settings.user_only = session.user_only;
     header.settings.cpu_hertz = session.cpu_hertz;
     let manner = Manner {
         allow,
         begin_ns: header.begin_ns,
-        cost_ns: cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0) + t::RECORD_DRAIN_COST_NS,
+        cost_ns: cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0),
         every_fault: options.every_fault,
         stacks: Some((session.cpu_hertz, allocations)),
     };
@@ -183,17 +186,29 @@ pub fn record(
     Recorder { watch, subject, tape, recorded: 0, cut_short: false, recorder_cpu_ns, cost_ns }.run(progress)
 }
 
-fn shape(options: &Options) -> Shape {
-    let ring_pages = options.ring_pages.unwrap_or(t::RECORD_RING_PAGES_MAX);
+/// What is recorded where a fault takes `fault_ns`.
+fn shape(options: &Options, fault_ns: f64) -> Shape {
+    let [.., last] = t::SAMPLE_PERIODS;
+    let cheap = |period: &u64| t::SAMPLE_COST_NS / *period as f64 <= t::SAMPLE_SHARE * fault_ns;
+    let least = t::SAMPLE_PERIODS.into_iter().find(cheap).unwrap_or(last);
+    let most = if options.every_fault { t::RECORD_ALL_RING_PAGES_MAX } else { t::RECORD_RING_PAGES_MAX };
+    let ring_pages = options.ring_pages.unwrap_or(most);
     Shape {
         stack_bytes: t::STACK_BYTES,
-        period: if options.every_fault { 0 } else { t::SAMPLE_PERIOD },
+        period: if options.every_fault { 0 } else { period_from(least, now_ns()) },
         cpu_hertz: options.cpu_hertz,
         locks: Locks::find(),
         switches: true,
         ring_pages,
         wake_bytes: t::RECORD_WAKE_BYTES.min((ring_pages * faultless_os::page::size() / 4) as u32),
     }
+}
+
+/// A prime between `least` and 5/4 of it, or a little more.
+fn period_from(least: u64, seed: u64) -> u64 {
+    let is_prime = |n: &u64| (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
+    let from = least + seed % (least / 4);
+    (from..).find(is_prime).unwrap_or(least)
 }
 
 struct Recorder {
@@ -228,7 +243,9 @@ impl Recorder {
 
     fn write(&mut self, now_ns: u64) {
         let (recorded, tape) = (&mut self.recorded, &mut self.tape);
-        tape.write(self.watch.take_lines().inspect(|line| *recorded += u64::from(is_fault(line))));
+        let wanted = |line: &Line| !self.cut_short || !is_fault(line);
+        let lines = self.watch.take_lines().filter(wanted);
+        tape.write(lines.inspect(|line| *recorded += u64::from(is_fault(line))));
         tape.flush_at(now_ns);
         if tape.is_full() && !self.cut_short {
             self.cut_short = true;
@@ -237,17 +254,20 @@ impl Recorder {
     }
 
     fn finish(mut self) -> Result<Recorded, Failure> {
-        let recorder_cpu_ns = process_cpu_ns().saturating_sub(self.recorder_cpu_ns);
-        let event_losses = self.watch.event_losses();
+        // The program has ended: who asks us to end now would lose counts and names.
+        spawn::remember_requests_to_end();
         let mut last = self.watch.finish(self.subject)?;
-        let records: Vec<Line> = last.drain.take_lines().collect();
+        let cut_short = self.cut_short;
+        let records: Vec<Line> =
+            last.drain.take_lines().filter(|line| !cut_short || !is_fault(line)).collect();
         self.recorded += records.iter().filter(|line| is_fault(line)).count() as u64;
         self.tape.write(records);
         self.tape.write(last.windows.into_iter().map(Line::Window));
         self.tape.write(last.levels.into_iter().map(Line::Level));
-        let (names, note) = last.drain.name_stacks();
+        let (names, notes) = last.drain.name_stacks();
         self.tape.write(names);
-        last.sources.extend(note);
+        last.sources.extend(notes);
+        let recorder_cpu_ns = process_cpu_ns().saturating_sub(self.recorder_cpu_ns);
         let footer = Footer {
             exit: last.exit,
             usage: last.usage,
@@ -255,11 +275,11 @@ impl Recorder {
             kernel: last.kernel,
             sources: last.sources.clone(),
             recorder_cpu_ns,
-            event_losses: event_losses.clone(),
+            event_losses: last.event_losses.clone(),
         };
         self.tape.write([Line::Footer(Box::new(footer))]);
         let (file_bytes, trouble) = self.tape.finish();
-        let spent_ns = recorder_cpu_ns as f64 + self.recorded as f64 * self.cost_ns;
+        let cost_ns = recorder_cpu_ns as f64 + self.recorded as f64 * self.cost_ns;
         let cpu_ns = last.counts.cpu_ns.unwrap_or(last.usage.cpu_ns()).max(1);
         Ok(Recorded {
             exit: last.exit,
@@ -267,9 +287,10 @@ impl Recorder {
             counts: last.counts,
             recorded: self.recorded,
             lost: last.lost,
-            event_losses,
+            event_losses: last.event_losses,
             file_bytes,
-            overhead: spent_ns / cpu_ns as f64,
+            cost_ns,
+            cpu_ns: cpu_ns as f64,
             cut_short: self.cut_short && trouble.is_none(),
             trouble,
             sources: last.sources,
@@ -282,7 +303,33 @@ fn is_fault(line: &Line) -> bool {
     matches!(line, Line::Enter(..) | Line::Sample(..))
 }
 
+/// Why there are no tracepoints of waits, and what would change that.
+fn no_locks(is_root: bool) -> &'static str {
+    match is_root {
+        true => {
+            "no tracepoints mmap_lock:*; `mount -t tracefs tracefs /sys/kernel/tracing`, where the kernel has them (5.11, CONFIG_TRACING)"
+        }
+        false => "the tracepoints mmap_lock:* are for root",
+    }
+}
+
 /// `kernel.perf_event_max_sample_rate`.
 fn most_hertz() -> Option<u64> {
     std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_are_primes_of_which_no_two_recordings_need_have_the_same() {
+        for least in t::SAMPLE_PERIODS {
+            let drawn: std::collections::BTreeSet<u64> =
+                (0..1000).map(|seed| period_from(least, seed)).collect();
+            assert!(drawn.len() >= 4, "{drawn:?}");
+            assert!(drawn.iter().all(|&n| n >= least && n <= least * 4 / 3), "{drawn:?}");
+            assert!(drawn.iter().all(|&n| (2..n).all(|d| !n.is_multiple_of(d))), "{drawn:?}");
+        }
+    }
 }

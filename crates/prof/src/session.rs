@@ -7,6 +7,7 @@
 //! What it does not do: read the rings (`drain`), or decide when to record (`duty`).
 
 mod lane;
+mod spool;
 
 use std::os::fd::BorrowedFd;
 
@@ -14,10 +15,12 @@ use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;
 use faultless_os::{Error, Result};
 use faultless_trace::observation::{Counts, SourceNote};
+use faultless_trace::recording::EventLoss;
 
 use crate::{Kernel, Sources, tuning as t};
 
 pub(crate) use lane::{Lane, Locks, Role, Shape};
+pub(crate) use spool::Ahead;
 
 /// Whom to watch.
 #[derive(Clone, Copy, Debug)]
@@ -154,6 +157,7 @@ impl Session {
                     shape.locks = None;
                 }
                 Err(error) if error.call == "perf_event_open" && error.is_denied() && !user_only => {
+                    self.note("page-faults in kernel mode too", false, &remedy(error));
                     user_only = true
                 }
                 Err(error) if error.call.starts_with("mmap") && pages > t::RING_PAGES_MIN => pages /= 2,
@@ -178,12 +182,32 @@ impl Session {
 
     /// Switches on what was opened on running threads.
     pub(crate) fn begin(&self) {
-        let counters = [&self.user, &self.all, &self.minor, &self.major, &self.clock];
-        for event in counters.into_iter().flat_map(|counter| &counter.0) {
+        for event in self.counters() {
             // As in `record_faults`.
             let _ = event.enable();
         }
         self.lanes.iter().for_each(Lane::begin);
+    }
+
+    /// Switches everything off, for good: so counts and records end together.
+    pub(crate) fn end(&self) {
+        self.lanes.iter().for_each(Lane::end);
+        for event in self.counters() {
+            // One that is of a task that has ended is off.
+            let _ = event.disable();
+        }
+    }
+
+    fn counters(&self) -> impl Iterator<Item = &Event> {
+        [&self.user, &self.all, &self.minor, &self.major, &self.clock]
+            .into_iter()
+            .flat_map(|counter| &counter.0)
+    }
+
+    /// What each event lost; `None` where the kernel does not tell.
+    pub(crate) fn event_losses(&self) -> Option<Vec<EventLoss>> {
+        let losses: Option<Vec<_>> = self.lanes.iter().map(Lane::losses).collect();
+        losses.map(|losses| losses.into_iter().flatten().collect())
     }
 
     /// Become readable when there is something worth reading in the rings of faults.

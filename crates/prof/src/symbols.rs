@@ -13,6 +13,7 @@ mod recorded;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use faultless_trace::observation::SourceNote;
 use faultless_trace::recording::Name;
 
 pub(crate) use elf::demangled;
@@ -22,6 +23,10 @@ pub use recorded::name_recording;
 use crate::tuning as t;
 use crate::unwind::{Elf, Named};
 use jit::JitMap;
+
+/// Why the kernel's functions have no names, and what would change that.
+pub(crate) const HIDDEN: &str =
+    "/proc/kallsyms hides addresses; set kernel.kptr_restrict to 0 or 1 and run as root";
 
 /// Places in one module.
 pub(crate) struct Places<'a> {
@@ -45,8 +50,8 @@ pub(crate) enum Wanted<'a> {
 pub(crate) struct Found {
     /// The names of all places that have any: number of the frame, and what lies there.
     pub(crate) names: Vec<(u32, Vec<Name>)>,
-    /// Files that could not be read, and why.
-    pub(crate) notes: Vec<String>,
+    /// Where names could not be read from, and why.
+    pub(crate) unreadable: Vec<SourceNote>,
 }
 
 /// Looks up names, with more than one thread where that is worth it.
@@ -56,11 +61,11 @@ pub(crate) fn find(places: Vec<Places<'_>>) -> Found {
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
     let work = || {
         while let Some(places) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let Found { mut names, notes } = of_module(places);
+            let Found { mut names, unreadable } = of_module(places);
             names.retain(|(_, names)| !names.is_empty());
             let mut found = found.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             found.names.extend(names);
-            found.notes.extend(notes);
+            found.unreadable.extend(unreadable);
         }
     };
     std::thread::scope(|scope| {
@@ -76,7 +81,11 @@ fn of_module(places: &Places<'_>) -> Found {
     match &places.wanted {
         Wanted::Kernel => {
             let symbols = Symbols::of_kernel();
-            by_address(places, |address| symbols.as_ref()?.find(address))
+            let mut found = by_address(places, |address| symbols?.find(address));
+            if symbols.is_none() {
+                found.unreadable.push(unreadable("the kernel's functions", HIDDEN));
+            }
+            found
         }
         Wanted::Jit(maps) => {
             by_address(places, |address| maps.iter().flatten().find_map(|map| map.find(address)))
@@ -89,8 +98,8 @@ fn of_module(places: &Places<'_>) -> Found {
             let known =
                 places.frames.iter().filter_map(|&(frame, offset)| Some((frame, elf.address(offset)?)));
             let (frames, addresses): (Vec<u32>, Vec<u64>) = known.unzip();
-            let (names, notes) = elf::names(elf, path, &addresses);
-            Found { names: frames.into_iter().zip(names).collect(), notes }
+            let (names, unreadable) = elf::names(elf, path, &addresses);
+            Found { names: frames.into_iter().zip(names).collect(), unreadable }
         }
     }
 }
@@ -99,5 +108,10 @@ fn by_address<'a>(places: &Places<'_>, find: impl Fn(u64) -> Option<&'a str>) ->
     let name = |function: &str| Name { function: function.to_owned(), ..Name::default() };
     let names =
         places.frames.iter().map(|&(frame, address)| (frame, find(address).map(name).into_iter().collect()));
-    Found { names: names.collect(), notes: Vec::new() }
+    Found { names: names.collect(), unreadable: Vec::new() }
+}
+
+/// Names from `place` are missing because of `why`.
+fn unreadable(place: &str, why: &str) -> SourceNote {
+    SourceNote { source: format!("names from {place}"), used: false, note: why.to_owned() }
 }

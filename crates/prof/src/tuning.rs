@@ -19,11 +19,27 @@ pub(crate) const WAKE_BYTES: u32 = 16 << 10;
 /// The same where stacks come along, pages (4 MiB): some 3 000 faults, 3 ms of the fastest faulting seen. A normal user gets
 /// [`RING_PAGES_MAX`], which is what the kernel lets him lock.
 pub(crate) const RECORD_RING_PAGES_MAX: usize = 1024;
-/// So many bytes of records with stacks call for a look: about fifty faults.
-pub(crate) const RECORD_WAKE_BYTES: u32 = 64 << 10;
-/// Minor faults per sampled stack outside bursts: a prime, so that it does not run in step with loops. Costs some 2 % of a
-/// program that does nothing but fault: a sample takes 3 us in the kernel and 5 us here (measured), a fault some 2 us.
-pub(crate) const SAMPLE_PERIOD: u64 = 193;
+/// The same where every fault is recorded, pages (16 MiB): some ten ms, for who unwinds while all processors are busy falls behind.
+pub(crate) const RECORD_ALL_RING_PAGES_MAX: usize = 4 * RECORD_RING_PAGES_MAX;
+/// Time between two copies of the rings where every fault is recorded: a normal user's holds some 400 faults, 2 ms of a program that
+/// takes 5 us for each because it is recorded.
+pub(crate) const SPOOL_PAUSE: std::time::Duration = std::time::Duration::from_micros(250);
+/// The same once nothing happens.
+pub(crate) const SPOOL_PAUSE_IDLE: std::time::Duration = std::time::Duration::from_millis(1);
+/// Bytes that are copied ahead of who unwinds, all processors together: 200 000 faults.
+pub(crate) const SPOOL_BYTES_MAX: usize = 256 << 20;
+/// Room for copied bytes that is kept from one look to the next, per processor.
+pub(crate) const COPIED_BYTES_KEPT: usize = 4 << 20;
+/// So many bytes of records with stacks call for a look: about twenty-five faults; until we run there are twice to five times as many.
+pub(crate) const RECORD_WAKE_BYTES: u32 = 32 << 10;
+/// Least minor faults per sampled stack outside bursts; the least of these that costs no more than [`SAMPLE_SHARE`] of a program that does
+/// nothing but fault. The period is a prime between it and 5/4 of it, drawn anew for each recording: a loop that runs in step with one
+/// does not with the next.
+pub(crate) const SAMPLE_PERIODS: [u64; 4] = [97, 193, 389, 769];
+/// What a sampled stack costs, ns: 3 us in the kernel and 5 us here (measured).
+pub(crate) const SAMPLE_COST_NS: f64 = 8_000.0;
+/// Share of a program that does nothing but fault.
+pub(crate) const SAMPLE_SHARE: f64 = 0.015;
 /// Bytes of stack copied per sample: six frames of small functions lie in 256 (facts), those of real ones in about this.
 pub(crate) const STACK_BYTES: u32 = 1024;
 /// So much of what lies above is read from the process, once per thread and look: 16 pages cost some 10 us, and 64 KiB hold the
@@ -35,8 +51,9 @@ pub(crate) const STACK_RESTS_MAX: usize = 100;
 pub(crate) const STACK_TAILS_MAX: usize = 10_000;
 /// Bytes at the end of a copy that are taken to show that it is still the same call: eight words.
 pub(crate) const STACK_SAME_BYTES: usize = 64;
-/// Our own side of a recorded fault with its stack, ns: copied, unwound, decoded, written.
-pub(crate) const RECORD_DRAIN_COST_NS: f64 = 5_000.0;
+/// Our own side of a recorded fault with its stack, ns: copied, unwound, decoded, written (measured: 30 ms for 9 800 records, with the
+/// wake-ups).
+pub(crate) const RECORD_DRAIN_COST_NS: f64 = 3_000.0;
 /// Shortest wait for `mmap_lock` that is written down, ns: taking a free lock looks like some hundred.
 pub(crate) const LOCK_WAIT_NS: u64 = 2_000;
 /// Time between two writings of what waits for the trace file, ns: what a killed recorder loses.
@@ -77,16 +94,15 @@ pub(crate) const EARLY_PAUSE_NS: u64 = 3_000_000;
 pub(crate) const EARLY_BURST_NS: f64 = 80_000.0;
 /// Share of the program's CPU time that recording may cost after that.
 pub(crate) const RECORD_SHARE: f64 = 0.008;
-/// The same where stacks come along: each fault tells more, and costs more. With the sampled stacks and the counters it stays below
-/// a tenth of a program that does nothing but fault.
-pub(crate) const STACKS_SHARE: f64 = 0.02;
+/// The same where stacks come along: each fault tells more, and costs more.
+pub(crate) const STACKS_SHARE: f64 = 0.012;
 /// Credit that a quiet program can save up, ns: about 16 000 faults.
 pub(crate) const RECORD_CREDIT_MAX_NS: f64 = 20_000_000.0;
 /// Credit needed to begin a burst, ns: above a hundred faults, enough to be worth two switches; more bursts narrow the
 /// interval more than longer ones.
 pub(crate) const RECORD_BURST_NS: f64 = 250_000.0;
-/// The same where stacks come along: about a hundred faults as well.
-pub(crate) const STACKS_BURST_NS: f64 = 800_000.0;
+/// The same where stacks come along: some sixty faults.
+pub(crate) const STACKS_BURST_NS: f64 = 300_000.0;
 /// Mean pause between bursts, ns; drawn from half to one and a half of it so as not to lock on to the program's phases.
 pub(crate) const RECORD_PAUSE_NS: u64 = 19_000_000;
 /// Longest recorded window, ns: windows are split so that a figure can be scaled near where it was measured.
@@ -96,6 +112,8 @@ pub(crate) const RECORD_FAULTS_FULL_SHARE: f64 = 200_000.0;
 /// What our own side of a recorded fault costs, ns: two records copied, sorted, decoded and stored, and a share of the
 /// wake-ups (measured: 5.5 ms for 3 600 faults).
 pub(crate) const DRAIN_COST_NS: f64 = 1_500.0;
+/// What a first touch takes where calibration has no figure, ns.
+pub(crate) const FAULT_DEFAULT_NS: f64 = 1_000.0;
 /// What a recorded fault costs the program where calibration has no figure, ns (facts: 1.2 us).
 pub(crate) const RECORD_COST_DEFAULT_NS: f64 = 1_200.0;
 
@@ -157,8 +175,6 @@ pub(crate) const LIVE_BURST_TICKS: u64 = 5;
 pub(crate) const LIVE_TIMED_MAX: usize = 8_192;
 /// Timed faults needed for a price of their own: the mean of fewer moves by more than a tenth.
 pub(crate) const LIVE_TIMED_MIN: usize = 50;
-/// A reading above so many medians is a wait and enters the mean as this (as `trace` has it).
-pub(crate) const LIVE_WAIT_RATIO: f64 = 100.0;
 /// Processes whose memory is followed for the avoidable share: a reading of one takes some 30 us, so 5 ms per second in all.
 pub(crate) const LIVE_FOLLOWED: usize = 16;
 /// Faults per second from which on a process is followed.

@@ -30,7 +30,7 @@ pub(crate) use elf::Elf;
 pub(crate) use objects::{Named, open, path_of};
 
 use crate::symbols::jit::Jit;
-use crate::symbols::{Found, Places, Wanted};
+use crate::symbols::{Places, Wanted};
 use live::Live;
 use objects::Objects;
 use space::{Code, Region, Space};
@@ -74,7 +74,6 @@ pub(crate) struct Unwinder {
     table: Table,
     live: Live,
     bare: Bare,
-    note: Option<SourceNote>,
     addresses: Vec<u64>,
     frames: Vec<u32>,
 }
@@ -180,8 +179,8 @@ impl Unwinder {
         self.table.take_lines()
     }
 
-    /// Names of all frames, at the end.
-    pub(crate) fn name(&mut self) -> Vec<Line> {
+    /// Names of all frames, at the end; and what became of them.
+    pub(crate) fn name(&mut self) -> (Vec<Line>, Vec<SourceNote>) {
         let mut wanted: HashMap<u32, Vec<(u32, u64)>> = HashMap::new();
         for (frame, module, address) in self.table.frames() {
             if let Some(module) = module {
@@ -208,13 +207,12 @@ impl Unwinder {
         });
         let mut found = crate::symbols::find(places.collect());
         found.names.sort_unstable_by_key(|(frame, _)| *frame);
-        self.note = Some(note(self.table.frames().count(), &found));
-        found.names.into_iter().map(|(frame, names)| Line::Symbol(frame, names)).collect()
-    }
-
-    /// What became of the names; `None` before [`name`](Self::name).
-    pub(crate) fn note(&self) -> Option<SourceNote> {
-        self.note.clone()
+        let mut notes = found.unreadable;
+        let (named, all) = (found.names.len(), self.table.frames().count());
+        let note = format!("{named} of {all} places in code have names");
+        // Where nothing was to be named, nothing is missing.
+        notes.push(SourceNote { source: "names".to_owned(), used: named > 0 || all == 0, note });
+        (found.names.into_iter().map(|(frame, names)| Line::Symbol(frame, names)).collect(), notes)
     }
 
     /// What lies at an address, and the address that a frame there has.
@@ -285,16 +283,6 @@ impl Unwinder {
         self.frames = frames;
         stack
     }
-}
-
-/// What is said of the names in a footer.
-fn note(frames: usize, found: &Found) -> SourceNote {
-    let mut note = format!("{} of {frames} places in code have names", found.names.len());
-    for unreadable in &found.notes {
-        note.push_str("; ");
-        note.push_str(unreadable);
-    }
-    SourceNote { source: "names".to_owned(), used: !found.names.is_empty(), note }
 }
 
 /// Whether this file is our own interposer.

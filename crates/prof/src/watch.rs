@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use faultless_os::counters::{now_ns, process_cpu_ns};
 use faultless_os::perf::Output;
+use faultless_os::schedule::Turns;
 use faultless_os::spawn;
 use faultless_trace::file::Line;
 use faultless_trace::observation::{
@@ -23,7 +24,7 @@ use crate::kernel::Stacks;
 use crate::levels::Levels;
 use crate::orphans::{self, Orphans};
 use crate::pace::Pace;
-use crate::session::{KERNEL, Lane, Session, Shape, Watched};
+use crate::session::{Ahead, KERNEL, Lane, Session, Shape, Watched};
 use crate::subject::Subject;
 use crate::windows::Windows;
 use crate::{Failure, Kernel, Sources, calibrate, not_started, tuning as t};
@@ -39,7 +40,7 @@ pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<O
     let begin_ns = now_ns();
     let child = held.release().map_err(|error| not_started(command, error))?;
     let cost_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
-    let cost_ns = cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0) + t::DRAIN_COST_NS;
+    let cost_ns = cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0);
     let manner = Manner { allow, begin_ns, cost_ns, every_fault: false, stacks: None };
     let mut watch = Watch::new(session, child.pid() as u32, manner);
     while !child.ended_within(watch.pause_ns(), watch.wakers()) {
@@ -66,7 +67,7 @@ pub(crate) struct Manner {
     pub(crate) allow: Sources,
     /// When it began.
     pub(crate) begin_ns: u64,
-    /// What one recorded fault costs, our own side included.
+    /// What one recorded fault costs the program.
     pub(crate) cost_ns: f64,
     /// Recording never pauses.
     pub(crate) every_fault: bool,
@@ -87,6 +88,8 @@ pub(crate) struct Ended {
     pub(crate) sources: Vec<SourceNote>,
     /// Records that the rings lost.
     pub(crate) lost: u64,
+    /// What each event lost; `None` where the kernel does not tell.
+    pub(crate) event_losses: Option<Vec<EventLoss>>,
 }
 
 /// The loop's state.
@@ -94,6 +97,8 @@ pub(crate) struct Watch {
     session: Session,
     drain: Drain,
     duty: Duty,
+    /// Where bursts never end.
+    ahead: Option<Ahead>,
     windows: Windows,
     levels: Option<Levels>,
     stacks: Stacks,
@@ -102,16 +107,21 @@ pub(crate) struct Watch {
     pace: Pace,
     begin_ns: u64,
     faults: u64,
+    /// Our own CPU time when the open burst began, and faults copied since.
+    burst: (u64, u64),
     lost: u64,
     readings: u64,
     discover_ns: u64,
     stacks_ns: u64,
     levels_ns: u64,
+    _turns: Turns,
 }
 
 impl Watch {
     pub(crate) fn new(session: Session, pid: u32, manner: Manner) -> Self {
         let Manner { allow, begin_ns, cost_ns, every_fault, stacks } = manner;
+        // A burst is as long as it takes us to wake up; and a ring that nobody reads overflows.
+        let turns = Turns::short(every_fault);
         let levels = (allow.levels && !is_proc_hidden()).then(|| {
             let mut levels = Levels::default();
             levels.begin(pid);
@@ -127,6 +137,8 @@ impl Watch {
         Self {
             drain,
             duty,
+            ahead: every_fault
+                .then(|| Ahead::start(session.lanes.iter().map(|lane| lane.ring.clone()).collect())),
             windows: Windows::begin(begin_ns, session.records_faults()),
             levels,
             stacks: Stacks::at(allow.kernel.hertz()),
@@ -136,11 +148,13 @@ impl Watch {
             session,
             begin_ns,
             faults: 0,
+            burst: (process_cpu_ns(), 0),
             lost: 0,
             readings: 0,
             discover_ns: 0,
             stacks_ns: begin_ns + t::KERNEL_DRAIN_NS,
             levels_ns: begin_ns,
+            _turns: turns,
         }
     }
 
@@ -170,17 +184,13 @@ impl Watch {
     pub(crate) fn silence(&mut self) {
         if self.windows.recording_since().is_some() {
             let (time, faults) = self.read_counter();
-            self.empty_rings(time);
+            self.copy_rings();
+            self.digest(time);
             self.windows.turn(time, faults, false);
         }
         self.duty.stop();
+        self.ahead = None;
         self.session.lanes.iter().for_each(Lane::silence);
-    }
-
-    /// What each event lost; `None` where the kernel does not tell.
-    pub(crate) fn event_losses(&self) -> Option<Vec<EventLoss>> {
-        let losses: Option<Vec<_>> = self.session.lanes.iter().map(Lane::losses).collect();
-        losses.map(|losses| losses.into_iter().flatten().collect())
     }
 
     /// How long to sleep until the next look.
@@ -197,13 +207,16 @@ impl Watch {
     /// Reads what is due, and switches.
     pub(crate) fn look(&mut self) {
         let now = now_ns();
-        let new = self.empty_rings(u64::MAX);
+        let new = self.copy_rings();
+        // A burst that has spent its credit ends before anybody takes time to unwind it.
+        self.switch(now);
+        self.digest(u64::MAX);
         if now >= self.levels_ns {
-            self.read_levels(now);
+            // Unwinding may have taken its time.
+            self.read_levels(now_ns());
             // A look that records called for soon after is no reading.
             self.levels_ns = now + self.pace.pause_ns() / 2;
         }
-        self.switch(now);
         if now >= self.stacks_ns {
             self.stacks_ns = now + t::KERNEL_DRAIN_NS;
             self.empty_kernel_rings();
@@ -212,22 +225,27 @@ impl Watch {
         self.pace.looked(now - self.begin_ns, new >= t::BUSY_FAULTS, process_cpu_ns);
     }
 
-    /// Takes records from the rings; faults up to `end_ns` if they are being recorded. Faults found.
-    fn empty_rings(&mut self, end_ns: u64) -> u64 {
-        let span = self.windows.recording_since().map_or(0..0, |begin_ns| begin_ns..end_ns);
-        let drained = self.drain.take(&mut self.session.lanes, span);
+    /// Copies records from the rings. Faults found.
+    fn copy_rings(&mut self) -> u64 {
+        let found = self.drain.copy(&self.session.lanes);
         if self.duty.is_on() {
             // A lost record is one of the two of a fault, and has cost as much.
-            self.duty.spend(drained.faults + drained.lost / 2);
-        } else if drained.faults > 0 {
+            self.duty.spend(found.faults + found.lost / 2);
+            self.burst.1 += found.faults;
+        } else if found.faults > 0 {
             // A process that was just being forked may have missed the switch.
             self.session.record_faults(false);
         }
-        if drained.lost > 0 {
-            self.lost += drained.lost;
-            self.windows.lose(drained.lost);
-        }
-        for task in drained.tasks {
+        self.lost += found.lost;
+        found.faults
+    }
+
+    /// Makes records of what was copied; faults up to `end_ns` if they are being recorded.
+    fn digest(&mut self, end_ns: u64) {
+        let span = self.windows.recording_since().map_or(0..0, |begin_ns| begin_ns..end_ns);
+        let digest = self.drain.digest(span);
+        digest.losses.into_iter().for_each(|(lost, begin_ns)| self.windows.lose(lost, begin_ns));
+        for task in digest.tasks {
             match task {
                 Task::Fork(pid) => self.orphans.began(pid),
                 Task::Exec(_) => {}
@@ -240,7 +258,6 @@ impl Watch {
                 (None, _) => {}
             }
         }
-        drained.faults
     }
 
     fn empty_kernel_rings(&mut self) {
@@ -272,14 +289,18 @@ impl Watch {
         if self.duty.should_switch(now, || session.cpu_ns().unwrap_or(elapsed)) {
             let on = !self.duty.is_on();
             if on {
+                self.burst = (process_cpu_ns(), 0);
                 self.session.record_faults(true);
                 self.turn(true);
             } else {
                 // The window ends before the events are switched off one processor after the other.
                 let (time, faults) = self.read_counter();
                 self.session.record_faults(false);
-                self.empty_rings(time);
+                self.copy_rings();
+                self.digest(time);
                 self.windows.turn(time, faults, false);
+                let (begin_ns, recorded) = self.burst;
+                self.duty.learn(recorded, process_cpu_ns().saturating_sub(begin_ns));
             }
             self.duty.switched(now);
         } else if self.duty.is_on() && now.saturating_sub(self.windows.begin_ns()) > t::RECORD_WINDOW_NS {
@@ -303,11 +324,16 @@ impl Watch {
 
     /// Reads what is left once the program has ended.
     pub(crate) fn finish(mut self, subject: Subject) -> Result<Ended, Failure> {
+        // What still runs, a process that we attached to or a descendant, goes on unseen.
+        self.session.end();
         let end_ns = now_ns();
-        self.empty_rings(u64::MAX);
+        self.copy_rings();
+        self.drain.settle();
+        self.digest(u64::MAX);
         self.empty_kernel_rings();
         self.read_levels(end_ns);
         let counts = self.session.counts(subject.before_exec_faults());
+        let event_losses = self.session.event_losses();
         let is_child = matches!(subject, Subject::Child(_));
         let (exit, own) = subject.finish()?;
         let orphans = std::mem::take(&mut self.orphans);
@@ -335,20 +361,22 @@ impl Watch {
             kernel,
             sources: self.session.notes,
             lost: self.lost,
+            event_losses,
         })
     }
 
     fn name_stacks(&mut self) -> Option<KernelSamples> {
-        let samples = if self.session.cpu_hertz > 0 && !self.session.user_only {
+        if self.session.cpu_hertz > 0 && !self.session.user_only {
             self.session.notes.retain(|note| note.source != KERNEL);
-            self.session.note(KERNEL, true, "");
-            self.drain.kernel_samples()
-        } else if self.session.kernel.is_empty() {
+            let samples = self.drain.kernel_samples();
+            // The samples are in the file with their stacks, few or many.
+            self.session.note(KERNEL, true, samples.as_ref().err().map_or("", String::as_str));
+            return samples.ok();
+        }
+        if self.session.kernel.is_empty() {
             return None;
-        } else {
-            std::mem::take(&mut self.stacks).finish(self.kernel == Kernel::Always)
-        };
-        match samples {
+        }
+        match std::mem::take(&mut self.stacks).finish(self.kernel == Kernel::Always) {
             Ok(samples) => Some(samples),
             Err(why) => {
                 self.session.notes.retain(|note| note.source != KERNEL);

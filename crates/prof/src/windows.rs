@@ -34,12 +34,13 @@ impl Windows {
         self.begin_ns
     }
 
-    /// The rings have lost records.
-    pub(crate) fn lose(&mut self, lost: u64) {
-        match self.done.iter_mut().rev().find(|window| window.recorded) {
-            // Losses are written down late: after the window in which they happened has been closed.
-            Some(window) if !self.recorded => window.lost += lost,
-            _ => self.lost += lost,
+    /// A ring has lost records from `begin_ns` on, which is told later: maybe after the window in which it happened was closed. What is
+    /// lost while single faults are not recorded is no window's.
+    pub(crate) fn lose(&mut self, lost: u64, begin_ns: u64) {
+        if begin_ns >= self.begin_ns {
+            self.lost += if self.recorded { lost } else { 0 };
+        } else if let Some(window) = self.done.iter_mut().rev().find(|window| window.begin_ns <= begin_ns) {
+            window.lost += if window.recorded { lost } else { 0 };
         }
     }
 
@@ -77,10 +78,12 @@ mod tests {
     #[test]
     fn windows_leave_no_gap_and_their_faults_add_up() {
         let mut windows = Windows::begin(100, true);
-        windows.lose(3);
+        windows.lose(3, 150);
         windows.turn(200, 50, false);
-        windows.lose(2);
+        windows.lose(2, 199);
+        windows.lose(7, 200);
         windows.turn(300, 90, true);
+        windows.lose(9, 250);
         assert_eq!(windows.recording_since(), Some(300));
         windows.turn(350, 91, true);
         assert_eq!((windows.recording_since(), windows.begin_ns()), (Some(300), 350));
@@ -89,5 +92,6 @@ mod tests {
         assert_eq!(windows.iter().map(|window| window.faults).sum::<u64>(), 91);
         assert_eq!(windows[0].lost, 5, "a loss that is told late belongs to the window before");
         assert_eq!((windows[1].recorded, windows[1].lost), (false, 0));
+        assert_eq!(windows[2].lost, 0, "and samples lost between bursts to none");
     }
 }

@@ -66,6 +66,8 @@ pub struct Pattern<'a> {
     pub all: &'a Row,
     /// The blocks that it touches, where they were recorded.
     pub lives: Option<&'a Lives>,
+    /// Blocks were recorded: what lies in none is not malloc's, or too small for a pool.
+    pub blocks: bool,
     /// The machine.
     pub host: &'a Host,
     /// The run: begin and length, ns.
@@ -85,7 +87,7 @@ struct Rule {
     /// What it saves where it fits.
     saves: fn(&Pattern<'_>) -> Option<Saves>,
     why: fn(&Pattern<'_>) -> String,
-    how: &'static str,
+    how: fn(&Pattern<'_>) -> &'static str,
 }
 
 const RULES: [Rule; 7] = [
@@ -99,7 +101,7 @@ const RULES: [Rule; 7] = [
                 part(p.share(&[Kind::ZeroPageRead]))
             )
         },
-        how: "write before the first read, or do not read what is known to be zero",
+        how: |_| "write before the first read, or do not read what is known to be zero",
     },
     Rule {
         // The mapping stayed and its pages went: that is MADV_DONTNEED, which zeroes what comes back.
@@ -111,7 +113,7 @@ const RULES: [Rule; 7] = [
                 part(p.row.again)
             )
         },
-        how: "give memory back with MADV_FREE instead of MADV_DONTNEED, or later (of an allocator: a longer decay)",
+        how: |_| "give memory back with MADV_FREE instead of MADV_DONTNEED, or later (of an allocator: a longer decay)",
     },
     Rule {
         // malloc maps each such block anew and unmaps it; one setting keeps them in the heap.
@@ -123,7 +125,7 @@ const RULES: [Rule; 7] = [
                 part(p.refault())
             )
         },
-        how: "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296, or mallopt",
+        how: |_| "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296, or mallopt",
     },
     Rule {
         cure: Cure::Pool,
@@ -140,7 +142,17 @@ const RULES: [Rule; 7] = [
                 part(p.refault())
             ),
         },
-        how: "keep freed blocks: faultless run -- CMD, or a pool in the program; faultless advise measures it",
+        how: |p| match (p.row.refault, p.blocks) {
+            (Some(_), _) => {
+                "keep freed blocks: faultless run -- CMD, or a pool in the program; faultless advise measures it"
+            }
+            (None, false) => {
+                "keep freed memory: faultless run -- CMD where malloc gives it, else the program itself; record --alloc tells which, faultless advise measures it"
+            }
+            (None, true) => {
+                "keep it where it is unmapped or given back: it is no block that was recorded, so faultless run does not reach it"
+            }
+        },
     },
     Rule {
         // What is produced is not consumed as fast: every block is new memory.
@@ -154,20 +166,20 @@ const RULES: [Rule; 7] = [
                 )
             })
         },
-        how: "bound the queue that they wait in, so that blocks are used again",
+        how: |_| "bound the queue that they wait in, so that blocks are used again",
     },
     Rule {
         cure: Cure::Thp,
         saves: thp,
         why: |_| "large blocks touched whole, one base page at a time".to_owned(),
-        how: "madvise(MADV_HUGEPAGE) on them, aligned to huge pages; of malloc: GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
+        how: |_| "madvise(MADV_HUGEPAGE) on them, aligned to huge pages; of malloc: GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
     },
     Rule {
         // No time is saved but the traps; it moves to where it does not hurt.
         cure: Cure::Prefault,
         saves: prefault,
         why: |_| "blocks of the start that stay and are touched once".to_owned(),
-        how: "populate them where they are made (MAP_POPULATE, MADV_POPULATE_WRITE), if later latency matters: it moves the time, and saves the traps only",
+        how: |_| "populate them where they are made (MAP_POPULATE, MADV_POPULATE_WRITE), if later latency matters: it moves the time, and saves the traps only",
     },
 ];
 
@@ -198,7 +210,7 @@ pub fn remedy(pattern: &Pattern<'_>) -> Remedy {
     Remedy {
         cure: Some(rule.cure),
         why: (rule.why)(pattern),
-        how: rule.how.to_owned(),
+        how: (rule.how)(pattern).to_owned(),
         faults,
         time_ns,
         ..nothing(String::new())
@@ -214,9 +226,10 @@ fn no_pattern(p: &Pattern<'_>) -> String {
         return "these are copies after a fork; vfork or posix_spawn makes none, where a program follows"
             .to_owned();
     }
-    match p.row.refault {
-        Some(_) => "memory that is touched for the first time, and of no pattern with a cure".to_owned(),
-        None => "no pattern with a cure; record --alloc tells which blocks it touches".to_owned(),
+    match (p.row.refault, p.blocks) {
+        (Some(_), _) => "memory that is touched for the first time, and of no pattern with a cure".to_owned(),
+        (None, true) => "memory in no recorded block, and of no pattern with a cure".to_owned(),
+        (None, false) => "no pattern with a cure; record --alloc tells which blocks it touches".to_owned(),
     }
 }
 

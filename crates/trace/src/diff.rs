@@ -301,6 +301,14 @@ fn cause(faults: &Pair, time_ns: &Pair) -> Cause {
     }
 }
 
+/// Whether the faults that are compared were counted, so that what they stand for adds up to a known number.
+fn is_counted(run: &Run, settings: &Settings) -> bool {
+    let Recording { header, observation, .. } = &run.recording;
+    let counts = &observation.counts;
+    let user_only = settings.user_only || header.settings.user_only;
+    counts.user_faults.is_some() && (user_only || counts.all_faults.is_some())
+}
+
 /// Estimates of all runs, those before first, by row.
 struct Table {
     names: Vec<String>,
@@ -318,7 +326,7 @@ impl Table {
             let mut bursts = Bursts::new(&run.recording.observation.windows);
             let mut known: HashMap<name::Key, usize> = HashMap::new();
             let mut figures: Vec<Figure> = vec![Figure::default(); table.names.len()];
-            let mut all = Figure::default();
+            let mut all = Figure::of_all(is_counted(run, settings), run.profile.doubt);
             for fault in run.profile.faults.iter().filter(|fault| !(settings.user_only && fault.kernel)) {
                 let number = *known.entry(names.key(fault)).or_insert_with(|| {
                     let name = names.name(fault);

@@ -22,6 +22,8 @@ pub struct Fault {
     pub enter_ns: u64,
     /// Entry to end as read, uncorrected; `None` where the end was not seen or can't be trusted.
     pub duration_ns: Option<u64>,
+    /// The part of it in which the thread, able to run, had lost its processor to another; 0 where switches are not recorded.
+    pub preempted_ns: u64,
     /// Process.
     pub pid: u32,
     /// Thread.
@@ -91,23 +93,9 @@ impl Faults {
                     let (kind, again) =
                         history.touch(faults.len(), record, *addr, *access, place.as_ref(), window);
                     pairs.enter(record, *addr, faults.len());
-                    faults.push(Fault {
-                        enter_ns: record.time_ns,
-                        duration_ns: None,
-                        pid: record.pid,
-                        tid: record.tid,
-                        addr: *addr,
-                        ip: *ip,
-                        stack: None,
-                        kernel: *kernel,
-                        access: *access,
-                        kind,
-                        kind_by_place: kind::by_place(*access, place.as_ref()),
-                        again,
-                        mapping: place.map_or(place::UNKNOWN, |place| place.name),
-                        window,
-                        in_flight: 1,
-                    });
+                    let fault =
+                        Fault { kind, again, window, ..at(record, *addr, *ip, *kernel, *access, place) };
+                    faults.push(fault);
                 }
                 What::End { addr, major, stack } => pairs.end(record, *addr, *major, *stack, &mut faults),
                 What::Map(map) => processes.map(record.pid, record.time_ns, map),
@@ -126,27 +114,14 @@ impl Faults {
                 }
                 What::Sample { addr, ip, kernel, major, access, stack, weight } => {
                     let place = processes.place(record.pid, *addr);
-                    let kind = if *major { Kind::Major } else { kind::by_place(*access, place.as_ref()) };
-                    let fault = Fault {
-                        enter_ns: record.time_ns,
-                        duration_ns: None,
-                        pid: record.pid,
-                        tid: record.tid,
-                        addr: *addr,
-                        ip: *ip,
-                        stack: *stack,
-                        kernel: *kernel,
-                        access: *access,
-                        kind,
-                        kind_by_place: kind,
-                        again: false,
-                        mapping: place.map_or(place::UNKNOWN, |place| place.name),
-                        window: find_window(&windows, record.time_ns),
-                        in_flight: 1,
-                    };
+                    let window = find_window(&windows, record.time_ns);
+                    let fault = at(record, *addr, *ip, *kernel, *access, place);
+                    let kind = if *major { Kind::Major } else { fault.kind };
+                    let fault = Fault { stack: *stack, kind, kind_by_place: kind, window, ..fault };
                     samples.push((fault, *weight));
                 }
-                What::Cpu { .. } | What::Switch { .. } | What::LockWait { .. } => {}
+                What::Switch { out, preempted } => pairs.switch(record, *out && *preempted),
+                What::Cpu { .. } | What::LockWait { .. } => {}
                 What::Alloc { .. } | What::Free { .. } | What::Move { .. } | What::Name(_) => {}
             }
         }
@@ -163,6 +138,36 @@ impl Faults {
             unmatched_ends: ends,
             dropped_pairs: dropped,
         }
+    }
+}
+
+/// A fault as far as its own record and place tell.
+fn at(
+    record: &Record,
+    addr: u64,
+    ip: u64,
+    kernel: bool,
+    access: Option<Access>,
+    place: Option<place::Place>,
+) -> Fault {
+    let kind = kind::by_place(access, place.as_ref());
+    Fault {
+        enter_ns: record.time_ns,
+        duration_ns: None,
+        preempted_ns: 0,
+        pid: record.pid,
+        tid: record.tid,
+        addr,
+        ip,
+        stack: None,
+        kernel,
+        access,
+        kind,
+        kind_by_place: kind,
+        again: false,
+        mapping: place.map_or(place::UNKNOWN, |place| place.name),
+        window: None,
+        in_flight: 1,
     }
 }
 
@@ -271,6 +276,28 @@ mod tests {
         let faults = observe(records, vec![]);
         let durations: Vec<_> = faults.faults.iter().map(|f| (f.tid, f.duration_ns, f.in_flight)).collect();
         assert_eq!(durations, [(1, Some(60), 1), (2, Some(10), 2)]);
+    }
+
+    #[test]
+    fn a_thread_that_is_preempted_in_a_fault_is_away_but_one_that_waits_is_not() {
+        let switch = |time_ns, out, preempted| Record {
+            time_ns,
+            pid: 1,
+            tid: 1,
+            what: What::Switch { out, preempted },
+        };
+        let records = vec![
+            switch(5, true, true),
+            switch(8, false, false),
+            enter(10, 1, 0x5000),
+            switch(20, true, true),
+            switch(50, false, false),
+            switch(60, true, false),
+            switch(80, false, false),
+            end(100, 1, 0x5000),
+        ];
+        let faults = observe(records, vec![]);
+        assert_eq!((faults.faults[0].duration_ns, faults.faults[0].preempted_ns), (Some(90), 30));
     }
 
     #[test]

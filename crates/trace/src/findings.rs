@@ -61,6 +61,8 @@ pub struct Findings {
     pub cpu_ns: u64,
     /// CPU time in faults, ns; `None` where nothing is known of time.
     pub time_ns: Option<Interval>,
+    /// Time of major faults, which wait for a disk: in the tables, and no CPU time, ns.
+    pub disk_ns: f64,
     /// Faults of the run.
     pub faults: u64,
     /// So many call sites make this share of the time in the tables.
@@ -145,6 +147,7 @@ impl Findings {
             row,
             all: &sites.all,
             lives: row_lives(row, &owners),
+            blocks: has_blocks,
             host: &observation.host,
             run_ns: (begin_ns, stat.usage.wall_ns),
             cpu_ns: if cpu_ns > 0 { cpu_ns } else { sites.all.time_ns.value as u64 },
@@ -163,6 +166,7 @@ impl Findings {
                 .filter(|by| *by != Group::Alloc || has_blocks)
                 .collect(),
         };
+        let disk_ns = major_ns(&sites);
         let time_ns = time_ns(&stat, &sites, &beyond, cpu_ns);
         let most = most(&sites);
         let tables = groups.into_iter().map(|by| {
@@ -181,6 +185,7 @@ impl Findings {
             settings: recording.header.settings.clone(),
             cpu_ns,
             time_ns,
+            disk_ns,
             faults: stat.faults().max(sites.all.faults.value.round() as u64),
             most,
             avoidable: knee,
@@ -214,19 +219,25 @@ fn beyond(stat: &Stat, profile: &Profile) -> Vec<(Kind, u64, Option<f64>)> {
     rows.map(|row| (row.kind, row.faults, row.seconds)).collect()
 }
 
-/// Time of all, cut to the CPU time, which holds it.
+/// Time of the faults that waited for a disk.
+fn major_ns(sites: &Sites) -> f64 {
+    sites.all.kinds.iter().find(|(kind, ..)| *kind == Kind::Major).map_or(0.0, |(.., ns)| *ns)
+}
+
+/// CPU time of all, cut to that of the program, which holds it.
 fn time_ns(stat: &Stat, sites: &Sites, beyond: &[(Kind, u64, Option<f64>)], cpu_ns: u64) -> Option<Interval> {
     let seconds: f64 = beyond.iter().filter_map(|(.., seconds)| *seconds).sum();
     let others_ns = seconds * 1e9;
     let Interval { value, low, high } = sites.all.time_ns;
+    let disk_ns = major_ns(sites);
     if stat.time.is_none() && value <= 0.0 {
         return None;
     }
     let most = if cpu_ns > 0 { cpu_ns as f64 } else { f64::MAX };
     Some(Interval {
-        value: (value + others_ns).min(most),
-        low: (low + others_ns * CALIBRATED_LOW).min(most),
-        high: (high + others_ns * CALIBRATED_HIGH).min(most),
+        value: (value - disk_ns + others_ns).min(most),
+        low: ((low - disk_ns).max(0.0) + others_ns * CALIBRATED_LOW).min(most),
+        high: (high - disk_ns + others_ns * CALIBRATED_HIGH).min(most),
     })
 }
 

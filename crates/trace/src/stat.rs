@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::observation::{Exit, Host, SourceNote, Usage};
 
+pub use crate::tuning::WAIT_LATENCY_RATIO;
 pub use kernel::kernel_time;
 pub use time::bytes_made_resident;
 

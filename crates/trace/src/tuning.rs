@@ -19,7 +19,7 @@ pub(crate) const THP_LATENCY_RATIO: f64 = 20.0;
 
 /// A reading above so many medians of its kind is a wait (a lock, reclaim, the hypervisor) and enters a mean as this.
 /// Guest-cold pages, which are work, stay below 11.
-pub(crate) const WAIT_LATENCY_RATIO: f64 = 100.0;
+pub const WAIT_LATENCY_RATIO: f64 = 100.0;
 
 /// Part of the presumed-touched faults that known-touched ones must explain before a parent's writes after a fork
 /// count as CoW (see `fault::kind`).
@@ -117,6 +117,8 @@ pub(crate) const DIFF_LOST: f64 = 0.01;
 /// Samples of a thread from which on they speak for it: below, what it did before its first one and after its last one is
 /// too large a part of it, and always the same part where many threads do the same.
 pub(crate) const FEW_SAMPLES: u64 = 5;
+/// Share of all faults that may lack an end in a recording that is still said to hold all: threads that are killed in a fault, signals.
+pub(crate) const ALL_SEEN_SHARE: f64 = 0.001;
 /// Timed faults from which on their mean is a price of their own. Chosen: with 8 a mean is known to about a third of its spread.
 pub(crate) const PRICED_FAULTS: u64 = 8;
 /// Times that two estimates of the faults of short-lived threads may be apart: beyond it the direct one bounds the other,
@@ -127,6 +129,9 @@ pub(crate) const SHORT_THREADS_RATIO: f64 = 2.0;
 pub(crate) const CALIBRATION_SHARE: f64 = 0.05;
 /// Share of the subtracted offset that it may be off by: the same four repeats.
 pub(crate) const OFFSET_SHARE: f64 = 0.15;
+/// Bursts that the usual spread of prices between bursts, [`ONE_BURST_SHARE`], counts for beside those seen. Chosen: half of what makes
+/// a spread of their own known to a quarter.
+pub(crate) const PRICE_PRIOR_BURSTS: f64 = 4.0;
 /// Share that a price may be off by that is known from one burst only. Chosen: phases of a program differ by more than faults in one.
 pub(crate) const ONE_BURST_SHARE: f64 = 0.3;
 

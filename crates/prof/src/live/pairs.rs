@@ -12,6 +12,7 @@ use faultless_os::Result;
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;
 use faultless_trace::observation::Calibration;
+use faultless_trace::stat::WAIT_LATENCY_RATIO;
 
 use super::stacks::{Whom, ring};
 use crate::calibrate::timed;
@@ -136,7 +137,7 @@ impl Prices {
         self.timed.drain(..self.timed.len().saturating_sub(t::LIVE_TIMED_MAX));
         let mut all: Vec<f64> = self.timed.iter().map(|(_, ns)| *ns).collect();
         let middle = all.len() / 2;
-        let most = *all.select_nth_unstable_by(middle, f64::total_cmp).1 * t::LIVE_WAIT_RATIO;
+        let most = *all.select_nth_unstable_by(middle, f64::total_cmp).1 * WAIT_LATENCY_RATIO;
         let mut sums: HashMap<u32, (f64, usize)> = HashMap::new();
         for (pid, ns) in &self.timed {
             let (sum, count) = sums.entry(*pid).or_default();

@@ -1,4 +1,5 @@
-//! Call chains -> stacks: each address in its module, by the mappings of its process at that time.
+//! Call chains -> stacks: each address in its module, by the mappings of its process at that time. perf follows frame pointers:
+//! where a function has none, a caller is whatever lay there. So a chain ends before the first caller that is no code.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -10,6 +11,8 @@ use crate::tuning::COPIED_MAPPINGS_MAX;
 
 /// Callchain entries from here on say which part follows (`PERF_CONTEXT_MAX`, -4095).
 const CONTEXT_FROM: u64 = 0_u64.wrapping_sub(4095);
+/// Mapped to be executed (mmap(2)).
+const PROT_EXEC: u32 = 4;
 /// `PERF_CONTEXT_KERNEL`: what follows ran in the kernel.
 const CONTEXT_KERNEL: u64 = 0_u64.wrapping_sub(128);
 
@@ -36,10 +39,9 @@ pub(super) struct Code {
 impl Code {
     pub(super) fn map(&mut self, pid: u32, map: &Map) {
         let (begin, end) = (map.begin, map.begin.saturating_add(map.len_bytes));
-        if end <= begin || map.name.starts_with("//anon") {
+        if end <= begin {
             return;
         }
-        let module = self.module(&map.name);
         let space = self.spaces.entry(pid).or_default();
         if Rc::strong_count(space) > 1 {
             self.copied = self.copied.saturating_add(space.len());
@@ -61,7 +63,15 @@ impl Code {
                 space.insert(end, Piece { file_offset: piece.file_offset.saturating_add(end - at), ..piece });
             }
         }
-        space.insert(begin, Piece { end, file_offset: map.file_offset, module });
+        if map.prot & PROT_EXEC == 0 {
+            return;
+        }
+        // Generated code is named by its address, as `/tmp/perf-PID.map` has it.
+        let generated = map.name.starts_with("//anon");
+        let module = if generated { self.module(&format!("[jit {pid}]")) } else { self.module(&map.name) };
+        let file_offset = if generated { begin } else { map.file_offset };
+        let space = self.spaces.entry(pid).or_default();
+        Rc::make_mut(space).insert(begin, Piece { end, file_offset, module });
     }
 
     pub(super) fn fork(&mut self, pid: u32, parent: u32) {
@@ -94,7 +104,11 @@ impl Code {
             if address == 0 && !frames.is_empty() {
                 continue;
             }
-            frames.push(self.frame(pid, address, kernel));
+            let (module, address) = self.place(pid, address, kernel);
+            if module.is_none() && !frames.is_empty() {
+                break;
+            }
+            frames.push(self.frame(module, address));
         }
         if frames.is_empty() {
             return None;
@@ -108,19 +122,20 @@ impl Code {
         Some(number)
     }
 
-    fn frame(&mut self, pid: u32, address: u64, kernel: bool) -> u32 {
-        let (module, address) = if kernel {
-            (Some(self.module("[kernel]")), address)
-        } else {
-            let space = self.spaces.get(&pid);
-            let piece = space.and_then(|space| space.range(..=address).next_back());
-            match piece.filter(|(_, piece)| address < piece.end) {
-                Some((begin, piece)) => {
-                    (Some(piece.module), piece.file_offset.saturating_add(address - begin))
-                }
-                None => (None, address),
-            }
-        };
+    /// The module that an address lies in, and where in it.
+    fn place(&mut self, pid: u32, address: u64, kernel: bool) -> (Option<u32>, u64) {
+        if kernel {
+            return (Some(self.module("[kernel]")), address);
+        }
+        let space = self.spaces.get(&pid);
+        let piece = space.and_then(|space| space.range(..=address).next_back());
+        match piece.filter(|(_, piece)| address < piece.end) {
+            Some((begin, piece)) => (Some(piece.module), piece.file_offset.saturating_add(address - begin)),
+            None => (None, address),
+        }
+    }
+
+    fn frame(&mut self, module: Option<u32>, address: u64) -> u32 {
         let next = self.stacks.frames.len() as u32;
         let number = *self.frames.entry((module, address)).or_insert(next);
         if number == next {
@@ -138,5 +153,58 @@ impl Code {
         self.stacks.modules.push(Module { path: path.to_owned(), build_id });
         self.modules.insert(path.to_owned(), number);
         number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ_EXECUTE: u32 = 5;
+    const READ_WRITE: u32 = 3;
+
+    fn code() -> Code {
+        let mut code = Code::default();
+        let map = |begin, prot, name: &str| Map {
+            begin,
+            len_bytes: 0x1000,
+            prot,
+            flags: 2,
+            name: name.to_owned(),
+            file_offset: 0x300,
+        };
+        code.map(7, &map(0x1000, READ_EXECUTE, "/bin/program"));
+        code.map(7, &map(0x3000, READ_EXECUTE, "//anon"));
+        code.map(7, &map(0x5000, READ_WRITE, "[heap]"));
+        code
+    }
+
+    fn places(code: &mut Code, chain: &[u64]) -> Vec<(Option<String>, u64)> {
+        let stack = code.stack(7, chain.iter().copied(), false).unwrap();
+        let place = |frame: &Frame| {
+            let path = frame.module.map(|module| code.stacks.modules[module as usize].path.clone());
+            (path, frame.address)
+        };
+        code.stacks.frames_of(stack).map(place).collect()
+    }
+
+    #[test]
+    fn a_chain_ends_before_a_caller_that_is_no_code() {
+        let mut code = code();
+        let program = |address| (Some("/bin/program".to_owned()), address);
+        for garbage in [0x5bc2_8948_d989_48e7, 0x5010, 0x1f] {
+            let found = places(&mut code, &[0x1010, 0x1021, garbage, 0x1031]);
+            assert_eq!(found, [program(0x310), program(0x320)]);
+        }
+        // The leaf is where the fault was taken, whatever that is.
+        assert_eq!(places(&mut code, &[0x5010, 0x1021]), [(None, 0x5010), program(0x320)]);
+    }
+
+    #[test]
+    fn generated_code_keeps_its_address_and_its_callers() {
+        let mut code = code();
+        let jit = (Some("[jit 7]".to_owned()), 0x3020);
+        let found = places(&mut code, &[0x1010, 0x3021, 0x1031]);
+        assert_eq!(found[1..], [jit, (Some("/bin/program".to_owned()), 0x330)]);
     }
 }

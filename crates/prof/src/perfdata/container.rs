@@ -15,7 +15,7 @@ use super::Refused;
 /// What files begin with on little-endian machines.
 pub(super) const MAGIC: &[u8; 8] = b"PERFILE2";
 /// And on big-endian ones.
-const MAGIC_SWAPPED: &[u8; 8] = b"2ELIFREP";
+pub(super) const MAGIC_SWAPPED: &[u8; 8] = b"2ELIFREP";
 /// Bytes of the header of a stream that went through a pipe; that of a file is longer.
 const PIPE_HEADER_BYTES: u64 = 16;
 /// Bytes of `struct perf_event_header`: type, misc, size.

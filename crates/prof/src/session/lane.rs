@@ -13,6 +13,7 @@ use faultless_os::ring::Ring;
 use faultless_os::tracepoint::Tracepoint;
 use faultless_trace::recording::EventLoss;
 
+use super::spool::Spool;
 use super::{COUNT, Watched};
 use crate::tuning as t;
 
@@ -53,7 +54,7 @@ impl Shape {
     }
 
     /// What the end of a fault writes.
-    pub(crate) fn end(&self) -> Output {
+    fn end(&self) -> Output {
         match self.stack_bytes {
             0 => Output::EveryFault,
             stack_bytes => Output::FaultStacks { period: 1, stack_bytes },
@@ -123,7 +124,7 @@ impl Role {
 #[derive(Debug)]
 pub(crate) struct Lane {
     /// Everything.
-    pub(crate) ring: Ring,
+    pub(crate) ring: Spool,
     /// The processor.
     pub(crate) cpu: u32,
     /// All events. The first owns the ring, and is readable once that holds [`Shape::wake_bytes`] more.
@@ -146,7 +147,7 @@ impl Lane {
         let owner = watched.begin(owner);
         let (first, rest) = tasks.split_first().unwrap_or((&0, &[]));
         let first = Event::open(&owner, target(*first), None)?;
-        let ring = Ring::map(&first, pages)?;
+        let ring = Spool::new(Ring::map(&first, pages)?);
         let mut lane = Self { ring, cpu, events: vec![(Role::Tasks, first)] };
         for &pid in rest {
             lane.add(Role::Tasks, &owner, target(pid), None)?;
@@ -215,6 +216,13 @@ impl Lane {
         }
     }
 
+    /// Switches everything off.
+    pub(super) fn end(&self) {
+        for (_, event) in &self.events {
+            let _ = event.disable();
+        }
+    }
+
     /// Switches the recording of single faults.
     pub(super) fn record_faults(&self, on: bool) {
         // A leader takes its group along.
@@ -225,9 +233,10 @@ impl Lane {
         }
     }
 
-    /// Switches off all that writes samples, for good.
+    /// Switches off all that writes samples, for good, but for the sampled events of faults, which count as well.
     pub(crate) fn silence(&self) {
-        for (_, event) in self.events.iter().filter(|(role, _)| *role != Role::Tasks) {
+        let counts = |role: &Role| matches!(role, Role::Tasks | Role::Sample(_) | Role::MajorSample);
+        for (_, event) in self.events.iter().filter(|(role, _)| !counts(role)) {
             let _ = event.disable();
         }
     }
@@ -251,7 +260,7 @@ impl Lane {
     }
 
     /// What each event has lost; `None` where the kernel does not tell.
-    pub(crate) fn losses(&self) -> Option<Vec<EventLoss>> {
+    pub(super) fn losses(&self) -> Option<Vec<EventLoss>> {
         let mut losses: Vec<EventLoss> = Vec::new();
         for (role, event) in &self.events {
             let lost = event.lost()?;

@@ -8,20 +8,29 @@
 
 use std::path::{Path, PathBuf};
 
+use blazesym::ErrorKind;
 use blazesym::symbolize::source::{self, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
+use faultless_trace::observation::SourceNote;
 use faultless_trace::recording::Name;
 
+use super::unreadable;
 use crate::unwind::Elf;
 
-/// Where distributions put debug files by build id.
-const DEBUG_FOLDER: &str = "/usr/lib/debug/.build-id";
+/// Where distributions put debug files.
+const DEBUG_FOLDERS: [&str; 2] = ["/usr/lib/debug", "/lib/debug"];
+/// Those by build id.
+const BY_BUILD_ID: &str = "/usr/lib/debug/.build-id";
 
 /// Names of `addresses`, one list for each, and which debug information could not be read, and why.
-pub(crate) fn names(elf: &Elf, path: &Path, addresses: &[u64]) -> (Vec<Vec<Name>>, Vec<String>) {
+pub(crate) fn names(elf: &Elf, path: &Path, addresses: &[u64]) -> (Vec<Vec<Name>>, Vec<SourceNote>) {
     let mut found = vec![Vec::new(); addresses.len()];
-    let mut notes = Vec::new();
-    let symbolizer = Symbolizer::builder().enable_auto_reload(false).enable_demangling(false).build();
+    let mut missing_names = Vec::new();
+    let symbolizer = Symbolizer::builder()
+        .enable_auto_reload(false)
+        .enable_demangling(false)
+        .set_debug_dirs(Some(debug_folders(path)))
+        .build();
     let separate = debug_file(elf).filter(|_| !elf.has_debug);
     let tries = [separate.as_deref().map(|file| (file, true)), Some((path, true)), Some((path, false))];
     for (file, debug_syms) in tries.into_iter().flatten() {
@@ -38,18 +47,33 @@ pub(crate) fn names(elf: &Elf, path: &Path, addresses: &[u64]) -> (Vec<Vec<Name>
                     found[index] = symbol.as_sym().map(of_symbol).unwrap_or_default();
                 }
             }
+            // The next try finds the same file, and says the same.
+            Err(_) if !missing_names.is_empty() => {}
             Err(error) => {
                 let what = if debug_syms { "debug information" } else { "symbols" };
-                notes.push(format!("{}: its {what} can't be read: {error}", file.display()));
+                let remedy = match error.kind() {
+                    ErrorKind::PermissionDenied => "; give yourself the right to read it, or run as root",
+                    _ => "",
+                };
+                missing_names.push(unreadable(
+                    &path.display().to_string(),
+                    &format!("its {what} can't be read: {error:#}{remedy}"),
+                ));
             }
         }
     }
-    (found, notes)
+    (found, missing_names)
+}
+
+/// Folders where the debug file that a `.gnu_debuglink` names may lie, as gdb looks for it; the file's own is always one.
+fn debug_folders(path: &Path) -> Vec<PathBuf> {
+    let beside = path.parent().map(|folder| folder.join(".debug"));
+    beside.into_iter().chain(DEBUG_FOLDERS.map(PathBuf::from)).collect()
 }
 
 fn debug_file(elf: &Elf) -> Option<PathBuf> {
     let (folder, file) = elf.build_id.as_ref()?.split_at_checked(2)?;
-    let path = Path::new(DEBUG_FOLDER).join(folder).join(format!("{file}.debug"));
+    let path = Path::new(BY_BUILD_ID).join(folder).join(format!("{file}.debug"));
     path.is_file().then_some(path)
 }
 

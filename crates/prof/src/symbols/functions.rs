@@ -5,6 +5,8 @@
 //!
 //! What it does not do: files with debug information (`elf`), generated code (`jit`).
 
+use std::sync::OnceLock;
+
 use object::{Object, ObjectSymbol, SymbolKind};
 
 /// Functions by address.
@@ -16,10 +18,14 @@ pub(crate) struct Symbols {
 }
 
 impl Symbols {
-    /// Reads `/proc/kallsyms`; `None` where it can't be read or hides the addresses. Takes about 50 ms.
-    pub(crate) fn of_kernel() -> Option<Self> {
-        let symbols = Self::parse(&std::fs::read_to_string("/proc/kallsyms").ok()?);
-        (!symbols.functions.is_empty()).then_some(symbols)
+    /// What `/proc/kallsyms` says, read once, for that takes about 50 ms; `None` where it can't be read or hides the addresses.
+    pub(crate) fn of_kernel() -> Option<&'static Self> {
+        static KERNEL: OnceLock<Option<Symbols>> = OnceLock::new();
+        let read = || {
+            let symbols = Self::parse(&std::fs::read_to_string("/proc/kallsyms").ok()?);
+            (!symbols.functions.is_empty()).then_some(symbols)
+        };
+        KERNEL.get_or_init(read).as_ref()
     }
 
     /// Keeps functions with an address.

@@ -43,7 +43,9 @@ fn lives(median_bytes: u64) -> Lives {
 
 fn find(row: &Row, all: &Row, lives: Option<&Lives>, knee: Option<Point>) -> Remedy {
     let host = host();
-    remedy(&Pattern { row, all, lives, host: &host, run_ns: (0, 1_000_000_000), cpu_ns: 50_000_000, knee })
+    let blocks = lives.is_some();
+    let run_ns = (0, 1_000_000_000);
+    remedy(&Pattern { row, all, lives, blocks, host: &host, run_ns, cpu_ns: 50_000_000, knee })
 }
 
 const PAGES: f64 = 25_600.0;
@@ -76,6 +78,19 @@ fn without_blocks_the_avoidable_curve_speaks_for_a_pool() {
     let found = find(&site, &all, None, Some(knee));
     assert!((found.faults.low / PAGES - 0.6).abs() < 1e-9 && found.faults.high == PAGES, "{found:?}");
     assert_eq!(find(&site, &site, None, Some(Point { low: 0.1, ..knee })).cure, None);
+    assert!(found.how.contains("record --alloc"), "{found:?}");
+    let host = host();
+    let pattern = Pattern {
+        row: &site,
+        all: &site,
+        lives: None,
+        blocks: true,
+        host: &host,
+        run_ns: (0, 1_000_000_000),
+        cpu_ns: 50_000_000,
+        knee: Some(knee),
+    };
+    assert!(remedy(&pattern).how.contains("does not reach it"), "mapped by the program itself");
     let first = Row { refault: Some(0.0), ..site.clone() };
     assert_eq!(find(&first, &first, None, Some(knee)).cure, None, "its own blocks did not come back");
 }

@@ -92,16 +92,16 @@ pub(super) fn warnings(before: &[Run], after: &[Run]) -> Vec<String> {
 
 type Fact = fn(&Header) -> String;
 
-fn facts() -> [(&'static str, Fact); 10] {
-    let settings: [(&'static str, Fact); 4] = [
+fn facts() -> [(&'static str, Fact); 9] {
+    let settings: [(&'static str, Fact); 3] = [
         ("every fault recorded", |h| if h.settings.every_fault { "yes" } else { "no" }.to_owned()),
-        ("faults per sampled stack", |h| h.settings.sample_period.to_string()),
         ("bytes of stack per sample", |h| h.settings.stack_bytes.to_string()),
         ("bytes from which allocations are recorded", |h| {
             h.settings.alloc_from_bytes.map_or("none".to_owned(), |bytes| bytes.to_string())
         }),
     ];
-    let [every, period, stack, alloc] = settings;
+    // The period of samples is drawn anew for each recording, and intervals know it.
+    let [every, stack, alloc] = settings;
     [
         ("kernel", |h| h.host.kernel.clone()),
         ("processor", |h| h.host.cpu.clone()),
@@ -110,7 +110,6 @@ fn facts() -> [(&'static str, Fact); 10] {
         ("sizes of mTHP in bytes", |h| format!("{:?}", h.host.mthp_bytes)),
         ("base page in bytes", |h| h.host.page_bytes.to_string()),
         every,
-        period,
         stack,
         alloc,
     ]

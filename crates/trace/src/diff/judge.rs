@@ -2,6 +2,8 @@
 //!
 //! Three kinds of noise add up. Sampling: a fault that stands for w others adds w (w - 1) to the variance of the count, and
 //! where faults recorded in bursts stand for those beside them, a burst is one look (a ratio over clusters; Cochran 1977, ch. 6).
+//! Where all faults were counted, samples only say whose they are: what is one row's too much is another's too little. How many
+//! of them samples stand for and how many the bursts is in doubt as well ([`crate::profile::Profile::doubt`]).
 //! Prices: faults of one row differ in what they cost, and those of one burst are dear or cheap together. From run to run: an
 //! allowance stands for it with one recording a side; with repeats that is at least what all rows together spread, and a
 //! row's own spread replaces it the more of them there are, as a prior worth [`DIFF_PRIOR_RUNS`] runs.
@@ -20,6 +22,12 @@ pub(super) struct Figure {
     time_ns: f64,
     /// Sum of w (w - 1).
     sampling: f64,
+    /// Faults that samples at large stand for.
+    sampled: f64,
+    /// The number of all of them is known.
+    is_counted: bool,
+    /// Faults of all of them by which samples may stand for too few or too many, at 95 %.
+    doubt: f64,
     /// Sums of w^2, of w^2 p and of w^2 p^2, with p the price of the fault.
     squares: [f64; 3],
     /// By burst, the faults beside it that its own stand for, and their time.
@@ -49,6 +57,12 @@ impl Estimate {
 }
 
 impl Figure {
+    /// Of a whole run; `is_counted`: how many faults it has is known, and samples only tell whose they are. `doubt` is that of
+    /// its profile.
+    pub(super) fn of_all(is_counted: bool, doubt: f64) -> Self {
+        Self { is_counted, doubt, ..Self::default() }
+    }
+
     /// Adds a fault, in the order of time; `burst`: the stretch of recorded windows that it is in.
     pub(super) fn add(&mut self, fault: &Weighted, burst: Option<u32>) {
         let (weight, cost_ns) = (fault.faults, fault.cost_ns);
@@ -60,6 +74,7 @@ impl Figure {
         self.sampling += weight * (weight - 1.0).max(0.0);
         let (beside, beside_ns) = ((weight - 1.0).max(0.0), cost_ns * (1.0 - 1.0 / weight).max(0.0));
         self.extrapolated_ns += beside_ns;
+        self.sampled += if burst.is_none() { weight } else { 0.0 };
         if let Some(burst) = burst.filter(|_| beside > 0.0) {
             match self.beside.last_mut().filter(|last| last.0 == burst) {
                 Some(last) => (last.1, last.2) = (last.1 + beside, last.2 + beside_ns),
@@ -77,7 +92,7 @@ impl Figure {
         let missed = missed * (missed + 1.0);
         let unseen = (missed, missed * price(all) * price(all));
         let mean_ns = price(self);
-        let sampling = self.sampling + self.bursts_variance(all);
+        let sampling = self.sampling_variance(all) + self.bursts_variance(all) + self.doubt_variance(all);
         let [weights, prices, squared] = self.squares;
         let around_mean = squared - 2.0 * mean_ns * prices + mean_ns * mean_ns * weights;
         Estimate {
@@ -109,15 +124,36 @@ impl Figure {
         seen / (time_ns * time_ns) + ONE_BURST_SHARE.powi(2) * squares / (faults * faults)
     }
 
+    /// What samples leave open: a share s of a known whole varies with (1 - s)^2 of its own variance and s^2 of the others'.
+    fn sampling_variance(&self, all: &Figure) -> f64 {
+        let share = if all.is_counted && all.faults > 0.0 { self.faults / all.faults } else { 0.0 };
+        (self.sampling * (1.0 - 2.0 * share) + all.sampling * share * share).max(0.0)
+    }
+
+    /// Faults that what is seen in bursts stands for beside them.
+    fn beside_bursts(&self) -> f64 {
+        self.beside.iter().map(|burst| burst.1).sum()
+    }
+
+    /// What is in doubt goes from rows that samples tell of to rows that bursts tell of, or back.
+    fn doubt_variance(&self, all: &Figure) -> f64 {
+        const SIGMAS: f64 = 1.96;
+        if all.doubt <= 0.0 || self.faults >= all.faults {
+            return 0.0;
+        }
+        let part = |own: f64, all: f64| if all > 0.0 { own / all } else { 0.0 };
+        let shifted = part(self.beside_bursts(), all.beside_bursts()) - part(self.sampled, all.sampled);
+        (shifted * all.doubt / SIGMAS).powi(2)
+    }
+
     /// How much what bursts say of this row differs from burst to burst.
     fn bursts_variance(&self, all: &Figure) -> f64 {
-        let sum = |figure: &Figure| figure.beside.iter().map(|burst| burst.1).sum::<f64>();
-        let whole = sum(all);
+        let whole = all.beside_bursts();
         let looks = all.beside.len() as f64;
         if whole <= 0.0 || looks < 2.0 {
             return 0.0;
         }
-        let part = sum(self) / whole;
+        let part = self.beside_bursts() / whole;
         let mut own = self.beside.iter().peekable();
         let square = |burst: &(u32, f64, f64)| {
             let mine = own.next_if(|mine| mine.0 == burst.0).map_or(0.0, |mine| mine.1);

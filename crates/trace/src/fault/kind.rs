@@ -10,7 +10,7 @@
 //! | as anonymous mmap memory | no mapping known, but the kernel handled the fault: mremap moved or grew one, which is not reported | a file's mapping moved by mremap; CoW after fork of moved memory counts as first write |
 //! | file read | file mapping that can't be written, or a private one that is read; fetches too | one fault maps up to 16 pages |
 //! | shared | shared and writable | reads are not told from writes |
-//! | CoW after fork | write (or unknown access) to a private mapping older than the fork, page not faulted since: in the child always; in the parent when the page is known to have been touched, or is presumed so (below) | a child's first touch of memory that the parent had mapped but never touched counts as CoW; a child of vfork runs in its parent's memory |
+//! | CoW after fork | write (or unknown access) to a private mapping older than the fork, page not faulted since: in the child always; in the parent when the page is known to have been touched, or is presumed so (below), or lies in a mapping that was there before the recorder | memory that was there before the recorder and never touched counts as CoW after the first fork; a child's first touch of memory that the parent had mapped but never touched counts as CoW; a child of vfork runs in its parent's memory |
 //! | file, private, written | private writable file mapping, not read | reads of unknown access |
 //! | stack | stack region | a stack's zero-page reads |
 //! | write after zero read | write to a page whose last recorded fault was a read, same mapping | reads in unrecorded windows are unseen: counts as first write |
@@ -51,8 +51,15 @@ struct Epoch {
 type Block = (Option<usize>, u32, u64);
 
 /// Memory that mremap moved or grew: somewhere, since the kernel reports no mapping for it.
-const MOVED: Place =
-    Place { region: Region::Mmap, begin: 0, end: u64::MAX, mapped_ns: 0, fork: None, name: UNKNOWN };
+const MOVED: Place = Place {
+    region: Region::Mmap,
+    begin: 0,
+    end: u64::MAX,
+    mapped_ns: 0,
+    fork: None,
+    was_there: false,
+    name: UNKNOWN,
+};
 
 /// What was seen of every page, and the conclusions that have to wait for the end.
 #[derive(Debug)]
@@ -179,15 +186,11 @@ impl History {
         before: Option<Touch>,
         place: &Place,
     ) -> bool {
-        let private = place.region.is_anonymous() || place.region == Region::FilePrivate;
-        let Some(fork) = place.fork.filter(|_| private && matches!(access, None | Some(Access::Write)))
-        else {
-            return false;
-        };
+        let Some(fork) = place.fork.filter(|_| may_copy(access, place)) else { return false };
         if before.is_some_and(|b| b.time_ns >= fork.time_ns) {
             return false;
         }
-        if fork.is_child {
+        if fork.is_child || before.is_none() && place.was_there {
             return true;
         }
         let epoch = self.epochs.entry((pid, fork.time_ns)).or_default();
@@ -235,6 +238,12 @@ impl History {
     }
 }
 
+/// Whether such an access may copy a page that two processes share after a fork.
+fn may_copy(access: Option<Access>, place: &Place) -> bool {
+    let private = place.region.is_anonymous() || place.region == Region::FilePrivate;
+    private && matches!(access, None | Some(Access::Write))
+}
+
 /// The kind where it does not depend on the page's past; `None` for anonymous memory.
 fn by_region(access: Option<Access>, region: Region) -> Option<Kind> {
     Some(match region {
@@ -259,6 +268,10 @@ fn first_write(region: Region) -> Kind {
 /// The kind of a fault of which nothing but access and place is known: as if its page had no past.
 pub(super) fn by_place(access: Option<Access>, place: Option<&Place>) -> Kind {
     let region = place.map_or(Region::Mmap, |place| place.region);
+    let shares = |place: &Place| place.fork.is_some_and(|fork| fork.is_child || place.was_there);
+    if place.is_some_and(|place| shares(place) && may_copy(access, place)) {
+        return Kind::CowAfterFork;
+    }
     by_region(access, region).unwrap_or_else(|| match access {
         Some(Access::Read | Access::Execute) => Kind::ZeroPageRead,
         Some(Access::Write) => first_write(region),
@@ -405,7 +418,10 @@ mod tests {
     fn a_parent_copies_known_pages_and_presumes_others_only_on_evidence() {
         // All faults are recorded here, so a page that was not seen before the fork was not touched.
         let mut s = Script::new();
-        s.map(1, ANON, 1 << 20, "[heap]").write(1, ANON).push(2, What::Fork { parent: 1 });
+        s.push(1, What::Exec)
+            .map(1, ANON, 1 << 20, "[heap]")
+            .write(1, ANON)
+            .push(2, What::Fork { parent: 1 });
         s.write(1, ANON);
         for page in 1..4 {
             s.write(1, ANON + page * 4096);
@@ -415,9 +431,21 @@ mod tests {
             [Kind::CowAfterFork, Kind::HeapFirstWrite, Kind::HeapFirstWrite, Kind::HeapFirstWrite]
         );
         // One in twenty was recorded before the fork: one certain page stands for twenty.
-        let first = Window { begin_ns: 0, end_ns: 3500, faults: 20, recorded: true, lost: 0 };
-        s.0.windows = vec![first, Window { begin_ns: 3500, end_ns: 1 << 40, faults: 4, ..first }];
+        let first = Window { begin_ns: 0, end_ns: 4500, faults: 20, recorded: true, lost: 0 };
+        s.0.windows = vec![first, Window { begin_ns: 4500, end_ns: 1 << 40, faults: 4, ..first }];
         assert_eq!(s.kinds()[1..], [Kind::CowAfterFork; 4]);
+    }
+
+    #[test]
+    fn a_parent_copies_what_it_had_before_the_recorder_came() {
+        let mut s = Script::new();
+        s.map(1, ANON, 1 << 20, "[heap]").write(1, ANON).map(1, ANON + (1 << 30), 1 << 20, "//anon");
+        s.push(2, What::Fork { parent: 1 })
+            .write(1, ANON + 4096)
+            .write(1, ANON + 4096)
+            .write(1, ANON + (1 << 30));
+        use Kind::{CowAfterFork, HeapFirstWrite, MmapFirstWrite};
+        assert_eq!(s.kinds(), [HeapFirstWrite, CowAfterFork, HeapFirstWrite, MmapFirstWrite]);
     }
 
     #[test]

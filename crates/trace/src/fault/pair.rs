@@ -19,10 +19,20 @@ pub(super) struct Unmatched {
     pub(super) dropped: u64,
 }
 
+/// A fault whose end has not come.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    addr: u64,
+    index: usize,
+    preempted_ns: u64,
+    /// Since when its thread has been preempted, if it is.
+    left_ns: Option<u64>,
+}
+
 /// The entries that wait for their end, by thread.
 pub(super) struct Pairs<'a> {
     windows: &'a [Window],
-    open: HashMap<u32, (u64, usize)>,
+    open: HashMap<u32, Open>,
     unmatched: Unmatched,
 }
 
@@ -33,9 +43,19 @@ impl<'a> Pairs<'a> {
 
     /// Notes that the thread entered fault number `index`.
     pub(super) fn enter(&mut self, record: &Record, addr: u64, index: usize) {
-        if self.open.insert(record.tid, (addr, index)).is_some() {
+        let open = Open { addr, index, preempted_ns: 0, left_ns: None };
+        if self.open.insert(record.tid, open).is_some() {
             self.unmatched.enters += 1;
         }
+    }
+
+    /// The thread was preempted, or else a switch of another kind.
+    pub(super) fn switch(&mut self, record: &Record, preempted: bool) {
+        let Some(open) = self.open.get_mut(&record.tid) else { return };
+        if let Some(left_ns) = open.left_ns.take() {
+            open.preempted_ns += record.time_ns.saturating_sub(left_ns);
+        }
+        open.left_ns = preempted.then_some(record.time_ns);
     }
 
     /// Closes the thread's open fault.
@@ -47,17 +67,14 @@ impl<'a> Pairs<'a> {
         stack: Option<u32>,
         faults: &mut [Fault],
     ) {
-        let Some((open_addr, index)) = self.open.get(&record.tid).copied() else {
+        let Some(open) = self.open.get(&record.tid).copied().filter(|open| open.addr == addr) else {
             self.unmatched.ends += 1;
             return;
         };
-        if open_addr != addr {
-            self.unmatched.ends += 1;
-            return;
-        }
         self.open.remove(&record.tid);
-        let Some(fault) = faults.get_mut(index) else { return };
+        let Some(fault) = faults.get_mut(open.index) else { return };
         fault.stack = stack;
+        fault.preempted_ns = open.preempted_ns;
         if major {
             fault.kind = Kind::Major;
         }

@@ -62,6 +62,8 @@ pub(super) struct Place {
     pub(super) mapped_ns: u64,
     /// The process's last fork, if the mapping is older than that.
     pub(super) fork: Option<Fork>,
+    /// It was there when the recorder came to a process that ran already: what was touched in it before was not seen.
+    pub(super) was_there: bool,
     /// Index into the names.
     pub(super) name: u32,
 }
@@ -91,6 +93,8 @@ struct Process {
     code: Rc<BTreeSet<u32>>,
     generation: u32,
     fork: Option<Fork>,
+    /// When its first mappings were told, of a process whose beginning was not seen.
+    found_ns: Option<u64>,
     /// Threads beyond the first.
     more_threads: u32,
 }
@@ -129,6 +133,7 @@ impl Processes {
             end: vma.end,
             mapped_ns: vma.mapped_ns,
             fork,
+            was_there: process.found_ns.is_some_and(|found_ns| vma.mapped_ns <= found_ns),
             name: vma.name,
         })
     }
@@ -156,7 +161,8 @@ impl Processes {
             return;
         }
         let names = [map.name.as_str(), "[bss]", "[stack]"].map(|name| self.number(name));
-        let process = self.processes.entry(pid).or_default();
+        let unseen = || Process { found_ns: Some(time_ns), ..Process::default() };
+        let process = self.processes.entry(pid).or_insert_with(unseen);
         let generation = process.generation;
         let vmas = Rc::make_mut(&mut process.vmas);
         let mut region = region_of(map);

@@ -17,6 +17,8 @@ const FRAME: [u8; 4] = MAGIC_LEN.to_le_bytes();
 pub enum Unreadable {
     /// It does not begin like one.
     NotATrace,
+    /// It holds nothing.
+    Empty,
     /// It was written by a newer version.
     TooNew(String),
     /// Not even its header can be read.
@@ -27,6 +29,7 @@ impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotATrace => f.write_str("no trace file; `faultless record` writes one"),
+            Self::Empty => f.write_str("an empty file: nothing was recorded into it; record again"),
             Self::TooNew(version) => write!(
                 f,
                 "a trace of version {version}, and this program reads up to {VERSION}; use a newer faultless"
@@ -51,6 +54,9 @@ pub fn is_trace(bytes: &[u8]) -> bool {
 /// # Errors
 /// It is no trace file, of a newer version, or holds not even its header.
 pub fn read(bytes: &[u8]) -> Result<Recording, Unreadable> {
+    if bytes.is_empty() {
+        return Err(Unreadable::Empty);
+    }
     if !is_trace(bytes) {
         return Err(Unreadable::NotATrace);
     }

@@ -81,7 +81,8 @@ pub(super) fn notes(
         _ => {}
     }
     notes.extend(kernel);
-    let told = |note: &&String| !note.starts_with("the rings lost") && !note.starts_with("kernel phases");
+    let elsewhere = ["the rings lost", "kernel phases", "major faults wait"];
+    let told = |note: &&String| !elsewhere.iter().any(|begin| note.starts_with(begin));
     notes.extend(stat.notes.iter().filter(told).cloned());
     notes
 }

@@ -1,6 +1,6 @@
 //! Timed faults -> what one of a site and kind takes, and what kind a sampled one is.
 //!
-//! A reading is corrected by the calibrated offset, never below 0, and taken as at most so many medians of its kind as
+//! A reading is corrected by the calibrated offset and by the time that the thread was preempted, never below 0, and taken as at most so many medians of its kind as
 //! `stat` does: what is longer waited. A fault without a reading takes the mean of its like: of the same stack and kind where
 //! enough were timed, else of the same touching site and kind, else of the kind, else of all, else what a first touch took
 //! in the calibration. Means are weighed by what each timed fault stands for: a program's start is recorded more densely.
@@ -87,8 +87,8 @@ impl Prices {
     fn find_caps(&mut self, found: &Faults, weights: &Weights) {
         let mut readings: Vec<Vec<(f64, f64)>> = vec![Vec::new(); KINDS];
         for (fault, weight) in found.faults.iter().zip(&weights.recorded) {
-            if let Some(ns) = fault.duration_ns {
-                readings[fault.kind as usize].push(((ns as f64 - self.offset_ns).max(0.0), weight.alike));
+            if let Some(ns) = self.corrected_ns(fault) {
+                readings[fault.kind as usize].push((ns.max(0.0), weight.alike));
             }
         }
         for (cap, readings) in self.cap_ns.iter_mut().zip(&mut readings) {
@@ -126,8 +126,12 @@ impl Prices {
     }
 
     fn reading_ns(&self, fault: &Fault) -> Option<f64> {
-        let ns = fault.duration_ns? as f64 - self.offset_ns;
-        Some(ns.clamp(0.0, self.cap_ns[fault.kind as usize]))
+        Some(self.corrected_ns(fault)?.clamp(0.0, self.cap_ns[fault.kind as usize]))
+    }
+
+    /// Another thread's turn is no time of the fault; what it waits for is.
+    fn corrected_ns(&self, fault: &Fault) -> Option<f64> {
+        Some(fault.duration_ns?.saturating_sub(fault.preempted_ns) as f64 - self.offset_ns)
     }
 
     /// What a fault of this stack and kind takes on average, ns; 0 where nothing is known.

@@ -9,6 +9,8 @@
 //! `stat::strata`; how many such faults there are in all is what the other threads' samples leave of the exact count. All
 //! that was not recorded is at last made to add up to the exact count.
 //!
+//! Major faults are all in the file and stand for themselves.
+//!
 //! Faults of kernel mode have no exact count by window: their samples speak alone, or the bursts where there are too few.
 //!
 //! Weakness: a thread's tail is half a period for each processor that it ran on, and on how many it ran is not known.
@@ -17,9 +19,10 @@ use std::collections::HashMap;
 
 use crate::fault::{Fault, Faults};
 use crate::recording::Recording;
+use crate::stat::Kind;
 use crate::stat::rows::failed;
 use crate::stat::strata::{Strata, Stratum};
-use crate::tuning::{FEW_SAMPLES, POOL_FAULTS, SHORT_THREADS_RATIO};
+use crate::tuning::{ALL_SEEN_SHARE, FEW_SAMPLES, POOL_FAULTS, SHORT_THREADS_RATIO};
 
 /// What a recorded fault stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -60,6 +63,7 @@ pub(super) fn weights(found: &Faults, recording: &Recording) -> Weights {
         fault.duration_ns.is_some() || fault.window.is_none_or(|window| whole[window] == 0 && failed == 0)
     };
 
+    let all_seen = all_seen(found, counts.user_faults, &whole);
     let mut weights = Weights {
         recorded: vec![Weight::default(); found.faults.len()],
         samples: vec![0.0; found.samples.len()],
@@ -70,7 +74,7 @@ pub(super) fn weights(found: &Faults, recording: &Recording) -> Weights {
             let ended = fault.window.map_or(0, |window| whole[window]);
             // Accesses that end in a signal never have an end: of what was counted they are the same part as of what was recorded.
             let sharing = if ended == 0 || failed > 0 { stratum.recorded } else { ended };
-            weight.exact = stratum.exact / sharing as f64;
+            weight.exact = all_seen.unwrap_or(stratum.exact / sharing as f64);
             weight.extra = stratum.extra / sharing as f64;
             weight.alike = weight.exact + weight.extra;
         }
@@ -83,11 +87,78 @@ pub(super) fn weights(found: &Faults, recording: &Recording) -> Weights {
         None => (!found.windows.is_empty()).then_some(unrecorded),
     };
     let outside = |fault: &Fault| !fault.kernel && stratum(fault).is_none();
-    let lost = lost_samples(recording, found.samples.len() as u64);
+    let minor = found.samples.iter().filter(|(fault, _)| fault.kind != Kind::Major).count() as u64;
+    let lost = lost_samples(recording, minor);
     let cpus = recording.observation.host.cpus;
     spread(found, &mut weights, unseen, lost, cpus, &outside);
     kernel(found, &mut weights, recording, lost);
+    majors(found, &mut weights, recording);
     weights
+}
+
+/// Every major fault is in the file, also outside bursts: it stands for itself, or for its part of all where some were lost. What it was
+/// taken to stand for, too much or too little, is the minor ones'.
+fn majors(found: &Faults, weights: &mut Weights, recording: &Recording) {
+    let unrecorded = |fault: &Fault| fault.window.is_none_or(|window| !found.windows[window].recorded);
+    let each = lost_majors(found, weights, recording, &unrecorded);
+    for kernel in [false, true] {
+        let is = |fault: &Fault, major: bool| fault.kernel == kernel && (fault.kind == Kind::Major) == major;
+        let mut surplus = 0.0;
+        for (weight, fault) in weights.recorded.iter_mut().zip(&found.faults) {
+            if is(fault, true) && weight.faults() > 0.0 {
+                surplus += weight.faults() - each;
+                *weight = Weight { exact: each, extra: 0.0, alike: each };
+            }
+        }
+        for (weight, (fault, period)) in weights.samples.iter_mut().zip(&found.samples) {
+            if is(fault, true) && unrecorded(fault) {
+                let stands_for = *period as f64 * each;
+                surplus += *weight - stands_for;
+                *weight = stands_for;
+            }
+        }
+        let recorded = weights.recorded.iter().zip(&found.faults).filter(|(_, fault)| is(fault, false));
+        let sampled = weights.samples.iter().zip(&found.samples).filter(|(_, (fault, _))| is(fault, false));
+        let given = recorded.map(|(w, _)| w.extra).sum::<f64>() + sampled.map(|(w, _)| w).sum::<f64>();
+        if given > 0.0 {
+            let scale = (1.0 + surplus / given).max(0.0);
+            let recorded =
+                weights.recorded.iter_mut().zip(&found.faults).filter(|(_, fault)| is(fault, false));
+            recorded.for_each(|(weight, _)| weight.extra *= scale);
+            let sampled =
+                weights.samples.iter_mut().zip(&found.samples).filter(|(_, (fault, _))| is(fault, false));
+            sampled.for_each(|(weight, _)| *weight *= scale);
+        }
+    }
+}
+
+/// Major faults counted per one in the file; 1 where none was lost.
+fn lost_majors(
+    found: &Faults,
+    weights: &Weights,
+    recording: &Recording,
+    unrecorded: &dyn Fn(&Fault) -> bool,
+) -> f64 {
+    let losses = recording.footer.iter().filter_map(|footer| footer.event_losses.as_ref()).flatten();
+    let lost = losses.filter(|loss| loss.event.starts_with("major")).any(|loss| loss.lost > 0);
+    let is_major = |fault: &Fault| fault.kind == Kind::Major;
+    let recorded = weights.recorded.iter().zip(&found.faults);
+    let recorded = recorded.filter(|(weight, fault)| is_major(fault) && weight.faults() > 0.0).count();
+    let sampled = found.samples.iter().filter(|(fault, _)| is_major(fault) && unrecorded(fault));
+    let seen = recorded as f64 + sampled.map(|(_, period)| *period as f64).sum::<f64>();
+    match recording.observation.counts.major_faults {
+        Some(counted) if lost && seen > 0.0 => (counted as f64 / seen).max(1.0),
+        _ => 1.0,
+    }
+}
+
+/// Where every fault of the run was recorded and nothing lost: what each stands for, which is itself. A window's own count, which is read
+/// while faults go on, may be off by a few at its edges.
+fn all_seen(found: &Faults, user_faults: Option<u64>, whole: &[u64]) -> Option<f64> {
+    let whole: u64 = whole.iter().sum();
+    let complete = found.windows.iter().all(|window| window.recorded && window.lost == 0);
+    (complete && whole > 0).then_some(())?;
+    Some(user_faults? as f64 / whole as f64).filter(|each| (each - 1.0).abs() < ALL_SEEN_SHARE)
 }
 
 /// Recorded user-mode faults of each window whose end was seen.
@@ -101,7 +172,7 @@ fn whole_by_window(found: &Faults) -> Vec<u64> {
     whole
 }
 
-/// Samples taken per sample seen, at least 1.
+/// Samples of minor faults taken per sample seen, at least 1.
 fn lost_samples(recording: &Recording, seen: u64) -> f64 {
     let losses = recording.footer.iter().filter_map(|footer| footer.event_losses.as_ref()).flatten();
     let lost: u64 = losses.filter(|loss| loss.event == "sample").map(|loss| loss.lost).sum();
@@ -118,7 +189,8 @@ fn spread(
     outside: &dyn Fn(&Fault) -> bool,
 ) {
     let mut of_thread: HashMap<(u32, u32), u64> = HashMap::new();
-    found.samples.iter().for_each(|(f, _)| *of_thread.entry((f.pid, f.tid)).or_default() += 1);
+    let minor = || found.samples.iter().filter(|(f, _)| f.kind != Kind::Major);
+    minor().for_each(|(f, _)| *of_thread.entry((f.pid, f.tid)).or_default() += 1);
     let is_long = |f: &Fault| of_thread.get(&(f.pid, f.tid)).is_some_and(|n| *n >= FEW_SAMPLES);
     for (weight, (fault, period)) in weights.samples.iter_mut().zip(&found.samples) {
         *weight = if outside(fault) { *period as f64 * lost } else { 0.0 };

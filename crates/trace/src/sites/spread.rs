@@ -4,14 +4,17 @@
 //! from burst to burst (a ratio over clusters; Cochran 1977, ch. 6 and 9), with Student's t where there are few. How much
 //! the samples and how much the bursts stand for in all is in doubt as well.
 //!
-//! Times: a count's doubt times the price; the price of what was not timed itself varies from burst to burst; and every
-//! reading may be off by [`CALIBRATION_SHARE`] and by [`OFFSET_SHARE`] of what was subtracted from it.
+//! Times: a count's doubt times the price; the price of what was not timed itself varies from burst to burst, by what was seen and,
+//! where bursts are few, by what is usual; a row whose faults were not timed may cost what any other does; and every reading may
+//! be off by [`CALIBRATION_SHARE`] and by [`OFFSET_SHARE`] of what was subtracted from it.
 
 use crate::measurement::{share_interval, student_t};
 use crate::profile::{Basis, Weighted};
-use crate::stat::Interval;
+use crate::stat::strata::KINDS;
+use crate::stat::{Interval, Kind};
 use crate::tuning::{
     CALIBRATED_HIGH, CALIBRATED_LOW, CALIBRATION_SHARE, LOST_IN_RUNS, OFFSET_SHARE, ONE_BURST_SHARE,
+    PRICE_PRIOR_BURSTS, PRICED_FAULTS,
 };
 
 /// What one burst says.
@@ -20,6 +23,13 @@ struct Burst {
     number: u32,
     /// Faults beside it that its own stand for.
     extra: f64,
+    timed: f64,
+    sum_ns: f64,
+}
+
+/// Timed faults of a kind, major ones apart, which wait for a disk.
+#[derive(Clone, Copy, Debug, Default)]
+struct Timed {
     timed: f64,
     sum_ns: f64,
 }
@@ -37,6 +47,7 @@ pub(super) struct Tally {
     assumed_faults: f64,
     assumed_ns: f64,
     bursts: Vec<Burst>,
+    kinds: [Timed; KINDS],
 }
 
 impl Tally {
@@ -63,6 +74,10 @@ impl Tally {
             burst.extra += extra;
             if let Some(ns) = basis.reading_ns {
                 (burst.timed, burst.sum_ns) = (burst.timed + 1.0, burst.sum_ns + ns);
+                if fault.kind != Kind::Major {
+                    let kind = &mut self.kinds[fault.kind as usize];
+                    (kind.timed, kind.sum_ns) = (kind.timed + 1.0, kind.sum_ns + ns);
+                }
             }
         }
     }
@@ -81,7 +96,7 @@ impl Tally {
             _ if self.faults > 0.0 => self.time_ns / self.faults,
             _ => 0.0,
         };
-        let (cheaper, dearer) = self.price_spread(all);
+        let (cheaper, dearer) = self.price_spread(price_ns, all);
         let reading = (CALIBRATION_SHARE * self.time_ns).hypot(OFFSET_SHARE * offset_ns.abs() * self.faults);
         let half = |count: f64, price: f64| (count * price_ns).hypot(self.assumed_ns * price).hypot(reading);
         let time = Interval {
@@ -128,22 +143,87 @@ impl Tally {
         student_t(looks - 1) * (looks_f / (looks_f - 1.0) * squares).sqrt()
     }
 
-    /// Shares by which the price of what was not timed may be lower and higher.
-    fn price_spread(&self, all: &Tally) -> (f64, f64) {
+    /// Shares by which the price of what was not timed may be lower and higher than `price_ns`.
+    fn price_spread(&self, price_ns: f64, all: &Tally) -> (f64, f64) {
         let timed: f64 = self.bursts.iter().map(|burst| burst.timed).sum();
-        if timed == 0.0 {
-            // The price is that of others, or of the calibration.
-            let known = all.bursts.iter().any(|burst| burst.timed > 0.0) || all.time_ns > 0.0;
-            return if known { (1.0 - CALIBRATED_LOW, CALIBRATED_HIGH - 1.0) } else { (0.0, 0.0) };
+        let sum_ns: f64 = self.bursts.iter().map(|burst| burst.sum_ns).sum();
+        if timed < PRICED_FAULTS as f64 || sum_ns <= 0.0 {
+            return all.foreign_price_spread(price_ns);
         }
-        let mean_ns = self.bursts.iter().map(|burst| burst.sum_ns).sum::<f64>() / timed;
-        let looks: Vec<&Burst> = self.bursts.iter().filter(|burst| burst.timed > 0.0).collect();
-        let n = looks.len() as f64;
-        if looks.len() < 2 || mean_ns <= 0.0 {
-            return (ONE_BURST_SHARE, ONE_BURST_SHARE);
+        let mean_ns = sum_ns / timed;
+        let bursts: Vec<&Burst> = self.bursts.iter().filter(|burst| burst.timed > 0.0).collect();
+        // Kish's effective number: bursts in which it faulted once tell little.
+        let looks = timed * timed / bursts.iter().map(|burst| burst.timed * burst.timed).sum::<f64>();
+        let free = looks - 1.0;
+        // Looks at regular times follow a price that drifts (memory that a hypervisor backs at first touch), and neighbours alone tell
+        // how far one of them may be off: successive differences (Wolter 2007, ch. 8).
+        let (mut seen, mut weight) = (0.0, 0.0);
+        for (a, b) in bursts.iter().zip(bursts.iter().skip(1)) {
+            let apart = (a.sum_ns / a.timed - b.sum_ns / b.timed) / mean_ns;
+            let both = a.timed.min(b.timed);
+            (seen, weight) = (seen + both * apart * apart / 2.0, weight + both);
         }
-        let squares: f64 = looks.iter().map(|b| (b.sum_ns - mean_ns * b.timed).powi(2)).sum();
-        let half = student_t(looks.len() - 1) * (n / (n - 1.0) * squares).sqrt() / (mean_ns * timed);
-        (half.min(1.0), half.min(CALIBRATED_HIGH))
+        let seen = if weight > 0.0 { seen / weight } else { 0.0 };
+        let variance =
+            (PRICE_PRIOR_BURSTS * ONE_BURST_SHARE.powi(2) + free * seen) / (PRICE_PRIOR_BURSTS + free);
+        let half = student_t((PRICE_PRIOR_BURSTS + free) as usize) * (variance / looks).sqrt();
+        (half.min(1.0), half)
+    }
+
+    /// The same where the price is that of others, or of the calibration: it may be any of those seen.
+    fn foreign_price_spread(&self, price_ns: f64) -> (f64, f64) {
+        if price_ns <= 0.0 {
+            return (0.0, 0.0);
+        }
+        let known = self.kinds.iter().filter(|kind| kind.timed >= PRICED_FAULTS as f64);
+        let means = known.map(|kind| kind.sum_ns / kind.timed / price_ns);
+        let (low, high) = means
+            .fold((CALIBRATED_LOW, CALIBRATED_HIGH), |(low, high), mean| (low.min(mean), high.max(mean)));
+        (1.0 - low, high - 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row with bursts of 50 faults that took so long each, one look at a time.
+    fn row(means_ns: &[f64]) -> Tally {
+        let burst = |(number, mean_ns): (usize, &f64)| Burst {
+            number: number as u32,
+            extra: 0.0,
+            timed: 50.0,
+            sum_ns: 50.0 * mean_ns,
+        };
+        Tally { bursts: means_ns.iter().enumerate().map(burst).collect(), ..Tally::default() }
+    }
+
+    fn half(means_ns: &[f64]) -> f64 {
+        row(means_ns).price_spread(1000.0, &Tally::default()).1
+    }
+
+    #[test]
+    fn few_bursts_leave_more_doubt_than_many_and_unlike_ones_more_than_like_ones() {
+        let steady = [1000.0; 40];
+        assert!((0.5..1.0).contains(&half(&steady[..1])), "{}", half(&steady[..1]));
+        assert!(half(&steady[..1]) > half(&steady[..4]) && half(&steady[..4]) > half(&steady));
+        assert!(half(&steady) < 0.06, "{}", half(&steady));
+        let wild: Vec<f64> = (0..40).map(|look| if look % 2 == 0 { 500.0 } else { 1500.0 }).collect();
+        assert!(half(&wild) > 0.15, "{}", half(&wild));
+    }
+
+    #[test]
+    fn a_price_that_drifts_is_known_better_than_one_that_jumps() {
+        let drift: Vec<f64> = (0..40).map(|look| if look < 15 { 11_000.0 } else { 1_800.0 }).collect();
+        let jumps: Vec<f64> = (0..40).map(|look| if look % 8 < 3 { 11_000.0 } else { 1_800.0 }).collect();
+        assert!(half(&drift) < half(&jumps) / 2.0, "{} {}", half(&drift), half(&jumps));
+    }
+
+    #[test]
+    fn a_row_that_was_not_timed_may_cost_what_any_kind_does() {
+        let mut all = Tally::default();
+        all.kinds[Kind::ZeroPageRead as usize] = Timed { timed: 100.0, sum_ns: 1_000_000.0 };
+        let (cheaper, dearer) = Tally::default().price_spread(1000.0, &all);
+        assert_eq!((cheaper, dearer), (1.0 - CALIBRATED_LOW, 9.0));
     }
 }

@@ -8,7 +8,7 @@
 use crate::recording::{Frame, Name, Stacks};
 
 /// Beginnings of the file names of modules that are nobody's own code.
-const MODULES: [&str; 18] = [
+const MODULES: [&str; 19] = [
     "[kernel]",
     "[vdso]",
     "ld-linux",
@@ -27,6 +27,7 @@ const MODULES: [&str; 18] = [
     "libstdc++",
     "libtcmalloc",
     "linux-vdso",
+    "preload-",
 ];
 /// Beginnings of names in the standard libraries of C++ and Rust, and of what compilers inline.
 const LIBRARIES: [&str; 14] = [
@@ -178,7 +179,9 @@ mod tests {
     fn named(frames: Vec<Frame>) -> Option<(u32, u32)> {
         let module = |path: &str| Module { path: path.to_owned(), build_id: None };
         let stacks = Stacks {
-            modules: vec![module("/usr/bin/program"), module("/lib/libc.so.6")],
+            modules: ["/usr/bin/program", "/lib/libc.so.6", "/var/cache/faultless/preload-86a4.so"]
+                .map(module)
+                .to_vec(),
             stacks: vec![(0..frames.len() as u32).collect()],
             frames,
         };
@@ -192,7 +195,9 @@ mod tests {
         assert_eq!(named(vec![frame(1, &[]), own.clone()]), Some((1, 0)), "a stripped C library");
         assert_eq!(named(vec![frame(0, &["memset"]), own.clone()]), Some((1, 0)), "linked statically");
         assert_eq!(named(vec![frame(0, &["core::ptr::write_bytes", "fill"])]), Some((0, 1)), "inlined");
-        assert_eq!(named(vec![own, frame(0, &["main"])]), Some((0, 0)));
+        assert_eq!(named(vec![own.clone(), frame(0, &["main"])]), Some((0, 0)));
+        let interposed = vec![frame(1, &["_int_realloc"]), frame(2, &[]), own];
+        assert_eq!(named(interposed), Some((2, 0)), "faultless's own interposer between the two");
     }
 
     #[test]

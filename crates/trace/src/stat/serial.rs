@@ -71,6 +71,7 @@ mod tests {
         Fault {
             enter_ns: 0,
             duration_ns: Some(ns),
+            preempted_ns: 0,
             pid: 1,
             tid: in_flight,
             addr: 0,

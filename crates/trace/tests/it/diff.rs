@@ -184,6 +184,48 @@ fn what_differs_from_burst_to_burst_is_no_change() {
     assert!((0..20).filter(named_any).count() <= 1);
 }
 
+/// Samples are few, but the whole was counted: that a fifth was added is certain, though not whose it is.
+#[test]
+fn a_whole_that_was_counted_is_no_estimate() {
+    let counted = |sites: &[Site], faults: u64| {
+        let mut run = run(sites, Conditions { period: 97, ..QUIET });
+        run.recording.header.settings.user_only = true;
+        run.recording.observation.counts.user_faults = Some(faults);
+        let sampled: f64 = run.profile.faults.iter().map(|fault| fault.faults).sum();
+        run.profile.faults.iter_mut().for_each(|fault| fault.faults *= faults as f64 / sampled);
+        run
+    };
+    let mut more = program();
+    more.iter_mut().for_each(|site| site.faults += site.faults / 5);
+    let (before, after) = ([counted(&program(), 13_600)], [counted(&more, 16_320)]);
+    let found = diff(&before, &after);
+    assert!(found.faults.significant, "{:?}", found.faults);
+    assert_eq!(named(&found), []);
+    let estimated = |[mut run]: [Run; 1]| {
+        run.recording.observation.counts.user_faults = None;
+        [run]
+    };
+    let found = diff(&estimated(before), &estimated(after));
+    assert!(!found.faults.significant, "{:?}", found.faults);
+}
+
+/// A thread too short for samples: what bursts stand for of it is what the samples leave, give or take the doubt.
+#[test]
+fn what_samples_leave_in_doubt_is_no_change() {
+    let with_rest = |rest: f64, doubt: f64| {
+        let mut run = run(&[site(&["decode", "work"], 20_000, 800.0), site(&["main"], 50, 800.0)], QUIET);
+        let begin_ns = run.profile.faults.iter().find(|fault| fault.stack == Some(1)).unwrap().time_ns;
+        let window = Window { begin_ns, end_ns: u64::MAX, faults: 50, recorded: true, lost: 0 };
+        run.recording.observation.windows.push(window);
+        let of_main = run.profile.faults.iter_mut().filter(|fault| fault.stack == Some(1));
+        of_main.for_each(|fault| fault.faults = rest / 50.0);
+        run.profile.doubt = doubt;
+        run
+    };
+    let changed = |doubt| named(&diff(&[with_rest(100.0, doubt)], &[with_rest(900.0, doubt)])).len();
+    assert_eq!((changed(0.0), changed(1000.0)), (1, 0));
+}
+
 #[test]
 fn rows_are_what_was_asked_for() {
     let mut sites = program();
@@ -264,12 +306,17 @@ fn recordings_that_are_not_alike_are_warned_of() {
     other.recording.losses = vec![Loss { cpu: None, begin_ns: 0, end_ns: 1, lost: 5000 }];
     other.recording.footer = None;
     let found = diff(&[run(&program(), QUIET)], &[other]);
-    let words =
-        ["kernel", "huge pages", "every fault", "per sampled stack", "first touch", "lost 5000", "cut off"];
+    let words = ["kernel", "huge pages", "every fault", "first touch", "lost 5000", "cut off"];
     for word in words {
         assert!(found.warnings.iter().any(|line| line.contains(word)), "{word}: {:#?}", found.warnings);
     }
     assert_eq!(diff(&[run(&program(), QUIET)], &[run(&program(), QUIET)]).warnings, [""; 0]);
+    let sampled = |period| run(&program(), Conditions { period, ..QUIET });
+    assert_eq!(
+        diff(&[sampled(7)], &[sampled(11)]).warnings,
+        [""; 0],
+        "each recording has a period of its own"
+    );
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use faultless_trace::findings::{Findings, Wanted};
 use faultless_trace::observation::{Access, What};
 use faultless_trace::profile::Profile;
-use faultless_trace::recording::{Recording, Stacks};
+use faultless_trace::recording::{EventLoss, Footer, Recording, Stacks};
 use faultless_trace::sites::{Group, NO_STACK, Row, Sites};
+use faultless_trace::stat::Kind;
 
 use super::recorded::{Run, Truth, mixed};
 use super::scenario::{ANON, MIB, PAGE};
@@ -196,6 +197,38 @@ fn samples_alone_are_taken_at_their_word_and_have_no_time() {
 }
 
 #[test]
+fn waits_for_a_disk_are_in_the_tables_and_no_cpu_time() {
+    let mut recording = mixed(true);
+    assert_eq!(Findings::new(&recording, &Wanted::default()).disk_ns, 0.0);
+    let ends = recording.observation.records.iter_mut().filter_map(|record| match &mut record.what {
+        What::End { major, .. } => Some(major),
+        _ => None,
+    });
+    ends.take(100).for_each(|major| *major = true);
+    let findings = Findings::new(&recording, &Wanted { top: 5, ..Wanted::default() });
+    let all_ns = findings.tables[0].sites.all.time_ns.value;
+    let cpu_ns = findings.time_ns.unwrap().value;
+    assert!(findings.disk_ns > 0.0 && cpu_ns <= all_ns - 0.99 * findings.disk_ns, "{cpu_ns} of {all_ns}");
+}
+
+#[test]
+fn a_major_fault_stands_for_itself_and_minor_ones_for_the_rest() {
+    for complete in [true, false] {
+        let mut recording = mixed(complete);
+        let before = rows(&recording, Group::Kind).all.faults.value;
+        let ends = recording.observation.records.iter_mut().filter_map(|record| match &mut record.what {
+            What::End { major, .. } => Some(major),
+            _ => None,
+        });
+        ends.take(20).for_each(|major| *major = true);
+        let all = rows(&recording, Group::Kind).all;
+        let majors: f64 = all.kinds.iter().filter(|kind| kind.0 == Kind::Major).map(|kind| kind.1).sum();
+        assert!((majors - 20.0).abs() < 1e-6, "{majors}");
+        assert!((all.faults.value / before - 1.0).abs() < 1e-9, "{} of {before}", all.faults.value);
+    }
+}
+
+#[test]
 fn without_stacks_there_is_one_row_and_a_note() {
     let mut recording = mixed(true);
     recording.stacks = Stacks::default();
@@ -229,4 +262,61 @@ fn nothing_recorded_is_an_empty_answer() {
     let findings = Findings::new(&Recording::default(), &Wanted::default());
     assert_eq!((findings.faults, findings.time_ns, findings.most), (0, None, None));
     assert!(findings.remedies.is_empty() && findings.tables.iter().all(|t| t.sites.rows.is_empty()));
+}
+
+#[test]
+fn major_faults_that_were_lost_are_shared_among_those_that_are_there() {
+    let mut recording = mixed(true);
+    let ends = recording.observation.records.iter_mut().filter_map(|record| match &mut record.what {
+        What::End { major, .. } => Some(major),
+        _ => None,
+    });
+    ends.take(20).for_each(|major| *major = true);
+    recording.observation.counts.major_faults = Some(50);
+    let majors = |recording: &Recording| -> f64 {
+        let kinds = rows(recording, Group::Kind).all.kinds;
+        kinds.iter().filter(|kind| kind.0 == Kind::Major).map(|kind| kind.1).sum()
+    };
+    assert!(
+        (majors(&recording) - 20.0).abs() < 1e-6,
+        "counted otherwise, but none was lost: {}",
+        majors(&recording)
+    );
+    let loss = EventLoss { event: "major end".into(), cpu: 0, lost: 30 };
+    recording.footer =
+        Some(Footer { event_losses: Some(vec![loss]), ..recording.footer.unwrap_or_default() });
+    assert!((majors(&recording) - 50.0).abs() < 1e-6, "{}", majors(&recording));
+}
+
+#[test]
+fn sampled_major_faults_of_short_threads_stand_for_themselves_in_either_mode() {
+    for in_kernel in [false, true] {
+        let mut recording = mixed(false);
+        let before = rows(&recording, Group::Kind).all.faults.value;
+        let (mut changed, mut threads) = (0, std::collections::HashMap::<u32, u32>::new());
+        let windows = recording.observation.windows.clone();
+        let outside =
+            |time_ns: u64| windows.iter().any(|w| !w.recorded && (w.begin_ns..w.end_ns).contains(&time_ns));
+        for record in &mut recording.observation.records {
+            if let What::Sample { major, kernel, weight, .. } = &mut record.what
+                && outside(record.time_ns)
+                && *threads.entry(record.tid).or_default() < 3
+                && changed < 10
+            {
+                *threads.entry(record.tid).or_default() += 1;
+                (*major, *kernel, *weight) = (true, in_kernel, 1);
+                changed += 1;
+            }
+        }
+        assert!(changed > 0);
+        let all = rows(&recording, Group::Kind).all;
+        let majors: f64 = all.kinds.iter().filter(|kind| kind.0 == Kind::Major).map(|kind| kind.1).sum();
+        assert!(
+            (majors - f64::from(changed)).abs() < 1e-6,
+            "{majors} of {changed}, in kernel mode: {in_kernel}"
+        );
+        if !in_kernel {
+            assert!((all.faults.value / before - 1.0).abs() < 1e-9, "{} of {before}", all.faults.value);
+        }
+    }
 }
