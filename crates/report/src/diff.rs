@@ -45,7 +45,7 @@ pub fn json(diff: &Diff, only: &[Class]) -> String {
 /// "3 of 7 functions changed: 1 added, 2 grown. Page faults take 2.10 s instead of 1.90 s (+200 ms ± 30 ms)."
 fn answer(diff: &Diff) -> String {
     if diff.rows.is_empty() {
-        return "There are no page faults in either.".to_owned();
+        return "No page fault was recorded in either, so there is nothing to compare.".to_owned();
     }
     let changed = diff.rows.len() - diff.count(Class::Unchanged);
     let counts = Class::ALL[..4].iter().map(|class| (diff.count(*class), class.word()));

@@ -11,12 +11,18 @@ mod colour;
 mod fold;
 mod picture;
 
-use faultless_trace::diff::{Diff, Run};
+use faultless_trace::diff::{Class, Diff, Row, Run};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 
+use crate::table::clip;
 use colour::Legend;
 use fold::Fold;
 use picture::Picture;
+
+/// Letters of a title: as many as a picture is wide, less those of the search at its right and as many at its left.
+const TITLE_CHARS: usize = 106;
+/// Between the commands of two runs.
+const ARROW: &str = " -> ";
 
 /// What the width of a frame is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,7 +92,7 @@ pub fn svg(run: &Run, settings: Settings) -> Option<String> {
     let fold = Fold::new(run, settings, true);
     let stacks = fold.stacks.iter().map(|(stack, weight)| (stack.join(";"), *weight)).collect();
     Picture {
-        title: title(&[run], settings),
+        title: title("", &[run], settings),
         subtitle: subtitle(run, &fold, settings),
         stacks,
         colours: fold
@@ -125,8 +131,9 @@ pub fn difference(diff: &Diff, before: &[Run], after: &[Run], settings: Settings
     if diff.user_only {
         facts.push("user mode only (:u)".to_owned());
     }
+    facts.push(beyond_chance(diff));
     Picture {
-        title: format!("What changed. {}", title(&runs, settings)),
+        title: title("What changed. ", &runs, settings),
         subtitle: facts.join(", "),
         stacks,
         colours,
@@ -136,17 +143,33 @@ pub fn difference(diff: &Diff, before: &[Run], after: &[Run], settings: Settings
     .draw()
 }
 
-fn title(runs: &[&Run], settings: Settings) -> String {
-    let command = |run: &&Run| run.recording.header.command.join(" ");
+/// Colours show every change, also those of chance; this says which are not.
+fn beyond_chance(diff: &Diff) -> String {
+    const NAMES_MAX: usize = 4;
+    let changed = diff.rows.iter().filter(|row| row.class != Class::Unchanged);
+    let leaf = |row: &Row| fold::clean(row.name.split(" <- ").next().unwrap_or_default());
+    let names: Vec<String> = changed.map(leaf).collect();
+    let shown = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0 => "nothing by more than chance".to_owned(),
+        n if n > NAMES_MAX => format!("by more than chance: {shown} and {} more", n - NAMES_MAX),
+        _ => format!("by more than chance: {shown}"),
+    }
+}
+
+/// One line that leaves room for the search beside it, however long the commands are.
+fn title(lead: &str, runs: &[&Run], settings: Settings) -> String {
+    let command = |run: &&Run| fold::clean(&run.recording.header.command.join(" "));
     let mut commands: Vec<String> = runs.iter().map(command).collect();
     commands.dedup();
-    let command = match commands.as_slice() {
-        [] => String::new(),
-        [only] => only.clone(),
-        [first, .., last] => format!("{first} -> {last}"),
-    };
-    let command = crate::table::clip(&fold::clean(&command), 60);
-    format!("Page faults of {command} by {}: {}", settings.measure.noun(), settings.which.words())
+    if commands.len() > 2 {
+        commands.drain(1..commands.len() - 1);
+    }
+    let about = format!("by {}: {}", settings.measure.noun(), settings.which.words());
+    let around = format!("{lead}Page faults of  {about}").chars().count();
+    let each = TITLE_CHARS.saturating_sub(around) / commands.len().max(1);
+    commands.iter_mut().for_each(|command| *command = clip(command, each.saturating_sub(ARROW.len())));
+    format!("{lead}Page faults of {} {about}", commands.join(ARROW))
 }
 
 fn subtitle(run: &Run, fold: &Fold, settings: Settings) -> String {

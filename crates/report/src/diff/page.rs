@@ -7,6 +7,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::{answer, change, clean, machine, nanos, number, reading, why};
 use crate::lab::frame;
+use crate::table::words;
 
 /// Rows of a page: a browser sorts and searches so many at once.
 const MOST_ROWS: usize = 5000;
@@ -37,11 +38,11 @@ pub fn html(diff: &Diff) -> String {
     let body = html! {
         header {
             h1 { "What changed in page faults" }
-            p.lead { (answer(diff)) }
+            p.lead { (unbroken(&answer(diff))) }
             @if !diff.warnings.is_empty() {
-                div.alarm { @for sentence in &diff.warnings { p { strong { "Warning: " } (sentence) } } }
+                div.alarm { @for sentence in &diff.warnings { p { strong { "Warning: " } (unbroken(sentence)) } } }
             }
-            @for sentence in [machine(diff), reading(diff)].into_iter().flatten() { p.faint { (sentence) } }
+            @for sentence in [machine(diff), reading(diff)].into_iter().flatten() { p.faint { (unbroken(&sentence)) } }
         }
         section.part { h2 { "The recordings" } (recordings(diff)) }
         section.part id="rows" {
@@ -62,6 +63,12 @@ pub fn html(diff: &Diff) -> String {
     };
     let styles = STYLES.to_owned() + &Class::ALL.map(one).concat();
     frame::document("faultless diff", &styles, &body)
+}
+
+/// A number stays beside its unit and its other digits.
+fn unbroken(sentence: &str) -> String {
+    let words: Vec<String> = words(sentence).into_iter().map(|word| word.replace(' ', "\u{a0}")).collect();
+    words.join(" ")
 }
 
 fn title(diff: &Diff) -> String {

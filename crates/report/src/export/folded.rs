@@ -32,10 +32,8 @@ pub fn write(
     }
     let mut lines: BTreeMap<String, f64> = BTreeMap::new();
     for ((pid, tid, stack), sum) in sums {
-        let process = processes.get(&pid);
-        let thread = process.and_then(|process| process.threads.get(&tid));
-        let mut parts =
-            vec![word(process.map_or("", |process| &process.name)), word(thread.map_or("", |t| t))];
+        let (process, thread) = names::of(&processes, pid, tid);
+        let mut parts = vec![word(process), word(thread)];
         let labels = stack.map(|stack| recording.stacks.labels(stack)).unwrap_or_default();
         parts.extend(labels.iter().rev().map(|label| word(label)));
         if labels.is_empty() {

@@ -77,14 +77,13 @@ pub fn write(recording: &Recording, profile: &Profile, out: &mut dyn Write) -> i
     for fault in &profile.faults {
         let block = block(profile, fault);
         let (stack, allocated) = (places(fault.stack), places(block.and_then(|block| block.stack)));
-        let process = processes.get(&fault.pid);
-        let thread = process.and_then(|process| process.threads.get(&fault.tid));
+        let (process, thread) = names::of(&processes, fault.pid, fault.tid);
         let line = Fault {
             time_ns: fault.time_ns,
             pid: fault.pid,
             tid: fault.tid,
-            process: process.map_or("", |process| &process.name),
-            thread: thread.map_or("", |name| name),
+            process,
+            thread,
             addr: format!("{:#x}", fault.addr),
             kind: names::kind(fault.kind),
             mapping: mapping(profile, fault),

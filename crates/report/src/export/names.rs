@@ -59,6 +59,12 @@ pub(super) fn processes(recording: &Recording, profile: &Profile) -> BTreeMap<u3
     processes
 }
 
+/// The names of a fault's process and thread.
+pub(super) fn of(processes: &BTreeMap<u32, Process>, pid: u32, tid: u32) -> (&str, &str) {
+    let Some(process) = processes.get(&pid) else { return ("", "") };
+    (&process.name, process.threads.get(&tid).map_or("", String::as_str))
+}
+
 /// A name without characters that a terminal would obey or that end a line.
 pub(super) fn clean(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()

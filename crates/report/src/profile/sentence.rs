@@ -17,9 +17,16 @@ pub(super) fn answer(findings: &Findings) -> String {
         Some(time_ns) if time_ns.value > 0.0 => lost(time_ns, findings.cpu_ns),
         _ => format!("{} page faults; how long they took is not known", Count(findings.faults)),
     };
+    if findings.disk_ns > 0.0 {
+        answer.push_str(&format!(", and {} to waits for the disk in them", Nanos(findings.disk_ns)));
+    }
     if let Some((sites, share)) = findings.most {
         let (word, make) = if sites == 1 { ("call site", "makes") } else { ("call sites", "make") };
-        answer.push_str(&format!("; {sites} {word} {make} {} of it", Percent(share)));
+        answer.push_str(&format!(
+            "; {sites} {word} {make} {} of {}",
+            Percent(share),
+            if findings.disk_ns > 0.0 { "both" } else { "it" }
+        ));
     }
     if let Some(knee) = &findings.avoidable {
         answer.push_str(&format!(
