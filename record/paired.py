@@ -146,12 +146,12 @@ def summary(paths):
         pick = lambda arm, get: [get(row) for row in sorted(rows, key=lambda row: int(row["round"])) if row["arm"] == arm]
         wall = lambda row: float(row["wall_s"]) * 1e3
         cpu = lambda row: (float(row["user_s"]) + float(row["sys_s"])) * 1e3
-        outputs = {(row["status"], row["stdout_sha"]) for row in rows}
+        outputs = {arm: {(row["status"], row["stdout_sha"]) for row in rows if row["arm"] == arm} for arm in arms}
         for arm in arms:
             print(f"{rows[0]['name']:24} {arm:14} {len(pick(arm, wall)):3} {median(pick(arm, wall)):9.1f} "
                   f"{ratio(pick(arm, wall), pick(arms[0], wall)):>22} {median(pick(arm, cpu)):9.1f} "
                   f"{ratio(pick(arm, cpu), pick(arms[0], cpu)):>22} {median(pick(arm, lambda r: int(r['minflt']))):9.0f} "
-                  f"{median(pick(arm, lambda r: int(r['maxrss_kib']))) / 1024:8.1f} {'yes' if len(outputs) == 1 else 'NO'}")
+                  f"{median(pick(arm, lambda r: int(r['maxrss_kib']))) / 1024:8.1f} {'yes' if outputs[arm] == outputs[arms[0]] else 'NO'}")
 
 
 def main():

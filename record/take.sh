@@ -3,7 +3,7 @@
 # advise (10 minutes each), peers, cold and programs (30 to 40 each) and prezero (25), all by default; nothing else should run.
 # Peers are libraries for LD_PRELOAD, in PEERS="NAME=LIBRARY ..."; PYTHON is one that has NumPy and pandas (and that every user may
 # run). For peers, cold, programs and prezero ROUNDS sets how often, and for the first three MINUTES after how long no round begins.
-# By name only: record (20 minutes; what recording costs, root and user) and sites (20; recorded times beside what a program times
+# By name only: record (40 minutes; what recording costs, root and user) and sites (20; recorded times beside what a program times
 # itself), lab (40 minutes), and crosschecks (20), which needs programs that are not ours, with WILL_IT_SCALE=DIR and
 # LAT_PAGEFAULT=PROGRAM where they are not on the PATH.
 set -eu
@@ -16,9 +16,9 @@ shift
 parts=" ${*:-run stat user advise peers cold programs prezero} "
 for part in $parts; do
     case $part in
-        run | stat | user | advise | prezero | record | sites | lab | crosschecks) ;;
+        run | stat | user | advise | prezero | record | sites | diffs | lab | crosschecks) ;;
         peers | cold | programs) : "${PEERS:?libraries of the peers, as NAME=LIBRARY ...}" ;;
-        *) echo "no part $part: run, stat, user, advise, peers, cold, programs, prezero, record, sites, lab or crosschecks" >&2; exit 2 ;;
+        *) echo "no part $part: run, stat, user, advise, peers, cold, programs, prezero, record, sites, diffs, lab or crosschecks" >&2; exit 2 ;;
     esac
 done
 part() { case $parts in *" $1 "*) true ;; *) false ;; esac; }
@@ -86,29 +86,39 @@ if part user; then overheads -user "--user nobody"; fi
 recorded() {
     arms="$user --name record$by-$1 --warm $2 --rounds ${ROUNDS:-10}" program=$3
     set -- plain="$program" record="faultless record -o recorded/trace -- $program" \
-        alloc="faultless record --alloc -o recorded/trace -- $program" \
-        all="faultless record --all -o recorded/trace -- $program"
-    ! command -v perf >/dev/null || set -- "$@" perf="perf record -q -e page-faults -c 97 -g -o /dev/null -- $program" \
-        perf-all="perf record -q -e page-faults -c 1 -g -o /dev/null -- $program"
-    [ -n "$user" ] || ! command -v perf >/dev/null || set -- "$@" perf-trace="perf trace -F all -o /dev/null -- $program"
+        alloc="faultless record --alloc -o recorded/trace -- $program"
+    ! command -v perf >/dev/null || set -- "$@" perf="perf record -q -e page-faults -c 97 -g -o /dev/null -- $program"
     ! command -v heaptrack >/dev/null || set -- "$@" heaptrack="heaptrack -o recorded/heaptrack $program"
     pair $arms "$@"
 }
 recordings() {
     by=$1 user=$2
     mkdir -p recorded && chmod 1777 recorded
-    recorded touch-once 1024 "faultless workload --quiet touch-once"
-    recorded chunk-pipeline 256 "faultless workload --quiet chunk-pipeline --chunks 8000"
-    recorded numpy 600 "./python arrays.py"
+    cc -O2 -g -o faults "$root/record/faults.c"
+    recorded faults 128 "./faults 400"
+    recorded chunk-pipeline 256 "faultless workload --quiet chunk-pipeline --chunks 64000"
+    recorded numpy 600 "./python -c \"exec(open('arrays.py').read() * 18)\""
     rm -f recorded/*
 }
-if part record; then recordings "" ""; recordings -user "--user nobody"; fi
+# A program of a tenth of the length: the arm takes seven times as long.
+traced() {
+    ! command -v perf >/dev/null ||
+        pair --name record-perf-trace --warm 128 --rounds "${ROUNDS:-10}" plain="./faults 40" perf-trace="perf trace -F all -o /dev/null -- ./faults 40"
+}
+if part record; then recordings "" ""; traced; recordings -user "--user nobody"; fi
 # sites: recorded times beside the program's own
 if part sites; then
     for each in fp:-fno-omit-frame-pointer nofp:-fomit-frame-pointer; do
         cc -O2 -g "${each#*:}" -pthread -o "sites-${each%:*}" "$root/record/sites.c"
     done
-    "$root/record/sites.py" --out "$out" --faultless "$work/faultless" --rounds "${ROUNDS:-20}" >"$out/sites.txt"
+    "$root/record/sites.py" --out "$out" --faultless "$work/faultless" --rounds "${ROUNDS:-20}" --ms 1000 >"$out/sites.txt"
+fi
+# diffs: what diff names of two builds whose differences are known, and of one and the same
+if part diffs; then
+    for each in a: pages:-DPAGES price:-DPRICE; do
+        cc -O2 -g -fno-ipa-icf -fno-inline -pthread ${each#*:} -o "diffs-${each%:*}" "$root/record/diffs.c"
+    done
+    "$root/record/diffs.py" --out "$out" --faultless "$work/faultless" --rounds "${ROUNDS:-20}" >"$out/diffs.txt"
 fi
 # advise: the verdicts, each checked by a paired run
 if part advise; then
