@@ -6,7 +6,7 @@
 //! What it does not do: hold more than a buffer of it.
 
 use std::fs::File;
-use std::io::{Cursor, Read};
+use std::io::{Cursor, ErrorKind, Read};
 use std::path::Path;
 
 use encoding_rs_io::DecodeReaderBytesBuilder;
@@ -14,9 +14,15 @@ use encoding_rs_io::DecodeReaderBytesBuilder;
 /// Bytes at the beginning in which a NUL makes a file binary: ripgrep's first buffer.
 pub(crate) const BINARY_WITHIN_BYTES: usize = 64 << 10;
 
+/// Bytes that are read at once to see the mark: most files are no longer.
+const HEAD_BYTES: usize = 16 << 10;
+
+/// A file from its begin, of which the first bytes have been read already.
+type Begun = std::io::Chain<Cursor<Vec<u8>>, File>;
+
 /// Text that is read.
 pub(crate) enum Content {
-    Plain(std::io::Chain<Cursor<Vec<u8>>, File>),
+    Plain(Begun),
     Decoded(Box<dyn Read + Send>),
 }
 
@@ -27,17 +33,30 @@ impl Content {
     /// It can't be read.
     pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
         let mut file = faultless_os::file::open_regular(path)?;
-        let mut mark = Vec::with_capacity(4);
-        Read::by_ref(&mut file).take(4).read_to_end(&mut mark)?;
-        Ok(match mark[..] {
-            [0xff, 0xfe, 0, 0] => Self::Decoded(Box::new(Utf32::new(file, u32::from_le_bytes))),
-            [0, 0, 0xfe, 0xff] => Self::Decoded(Box::new(Utf32::new(file, u32::from_be_bytes))),
-            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-                let all = Cursor::new(mark).chain(file);
-                Self::Decoded(Box::new(DecodeReaderBytesBuilder::new().strip_bom(true).build(all)))
+        let mut head = vec![0; HEAD_BYTES];
+        let mut len = 0;
+        while len < 4 {
+            match file.read(&mut head[len..]) {
+                Ok(0) => break,
+                Ok(more) => len += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
-            [0xef, 0xbb, 0xbf, ..] => Self::Plain(Cursor::new(mark.split_off(3)).chain(file)),
-            _ => Self::Plain(Cursor::new(mark).chain(file)),
+        }
+        head.truncate(len);
+        let from = |head: Vec<u8>, begin: u64| {
+            let mut head = Cursor::new(head);
+            head.set_position(begin);
+            head.chain(file)
+        };
+        Ok(match head[..] {
+            [0xff, 0xfe, 0, 0, ..] => Self::Decoded(Box::new(Utf32::new(from(head, 4), u32::from_le_bytes))),
+            [0, 0, 0xfe, 0xff, ..] => Self::Decoded(Box::new(Utf32::new(from(head, 4), u32::from_be_bytes))),
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+                Self::Decoded(Box::new(DecodeReaderBytesBuilder::new().strip_bom(true).build(from(head, 0))))
+            }
+            [0xef, 0xbb, 0xbf, ..] => Self::Plain(from(head, 3)),
+            _ => Self::Plain(from(head, 0)),
         })
     }
 }
@@ -53,7 +72,7 @@ impl Read for Content {
 
 /// Four bytes a character, as UTF-8; what is no character becomes U+FFFD.
 struct Utf32 {
-    file: File,
+    text: Begun,
     word: fn([u8; 4]) -> u32,
     raw: Vec<u8>,
     ready: Vec<u8>,
@@ -61,13 +80,13 @@ struct Utf32 {
 }
 
 impl Utf32 {
-    fn new(file: File, word: fn([u8; 4]) -> u32) -> Self {
-        Self { file, word, raw: Vec::new(), ready: Vec::new(), given: 0 }
+    fn new(text: Begun, word: fn([u8; 4]) -> u32) -> Self {
+        Self { text, word, raw: Vec::new(), ready: Vec::new(), given: 0 }
     }
 
     fn fill(&mut self) -> std::io::Result<()> {
         self.raw.clear();
-        Read::by_ref(&mut self.file).take(16 << 10).read_to_end(&mut self.raw)?;
+        Read::by_ref(&mut self.text).take(16 << 10).read_to_end(&mut self.raw)?;
         self.ready.clear();
         self.given = 0;
         for word in self.raw.chunks(4) {

@@ -13,7 +13,7 @@ use crate::query::Query;
 impl Needs {
     /// Whether neither the index nor a look for what is rare would pass over `line`.
     pub fn allows(&self, line: &[u8]) -> bool {
-        let found = Finder::new().find(line).map(|(gram, _)| gram).collect();
+        let found = Finder::new().find(line).into_iter().map(|(gram, _)| gram).collect();
         let rarest = self.sequences.counted().rarest(&[b'\n'; 1 << 10]);
         holds(&self.query, &found)
             && rarest.is_none_or(|rarest| rarest.find(line, 0, line.len()).is_some() && rarest.allows(line))

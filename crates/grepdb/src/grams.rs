@@ -20,7 +20,11 @@ impl Gram {
     /// That of three bytes, none of which ends a line.
     pub(crate) fn of(bytes: [u8; 3]) -> Option<Self> {
         let [a, b, c] = bytes.map(|byte| u32::from(CODES[byte as usize]));
-        (!bytes.contains(&b'\n')).then_some(Self(a << 14 | b << 7 | c))
+        Some(Self(a << 14 | b << 7 | c)).filter(|gram| !gram.has_line_end())
+    }
+
+    fn has_line_end(self) -> bool {
+        [self.0 >> 14, self.0 >> 7, self.0].iter().any(|code| code & 0x7f == LINE_END)
     }
 }
 
@@ -38,10 +42,13 @@ const CODES: [u8; 256] = {
     codes
 };
 
+/// The code of a line end, and of nothing else.
+const LINE_END: u32 = b'\n' as u32;
+
 /// Length of a sixteenth of a chunk.
 pub(crate) const UNIT_BYTES: usize = CHUNK_BYTES / UNITS;
 
-/// Finds grams, chunk by chunk. Holds 4 MiB.
+/// Finds grams, chunk by chunk. Holds 5 MiB.
 #[derive(Debug)]
 pub(crate) struct Finder {
     /// By gram: the units that hold it.
@@ -55,33 +62,49 @@ impl Finder {
     }
 
     /// The grams of `text`, in no order, and the units in which there are lines with them. A line is in the unit in which it begins.
-    pub(crate) fn find(&mut self, text: &[u8]) -> impl Iterator<Item = (Gram, u16)> {
-        let mut begin = 0;
-        for line in text.split_inclusive(|&byte| byte == b'\n') {
-            let unit = unit_mask(begin);
-            begin += line.len();
-            let line = line.strip_suffix(b"\n").unwrap_or(line);
-            let [a, b, rest @ ..] = line else { continue };
-            let mut gram = u32::from(CODES[*a as usize]) << 7 | u32::from(CODES[*b as usize]);
-            for &byte in rest {
+    pub(crate) fn find(&mut self, text: &[u8]) -> Vec<(Gram, u16)> {
+        if self.found.len() < text.len() {
+            self.found.resize(text.len(), 0);
+        }
+        let mut count = 0;
+        // Three bytes with a line end between them are marked as well, which is faster than to ask, and left out below.
+        let mut gram = LINE_END << 7 | LINE_END;
+        for (unit, lines) in units(text) {
+            for &byte in lines {
                 gram = (gram << 7 | u32::from(CODES[byte as usize])) & (GRAMS as u32 - 1);
                 let units = &mut self.units[gram as usize];
                 let before = *units;
-                // Written whether it changes or not: to ask would be wrong too often.
                 *units = before | unit;
-                if before == 0 {
-                    self.found.push(gram);
-                }
+                // Written whether it is new or not: to ask would be wrong too often.
+                self.found[count] = gram;
+                count += usize::from(before == 0);
             }
         }
-        let units = &mut self.units;
-        self.found.drain(..).map(|gram| (Gram(gram), std::mem::take(&mut units[gram as usize])))
+        let mut grams = Vec::with_capacity(count);
+        for &gram in &self.found[..count] {
+            let units = std::mem::take(&mut self.units[gram as usize]);
+            if !Gram(gram).has_line_end() {
+                grams.push((Gram(gram), units));
+            }
+        }
+        grams
     }
 }
 
-/// The unit of a line that begins `at`, as a bit.
-fn unit_mask(at: usize) -> u16 {
-    1 << (at / UNIT_BYTES).min(UNITS - 1)
+/// The lines of `text` by the unit in which they begin, the unit as a bit.
+fn units(text: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    let mut begin = 0;
+    (0..UNITS).map(move |unit| {
+        let end = match (unit + 1) * UNIT_BYTES {
+            _ if unit + 1 == UNITS => text.len(),
+            after if after > text.len() => text.len(),
+            // The line that begins before `after` is whole.
+            after => memchr::memchr(b'\n', &text[after - 1..]).map_or(text.len(), |at| after + at),
+        };
+        let lines = &text[begin..end];
+        begin = end;
+        (1 << unit, lines)
+    })
 }
 
 #[cfg(test)]
@@ -89,7 +112,7 @@ mod tests {
     use super::*;
 
     fn found(text: &[u8]) -> Vec<(Gram, u16)> {
-        let mut found: Vec<_> = Finder::new().find(text).collect();
+        let mut found = Finder::new().find(text);
         found.sort();
         found
     }
@@ -119,8 +142,8 @@ mod tests {
     #[test]
     fn a_finder_forgets_the_chunk_before() {
         let mut finder = Finder::new();
-        assert_eq!(finder.find(b"abc").count(), 1);
-        assert_eq!(finder.find(b"xyz").collect::<Vec<_>>(), [(gram("xyz"), 1)]);
+        assert_eq!(finder.find(b"abc").len(), 1);
+        assert_eq!(finder.find(b"xyz"), [(gram("xyz"), 1)]);
     }
 
     #[test]

@@ -243,7 +243,9 @@ fn find(row: &Row, text: &[u8], from: usize, to: usize) -> Option<usize> {
         for (offset, kind) in row.iter().enumerate() {
             kind.keep(&block[offset..offset + BLOCK_BYTES], &mut hits);
         }
-        if let Some(hit) = memchr::memchr(u8::MAX, &hits) {
+        if hits.iter().fold(0, |any, hit| any | hit) != 0
+            && let Some(hit) = memchr::memchr(u8::MAX, &hits)
+        {
             return Some(at + hit);
         }
         at += BLOCK_BYTES;

@@ -4,7 +4,7 @@
 //!
 //! What it does not do: write, or know of other jobs.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use crate::content::{BINARY_WITHIN_BYTES, Content};
@@ -17,6 +17,9 @@ use crate::walk::{Found, full};
 
 /// Most text that is read at once: with a line end it is a chunk.
 const PIECE_BYTES: usize = CHUNK_BYTES - 1;
+
+/// Least room that is offered to a read.
+const READ_BYTES_MIN: usize = 1 << 10;
 
 /// Packs the files of one thread. Holds some MiB.
 pub(super) struct ChunkPacker<'a> {
@@ -60,7 +63,8 @@ impl<'a> ChunkPacker<'a> {
             };
             self.piece.clear();
             let content = Content::open(&full(self.root, &file.path));
-            let begun = content.and_then(|mut content| self.read(&mut content).map(|_| content));
+            let expected_bytes = usize::try_from(file.size_bytes).unwrap_or(PIECE_BYTES);
+            let begun = content.and_then(|mut content| self.read(&mut content, expected_bytes).map(|()| content));
             let is_noted = match begun {
                 Ok(content) => self.take(&mut entry, content)?,
                 Err(_) => false,
@@ -73,10 +77,23 @@ impl<'a> ChunkPacker<'a> {
         Ok(std::mem::take(&mut self.done))
     }
 
-    /// Fills the rest of the piece.
-    fn read(&mut self, content: &mut Content) -> std::io::Result<usize> {
-        let room = PIECE_BYTES - self.piece.len();
-        content.take(room as u64).read_to_end(&mut self.piece)
+    /// Fills the rest of the piece from a file of which so many bytes are expected.
+    fn read(&mut self, content: &mut Content, expected_bytes: usize) -> std::io::Result<()> {
+        loop {
+            let len = self.piece.len();
+            // One byte more tells whether that was all.
+            let wanted = (expected_bytes.saturating_sub(len) + 1).max(READ_BYTES_MIN).min(PIECE_BYTES - len);
+            self.piece.resize(len + wanted, 0);
+            let read = content.read(&mut self.piece[len..]);
+            self.piece.truncate(len + read.as_ref().map_or(0, |&read| read));
+            match read {
+                // There is no more, or no room for more.
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Takes a file of which the first piece has been read. Whether its entry has been kept as well.
@@ -131,7 +148,7 @@ impl<'a> ChunkPacker<'a> {
             if is_last {
                 break;
             }
-            if self.read(&mut content).is_err() {
+            if self.read(&mut content, PIECE_BYTES).is_err() {
                 // What was read of it is no file.
                 self.done.truncate(first);
                 (entry.kind, entry.text_bytes, entry.ends_open) = (Kind::Unreadable, 0, false);
@@ -162,7 +179,7 @@ impl<'a> ChunkPacker<'a> {
             block,
             text_bytes: self.text.len() as u32,
             files: std::mem::take(&mut self.files),
-            grams: self.finder.find(&self.text).collect(),
+            grams: self.finder.find(&self.text),
             continues,
             cuts_line,
         });

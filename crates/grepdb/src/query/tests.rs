@@ -78,7 +78,7 @@ proptest! {
         // Not every class may be had without Unicode.
         let Ok(query) = query(&patterns, reading) else { return Ok(()) };
         let mut finder = Finder::new();
-        let found: BTreeSet<Gram> = finder.find(line.as_bytes()).map(|(gram, _)| gram).collect();
+        let found: BTreeSet<Gram> = finder.find(line.as_bytes()).into_iter().map(|(gram, _)| gram).collect();
         for pattern in &patterns {
             let regex = regex_automata::meta::Builder::new()
                 .syntax(regex_automata::util::syntax::Config::new().utf8(false).multi_line(true).unicode(unicode).case_insensitive(ignore_case))

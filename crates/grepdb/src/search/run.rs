@@ -155,11 +155,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
 
     /// Chooses anew what to look for, now and then.
     fn choose(&mut self, text: &[u8]) {
-        // Where there is a literal, the matcher itself looks for it first.
-        if self.skips
-            && !self.shared.search.needs.query.is_narrow()
-            && self.texts.is_multiple_of(t::TEXTS_PER_CHOICE)
-        {
+        if self.skips && self.texts.is_multiple_of(t::TEXTS_PER_CHOICE) {
             self.rarest = self.counted.rarest(&text[..text.len().min(t::CHOICE_BYTES)]);
         }
         self.texts += 1;

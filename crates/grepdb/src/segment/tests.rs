@@ -32,7 +32,7 @@ fn write(path: &Path) {
             block,
             text_bytes: text.len() as u32,
             files: vec![entry(&format!("file{at}"), text)],
-            grams: Finder::new().find(text.as_bytes()).collect(),
+            grams: Finder::new().find(text.as_bytes()),
             ..Packed::default()
         };
         writer.add(packed).unwrap();
