@@ -20,6 +20,9 @@ impl Database {
     /// # Errors
     /// It is damaged.
     pub fn holds(&self, folder: &[u8]) -> Result<bool> {
+        if folder.is_empty() {
+            return Ok(self.segments.iter().any(|segment| segment.files() > 0));
+        }
         for segment in &self.segments {
             for chunk in segment.chunks_within(folder)? {
                 if segment.group(chunk)?.iter().any(|file| is_within(&file.path, folder)) {

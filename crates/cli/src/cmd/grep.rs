@@ -75,17 +75,32 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
 }
 
+/// A search alone: to describe all verbs takes as long as to find a word.
+#[derive(Debug, clap::Parser)]
+struct Only {
+    #[command(flatten)]
+    search: flags::Args,
+}
+
+impl Args {
+    /// The search that `words` are, where they are one without a mistake and no plea for help.
+    pub(super) fn search(words: &[OsString]) -> Option<Self> {
+        let is_search = words.get(1)? == "grep" && words.get(2)? == "search";
+        let only = is_search.then(|| <Only as clap::Parser>::try_parse_from(&words[2..]).ok()).flatten()?;
+        Some(Self { command: None, search: only.search })
+    }
+}
+
 /// The words of the command line as they are meant: what is no verb is a search, with the flags of FAULTLESS_GREP_OPTIONS.
 pub(super) fn words(mut words: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
     if words.get(1).is_none_or(|word| word != "grep") {
         return Ok(words);
     }
-    let verbs = <Args as clap::Args>::augment_args(clap::Command::new("grep"));
     let first = words.get(2).and_then(|word| word.to_str());
     let is_search = match first {
         None | Some("-h" | "--help" | "help") => return Ok(words),
         Some("search") => true,
-        Some(word) if verbs.find_subcommand(word).is_some() => return Ok(words),
+        Some(word) if <Command as clap::Subcommand>::has_subcommand(word) => return Ok(words),
         Some(_) => false,
     };
     if !is_search {

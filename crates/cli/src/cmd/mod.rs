@@ -77,7 +77,11 @@ pub(crate) type Outcome = Result<ExitCode, Failure>;
 /// # Errors
 /// What is wrong with the words, in one line.
 pub(crate) fn parse() -> Result<Args, Failure> {
-    Args::try_parse_from(grep::words(std::env::args_os().collect())?).map_err(|error| {
+    let words = grep::words(std::env::args_os().collect())?;
+    if let Some(search) = grep::Args::search(&words) {
+        return Ok(Args { verb: Verb::Grep(Box::new(search)) });
+    }
+    Args::try_parse_from(words).map_err(|error| {
         match (error.kind(), error.get(ContextKind::InvalidArg)) {
             (Mistake::MissingRequiredArgument, Some(missing)) => {
                 let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();

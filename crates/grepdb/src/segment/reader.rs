@@ -33,7 +33,8 @@ pub(crate) struct Segment {
     pub(crate) runs: Vec<Run>,
     /// `None` where it is damaged.
     directory: Option<Directory>,
-    dictionary: Option<Vec<u8>>,
+    /// As `table`.
+    dictionary: OnceLock<Option<Vec<u8>>>,
 }
 
 impl Segment {
@@ -64,14 +65,13 @@ impl Segment {
             table: OnceLock::new(),
             runs: Vec::new(),
             directory: None,
-            dictionary: None,
+            dictionary: OnceLock::new(),
         };
         let runs = segment.section(header.runs, Part::Segment)?;
         segment.runs = Run::decode(&runs, header.chunks).ok_or_else(damaged)?;
-        // Without these two there is still a way to find everything.
+        // Without it there is still a way to find everything.
         let directory = sound(segment.section(header.directory, Part::Index))?;
         segment.directory = directory.and_then(|bytes| Directory::decode(&bytes, header.lists.len_bytes));
-        segment.dictionary = sound(segment.section(header.dictionary, Part::Dictionary))?;
         Ok(segment)
     }
 
@@ -109,6 +109,13 @@ impl Segment {
         self.table.get().and_then(Option::as_deref).ok_or_else(|| self.damaged(Part::Segment))
     }
 
+    fn dictionary(&self) -> Result<&[u8]> {
+        if self.dictionary.get().is_none() {
+            let _ = self.dictionary.set(sound(self.section(self.header.dictionary, Part::Dictionary))?);
+        }
+        self.dictionary.get().and_then(Option::as_deref).ok_or_else(|| self.damaged(Part::Dictionary))
+    }
+
     /// The chunk number `at`, with those that go on with its file; nothing where it goes on itself.
     pub(crate) fn run(&self, at: u32) -> Range<u32> {
         let before = self.runs.partition_point(|run| run.first <= at);
@@ -140,7 +147,7 @@ impl Segment {
     /// It can't be read, or is damaged.
     pub(crate) fn text(&self, at: u32, packed: &mut [u8], text: &mut [u8]) -> Result<()> {
         let (chunk, part) = (self.table()?[at as usize], Part::Text(at));
-        let dictionary = self.dictionary.as_deref().ok_or_else(|| self.damaged(Part::Dictionary))?;
+        let dictionary = self.dictionary()?;
         self.read(packed, chunk.begin, part)?;
         let sound = checksum(packed) == chunk.crc && text::unpack(packed, text, dictionary);
         if sound { Ok(()) } else { Err(self.damaged(part)) }
@@ -284,8 +291,8 @@ fn chunks(table: &[u8], header: &Header) -> Option<Vec<Chunk>> {
     /// LZ4 makes no byte out of less than a 255th.
     const UNPACKED_MAX: u64 = 255;
 
-    let mut bytes = Bytes(table);
-    let chunks: Vec<Chunk> = std::iter::from_fn(|| Chunk::decode(&mut bytes)).collect();
+    let mut chunks = Vec::with_capacity(table.len() / Chunk::BYTES);
+    chunks.extend(table.chunks_exact(Chunk::BYTES).filter_map(|bytes| Chunk::decode(&mut Bytes(bytes))));
     if chunks.len() != header.chunks as usize {
         return None;
     }

@@ -201,17 +201,17 @@ pub(crate) fn prefix(root: &Path, here: &Path) -> (Vec<u8>, Vec<u8>) {
 
 /// The word on a result of which `stale` files had changed; nothing where none had.
 pub(crate) fn stale(database: &Database, stale: u64) -> Option<String> {
+    let files = match stale {
+        0 => return None,
+        1 => "1 file of this result has".into(),
+        stale => format!("{stale} files of this result have"),
+    };
     let age = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let age = age.saturating_sub(Duration::from_nanos(database.walked_ns()));
-    let files =
-        if stale == 1 { "1 file of this result has" } else { &format!("{stale} files of this result have") };
-    (stale > 0).then(|| {
-        format!(
-            "faultless: {files} changed since the database saw the tree {} ago, and was searched as it is now; there may be more: --fresh \
-            looks at all, `faultless grep update` brings it up to date",
-            ago(age)
-        )
-    })
+    let age = ago(age.saturating_sub(Duration::from_nanos(database.walked_ns())));
+    Some(format!(
+        "faultless: {files} changed since the database saw the tree {age} ago, and was searched as it is now; there may be more: --fresh \
+         looks at all, `faultless grep update` brings it up to date"
+    ))
 }
 
 /// A length of time in one unit.
