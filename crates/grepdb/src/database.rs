@@ -103,7 +103,7 @@ impl Database {
             for part in parts {
                 let opened = store.open(&part).and_then(|segment| {
                     if lost.is_some() {
-                        segment.table()?;
+                        segment.knows(0..segment.chunks())?;
                     }
                     Ok(segment)
                 });

@@ -21,6 +21,8 @@ struct State<W> {
     separator: Vec<u8>,
     has_written: bool,
     next: usize,
+    /// Who waits for its turn.
+    waiting: usize,
     early: BTreeMap<usize, Vec<u8>>,
     early_bytes: usize,
     failed: Option<io::ErrorKind>,
@@ -38,6 +40,7 @@ impl<W: Write> Order<W> {
             separator: separator.to_vec(),
             has_written: false,
             next: 0,
+            waiting: 0,
             early: BTreeMap::new(),
             early_bytes: 0,
             failed: None,
@@ -65,6 +68,14 @@ impl<W: Write> Order<W> {
     /// The writer takes no more.
     pub(crate) fn has_failed(&self) -> bool {
         self.lock().failed.is_some()
+    }
+
+    /// Waits until another number is next.
+    fn wait<'s>(&'s self, mut state: MutexGuard<'s, State<W>>) -> MutexGuard<'s, State<W>> {
+        state.waiting += 1;
+        let mut state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.waiting -= 1;
+        state
     }
 
     fn lock(&self) -> MutexGuard<'_, State<W>> {
@@ -126,7 +137,7 @@ impl<W: Write> Piece<'_, W> {
     fn take_turn(&mut self) {
         let mut state = self.order.lock();
         while state.next != self.number {
-            state = self.order.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.order.wait(state);
         }
         if self.has_written {
             state.write(&self.bytes)
@@ -164,7 +175,7 @@ impl<W: Write> Drop for Piece<'_, W> {
             && state.next != self.number
             && state.early_bytes + bytes.len() > state.most_bytes
         {
-            state = self.order.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.order.wait(state);
         }
         if state.next == self.number {
             if self.has_written {
@@ -174,7 +185,10 @@ impl<W: Write> Drop for Piece<'_, W> {
             }
             state.keep(bytes);
             state.advance();
-            self.order.turn.notify_all();
+            // To wake nobody is a system call, too.
+            if state.waiting > 0 {
+                self.order.turn.notify_all();
+            }
         } else {
             state.early_bytes += bytes.len();
             state.early.insert(self.number, bytes);

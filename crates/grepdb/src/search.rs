@@ -10,6 +10,7 @@
 //! What it does not do: read arguments, or choose how matches look (`cli`).
 
 mod every;
+mod group;
 mod live;
 mod lost;
 mod run;
@@ -213,14 +214,12 @@ impl Search<'_> {
                 let run = runs.next_if(|run| run.first == first);
                 let chunks = run.map_or(1, |run| run.chunks);
                 if units[first as usize..][..chunks as usize].iter().any(|&units| units != 0) {
+                    // Without it nothing of them can be searched.
+                    segment.knows(first..first + chunks)?;
                     let cuts_line = run.is_some_and(|run| run.cuts_line);
                     items.push(Item { segment: at as u32, first, chunks, cuts_line, files: 0..u32::MAX });
                 }
                 first += chunks;
-            }
-            if items.last().is_some_and(|item| item.segment == at as u32) {
-                // Without it nothing of the segment can be searched.
-                segment.table()?;
             }
             all_units.push(units);
         }

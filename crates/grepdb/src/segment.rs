@@ -76,7 +76,17 @@ impl Run {
 }
 
 impl Chunk {
+    /// Rows of the table that are read and checked together.
+    const BLOCK: u32 = 64;
+    /// Length of a row.
     const BYTES: usize = 36;
+    /// Length of what checks a block, which it follows.
+    const CRC_BYTES: usize = 4;
+
+    /// Length of a table of so many rows.
+    fn table_bytes(rows: u32) -> u64 {
+        u64::from(rows) * Self::BYTES as u64 + u64::from(rows.div_ceil(Self::BLOCK)) * Self::CRC_BYTES as u64
+    }
 
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.begin.to_le_bytes());

@@ -41,13 +41,18 @@ impl<'d> Packer<'d> {
     }
 }
 
-/// Writes the text of `block` into `text`, which it fills. Whether it did.
-pub(crate) fn unpack(block: &[u8], text: &mut [u8], dictionary: &[u8]) -> bool {
+/// Writes the text of `block`, or where that is not the whole its begin, into `text`, which it fills. Whether it did.
+pub(crate) fn unpack(block: &[u8], text: &mut [u8], is_whole: bool, dictionary: &[u8]) -> bool {
     // Files without text have a chunk without a block.
     if text.is_empty() {
-        return block.is_empty();
+        return block.is_empty() || !is_whole;
     }
-    lz4::decompress_with_dict(block, text, dictionary).is_ok_and(|len| len == text.len())
+    let wanted = text.len();
+    let unpacked = match is_whole {
+        true => lz4::decompress_with_dict(block, text, dictionary),
+        false => lz4::decompress_partial_with_dict(block, text, wanted, dictionary),
+    };
+    unpacked.is_ok_and(|len| len == wanted)
 }
 
 /// A dictionary from the beginnings of files that are spread evenly over what is to be packed.
@@ -80,21 +85,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_text_comes_back(texts in proptest::collection::vec("[a-f\\n]{0,300}", 1..6), dictionary in "[a-f]{0,200}") {
+        fn every_text_comes_back(texts in proptest::collection::vec("[a-f\\n]{1,300}", 1..6), dictionary in "[a-f]{0,200}") {
             let mut packer = Packer::new(dictionary.as_bytes()).unwrap();
             for text in texts {
                 let mut block = Vec::new();
                 packer.pack(text.as_bytes(), &mut block).unwrap();
                 let mut back = vec![0; text.len()];
-                prop_assert!(text.is_empty() || unpack(&block, &mut back, dictionary.as_bytes()));
-                prop_assert_eq!(back, text.as_bytes());
+                prop_assert!(unpack(&block, &mut back, true, dictionary.as_bytes()));
+                prop_assert_eq!(&back, text.as_bytes());
+                for len in [0, 1, text.len() / 2] {
+                    let mut begin = vec![0; len.min(text.len())];
+                    prop_assert!(unpack(&block, &mut begin, false, dictionary.as_bytes()));
+                    prop_assert_eq!(&begin, &back[..begin.len()]);
+                }
             }
         }
 
         #[test]
         fn damaged_blocks_do_no_harm(block in proptest::collection::vec(any::<u8>(), 0..200), len in 0_usize..500) {
             let mut text = vec![0; len];
-            let _ = unpack(&block, &mut text, b"dictionary");
+            for is_whole in [true, false] {
+                let _ = unpack(&block, &mut text, is_whole, b"dictionary");
+            }
         }
     }
 }

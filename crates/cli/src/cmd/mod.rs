@@ -81,21 +81,19 @@ pub(crate) fn parse() -> Result<Args, Failure> {
     if let Some(search) = grep::Args::search(&words) {
         return Ok(Args { verb: Verb::Grep(Box::new(search)) });
     }
-    Args::try_parse_from(words).map_err(|error| {
-        match (error.kind(), error.get(ContextKind::InvalidArg)) {
-            (Mistake::MissingRequiredArgument, Some(missing)) => {
-                let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
-                let usage = usage.trim_start_matches("Usage: ");
-                Failure(format!("{missing} is missing; write it like this: {usage}"))
-            }
-            (
-                Mistake::DisplayHelp
-                | Mistake::DisplayHelpOnMissingArgumentOrSubcommand
-                | Mistake::DisplayVersion,
-                _,
-            ) => error.exit(),
-            _ => Failure(one_line(&error)),
+    Args::try_parse_from(words).map_err(|error| match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (Mistake::MissingRequiredArgument, Some(missing)) => {
+            let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+            let usage = usage.trim_start_matches("Usage: ");
+            Failure(format!("{missing} is missing; write it like this: {usage}"))
         }
+        (
+            Mistake::DisplayHelp
+            | Mistake::DisplayHelpOnMissingArgumentOrSubcommand
+            | Mistake::DisplayVersion,
+            _,
+        ) => error.exit(),
+        _ => Failure(one_line(&error)),
     })
 }
 

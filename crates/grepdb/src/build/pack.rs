@@ -64,7 +64,8 @@ impl<'a> ChunkPacker<'a> {
             self.piece.clear();
             let content = Content::open(&full(self.root, &file.path));
             let expected_bytes = usize::try_from(file.size_bytes).unwrap_or(PIECE_BYTES);
-            let begun = content.and_then(|mut content| self.read(&mut content, expected_bytes).map(|()| content));
+            let begun =
+                content.and_then(|mut content| self.read(&mut content, expected_bytes).map(|()| content));
             let is_noted = match begun {
                 Ok(content) => self.take(&mut entry, content)?,
                 Err(_) => false,

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 use grep_matcher::{LineMatchKind, Matcher};
 use grep_searcher::Searcher;
 
+use super::group::Group;
 use super::{Item, Shared, Work, lost};
 use crate::content::Content;
 use crate::error::{Error, Result};
@@ -89,17 +90,19 @@ impl<'a, W: Write + Send> Worker<'a, W> {
     /// Files that share a chunk.
     fn chunk(&mut self, item: &Item, piece: Piece<'_, W>) -> Result<()> {
         let segment = &self.shared.database.segments[item.segment as usize];
-        let block = match self.unpacked(segment, item.first) {
+        let mut files = Group::new(segment, item.first);
+        let units = self.shared.units(item.segment, item.first);
+        let unpacked = files.text_until(units).and_then(|end| self.unpacked_until(segment, item.first, end));
+        let block = match unpacked {
             Err(damage @ Error::Damaged { .. }) => return self.lost(item, piece, damage),
             block => block?,
         };
         let text = block.text();
         self.choose(text);
-        let mut files = Files { segment, number: item.first, known: None };
         let mut printer = None;
         let mut piece = Some(piece);
         let mut at = 0;
-        for lines in ranges(text, self.shared.units(item.segment, item.first)) {
+        for lines in ranges(text, units) {
             at = at.max(lines.start);
             while at < lines.end {
                 let Some(found) = self.candidate(text, at, lines.end) else { break };
@@ -292,9 +295,13 @@ impl<'a, W: Write + Send> Worker<'a, W> {
 
     /// A chunk, read and unpacked.
     pub(super) fn unpacked(&self, segment: &Segment, number: u32) -> Result<Unpacked> {
-        let chunk = segment.table()?[number as usize];
-        let begin = chunk.packed_bytes as usize;
-        let mut block = self.shared.search.memory.block(begin + chunk.text_bytes as usize);
+        self.unpacked_until(segment, number, segment.chunk(number)?.text_bytes as usize)
+    }
+
+    /// The first `len` bytes of a chunk.
+    fn unpacked_until(&self, segment: &Segment, number: u32, len: usize) -> Result<Unpacked> {
+        let begin = segment.chunk(number)?.packed_bytes as usize;
+        let mut block = self.shared.search.memory.block(begin + len);
         let (packed, text) = block.split_at_mut(begin);
         segment.text(number, packed, text)?;
         self.shared.text_bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
@@ -334,40 +341,6 @@ fn ranges(text: &[u8], units: u16) -> impl Iterator<Item = Range<usize>> {
         let end = if unit == UNITS { text.len() } else { line_from(unit * UNIT_BYTES) };
         (first < UNITS).then(|| line_from(first * UNIT_BYTES)..end)
     })
-}
-
-/// The files of a chunk, read when they are asked for.
-struct Files<'a> {
-    segment: &'a Segment,
-    number: u32,
-    known: Option<(Vec<FileEntry>, Vec<usize>)>,
-}
-
-impl Files<'_> {
-    /// The file whose text is `at`: its number, what is known of it, and its text.
-    fn at(&mut self, at: usize) -> Result<Option<(u32, &FileEntry, Range<usize>)>> {
-        let (entries, begins) = match &mut self.known {
-            Some(known) => known,
-            unknown => {
-                let entries = self.segment.group(self.number)?;
-                let mut next = 0;
-                let begins = entries.iter().map(|entry| {
-                    let begin = next;
-                    next += entry.text_bytes as usize + usize::from(entry.ends_open);
-                    begin
-                });
-                let begins = begins.collect();
-                unknown.insert((entries, begins))
-            }
-        };
-        let after = begins.partition_point(|&begin| begin <= at);
-        // Of several that begin here all but the last are empty.
-        let Some(number) = after.checked_sub(1) else { return Ok(None) };
-        let span = begins[number]..begins[number] + entries[number].text_bytes as usize;
-        let number_in_all = self.segment.numbers(self.number)?.start + number as u32;
-        let is_inside = span.end + usize::from(entries[number].ends_open) > at;
-        Ok(is_inside.then(|| (number_in_all, &entries[number], span)))
-    }
 }
 
 /// The chunks of a file, one after another.

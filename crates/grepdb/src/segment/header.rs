@@ -97,7 +97,7 @@ impl Header {
     pub(super) fn fits(&self, len: u64) -> bool {
         let ends = |section: Section| section.begin.checked_add(section.len_bytes);
         self.sections().into_iter().all(|section| ends(section).is_some_and(|end| end <= len))
-            && self.table.len_bytes == u64::from(self.chunks) * Chunk::BYTES as u64
+            && self.table.len_bytes == Chunk::table_bytes(self.chunks)
             // Their sixteenths are counted in the same numbers.
             && self.chunks <= u32::MAX / UNITS as u32
     }

@@ -27,8 +27,8 @@ pub(crate) struct Segment {
     path: PathBuf,
     file: File,
     header: Header,
-    /// Read with the first look at one of them; `None` where it is damaged.
-    table: OnceLock<Option<Vec<Chunk>>>,
+    /// The blocks of the table, each read with the first look at one of its rows; `None` where it is damaged.
+    table: Vec<OnceLock<Option<Vec<Chunk>>>>,
     /// Large files, in order.
     pub(crate) runs: Vec<Run>,
     /// `None` where it is damaged.
@@ -62,7 +62,7 @@ impl Segment {
             path: path.to_path_buf(),
             file,
             header,
-            table: OnceLock::new(),
+            table: (0..header.chunks.div_ceil(Chunk::BLOCK)).map(|_| OnceLock::new()).collect(),
             runs: Vec::new(),
             directory: None,
             dictionary: OnceLock::new(),
@@ -95,18 +95,39 @@ impl Segment {
         self.header.chunks
     }
 
-    /// What is known of each chunk.
+    /// What is known of chunk number `at`.
     ///
     /// # Errors
     /// It can't be read, or is damaged.
-    pub(crate) fn table(&self) -> Result<&[Chunk]> {
-        if self.table.get().is_none() {
-            let bytes = sound(self.section(self.header.table, Part::Segment))?;
-            let table = bytes.and_then(|bytes| chunks(&bytes, &self.header));
+    pub(crate) fn chunk(&self, at: u32) -> Result<Chunk> {
+        let damaged = || self.damaged(Part::Segment);
+        let number = at / Chunk::BLOCK;
+        let block = self.table.get(number as usize).ok_or_else(damaged)?;
+        if block.get().is_none() {
             // Another thread may have been faster; it has read the same.
-            let _ = self.table.set(table);
+            let _ = block.set(sound(self.block(number))?.flatten());
         }
-        self.table.get().and_then(Option::as_deref).ok_or_else(|| self.damaged(Part::Segment))
+        let rows = block.get().and_then(Option::as_deref);
+        rows.and_then(|rows| rows.get((at % Chunk::BLOCK) as usize)).copied().ok_or_else(damaged)
+    }
+
+    /// Whether what is known of `chunks` is sound.
+    ///
+    /// # Errors
+    /// As [`chunk`](Self::chunk).
+    pub(crate) fn knows(&self, mut chunks: Range<u32>) -> Result<()> {
+        chunks.try_for_each(|at| self.chunk(at).map(drop))
+    }
+
+    /// Block `number` of the table; `None` where it can't be true.
+    fn block(&self, number: u32) -> Result<Option<Vec<Chunk>>> {
+        let first = number * Chunk::BLOCK;
+        let rows = Chunk::BLOCK.min(self.header.chunks - first) as usize;
+        let mut bytes = vec![0; rows * Chunk::BYTES + Chunk::CRC_BYTES];
+        let begin = u64::from(number) * (Chunk::BLOCK as usize * Chunk::BYTES + Chunk::CRC_BYTES) as u64;
+        self.read(&mut bytes, self.header.table.begin + begin, Part::Segment)?;
+        let (rows, crc) = bytes.split_at(rows * Chunk::BYTES);
+        Ok((checksum(rows).to_le_bytes() == crc).then(|| chunks(rows, &self.header)).flatten())
     }
 
     fn dictionary(&self) -> Result<&[u8]> {
@@ -129,11 +150,11 @@ impl Segment {
     /// Numbers of the files that begin in chunk number `at`.
     ///
     /// # Errors
-    /// As [`table`](Self::table).
+    /// As [`chunk`](Self::chunk).
     pub(crate) fn numbers(&self, at: u32) -> Result<Range<u32>> {
-        let table = self.table()?;
-        let end = table.get(at as usize + 1).map_or(self.header.files, |next| next.first_file);
-        Ok(table[at as usize].first_file..end)
+        let next = at + 1;
+        let end = if next == self.header.chunks { self.header.files } else { self.chunk(next)?.first_file };
+        Ok(self.chunk(at)?.first_file..end)
     }
 
     /// Its index, bytes.
@@ -141,15 +162,16 @@ impl Segment {
         self.header.lists.len_bytes + self.header.directory.len_bytes
     }
 
-    /// Writes the text of chunk number `at` into `text`, which has its length. `packed` is room for its block.
+    /// Writes the text of chunk number `at` into `text`, which has its length or less. `packed` is room for its block.
     ///
     /// # Errors
     /// It can't be read, or is damaged.
     pub(crate) fn text(&self, at: u32, packed: &mut [u8], text: &mut [u8]) -> Result<()> {
-        let (chunk, part) = (self.table()?[at as usize], Part::Text(at));
+        let (chunk, part) = (self.chunk(at)?, Part::Text(at));
         let dictionary = self.dictionary()?;
         self.read(packed, chunk.begin, part)?;
-        let sound = checksum(packed) == chunk.crc && text::unpack(packed, text, dictionary);
+        let is_whole = text.len() == chunk.text_bytes as usize;
+        let sound = checksum(packed) == chunk.crc && text::unpack(packed, text, is_whole, dictionary);
         if sound { Ok(()) } else { Err(self.damaged(part)) }
     }
 
@@ -158,7 +180,7 @@ impl Segment {
     /// # Errors
     /// They can't be read, or are damaged.
     pub(crate) fn group(&self, at: u32) -> Result<Vec<FileEntry>> {
-        let chunk = self.table()?[at as usize];
+        let chunk = self.chunk(at)?;
         let mut bytes = vec![0; chunk.files_bytes as usize];
         self.read(&mut bytes, self.header.groups.begin + u64::from(chunk.files_begin), Part::Files(at))?;
         self.entries(at, &bytes)
@@ -171,11 +193,12 @@ impl Segment {
     pub(crate) fn groups(&self) -> Result<Vec<Result<Vec<FileEntry>>>> {
         let mut bytes = vec![0; self.header.groups.len_bytes as usize];
         self.read(&mut bytes, self.header.groups.begin, Part::Segment)?;
-        let group = |(at, chunk): (u32, &Chunk)| {
+        let group = |at| {
+            let chunk = self.chunk(at)?;
             let begin = chunk.files_begin as usize;
-            self.entries(at, &bytes[begin..begin + chunk.files_bytes as usize])
+            Ok(self.entries(at, &bytes[begin..begin + chunk.files_bytes as usize]))
         };
-        Ok((0..).zip(self.table()?).map(group).collect())
+        (0..self.chunks()).map(group).collect()
     }
 
     /// The list of `gram`; `None` where no chunk has it.
@@ -216,7 +239,7 @@ impl Segment {
             }
             hear(group.map(drop))?;
             for at in self.run(first) {
-                let chunk = self.table()?[at as usize];
+                let chunk = self.chunk(at)?;
                 packed.resize(chunk.packed_bytes as usize, 0);
                 text.resize(chunk.text_bytes as usize, 0);
                 hear(self.text(at, &mut packed, &mut text))?;
@@ -244,17 +267,17 @@ impl Segment {
 
     /// The files of chunk number `at`, which have its text.
     fn entries(&self, at: u32, bytes: &[u8]) -> Result<Vec<FileEntry>> {
-        let (table, numbers) = (self.table()?, self.numbers(at)?);
-        let sound = checksum(bytes) == table[at as usize].files_crc;
+        let numbers = self.numbers(at)?;
+        self.knows(self.run(at))?;
+        let sound = checksum(bytes) == self.chunk(at)?.files_crc;
         let entries = sound.then(|| files::decode(bytes)).flatten();
         let is_all = |entries: &Vec<FileEntry>| {
             let text_bytes = entries.iter().try_fold(0_u64, |sum, entry| {
                 sum.checked_add(entry.text_bytes)?.checked_add(entry.ends_open.into())
             });
-            let run = self.run(at);
-            let there = &table[run.start as usize..run.end as usize];
+            let there = self.run(at).filter_map(|at| self.chunk(at).ok());
             entries.len() == numbers.len()
-                && text_bytes == Some(there.iter().map(|chunk| u64::from(chunk.text_bytes)).sum())
+                && text_bytes == Some(there.map(|chunk| u64::from(chunk.text_bytes)).sum())
         };
         entries.filter(is_all).ok_or_else(|| self.damaged(Part::Files(at)))
     }
@@ -286,29 +309,22 @@ fn sound<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// The chunks of a table that can be true.
-fn chunks(table: &[u8], header: &Header) -> Option<Vec<Chunk>> {
+/// Rows of a table that can be true.
+fn chunks(rows: &[u8], header: &Header) -> Option<Vec<Chunk>> {
     /// LZ4 makes no byte out of less than a 255th.
     const UNPACKED_MAX: u64 = 255;
 
-    let mut chunks = Vec::with_capacity(table.len() / Chunk::BYTES);
-    chunks.extend(table.chunks_exact(Chunk::BYTES).filter_map(|bytes| Chunk::decode(&mut Bytes(bytes))));
-    if chunks.len() != header.chunks as usize {
-        return None;
-    }
-    let (mut files, mut text_bytes) = (0, 0);
-    for (at, chunk) in chunks.iter().enumerate() {
+    let mut files = 0;
+    let rows = rows.chunks_exact(Chunk::BYTES).map(|row| {
+        let chunk = Chunk::decode(&mut Bytes(row))?;
         let (packed, text) = (u64::from(chunk.packed_bytes), u64::from(chunk.text_bytes));
         let group_end = u64::from(chunk.files_begin) + u64::from(chunk.files_bytes);
         let fits = chunk.begin.checked_add(packed)? <= header.groups.begin
             && text <= packed * UNPACKED_MAX
             && group_end <= header.groups.len_bytes
-            && (files..=header.files).contains(&chunk.first_file)
-            && (at > 0 || chunk.first_file == 0);
-        if !fits {
-            return None;
-        }
-        (files, text_bytes) = (chunk.first_file, text_bytes + text);
-    }
-    (text_bytes == header.text_bytes).then_some(chunks)
+            && (files..=header.files).contains(&chunk.first_file);
+        files = chunk.first_file;
+        fits.then_some(chunk)
+    });
+    rows.collect()
 }

@@ -45,7 +45,7 @@ fn check(path: &Path) -> crate::error::Result<()> {
     let segment = Segment::open(path)?;
     assert_eq!((segment.files(), segment.chunks()), (3, 3));
     for (at, expected) in TEXTS.iter().enumerate() {
-        let chunk = segment.table()?[at];
+        let chunk = segment.chunk(at as u32)?;
         let mut packed = vec![0; chunk.packed_bytes as usize];
         let mut text = vec![0; chunk.text_bytes as usize];
         segment.text(at as u32, &mut packed, &mut text)?;

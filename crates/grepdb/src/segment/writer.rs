@@ -126,9 +126,14 @@ impl Writer {
         header.groups = Section { crc: 0, ..self.section(&groups)? };
         let (lists, directory) = std::mem::replace(&mut self.lists, Collector::new()).finish(header.chunks);
         header.lists = Section { crc: 0, ..self.section(&lists)? };
-        let mut table = Vec::with_capacity(self.chunks.len() * Chunk::BYTES);
-        self.chunks.iter().for_each(|chunk| chunk.encode(&mut table));
-        header.table = self.section(&table)?;
+        let mut table = Vec::new();
+        for block in self.chunks.chunks(Chunk::BLOCK as usize) {
+            let begin = table.len();
+            block.iter().for_each(|chunk| chunk.encode(&mut table));
+            let crc = checksum(&table[begin..]);
+            table.extend(crc.to_le_bytes());
+        }
+        header.table = Section { crc: 0, ..self.section(&table)? };
         header.runs = self.section(&Run::encode(&self.runs))?;
         header.directory = self.section(&directory.encode())?;
         let dictionary = std::mem::take(&mut self.dictionary);

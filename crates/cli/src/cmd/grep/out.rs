@@ -2,19 +2,24 @@
 //!
 //! In: text as ripgrep's printers write it. Out: the same, less or other.
 //!
-//! What it does not do: buffer.
+//! What it does not do: put matches in order.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+
+/// Bytes that are written at once where nobody watches.
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// Where matches go.
 pub(super) enum Out {
-    Plain(File),
-    Limited(File, u64),
+    Plain(BufWriter<File>),
+    Limited(BufWriter<File>, u64),
 }
 
 impl Out {
     pub(super) fn new(file: File, limit: Option<u64>) -> Self {
+        let buffer_bytes = if file.is_terminal() { 0 } else { BUFFER_BYTES };
+        let file = BufWriter::with_capacity(buffer_bytes, file);
         match limit {
             Some(lines) => Self::Limited(file, lines),
             None => Self::Plain(file),
@@ -47,7 +52,9 @@ impl Write for Out {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        match self {
+            Self::Plain(file) | Self::Limited(file, _) => file.flush(),
+        }
     }
 }
 
@@ -102,7 +109,7 @@ impl<W: Write> Write for VisualStudio<W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        self.out.flush()
     }
 }
 

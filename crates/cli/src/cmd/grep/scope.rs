@@ -148,7 +148,15 @@ pub(super) struct Filter {
 impl Filter {
     pub(super) fn new(args: &Args) -> Result<Self, Failure> {
         let flags = &args.which;
-        Ok(Self { globs: globs(args)?, types: types(args)?.build()?, max_depth: flags.max_depth })
+        // To know all types takes as long as to find a word.
+        let has_types = [&flags.types, &flags.types_not, &flags.types_add, &flags.types_clear];
+        let types = match has_types.iter().any(|named| !named.is_empty()) {
+            true => types(args)?.build()?,
+            false => Types::empty(),
+        };
+        let has_globs = !(flags.globs.is_empty() && flags.iglobs.is_empty());
+        let globs = if has_globs { globs(args)? } else { Override::empty() };
+        Ok(Self { globs, types, max_depth: flags.max_depth })
     }
 
     /// Everything is wanted.

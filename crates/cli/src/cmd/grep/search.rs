@@ -155,7 +155,8 @@ impl Job<'_> {
             let searched;
             (out, searched) = self.tree(tree, std::mem::take(&mut named), out, done)?;
             done.add(self.args, searched);
-            match done.searched.output {
+            let unwritten = out.flush().err().map(|error| error.kind());
+            match done.searched.output.or(unwritten) {
                 // Whoever reads has seen enough.
                 Some(std::io::ErrorKind::BrokenPipe) => return Ok(()),
                 Some(kind) => return Err(no_stdout(&kind.into())),
@@ -165,7 +166,7 @@ impl Job<'_> {
         }
         if self.looks.stats {
             let text = totals::text(&done.stats, begin.elapsed(), self.args.looks.json);
-            match out.write_all(text.as_bytes()) {
+            match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
                 Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
                     return Err(no_stdout(&error));
                 }
