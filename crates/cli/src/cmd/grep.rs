@@ -10,6 +10,7 @@ mod flags;
 mod info;
 mod init;
 mod interactive;
+mod job;
 mod matching;
 mod measure;
 mod out;

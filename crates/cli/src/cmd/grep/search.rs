@@ -5,45 +5,20 @@
 //! What it does not do: read files or databases (`faultless_grepdb`).
 
 use std::fs::File;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::sync_channel;
 
-use faultless_grepdb::{Database, Kind, Live, Needs, Place, Search, Searched};
-use grep_printer::Stats;
-use grep_regex::RegexMatcher;
-use grep_searcher::{BinaryDetection, SearcherBuilder};
-
-use super::super::{Failure, Outcome, emit, no_stdout};
-use super::disk::Disk;
+use super::super::{Outcome, emit};
 use super::flags::Args;
 use super::flags::engine::Source;
-use super::flags::looks::{Format, Sort};
+use super::flags::looks::Format;
+use super::job::{Done, Job};
+use super::measure;
 use super::out::{Out, VisualStudio};
 use super::patterns;
-use super::place::Chosen;
-use super::printing::{Looks, looks};
-use super::scope::{self, Filter, Folder, Tree};
-use super::{measure, place, totals};
-
-/// Live files that may wait for a worker.
-const LIVE_WAITS: usize = 256;
-const EVERY_KIND: &[Kind] = &[Kind::Text, Kind::LateBinary, Kind::Binary, Kind::Unreadable];
-
-/// A search that has been understood.
-struct Job<'a> {
-    args: &'a Args,
-    matcher: RegexMatcher,
-    needs: Needs,
-    searcher: SearcherBuilder,
-    looks: Looks,
-    filter: Filter,
-    threads: usize,
-}
+use super::printing::looks;
+use super::scope::{self, Filter};
 
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
@@ -96,220 +71,6 @@ pub(crate) fn run(args: Args) -> Outcome {
         (_, true) => 2,
         (false, false) => 1,
     }))
-}
-
-/// What came of all trees together.
-#[derive(Default)]
-struct Done {
-    matched: bool,
-    failed: bool,
-    /// There were files that might have been read.
-    has_files: bool,
-    stats: Stats,
-    searched: Searched,
-}
-
-impl Done {
-    /// Something could not be read.
-    fn trouble(&mut self, args: &Args, trouble: &dyn std::fmt::Display) {
-        self.failed = true;
-        if !args.looks.no_messages {
-            eprintln!("faultless: {trouble}");
-        }
-    }
-
-    fn add(&mut self, args: &Args, searched: Searched) {
-        // An output that takes no more has taken something.
-        self.matched |= searched.matched || searched.output.is_some();
-        for trouble in &searched.trouble {
-            let failed = self.failed;
-            self.trouble(args, trouble);
-            // What was damaged has been read from the tree.
-            self.failed = failed || !trouble.is_damage();
-        }
-        self.stats += &searched.stats;
-        self.searched.files += searched.files;
-        self.searched.files_with_matches += searched.files_with_matches;
-        self.searched.chunks += searched.chunks;
-        self.searched.of_chunks += searched.of_chunks;
-        self.searched.text_bytes += searched.text_bytes;
-        self.searched.output = searched.output;
-    }
-}
-
-impl Job<'_> {
-    /// Searches what was named, and prints the totals.
-    fn everywhere<W: Write + Send>(
-        &self,
-        scope: scope::Scope,
-        mut out: W,
-        done: &mut Done,
-    ) -> Result<(), Failure> {
-        let begin = std::time::Instant::now();
-        let mut named = scope.named;
-        let mut trees = scope.trees;
-        if trees.is_empty() {
-            trees.push(Tree { root: None, project: None, folders: Vec::new() });
-        }
-        for tree in trees {
-            let searched;
-            (out, searched) = self.tree(tree, std::mem::take(&mut named), out, done)?;
-            done.add(self.args, searched);
-            let unwritten = out.flush().err().map(|error| error.kind());
-            match done.searched.output.or(unwritten) {
-                // Whoever reads has seen enough.
-                Some(std::io::ErrorKind::BrokenPipe) => return Ok(()),
-                Some(kind) => return Err(no_stdout(&kind.into())),
-                None if done.matched && self.looks.only_whether => return Ok(()),
-                None => {}
-            }
-        }
-        if self.looks.stats {
-            let text = totals::text(&done.stats, begin.elapsed(), self.args.looks.json);
-            match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                    return Err(no_stdout(&error));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Searches the folders of a tree, and files that were named.
-    fn tree<W: Write + Send>(
-        &self,
-        tree: Tree,
-        named: Vec<Live>,
-        out: W,
-        done: &mut Done,
-    ) -> Result<(W, Searched), Failure> {
-        let root = tree.root.clone().unwrap_or_default();
-        let (database, mut disk) = self.asked(tree, done)?;
-        let mut folders = disk.rest.clone();
-        if !self.is_wider(&database) {
-            disk.rest.clear();
-        } else if !disk.rest.is_empty() {
-            disk.has = database.paths(EVERY_KIND)?;
-            disk.has.extend(database.changed().iter().cloned());
-        }
-        disk.files.extend(named);
-        if patterns::binary(self.args).0 != BinaryDetection::quit(0) {
-            let paths = database.paths(&[Kind::Binary])?;
-            disk.files.extend(paths.iter().filter_map(|path| self.left_out(&root, &folders, path)));
-        }
-        // Of two that hold a file the narrower shows it.
-        folders.sort_by_key(|folder| std::cmp::Reverse(folder.below.len()));
-        let within: Vec<Vec<u8>> = folders.iter().map(|folder| folder.below.clone()).collect();
-        let everything = self.filter.is_empty();
-        let (binary, binary_named) = patterns::binary(self.args);
-        let search = Search {
-            matcher: &self.matcher,
-            needs: self.needs.clone(),
-            searcher: &self.searcher,
-            printing: &self.looks.printing,
-            color: self.looks.color,
-            separator: &self.looks.separator,
-            binary,
-            binary_named,
-            every_file: self.looks.every_file,
-            sorted: self.args.looks.sort == Sort::Path,
-            within: if within.iter().any(Vec::is_empty) { &[] } else { &within },
-            wanted: &|path| self.wanted(&root, &folders, path, everything),
-            shown: &|path| shown(&folders, path),
-            threads: self.threads,
-            memory: self.args.engine.memory.memory(),
-            only_whether: self.looks.only_whether,
-        };
-        let (out, searched) = if disk.is_empty() {
-            search.run(&database, out)?
-        } else {
-            let failed = AtomicBool::new(false);
-            let result = std::thread::scope(|scope| {
-                let (to, live) = sync_channel(LIVE_WAITS);
-                let failed = &failed;
-                scope.spawn(move || disk.send(self.args, &self.filter, self.threads, &to, failed));
-                search.run_with(&database, Some(live), out)
-            });
-            done.failed |= failed.load(Ordering::Relaxed);
-            result?
-        };
-        // What the index spares has been searched, too; who looks whether there is such wants to know why nothing was found.
-        let has = || match everything {
-            true => Ok(!folders.is_empty()),
-            false => database.paths(EVERY_KIND).map(|paths| paths.iter().any(|path| (search.wanted)(path))),
-        };
-        done.has_files |= searched.matched || searched.files > 0 || has()?;
-        // What was found shows that the database is behind.
-        let warning = place::stale(&database, searched.stale).filter(|_| !self.args.looks.no_messages);
-        warning.iter().for_each(|warning| eprintln!("{warning}"));
-        Ok((out, searched))
-    }
-
-    /// The database of `tree`, and which of its folders it has (`rest`) and has not (`whole`).
-    fn asked(&self, tree: Tree, done: &mut Done) -> Result<(Arc<Database>, Disk), Failure> {
-        let whole = |folders| (Arc::default(), Disk { whole: folders, ..Disk::default() });
-        let Some(root) = &tree.root else {
-            if !tree.folders.is_empty() && !self.args.looks.no_messages && !self.args.looks.quiet {
-                eprintln!("faultless: no database here: the files are read; `faultless grep init` makes one");
-            }
-            return Ok(whole(tree.folders));
-        };
-        let is_project = tree.project.is_some();
-        let chosen = tree.project.unwrap_or_else(|| Chosen { place: Place::of(root), project: None });
-        if !is_project && (self.args.which.is_beyond_databases() || self.args.matching.null_data) {
-            return Ok(whole(tree.folders));
-        }
-        let opened = if self.args.which.fresh { chosen.refreshed().map(Arc::new) } else { chosen.opened() };
-        let database = match opened {
-            Ok(database) => database,
-            Err(error) if is_project => return Err(error),
-            Err(error) => {
-                done.trouble(self.args, &format!("{error}; until then the files are read"));
-                return Ok(whole(tree.folders));
-            }
-        };
-        let mut disk = Disk::default();
-        for folder in tree.folders {
-            let has = match database.holds(&folder.below) {
-                // The search tells, and reads what is lost.
-                Err(error) if error.is_damage() => true,
-                has => has?,
-            };
-            if has { disk.rest.push(folder) } else { disk.whole.push(folder) }
-        }
-        Ok((database, disk))
-    }
-
-    /// More files are asked for than the database has.
-    fn is_wider(&self, database: &Database) -> bool {
-        let (flags, rules) = (&self.args.which, database.rules());
-        (flags.asks_hidden() || scope::names_hidden(self.args)) && !rules.hidden
-            || flags.asks_ignored() && !rules.no_ignore
-    }
-
-    /// A file of which the database only knows that it is there.
-    fn left_out(&self, root: &Path, folders: &[Folder], path: &[u8]) -> Option<Live> {
-        self.wanted(root, folders, path, self.filter.is_empty()).then(|| Live {
-            path: root.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path)),
-            shown: shown(folders, path),
-            place: path.to_vec(),
-            named: false,
-        })
-    }
-
-    fn wanted(&self, root: &Path, folders: &[Folder], path: &[u8], everything: bool) -> bool {
-        let is_wanted = |folder: &Folder| {
-            let below = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&folder.below);
-            folder.rest(path).is_some_and(|rest| everything || self.filter.wants(&root.join(below), rest))
-        };
-        folders.iter().any(is_wanted)
-    }
-}
-
-fn shown(folders: &[Folder], path: &[u8]) -> Vec<u8> {
-    let shown = folders.iter().find_map(|folder| folder.rest(path).map(|rest| folder.shown(rest)));
-    shown.unwrap_or_else(|| path.to_vec())
 }
 
 fn type_list(args: &Args) -> Outcome {
