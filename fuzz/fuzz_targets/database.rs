@@ -62,6 +62,7 @@ fuzz_target!(|bytes: &[u8]| {
             printing: &Printing::Standard(StandardBuilder::new(), None),
             color: false,
             separator: b"",
+            follows: false,
             binary: BinaryDetection::none(),
             binary_named: BinaryDetection::none(),
             every_file: false,

@@ -221,3 +221,75 @@ fn a_search_of_a_damaged_database_is_right_or_says_what_to_do() {
     }
     assert!(named > 0);
 }
+
+#[test]
+fn one_worker_finds_what_is_only_on_disk() {
+    let tree = tree();
+    fs::create_dir(tree.path().join("new")).unwrap();
+    fs::write(tree.path().join("new/file"), "int late;\n").unwrap();
+    assert_eq!(run(tree.path(), &["-j1", "late", "new/file"]).0, 0);
+    assert_eq!(run(tree.path(), &["-j1", "--hidden", "hidden"]).1, "b/.hidden:int hidden;\n");
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("f"), "late\n").unwrap();
+    assert_eq!(run(outside.path(), &["-j1", "late", "."]).1, "./f:late\n");
+}
+
+#[test]
+fn whatever_is_damaged_an_update_mends_it_and_until_then_the_files_are_read() {
+    let tree = tree();
+    let segment = tree.path().join(".faultless/grep/00000001.segment");
+    let whole = fs::read(&segment).unwrap();
+    let flipped = |at: usize| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        bytes
+    };
+    let mut all: Vec<Vec<u8>> = (whole.len() - 250..whole.len()).map(flipped).collect();
+    all.extend([flipped(20), whole[..100].to_vec(), Vec::new()]);
+    for bytes in all {
+        fs::write(&segment, bytes).unwrap();
+        let (code, out, said) = run(tree.path(), &["int one"]);
+        assert_eq!(out, "a/one.c:int one;\n", "{said}");
+        assert!(code == 0 || said.contains("faultless grep update"), "{code}: {said}");
+    }
+    fs::remove_file(&segment).unwrap();
+    let (code, _, said) = run(tree.path(), &["update"]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(run(tree.path(), &["int one"]), (0, "a/one.c:int one;\n".into(), String::new()));
+}
+
+#[test]
+fn a_file_that_new_rules_leave_out_is_not_shown_by_a_fresh_search() {
+    let tree = tree();
+    fs::write(tree.path().join(".ignore"), "two.h\n").unwrap();
+    assert_eq!(run(tree.path(), &["--fresh", "four"]), (1, String::new(), String::new()));
+    assert_eq!(run(tree.path(), &["--fresh", "int one"]).1, "a/one.c:int one;\n");
+}
+
+#[test]
+fn an_output_that_is_full_is_told_with_a_limit_too() {
+    let tree = tree();
+    for words in [&["int"][..], &["--limit", "1", "int"]] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let out = grep(tree.path(), words).stdout(full).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{words:?}");
+        assert!(String::from_utf8_lossy(&out.stderr).starts_with("faultless: standard output: "));
+    }
+}
+
+#[test]
+fn trees_are_separated_as_files_are() {
+    let (one, two) = (tree(), tree());
+    let words = ["-C1", "three", &one.path().display().to_string(), &two.path().display().to_string()];
+    let text = run(one.path(), &words).1;
+    assert_eq!(text.lines().filter(|line| *line == "--").count(), 1, "{text}");
+}
+
+#[test]
+fn only_its_owner_may_read_a_database() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let tree = tree();
+    let mode = fs::metadata(tree.path().join(".faultless/grep")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}

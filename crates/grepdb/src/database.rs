@@ -10,6 +10,7 @@ use crate::build::{self, Plan, Progress, Written};
 use crate::changed::Changed;
 use crate::damage;
 use crate::error::{Error, Result};
+use crate::files::by_path;
 use crate::folders::Folders;
 use crate::live::Live;
 use crate::segment::Segment;
@@ -290,8 +291,10 @@ impl Database {
         let changed = Changed::read(&self.place.folder)?;
         let sound = self.sound()?;
         let walked = update::look(self, &sound, threads)?;
-        self.live =
-            Live::fresh(update::differences(&self.place.root, &sound.known, &walked.files, &changed.paths()));
+        let paths = update::differences(&self.place.root, &sound.known, &walked.files, &changed.paths());
+        let is_there =
+            |path: &Vec<u8>| walked.files.binary_search_by(|found| by_path(&found.path, path)).is_ok();
+        self.live = Live::fresh(paths, is_there);
         Ok(Refreshed { changed: self.live.len() as u64, trouble: walked.trouble })
     }
 
@@ -327,6 +330,14 @@ impl Database {
     /// Where it is.
     pub fn place(&self) -> &Place {
         &self.place
+    }
+
+    /// What the paths of the database at `place` are below; `None` where there is none.
+    ///
+    /// # Errors
+    /// As [`rules_at`](Self::rules_at).
+    pub fn root_at(place: &Place) -> Result<Option<PathBuf>> {
+        Ok(Store::at(&place.folder).manifest()?.map(|manifest| manifest.root))
     }
 
     /// Which files belong to the database at `place`; `None` where there is none.

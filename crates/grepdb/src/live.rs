@@ -5,6 +5,7 @@
 //!
 //! What it does not do: find out which have changed (`update`), or read them (`search`).
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::database::Place;
@@ -18,6 +19,8 @@ use crate::walk::{full, mtime_ns};
 pub(crate) struct Live {
     /// Below the root, in order. Some may be gone.
     paths: Vec<Vec<u8>>,
+    /// Of them those that are not searched, for they have left the tree.
+    gone: HashSet<Vec<u8>>,
     /// All others are as they were.
     is_fresh: bool,
 }
@@ -25,14 +28,15 @@ pub(crate) struct Live {
 impl Live {
     /// `paths` have changed; perhaps others have too.
     pub(crate) fn marked(paths: Vec<Vec<u8>>) -> Self {
-        Self { paths, is_fresh: false }
+        Self { paths, gone: HashSet::new(), is_fresh: false }
     }
 
-    /// `paths` are all that have changed.
-    pub(crate) fn fresh(mut paths: Vec<Vec<u8>>) -> Self {
+    /// `paths` are all that have changed; those of which `is_there` does not hold belong to the tree no more, though a file may be there.
+    pub(crate) fn fresh(mut paths: Vec<Vec<u8>>, is_there: impl Fn(&Vec<u8>) -> bool) -> Self {
         paths.sort_unstable_by(|a, b| by_path(a, b));
         paths.dedup();
-        Self { paths, is_fresh: true }
+        let gone = paths.iter().filter(|path| !is_there(path)).cloned().collect();
+        Self { paths, gone, is_fresh: true }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -46,7 +50,7 @@ impl Live {
         wanted: &dyn Fn(&[u8]) -> bool,
         shown: &dyn Fn(&[u8]) -> Vec<u8>,
     ) -> impl Iterator<Item = search::Live> {
-        let paths = self.paths.iter().filter(move |path| wanted(path));
+        let paths = self.paths.iter().filter(move |path| !self.gone.contains(*path) && wanted(path));
         paths.filter_map(move |path| search::Live::at(place, path, shown))
     }
 

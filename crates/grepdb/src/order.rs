@@ -33,12 +33,13 @@ struct State<W> {
 }
 
 impl<W: Write> Order<W> {
-    /// Writes into `out`, with `separator` between what two pieces write; no more than `most_bytes` wait for their turn.
-    pub(crate) fn new(out: W, separator: &[u8], most_bytes: usize) -> Self {
+    /// Writes into `out`, with `separator` between what two pieces write, and before the first if that `follows` something; no more than
+    /// `most_bytes` wait for their turn.
+    pub(crate) fn new(out: W, separator: &[u8], follows: bool, most_bytes: usize) -> Self {
         let state = State {
             out,
             separator: separator.to_vec(),
-            has_written: false,
+            has_written: follows,
             next: 0,
             waiting: 0,
             early: BTreeMap::new(),
@@ -59,10 +60,10 @@ impl<W: Write> Order<W> {
         Piece { order: self, number, bytes, has_written: false }
     }
 
-    /// Everything has been written: the writer, and why it would take no more.
-    pub(crate) fn finish(self) -> (W, Option<io::ErrorKind>) {
+    /// Everything has been written: the writer, whether there is something in it, and why it would take no more.
+    pub(crate) fn finish(self) -> (W, bool, Option<io::ErrorKind>) {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (state.out, state.failed)
+        (state.out, state.has_written, state.failed)
     }
 
     /// The writer takes no more.
@@ -204,7 +205,7 @@ mod tests {
 
     /// `pieces` of so many lines each, by four threads.
     fn written(pieces: usize, lines: impl Fn(usize) -> usize + Sync, most_bytes: usize) -> Vec<u8> {
-        let order = Order::new(Vec::new(), b"", most_bytes);
+        let order = Order::new(Vec::new(), b"", false, most_bytes);
         let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -246,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_separator_stands_between_pieces_that_wrote_something() {
-        let order = Order::new(Vec::new(), b"--\n", 100);
+        let order = Order::new(Vec::new(), b"--\n", false, 100);
         let (first, mut second, mut third, fourth) =
             (order.piece(0), order.piece(1), order.piece(2), order.piece(3));
         writeln!(third, "third").unwrap();
@@ -270,9 +271,9 @@ mod tests {
                 Ok(())
             }
         }
-        let order = Order::new(Full, b"", 100);
+        let order = Order::new(Full, b"", false, 100);
         writeln!(order.piece(0), "x").unwrap();
         assert!(order.has_failed());
-        assert_eq!(order.finish().1, Some(io::ErrorKind::StorageFull));
+        assert_eq!(order.finish().2, Some(io::ErrorKind::StorageFull));
     }
 }

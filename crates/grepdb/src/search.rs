@@ -55,6 +55,8 @@ pub struct Search<'a> {
     pub color: bool,
     /// Between what two files print, where there is such.
     pub separator: &'a [u8],
+    /// Something has been printed before.
+    pub follows: bool,
     /// What a NUL byte does in files that were found.
     pub binary: BinaryDetection,
     /// What it does in files that were named.
@@ -116,6 +118,8 @@ pub struct Searched {
     pub stale: u64,
     /// What could not be read. Where it is damage the lines are all there all the same, from the tree.
     pub trouble: Vec<Error>,
+    /// Something was printed, now or before.
+    pub has_printed: bool,
     /// Why the output took no more.
     pub output: Option<std::io::ErrorKind>,
 }
@@ -214,8 +218,6 @@ impl Search<'_> {
                 let run = runs.next_if(|run| run.first == first);
                 let chunks = run.map_or(1, |run| run.chunks);
                 if units[first as usize..][..chunks as usize].iter().any(|&units| units != 0) {
-                    // Without it nothing of them can be searched.
-                    segment.knows(first..first + chunks)?;
                     let cuts_line = run.is_some_and(|run| run.cuts_line);
                     items.push(Item { segment: at as u32, first, chunks, cuts_line, files: 0..u32::MAX });
                 }
@@ -234,7 +236,7 @@ impl Search<'_> {
         };
         // A thread takes longer to start than a few chunks to search.
         let most = if live.is_some() { usize::MAX } else { works.len() / t::ITEMS_PER_THREAD };
-        let threads = self.threads.min(most).max(1);
+        let (threads, has_live) = (self.threads.min(most).max(1), live.is_some());
         let shared = Shared {
             search: self,
             database,
@@ -249,19 +251,19 @@ impl Search<'_> {
             text_bytes: AtomicU64::new(0),
             trouble: Mutex::new(trouble),
             lost: lost::Lost::default(),
-            order: Order::new(out, self.separator, t::OUTPUT_WAITS_BYTES),
+            order: Order::new(out, self.separator, self.follows, t::OUTPUT_WAITS_BYTES),
             checks: Checks::new(&database.live),
         };
         std::thread::scope(|scope| {
             for _ in 1..threads {
                 scope.spawn(|| Worker::new(&shared).run());
             }
-            if !shared.works.is_empty() || threads > 1 {
+            if !shared.works.is_empty() || has_live {
                 Worker::new(&shared).run();
             }
         });
         let files_with_matches = shared.files_with_matches.load(Ordering::Relaxed);
-        let (out, output) = shared.order.finish();
+        let (out, has_printed, output) = shared.order.finish();
         let trouble = shared.trouble.into_inner().unwrap_or_else(PoisonError::into_inner);
         damage::note(&database.place.folder, &trouble);
         let searched = Searched {
@@ -274,6 +276,7 @@ impl Search<'_> {
             text_bytes: shared.text_bytes.load(Ordering::Relaxed),
             stale: shared.checks.stale(),
             trouble,
+            has_printed,
             output,
         };
         Ok((out, searched))

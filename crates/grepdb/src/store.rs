@@ -12,6 +12,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::bytes::{Bytes, checksum, put};
@@ -123,7 +124,9 @@ impl Store {
     /// # Errors
     /// Another process has it; the folder can't be written.
     pub(crate) fn lock(&self) -> Result<File> {
-        fs::create_dir_all(&self.0).map_err(Error::io("create", &self.0))?;
+        // It holds the text of files that not everybody may read.
+        let private = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0);
+        private.map_err(Error::io("create", &self.0))?;
         let path = self.0.join("lock");
         let open = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let lock = open.map_err(Error::io("open", &path))?;

@@ -95,6 +95,7 @@ fn searched(root: &Path, pattern: Pattern) -> crate::Result<(Lines, Searched)> {
         ),
         color: false,
         separator: b"",
+        follows: false,
         binary: BinaryDetection::none(),
         binary_named: BinaryDetection::none(),
         every_file: false,

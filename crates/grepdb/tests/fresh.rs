@@ -62,6 +62,7 @@ fn search(database: &Database) -> (String, Searched) {
         printing: &Printing::Standard(StandardBuilder::new(), None),
         color: false,
         separator: b"",
+        follows: false,
         binary: BinaryDetection::quit(0),
         binary_named: BinaryDetection::quit(0),
         every_file: false,

@@ -42,14 +42,14 @@ fn unknown(database: &Database, threads: usize, trouble: &mut dyn FnMut(Error)) 
     let mut known = BTreeSet::new();
     for (at, segment) in database.segments.iter().enumerate() {
         for (chunk, group) in (0..).zip(segment.groups()?) {
-            let mut live = segment.numbers(chunk)?.map(|number| !database.is_dead(at, number));
-            match group {
-                Ok(group) => {
-                    let live = group.into_iter().zip(live).filter(|(_, is_live)| *is_live);
+            let is_live = |number: u32| !database.is_dead(at, number);
+            match (segment.numbers(chunk), group) {
+                (Ok(numbers), Ok(group)) => {
+                    let live = group.into_iter().zip(numbers).filter(|(_, number)| is_live(*number));
                     known.extend(live.map(|(entry, _)| entry.path));
                 }
-                Err(error) if live.any(|is_live| is_live) => trouble(error),
-                Err(_) => {}
+                (Ok(numbers), Err(_)) if !numbers.clone().any(is_live) => {}
+                (Ok(_), Err(error)) | (Err(error), _) => trouble(error),
             }
         }
     }
@@ -61,13 +61,14 @@ impl<W: Write + Send> Worker<'_, W> {
     /// Searches the files of `item` in the tree, because of `damage`.
     pub(super) fn lost(&mut self, item: &Item, piece: Piece<'_, W>, damage: Error) -> Result<()> {
         let (segment, first) = (&self.shared.database.segments[item.segment as usize], item.first);
-        let numbers = segment.numbers(first)?;
-        if numbers.clone().all(|number| self.shared.database.is_dead(item.segment as usize, number)) {
+        let is_dead = |number| self.shared.database.is_dead(item.segment as usize, number);
+        let numbers = segment.numbers(first);
+        if numbers.as_ref().is_ok_and(|numbers| numbers.clone().all(is_dead)) {
             return Ok(());
         }
         self.shared.trouble(damage);
-        let paths = match segment.group(first) {
-            Ok(group) => {
+        let paths = match numbers.and_then(|numbers| Ok((numbers, segment.group(first)?))) {
+            Ok((numbers, group)) => {
                 let wanted =
                     numbers.zip(group).filter(|(number, entry)| self.is_wanted(item, *number, entry));
                 wanted.map(|(_, entry)| entry.path).collect()

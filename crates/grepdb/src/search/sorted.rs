@@ -22,11 +22,10 @@ pub(super) fn works(
     let mut files: Vec<(Vec<u8>, Work)> = Vec::new();
     for item in items {
         let segment = &database.segments[item.segment as usize];
-        let numbers = segment.numbers(item.first)?;
-        match segment.group(item.first) {
+        match segment.numbers(item.first).and_then(|numbers| Ok(numbers.zip(segment.group(item.first)?))) {
             // Whoever searches it finds out, too, and reads what is lost.
             Err(error) if error.is_damage() => files.push((Vec::new(), Work::Stored(item))),
-            entries => files.extend(numbers.zip(entries?).map(|(number, entry)| {
+            entries => files.extend(entries?.map(|(number, entry)| {
                 (entry.path, Work::Stored(Item { files: number..number + 1, ..item.clone() }))
             })),
         }

@@ -196,9 +196,9 @@ impl Segment {
         let group = |at| {
             let chunk = self.chunk(at)?;
             let begin = chunk.files_begin as usize;
-            Ok(self.entries(at, &bytes[begin..begin + chunk.files_bytes as usize]))
+            self.entries(at, &bytes[begin..begin + chunk.files_bytes as usize])
         };
-        (0..self.chunks()).map(group).collect()
+        Ok((0..self.chunks()).map(group).collect())
     }
 
     /// The list of `gram`; `None` where no chunk has it.

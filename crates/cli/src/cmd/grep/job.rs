@@ -75,6 +75,7 @@ impl Done {
         self.searched.chunks += searched.chunks;
         self.searched.of_chunks += searched.of_chunks;
         self.searched.text_bytes += searched.text_bytes;
+        self.searched.has_printed |= searched.has_printed;
         self.searched.output = searched.output;
     }
 }
@@ -98,7 +99,7 @@ impl Job<'_> {
             (out, searched) = self.tree(tree, std::mem::take(&mut named), out, done)?;
             done.add(self.args, searched);
             let unwritten = out.flush().err().map(|error| error.kind());
-            match done.searched.output.or(unwritten) {
+            match unwritten.or(done.searched.output) {
                 // Whoever reads has seen enough.
                 Some(std::io::ErrorKind::BrokenPipe) => return Ok(()),
                 Some(kind) => return Err(no_stdout(&kind.into())),
@@ -152,6 +153,7 @@ impl Job<'_> {
             printing: &self.looks.printing,
             color: self.looks.color,
             separator: &self.looks.separator,
+            follows: done.searched.has_printed,
             binary,
             binary_named,
             every_file: self.looks.every_file,

@@ -96,7 +96,8 @@ impl Chosen {
         Ok(database)
     }
 
-    fn missing(&self) -> Failure {
+    /// There is none.
+    pub(crate) fn missing(&self) -> Failure {
         match &self.project {
             Some((name, _)) => Failure(format!(
                 "project {name} has no database; `faultless grep build --project {name}` makes it"

@@ -23,10 +23,11 @@ pub(crate) fn run(args: Args) -> Outcome {
     for chosen in args.which.chosen()? {
         let threads = args.threads.unwrap_or_else(super::threads);
         let rules = chosen.project.as_ref().map(|(_, rules)| rules);
-        let database = chosen.open()?;
+        // Only its manifest: what of the rest is damaged is made anew.
+        let root = Database::root_at(&chosen.place)?.ok_or_else(|| chosen.missing())?;
         let (updated, seconds) = done::with_bar("updating", |progress| match rules {
             // Its paths begin elsewhere now.
-            Some(rules) if database.place().root != chosen.place.root => {
+            Some(rules) if root != chosen.place.root => {
                 Database::build_at(&chosen.place, rules, threads, progress)
             }
             rules => Database::update_at(&chosen.place, rules, threads, progress),
