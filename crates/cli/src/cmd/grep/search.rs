@@ -9,7 +9,7 @@ use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use super::super::{Outcome, emit};
+use super::super::{Failure, Outcome, emit};
 use super::flags::Args;
 use super::flags::engine::Source;
 use super::flags::looks::Format;
@@ -24,6 +24,12 @@ use super::scope::{self, Filter};
 pub(crate) fn run(args: Args) -> Outcome {
     if args.which.type_list {
         return type_list(&args);
+    }
+    if !args.which.databases.project.is_empty()
+        && let Some(flag) = from_disk(&args)
+    {
+        let remedy = "name folders, without --project";
+        return Err(Failure(format!("{flag} reads files from the disk, --project only databases; {remedy}")));
     }
     if args.engine.memory == Source::All {
         return measure::all(&args);
@@ -71,6 +77,11 @@ pub(crate) fn run(args: Args) -> Outcome {
         (_, true) => 2,
         (false, false) => 1,
     }))
+}
+
+/// A flag for which files are read from the disk, whatever databases have.
+fn from_disk(args: &Args) -> Option<&'static str> {
+    args.which.beyond_databases().or_else(|| args.matching.null_data.then_some("--null-data"))
 }
 
 fn type_list(args: &Args) -> Outcome {
