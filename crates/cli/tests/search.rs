@@ -54,13 +54,19 @@ fn the_status_is_0_with_a_match_1_without_and_2_for_a_mistake() {
     assert_eq!(run(tree.path(), &["nowhere"]), (1, String::new(), String::new()));
     assert_eq!(run(tree.path(), &["-q", "int"]), (0, String::new(), String::new()));
     for (words, remedy) in [
-        (&["("][..], "-F takes it as text"),
+        (&["foo("][..], "foo(: unclosed group at character 4; -F takes it as text"),
+        (&["-e", "x", "-e", "ä\np)"], "ä\\np): unopened group at character 4; -F takes it as text"),
+        (&["-e", "(?<a>x)", "-e", "(?<a>y)"], "faultless: duplicate capture group name; -F takes"),
+        (&["\\p{Foo}"], "Unicode property not found at character 1; -F takes it as text"),
+        (&["--regex-size-limit=1K", "\\w{99}"], "--regex-size-limit allows more"),
         (&["a\\nb"], "-U matches line ends"),
         (&["a\\x00b"], "-a searches for NUL bytes"),
         (&[], "faultless grep PATTERN"),
-        (&["-t", "nonsense", "x"], "nonsense"),
-        (&["-g", "[", "x"], "'['"),
-        (&["-f", "missing", "x"], "name a FILE of patterns"),
+        (&["-t", "nonsense", "x"], "nonsense; --type-list lists them"),
+        (&["--type-add", "nonsense", "x"], "write it like this: 'web:*.html'"),
+        (&["-g", "[", "x"], "missing ']'; a backslash before"),
+        (&["-E", "nonsense", "x"], "faultless: nonsense: no such encoding; name one"),
+        (&["-f", "missing", "x"], "faultless: missing: No such file or directory; name a FILE of patterns"),
         (&["x", "missing"], "name what exists"),
         (&["--nonsense", "x"], "faultless grep --help"),
         (&["--path-separator=ab", "x"], "more than one byte"),
@@ -68,7 +74,10 @@ fn the_status_is_0_with_a_match_1_without_and_2_for_a_mistake() {
     ] {
         let (code, _, said) = run(tree.path(), words);
         assert!(
-            code == 2 && said.starts_with("faultless: ") && said.contains(remedy),
+            code == 2
+                && said.starts_with("faultless: ")
+                && said.contains(remedy)
+                && said.lines().count() == 1,
             "{words:?}: {code} {said}"
         );
     }
@@ -76,6 +85,21 @@ fn the_status_is_0_with_a_match_1_without_and_2_for_a_mistake() {
     assert_eq!((code, found.as_str()), (2, "./a/one.c:int one;\n"), "matches, and what is missing");
     assert_eq!(run(tree.path(), &["-q", "int one", ".", "missing"]).0, 0);
     assert_eq!(run(tree.path(), &["--no-messages", "nowhere", "missing"]), (2, String::new(), String::new()));
+}
+
+#[test]
+fn a_current_folder_that_has_gone_is_named() {
+    let gone = tempfile::tempdir().unwrap();
+    let faultless = env!("CARGO_BIN_EXE_faultless");
+    for words in ["grep x", "grep build", "grep info"] {
+        let script = format!("rmdir \"$PWD\" && {faultless} {words}");
+        let folder = tempfile::tempdir_in(gone.path()).unwrap();
+        let output = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
+        let (code, _, said) = told(output);
+        let expected =
+            "faultless: current folder: No such file or directory; change to a folder that exists\n";
+        assert_eq!((code, said.as_str()), (2, expected), "{words}");
+    }
 }
 
 #[test]
@@ -192,7 +216,7 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     if Path::new("/dev/full").exists() {
         let full = fs::File::create("/dev/full").unwrap();
         let (code, _, said) = told(grep(tree.path(), &["int"]).stdout(full).output().unwrap());
-        assert!(code == 2 && said.contains("standard output"), "{said}");
+        assert!(code == 2 && said.contains("standard output: No space left on device; "), "{said}");
     }
 }
 
