@@ -1,7 +1,9 @@
 //! `faultless grep PATTERN` as a user meets it: words, output, exit status.
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -85,6 +87,29 @@ fn the_status_is_0_with_a_match_1_without_and_2_for_a_mistake() {
     assert_eq!((code, found.as_str()), (2, "./a/one.c:int one;\n"), "matches, and what is missing");
     assert_eq!(run(tree.path(), &["-q", "int one", ".", "missing"]).0, 0);
     assert_eq!(run(tree.path(), &["--no-messages", "nowhere", "missing"]), (2, String::new(), String::new()));
+}
+
+#[test]
+fn standard_input_is_read_from_where_it_is() {
+    let tree = tree();
+    let with = |input: Stdio, words: &[&str]| told(grep(tree.path(), words).stdin(input).output().unwrap());
+    let open = || fs::File::open(tree.path().join("a/one.c")).unwrap();
+    assert_eq!(with(open().into(), &["-n", "int", "-"]).1, "1:int one;\n2:int two;\n");
+    let mut rest = open();
+    rest.read_exact(&mut [0; 9]).unwrap();
+    let found = with(rest.into(), &["-nH", "int", "-", "a/two.h", "-"]);
+    assert_eq!(found, (0, "<stdin>:1:int two;\na/two.h:1:int four;\n".into(), String::new()));
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    theirs.write_all(b"no\nint\n").unwrap();
+    drop(theirs);
+    assert_eq!(with(OwnedFd::from(ours).into(), &["-n", "int", "-"]).1, "2:int\n");
+    let (code, _, said) = with(fs::File::open(tree.path()).unwrap().into(), &["int", "-"]);
+    assert_eq!(
+        (code, said.as_str()),
+        (2, "faultless: standard input: Is a directory; give a file or pipe\n")
+    );
+    let zeros = fs::File::open("/dev/zero").unwrap();
+    assert_eq!(with(zeros.into(), &["-q", "--null-data", "^$", "-"]).0, 0, "an input without an end");
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod projects;
 mod scope;
 mod search;
 mod skipped;
+mod stdin;
 mod totals;
 mod update;
 mod watch;

@@ -15,6 +15,7 @@ use ignore::types::{Types, TypesBuilder};
 use super::super::{Failure, sink};
 use super::flags::Args;
 use super::place::{self, Chosen};
+use super::stdin::Stdin;
 
 /// Where is searched.
 #[derive(Default)]
@@ -22,6 +23,8 @@ pub(super) struct Scope {
     pub(super) trees: Vec<Tree>,
     /// Files that were named.
     pub(super) named: Vec<Live>,
+    /// That is one of them.
+    pub(super) stdin: Option<Stdin>,
     /// What was named and is not there.
     pub(super) trouble: Vec<String>,
     /// One file was named, so it goes without saying.
@@ -55,7 +58,10 @@ pub(super) fn scope(paths: &[OsString]) -> Result<Scope, Failure> {
     }
     for path in paths {
         if path == "-" {
-            scope.named.push(named(Path::new("/dev/stdin"), b"<stdin>"));
+            // It can be read once.
+            if scope.stdin.is_none() {
+                scope.named.push(named(&scope.stdin.insert(Stdin::new()?).path(), b"<stdin>"));
+            }
             continue;
         }
         match Path::new(path).canonicalize() {

@@ -19,6 +19,7 @@ use super::out::{Out, VisualStudio};
 use super::patterns;
 use super::printing::looks;
 use super::scope::{self, Filter};
+use super::stdin::Stdin;
 
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
@@ -36,7 +37,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
     let begin = measure::Begin::now();
     let patterns = patterns::patterns(&args)?;
-    let scope = match args.which.databases.project[..] {
+    let mut scope = match args.which.databases.project[..] {
         [] => scope::scope(&patterns.paths)?,
         _ => scope::projects(args.which.databases.chosen()?, &patterns.paths)?,
     };
@@ -51,6 +52,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         looks,
         args: &args,
     };
+    let stdin = scope.stdin.take();
     let mut done = Done::default();
     scope.trouble.iter().for_each(|trouble| done.trouble(&args, trouble));
     // What matches nothing reads nothing.
@@ -62,6 +64,9 @@ pub(crate) fn run(args: Args) -> Outcome {
                 job.everywhere(scope, VisualStudio::new(out, args.looks.column), &mut done)?;
             }
             None => job.everywhere(scope, out, &mut done)?,
+        }
+        if let Some(trouble) = stdin.as_ref().and_then(Stdin::trouble) {
+            done.trouble(&args, trouble);
         }
         if patterns.paths.is_empty() && !done.matched && !done.has_files {
             let remedy = "take back some of --glob, --type, --max-depth, or add --hidden or --no-ignore";
