@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -192,6 +193,11 @@ fn flags_in_the_environment_come_before_those_of_the_line() {
     assert_eq!(with("-n", &["-N", "four"]).1, "a/two.h:int four;\n");
     assert_eq!(with("-i", &["search", "FOUR"]).1, "a/two.h:int four;\n");
     assert_eq!(with("'", &["four"]).0, 2);
+    let broken = std::ffi::OsStr::from_bytes(b"-n\xff");
+    let (code, _, said) =
+        told(grep(tree.path(), &["four"]).env("FAULTLESS_GREP_OPTIONS", broken).output().unwrap());
+    let expected = "faultless: FAULTLESS_GREP_OPTIONS: -n\u{fffd}: no UTF-8; write flags in UTF-8\n";
+    assert_eq!((code, said.as_str()), (2, expected));
 }
 
 #[test]
@@ -199,6 +205,9 @@ fn limits_hold_in_all_and_visual_studio_has_its_form() {
     let tree = tree();
     assert_eq!(run(tree.path(), &["--limit=2", "int"]).1, "a/one.c:int one;\na/one.c:int two;\n");
     assert_eq!(run(tree.path(), &["--limit=1", "-l", "int"]), (0, "a/one.c\n".into(), String::new()));
+    assert_eq!(run(tree.path(), &["--limit=1", "-l0", "int"]).1, "a/one.c\0");
+    assert_eq!(run(tree.path(), &["--limit=1", "-0", "int"]).1, "a/one.c\0int one;\n");
+    assert_eq!(run(tree.path(), &["--limit=1", "--null-data", "-I", "int", "a/two.h"]).1, "int four;\n\0");
     assert_eq!(run(tree.path(), &["--limit=9", "four"]).1, "a/two.h:int four;\n");
     assert_eq!(run(tree.path(), &["--format=vs", "four"]).1, "a\\two.h(1):int four;\n");
     assert_eq!(run(tree.path(), &["--format=vs", "--column", "four"]).1, "a\\two.h(1,5):int four;\n");

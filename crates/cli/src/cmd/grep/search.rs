@@ -15,7 +15,7 @@ use super::flags::engine::Source;
 use super::flags::looks::Format;
 use super::job::{Done, Job};
 use super::measure;
-use super::out::{Out, VisualStudio};
+use super::out::{Limit, Out, VisualStudio};
 use super::patterns;
 use super::printing::looks;
 use super::scope::{self, Filter};
@@ -58,7 +58,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     // What matches nothing reads nothing.
     let nothing = patterns.patterns.is_empty() && !args.matching.invert_match;
     if !nothing && args.matching.max_count != Some(0) {
-        let out = Out::new(stdout, args.looks.limit);
+        let limit = args.looks.limit.map(|lines| Limit { lines, end: line_end(&args) });
+        let out = Out::new(stdout, limit);
         match args.looks.format {
             Some(Format::Vs) => {
                 job.everywhere(scope, VisualStudio::new(out, args.looks.column), &mut done)?;
@@ -82,6 +83,13 @@ pub(crate) fn run(args: Args) -> Outcome {
         (_, true) => 2,
         (false, false) => 1,
     }))
+}
+
+/// What ends the lines that are printed.
+fn line_end(args: &Args) -> u8 {
+    let looks = &args.looks;
+    let only_paths = looks.files_with_matches || looks.files_without_match;
+    if !looks.json && (args.matching.null_data || looks.null && only_paths) { 0 } else { b'\n' }
 }
 
 /// A flag for which files are read from the disk, whatever databases have.
