@@ -214,6 +214,30 @@ fn limits_hold_in_all_and_visual_studio_has_its_form() {
 }
 
 #[test]
+fn flags_that_editors_give_ripgrep_are_known() {
+    let tree = tree();
+    for flag in ["--no-config", "--no-mmap", "--mmap", "--line-buffered", "--block-buffered"] {
+        let found = run(tree.path(), &[flag, flag, "four"]);
+        assert_eq!(found, (0, "a/two.h:int four;\n".into(), String::new()), "{flag}");
+    }
+    assert_eq!(run(tree.path(), &["--mmap", "--no-mmap", "--line-buffered", "--block-buffered", "x"]).0, 1);
+}
+
+#[test]
+fn a_line_buffered_search_does_not_wait_for_more() {
+    let tree = tree();
+    let (mut found, to) = std::io::pipe().unwrap();
+    let words = ["--line-buffered", "int one", "a/one.c", "-"];
+    let mut child = grep(tree.path(), &words).stdin(Stdio::piped()).stdout(to).spawn().unwrap();
+    let mut line = [0; 16];
+    found.read_exact(&mut line).unwrap();
+    assert_eq!(&line, b"a/one.c:int one;");
+    // The other file that it searches has no end until now.
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
 fn what_a_search_took_is_told_to_people_and_programs() {
     let tree = tree();
     let (_, _, text) = run(tree.path(), &["--stat", "four"]);

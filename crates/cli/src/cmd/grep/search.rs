@@ -59,7 +59,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let nothing = patterns.patterns.is_empty() && !args.matching.invert_match;
     if !nothing && args.matching.max_count != Some(0) {
         let limit = args.looks.limit.map(|lines| Limit { lines, end: line_end(&args) });
-        let out = Out::new(stdout, limit);
+        let out = Out::new(stdout, args.looks.line_buffered, limit);
         match args.looks.format {
             Some(Format::Vs) => {
                 job.everywhere(scope, VisualStudio::new(out, args.looks.column), &mut done)?;
