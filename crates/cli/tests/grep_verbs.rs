@@ -258,6 +258,25 @@ fn what_can_not_be_done_is_said_in_a_line() {
     assert!(place.failure(&["init"]).contains("another process is updating this database"));
 }
 
+#[test]
+fn flags_that_read_the_disk_do_not_go_with_projects() {
+    let place = Place::new(&FILES);
+    place.out(&["init", "--name", "kernel", "kernel"]);
+    assert!(place.out(&["--project", "kernel", "-Eauto", "fork"]).contains("int fork"));
+    for (words, flag) in [
+        (&["--max-filesize=1"][..], "--max-filesize"),
+        (&["-Elatin1"], "--encoding"),
+        (&["-L"], "--follow"),
+        (&["--ignore-file", "fs/Makefile"], "--ignore-file"),
+        (&["--one-file-system"], "--one-file-system"),
+        (&["--null-data"], "--null-data"),
+    ] {
+        let said = place.failure(&[&["--project", "kernel", "fork"], words].concat());
+        let expected = format!("faultless: {flag} reads files from the disk, ");
+        assert!(said.starts_with(&expected) && said.contains("without --project"), "{said}");
+    }
+}
+
 /// Waits until `what` is true; the time of a watch is not ours.
 fn wait(what: impl Fn() -> bool) {
     let end = SystemTime::now() + Duration::from_secs(20);

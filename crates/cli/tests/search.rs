@@ -1,7 +1,10 @@
 //! `faultless grep PATTERN` as a user meets it: words, output, exit status.
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -54,13 +57,19 @@ fn the_status_is_0_with_a_match_1_without_and_2_for_a_mistake() {
     assert_eq!(run(tree.path(), &["nowhere"]), (1, String::new(), String::new()));
     assert_eq!(run(tree.path(), &["-q", "int"]), (0, String::new(), String::new()));
     for (words, remedy) in [
-        (&["("][..], "-F takes it as text"),
+        (&["foo("][..], "foo(: unclosed group at character 4; -F takes it as text"),
+        (&["-e", "x", "-e", "ä\np)"], "ä\\np): unopened group at character 4; -F takes it as text"),
+        (&["-e", "(?<a>x)", "-e", "(?<a>y)"], "faultless: duplicate capture group name; -F takes"),
+        (&["\\p{Foo}"], "Unicode property not found at character 1; -F takes it as text"),
+        (&["--regex-size-limit=1K", "\\w{99}"], "--regex-size-limit allows more"),
         (&["a\\nb"], "-U matches line ends"),
         (&["a\\x00b"], "-a searches for NUL bytes"),
         (&[], "faultless grep PATTERN"),
-        (&["-t", "nonsense", "x"], "nonsense"),
-        (&["-g", "[", "x"], "'['"),
-        (&["-f", "missing", "x"], "name a FILE of patterns"),
+        (&["-t", "nonsense", "x"], "nonsense; --type-list lists them"),
+        (&["--type-add", "nonsense", "x"], "write it like this: 'web:*.html'"),
+        (&["-g", "[", "x"], "missing ']'; a backslash before"),
+        (&["-E", "nonsense", "x"], "faultless: nonsense: no such encoding; name one"),
+        (&["-f", "missing", "x"], "faultless: missing: No such file or directory; name a FILE of patterns"),
         (&["x", "missing"], "name what exists"),
         (&["--nonsense", "x"], "faultless grep --help"),
         (&["--path-separator=ab", "x"], "more than one byte"),
@@ -68,7 +77,10 @@ fn the_status_is_0_with_a_match_1_without_and_2_for_a_mistake() {
     ] {
         let (code, _, said) = run(tree.path(), words);
         assert!(
-            code == 2 && said.starts_with("faultless: ") && said.contains(remedy),
+            code == 2
+                && said.starts_with("faultless: ")
+                && said.contains(remedy)
+                && said.lines().count() == 1,
             "{words:?}: {code} {said}"
         );
     }
@@ -76,6 +88,44 @@ fn the_status_is_0_with_a_match_1_without_and_2_for_a_mistake() {
     assert_eq!((code, found.as_str()), (2, "./a/one.c:int one;\n"), "matches, and what is missing");
     assert_eq!(run(tree.path(), &["-q", "int one", ".", "missing"]).0, 0);
     assert_eq!(run(tree.path(), &["--no-messages", "nowhere", "missing"]), (2, String::new(), String::new()));
+}
+
+#[test]
+fn standard_input_is_read_from_where_it_is() {
+    let tree = tree();
+    let with = |input: Stdio, words: &[&str]| told(grep(tree.path(), words).stdin(input).output().unwrap());
+    let open = || fs::File::open(tree.path().join("a/one.c")).unwrap();
+    assert_eq!(with(open().into(), &["-n", "int", "-"]).1, "1:int one;\n2:int two;\n");
+    let mut rest = open();
+    rest.read_exact(&mut [0; 9]).unwrap();
+    let found = with(rest.into(), &["-nH", "int", "-", "a/two.h", "-"]);
+    assert_eq!(found, (0, "<stdin>:1:int two;\na/two.h:1:int four;\n".into(), String::new()));
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    theirs.write_all(b"no\nint\n").unwrap();
+    drop(theirs);
+    assert_eq!(with(OwnedFd::from(ours).into(), &["-n", "int", "-"]).1, "2:int\n");
+    let (code, _, said) = with(fs::File::open(tree.path()).unwrap().into(), &["int", "-"]);
+    assert_eq!(
+        (code, said.as_str()),
+        (2, "faultless: standard input: Is a directory; give a file or pipe\n")
+    );
+    let zeros = fs::File::open("/dev/zero").unwrap();
+    assert_eq!(with(zeros.into(), &["-q", "--null-data", "^$", "-"]).0, 0, "an input without an end");
+}
+
+#[test]
+fn a_current_folder_that_has_gone_is_named() {
+    let gone = tempfile::tempdir().unwrap();
+    let faultless = env!("CARGO_BIN_EXE_faultless");
+    for words in ["grep x", "grep build", "grep info"] {
+        let script = format!("rmdir \"$PWD\" && {faultless} {words}");
+        let folder = tempfile::tempdir_in(gone.path()).unwrap();
+        let output = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
+        let (code, _, said) = told(output);
+        let expected =
+            "faultless: current folder: No such file or directory; change to a folder that exists\n";
+        assert_eq!((code, said.as_str()), (2, expected), "{words}");
+    }
 }
 
 #[test]
@@ -143,6 +193,11 @@ fn flags_in_the_environment_come_before_those_of_the_line() {
     assert_eq!(with("-n", &["-N", "four"]).1, "a/two.h:int four;\n");
     assert_eq!(with("-i", &["search", "FOUR"]).1, "a/two.h:int four;\n");
     assert_eq!(with("'", &["four"]).0, 2);
+    let broken = std::ffi::OsStr::from_bytes(b"-n\xff");
+    let (code, _, said) =
+        told(grep(tree.path(), &["four"]).env("FAULTLESS_GREP_OPTIONS", broken).output().unwrap());
+    let expected = "faultless: FAULTLESS_GREP_OPTIONS: -n\u{fffd}: no UTF-8; write flags in UTF-8\n";
+    assert_eq!((code, said.as_str()), (2, expected));
 }
 
 #[test]
@@ -150,9 +205,36 @@ fn limits_hold_in_all_and_visual_studio_has_its_form() {
     let tree = tree();
     assert_eq!(run(tree.path(), &["--limit=2", "int"]).1, "a/one.c:int one;\na/one.c:int two;\n");
     assert_eq!(run(tree.path(), &["--limit=1", "-l", "int"]), (0, "a/one.c\n".into(), String::new()));
+    assert_eq!(run(tree.path(), &["--limit=1", "-l0", "int"]).1, "a/one.c\0");
+    assert_eq!(run(tree.path(), &["--limit=1", "-0", "int"]).1, "a/one.c\0int one;\n");
+    assert_eq!(run(tree.path(), &["--limit=1", "--null-data", "-I", "int", "a/two.h"]).1, "int four;\n\0");
     assert_eq!(run(tree.path(), &["--limit=9", "four"]).1, "a/two.h:int four;\n");
     assert_eq!(run(tree.path(), &["--format=vs", "four"]).1, "a\\two.h(1):int four;\n");
     assert_eq!(run(tree.path(), &["--format=vs", "--column", "four"]).1, "a\\two.h(1,5):int four;\n");
+}
+
+#[test]
+fn flags_that_editors_give_ripgrep_are_known() {
+    let tree = tree();
+    for flag in ["--no-config", "--no-mmap", "--mmap", "--line-buffered", "--block-buffered"] {
+        let found = run(tree.path(), &[flag, flag, "four"]);
+        assert_eq!(found, (0, "a/two.h:int four;\n".into(), String::new()), "{flag}");
+    }
+    assert_eq!(run(tree.path(), &["--mmap", "--no-mmap", "--line-buffered", "--block-buffered", "x"]).0, 1);
+}
+
+#[test]
+fn a_line_buffered_search_does_not_wait_for_more() {
+    let tree = tree();
+    let (mut found, to) = std::io::pipe().unwrap();
+    let words = ["--line-buffered", "int one", "a/one.c", "-"];
+    let mut child = grep(tree.path(), &words).stdin(Stdio::piped()).stdout(to).spawn().unwrap();
+    let mut line = [0; 16];
+    found.read_exact(&mut line).unwrap();
+    assert_eq!(&line, b"a/one.c:int one;");
+    // The other file that it searches has no end until now.
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]
@@ -192,7 +274,7 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     if Path::new("/dev/full").exists() {
         let full = fs::File::create("/dev/full").unwrap();
         let (code, _, said) = told(grep(tree.path(), &["int"]).stdout(full).output().unwrap());
-        assert!(code == 2 && said.contains("standard output"), "{said}");
+        assert!(code == 2 && said.contains("standard output: No space left on device; "), "{said}");
     }
 }
 

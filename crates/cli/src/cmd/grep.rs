@@ -21,6 +21,7 @@ mod projects;
 mod scope;
 mod search;
 mod skipped;
+mod stdin;
 mod totals;
 mod update;
 mod watch;
@@ -32,7 +33,7 @@ use super::{Failure, Outcome};
 /// Search a tree with regular expressions, through a database of its text.
 ///
 /// Names and meanings of the flags are ripgrep's. The database is looked for from the current folder upwards; where there is none the files
-/// themselves are read. FAULTLESS_GREP_OPTIONS holds flags for every search.
+/// themselves are read. FAULTLESS_GREP_OPTIONS holds flags for every search, but for those of `interactive`.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_precedence_over_arg = true)]
 pub(crate) struct Args {
@@ -107,7 +108,11 @@ pub(super) fn words(mut words: Vec<OsString>) -> Result<Vec<OsString>, Failure> 
     if !is_search {
         words.insert(2, "search".into());
     }
-    if let Ok(options) = std::env::var("FAULTLESS_GREP_OPTIONS") {
+    if let Some(options) = std::env::var_os("FAULTLESS_GREP_OPTIONS") {
+        let options = options.into_string().map_err(|options| {
+            let options = options.display();
+            Failure(format!("FAULTLESS_GREP_OPTIONS: {options}: no UTF-8; write flags in UTF-8"))
+        })?;
         let options = shlex::split(&options).ok_or_else(|| {
             Failure("FAULTLESS_GREP_OPTIONS: a quotation mark is missing; write flags as in a shell".into())
         })?;

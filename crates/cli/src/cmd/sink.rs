@@ -167,8 +167,13 @@ fn is_own_stream(file: &Metadata) -> bool {
     same(io::stdout().as_fd().try_clone_to_owned()) || same(io::stderr().as_fd().try_clone_to_owned())
 }
 
-/// An I/O error without its number.
+/// An I/O error without its number; where only its kind is known, in the same words.
 pub(super) fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
+    let text = match error.kind() {
+        io::ErrorKind::StorageFull => "No space left on device".into(),
+        io::ErrorKind::QuotaExceeded => "Disk quota exceeded".into(),
+        io::ErrorKind::FileTooLarge => "File too large".into(),
+        _ => error.to_string(),
+    };
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }

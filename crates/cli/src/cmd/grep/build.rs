@@ -7,7 +7,7 @@ use faultless_grepdb::{Database, Place, Rules};
 
 use super::super::{Failure, Outcome};
 use super::done;
-use super::place::{Chosen, Which};
+use super::place::{self, Chosen, Which};
 
 /// Make the database anew, with the rules that it has.
 #[derive(Debug, clap::Args)]
@@ -24,7 +24,7 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
-    let here = std::env::current_dir()?;
+    let here = place::here()?;
     let chosen = match &args.root {
         Some(root) => {
             let root = root

@@ -13,15 +13,24 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Where matches go.
 pub(super) enum Out {
     Plain(BufWriter<File>),
-    Limited(BufWriter<File>, u64),
+    Limited(BufWriter<File>, Limit),
+}
+
+/// Lines that may still be written.
+pub(super) struct Limit {
+    pub(super) lines: u64,
+    /// What ends one.
+    pub(super) end: u8,
 }
 
 impl Out {
-    pub(super) fn new(file: File, limit: Option<u64>) -> Self {
-        let buffer_bytes = if file.is_terminal() { 0 } else { BUFFER_BYTES };
+    /// Into `file`; `at_once` what is found, without waiting for more.
+    /// Into `file`; what is written `at_once`, or when there is much of it.
+    pub(super) fn new(file: File, at_once: bool, limit: Option<Limit>) -> Self {
+        let buffer_bytes = if at_once || file.is_terminal() { 0 } else { BUFFER_BYTES };
         let file = BufWriter::with_capacity(buffer_bytes, file);
         match limit {
-            Some(lines) => Self::Limited(file, lines),
+            Some(limit) => Self::Limited(file, limit),
             None => Self::Plain(file),
         }
     }
@@ -31,13 +40,13 @@ impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(file) => file.write(bytes),
-            Self::Limited(file, lines) => {
-                let mut ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+            Self::Limited(file, Limit { lines, end }) => {
+                let mut ends = bytes.iter().enumerate().filter(|(_, byte)| *byte == end);
                 let last = ends.nth(usize::try_from(lines.saturating_sub(1)).unwrap_or(usize::MAX));
                 match last.filter(|_| *lines > 0) {
                     None if *lines > 0 => {
                         file.write_all(bytes)?;
-                        *lines -= bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+                        *lines -= bytes.iter().filter(|byte| *byte == end).count() as u64;
                         Ok(bytes.len())
                     }
                     last => {

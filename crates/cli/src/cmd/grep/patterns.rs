@@ -41,9 +41,10 @@ pub(super) fn patterns(args: &Args) -> Result<Patterns, Failure> {
             true => grep_cli::patterns_from_stdin(),
             false => grep_cli::patterns_from_path(path),
         };
-        patterns.extend(lines.map_err(|error| {
-            Failure(format!("{}: {}; name a FILE of patterns", path.display(), sink::reason(&error)))
-        })?);
+        // The error names the file.
+        patterns.extend(
+            lines.map_err(|error| Failure(format!("{}; name a FILE of patterns", sink::reason(&error))))?,
+        );
     }
     // The same pattern twice makes an automaton larger, and finds no more.
     let mut seen = HashSet::new();
@@ -101,14 +102,33 @@ pub(super) fn matcher(args: &Args, patterns: &[String]) -> Result<RegexMatcher, 
         builder.ban_byte(Some(0));
     }
     builder.build_many(patterns).map_err(|error| {
+        if let Some(mistake) = patterns.iter().find_map(|pattern| mistake(pattern, !flags.no_unicode)) {
+            return Failure(format!("{mistake}; -F takes it as text"));
+        }
         let error = error.to_string();
         let remedy = match &error {
-            error if error.contains("pattern contains \"\\0\"") => "; -a searches for NUL bytes",
-            error if error.contains("not allowed") => "; -U matches line ends",
-            _ => "; -F takes it as text",
+            error if error.contains("pattern contains \"\\0\"") => "-a searches for NUL bytes",
+            error if error.contains("not allowed") => "-U matches line ends",
+            error if error.contains("size limit") => "--regex-size-limit allows more",
+            _ => "-F takes it as text",
         };
-        Failure(format!("{}{remedy}", error.trim_end()))
+        // Patterns that only together are wrong are shown in lines before.
+        let what = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        Failure(format!("{what}; {remedy}"))
     })
+}
+
+/// What is wrong with a regular expression, and at which of its characters; nothing if it can be read.
+fn mistake(pattern: &str, unicode: bool) -> Option<String> {
+    let mut builder = regex_syntax::ParserBuilder::new();
+    let error = builder.unicode(unicode).utf8(false).build().parse(pattern).err()?;
+    let (what, begin) = match &error {
+        regex_syntax::Error::Parse(error) => (error.kind().to_string(), error.span().start.offset),
+        regex_syntax::Error::Translate(error) => (error.kind().to_string(), error.span().start.offset),
+        _ => return None,
+    };
+    let at = pattern[..begin].chars().count() + 1;
+    Some(format!("{}: {what} at character {at}", pattern.replace('\n', "\\n")))
 }
 
 /// What the index has to be asked.
@@ -155,7 +175,11 @@ pub(super) fn searcher(args: &Args, line_number: bool) -> Result<SearcherBuilder
             builder.bom_sniffing(false);
         }
         Some(label) => {
-            builder.encoding(Some(Encoding::new(label)?));
+            let encoding = Encoding::new(label).map_err(|_| {
+                let remedy = "name one that browsers know, such as latin1, utf-16le or shift_jis, or none";
+                Failure(format!("{label}: no such encoding; {remedy}"))
+            })?;
+            builder.encoding(Some(encoding));
         }
     }
     Ok(builder)

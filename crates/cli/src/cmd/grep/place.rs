@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use faultless_grepdb::{Database, Place, Rules};
 
-use super::super::Failure;
+use super::super::{Failure, sink};
 
 /// Which databases.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -31,7 +31,7 @@ impl Which {
     /// The databases that are meant; that there are any is not said.
     pub(crate) fn chosen(&self) -> Result<Vec<Chosen>, Failure> {
         if self.project.is_empty() {
-            let here = std::env::current_dir()?;
+            let here = here()?;
             let root = Database::find(&here).ok_or_else(|| {
                 let here = here.display();
                 Failure(format!("{here}: no database here or above; `faultless grep init` makes one"))
@@ -183,6 +183,13 @@ fn below(variable: &str, usual: &str) -> Result<PathBuf, Failure> {
     let folder = named.or_else(|| Some(std::env::home_dir()?.join(usual)));
     let folder = folder.ok_or_else(|| Failure(format!("neither {variable} nor HOME is set; set one")))?;
     Ok(folder.join("faultless/grep"))
+}
+
+/// The current folder.
+pub(crate) fn here() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| {
+        Failure(format!("current folder: {}; change to a folder that exists", sink::reason(&error)))
+    })
 }
 
 /// What comes before a path of the tree at `root` where it is shown from `here`: nothing or a part of the way where it lies below `root`, else

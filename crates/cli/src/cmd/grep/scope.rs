@@ -14,7 +14,8 @@ use ignore::types::{Types, TypesBuilder};
 
 use super::super::{Failure, sink};
 use super::flags::Args;
-use super::place::Chosen;
+use super::place::{self, Chosen};
+use super::stdin::Stdin;
 
 /// Where is searched.
 #[derive(Default)]
@@ -22,6 +23,8 @@ pub(super) struct Scope {
     pub(super) trees: Vec<Tree>,
     /// Files that were named.
     pub(super) named: Vec<Live>,
+    /// That is one of them.
+    pub(super) stdin: Option<Stdin>,
     /// What was named and is not there.
     pub(super) trouble: Vec<String>,
     /// One file was named, so it goes without saying.
@@ -50,12 +53,15 @@ pub(super) struct Folder {
 pub(super) fn scope(paths: &[OsString]) -> Result<Scope, Failure> {
     let mut scope = Scope::default();
     if paths.is_empty() {
-        scope.add_folder(PathBuf::new(), &std::env::current_dir()?);
+        scope.add_folder(PathBuf::new(), &place::here()?);
         return Ok(scope);
     }
     for path in paths {
         if path == "-" {
-            scope.named.push(named(Path::new("/dev/stdin"), b"<stdin>"));
+            // It can be read once.
+            if scope.stdin.is_none() {
+                scope.named.push(named(&scope.stdin.insert(Stdin::new()?).path(), b"<stdin>"));
+            }
             continue;
         }
         match Path::new(path).canonicalize() {
@@ -73,7 +79,7 @@ pub(super) fn scope(paths: &[OsString]) -> Result<Scope, Failure> {
 
 /// All of `projects`, or what is below `paths` in them.
 pub(super) fn projects(projects: Vec<Chosen>, paths: &[OsString]) -> Result<Scope, Failure> {
-    let here = std::env::current_dir()?;
+    let here = place::here()?;
     let mut scope = Scope::default();
     let mut named: Vec<(&Path, PathBuf)> = Vec::new();
     for path in paths.iter().map(Path::new) {
@@ -151,7 +157,7 @@ impl Filter {
         // To know all types takes as long as to find a word.
         let has_types = [&flags.types, &flags.types_not, &flags.types_add, &flags.types_clear];
         let types = match has_types.iter().any(|named| !named.is_empty()) {
-            true => types(args)?.build()?,
+            true => types(args)?.build().map_err(|error| remedied(&error, "--type-list lists them"))?,
             false => Types::empty(),
         };
         let has_globs = !(flags.globs.is_empty() && flags.iglobs.is_empty());
@@ -183,16 +189,21 @@ impl Filter {
 
 fn globs(args: &Args) -> Result<Override, Failure> {
     let flags = &args.which;
-    let mut builder = OverrideBuilder::new(std::env::current_dir()?);
+    let mut builder = OverrideBuilder::new(place::here()?);
+    let wrong = |error| remedied(&error, "a backslash before a character takes it as it is");
     builder.case_insensitive(flags.glob_case_insensitive)?;
     for glob in &flags.globs {
-        builder.add(glob)?;
+        builder.add(glob).map_err(wrong)?;
     }
     builder.case_insensitive(true)?;
     for glob in &flags.iglobs {
-        builder.add(glob)?;
+        builder.add(glob).map_err(wrong)?;
     }
     Ok(builder.build()?)
+}
+
+fn remedied(error: &ignore::Error, remedy: &str) -> Failure {
+    Failure(format!("{error}; {remedy}"))
 }
 
 /// The types that there are, and those that are chosen.
@@ -204,7 +215,8 @@ pub(super) fn types(args: &Args) -> Result<TypesBuilder, Failure> {
         builder.clear(name);
     }
     for definition in &flags.types_add {
-        builder.add_def(definition)?;
+        let remedy = "write it like this: 'web:*.html'";
+        builder.add_def(definition).map_err(|error| remedied(&error, remedy))?;
     }
     for name in &flags.types {
         builder.select(name);

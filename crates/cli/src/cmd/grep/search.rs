@@ -9,28 +9,35 @@ use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use super::super::{Outcome, emit};
+use super::super::{Failure, Outcome, emit};
 use super::flags::Args;
 use super::flags::engine::Source;
 use super::flags::looks::Format;
 use super::job::{Done, Job};
 use super::measure;
-use super::out::{Out, VisualStudio};
+use super::out::{Limit, Out, VisualStudio};
 use super::patterns;
 use super::printing::looks;
 use super::scope::{self, Filter};
+use super::stdin::Stdin;
 
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     if args.which.type_list {
         return type_list(&args);
     }
+    if !args.which.databases.project.is_empty()
+        && let Some(flag) = from_disk(&args)
+    {
+        let remedy = "name folders, without --project";
+        return Err(Failure(format!("{flag} reads files from the disk, --project only databases; {remedy}")));
+    }
     if args.engine.memory == Source::All {
         return measure::all(&args);
     }
     let begin = measure::Begin::now();
     let patterns = patterns::patterns(&args)?;
-    let scope = match args.which.databases.project[..] {
+    let mut scope = match args.which.databases.project[..] {
         [] => scope::scope(&patterns.paths)?,
         _ => scope::projects(args.which.databases.chosen()?, &patterns.paths)?,
     };
@@ -45,17 +52,22 @@ pub(crate) fn run(args: Args) -> Outcome {
         looks,
         args: &args,
     };
+    let stdin = scope.stdin.take();
     let mut done = Done::default();
     scope.trouble.iter().for_each(|trouble| done.trouble(&args, trouble));
     // What matches nothing reads nothing.
     let nothing = patterns.patterns.is_empty() && !args.matching.invert_match;
     if !nothing && args.matching.max_count != Some(0) {
-        let out = Out::new(stdout, args.looks.limit);
+        let limit = args.looks.limit.map(|lines| Limit { lines, end: line_end(&args) });
+        let out = Out::new(stdout, args.looks.line_buffered, limit);
         match args.looks.format {
             Some(Format::Vs) => {
                 job.everywhere(scope, VisualStudio::new(out, args.looks.column), &mut done)?;
             }
             None => job.everywhere(scope, out, &mut done)?,
+        }
+        if let Some(trouble) = stdin.as_ref().and_then(Stdin::trouble) {
+            done.trouble(&args, trouble);
         }
         if patterns.paths.is_empty() && !done.matched && !done.has_files {
             let remedy = "take back some of --glob, --type, --max-depth, or add --hidden or --no-ignore";
@@ -71,6 +83,18 @@ pub(crate) fn run(args: Args) -> Outcome {
         (_, true) => 2,
         (false, false) => 1,
     }))
+}
+
+/// What ends the lines that are printed.
+fn line_end(args: &Args) -> u8 {
+    let looks = &args.looks;
+    let only_paths = looks.files_with_matches || looks.files_without_match;
+    if !looks.json && (args.matching.null_data || looks.null && only_paths) { 0 } else { b'\n' }
+}
+
+/// A flag for which files are read from the disk, whatever databases have.
+fn from_disk(args: &Args) -> Option<&'static str> {
+    args.which.beyond_databases().or_else(|| args.matching.null_data.then_some("--null-data"))
 }
 
 fn type_list(args: &Args) -> Outcome {

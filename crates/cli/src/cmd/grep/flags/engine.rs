@@ -13,6 +13,9 @@ pub(crate) struct Flags {
     /// Without the index: all text is looked at.
     #[arg(long)]
     pub(crate) brute_force: bool,
+    /// As ripgrep's; nothing to do here.
+    #[arg(long = "mmap", visible_aliases = ["no-mmap", "no-config"])]
+    _ripgreps: bool,
     /// Where the blocks come from that texts are unpacked into.
     #[arg(long, value_enum, value_name = "SOURCE", default_value = "pool")]
     pub(crate) memory: Source,

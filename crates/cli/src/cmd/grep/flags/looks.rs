@@ -130,6 +130,12 @@ pub(crate) struct Flags {
     /// At most NUM lines in all.
     #[arg(long, value_name = "NUM")]
     pub(crate) limit: Option<u64>,
+    /// What is found in a file is written once it has been searched, to files and pipes, too.
+    #[arg(long, overrides_with = "_block_buffered")]
+    pub(crate) line_buffered: bool,
+    /// Files and pipes are written when there is much to write; so it is by default.
+    #[arg(long = "block-buffered", overrides_with = "line_buffered")]
+    _block_buffered: bool,
     /// Totals after the matches, as ripgrep's.
     #[arg(long)]
     pub(crate) stats: bool,

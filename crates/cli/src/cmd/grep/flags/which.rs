@@ -115,10 +115,18 @@ impl Flags {
 
     /// The database can't tell which files are meant, or has not their text as it is to be read.
     pub(crate) fn is_beyond_databases(&self) -> bool {
-        self.follow
-            || self.max_filesize.is_some()
-            || self.one_file_system
-            || !self.ignore_files.is_empty()
-            || self.encoding.as_deref().is_some_and(|name| name != "auto")
+        self.beyond_databases().is_some()
+    }
+
+    /// The first flag for which that is so.
+    pub(crate) fn beyond_databases(&self) -> Option<&'static str> {
+        let flags = [
+            ("--follow", self.follow),
+            ("--max-filesize", self.max_filesize.is_some()),
+            ("--one-file-system", self.one_file_system),
+            ("--ignore-file", !self.ignore_files.is_empty()),
+            ("--encoding", self.encoding.as_deref().is_some_and(|name| name != "auto")),
+        ];
+        flags.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 }
