@@ -184,6 +184,29 @@ fn a_search_says_that_the_database_is_behind_and_fresh_looks_at_all() {
 }
 
 #[test]
+fn utf_32_is_found_in_files_that_are_read_from_the_disk() {
+    let place = Place::new(&FILES);
+    let utf32 = |word: fn(u32) -> [u8; 4], text: &str| -> Vec<u8> {
+        "\u{feff}".chars().chain(text.chars()).flat_map(|char| word(char as u32)).collect()
+    };
+    fs::write(place.tree.join("le"), utf32(u32::to_le_bytes, "größer 🦀\n")).unwrap();
+    fs::write(place.tree.join("be"), utf32(u32::to_be_bytes, "größer 🦀\n")).unwrap();
+    let both = "be:größer 🦀\nle:größer 🦀\n";
+    let found = |args: &[&str]| text(&place.run(args).stdout);
+    assert_eq!(found(&["--sort=path", "größer"]), both, "there is no database");
+    assert_eq!(found(&["größer", "be", "le", "--sort=path"]), both, "they are named");
+    assert_eq!(found(&["größer", "-Enone"]), "", "their bytes are what counts");
+    place.run(&["init"]);
+    assert_eq!(found(&["größer", "--sort=path"]), both, "they are in the database");
+    for path in ["le", "be"] {
+        let file = fs::File::options().write(true).open(place.tree.join(path)).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(20)).unwrap();
+    }
+    assert_eq!(found(&["größer", "--sort=path"]), both, "they seem to have changed");
+    assert_eq!(found(&["größer", "--sort=path", "--fresh"]), both);
+}
+
+#[test]
 fn what_is_marked_is_searched_on_disk() {
     let place = Place::new(&FILES);
     place.run(&["init"]);

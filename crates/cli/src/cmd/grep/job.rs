@@ -237,6 +237,7 @@ impl Job<'_> {
             shown: shown(folders, path),
             place: path.to_vec(),
             named: false,
+            encoded: self.args.which.names_encoding(),
         })
     }
 

@@ -47,7 +47,7 @@ pub(super) struct Folder {
 }
 
 /// Sorts `paths` out.
-pub(super) fn scope(paths: &[OsString]) -> Result<Scope, Failure> {
+pub(super) fn scope(args: &Args, paths: &[OsString]) -> Result<Scope, Failure> {
     let mut scope = Scope::default();
     if paths.is_empty() {
         scope.add_folder(PathBuf::new(), &std::env::current_dir()?);
@@ -55,12 +55,12 @@ pub(super) fn scope(paths: &[OsString]) -> Result<Scope, Failure> {
     }
     for path in paths {
         if path == "-" {
-            scope.named.push(named(Path::new("/dev/stdin"), b"<stdin>"));
+            scope.named.push(named(args, Path::new("/dev/stdin"), b"<stdin>"));
             continue;
         }
         match Path::new(path).canonicalize() {
             Ok(real) if real.is_dir() => scope.add_folder(path.into(), &real),
-            Ok(_) => scope.named.push(named(Path::new(path), path.as_bytes())),
+            Ok(_) => scope.named.push(named(args, Path::new(path), path.as_bytes())),
             Err(error) => {
                 let path = Path::new(path).display();
                 scope.trouble.push(format!("{path}: {}; name what exists", sink::reason(&error)));
@@ -98,8 +98,9 @@ pub(super) fn projects(projects: Vec<Chosen>, paths: &[OsString]) -> Result<Scop
     Ok(scope)
 }
 
-fn named(path: &Path, shown: &[u8]) -> Live {
-    Live { path: path.into(), shown: shown.into(), place: shown.into(), named: true }
+fn named(args: &Args, path: &Path, shown: &[u8]) -> Live {
+    let encoded = args.which.names_encoding();
+    Live { path: path.into(), shown: shown.into(), place: shown.into(), named: true, encoded }
 }
 
 impl Scope {

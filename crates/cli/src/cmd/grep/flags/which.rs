@@ -113,12 +113,17 @@ impl Flags {
         self.binary || self.unrestricted > 2
     }
 
+    /// Marks in files do not tell their encoding.
+    pub(crate) fn names_encoding(&self) -> bool {
+        self.encoding.as_deref().is_some_and(|name| name != "auto")
+    }
+
     /// The database can't tell which files are meant, or has not their text as it is to be read.
     pub(crate) fn is_beyond_databases(&self) -> bool {
         self.follow
             || self.max_filesize.is_some()
             || self.one_file_system
             || !self.ignore_files.is_empty()
-            || self.encoding.as_deref().is_some_and(|name| name != "auto")
+            || self.names_encoding()
     }
 }
