@@ -120,6 +120,13 @@ fn what_the_database_leaves_out_is_read_when_it_is_asked_for() {
         run(tree.path(), &["--sort=path", "-luuu", "int"]).1,
         "a/one.c\na/two.h\nb/.hidden\nb/binary\nc/x.log\n"
     );
+    fs::remove_file(tree.path().join("b/binary")).unwrap();
+    for flag in ["-a", "--binary"] {
+        assert_eq!(
+            run(tree.path(), &["-l", "--sort=path", flag, "int"]),
+            (0, "a/one.c\na/two.h\n".into(), String::new())
+        );
+    }
 }
 
 #[test]

@@ -230,10 +230,12 @@ impl Job<'_> {
             || flags.asks_ignored() && !rules.no_ignore
     }
 
-    /// A file of which the database only knows that it is there.
+    /// A file of which the database only knows that it was there, if it still is.
     fn left_out(&self, root: &Path, folders: &[Folder], path: &[u8]) -> Option<Live> {
-        self.wanted(root, folders, path, self.filter.is_empty()).then(|| Live {
-            path: root.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path)),
+        let whole = root.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path));
+        let is_wanted = self.wanted(root, folders, path, self.filter.is_empty());
+        (is_wanted && whole.symlink_metadata().is_ok_and(|metadata| metadata.is_file())).then(|| Live {
+            path: whole,
             shown: shown(folders, path),
             place: path.to_vec(),
             named: false,
