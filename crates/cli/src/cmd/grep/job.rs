@@ -183,8 +183,11 @@ impl Job<'_> {
         };
         done.has_files |= searched.matched || searched.files > 0 || has()?;
         // What was found shows that the database is behind.
-        let warning = place::stale(&database, searched.stale).filter(|_| !self.args.looks.no_messages);
-        warning.iter().for_each(|warning| eprintln!("{warning}"));
+        let warnings =
+            [place::stale(&database, searched.stale), place::unlooked(database.unlooked(), searched.stale)];
+        if !self.args.looks.no_messages {
+            warnings.iter().flatten().for_each(|warning| eprintln!("{warning}"));
+        }
         Ok((out, searched))
     }
 

@@ -12,6 +12,9 @@ pub(crate) struct Flags {
     #[command(flatten)]
     pub(crate) databases: Which,
     /// Compare with the disk first: what is new or other is searched there, and what is gone is not.
+    ///
+    /// Without it only files that are about to be named are looked at, some 10 000: for 20 ms or 5 % of the search, whichever is longer.
+    /// How many were not is said on a terminal, and where others have changed.
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Only files whose paths match GLOB, as in .gitignore; with `!` before it, not these.
