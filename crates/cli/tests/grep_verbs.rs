@@ -151,7 +151,16 @@ fn files_that_are_gone_are_not_shown_and_new_ones_are_when_asked() {
     fs::remove_file(place.tree.join("kernel/fork.c")).unwrap();
     let output = place.run(&["files", "kernel"]);
     assert_eq!(text(&output.stdout), "kernel/sched/core.c\n");
-    assert!(text(&output.stderr).contains("--fresh"));
+    let said = text(&output.stderr);
+    assert!(said.starts_with("faultless: 1 file of this result is gone and was left out; the"), "{said}");
+    assert!(said.contains("--fresh") && said.lines().count() == 1, "{said}");
+    for by in ["path", "fuzzy"] {
+        assert_eq!(
+            place.out(&["files", "--by", by, "kernel", "--limit", "1"]),
+            "kernel/sched/core.c\n",
+            "{by}"
+        );
+    }
     let output = place.run(&["files", "--fresh", "kernel"]);
     assert_eq!(
         (text(&output.stdout), text(&output.stderr)),

@@ -207,12 +207,31 @@ pub(crate) fn stale(database: &Database, stale: u64) -> Option<String> {
         1 => "1 file of this result has".into(),
         stale => format!("{stale} files of this result have"),
     };
-    let age = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let age = ago(age.saturating_sub(Duration::from_nanos(database.walked_ns())));
+    let age = age(database);
     Some(format!(
         "faultless: {files} changed since the database saw the tree {age} ago, and was searched as it is now; there may be more: --fresh \
          looks at all, `faultless grep update` brings it up to date"
     ))
+}
+
+/// The word on `gone` files that were left out of a result of paths; nothing where none were.
+pub(crate) fn gone(database: &Database, gone: u64) -> Option<String> {
+    let files = match gone {
+        0 => return None,
+        1 => "1 file of this result is gone and was left out".into(),
+        gone => format!("{gone} files of this result are gone and were left out"),
+    };
+    let age = age(database);
+    Some(format!(
+        "faultless: {files}; the database saw the tree {age} ago, so there may be new ones: --fresh finds them, `faultless grep update` \
+         brings it up to date"
+    ))
+}
+
+/// How long ago the tree was last looked at.
+fn age(database: &Database) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    ago(now.saturating_sub(Duration::from_nanos(database.walked_ns())))
 }
 
 /// The word on `unlooked` files of a result; nothing where none of those that were looked at had changed (`stale`) and nobody sits there.
