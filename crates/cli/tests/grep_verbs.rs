@@ -151,7 +151,16 @@ fn files_that_are_gone_are_not_shown_and_new_ones_are_when_asked() {
     fs::remove_file(place.tree.join("kernel/fork.c")).unwrap();
     let output = place.run(&["files", "kernel"]);
     assert_eq!(text(&output.stdout), "kernel/sched/core.c\n");
-    assert!(text(&output.stderr).contains("--fresh"));
+    let said = text(&output.stderr);
+    assert!(said.starts_with("faultless: 1 file of this result is gone and was left out; the"), "{said}");
+    assert!(said.contains("--fresh") && said.lines().count() == 1, "{said}");
+    for by in ["path", "fuzzy"] {
+        assert_eq!(
+            place.out(&["files", "--by", by, "kernel", "--limit", "1"]),
+            "kernel/sched/core.c\n",
+            "{by}"
+        );
+    }
     let output = place.run(&["files", "--fresh", "kernel"]);
     assert_eq!(
         (text(&output.stdout), text(&output.stderr)),
@@ -181,6 +190,29 @@ fn a_search_says_that_the_database_is_behind_and_fresh_looks_at_all() {
     let output = place.run(&["--fresh", "fork"]);
     let both = "kernel/fork.c:int fork(void) changed\nkernel/new.c:int fork_new(void)\n";
     assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), (both, ""));
+}
+
+#[test]
+fn utf_32_is_found_in_files_that_are_read_from_the_disk() {
+    let place = Place::new(&FILES);
+    let utf32 = |word: fn(u32) -> [u8; 4], text: &str| -> Vec<u8> {
+        "\u{feff}".chars().chain(text.chars()).flat_map(|char| word(char as u32)).collect()
+    };
+    fs::write(place.tree.join("le"), utf32(u32::to_le_bytes, "größer 🦀\n")).unwrap();
+    fs::write(place.tree.join("be"), utf32(u32::to_be_bytes, "größer 🦀\n")).unwrap();
+    let both = "be:größer 🦀\nle:größer 🦀\n";
+    let found = |args: &[&str]| text(&place.run(args).stdout);
+    assert_eq!(found(&["--sort=path", "größer"]), both, "there is no database");
+    assert_eq!(found(&["größer", "be", "le", "--sort=path"]), both, "they are named");
+    assert_eq!(found(&["größer", "-Enone"]), "", "their bytes are what counts");
+    place.run(&["init"]);
+    assert_eq!(found(&["größer", "--sort=path"]), both, "they are in the database");
+    for path in ["le", "be"] {
+        let file = fs::File::options().write(true).open(place.tree.join(path)).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(20)).unwrap();
+    }
+    assert_eq!(found(&["größer", "--sort=path"]), both, "they seem to have changed");
+    assert_eq!(found(&["größer", "--sort=path", "--fresh"]), both);
 }
 
 #[test]

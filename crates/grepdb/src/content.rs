@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io::{Cursor, ErrorKind, Read};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use encoding_rs_io::DecodeReaderBytesBuilder;
@@ -24,6 +25,14 @@ type Begun = std::io::Chain<Cursor<Vec<u8>>, File>;
 pub(crate) enum Content {
     Plain(Begun),
     Decoded(Box<dyn Read + Send>),
+}
+
+/// Whether `file`, if it is a regular one, begins with a mark of UTF-32. Where it is read next stays the same.
+pub(crate) fn is_utf32(file: &File) -> bool {
+    let mut head = [0; 4];
+    file.metadata().is_ok_and(|metadata| metadata.is_file())
+        && file.read_exact_at(&mut head, 0).is_ok()
+        && matches!(head, [0xff, 0xfe, 0, 0] | [0, 0, 0xfe, 0xff])
 }
 
 impl Content {

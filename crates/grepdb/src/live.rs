@@ -6,12 +6,14 @@
 //! What it does not do: find out which have changed (`update`), or read them (`search`).
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::database::Place;
 use crate::files::{FileEntry, by_path};
 use crate::search;
-use crate::tuning::CHECKS_MAX;
+use crate::tuning::{CHECKS_FOR, CHECKS_PART};
 use crate::walk::{full, mtime_ns};
 
 /// Files that are searched on disk.
@@ -23,12 +25,14 @@ pub(crate) struct Live {
     gone: HashSet<Vec<u8>>,
     /// All others are as they were.
     is_fresh: bool,
+    /// Files that the last search named without having looked at them.
+    unlooked: Arc<AtomicU64>,
 }
 
 impl Live {
     /// `paths` have changed; perhaps others have too.
     pub(crate) fn marked(paths: Vec<Vec<u8>>) -> Self {
-        Self { paths, gone: HashSet::new(), is_fresh: false }
+        Self { paths, ..Self::default() }
     }
 
     /// `paths` are all that have changed; those of which `is_there` does not hold belong to the tree no more, though a file may be there.
@@ -36,11 +40,15 @@ impl Live {
         paths.sort_unstable_by(|a, b| by_path(a, b));
         paths.dedup();
         let gone = paths.iter().filter(|path| !is_there(path)).cloned().collect();
-        Self { paths, gone, is_fresh: true }
+        Self { paths, gone, is_fresh: true, ..Self::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.paths.len()
+    }
+
+    pub(crate) fn unlooked(&self) -> u64 {
+        self.unlooked.load(Ordering::Relaxed)
     }
 
     /// Those that are there and `wanted`, in order.
@@ -68,14 +76,18 @@ impl Live {
 /// What a search found out about the files that it was about to name.
 #[derive(Debug)]
 pub(crate) struct Checks {
-    left: AtomicU32,
+    /// None: there is nothing to find out.
+    begin: Option<Instant>,
+    spent_ns: AtomicU64,
     stale: AtomicU64,
+    unlooked: Arc<AtomicU64>,
 }
 
 impl Checks {
     pub(crate) fn new(live: &Live) -> Self {
-        let left = if live.is_fresh { 0 } else { CHECKS_MAX };
-        Self { left: left.into(), stale: 0.into() }
+        live.unlooked.store(0, Ordering::Relaxed);
+        let begin = (!live.is_fresh).then(Instant::now);
+        Self { begin, spent_ns: 0.into(), stale: 0.into(), unlooked: live.unlooked.clone() }
     }
 
     /// Files that are not what the database holds.
@@ -85,17 +97,51 @@ impl Checks {
 
     /// Whether the file of `entry` may be another by now.
     pub(crate) fn is_stale(&self, place: &Place, entry: &FileEntry) -> bool {
-        let left = self.left.load(Ordering::Relaxed);
-        if left == 0 {
+        let Some(begin) = self.begin else { return false };
+        let look = Instant::now();
+        let most = CHECKS_FOR.max((look - begin) / CHECKS_PART);
+        if Duration::from_nanos(self.spent_ns.load(Ordering::Relaxed)) >= most {
+            self.unlooked.fetch_add(1, Ordering::Relaxed);
             return false;
         }
-        // Two may take the same: it is only about how many.
-        self.left.store(left - 1, Ordering::Relaxed);
         let same = std::fs::symlink_metadata(full(&place.root, &entry.path)).is_ok_and(|metadata| {
             metadata.len() == entry.size_bytes && [mtime_ns(&metadata), 0].contains(&entry.mtime_ns)
         });
+        self.spent_ns.fetch_add(look.elapsed().as_nanos() as u64, Ordering::Relaxed);
         self.stale.fetch_add(u64::from(!same), Ordering::Relaxed);
         // One that may have been written again within a tick is no reason to speak, but one to look.
         !same || entry.mtime_ns == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::Kind;
+
+    #[test]
+    fn files_are_looked_at_while_there_is_time_and_the_others_are_counted() {
+        let root = tempfile::tempdir().unwrap();
+        let place = Place::of(root.path());
+        let gone = FileEntry {
+            path: b"gone".to_vec(),
+            kind: Kind::Text,
+            size_bytes: 1,
+            mtime_ns: 1,
+            text_bytes: 1,
+            ends_open: false,
+        };
+        let live = Live::default();
+        let checks = Checks::new(&live);
+        assert!(checks.is_stale(&place, &gone));
+        assert_eq!((checks.stale(), live.unlooked()), (1, 0));
+        checks.spent_ns.store(u64::MAX, Ordering::Relaxed);
+        assert!(!checks.is_stale(&place, &gone));
+        assert_eq!((checks.stale(), live.unlooked()), (1, 1));
+        let checks = Checks::new(&Live::fresh(Vec::new(), |_| true));
+        assert!(!checks.is_stale(&place, &gone));
+        assert_eq!((checks.stale(), checks.unlooked.load(Ordering::Relaxed)), (0, 0));
+        Checks::new(&live);
+        assert_eq!(live.unlooked(), 0, "those of the last search count");
     }
 }

@@ -39,7 +39,9 @@ pub(crate) const TEXTS_PER_CHOICE: usize = 8;
 pub(crate) const CHOICE_BYTES: usize = 16 << 10;
 /// Output that may wait for its turn, all workers together, bytes.
 pub(crate) const OUTPUT_WAITS_BYTES: usize = 4 << 20;
-/// Files that a search looks at on disk before it names them: a millisecond or two.
-pub(crate) const CHECKS_MAX: u32 = 1_000;
+/// Time in which a search looks at files on disk before it names them, all workers together: 1 to 2 us each, some 10 000.
+pub(crate) const CHECKS_FOR: std::time::Duration = std::time::Duration::from_millis(20);
+/// A search that has lasted for so many times as long goes on to look: 5 % of it.
+pub(crate) const CHECKS_PART: u32 = 20;
 /// What a watch hears within this it marks at once: an editor writes a file in several steps.
 pub(crate) const WATCH_EVERY: std::time::Duration = std::time::Duration::from_millis(100);

@@ -1,6 +1,6 @@
 //! Files that are read from the disk while searching: what a database leaves out, or where there is none.
 //!
-//! In: paths. Out: matches, as ripgrep finds them in these files.
+//! In: paths. Out: matches, as ripgrep finds them in these files; and in UTF-32 by its mark, as in stored text.
 //!
 //! What it does not do: walk (`cli`).
 
@@ -13,6 +13,7 @@ use std::sync::PoisonError;
 
 use super::Shared;
 use super::run::Worker;
+use crate::content::{Content, is_utf32};
 use crate::database::Place;
 use crate::error::{Error, Result};
 use crate::files::FileEntry;
@@ -31,6 +32,8 @@ pub struct Live {
     pub place: Vec<u8>,
     /// The user named it, so a NUL byte does not make it uninteresting.
     pub named: bool,
+    /// Its encoding was named, so no mark says what it is.
+    pub encoded: bool,
 }
 
 impl<W: Write> Shared<'_, W> {
@@ -56,7 +59,12 @@ impl<W: Write + Send> Worker<'_, W> {
         let binary = if live.named { &search.binary_named } else { &search.binary };
         searcher.set_binary_detection(binary.clone());
         let path = Path::new(OsStr::from_bytes(&live.shown));
-        let found = printer.search(searcher, search.matcher, path, Text::File(&file));
+        let found = if !live.encoded && is_utf32(&file) {
+            let mut content = Content::open(&live.path).map_err(Error::io("read", &live.path))?;
+            printer.search(searcher, search.matcher, path, Text::Stream(&mut content))
+        } else {
+            printer.search(searcher, search.matcher, path, Text::File(&file))
+        };
         match found {
             Err(error) if !self.shared.order.has_failed() => Err(Error::io("read", &live.path)(error)),
             found => self.note(found),
@@ -85,6 +93,6 @@ impl Live {
     pub(crate) fn at(place: &Place, path: &[u8], shown: &dyn Fn(&[u8]) -> Vec<u8>) -> Option<Self> {
         let whole = full(&place.root, path);
         whole.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
-        Some(Self { path: whole, shown: shown(path), place: path.to_vec(), named: false })
+        Some(Self { path: whole, shown: shown(path), place: path.to_vec(), named: false, encoded: false })
     }
 }

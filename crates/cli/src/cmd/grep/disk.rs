@@ -51,7 +51,7 @@ impl Disk {
         for (folder, has) in whole.chain(self.rest.iter().map(|folder| (folder, &self.has))) {
             walker(args, filter, threads, folder).build_parallel().run(|| {
                 Box::new(move |entry| {
-                    let live = entry.map(|entry| live(&entry, folder));
+                    let live = entry.map(|entry| live(args, &entry, folder));
                     match live {
                         Ok(Some(live)) if !has.contains(&live.place) => {
                             if to.send(live).is_err() {
@@ -104,10 +104,11 @@ fn walker(args: &Args, filter: &Filter, threads: usize, folder: &Folder) -> Walk
     builder
 }
 
-fn live(entry: &DirEntry, folder: &Folder) -> Option<Live> {
+fn live(args: &Args, entry: &DirEntry, folder: &Folder) -> Option<Live> {
     entry.file_type().filter(std::fs::FileType::is_file)?;
     let path: PathBuf = entry.path().to_path_buf();
     let below = if folder.named.as_os_str().is_empty() { Path::new("./") } else { &folder.named };
     let rest = path.strip_prefix(below).ok()?.as_os_str().as_bytes();
-    Some(Live { shown: folder.shown(rest), place: folder.place(rest), path, named: false })
+    let (shown, place) = (folder.shown(rest), folder.place(rest));
+    Some(Live { shown, place, path, named: false, encoded: args.which.names_encoding() })
 }

@@ -12,8 +12,8 @@ use super::super::{Failure, Outcome, emit};
 use super::matching::Matching;
 use super::place::{self, Chosen, Which};
 
-/// Paths that are shown are looked at on disk up to so many: a millisecond or two.
-const CHECKS_MAX: usize = 1_000;
+/// Paths that are shown are looked at on disk up to so many: some 20 ms.
+const CHECKS_MAX: u64 = 10_000;
 
 /// Find files by their paths, in the database.
 ///
@@ -31,6 +31,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     which: Which,
     /// Compare with the disk first: new files are found, and those that are gone are not.
+    ///
+    /// Without it the first 10 000 that are shown are looked at. How many were not is said on a terminal, and where others are gone.
     #[arg(long)]
     fresh: bool,
     /// A NUL byte after each path, not a line end.
@@ -51,14 +53,19 @@ pub(crate) fn answer(args: &Args) -> Result<(Vec<u8>, ExitCode), Failure> {
     let mut found = Vec::new();
     for chosen in args.which.chosen()? {
         let database = if args.fresh { Arc::new(chosen.refreshed()?) } else { chosen.opened()? };
-        let mut hits = args.matching.hits(&mut filter, paths(&database, &chosen, &here)?);
-        if !args.fresh && hits.len() <= CHECKS_MAX {
-            let before = hits.len();
-            hits.retain(|found| here.join(OsStr::from_bytes(&found.line)).symlink_metadata().is_ok());
-            if let Some(warning) = place::stale(&database, (before - hits.len()) as u64) {
-                eprintln!("{warning}");
+        let (mut looks, mut gone, mut unlooked) = (0, 0, 0);
+        let hits = args.matching.hits(&mut filter, paths(&database, &chosen, &here)?, |found| {
+            if args.fresh || looks == CHECKS_MAX {
+                unlooked += u64::from(!args.fresh);
+                return true;
             }
-        }
+            looks += 1;
+            let is_there = here.join(OsStr::from_bytes(&found.line)).symlink_metadata().is_ok();
+            gone += u64::from(!is_there);
+            is_there
+        });
+        let warnings = [place::gone(&database, gone), place::unlooked(unlooked, gone)];
+        warnings.iter().flatten().for_each(|warning| eprintln!("{warning}"));
         found.extend(hits);
     }
     let found = args.matching.best(found);

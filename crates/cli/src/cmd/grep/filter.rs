@@ -26,7 +26,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let mut failed = None;
     let lines =
         std::io::stdin().lock().split(end).map_while(|line| line.map_err(|error| failed = Some(error)).ok());
-    let found = args.matching.hits(&mut filter, lines);
+    let found = args.matching.hits(&mut filter, lines, |_| true);
     if let Some(error) = failed {
         return Err(Failure(format!("standard input: {error}")));
     }

@@ -185,8 +185,11 @@ impl Job<'_> {
         };
         done.has_files |= searched.matched || searched.files > 0 || has()?;
         // What was found shows that the database is behind.
-        let warning = place::stale(&database, searched.stale).filter(|_| !self.args.looks.no_messages);
-        warning.iter().for_each(|warning| eprintln!("{warning}"));
+        let warnings =
+            [place::stale(&database, searched.stale), place::unlooked(database.unlooked(), searched.stale)];
+        if !self.args.looks.no_messages {
+            warnings.iter().flatten().for_each(|warning| eprintln!("{warning}"));
+        }
         Ok((out, searched))
     }
 
@@ -232,13 +235,16 @@ impl Job<'_> {
             || flags.asks_ignored() && !rules.no_ignore
     }
 
-    /// A file of which the database only knows that it is there.
+    /// A file of which the database only knows that it was there, if it still is.
     fn left_out(&self, root: &Path, folders: &[Folder], path: &[u8]) -> Option<Live> {
-        self.wanted(root, folders, path, self.filter.is_empty()).then(|| Live {
-            path: root.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path)),
+        let whole = root.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path));
+        let is_wanted = self.wanted(root, folders, path, self.filter.is_empty());
+        (is_wanted && whole.symlink_metadata().is_ok_and(|metadata| metadata.is_file())).then(|| Live {
+            path: whole,
             shown: shown(folders, path),
             place: path.to_vec(),
             named: false,
+            encoded: self.args.which.names_encoding(),
         })
     }
 

@@ -66,20 +66,25 @@ impl Matching {
         Ok(Filter::new(query, by, self.ignore_case)?.spans(self.colors()))
     }
 
-    /// Those of `lines` that hit, in their order or the best first.
-    pub(crate) fn hits(&self, filter: &mut Filter, lines: impl Iterator<Item = Vec<u8>>) -> Vec<Found> {
+    /// Those of `lines` that hit and are to be `kept`, as many as are wanted, in their order or the best first.
+    pub(crate) fn hits(
+        &self,
+        filter: &mut Filter,
+        lines: impl Iterator<Item = Vec<u8>>,
+        kept: impl FnMut(&Found) -> bool,
+    ) -> Vec<Found> {
+        let most = self.limit.unwrap_or(usize::MAX);
         let hits = lines.filter_map(|line| Some(Found { hit: filter.hit(&line)?, line }));
         match self.by {
-            Way::Fuzzy => self.best(hits.collect()),
-            _ => hits.take(self.limit.unwrap_or(usize::MAX)).collect(),
+            Way::Fuzzy => best(hits.collect()).into_iter().filter(kept).take(most).collect(),
+            _ => hits.filter(kept).take(most).collect(),
         }
     }
 
     /// As many of `hits` as are wanted, the best first where there are better ones.
     pub(crate) fn best(&self, mut hits: Vec<Found>) -> Vec<Found> {
-        // Of two that are as good the shorter says more.
         if matches!(self.by, Way::Fuzzy) {
-            hits.sort_by(|a, b| (b.hit.score, a.line.len()).cmp(&(a.hit.score, b.line.len())));
+            hits = best(hits);
         }
         hits.truncate(self.limit.unwrap_or(usize::MAX));
         hits
@@ -108,4 +113,10 @@ impl Matching {
             Color::Never => false,
         }
     }
+}
+
+/// `hits`, the best first; of two that are as good the shorter says more.
+fn best(mut hits: Vec<Found>) -> Vec<Found> {
+    hits.sort_by(|a, b| (b.hit.score, a.line.len()).cmp(&(a.hit.score, b.line.len())));
+    hits
 }

@@ -24,7 +24,6 @@ pub(super) struct Limit {
 }
 
 impl Out {
-    /// Into `file`; `at_once` what is found, without waiting for more.
     /// Into `file`; what is written `at_once`, or when there is much of it.
     pub(super) fn new(file: File, at_once: bool, limit: Option<Limit>) -> Self {
         let buffer_bytes = if at_once || file.is_terminal() { 0 } else { BUFFER_BYTES };

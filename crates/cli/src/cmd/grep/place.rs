@@ -2,6 +2,7 @@
 //!
 //! A project is a file `$XDG_CONFIG_HOME/faultless/grep/NAME.cfg`; its database lies in `$XDG_DATA_HOME/faultless/grep/NAME`.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -214,12 +215,42 @@ pub(crate) fn stale(database: &Database, stale: u64) -> Option<String> {
         1 => "1 file of this result has".into(),
         stale => format!("{stale} files of this result have"),
     };
-    let age = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let age = ago(age.saturating_sub(Duration::from_nanos(database.walked_ns())));
+    let age = age(database);
     Some(format!(
         "faultless: {files} changed since the database saw the tree {age} ago, and was searched as it is now; there may be more: --fresh \
          looks at all, `faultless grep update` brings it up to date"
     ))
+}
+
+/// The word on `gone` files that were left out of a result of paths; nothing where none were.
+pub(crate) fn gone(database: &Database, gone: u64) -> Option<String> {
+    let files = match gone {
+        0 => return None,
+        1 => "1 file of this result is gone and was left out".into(),
+        gone => format!("{gone} files of this result are gone and were left out"),
+    };
+    let age = age(database);
+    Some(format!(
+        "faultless: {files}; the database saw the tree {age} ago, so there may be new ones: --fresh finds them, `faultless grep update` \
+         brings it up to date"
+    ))
+}
+
+/// How long ago the tree was last looked at.
+fn age(database: &Database) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    ago(now.saturating_sub(Duration::from_nanos(database.walked_ns())))
+}
+
+/// The word on `unlooked` files of a result; nothing where none of those that were looked at had changed (`stale`) and nobody sits there.
+pub(crate) fn unlooked(unlooked: u64, stale: u64) -> Option<String> {
+    let files = match unlooked {
+        0 => return None,
+        1 => "1 file of this result was".into(),
+        unlooked => format!("{unlooked} files of this result were"),
+    };
+    (stale > 0 || std::io::stderr().is_terminal())
+        .then(|| format!("faultless: {files} not looked at on disk; --fresh looks at all"))
 }
 
 /// A length of time in one unit.
@@ -229,5 +260,18 @@ pub(crate) fn ago(age: Duration) -> String {
         seconds @ 120..7_200 => format!("{} min", seconds / 60),
         seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
         seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unlooked;
+
+    #[test]
+    fn files_that_were_not_looked_at_are_told_of_where_others_had_changed() {
+        assert_eq!(unlooked(0, 3), None);
+        let said = "faultless: 1 file of this result was not looked at on disk; --fresh looks at all";
+        assert_eq!(unlooked(1, 3).as_deref(), Some(said));
+        assert!(unlooked(20_000, 1).unwrap().contains("20000 files of this result were not"));
     }
 }

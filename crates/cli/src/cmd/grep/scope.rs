@@ -50,7 +50,7 @@ pub(super) struct Folder {
 }
 
 /// Sorts `paths` out.
-pub(super) fn scope(paths: &[OsString]) -> Result<Scope, Failure> {
+pub(super) fn scope(args: &Args, paths: &[OsString]) -> Result<Scope, Failure> {
     let mut scope = Scope::default();
     if paths.is_empty() {
         scope.add_folder(PathBuf::new(), &place::here()?);
@@ -60,13 +60,13 @@ pub(super) fn scope(paths: &[OsString]) -> Result<Scope, Failure> {
         if path == "-" {
             // It can be read once.
             if scope.stdin.is_none() {
-                scope.named.push(named(&scope.stdin.insert(Stdin::new()?).path(), b"<stdin>"));
+                scope.named.push(named(args, &scope.stdin.insert(Stdin::new()?).path(), b"<stdin>"));
             }
             continue;
         }
         match Path::new(path).canonicalize() {
             Ok(real) if real.is_dir() => scope.add_folder(path.into(), &real),
-            Ok(_) => scope.named.push(named(Path::new(path), path.as_bytes())),
+            Ok(_) => scope.named.push(named(args, Path::new(path), path.as_bytes())),
             Err(error) => {
                 let path = Path::new(path).display();
                 scope.trouble.push(format!("{path}: {}; name what exists", sink::reason(&error)));
@@ -104,8 +104,9 @@ pub(super) fn projects(projects: Vec<Chosen>, paths: &[OsString]) -> Result<Scop
     Ok(scope)
 }
 
-fn named(path: &Path, shown: &[u8]) -> Live {
-    Live { path: path.into(), shown: shown.into(), place: shown.into(), named: true }
+fn named(args: &Args, path: &Path, shown: &[u8]) -> Live {
+    let encoded = args.which.names_encoding();
+    Live { path: path.into(), shown: shown.into(), place: shown.into(), named: true, encoded }
 }
 
 impl Scope {
@@ -227,11 +228,11 @@ pub(super) fn types(args: &Args) -> Result<TypesBuilder, Failure> {
     Ok(builder)
 }
 
-/// A glob names hidden files.
+/// A glob names hidden files, or a type has them: to ripgrep a type counts before a dot.
 pub(super) fn names_hidden(args: &Args) -> bool {
     let hidden = |glob: &String| {
         let is_hidden = |part: Component<'_>| matches!(part, Component::Normal(name) if name.as_bytes().starts_with(b"."));
         !glob.starts_with('!') && Path::new(glob).components().any(is_hidden)
     };
-    args.which.globs.iter().chain(&args.which.iglobs).any(hidden)
+    !args.which.types.is_empty() || args.which.globs.iter().chain(&args.which.iglobs).any(hidden)
 }

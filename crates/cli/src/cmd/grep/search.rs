@@ -38,7 +38,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let begin = measure::Begin::now();
     let patterns = patterns::patterns(&args)?;
     let mut scope = match args.which.databases.project[..] {
-        [] => scope::scope(&patterns.paths)?,
+        [] => scope::scope(&args, &patterns.paths)?,
         _ => scope::projects(args.which.databases.chosen()?, &patterns.paths)?,
     };
     let stdout = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
