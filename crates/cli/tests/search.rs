@@ -165,10 +165,6 @@ fn what_the_database_leaves_out_is_read_when_it_is_asked_for() {
     assert_eq!(found(&["-l", "-a", "int"]), ["a/one.c", "a/two.h", "b/binary"]);
     assert_eq!(found(&["-l", "-uuu", "int"]), ["a/one.c", "a/two.h", "b/.hidden", "b/binary", "c/x.log"]);
     assert_eq!(found(&["-l", "-g.hidden", "int"]), ["b/.hidden"]);
-    fs::write(tree.path().join("b/.h.c"), "int h;\n").unwrap();
-    assert_eq!(found(&["-l", "-tc", "int"]), ["a/one.c", "a/two.h", "b/.h.c"], "a type counts before a dot");
-    assert_eq!(found(&["-l", "-Tpy", "int"]), ["a/one.c", "a/two.h"]);
-    fs::remove_file(tree.path().join("b/.h.c")).unwrap();
     assert_eq!(found(&["int", "c/x.log"]), ["int logged;"]);
     assert_eq!(
         run(tree.path(), &["--sort=path", "-luuu", "int"]).1,

@@ -228,11 +228,11 @@ pub(super) fn types(args: &Args) -> Result<TypesBuilder, Failure> {
     Ok(builder)
 }
 
-/// A glob names hidden files, or a type has them: to ripgrep a type counts before a dot.
+/// A glob names hidden files.
 pub(super) fn names_hidden(args: &Args) -> bool {
     let hidden = |glob: &String| {
         let is_hidden = |part: Component<'_>| matches!(part, Component::Normal(name) if name.as_bytes().starts_with(b"."));
         !glob.starts_with('!') && Path::new(glob).components().any(is_hidden)
     };
-    !args.which.types.is_empty() || args.which.globs.iter().chain(&args.which.iglobs).any(hidden)
+    args.which.globs.iter().chain(&args.which.iglobs).any(hidden)
 }

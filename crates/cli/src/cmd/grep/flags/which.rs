@@ -30,8 +30,6 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) glob_case_insensitive: bool,
     /// Only files of TYPE, such as c, py, rust; see --type-list.
-    ///
-    /// Hidden files of TYPE, too; those that the database leaves out are read from the disk.
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     pub(crate) types: Vec<String>,
     /// No files of TYPE.
