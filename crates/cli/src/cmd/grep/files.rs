@@ -15,7 +15,7 @@ use super::place::{self, Chosen, Which};
 /// Paths that are shown are looked at on disk up to so many: some 20 ms.
 const CHECKS_MAX: u64 = 10_000;
 
-/// Find files by their paths, in the database.
+/// Find files by their paths, in the database: those with text.
 ///
 /// Only those below the current folder, with paths relative to it; with --project all.
 #[derive(Debug, clap::Args)]
@@ -48,7 +48,7 @@ pub(crate) fn run(args: Args) -> Outcome {
 
 /// What it prints.
 pub(crate) fn answer(args: &Args) -> Result<(Vec<u8>, ExitCode), Failure> {
-    let here = std::env::current_dir()?;
+    let here = place::here()?;
     let mut filter = args.matching.filter(args.query.as_deref().unwrap_or_default())?;
     let mut found = Vec::new();
     for chosen in args.which.chosen()? {

@@ -8,7 +8,7 @@ use super::super::Outcome;
 use super::done;
 use super::place::Which;
 
-/// Bring the database up to date: what is new or other is read, what is gone is dropped.
+/// Bring the database up to date: what is new or other is read, what is gone is dropped, what a search found damaged is made anew.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

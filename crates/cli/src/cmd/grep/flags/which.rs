@@ -29,7 +29,7 @@ pub(crate) struct Flags {
     /// Case does not matter in -g either.
     #[arg(long)]
     pub(crate) glob_case_insensitive: bool,
-    /// Only files of TYPE, such as c, py, rust; see --type-list.
+    /// Only files of TYPE, such as c, py, rust; see --type-list. Of a database: hidden ones with --hidden.
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     pub(crate) types: Vec<String>,
     /// No files of TYPE.
