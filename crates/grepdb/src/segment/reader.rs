@@ -315,7 +315,8 @@ fn chunks(rows: &[u8], header: &Header) -> Option<Vec<Chunk>> {
     const UNPACKED_MAX: u64 = 255;
 
     let mut files = 0;
-    let rows = rows.chunks_exact(Chunk::BYTES).map(|row| {
+    let mut chunks = Vec::with_capacity(rows.len() / Chunk::BYTES);
+    for row in rows.chunks_exact(Chunk::BYTES) {
         let chunk = Chunk::decode(&mut Bytes(row))?;
         let (packed, text) = (u64::from(chunk.packed_bytes), u64::from(chunk.text_bytes));
         let group_end = u64::from(chunk.files_begin) + u64::from(chunk.files_bytes);
@@ -323,8 +324,11 @@ fn chunks(rows: &[u8], header: &Header) -> Option<Vec<Chunk>> {
             && text <= packed * UNPACKED_MAX
             && group_end <= header.groups.len_bytes
             && (files..=header.files).contains(&chunk.first_file);
+        if !fits {
+            return None;
+        }
         files = chunk.first_file;
-        fits.then_some(chunk)
-    });
-    rows.collect()
+        chunks.push(chunk);
+    }
+    Some(chunks)
 }
