@@ -1,8 +1,8 @@
-//! What fuzz targets may ask of the inside.
+//! What fuzz targets and tests may ask of the inside.
 //!
 //! In: what a query made of a pattern, and a line. Out: whether a search would look at that line.
 //!
-//! What it does not do: exist in what is built without a fuzzer.
+//! What it does not do: exist in what is built for use.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ impl Needs {
     }
 }
 
-fn holds(query: &Query, found: &BTreeSet<Gram>) -> bool {
+pub(crate) fn holds(query: &Query, found: &BTreeSet<Gram>) -> bool {
     match query {
         Query::Any => true,
         Query::Nothing => false,

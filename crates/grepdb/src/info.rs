@@ -118,11 +118,6 @@ impl Database {
         Ok(info)
     }
 
-    /// Files that the last search named without having looked whether they are as they were: there was no time.
-    pub fn unlooked(&self) -> u64 {
-        self.live.unlooked()
-    }
-
     /// When the tree was last looked at, ns since 1970.
     pub fn walked_ns(&self) -> u64 {
         let remembered = Folders::load(&self.place.folder, self.manifest.generation);

@@ -20,7 +20,7 @@ mod error;
 mod files;
 mod filter;
 mod folders;
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 mod fuzz;
 mod grams;
 mod index;

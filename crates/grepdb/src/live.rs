@@ -6,7 +6,6 @@
 //! What it does not do: find out which have changed (`update`), or read them (`search`).
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -25,8 +24,6 @@ pub(crate) struct Live {
     gone: HashSet<Vec<u8>>,
     /// All others are as they were.
     is_fresh: bool,
-    /// Files that the last search named without having looked at them.
-    unlooked: Arc<AtomicU64>,
 }
 
 impl Live {
@@ -40,15 +37,11 @@ impl Live {
         paths.sort_unstable_by(|a, b| by_path(a, b));
         paths.dedup();
         let gone = paths.iter().filter(|path| !is_there(path)).cloned().collect();
-        Self { paths, gone, is_fresh: true, ..Self::default() }
+        Self { paths, gone, is_fresh: true }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.paths.len()
-    }
-
-    pub(crate) fn unlooked(&self) -> u64 {
-        self.unlooked.load(Ordering::Relaxed)
     }
 
     /// Those that are there and `wanted`, in order.
@@ -80,19 +73,23 @@ pub(crate) struct Checks {
     begin: Option<Instant>,
     spent_ns: AtomicU64,
     stale: AtomicU64,
-    unlooked: Arc<AtomicU64>,
+    unlooked: AtomicU64,
 }
 
 impl Checks {
     pub(crate) fn new(live: &Live) -> Self {
-        live.unlooked.store(0, Ordering::Relaxed);
         let begin = (!live.is_fresh).then(Instant::now);
-        Self { begin, spent_ns: 0.into(), stale: 0.into(), unlooked: live.unlooked.clone() }
+        Self { begin, spent_ns: 0.into(), stale: 0.into(), unlooked: 0.into() }
     }
 
     /// Files that are not what the database holds.
     pub(crate) fn stale(&self) -> u64 {
         self.stale.load(Ordering::Relaxed)
+    }
+
+    /// Files that were named without a look at them: there was no time.
+    pub(crate) fn unlooked(&self) -> u64 {
+        self.unlooked.load(Ordering::Relaxed)
     }
 
     /// Whether the file of `entry` may be another by now.
@@ -134,14 +131,13 @@ mod tests {
         let live = Live::default();
         let checks = Checks::new(&live);
         assert!(checks.is_stale(&place, &gone));
-        assert_eq!((checks.stale(), live.unlooked()), (1, 0));
+        assert_eq!((checks.stale(), checks.unlooked()), (1, 0));
         checks.spent_ns.store(u64::MAX, Ordering::Relaxed);
         assert!(!checks.is_stale(&place, &gone));
-        assert_eq!((checks.stale(), live.unlooked()), (1, 1));
+        assert_eq!((checks.stale(), checks.unlooked()), (1, 1));
         let checks = Checks::new(&Live::fresh(Vec::new(), |_| true));
         assert!(!checks.is_stale(&place, &gone));
-        assert_eq!((checks.stale(), checks.unlooked.load(Ordering::Relaxed)), (0, 0));
-        Checks::new(&live);
-        assert_eq!(live.unlooked(), 0, "those of the last search count");
+        assert_eq!((checks.stale(), checks.unlooked()), (0, 0));
+        assert_eq!(Checks::new(&live).unlooked(), 0, "those of the last search count");
     }
 }

@@ -116,6 +116,8 @@ pub struct Searched {
     pub text_bytes: u64,
     /// Files that were searched on disk because they have changed unnoticed: others may have too.
     pub stale: u64,
+    /// Files that were named without a look whether they are as they were: there was no time.
+    pub unlooked: u64,
     /// What could not be read. Where it is damage the lines are all there all the same, from the tree.
     pub trouble: Vec<Error>,
     /// Something was printed, now or before.
@@ -275,6 +277,7 @@ impl Search<'_> {
             of_chunks,
             text_bytes: shared.text_bytes.load(Ordering::Relaxed),
             stale: shared.checks.stale(),
+            unlooked: shared.checks.unlooked(),
             trouble,
             has_printed,
             output,

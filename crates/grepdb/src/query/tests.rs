@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::fuzz::holds;
 use crate::grams::Finder;
 
 fn of(pattern: &str) -> Query {
@@ -12,16 +13,6 @@ fn of(pattern: &str) -> Query {
 /// All of these grams.
 fn all(text: &str) -> Query {
     grams(&Strings::from([text.as_bytes().to_vec()]))
-}
-
-fn holds(query: &Query, found: &BTreeSet<Gram>) -> bool {
-    match query {
-        Query::Any => true,
-        Query::Nothing => false,
-        Query::Gram(gram) => found.contains(gram),
-        Query::And(parts) => parts.iter().all(|part| holds(part, found)),
-        Query::Or(parts) => parts.iter().any(|part| holds(part, found)),
-    }
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl<W: Write + Send> Worker<'_, W> {
 
 impl Live {
     /// The file at `path` below the root, if there is one.
-    pub(crate) fn at(place: &Place, path: &[u8], shown: &dyn Fn(&[u8]) -> Vec<u8>) -> Option<Self> {
+    pub fn at(place: &Place, path: &[u8], shown: &dyn Fn(&[u8]) -> Vec<u8>) -> Option<Self> {
         let whole = full(&place.root, path);
         whole.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
         Some(Self { path: whole, shown: shown(path), place: path.to_vec(), named: false, encoded: false })

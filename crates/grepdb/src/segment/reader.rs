@@ -268,16 +268,15 @@ impl Segment {
     /// The files of chunk number `at`, which have its text.
     fn entries(&self, at: u32, bytes: &[u8]) -> Result<Vec<FileEntry>> {
         let numbers = self.numbers(at)?;
-        self.knows(self.run(at))?;
+        let there: u64 =
+            self.run(at).map(|at| Ok(u64::from(self.chunk(at)?.text_bytes))).sum::<Result<u64>>()?;
         let sound = checksum(bytes) == self.chunk(at)?.files_crc;
         let entries = sound.then(|| files::decode(bytes)).flatten();
         let is_all = |entries: &Vec<FileEntry>| {
             let text_bytes = entries.iter().try_fold(0_u64, |sum, entry| {
                 sum.checked_add(entry.text_bytes)?.checked_add(entry.ends_open.into())
             });
-            let there = self.run(at).filter_map(|at| self.chunk(at).ok());
-            entries.len() == numbers.len()
-                && text_bytes == Some(there.map(|chunk| u64::from(chunk.text_bytes)).sum())
+            entries.len() == numbers.len() && text_bytes == Some(there)
         };
         entries.filter(is_all).ok_or_else(|| self.damaged(Part::Files(at)))
     }

@@ -139,7 +139,11 @@ impl Job<'_> {
         disk.files.extend(named);
         if patterns::binary(self.args).0 != BinaryDetection::quit(0) {
             let paths = database.paths(&[Kind::Binary])?;
-            disk.files.extend(paths.iter().filter_map(|path| self.left_out(&root, &folders, path)));
+            let wanted = |path: &&Vec<u8>| self.wanted(&root, &folders, path, self.filter.is_empty());
+            let shown = |path: &[u8]| shown(&folders, path);
+            // Of these the database only knows that they were there.
+            let there = |path: &Vec<u8>| Live::at(database.place(), path, &shown);
+            disk.files.extend(paths.iter().filter(wanted).filter_map(there));
         }
         // Of two that hold a file the narrower shows it.
         folders.sort_by_key(|folder| std::cmp::Reverse(folder.below.len()));
@@ -186,7 +190,7 @@ impl Job<'_> {
         done.has_files |= searched.matched || searched.files > 0 || has()?;
         // What was found shows that the database is behind.
         let warnings =
-            [place::stale(&database, searched.stale), place::unlooked(database.unlooked(), searched.stale)];
+            [place::stale(&database, searched.stale), place::unlooked(searched.unlooked, searched.stale)];
         if !self.args.looks.no_messages {
             warnings.iter().flatten().for_each(|warning| eprintln!("{warning}"));
         }
@@ -233,19 +237,6 @@ impl Job<'_> {
         let (flags, rules) = (&self.args.which, database.rules());
         (flags.asks_hidden() || scope::names_hidden(self.args)) && !rules.hidden
             || flags.asks_ignored() && !rules.no_ignore
-    }
-
-    /// A file of which the database only knows that it was there, if it still is.
-    fn left_out(&self, root: &Path, folders: &[Folder], path: &[u8]) -> Option<Live> {
-        let whole = root.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path));
-        let is_wanted = self.wanted(root, folders, path, self.filter.is_empty());
-        (is_wanted && whole.symlink_metadata().is_ok_and(|metadata| metadata.is_file())).then(|| Live {
-            path: whole,
-            shown: shown(folders, path),
-            place: path.to_vec(),
-            named: false,
-            encoded: self.args.which.names_encoding(),
-        })
     }
 
     fn wanted(&self, root: &Path, folders: &[Folder], path: &[u8], everything: bool) -> bool {
