@@ -6,8 +6,6 @@
 //!
 //! What it does not do: combine lists (`select`).
 
-use std::ops::Range;
-
 use crate::bytes::{Bytes, checksum, put};
 use crate::grams::{GRAMS, Gram};
 use crate::postings;
@@ -176,8 +174,7 @@ pub(crate) struct Damaged;
 /// The list of one gram, as it was written.
 #[derive(Debug)]
 pub(crate) struct List {
-    block: Vec<u8>,
-    span: Range<usize>,
+    bytes: Vec<u8>,
     head: Head,
 }
 
@@ -185,23 +182,22 @@ pub(crate) struct List {
 ///
 /// # Errors
 /// The block is damaged.
-pub(crate) fn list(block: Block, bytes: Vec<u8>, gram: Gram) -> Result<Option<List>, Damaged> {
-    if checksum(&bytes) != block.crc {
+pub(crate) fn list(block: Block, bytes: &[u8], gram: Gram) -> Result<Option<List>, Damaged> {
+    if checksum(bytes) != block.crc {
         return Err(Damaged);
     }
-    let mut rest = Bytes(&bytes);
+    let mut rest = Bytes(bytes);
     let mut here = u64::from(block.first);
     while !rest.0.is_empty() {
         let (further, head) = head(&mut rest).ok_or(Damaged)?;
         here = here.checked_add(further).ok_or(Damaged)?;
-        if here == u64::from(gram.0) {
-            let begin = bytes.len() - rest.0.len();
-            return Ok(Some(List { span: begin..begin + head.len_bytes, block: bytes, head }));
-        }
         if here > u64::from(gram.0) {
             break;
         }
-        rest.take(head.len_bytes).ok_or(Damaged)?;
+        let list = rest.take(head.len_bytes).ok_or(Damaged)?;
+        if here == u64::from(gram.0) {
+            return Ok(Some(List { bytes: list.to_vec(), head }));
+        }
     }
     Ok(None)
 }
@@ -255,8 +251,7 @@ impl List {
 
     /// Marks what it names in the units of `chunks` chunks. `None` where it is damaged.
     pub(crate) fn mark(&self, chunks: u32, units: &mut Units) -> Option<()> {
-        let list = &self.block[self.span.clone()];
-        decode(list, self.head, chunks, |chunk, bits| units[chunk as usize] |= bits)
+        decode(&self.bytes, self.head, chunks, |chunk, bits| units[chunk as usize] |= bits)
     }
 }
 
@@ -271,7 +266,7 @@ mod tests {
     fn units(section: &[u8], directory: &Directory, gram: Gram, chunks: u32) -> Units {
         let mut units = vec![0; chunks as usize];
         if let Some(block) = directory.block(gram) {
-            let bytes = section[block.begin as usize..][..block.len_bytes as usize].to_vec();
+            let bytes = &section[block.begin as usize..][..block.len_bytes as usize];
             if let Some(list) = list(block, bytes, gram).unwrap() {
                 list.mark(chunks, &mut units).unwrap();
             }
@@ -322,8 +317,8 @@ mod tests {
         collector.add(0, [(Gram(7), 1)].into_iter());
         let (mut section, directory) = collector.finish(1);
         let block = directory.block(Gram(7)).unwrap();
-        assert!(list(block, section.clone(), Gram(7)).unwrap().is_some());
+        assert!(list(block, &section, Gram(7)).unwrap().is_some());
         section[0] ^= 4;
-        assert!(list(block, section, Gram(7)).is_err());
+        assert!(list(block, &section, Gram(7)).is_err());
     }
 }

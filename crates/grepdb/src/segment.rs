@@ -15,7 +15,7 @@ mod header;
 mod reader;
 mod writer;
 
-pub(crate) use reader::Segment;
+pub(crate) use reader::{Segment, Unpacked};
 pub(crate) use writer::{Packed, Writer};
 
 use crate::bytes::{Bytes, put};

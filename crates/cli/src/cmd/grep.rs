@@ -77,7 +77,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
 }
 
-/// A search alone: to describe all verbs takes as long as to find a word.
+/// A search alone: to describe all verbs takes longer.
 #[derive(Debug, clap::Parser)]
 struct Only {
     #[command(flatten)]
@@ -88,8 +88,13 @@ impl Args {
     /// The search that `words` are, where they are one without a mistake and no plea for help.
     pub(super) fn search(words: &[OsString]) -> Option<Self> {
         let is_search = words.get(1)? == "grep" && words.get(2)? == "search";
-        let only = is_search.then(|| <Only as clap::Parser>::try_parse_from(&words[2..]).ok()).flatten()?;
-        Some(Self { command: None, search: only.search })
+        if !is_search {
+            return None;
+        }
+        let search = flags::quick::read(&words[3..]);
+        let search =
+            search.or_else(|| Some(<Only as clap::Parser>::try_parse_from(&words[2..]).ok()?.search))?;
+        Some(Self { command: None, search })
     }
 }
 

@@ -24,7 +24,7 @@ use crate::grams::UNIT_BYTES;
 use crate::memory::Block;
 use crate::order::Piece;
 use crate::print::{Found, Printer, Text};
-use crate::segment::Segment;
+use crate::segment::{Segment, Unpacked};
 use crate::sequence::{Counted, Rarest};
 use crate::tuning as t;
 use crate::tuning::UNITS;
@@ -294,30 +294,15 @@ impl<'a, W: Write + Send> Worker<'a, W> {
     }
 
     /// A chunk, read and unpacked.
-    pub(super) fn unpacked(&self, segment: &Segment, number: u32) -> Result<Unpacked> {
+    pub(super) fn unpacked(&self, segment: &Segment, number: u32) -> Result<Unpacked<Block>> {
         self.unpacked_until(segment, number, segment.chunk(number)?.text_bytes as usize)
     }
 
     /// The first `len` bytes of a chunk.
-    fn unpacked_until(&self, segment: &Segment, number: u32, len: usize) -> Result<Unpacked> {
-        let begin = segment.chunk(number)?.packed_bytes as usize;
-        let mut block = self.shared.search.memory.block(begin + len);
-        let (packed, text) = block.split_at_mut(begin);
-        segment.text(number, packed, text)?;
-        self.shared.text_bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
-        Ok(Unpacked { block, begin })
-    }
-}
-
-/// A block with a chunk, packed and behind that unpacked.
-pub(super) struct Unpacked {
-    block: Block,
-    begin: usize,
-}
-
-impl Unpacked {
-    pub(super) fn text(&self) -> &[u8] {
-        &self.block[self.begin..]
+    fn unpacked_until(&self, segment: &Segment, number: u32, len: usize) -> Result<Unpacked<Block>> {
+        let unpacked = segment.text(number, len, |bytes| self.shared.search.memory.block(bytes))?;
+        self.shared.text_bytes.fetch_add(len as u64, Ordering::Relaxed);
+        Ok(unpacked)
     }
 }
 
@@ -351,7 +336,7 @@ struct Parts<'a, 'w, W> {
     entry: &'a FileEntry,
     /// Bytes that have not been read.
     left: u64,
-    unpacked: Option<Unpacked>,
+    unpacked: Option<Unpacked<Block>>,
     at: usize,
     /// The file itself, after a chunk that is damaged.
     live: Option<Content>,

@@ -6,7 +6,7 @@
 //! What it does not do: keep texts.
 
 use std::fs::File;
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -35,6 +35,18 @@ pub(crate) struct Segment {
     directory: Option<Directory>,
     /// As `table`.
     dictionary: OnceLock<Option<Vec<u8>>>,
+}
+
+/// The text of a chunk, or its beginning. What the text refers back to lies before it, the block behind it.
+pub(crate) struct Unpacked<B> {
+    room: B,
+    text: Range<usize>,
+}
+
+impl<B: Deref<Target = [u8]>> Unpacked<B> {
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.room[self.text.clone()]
+    }
 }
 
 impl Segment {
@@ -162,17 +174,27 @@ impl Segment {
         self.header.lists.len_bytes + self.header.directory.len_bytes
     }
 
-    /// Writes the text of chunk number `at` into `text`, which has its length or less. `packed` is room for its block.
+    /// The first `len` bytes of the text of chunk number `at`, which has at least as many, unpacked into what `room` gives when it is
+    /// told how much.
     ///
     /// # Errors
     /// It can't be read, or is damaged.
-    pub(crate) fn text(&self, at: u32, packed: &mut [u8], text: &mut [u8]) -> Result<()> {
+    pub(crate) fn text<B: DerefMut<Target = [u8]>>(
+        &self,
+        at: u32,
+        len: usize,
+        room: impl FnOnce(usize) -> B,
+    ) -> Result<Unpacked<B>> {
         let (chunk, part) = (self.chunk(at)?, Part::Text(at));
         let dictionary = self.dictionary()?;
+        let text = dictionary.len()..dictionary.len() + len;
+        let mut room = room(text.end + chunk.packed_bytes as usize);
+        let (unpacked, packed) = room.split_at_mut(text.end);
         self.read(packed, chunk.begin, part)?;
-        let is_whole = text.len() == chunk.text_bytes as usize;
-        let sound = checksum(packed) == chunk.crc && text::unpack(packed, text, is_whole, dictionary);
-        if sound { Ok(()) } else { Err(self.damaged(part)) }
+        unpacked[..text.start].copy_from_slice(dictionary);
+        let is_whole = len == chunk.text_bytes as usize;
+        let sound = checksum(packed) == chunk.crc && text::unpack(packed, unpacked, text.start, is_whole);
+        if sound { Ok(Unpacked { room, text }) } else { Err(self.damaged(part)) }
     }
 
     /// The files that begin in chunk number `at`.
@@ -208,7 +230,7 @@ impl Segment {
     pub(crate) fn list(&self, gram: Gram) -> Result<Option<List>> {
         let damaged = || self.damaged(Part::Index);
         let Some(block) = self.directory.as_ref().ok_or_else(damaged)?.block(gram) else { return Ok(None) };
-        index::list(block, self.lists(block)?, gram).map_err(|index::Damaged| damaged())
+        index::list(block, &self.lists(block)?, gram).map_err(|index::Damaged| damaged())
     }
 
     /// Marks the units that `list` names.
@@ -232,17 +254,14 @@ impl Segment {
             other => other,
         };
         hear(self.check_index())?;
-        let (mut packed, mut text) = (Vec::new(), Vec::new());
         for (first, group) in (0..).zip(self.groups()?) {
             if !self.numbers(first)?.any(&is_live) {
                 continue;
             }
             hear(group.map(drop))?;
             for at in self.run(first) {
-                let chunk = self.chunk(at)?;
-                packed.resize(chunk.packed_bytes as usize, 0);
-                text.resize(chunk.text_bytes as usize, 0);
-                hear(self.text(at, &mut packed, &mut text))?;
+                let len = self.chunk(at)?.text_bytes as usize;
+                hear(self.text(at, len, |bytes| vec![0; bytes]).map(drop))?;
             }
         }
         Ok(())

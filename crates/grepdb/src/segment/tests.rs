@@ -45,11 +45,8 @@ fn check(path: &Path) -> crate::error::Result<()> {
     let segment = Segment::open(path)?;
     assert_eq!((segment.files(), segment.chunks()), (3, 3));
     for (at, expected) in TEXTS.iter().enumerate() {
-        let chunk = segment.chunk(at as u32)?;
-        let mut packed = vec![0; chunk.packed_bytes as usize];
-        let mut text = vec![0; chunk.text_bytes as usize];
-        segment.text(at as u32, &mut packed, &mut text)?;
-        assert_eq!(text, expected.as_bytes());
+        let len = segment.chunk(at as u32)?.text_bytes as usize;
+        assert_eq!(segment.text(at as u32, len, |bytes| vec![0; bytes])?.text(), expected.as_bytes());
         assert_eq!(segment.group(at as u32)?, [entry(&format!("file{at}"), expected)]);
     }
     for (group, expected) in segment.groups()?.into_iter().zip(0..3) {

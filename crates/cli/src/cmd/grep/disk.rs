@@ -85,7 +85,6 @@ fn walker(args: &Args, filter: &Filter, threads: usize, folder: &Folder) -> Walk
         .max_filesize(flags.max_filesize)
         .same_file_system(flags.one_file_system)
         .overrides(filter.globs.clone())
-        .types(filter.types.clone())
         .hidden(!flags.asks_hidden())
         .parents(!ignored && !flags.no_ignore_parent)
         .ignore(!ignored && !flags.no_ignore_dot)
@@ -93,6 +92,9 @@ fn walker(args: &Args, filter: &Filter, threads: usize, folder: &Folder) -> Walk
         .git_ignore(!ignored && !flags.no_ignore_vcs)
         .git_exclude(!ignored && !flags.no_ignore_vcs)
         .filter_entry(|entry| entry.file_name() != faultless_grepdb::FOLDER);
+    if let Some(types) = &filter.types {
+        builder.types(types.clone());
+    }
     if !ignored && !flags.no_ignore_dot {
         builder.add_custom_ignore_filename(".rgignore");
     }

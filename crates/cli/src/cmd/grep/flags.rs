@@ -7,12 +7,13 @@
 pub(super) mod engine;
 pub(super) mod looks;
 pub(super) mod pattern;
+pub(super) mod quick;
 pub(super) mod which;
 
 use std::ffi::OsString;
 
 /// What a search is told.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 #[command(args_override_self = true)]
 pub(crate) struct Args {

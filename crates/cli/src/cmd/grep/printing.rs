@@ -56,8 +56,11 @@ pub(super) fn looks(args: &Args, one_file: bool, terminal: bool) -> Result<Looks
     };
     let context = flags.context.unwrap_or(0).max(flags.before_context.unwrap_or(0));
     let context = context.max(flags.after_context.unwrap_or(0));
+    let separator =
+        |given: &Option<String>, usual| given.as_deref().map_or_else(|| usual, grep_cli::unescape);
     let context_separator =
-        (!flags.no_context_separator).then(|| grep_cli::unescape(&flags.context_separator));
+        (!flags.no_context_separator).then(|| separator(&flags.context_separator, b"--".to_vec()));
+    let between = separator(&flags.field_match_separator, b":".to_vec());
     let file_separator = match summary {
         None if heading && !flags.json => Some(Vec::new()),
         None if context > 0 && !flags.passthru && !flags.json => context_separator.clone(),
@@ -98,7 +101,7 @@ pub(super) fn looks(args: &Args, one_file: bool, terminal: bool) -> Result<Looks
             && terminator.is_none()
             && replacement.is_none()
             && path_separator.is_none()
-            && grep_cli::unescape(&flags.field_match_separator) == b":";
+            && between == b":";
         let plain = is_plain.then_some(Lines { path: with_filename, number: line_number });
         let mut builder = StandardBuilder::new();
         builder
@@ -116,8 +119,8 @@ pub(super) fn looks(args: &Args, one_file: bool, terminal: bool) -> Result<Looks
             .per_match(flags.vimgrep)
             .replacement(replacement)
             .separator_context(context_separator)
-            .separator_field_context(grep_cli::unescape(&flags.field_context_separator))
-            .separator_field_match(grep_cli::unescape(&flags.field_match_separator))
+            .separator_field_context(separator(&flags.field_context_separator, b"-".to_vec()))
+            .separator_field_match(between)
             .separator_path(path_separator)
             .separator_search(file_separator.clone())
             .stats(stats)
@@ -162,10 +165,11 @@ fn color(flags: &Flags, terminal: bool) -> bool {
 }
 
 fn hyperlinks(flags: &Flags) -> HyperlinkConfig {
+    let Some(format) = &flags.hyperlink_format else { return HyperlinkConfig::default() };
     let mut environment = HyperlinkEnvironment::new();
     let host = grep_cli::hostname().ok().and_then(|host| host.into_string().ok());
     environment.host(host);
-    HyperlinkConfig::new(environment, flags.hyperlink_format.clone())
+    HyperlinkConfig::new(environment, format.clone())
 }
 
 fn one_byte(separator: &str) -> Result<Option<u8>, Failure> {

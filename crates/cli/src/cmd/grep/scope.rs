@@ -148,18 +148,18 @@ impl Folder {
 /// Which files of the folders.
 pub(super) struct Filter {
     pub(super) globs: Override,
-    pub(super) types: Types,
+    /// Nothing where none is chosen: to ask none takes as long as to find a word.
+    pub(super) types: Option<Types>,
     max_depth: Option<usize>,
 }
 
 impl Filter {
     pub(super) fn new(args: &Args) -> Result<Self, Failure> {
         let flags = &args.which;
-        // To know all types takes as long as to find a word.
         let has_types = [&flags.types, &flags.types_not, &flags.types_add, &flags.types_clear];
         let types = match has_types.iter().any(|named| !named.is_empty()) {
-            true => types(args)?.build().map_err(|error| remedied(&error, "--type-list lists them"))?,
-            false => Types::empty(),
+            true => Some(types(args)?.build().map_err(|error| remedied(&error, "--type-list lists them"))?),
+            false => None,
         };
         let has_globs = !(flags.globs.is_empty() && flags.iglobs.is_empty());
         let globs = if has_globs { globs(args)? } else { Override::empty() };
@@ -168,7 +168,7 @@ impl Filter {
 
     /// Everything is wanted.
     pub(super) fn is_empty(&self) -> bool {
-        self.globs.is_empty() && self.types.is_empty() && self.max_depth.is_none()
+        self.globs.is_empty() && self.types.as_ref().is_none_or(Types::is_empty) && self.max_depth.is_none()
     }
 
     /// Whether the file `rest` of `folder` is wanted: neither it nor a folder that it is in is left out.
@@ -179,7 +179,8 @@ impl Filter {
         }
         let path = folder.join(rest);
         let file = self.globs.matched(&path, false);
-        if file.is_ignore() || file.is_none() && self.types.matched(&path, false).is_ignore() {
+        let of_type = |types: &Types| !types.matched(&path, false).is_ignore();
+        if file.is_ignore() || file.is_none() && !self.types.as_ref().is_none_or(of_type) {
             return false;
         }
         let above = rest.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());

@@ -3,7 +3,7 @@
 use faultless_grepdb::Memory;
 
 /// How it is done.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "How it is done")]
 pub(crate) struct Flags {
@@ -17,7 +17,7 @@ pub(crate) struct Flags {
     #[arg(long = "mmap", visible_aliases = ["no-mmap", "no-config"])]
     _ripgreps: bool,
     /// Where the blocks come from that texts are unpacked into.
-    #[arg(long, value_enum, value_name = "SOURCE", default_value = "pool")]
+    #[arg(long, value_enum, value_name = "SOURCE", default_value_t)]
     pub(crate) memory: Source,
     /// What the search took, to stderr: time, page faults, memory, files, chunks. With --memory=all a table of all sources, to stdout, and
     /// no matches.
@@ -35,9 +35,10 @@ pub(crate) enum Form {
 }
 
 /// Where blocks come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Source {
     /// The block pool: what has been unpacked into is used again
+    #[default]
     Pool,
     /// malloc and free
     Malloc,

@@ -3,7 +3,7 @@
 use grep_printer::{HyperlinkFormat, UserColorSpec};
 
 /// What is printed.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "What is printed")]
 pub(crate) struct Flags {
@@ -83,14 +83,14 @@ pub(crate) struct Flags {
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
     /// When there are colours.
-    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     pub(crate) color: Color,
     /// Colours: `{path,line,column,match}:{fg,bg,style}:VALUE`, or `match:none`.
     #[arg(long, value_name = "SPEC")]
     pub(crate) colors: Vec<UserColorSpec>,
-    /// Paths are links: a format, or default, none, file, vscode and others.
-    #[arg(long, value_name = "FORMAT", default_value = "none")]
-    pub(crate) hyperlink_format: HyperlinkFormat,
+    /// Paths are links: a format, or default, none, file, vscode and others; none by default.
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) hyperlink_format: Option<HyperlinkFormat>,
     /// A NUL byte after paths.
     #[arg(short = '0', long)]
     pub(crate) null: bool,
@@ -103,29 +103,23 @@ pub(crate) struct Flags {
     /// Without the spaces at the beginnings of lines.
     #[arg(long)]
     pub(crate) trim: bool,
-    /// Between parts of a file.
-    #[arg(
-        long,
-        value_name = "TEXT",
-        default_value = "--",
-        allow_hyphen_values = true,
-        overrides_with = "no_context_separator"
-    )]
-    pub(crate) context_separator: String,
+    /// Between parts of a file; `--` by default.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, overrides_with = "no_context_separator")]
+    pub(crate) context_separator: Option<String>,
     /// Nothing between parts of a file.
     #[arg(long, overrides_with = "context_separator")]
     pub(crate) no_context_separator: bool,
-    /// Between path, number and text of a match.
-    #[arg(long, value_name = "TEXT", default_value = ":", allow_hyphen_values = true)]
-    pub(crate) field_match_separator: String,
-    /// Between path, number and text of other lines.
-    #[arg(long, value_name = "TEXT", default_value = "-", allow_hyphen_values = true)]
-    pub(crate) field_context_separator: String,
+    /// Between path, number and text of a match; `:` by default.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) field_match_separator: Option<String>,
+    /// Between path, number and text of other lines; `-` by default.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) field_context_separator: Option<String>,
     /// Instead of the slash in paths.
     #[arg(long, value_name = "BYTE")]
     pub(crate) path_separator: Option<String>,
     /// In which order files come.
-    #[arg(long, value_enum, value_name = "ORDER", default_value = "none")]
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
     pub(crate) sort: Sort,
     /// At most NUM lines in all.
     #[arg(long, value_name = "NUM")]
@@ -145,11 +139,12 @@ pub(crate) struct Flags {
 }
 
 /// When there are colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Color {
     /// Never
     Never,
     /// On a terminal, unless NO_COLOR is set
+    #[default]
     Auto,
     /// Always
     Always,
@@ -158,9 +153,10 @@ pub(crate) enum Color {
 }
 
 /// An order of files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Sort {
     /// As they are found: the fastest
+    #[default]
     None,
     /// By path
     Path,

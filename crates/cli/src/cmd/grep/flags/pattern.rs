@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// What matches.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "What matches")]
 pub(crate) struct Flags {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::super::place::Which;
 
 /// Which files.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Which files")]
 pub(crate) struct Flags {
