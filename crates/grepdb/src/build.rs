@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use crate::content::Content;
+use crate::dictionary::dictionary;
 use crate::error::{Error, Result};
 use crate::segment::{Packed, Writer};
-use crate::text;
 use crate::tuning as t;
 use crate::walk::{Found, full};
 
@@ -60,7 +60,8 @@ pub(crate) struct Plan<'a> {
 /// They can't be written. What was written stays behind, for the next commit to remove.
 pub(crate) fn build(plan: &Plan<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Vec<Written>> {
     let of_bytes = plan.files.iter().map(|file| file.size_bytes).sum();
-    let dictionary = if of_bytes < t::DICTIONARY_FROM_BYTES { Vec::new() } else { dictionary(plan) };
+    let dictionary =
+        if of_bytes < t::DICTIONARY_FROM_BYTES { Vec::new() } else { dictionary(&samples(plan)) };
     let jobs = jobs(plan.files);
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let threads = plan.threads.clamp(1, jobs.len().max(1));
@@ -176,23 +177,22 @@ fn jobs(files: &[Found]) -> Vec<Range<usize>> {
     jobs
 }
 
-/// A dictionary of beginnings, spread over all files.
-fn dictionary(plan: &Plan<'_>) -> Vec<u8> {
+/// Beginnings of files that are spread evenly over all.
+fn samples(plan: &Plan<'_>) -> Vec<u8> {
     use std::io::Read;
 
-    let parts = t::DICTIONARY_BYTES / t::DICTIONARY_PART_BYTES;
-    let large: Vec<&Found> =
-        plan.files.iter().filter(|file| file.size_bytes >= 2 * t::DICTIONARY_PART_BYTES as u64).collect();
-    let spread = (0..parts).filter_map(|part| large.get(part * large.len() / parts));
-    let beginnings: Vec<Vec<u8>> = spread
-        .filter_map(|file| {
-            let mut beginning = Vec::new();
-            let content = Content::open(&full(plan.root, &file.path)).ok()?;
-            content.take(t::DICTIONARY_PART_BYTES as u64).read_to_end(&mut beginning).ok()?;
-            Some(beginning)
-        })
-        .collect();
-    text::dictionary(beginnings.iter().map(Vec::as_slice))
+    let step = plan.files.len().div_ceil(t::DICTIONARY_FILES).max(1);
+    let mut samples = Vec::new();
+    for file in plan.files.iter().step_by(step) {
+        let begin = samples.len();
+        let read = Content::open(&full(plan.root, &file.path))
+            .and_then(|content| content.take(t::DICTIONARY_FILE_BYTES).read_to_end(&mut samples));
+        // What is no text can't be learned from, and what can't be read is told of later.
+        if read.is_err() || memchr::memchr(0, &samples[begin..]).is_some() {
+            samples.truncate(begin);
+        }
+    }
+    samples
 }
 
 /// The chunks of `files`, for tests of what becomes of them.

@@ -16,6 +16,7 @@ mod content;
 mod contents;
 mod damage;
 mod database;
+mod dictionary;
 mod error;
 mod files;
 mod filter;

@@ -18,23 +18,31 @@ mod writer;
 pub(crate) use reader::{Segment, Unpacked};
 pub(crate) use writer::{Packed, Writer};
 
+use std::ops::Range;
+
 use crate::bytes::{Bytes, put};
+use crate::tuning::{HALF_BYTES, HALVES};
 
 /// A part of the text: some files, or a part of a large one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chunk {
-    /// Where its block begins in the file.
+    /// Where its blocks begin in the file.
     pub(crate) begin: u64,
-    pub(crate) packed_bytes: u32,
+    halves: [Half; HALVES],
     pub(crate) text_bytes: u32,
-    /// Of the block.
-    crc: u32,
     /// Where its group of files begins in their section.
     files_begin: u32,
     files_bytes: u32,
     files_crc: u32,
     /// Number of the first file that begins in it.
     pub(crate) first_file: u32,
+}
+
+/// The block of half a chunk; empty where the text ends before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Half {
+    packed_bytes: u32,
+    crc: u32,
 }
 
 /// The chunks of a large file.
@@ -79,7 +87,7 @@ impl Chunk {
     /// Rows of the table that are read and checked together.
     const BLOCK: u32 = 64;
     /// Length of a row.
-    const BYTES: usize = 36;
+    const BYTES: usize = 28 + 8 * HALVES;
     /// Length of what checks a block, which it follows.
     const CRC_BYTES: usize = 4;
 
@@ -88,28 +96,30 @@ impl Chunk {
         u64::from(rows) * Self::BYTES as u64 + u64::from(rows.div_ceil(Self::BLOCK)) * Self::CRC_BYTES as u64
     }
 
+    /// Where in the text half number `at` is.
+    fn half(&self, at: usize) -> Range<usize> {
+        let end = self.text_bytes as usize;
+        (at * HALF_BYTES).min(end)..((at + 1) * HALF_BYTES).min(end)
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.begin.to_le_bytes());
-        let words = [
-            self.packed_bytes,
-            self.text_bytes,
-            self.crc,
-            self.files_begin,
-            self.files_bytes,
-            self.files_crc,
-            self.first_file,
-        ];
-        words.into_iter().for_each(|word| out.extend(word.to_le_bytes()));
+        let mut words = |words: &[u32]| words.iter().for_each(|word| out.extend(word.to_le_bytes()));
+        self.halves.iter().for_each(|half| words(&[half.packed_bytes, half.crc]));
+        words(&[self.text_bytes, self.files_begin, self.files_bytes, self.files_crc, self.first_file]);
     }
 
     fn decode(bytes: &mut Bytes<'_>) -> Option<Self> {
         let begin = bytes.u64()?;
         let mut word = || bytes.u32();
+        let mut halves = [Half::default(); HALVES];
+        for half in &mut halves {
+            *half = Half { packed_bytes: word()?, crc: word()? };
+        }
         Some(Self {
             begin,
-            packed_bytes: word()?,
+            halves,
             text_bytes: word()?,
-            crc: word()?,
             files_begin: word()?,
             files_bytes: word()?,
             files_crc: word()?,

@@ -6,7 +6,7 @@
 
 use lzzzz::{lz4, lz4_hc};
 
-use crate::tuning::{COMPRESSION_LEVEL, DICTIONARY_BYTES, DICTIONARY_PART_BYTES};
+use crate::tuning::COMPRESSION_LEVEL;
 
 /// Packs chunks of one segment.
 pub(crate) struct Packer<'d> {
@@ -59,16 +59,6 @@ pub(crate) fn unpack(block: &[u8], room: &mut [u8], dictionary: usize, is_whole:
     unpacked.is_ok_and(|len| len == wanted)
 }
 
-/// A dictionary from the beginnings of files that are spread evenly over what is to be packed.
-pub(crate) fn dictionary<'t>(beginnings: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
-    let mut dictionary = Vec::with_capacity(DICTIONARY_BYTES);
-    for beginning in beginnings {
-        let part = &beginning[..beginning.len().min(DICTIONARY_PART_BYTES)];
-        dictionary.extend_from_slice(&part[..part.len().min(DICTIONARY_BYTES - dictionary.len())]);
-    }
-    dictionary
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -83,8 +73,7 @@ mod tests {
             Packer::new(dictionary).unwrap().pack(&licence, &mut out).unwrap();
             out.len()
         };
-        let dictionary = dictionary([&licence[..]].into_iter());
-        assert!(packed(&dictionary) < packed(&[]) / 4, "{} of {}", packed(&dictionary), packed(&[]));
+        assert!(packed(&licence) < packed(&[]) / 4, "{} of {}", packed(&licence), packed(&[]));
     }
 
     proptest! {

@@ -12,7 +12,7 @@ use crate::files::{FileEntry, Kind};
 use crate::grams::Finder;
 use crate::segment::Packed;
 use crate::text::Packer;
-use crate::tuning::CHUNK_BYTES;
+use crate::tuning::{CHUNK_BYTES, HALF_BYTES, HALVES};
 use crate::walk::{Found, full};
 
 /// Most text that is read at once: with a line end it is a chunk.
@@ -172,12 +172,13 @@ impl<'a> ChunkPacker<'a> {
         if self.text.is_empty() && self.files.is_empty() {
             return Ok(());
         }
-        let mut block = Vec::with_capacity(self.text.len() / 3);
-        if !self.text.is_empty() {
-            self.packer.pack(&self.text, &mut block)?;
+        let mut blocks = <[Vec<u8>; HALVES]>::default();
+        for (half, block) in self.text.chunks(HALF_BYTES).zip(&mut blocks) {
+            block.reserve(half.len() / 3);
+            self.packer.pack(half, block)?;
         }
         self.done.push(Packed {
-            block,
+            blocks,
             text_bytes: self.text.len() as u32,
             files: std::mem::take(&mut self.files),
             grams: self.finder.find(&self.text),

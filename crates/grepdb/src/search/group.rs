@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::files::FileEntry;
 use crate::grams::UNIT_BYTES;
 use crate::segment::Segment;
-use crate::tuning::UNITS;
+use crate::tuning::{HALF_BYTES, UNITS};
 
 /// The files of a chunk, read when they are asked for.
 pub(super) struct Group<'s> {
@@ -51,17 +51,21 @@ impl<'s> Group<'s> {
         Ok(self.known.insert(known))
     }
 
-    /// How much of the text holds all lines that begin in `units`, and their files whole.
-    pub(super) fn text_until(&mut self, units: u16) -> Result<usize> {
+    /// The part of the text that holds all lines that begin in `units`: whole files.
+    pub(super) fn span(&mut self, units: u16) -> Result<Range<usize>> {
         let all = self.segment.chunk(self.chunk)?.text_bytes as usize;
-        let units = UNITS - units.leading_zeros() as usize;
-        if units + UNITS_SPARED_MIN > UNITS || units * UNIT_BYTES >= all {
-            return Ok(all);
+        let (first, last) = (units.trailing_zeros() as usize, UNITS - units.leading_zeros() as usize);
+        // A unit's first line is known by the end of the one before.
+        let (begin, end) = ((first * UNIT_BYTES).saturating_sub(1), last * UNIT_BYTES);
+        let (spares_begin, spares_end) = (begin >= HALF_BYTES, last + UNITS_SPARED_MIN <= UNITS && end < all);
+        if units == 0 || begin >= all || !spares_begin && !spares_end {
+            return Ok(0..all);
         }
         let begins = &self.known()?.begins;
         // A line is in one file, and begins of files are those of lines.
-        let next = begins.partition_point(|&begin| begin < units * UNIT_BYTES);
-        Ok(begins.get(next).copied().unwrap_or(all))
+        let at_or_before = begins.partition_point(|&file| file <= begin).saturating_sub(1);
+        let next = begins.partition_point(|&file| file < end);
+        Ok(begins.get(at_or_before).copied().unwrap_or(0)..begins.get(next).copied().unwrap_or(all))
     }
 
     /// The file whose text is `at`: its number, what is known of it, and its text.

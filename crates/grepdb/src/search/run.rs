@@ -27,7 +27,7 @@ use crate::print::{Found, Printer, Text};
 use crate::segment::{Segment, Unpacked};
 use crate::sequence::{Counted, Rarest};
 use crate::tuning as t;
-use crate::tuning::UNITS;
+use crate::tuning::{HALF_BYTES, UNITS};
 
 pub(super) struct Worker<'a, W> {
     pub(super) shared: &'a Shared<'a, W>,
@@ -92,23 +92,26 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         let segment = &self.shared.database.segments[item.segment as usize];
         let mut files = Group::new(segment, item.first);
         let units = self.shared.units(item.segment, item.first);
-        let unpacked = files.text_until(units).and_then(|end| self.unpacked_until(segment, item.first, end));
-        let block = match unpacked {
+        let unpacked = files.span(units).and_then(|span| {
+            let begin = span.start;
+            self.unpacked_part(segment, item.first, span).map(|block| (begin, block))
+        });
+        let (begin, block) = match unpacked {
             Err(damage @ Error::Damaged { .. }) => return self.lost(item, piece, damage),
-            block => block?,
+            unpacked => unpacked?,
         };
         let text = block.text();
         self.choose(text);
         let mut printer = None;
         let mut piece = Some(piece);
         let mut at = 0;
-        for lines in ranges(text, units) {
+        for lines in ranges(text, begin, units) {
             at = at.max(lines.start);
             while at < lines.end {
                 let Some(found) = self.candidate(text, at, lines.end) else { break };
                 at = found;
                 // Text without a line end may match at its very end.
-                let file = match files.at(at.min(text.len() - 1)) {
+                let file = match files.at(begin + at.min(text.len() - 1)) {
                     // Nothing has been printed yet: names are asked for once.
                     Err(damage @ Error::Damaged { .. }) => {
                         return piece.take().map_or(Ok(()), |piece| self.lost(item, piece, damage));
@@ -116,6 +119,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
                     file => file?,
                 };
                 let Some((number, entry, span)) = file else { break };
+                let span = span.start - begin..span.end - begin;
                 at = span.end + usize::from(entry.ends_open);
                 if !self.is_wanted(item, number, entry) {
                     continue;
@@ -226,7 +230,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             };
             let text = block.text();
             self.choose(text);
-            if ranges(text, units).any(|lines| self.candidate(text, lines.start, lines.end).is_some()) {
+            if ranges(text, 0, units).any(|lines| self.candidate(text, lines.start, lines.end).is_some()) {
                 return Ok(true);
             }
         }
@@ -295,24 +299,25 @@ impl<'a, W: Write + Send> Worker<'a, W> {
 
     /// A chunk, read and unpacked.
     pub(super) fn unpacked(&self, segment: &Segment, number: u32) -> Result<Unpacked<Block>> {
-        self.unpacked_until(segment, number, segment.chunk(number)?.text_bytes as usize)
+        self.unpacked_part(segment, number, 0..segment.chunk(number)?.text_bytes as usize)
     }
 
-    /// The first `len` bytes of a chunk.
-    fn unpacked_until(&self, segment: &Segment, number: u32, len: usize) -> Result<Unpacked<Block>> {
-        let unpacked = segment.text(number, len, |bytes| self.shared.search.memory.block(bytes))?;
-        self.shared.text_bytes.fetch_add(len as u64, Ordering::Relaxed);
+    /// A part of a chunk.
+    fn unpacked_part(&self, segment: &Segment, number: u32, span: Range<usize>) -> Result<Unpacked<Block>> {
+        let len = (span.end - span.start / HALF_BYTES * HALF_BYTES) as u64;
+        let unpacked = segment.text(number, span, |bytes| self.shared.search.memory.block(bytes))?;
+        self.shared.text_bytes.fetch_add(len, Ordering::Relaxed);
         Ok(unpacked)
     }
 }
 
-/// The lines that begin in `units`, as ranges of `text`.
-fn ranges(text: &[u8], units: u16) -> impl Iterator<Item = Range<usize>> {
-    let line_from = move |at: usize| match at {
+/// The lines that begin in `units` of a chunk, as ranges of `text`, which begins at `begin` of it.
+fn ranges(text: &[u8], begin: usize, units: u16) -> impl Iterator<Item = Range<usize>> {
+    let line_from = move |at: usize| match at.saturating_sub(begin) {
         0 => 0,
-        _ if at > text.len() => text.len(),
+        at if at > text.len() => text.len(),
         // The line that begins at or after `at`.
-        _ => memchr::memchr(b'\n', &text[at - 1..]).map_or(text.len(), |end| at + end),
+        at => memchr::memchr(b'\n', &text[at - 1..]).map_or(text.len(), |end| at + end),
     };
     let mut unit = 0;
     std::iter::from_fn(move || {

@@ -11,7 +11,7 @@ use crate::tuning::UNITS;
 /// The first eight bytes.
 const MAGIC: [u8; 8] = *b"\x89flgrep\n";
 /// Of the format: a reader reads its own and no other.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// Length of a header.
 pub(super) const HEADER_BYTES: usize = 192;
 

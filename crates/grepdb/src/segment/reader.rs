@@ -20,6 +20,7 @@ use crate::files::{self, FileEntry};
 use crate::grams::Gram;
 use crate::index::{self, Directory, List, Units};
 use crate::text;
+use crate::tuning::{CHUNK_BYTES, HALF_BYTES};
 
 /// An open segment.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub(crate) struct Segment {
     dictionary: OnceLock<Option<Vec<u8>>>,
 }
 
-/// The text of a chunk, or its beginning. What the text refers back to lies before it, the block behind it.
+/// A part of the text of a chunk. What it refers back to lies before it, the block behind it.
 pub(crate) struct Unpacked<B> {
     room: B,
     text: Range<usize>,
@@ -174,27 +175,43 @@ impl Segment {
         self.header.lists.len_bytes + self.header.directory.len_bytes
     }
 
-    /// The first `len` bytes of the text of chunk number `at`, which has at least as many, unpacked into what `room` gives when it is
-    /// told how much.
+    /// The part `span` of the text of chunk number `at`, unpacked into what `room` gives when it is told how much.
     ///
     /// # Errors
     /// It can't be read, or is damaged.
     pub(crate) fn text<B: DerefMut<Target = [u8]>>(
         &self,
         at: u32,
-        len: usize,
+        span: Range<usize>,
         room: impl FnOnce(usize) -> B,
     ) -> Result<Unpacked<B>> {
         let (chunk, part) = (self.chunk(at)?, Part::Text(at));
         let dictionary = self.dictionary()?;
-        let text = dictionary.len()..dictionary.len() + len;
-        let mut room = room(text.end + chunk.packed_bytes as usize);
-        let (unpacked, packed) = room.split_at_mut(text.end);
-        self.read(packed, chunk.begin, part)?;
-        unpacked[..text.start].copy_from_slice(dictionary);
-        let is_whole = len == chunk.text_bytes as usize;
-        let sound = checksum(packed) == chunk.crc && text::unpack(packed, unpacked, text.start, is_whole);
-        if sound { Ok(Unpacked { room, text }) } else { Err(self.damaged(part)) }
+        let numbers = span.start / HALF_BYTES..span.end.div_ceil(HALF_BYTES);
+        let halves = chunk.halves.get(numbers.clone()).ok_or_else(|| self.damaged(part))?;
+        let before: u64 = chunk.halves[..numbers.start].iter().map(|half| u64::from(half.packed_bytes)).sum();
+        let mut packed_bytes: usize = halves.iter().map(|half| half.packed_bytes as usize).sum();
+        let begin = numbers.start * HALF_BYTES;
+        let end = dictionary.len() + span.end - begin;
+        let mut room = room(end + packed_bytes);
+        let (unpacked, packed) = room.split_at_mut(end);
+        self.read(packed, chunk.begin + before, part)?;
+        // The dictionary has to lie before each of them, where afterwards the half before it lies: so the last is the first.
+        for (number, half) in numbers.zip(halves).rev() {
+            let text = chunk.half(number);
+            let at = text.start - begin;
+            let room = &mut unpacked[at..end.min(dictionary.len() + text.end - begin)];
+            room[..dictionary.len()].copy_from_slice(dictionary);
+            let is_whole = room.len() == dictionary.len() + text.len();
+            let block = &packed[packed_bytes - half.packed_bytes as usize..packed_bytes];
+            packed_bytes -= block.len();
+            let sound = checksum(block) == half.crc && text::unpack(block, room, dictionary.len(), is_whole);
+            if !sound {
+                return Err(self.damaged(part));
+            }
+        }
+        let text = dictionary.len() + span.start - begin..end;
+        Ok(Unpacked { room, text })
     }
 
     /// The files that begin in chunk number `at`.
@@ -261,7 +278,7 @@ impl Segment {
             hear(group.map(drop))?;
             for at in self.run(first) {
                 let len = self.chunk(at)?.text_bytes as usize;
-                hear(self.text(at, len, |bytes| vec![0; bytes]).map(drop))?;
+                hear(self.text(at, 0..len, |bytes| vec![0; bytes]).map(drop))?;
             }
         }
         Ok(())
@@ -330,16 +347,18 @@ fn sound<T>(result: Result<T>) -> Result<Option<T>> {
 /// Rows of a table that can be true.
 fn chunks(rows: &[u8], header: &Header) -> Option<Vec<Chunk>> {
     /// LZ4 makes no byte out of less than a 255th.
-    const UNPACKED_MAX: u64 = 255;
+    const UNPACKED_MAX: usize = 255;
 
     let mut files = 0;
     let mut chunks = Vec::with_capacity(rows.len() / Chunk::BYTES);
     for row in rows.chunks_exact(Chunk::BYTES) {
         let chunk = Chunk::decode(&mut Bytes(row))?;
-        let (packed, text) = (u64::from(chunk.packed_bytes), u64::from(chunk.text_bytes));
+        let packed: u64 = chunk.halves.iter().map(|half| u64::from(half.packed_bytes)).sum();
+        let mut halves = chunk.halves.iter().enumerate();
         let group_end = u64::from(chunk.files_begin) + u64::from(chunk.files_bytes);
         let fits = chunk.begin.checked_add(packed)? <= header.groups.begin
-            && text <= packed * UNPACKED_MAX
+            && chunk.text_bytes as usize <= CHUNK_BYTES
+            && halves.all(|(at, half)| chunk.half(at).len() <= half.packed_bytes as usize * UNPACKED_MAX)
             && group_end <= header.groups.len_bytes
             && (files..=header.files).contains(&chunk.first_file);
         if !fits {

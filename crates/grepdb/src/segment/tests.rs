@@ -29,7 +29,7 @@ fn write(path: &Path) {
         let mut block = Vec::new();
         packer.pack(text.as_bytes(), &mut block).unwrap();
         let packed = Packed {
-            block,
+            blocks: [block, Vec::new()],
             text_bytes: text.len() as u32,
             files: vec![entry(&format!("file{at}"), text)],
             grams: Finder::new().find(text.as_bytes()),
@@ -46,7 +46,7 @@ fn check(path: &Path) -> crate::error::Result<()> {
     assert_eq!((segment.files(), segment.chunks()), (3, 3));
     for (at, expected) in TEXTS.iter().enumerate() {
         let len = segment.chunk(at as u32)?.text_bytes as usize;
-        assert_eq!(segment.text(at as u32, len, |bytes| vec![0; bytes])?.text(), expected.as_bytes());
+        assert_eq!(segment.text(at as u32, 0..len, |bytes| vec![0; bytes])?.text(), expected.as_bytes());
         assert_eq!(segment.group(at as u32)?, [entry(&format!("file{at}"), expected)]);
     }
     for (group, expected) in segment.groups()?.into_iter().zip(0..3) {

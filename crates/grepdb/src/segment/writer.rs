@@ -9,18 +9,20 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::header::{HEADER_BYTES, Header, Section};
-use super::{Chunk, Run};
+use super::{Chunk, Half, Run};
 use crate::bytes::checksum;
 use crate::error::{Error, Result};
 use crate::files::{self, FileEntry};
 use crate::grams::Gram;
 use crate::index::Collector;
 use crate::tuning as t;
+use crate::tuning::HALVES;
 
 /// A chunk as it will be written.
 #[derive(Debug, Default)]
 pub(crate) struct Packed {
-    pub(crate) block: Vec<u8>,
+    /// Of each half of the text.
+    pub(crate) blocks: [Vec<u8>; HALVES],
     pub(crate) text_bytes: u32,
     /// Those that begin in it.
     pub(crate) files: Vec<FileEntry>,
@@ -76,9 +78,11 @@ impl Writer {
         let group = &self.groups[files_begin as usize..];
         let chunk = Chunk {
             begin: self.at,
-            packed_bytes: packed.block.len() as u32,
+            halves: packed
+                .blocks
+                .each_ref()
+                .map(|block| Half { packed_bytes: block.len() as u32, crc: checksum(block) }),
             text_bytes: packed.text_bytes,
-            crc: checksum(&packed.block),
             files_begin,
             files_bytes: group.len() as u32,
             files_crc: checksum(group),
@@ -98,7 +102,7 @@ impl Writer {
         self.chunks.push(chunk);
         self.files += packed.files.len() as u32;
         self.text_bytes += u64::from(packed.text_bytes);
-        self.write(&packed.block)
+        packed.blocks.iter().try_for_each(|block| self.write(block))
     }
 
     /// The next chunk belongs into another segment.

@@ -129,7 +129,9 @@ mod tests {
 
     #[test]
     fn most_searches_are_read() {
-        for words in ["foo", "-j2 -nH foo", "-i -e foo -e bar src", "-lw foo -g *.rs", "-C 3 foo -t c . --no-heading"] {
+        for words in
+            ["foo", "-j2 -nH foo", "-i -e foo -e bar src", "-lw foo -g *.rs", "-C 3 foo -t c . --no-heading"]
+        {
             assert!(read(&owned(words.split(' '))).is_some(), "{words}");
         }
     }
