@@ -145,7 +145,7 @@ impl Output<'_> {
     fn end_segment(&mut self) -> Result<()> {
         if let Some((number, writer)) = self.writer.take() {
             let text_bytes = writer.text_bytes();
-            let (files, file_bytes) = writer.finish()?;
+            let (files, file_bytes) = writer.finish(self.plan.threads)?;
             self.written.push(Written { number, files, text_bytes, file_bytes });
         }
         Ok(())

@@ -6,6 +6,10 @@
 //!
 //! What it does not do: combine lists (`select`).
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
 use crate::bytes::{Bytes, checksum, put};
 use crate::grams::{GRAMS, Gram};
 use crate::postings;
@@ -17,46 +21,103 @@ pub(crate) type Units = Vec<u16>;
 /// Grams by their upper bits: so many parts are sorted one by one.
 const PARTS: usize = 1 << 9;
 const LOW_BITS: u32 = GRAMS.ilog2() - PARTS.ilog2();
+/// Parts of which lists are made at once. A block has lists of one such group.
+const GROUP_PARTS: usize = 1 << 5;
 
 /// Lists that are being collected.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    parts: Vec<Vec<Entry>>,
+    parts: Vec<Part>,
+}
+
+/// Grams that have the upper bits in common.
+#[derive(Clone, Debug, Default)]
+struct Part {
+    /// Lower bits of a gram, and units: chunk after chunk.
+    entries: Vec<u32>,
+    /// How many of them are of each chunk.
+    counts: Vec<u16>,
+    counted: usize,
 }
 
 /// One gram of one chunk.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     chunk: u32,
-    low: u16,
     units: u16,
 }
 
 impl Collector {
     pub(crate) fn new() -> Self {
-        Self { parts: vec![Vec::new(); PARTS] }
+        Self { parts: vec![Part::default(); PARTS] }
     }
 
-    /// Takes the grams of the next `chunk`.
-    pub(crate) fn add(&mut self, chunk: u32, grams: impl Iterator<Item = (Gram, u16)>) {
+    /// Takes the grams of the next chunk.
+    pub(crate) fn add(&mut self, grams: impl Iterator<Item = (Gram, u16)>) {
         for (Gram(gram), units) in grams {
-            let low = (gram & ((1 << LOW_BITS) - 1)) as u16;
-            self.parts[(gram >> LOW_BITS) as usize].push(Entry { chunk, low, units });
+            let low = gram & ((1 << LOW_BITS) - 1);
+            self.parts[(gram >> LOW_BITS) as usize].entries.push(low << UNITS | u32::from(units));
+        }
+        for part in &mut self.parts {
+            part.counts.push((part.entries.len() - part.counted) as u16);
+            part.counted = part.entries.len();
         }
     }
 
-    /// The section of lists and its directory, for `chunks` chunks.
-    pub(crate) fn finish(self, chunks: u32) -> (Vec<u8>, Directory) {
-        let mut writer = Writer { chunks, ..Writer::default() };
-        for (high, mut entries) in self.parts.into_iter().enumerate() {
-            // Stable: chunks stay in order.
-            entries.sort_by_key(|entry| entry.low);
-            for list in entries.chunk_by(|a, b| a.low == b.low) {
-                writer.list(Gram((high as u32) << LOW_BITS | u32::from(list[0].low)), list);
+    /// The section of lists and its directory, for `chunks` chunks, made by so many threads.
+    pub(crate) fn finish(self, chunks: u32, threads: usize) -> (Vec<u8>, Directory) {
+        let groups: Vec<(usize, &[Part])> =
+            (0..).step_by(GROUP_PARTS).zip(self.parts.chunks(GROUP_PARTS)).collect();
+        let (next, made) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+        let make = || {
+            while let Some((first, parts)) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let mut writer = Writer { chunks, ..Writer::default() };
+                (*first..).zip(*parts).for_each(|(high, part)| part.write(high as u32, &mut writer));
+                writer.end_block();
+                let made = &mut made.lock().unwrap_or_else(PoisonError::into_inner);
+                made.insert(*first, (writer.section, writer.directory));
             }
+        };
+        std::thread::scope(|scope| {
+            (1..threads).for_each(|_| drop(scope.spawn(make)));
+            make();
+        });
+        let (mut section, mut directory) = (Vec::new(), Vec::new());
+        for (lists, blocks) in made.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
+            let begin = section.len() as u64;
+            directory.extend(blocks.into_iter().map(|block| Block { begin: begin + block.begin, ..block }));
+            section.extend(lists);
         }
-        writer.end_block();
-        (writer.section, Directory(writer.directory))
+        (section, Directory(directory))
+    }
+}
+
+impl Part {
+    /// Its lists in the order of their grams, whose upper bits are `high`; in each the chunks are in order.
+    fn write(&self, high: u32, writer: &mut Writer) {
+        let low = |entry: u32| (entry >> UNITS) as usize;
+        let mut ends = vec![0; (1 << LOW_BITS) + 1];
+        self.entries.iter().for_each(|&entry| ends[low(entry) + 1] += 1);
+        (1..ends.len()).for_each(|at| ends[at] += ends[at - 1]);
+        // Until its entries have come to their places, the end of a list is its begin.
+        let mut sorted = vec![Entry::default(); self.entries.len()];
+        let mut rest = &self.entries[..];
+        for (chunk, &count) in (0..).zip(&self.counts) {
+            let (entries, further) = rest.split_at(count.into());
+            for &entry in entries {
+                let end = &mut ends[low(entry)];
+                sorted[*end] = Entry { chunk, units: entry as u16 };
+                *end += 1;
+            }
+            rest = further;
+        }
+        let mut begin = 0;
+        for (low, &end) in (0..).zip(&ends[..1 << LOW_BITS]) {
+            if begin < end {
+                writer.list(Gram(high << LOW_BITS | low), &sorted[begin..end]);
+            }
+            begin = end;
+        }
     }
 }
 
@@ -282,10 +343,10 @@ mod tests {
             chunks in proptest::collection::vec(proptest::collection::btree_map(0_u32..3_000, 1_u16.., 0..300), 1..20),
         ) {
             let mut collector = Collector::new();
-            for (chunk, grams) in chunks.iter().enumerate() {
-                collector.add(chunk as u32, grams.iter().map(|(&gram, &units)| (Gram(gram * 600), units)));
+            for grams in &chunks {
+                collector.add(grams.iter().map(|(&gram, &units)| (Gram(gram * 600), units)));
             }
-            let (section, directory) = collector.finish(chunks.len() as u32);
+            let (section, directory) = collector.finish(chunks.len() as u32, 3);
             let directory = Directory::decode(&directory.encode(), section.len() as u64).unwrap();
             let all: BTreeMap<u32, ()> = chunks.iter().flatten().map(|(&gram, _)| (gram, ())).collect();
             for gram in all.into_keys().chain([3_000]) {
@@ -305,8 +366,8 @@ mod tests {
         let grams = |chunk: u32| [(Gram(5), 1 << (chunk % 16)), (Gram(6), 1)].into_iter();
         let mut collector = Collector::new();
         let chunks = *FINE_UNITS.start() as u32;
-        (0..chunks).for_each(|chunk| collector.add(chunk, grams(chunk)));
-        let (section, directory) = collector.finish(chunks);
+        (0..chunks).for_each(|chunk| collector.add(grams(chunk)));
+        let (section, directory) = collector.finish(chunks, 1);
         let found = units(&section, &directory, Gram(5), chunks);
         assert!(found.iter().enumerate().all(|(chunk, &units)| units == 1 << (chunk % 16)));
     }
@@ -314,8 +375,8 @@ mod tests {
     #[test]
     fn a_damaged_block_is_noticed() {
         let mut collector = Collector::new();
-        collector.add(0, [(Gram(7), 1)].into_iter());
-        let (mut section, directory) = collector.finish(1);
+        collector.add([(Gram(7), 1)].into_iter());
+        let (mut section, directory) = collector.finish(1, 1);
         let block = directory.block(Gram(7)).unwrap();
         assert!(list(block, &section, Gram(7)).unwrap().is_some());
         section[0] ^= 4;

@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use crate::database::Database;
 use crate::error::Result;
 use crate::files::{FileEntry, Kind};
-use crate::folders::Folders;
-use crate::update;
+use crate::folders::{Folders, Remembered};
+use crate::update::{self, Sound};
 use crate::walk::{below, full};
 
 /// Figures of a database.
@@ -131,6 +131,30 @@ impl Database {
     pub fn skipped(&self, threads: usize) -> Result<Vec<(Skip, Vec<u8>)>> {
         let sound = self.sound()?;
         let walked = update::look(self, &sound, threads)?;
+        Ok(self.others(&sound, walked.files.iter().map(|found| &found.path), &walked.folders))
+    }
+
+    /// As [`skipped`](Self::skipped), of the tree as it was when it was last looked at: for who has just done that.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub fn skipped_then(&self, threads: usize) -> Result<Vec<(Skip, Vec<u8>)>> {
+        match Folders::load(&self.place.folder, self.manifest.generation) {
+            Some(Remembered { folders, .. }) => {
+                let sound = self.sound()?;
+                Ok(self.others(&sound, sound.known.iter().map(|known| &known.entry.path), &folders))
+            }
+            None => self.skipped(threads),
+        }
+    }
+
+    /// What is neither one of `files` nor of `folders`, and which of what is `sound` has no text.
+    fn others<'f>(
+        &self,
+        sound: &Sound,
+        files: impl Iterator<Item = &'f Vec<u8>>,
+        folders: &Folders,
+    ) -> Vec<(Skip, Vec<u8>)> {
         let mut skipped: Vec<(Skip, Vec<u8>)> = Vec::new();
         for known in &sound.known {
             match known.entry.kind {
@@ -139,8 +163,8 @@ impl Database {
                 Kind::Text | Kind::LateBinary => {}
             }
         }
-        let files: HashSet<&[u8]> = walked.files.iter().map(|found| found.path.as_slice()).collect();
-        for folder in &walked.folders.folders {
+        let files: HashSet<&[u8]> = files.map(Vec::as_slice).collect();
+        for folder in &folders.folders {
             let Ok(entries) = std::fs::read_dir(full(&self.place.root, &folder.path)) else {
                 skipped.push((Skip::Unreadable, folder.path.clone()));
                 continue;
@@ -148,8 +172,7 @@ impl Database {
             for entry in entries.flatten() {
                 let path = below(&self.place.root, &entry.path());
                 let Ok(kind) = entry.file_type() else { continue };
-                let is_taken =
-                    if kind.is_dir() { walked.folders.has(&path) } else { files.contains(&path[..]) };
+                let is_taken = if kind.is_dir() { folders.has(&path) } else { files.contains(&path[..]) };
                 let is_ours = entry.file_name() == crate::walk::FOLDER;
                 if is_taken || is_ours {
                     continue;
@@ -165,6 +188,6 @@ impl Database {
             }
         }
         skipped.sort_by(|a, b| crate::files::by_path(&a.1, &b.1));
-        Ok(skipped)
+        skipped
     }
 }

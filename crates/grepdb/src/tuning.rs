@@ -29,7 +29,7 @@ pub(crate) const DICTIONARY_FROM_BYTES: u64 = if cfg!(test) { 1 << 19 } else { 1
 pub(crate) const FINE_UNITS: std::ops::RangeInclusive<usize> = 600..=1_600;
 /// Bytes of lists that are checked and read at once.
 pub(crate) const INDEX_BLOCK_BYTES: usize = 8 << 10;
-/// Most text in a segment, bytes: what is built at once is held in memory as 8 bytes per gram and chunk, a third of it.
+/// Most text in a segment, bytes: what is built at once is held in memory as 4 bytes per gram and chunk, an eighth of it.
 pub(crate) const SEGMENT_BYTES_MAX: u64 = if cfg!(test) { 1 << 19 } else { 2 << 30 };
 /// Most that is known of the files of a segment, bytes: it is held in memory as well, and counted in four bytes.
 pub(crate) const SEGMENT_FILES_BYTES_MAX: usize = 64 << 20;

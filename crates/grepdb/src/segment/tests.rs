@@ -37,7 +37,7 @@ fn write(path: &Path) {
         };
         writer.add(packed).unwrap();
     }
-    writer.finish().unwrap();
+    writer.finish(1).unwrap();
 }
 
 /// Everything that can be read of a segment, and that it is what was written.

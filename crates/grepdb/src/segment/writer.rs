@@ -98,7 +98,7 @@ impl Writer {
                 run.cuts_line |= packed.cuts_line;
             }
         }
-        self.lists.add(number, packed.grams.into_iter());
+        self.lists.add(packed.grams.into_iter());
         self.chunks.push(chunk);
         self.files += packed.files.len() as u32;
         self.text_bytes += u64::from(packed.text_bytes);
@@ -115,11 +115,11 @@ impl Writer {
         self.text_bytes
     }
 
-    /// Writes the rest and waits until all is on the disk. Files in it, and bytes of the file.
+    /// Writes the rest, which so many threads make, and waits until all is on the disk. Files in it, and bytes of the file.
     ///
     /// # Errors
     /// It can't be written.
-    pub(crate) fn finish(mut self) -> Result<(u32, u64)> {
+    pub(crate) fn finish(mut self, threads: usize) -> Result<(u32, u64)> {
         let mut header = Header {
             files: self.files,
             chunks: self.chunks.len() as u32,
@@ -128,7 +128,8 @@ impl Writer {
         };
         let groups = std::mem::take(&mut self.groups);
         header.groups = Section { crc: 0, ..self.section(&groups)? };
-        let (lists, directory) = std::mem::replace(&mut self.lists, Collector::new()).finish(header.chunks);
+        let (lists, directory) =
+            std::mem::replace(&mut self.lists, Collector::new()).finish(header.chunks, threads);
         header.lists = Section { crc: 0, ..self.section(&lists)? };
         let mut table = Vec::new();
         for block in self.chunks.chunks(Chunk::BLOCK as usize) {

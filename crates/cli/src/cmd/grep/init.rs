@@ -79,7 +79,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     if args.list_skipped {
         return emit(&skipped::list(&database)?, ExitCode::SUCCESS);
     }
-    eprintln!("{}; --list-skipped names them", skipped::counts(&database.skipped(threads)?));
+    eprintln!("{}; --list-skipped names them", skipped::counts(&database.skipped_then(threads)?));
     Ok(ExitCode::SUCCESS)
 }
 
