@@ -42,6 +42,9 @@ pub(crate) fn dictionary(samples: &[u8]) -> Vec<u8> {
         }
         taken.iter().for_each(|&word| counts[word as usize] = 0);
     }
+    // What only a whole one can be: as long as LZ4 can reach, so that it need not look how long it is.
+    let missing = DICTIONARY_BYTES.saturating_sub(dictionary.len()).min(samples.len());
+    dictionary.splice(0..0, samples[..missing].iter().copied());
     dictionary.truncate(DICTIONARY_BYTES);
     dictionary
 }
@@ -89,7 +92,9 @@ mod tests {
             samples.extend(std::iter::repeat_with(|| random.u8(..)).take(4_000));
             samples.extend_from_slice(&licence);
         }
-        assert_eq!(memchr::memmem::find_iter(&dictionary(&samples), &licence).count(), 1);
+        let whole = dictionary(&samples);
+        assert_eq!(memchr::memmem::find_iter(&whole, &licence).count(), 1);
+        assert_eq!(whole.len(), DICTIONARY_BYTES);
     }
 
     proptest! {

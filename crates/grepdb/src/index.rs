@@ -88,7 +88,8 @@ impl Collector {
             directory.extend(blocks.into_iter().map(|block| Block { begin: begin + block.begin, ..block }));
             section.extend(lists);
         }
-        (section, Directory(directory))
+        let directory = Directory::new(&directory, section.len() as u64);
+        (section, directory)
     }
 }
 
@@ -191,40 +192,55 @@ pub(crate) struct Block {
     crc: u32,
 }
 
-/// Where the blocks are.
+/// Where the blocks are, as it was written: of each its first gram, what checks it, and where it begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Directory(Vec<Block>);
+pub(crate) struct Directory {
+    rows: Vec<u8>,
+    section_bytes: u64,
+}
 
 impl Directory {
-    /// The block that would hold the list of `gram`.
-    pub(crate) fn block(&self, gram: Gram) -> Option<Block> {
-        let after = self.0.partition_point(|block| block.first <= gram.0);
-        after.checked_sub(1).map(|at| self.0[at])
-    }
+    /// Length of a row.
+    const BYTES: usize = 16;
 
-    pub(crate) fn blocks(&self) -> &[Block] {
-        &self.0
-    }
-
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let words = |block: &Block| {
-            let [a, b, c] = [block.first, block.len_bytes, block.crc].map(u32::to_le_bytes);
-            [a, b, c].concat()
-        };
-        self.0.iter().flat_map(words).collect()
+    fn new(blocks: &[Block], section_bytes: u64) -> Self {
+        let mut rows = Vec::with_capacity(blocks.len() * Self::BYTES);
+        for block in blocks {
+            rows.extend(block.first.to_le_bytes());
+            rows.extend(block.crc.to_le_bytes());
+            rows.extend(block.begin.to_le_bytes());
+        }
+        Self { rows, section_bytes }
     }
 
     /// The directory of a section of so many bytes.
-    pub(crate) fn decode(bytes: &[u8], section_bytes: u64) -> Option<Self> {
-        let mut bytes = Bytes(bytes);
-        let mut blocks = Vec::with_capacity(bytes.0.len() / 12);
-        let mut begin = 0_u64;
-        while !bytes.0.is_empty() {
-            let [first, len_bytes, crc] = [bytes.u32()?, bytes.u32()?, bytes.u32()?];
-            blocks.push(Block { first, begin, len_bytes, crc });
-            begin += u64::from(len_bytes);
-        }
-        (begin == section_bytes).then_some(Self(blocks))
+    pub(crate) fn decode(rows: Vec<u8>, section_bytes: u64) -> Option<Self> {
+        rows.len().is_multiple_of(Self::BYTES).then_some(Self { rows, section_bytes })
+    }
+
+    pub(crate) fn encode(&self) -> &[u8] {
+        &self.rows
+    }
+
+    /// The block that would hold the list of `gram`. `None` within where that is damaged.
+    pub(crate) fn block(&self, gram: Gram) -> Option<Option<Block>> {
+        let rows = self.rows.as_chunks::<{ Self::BYTES }>().0;
+        let after = rows.partition_point(|row| Bytes(row).u32().is_some_and(|first| first <= gram.0));
+        after.checked_sub(1).map(|at| self.at(at))
+    }
+
+    /// All; `None` for what is damaged.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = Option<Block>> {
+        (0..self.rows.len() / Self::BYTES).map(|at| self.at(at))
+    }
+
+    fn at(&self, at: usize) -> Option<Block> {
+        let mut row = Bytes(self.rows.get(at * Self::BYTES..)?);
+        let (first, crc, begin) = (row.u32()?, row.u32()?, row.u64()?);
+        let mut next = Bytes(row.0.get(8..).unwrap_or_default());
+        let end = next.u64().unwrap_or(self.section_bytes);
+        let len_bytes = end.checked_sub(begin)?.try_into().ok()?;
+        (end <= self.section_bytes).then_some(Block { first, begin, len_bytes, crc })
     }
 }
 
@@ -326,7 +342,7 @@ mod tests {
 
     fn units(section: &[u8], directory: &Directory, gram: Gram, chunks: u32) -> Units {
         let mut units = vec![0; chunks as usize];
-        if let Some(block) = directory.block(gram) {
+        if let Some(block) = directory.block(gram).map(Option::unwrap) {
             let bytes = &section[block.begin as usize..][..block.len_bytes as usize];
             if let Some(list) = list(block, bytes, gram).unwrap() {
                 list.mark(chunks, &mut units).unwrap();
@@ -347,7 +363,7 @@ mod tests {
                 collector.add(grams.iter().map(|(&gram, &units)| (Gram(gram * 600), units)));
             }
             let (section, directory) = collector.finish(chunks.len() as u32, 3);
-            let directory = Directory::decode(&directory.encode(), section.len() as u64).unwrap();
+            let directory = Directory::decode(directory.encode().to_vec(), section.len() as u64).unwrap();
             let all: BTreeMap<u32, ()> = chunks.iter().flatten().map(|(&gram, _)| (gram, ())).collect();
             for gram in all.into_keys().chain([3_000]) {
                 let found = units(&section, &directory, Gram(gram * 600), chunks.len() as u32);
@@ -377,7 +393,7 @@ mod tests {
         let mut collector = Collector::new();
         collector.add([(Gram(7), 1)].into_iter());
         let (mut section, directory) = collector.finish(1, 1);
-        let block = directory.block(Gram(7)).unwrap();
+        let block = directory.block(Gram(7)).unwrap().unwrap();
         assert!(list(block, &section, Gram(7)).unwrap().is_some());
         section[0] ^= 4;
         assert!(list(block, &section, Gram(7)).is_err());

@@ -106,23 +106,33 @@ impl Reader<'_> {
 
     fn number(&mut self, span: u32) -> Option<u32> {
         let (bits, short) = widths(span);
-        let high = self.bits(bits)?;
-        if high < short {
-            return Some(high);
+        if self.filled <= bits {
+            self.fill();
         }
-        let number = (high << 1 | self.bits(1)?).checked_sub(short)?;
+        let high = (self.word & ((1 << bits) - 1)) as u32;
+        let (number, bits) = if high < short {
+            (high, bits)
+        } else {
+            let low = (self.word >> bits & 1) as u32;
+            ((high << 1 | low).checked_sub(short)?, bits + 1)
+        };
+        self.word >>= bits;
+        self.filled = self.filled.checked_sub(bits)?;
         (number < span).then_some(number)
     }
 
-    fn bits(&mut self, count: u32) -> Option<u32> {
-        while self.filled < count {
-            let (&byte, rest) = self.bytes.split_first()?;
-            self.word |= u64::from(byte) << self.filled;
-            (self.bytes, self.filled) = (rest, self.filled + 8);
+    /// Takes so many bytes that there are 56 bits or more, or all. Bits of a byte that has no room are there twice, and the same.
+    fn fill(&mut self) {
+        if let Some(next) = self.bytes.first_chunk() {
+            self.word |= u64::from_le_bytes(*next) << self.filled;
+            let taken = (63 - self.filled) / 8;
+            (self.bytes, self.filled) = (&self.bytes[taken as usize..], self.filled + 8 * taken);
+        } else {
+            while let Some((&byte, rest)) = self.bytes.split_first().filter(|_| self.filled < 56) {
+                self.word |= u64::from(byte) << self.filled;
+                (self.bytes, self.filled) = (rest, self.filled + 8);
+            }
         }
-        let value = self.word & ((1 << count) - 1);
-        (self.word, self.filled) = (self.word >> count, self.filled - count);
-        Some(value as u32)
     }
 }
 

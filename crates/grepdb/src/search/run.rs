@@ -31,6 +31,7 @@ use crate::tuning::{HALF_BYTES, UNITS};
 
 pub(super) struct Worker<'a, W> {
     pub(super) shared: &'a Shared<'a, W>,
+    /// For texts that are there as a whole: it has no buffer.
     searcher: Searcher,
     /// For files on disk.
     pub(super) live: Option<Searcher>,
@@ -44,8 +45,7 @@ pub(super) struct Worker<'a, W> {
 
 impl<'a, W: Write + Send> Worker<'a, W> {
     pub(super) fn new(shared: &'a Shared<'a, W>) -> Self {
-        // Marks have been understood when the database was built.
-        let searcher = shared.search.searcher.clone().bom_sniffing(false).build();
+        let searcher = shared.search.searcher.clone().bom_sniffing(false).heap_limit(Some(1)).build();
         let skips = !searcher.invert_match()
             && !shared.search.every_file
             && !searcher.passthru()
@@ -198,11 +198,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             live: None,
             trouble: None,
         };
-        // The searcher is the worker's, and so is the reader.
-        let mut searcher = match entry.kind {
-            Kind::LateBinary => parts.worker.for_late_binary(),
-            _ => parts.worker.searcher.clone(),
-        };
+        let mut searcher = parts.worker.for_stream(entry.kind);
         let search = parts.worker.shared.search;
         let path = (search.shown)(&entry.path);
         let path = Path::new(OsStr::from_bytes(&path));
@@ -250,19 +246,22 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         let path = (search.shown)(&entry.path);
         let path = Path::new(OsStr::from_bytes(&path));
         let found = if entry.kind == Kind::LateBinary {
-            printer.search(&mut self.for_late_binary(), search.matcher, path, Text::Stream(&mut text))
+            printer.search(&mut self.for_stream(entry.kind), search.matcher, path, Text::Stream(&mut text))
         } else {
             printer.search(&mut self.searcher, search.matcher, path, Text::Whole(text))
         };
         self.note(found)
     }
 
-    /// A searcher that stops at NUL bytes. What it finds before them depends on how much is read at once, which grows with the longest
-    /// line that it has seen: so each file has its own.
-    fn for_late_binary(&self) -> Searcher {
+    /// A searcher of a file of this `kind` that is read bit by bit. What it finds before NUL bytes depends on how much is read at once,
+    /// which grows with the longest line that it has seen: so each file has its own.
+    fn for_stream(&self, kind: Kind) -> Searcher {
         let search = self.shared.search;
+        // Marks have been understood when the database was built.
         let mut searcher = search.searcher.clone().bom_sniffing(false).build();
-        searcher.set_binary_detection(search.binary.clone());
+        if kind == Kind::LateBinary {
+            searcher.set_binary_detection(search.binary.clone());
+        }
         searcher
     }
 

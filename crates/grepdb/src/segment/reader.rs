@@ -84,7 +84,7 @@ impl Segment {
         segment.runs = Run::decode(&runs, header.chunks).ok_or_else(damaged)?;
         // Without it there is still a way to find everything.
         let directory = sound(segment.section(header.directory, Part::Index))?;
-        segment.directory = directory.and_then(|bytes| Directory::decode(&bytes, header.lists.len_bytes));
+        segment.directory = directory.and_then(|rows| Directory::decode(rows, header.lists.len_bytes));
         Ok(segment)
     }
 
@@ -247,6 +247,7 @@ impl Segment {
     pub(crate) fn list(&self, gram: Gram) -> Result<Option<List>> {
         let damaged = || self.damaged(Part::Index);
         let Some(block) = self.directory.as_ref().ok_or_else(damaged)?.block(gram) else { return Ok(None) };
+        let block = block.ok_or_else(damaged)?;
         index::list(block, &self.lists(block)?, gram).map_err(|index::Damaged| damaged())
     }
 
@@ -286,7 +287,8 @@ impl Segment {
 
     fn check_index(&self) -> Result<()> {
         let damaged = || self.damaged(Part::Index);
-        for &block in self.directory.as_ref().ok_or_else(damaged)?.blocks() {
+        for block in self.directory.as_ref().ok_or_else(damaged)?.blocks() {
+            let block = block.ok_or_else(damaged)?;
             let bytes = self.lists(block)?;
             if !index::is_sound(block, &bytes, self.header.chunks) {
                 return Err(damaged());

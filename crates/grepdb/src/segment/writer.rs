@@ -140,7 +140,7 @@ impl Writer {
         }
         header.table = Section { crc: 0, ..self.section(&table)? };
         header.runs = self.section(&Run::encode(&self.runs))?;
-        header.directory = self.section(&directory.encode())?;
+        header.directory = self.section(directory.encode())?;
         let dictionary = std::mem::take(&mut self.dictionary);
         header.dictionary = self.section(&dictionary)?;
         let path = &self.path;
