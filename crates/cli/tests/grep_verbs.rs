@@ -84,6 +84,13 @@ const FILES: [(&str, &str); 4] = [
 ];
 
 #[test]
+fn more_threads_than_are_of_use_do_no_harm() {
+    let place = Place::new(&[("a", "foo\n")]);
+    place.out(&["init", "-j100000"]);
+    assert_eq!(place.out(&["-j100000", "foo"]), "a:foo\n");
+}
+
+#[test]
 fn init_says_what_was_left_out_and_names_it() {
     let place = Place::new(&FILES);
     place.write(".hidden", "int x\n");

@@ -181,9 +181,11 @@ fn jobs(files: &[Found]) -> Vec<Range<usize>> {
 fn samples(plan: &Plan<'_>) -> Vec<u8> {
     use std::io::Read;
 
-    let step = plan.files.len().div_ceil(t::DICTIONARY_FILES).max(1);
+    let large: Vec<&Found> =
+        plan.files.iter().filter(|file| file.size_bytes >= t::DICTIONARY_PART_BYTES as u64).collect();
+    let step = large.len().div_ceil(t::DICTIONARY_FILES).max(1);
     let mut samples = Vec::new();
-    for file in plan.files.iter().step_by(step) {
+    for file in large.into_iter().step_by(step) {
         let begin = samples.len();
         let read = Content::open(&full(plan.root, &file.path))
             .and_then(|content| content.take(t::DICTIONARY_FILE_BYTES).read_to_end(&mut samples));

@@ -1,6 +1,6 @@
 //! Samples of texts -> the dictionary that serves them best.
 //!
-//! In: texts. Out: parts of them, such that what comes often in all is in it once.
+//! In: texts. Out: parts of them, such that what comes often in all is in it; where these are too short, before them how the texts begin.
 //!
 //! Each stretch of the samples gives the part whose words (eight bytes in a row) are the most frequent ones that the dictionary does not
 //! have yet.

@@ -79,7 +79,7 @@ impl Collector {
             }
         };
         std::thread::scope(|scope| {
-            (1..threads).for_each(|_| drop(scope.spawn(make)));
+            (1..threads.min(groups.len())).for_each(|_| drop(scope.spawn(make)));
             make();
         });
         let (mut section, mut directory) = (Vec::new(), Vec::new());

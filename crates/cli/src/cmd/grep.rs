@@ -126,7 +126,11 @@ pub(super) fn words(mut words: Vec<OsString>) -> Result<Vec<OsString>, Failure> 
     Ok(words)
 }
 
-/// Workers, where the user names no number.
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+/// More workers than this wait for each other and for their memory; a walk with a thousand does not end.
+const THREADS_MAX: usize = 256;
+
+/// Workers: as many as the user names, or where that is none as there are processors.
+fn threads(named: Option<usize>) -> usize {
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    named.filter(|&named| named > 0).unwrap_or_else(processors).min(THREADS_MAX)
 }

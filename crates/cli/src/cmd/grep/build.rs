@@ -50,7 +50,7 @@ pub(crate) fn run(args: Args) -> Outcome {
                 })
                 .unwrap_or_default(),
         };
-        let threads = args.threads.unwrap_or_else(super::threads);
+        let threads = super::threads(args.threads);
         let (updated, seconds) =
             done::with_bar("building", |progress| Database::build_at(&place, &rules, threads, progress))?;
         done::tell(&updated, seconds);

@@ -76,7 +76,7 @@ fn text(chosen: &Chosen, database: &Database) -> Result<String, Failure> {
             format!("{} files with a NUL byte after the first 64 KiB", HumanCount(info.late_binary)),
         );
     }
-    let left_out = skipped::counts(&database.skipped(super::threads())?);
+    let left_out = skipped::counts(&database.skipped(super::threads(None))?);
     row("left out", left_out.trim_start_matches("left out: ").to_owned());
     Ok(out)
 }
@@ -84,7 +84,7 @@ fn text(chosen: &Chosen, database: &Database) -> Result<String, Failure> {
 fn json(chosen: &Chosen, database: &Database) -> Result<Vec<u8>, Failure> {
     let info = database.info()?;
     let mut skipped = serde_json::Map::new();
-    for (why, _) in database.skipped(super::threads())? {
+    for (why, _) in database.skipped(super::threads(None))? {
         let count = skipped.entry(skipped::word(why)).or_insert(0.into());
         *count = (count.as_u64().unwrap_or_default() + 1).into();
     }

@@ -69,7 +69,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         }
         None => (Place::of(&root), rules),
     };
-    let threads = args.threads.unwrap_or_else(super::threads);
+    let threads = super::threads(args.threads);
     let (updated, seconds) =
         done::with_bar("building", |progress| Database::build_at(&place, &rules, threads, progress))?;
     done::tell(&updated, seconds);

@@ -50,7 +50,7 @@ impl Begin {
         let usage = rusage(Who::Process).unwrap_or_default();
         let cost = Cost {
             memory: name(args.engine.memory),
-            threads: args.engine.threads.filter(|&threads| threads > 0).unwrap_or_else(super::threads),
+            threads: super::threads(args.engine.threads),
             wall_ns,
             cpu_ns: usage.user_ns + usage.system_ns,
             minor_faults: usage.minor_faults,
@@ -97,7 +97,7 @@ fn text(cost: &Cost) -> String {
 
 /// Searches with every source of memory, and prints the table.
 pub(super) fn all(args: &Args) -> Outcome {
-    let mut threads = vec![1, args.engine.threads.unwrap_or_else(super::threads).max(1)];
+    let mut threads = vec![1, super::threads(args.engine.threads)];
     threads.dedup();
     let sources = Source::value_variants().iter().filter(|source| **source != Source::All);
     let cells: Vec<(String, usize)> =

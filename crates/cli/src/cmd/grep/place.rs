@@ -91,7 +91,7 @@ impl Chosen {
     /// Opens it and compares it with the disk.
     pub(crate) fn refreshed(&self) -> Result<Database, Failure> {
         let mut database = self.open()?;
-        for trouble in database.refresh(super::threads())?.trouble {
+        for trouble in database.refresh(super::threads(None))?.trouble {
             eprintln!("faultless: {trouble}; it is left out");
         }
         Ok(database)

@@ -48,7 +48,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         needs: patterns::needs(&args, &patterns.patterns)?,
         searcher: patterns::searcher(&args, looks.line_number)?,
         filter: Filter::new(&args)?,
-        threads: args.engine.threads.filter(|&threads| threads > 0).unwrap_or_else(super::threads),
+        threads: super::threads(args.engine.threads),
         looks,
         args: &args,
     };

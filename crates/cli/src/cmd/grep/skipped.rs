@@ -20,7 +20,7 @@ pub(crate) fn counts(skipped: &[(Skip, Vec<u8>)]) -> String {
 /// Each with the reason, a line each on standard output.
 pub(crate) fn list(database: &Database) -> Result<Vec<u8>, Failure> {
     let mut out = Vec::new();
-    for (why, path) in database.skipped(super::threads())? {
+    for (why, path) in database.skipped(super::threads(None))? {
         write!(out, "{:<10} ", word(why))?;
         out.extend_from_slice(&path);
         out.push(b'\n');

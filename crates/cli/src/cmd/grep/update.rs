@@ -21,7 +21,7 @@ pub(crate) struct Args {
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     for chosen in args.which.chosen()? {
-        let threads = args.threads.unwrap_or_else(super::threads);
+        let threads = super::threads(args.threads);
         let rules = chosen.project.as_ref().map(|(_, rules)| rules);
         // Only its manifest: what of the rest is damaged is made anew.
         let root = Database::root_at(&chosen.place)?.ok_or_else(|| chosen.missing())?;

@@ -39,7 +39,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let watch = Watch {
         place: &chosen.place,
         quiet: args.quiet,
-        threads: args.threads.unwrap_or_else(super::threads),
+        threads: super::threads(args.threads),
         ends: &|| ended.load(Ordering::Relaxed),
     };
     watch.run(&mut |watched| match watched {
