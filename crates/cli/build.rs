@@ -9,7 +9,7 @@
 
 use std::env;
 use std::hash::{DefaultHasher, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Settings of the outer build that would change or wrap the nested compiler (clippy, coverage, sanitizers).
@@ -36,6 +36,7 @@ fn main() {
     // a quarter of the page faults of a short run.
     println!("cargo:rustc-link-arg-bins=-no-pie");
     let variable = |name: &str| env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
+    link_the_unwinder(&PathBuf::from(variable("OUT_DIR")));
     let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("../..");
     for input in [
         "Cargo.toml",
@@ -75,5 +76,25 @@ fn main() {
         hasher.write(&std::fs::read(&library).expect("the library that was just built can be read"));
         println!("cargo:rustc-env=FAULTLESS_{name}={}", library.display());
         println!("cargo:rustc-env=FAULTLESS_{name}_HASH={:016x}", hasher.finish());
+    }
+}
+
+/// Links the unwinder into the binary, where the C compiler has it as an archive: a library that needs not be mapped and relocated is
+/// 5 % of a short search. The standard library asks for `libgcc_s.so`; what the linker finds under that name refers it to the archive.
+fn link_the_unwinder(out: &Path) {
+    const ARCHIVE: &str = "libgcc_eh.a";
+
+    let compiler = env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into());
+    let Ok(found) = Command::new(compiler).arg(format!("-print-file-name={ARCHIVE}")).output() else { return };
+    let archive = String::from_utf8_lossy(&found.stdout);
+    let archive = Path::new(archive.trim());
+    // What it does not find it names as it was asked.
+    if archive.is_file() {
+        let folder = out.join("unwinder");
+        std::fs::create_dir_all(&folder).expect("a folder can be made where cargo says");
+        let script = format!("INPUT(\"{}\")\n", archive.display());
+        std::fs::write(folder.join("libgcc_s.so"), script).expect("a file can be written where cargo says");
+        println!("cargo:rustc-link-arg-bins=-L{}", folder.display());
+        println!("cargo:rustc-env=FAULTLESS_LINKS_UNWINDER=1");
     }
 }

@@ -70,7 +70,7 @@ fuzz_target!(|bytes: &[u8]| {
             within: &[],
             wanted: &|_| true,
             shown: &<[u8]>::to_vec,
-            threads: 1,
+            threads: &|| 1,
             memory: Memory::Malloc,
             only_whether: false,
         };

@@ -26,6 +26,9 @@ mod cmd;
 
 use std::process::ExitCode;
 
+// Nothing of it is named here: it defines what C's mathematical library would.
+use faultless_math as _;
+
 fn main() -> ExitCode {
     match cmd::parse().and_then(cmd::run) {
         Ok(code) => code,

@@ -14,11 +14,12 @@ const RULES: &[(&str, &[&str], &[&str])] = &[
     ("preload", &["os", "pool"], &["*"]),
     ("small", &[], &["*"]),
     ("trace", &[], &[]),
+    ("math", &[], &["*"]),
     ("prof", &["os", "trace"], &[]),
     ("lab", &["os", "pool", "prof", "trace"], &[]),
     ("grepdb", &["os", "pool"], &[]),
     ("report", &["trace"], &[]),
-    ("cli", &["grepdb", "lab", "os", "pool", "prof", "report", "trace"], &[]),
+    ("cli", &["grepdb", "lab", "math", "os", "pool", "prof", "report", "trace"], &[]),
 ];
 
 fn crates() -> PathBuf {

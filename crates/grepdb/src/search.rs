@@ -71,8 +71,8 @@ pub struct Search<'a> {
     pub wanted: &'a (dyn Fn(&[u8]) -> bool + Sync),
     /// How a path below the root is shown.
     pub shown: &'a (dyn Fn(&[u8]) -> Vec<u8> + Sync),
-    /// Workers.
-    pub threads: usize,
+    /// Workers; asked only where more than one is of use, for to count processors takes as long as a search for a rare word may.
+    pub threads: &'a (dyn Fn() -> usize + Sync),
     /// Where blocks come from.
     pub memory: Memory,
     /// The first match is enough.
@@ -126,13 +126,11 @@ pub struct Searched {
     pub output: Option<std::io::ErrorKind>,
 }
 
-/// A chunk, or those of a large file.
+/// A chunk, or those of a large file. A full scan holds one for each: it is small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) segment: u32,
     pub(crate) first: u32,
-    pub(crate) chunks: u32,
-    pub(crate) cuts_line: bool,
     /// Numbers of the files, of those that are in the chunk.
     pub(crate) files: std::ops::Range<u32>,
 }
@@ -141,7 +139,7 @@ pub(crate) struct Item {
 #[derive(Debug)]
 pub(crate) enum Work {
     Stored(Item),
-    Live(Live),
+    Live(Box<Live>),
 }
 
 /// What all workers share.
@@ -205,8 +203,8 @@ impl Search<'_> {
         let mut trouble = Vec::new();
         // Matches lie in one line if the pattern can't match the end of one.
         let by_line = self.matcher.line_terminator().is_some();
-        let (mut items, mut all_units) = (Vec::new(), Vec::new());
-        let mut of_chunks = 0;
+        let (mut works, mut all_units) = (Vec::new(), Vec::new());
+        let (mut chunks, mut of_chunks) = (0, 0);
         for (at, segment) in database.segments.iter().enumerate() {
             let mut units =
                 select(segment, &self.needs.query, by_line, &mut |error| once(&mut trouble, error));
@@ -217,28 +215,33 @@ impl Search<'_> {
             let mut runs = segment.runs.iter().peekable();
             let mut first = 0;
             while first < segment.chunks() {
-                let run = runs.next_if(|run| run.first == first);
-                let chunks = run.map_or(1, |run| run.chunks);
-                if units[first as usize..][..chunks as usize].iter().any(|&units| units != 0) {
-                    let cuts_line = run.is_some_and(|run| run.cuts_line);
-                    items.push(Item { segment: at as u32, first, chunks, cuts_line, files: 0..u32::MAX });
+                let count = runs.next_if(|run| run.first == first).map_or(1, |run| run.chunks);
+                if units[first as usize..][..count as usize].iter().any(|&units| units != 0) {
+                    works.push(Work::Stored(Item { segment: at as u32, first, files: 0..u32::MAX }));
+                    chunks += u64::from(count);
                 }
-                first += chunks;
+                first += count;
             }
             all_units.push(units);
         }
-        let chunks = items.iter().map(|item| u64::from(item.chunks)).sum();
-        let changed: Vec<Live> = database.live.on_disk(&database.place, self.wanted, self.shown).collect();
-        let (works, live) = if self.sorted && (database.segments.len() > 1 || live.is_some()) {
-            (sorted::works(database, items, changed.into_iter().chain(live.iter().flatten()))?, None)
-        } else if !changed.is_empty() {
-            (sorted::works(database, items, changed.into_iter())?, live)
+        let as_work = |live| Work::Live(Box::new(live));
+        let stored = works.len();
+        works.extend(database.live.on_disk(&database.place, self.wanted, self.shown).map(as_work));
+        let (sorts_all, has_changed) =
+            (self.sorted && (database.segments.len() > 1 || live.is_some()), works.len() > stored);
+        let live = if sorts_all {
+            works.extend(live.iter().flatten().map(as_work));
+            None
         } else {
-            (items.into_iter().map(Work::Stored).collect(), live)
+            live
         };
+        if sorts_all || has_changed {
+            works = sorted::works(database, works)?;
+        }
         // A thread takes longer to start than a few chunks to search.
         let most = if live.is_some() { usize::MAX } else { works.len() / t::ITEMS_PER_THREAD };
-        let (threads, has_live) = (self.threads.min(most).max(1), live.is_some());
+        let threads = if most > 1 { (self.threads)().min(most) } else { 1 };
+        let has_live = live.is_some();
         let shared = Shared {
             search: self,
             database,

@@ -103,7 +103,7 @@ fn searched(root: &Path, pattern: Pattern) -> crate::Result<(Lines, Searched)> {
         within: &[],
         wanted: &|_| true,
         shown: &<[u8]>::to_vec,
-        threads: 2,
+        threads: &|| 2,
         memory: Memory::Pool,
         only_whether: false,
     };

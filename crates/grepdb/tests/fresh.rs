@@ -70,7 +70,7 @@ fn search(database: &Database) -> (String, Searched) {
         within: &[],
         wanted: &|_| true,
         shown: &<[u8]>::to_vec,
-        threads: 2,
+        threads: &|| 2,
         memory: Memory::Pool,
         only_whether: false,
     };

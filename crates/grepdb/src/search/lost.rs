@@ -27,7 +27,8 @@ impl Lost {
     /// All of them; nothing for who asks later.
     fn take<W>(&self, shared: &Shared<'_, W>) -> Vec<Vec<u8>> {
         let files = self.0.get_or_init(|| {
-            let found = unknown(shared.database, shared.search.threads, &mut |error| shared.trouble(error));
+            let found =
+                unknown(shared.database, (shared.search.threads)(), &mut |error| shared.trouble(error));
             Mutex::new(found.unwrap_or_else(|error| {
                 shared.trouble(error);
                 Vec::new()

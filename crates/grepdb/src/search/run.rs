@@ -24,7 +24,7 @@ use crate::grams::UNIT_BYTES;
 use crate::memory::Block;
 use crate::order::Piece;
 use crate::print::{Found, Printer, Text};
-use crate::segment::{Segment, Unpacked};
+use crate::segment::{Run, Segment, Unpacked};
 use crate::sequence::{Counted, Rarest};
 use crate::tuning as t;
 use crate::tuning::{HALF_BYTES, UNITS};
@@ -69,10 +69,10 @@ impl<'a, W: Write + Send> Worker<'a, W> {
             let result = match self.shared.works.get(number) {
                 Some(Work::Stored(item)) => {
                     let piece = self.shared.order.piece(number);
-                    match (item.chunks, self.skips) {
-                        (1, true) => self.chunk(item, piece),
-                        (1, false) => self.every(item, piece),
-                        _ => self.large(item, piece),
+                    match self.shared.database.segments[item.segment as usize].large(item.first) {
+                        Some(run) => self.large(item, run, piece),
+                        None if self.skips => self.chunk(item, piece),
+                        None => self.every(item, piece),
                     }
                 }
                 Some(Work::Live(live)) => self.live(live, self.shared.order.piece(number)),
@@ -169,7 +169,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
     }
 
     /// A file that has several chunks.
-    fn large(&mut self, item: &Item, piece: Piece<'_, W>) -> Result<()> {
+    fn large(&mut self, item: &Item, run: Run, piece: Piece<'_, W>) -> Result<()> {
         let segment = &self.shared.database.segments[item.segment as usize];
         let entry = match segment.group(item.first) {
             Err(damage @ Error::Damaged { .. }) => return self.lost(item, piece, damage),
@@ -180,7 +180,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         if !self.is_wanted(item, number, &entry) {
             return Ok(());
         }
-        if !self.may_match(segment, item)? {
+        if !self.may_match(segment, item, run)? {
             return Ok(());
         }
         let mut printer = self.shared.search.printing.printer(piece, self.shared.search.color);
@@ -190,7 +190,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         let mut parts = Parts {
             worker: self,
             segment,
-            chunks: item.first..item.first + item.chunks,
+            chunks: run.first..run.first + run.chunks,
             entry: &entry,
             left: entry.text_bytes,
             unpacked: None,
@@ -210,11 +210,11 @@ impl<'a, W: Write + Send> Worker<'a, W> {
     }
 
     /// Whether a line of a large file may match; only then it is gone through from its first line.
-    fn may_match(&mut self, segment: &Segment, item: &Item) -> Result<bool> {
-        if !self.skips || item.cuts_line {
+    fn may_match(&mut self, segment: &Segment, item: &Item, run: Run) -> Result<bool> {
+        if !self.skips || run.cuts_line {
             return Ok(true);
         }
-        for number in item.first..item.first + item.chunks {
+        for number in run.first..run.first + run.chunks {
             let units = self.shared.units(item.segment, number);
             if units == 0 {
                 continue;

@@ -5,22 +5,25 @@
 //!
 //! What it does not do: search.
 
-use super::{Item, Live, Work};
+use super::{Item, Work};
 use crate::database::Database;
 use crate::error::Result;
 use crate::files::by_path;
 
-/// Puts `items` and `live` in order.
+/// Puts `works` in order.
 ///
 /// # Errors
 /// The files of a chunk can't be read.
-pub(super) fn works(
-    database: &Database,
-    items: Vec<Item>,
-    live: impl Iterator<Item = Live>,
-) -> Result<Vec<Work>> {
+pub(super) fn works(database: &Database, works: Vec<Work>) -> Result<Vec<Work>> {
     let mut files: Vec<(Vec<u8>, Work)> = Vec::new();
-    for item in items {
+    for work in works {
+        let item = match work {
+            Work::Live(live) => {
+                files.push((live.place.clone(), Work::Live(live)));
+                continue;
+            }
+            Work::Stored(item) => item,
+        };
         let segment = &database.segments[item.segment as usize];
         match segment.numbers(item.first).and_then(|numbers| Ok(numbers.zip(segment.group(item.first)?))) {
             // Whoever searches it finds out, too, and reads what is lost.
@@ -30,7 +33,6 @@ pub(super) fn works(
             })),
         }
     }
-    files.extend(live.map(|live| (live.place.clone(), Work::Live(live))));
     files.sort_by(|a, b| by_path(&a.0, &b.0));
     Ok(files.into_iter().fold(Vec::new(), |mut works, (_, next)| {
         match (works.last_mut(), &next) {

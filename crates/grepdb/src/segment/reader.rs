@@ -9,7 +9,7 @@ use std::fs::File;
 use std::ops::{Deref, DerefMut, Range};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::header::{HEADER_BYTES, Header, Section, Wrong};
 use super::{Chunk, Run};
@@ -20,7 +20,7 @@ use crate::files::{self, FileEntry};
 use crate::grams::Gram;
 use crate::index::{self, Directory, List, Units};
 use crate::text;
-use crate::tuning::{CHUNK_BYTES, HALF_BYTES};
+use crate::tuning::{CHUNK_BYTES, HALF_BYTES, TABLE_BLOCKS};
 
 /// An open segment.
 #[derive(Debug)]
@@ -28,15 +28,18 @@ pub(crate) struct Segment {
     path: PathBuf,
     file: File,
     header: Header,
-    /// The blocks of the table, each read with the first look at one of its rows; `None` where it is damaged.
-    table: Vec<OnceLock<Option<Vec<Chunk>>>>,
+    /// Blocks of the table that were read last, each where its number modulo the length is.
+    table: Vec<Mutex<Option<Block>>>,
     /// Large files, in order.
     pub(crate) runs: Vec<Run>,
     /// `None` where it is damaged.
     directory: Option<Directory>,
-    /// As `table`.
+    /// Read when it is needed; `None` where it is damaged.
     dictionary: OnceLock<Option<Vec<u8>>>,
 }
+
+/// A block of the table: its number, and its rows; `None` where it is damaged.
+type Block = (u32, Option<Vec<Chunk>>);
 
 /// A part of the text of a chunk. What it refers back to lies before it, the block behind it.
 pub(crate) struct Unpacked<B> {
@@ -75,7 +78,9 @@ impl Segment {
             path: path.to_path_buf(),
             file,
             header,
-            table: (0..header.chunks.div_ceil(Chunk::BLOCK)).map(|_| OnceLock::new()).collect(),
+            table: (0..header.chunks.div_ceil(Chunk::BLOCK).min(TABLE_BLOCKS))
+                .map(|_| Mutex::default())
+                .collect(),
             runs: Vec::new(),
             directory: None,
             dictionary: OnceLock::new(),
@@ -115,13 +120,17 @@ impl Segment {
     pub(crate) fn chunk(&self, at: u32) -> Result<Chunk> {
         let damaged = || self.damaged(Part::Segment);
         let number = at / Chunk::BLOCK;
-        let block = self.table.get(number as usize).ok_or_else(damaged)?;
-        if block.get().is_none() {
-            // Another thread may have been faster; it has read the same.
-            let _ = block.set(sound(self.block(number))?.flatten());
+        if at >= self.header.chunks {
+            return Err(damaged());
         }
-        let rows = block.get().and_then(Option::as_deref);
-        rows.and_then(|rows| rows.get((at % Chunk::BLOCK) as usize)).copied().ok_or_else(damaged)
+        let block = &self.table[number as usize % self.table.len()];
+        let mut block = block.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = match block.take() {
+            Some((is, rows)) if is == number => rows,
+            _ => sound(self.block(number))?.flatten(),
+        };
+        let (_, rows) = block.insert((number, rows));
+        rows.as_ref().and_then(|rows| rows.get((at % Chunk::BLOCK) as usize)).copied().ok_or_else(damaged)
     }
 
     /// Whether what is known of `chunks` is sound.
@@ -158,6 +167,11 @@ impl Segment {
             Some(run) if at < run.first + run.chunks => at..at,
             _ => at..at + 1,
         }
+    }
+
+    /// The chunks of the large file that begins with chunk number `at`, if one does.
+    pub(crate) fn large(&self, at: u32) -> Option<Run> {
+        self.runs.binary_search_by_key(&at, |run| run.first).ok().map(|number| self.runs[number])
     }
 
     /// Numbers of the files that begin in chunk number `at`.

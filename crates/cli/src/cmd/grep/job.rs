@@ -37,7 +37,6 @@ pub(super) struct Job<'a> {
     pub(super) searcher: SearcherBuilder,
     pub(super) looks: Looks,
     pub(super) filter: Filter,
-    pub(super) threads: usize,
 }
 
 /// What came of all trees together.
@@ -81,6 +80,10 @@ impl Done {
 }
 
 impl Job<'_> {
+    fn threads(&self) -> usize {
+        super::threads(self.args.engine.threads)
+    }
+
     /// Searches what was named, and prints the totals.
     pub(super) fn everywhere<W: Write + Send>(
         &self,
@@ -165,7 +168,7 @@ impl Job<'_> {
             within: if within.iter().any(Vec::is_empty) { &[] } else { &within },
             wanted: &|path| self.wanted(&root, &folders, path, everything),
             shown: &|path| shown(&folders, path),
-            threads: self.threads,
+            threads: &|| self.threads(),
             memory: self.args.engine.memory.memory(),
             only_whether: self.looks.only_whether,
         };
@@ -176,7 +179,7 @@ impl Job<'_> {
             let result = std::thread::scope(|scope| {
                 let (to, live) = sync_channel(LIVE_WAITS);
                 let failed = &failed;
-                scope.spawn(move || disk.send(self.args, &self.filter, self.threads, &to, failed));
+                scope.spawn(move || disk.send(self.args, &self.filter, self.threads(), &to, failed));
                 search.run_with(&database, Some(live), out)
             });
             done.failed |= failed.load(Ordering::Relaxed);

@@ -48,7 +48,6 @@ pub(crate) fn run(args: Args) -> Outcome {
         needs: patterns::needs(&args, &patterns.patterns)?,
         searcher: patterns::searcher(&args, looks.line_number)?,
         filter: Filter::new(&args)?,
-        threads: super::threads(args.engine.threads),
         looks,
         args: &args,
     };
