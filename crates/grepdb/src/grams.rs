@@ -48,41 +48,47 @@ const LINE_END: u32 = b'\n' as u32;
 /// Length of a sixteenth of a chunk.
 pub(crate) const UNIT_BYTES: usize = CHUNK_BYTES / UNITS;
 
+/// Grams of a chunk, as many as it may have different ones, and room up to a power of two.
+const FOUND: usize = CHUNK_BYTES.next_power_of_two();
+
+fn zeros<T: Copy + Default, const N: usize>() -> Box<[T; N]> {
+    vec![T::default(); N].try_into().unwrap_or_else(|_| unreachable!("as many as are asked for"))
+}
+
 /// Finds grams, chunk by chunk. Holds 5 MiB.
 #[derive(Debug)]
 pub(crate) struct Finder {
     /// By gram: the units that hold it.
-    units: Vec<u16>,
-    found: Vec<u32>,
+    units: Box<[u16; GRAMS]>,
+    found: Box<[u32; FOUND]>,
 }
 
 impl Finder {
     pub(crate) fn new() -> Self {
-        Self { units: vec![0; GRAMS], found: Vec::new() }
+        Self { units: zeros(), found: zeros() }
     }
 
     /// The grams of `text`, in no order, and the units in which there are lines with them. A line is in the unit in which it begins.
     pub(crate) fn find(&mut self, text: &[u8]) -> Vec<(Gram, u16)> {
-        if self.found.len() < text.len() {
-            self.found.resize(text.len(), 0);
-        }
+        let (known, found) = (&mut *self.units, &mut *self.found);
         let mut count = 0;
         // Three bytes with a line end between them are marked as well, which is faster than to ask, and left out below.
         let mut gram = LINE_END << 7 | LINE_END;
         for (unit, lines) in units(text) {
             for &byte in lines {
-                gram = (gram << 7 | u32::from(CODES[byte as usize])) & (GRAMS as u32 - 1);
-                let units = &mut self.units[gram as usize];
+                gram = gram << 7 | u32::from(CODES[byte as usize]);
+                // Cut to powers of two: no bounds to ask for.
+                let units = &mut known[gram as usize % GRAMS];
                 let before = *units;
                 *units = before | unit;
                 // Written whether it is new or not: to ask would be wrong too often.
-                self.found[count] = gram;
+                found[count % FOUND] = gram;
                 count += usize::from(before == 0);
             }
         }
         let mut grams = Vec::with_capacity(count);
-        for &gram in &self.found[..count] {
-            let units = std::mem::take(&mut self.units[gram as usize]);
+        for gram in found[..count].iter().map(|gram| gram % GRAMS as u32) {
+            let units = std::mem::take(&mut known[gram as usize]);
             if !Gram(gram).has_line_end() {
                 grams.push((Gram(gram), units));
             }
