@@ -85,7 +85,9 @@ fn link_the_unwinder(out: &Path) {
     const ARCHIVE: &str = "libgcc_eh.a";
 
     let compiler = env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into());
-    let Ok(found) = Command::new(compiler).arg(format!("-print-file-name={ARCHIVE}")).output() else { return };
+    let Ok(found) = Command::new(compiler).arg(format!("-print-file-name={ARCHIVE}")).output() else {
+        return;
+    };
     let archive = String::from_utf8_lossy(&found.stdout);
     let archive = Path::new(archive.trim());
     // What it does not find it names as it was asked.

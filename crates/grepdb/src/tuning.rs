@@ -28,7 +28,7 @@ pub(crate) const DICTIONARY_FROM_BYTES: u64 = if cfg!(test) { 1 << 19 } else { 1
 /// ones would take too much room.
 pub(crate) const FINE_UNITS: std::ops::RangeInclusive<usize> = 600..=1_600;
 /// Blocks of the table of chunks, of 64 rows and 3 KB each, that are kept of a segment: a scan of any length reads one after another.
-pub(crate) const TABLE_BLOCKS: u32 = 64;
+pub(crate) const TABLE_BLOCKS: u32 = 16;
 /// Bytes of lists that are checked and read at once.
 pub(crate) const INDEX_BLOCK_BYTES: usize = 8 << 10;
 /// Most text in a segment, bytes: what is built at once is held in memory as 4 bytes per gram and chunk, an eighth of it, in lists with room to grow.
