@@ -11,8 +11,8 @@ pub(crate) const HALF_BYTES: usize = 96 << 10;
 pub(crate) const CHUNK_FILES_MAX: usize = 1 << 12;
 /// Parts of a chunk that the index may tell apart.
 pub(crate) const UNITS: usize = 16;
-/// Effort of the compression, of LZ4's levels 1 to 12: 2 is 20 % faster and 3 % larger, 4 a quarter slower and 1.5 % smaller
-/// (Linux 6.1).
+/// Effort of the compression, of LZ4's levels 1 to 12: 2 packs in 43 % of the time and takes 14 % more room, 4 takes a fifth longer and
+/// 2 % less room (60 MB of Linux 6.1).
 pub(crate) const COMPRESSION_LEVEL: i32 = 3;
 /// Length of the dictionary that all chunks of a segment share, bytes: what LZ4 can reach. Saves 6.7 % (Linux 6.1).
 pub(crate) const DICTIONARY_BYTES: usize = 64 << 10;
