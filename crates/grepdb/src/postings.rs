@@ -17,10 +17,11 @@ pub(crate) fn encode(numbers: &[u32], bound: u32, out: &mut Vec<u8>) {
 
 /// Hands `count` numbers below `bound` to `each`, in ascending order. `None` where the bytes end too soon or hold what can't be.
 pub(crate) fn decode(bytes: &[u8], count: u32, bound: u32, each: &mut impl FnMut(u32)) -> Option<()> {
-    if count > bound {
-        return None;
+    match count {
+        0 => Some(()),
+        _ if count > bound => None,
+        _ => Reader { bytes, word: 0, filled: 0 }.between(count, 0, bound, each),
     }
-    Reader { bytes, word: 0, filled: 0 }.between(count, 0, bound, each)
 }
 
 struct Writer<'o> {
@@ -88,20 +89,23 @@ struct Reader<'b> {
 }
 
 impl Reader<'_> {
+    /// At least one number, and no more than fit.
     fn between(&mut self, count: u32, low: u32, high: u32, each: &mut impl FnMut(u32)) -> Option<()> {
         if count == high - low {
             (low..high).for_each(each);
             return Some(());
         }
-        if count == 0 {
-            return Some(());
-        }
         let before = count / 2;
         let after = count - 1 - before;
         let number = low + before + self.number(high - low - before - after)?;
-        self.between(before, low, number, each)?;
+        if before > 0 {
+            self.between(before, low, number, each)?;
+        }
         each(number);
-        self.between(after, number + 1, high, each)
+        if after > 0 {
+            self.between(after, number + 1, high, each)?;
+        }
+        Some(())
     }
 
     fn number(&mut self, span: u32) -> Option<u32> {
@@ -110,15 +114,13 @@ impl Reader<'_> {
             self.fill();
         }
         let high = (self.word & ((1 << bits) - 1)) as u32;
-        let (number, bits) = if high < short {
-            (high, bits)
-        } else {
-            let low = (self.word >> bits & 1) as u32;
-            ((high << 1 | low).checked_sub(short)?, bits + 1)
-        };
-        self.word >>= bits;
-        self.filled = self.filled.checked_sub(bits)?;
-        (number < span).then_some(number)
+        let low = (self.word >> bits & 1) as u32;
+        // Whether there is one more bit: as a number, for a branch would be foreseen wrongly half of the time.
+        let is_long = u32::from(high >= short);
+        let long = (high + low).wrapping_sub(short);
+        self.word >>= bits + is_long;
+        self.filled = self.filled.checked_sub(bits + is_long)?;
+        Some(high + is_long * long)
     }
 
     /// Takes so many bytes that there are 56 bits or more, or all. Bits of a byte that has no room are there twice, and the same.
