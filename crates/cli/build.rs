@@ -35,6 +35,8 @@ fn main() {
     // Linked to its address: 100 pages of pointers that would have to be relocated, copied at each start, stay in the page cache. That is
     // a quarter of the page faults of a short run.
     println!("cargo:rustc-link-arg-bins=-no-pie");
+    // Or the linker would offer the functions of `math`, which the C library has too, to all that is loaded with the program.
+    println!("cargo:rustc-link-arg-bins=-Wl,--exclude-libs,ALL");
     let variable = |name: &str| env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
     link_the_unwinder(&PathBuf::from(variable("OUT_DIR")));
     let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("../..");
@@ -94,7 +96,8 @@ fn link_the_unwinder(out: &Path) {
     if archive.is_file() {
         let folder = out.join("unwinder");
         std::fs::create_dir_all(&folder).expect("a folder can be made where cargo says");
-        let script = format!("INPUT(\"{}\")\n", archive.display());
+        // Found as all libraries are, by what the link is told.
+        let script = format!("INPUT(-l:{ARCHIVE})\n");
         std::fs::write(folder.join("libgcc_s.so"), script).expect("a file can be written where cargo says");
         println!("cargo:rustc-link-arg-bins=-L{}", folder.display());
         println!("cargo:rustc-env=FAULTLESS_LINKS_UNWINDER=1");

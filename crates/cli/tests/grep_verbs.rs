@@ -364,3 +364,11 @@ fn a_watch_ends_when_the_tree_has_gone() {
     fs::rename(place.tree.join("kernel"), Path::new(&place.home).join("kernel")).unwrap();
     assert_eq!(watch.wait().unwrap().code(), Some(2));
 }
+
+#[test]
+fn a_file_that_ends_with_half_a_line_end_has_an_empty_line_there() {
+    let place = Place::new(&[("a", "x\r"), ("b", "y\r\nz\r\n"), ("c", "z\r\n\r\n")]);
+    place.out(&["init"]);
+    // As ripgrep prints it.
+    assert_eq!(place.out(&["--crlf", "-n", "^$"]), "a:1:x\r\r\nc:2:\r\n");
+}

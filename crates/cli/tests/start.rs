@@ -7,6 +7,12 @@ use std::process::Command;
 
 #[test]
 fn the_program_needs_the_c_library_alone() {
+    let program = std::fs::read(env!("CARGO_BIN_EXE_faultless")).unwrap();
+    // GNU ld asks what a library is needed for before it leaves out what nobody calls.
+    if !program.windows(11).any(|bytes| bytes == b"Linker: LLD") {
+        eprintln!("skipped: the program was not linked by LLD, which rustc brings along for x86-64");
+        return;
+    }
     let loaded = Command::new(env!("CARGO_BIN_EXE_faultless"))
         // ld.so(8): the dynamic linker lists what it would load, and the program is not run.
         .env("LD_TRACE_LOADED_OBJECTS", "1")

@@ -82,7 +82,10 @@ fn lines(out: &[u8]) -> Lines {
 
 /// What the database says.
 fn searched(root: &Path, pattern: Pattern) -> crate::Result<(Lines, Searched)> {
-    let database = Database::open(root)?.expect("a database");
+    searched_in(&Database::open(root)?.expect("a database"), pattern)
+}
+
+fn searched_in(database: &Database, pattern: Pattern) -> crate::Result<(Lines, Searched)> {
     let reading = Reading { ignore_case: pattern.ignore_case, unicode: true, ..Reading::default() };
     let search = Search {
         matcher: &pattern.matcher(),
@@ -107,7 +110,7 @@ fn searched(root: &Path, pattern: Pattern) -> crate::Result<(Lines, Searched)> {
         memory: Memory::Pool,
         only_whether: false,
     };
-    let (out, searched) = search.run(&database, Vec::new())?;
+    let (out, searched) = search.run(database, Vec::new())?;
     Ok((lines(&out), searched))
 }
 

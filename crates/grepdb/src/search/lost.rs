@@ -77,7 +77,9 @@ impl<W: Write + Send> Worker<'_, W> {
             Err(error) => {
                 self.shared.trouble(error);
                 let mut lost = self.shared.lost.take(self.shared);
-                lost.retain(|path| (self.shared.search.wanted)(path));
+                // Who asks whether all is fresh has found them already.
+                let live = &self.shared.database.live;
+                lost.retain(|path| !live.has(path) && (self.shared.search.wanted)(path));
                 lost
             }
         };

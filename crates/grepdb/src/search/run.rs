@@ -46,7 +46,9 @@ pub(super) struct Worker<'a, W> {
 impl<'a, W: Write + Send> Worker<'a, W> {
     pub(super) fn new(shared: &'a Shared<'a, W>) -> Self {
         let searcher = shared.search.searcher.clone().bom_sniffing(false).heap_limit(Some(1)).build();
+        // With line ends of two bytes a text may match behind a last \r, which is no line end before the \n that the database adds.
         let skips = !searcher.invert_match()
+            && !searcher.line_terminator().is_crlf()
             && !shared.search.every_file
             && !searcher.passthru()
             && !searcher.multi_line_with_matcher(shared.search.matcher)

@@ -4,7 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Lines, PATTERNS, Pattern, assert_same, same_lines, scanned, searched, write};
+use super::{
+    Lines, PATTERNS, Pattern, assert_same, files, same_lines, scanned, searched, searched_in, write,
+};
 use crate::damage::Part;
 use crate::{Database, Error, Place, Rules};
 
@@ -61,9 +63,16 @@ fn truths(root: &Path) -> Vec<(Pattern, Lines)> {
     PATTERNS.into_iter().map(|pattern| (pattern, scanned(root, pattern))).collect()
 }
 
-/// Whether the database could be searched; then it found what is true.
-fn is_searched(root: &Path, truth: &(Pattern, Lines)) -> bool {
-    match searched(root, truth.0) {
+/// Whether the database could be searched, with a look at all files before if it is to be `fresh`; then it found what is true.
+fn is_searched(root: &Path, truth: &(Pattern, Lines), fresh: bool) -> bool {
+    let search = || {
+        let mut database = Database::open(root)?.expect("a database");
+        if fresh {
+            database.refresh(2)?;
+        }
+        searched_in(&database, truth.0)
+    };
+    match search() {
         Ok((lines, searched)) => {
             assert!(searched.trouble.iter().all(Error::is_damage), "{:?}", searched.trouble);
             assert_same(&lines, &truth.1, truth.0);
@@ -103,7 +112,7 @@ fn a_search_of_a_database_with_a_damaged_byte_is_right_or_says_what_it_needs_and
         fs::write(path, &damaged).unwrap();
         let mut all = true;
         for truth in tells.by_ref().take(3) {
-            all &= is_searched(root.path(), truth);
+            all &= is_searched(root.path(), truth, place % 2 == 1);
         }
         unsearched += usize::from(!all);
         if !all || place % 10 == 0 {
@@ -125,6 +134,22 @@ fn a_search_of_a_database_with_a_damaged_byte_is_right_or_says_what_it_needs_and
         whole.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
     }
     assert!(unsearched < places() / 2 && built < places() / 4, "{unsearched} not searched, {built} built");
+}
+
+#[test]
+fn files_whose_names_are_lost_are_searched_once_though_all_files_are_looked_at() {
+    let root = tempfile::tempdir().unwrap();
+    tree(root.path());
+    let first = Place::of(root.path()).folder.join("00000001.segment");
+    let mut bytes = fs::read(&first).unwrap();
+    // The first name of a group stands as it is.
+    let name = |path: &PathBuf| memchr::memmem::find(&bytes, path.as_os_str().as_encoded_bytes());
+    let at = files(root.path()).iter().find_map(name).expect("a name");
+    bytes[at] ^= 1;
+    fs::write(&first, &bytes).unwrap();
+    for truth in truths(root.path()) {
+        assert!(is_searched(root.path(), &truth, true));
+    }
 }
 
 #[test]
