@@ -71,7 +71,7 @@ pub struct Search<'a> {
     pub wanted: &'a (dyn Fn(&[u8]) -> bool + Sync),
     /// How a path below the root is shown.
     pub shown: &'a (dyn Fn(&[u8]) -> Vec<u8> + Sync),
-    /// Workers; asked only where more than one is of use, for to count processors takes as long as a search for a rare word may.
+    /// Workers; asked only where more than one is of use, for to count processors takes some 40 us.
     pub threads: &'a (dyn Fn() -> usize + Sync),
     /// Where blocks come from.
     pub memory: Memory,
