@@ -82,7 +82,7 @@ fn main() {
 }
 
 /// Links the unwinder into the binary, where the C compiler has it as an archive: a library that needs not be mapped and relocated is
-/// 5 % of a short search. The standard library asks for `libgcc_s.so`; what the linker finds under that name refers it to the archive.
+/// 7 to 9 % of a short search. The standard library asks for `libgcc_s.so`; what the linker finds under that name refers it to the archive.
 fn link_the_unwinder(out: &Path) {
     const ARCHIVE: &str = "libgcc_eh.a";
 

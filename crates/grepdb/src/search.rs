@@ -197,7 +197,7 @@ impl Search<'_> {
     pub fn run_with<W: Write + Send>(
         &self,
         database: &Database,
-        live: Option<Receiver<Live>>,
+        mut live: Option<Receiver<Live>>,
         out: W,
     ) -> Result<(W, Searched)> {
         let mut trouble = Vec::new();
@@ -229,12 +229,9 @@ impl Search<'_> {
         works.extend(database.live.on_disk(&database.place, self.wanted, self.shown).map(as_work));
         let (sorts_all, has_changed) =
             (self.sorted && (database.segments.len() > 1 || live.is_some()), works.len() > stored);
-        let live = if sorts_all {
-            works.extend(live.iter().flatten().map(as_work));
-            None
-        } else {
-            live
-        };
+        if sorts_all {
+            works.extend(live.take().into_iter().flatten().map(as_work));
+        }
         if sorts_all || has_changed {
             works = sorted::works(database, works)?;
         }

@@ -55,6 +55,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// Its chunks, by their numbers.
+    pub(crate) fn numbers(&self) -> Range<u32> {
+        self.first..self.first + self.chunks
+    }
+
     fn encode(runs: &[Self]) -> Vec<u8> {
         let mut out = Vec::new();
         let mut end = 0;

@@ -1,5 +1,5 @@
 //! What `faultless` and its libraries call of C's mathematical library, under the names of C but in Rust, so that the program need not be
-//! linked with that library: to map and relocate one more file takes a tenth of a short search. LLD then leaves the library out; GNU ld
+//! linked with that library: to map and relocate one more file takes a seventh of a short search. LLD then leaves the library out; GNU ld
 //! does not, and nothing else changes.
 //!
 //! In: numbers. Out: what the `libm` crate makes of them, within an ulp or so (as C's own, of which IEEE 754 asks no more either).

@@ -38,7 +38,7 @@ impl Lost {
     }
 }
 
-/// Walks the tree for files that `database` does not name.
+/// Walks the tree for files that `database` does not name, and that are not searched on disk anyway.
 fn unknown(database: &Database, threads: usize, trouble: &mut dyn FnMut(Error)) -> Result<Vec<Vec<u8>>> {
     let mut known = BTreeSet::new();
     for (at, segment) in database.segments.iter().enumerate() {
@@ -55,7 +55,9 @@ fn unknown(database: &Database, threads: usize, trouble: &mut dyn FnMut(Error)) 
         }
     }
     let walked = walk(&database.place.root, &database.manifest.rules, threads)?;
-    Ok(walked.files.into_iter().map(|found| found.path).filter(|path| !known.contains(path)).collect())
+    // Live files are searched all the same: whoever looked at all of them has found these already.
+    let is_lost = |path: &Vec<u8>| !known.contains(path) && !database.live.has(path);
+    Ok(walked.files.into_iter().map(|found| found.path).filter(is_lost).collect())
 }
 
 impl<W: Write + Send> Worker<'_, W> {
@@ -77,9 +79,7 @@ impl<W: Write + Send> Worker<'_, W> {
             Err(error) => {
                 self.shared.trouble(error);
                 let mut lost = self.shared.lost.take(self.shared);
-                // Who asks whether all is fresh has found them already.
-                let live = &self.shared.database.live;
-                lost.retain(|path| !live.has(path) && (self.shared.search.wanted)(path));
+                lost.retain(|path| (self.shared.search.wanted)(path));
                 lost
             }
         };

@@ -192,7 +192,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         let mut parts = Parts {
             worker: self,
             segment,
-            chunks: run.first..run.first + run.chunks,
+            chunks: run.numbers(),
             entry: &entry,
             left: entry.text_bytes,
             unpacked: None,
@@ -216,7 +216,7 @@ impl<'a, W: Write + Send> Worker<'a, W> {
         if !self.skips || run.cuts_line {
             return Ok(true);
         }
-        for number in run.first..run.first + run.chunks {
+        for number in run.numbers() {
             let units = self.shared.units(item.segment, number);
             if units == 0 {
                 continue;

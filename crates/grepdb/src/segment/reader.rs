@@ -161,17 +161,22 @@ impl Segment {
 
     /// The chunk number `at`, with those that go on with its file; nothing where it goes on itself.
     pub(crate) fn run(&self, at: u32) -> Range<u32> {
-        let before = self.runs.partition_point(|run| run.first <= at);
-        match before.checked_sub(1).map(|before| self.runs[before]) {
-            Some(run) if run.first == at => at..at + run.chunks,
-            Some(run) if at < run.first + run.chunks => at..at,
-            _ => at..at + 1,
+        match self.around(at) {
+            Some(run) if run.first == at => run.numbers(),
+            Some(_) => at..at,
+            None => at..at + 1,
         }
     }
 
     /// The chunks of the large file that begins with chunk number `at`, if one does.
     pub(crate) fn large(&self, at: u32) -> Option<Run> {
-        self.runs.binary_search_by_key(&at, |run| run.first).ok().map(|number| self.runs[number])
+        self.around(at).filter(|run| run.first == at)
+    }
+
+    /// The large file that chunk number `at` is of, if it is of one.
+    fn around(&self, at: u32) -> Option<Run> {
+        let before = self.runs.partition_point(|run| run.first <= at);
+        before.checked_sub(1).map(|before| self.runs[before]).filter(|run| run.numbers().contains(&at))
     }
 
     /// Numbers of the files that begin in chunk number `at`.
