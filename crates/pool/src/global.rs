@@ -17,7 +17,7 @@ use crate::process;
 
 /// An allocator that takes large blocks from the [pool of the process](crate::process).
 ///
-/// ```
+/// ```standalone_crate
 /// # #[cfg(not(miri))] {
 /// use faultless_pool::{Global, process};
 ///

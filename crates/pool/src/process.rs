@@ -32,7 +32,8 @@ pub fn opened() -> Option<&'static Pool<Kernel>> {
     POOL.get()
 }
 
-/// The pool of this process. The first call opens it, and its policy counts.
+/// The pool of this process. The first call opens it, and its policy counts. `None` while another thread opens it, and where
+/// it could not be opened.
 ///
 /// ```
 /// # #[cfg(not(miri))] {
