@@ -144,11 +144,13 @@ impl Writer {
         let fine = FINE_UNITS.contains(&units);
         self.numbers.clear();
         if fine {
-            self.numbers.extend(entries.iter().flat_map(|entry| {
-                (0..UNITS as u32)
-                    .filter(|unit| entry.units & 1 << unit != 0)
-                    .map(|unit| entry.chunk * UNITS as u32 + unit)
-            }));
+            for entry in entries {
+                let mut units = entry.units;
+                while units != 0 {
+                    self.numbers.push(entry.chunk * UNITS as u32 + units.trailing_zeros());
+                    units &= units - 1;
+                }
+            }
         } else {
             self.numbers.extend(entries.iter().map(|entry| entry.chunk));
         }

@@ -41,38 +41,29 @@ impl Writer<'_> {
         let (before, after) = (middle as u32, count - 1 - middle as u32);
         let number = numbers[middle];
         // It has so many below and above it that are still to come.
-        self.put(number - low - before, high - low - before - after);
+        self.number(number - low - before, high - low - before - after);
         self.between(&numbers[..middle], low, number);
         self.between(&numbers[middle + 1..], number + 1, high);
     }
 
     /// A number below `span`, in truncated binary: the first few take a bit less.
-    fn put(&mut self, number: u32, span: u32) {
+    fn number(&mut self, number: u32, span: u32) {
         let (bits, short) = widths(span);
-        if number < short {
-            self.bits(number, bits);
-        } else {
-            // The high part first, so that a reader knows whether one more bit follows.
-            let number = number + short;
-            self.bits(number >> 1, bits);
-            self.bits(number & 1, 1);
-        }
-    }
-
-    fn bits(&mut self, value: u32, count: u32) {
-        self.word |= u64::from(value) << self.filled;
-        self.filled += count;
-        while self.filled >= 8 {
-            self.out.push(self.word as u8);
-            self.word >>= 8;
-            self.filled -= 8;
+        let is_long = u32::from(number >= short);
+        let long = number + is_long * short;
+        // The high part first, so that a reader knows whether one more bit follows.
+        let value = u64::from(long >> is_long) | u64::from(long & is_long) << bits;
+        self.word |= value << self.filled;
+        self.filled += bits + is_long;
+        if self.filled >= u32::BITS {
+            self.out.extend_from_slice(&(self.word as u32).to_le_bytes());
+            self.word >>= u32::BITS;
+            self.filled -= u32::BITS;
         }
     }
 
     fn flush(&mut self) {
-        if self.filled > 0 {
-            self.out.push(self.word as u8);
-        }
+        self.out.extend_from_slice(&self.word.to_le_bytes()[..self.filled.div_ceil(8) as usize]);
     }
 }
 
