@@ -71,8 +71,7 @@ impl Needs {
     /// One of them is no regular expression.
     pub fn of<S: AsRef<str>>(patterns: &[S], reading: Reading) -> Result<Self> {
         let query = query::query(patterns, reading)?;
-        // Where there is a literal, the matcher itself looks for it first.
-        let sequences = if query.is_narrow() { Sequences::NONE } else { Sequences::of(patterns, reading)? };
+        let sequences = Sequences::of(patterns, reading, query.is_narrow())?;
         Ok(Self { query, sequences })
     }
 }

@@ -1,10 +1,12 @@
-//! A regular expression without a literal worth looking for -> two or three kinds of bytes in a row that every match has.
+//! A regular expression -> what every match has in a row: bytes, or kinds of bytes.
 //!
-//! In: patterns, and text. Out: lines that may match. `[a-z]+_[0-9]+x[0-9]+` has a letter, `_` and a digit in a row: to look for these
-//! sixteen bytes at a time takes a tenth of what the automaton takes.
+//! In: patterns, and text. Out: lines that may match. `fooo?bar` has `foo` and `bar`: to look for one of them takes a third of what
+//! matchers take to look for `foobar` and `fooobar`. `[a-z]+_[0-9]+x[0-9]+` has a letter, `_` and a digit: to look for these sixteen bytes
+//! at a time takes a tenth of what the automaton takes.
 //!
 //! What it does not do: match.
 
+use memchr::memmem::Finder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use crate::error::Result;
@@ -34,6 +36,14 @@ impl Kind {
     fn or(&self, other: &Self) -> Self {
         Self::of(self.ranges.iter().chain(&other.ranges).copied())
     }
+
+    /// The byte that it is, and no other.
+    fn byte(&self) -> Option<u8> {
+        match self.ranges[..] {
+            [(first, last)] if first == last => Some(first),
+            _ => None,
+        }
+    }
 }
 
 /// Kinds in a row.
@@ -45,6 +55,8 @@ const ROW_BYTES_MAX: usize = 3;
 const RANGES_MAX: usize = 4;
 /// Rows that are tried.
 const ROWS_MAX: usize = 12;
+/// Shorter literals are too frequent.
+const LITERAL_BYTES_MIN: usize = 3;
 
 /// What is known of a part of an expression.
 #[derive(Clone, Debug, Default)]
@@ -144,91 +156,143 @@ fn both(one: &Row, other: &Row) -> Row {
     one.iter().zip(other).map(|(one, other)| one.or(other)).collect()
 }
 
+/// What stands in a row.
+#[derive(Clone, Debug)]
+enum Sequence {
+    Kinds(Row),
+    Bytes(Box<Finder<'static>>),
+}
+
+impl Sequence {
+    /// The first place in `text[from..to]` where it begins. What follows `to` is looked at as well.
+    fn find(&self, text: &[u8], from: usize, to: usize) -> Option<usize> {
+        match self {
+            Self::Kinds(row) => find(row, text, from, to),
+            Self::Bytes(bytes) => {
+                let end = text.len().min(to + bytes.needle().len() - 1);
+                Some(from + bytes.find(text.get(from..end)?)?)
+            }
+        }
+    }
+}
+
 /// What to look for.
 #[derive(Clone, Debug)]
-pub(crate) struct Sequences(Vec<Row>);
+pub(crate) struct Sequences {
+    all: Vec<Sequence>,
+    /// Of what is found more often, that is no help.
+    bytes_per_hit_min: usize,
+}
 
 impl Sequences {
     /// Nothing is known.
-    pub(crate) const NONE: Self = Self(Vec::new());
+    pub(crate) const NONE: Self = Self { all: Vec::new(), bytes_per_hit_min: 0 };
 
-    /// Rows that every match of one of `patterns` has; none where there are several patterns.
+    /// What every match of one of `patterns` has, which have literals or not; nothing where there are several patterns.
     ///
     /// # Errors
     /// It is no regular expression.
-    pub(crate) fn of<S: AsRef<str>>(patterns: &[S], reading: Reading) -> Result<Self> {
-        let [pattern] = patterns else { return Ok(Self(Vec::new())) };
-        let part = Part::of(&parse(pattern.as_ref(), reading)?).edges();
-        let mut rows: Vec<Row> = Vec::new();
-        for row in part.rows.iter().chain([&part.begin, &part.end]) {
-            let len = row.len().min(ROW_BYTES_MAX);
-            let windows = row
-                .windows(len.max(1))
-                .filter(|row| row.len() > 1 && row.iter().all(|kind| kind.ranges.len() <= RANGES_MAX));
-            for row in windows {
-                if !rows.iter().any(|known| known == row) && rows.len() < ROWS_MAX {
-                    rows.push(row.to_vec());
-                }
-            }
+    pub(crate) fn of<S: AsRef<str>>(patterns: &[S], reading: Reading, has_literals: bool) -> Result<Self> {
+        let [pattern] = patterns else { return Ok(Self::NONE) };
+        let part = Part::of(&parse(pattern.as_ref(), reading)?);
+        // For what is one literal, matchers themselves look so.
+        if has_literals && part.exact.is_some() {
+            return Ok(Self::NONE);
         }
-        Ok(Self(rows))
+        let part = part.edges();
+        let rows = part.rows.iter().chain([&part.begin, &part.end]);
+        let bytes_per_hit_min = if has_literals { BYTES_PER_LITERAL_MIN } else { BYTES_PER_HIT_MIN };
+        let all = if has_literals { literals(rows) } else { windows(rows) };
+        Ok(Self { all, bytes_per_hit_min })
     }
 
     /// Begins to count them.
     pub(crate) fn counted(&self) -> Counted<'_> {
-        Counted { rows: &self.0, counts: vec![0; self.0.len()], bytes: 0 }
+        Counted { sequences: self, counts: vec![0; self.all.len()], bytes: 0 }
     }
 }
 
-/// How often rows are found.
+/// Bytes in `rows`.
+fn literals<'r>(rows: impl Iterator<Item = &'r Row>) -> Vec<Sequence> {
+    let mut literals: Vec<Vec<u8>> = Vec::new();
+    for row in rows {
+        let bytes: Vec<Option<u8>> = row.iter().map(Kind::byte).collect();
+        for run in bytes.split(Option::is_none) {
+            let literal: Vec<u8> = run.iter().copied().flatten().collect();
+            if literal.len() >= LITERAL_BYTES_MIN && !literals.contains(&literal) {
+                literals.push(literal);
+            }
+        }
+    }
+    literals.truncate(ROWS_MAX);
+    literals.iter().map(|literal| Sequence::Bytes(Box::new(Finder::new(literal).into_owned()))).collect()
+}
+
+/// Two or three kinds in `rows`.
+fn windows<'r>(rows: impl Iterator<Item = &'r Row>) -> Vec<Sequence> {
+    let mut windows: Vec<&[Kind]> = Vec::new();
+    for row in rows.filter(|row| row.len() > 1) {
+        for window in row.windows(row.len().min(ROW_BYTES_MAX)) {
+            if window.iter().all(|kind| kind.ranges.len() <= RANGES_MAX) && !windows.contains(&window) {
+                windows.push(window);
+            }
+        }
+    }
+    windows.truncate(ROWS_MAX);
+    windows.into_iter().map(|window| Sequence::Kinds(window.to_vec())).collect()
+}
+
+/// How often sequences are found.
 #[derive(Clone, Debug)]
-pub(crate) struct Counted<'r> {
-    rows: &'r [Row],
+pub(crate) struct Counted<'s> {
+    sequences: &'s Sequences,
     counts: Vec<usize>,
     bytes: usize,
 }
 
-impl Counted<'_> {
+impl<'s> Counted<'s> {
     /// Those that have been rarest, with what `text` has of them, if the rarest is rare enough to be of use.
-    pub(crate) fn rarest(&mut self, text: &[u8]) -> Option<Rarest> {
+    pub(crate) fn rarest(&mut self, text: &[u8]) -> Option<Rarest<'s>> {
         self.bytes += text.len();
-        for (count, row) in self.counts.iter_mut().zip(self.rows) {
+        for (count, sequence) in self.counts.iter_mut().zip(&self.sequences.all) {
             let mut at = 0;
-            while let Some(found) = find(row, text, at, text.len()) {
+            while let Some(found) = sequence.find(text, at, text.len()) {
                 (*count, at) = (*count + 1, found + 1);
             }
         }
-        let mut counted: Vec<(usize, &Row)> = self.counts.iter().copied().zip(self.rows).collect();
+        let mut counted: Vec<(usize, &Sequence)> =
+            self.counts.iter().copied().zip(&self.sequences.all).collect();
         counted.sort_by_key(|(count, _)| *count);
-        let (least, row) = counted.first()?;
-        let more = counted[1..].iter().take(MORE_ROWS).map(|(_, row)| (*row).clone()).collect();
-        (least * BYTES_PER_HIT_MIN <= self.bytes).then(|| Rarest { row: (*row).clone(), more })
+        let (least, rarest) = *counted.first()?;
+        let more = counted[1..].iter().take(MORE).map(|(_, sequence)| *sequence).collect();
+        (least * self.sequences.bytes_per_hit_min <= self.bytes).then_some(Rarest { rarest, more })
     }
 }
 
-/// The rows that are looked for.
+/// What is looked for.
 #[derive(Clone, Debug)]
-pub(crate) struct Rarest {
-    row: Row,
-    more: Vec<Row>,
+pub(crate) struct Rarest<'s> {
+    rarest: &'s Sequence,
+    more: Vec<&'s Sequence>,
 }
 
-impl Rarest {
+impl Rarest<'_> {
     /// The first place in `text[from..to]` where the rarest begins. What follows `to` is looked at as well.
     pub(crate) fn find(&self, text: &[u8], from: usize, to: usize) -> Option<usize> {
-        find(&self.row, text, from, to)
+        self.rarest.find(text, from, to)
     }
 
     /// Whether `line` has the others too.
     pub(crate) fn allows(&self, line: &[u8]) -> bool {
-        self.more.iter().all(|row| find(row, line, 0, line.len()).is_some())
+        self.more.iter().all(|sequence| sequence.find(line, 0, line.len()).is_some())
     }
 }
 
-/// Further rows that a line with the rarest is asked for.
-const MORE_ROWS: usize = 2;
-/// A row that is found more often than this is no help.
+/// Further sequences that a line with the rarest is asked for.
+const MORE: usize = 2;
+/// Of kinds that are found more often than this, and of literals: those, matchers find fast enough by themselves.
 const BYTES_PER_HIT_MIN: usize = 100;
+const BYTES_PER_LITERAL_MIN: usize = 1 << 10;
 
 /// Bytes that are looked at before anybody asks whether there was a hit.
 const BLOCK_BYTES: usize = 256;
@@ -288,9 +352,22 @@ mod tests {
 
     use super::*;
 
-    fn of(pattern: &str) -> Sequences {
+    fn of(pattern: &str, has_literals: bool) -> Sequences {
         let reading = Reading { unicode: true, ..Reading::default() };
-        Sequences::of(&[pattern], reading).unwrap()
+        Sequences::of(&[pattern], reading, has_literals).unwrap()
+    }
+
+    fn rows(pattern: &str) -> Vec<Row> {
+        let kinds = |sequence| if let Sequence::Kinds(row) = sequence { row } else { panic!("{sequence:?}") };
+        of(pattern, false).all.into_iter().map(kinds).collect()
+    }
+
+    fn literals(pattern: &str) -> Vec<String> {
+        let text = |sequence: &_| match sequence {
+            Sequence::Bytes(bytes) => String::from_utf8(bytes.needle().to_vec()).unwrap(),
+            Sequence::Kinds(_) => panic!("{sequence:?}"),
+        };
+        of(pattern, true).all.iter().map(text).collect()
     }
 
     fn kind(ranges: &[(char, char)]) -> Kind {
@@ -301,11 +378,11 @@ mod tests {
     fn what_stands_next_to_each_other_in_every_match_is_found() {
         let (letter, digit) = (kind(&[('a', 'z')]), kind(&[('0', '9')]));
         let byte = |byte: char| kind(&[(byte, byte)]);
-        let Sequences(rows) = of("[a-z]+_[0-9]+x[0-9]+");
-        assert!(rows.contains(&vec![letter.clone(), byte('_'), digit.clone()]), "{rows:?}");
-        assert!(rows.contains(&vec![digit.clone(), byte('x'), digit]), "{rows:?}");
-        assert!(of("a*b?").0.is_empty());
-        assert!(of(r"(ab|cd)e").0.contains(&vec![
+        let found = rows("[a-z]+_[0-9]+x[0-9]+");
+        assert!(found.contains(&vec![letter.clone(), byte('_'), digit.clone()]), "{found:?}");
+        assert!(found.contains(&vec![digit.clone(), byte('x'), digit]), "{found:?}");
+        assert!(rows("a*b?").is_empty());
+        assert!(rows(r"(ab|cd)e").contains(&vec![
             kind(&[('a', 'a'), ('c', 'c')]),
             kind(&[('b', 'b'), ('d', 'd')]),
             byte('e')
@@ -315,9 +392,24 @@ mod tests {
     #[test]
     fn the_rarest_is_chosen_and_none_where_all_are_frequent() {
         let text = [&b"abc ".repeat(500)[..], b"x_1"].concat();
-        let rarest = of("[a-z]+_[0-9]").counted().rarest(&text).unwrap();
-        assert_eq!(rarest.find(&text, 0, text.len()), Some(2_000));
-        assert!(of("[a-z][a-z]").counted().rarest(&text).is_none());
+        let (rare, frequent) = (of("[a-z]+_[0-9]", false), of("[a-z][a-z]", false));
+        assert_eq!(rare.counted().rarest(&text).unwrap().find(&text, 0, text.len()), Some(2_000));
+        assert!(frequent.counted().rarest(&text).is_none());
+    }
+
+    #[test]
+    fn literals_are_looked_for_where_they_are_rare_and_not_all_there_is() {
+        assert_eq!(literals("fooo?bar"), ["foo", "bar"]);
+        assert_eq!(literals(r"\w+_lock\(.*irq"), ["_lock(", "irq"]);
+        assert!(literals("foobar").is_empty() && literals("(?i)foo.*bar").is_empty());
+        let text = [&b"foo ".repeat(2_000)[..], b"bar"].concat();
+        let sequences = of("fooo?bar", true);
+        let rarest = sequences.counted().rarest(&text).unwrap();
+        assert_eq!(rarest.find(&text, 0, text.len()), Some(8_000));
+        // A hit begins before the end, and may go on behind it.
+        assert_eq!((rarest.find(&text, 0, 8_000), rarest.find(&text, 0, 8_001)), (None, Some(8_000)));
+        assert!(rarest.allows(b"foo bar") && !rarest.allows(b"bar"));
+        assert!(sequences.counted().rarest(&b"foo bar".repeat(500)).is_none());
     }
 
     proptest! {
@@ -326,22 +418,23 @@ mod tests {
             line in "[ab_x0-9é]{0,12}",
             pattern in proptest::sample::select(&[
                 "[a-z]+_[0-9]+x[0-9]+", "(a|b_)x", "[^a]b", r"\d\w", r"(a0|b1)+x?_", "(?i)a[xk]", "a.b", "é[0-9]", "[é-ü]a", r"(_|x)\b", "a{2}b", "(ab?)+0",
+                "aba?", "(ab_)+x?", "a{3}|b{3}", ".*a_bx?[0-9]", "(aab|bab)_?",
             ][..]),
             before in 0_usize..300,
         ) {
             let regex = regex_automata::meta::Regex::new(pattern).unwrap();
             if regex.is_match(line.as_bytes()) {
                 let text = [" ".repeat(before).as_bytes(), line.as_bytes(), &[b' '; 300]].concat();
-                for row in of(pattern).0 {
-                    prop_assert!(find(&row, &text, 0, text.len()).is_some(), "{:?} in {:?}", row, line);
-                    prop_assert!(find(&row, line.as_bytes(), 0, line.len()).is_some());
+                for sequence in [false, true].into_iter().flat_map(|has_literals| of(pattern, has_literals).all) {
+                    prop_assert!(sequence.find(&text, 0, text.len()).is_some(), "{:?} in {:?}", sequence, line);
+                    prop_assert!(sequence.find(line.as_bytes(), 0, line.len()).is_some());
                 }
             }
         }
 
         #[test]
         fn blocks_and_bytes_find_the_same(text in proptest::collection::vec(proptest::sample::select(&b"ab_x09 "[..]), 0..900)) {
-            for row in of("[a-b_]+_[0-9]+x[0-9]+").0 {
+            for row in rows("[a-b_]+_[0-9]+x[0-9]+") {
                 let found = find(&row, &text, 0, text.len());
                 let truth = text.windows(row.len()).position(|bytes| row.iter().zip(bytes).all(|(kind, &byte)| kind.has(byte)));
                 prop_assert_eq!(found, truth);

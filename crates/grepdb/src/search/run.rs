@@ -38,7 +38,7 @@ pub(super) struct Worker<'a, W> {
     /// Lines without a match need not be told apart by file.
     skips: bool,
     /// What to look for before the pattern; chosen by the texts seen so far, of which there were so many.
-    rarest: Option<Rarest>,
+    rarest: Option<Rarest<'a>>,
     counted: Counted<'a>,
     texts: usize,
 }
