@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, PoisonError};
 
+use faultless_os::schedule;
 use grep_matcher::Matcher;
 use grep_printer::Stats;
 use grep_regex::RegexMatcher;
@@ -257,11 +258,17 @@ impl Search<'_> {
             checks: Checks::new(&database.live),
         };
         std::thread::scope(|scope| {
+            let (shared, here) = (&shared, schedule::here());
             for _ in 1..threads {
-                scope.spawn(|| Worker::new(&shared).run());
+                scope.spawn(move || {
+                    here.into_iter().for_each(schedule::leave);
+                    Worker::new(shared).run();
+                });
+                // So that it may leave.
+                std::thread::yield_now();
             }
             if !shared.works.is_empty() || has_live {
-                Worker::new(&shared).run();
+                Worker::new(shared).run();
             }
         });
         let files_with_matches = shared.files_with_matches.load(Ordering::Relaxed);
