@@ -186,7 +186,7 @@ pub(crate) struct Sequences {
 
 impl Sequences {
     /// Nothing is known.
-    pub(crate) const NONE: Self = Self { all: Vec::new(), bytes_per_hit_min: 0 };
+    pub(crate) const NONE: Self = Self { all: Vec::new(), bytes_per_hit_min: 1 };
 
     /// What every match of one of `patterns` has, which have literals or not; nothing where there are several patterns.
     ///
@@ -254,9 +254,13 @@ impl<'s> Counted<'s> {
     /// Those that have been rarest, with what `text` has of them, if the rarest is rare enough to be of use.
     pub(crate) fn rarest(&mut self, text: &[u8]) -> Option<Rarest<'s>> {
         self.bytes += text.len();
+        let most = self.bytes / self.sequences.bytes_per_hit_min;
         for (count, sequence) in self.counts.iter_mut().zip(&self.sequences.all) {
             let mut at = 0;
-            while let Some(found) = sequence.find(text, at, text.len()) {
+            // To count on what is no help would take as long as to search.
+            while *count <= most
+                && let Some(found) = sequence.find(text, at, text.len())
+            {
                 (*count, at) = (*count + 1, found + 1);
             }
         }
@@ -265,7 +269,7 @@ impl<'s> Counted<'s> {
         counted.sort_by_key(|(count, _)| *count);
         let (least, rarest) = *counted.first()?;
         let more = counted[1..].iter().take(MORE).map(|(_, sequence)| *sequence).collect();
-        (least * self.sequences.bytes_per_hit_min <= self.bytes).then_some(Rarest { rarest, more })
+        (least <= most).then_some(Rarest { rarest, more })
     }
 }
 
