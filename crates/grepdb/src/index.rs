@@ -145,10 +145,10 @@ impl Writer {
         self.numbers.clear();
         if fine {
             for entry in entries {
-                let mut units = entry.units;
-                while units != 0 {
-                    self.numbers.push(entry.chunk * UNITS as u32 + units.trailing_zeros());
-                    units &= units - 1;
+                let mut left = entry.units;
+                while left != 0 {
+                    self.numbers.push(entry.chunk * UNITS as u32 + left.trailing_zeros());
+                    left &= left - 1;
                 }
             }
         } else {
