@@ -3,9 +3,10 @@
 # advise (10 minutes each), peers, cold and programs (30 to 40 each) and prezero (25), all by default; nothing else should run.
 # Peers are libraries for LD_PRELOAD, in PEERS="NAME=LIBRARY ..."; PYTHON is one that has NumPy and pandas (and that every user may
 # run). For peers, cold, programs and prezero ROUNDS sets how often, and for the first three MINUTES after how long no round begins.
-# By name only: record (40 minutes; what recording costs, root and user) and sites (20; recorded times beside what a program times
-# itself), lab (40 minutes), and crosschecks (20), which needs programs that are not ours, with WILL_IT_SCALE=DIR and
-# LAT_PAGEFAULT=PROGRAM where they are not on the PATH.
+# By name only: older (25 minutes; what changed since an older build, which is OLDER=PROGRAM; ONLY is a pattern of the names that are
+# taken), record (40; what recording costs, root and user), sites (20; recorded times beside what a program times itself), lab (40), and
+# crosschecks (20), which needs programs that are not ours, with WILL_IT_SCALE=DIR and LAT_PAGEFAULT=PROGRAM where they are not on
+# the PATH.
 set -eu
 cd "$(dirname "$0")/.."
 host=$1
@@ -16,9 +17,9 @@ shift
 parts=" ${*:-run stat user advise peers cold programs prezero} "
 for part in $parts; do
     case $part in
-        run | stat | user | advise | prezero | record | sites | diffs | lab | crosschecks) ;;
+        run | older | stat | user | advise | prezero | record | sites | diffs | lab | crosschecks) ;;
         peers | cold | programs) : "${PEERS:?libraries of the peers, as NAME=LIBRARY ...}" ;;
-        *) echo "no part $part: run, stat, user, advise, peers, cold, programs, prezero, record, sites, diffs, lab or crosschecks" >&2; exit 2 ;;
+        *) echo "no part $part: run, stat, user, advise, peers, cold, programs, prezero, older, record, sites, diffs, lab or crosschecks" >&2; exit 2 ;;
     esac
 done
 part() { case $parts in *" $1 "*) true ;; *) false ;; esac; }
@@ -56,6 +57,34 @@ if part run; then
     program git 150 "git -C tree hash-object big.json functions.c some.txt"
     program node 300 "node sum.js"
     program cpp 300 "./words"
+fi
+# older: workloads, real programs and first passes over a fresh block by an older build, by this one, and as they are
+since() {
+    case $1 in ${ONLY:-*}) ;; *) return ;; esac
+    pair --name "older-$1" --warm "$2" --rounds "${ROUNDS:-11}" older="./older run -- $3" now="faultless run -- $3" plain="$3"
+}
+if part older; then
+    : "${OLDER:?an older build of faultless, whose figures come first}"
+    cp "$OLDER" older
+    cc -O2 -o first "$root/record/first.c"
+    for each in chunk-pipeline:256 temporaries:1000 mixed:128 calloc-sparse:128 calloc-full:128 growth:2600 bursts:1024 \
+        idle-bursts:1024 thread-churn:256 touch-once:600; do
+        since "${each%:*}" "${each#*:}" "faultless workload --quiet ${each%:*}"
+    done
+    since gcc 150 "gcc -O1 -S functions.c -o -"
+    since json 400 "./python parse.py"
+    since sqlite3 150 "sqlite3 :memory: '.read table.sql'"
+    since xz 150 "xz -0 -T2 -c some.txt"
+    since zstd 200 "zstd -3 -T2 -qc lines.txt"
+    since git 150 "git -C tree hash-object big.json functions.c some.txt"
+    since node 400 "node sum.js"
+    since cpp 300 "./words"
+    for mib in 1 16 64; do since "numpy-$mib" 900 "./python array.py $mib"; done
+    since pandas 600 "./python frame.py"
+    for call in malloc calloc; do
+        for mib in 16 64 256 1024 3000; do since "first-$call-$mib" "$mib" "./first $call $mib"; done
+    done
+    "$root/record/paired.py" --summary "$out"/older-*.csv >"$out/older.txt"
 fi
 # stat, user: what measuring costs root and a normal user; and the corrected median against the program's own
 # counting: one counter of perf's beside it, which is what counting alone costs a program that faults much

@@ -27,9 +27,10 @@ const NOT_INHERITED: [&str; 8] = [
 /// The libraries: what the variables call them, and their packages.
 const LIBRARIES: [(&str, &str); 2] = [("PRELOAD", "faultless-preload"), ("SMALL", "faultless-small")];
 
-/// For mimalloc's C compiler: linked statically into a library it would free all memory at exit, in case the library is
-/// unloaded and the process lives on; ours is loaded with the process.
-const MIMALLOC: &str = "-DMI_SKIP_COLLECT_ON_EXIT";
+/// Flags for mimalloc's C compiler. Without the first, mimalloc frees all memory at exit in case its library is
+/// unloaded; ours never is. Without the second, it initializes itself in every process, also where the program keeps
+/// another allocator.
+const MIMALLOC: &str = "-DMI_SKIP_COLLECT_ON_EXIT -DMI_PRIM_HAS_PROCESS_ATTACH";
 
 fn main() {
     // Linked to its address: 100 pages of pointers that would have to be relocated, copied at each start, stay in the page cache. That is

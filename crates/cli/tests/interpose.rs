@@ -7,28 +7,7 @@
 
 mod interposed;
 
-use interposed::{Case, compile, run};
-
-const POLICIES: [&[&str]; 6] = [
-    &["--policy", "thp"],
-    &["--policy", "base"],
-    &["--retain", "0"],
-    &["--retain", "5M", "--policy", "base"],
-    &["--threshold", "16K", "--retain", "20M"],
-    &["--prefault", "populate"],
-];
-
-/// Policies with a keeper at work, and the other ways to get pages.
-const MORE_POLICIES: [&[&str]; 8] = [
-    &["--prefault", "touch", "--decay", "20ms"],
-    &["--prefault", "memset", "--policy", "base", "--scrub", "on-free"],
-    &["--prefault", "map-populate"],
-    &["--prefault", "map-populate", "--policy", "base", "--retain", "5M"],
-    &["--prefault", "ahead", "--scrub", "ahead", "--stock", "4M-24M", "--decay", "30ms"],
-    &["--prewarm", "48M", "--scrub", "ahead", "--decay", "never"],
-    &["--policy", "mthp-64K", "--scrub", "on-free"],
-    &["--policy", "hugetlb", "--decay", "50ms"],
-];
+use interposed::{Case, MORE_POLICIES, POLICIES, compile, ended, run};
 
 #[test]
 fn every_corner_of_the_interface_behaves_as_in_c() {
@@ -36,6 +15,16 @@ fn every_corner_of_the_interface_behaves_as_in_c() {
     assert_eq!(run(Case::plain(&program)).stdout, "ok\n", "the test program is right about glibc itself");
     for options in POLICIES.into_iter().chain(MORE_POLICIES) {
         assert_eq!(run(Case::pooled(&program, options)).stdout, "ok\n", "{options:?}");
+    }
+}
+
+#[test]
+fn every_refusal_and_every_errno_are_the_c_librarys() {
+    let Some(program) = compile("answers.c", &[]) else { return };
+    let expected = run(Case::plain(&program)).stdout;
+    for options in POLICIES.into_iter().chain([&["--threshold", "1G"][..]]) {
+        let answered = run(Case::pooled(&program, options)).stdout;
+        interposed::same_lines(&expected, &answered, &format!("{options:?}"));
     }
 }
 
@@ -49,6 +38,18 @@ fn a_block_that_is_freed_twice_is_reported_and_harms_nobody() {
             output.stderr.matches("of a large block that was freed before, or of none: ignored").count();
         assert_eq!(told, 1, "{options:?}: {}", output.stderr);
     }
+}
+
+#[test]
+fn with_strict_a_block_that_is_freed_twice_is_the_end() {
+    const SIGABRT: i32 = 6;
+    let Some(program) = compile("misuse.c", &["-pthread", "-O0", "-w"]) else { return };
+    let output = ended(Case::pooled(&program, &["--strict"]));
+    assert_eq!((output.status, output.stdout.as_str()), (-SIGABRT, ""), "{}", output.stderr);
+    let line = "faultless: free of a large block that was freed before, or of none: aborting\n";
+    assert_eq!(output.stderr, line);
+    let Some(sound) = compile("abi.c", &[]) else { return };
+    assert_eq!(run(Case::pooled(&sound, &["--strict"])).stdout, "ok\n");
 }
 
 #[test]
@@ -242,7 +243,7 @@ fn the_shadow_map_holds_in_every_policy() {
 fn the_shadow_map_holds_when_the_kernel_refuses() {
     let Some(program) = compile("stress.c", &["-pthread"]) else { return };
     let failures =
-        ["mmap:1", "mmap:2", "mprotect:1", "mprotect:2", "mprotect:3", "mprotect:5", "madvise:1", "mremap:1"];
+        ["mmap:1", "mmap:2", "extend:1", "extend:2", "extend:3", "extend:5", "madvise:1", "mremap:1"];
     for failure in failures {
         for retain in ["0", "1G"] {
             let case = Case::pooled(&program, &["--retain", retain]).args(&["3", "500", "7", "9000000"]);

@@ -22,7 +22,7 @@ fn same(real: Option<Real>) {
     {
         assert!(run(real.pooled(options)).stdout == expected, "{} {options:?}: other output", real.name);
     }
-    for failure in ["mmap:1", "mprotect:2", "mprotect:3", "madvise:1,mremap:1"] {
+    for failure in ["mmap:1", "extend:2", "extend:3", "madvise:1,mremap:1"] {
         let case = real.pooled(&["--retain", "1M"]).env("FAULTLESS_FAIL", failure);
         assert!(run(case).stdout == expected, "{} with {failure}: other output", real.name);
     }

@@ -35,6 +35,41 @@ fn every_corner_of_the_interface_behaves_as_in_glibc() {
 }
 
 #[test]
+fn every_refusal_and_every_errno_are_the_c_librarys() {
+    let Some(program) = compile("answers.c", &[]) else { return };
+    let expected = run(Case::plain(&program)).stdout;
+    for options in [&[SMALL][..], &[SMALL, "--threshold", "16K"], &[SMALL, "--threshold", "1G"]] {
+        interposed::same_lines(
+            &expected,
+            &run(Case::pooled(&program, options)).stdout,
+            &format!("{options:?}"),
+        );
+    }
+}
+
+#[test]
+fn an_address_space_limit_leaves_room_for_the_stacks_of_threads() {
+    let Some(program) = compile("threads_in_limit.c", &["-pthread"]) else { return };
+    for kib in ["800000", "1500000", "2500000"] {
+        let outside = run(Case::pooled(&program, &[SMALL]).limited("-v", kib)).stdout;
+        assert_eq!(outside, "64 threads\n0 blocks refused\n", "ulimit -v {kib}");
+        let inside = run(Case::pooled(&program, &[SMALL]).args(&[kib])).stdout;
+        assert_eq!(inside, "64 threads\n0 blocks refused\n", "setrlimit, {kib}");
+    }
+}
+
+#[test]
+fn blocks_that_grow_page_by_page_come_to_the_pool() {
+    let Some(program) = compile("grows.c", &[]) else { return };
+    let output = run(Case::pooled(&program, &[SMALL, "--summary"]));
+    assert_eq!(output.stdout, "grown\n");
+    // Four blocks from 64 KiB to 8 MiB in steps of 16 KiB: 2032 steps, of which a few are copies.
+    let grown = output.stderr.split("grown: ").nth(1).unwrap_or_else(|| panic!("{}", output.stderr));
+    let in_place: u32 = grown.split(' ').next().unwrap().parse().unwrap();
+    assert!(in_place > 1900, "{}", output.stderr);
+}
+
+#[test]
 fn cpp_programs_compute_the_same() {
     let Some(program) = compile("objects.cpp", &["-pthread"]) else { return };
     let expected = run(Case::plain(&program)).stdout;
@@ -61,7 +96,7 @@ fn the_shadow_map_holds_when_the_kernel_refuses() {
         let case = Case::pooled(&program, &[SMALL]).args(&["3", "600", "9", "40000000"]);
         assert_eq!(run(case.limited(flag, kib)).stdout, "ok\n", "ulimit {flag} {kib}");
     }
-    for failure in ["mmap:1", "mprotect:1", "mprotect:2", "madvise:1"] {
+    for failure in ["mmap:1", "extend:1", "extend:2", "madvise:1"] {
         let case = Case::pooled(&program, &[SMALL]).args(&["3", "500", "7", "9000000"]);
         assert_eq!(run(case.env("FAULTLESS_FAIL", failure)).stdout, "ok\n", "{failure}");
     }

@@ -1,4 +1,5 @@
-//! Real programs under `vm.overcommit_memory=2`, where every private writable byte is charged when it is mapped.
+//! Real programs under `vm.overcommit_memory=2`, where every private writable byte is charged when it is mapped; and requests
+//! that are too large under the modes 1 and 2.
 //!
 //! The setting is the whole machine's, so this runs only as root and when asked for:
 //! `FAULTLESS_TEST_OVERCOMMIT=1 cargo test -p faultless --test strict_commit`. It holds the setting while one program runs,
@@ -11,6 +12,7 @@ mod interposed;
 mod real;
 
 use std::fs;
+use std::sync::{Mutex, PoisonError};
 
 use interposed::{Case, compile, run};
 
@@ -19,24 +21,27 @@ const LIMIT: &str = "/proc/sys/vm/overcommit_kbytes";
 /// The ratio is what the limit is when it is given in no other way; writing either sets the other to 0.
 const RATIO: &str = "/proc/sys/vm/overcommit_ratio";
 
-/// Strict accounting until dropped.
-struct Strict(Vec<(&'static str, String)>);
+/// Two tests can't hold the setting at once.
+static ONE: Mutex<()> = Mutex::new(());
 
-impl Strict {
-    fn new() -> std::io::Result<Self> {
+/// A mode of overcommitment until dropped.
+struct Mode(Vec<(&'static str, String)>);
+
+impl Mode {
+    fn new(mode: &str) -> std::io::Result<Self> {
         let read = |knob: &'static str| fs::read_to_string(knob).map(|value| (knob, value));
         let mut found = vec![read(MODE)?];
         let by_size = read(LIMIT)?;
         found.push(if by_size.1.trim() == "0" { read(RATIO)? } else { by_size });
-        let strict = Self(found);
+        let set = Self(found);
         // 1 TiB: what the kernel does with each request is what is tried here, not what happens at the limit.
         fs::write(LIMIT, (1_u64 << 30).to_string())?;
-        fs::write(MODE, "2")?;
-        Ok(strict)
+        fs::write(MODE, mode)?;
+        Ok(set)
     }
 }
 
-impl Drop for Strict {
+impl Drop for Mode {
     fn drop(&mut self) {
         for (knob, value) in &self.0 {
             let _ = fs::write(knob, value.trim());
@@ -45,23 +50,54 @@ impl Drop for Strict {
 }
 
 fn strictly(case: Case) -> interposed::Output {
-    let strict = Strict::new().unwrap();
+    in_mode("2", case)
+}
+
+fn in_mode(mode: &str, case: Case) -> interposed::Output {
+    let mode = Mode::new(mode).unwrap();
     let output = run(case);
-    drop(strict);
+    drop(mode);
     output
 }
 
-/// One test, so that no two hold the setting at once.
-#[test]
-fn real_programs_and_the_shadow_map_hold_under_strict_overcommit() {
+/// Whether the setting may be changed; else the reason is on standard error.
+fn is_allowed() -> bool {
     if std::env::var_os("FAULTLESS_TEST_OVERCOMMIT").is_none() {
         eprintln!(
             "skipped: changes vm.overcommit_memory of the whole machine; FAULTLESS_TEST_OVERCOMMIT=1 asks for it"
         );
+        return false;
+    }
+    let tried = Mode::new("2").map(drop);
+    if let Err(error) = &tried {
+        eprintln!("skipped: {MODE}: {error}");
+    }
+    tried.is_ok()
+}
+
+/// Lengths from 1 GiB to 16 TiB: without a limit nearly all are promised, and strictly none beyond the commit limit.
+#[test]
+fn what_is_too_large_is_refused_as_without_in_every_mode() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !is_allowed() {
         return;
     }
-    if let Err(error) = Strict::new().map(drop) {
-        eprintln!("skipped: {MODE}: {error}");
+    let Some(program) = compile("unbreakable/oversized.c", &[]) else { return };
+    for mode in ["1", "2"] {
+        let plain = in_mode(mode, Case::plain(&program)).stdout;
+        for options in [&[][..], &["--small=mimalloc"]] {
+            let here = in_mode(mode, Case::pooled(&program, options)).stdout;
+            let differs = plain.lines().zip(here.lines()).find(|(plain, here)| plain != here);
+            assert_eq!(differs, None, "mode {mode} {options:?}: without the pool, and with");
+            assert_eq!(plain.len(), here.len(), "mode {mode} {options:?}: {here}");
+        }
+    }
+}
+
+#[test]
+fn real_programs_and_the_shadow_map_hold_under_strict_overcommit() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !is_allowed() {
         return;
     }
     let knobs = || [MODE, LIMIT, RATIO].map(|knob| fs::read_to_string(knob).unwrap());
@@ -89,6 +125,10 @@ fn real_programs_and_the_shadow_map_hold_under_strict_overcommit() {
                 );
             }
         }
+    }
+    if let Some(program) = compile("threads_in_limit.c", &["-pthread"]) {
+        let case = Case::pooled(&program, &["--small=mimalloc"]).limited("-v", "1500000");
+        assert_eq!(strictly(case).stdout, "64 threads\n0 blocks refused\n");
     }
     assert_eq!(knobs(), before, "the machine is as it was");
 }

@@ -70,8 +70,9 @@ impl Needs {
     /// # Errors
     /// One of them is no regular expression.
     pub fn of<S: AsRef<str>>(patterns: &[S], reading: Reading) -> Result<Self> {
-        let query = query::query(patterns, reading)?;
-        let sequences = Sequences::of(patterns, reading, query.is_narrow())?;
+        let expressions = query::parse(patterns, reading)?;
+        let query = query::query(&expressions);
+        let sequences = Sequences::of(&expressions, query.is_narrow());
         Ok(Self { query, sequences })
     }
 }

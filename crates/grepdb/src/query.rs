@@ -88,21 +88,20 @@ pub struct Reading {
     pub fixed: bool,
 }
 
-/// What a text must have to match one of `patterns`.
-///
-/// # Errors
-/// One of them is no regular expression.
-pub(crate) fn query<S: AsRef<str>>(patterns: &[S], reading: Reading) -> Result<Query> {
-    patterns.iter().try_fold(Query::Nothing, |query, pattern| {
-        Ok(query.or(Part::of(&parse(pattern.as_ref(), reading)?).finish()))
-    })
+/// What a text must have to match one of `expressions`.
+pub(crate) fn query(expressions: &[Hir]) -> Query {
+    expressions.iter().fold(Query::Nothing, |query, expression| query.or(Part::of(expression).finish()))
 }
 
-/// The expression that `pattern` is.
+/// The expressions that `patterns` are.
 ///
 /// # Errors
-/// It is none.
-pub(crate) fn parse(pattern: &str, reading: Reading) -> Result<Hir> {
+/// One is none.
+pub(crate) fn parse<S: AsRef<str>>(patterns: &[S], reading: Reading) -> Result<Vec<Hir>> {
+    patterns.iter().map(|pattern| expression(pattern.as_ref(), reading)).collect()
+}
+
+fn expression(pattern: &str, reading: Reading) -> Result<Hir> {
     let escaped = reading.fixed.then(|| regex_syntax::escape(pattern));
     let mut parser = ParserBuilder::new();
     parser

@@ -1,6 +1,6 @@
 //! A regular expression -> what every match has in a row: bytes, or kinds of bytes.
 //!
-//! In: patterns, and text. Out: lines that may match. `fooo?bar` has `foo` and `bar`: to look for one of them takes a third of what
+//! In: expressions, and text. Out: lines that may match. `fooo?bar` has `foo` and `bar`: to look for one of them takes a third of what
 //! matchers take to look for `foobar` and `fooobar`. `[a-z]+_[0-9]+x[0-9]+` has a letter, `_` and a digit: to look for these sixteen bytes
 //! at a time takes a tenth of what the automaton takes.
 //!
@@ -8,9 +8,6 @@
 
 use memchr::memmem::Finder;
 use regex_syntax::hir::{Class, Hir, HirKind};
-
-use crate::error::Result;
-use crate::query::{Reading, parse};
 
 /// A kind of byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,22 +201,19 @@ impl Sequences {
     /// Nothing is known.
     pub(crate) const NONE: Self = Self { all: Vec::new(), bytes_per_hit_min: 1 };
 
-    /// What every match of one of `patterns` has, which have literals or not; nothing where there are several patterns.
-    ///
-    /// # Errors
-    /// It is no regular expression.
-    pub(crate) fn of<S: AsRef<str>>(patterns: &[S], reading: Reading, has_literals: bool) -> Result<Self> {
-        let [pattern] = patterns else { return Ok(Self::NONE) };
-        let part = Part::of(&parse(pattern.as_ref(), reading)?);
+    /// What every match of one of `expressions` has, which have literals or not; nothing where there are several.
+    pub(crate) fn of(expressions: &[Hir], has_literals: bool) -> Self {
+        let [expression] = expressions else { return Self::NONE };
+        let part = Part::of(expression);
         // For what is one literal, matchers themselves look so.
         if has_literals && part.exact.is_some() {
-            return Ok(Self::NONE);
+            return Self::NONE;
         }
         let part = part.edges();
         let rows = part.rows.iter().chain([&part.begin, &part.end]);
         let bytes_per_hit_min = if has_literals { BYTES_PER_LITERAL_MIN } else { BYTES_PER_HIT_MIN };
         let all = if has_literals { literals(rows) } else { windows(rows) };
-        Ok(Self { all, bytes_per_hit_min })
+        Self { all, bytes_per_hit_min }
     }
 
     /// Begins to count them.
@@ -373,10 +367,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::query::{Reading, parse};
+
+    fn parsed(pattern: &str) -> Vec<Hir> {
+        parse(&[pattern], Reading { unicode: true, ..Reading::default() }).unwrap()
+    }
 
     fn of(pattern: &str, has_literals: bool) -> Sequences {
-        let reading = Reading { unicode: true, ..Reading::default() };
-        Sequences::of(&[pattern], reading, has_literals).unwrap()
+        Sequences::of(&parsed(pattern), has_literals)
     }
 
     fn rows(pattern: &str) -> Vec<Row> {
@@ -422,7 +420,7 @@ mod tests {
     #[test]
     fn what_is_known_of_a_long_pattern_is_bounded() {
         let long = "x?".to_owned() + &"pointer_[ab]".repeat(2_000);
-        let part = Part::of(&parse(&long, Reading::default()).unwrap());
+        let part = Part::of(&parsed(&long)[0]);
         let longest = part.rows.iter().map(Vec::len).max();
         assert!(part.rows.len() <= PART_ROWS_MAX && longest <= Some(2 * EDGE_KINDS_MAX));
         assert!(part.begin.len() <= EDGE_KINDS_MAX && part.end.len() == EDGE_KINDS_MAX);

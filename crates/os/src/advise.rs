@@ -3,7 +3,7 @@
 //! In: a range of whole pages. Out: nothing, or the error of the call. Each function is one advice; which one pays is
 //! the pool's decision.
 //!
-//! Reference: madvise(2).
+//! The calls go to the kernel directly, see `map`. Reference: madvise(2).
 
 use crate::error::{Error, Result};
 
@@ -20,6 +20,8 @@ pub enum Advice {
     DoFork,
     /// MADV_DONTNEED: give the frames back now.
     DontNeed,
+    /// MADV_DONTNEED_LOCKED (5.18): the same also of locked pages, which stay locked.
+    DontNeedLocked,
     /// MADV_FREE (4.5): the kernel may take the frames when it needs them.
     Free,
     /// MADV_POPULATE_WRITE (5.14): fault in for writing.
@@ -30,6 +32,9 @@ pub enum Advice {
     WillNeed,
 }
 
+/// linux/mman.h; not in every version of the libc crate.
+const MADV_DONTNEED_LOCKED: libc::c_int = 24;
+
 impl Advice {
     fn number_and_call(self) -> (libc::c_int, &'static str) {
         match self {
@@ -38,6 +43,7 @@ impl Advice {
             Advice::DontFork => (libc::MADV_DONTFORK, "madvise(MADV_DONTFORK"),
             Advice::DoFork => (libc::MADV_DOFORK, "madvise(MADV_DOFORK"),
             Advice::DontNeed => (libc::MADV_DONTNEED, "madvise(MADV_DONTNEED"),
+            Advice::DontNeedLocked => (MADV_DONTNEED_LOCKED, "madvise(MADV_DONTNEED_LOCKED"),
             Advice::Free => (libc::MADV_FREE, "madvise(MADV_FREE"),
             Advice::PopulateWrite => (libc::MADV_POPULATE_WRITE, "madvise(MADV_POPULATE_WRITE"),
             Advice::PopulateRead => (libc::MADV_POPULATE_READ, "madvise(MADV_POPULATE_READ"),
@@ -132,16 +138,33 @@ pub unsafe fn populate(start: usize, len: usize) -> Result<()> {
     unsafe { advise(start, len, Advice::PopulateWrite) }
 }
 
-/// MADV_DONTNEED: gives the frames back at once; private anonymous memory reads as zero afterwards.
+/// MADV_DONTNEED: gives the frames back at once; private anonymous memory reads as zero afterwards. Locked pages (mlock) go back by
+/// MADV_DONTNEED_LOCKED.
 ///
 /// # Errors
-/// EINVAL: part of the range is locked (mlock). Some pages before it may have gone back, and read as zero.
+/// EINVAL: part of the range is locked, and the kernel older than 5.18. Some pages before it may have gone back, and read as zero.
 ///
 /// # Safety
 /// The range must be mapped by the caller, who no longer needs its content.
 pub unsafe fn purge(start: usize, len: usize) -> Result<()> {
     // SAFETY: forwarded; the caller gives up the content.
-    unsafe { advise(start, len, Advice::DontNeed) }
+    match unsafe { advise(start, len, Advice::DontNeed) } {
+        // SAFETY: as above.
+        Err(error) if error.errno == libc::EINVAL => unsafe { advise(start, len, Advice::DontNeedLocked) },
+        result => result,
+    }
+}
+
+/// MADV_NOHUGEPAGE: first touches in the range take base pages. What is resident stays as it is.
+///
+/// # Errors
+/// EINVAL: a kernel without THP. ENOMEM: the split would exceed `vm.max_map_count`.
+///
+/// # Safety
+/// The range must be mapped by the caller.
+pub unsafe fn base(start: usize, len: usize) -> Result<()> {
+    // SAFETY: forwarded; the advice changes no content.
+    unsafe { advise(start, len, Advice::NoHugePage) }
 }
 
 /// MADV_DONTFORK: children that are forked from now on find nothing at these addresses, and this process takes no CoW
@@ -179,7 +202,7 @@ pub unsafe fn do_fork(start: usize, len: usize) -> Result<()> {
 pub(crate) unsafe fn advise(start: usize, len: usize, advice: Advice) -> Result<()> {
     let (number, call) = advice.number_and_call();
     // SAFETY: the caller owns the range.
-    let rc = unsafe { libc::madvise(start as *mut libc::c_void, len, number) };
+    let rc = unsafe { libc::syscall(libc::SYS_madvise, start, len, number) };
     if rc == 0 { Ok(()) } else { Err(Error::last_for(call, len)) }
 }
 

@@ -8,6 +8,7 @@
 pub mod activity;
 pub mod advise;
 pub mod balloon;
+mod bare;
 pub mod caller;
 pub mod counters;
 pub mod error;
@@ -15,6 +16,8 @@ pub mod file;
 pub mod fork;
 mod futex;
 pub mod host;
+#[cfg(feature = "inherited")]
+pub mod inherited;
 pub mod journal;
 pub mod lock;
 pub mod map;

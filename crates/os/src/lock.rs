@@ -64,6 +64,12 @@ impl<T> Mutex<T> {
         self.word.load(Relaxed) & !AWAITED == me()
     }
 
+    /// Wakes everybody who sleeps on it; those who still have to wait sleep again. For who is about to wait for one of them: a handler of a
+    /// signal may have come between an unlock and its wake-up, which then only follows when the handler returns.
+    pub fn rouse(&self) {
+        futex::wake_all(&self.word);
+    }
+
     /// Takes the lock before `fork`, so that the child finds the value whole. False if this thread has it already.
     pub fn hold(&self) -> bool {
         self.lock().map(Guard::hold).is_some()
@@ -157,6 +163,26 @@ fn me() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(not(miri))]
+    fn who_sleeps_on_a_lock_that_was_freed_without_a_wake_up_is_roused() {
+        let lock = Mutex::new(());
+        lock.hold();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| drop(lock.lock()));
+            while lock.word.load(Relaxed) & AWAITED == 0 {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            // An unlock that was interrupted before it woke anybody.
+            lock.held.store(false, Relaxed);
+            lock.word.store(FREE, Release);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!waiter.is_finished());
+            lock.rouse();
+        });
+    }
 
     #[test]
     fn two_threads_never_meet_inside() {

@@ -3,6 +3,8 @@
 //! In: addresses and lengths in bytes, whole base pages. Out: addresses, or the error of the call. It keeps no list of
 //! what it mapped and frees nothing by itself; who calls it owns the range.
 //!
+//! The calls go to the kernel directly: the interposer stands in for the C functions of these names, to see the program's calls.
+//!
 //! References: mmap(2), mprotect(2), mremap(2), munmap(2), getrlimit(2), sysinfo(2).
 
 use crate::error::{Error, Result};
@@ -58,17 +60,14 @@ pub fn hugetlb(len: usize, page_bytes: usize) -> Result<usize> {
 ///
 /// # Errors
 /// ENOMEM, EINVAL: as for [`hugetlb`]; nothing happened. Others: hugetlb pages can't be moved (before Linux 5.16); the range is
-/// as it was, or call [`restore`].
+/// as it was, or call [`anonymous_at`].
 ///
 /// # Safety
 /// The range must be whole pages of that size, owned by the caller, and nothing may use it.
 pub unsafe fn hugetlb_at(start: usize, len: usize, page_bytes: usize) -> Result<()> {
     let from = hugetlb(len, page_bytes)?;
-    let target = start as *mut libc::c_void;
-    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     // SAFETY: `from` was mapped above and is known to nobody; the caller gives up what is at the target.
-    let moved = unsafe { libc::mremap(from as *mut libc::c_void, len, len, flags, target) };
-    if moved == target {
+    if unsafe { remap(from, len, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, start) } {
         return Ok(());
     }
     let error = Error::last_for("mremap(MREMAP_FIXED", len);
@@ -81,15 +80,14 @@ pub unsafe fn hugetlb_at(start: usize, len: usize, page_bytes: usize) -> Result<
 /// zero.
 ///
 /// # Errors
-/// As for [`anonymous`]. The range is then as it was, or a hole: call [`restore`].
+/// As for [`anonymous`]. The range is then as it was, or a hole: call [`anonymous_at`].
 ///
 /// # Safety
 /// The range must be whole pages owned by the caller, who no longer needs its content.
 pub unsafe fn populated_at(start: usize, len: usize) -> Result<()> {
     let flags = ANONYMOUS | libc::MAP_FIXED | libc::MAP_POPULATE;
-    // SAFETY: the caller gives up what is mapped there.
-    let mapped = unsafe { libc::mmap(start as *mut libc::c_void, len, READ_WRITE, flags, -1, 0) };
-    if mapped == libc::MAP_FAILED { Err(Error::last_for("mmap(MAP_POPULATE", len)) } else { Ok(()) }
+    // The caller gives up what is mapped there.
+    map(start, len, READ_WRITE, flags).map_err(|error| Error { call: "mmap(MAP_POPULATE", ..error }).map(drop)
 }
 
 /// What a mapping allows, and asks for, at the moment when MAP_POPULATE is to fill it; see mmap(2).
@@ -148,7 +146,7 @@ pub unsafe fn protect(start: usize, len: usize, protection: Protection) -> Resul
         Protection::ReadOnly => (libc::PROT_READ, "mprotect(PROT_READ"),
     };
     // SAFETY: the caller owns the range and nobody uses it meanwhile.
-    let rc = unsafe { libc::mprotect(start as *mut libc::c_void, len, rights) };
+    let rc = unsafe { change_rights(start, len, rights) };
     if rc == 0 { Ok(()) } else { Err(Error::last_for(call, len)) }
 }
 
@@ -171,7 +169,7 @@ pub unsafe fn is_writable(start: usize) -> bool {
 /// `start .. start + len` must be whole pages that the caller reserved.
 pub unsafe fn make_usable(start: usize, len: usize) -> Result<()> {
     // SAFETY: the caller owns the range; more rights on it break nobody's assumption.
-    let rc = unsafe { libc::mprotect(start as *mut libc::c_void, len, READ_WRITE) };
+    let rc = unsafe { change_rights(start, len, READ_WRITE) };
     if rc == 0 { Ok(()) } else { Err(Error::last_for("mprotect(PROT_READ|PROT_WRITE", len)) }
 }
 
@@ -182,16 +180,15 @@ pub unsafe fn make_usable(start: usize, len: usize) -> Result<()> {
 ///
 /// # Errors
 /// EINVAL: an older kernel; nothing happened. EFAULT: `from` is not one mapping. ENOMEM: as for [`make_usable`]. The
-/// pages are then still at `from`, but `to` may be unmapped: call [`restore`].
+/// pages are then still at `from`, but `to` may be unmapped: call [`anonymous_at`].
 ///
 /// # Safety
 /// Both ranges must be whole pages owned by the caller, must not overlap, and nothing may use them meanwhile.
 pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<()> {
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
-    let target = to as *mut libc::c_void;
     // SAFETY: the caller owns both ranges and no reference into them is live.
-    let moved = unsafe { libc::mremap(from as *mut libc::c_void, len, len, flags, target) };
-    if moved == target { Ok(()) } else { Err(Error::last_for("mremap(MREMAP_DONTUNMAP", len)) }
+    let moved = unsafe { remap(from, len, flags, to) };
+    if moved { Ok(()) } else { Err(Error::last_for("mremap(MREMAP_DONTUNMAP", len)) }
 }
 
 /// Whether [`move_pages`] works here, tried on two pages of its own: older kernels refuse it, and QEMU's user-mode
@@ -211,12 +208,13 @@ pub fn pages_can_move() -> bool {
     moved && kept
 }
 
-/// Maps the hole that a failed [`move_pages`] left; it reads as zero.
+/// New private memory at these addresses, where nothing may be mapped; it reads as zero. So is mended, too, the hole that a
+/// failed [`move_pages`] left.
 ///
 /// # Errors
-/// EEXIST: something is mapped there. That may be the range as it was, or a mapping that another thread made in the
-/// hole, and nobody can tell; as after any error, the range must never be used again.
-pub fn restore(start: usize, len: usize) -> Result<()> {
+/// EEXIST: something is mapped there. After [`move_pages`] that may be the range as it was, or a mapping that another thread made
+/// in the hole, and nobody can tell: the range must never be used again. ENOMEM as for [`anonymous`].
+pub fn anonymous_at(start: usize, len: usize) -> Result<()> {
     match map(start, len, READ_WRITE, ANONYMOUS | libc::MAP_FIXED_NOREPLACE) {
         Err(error) => Err(error),
         Ok(address) if address == start => Ok(()),
@@ -225,6 +223,20 @@ pub fn restore(start: usize, len: usize) -> Result<()> {
             // SAFETY: this mapping was made by the call above and is known to nobody.
             let _ = unsafe { release(elsewhere, len) };
             Err(Error::new("mmap(MAP_FIXED_NOREPLACE", libc::EEXIST))
+        }
+    }
+}
+
+/// Whether nothing is mapped anywhere in a range. Nothing is changed: the call asks for a mapping of no type, which the kernel refuses
+/// with EINVAL once it has looked for others in its place.
+pub fn is_free(start: usize, len: usize) -> bool {
+    let no_type = libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    match map(start, len, NOTHING, no_type) {
+        Err(error) => error.errno == libc::EINVAL,
+        Ok(address) => {
+            // SAFETY: this mapping was made by the call above and is known to nobody.
+            let _ = unsafe { release(address, len) };
+            address == start
         }
     }
 }
@@ -278,7 +290,7 @@ pub fn resident_bytes(start: usize, len: usize) -> usize {
 /// `start .. start + len` must be whole pages owned by the caller, and nothing may use them again.
 pub unsafe fn release(start: usize, len: usize) -> Result<()> {
     // SAFETY: the caller gives up the range.
-    let rc = unsafe { libc::munmap(start as *mut libc::c_void, len) };
+    let rc = unsafe { libc::syscall(libc::SYS_munmap, start, len) };
     if rc == 0 { Ok(()) } else { Err(Error::last_for("munmap", len)) }
 }
 
@@ -293,16 +305,32 @@ pub fn is_noexec(path: &std::ffi::CStr) -> bool {
     unsafe { answer.assume_init() }.f_flag & libc::ST_NOEXEC != 0
 }
 
-/// The limit on this process's address space (`ulimit -v`), if there is one.
+/// The least limit on this process's address space (`ulimit -v`) or private memory (`ulimit -d`), if there is one.
 pub fn address_space_limit() -> Option<usize> {
+    [libc::RLIMIT_AS, libc::RLIMIT_DATA].into_iter().filter_map(limit).min()
+}
+
+fn limit(resource: libc::__rlimit_resource_t) -> Option<usize> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is valid for one rlimit.
-    let rc = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    let rc = unsafe { libc::getrlimit(resource, &raw mut limit) };
     (rc == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as usize)
 }
 
 /// The machine's memory in bytes, from sysinfo(2): no file is read and nothing is allocated.
 pub fn memory_bytes() -> Option<usize> {
+    Some(memory()?[0])
+}
+
+/// The same with swap space: the most that the kernel lets one mapping have by its heuristic (`vm.overcommit_memory` 0, since
+/// Linux 5.2).
+pub fn memory_and_swap_bytes() -> Option<usize> {
+    let [memory, swap] = memory()?;
+    memory.checked_add(swap)
+}
+
+/// Memory and swap space in bytes.
+fn memory() -> Option<[usize; 2]> {
     let mut info = std::mem::MaybeUninit::<libc::sysinfo>::zeroed();
     // SAFETY: the pointer is valid for one sysinfo.
     let rc = unsafe { libc::sysinfo(info.as_mut_ptr()) };
@@ -311,7 +339,8 @@ pub fn memory_bytes() -> Option<usize> {
     }
     // SAFETY: all-zero is a valid sysinfo, and the kernel has filled it in.
     let info = unsafe { info.assume_init() };
-    (info.totalram as usize).checked_mul(info.mem_unit as usize)
+    let bytes = |units: libc::c_ulong| (units as usize).checked_mul(info.mem_unit as usize);
+    Some([bytes(info.totalram)?, bytes(info.totalswap)?])
 }
 
 /// Whether every writable private byte is charged up front: `vm.overcommit_memory` is 2.
@@ -320,9 +349,28 @@ pub fn commit_is_strict() -> bool {
 }
 
 fn map(at: usize, len: usize, rights: libc::c_int, flags: libc::c_int) -> Result<usize> {
-    // SAFETY: without MAP_FIXED a new mapping never replaces another; with it, see `renew`.
-    let start = unsafe { libc::mmap(at as *mut libc::c_void, len, rights, flags, -1, 0) };
-    if start == libc::MAP_FAILED { Err(Error::last_for("mmap", len)) } else { Ok(start as usize) }
+    // SAFETY: without MAP_FIXED a new mapping never replaces another; with it, see `renew` and `populated_at`.
+    let start = unsafe { libc::syscall(libc::SYS_mmap, at, len, rights, flags, -1, 0) };
+    if start == -1 { Err(Error::last_for("mmap", len)) } else { Ok(start as usize) }
+}
+
+/// mremap(2) with MREMAP_FIXED; whether all of it moved.
+///
+/// # Safety
+/// The caller gives up what is at the target, and nothing uses the source meanwhile.
+unsafe fn remap(from: usize, len: usize, flags: libc::c_int, to: usize) -> bool {
+    // SAFETY: forwarded.
+    let moved = unsafe { libc::syscall(libc::SYS_mremap, from, len, len, flags, to) };
+    moved as usize == to
+}
+
+/// mprotect(2); 0 on success.
+///
+/// # Safety
+/// The caller owns the range, and nobody depends on rights that it takes away.
+unsafe fn change_rights(start: usize, len: usize, rights: libc::c_int) -> libc::c_long {
+    // SAFETY: forwarded.
+    unsafe { libc::syscall(libc::SYS_mprotect, start, len, rights) }
 }
 
 #[cfg(all(test, not(miri)))]
@@ -330,6 +378,22 @@ mod tests {
     use super::*;
 
     const LEN: usize = 4 << 20;
+
+    #[test]
+    fn a_range_is_free_until_something_is_mapped_in_it() {
+        let start = anonymous(LEN).unwrap();
+        let page = crate::page::size();
+        assert!(!is_free(start, LEN) && !is_free(start + LEN - page, page));
+        // SAFETY: mapped above, and nobody knows it.
+        unsafe { release(start, LEN) }.unwrap();
+        let far = (start / 2) & !(LEN - 1);
+        assert!(is_free(far, 64 * LEN) && is_free(far, LEN), "asking maps nothing");
+        anonymous_at(far + LEN, page).unwrap();
+        assert!(!is_free(far, 64 * LEN) && is_free(far, LEN));
+        assert_eq!(anonymous_at(far + LEN, page).map_err(|error| error.errno), Err(libc::EEXIST));
+        // SAFETY: mapped above, and nobody knows it.
+        unsafe { release(far + LEN, page) }.unwrap();
+    }
 
     #[test]
     fn a_reservation_is_aligned_and_becomes_zero_memory() {
@@ -388,10 +452,10 @@ mod tests {
     #[test]
     fn only_a_hole_is_restored() {
         let start = anonymous(LEN).unwrap();
-        assert_eq!(restore(start, LEN).unwrap_err().errno, libc::EEXIST, "it may be somebody else's");
+        assert_eq!(anonymous_at(start, LEN).unwrap_err().errno, libc::EEXIST, "it may be somebody else's");
         // SAFETY: mapped above, and nothing uses it.
         unsafe { release(start, LEN) }.unwrap();
-        if let Err(error) = restore(start, LEN) {
+        if let Err(error) = anonymous_at(start, LEN) {
             eprintln!("skipped: another thread took the hole: {error}");
             return;
         }
@@ -427,7 +491,7 @@ mod tests {
             Err(error) if error.errno == libc::ENOMEM => eprintln!("skipped: the hugetlb pool is empty"),
             Err(error) => {
                 eprintln!("skipped: {error}");
-                let _ = restore(start, HUGE);
+                let _ = anonymous_at(start, HUGE);
             }
         }
         // SAFETY: usable, of whatever pages.

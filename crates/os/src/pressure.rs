@@ -18,7 +18,7 @@ pub struct Waiting(pub u32);
 pub struct Group {
     /// Bytes charged now, without the page cache: that fills a group up to its limit and gives way by itself.
     pub current_bytes: u64,
-    /// `memory.high`, or `memory.max` where that is less.
+    /// `memory.high`, or `memory.max` where that is less; in version 1 `memory.limit_in_bytes`.
     pub limit_bytes: u64,
 }
 
@@ -26,7 +26,32 @@ pub struct Group {
 const PSI_BYTES: usize = 256;
 /// The start of `memory.stat`; the line that counts is the second.
 const STAT_BYTES: usize = 256;
+/// The start of `/proc/meminfo`; the line that counts is the third.
+const MEMINFO_BYTES: usize = 256;
 const CGROUPS: &[u8] = b"/sys/fs/cgroup";
+
+/// Where a version of control groups says what is charged to one.
+struct Files {
+    root: &'static [u8],
+    limits: [&'static [u8]; 2],
+    current: &'static [u8],
+    /// The page cache in `memory.stat`.
+    cache: &'static [u8],
+}
+
+const V2: Files = Files {
+    root: CGROUPS,
+    limits: [b"/memory.high", b"/memory.max"],
+    current: b"/memory.current",
+    cache: b"file ",
+};
+/// Documentation/admin-guide/cgroup-v1/memory.rst.
+const V1: Files = Files {
+    root: b"/sys/fs/cgroup/memory",
+    limits: [b"/memory.limit_in_bytes", b"/memory.limit_in_bytes"],
+    current: b"/memory.usage_in_bytes",
+    cache: b"cache ",
+};
 
 /// How much tasks waited for memory, machine-wide.
 pub fn memory() -> Option<Waiting> {
@@ -45,19 +70,29 @@ pub fn group_memory() -> Option<Waiting> {
     some_avg10(text::read_joined(&[CGROUPS, path, b"/memory.pressure"], &mut [0; PSI_BYTES])?)
 }
 
-/// The limit that this control group or one above it (v2) is nearest to; `None` without a limit.
+/// The limit that this control group or one above it is nearest to; `None` without a limit.
 pub fn group() -> Option<Group> {
     let mut buffer = [0; text::PATH_BYTES];
-    let mut path = v2_path(text::read(c"/proc/self/cgroup", &mut buffer)?)?;
+    let text = text::read(c"/proc/self/cgroup", &mut buffer)?;
+    let found = v2_path(text).and_then(|path| nearest(&V2, path));
+    found.or_else(|| nearest(&V1, v1_path(text)?))
+}
+
+fn nearest(files: &Files, mut path: &[u8]) -> Option<Group> {
     let mut nearest: Option<Group> = None;
     loop {
-        let found = level(path);
+        let found = level(files, path);
         nearest = nearest.into_iter().chain(found).min_by_key(|group| group.left_bytes());
         let Some(end) = path.iter().rposition(|&byte| byte == b'/').filter(|_| !path.is_empty()) else {
             return nearest;
         };
         path = path.get(..end)?;
     }
+}
+
+/// The bytes of memory that the machine has left without swapping, as far as the kernel can tell: MemAvailable, Linux 3.14.
+pub fn available_bytes() -> Option<u64> {
+    available(text::read(c"/proc/meminfo", &mut [0; MEMINFO_BYTES])?)
 }
 
 /// How many processors this process may use are idle, judged by how many tasks the machine runs just now (the caller
@@ -75,21 +110,28 @@ impl Group {
 }
 
 /// One group's charge and limit.
-fn level(path: &[u8]) -> Option<Group> {
+fn level(files: &Files, path: &[u8]) -> Option<Group> {
     let value = |name: &[u8]| {
         let mut buffer = [0; 32];
-        Some(number(text::read_joined(&[CGROUPS, path, name], &mut buffer)?)?.0)
+        Some(number(text::read_joined(&[files.root, path, name], &mut buffer)?)?.0)
     };
-    let limit_bytes = [value(b"/memory.high"), value(b"/memory.max")].into_iter().flatten().min()?;
+    let limit_bytes = files.limits.iter().filter_map(|name| value(name)).min()?;
     let mut buffer = [0; STAT_BYTES];
-    let cache = file_bytes(text::read_joined(&[CGROUPS, path, b"/memory.stat"], &mut buffer)?)?;
-    Some(Group { current_bytes: value(b"/memory.current")?.saturating_sub(cache), limit_bytes })
+    let stat = text::read_joined(&[files.root, path, b"/memory.stat"], &mut buffer)?;
+    let cache = cache_bytes(stat, files.cache)?;
+    Some(Group { current_bytes: value(files.current)?.saturating_sub(cache), limit_bytes })
 }
 
-/// The page cache in `memory.stat`.
-fn file_bytes(text: &[u8]) -> Option<u64> {
-    let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"file "))?;
+/// The page cache in `memory.stat`, in the line of that name.
+fn cache_bytes(text: &[u8], name: &[u8]) -> Option<u64> {
+    let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(name))?;
     Some(number(line)?.0)
+}
+
+/// `MemAvailable:   123 kB` to bytes.
+fn available(text: &[u8]) -> Option<u64> {
+    let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"MemAvailable:"))?;
+    number(line)?.0.checked_mul(1 << 10)
 }
 
 /// Processors that this process may run on.
@@ -119,6 +161,16 @@ fn some_avg10(text: &[u8]) -> Option<Waiting> {
 /// The path in the line `0::/path` of `/proc/self/cgroup`, without a slash at its end: empty for the root.
 fn v2_path(text: &[u8]) -> Option<&[u8]> {
     let path = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"0::"))?;
+    Some(path.strip_suffix(b"/").unwrap_or(path)).filter(|path| path.is_empty() || path.starts_with(b"/"))
+}
+
+/// The path in a line `4:memory:/path`, likewise.
+fn v1_path(text: &[u8]) -> Option<&[u8]> {
+    let path = text.split(|&byte| byte == b'\n').find_map(|line| {
+        let mut fields = line.splitn(3, |&byte| byte == b':').skip(1);
+        let is_memory = fields.next()?.split(|&byte| byte == b',').any(|name| name == b"memory");
+        fields.next().filter(|_| is_memory)
+    })?;
     Some(path.strip_suffix(b"/").unwrap_or(path)).filter(|path| path.is_empty() || path.starts_with(b"/"))
 }
 
@@ -152,12 +204,26 @@ mod tests {
         assert_eq!(v2_path(b"0::/\n"), Some(&b""[..]));
         assert_eq!(v2_path(b"12:memory:/a\n"), None);
         assert_eq!(v2_path(b"0::relative\n"), None);
+        assert_eq!(v1_path(b"12:cpu,memory:/a/b\n0::/x\n"), Some(&b"/a/b"[..]));
+        assert_eq!(v1_path(b"3:memory:/\n"), Some(&b""[..]));
+        assert_eq!(v1_path(b"3:cpu:/memory\n0::/\n"), None);
+        assert_eq!(v1_path(b"memory\n3\n:\n"), None);
     }
 
     #[test]
     fn the_page_cache_is_a_line_of_its_own() {
-        assert_eq!(file_bytes(b"anon 12\nfile 34567\nkernel 8\n"), Some(34567));
-        assert_eq!(file_bytes(b"anon 12\nfile_mapped 3\n"), None);
+        assert_eq!(cache_bytes(b"anon 12\nfile 34567\nkernel 8\n", V2.cache), Some(34567));
+        assert_eq!(cache_bytes(b"anon 12\nfile_mapped 3\n", V2.cache), None);
+        assert_eq!(cache_bytes(b"cache 12\nrss 3\n", V1.cache), Some(12));
+    }
+
+    #[test]
+    fn available_memory_is_in_kilobytes() {
+        let text = b"MemTotal: 9 kB\nMemFree: 8 kB\nMemAvailable:   24074856 kB\n";
+        assert_eq!(available(text), Some(24_074_856 << 10));
+        assert_eq!(available(b"MemTotal: 9 kB\n"), None);
+        #[cfg(not(miri))]
+        assert!(available_bytes().is_some_and(|bytes| bytes > 1 << 20));
     }
 
     #[test]
@@ -186,7 +252,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
         fn no_text_makes_a_parser_panic(text in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = (some_avg10(&text), v2_path(&text), running(&text), file_bytes(&text));
+            let _ = (some_avg10(&text), v2_path(&text), v1_path(&text), running(&text), cache_bytes(&text, V1.cache));
         }
 
         #[test]

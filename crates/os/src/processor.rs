@@ -54,6 +54,11 @@ impl Processors {
         Self { area: if registered { area } else { 0 } }
     }
 
+    /// Distance of the C library's rseq area from the thread pointer; 0: there is none.
+    pub(crate) fn area(self) -> isize {
+        self.area
+    }
+
     /// A small number, mostly different for threads that run at the same time.
     #[inline]
     pub fn current(self) -> usize {
@@ -76,7 +81,7 @@ impl Processors {
 
 /// The address that the processor's thread register holds: where this thread's own data lies.
 #[inline]
-fn thread_pointer() -> usize {
+pub(crate) fn thread_pointer() -> usize {
     #[cfg(miri)]
     return 0;
     #[cfg(all(target_arch = "x86_64", not(miri)))]

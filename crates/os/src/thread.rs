@@ -1,29 +1,33 @@
 //! One background thread inside somebody else's program.
 //!
 //! In: a piece of work that lives as long as the program. Out: a thread named "faultless" that takes no signal, interrupts
-//! nobody (SCHED_BATCH), sleeps on a futex and holds no descriptor of the program's.
+//! nobody (SCHED_BATCH), sleeps on a futex, has no capabilities and holds no descriptor of the program's.
 //!
 //! ```text
-//! None -start-> Starting -> Running -stop-> Stopping -> Stopped -allow-> None        None -stop-> Stopped
+//! None -start-> Starting -> Running -retire-> None        Running -stop-> Stopping -> Stopped -allow-> None
 //! ```
-//! errno may change. Nothing here allocates from the heap. pthread_create itself asks malloc for some hundred bytes and takes locks of the C
-//! library: start no thread while holding a lock that malloc or free may want.
+//! The thread is made by clone(2), not by the C library, see `bare`. The library therefore doesn't count it: a process whose
+//! last own thread calls pthread_exit(3) ends, and a program of one thread stays one as far as the library's locks go. No
+//! malloc is called and no lock taken, so any code may start it. errno may change.
 //!
 //! Not SCHED_IDLE, nor nice 19: a process ends, and execs, only when its last thread has, and who wants a lock waits for who
 //! has it. With three busy programs on two processors a process with one sleeping thread took 3 ms to end with SCHED_BATCH,
 //! 17 ms with nice 19 and 100 ms (up to 540) with SCHED_IDLE. Work that can wait for an idle processor has to ask for one.
 //!
-//! References: pthread_create(3), sched(7), close_range(2), nptl(7).
+//! What it does not do: take part when the C library changes the user or group of all threads. Stop it before, see `preload::single`.
+//!
+//! References: clone(2), sched(7), close_range(2), capset(2), nptl(7).
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicUsize,
-    Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
+    AtomicBool, AtomicU32,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
-use crate::error::{Error, Result};
+use crate::bare::Bare;
+use crate::error::Result;
 use crate::futex::{wait, wake_all};
 
 const NONE: u32 = 0;
@@ -33,16 +37,14 @@ const STOPPING: u32 = 3;
 /// There is none, and none may be started.
 const STOPPED: u32 = 4;
 
-/// Stack and static thread-local storage together; only what is used becomes resident. Less fails in programs whose
-/// libraries have much thread-local storage.
-const STACK_BYTES: usize = 256 << 10;
-/// How long `stop` waits for the kernel to forget a thread that has ended, in looks of 50 us: it takes some 10 us.
+/// How long a thread that ends is waited for, in looks of 50 us: it takes some 10 us.
 const LOOKS: u32 = 2000;
 const LOOK_NS: u64 = 50_000;
 
 /// What a background thread does.
 pub trait Work: Sync + 'static {
-    /// The thread's whole life. Return when [`Background::must_stop`] says so.
+    /// The thread's whole life. Return when [`Background::must_stop`] or [`Background::retire`] says so. It runs without the C
+    /// library's thread-local variables: only what `os` offers may be called.
     fn work(&'static self);
 }
 
@@ -53,10 +55,7 @@ pub struct Background {
     /// Counts calls of `wake`; the futex that the thread sleeps on.
     wakes: AtomicU32,
     stop: AtomicBool,
-    /// The pthread_t, while Running.
-    handle: AtomicUsize,
-    /// The kernel's number of the thread, set by itself.
-    tid: AtomicU32,
+    bare: Bare,
     /// The process that started it: one made by a bare clone(2) has this memory and not this thread.
     pid: AtomicU32,
 }
@@ -68,21 +67,20 @@ impl Background {
             state: AtomicU32::new(NONE),
             wakes: AtomicU32::new(0),
             stop: AtomicBool::new(false),
-            handle: AtomicUsize::new(0),
-            tid: AtomicU32::new(0),
+            bare: Bare::new(),
             pid: AtomicU32::new(0),
         }
     }
 
     /// Whether there is a thread, or about to be.
     pub fn is_started(&self) -> bool {
-        matches!(self.state.load(Relaxed), STARTING | RUNNING)
+        matches!(self.state.load(SeqCst), STARTING | RUNNING)
     }
 
     /// Starts the thread unless there is one.
     ///
     /// # Errors
-    /// EAGAIN: RLIMIT_NPROC, `kernel.threads-max`, `pids.max` or no memory for a stack. EINVAL: a namespace of this process
+    /// EAGAIN: RLIMIT_NPROC, `kernel.threads-max` or `pids.max`. ENOMEM: no memory for a stack. EINVAL: a namespace of this process
     /// allows none.
     pub fn start<W: Work>(&self, work: &'static W) -> Result<()> {
         // Whoever interrupts this and forks would wait for it, and so for himself.
@@ -91,28 +89,30 @@ impl Background {
             return Ok(());
         }
         self.stop.store(false, Relaxed);
-        self.tid.store(0, Relaxed);
-        self.pid.store(std::process::id(), Relaxed);
-        match create::<W>(work) {
-            Ok(handle) => {
-                self.handle.store(handle, Relaxed);
-                self.change_to(RUNNING);
-                Ok(())
-            }
-            Err(errno) => {
-                self.change_to(NONE);
-                Err(Error::new("pthread_create", errno))
-            }
+        let pid = std::process::id();
+        if self.pid.swap(pid, Relaxed) != pid {
+            self.bare.forget();
         }
+        // The last one has retired and is on its way out.
+        if !self.bare.is_over(LOOKS, LOOK_NS) {
+            self.change_to(NONE);
+            return Ok(());
+        }
+        let started = self.bare.start(enter::<W>, ptr::from_ref(work).cast_mut().cast());
+        self.change_to(if started.is_ok() { RUNNING } else { NONE });
+        started
     }
 
     /// For the thread itself, first thing: gives it its name and policy. Whether it has a table of descriptors of its
     /// own; without, it must open no file, since the program may count on the number that its next `open` gets.
     pub fn settle(&self) -> bool {
-        self.tid.store(thread(), Relaxed);
+        while self.state.load(Acquire) == STARTING {
+            wait(&self.state, STARTING, None);
+        }
         yield_to_the_running();
+        drop_capabilities();
         // SAFETY: the name is a C string of less than 16 bytes.
-        unsafe { libc::prctl(libc::PR_SET_NAME, c"faultless".as_ptr()) };
+        unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_NAME, c"faultless".as_ptr()) };
         /// Linux 5.9.
         const CLOSE_RANGE_UNSHARE: libc::c_uint = 1 << 1;
         // With this flag nothing is copied that would be closed at once: no pipe stays open for a moment longer.
@@ -120,7 +120,7 @@ impl Background {
         unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, CLOSE_RANGE_UNSHARE) == 0 }
     }
 
-    /// For the thread itself: how often it was woken so far. Read it before looking for work, and pass it to `sleep`.
+    /// For the thread itself: how often it was woken so far. Read it before looking for work, and pass it to `sleep` and `retire`.
     pub fn wakes(&self) -> u32 {
         self.wakes.load(SeqCst)
     }
@@ -135,10 +135,20 @@ impl Background {
         self.stop.load(Acquire)
     }
 
-    /// Wakes the thread.
-    pub fn wake(&self) {
+    /// For the thread itself, which has nothing left to do: whether it has to return. Not if somebody has woken it since `seen`.
+    pub fn retire(&self, seen: u32) -> bool {
+        if self.state.compare_exchange(RUNNING, NONE, SeqCst, SeqCst).is_err() {
+            return true;
+        }
+        // `wake` counts first and asks afterwards whether there is a thread: one of both sides notices.
+        self.wakes.load(SeqCst) == seen || !self.swap(NONE, RUNNING)
+    }
+
+    /// Wakes the thread; whether there is one.
+    pub fn wake(&self) -> bool {
         self.wakes.fetch_add(1, SeqCst);
         wake_all(&self.wakes);
+        self.is_started()
     }
 
     /// Ends the thread, waits until the kernel, too, has forgotten it, and lets none start before [`Background::allow`], which
@@ -151,27 +161,23 @@ impl Background {
                 RUNNING => {
                     let _quiet = Quiet::begin();
                     if self.swap(RUNNING, STOPPING) {
-                        self.join();
+                        self.stop.store(true, Release);
+                        self.wake();
+                        self.bare.is_over(LOOKS, LOOK_NS);
+                        self.change_to(STOPPED);
                         return true;
                     }
                 }
-                NONE if self.swap(NONE, STOPPED) => return true,
+                NONE => {
+                    let _quiet = Quiet::begin();
+                    if self.swap(NONE, STOPPED) {
+                        self.bare.is_over(LOOKS, LOOK_NS);
+                        return true;
+                    }
+                }
                 other => wait(&self.state, other, None),
             }
         }
-    }
-
-    /// Ends the thread that is STOPPING.
-    fn join(&self) {
-        self.stop.store(true, Release);
-        self.wake();
-        let handle = self.handle.load(Relaxed) as libc::pthread_t;
-        let before = cancel_state(CANCEL_DISABLE);
-        // SAFETY: RUNNING says that the handle is of a thread that nobody has joined; STOPPING, that only we do.
-        unsafe { libc::pthread_join(handle, ptr::null_mut()) };
-        self.outlive();
-        self.change_to(STOPPED);
-        cancel_state(before);
     }
 
     /// After [`Background::stop`]: a thread may be started again. After `fork`, in parent and child.
@@ -182,44 +188,34 @@ impl Background {
     }
 
     fn swap(&self, from: u32, to: u32) -> bool {
-        self.state.compare_exchange(from, to, AcqRel, Acquire).is_ok()
+        self.state.compare_exchange(from, to, SeqCst, Acquire).is_ok()
     }
 
     fn change_to(&self, state: u32) {
-        self.state.store(state, Release);
+        self.state.store(state, SeqCst);
         wake_all(&self.state);
     }
-
-    /// pthread_join returns a moment before the kernel stops counting the thread, and unshare(CLONE_NEWUSER) looks at the
-    /// kernel's count.
-    fn outlive(&self) {
-        let (pid, tid) = (std::process::id(), self.tid.load(Relaxed));
-        let still = AtomicU32::new(0);
-        for _ in 0..LOOKS {
-            // SAFETY: signal 0 only asks whether the thread exists.
-            if tid == 0 || unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) } != 0 {
-                return;
-            }
-            wait(&still, 0, Some(LOOK_NS));
-        }
-    }
 }
 
-unsafe extern "C" {
-    /// pthread_setcancelstate(3).
-    fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
+extern "C" fn enter<W: Work>(work: *mut c_void) {
+    // SAFETY: `start` passes a reference that lives as long as the program.
+    let work: &'static W = unsafe { &*work.cast::<W>() };
+    work.work();
 }
 
-/// PTHREAD_CANCEL_DISABLE of glibc and musl.
-const CANCEL_DISABLE: libc::c_int = 1;
+/// Whether the calling thread is the last one that runs: the process's first thread has ended by itself, and there is no other.
+pub fn is_last() -> bool {
+    let mut buffer = [0; 512];
+    let text = crate::text::read(c"/proc/self/stat", &mut buffer);
+    text.is_some_and(|text| threads(text) == Some((b'Z', 2)))
+}
 
-/// Whether the calling thread may be cancelled from now on; what was so before. pthread_join is a cancellation point, and
-/// fork, around which threads end, is none: who was cancelled there would leave everybody else waiting for ever.
-fn cancel_state(state: libc::c_int) -> libc::c_int {
-    let mut before = 0;
-    // SAFETY: the place is valid for one integer.
-    unsafe { pthread_setcancelstate(state, &raw mut before) };
-    before
+/// The state of the first thread and the number of threads in /proc/PID/stat, proc_pid_stat(5): fields 3 and 20.
+fn threads(text: &[u8]) -> Option<(u8, u64)> {
+    let behind_name = text.get(text.iter().rposition(|&byte| byte == b')')? + 2..)?;
+    let mut fields = behind_name.split(|&byte| byte == b' ');
+    let state = *fields.next()?.first()?;
+    Some((state, crate::text::number(fields.nth(16)?)?.0))
 }
 
 /// Lets others run for a moment, also those of a lower priority. errno may change.
@@ -236,6 +232,11 @@ impl Quiet {
     pub fn begin() -> Self {
         let (mut all, mut before) =
             (MaybeUninit::<libc::sigset_t>::zeroed(), MaybeUninit::<libc::sigset_t>::zeroed());
+        // Which has no signals.
+        if cfg!(miri) {
+            // SAFETY: all-zero is a valid sigset_t.
+            return Self(unsafe { before.assume_init() });
+        }
         // SAFETY: the pointer is valid for one sigset_t.
         unsafe { libc::sigfillset(all.as_mut_ptr()) };
         // SAFETY: a full set, and a place for the old one.
@@ -247,35 +248,12 @@ impl Quiet {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
+        if cfg!(miri) {
+            return;
+        }
         // SAFETY: the set that was there before.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
     }
-}
-
-/// Creates the thread. It has the signal mask of its creator: all are blocked, see `start`.
-fn create<W: Work>(work: &'static W) -> std::result::Result<usize, i32> {
-    extern "C" fn enter<W: Work>(work: *mut c_void) -> *mut c_void {
-        // SAFETY: `create` passes a reference that lives as long as the program.
-        let work: &'static W = unsafe { &*work.cast::<W>() };
-        work.work();
-        ptr::null_mut()
-    }
-    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
-    // SAFETY: the pointer is valid for one pthread_attr_t.
-    match unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) } {
-        0 => {}
-        errno => return Err(errno),
-    }
-    // SAFETY: initialised above.
-    unsafe { libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES) };
-    let mut handle = MaybeUninit::<libc::pthread_t>::zeroed();
-    let argument = ptr::from_ref(work).cast_mut().cast();
-    // SAFETY: initialised attributes, a place for the handle, and a function that fits its argument.
-    let rc = unsafe { libc::pthread_create(handle.as_mut_ptr(), attributes.as_ptr(), enter::<W>, argument) };
-    // SAFETY: initialised above, not used again.
-    unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
-    // SAFETY: all-zero is a valid pthread_t, and pthread_create has filled it in if it succeeded.
-    if rc == 0 { Ok(unsafe { handle.assume_init() } as usize) } else { Err(rc) }
 }
 
 /// SCHED_BATCH (2.6.16): being woken never interrupts who is running. Also the way out of a real-time policy that the
@@ -286,9 +264,12 @@ fn yield_to_the_running() {
     unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_BATCH, &raw const parameter) };
 }
 
-fn thread() -> u32 {
-    // SAFETY: gettid has no arguments and cannot fail.
-    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+/// The calling thread has no capabilities from now on (capset(2), version 3): what it does needs none.
+fn drop_capabilities() {
+    let header: [u32; 2] = [0x2008_0522, 0];
+    let none = [0_u32; 6];
+    // SAFETY: the kernel reads both; they have the sizes that version 3 asks for, and 0 is the calling thread.
+    unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
 }
 
 #[cfg(all(test, not(miri)))]
@@ -356,8 +337,6 @@ mod tests {
         assert!(!probe.background.is_started());
         probe.background.start(probe).unwrap();
         assert!(!probe.background.is_started(), "nobody allowed it");
-        let tid = probe.background.tid.load(Relaxed);
-        assert!(!std::path::Path::new(&format!("/proc/self/task/{tid}")).exists());
         probe.background.allow();
         probe.background.start(probe).unwrap();
         until(|| probe.rounds.load(Acquire) == 3);
@@ -372,6 +351,14 @@ mod tests {
         assert!(probe.descriptors.load(Relaxed) <= 1, "{:?}", probe.descriptors);
         assert_eq!(probe.policy.load(Relaxed), libc::SCHED_BATCH as u32);
         probe.background.stop();
+    }
+
+    #[test]
+    fn the_first_threads_state_and_the_number_of_threads_stand_behind_the_name() {
+        let text = b"7 (a) b) Z 1 7 7 0 -1 4194560 90 0 0 0 1 2 3 4 20 0 2 0 99 0 0\n";
+        assert_eq!(threads(text), Some((b'Z', 2)));
+        assert_eq!(threads(b"7 (a"), None);
+        assert!(!is_last());
     }
 
     #[test]

@@ -21,6 +21,15 @@ pub struct Span {
     pub len: usize,
 }
 
+/// What of a span is resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touched {
+    /// The granules that are so in part at least, the first one lowest.
+    pub granules: u128,
+    /// The bytes that are.
+    pub bytes: usize,
+}
+
 /// A range and the tables that describe it; the tables are zero and become resident only where they are used.
 pub struct Reserved<B: Backend + ?Sized> {
     /// Length of the range in bytes: whole slabs.
@@ -68,7 +77,7 @@ pub trait Backend {
     /// Whether addresses are free of charge, so that growing blocks may get room behind them. Asked when the first does.
     fn is_roomy(&self) -> bool;
 
-    /// Makes slabs `from .. to` usable: their addresses and their entries in the tables.
+    /// Makes slabs `from .. to` usable: their addresses and their entries in the tables. One thread at a time.
     ///
     /// # Errors
     /// The kernel refused; nothing changed that matters.
@@ -96,9 +105,36 @@ pub trait Backend {
     /// How many bytes are resident; asked of what was populated.
     fn resident_bytes(&self, span: Span) -> usize;
 
-    /// Which granules of a span inside one slab are resident in part at least, the first one lowest. All of them where that
-    /// can't be known.
-    fn touched(&self, span: Span) -> u128;
+    /// What of a span inside one slab is resident. All of it where that can't be known.
+    fn touched(&self, span: Span) -> Touched;
+
+    /// Whether it makes a difference which slabs [`Backend::advise`] names.
+    fn chooses_pages(&self) -> bool {
+        false
+    }
+
+    /// From now on first touches in a span of whole slabs take huge pages, or base pages. What is resident stays as it is.
+    ///
+    /// # Errors
+    /// The kernel refused; part of the span may have the advice.
+    fn advise(&self, _span: Span, _huge: bool) -> crate::Result<()> {
+        Ok(())
+    }
+
+    /// The bytes of memory that are left, to the machine or to this process's control group.
+    fn left_bytes(&self) -> usize {
+        usize::MAX
+    }
+
+    /// The longest block that the kernel would ever let a program have.
+    fn most_bytes(&self) -> usize {
+        usize::MAX
+    }
+
+    /// The limit on this process's addresses or private memory, if there is one.
+    fn limit_bytes(&self) -> Option<usize> {
+        None
+    }
 
     /// Overwrites with zeroes, for somebody who is about to use the memory.
     fn zero(&self, span: Span);
@@ -135,8 +171,11 @@ pub trait Backend {
     /// The kernel refused, and the span must never be used again.
     fn renew(&self, span: Span) -> crate::Result<()>;
 
-    /// Gives up the addresses and table entries from a slab on, none of which was ever made usable.
-    fn narrow(&self, slabs: usize);
+    /// Gives up the addresses from a slab on, which nobody uses before they are made usable again.
+    fn cut(&self, slabs: usize);
+
+    /// Gives up the addresses of whole slabs, which nobody uses ever again.
+    fn abandon(&self, _span: Span) {}
 
     /// Gives everything back. The pool that owns the backend is gone.
     fn release(&self);

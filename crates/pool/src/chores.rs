@@ -9,9 +9,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::backend::{Backend, Span};
 use crate::core::{Core, Run};
+use crate::discover::is_dense;
 use crate::errand::Errand;
 use crate::policy::Prefault;
-use crate::policy::tuning::{GRANULE_BYTES, SLAB_BYTES, SLAB_GRANULES};
+use crate::policy::tuning::{GRANULE_BYTES, HEAD_SLABS, SLAB_BYTES, SLAB_GRANULES, SPARSE_SHARE};
 use crate::pool::Pool;
 
 /// What became of populating: the kernel's word is checked by residency.
@@ -121,12 +122,37 @@ impl<B: Backend> Pool<B> {
     }
 
     fn purge(&self, errand: Errand) -> bool {
-        self.run(errand, |backend| backend.purge(errand.span()).is_ok())
+        if errand.is_slabs() && self.backend.chooses_pages() && !self.confined.load(Relaxed) {
+            self.learn(errand.span());
+        }
+        let done = self.run(errand, |backend| backend.purge(errand.span()).is_ok());
+        if done && !self.is_roomy() {
+            self.give_up_holes();
+        }
+        done
+    }
+
+    /// Slabs are about to go back: those that were dense take huge pages the next time, those that were sparse never.
+    fn learn(&self, span: Span) {
+        let (begin, end) = (span.offset / SLAB_BYTES, (span.offset + span.len) / SLAB_BYTES);
+        for slab in begin.max(HEAD_SLABS)..end {
+            if self.core.lock().is_none_or(|core| core.lists.slab(slab).huge) {
+                continue;
+            }
+            let resident = self.backend.resident_bytes(Span { offset: slab * SLAB_BYTES, len: SLAB_BYTES });
+            if is_dense(resident, SLAB_BYTES) {
+                self.advise(slab, slab + 1, true);
+            }
+            if let Some(mut core) = self.core.lock() {
+                core.lists.slab_mut(slab).sparse = (1..SLAB_BYTES / SPARSE_SHARE).contains(&resident);
+            }
+        }
     }
 
     /// Populates. What is not wholly resident afterwards counts as not resident at all.
     fn stock(&self, errand: Errand) -> Populated {
         let mut populated = Populated { asked: errand.span().len, resident: 0 };
+        self.advise_for(errand.span());
         self.run(errand, |_| {
             populated.resident = self.populate(errand.span(), Prefault::Populate);
             populated.resident == populated.asked
@@ -138,7 +164,9 @@ impl<B: Backend> Pool<B> {
     /// Populates a span that nobody else uses; the bytes that are resident afterwards.
     pub(crate) fn populate(&self, span: Span, way: Prefault) -> usize {
         let refused = self.backend.prefault(span, way).is_err();
-        let resident = self.backend.resident_bytes(span);
+        // A process that confines its system calls may not ask.
+        let may_ask = !self.confined.load(Relaxed);
+        let resident = if may_ask { self.backend.resident_bytes(span) } else { span.len };
         if let Some(mut core) = self.core.lock() {
             core.stats.populated_bytes += resident as u64;
             core.stats.populate_failures += refused as u64;

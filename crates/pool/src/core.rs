@@ -4,6 +4,7 @@
 //! anything: no system call is made under the lock, see `pool`.
 
 use crate::backend::Backend;
+use crate::density::Density;
 use crate::keeper::Watch;
 use crate::lists::Lists;
 use crate::place::Wish;
@@ -21,10 +22,8 @@ pub(crate) struct Core<B: Backend> {
     keep: usize,
     base: usize,
     pub(crate) moves: u16,
-    /// How many threads are making more of the range usable.
-    pub(crate) reaching: usize,
-    /// Whether one thread at a time may do so: backing slabs with hugetlb pages replaces what another has put there.
-    reaches_alone: bool,
+    /// Whether a thread is making more of the range usable, or less.
+    pub(crate) is_reaching: bool,
     /// Whether children do not get the warm slabs.
     pub(crate) withheld: bool,
     /// Whether somebody gives back regularly what is too much.
@@ -43,6 +42,9 @@ pub(crate) struct Core<B: Backend> {
     /// How many granules somebody expects to need.
     pub(crate) expected: usize,
     pub(crate) touch: Touch,
+    pub(crate) density: Density,
+    /// Whether free memory with the highest addresses goes back first, and not what has been free for longest.
+    pub(crate) highest_first: bool,
     pub(crate) stats: Stats,
 }
 
@@ -65,6 +67,8 @@ pub(crate) struct Wanted {
     /// Alignment in granules, a power of two.
     pub(crate) align: usize,
     pub(crate) zeroed: bool,
+    /// Slabs that may get huge pages before anything is known of them.
+    pub(crate) trusted: usize,
 }
 
 /// A run that was taken.
@@ -75,6 +79,8 @@ pub(crate) struct Taken {
     pub(crate) dirty: usize,
     /// How many were not resident.
     pub(crate) fresh: usize,
+    /// Whether something has to be found out about slabs that are handed out for the first time.
+    pub(crate) is_unknown: bool,
     /// Whether more is kept now than may be.
     pub(crate) excess: bool,
     /// Whether there is work for the keeper now.
@@ -85,19 +91,13 @@ pub(crate) struct Taken {
 pub(crate) type Run = (usize, usize);
 
 impl<B: Backend> Core<B> {
-    pub(crate) fn new(
-        lists: Lists<B::Slabs, B::Words>,
-        keep_bytes: usize,
-        base_bytes: usize,
-        reaches_alone: bool,
-    ) -> Self {
+    pub(crate) fn new(lists: Lists<B::Slabs, B::Words>, keep_bytes: usize, base_bytes: usize) -> Self {
         Self {
-            reaches_alone,
             lists,
             keep: keep_bytes / GRANULE_BYTES,
             base: base_bytes / GRANULE_BYTES,
             moves: 0,
-            reaching: 0,
+            is_reaching: false,
             in_use: 0,
             retained: 0,
             zeroed: 0,
@@ -109,6 +109,8 @@ impl<B: Backend> Core<B> {
             peak_in_use: 0,
             expected: 0,
             touch: Touch::new(),
+            density: Density::new(),
+            highest_first: false,
             stats: Stats::default(),
         }
     }
@@ -122,14 +124,14 @@ impl<B: Backend> Core<B> {
             return Err(Lack::Warm);
         }
         self.reach(start + count)?;
-        Ok(self.take(start, count))
+        Ok(self.take(start, count, wanted))
     }
 
     /// A place with room behind it for a block that grows often.
-    pub(crate) fn alloc_roomy(&mut self, count: usize) -> Result<Taken, Lack> {
+    pub(crate) fn alloc_roomy(&mut self, count: usize, wanted: Wanted) -> Result<Taken, Lack> {
         let (start, next) = self.lists.place_with_room(count).ok_or(Lack::Place)?;
         self.reach(start + count)?;
-        let taken = self.take(start, count);
+        let taken = self.take(start, count, wanted);
         self.lists.leave_room((start + count).div_ceil(SLAB_GRANULES), next);
         self.keep_room(start, count);
         Ok(taken)
@@ -143,6 +145,7 @@ impl<B: Backend> Core<B> {
         old: usize,
         count: usize,
         often: bool,
+        wanted: Wanted,
     ) -> Result<Option<Taken>, Lack> {
         let (tail, more) = (start + old, count - old);
         if !self.lists.is_free(tail, more) {
@@ -151,7 +154,7 @@ impl<B: Backend> Core<B> {
         self.reach(start + count)?;
         let last = (start + count - 1) / SLAB_GRANULES;
         let untouched = self.lists.slab(last).free() == u128::MAX;
-        let taken = self.take(tail, more);
+        let taken = self.take(tail, more, wanted);
         if untouched && often {
             self.keep_room(start, count);
         }
@@ -176,12 +179,13 @@ impl<B: Backend> Core<B> {
                 .all(|(slab, ..)| self.lists.slab(slab).origin == origin)
     }
 
-    /// Records that the pages of a run came from elsewhere, or that it is a mapping of its own.
-    pub(crate) fn arrived(&mut self, start: usize, count: usize) {
+    /// Records that the pages of a run came from elsewhere, or that it is a mapping of its own; whether it takes huge pages.
+    pub(crate) fn arrived(&mut self, start: usize, count: usize, huge: bool) {
         self.moves = self.moves.saturating_add(1);
         let moves = self.moves;
         for (slab, ..) in Lists::<B::Slabs, B::Words>::pieces(start, count) {
-            self.lists.slab_mut(slab).origin = moves;
+            let slab = self.lists.slab_mut(slab);
+            (slab.origin, slab.huge) = (moves, huge);
         }
     }
 
@@ -195,39 +199,39 @@ impl<B: Backend> Core<B> {
         }
     }
 
-    /// From now on the range ends where it has been made usable; the number of slabs that are left. `None` while somebody
-    /// is making more usable.
-    pub(crate) fn narrow(&mut self) -> Option<usize> {
-        if self.reaching > 0 {
-            return None;
-        }
-        self.lists.count = self.lists.usable;
-        Some(self.lists.count)
-    }
-
     pub(crate) fn reach(&mut self, end: usize) -> Result<(), Lack> {
         let least = end.div_ceil(SLAB_GRANULES);
         let from = self.lists.usable;
         if least <= from {
             return Ok(());
         }
-        if self.reaches_alone && self.reaching > 0 {
+        if self.is_reaching {
             return Err(Lack::Turn);
         }
-        self.reaching += 1;
+        self.is_reaching = true;
         Err(Lack::Usable { from, to: least.next_multiple_of(STEP_SLABS).min(self.lists.count), least })
     }
 
-    /// The range has been made usable up to slab `to`, or the kernel refused. Several threads may reach at a time, each
-    /// from where the range ended for it: what they do is the same, or they take turns ([`Lack::Turn`]).
+    /// The range has been made usable up to slab `to`, or the kernel refused.
     pub(crate) fn reached(&mut self, to: Option<usize>) {
-        self.reaching -= 1;
+        self.is_reaching = false;
         self.lists.usable = self.lists.usable.max(to.unwrap_or(0));
     }
 
+    /// Makes the slabs behind the last one that is in use or resident unusable: where they begin, if there are any. They have to be given
+    /// up before [`Core::reached`].
+    pub(crate) fn retreat(&mut self) -> Option<usize> {
+        if self.is_reaching || !self.lists.retreat() {
+            return None;
+        }
+        self.is_reaching = true;
+        Some(self.lists.usable)
+    }
+
     /// Takes a free, usable run.
-    fn take(&mut self, start: usize, count: usize) -> Taken {
+    fn take(&mut self, start: usize, count: usize, wanted: Wanted) -> Taken {
         self.lists.rise(start / SLAB_GRANULES);
+        let is_unknown = wanted.trusted > 0 && self.enter(start, count, wanted);
         let counts = self.lists.change((start, count), Slab::take);
         self.in_use += count;
         self.keep_less(counts);
@@ -239,7 +243,26 @@ impl<B: Backend> Core<B> {
         }
         self.stats.reused_bytes += (counts.resident() * GRANULE_BYTES) as u64;
         let excess = counts.reserved > 0 && self.keeps_too_much();
-        Taken { start, dirty: counts.dirty, fresh: counts.reserved, excess, calls: self.calls(0) }
+        let calls = self.calls(0);
+        Taken { start, dirty: counts.dirty, fresh: counts.reserved, is_unknown, excess, calls }
+    }
+
+    /// Takes note of the slabs of a run that are handed out for the first time, or have been given back since, and of which nothing is
+    /// known; whether there are any.
+    fn enter(&mut self, start: usize, count: usize, wanted: Wanted) -> bool {
+        let (mut at, end) = (start / SLAB_GRANULES, (start + count).div_ceil(SLAB_GRANULES));
+        let mut is_any = false;
+        while at < end {
+            let is_new = |slab: &Slab| slab.free() == u128::MAX && slab.retained() == 0;
+            let is_unknown = |slab: &Slab| is_new(slab) && !slab.huge && !slab.sparse;
+            let new = (at..end).take_while(|&at| is_unknown(self.lists.slab(at))).count();
+            if new > 0 {
+                self.density.enter(at, at + new, wanted.zeroed, wanted.trusted);
+                is_any = true;
+            }
+            at += new.max(1);
+        }
+        is_any
     }
 
     fn keep_room(&mut self, start: usize, count: usize) {
@@ -277,6 +300,11 @@ impl<B: Backend> Core<B> {
         self.retained += counts.resident();
         self.zeroed += counts.zeroed;
         self.stats.peak_retained_bytes = self.stats.peak_retained_bytes.max(self.retained * GRANULE_BYTES);
+    }
+
+    /// From now on the policy lets these tables keep so many free granules.
+    pub(crate) fn keep_at_most(&mut self, granules: usize) {
+        self.keep = granules;
     }
 
     /// How many free granules may stay resident now.

@@ -6,7 +6,7 @@
 //!
 //! What it does not do: read a clock, or give anything back.
 
-use crate::policy::tuning::QUIET_TICKS;
+use crate::policy::tuning::{PARTS, QUIET_TICKS};
 
 /// What was unneeded lately.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Decay {
 impl Decay {
     /// Nothing is known to be unneeded.
     pub(crate) const fn new() -> Self {
-        Self { lows: [0; QUIET_TICKS], next: 0, parts: QUIET_TICKS }
+        Self { lows: [0; QUIET_TICKS], next: 0, parts: PARTS }
     }
 
     /// What to give back now, after a time in which never less than `low` bytes were kept.
@@ -32,7 +32,7 @@ impl Decay {
         let unneeded = self.lows.iter().fold(usize::MAX, |least, &low| least.min(low));
         let excess = unneeded.saturating_sub(floor);
         let part = excess.div_ceil(self.parts.max(1));
-        self.parts = if excess == 0 { QUIET_TICKS } else { self.parts.saturating_sub(1) };
+        self.parts = if excess == 0 { PARTS } else { self.parts.saturating_sub(1) };
         part
     }
 
@@ -64,9 +64,9 @@ mod tests {
     #[test]
     fn the_unneeded_goes_in_equal_parts_within_the_decay_time() {
         let (count, most) = ticks(500 << 20, 32 << 20);
-        assert_eq!(count, 2 * QUIET_TICKS - 1);
+        assert_eq!(count, QUIET_TICKS + PARTS - 1);
         assert!(count as u64 + 2 <= crate::policy::tuning::TICKS, "the first window and the last may be cut");
-        assert!(most <= (500 << 20) / QUIET_TICKS + 1);
+        assert!(most <= (500 << 20) / PARTS + 1);
         assert_eq!(ticks(3, 2).1, 1);
     }
 
@@ -83,9 +83,9 @@ mod tests {
     fn what_is_needed_again_stops_the_decay() {
         let mut decay = Decay::new();
         (0..QUIET_TICKS - 1).for_each(|_| assert_eq!(decay.tick(100, 0), 0));
-        assert_eq!(decay.tick(100, 0), 100_usize.div_ceil(QUIET_TICKS));
+        assert_eq!(decay.tick(100, 0), 100_usize.div_ceil(PARTS));
         assert_eq!(decay.tick(10, 10), 0);
         (0..QUIET_TICKS - 1).for_each(|_| assert_eq!(decay.tick(90, 10), 0));
-        assert_eq!(decay.tick(90, 10), 80_usize.div_ceil(QUIET_TICKS), "in as many parts as the first time");
+        assert_eq!(decay.tick(90, 10), 80_usize.div_ceil(PARTS), "in as many parts as the first time");
     }
 }

@@ -71,10 +71,16 @@ impl<B: Backend> Core<B> {
         left.map(|left| self.claim(left, Work::PurgePart))
     }
 
-    /// Wholly free slabs to give back, the longest unused first: at most `granules`, and at least one slab.
+    /// Wholly free slabs to give back, the longest unused first or the highest: at most `granules`, and at least one slab.
     pub(crate) fn claim_idle(&mut self, granules: usize) -> Option<Errand> {
         let oldest = self.lists.oldest_warm()?;
         let most = granules.div_ceil(SLAB_GRANULES).clamp(1, ERRAND_SLABS);
+        if self.highest_first {
+            let (begin, end) = self.lists.highest_warm(most)?;
+            return Some(
+                self.claim((begin * SLAB_GRANULES, (end - begin) * SLAB_GRANULES), Work::PurgeSlabs),
+            );
+        }
         let (mut begin, mut end) = (oldest, oldest + 1);
         let mut newer = self.lists.newer(oldest);
         while let Some(slab) = newer.filter(|_| end - begin < most) {

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::backend::{Backend, FRONT_WORDS, Moved, Reserved, Span};
+use crate::backend::{Backend, FRONT_WORDS, Moved, Reserved, Span, Touched};
 use crate::lists::WORDS;
 use crate::policy::Page;
 use crate::policy::tuning::{GRANULE_BYTES, SLAB_BYTES, SLAB_GRANULES};
@@ -115,9 +115,12 @@ impl Backend for Fake {
         if self.ignores_populate.get() { 0 } else { span.len }
     }
 
-    fn touched(&self, span: Span) -> u128 {
+    fn touched(&self, span: Span) -> Touched {
         let granules = self.granules(span).iter().enumerate();
-        granules.filter(|(_, granule)| granule.0.get() != ZERO).fold(0, |mask, (at, _)| mask | 1 << at)
+        let granules = granules
+            .filter(|(_, granule)| granule.0.get() != ZERO)
+            .fold(0_u128, |mask, (at, _)| mask | 1 << at);
+        Touched { granules, bytes: granules.count_ones() as usize * GRANULE_BYTES }
     }
 
     fn zero(&self, span: Span) {
@@ -159,7 +162,7 @@ impl Backend for Fake {
         Ok(())
     }
 
-    fn narrow(&self, _slabs: usize) {}
+    fn cut(&self, _slabs: usize) {}
 
     fn release(&self) {}
 

@@ -31,7 +31,11 @@ impl<B: Backend> Pool<B> {
         if self.core.is_mine() {
             return;
         }
+        let was_kept = self.has_keeper();
         self.stop_keeper();
+        if was_kept {
+            self.give_back_before_fork();
+        }
         self.empty_front();
         let Some(mut core) = self.core.lock() else { return };
         core.withheld = core.warm_slabs() * SLAB_BYTES >= WITHHOLD_BYTES;
@@ -55,7 +59,7 @@ impl<B: Backend> Pool<B> {
                 Err(_) => self.renew(run),
             });
         }
-        self.allow_keeper();
+        self.allow_keeper_after_fork();
     }
 
     /// Call after `fork` in the child.
@@ -63,11 +67,14 @@ impl<B: Backend> Pool<B> {
         self.keeper.inherit();
         self.front.recount();
         if let Some(mut core) = self.core.resume() {
-            // Whoever was making more of the range usable is not in this process, and it will be done again.
-            core.reaching = 0;
+            // Whoever was making more of the range usable is not in this process, and may have done so or not:
+            // its range ends where it is known to.
+            if std::mem::take(&mut core.is_reaching) {
+                core.lists.count = core.lists.usable;
+            }
             self.end_fork(&mut core, |run| self.renew(run));
         }
-        self.allow_keeper();
+        self.allow_keeper_after_fork();
     }
 
     fn renew(&self, run: Run) -> After {
@@ -121,6 +128,6 @@ impl<B: Backend> Core<B> {
             slab.purged(mask);
             Counts::default()
         });
-        self.arrived(run.0, run.1);
+        self.arrived(run.0, run.1, false);
     }
 }

@@ -50,9 +50,9 @@ pub(crate) struct Front<L> {
     accounts: [Account; SHARDS],
     processors: Processors,
     /// Granules that one shard may hold.
-    room: usize,
+    room: AtomicUsize,
     /// Granules of the largest block.
-    largest: usize,
+    largest: AtomicUsize,
 }
 
 /// The part of the front that threads on one processor use.
@@ -95,16 +95,27 @@ pub(crate) fn share(retain_bytes: usize) -> usize {
 impl<L: Deref<Target = [AtomicU64]>> Front<L> {
     /// A front of [`FRONT_WORDS`] empty slots for a pool that may keep `retain_bytes`.
     pub(crate) fn new(slots: L, retain_bytes: usize) -> Self {
-        let room = share(retain_bytes) / GRANULE_BYTES / SHARDS;
         let front = Self {
             slots,
             accounts: Default::default(),
             processors: Processors::find(),
-            room,
-            largest: room.min(FRONT_BLOCK_BYTES / GRANULE_BYTES),
+            room: AtomicUsize::new(0),
+            largest: AtomicUsize::new(0),
         };
+        front.limit(share(retain_bytes));
         front.watch(false);
         front
+    }
+
+    /// From now on it holds so many bytes at the most; what is in it stays.
+    pub(crate) fn limit(&self, bytes: usize) {
+        let room = bytes / GRANULE_BYTES / SHARDS;
+        self.room.store(room, Relaxed);
+        self.largest.store(room.min(FRONT_BLOCK_BYTES / GRANULE_BYTES), Relaxed);
+    }
+
+    fn room(&self) -> usize {
+        self.room.load(Relaxed)
     }
 
     /// Whether it matters from now on how much is in it: somebody sleeps who has to be called when it is much.
@@ -127,7 +138,7 @@ impl<L: Deref<Target = [AtomicU64]>> Front<L> {
     /// Whether blocks of that many granules may be in it.
     #[inline]
     pub(crate) fn suits(&self, count: usize) -> bool {
-        count <= self.largest
+        count <= self.largest.load(Relaxed)
     }
 
     /// The shard of a processor.
@@ -156,13 +167,13 @@ impl<L: Deref<Target = [AtomicU64]>> Front<L> {
     /// Puts a block in; false if there is no room.
     #[inline]
     pub(crate) fn put(&self, run: Run) -> bool {
-        self.home().put(run, self.room)
+        self.home().put(run, self.room())
     }
 
     /// Makes room for a block where [`Front::put`] uses it now.
     pub(crate) fn make_room(&self, count: usize, each: impl FnMut(Run)) {
         let shard = self.home();
-        let sets = match shard.held() + count > self.room {
+        let sets = match shard.held() + count > self.room() {
             true => shard.sets,
             false => shard.sets.get(set_of(count)..).and_then(|sets| sets.get(..1)).unwrap_or_default(),
         };
@@ -310,15 +321,15 @@ mod tests {
     #[test]
     fn room_is_made_in_one_set_or_in_all() {
         let front = keeping(1 << 30);
-        let filled = |shard: Shard| (0..20).filter(|&at| shard.put((at, 1), front.room)).count();
+        let filled = |shard: Shard| (0..20).filter(|&at| shard.put((at, 1), front.room())).count();
         for shard in front.shards() {
-            assert!(shard.put((100, 2), front.room));
+            assert!(shard.put((100, 2), front.room()));
             assert_eq!(filled(shard), SLOTS);
         }
         let mut retired = 0;
         front.make_room(1, |_| retired += 1);
         assert_eq!(retired, SLOTS, "the set of these");
-        front.make_room(front.room, |_| retired += 1);
+        front.make_room(front.room(), |_| retired += 1);
         assert!(retired > SLOTS, "all, should the processor have stayed the same");
     }
 
@@ -348,9 +359,9 @@ mod tests {
         assert!(!front.put((0, 9)));
         let shard = front.shard(0);
         shard.account.allowed.store(9 + step, Relaxed);
-        assert!(shard.put((0, 9), front.room) && shard.put((9, step), front.room));
-        assert!(!shard.put((9 + step, 1), front.room));
-        assert!(front.empty(|_| {}) && !shard.put((0, 9), front.room), "it begins anew");
+        assert!(shard.put((0, 9), front.room()) && shard.put((9, step), front.room()));
+        assert!(!shard.put((9 + step, 1), front.room()));
+        assert!(front.empty(|_| {}) && !shard.put((0, 9), front.room()), "it begins anew");
         while !front.put((0, 9)) {
             front.allow(9);
         }

@@ -6,14 +6,15 @@
 //! every look: short of memory? -> all that is idle goes back at once
 //!             else                -> what was unneeded for long goes back in parts (decay), what exceeds the bound at once
 //!             a processor is idle? -> stock and scrub, between their watermarks
-//! nothing left to do -> sleeps without a time limit, until free or alloc sees work (one comparison under the lock they hold)
+//! fresh memory is being touched? -> looks how, several times a millisecond (discover)
+//! nothing left to do -> the thread ends, until free or alloc sees work (one comparison under the lock they hold)
 //! ```
 //! Who can have no thread (RLIMIT_NPROC, a namespace, a sandbox) has a pool as without a keeper: `free` gives back what
 //! exceeds the bound.
 //!
 //! Fork: [`Pool::before_fork`] ends the keeper, so the child finds nothing half done and a program that counts its threads
-//! before it forks finds those it made. Where there is still work afterwards both sides want one again at once, and whoever
-//! looks after the pool starts it as soon as threads may be started: when `fork` returns, or with the next request.
+//! before it forks finds those it made. What is idle goes back then, so that mostly no keeper is needed right after it either; where
+//! there is still work both sides want one again, and whoever looks after the pool starts it: the parent at once.
 //!
 //! A child of vfork(2) has this memory while its parent waits, and starts none: the thread would be the child's, and end with it.
 //!
@@ -24,10 +25,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use faultless_os::lock::Mutex;
 use faultless_os::pressure::{self, Group, Waiting};
-use faultless_os::thread::{Background, Work};
+use faultless_os::thread::{Background, Work, is_last};
 
 use crate::backend::Backend;
 use crate::decay::Decay;
+use crate::discover::Lookout;
 use crate::policy::tuning::{
     AHEAD_BYTES, CPU_WAITING, ERRAND_SLABS, FLOOR_BYTES, MEMORY_WAITING, NEAR_SHARE, SCRUB_STEPS, SLAB_BYTES,
     TICK_MIN_NS, TICK_NS, TICKS,
@@ -85,11 +87,15 @@ pub(crate) struct Round {
     scrubs: bool,
     /// When it looked last, in ns.
     looked_ns: u64,
+    /// How often it had been woken then.
+    seen: u32,
+    /// Whether that left something to do later.
+    is_left: bool,
 }
 
 impl Round {
     pub(crate) const fn new() -> Self {
-        Self { decay: Decay::new(), looks: 0, scrubs: false, looked_ns: 0 }
+        Self { decay: Decay::new(), looks: 0, scrubs: false, looked_ns: 0, seen: 0, is_left: false }
     }
 }
 
@@ -142,6 +148,8 @@ impl<B: Backend> Pool<B> {
     /// Ends the keeper, if there is one, and lets none begin before [`Pool::allow_keeper`], which has to follow if this is true:
     /// for a program that has to have one thread for a moment. Waits for the end of the step at hand.
     pub fn stop_keeper(&self) -> bool {
+        // A handler of a signal may have interrupted the unlock that the keeper waits for.
+        self.core.rouse();
         self.keeper.thread.stop()
     }
 
@@ -182,9 +190,8 @@ impl<B: Backend> Pool<B> {
     #[cold]
     pub(crate) fn call_keeper(&self) {
         self.front.watch(false);
-        match self.keeper.thread.is_started() {
-            true => self.keeper.thread.wake(),
-            false => self.keeper.wanted.store(!self.is_keeper_refused(), Relaxed),
+        if !self.keeper.thread.wake() {
+            self.keeper.wanted.store(!self.is_keeper_refused(), Relaxed);
         }
     }
 
@@ -215,6 +222,16 @@ impl<B: Backend> Pool<B> {
         let decays = Watch::of(self.policy).kept_above < usize::MAX && self.stats().retained_bytes > floor;
         let is_behind = !is_short && self.work_ahead(round, signs);
         (decays && (gone > 0 || wanted == 0)) || is_behind
+    }
+
+    /// How long to wait before the next look, if there has to be one: after a first one where something was left to do, or somebody has
+    /// woken the keeper since, for the `seen`-th time.
+    fn next_look(&self, round: &Round, seen: u32, now_ns: u64) -> Option<u64> {
+        match round.looks {
+            0 => Some(0),
+            _ if !round.is_left && round.seen == seen => None,
+            _ => Some((round.looked_ns + self.pause_ns()).saturating_sub(now_ns)),
+        }
     }
 
     /// Gives back so many bytes of idle slabs, in steps; what went.
@@ -292,16 +309,28 @@ impl<B: Backend> Pool<B> {
         self.tick_ns().checked_div(self.looks_per_tick()).unwrap_or(TICK_NS)
     }
 
-    /// What the last keeper left, when it is time for its next look.
+    /// What the last keeper left, or a new beginning.
     fn resumed(&self) -> Round {
         let left = self.keeper.left.lock().and_then(|mut left| left.take());
-        let Some(round) = left else { return Round::new() };
-        let seen = self.keeper.thread.wakes();
-        let since_ns = self.backend.now().saturating_sub(round.looked_ns);
-        if since_ns < self.pause_ns() && !self.keeper.thread.must_stop() {
-            self.keeper.thread.sleep(seen, Some(self.pause_ns() - since_ns));
+        left.unwrap_or_else(|| {
+            self.window();
+            Round::new()
+        })
+    }
+
+    /// A keeper has ended for `fork`. One that begins again right after it would be seen by a program that counts its threads then, as
+    /// Python does; so what is idle goes back now.
+    pub(crate) fn give_back_before_fork(&self) {
+        self.purge_idle(self.stats().retained_bytes.saturating_sub(floor(self.policy)));
+    }
+
+    /// After `fork`: there may be a keeper again. One is wanted if more is left than the floor, and than what could not go before.
+    pub(crate) fn allow_keeper_after_fork(&self) {
+        self.attend(false);
+        if !self.rest() {
+            self.call_keeper();
         }
-        round
+        self.keeper.thread.allow();
     }
 
     fn leave(&self, round: Round) {
@@ -345,8 +374,7 @@ impl<B: Backend + 'static> Pool<B>
 where
     Self: Sync,
 {
-    /// Starts the keeper, unless there is one or can be none, or this is a child of vfork(2). Starting a thread asks malloc for a little memory and takes
-    /// locks of the C library. errno may change.
+    /// Starts the keeper, unless there is one or can be none, or this is a child of vfork(2). errno may change.
     pub fn keep(&'static self) {
         if self.keeper.owner.load(Relaxed) != std::process::id() {
             return;
@@ -366,19 +394,28 @@ where
     fn work(&'static self) {
         let sighted = self.keeper.thread.settle();
         let mut round = self.resumed();
+        let mut lookout = Lookout::default();
         self.attend(true);
         loop {
             let seen = self.keeper.thread.wakes();
             if self.keeper.thread.must_stop() {
                 return self.leave(round);
             }
-            let is_left = self.look(&mut round, &|| self.signs(sighted));
-            if is_left || !self.rest() {
-                self.keeper.thread.sleep(seen, Some(self.pause_ns()));
-            } else {
-                self.keeper.thread.sleep(seen, None);
-                round = Round::new();
-                self.window();
+            let now_ns = self.backend.now();
+            let touches_ns = self.watch_touches(&mut lookout, now_ns);
+            let mut look_ns = self.next_look(&round, seen, now_ns);
+            if look_ns == Some(0) {
+                if sighted && is_last() {
+                    return self.leave(round);
+                }
+                round.seen = seen;
+                round.is_left = self.look(&mut round, &|| self.signs(sighted)) || !self.rest();
+                look_ns = round.is_left.then(|| self.pause_ns());
+            }
+            match [touches_ns, look_ns].into_iter().flatten().min() {
+                Some(pause_ns) => self.keeper.thread.sleep(seen, Some(pause_ns)),
+                None if self.keeper.thread.retire(seen) => return self.attend(false),
+                None => {}
             }
         }
     }
@@ -389,7 +426,7 @@ mod tests {
     use super::*;
     use crate::fake::Fake;
     use crate::policy::Retain;
-    use crate::policy::tuning::{GRANULE_BYTES, QUIET_TICKS, SLAB_BYTES};
+    use crate::policy::tuning::{GRANULE_BYTES, PARTS, QUIET_TICKS, SLAB_BYTES};
 
     const IDLE: Signs = Signs { memory_is_short: false, cpu_is_idle: true };
     const BUSY: Signs = Signs { memory_is_short: false, cpu_is_idle: false };
@@ -419,7 +456,7 @@ mod tests {
         assert!(pool.wants_keeper(), "more is kept than the floor");
         assert!(looks(&pool, &mut round, BUSY, QUIET_TICKS), "it may still be needed");
         assert_eq!(kept(&pool), FLOOR + 8);
-        looks(&pool, &mut round, BUSY, QUIET_TICKS);
+        looks(&pool, &mut round, BUSY, PARTS);
         assert_eq!(kept(&pool), FLOOR);
         assert!(!looks(&pool, &mut round, BUSY, 1));
         assert!(pool.rest());
@@ -437,15 +474,18 @@ mod tests {
     #[test]
     fn what_lies_in_the_front_counts_and_decays_too() {
         let pool = Pool::open(Fake::new(2 * FLOOR), Policy::default()).unwrap();
-        let blocks = [FLOOR - 1, 1, 1, 1].map(|slabs| pool.alloc(slabs * SLAB_BYTES).unwrap());
-        for mut block in blocks {
-            block.fill(1);
-            drop(block);
+        // What a block leaves that was fresh is looked at and goes behind the front.
+        for _ in 0..2 {
+            let blocks = [FLOOR - 1, 1, 1, 1].map(|slabs| pool.alloc(slabs * SLAB_BYTES).unwrap());
+            for mut block in blocks {
+                block.fill(1);
+                drop(block);
+            }
         }
         let stats = pool.stats();
         assert_eq!((kept(&pool), pool.front.tally().held * GRANULE_BYTES), (FLOOR + 2, 3 * SLAB_BYTES));
         assert!(pool.wants_keeper(), "{stats:?}");
-        looks(&pool, &mut Round::new(), BUSY, 3 * QUIET_TICKS);
+        looks(&pool, &mut Round::new(), BUSY, 2 * PARTS);
         assert_eq!(kept(&pool), FLOOR);
     }
 
@@ -461,11 +501,16 @@ mod tests {
     #[test]
     fn what_lies_in_partly_used_slabs_does_not_keep_the_keeper_awake() {
         let pool = Pool::open(Fake::new(2 * FLOOR + 2), Policy::default()).unwrap();
-        let parts = |_| [SLAB_BYTES / 8 * 7, SLAB_BYTES / 8].map(|len| pool.alloc(len).unwrap());
+        let alloc = |len| {
+            let mut block = pool.alloc(len).unwrap();
+            block.fill(1);
+            block
+        };
+        let parts = |_| [SLAB_BYTES / 8 * 7, SLAB_BYTES / 8].map(alloc);
         let (thick, thin): (Vec<_>, Vec<_>) = (0..2 * FLOOR).map(parts).map(|[a, b]| (a, b)).unzip();
         drop(thick);
         let mut round = Round::new();
-        let slept = (0..4 * QUIET_TICKS).any(|_| !pool.look(&mut round, &|| BUSY));
+        let slept = (0..4 * PARTS).any(|_| !pool.look(&mut round, &|| BUSY));
         assert!(slept && pool.rest());
         assert!(pool.stats().retained_bytes > FLOOR_BYTES);
         pool.keeper.wanted.store(false, Relaxed);

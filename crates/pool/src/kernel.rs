@@ -1,22 +1,24 @@
 //! The kernel as supplier of pages.
 //!
-//! In: spans of one reserved range. Out: system calls. Decides nothing but how far to halve a reservation.
+//! In: spans of one range. Out: system calls. Decides nothing but where the range lies.
 //!
-//! The range and the table of slabs are PROT_NONE until [`Backend::extend`]: no memory, no commit charge.
+//! The range and its tables are mapped piece by piece, by [`Backend::extend`]: what was not needed yet is only an intention, far from
+//! where the kernel puts other mappings. So it counts against no limit (`ulimit -v`, mlockall(2)) and is not charged. Each piece
+//! is mapped where nothing is (MAP_FIXED_NOREPLACE); what another mapping has taken ends the range.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use faultless_os::{advise, counters, map, page, zero};
+use faultless_os::{advise, counters, map, page, pressure, zero};
 
-use crate::backend::{Backend, FRONT_WORDS, Moved, Reserved, Span};
+use crate::backend::{Backend, FRONT_WORDS, Moved, Reserved, Span, Touched};
 use crate::block::Memory;
 use crate::class::run;
 use crate::error::Error;
 use crate::lists::WORDS;
 use crate::policy::tuning::{
-    GRANULE_BYTES, HEAD_SLABS, LIMITED_SHARE, RESERVE_BYTES, RESERVE_MIN_BYTES, SLAB_BYTES, SLAB_GRANULES,
+    GRANULE_BYTES, HEAD_SLABS, RANGE_BYTES, RANGE_MIN_BYTES, SLAB_BYTES, SLAB_GRANULES,
 };
 use crate::policy::{Page, Prefault};
 use crate::state::Slab;
@@ -24,10 +26,10 @@ use crate::state::Slab;
 /// The calls that can be made to fail, for tests: each counts its calls and fails from the given one on (0: never).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failing {
-    /// mmap.
+    /// mmap, but for the range and its tables.
     pub map: u32,
-    /// mprotect.
-    pub protect: u32,
+    /// mmap of a further piece of the range or of a table.
+    pub extend: u32,
     /// madvise.
     pub advise: u32,
     /// mremap.
@@ -51,29 +53,38 @@ pub struct Kernel {
     calls: [AtomicU32; 4],
 }
 
-/// Addresses of this value: from where, how many bytes.
+/// Addresses of this value: from where, and how many bytes of them are mapped.
 #[derive(Debug, Default)]
 struct Area {
     start: AtomicUsize,
-    len: AtomicUsize,
+    mapped: AtomicUsize,
 }
 
 impl Area {
-    fn set(&self, start: usize, len: usize) {
+    fn set(&self, start: usize, mapped: usize) {
         self.start.store(start, Relaxed);
-        self.len.store(len, Relaxed);
+        self.mapped.store(mapped, Relaxed);
     }
 
     fn start(&self) -> usize {
         self.start.load(Relaxed)
     }
 
-    /// Gives up everything behind the first `kept` bytes, whole pages, which nobody may use again. Of threads that do so at the
-    /// same time each gives up a part of its own.
+    /// Maps whole pages up to `len`. One thread at a time.
+    fn reach(&self, len: usize) -> crate::Result<()> {
+        let mapped = self.mapped.load(Relaxed);
+        if mapped < len {
+            map::anonymous_at(self.start() + mapped, len - mapped)?;
+            self.mapped.store(len, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Gives up everything behind the first `kept` bytes, whole pages, which nobody may use until they are mapped again.
     fn cut(&self, kept: usize) {
-        let had = self.len.fetch_min(kept, Relaxed);
+        let had = self.mapped.fetch_min(kept, Relaxed);
         if kept < had {
-            // SAFETY: `reserve` reserved it for this value, and who calls this knows that nothing goes there again.
+            // SAFETY: `reach` mapped it for this value, and who calls this knows that nobody uses it.
             let _ = unsafe { map::release(self.start() + kept, had - kept) };
         }
     }
@@ -97,7 +108,7 @@ impl<T> Deref for Table<T> {
 
     fn deref(&self) -> &[T] {
         // SAFETY: `reserve` mapped `len` entries for this table alone; all-zero is a valid Slab, u64,
-        // AtomicU32 and AtomicU64; entries that are not usable yet are never read, see Core::reach and Blocks::reach.
+        // AtomicU32 and AtomicU64; entries that are not mapped yet are never read, see Core::reach and Blocks::reach.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -131,33 +142,49 @@ impl Kernel {
         self.may(2, self.failing.advise)
     }
 
-    fn reserve_range(&self) -> crate::Result<(usize, usize)> {
-        let limit = map::address_space_limit().map_or(RESERVE_BYTES, |limit| limit / LIMITED_SHARE);
-        let mut len = RESERVE_BYTES.min(limit) / SLAB_BYTES * SLAB_BYTES;
+    /// Finds a place for a range and, before it, its tables, and maps the first page of these; the length of the range.
+    ///
+    /// A range has a cell of addresses for itself, twice as long, in which nothing is mapped: below `near`, where the kernel puts
+    /// mappings now, so that these can grow towards it for long. Two ranges so never meet, not even when two libraries of a
+    /// process have a pool each. Where in the cell it lies is as random as `near` is.
+    fn place(&self, near: usize) -> crate::Result<usize> {
+        let mut len = RANGE_BYTES;
         loop {
-            let error = match self.may(0, self.failing.map) {
-                Ok(()) => match map::reserve(len, SLAB_BYTES) {
-                    Ok(base) => return Ok((base, len)),
-                    Err(error) => error.into(),
-                },
-                Err(error) => error,
+            self.may(0, self.failing.map)?;
+            let (slab_bytes, block_bytes) = table_bytes(len / SLAB_BYTES);
+            // A cell is as long as it is aligned: a power of two.
+            let first = near & !(2 * len - 1);
+            let cells = (1..=CELLS).filter_map(|below| first.checked_sub(below * 2 * len));
+            let tried = match cells.filter(|&cell| cell > 0).find(|&cell| map::is_free(cell, 2 * len)) {
+                None => Err(faultless_os::Error::new("mmap", ENOMEM)),
+                Some(cell) => {
+                    let tables = cell + scattered(near, len / 2);
+                    map::anonymous_at(tables, page::size()).map(|()| tables)
+                }
             };
-            len = len / 2 / SLAB_BYTES * SLAB_BYTES;
-            if len < RESERVE_MIN_BYTES {
-                return Err(error);
+            match tried {
+                Ok(tables) => {
+                    self.slabs.set(tables, page::size());
+                    self.blocks.set(tables + slab_bytes, 0);
+                    self.range
+                        .set((tables + slab_bytes + block_bytes + SLAB_BYTES - 1) & !(SLAB_BYTES - 1), 0);
+                    return Ok(len);
+                }
+                Err(error) if len <= RANGE_MIN_BYTES => return Err(error.into()),
+                Err(_) => len /= 2,
             }
         }
     }
 
-    fn make_usable(&self, start: usize, len: usize) -> crate::Result<()> {
-        self.may(1, self.failing.protect)?;
-        // SAFETY: callers pass parts of ranges that `reserve` reserved for this value.
-        unsafe { map::make_usable(start, len) }.map_err(Error::from)
+    /// Maps a further piece of an area.
+    fn reach(&self, area: &Area, len: usize) -> crate::Result<()> {
+        self.may(1, self.failing.extend)?;
+        area.reach(len)
     }
 
-    /// Advises THP for slabs, but for the first few.
+    /// Sees to it that slabs, but for the first few, get the pages that were asked for where the pool does not choose.
     fn back_slabs(&self, from: usize, to: usize) {
-        let from = from.max(HEAD_SLABS);
+        let from = if self.backing.load(Relaxed) == CHOSEN { to } else { from.max(HEAD_SLABS) };
         if from < to {
             self.back(self.range.start() + from * SLAB_BYTES, (to - from) * SLAB_BYTES);
         }
@@ -196,7 +223,7 @@ impl Kernel {
                 Ok(()) => done += piece,
                 // The target may be gone; mapped anew it has base pages.
                 Err(error) if error.call != "mmap(MAP_HUGETLB" => {
-                    let _ = map::restore(start + done, piece);
+                    let _ = map::anonymous_at(start + done, piece);
                     return done;
                 }
                 Err(_) => piece = piece / 2 / SLAB_BYTES * SLAB_BYTES,
@@ -210,7 +237,7 @@ impl Kernel {
     /// advice. What goes back of them has what was asked for the next time.
     fn lose_backing(&self, start: usize, len: usize) {
         let lost = match self.backing.load(Relaxed) {
-            THP => {
+            THP | CHOSEN => {
                 if self.may_advise().is_ok() {
                     // SAFETY: callers pass usable parts of the range.
                     let _ = unsafe { advise::thp(start, len) };
@@ -224,25 +251,30 @@ impl Kernel {
         }
     }
 
-    /// The address of a span, if it lies in the range.
+    /// The address of a span, if it is mapped.
     fn address(&self, span: Span) -> Option<usize> {
         let end = span.offset.checked_add(span.len)?;
-        (end <= self.range.len.load(Relaxed)).then(|| self.range.start() + span.offset)
+        (end <= self.range.mapped.load(Relaxed)).then(|| self.range.start() + span.offset)
     }
 }
 
 /// What [`Kernel::backing`] says.
 const BASE: u8 = 0;
+/// Huge pages wherever the kernel has them.
 const THP: u8 = 1;
 const HUGETLB: u8 = 2;
 /// What was asked for is not to be had.
 const LACKING: u8 = 3;
+/// Huge pages for the slabs that the pool names.
+const CHOSEN: u8 = 4;
 
 /// What a policy means on this machine.
 fn backing(policy: Page) -> u8 {
     match policy {
         Page::Base => BASE,
-        Page::Thp => THP,
+        Page::Thp if advise::thp_comes_unasked(advise::pmd_bytes()) => BASE,
+        Page::Thp if advise::thp_gives(advise::pmd_bytes()) => CHOSEN,
+        Page::Thp => LACKING,
         Page::Hugetlb => HUGETLB,
         // The kernel takes the largest size that is enabled and fits.
         Page::Mthp(order) => {
@@ -271,28 +303,34 @@ impl Backend for Kernel {
         if page::size() > GRANULE_BYTES {
             return Err(Error::PageTooLarge { page_bytes: page::size() });
         }
-        let (base, len) = self.reserve_range()?;
-        self.range.set(base, len);
-        let slabs = len / SLAB_BYTES;
-        let words = slabs.div_ceil(64) * WORDS;
         // The front's slots, and the words behind them.
-        let word_bytes = whole_pages((FRONT_WORDS + words) * size_of::<u64>());
-        let (slab_bytes, block_bytes) = table_bytes(slabs);
+        let words_max = WORDS * (RANGE_BYTES / SLAB_BYTES).div_ceil(64);
+        let word_bytes = whole_pages((FRONT_WORDS + words_max) * size_of::<u64>());
         self.may(0, self.failing.map)?;
-        let tables = map::reserve(word_bytes + slab_bytes + block_bytes, page::size())?;
-        self.words.set(tables, word_bytes);
-        self.slabs.set(tables + word_bytes, slab_bytes);
-        self.blocks.set(tables + word_bytes + slab_bytes, block_bytes);
-        self.make_usable(tables, word_bytes)?;
+        let words = map::anonymous(word_bytes)?;
+        self.words.set(words, word_bytes);
+        let len = self.place(words)?;
         self.backing.store(backing(policy), Relaxed);
+        let slabs = len / SLAB_BYTES;
         Ok(Reserved {
             len,
-            base,
+            base: self.range.start(),
             slabs: Table { start: pointer(self.slabs.start()), len: slabs },
-            slots: Table { start: pointer(tables), len: FRONT_WORDS },
-            words: Table { start: pointer(tables + FRONT_WORDS * size_of::<u64>()), len: words },
+            slots: Table { start: pointer(words), len: FRONT_WORDS },
+            words: Table {
+                start: pointer(words + FRONT_WORDS * size_of::<u64>()),
+                len: slabs.div_ceil(64) * WORDS,
+            },
             blocks: Table { start: pointer(self.blocks.start()), len: slabs * SLAB_GRANULES },
         })
+    }
+
+    fn most_bytes(&self) -> usize {
+        map::memory_and_swap_bytes().unwrap_or(usize::MAX)
+    }
+
+    fn limit_bytes(&self) -> Option<usize> {
+        map::address_space_limit()
     }
 
     fn is_roomy(&self) -> bool {
@@ -300,15 +338,10 @@ impl Backend for Kernel {
     }
 
     fn extend(&self, from: usize, to: usize) -> crate::Result<()> {
-        let ((slabs, blocks), (slabs_end, blocks_end)) = (table_bytes(from), table_bytes(to));
-        for (area, from, to) in [(&self.slabs, slabs, slabs_end), (&self.blocks, blocks, blocks_end)] {
-            // The page that both ends share was made usable before.
-            if from < to {
-                self.make_usable(area.start() + from, to - from)?;
-            }
-        }
-        let base = self.range.start();
-        self.make_usable(base + from * SLAB_BYTES, (to - from) * SLAB_BYTES)?;
+        let (slab_bytes, block_bytes) = table_bytes(to);
+        self.reach(&self.slabs, slab_bytes)?;
+        self.reach(&self.blocks, block_bytes)?;
+        self.reach(&self.range, to * SLAB_BYTES)?;
         self.back_slabs(from, to);
         Ok(())
     }
@@ -337,7 +370,7 @@ impl Backend for Kernel {
                 self.may(0, self.failing.map)?;
                 // SAFETY: as above; nobody needs the content.
                 if let Err(error) = unsafe { map::populated_at(start, span.len) } {
-                    let _ = map::restore(start, span.len);
+                    let _ = map::anonymous_at(start, span.len);
                     return Err(error.into());
                 }
                 self.lose_backing(start, span.len);
@@ -355,8 +388,33 @@ impl Backend for Kernel {
         self.address(span).map_or(0, |start| map::resident_bytes(start, span.len))
     }
 
-    fn touched(&self, span: Span) -> u128 {
-        let all = run(0, span.len / GRANULE_BYTES);
+    fn chooses_pages(&self) -> bool {
+        self.backing.load(Relaxed) == CHOSEN
+    }
+
+    fn advise(&self, span: Span, huge: bool) -> crate::Result<()> {
+        self.may_advise()?;
+        let Some(start) = self.address(span) else { return Ok(()) };
+        let advised = match huge {
+            // SAFETY: inside the range, which this value owns.
+            true => unsafe { advise::thp(start, span.len) },
+            // SAFETY: as above.
+            false => unsafe { advise::base(start, span.len) },
+        };
+        if advised.is_err() && huge {
+            self.fallback_bytes.fetch_add(span.len as u64, Relaxed);
+        }
+        advised.map_err(Error::from)
+    }
+
+    fn left_bytes(&self) -> usize {
+        let group = pressure::group().map(|group| group.left_bytes());
+        let left = group.into_iter().chain(pressure::available_bytes()).min();
+        left.map_or(usize::MAX, |left| left as usize)
+    }
+
+    fn touched(&self, span: Span) -> Touched {
+        let all = Touched { granules: run(0, span.len / GRANULE_BYTES), bytes: span.len };
         let Some(start) = self.address(span) else { return all };
         let page_log2 = page::size().trailing_zeros();
         // The smallest pages have 4 KiB: as many bytes as a slab can have pages.
@@ -367,7 +425,10 @@ impl Backend for Kernel {
         }
         let granule = |at: usize| at >> (GRANULE_BYTES.trailing_zeros() - page_log2);
         let touched = pages.iter().enumerate().filter(|(_, flags)| **flags & 1 == 1);
-        touched.fold(0, |mask, (at, _)| mask | run(granule(at), 1))
+        touched.fold(Touched { granules: 0, bytes: 0 }, |all, (at, _)| Touched {
+            granules: all.granules | run(granule(at), 1),
+            bytes: all.bytes + page::size(),
+        })
     }
 
     fn zero(&self, span: Span) {
@@ -396,7 +457,7 @@ impl Backend for Kernel {
                     self.movable.store(IMMOVABLE, Relaxed);
                     // The refusal may have unmapped the target, and another thread may have mapped something of its
                     // own there since.
-                    if map::restore(target, from.len).is_err() {
+                    if map::anonymous_at(target, from.len).is_err() {
                         return Moved::Lost;
                     }
                 }
@@ -447,11 +508,15 @@ impl Backend for Kernel {
         Ok(())
     }
 
-    fn narrow(&self, slabs: usize) {
-        let (slab_bytes, block_bytes) = table_bytes(slabs);
+    fn cut(&self, slabs: usize) {
         self.range.cut(slabs * SLAB_BYTES);
-        self.slabs.cut(slab_bytes);
-        self.blocks.cut(block_bytes);
+    }
+
+    fn abandon(&self, span: Span) {
+        if let Some(start) = self.address(span) {
+            // SAFETY: inside the range; the pool has set these slabs aside for good.
+            let _ = unsafe { map::release(start, span.len) };
+        }
     }
 
     fn release(&self) {
@@ -469,6 +534,16 @@ unsafe impl Memory for Kernel {
     fn pointer(&self, offset: usize) -> NonNull<u8> {
         pointer(self.range.start() + offset)
     }
+}
+
+/// Cells that are looked at for a range.
+const CELLS: usize = 32;
+
+/// A multiple of a slab below `most`, a power of two, that follows from an address as randomly as that is.
+fn scattered(address: usize, most: usize) -> usize {
+    // Fibonacci hashing; the lowest bits of an address are always zero.
+    let mixed = (address >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
+    mixed & (most - 1) & !(SLAB_BYTES - 1)
 }
 
 /// As `page::round_up`, without a division that could panic.

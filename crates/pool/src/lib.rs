@@ -13,6 +13,7 @@
 //! What it does not do: blocks much smaller than a granule. One thread, the keeper, where a face allows it.
 
 mod allocator;
+mod altered;
 mod backend;
 mod block;
 mod blocks;
@@ -20,6 +21,8 @@ mod chores;
 mod class;
 mod core;
 mod decay;
+mod density;
+mod discover;
 mod errand;
 mod error;
 mod exposition;
@@ -29,6 +32,7 @@ mod front;
 mod global;
 mod keeper;
 mod kernel;
+mod limits;
 mod lists;
 mod place;
 mod policy;
@@ -40,7 +44,7 @@ mod stats;
 mod touch;
 mod zeroed;
 
-pub use backend::{Backend, FRONT_WORDS, Moved, Reserved, Span};
+pub use backend::{Backend, FRONT_WORDS, Moved, Reserved, Span, Touched};
 pub use block::{Block, Memory};
 pub use chores::Populated;
 pub use error::Error;

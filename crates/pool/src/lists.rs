@@ -83,6 +83,14 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
         (self.oldest as usize).checked_sub(1)
     }
 
+    /// The warm slabs with the highest addresses, a run of at most `most`.
+    pub(crate) fn highest_warm(&self, most: usize) -> Option<(usize, usize)> {
+        let is_warm = |&at: &usize| self.slab(at).free() == u128::MAX && self.slab(at).retained() != 0;
+        let last = (0..self.usable).rev().find(is_warm)?;
+        let count = (0..=last).rev().take(most).take_while(is_warm).count();
+        Some((last + 1 - count, last + 1))
+    }
+
     /// The warm slab that became free after `index`.
     pub(crate) fn newer(&self, index: usize) -> Option<usize> {
         (self.slab(index).newer as usize).checked_sub(1)
@@ -94,6 +102,30 @@ impl<S: DerefMut<Target = [Slab]>, W: DerefMut<Target = [u64]>> Lists<S, W> {
             self.top += 1;
             self.file(self.top - 1);
         }
+    }
+
+    /// Forgets the usable slabs behind the last one that is in use, resident or room; whether there are any.
+    pub(crate) fn retreat(&mut self) -> bool {
+        let had = self.usable;
+        while let Some(last) = self.usable.checked_sub(1).filter(|&last| self.is_hole(last)) {
+            *self.slab_mut(last) = Slab::RESERVED;
+            self.usable = last;
+        }
+        self.usable < had
+    }
+
+    /// Whether all of a usable slab is free and not resident, be it room or not.
+    fn is_hole(&self, index: usize) -> bool {
+        let slab = self.slab(index);
+        slab.free() == u128::MAX && slab.retained() == 0
+    }
+
+    /// Takes the first usable slabs that are free and not resident, for good; the first, and how many.
+    pub(crate) fn take_hole(&mut self) -> Option<(usize, usize)> {
+        let begin = (0..self.usable).find(|&at| self.is_hole(at))?;
+        let count = (begin..self.usable).take_while(|&at| self.is_hole(at)).count();
+        self.change((begin * SLAB_GRANULES, count * SLAB_GRANULES), Slab::take);
+        Some((begin, count))
     }
 
     /// Changes the granules of a run, slab by slab, and puts all that was touched where it belongs; what they were.

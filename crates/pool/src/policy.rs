@@ -120,12 +120,46 @@ pub mod tuning {
     /// Slabs at the start of the range that never use THP: a program with one 64 KiB block must not pay for zeroing
     /// 2 MiB (90 us and 2 MiB resident). One slab costs a large program 512 faults, once.
     pub const HEAD_SLABS: usize = 1;
-    /// Bytes of addresses asked for first, halved until the kernel agrees; page tables grow only with use.
-    pub const RESERVE_BYTES: usize = 1 << 40;
+    /// Slabs of fresh memory that get huge pages before anything is known of how the program touches it, at least (16 MiB) and at most
+    /// (128 MiB): the least is what a block may waste that is not worth looking after, the most is touched in 3 to 12 ms, in which
+    /// the keeper has looked at its middle. Source: a THP takes 50 us (Zen 5 guest) to 195 us (Intel guest).
+    pub const TRUST_SLABS_MIN: usize = 8;
+    /// See [`TRUST_SLABS_MIN`].
+    pub const TRUST_SLABS_MAX: usize = 64;
+    /// In between, one part in this many of what is handed out.
+    pub const TRUST_SHARE: usize = 16;
+    /// The same of large zeroed memory, of which programs often touch little.
+    pub const TRUST_SLABS_ZEROED: usize = 3;
+    /// Of what was found to be dense, one part in this many may be wasted on trust: glibc's memory and an eighth.
+    pub const PROVEN_SHARE: usize = 8;
+    /// Slabs that get huge pages once others were found to be dense, in multiples of these.
+    pub const WINDOW_FACTOR: usize = 4;
+    /// The least of these windows (64 MiB): a program fills it in 3 to 16 ms.
+    pub const WINDOW_SLABS_MIN: usize = 32;
+    /// It is no more than one part in this many of the memory that is left, to the machine or the control group.
+    pub const LEFT_SHARE: usize = 8;
+    /// Slabs from which on it is asked how much is left (32 MiB): the answer takes 30 us, touching them takes 1 to 3 ms.
+    pub const LEFT_SLABS: usize = 16;
+    /// Slabs that are sampled beside the probe, for programs that do not touch their memory from front to back.
+    pub const SAMPLES: usize = 8;
+    /// A slab is dense when no more than one part in this many of it is missing.
+    pub const DENSE_SHARE: usize = 4;
+    /// A slab is dense, too, when this part of it is resident from its beginning on: somebody is filling it.
+    pub const BEGUN_SHARE: usize = 8;
+    /// The least and the longest time in ns between two looks at a program that touches fresh memory, and after how long without
+    /// anything new there are no more: a look takes 10 us of an idle processor.
+    pub const WATCH_MIN_NS: u64 = 100_000;
+    /// See [`WATCH_MIN_NS`].
+    pub const WATCH_MAX_NS: u64 = 8_000_000;
+    /// See [`WATCH_MIN_NS`].
+    pub const WATCH_END_NS: u64 = 200_000_000;
+    /// Bytes of addresses that the range may come to, halved until there is a place for it.
+    pub const RANGE_BYTES: usize = 1 << 40;
     /// Bytes of addresses below which a pool is not worth having.
-    pub const RESERVE_MIN_BYTES: usize = 64 << 20;
-    /// With a limit on address space, the pool takes at most one part in this many: the rest is the program's.
-    pub const LIMITED_SHARE: usize = 4;
+    pub const RANGE_MIN_BYTES: usize = 64 << 20;
+    /// Where addresses or private memory are limited (`ulimit -v`, `-d`), free memory is at most one part in this many of the limit: the
+    /// program must get nearly as much as without a pool.
+    pub const LIMITED_SHARE: usize = 32;
     /// Slabs made usable at a time (64 MiB): a call of about 1 us per step, and under `vm.overcommit_memory=2` at most
     /// this much is charged ahead of need.
     pub const STEP_SLABS: usize = 32;
@@ -181,10 +215,10 @@ pub mod tuning {
     pub const WITHHOLD_BYTES: usize = 8 << 20;
     /// Runs of slabs that are left out at most: each is a mapping of its own meanwhile, and two calls.
     pub const WITHHOLD_RUNS: usize = 64;
-    /// Smallest block (4 MiB), in granules, of which it is looked up at its end what was ever touched: 2 ns per page. A
+    /// Smallest block (1 MiB), in granules, of which it is looked up at its end what was ever touched: 2 ns per page. A
     /// large block may be a table of which the program used a little, and zeroing all of it for the next one would make
     /// it all resident.
-    pub const SPARSE_GRANULES: usize = 256;
+    pub const SPARSE_GRANULES: usize = 64;
     /// Shortest gap in it (256 KiB), in granules, that counts as never touched: each costs two calls.
     pub const GAP_GRANULES: usize = 16;
     /// Blocks of a size of which less than one part in this many was touched are sparse: giving dirty pages back instead of
@@ -202,9 +236,11 @@ pub mod tuning {
     pub const DECAY_REPORTING_NS: u64 = 10_000_000_000;
     /// Ticks per decay time: the keeper's looks, but where it works ahead of need and looks more often.
     pub const TICKS: u64 = 16;
-    /// Ticks during which memory must have been needed by nobody before any goes back. With as many again to spread it over,
-    /// all has gone by the end of the decay time, wherever in a tick it was freed.
-    pub const QUIET_TICKS: usize = 7;
+    /// Ticks during which memory must have been needed by nobody before any goes back: a program that swings faster than a quarter of
+    /// the decay time keeps all of it.
+    pub const QUIET_TICKS: usize = 4;
+    /// Parts in which the rest goes back, one a tick: all has gone by the end of the decay time, wherever in a tick it was freed.
+    pub const PARTS: usize = 11;
     /// The least time between two ticks in ns.
     pub const TICK_MIN_NS: u64 = 5_000_000;
     /// The time between two ticks without a decay time, and between two looks for an idle processor, in ns.

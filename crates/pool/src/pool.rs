@@ -6,7 +6,7 @@
 //!
 //! What it does not do: threads of its own, small blocks; changing the length of a block is in `resize`.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use faultless_os::lock::{Guard, Mutex};
 use faultless_os::thread::pause;
@@ -18,8 +18,10 @@ use crate::core::{Core, Lack, Run, Taken, Wanted};
 use crate::front::{self, Front};
 use crate::keeper::{Keeper, Watch};
 use crate::lists::Lists;
-use crate::policy::tuning::{ALIGN_BYTES, GRANULE_BYTES, SLAB_GRANULES, SPARSE_GRANULES};
-use crate::policy::{Page, Policy, Scrub};
+use crate::policy::tuning::{
+    ALIGN_BYTES, GRANULE_BYTES, LEFT_SLABS, SLAB_BYTES, SLAB_GRANULES, SPARSE_GRANULES,
+};
+use crate::policy::{Policy, Prefault, Scrub};
 use crate::stats::Stats;
 
 /// A pool of large blocks that keep their pages.
@@ -37,6 +39,12 @@ pub struct Pool<B: Backend> {
     pub(crate) zeroed: AtomicBool,
     /// Whether part of the range may be somebody else's.
     pub(crate) has_holes: AtomicBool,
+    /// Slabs in which the program has changed mappings.
+    pub(crate) altered_slabs: AtomicUsize,
+    /// Whether addresses count: no more of the range is made usable than is needed.
+    pub(crate) is_thrifty: AtomicBool,
+    /// Granules of the longest block that the kernel would let a program have.
+    pub(crate) most: usize,
     base: usize,
     len: usize,
     pub(crate) core: Mutex<Core<B>>,
@@ -59,7 +67,8 @@ impl<B: Backend> Pool<B> {
         let range = backend.reserve(policy.page).inspect_err(|_| backend.release())?;
         let lists = Lists::new(range.slabs, range.words, range.len / GRANULE_BYTES / SLAB_GRANULES);
         let keep = policy.retain.bytes - front::share(policy.retain.bytes);
-        let mut core = Core::new(lists, keep, range.base, policy.page == Page::Hugetlb);
+        let most = backend.most_bytes() / GRANULE_BYTES;
+        let mut core = Core::new(lists, keep, range.base);
         core.watch = Watch::of(policy);
         let pool = Self {
             front: Front::new(range.slots, policy.retain.bytes),
@@ -71,6 +80,9 @@ impl<B: Backend> Pool<B> {
             roomy: AtomicU8::new(0),
             zeroed: AtomicBool::new(false),
             has_holes: AtomicBool::new(false),
+            altered_slabs: AtomicUsize::new(0),
+            is_thrifty: AtomicBool::new(false),
+            most,
             base: range.base,
             len: range.len,
             core: Mutex::new(core),
@@ -80,6 +92,7 @@ impl<B: Backend> Pool<B> {
             unknown_frees: AtomicU64::new(0),
         };
         pool.front.watch(Watch::of(policy).kept_above < usize::MAX);
+        pool.heed_limits();
         pool.prewarm(policy.prewarm);
         Ok(pool)
     }
@@ -89,21 +102,10 @@ impl<B: Backend> Pool<B> {
         (self.base, self.len)
     }
 
-    /// Whether the kernel took part of the range away, so that another mapping may lie in it. As long as it did not, an
-    /// address in the range where no block begins is nobody's.
-    pub fn has_holes(&self) -> bool {
-        self.has_holes.load(Relaxed)
-    }
-
-    /// Gives up all addresses that were never used, for a process that is about to limit its address space. `publish`
-    /// hears how long the range will be before the rest of it can become somebody else's. Nothing is given up while another
-    /// thread is making more of it usable.
-    pub fn narrow(&self, publish: impl FnOnce(usize)) {
-        let Some(mut core) = self.core.lock() else { return };
-        let Some(slabs) = core.narrow() else { return };
-        publish(slabs * SLAB_GRANULES * GRANULE_BYTES);
-        drop(core);
-        self.backend.narrow(slabs);
+    /// Whether an address in the range where no block begins may be somebody else's.
+    pub fn may_be_foreign(&self, address: usize) -> bool {
+        let slab = address.wrapping_sub(self.base) / SLAB_BYTES;
+        self.has_holes.load(Relaxed) || self.core.lock().is_none_or(|core| slab >= core.lists.usable)
     }
 
     /// What the pool did so far. All zero while this thread holds the pool for `fork`.
@@ -137,7 +139,7 @@ impl<B: Backend> Pool<B> {
         let behind = zeroed && (count >= SPARSE_GRANULES || self.zeroed.load(Relaxed));
         let in_front = align == 1 && !behind && self.front.suits(count);
         let Some(start) = in_front.then(|| self.front.take(count)).flatten() else {
-            return self.take_behind(count, Wanted { align, zeroed });
+            return self.take_behind(count, align, zeroed);
         };
         self.blocks.release(start, Found { count, grown: 0, fresh: false });
         if zeroed {
@@ -149,10 +151,11 @@ impl<B: Backend> Pool<B> {
     }
 
     #[inline(never)]
-    fn take_behind(&self, count: usize, wanted: Wanted) -> Option<usize> {
-        if wanted.align > ALIGN_BYTES / GRANULE_BYTES {
+    fn take_behind(&self, count: usize, align: usize, zeroed: bool) -> Option<usize> {
+        if align > ALIGN_BYTES / GRANULE_BYTES || count > self.most {
             return self.refused();
         }
+        let wanted = self.wanted(count, align, zeroed);
         let taken = self.served(|core, warm| core.alloc(count, wanted, warm)).or_else(|| self.refused())?;
         self.settle(taken, count);
         if wanted.zeroed && taken.dirty + taken.fresh == count {
@@ -166,6 +169,12 @@ impl<B: Backend> Pool<B> {
         Some(taken.start * GRANULE_BYTES)
     }
 
+    /// What a request for `count` granules asks for besides its length.
+    pub(crate) fn wanted(&self, count: usize, align: usize, zeroed: bool) -> Wanted {
+        let trusted = if self.policy.prefault.is_at_get() { 0 } else { self.trusted(count) };
+        Wanted { align, zeroed, trusted }
+    }
+
     /// Takes a block back; false if none begins there, or if it was freed before.
     #[inline]
     pub(crate) fn give(&self, offset: usize) -> bool {
@@ -174,6 +183,11 @@ impl<B: Backend> Pool<B> {
             Ok((start, block))
         });
         match seized {
+            Ok((start, block)) if self.is_altered((start, block.count)) => {
+                self.blocks.clear(start);
+                self.give_altered((start, block.count));
+                true
+            }
             Ok((start, block)) if self.is_checked(block.fresh, block.count) => {
                 self.give_checked((start, block.count));
                 true
@@ -286,6 +300,7 @@ impl<B: Backend> Pool<B> {
                 }
             };
             drop(core);
+            let to = if self.is_thrifty.load(Relaxed) { least } else { to };
             let reached = [to, least].into_iter().find(|&to| self.backend.extend(from, to).is_ok());
             self.blocks.reach(reached.unwrap_or(0) * SLAB_GRANULES);
             self.core.lock()?.reached(reached);
@@ -299,10 +314,19 @@ impl<B: Backend> Pool<B> {
     }
 
     pub(crate) fn is_roomy(&self) -> bool {
+        if self.is_thrifty.load(Relaxed) {
+            return false;
+        }
         if self.roomy.load(Relaxed) == 0 {
             self.roomy.store(if self.backend.is_roomy() { ROOMY } else { NOT_ROOMY }, Relaxed);
         }
         self.roomy.load(Relaxed) == ROOMY
+    }
+
+    /// Whether there is so much memory that making this many granules resident takes no more than half of what is left.
+    fn is_affordable(&self, count: usize) -> bool {
+        let is_small = count < LEFT_SLABS * SLAB_GRANULES || self.confined.load(Relaxed);
+        is_small || count * GRANULE_BYTES <= self.backend.left_bytes() / 2
     }
 
     /// What is left to do for `count` granules that were just taken.
@@ -310,8 +334,15 @@ impl<B: Backend> Pool<B> {
         if taken.calls {
             self.call_keeper();
         }
-        if self.policy.prefault.is_at_get() && taken.fresh > 0 {
-            self.populate(span((taken.start, count)), self.policy.prefault);
+        if taken.is_unknown {
+            self.discover();
+        }
+        if self.policy.prefault.is_at_get() && taken.fresh > 0 && self.is_affordable(count) {
+            let span = span((taken.start, count));
+            self.advise_for(span);
+            // A touch makes no call.
+            let way = if self.confined.load(Relaxed) { Prefault::Touch } else { self.policy.prefault };
+            self.populate(span, way);
         }
         if taken.excess {
             self.purge_excess((taken.start, 0));

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::backend::{Backend, Moved};
 use crate::blocks::Found;
 use crate::class::granules;
-use crate::core::{Lack, Run, Wanted};
+use crate::core::{Core, Lack, Run};
 use crate::policy::Scrub;
 use crate::policy::tuning::{GRANULE_BYTES, GROWN_OFTEN, SLAB_GRANULES};
 use crate::pool::{Pool, span, start_of};
@@ -18,7 +18,7 @@ use crate::pool::{Pool, span, start_of};
 impl<B: Backend> Pool<B> {
     /// Changes the length of a block; its offset afterwards. On `None` nothing changed.
     pub(crate) fn resize(&self, offset: usize, len: usize) -> Option<usize> {
-        let (start, count) = (start_of(offset)?, granules(len)?);
+        let (start, count) = (start_of(offset)?, granules(len).filter(|&count| count <= self.most)?);
         let old = self.blocks.seize(start).ok()?;
         let grown = old.grown + (count > old.count) as u32;
         let changed = if count <= old.count {
@@ -48,6 +48,10 @@ impl<B: Backend> Pool<B> {
         if self.core.lock().is_none() {
             return false;
         }
+        if self.is_altered(tail) {
+            self.give_altered(tail);
+            return true;
+        }
         if self.is_checked(old.fresh, tail.1) {
             self.give_touched(tail);
             return true;
@@ -62,7 +66,8 @@ impl<B: Backend> Pool<B> {
     /// Grows a block where it is, if what follows is free; whether some of that was not resident.
     fn grow(&self, start: usize, old: Found, count: usize) -> Option<bool> {
         let often = old.grown + 1 >= GROWN_OFTEN;
-        let grown = self.served(|core, warm| match core.grow(start, old.count, count, often)? {
+        let wanted = self.wanted(count - old.count, 1, false);
+        let grown = self.served(|core, warm| match core.grow(start, old.count, count, often, wanted)? {
             Some(taken) => Ok(taken),
             // What follows may be in the front.
             None => Err(if warm { Lack::Warm } else { Lack::Place }),
@@ -75,11 +80,12 @@ impl<B: Backend> Pool<B> {
     /// Moves a block to a place where it can be longer; that place, and whether some of it was not resident.
     fn grow_elsewhere(&self, start: usize, old: Found, count: usize) -> Option<(usize, bool)> {
         let roomy = old.grown + 1 >= GROWN_OFTEN && count >= SLAB_GRANULES / 2 && self.is_roomy();
+        let wanted = self.wanted(count, 1, false);
         let place = |roomy| {
             self.served(|core, warm| {
                 let taken = match roomy {
-                    true => core.alloc_roomy(count)?,
-                    false => core.alloc(count, Wanted { align: 1, zeroed: false }, warm)?,
+                    true => core.alloc_roomy(count, wanted)?,
+                    false => core.alloc(count, wanted, warm)?,
                 };
                 Ok((taken, taken.start % SLAB_GRANULES == 0 && core.movable(start, old.count)))
             })
@@ -87,12 +93,14 @@ impl<B: Backend> Pool<B> {
         let found = roomy.then(|| place(true)).flatten().or_else(|| place(false));
         let (taken, by_pages) = found.or_else(|| self.refused())?;
         self.settle(taken, count);
-        let by_pages = by_pages && !self.confined.load(Relaxed);
+        let by_pages = by_pages && !self.confined.load(Relaxed) && !self.is_altered((start, old.count));
+        let huge = by_pages && self.unify((start, old.count));
         let moved = self.backend.relocate(span((start, old.count)), taken.start * GRANULE_BYTES, by_pages);
         let is_empty = match moved {
             Moved::Copied => self.wipe_copied((start, old.count), old.fresh),
             Moved::Pages | Moved::Lost => true,
         };
+        let is_altered = !is_empty && self.is_altered((start, old.count));
         let mut core = self.core.lock()?;
         match moved {
             Moved::Lost => {
@@ -102,14 +110,33 @@ impl<B: Backend> Pool<B> {
             }
             Moved::Pages => {
                 core.stats.grown_by_pages += 1;
-                core.arrived(taken.start, count);
+                core.arrived(taken.start, old.count, huge);
             }
             Moved::Copied => core.stats.grown_by_copy += 1,
         }
         self.blocks.clear(start);
-        core.give((start, old.count), is_empty);
-        self.gave(core, (start, old.count));
+        if is_altered {
+            drop(core);
+            self.give_altered((start, old.count));
+        } else {
+            core.give((start, old.count), is_empty);
+            self.gave(core, (start, old.count));
+        }
         Some((taken.start, taken.fresh > 0))
+    }
+
+    /// Makes one mapping of a run whose slabs have different advice, which the pages of only one mapping can move with; whether they take
+    /// huge pages then. What most of them have counts.
+    fn unify(&self, run: Run) -> bool {
+        let slabs = run.1.div_ceil(SLAB_GRANULES);
+        let first = run.0 / SLAB_GRANULES;
+        let count = |core: &Core<B>| (first..first + slabs).filter(|&at| core.lists.slab(at).huge).count();
+        let Some(huge) = self.core.lock().map(|core| count(&core)) else { return false };
+        let is_huge = 2 * huge >= slabs;
+        if self.backend.chooses_pages() && huge > 0 && huge < slabs {
+            self.advise(first, first + slabs, is_huge);
+        }
+        is_huge && huge > 0
     }
 
     /// Zeroes where a block was, if the policy wants that; whether by giving it back: copying has touched all of it, so what the

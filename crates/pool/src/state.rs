@@ -63,6 +63,12 @@ pub struct Slab {
     pub(crate) room: bool,
     /// Whether the kernel refused to purge it since it was last used.
     pub(crate) pinned: bool,
+    /// Whether the first touch of its pages takes a huge one.
+    pub(crate) huge: bool,
+    /// Whether little of it had been touched when a block in it ended.
+    pub(crate) sparse: bool,
+    /// Whether the program has changed what its mapping allows, or how it is locked or inherited.
+    pub(crate) altered: bool,
 }
 
 impl Slab {
@@ -77,6 +83,9 @@ impl Slab {
         listed: false,
         room: false,
         pinned: false,
+        huge: false,
+        sparse: false,
+        altered: false,
     };
 
     /// The state of granule `at`.

@@ -3,13 +3,15 @@
 //! In: a large block, part of which was not resident when it was taken. Out: what was touched of it is Dirty, the rest is
 //! Reserved again; and a dirty block that is to be zero is zeroed, or its pages are given back. The latter costs less if
 //! the program will touch little of it: so thinks who saw that of earlier blocks of about that length, and has measured both
-//! prices. Pages are counted as the kernel maps them, so one touch of a THP is a touch of all of it.
+//! prices. Pages are counted as the kernel maps them, so one touch of a THP is a touch of all of it. A slab that was hardly
+//! touched goes back whole, and takes base pages from then on.
 //!
 //! What it does not do: look at blocks that were wholly resident; of those nobody can tell.
 
 use crate::backend::Backend;
 use crate::class::{run, runs};
 use crate::core::Run;
+use crate::discover::is_dense;
 use crate::lists::Lists;
 use crate::policy::tuning::{GAP_GRANULES, GRANULE_BYTES, SLAB_GRANULES, SPARSE_GRANULES, SPARSE_SHARE};
 use crate::pool::{Pool, span};
@@ -92,6 +94,9 @@ impl<B: Backend> Pool<B> {
             self.gave(core, (at, run_end - at));
             at = run_end;
         }
+        if touched < count && !self.is_roomy() {
+            self.give_up_holes();
+        }
         touched
     }
 
@@ -100,7 +105,7 @@ impl<B: Backend> Pool<B> {
         let mut kind = None;
         for (slab, first, len) in Lists::<B::Slabs, B::Words>::pieces(at, end - at) {
             let begin = slab * SLAB_GRANULES + first;
-            let touched = without_short_gaps(self.backend.touched(span((begin, len))), len);
+            let touched = without_short_gaps(self.worth_keeping((begin, len)), len);
             let resident = *kind.get_or_insert(touched & 1 == 1);
             let same = if resident { touched.trailing_ones() } else { touched.trailing_zeros() } as usize;
             if same < len {
@@ -108,6 +113,21 @@ impl<B: Backend> Pool<B> {
             }
         }
         (end, kind.unwrap_or(true))
+    }
+
+    /// The granules of a run inside one slab that were touched; none where that is so little that it is better given back than kept, or
+    /// made resident as a whole by whoever zeroes it. The slab remembers which.
+    fn worth_keeping(&self, run: Run) -> u128 {
+        let (found, len) = (self.backend.touched(span(run)), span(run).len);
+        let is_sparse = found.bytes * SPARSE_SHARE < len;
+        if found.bytes > 0
+            && (is_sparse || is_dense(found.bytes, len))
+            && 2 * run.1 >= SLAB_GRANULES
+            && let Some(mut core) = self.core.lock()
+        {
+            core.lists.slab_mut(run.0 / SLAB_GRANULES).sparse = is_sparse;
+        }
+        if is_sparse { 0 } else { found.granules }
     }
 
     /// Makes the granules of a block zero that were dirty when it was taken; whether some are not resident then. `None`

@@ -250,9 +250,9 @@ proptest! {
     #[cfg(not(miri))]
     #[test]
     fn random_programs_survive_a_kernel_that_refuses(
-        steps in steps(), policy in policies(), protect in 2_u32..6, remap in 1_u32..3, map in 3_u32..6, advise in 0_u32..12
+        steps in steps(), policy in policies(), extend in 1_u32..9, remap in 1_u32..3, map in 3_u32..6, advise in 0_u32..12
     ) {
-        let failing = faultless_pool::Failing { map, protect, remap, advise };
+        let failing = faultless_pool::Failing { map, extend, remap, advise };
         let pool = Pool::open(faultless_pool::Kernel::failing(failing), policy).unwrap();
         Model { refusing: advise > 0, ..Model::new(pool, policy) }.run(&steps);
     }

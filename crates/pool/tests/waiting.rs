@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use faultless_pool::tuning::{SLAB_BYTES, STEP_SLABS};
 use faultless_pool::{
-    Backend, Kernel, Memory, Moved, Page, Policy, Pool, Prefault, Reserved, Result, Retain, Slab, Span, Table,
+    Backend, Kernel, Memory, Moved, Page, Policy, Pool, Prefault, Reserved, Result, Retain, Slab, Span,
+    Table, Touched,
 };
 
 const BLOCK: usize = 640 << 10;
@@ -67,7 +68,7 @@ impl Backend for Slow {
         self.kernel.resident_bytes(span)
     }
 
-    fn touched(&self, span: Span) -> u128 {
+    fn touched(&self, span: Span) -> Touched {
         self.kernel.touched(span)
     }
 
@@ -98,9 +99,9 @@ impl Backend for Slow {
         self.kernel.renew(span)
     }
 
-    fn narrow(&self, slabs: usize) {
-        self.wait("narrow");
-        self.kernel.narrow(slabs);
+    fn cut(&self, slabs: usize) {
+        self.wait("cut");
+        self.kernel.cut(slabs);
     }
 
     fn release(&self) {

@@ -18,8 +18,8 @@ use faultless_os::thread::Quiet;
 use faultless_pool::{Kernel, Page, Pool};
 
 use crate::line::Text;
-use crate::next;
 use crate::settings::Settings;
+use crate::{limits, next};
 
 type Void = *mut c_void;
 
@@ -50,7 +50,7 @@ static STATE: AtomicU32 = AtomicU32::new(OFF);
 
 /// Blocks of at least this many bytes are large; nothing is before the constructor ran.
 static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
-/// The pool's addresses; none before it is open.
+/// The addresses that the pool's may come to; none before it is open.
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static LEN: AtomicUsize = AtomicUsize::new(0);
 
@@ -77,6 +77,26 @@ pub(crate) fn is_ours(block: Void) -> bool {
     (block as usize).wrapping_sub(BASE.load(Relaxed)) < LEN.load(Relaxed)
 }
 
+/// Tells the pool that the program is about to change these pages. Keeps errno.
+#[inline(always)]
+pub(crate) fn altered(address: usize, len: usize) {
+    let (base, end) = (BASE.load(Relaxed), BASE.load(Relaxed).wrapping_add(LEN.load(Relaxed)));
+    if address < end && address.saturating_add(len) > base {
+        altered_inside(address, len);
+    }
+}
+
+/// A child of vfork(2) reports as well: it changes its parent's pages.
+#[cold]
+#[inline(never)]
+fn altered_inside(address: usize, len: usize) {
+    if let Outcome::Open(pool) = outcome() {
+        let errno = next::errno();
+        pool.altered(address, len);
+        next::set_errno(errno);
+    }
+}
+
 /// From now on large blocks come from the pool.
 ///
 /// The handlers of `fork` are registered here and not when the pool is opened: those registered first run last before
@@ -90,6 +110,7 @@ pub(crate) fn start(settings: Settings) {
     PROCESS.store(std::process::id(), Relaxed);
     // SAFETY: called once, by the constructor; nobody reads it before THRESHOLD is set.
     unsafe { (*SETTINGS.0.get()).write(settings) };
+    limits::look();
     if settings.threshold != usize::MAX {
         STATE.store(CLOSED, Release);
     }
@@ -152,6 +173,9 @@ fn open() -> Option<&'static Pool<Kernel>> {
         STATE.store(CLOSED, Release);
         return None;
     };
+    if LOCKS_ALL.load(Relaxed) {
+        pool.be_thrifty();
+    }
     let (base, len) = pool.range();
     // SAFETY: OPENING excludes a second writer, and readers wait for OPEN.
     let pool: &'static Pool<Kernel> = unsafe { (*POOL.0.get()).write(pool) };
@@ -175,15 +199,57 @@ fn teach_next() {
     unsafe { next::free(block) };
 }
 
-/// The program limits its address space: what the pool has only reserved would count against it.
-pub(crate) fn narrow() {
-    // A child of vfork(2) limits itself, not us, and gives up this memory soon.
-    if !is_owner() {
-        return;
+/// Whether whatever is mapped will be locked, which the program may have said before there was a pool.
+static LOCKS_ALL: AtomicBool = AtomicBool::new(false);
+
+/// What `call` does to the pool, if there is one and it is this process's: a child of vfork(2) speaks for itself, not for us, and gives
+/// up this memory soon. errno stays.
+fn tell(call: impl FnOnce(&Pool<Kernel>)) {
+    if let Outcome::Open(pool) = outcome()
+        && is_owner()
+    {
+        let errno = next::errno();
+        call(pool);
+        next::set_errno(errno);
     }
-    if let Outcome::Open(pool) = outcome() {
-        pool.narrow(|len| LEN.store(len, Release));
+}
+
+/// The limits on this process's addresses or private memory have been set.
+pub(crate) fn heed_limits() {
+    tell(Pool::heed_limits);
+}
+
+/// The program is about to lock its memory; `future`: also whatever is mapped from then on.
+pub(crate) fn is_about_to_lock(future: bool) {
+    LOCKS_ALL.fetch_or(future && is_owner(), Relaxed);
+    tell(|pool| {
+        pool.give_up_idle();
+        if future {
+            pool.be_thrifty();
+        }
+    });
+}
+
+/// What the next malloc, or the kernel, answers to a large request. Where it refuses and addresses count, the pool gives up what is idle, and
+/// it is asked once more.
+pub(crate) fn forwarded<T>(ask: impl Fn() -> T, is_refused: impl Fn(&T) -> bool) -> T {
+    let errno = next::errno();
+    let answer = ask();
+    if !is_refused(&answer) {
+        return answer;
     }
+    let mut may_help = false;
+    tell(|pool| {
+        may_help = pool.counts_addresses();
+        if may_help {
+            pool.give_up_idle();
+        }
+    });
+    if !may_help {
+        return answer;
+    }
+    next::set_errno(errno);
+    ask()
 }
 
 /// What the allocator behind has to do before and after `fork`.
@@ -191,8 +257,7 @@ static BEHIND: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 /// Whether it was told of the `fork` under way.
 static BEHIND_IS_TOLD: AtomicBool = AtomicBool::new(false);
 
-/// From now on `before` and `after` are called around `fork`, nearer to it than what the pool does: the pool waits for a keeper
-/// that is being started, and whoever starts it may need the locks of the allocator behind.
+/// From now on `before` and `after` are called around `fork`, nearer to it than what the pool does.
 pub(crate) fn behind(before: unsafe extern "C" fn(), after: unsafe extern "C" fn()) {
     let [first, last] = &BEHIND;
     last.store(after as usize, Relaxed);
@@ -200,7 +265,7 @@ pub(crate) fn behind(before: unsafe extern "C" fn(), after: unsafe extern "C" fn
 }
 
 /// Whether an allocator behind said so: ours for small blocks, and no glibc that would learn.
-fn is_anyone_behind() -> bool {
+pub(crate) fn is_anyone_behind() -> bool {
     let [before, _] = &BEHIND;
     before.load(Acquire) != 0
 }
@@ -243,6 +308,7 @@ unsafe extern "C" fn after_fork_in_parent() {
         pool.after_fork_in_parent();
     }
     GATE.let_go();
+    attend();
 }
 
 unsafe extern "C" fn after_fork_in_child() {
@@ -256,6 +322,22 @@ unsafe extern "C" fn after_fork_in_child() {
     GATE.let_go();
 }
 
+/// The way of `call`, which forks without the handlers of `fork`.
+pub(crate) fn around_fork(call: impl FnOnce() -> libc::pid_t) -> libc::pid_t {
+    // SAFETY: the handlers have no preconditions around `fork`.
+    unsafe { before_fork() };
+    let child = call();
+    let errno = next::errno();
+    match child {
+        // SAFETY: as above.
+        0 => unsafe { after_fork_in_child() },
+        // SAFETY: as above.
+        _ => unsafe { after_fork_in_parent() },
+    }
+    next::set_errno(errno);
+    child
+}
+
 /// Whether this memory is this process's, and not one's that waits for its child of vfork(2).
 fn is_owner() -> bool {
     std::process::id() == PROCESS.load(Relaxed)
@@ -264,7 +346,7 @@ fn is_owner() -> bool {
 /// Starts the keeper that the pool wants.
 #[cold]
 fn keep(pool: &'static Pool<Kernel>) {
-    if KEEPER_IS_REFUSED.load(Relaxed) {
+    if KEEPER_IS_REFUSED.load(Relaxed) || THREADS_COUNT.load(Relaxed) {
         pool.refuse_keeper();
     } else if is_owner() {
         pool.keep();
@@ -288,11 +370,6 @@ pub(crate) fn alone<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Whether there is a keeper.
-pub(crate) fn has_keeper() -> bool {
-    matches!(outcome(), Outcome::Open(pool) if pool.has_keeper())
-}
-
 /// Starts the keeper if the pool wants one. errno stays.
 pub(crate) fn attend() {
     if let Outcome::Open(pool) = outcome()
@@ -307,6 +384,15 @@ pub(crate) fn attend() {
 /// Whether the program forbade itself some system calls.
 pub(crate) fn is_confined() -> bool {
     KEEPER_IS_REFUSED.load(Relaxed)
+}
+
+/// Whether the program limits how many threads there may be.
+static THREADS_COUNT: AtomicBool = AtomicBool::new(false);
+
+/// The program limits how many threads there may be: from now on none is ours.
+pub(crate) fn count_threads() {
+    THREADS_COUNT.fetch_or(is_owner(), Relaxed);
+    tell(Pool::refuse_keeper);
 }
 
 /// From now on there is no keeper in this process.
@@ -363,7 +449,7 @@ pub(crate) unsafe fn free(block: Void) {
         known
     });
     next::set_errno(errno);
-    if !known && !is_nobodys(b"free") {
+    if !known && !is_nobodys(block, b"free") {
         // SAFETY: forwarded.
         unsafe { next::free(block) };
     }
@@ -371,19 +457,28 @@ pub(crate) unsafe fn free(block: Void) {
 
 /// Whether an address in the pool's range where no block begins can't be the next malloc's either: that would take what lies
 /// before it for its own head. The program has freed a block before, or makes addresses up; the first time it is told.
+/// `FAULTLESS_STRICT` then aborts it, as glibc would.
 #[cold]
-fn is_nobodys(call: &[u8]) -> bool {
+fn is_nobodys(block: Void, call: &[u8]) -> bool {
     static TOLD: AtomicBool = AtomicBool::new(false);
     let Outcome::Open(pool) = outcome() else { return false };
-    if pool.has_holes() {
+    if pool.may_be_foreign(block as usize) {
         return false;
     }
     if !TOLD.swap(true, Relaxed) {
+        // SAFETY: the pool is open, so the settings were written.
+        let is_strict = unsafe { (*SETTINGS.0.get()).assume_init_ref() }.strict;
+        let end: &[u8] = if is_strict { b"aborting" } else { b"ignored" };
         let mut line = Text::<128>::new();
         line.text(b"faultless: ")
             .text(call)
-            .text(b" of a large block that was freed before, or of none: ignored");
+            .text(b" of a large block that was freed before, or of none: ")
+            .text(end);
         line.write_to(2);
+        if is_strict {
+            // SAFETY: no preconditions.
+            unsafe { libc::abort() };
+        }
     }
     true
 }
@@ -403,7 +498,7 @@ pub(crate) fn usable(block: Void) -> Option<usize> {
 #[inline(never)]
 pub(crate) unsafe fn realloc(block: Void, len: usize) -> Void {
     let Some((pool, old)) = pool().and_then(|pool| Some((pool, pool.len_raw(block as usize)?))) else {
-        if is_nobodys(b"realloc") {
+        if is_nobodys(block, b"realloc") {
             next::set_errno(libc::ENOMEM);
             return ptr::null_mut();
         }
@@ -411,9 +506,13 @@ pub(crate) unsafe fn realloc(block: Void, len: usize) -> Void {
         return unsafe { next::realloc(block, len) };
     };
     if len == 0 {
+        // SAFETY: malloc has no preconditions.
+        let shortest = unsafe { next::malloc(1) };
         // SAFETY: the caller gives the block up.
         unsafe { free(block) };
-        return ptr::null_mut();
+        // glibc frees and answers null, musl answers with a block of no bytes.
+        // SAFETY: allocated above, nobody knows it.
+        return unsafe { next::realloc(shortest, 0) };
     }
     // A block that shrank below half the threshold goes back to the next malloc; in between it stays, lest a length
     // that swings about the threshold be copied at every call.
@@ -431,7 +530,7 @@ pub(crate) unsafe fn realloc(block: Void, len: usize) -> Void {
         FORWARDED.fetch_add(1, Relaxed);
     }
     // SAFETY: malloc has no preconditions.
-    let new = unsafe { next::malloc(len) };
+    let new = forwarded(|| unsafe { next::malloc(len) }, |block| block.is_null());
     if new.is_null() {
         return if len <= old { block } else { new };
     }
@@ -451,11 +550,12 @@ pub(crate) unsafe fn realloc(block: Void, len: usize) -> Void {
 pub(crate) unsafe fn adopt(block: Void, len: usize) -> Void {
     // SAFETY: the block is the next malloc's.
     let old = unsafe { next::malloc_usable_size(block) };
-    // A block that is large already stays with whoever made it: it may know how to grow without copying.
-    let new = if is_large(old) { ptr::null_mut() } else { alloc(len, 1, false) };
+    // A large block stays with the allocator that made it: that may grow it without copying. Allocators round lengths
+    // up by at most a quarter, so a block just above the threshold was a small request.
+    let new = if is_large(old - old / 5) { ptr::null_mut() } else { alloc(len, 1, false) };
     if new.is_null() {
-        // SAFETY: forwarded.
-        return unsafe { next::realloc(block, len) };
+        // SAFETY: forwarded; where it refuses the block is as it was.
+        return forwarded(|| unsafe { next::realloc(block, len) }, |block| block.is_null());
     }
     // SAFETY: `block` has `old` usable bytes, `new` has `len`, and they come from different allocators.
     unsafe { ptr::copy_nonoverlapping(block.cast::<u8>(), new.cast::<u8>(), old.min(len)) };

@@ -10,14 +10,18 @@
 //! ```
 //! It never allocates, never panics and keeps no thread-local variables (the recorder: two thread-specific keys, `os::caller`). C++ `new` and `delete` come here through `malloc`.
 //!
-//! What it does not do: setuid programs (ld.so ignores `LD_PRELOAD` there), static programs, programs with their own
-//! allocator linked in.
+//! It does nothing in setuid programs, where ld.so ignores `LD_PRELOAD`, and in static ones. It forwards every call
+//! in a program that defines malloc itself or is built with a sanitizer (`owner`).
 
+mod altered;
+mod calls;
 mod entry;
 mod large;
 mod limits;
 mod line;
 mod next;
+mod objects;
+mod owner;
 mod plain;
 mod record;
 mod recorded;
@@ -47,14 +51,21 @@ extern "C" fn constructor() {
     begin();
 }
 
-/// What has to be done once; the constructor of an allocator behind this library may come before ours.
+/// What has to be done once; the constructor of an allocator behind this library may come before ours. The passive
+/// interposer only finds the next definitions.
 fn begin() {
     static BEGUN: AtomicBool = AtomicBool::new(false);
     if BEGUN.swap(true, AcqRel) {
         return;
     }
     next::resolve();
-    single::find_fork();
+    calls::find();
+    objects::find();
+    single::find();
+    owner::tell();
+    if owner::is_passive() {
+        return;
+    }
     let settings = settings::Settings::from_environment();
     summary::ask(settings.summary, settings.format);
     large::start(settings);
@@ -168,7 +179,11 @@ pub unsafe extern "C" fn free(block: Void) {
 /// # Safety
 /// As [`free`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_sized(block: Void, _len: usize) {
+pub unsafe extern "C" fn free_sized(block: Void, len: usize) {
+    if owner::is_passive() {
+        // SAFETY: forwarded.
+        return unsafe { next::free_sized(block, len) };
+    }
     // SAFETY: forwarded.
     unsafe { free(block) }
 }
@@ -178,7 +193,11 @@ pub unsafe extern "C" fn free_sized(block: Void, _len: usize) {
 /// # Safety
 /// As [`free`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_aligned_sized(block: Void, _align: usize, _len: usize) {
+pub unsafe extern "C" fn free_aligned_sized(block: Void, align: usize, len: usize) {
+    if owner::is_passive() {
+        // SAFETY: forwarded.
+        return unsafe { next::free_aligned_sized(block, align, len) };
+    }
     // SAFETY: forwarded.
     unsafe { free(block) }
 }

@@ -1,7 +1,8 @@
 //! The malloc behind this one: glibc's, or whatever allocator was preloaded after it.
 //!
-//! In: nothing. Out: its functions, found by `dlsym(RTLD_NEXT)` at the first call of any. Each is a jump through a
-//! pointer; before they are found the pointers lead to `resolve`.
+//! In: nothing. Out: its functions, found by `dlsym(RTLD_NEXT)` at the first call of any; `owner` decides whether
+//! `libfaultless_small` is skipped. Each is a jump through a pointer; before they are found the pointers lead to
+//! `resolve`.
 //!
 //! `dlsym` may itself ask for memory. That comes from a small static arena, is never freed, and once it was used the
 //! pointers of those functions that could meet such memory again lead through a check.
@@ -13,6 +14,8 @@ use std::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
 };
+
+use crate::{objects, owner};
 
 type Void = *mut c_void;
 
@@ -46,8 +49,7 @@ impl Slot {
     }
 
     fn find(&self, name: &CStr, otherwise: *const c_void) {
-        // SAFETY: the name is a C string; RTLD_NEXT asks for the definition after the object this code is in.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        let found = owner::next(name);
         let found = if found.is_null() { otherwise.cast_mut() } else { found };
         self.found.store(found, Release);
         self.now.store(found, Release);
@@ -65,6 +67,9 @@ macro_rules! next {
             unsafe { $name($($arg),*) }
         }
 
+        next!(@call $(#[$doc])* $name, $slot, ($($arg: $kind),*) -> $result);
+    };
+    (@call $(#[$doc:meta])* $name:ident, $slot:ident, ($($arg:ident: $kind:ty),*) -> $result:ty) => {
         $(#[$doc])*
         ///
         /// # Safety
@@ -100,6 +105,34 @@ next!(/// `pvalloc`
     pvalloc, PVALLOC, lazy_pvalloc, (len: usize) -> Void);
 next!(/// `malloc_usable_size`
     malloc_usable_size, USABLE, lazy_usable, (block: Void) -> usize);
+
+/// Declares a function that only the passive interposer forwards; `$own` replaces a missing one.
+///
+/// The lookup happens at the first call. It allocates if the function is missing, and a sanitizer may not be ready
+/// for that any earlier.
+macro_rules! passive {
+    ($(#[$doc:meta])* $name:ident, $own:ident, $slot:ident, $lazy:ident, ($($arg:ident: $kind:ty),*) -> $result:ty) => {
+        static $slot: Slot = Slot::new($lazy as *const c_void);
+
+        unsafe extern "C" fn $lazy($($arg: $kind),*) -> $result {
+            let name = concat!(stringify!($name), "\0");
+            $slot.find(CStr::from_bytes_until_nul(name.as_bytes()).unwrap_or_default(), $own as *const c_void);
+            owner::forget_error();
+            // SAFETY: forwarded; the pointer now leads to the next definition or to ours.
+            unsafe { $name($($arg),*) }
+        }
+
+        next!(@call $(#[$doc])* $name, $slot, ($($arg: $kind),*) -> $result);
+    };
+}
+
+passive!(/// `reallocarray`, which calls the program's realloc
+    reallocarray, own_reallocarray, REALLOCARRAY, lazy_reallocarray, (block: Void, count: usize, len: usize) -> Void);
+passive!(/// `free_sized`
+    free_sized, own_free_sized, FREE_SIZED, lazy_free_sized, (block: Void, len: usize) -> ());
+passive!(/// `free_aligned_sized`
+    free_aligned_sized, own_free_aligned_sized, FREE_ALIGNED_SIZED, lazy_free_aligned_sized,
+    (block: Void, align: usize, len: usize) -> ());
 
 /// Finds the next malloc. While another call does so, the pointers lead to the arena.
 #[cold]
@@ -190,23 +223,13 @@ pub(crate) fn has_aligned_new() -> bool {
         // SAFETY: the name is a C string: operator new(size_t, std::align_val_t).
         let operator = unsafe { libc::dlsym(libc::RTLD_NEXT, c"_ZnwmSt11align_val_t".as_ptr()) };
         if operator.is_null() {
-            // Or the program's next dlerror(3) would tell of our question.
-            // SAFETY: no preconditions.
-            unsafe { libc::dlerror() };
+            owner::forget_error();
         }
-        let own = !operator.is_null() && object(operator) == object(ALIGNED_ALLOC.found.load(Acquire));
+        let own = !operator.is_null()
+            && objects::object(operator) == objects::object(ALIGNED_ALLOC.found.load(Acquire));
         ANSWER.store(if own { YES } else { NO }, Relaxed);
     }
     ANSWER.load(Relaxed) == YES
-}
-
-/// Where the library that holds an address begins; 0 if none does.
-fn object(address: *const c_void) -> usize {
-    let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: any address may be asked about, and the place is valid for one Dl_info.
-    unsafe { libc::dladdr(address, found.as_mut_ptr()) };
-    // SAFETY: all-zero is a valid Dl_info, and dladdr has filled it in or left it so.
-    unsafe { found.assume_init() }.dli_fbase as usize
 }
 
 /// The length of an arena block, or `None` for any other memory.
@@ -292,6 +315,24 @@ extern "C" fn early_free(_block: Void) {}
 
 extern "C" fn early_usable(block: Void) -> usize {
     arena_len(block).unwrap_or(0)
+}
+
+/// Replaces a missing `reallocarray`.
+unsafe extern "C" fn own_reallocarray(block: Void, count: usize, len: usize) -> Void {
+    // SAFETY: forwarded.
+    count.checked_mul(len).map_or_else(refuse, |bytes| unsafe { realloc(block, bytes) })
+}
+
+/// Replaces a missing `free_sized`.
+unsafe extern "C" fn own_free_sized(block: Void, _len: usize) {
+    // SAFETY: forwarded.
+    unsafe { free(block) }
+}
+
+/// Replaces a missing `free_aligned_sized`.
+unsafe extern "C" fn own_free_aligned_sized(block: Void, _align: usize, _len: usize) {
+    // SAFETY: forwarded.
+    unsafe { free(block) }
 }
 
 /// Stands in where the next malloc cannot tell; as if the block were large, so that it stays where it is.

@@ -13,10 +13,8 @@ use crate::{Void, large, next};
 #[inline(always)]
 pub(crate) unsafe fn malloc(len: usize) -> Void {
     if large::is_large(len) {
-        let block = large::alloc(len, 1, false);
-        if !block.is_null() {
-            return block;
-        }
+        // SAFETY: malloc has no preconditions.
+        return pooled(1, len, false, || unsafe { next::malloc(len) });
     }
     // SAFETY: forwarded.
     unsafe { next::malloc(len) }
@@ -29,10 +27,8 @@ pub(crate) unsafe fn malloc(len: usize) -> Void {
 pub(crate) unsafe fn calloc(count: usize, len: usize) -> Void {
     // On overflow the next calloc refuses.
     if let Some(bytes) = count.checked_mul(len).filter(|&bytes| large::is_large(bytes)) {
-        let block = large::alloc(bytes, 1, true);
-        if !block.is_null() {
-            return block;
-        }
+        // SAFETY: calloc has no preconditions.
+        return pooled(1, bytes, true, || unsafe { next::calloc(count, len) });
     }
     // SAFETY: forwarded.
     unsafe { next::calloc(count, len) }
@@ -73,12 +69,18 @@ pub(crate) unsafe fn free(block: Void) {
     }
 }
 
-/// A large aligned block, or null: not large, no proper alignment, or refused.
-fn aligned(align: usize, len: usize) -> Void {
-    match large::is_large(len) && align.is_power_of_two() {
-        true => large::alloc(len, align, false),
-        false => std::ptr::null_mut(),
-    }
+/// A large block from the pool, or from the next malloc where the pool refuses. Never inlined: what is small must be a jump, so that
+/// a trace of the program's calls has no frame of ours.
+#[cold]
+#[inline(never)]
+fn pooled(align: usize, len: usize, zeroed: bool, next: impl Fn() -> Void) -> Void {
+    let block = if align.is_power_of_two() { large::alloc(len, align, zeroed) } else { std::ptr::null_mut() };
+    if block.is_null() { large::forwarded(next, |block| block.is_null()) } else { block }
+}
+
+/// The next power of two, as C libraries' memalign takes other alignments; 0 where there is none.
+fn rounded(align: usize) -> usize {
+    align.checked_next_power_of_two().unwrap_or(0)
 }
 
 /// posix_memalign(3).
@@ -86,16 +88,32 @@ fn aligned(align: usize, len: usize) -> Void {
 /// # Safety
 /// `to` must be valid for a write of one pointer.
 pub(crate) unsafe fn posix_memalign(to: *mut Void, align: usize, len: usize) -> c_int {
-    if align.is_multiple_of(size_of::<Void>()) {
-        let block = aligned(align, len);
-        if !block.is_null() {
-            // SAFETY: the caller passes a place for one pointer.
-            unsafe { *to = block };
-            return 0;
-        }
+    if large::is_large(len) && align.is_multiple_of(size_of::<Void>()) && align.is_power_of_two() {
+        // SAFETY: the caller's promise.
+        return unsafe { pooled_to(to, align, len) };
     }
     // SAFETY: forwarded; wrong arguments are refused there.
     unsafe { next::posix_memalign(to, align, len) }
+}
+
+/// As [`pooled`], for posix_memalign.
+///
+/// # Safety
+/// `to` must be valid for a write of one pointer.
+#[cold]
+#[inline(never)]
+unsafe fn pooled_to(to: *mut Void, align: usize, len: usize) -> c_int {
+    let block = large::alloc(len, align, false);
+    if block.is_null() {
+        // SAFETY: forwarded.
+        return large::forwarded(
+            || unsafe { next::posix_memalign(to, align, len) },
+            |rc| *rc == libc::ENOMEM,
+        );
+    }
+    // SAFETY: the caller passes a place for one pointer.
+    unsafe { *to = block };
+    0
 }
 
 /// aligned_alloc(3).
@@ -104,10 +122,11 @@ pub(crate) unsafe fn posix_memalign(to: *mut Void, align: usize, len: usize) -> 
 /// None beyond C's.
 pub(crate) unsafe fn aligned_alloc(align: usize, len: usize) -> Void {
     if large::is_large(len) && !next::has_aligned_new() {
-        let block = aligned(align, len);
-        if !block.is_null() {
-            return block;
-        }
+        // Other alignments each version of a C library takes or refuses in its own way. mimalloc takes all of them, but writes into what
+        // is freed, which the program may have protected.
+        let taken = if large::is_anyone_behind() { rounded(align) } else { align };
+        // SAFETY: forwarded.
+        return pooled(taken, len, false, || unsafe { next::aligned_alloc(align, len) });
     }
     // SAFETY: forwarded.
     unsafe { next::aligned_alloc(align, len) }
@@ -118,9 +137,9 @@ pub(crate) unsafe fn aligned_alloc(align: usize, len: usize) -> Void {
 /// # Safety
 /// None beyond C's.
 pub(crate) unsafe fn memalign(align: usize, len: usize) -> Void {
-    let block = aligned(align, len);
-    if !block.is_null() {
-        return block;
+    if large::is_large(len) {
+        // SAFETY: forwarded.
+        return pooled(rounded(align), len, false, || unsafe { next::memalign(align, len) });
     }
     // SAFETY: forwarded.
     unsafe { next::memalign(align, len) }
@@ -131,9 +150,9 @@ pub(crate) unsafe fn memalign(align: usize, len: usize) -> Void {
 /// # Safety
 /// None beyond C's.
 pub(crate) unsafe fn valloc(len: usize) -> Void {
-    let block = aligned(faultless_os::page::size(), len);
-    if !block.is_null() {
-        return block;
+    if large::is_large(len) {
+        // SAFETY: forwarded.
+        return pooled(faultless_os::page::size(), len, false, || unsafe { next::valloc(len) });
     }
     // SAFETY: forwarded.
     unsafe { next::valloc(len) }
@@ -144,9 +163,9 @@ pub(crate) unsafe fn valloc(len: usize) -> Void {
 /// # Safety
 /// None beyond C's.
 pub(crate) unsafe fn pvalloc(len: usize) -> Void {
-    let block = aligned(faultless_os::page::size(), len);
-    if !block.is_null() {
-        return block;
+    if large::is_large(len) {
+        // SAFETY: forwarded.
+        return pooled(faultless_os::page::size(), len, false, || unsafe { next::pvalloc(len) });
     }
     // SAFETY: forwarded.
     unsafe { next::pvalloc(len) }

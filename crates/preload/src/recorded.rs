@@ -1,14 +1,14 @@
 //! The C functions that may give a block, with the recorder: what is long enough goes down with its caller.
 //!
 //! In: C's arguments, three with those that are not looked at, and the caller as `entry` puts it behind them. Out: C's results,
-//! from `plain`.
+//! from `plain`. A call that is not recorded ends in a jump, so a sanitizer's stack traces have no frame of ours.
 
 use std::ffi::c_int;
 
 use faultless_os::counters::now_ns;
 use faultless_os::journal::Registers;
 
-use crate::{Void, next, plain, record};
+use crate::{Void, next, owner, plain, record};
 
 /// Declares a function that `entry` jumps to; `$site` is its caller.
 macro_rules! recorded {
@@ -26,9 +26,9 @@ macro_rules! recorded {
     };
 }
 
-/// What a call gave, recorded if it is long enough.
+/// What a call gave, recorded if it gave something.
 fn seen(block: Void, len: usize, site: impl FnOnce() -> Registers) -> Void {
-    if !block.is_null() && record::wants(len) {
+    if !block.is_null() {
         record::born(block, len, site());
     }
     block
@@ -49,8 +49,13 @@ recorded! {
 recorded! {
     /// calloc(3).
     fn calloc(count: usize, len: usize, _c: usize; site) -> Void {
+        let bytes = count.saturating_mul(len);
+        if !record::wants(bytes) {
+            // SAFETY: forwarded.
+            return unsafe { plain::calloc(count, len) };
+        }
         // SAFETY: forwarded.
-        seen(unsafe { plain::calloc(count, len) }, count.saturating_mul(len), site)
+        seen(unsafe { plain::calloc(count, len) }, bytes, site)
     }
 }
 
@@ -58,6 +63,10 @@ recorded! {
     /// realloc(3).
     fn realloc(block: Void, len: usize, _c: usize; site) -> Void {
         let was_known = record::is_known(block);
+        if !was_known && !record::wants(len) {
+            // SAFETY: forwarded.
+            return unsafe { plain::realloc(block, len) };
+        }
         if !was_known {
             // SAFETY: forwarded.
             return seen(unsafe { plain::realloc(block, len) }, len, site);
@@ -77,6 +86,10 @@ recorded! {
 recorded! {
     /// reallocarray(3).
     fn reallocarray(block: Void, count: usize, len: usize; site) -> Void {
+        if owner::is_passive() {
+            // SAFETY: forwarded.
+            return unsafe { next::reallocarray(block, count, len) };
+        }
         let Some(bytes) = count.checked_mul(len) else {
             next::set_errno(libc::ENOMEM);
             return std::ptr::null_mut();
@@ -90,9 +103,13 @@ recorded! {
 recorded! {
     /// posix_memalign(3).
     fn posix_memalign(to: *mut Void, align: usize, len: usize; site) -> c_int {
+        if !record::wants(len) {
+            // SAFETY: forwarded.
+            return unsafe { plain::posix_memalign(to, align, len) };
+        }
         // SAFETY: forwarded.
         let error = unsafe { plain::posix_memalign(to, align, len) };
-        if error == 0 && record::wants(len) {
+        if error == 0 {
             // SAFETY: the call has put the block there.
             seen(unsafe { *to }, len, site);
         }
@@ -103,15 +120,22 @@ recorded! {
 recorded! {
     /// aligned_alloc(3). What the next malloc's own operators call they free among themselves.
     fn aligned_alloc(align: usize, len: usize, _c: usize; site) -> Void {
+        if !record::wants(len) || next::has_aligned_new() {
+            // SAFETY: forwarded.
+            return unsafe { plain::aligned_alloc(align, len) };
+        }
         // SAFETY: forwarded.
-        let block = unsafe { plain::aligned_alloc(align, len) };
-        if record::wants(len) && !next::has_aligned_new() { seen(block, len, site) } else { block }
+        seen(unsafe { plain::aligned_alloc(align, len) }, len, site)
     }
 }
 
 recorded! {
     /// memalign(3).
     fn memalign(align: usize, len: usize, _c: usize; site) -> Void {
+        if !record::wants(len) {
+            // SAFETY: forwarded.
+            return unsafe { plain::memalign(align, len) };
+        }
         // SAFETY: forwarded.
         seen(unsafe { plain::memalign(align, len) }, len, site)
     }
@@ -120,6 +144,10 @@ recorded! {
 recorded! {
     /// valloc(3).
     fn valloc(len: usize, _b: usize, _c: usize; site) -> Void {
+        if !record::wants(len) {
+            // SAFETY: forwarded.
+            return unsafe { plain::valloc(len) };
+        }
         // SAFETY: forwarded.
         seen(unsafe { plain::valloc(len) }, len, site)
     }
@@ -128,6 +156,10 @@ recorded! {
 recorded! {
     /// pvalloc(3).
     fn pvalloc(len: usize, _b: usize, _c: usize; site) -> Void {
+        if !record::wants(len) {
+            // SAFETY: forwarded.
+            return unsafe { plain::pvalloc(len) };
+        }
         // SAFETY: forwarded.
         seen(unsafe { plain::pvalloc(len) }, len, site)
     }

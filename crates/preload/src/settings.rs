@@ -12,8 +12,10 @@
 //! | `FAULTLESS_SUMMARY` | 1: report at exit on standard error; N > 1: on descriptor N | no report |
 //! | `FAULTLESS_SUMMARY_FILE` | the report goes into this file instead; `%p` in its name is the process number | none |
 //! | `FAULTLESS_SUMMARY_FORMAT` | `text`, `json` or `openmetrics` | `text` |
+//! | `FAULTLESS_STRICT` | 1: abort a program that frees a large block twice, or none | 0: report it and go on |
+//! | `FAULTLESS_FIRST` | process that may report that `--small` has no effect; `run` sets it | none |
 //! | `FAULTLESS_RECORD` | `PATH:SIZE`: blocks of at least this size are written into the journal at the path, whether from the pool or not | none |
-//! | `FAULTLESS_FAIL` | `mmap:N,mprotect:N,madvise:N,mremap:N`: the pool's N-th and later calls fail. For tests | none |
+//! | `FAULTLESS_FAIL` | `mmap:N,extend:N,madvise:N,mremap:N`: the pool's N-th and later calls fail. For tests | none |
 //!
 //! Sizes are bytes, or have one of the suffixes K, M, G, T (also as KiB and so on). A bad value is reported on standard error and ignored.
 
@@ -33,6 +35,8 @@ pub(crate) struct Settings {
     /// The descriptor for the report.
     pub(crate) summary: Option<i32>,
     pub(crate) format: Format,
+    /// Whether a block that is freed twice ends the program.
+    pub(crate) strict: bool,
     pub(crate) failing: Failing,
 }
 
@@ -40,10 +44,17 @@ impl Settings {
     /// The defaults; reads nothing.
     pub(crate) const fn new() -> Self {
         let retain = Retain { bytes: tuning::RETAIN_BYTES, decay_ns: Some(tuning::DECAY_NS) };
-        let failing = Failing { map: 0, protect: 0, advise: 0, remap: 0 };
+        let failing = Failing { map: 0, extend: 0, advise: 0, remap: 0 };
         let (page, prefault, scrub) = (Page::Thp, Prefault::None, Scrub::OnGet);
         let policy = Policy { page, prefault, scrub, prewarm: 0, retain };
-        Self { threshold: tuning::THRESHOLD_BYTES, policy, summary: None, format: Format::Text, failing }
+        Self {
+            threshold: tuning::THRESHOLD_BYTES,
+            policy,
+            summary: None,
+            format: Format::Text,
+            strict: false,
+            failing,
+        }
     }
 
     /// Reads the environment.
@@ -76,6 +87,7 @@ impl Settings {
         read(c"FAULTLESS_SUMMARY", c"a descriptor", &mut settings.summary, descriptor);
         read(c"FAULTLESS_SUMMARY_FILE", c"a path", &mut (), summary::file::name);
         read(c"FAULTLESS_SUMMARY_FORMAT", c"text, json or openmetrics", &mut settings.format, format);
+        read(c"FAULTLESS_STRICT", c"0 or 1", &mut settings.strict, flag);
         read(c"FAULTLESS_RECORD", c"PATH:SIZE", &mut (), record::open);
         read(c"FAULTLESS_FAIL", c"a list like mmap:3", &mut settings.failing, failing);
         settings
@@ -194,6 +206,14 @@ fn descriptor(text: &[u8]) -> Option<Option<i32>> {
     }
 }
 
+fn flag(text: &[u8]) -> Option<bool> {
+    match text {
+        b"0" => Some(false),
+        b"1" => Some(true),
+        _ => None,
+    }
+}
+
 fn failing(text: &[u8]) -> Option<Failing> {
     let mut failing = Failing::default();
     for item in text.split(|&byte| byte == b',') {
@@ -202,7 +222,7 @@ fn failing(text: &[u8]) -> Option<Failing> {
         let count = number(count.get(1..)?)? as u32;
         match call {
             b"mmap" => failing.map = count,
-            b"mprotect" => failing.protect = count,
+            b"extend" => failing.extend = count,
             b"madvise" => failing.advise = count,
             b"mremap" => failing.remap = count,
             _ => return None,

@@ -5,53 +5,82 @@
 //! A sandbox (seccomp, Landlock) holds for the calling thread alone: another one, of which the program knows nothing, would be
 //! outside, or be killed for a call that the filter doesn't know. Such programs say PR_SET_NO_NEW_PRIVS first.
 //!
-//! It ends before `fork` too, by the handlers of that (`large`), and begins again when `fork` returns: while the handlers run that
-//! an allocator behind us may have registered, its locks are taken, and starting a thread asks it for memory.
+//! Who changes the user or groups of the process changes those of its threads, which the C library knows: the keeper, which it doesn't
+//! know, must not stay what the process was.
 //!
-//! What it does not see: seccomp(2) by root through syscall(2), without either. A `fork` that the C library calls itself, for
-//! forkpty(3) say: then the keeper begins again with the next request.
+//! It ends before `fork` too, by the handlers of that (`large`).
+//!
+//! What it does not see: the same by syscall(2), and clone(2).
 
-use std::ffi::{c_int, c_ulong, c_void};
+use std::ffi::{c_char, c_int, c_ulong, c_void};
 use std::sync::atomic::{
     AtomicPtr,
     Ordering::{Acquire, Release},
 };
 
-use crate::{large, next};
+use crate::{calls, large, next, owner};
 
-/// The next `fork`.
-static FORK: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-
-/// Finds the next `fork`, before a handler of a signal calls it, who could not.
-pub(crate) fn find_fork() {
-    // SAFETY: the name is a C string; RTLD_NEXT asks for the definition after the object this code is in.
-    FORK.store(unsafe { libc::dlsym(libc::RTLD_NEXT, c"fork".as_ptr()) }, Release);
+/// Defines C functions that go on as the next ones of their names, without a keeper.
+macro_rules! alone {
+    ($($name:ident($($arg:ident: $kind:ty),*) $text:literal;)*) => {$(
+        #[doc = $text]
+        ///
+        /// # Safety
+        /// As the C function of that name.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name($($arg: $kind),*) -> c_int {
+            const NAME: &str = concat!(stringify!($name), "\0");
+            // SAFETY: a C string; RTLD_NEXT asks for the definition after the object this code is in.
+            let found = unsafe { libc::dlsym(libc::RTLD_NEXT, NAME.as_ptr().cast()) };
+            if found.is_null() {
+                next::set_errno(libc::ENOSYS);
+                return -1;
+            }
+            // SAFETY: found under the name of a function of this type.
+            let function: unsafe extern "C" fn($($kind),*) -> c_int = unsafe { std::mem::transmute(found) };
+            // SAFETY: the caller keeps the contract of the C function.
+            large::alone(|| unsafe { function($($arg),*) })
+        }
+    )*};
 }
 
-/// fork(2)
+alone! {
+    setuid(user: libc::uid_t) "setuid(2)";
+    seteuid(user: libc::uid_t) "seteuid(2)";
+    setreuid(real: libc::uid_t, effective: libc::uid_t) "setreuid(2)";
+    setresuid(real: libc::uid_t, effective: libc::uid_t, saved: libc::uid_t) "setresuid(2)";
+    setgid(group: libc::gid_t) "setgid(2)";
+    setegid(group: libc::gid_t) "setegid(2)";
+    setregid(real: libc::gid_t, effective: libc::gid_t) "setregid(2)";
+    setresgid(real: libc::gid_t, effective: libc::gid_t, saved: libc::gid_t) "setresgid(2)";
+    setgroups(count: usize, groups: *const libc::gid_t) "setgroups(2)";
+    initgroups(user: *const c_char, group: libc::gid_t) "initgroups(3)";
+}
+
+static FORK: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Finds the next `_Fork`, which a signal handler may call.
+pub(crate) fn find() {
+    // SAFETY: a C string; RTLD_NEXT asks for the definition after the object this code is in.
+    FORK.store(unsafe { libc::dlsym(libc::RTLD_NEXT, c"_Fork".as_ptr()) }, Release);
+    owner::forget_error();
+}
+
+/// _Fork(3) (glibc 2.34, musl 1.2.2), which calls no handlers.
 ///
 /// # Safety
 /// As the C function of that name.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn fork() -> libc::pid_t {
-    if FORK.load(Acquire).is_null() {
-        find_fork();
+pub(crate) unsafe extern "C" fn _Fork() -> libc::pid_t {
+    let found = FORK.load(Acquire);
+    if found.is_null() {
+        // SAFETY: no preconditions beyond those of `_Fork`.
+        return unsafe { libc::fork() };
     }
-    let function = FORK.load(Acquire);
-    if function.is_null() {
-        next::set_errno(libc::ENOSYS);
-        return -1;
-    }
-    // SAFETY: found under the name `fork`.
-    let function: unsafe extern "C" fn() -> libc::pid_t = unsafe { std::mem::transmute(function) };
-    let was_kept = large::has_keeper();
+    // SAFETY: found under the name of a function of this type.
+    let function: unsafe extern "C" fn() -> libc::pid_t = unsafe { std::mem::transmute(found) };
     // SAFETY: the caller keeps the contract of the C function.
-    let pid = unsafe { function() };
-    // Without a keeper before, this may be a handler of a signal that interrupted malloc.
-    if pid != 0 && was_kept {
-        large::attend();
-    }
-    pid
+    large::around_fork(|| unsafe { function() })
 }
 
 /// unshare(2)
@@ -89,6 +118,6 @@ pub(crate) unsafe extern "C" fn prctl(
     if option == libc::PR_SET_NO_NEW_PRIVS || option == libc::PR_SET_SECCOMP {
         large::refuse_keeper();
     }
-    // SAFETY: the caller keeps the contract of the system call.
-    unsafe { libc::syscall(libc::SYS_prctl, option, second, third, fourth, fifth) as c_int }
+    // SAFETY: forwarded.
+    unsafe { calls::prctl(option, second, third, fourth, fifth) }
 }

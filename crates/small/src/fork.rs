@@ -29,8 +29,7 @@ unsafe extern "C" {
 
 /// Before fork: no other thread is inside.
 pub(crate) extern "C" fn before() {
-    // SAFETY: no preconditions.
-    let me = unsafe { libc::__errno_location() };
+    let me = crate::errno::place();
     if OWNER.load(Relaxed) != me {
         // SAFETY: a static mutex; unlike errno's place it is the same for all threads.
         unsafe { __real_pthread_mutex_lock(LOCK.0.get()) };

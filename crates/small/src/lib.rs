@@ -1,14 +1,20 @@
 //! The malloc behind the interposer, for programs of many small objects: mimalloc, in memory that the interposer supplies.
 //!
 //! In: `LD_PRELOAD`, behind the interposer, which asks for blocks below its threshold here. Out: the C functions below,
-//! each a jump to mimalloc's with glibc's answer in the corners: errno, and `realloc` to nothing.
+//! each a jump to mimalloc's with glibc's answer in the corners: errno, alignment, and `realloc` to nothing.
+//!
+//! The interposer decides whether the program keeps another allocator than the C library's. In that case nothing here
+//! is called, and mimalloc is not initialized.
 
 #![cfg_attr(panic = "abort", no_std)]
 
+mod errno;
 mod fork;
+mod limit;
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use libmimalloc_sys as mi;
 
@@ -16,7 +22,9 @@ type Void = *mut c_void;
 
 /// Bytes of the first arena, which the interposer supplies; beyond, mimalloc takes from the kernel a GiB at a time. Its
 /// own description takes 0.25 % of an arena, and part of that is touched at every start.
-const REGION_BYTES: usize = 256 << 20;
+const REGION_BYTES: usize = 64 << 20;
+/// glibc's alignment of every block. mimalloc aligns blocks of up to 8 bytes to 8.
+const ALIGN_BYTES: usize = 16;
 /// Alignments above this many bytes mimalloc serves by a mapping of each block's own.
 const MAPPED_ALIGN_BYTES: usize = 64 << 10;
 /// The least length asked for then; addresses only. mimalloc (3.3, 3.4) takes shorter ones for 64 KiB longer than they are
@@ -29,22 +37,50 @@ const MAX_BYTES: usize = isize::MAX as usize;
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = constructor;
 
-/// Takes the region, and has the interposer call it around fork. What was allocated before is in memory of mimalloc's own: it makes no arena before constructors run.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static DESTRUCTOR: extern "C" fn() = destructor;
+
+/// Whether mimalloc serves in this process.
+static IS_USED: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" {
+    // mimalloc's constructor and destructor call these. The build omits both (MI_PRIM_HAS_PROCESS_ATTACH).
+    fn _mi_auto_process_init();
+    fn _mi_auto_process_done();
+}
+
+/// Initializes mimalloc unless the program keeps another allocator.
 extern "C" fn constructor() {
-    type Region = extern "C" fn(usize, extern "C" fn(), extern "C" fn()) -> Void;
-    // SAFETY: the name is a C string.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"faultless_region".as_ptr()) };
-    if found.is_null() {
-        return;
+    type Uses = extern "C" fn() -> bool;
+    if let Some(found) = find(libc::RTLD_DEFAULT, c"faultless_uses_small") {
+        // SAFETY: the interposer exports a function of this type under that name.
+        let uses = unsafe { core::mem::transmute::<Void, Uses>(found) };
+        if !uses() {
+            return;
+        }
     }
+    IS_USED.store(true, Relaxed);
+    limit::look();
+    // SAFETY: no preconditions.
+    unsafe { mi::mi_process_init() };
+    take_region();
+    // Behind the region, lest mimalloc reserve an arena for its own data.
+    // SAFETY: no preconditions.
+    unsafe { _mi_auto_process_init() };
+}
+
+/// Gives mimalloc the interposer's region, and has the interposer call us around fork. Earlier blocks are in mappings
+/// of their own: mimalloc makes no arena before `_mi_auto_process_init`.
+fn take_region() {
+    type Region = extern "C" fn(usize, extern "C" fn(), extern "C" fn()) -> Void;
+    let Some(found) = find(libc::RTLD_DEFAULT, c"faultless_region") else { return };
     // SAFETY: the interposer exports a function of this type under that name.
     let region = unsafe { core::mem::transmute::<Void, Region>(found) };
     let region = region(REGION_BYTES, fork::before, fork::after);
     if region.is_null() {
         return;
     }
-    // SAFETY: no preconditions.
-    unsafe { mi::mi_process_init() };
     let (usable, pinned, zero, exclusive, any_node) = (true, false, true, false, -1);
     // SAFETY: the region is writable, zero and from now on mimalloc's alone.
     unsafe {
@@ -61,10 +97,39 @@ extern "C" fn constructor() {
     };
 }
 
+extern "C" fn destructor() {
+    if IS_USED.load(Relaxed) {
+        // SAFETY: no preconditions; blocks stay where they are.
+        unsafe { _mi_auto_process_done() };
+    }
+}
+
+fn find(scope: Void, name: &CStr) -> Option<Void> {
+    // SAFETY: the name is a C string.
+    let found = unsafe { libc::dlsym(scope, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
+}
+
+/// The definition of a function behind this library, or null.
+///
+/// # Safety
+/// `name` must be a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn faultless_behind_small(name: *const c_char) -> Void {
+    // SAFETY: forwarded.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name) };
+    // dlsym looks at its return address, so this must not become a tail call.
+    core::hint::black_box(found)
+}
+
+/// mimalloc's answer, with errno set if it is null.
+fn answer(block: Void) -> Void {
+    if block.is_null() { refuse() } else { block }
+}
+
 #[cold]
 fn refuse() -> Void {
-    // SAFETY: the C library returns a valid pointer to this thread's errno.
-    unsafe { *libc::__errno_location() = libc::ENOMEM };
+    errno::set(libc::ENOMEM);
     ptr::null_mut()
 }
 
@@ -78,7 +143,7 @@ pub unsafe extern "C" fn malloc(len: usize) -> Void {
         return refuse();
     }
     // SAFETY: forwarded.
-    unsafe { mi::mi_malloc(len) }
+    answer(unsafe { mi::mi_malloc(len.max(ALIGN_BYTES)) })
 }
 
 /// calloc(3).
@@ -89,7 +154,7 @@ pub unsafe extern "C" fn malloc(len: usize) -> Void {
 pub unsafe extern "C" fn calloc(count: usize, len: usize) -> Void {
     match count.checked_mul(len) {
         // SAFETY: forwarded.
-        Some(bytes) if bytes <= MAX_BYTES => unsafe { mi::mi_zalloc(bytes) },
+        Some(bytes) if bytes <= MAX_BYTES => answer(unsafe { mi::mi_zalloc(bytes.max(ALIGN_BYTES)) }),
         _ => refuse(),
     }
 }
@@ -106,10 +171,12 @@ pub unsafe extern "C" fn realloc(block: Void, len: usize) -> Void {
     if len == 0 && !block.is_null() {
         // SAFETY: the caller gives the block up.
         unsafe { mi::mi_free(block) };
-        return ptr::null_mut();
+        // musl answers with a block of no bytes.
+        // SAFETY: no preconditions.
+        return if is_glibc() { ptr::null_mut() } else { unsafe { malloc(0) } };
     }
     // SAFETY: forwarded.
-    unsafe { mi::mi_realloc(block, len) }
+    answer(unsafe { mi::mi_realloc(block, len.max(ALIGN_BYTES)) })
 }
 
 /// free(3).
@@ -131,8 +198,7 @@ pub unsafe extern "C" fn posix_memalign(to: *mut Void, align: usize, len: usize)
     if !align.is_power_of_two() || align < size_of::<Void>() {
         return libc::EINVAL;
     }
-    // SAFETY: no preconditions.
-    let block = unsafe { memalign(align, len) };
+    let block = aligned(align, len);
     if block.is_null() {
         return libc::ENOMEM;
     }
@@ -147,22 +213,55 @@ pub unsafe extern "C" fn posix_memalign(to: *mut Void, align: usize, len: usize)
 /// None beyond C's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aligned_alloc(align: usize, len: usize) -> Void {
-    // SAFETY: no preconditions.
-    unsafe { memalign(align, len) }
+    aligned_as(c"aligned_alloc", align, len)
 }
 
-/// memalign(3); the alignment is rounded up to a power of two, as in glibc.
+/// memalign(3).
 ///
 /// # Safety
 /// None beyond C's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memalign(align: usize, len: usize) -> Void {
-    let len = if align > MAPPED_ALIGN_BYTES { len.max(MAPPED_BYTES) } else { len };
-    match align.checked_next_power_of_two() {
-        // SAFETY: a power of two.
-        Some(align) if len <= MAX_BYTES - align => unsafe { mi::mi_malloc_aligned(len, align) },
-        _ => refuse(),
+    aligned_as(c"memalign", align, len)
+}
+
+/// `aligned_alloc` or `memalign`. Some C libraries round up an alignment that is no power of two, others refuse it with
+/// EINVAL.
+fn aligned_as(name: &CStr, align: usize, len: usize) -> Void {
+    if !align.is_power_of_two() && !is_accepted(name, align) {
+        return ptr::null_mut();
     }
+    aligned(align, len)
+}
+
+/// Whether the C library's function accepts this alignment. Otherwise it sets errno.
+#[cold]
+fn is_accepted(name: &CStr, align: usize) -> bool {
+    type Align = unsafe extern "C" fn(usize, usize) -> Void;
+    type Free = unsafe extern "C" fn(Void);
+    let (Some(call), Some(free)) = (find(libc::RTLD_NEXT, name), find(libc::RTLD_NEXT, c"free")) else {
+        return true;
+    };
+    // SAFETY: both aligned_alloc and memalign are of this type.
+    let call = unsafe { core::mem::transmute::<Void, Align>(call) };
+    // SAFETY: any alignment may be asked for.
+    let block = unsafe { call(align, 1) };
+    // SAFETY: free is of this type.
+    let free = unsafe { core::mem::transmute::<Void, Free>(free) };
+    // SAFETY: null, or a block of the C library's that nobody uses.
+    unsafe { free(block) };
+    !block.is_null()
+}
+
+/// A block whose alignment is rounded up to a power of two.
+fn aligned(align: usize, len: usize) -> Void {
+    let Some(align) = align.max(ALIGN_BYTES).checked_next_power_of_two() else { return refuse() };
+    if len.checked_add(align).is_none_or(|bytes| bytes > MAX_BYTES) {
+        return refuse();
+    }
+    let least = if align > MAPPED_ALIGN_BYTES { MAPPED_BYTES } else { ALIGN_BYTES };
+    // SAFETY: a power of two.
+    answer(unsafe { mi::mi_malloc_aligned(len.max(least), align) })
 }
 
 /// valloc(3).
@@ -171,8 +270,7 @@ pub unsafe extern "C" fn memalign(align: usize, len: usize) -> Void {
 /// None beyond C's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valloc(len: usize) -> Void {
-    // SAFETY: no preconditions.
-    unsafe { memalign(page_bytes(), len) }
+    aligned(page_bytes(), len)
 }
 
 /// pvalloc(3): whole pages.
@@ -182,11 +280,7 @@ pub unsafe extern "C" fn valloc(len: usize) -> Void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvalloc(len: usize) -> Void {
     let page = page_bytes();
-    match len.checked_next_multiple_of(page) {
-        // SAFETY: no preconditions.
-        Some(bytes) => unsafe { memalign(page, bytes) },
-        None => refuse(),
-    }
+    len.checked_next_multiple_of(page).map_or_else(refuse, |bytes| aligned(page, bytes))
 }
 
 /// malloc_usable_size(3).
@@ -197,6 +291,17 @@ pub unsafe extern "C" fn pvalloc(len: usize) -> Void {
 pub unsafe extern "C" fn malloc_usable_size(block: Void) -> usize {
     // SAFETY: forwarded.
     unsafe { mi::mi_usable_size(block) }
+}
+
+fn is_glibc() -> bool {
+    // SAFETY: the name is a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"gnu_get_libc_version".as_ptr()) };
+    if found.is_null() {
+        // Or the program's next dlerror(3) would tell of our question.
+        // SAFETY: no preconditions.
+        unsafe { libc::dlerror() };
+    }
+    !found.is_null()
 }
 
 fn page_bytes() -> usize {

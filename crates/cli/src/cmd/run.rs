@@ -18,21 +18,30 @@ use std::process::Command;
 use super::{Failure, Outcome};
 use options::Small;
 pub(crate) use options::{Options, Policy};
-use program::Program;
+use program::Immunity;
 pub(crate) use program::find;
+
+/// The end of either help.
+macro_rules! examples {
+    () => {
+        "EXAMPLES\n  faultless run -- python3 script.py\n  faultless run --retain 64M --summary -- sort big.txt\n  \
+         faultless run --prefault ahead --stock 256M-1G -- ./server\n  \
+         faultless run --scrub on-free --threshold 16K --decay 200ms -- ./keys"
+    };
+}
 
 /// Run a program, unchanged, with large blocks from the pool.
 ///
 /// The program's malloc hands blocks of --threshold and more to a pool that keeps freed pages resident and reuses
 /// them, and that takes huge pages where the kernel lets it. Smaller blocks go to the allocator the program would have
 /// used anyway, or to the one that --small names. The status is the program's own; 2 if it could not be started.
-/// Children use the pool as well; static ones run as they are, and so do those that cannot load it (32-bit, or in a
-/// container of their own), where the loader says "cannot be preloaded: ignored".
+/// Children use the pool as well. Static programs, programs that define malloc themselves and programs built with a
+/// sanitizer run as they are. So do programs that cannot load the pool (32-bit, or in a container of their own), where
+/// the loader says "cannot be preloaded: ignored".
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "EXAMPLES\n  faultless run -- python3 script.py\n  faultless run --retain 64M --summary -- sort big.txt\n  \
-                  faultless run --prefault ahead --stock 256M-1G -- ./server\n  \
-                  faultless run --scrub on-free --threshold 16K --decay 200ms -- ./keys"
+    after_long_help = concat!("WHAT IS DIFFERENT UNDER RUN\n", include_str!("run/different.txt"), "\n", examples!()),
+    after_help = examples!()
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -49,12 +58,16 @@ pub(crate) fn run(args: Args) -> Outcome {
     let program = find(name)?;
     let mut command = Command::new(&program.path);
     command.arg0(name).args(arguments);
-    if let Some(reason) = program.immune() {
+    let immunity = program.immune();
+    if let Some(Immunity { reason, .. }) = &immunity {
         eprintln!("faultless: {reason}, so run cannot help; running it as it is");
     }
-    // Children of an immune program may use the pool all the same.
-    command.envs(environment(&args.options)?);
-    let error = command.exec();
+    let environment = environment(&args.options)?;
+    // Children of most immune programs may use the pool all the same.
+    if immunity.is_none_or(|immunity| !immunity.is_left_alone) {
+        command.envs(environment).env("FAULTLESS_FIRST", std::process::id().to_string());
+    }
+    let error = faultless_os::inherited::exec(&mut command);
     Err(Failure(format!("cannot run {}: {error}; check that its interpreter exists", name.display())))
 }
 
@@ -88,5 +101,5 @@ pub(crate) fn preload(behind: Option<&library::Library>) -> Result<OsString, Fai
 
 /// Why the interposer cannot act in a program, if it cannot; `None` also when the program can't be found.
 pub(crate) fn immune(name: &std::ffi::OsStr) -> Option<String> {
-    find(name).ok().as_ref().and_then(Program::immune)
+    find(name).ok()?.immune().map(|immunity| immunity.reason)
 }

@@ -1,22 +1,54 @@
 //! Compiling test programs and running commands with and without the pool, with a time limit.
+//!
+//! `FAULTLESS_TEST_BINARY` names another `faultless` to test, such as an older build.
+
+#[allow(dead_code, reason = "only some of the test files use it")]
+pub(crate) mod group;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// The longest a program may take; beyond, it hangs.
+#[allow(dead_code, reason = "only some of the test files use it")]
 const TIME_LIMIT: Duration = Duration::from_secs(240);
 
+/// Policies that every program of the tests runs under.
+#[allow(dead_code, reason = "only some of the test files use it")]
+pub(crate) const POLICIES: [&[&str]; 6] = [
+    &["--policy", "thp"],
+    &["--policy", "base"],
+    &["--retain", "0"],
+    &["--retain", "5M", "--policy", "base"],
+    &["--threshold", "16K", "--retain", "20M"],
+    &["--prefault", "populate"],
+];
+
+/// Policies with a keeper at work, and the other ways to get pages.
+#[allow(dead_code, reason = "only some of the test files use it")]
+pub(crate) const MORE_POLICIES: [&[&str]; 8] = [
+    &["--prefault", "touch", "--decay", "20ms"],
+    &["--prefault", "memset", "--policy", "base", "--scrub", "on-free"],
+    &["--prefault", "map-populate"],
+    &["--prefault", "map-populate", "--policy", "base", "--retain", "5M"],
+    &["--prefault", "ahead", "--scrub", "ahead", "--stock", "4M-24M", "--decay", "30ms"],
+    &["--prewarm", "48M", "--scrub", "ahead", "--decay", "never"],
+    &["--policy", "mthp-64K", "--scrub", "on-free"],
+    &["--policy", "hugetlb", "--decay", "50ms"],
+];
+
 /// A command with its surroundings.
+#[derive(Clone)]
 pub(crate) struct Case {
     command: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     limit: Option<[String; 2]>,
     directory: Option<PathBuf>,
+    group: Option<PathBuf>,
 }
 
 /// What a finished command left.
@@ -24,17 +56,26 @@ pub(crate) struct Output {
     pub(crate) stdout: String,
     #[allow(dead_code, reason = "only some of the test files look at it")]
     pub(crate) stderr: String,
+    /// The exit status, or the signal that ended it as a negative number.
+    #[allow(dead_code, reason = "only some of the test files look at it")]
+    pub(crate) status: i32,
+}
+
+/// The program under test.
+pub(crate) fn faultless() -> OsString {
+    std::env::var_os("FAULTLESS_TEST_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_faultless").into())
 }
 
 impl Case {
     /// A command as it is.
     pub(crate) fn plain(program: impl Into<OsString>) -> Self {
-        Self { command: vec![program.into()], environment: Vec::new(), limit: None, directory: None }
+        let command = vec![program.into()];
+        Self { command, environment: Vec::new(), limit: None, directory: None, group: None }
     }
 
     /// A command under `faultless run OPTIONS --`.
     pub(crate) fn pooled(program: impl Into<OsString>, options: &[&str]) -> Self {
-        let mut case = Self::plain(env!("CARGO_BIN_EXE_faultless"));
+        let mut case = Self::plain(faultless());
         case.command.push("run".into());
         case.command.extend(options.iter().map(OsString::from));
         case.command.extend(["--".into(), program.into()]);
@@ -56,6 +97,13 @@ impl Case {
     #[allow(dead_code, reason = "only some of the test files use it")]
     pub(crate) fn limited(mut self, flag: &str, value: &str) -> Self {
         self.limit = Some([flag.into(), value.into()]);
+        self
+    }
+
+    /// In a control group: see `group::MemoryGroup`.
+    #[allow(dead_code, reason = "only some of the test files use it")]
+    pub(crate) fn group(mut self, group: &Path) -> Self {
+        self.group = Some(group.into());
         self
     }
 
@@ -103,39 +151,92 @@ pub(crate) fn compile_with(compiler: &str, source: &str, flags: &[&str]) -> Opti
 }
 
 /// Runs a command to its end and demands success.
+#[allow(dead_code, reason = "only some of the test files use it")]
 pub(crate) fn run(case: Case) -> Output {
-    let mut words = case.command.clone();
-    if let Some([flag, value]) = &case.limit {
-        let script = format!("ulimit {flag} {value} && exec \"$0\" \"$@\"");
-        words.splice(0..0, ["sh".into(), "-c".into(), script.into()]);
-    }
+    let words = case.command.clone();
+    let (status, output) = finish(case, TIME_LIMIT);
+    let Output { stdout, stderr, .. } = &output;
+    let Some(status) = status else { panic!("{words:?} hangs\n{stdout}\n{stderr}") };
+    let signal = status.signal();
+    assert!(status.success(), "{words:?}: {status}, signal {signal:?}\n{stdout}\n{stderr}");
+    output
+}
+
+/// Runs a command to its end, or kills it and all that it started: then there is no status.
+pub(crate) fn finish(case: Case, limit: Duration) -> (Option<ExitStatus>, Output) {
     let (out, err) = (scratch("stdout"), scratch("stderr"));
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).envs(case.environment).stdin(Stdio::null());
+    let mut command = case.into_command();
     command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
-    if let Some(directory) = case.directory {
-        command.current_dir(directory);
-    }
-    let mut child = command.spawn().unwrap_or_else(|error| panic!("{words:?}: {error}"));
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let begin = Instant::now();
+    let mut pause = Duration::from_micros(500);
     let status = loop {
         match child.try_wait().unwrap() {
-            Some(status) => break status,
-            None if begin.elapsed() > TIME_LIMIT => {
-                let _ = child.kill();
-                let _ = child.wait();
-                panic!("{words:?} hangs");
+            Some(status) => break Some(status),
+            None if begin.elapsed() > limit => {
+                kill(&mut child);
+                break None;
             }
-            None => std::thread::sleep(Duration::from_millis(5)),
+            None => std::thread::sleep(pause),
         }
+        pause = (pause * 2).min(Duration::from_millis(5));
     };
     let text = |path: &PathBuf| {
         let bytes = std::fs::read(path).unwrap();
         std::fs::remove_file(path).unwrap();
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    let output = Output { stdout: text(&out), stderr: text(&err) };
-    let signal = status.signal();
-    assert!(status.success(), "{words:?}: {status}, signal {signal:?}\n{}\n{}", output.stdout, output.stderr);
+    let number = |status: ExitStatus| status.code().or_else(|| status.signal().map(|signal| -signal));
+    let output = Output {
+        stdout: text(&out),
+        stderr: text(&err),
+        status: status.and_then(number).unwrap_or(i32::MIN),
+    };
+    (status, output)
+}
+
+/// The command's own process group goes with it.
+fn kill(child: &mut Child) {
+    let group = format!("-{}", child.id());
+    let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+impl Case {
+    fn into_command(self) -> Command {
+        let mut words = self.command;
+        if let Some([flag, value]) = &self.limit {
+            let script = format!("ulimit {flag} {value} && exec \"$0\" \"$@\"");
+            words.splice(0..0, ["sh".into(), "-c".into(), script.into()]);
+        }
+        if let Some(group) = &self.group {
+            let script = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
+            words.splice(0..0, ["sh".into(), "-c".into(), script.into(), group.into()]);
+        }
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).envs(self.environment).stdin(Stdio::null()).process_group(0);
+        if let Some(directory) = self.directory {
+            command.current_dir(directory);
+        }
+        command
+    }
+}
+
+/// Runs a command to its end, whatever that is.
+#[allow(dead_code, reason = "only some of the test files use it")]
+pub(crate) fn ended(case: Case) -> Output {
+    let words = case.command.clone();
+    let (status, output) = finish(case, TIME_LIMIT);
+    assert!(status.is_some(), "{words:?} hangs\n{}\n{}", output.stdout, output.stderr);
     output
+}
+
+/// Demands the same lines, and shows those that differ.
+#[allow(dead_code, reason = "only some of the test files use it")]
+pub(crate) fn same_lines(expected: &str, found: &str, what: &str) {
+    let pairs = expected.lines().zip(found.lines());
+    let differ: Vec<_> = pairs.filter(|(expected, found)| expected != found).take(10).collect();
+    assert!(differ.is_empty(), "{what}: expected and found: {differ:#?}");
+    assert_eq!(expected.lines().count(), found.lines().count(), "{what}: lines");
 }

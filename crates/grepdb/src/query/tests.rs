@@ -7,7 +7,7 @@ use crate::fuzz::holds;
 use crate::grams::Finder;
 
 fn of(pattern: &str) -> Query {
-    query(&[pattern], Reading { unicode: true, ..Reading::default() }).unwrap()
+    query(&parse(&[pattern], Reading { unicode: true, ..Reading::default() }).unwrap())
 }
 
 /// All of these grams.
@@ -49,9 +49,9 @@ fn lines_are_no_part_of_grams() {
 
 #[test]
 fn a_wrong_pattern_is_refused_and_a_fixed_one_is_none() {
-    assert!(query(&["("], Reading::default()).is_err());
+    assert!(parse(&["("], Reading::default()).is_err());
     let fixed = Reading { fixed: true, ..Reading::default() };
-    assert_eq!(query(&["a(b"], fixed).unwrap(), all("a(b"));
+    assert_eq!(query(&parse(&["a(b"], fixed).unwrap()), all("a(b"));
 }
 
 proptest! {
@@ -67,7 +67,8 @@ proptest! {
     ) {
         let reading = Reading { ignore_case, unicode, ..Reading::default() };
         // Not every class may be had without Unicode.
-        let Ok(query) = query(&patterns, reading) else { return Ok(()) };
+        let Ok(expressions) = parse(&patterns, reading) else { return Ok(()) };
+        let query = query(&expressions);
         let mut finder = Finder::new();
         let found: BTreeSet<Gram> = finder.find(line.as_bytes()).into_iter().map(|(gram, _)| gram).collect();
         for pattern in &patterns {

@@ -59,6 +59,12 @@ fn parts(root: &Path) -> Vec<PathBuf> {
 }
 
 /// A few patterns, and what they find.
+fn first_segment(root: &Path) -> (PathBuf, Vec<u8>) {
+    let path = Place::of(root).folder.join("00000001.segment");
+    let bytes = fs::read(&path).unwrap();
+    (path, bytes)
+}
+
 fn truths(root: &Path) -> Vec<(Pattern, Lines)> {
     PATTERNS.into_iter().map(|pattern| (pattern, scanned(root, pattern))).collect()
 }
@@ -140,8 +146,7 @@ fn a_search_of_a_database_with_a_damaged_byte_is_right_or_says_what_it_needs_and
 fn files_whose_names_are_lost_are_searched_once_though_all_files_are_looked_at() {
     let root = tempfile::tempdir().unwrap();
     tree(root.path());
-    let first = Place::of(root.path()).folder.join("00000001.segment");
-    let mut bytes = fs::read(&first).unwrap();
+    let (first, mut bytes) = first_segment(root.path());
     // The first name of a group stands as it is.
     let name = |path: &PathBuf| memchr::memmem::find(&bytes, path.as_os_str().as_encoded_bytes());
     let at = files(root.path()).iter().find_map(name).expect("a name");
@@ -156,8 +161,7 @@ fn files_whose_names_are_lost_are_searched_once_though_all_files_are_looked_at()
 fn what_a_search_found_damaged_the_next_update_mends() {
     let root = tempfile::tempdir().unwrap();
     tree(root.path());
-    let first = Place::of(root.path()).folder.join("00000001.segment");
-    let mut bytes = fs::read(&first).unwrap();
+    let (first, mut bytes) = first_segment(root.path());
     bytes[300] ^= 1;
     fs::write(&first, &bytes).unwrap();
     let (_, found) = searched(root.path(), PATTERNS[6]).unwrap();

@@ -118,6 +118,10 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t)]
     pub(super) small: Small,
 
+    /// Abort the program if it frees a large block twice, or an address without a block [default: report it and go on]
+    #[arg(long)]
+    strict: bool,
+
     /// Report on standard error at exit what the pool did, for each process
     #[arg(long)]
     summary: bool,
@@ -138,7 +142,7 @@ pub(crate) enum Small {
     /// The allocator the program would have used anyway
     #[default]
     Next,
-    /// mimalloc 3, for programs of many small objects
+    /// mimalloc 3, for programs of many small objects; no effect in a program with an allocator of its own
     Mimalloc,
 }
 
@@ -177,6 +181,7 @@ impl Options {
             ("FAULTLESS_PREWARM".into(), self.prewarm.unwrap_or(0).to_string().into()),
             ("FAULTLESS_RETAIN".into(), self.retain_bytes().to_string().into()),
             ("FAULTLESS_DECAY".into(), self.decay_text().into()),
+            ("FAULTLESS_STRICT".into(), if self.strict { "1" } else { "0" }.into()),
             ("FAULTLESS_SUMMARY".into(), if summary { "1" } else { "0" }.into()),
             ("FAULTLESS_SUMMARY_FILE".into(), summary_file.unwrap_or_default().into()),
             ("FAULTLESS_SUMMARY_FORMAT".into(), word(self.summary_format.unwrap_or_default()).into()),

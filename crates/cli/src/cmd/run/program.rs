@@ -1,8 +1,8 @@
 //! What kind of program a command is, read from its file before it is started.
 //!
-//! In: a name as a shell takes it. Out: the file, and the reason why the interposer cannot act in it, if there is one:
-//! a program without a dynamic loader, of another word size, or with rights that make the loader ignore `LD_PRELOAD`.
-//! Scripts are followed to their interpreter.
+//! In: a name as a shell takes it. Out: the file, and the reason why the interposer cannot act in it, if there is
+//! one: a program without a dynamic loader, of another word size, with rights that make the loader ignore
+//! `LD_PRELOAD`, or built with a sanitizer. Scripts are followed to their interpreter.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -60,9 +60,17 @@ fn search_path() -> Vec<PathBuf> {
     std::env::split_paths(&path).collect()
 }
 
+/// Why the interposer cannot act in a program.
+pub(crate) struct Immunity {
+    /// A clause that begins with the program's path.
+    pub(crate) reason: String,
+    /// Whether the program must not even get `LD_PRELOAD` and the variables.
+    pub(crate) is_left_alone: bool,
+}
+
 impl Program {
     /// Why the interposer cannot act in this program; `None` if it can, or if the file can't be read.
-    pub(super) fn immune(&self) -> Option<String> {
+    pub(super) fn immune(&self) -> Option<Immunity> {
         let mut path = self.path.clone();
         for _ in 0..SCRIPT_DEPTH {
             let mut file = File::open(&path).ok()?;
@@ -89,15 +97,67 @@ fn interpreter(head: &[u8]) -> Option<PathBuf> {
     find(OsStr::from_bytes(name)).ok().map(|program| program.path)
 }
 
-fn native(path: &Path, file: &File, head: &[u8]) -> Option<String> {
+fn native(path: &Path, file: &File, head: &[u8]) -> Option<Immunity> {
     let shown = path.display();
     let reason = match dynamic_loader(file, head) {
         _ if gains_rights(&file.metadata().ok()?) => "is setuid or setgid: its loader ignores LD_PRELOAD",
         Elf::Static => "is statically linked: it has no loader for the pool",
         Elf::OtherClass => "is a 32-bit program and the pool is not",
-        Elf::Dynamic | Elf::Unknown => return None,
+        Elf::Dynamic => {
+            let sanitizer = sanitizer(file, head)?;
+            let reason = format!("{shown} is built with {sanitizer}, which has to see every block");
+            return Some(Immunity { reason, is_left_alone: true });
+        }
+        Elf::Unknown => return None,
     };
-    Some(format!("{shown} {reason}"))
+    Some(Immunity { reason: format!("{shown} {reason}"), is_left_alone: false })
+}
+
+/// Names in a program that is built with a sanitizer, and the sanitizer.
+const SANITIZERS: [(&[u8], &str); 6] = [
+    (b"__asan_init\0", "AddressSanitizer"),
+    (b"__hwasan_init\0", "HWAddressSanitizer"),
+    (b"__lsan_init\0", "LeakSanitizer"),
+    (b"liblsan.so", "LeakSanitizer"),
+    (b"__msan_init\0", "MemorySanitizer"),
+    (b"__tsan_init\0", "ThreadSanitizer"),
+];
+
+/// The sanitizer that a dynamic program is built with. GCC's `-static-libasan` and its like leave no trace.
+fn sanitizer(file: &File, head: &[u8]) -> Option<&'static str> {
+    let names = dynamic_names(file, &program_headers(file, head)?)?;
+    let is_named = |name: &[u8]| names.windows(name.len()).any(|window| window == name);
+    SANITIZERS.iter().find(|(name, _)| is_named(name)).map(|(_, sanitizer)| *sanitizer)
+}
+
+/// The names of a program's dynamic symbols and libraries (DT_STRTAB). Reference: elf(5).
+fn dynamic_names(file: &File, headers: &Headers) -> Option<Vec<u8>> {
+    const PT_LOAD: u32 = 1;
+    const PT_DYNAMIC: u32 = 2;
+    const DT_STRTAB: u64 = 5;
+    const DT_STRSZ: u64 = 10;
+    let dynamic = headers.of_kind(PT_DYNAMIC).next()?;
+    let entries = read_at(file, dynamic.offset, dynamic.len)?;
+    let value = |wanted: u64| {
+        entries.chunks_exact(16).find(|entry| word(entry, 0) == Some(wanted)).and_then(|entry| word(entry, 8))
+    };
+    let (address, len) = (value(DT_STRTAB)?, value(DT_STRSZ)?);
+    let part =
+        headers.of_kind(PT_LOAD).find(|part| (part.address..part.address + part.len).contains(&address))?;
+    read_at(file, part.offset + (address - part.address), len)
+}
+
+/// At most so many bytes of a file are read, whatever its headers say.
+const NAMES_BYTES: u64 = 16 << 20;
+
+fn read_at(file: &File, offset: u64, len: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(len.min(NAMES_BYTES)).ok()?];
+    file.read_exact_at(&mut bytes, offset).ok()?;
+    Some(bytes)
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
 }
 
 fn gains_rights(file: &fs::Metadata) -> bool {
@@ -124,25 +184,55 @@ fn dynamic_loader(file: &File, head: &[u8]) -> Elf {
     if head.get(4) == Some(&1) {
         return Elf::OtherClass;
     }
+    match program_headers(file, head) {
+        None => Elf::Unknown,
+        Some(headers) if headers.of_kind(PT_INTERP).next().is_some() => Elf::Dynamic,
+        Some(_) => Elf::Static,
+    }
+}
+
+/// The program headers of a 64-bit ELF file.
+struct Headers {
+    bytes: Vec<u8>,
+    entry_bytes: usize,
+}
+
+/// A part of an ELF file, and where it lies in memory.
+struct Part {
+    offset: u64,
+    address: u64,
+    len: u64,
+}
+
+impl Headers {
+    fn of_kind(&self, kind: u32) -> impl Iterator<Item = Part> {
+        let entries = self.bytes.chunks_exact(self.entry_bytes);
+        let entries = entries.filter(move |entry| entry.starts_with(&kind.to_le_bytes()));
+        entries.map(|entry| {
+            let word = |at| word(entry, at).unwrap_or(0);
+            Part { offset: word(8), address: word(16), len: word(32) }
+        })
+    }
+}
+
+fn program_headers(file: &File, head: &[u8]) -> Option<Headers> {
     let half = |at: usize| head.get(at..at + 2).map(|b| u16::from_le_bytes([b[0], b[1]]) as usize);
-    let offset = head.get(32..40).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
-    let (Some(offset), Some(entry), Some(count)) = (offset, half(54), half(56)) else { return Elf::Unknown };
-    let mut elsewhere = vec![0; HEAD_BYTES];
-    let table = match usize::try_from(offset).ok().and_then(|offset| head.get(offset..)?.get(..entry * count))
-    {
-        Some(table) => table,
-        None => match file.read_at(&mut elsewhere, offset) {
-            Ok(len) => &elsewhere[..len.min(entry * count)],
-            Err(_) => return Elf::Unknown,
-        },
+    let (offset, entry_bytes, count) = (word(head, 32)?, half(54)?, half(56)?);
+    if entry_bytes < 4 {
+        return None;
+    }
+    let len = entry_bytes * count;
+    let near = usize::try_from(offset).ok().and_then(|offset| head.get(offset..)?.get(..len));
+    let bytes = match near {
+        Some(bytes) => bytes.to_vec(),
+        None => {
+            let mut bytes = vec![0; HEAD_BYTES];
+            let found = file.read_at(&mut bytes, offset).ok()?;
+            bytes.truncate(found.min(len));
+            bytes
+        }
     };
-    if entry < 4 {
-        return Elf::Unknown;
-    }
-    match table.chunks_exact(entry).any(|header| header.starts_with(&PT_INTERP.to_le_bytes())) {
-        true => Elf::Dynamic,
-        false => Elf::Static,
-    }
+    Some(Headers { bytes, entry_bytes })
 }
 
 #[cfg(test)]
@@ -184,6 +274,37 @@ mod tests {
         bytes[56] = 2;
         bytes.extend(&elf(2, &[1, 3])[64..]);
         assert_eq!(read(&bytes), Elf::Dynamic);
+    }
+
+    #[test]
+    fn a_sanitizer_is_known_by_the_names_in_a_program() {
+        let program = |names: &[u8]| {
+            let mut bytes = elf(2, &[1, 2, 3]);
+            let (names_at, dynamic_at) = (bytes.len() as u64, (bytes.len() + names.len()) as u64);
+            bytes.extend(names);
+            let mut put = |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            // What is loaded lies 4096 bytes above its place in the file.
+            let (load, dynamic) = (64, 64 + 56);
+            for (at, value) in
+                [(load + 16, 4096), (load + 32, 10_000), (dynamic + 8, dynamic_at), (dynamic + 32, 48)]
+            {
+                put(at, value);
+            }
+            for value in [5, 4096 + names_at, 10, names.len() as u64, 0, 0] {
+                bytes.extend(value.to_le_bytes());
+            }
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(&bytes).unwrap();
+            let found = sanitizer(&file, &bytes[..bytes.len().min(HEAD_BYTES)]);
+            for len in 0..bytes.len() {
+                sanitizer(&file, &bytes[..len]);
+            }
+            found
+        };
+        assert_eq!(program(b"\0libc.so.6\0__asan_init\0"), Some("AddressSanitizer"));
+        assert_eq!(program(b"\0__tsan_init\0malloc\0"), Some("ThreadSanitizer"));
+        assert_eq!(program(b"\0liblsan.so.0\0"), Some("LeakSanitizer"));
+        assert_eq!(program(b"\0libc.so.6\0__asan_initialized\0"), None);
     }
 
     #[test]

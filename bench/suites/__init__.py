@@ -1,0 +1,1 @@
+"""The suites of bench/suites.py, one module a field. A module registers its suites when it is imported."""

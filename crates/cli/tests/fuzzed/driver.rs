@@ -1,0 +1,256 @@
+//! Runs random programs as they are and under another allocator, compares what they print and how they end, and shortens what differs.
+//!
+//! In: seeds. Out: differences, each with the command that shows it again. It does not know what the programs do.
+
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use crate::interposed::group::MemoryGroup;
+use crate::interposed::{Case, faultless, finish};
+
+/// As `PROFILES` in `programs/fuzzed.c`.
+pub(crate) const PROFILES: u64 = 9;
+/// Within this a program ends, whatever the machine does meanwhile; and within so many times what it takes as it is.
+const LEAST_LIMIT: Duration = Duration::from_secs(20);
+const TIMES_PLAIN: u32 = 20;
+/// Programs in a group of this share of the machine can't take its memory, whatever the tested allocator makes of them.
+const GROUP_SHARE: u64 = 3;
+
+/// What makes a program what it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seed {
+    pub(crate) seed: u64,
+    pub(crate) operations: u32,
+    pub(crate) profile: u64,
+}
+
+impl Seed {
+    /// The program of a number: profiles take turns, and so do lengths.
+    pub(crate) fn nth(seed: u64) -> Self {
+        Self { seed, operations: 20 + (seed / PROFILES * 7 % 60) as u32, profile: seed % PROFILES }
+    }
+
+    fn words(&self) -> [String; 3] {
+        [self.seed.to_string(), self.operations.to_string(), self.profile.to_string()]
+    }
+}
+
+/// Another allocator under a program: how it is called, and how a program runs on it.
+pub(crate) trait Under: Sync {
+    fn name(&self) -> String;
+    fn case(&self, program: &Path) -> Case;
+}
+
+/// `faultless run` with these options.
+pub(crate) struct Policy<'a>(pub(crate) &'a [&'a str]);
+
+impl Under for Policy<'_> {
+    fn name(&self) -> String {
+        format!("{} run {} --", faultless().to_string_lossy(), self.0.join(" "))
+    }
+
+    fn case(&self, program: &Path) -> Case {
+        Case::pooled(program, self.0)
+    }
+}
+
+/// The C library itself, with these variables.
+pub(crate) struct Environment<'a>(pub(crate) &'a [(&'a str, &'a str)]);
+
+impl Under for Environment<'_> {
+    fn name(&self) -> String {
+        self.0.iter().map(|(name, value)| format!("{name}={value} ")).collect()
+    }
+
+    fn case(&self, program: &Path) -> Case {
+        self.0.iter().fold(Case::plain(program), |case, (name, value)| case.env(name, value))
+    }
+}
+
+/// What a program did.
+struct Trial {
+    ended: String,
+    lines: Vec<String>,
+    took: Duration,
+}
+
+/// The first thing that was not the same.
+pub(crate) struct Difference {
+    seed: Seed,
+    program: PathBuf,
+    under: String,
+    line: usize,
+    plain: String,
+    here: String,
+    without: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { program, under, line, plain, here, without, .. } = self;
+        let Seed { seed, operations, profile } = self.seed;
+        let command = format!("{} {seed} {operations} {profile}", program.display());
+        writeln!(f, "seed {seed}, {operations} operations, profile {profile}, under: {under}")?;
+        writeln!(f, "  line {line} as it is: {plain}\n  line {line} here:     {here}")?;
+        writeln!(f, "  again: {without}diff <({command} 2>&1; echo $?) <({under} {command} 2>&1; echo $?)")
+    }
+}
+
+pub(crate) struct Driver {
+    program: PathBuf,
+    group: Option<MemoryGroup>,
+    least_limit: Duration,
+    without: &'static str,
+    nth: fn(u64) -> Seed,
+}
+
+impl Driver {
+    pub(crate) fn new(program: PathBuf) -> Self {
+        let group = MemoryGroup::new(machine_bytes() / GROUP_SHARE).ok();
+        Self { program, group, least_limit: LEAST_LIMIT, without: "", nth: Seed::nth }
+    }
+
+    /// Leaves kinds of operations out: see `is_without` in `programs/fuzzed/world.h`.
+    pub(crate) fn without(mut self, kinds: &'static str) -> Self {
+        self.without = kinds;
+        self
+    }
+
+    /// Other programs than `Seed::nth`.
+    pub(crate) fn programs(mut self, nth: fn(u64) -> Seed) -> Self {
+        self.nth = nth;
+        self
+    }
+
+    /// For tests of hangs.
+    pub(crate) fn least_limit(mut self, limit: Duration) -> Self {
+        self.least_limit = limit;
+        self
+    }
+
+    fn trial(&self, case: Case, seed: Seed, limit: Duration) -> Trial {
+        let mut case = case.args(&seed.words());
+        if !self.without.is_empty() {
+            case = case.env("FUZZED_WITHOUT", self.without);
+        }
+        if let Some(group) = &self.group {
+            case = case.group(group.path());
+        }
+        let begin = Instant::now();
+        let (status, output) = finish(case, limit);
+        let lines = output.stdout.lines().map(String::from).collect();
+        Trial { ended: describe(status), lines, took: begin.elapsed() }
+    }
+
+    fn plain(&self, seed: Seed) -> Trial {
+        self.trial(Case::plain(&self.program), seed, self.least_limit.max(LEAST_LIMIT) * 3)
+    }
+
+    /// Runs a program under `under`, beside what it did as it is.
+    fn compare(&self, seed: Seed, plain: &Trial, under: &dyn Under) -> Option<Difference> {
+        let limit = self.least_limit + plain.took * TIMES_PLAIN;
+        let trial = self.trial(under.case(&self.program), seed, limit);
+        let (line, plain, here) = first_difference(plain, &trial)?;
+        let without = match self.without {
+            "" => String::new(),
+            kinds => format!("export FUZZED_WITHOUT={kinds}; "),
+        };
+        let (program, under) = (self.program.clone(), under.name());
+        Some(Difference { seed, program, under, line, plain, here, without })
+    }
+
+    /// The same for each of `under`. A difference is looked at again with half of the operations as often as it stays.
+    pub(crate) fn try_seed(&self, seed: Seed, under: &[&dyn Under]) -> Vec<Difference> {
+        let plain = self.plain(seed);
+        let wrong = plain.lines.iter().find(|line| line.contains("WRONG") || line.contains("NOT "));
+        assert!(wrong.is_none(), "the program is wrong about the C library: {seed:?} {wrong:?}");
+        let mut found = Vec::new();
+        for under in under {
+            let Some(difference) = self.compare(seed, &plain, *under) else { continue };
+            let again = first_difference(&plain, &self.plain(seed));
+            assert!(again.is_none(), "the program is not the same twice: {seed:?} {again:?}");
+            found.push(self.shrink(difference, *under));
+        }
+        found
+    }
+
+    fn shrink(&self, mut difference: Difference, under: &dyn Under) -> Difference {
+        while difference.seed.operations > 1 {
+            let seed = Seed { operations: difference.seed.operations / 2, ..difference.seed };
+            match self.compare(seed, &self.plain(seed), under) {
+                Some(shorter) => difference = shorter,
+                None => break,
+            }
+        }
+        difference
+    }
+
+    /// Tries seeds from `first` on, on two threads, until the time is over or so many differences are found.
+    pub(crate) fn search<'a>(
+        &self,
+        first: u64,
+        time: Duration,
+        most: usize,
+        under: impl Fn(u64) -> Vec<&'a dyn Under> + Sync,
+    ) -> (u64, Vec<Difference>) {
+        let (next, found, begin) = (AtomicU64::new(first), Mutex::new(Vec::new()), Instant::now());
+        let work = || {
+            while begin.elapsed() < time && found.lock().unwrap().len() < most {
+                let number = next.fetch_add(1, Relaxed);
+                let differences = self.try_seed((self.nth)(number), &under(number));
+                found.lock().unwrap().extend(differences);
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(work);
+            work();
+        });
+        (next.load(Relaxed) - first, found.into_inner().unwrap())
+    }
+}
+
+fn describe(status: Option<ExitStatus>) -> String {
+    match status {
+        None => "hangs".into(),
+        Some(status) => match status.signal() {
+            Some(signal) => format!("ends by signal {signal}"),
+            None => format!("exits with {}", status.code().unwrap_or(-1)),
+        },
+    }
+}
+
+/// The C library may leave another errno after a success; nobody else has to.
+fn is_same(plain: &str, here: &str) -> bool {
+    plain == here
+        || plain
+            .rsplit_once(": block, ")
+            .is_some_and(|(call, error)| error != "kept" && format!("{call}: block, kept") == here)
+}
+
+fn first_difference(plain: &Trial, here: &Trial) -> Option<(usize, String, String)> {
+    let count = plain.lines.len().max(here.lines.len());
+    let line = |trial: &Trial, at: usize| {
+        trial.lines.get(at).cloned().unwrap_or_else(|| format!("nothing more: {}", trial.ended))
+    };
+    let at = (0..count).find(|&at| match (plain.lines.get(at), here.lines.get(at)) {
+        (Some(plain), Some(here)) => !is_same(plain, here),
+        _ => true,
+    });
+    match at {
+        Some(at) => Some((at + 1, line(plain, at), line(here, at))),
+        None if plain.ended != here.ended => Some((count + 1, plain.ended.clone(), here.ended.clone())),
+        None => None,
+    }
+}
+
+fn machine_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total =
+        text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse().ok());
+    total.unwrap_or(2 << 20_u64) * 1024
+}

@@ -1,0 +1,271 @@
+//! A thread that the C library knows nothing of.
+//!
+//! In: a function and its argument. Out: a thread made by clone(2), with a stack, and a block of thread-local storage that is all
+//! zero but for errno's place and what the compiler reads by itself. It blocks every signal.
+//!
+//! Why not pthread_create(3): the library counts its threads. A process whose main thread has called pthread_exit(3) would wait for
+//! one that is not the program's, malloc would be called, and locks be taken that fork can lose.
+//!
+//! What it does not do: run code that uses thread-local variables of its own, or functions of the C library that lock or
+//! are cancellation points. What `os` calls for the pool are system calls.
+//!
+//! References: clone(2), set_tid_address(2), Ulrich Drepper, "ELF Handling For Thread-Local Storage".
+
+use std::ffi::c_void;
+use std::sync::atomic::{
+    AtomicU32, AtomicUsize,
+    Ordering::{Acquire, Relaxed},
+};
+
+use crate::error::{Error, Result};
+use crate::futex::wait;
+use crate::processor::{Processors, thread_pointer};
+use crate::{map, page};
+
+/// What such a thread runs.
+pub(crate) type Entry = extern "C" fn(*mut c_void);
+
+/// Bytes of the stack: the work needs 10 KiB at the most, and only what is used becomes resident.
+const STACK_BYTES: usize = 128 << 10;
+/// Bytes of a block of thread-local storage at least, on either side of the thread pointer: what the C library's own
+/// functions may look at (`struct pthread` has 2.3 KiB in glibc).
+const NEAR_BYTES: isize = 8 << 10;
+/// A program with more thread-local storage than this has no such thread.
+const FAR_BYTES: isize = 64 << 20;
+/// Stacks and thread pointers are aligned to this many bytes.
+const ALIGN_BYTES: usize = 64;
+
+/// At most one thread, and its memory, which the next one gets.
+#[derive(Debug, Default)]
+pub(crate) struct Bare {
+    /// The kernel's number of the thread; the kernel clears it when the thread has left its memory.
+    tid: AtomicU32,
+    /// The same number, for looking whether the kernel still counts the thread.
+    last: AtomicU32,
+    /// Where its stack ends and its storage begins, and where the thread pointer points; 0: not there yet.
+    stack_end: AtomicUsize,
+    pointer: AtomicUsize,
+}
+
+impl Bare {
+    pub(crate) const fn new() -> Self {
+        Self {
+            tid: AtomicU32::new(0),
+            last: AtomicU32::new(0),
+            stack_end: AtomicUsize::new(0),
+            pointer: AtomicUsize::new(0),
+        }
+    }
+
+    /// There is no such thread in this process: it is another one's copy.
+    pub(crate) fn forget(&self) {
+        self.tid.store(0, Relaxed);
+        self.last.store(0, Relaxed);
+    }
+
+    /// Starts it; there must be none, see [`Bare::is_over`].
+    ///
+    /// # Errors
+    /// As clone(2) and mmap(2).
+    pub(crate) fn start(&self, entry: Entry, argument: *mut c_void) -> Result<()> {
+        if self.stack_end.load(Relaxed) == 0 {
+            self.furnish()?;
+        }
+        let top = (self.stack_end.load(Relaxed) - 2 * size_of::<usize>()) as *mut usize;
+        // SAFETY: inside the stack that `furnish` mapped, which no thread has now.
+        unsafe { top.write(entry as usize) };
+        // SAFETY: as above.
+        unsafe { top.add(1).write(argument as usize) };
+        let mask = Mask::block_all();
+        let tid = &raw const self.tid;
+        // SAFETY: the stack holds the function and its argument; stack and storage are this thread's until the kernel clears `tid`.
+        let rc = unsafe { clone(FLAGS, top.cast(), tid, tid, self.pointer.load(Relaxed)) };
+        drop(mask);
+        if rc < 0 {
+            return Err(Error::new("clone", -rc as i32));
+        }
+        self.last.store(rc as u32, Relaxed);
+        Ok(())
+    }
+
+    /// Waits for the end of a thread that has been told to end, at most for so many looks of so many ns: until the kernel no longer
+    /// counts it, which is a moment after it has left its memory. Whether it has ended.
+    pub(crate) fn is_over(&self, looks: u32, look_ns: u64) -> bool {
+        let still = AtomicU32::new(0);
+        for _ in 0..looks {
+            let last = self.last.load(Relaxed);
+            // SAFETY: signal 0 only asks whether the thread exists.
+            let is_gone = || unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), last, 0) } != 0;
+            if self.tid.load(Acquire) == 0 && (last == 0 || is_gone()) {
+                self.last.store(0, Relaxed);
+                return true;
+            }
+            wait(&still, 0, Some(look_ns));
+        }
+        false
+    }
+
+    /// Maps stack and storage: below the stack a page that faults, above it the storage.
+    fn furnish(&self) -> Result<()> {
+        let here = thread_pointer();
+        // SAFETY: no arguments, and it cannot fail.
+        let errno = unsafe { libc::__errno_location() }.addr().wrapping_sub(here).cast_signed();
+        let area = Processors::find().area();
+        let (low, high) = (errno.min(area).min(0) - NEAR_BYTES, errno.max(area).max(0) + NEAR_BYTES);
+        if low < -FAR_BYTES || high > FAR_BYTES {
+            return Err(Error::new("clone", libc::ENOMEM));
+        }
+        let below = page::round_up(low.unsigned_abs());
+        let len = page::size() + STACK_BYTES + below + page::round_up(high.unsigned_abs());
+        let start = map::anonymous(len)?;
+        // SAFETY: mapped above, and nobody knows it. Where it fails there is no guard.
+        let _ = unsafe { map::protect(start, page::size(), map::Protection::Inaccessible) };
+        let stack_end = start + page::size() + STACK_BYTES;
+        let pointer = (stack_end + below) & !(ALIGN_BYTES - 1);
+        furnish_head(here, pointer);
+        self.pointer.store(pointer, Relaxed);
+        self.stack_end.store(stack_end, Relaxed);
+        Ok(())
+    }
+}
+
+/// Writes what the compiler and the C library read at the thread pointer, whose content is nobody's yet: on x86-64 its own address
+/// twice, and the two guards, which all threads share.
+#[cfg(target_arch = "x86_64")]
+fn furnish_head(from: usize, to: usize) {
+    let words = [(0x00, to), (0x10, to)];
+    let copied = [0x28, 0x30].map(|offset| {
+        // SAFETY: the ABI's thread control block has these words in every thread (glibc's tcbhead_t, musl's pthread_impl.h).
+        (offset, unsafe { ((from + offset) as *const usize).read() })
+    });
+    for (offset, word) in words.into_iter().chain(copied) {
+        // SAFETY: inside the storage that `furnish` mapped.
+        unsafe { ((to + offset) as *mut usize).write(word) };
+    }
+}
+
+/// Elsewhere nothing is read there but thread-local variables.
+#[cfg(not(target_arch = "x86_64"))]
+fn furnish_head(_: usize, _: usize) {}
+
+/// Every signal is blocked until this is dropped, also those that the C library keeps for itself: it doesn't know the thread.
+struct Mask(u64);
+
+impl Mask {
+    fn block_all() -> Self {
+        Self(set_mask(u64::MAX))
+    }
+}
+
+impl Drop for Mask {
+    fn drop(&mut self) {
+        set_mask(self.0);
+    }
+}
+
+/// The mask that was there before.
+fn set_mask(mask: u64) -> u64 {
+    let mut before = 0_u64;
+    let (new, old) = (&raw const mask, &raw mut before);
+    // SAFETY: both sets have the kernel's size, 8 bytes.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, new, old, size_of::<u64>()) };
+    before
+}
+
+/// What the C libraries ask for too; emulators know no other.
+const FLAGS: libc::c_int = libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM
+    | libc::CLONE_SETTLS
+    | libc::CLONE_PARENT_SETTID
+    | libc::CLONE_CHILD_CLEARTID;
+
+/// clone(2) for a thread; in it, calls the function on the new stack with the argument behind that, and ends. The new thread's
+/// number, or minus errno.
+///
+/// # Safety
+/// `stack` must point to a function and its argument, aligned to 16 bytes, at the end of a stack; `pointer` to storage for the thread.
+#[unsafe(naked)]
+unsafe extern "C" fn clone(
+    flags: libc::c_int,
+    stack: *mut c_void,
+    parent_tid: *const AtomicU32,
+    child_tid: *const AtomicU32,
+    pointer: usize,
+) -> isize {
+    #[cfg(target_arch = "x86_64")]
+    std::arch::naked_asm!(
+        "mov r10, rcx",
+        "mov eax, {clone}",
+        "syscall",
+        "test rax, rax",
+        "jz 2f",
+        "ret",
+        "2:",
+        "xor ebp, ebp",
+        "pop rax",
+        "pop rdi",
+        "call rax",
+        "xor edi, edi",
+        "mov eax, {exit}",
+        "syscall",
+        "ud2",
+        clone = const libc::SYS_clone,
+        exit = const libc::SYS_exit,
+    );
+    #[cfg(target_arch = "aarch64")]
+    std::arch::naked_asm!(
+        "mov x5, x3",
+        "mov x3, x4",
+        "mov x4, x5",
+        "mov x8, {clone}",
+        "svc 0",
+        "cbz x0, 2f",
+        "ret",
+        "2:",
+        "mov x29, xzr",
+        "mov x30, xzr",
+        "ldp x1, x0, [sp], #16",
+        "blr x1",
+        "mov x0, xzr",
+        "mov x8, {exit}",
+        "svc 0",
+        "brk 1",
+        clone = const libc::SYS_clone,
+        exit = const libc::SYS_exit,
+    );
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    static SEEN: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+
+    extern "C" fn look(argument: *mut c_void) {
+        // SAFETY: -1 is no descriptor, so the call fails and sets errno.
+        unsafe { libc::syscall(libc::SYS_close, -1) };
+        // SAFETY: no arguments, and it cannot fail.
+        let errno = unsafe { libc::__errno_location() };
+        SEEN[0].store(argument.addr(), Relaxed);
+        SEEN[1].store(errno.addr(), Relaxed);
+        // SAFETY: this thread's own errno.
+        SEEN[2].store(unsafe { *errno } as usize, Relaxed);
+    }
+
+    #[test]
+    fn it_has_an_errno_of_its_own_and_can_be_started_again() {
+        let bare: &Bare = Box::leak(Box::default());
+        for argument in [7, 8] {
+            bare.start(look, std::ptr::without_provenance_mut(argument)).unwrap();
+            while !bare.is_over(100, 50_000) {}
+            assert_eq!(SEEN[0].load(Relaxed), argument);
+            assert_eq!(SEEN[2].load(Relaxed), libc::EBADF as usize);
+            // SAFETY: no arguments, and it cannot fail.
+            assert_ne!(SEEN[1].load(Relaxed) >> 12, unsafe { libc::__errno_location() }.addr() >> 12);
+        }
+    }
+}
