@@ -1,15 +1,15 @@
-/* Memory locked into RAM. Usage: locks all MILLISECONDS | fresh | used | freed
- * `all`: everything from now on is locked, 976 MiB are used and freed; prints the resident MiB at once, and once it has fallen to
- * 64 MiB or the time is over. The others: a user who may lock 64 MiB locks what there is; prints the errno. */
+/* Memory locked into RAM. Usage: locks all MILLISECONDS MIB | fresh | used | freed
+ * `all`: everything from now on is locked, 976 MiB are used and freed; prints the resident MiB at once, and once they are
+ * at most MIB or the time is over. The others: a user who may lock 64 MiB locks what there is; prints the errno. */
 #include "proc.h"
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-static int lock_all(long ms) {
+static int lock_all(long ms, long most_mib) {
     if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) return printf("refused\n"), 0;
     free(written(976 * MIB));
     long at_once = status_mib("VmRSS:"), begin = now_ms();
-    while (status_mib("VmRSS:") > 64 && now_ms() - begin < ms) sleep_ms(20);
+    while (status_mib("VmRSS:") > most_mib && now_ms() - begin < ms) sleep_ms(20);
     printf("%ld %ld\n", at_once, status_mib("VmRSS:"));
     return 0;
 }
@@ -29,6 +29,6 @@ static int lock_as_user(const char *way) {
 }
 
 int main(int count, char **words) {
-    if (count < 2) return 2;
-    return strcmp(words[1], "all") == 0 ? lock_all(count > 2 ? atol(words[2]) : 0) : lock_as_user(words[1]);
+    if (count < 2 || (strcmp(words[1], "all") == 0 && count < 4)) return 2;
+    return strcmp(words[1], "all") == 0 ? lock_all(atol(words[2]), atol(words[3])) : lock_as_user(words[1]);
 }
