@@ -140,10 +140,9 @@ impl Watch<'_> {
     fn update(&self, eyes: &mut Eyes, state: &mut State, tell: &mut dyn FnMut(Watched)) -> Result<()> {
         match Database::update_at(self.place, None, self.threads, &mut |_| {}) {
             Ok(updated) => {
-                let before = eyes.folders.len();
-                eyes.open(&self.folders()?)?;
                 // What came into new folders before they were watched is still to be found.
-                *state = State { is_due: eyes.folders.len() > before, ..State::default() };
+                let is_due = eyes.open(&self.folders()?)?;
+                *state = State { is_due, ..State::default() };
                 tell(Watched::Updated(updated));
                 Ok(())
             }
@@ -164,8 +163,8 @@ struct Eyes {
 }
 
 impl Eyes {
-    /// Watches `folders`, and those that are not among them no longer.
-    fn open(&mut self, folders: &[PathBuf]) -> Result<()> {
+    /// Watches `folders`, and those that are not among them no longer. Whether there are new ones: a folder that was renamed is one.
+    fn open(&mut self, folders: &[PathBuf]) -> Result<bool> {
         let gone: Vec<PathBuf> = {
             let now: HashSet<&PathBuf> = folders.iter().collect();
             self.folders.iter().filter(|folder| !now.contains(folder)).cloned().collect()
@@ -175,6 +174,7 @@ impl Eyes {
             let _ = self.watcher.unwatch(&folder);
             self.folders.remove(&folder);
         }
+        let mut are_new = false;
         for folder in folders.iter().filter(|folder| !self.folders.contains(*folder)).collect::<Vec<_>>() {
             match self.watcher.watch(folder, RecursiveMode::NonRecursive) {
                 Err(error) if matches!(error.kind, notify::ErrorKind::PathNotFound) => continue,
@@ -186,8 +186,9 @@ impl Eyes {
                 watched => watched.map_err(refused)?,
             }
             self.folders.insert(folder.clone());
+            are_new = true;
         }
-        Ok(())
+        Ok(are_new)
     }
 }
 
@@ -268,6 +269,22 @@ mod tests {
         let (mut state, mut told) = (State::default(), Vec::new());
         watch.listen(&events, &mut state, &mut |watched| told.push(watched)).unwrap();
         assert_eq!((state.is_due, told), (true, vec![Watched::Lost]));
+    }
+
+    /// As many folders as before, and one of them was not watched while files came into it.
+    #[test]
+    fn a_renamed_folder_is_a_new_one() {
+        let root = tempfile::tempdir().unwrap();
+        let (old, new) = (root.path().join("old"), root.path().join("new"));
+        let (sender, _events) = channel();
+        let watcher = RecommendedWatcher::new(sender, notify::Config::default()).unwrap();
+        let mut eyes = Eyes { watcher, folders: HashSet::new() };
+        std::fs::create_dir(&old).unwrap();
+        assert!(eyes.open(std::slice::from_ref(&old)).unwrap());
+        assert!(!eyes.open(std::slice::from_ref(&old)).unwrap());
+        std::fs::rename(&old, &new).unwrap();
+        assert!(eyes.open(&[new]).unwrap());
+        assert_eq!(eyes.folders.len(), 1);
     }
 
     #[test]
