@@ -125,8 +125,10 @@ fn each_of_the_documents_errors_is_caught_and_a_sound_experiment_is_not_blamed()
 
     let found = violations_of(Broken::SecondNeverMade);
     assert!(found.contains("second: returned 0, must return 4096"), "{found}");
-    let found = violations_of(Broken::SecondMadeUp);
-    assert!(found.contains("second: ") && found.contains("ns, takes 1024 at least"), "{found}");
+    // One interrupt takes longer than that by itself: not each of many is interrupted.
+    let found: Vec<String> = (0..20).map(|_| violations_of(Broken::SecondMadeUp)).collect();
+    let is_caught = |found: &String| found.contains("second: ") && found.contains("ns, takes 1024 at least");
+    assert!(found.iter().filter(|found| is_caught(found)).count() >= 10, "{found:?}");
 
     let found = violations_of(Broken::NotGivenBack);
     assert!(found.contains("look: returned ") && found.contains("must return 0"), "{found}");
