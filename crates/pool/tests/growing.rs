@@ -20,7 +20,7 @@ fn grown<'p>(pool: &'p Pool<Fake>, len: usize) -> faultless_pool::Block<'p, Fake
 fn the_room_of_blocks_that_are_gone_is_used_again() {
     let slabs = if cfg!(miri) { 40 } else { 400 };
     let pool = Pool::open(Fake::new(slabs), Policy::default()).unwrap();
-    for round in 0..if cfg!(miri) { 4 } else { 400 } {
+    for round in 0..if cfg!(miri) { 2 } else { 400 } {
         let first = grown(&pool, 3 * SLAB_BYTES);
         if round % 3 == 0 {
             let mut second = grown(&pool, 5 * SLAB_BYTES);
@@ -33,6 +33,7 @@ fn the_room_of_blocks_that_are_gone_is_used_again() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "the fake's 800 MiB take minutes")]
 fn a_live_block_keeps_its_room() {
     let pool = Pool::open(Fake::new(400), Policy::default()).unwrap();
     let mut first = grown(&pool, 3 * SLAB_BYTES);
