@@ -53,3 +53,37 @@ fn a_reader_that_stops_reading_is_no_failure() {
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn a_check_says_of_a_program_that_times_itself_what_the_measuring_verbs_say() {
+    let output = Command::new(env!("CARGO_BIN_EXE_faultless"))
+        .args(["doctor", "--check=20 ms", "--json"])
+        .output()
+        .unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let [row] = &json["programs"].as_array().unwrap()[..] else { panic!("one program: {json}") };
+    // 8 rounds of 2048 pages, each touched once; at most a few of them the kernel spared it.
+    let faults = row["faults"][0][1].as_u64().unwrap();
+    assert!((16_300..=16_384).contains(&faults), "{row}");
+    let truth_ns = row["truth_ns"].as_f64().unwrap();
+    assert!((50.0..100_000.0).contains(&(truth_ns / faults as f64)), "{row}");
+    for verb in ["stat", "record"] {
+        if row[verb]["ratio"].is_null() {
+            eprintln!("skipped: {verb} can time no faults here");
+            continue;
+        }
+        let ratio = row[verb]["ratio"][0].as_f64().unwrap();
+        assert!((0.3..4.0).contains(&ratio), "{row}");
+        assert_eq!(row[verb]["intervals"], 5, "{row}");
+    }
+    assert_eq!(output.status.code(), Some(if json["holds"] == true { 0 } else { 1 }), "{json}");
+}
+
+#[test]
+fn a_check_of_no_program_names_those_that_there_are() {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_faultless")).args(["doctor", "--check=nothing"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.lines().count() == 1 && said.contains("there are: first touch, 20 ms;"), "{said}");
+}

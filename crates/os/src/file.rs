@@ -17,6 +17,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 
 use crate::advise::{self, Advice};
+use crate::counters::tick;
 use crate::error::{Error, Result};
 use crate::{map, page};
 
@@ -57,7 +58,11 @@ impl FileMap {
     /// # Errors
     /// EINVAL: `len_bytes` is 0; ENOMEM; EACCES: not open for reading; ENODEV: the file system has no mappings.
     pub fn new(file: &File, len_bytes: usize) -> Result<Self> {
-        let (rights, flags, none) = (libc::PROT_READ, libc::MAP_PRIVATE, std::ptr::null_mut());
+        Self::map(file, len_bytes, libc::PROT_READ)
+    }
+
+    fn map(file: &File, len_bytes: usize, rights: libc::c_int) -> Result<Self> {
+        let (flags, none) = (libc::MAP_PRIVATE, std::ptr::null_mut());
         // SAFETY: without MAP_FIXED a new mapping never replaces another.
         let start = unsafe { libc::mmap(none, len_bytes, rights, flags, file.as_raw_fd(), 0) };
         if start == libc::MAP_FAILED {
@@ -100,6 +105,28 @@ impl FileMap {
         sum
     }
 
+    /// Loads the word at each of these places, in bytes from the begin, and tells how many [`tick`](crate::counters::tick)s each took.
+    ///
+    /// # Panics
+    /// When a word does not lie inside.
+    pub fn time_reads(&self, places: impl Iterator<Item = usize>) -> impl Iterator<Item = u64> {
+        places.map(|place| {
+            let at = self.word(place);
+            let begin = tick();
+            // SAFETY: a word inside a readable mapping, see `word`; any bytes are a u64.
+            std::hint::black_box(unsafe { at.read_volatile() });
+            tick().wrapping_sub(begin)
+        })
+    }
+
+    /// The aligned word that holds the byte at `place`.
+    fn word(&self, place: usize) -> *mut u64 {
+        let word = place / WORD_BYTES;
+        assert!((word + 1) * WORD_BYTES <= self.len_bytes, "word inside the mapping");
+        // SAFETY: the word lies inside the mapping, as was just looked at.
+        unsafe { self.base.as_ptr().add(word) }
+    }
+
     /// How many of its bytes the page cache holds, whoever read them: mincore(2). Since Linux 5.2 that is told only of files
     /// that this user owns or may write; others count as wholly cached.
     pub fn cached_bytes(&self) -> usize {
@@ -111,6 +138,34 @@ impl Drop for FileMap {
     fn drop(&mut self) {
         // SAFETY: this mapping is ours, and nobody can use it any more. A failure leaves address space behind.
         let _ = unsafe { map::release(self.base.as_ptr().addr(), self.len_bytes) };
+    }
+}
+
+/// A private mapping of the first bytes of a file that may be written: what is written stays in this process.
+#[derive(Debug)]
+pub struct PrivateMap(FileMap);
+
+impl PrivateMap {
+    /// Maps the first `len_bytes`. Nothing is resident in this process yet.
+    ///
+    /// # Errors
+    /// As for [`FileMap::new`].
+    pub fn new(file: &File, len_bytes: usize) -> Result<Self> {
+        FileMap::map(file, len_bytes, libc::PROT_READ | libc::PROT_WRITE).map(Self)
+    }
+
+    /// Stores to the word at each of these places, as [`FileMap::time_reads`] loads.
+    ///
+    /// # Panics
+    /// When a word does not lie inside.
+    pub fn time_writes(&mut self, places: impl Iterator<Item = usize>) -> impl Iterator<Item = u64> {
+        places.map(|place| {
+            let at = self.0.word(place);
+            let begin = tick();
+            // SAFETY: a word inside a mapping that is writable and borrowed exclusively, see `FileMap::word`.
+            unsafe { at.write_volatile(1) };
+            tick().wrapping_sub(begin)
+        })
     }
 }
 
@@ -167,6 +222,20 @@ mod tests {
         }
         assert_eq!(map.sum(0..2 * WORD_BYTES, 1), 1);
         assert!(map.cached_bytes() > 0);
+    }
+
+    #[test]
+    fn what_is_written_privately_stays_here_and_each_touch_is_timed() {
+        let file = counted();
+        let len_bytes = PAGES * page::size();
+        let places = || (0..len_bytes).step_by(page::size());
+        let mut written = PrivateMap::new(&file, len_bytes).unwrap();
+        assert_eq!(written.time_writes(places()).filter(|&ticks| ticks > 0).count(), PAGES);
+        assert_eq!(written.0.sum(0..len_bytes, page::size() / WORD_BYTES), PAGES as u64);
+        let read = FileMap::new(&file, len_bytes).unwrap();
+        assert_eq!(read.time_reads(places()).count(), PAGES);
+        let words = (len_bytes / WORD_BYTES) as u64;
+        assert_eq!(read.sum(0..len_bytes, 1), words * (words - 1) / 2);
     }
 
     #[test]

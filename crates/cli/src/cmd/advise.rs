@@ -3,7 +3,6 @@
 mod cures;
 mod input;
 mod output;
-mod warm;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -22,8 +21,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use self::cures::{Cure, Ground};
 use self::input::Input;
 use self::output::Drain;
-use self::warm::Warm;
 use super::sink::Sink;
+use super::warm::Warm;
 use super::{Failure, Outcome, run as pool};
 
 /// Rounds when the user names none: as many as fit this time, within the bounds below.

@@ -2,11 +2,12 @@
 //!
 //! In: the price list (`prof::price`) and the facts (`os::host`). Out: a verdict in the first line, the prices, the
 //! settings that bear on faults with what each means here, and what faultless can and cannot do here. Ends with 0
-//! whatever it finds; files that a container hides are left out, not guessed.
+//! whatever it finds; files that a container hides are left out, not guessed. `check` is the other half: whether what is measured is true.
 //!
 //! What it does not do: change anything.
 
 mod capability;
+mod check;
 mod huge;
 mod machine;
 mod memory;
@@ -33,6 +34,10 @@ pub(crate) struct Args {
     /// Print everything as one JSON object on stdout.
     #[arg(long)]
     json: bool,
+    /// Tell instead how far `stat` and `record` can be trusted on this machine: a minute in which they watch programs that time
+    /// their own touches. With TEXT only the programs whose name has it. Status 1 where something lies outside the limits.
+    #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    check: Option<String>,
 }
 
 /// Version of the JSON output; raised when a field changes its meaning or goes.
@@ -69,6 +74,9 @@ struct PriceRecord {
 
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> super::Outcome {
+    if let Some(only) = &args.check {
+        return check::run(only, args.json);
+    }
     let host = Host::read();
     let prices = measure(&host);
     let report = report(&host, prices);

@@ -16,6 +16,7 @@ mod stat;
 mod timeline;
 mod top;
 mod trace_file;
+mod warm;
 mod workload;
 
 use std::fmt;

@@ -15,6 +15,7 @@ mod growth;
 mod mixed;
 mod pipeline;
 mod temporaries;
+pub(super) mod timed;
 mod touch_once;
 mod truth;
 
@@ -31,7 +32,7 @@ use body::Body;
 #[command(subcommand_help_heading = "Workloads", disable_help_subcommand = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    name: Option<Name>,
+    which: Option<Which>,
 
     /// Leave out the line of times on stderr.
     #[arg(long, global = true)]
@@ -40,6 +41,13 @@ pub(crate) struct Args {
     /// Print checksum and times as one JSON object on stdout.
     #[arg(long, global = true)]
     json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Which {
+    #[command(flatten)]
+    Standing(Name),
+    Timed(timed::Args),
 }
 
 #[derive(Debug, Subcommand)]
@@ -78,7 +86,11 @@ struct Report {
 
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> super::Outcome {
-    let Some(name) = args.name else { return super::emit(list().as_bytes(), ExitCode::SUCCESS) };
+    let name = match args.which {
+        None => return super::emit(list().as_bytes(), ExitCode::SUCCESS),
+        Some(Which::Timed(args)) => return timed::run(&args),
+        Some(Which::Standing(name)) => name,
+    };
     let (begin_ns, before) = (counters::now_ns(), counters::rusage(Who::Process)?);
     let (name, body) = run_body(name)?;
     let (wall_ns, after) = (counters::now_ns() - begin_ns, counters::rusage(Who::Process)?);
@@ -144,6 +156,7 @@ fn list() -> String {
     let command = super::Args::command();
     let Some(verb) = command.find_subcommand("workload") else { return String::new() };
     verb.get_subcommands()
+        .filter(|workload| !workload.is_hide_set())
         .map(|workload| {
             let about = workload.get_about().map(ToString::to_string).unwrap_or_default();
             format!("{:<16}{about}\n", workload.get_name())

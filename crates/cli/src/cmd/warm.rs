@@ -15,25 +15,25 @@ const EXTRA_BYTES: usize = 64 << 20;
 const FREE_SHARE: f64 = 0.5;
 
 /// How much to warm, learnt from the runs.
-pub(super) struct Warm {
+pub(crate) struct Warm {
     virtual_machine: bool,
     need_bytes: usize,
 }
 
 impl Warm {
     /// Does something only in a virtual machine.
-    pub(super) fn new(virtual_machine: bool) -> Self {
+    pub(crate) fn new(virtual_machine: bool) -> Self {
         Self { virtual_machine, need_bytes: 0 }
     }
 
     /// A run has had this peak.
-    pub(super) fn learn(&mut self, peak_rss_bytes: u64) {
+    pub(crate) fn learn(&mut self, peak_rss_bytes: u64) {
         let need = peak_rss_bytes as f64 * HEADROOM;
         self.need_bytes = self.need_bytes.max(need as usize + EXTRA_BYTES);
     }
 
     /// Touches that much and gives it back. Where the kernel refuses, runs are not warmed; the rounds average it out.
-    pub(super) fn touch(&self) {
+    pub(crate) fn touch(&self) {
         if !self.virtual_machine {
             return;
         }

@@ -1,0 +1,478 @@
+//! `faultless doctor --check`: what `stat` and `record` say of programs that time every one of their own touches.
+//!
+//! In: nothing but this machine. Out: for each program the ratio of what was said to what is true, how many intervals hold the truth,
+//! and how far the counts of kinds are off. The truth is the median of plain runs, taken by turns with the watched ones: in a watched run a
+//! program would time the recording as well.
+//!
+//! What it does not do: correct anything. A program's own start, some hundred faults, is in what is said and not in the truth.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::process::{Command, ExitCode, Stdio};
+
+use faultless_os::host::Host;
+use faultless_prof::{Options, Request, Task, facts};
+use faultless_report::table::{WIDTH, wrap};
+use faultless_trace::Stat;
+use faultless_trace::findings::{Findings, Wanted};
+use faultless_trace::measurement::{Count, Nanos, Percent};
+use faultless_trace::observation::{Exit, Host as HostRecord};
+use faultless_trace::sites::Group;
+use faultless_trace::stat::{Interval, Kind};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::cmd::warm::Warm;
+use crate::cmd::workload::timed::{Timed, Told};
+use crate::cmd::{Failure, Outcome, emit};
+
+/// Rounds; in each every program runs plain, under `stat` and under `record`.
+const ROUNDS: usize = 5;
+/// What is said shall lie within these times the truth.
+const LIMITS: (f64, f64) = (0.93, 1.07);
+/// So many of the intervals, which are of 95 %, shall hold the truth.
+const HOLDING_SHARE: f64 = 0.9;
+/// Kinds of fewer of the faults are not looked at.
+const KIND_SHARE: f64 = 0.1;
+/// A kind's count that is off by more is told.
+const KIND_ERROR: f64 = 0.2;
+/// Version of the JSON output; raised when a field changes its meaning or goes.
+const SCHEMA: u32 = 1;
+
+/// A program: its name, what it touches, pages in a round, rounds.
+struct Program(&'static str, &'static str, u32, u32);
+
+const PROGRAMS: [Program; 12] = [
+    Program("first touch, 20 ms", "first-touch", 2048, 8),
+    Program("first touch", "first-touch", 2048, 60),
+    Program("first touch, 2 s", "first-touch", 65_536, 24),
+    Program("zero page", "zero-page", 2048, 40),
+    Program("copy after fork", "copy", 2048, 30),
+    Program("huge and base pages", "thp", 2048, 50),
+    Program("huge pages between", "mthp", 2048, 60),
+    Program("file, read", "file-read", 16_384, 60),
+    Program("file, private write", "file-write", 2048, 40),
+    Program("two threads", "threads", 4096, 40),
+    Program("phases", "phases", 8192, 1),
+    Program("children", "children", 4096, 20),
+];
+
+/// Everything that is reported, as JSON has it.
+#[derive(Debug, Serialize)]
+struct Report {
+    schema: u32,
+    verdict: String,
+    /// Whether all is within the limits.
+    holds: bool,
+    host: HostRecord,
+    rounds: usize,
+    programs: Vec<Row>,
+}
+
+/// What was found of a program.
+#[derive(Debug, Default, Serialize)]
+struct Row {
+    program: &'static str,
+    /// Time in its touches, ns: the median of the plain runs.
+    truth_ns: f64,
+    /// Its faults by kind.
+    faults: Vec<(Kind, u64)>,
+    stat: Arm,
+    record: Arm,
+    /// Why there are no figures.
+    cannot_say: Option<String>,
+}
+
+/// What a verb said of a program.
+#[derive(Debug, Default, Serialize)]
+struct Arm {
+    /// Seconds in faults by the truth: the median of the rounds, the least and the most.
+    ratio: Option<(f64, f64, f64)>,
+    /// Rounds whose interval holds the truth.
+    holds: usize,
+    /// Rounds in which there was an interval.
+    intervals: usize,
+    /// Half of the interval by its value, the median of the rounds.
+    half_width: f64,
+    /// The kind that is off most: by how much of its count, and the count that was said, of the round in the middle.
+    worst: Option<(Kind, f64, u64)>,
+}
+
+/// What a verb said in one round.
+struct Said {
+    time_ns: Option<Interval>,
+    kinds: Vec<(Kind, u64)>,
+}
+
+/// One program's rounds.
+#[derive(Default)]
+struct Rounds {
+    truth: Vec<Told>,
+    stat: Vec<Said>,
+    record: Vec<Said>,
+}
+
+/// Runs it. Status 1 where something lies outside the limits.
+pub(super) fn run(only: &str, json: bool) -> Outcome {
+    let programs: Vec<&Program> = PROGRAMS.iter().filter(|program| program.0.contains(only)).collect();
+    if programs.is_empty() {
+        let names: Vec<&str> = PROGRAMS.iter().map(|program| program.0).collect();
+        return Err(Failure(format!(
+            "--check: no program's name has {only:?} in it; there are: {}",
+            names.join("; ")
+        )));
+    }
+    let host = Host::read();
+    let report = report(&programs, &host, take(&programs, &host)?);
+    let text = match json {
+        true => serde_json::to_string_pretty(&report)? + "\n",
+        false => text(&report),
+    };
+    emit(text.as_bytes(), if report.holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// All rounds of all programs; in a round each runs plain, under `stat` and under `record`, one right after the other.
+fn take(programs: &[&Program], host: &Host) -> Result<Vec<Rounds>, Failure> {
+    let bar = ProgressBar::new((ROUNDS * programs.len()) as u64);
+    if let Ok(style) = ProgressStyle::with_template("checking {bar:30} {pos}/{len} {msg}") {
+        bar.set_style(style);
+    }
+    let mut rounds: Vec<Rounds> = programs.iter().map(|_| Rounds::default()).collect();
+    let mut warm = Warm::new(host.hypervisor.is_some());
+    for _ in 0..ROUNDS {
+        for (program, rounds) in programs.iter().zip(&mut rounds) {
+            bar.set_message(program.0);
+            if program.cannot_run(host).is_none() {
+                program.round(rounds, &mut warm)?;
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(rounds)
+}
+
+impl Program {
+    fn cannot_run(&self, host: &Host) -> Option<&'static str> {
+        let host = facts::shorten(host);
+        match self.1 {
+            "thp" if host.thp == "never" || host.thp_bytes == 0 => Some("there are no huge pages here"),
+            "mthp" if host.mthp_bytes.is_empty() => Some("no size between is switched on"),
+            _ => None,
+        }
+    }
+
+    fn words(&self) -> Result<Vec<std::ffi::OsString>, Failure> {
+        let Self(_, what, pages, rounds) = self;
+        let program = std::env::current_exe()?.into_os_string();
+        let words =
+            ["workload", "timed", what, "--pages", &pages.to_string(), "--rounds", &rounds.to_string()]
+                .map(Into::into);
+        Ok([program].into_iter().chain(words).collect())
+    }
+
+    fn round(&self, rounds: &mut Rounds, warm: &mut Warm) -> Result<(), Failure> {
+        let words = self.words()?;
+        warm.touch();
+        let output = Command::new(&words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()?;
+        self.ended_well(output.status.code())?;
+        rounds.truth.push(serde_json::from_slice(&output.stdout)?);
+        let request = || -> Result<Request, Failure> {
+            let nowhere = std::fs::File::options().write(true).open("/dev/null")?;
+            Ok(Request { command: words.clone(), stdout: Some(nowhere.into()), ..Request::default() })
+        };
+        warm.touch();
+        let observation = faultless_prof::observe(request()?)?;
+        self.ended_well(status(observation.exit))?;
+        warm.learn(observation.usage.peak_rss_bytes);
+        rounds.stat.push(Said::of_stat(&Stat::from_observation(&observation)));
+        warm.touch();
+        let (exit, said) = Said::of_record(request()?)?;
+        self.ended_well(status(exit))?;
+        rounds.record.push(said);
+        Ok(())
+    }
+
+    /// Ctrl-C reaches the program too: then the check ends as well.
+    fn ended_well(&self, status: Option<i32>) -> Result<(), Failure> {
+        let how = match status {
+            Some(0) => return Ok(()),
+            Some(status) => format!("ended with status {status}"),
+            None => "was ended by a signal".into(),
+        };
+        Err(Failure(format!(
+            "--check: the program {:?} {how}, so there are no figures; run it again",
+            self.0
+        )))
+    }
+}
+
+impl Said {
+    fn of_stat(stat: &Stat) -> Self {
+        let kinds = stat.rows.iter().map(|row| (row.kind, row.faults)).collect();
+        let ns = |seconds: Interval| Interval {
+            value: seconds.value * 1e9,
+            low: seconds.low * 1e9,
+            high: seconds.high * 1e9,
+        };
+        Self { time_ns: stat.time.as_ref().map(|time| ns(time.seconds)), kinds }
+    }
+
+    fn of_record(request: Request) -> Result<(Exit, Self), Failure> {
+        let mut file = tempfile::tempfile()?;
+        let out = Box::new(file.try_clone()?);
+        let recorded = faultless_prof::record(Task::Command(request), &Options::default(), out, &mut |_| {})?;
+        if let Some(error) = recorded.trouble {
+            return Err(error.into());
+        }
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(0))?;
+        file.read_to_end(&mut bytes)?;
+        let recording = faultless_trace::file::read(&bytes)?;
+        let wanted = Wanted { by: Some(Group::Kind), top: usize::MAX, ..Wanted::default() };
+        let findings = Findings::new(&recording, &wanted);
+        let rows = findings.tables.iter().flat_map(|table| &table.sites.rows);
+        let kinds =
+            rows.flat_map(|row| &row.kinds).map(|(kind, faults, _)| (*kind, faults.round() as u64)).collect();
+        Ok((recorded.exit, Self { time_ns: findings.time_ns, kinds }))
+    }
+
+    fn faults(&self, wanted: Kind) -> u64 {
+        self.kinds.iter().filter(|(kind, _)| *kind == wanted).map(|(_, faults)| faults).sum()
+    }
+
+    /// The kind whose count is off most, by how much of it, and what was said.
+    fn worst(&self, faults: &[(Kind, u64)]) -> Option<(Kind, f64, u64)> {
+        let all: u64 = faults.iter().map(|(_, faults)| faults).sum();
+        let looked_at = faults.iter().filter(|(_, faults)| *faults as f64 >= KIND_SHARE * all as f64);
+        let errors = looked_at.map(|&(kind, faults)| {
+            let said = self.faults(kind);
+            (kind, (said as f64 / faults.max(1) as f64 - 1.0).abs(), said)
+        });
+        errors.max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}
+
+/// `None`: a signal.
+fn status(exit: Exit) -> Option<i32> {
+    if let Exit::Status(status) = exit { Some(status) } else { None }
+}
+
+fn report(programs: &[&Program], host: &Host, rounds: Vec<Rounds>) -> Report {
+    let rows: Vec<Row> = programs
+        .iter()
+        .zip(rounds)
+        .map(|(program, rounds)| Row {
+            cannot_say: program.cannot_run(host).map(Into::into),
+            ..row(program.0, &rounds)
+        })
+        .collect();
+    let (holds, verdict) = verdict(&rows);
+    Report { schema: SCHEMA, verdict, holds, host: facts::shorten(host), rounds: ROUNDS, programs: rows }
+}
+
+fn row(program: &'static str, rounds: &Rounds) -> Row {
+    let times = rounds.truth.iter().map(|told| told.values().map(|timed| timed.ns).sum());
+    let Some(truth_ns) = median(times.collect()) else { return Row { program, ..Row::default() } };
+    // What it touches does not change from run to run, but for a fault that the kernel spared it.
+    let told = &rounds.truth[rounds.truth.len() / 2];
+    let faults: Vec<(Kind, u64)> = told.iter().map(|(kind, Timed { faults, .. })| (*kind, *faults)).collect();
+    let arm = |said: &[Said]| arm(truth_ns, &faults, said);
+    let (stat, record) = (arm(&rounds.stat), arm(&rounds.record));
+    Row { program, truth_ns, stat, record, faults, cannot_say: None }
+}
+
+fn arm(truth_ns: f64, faults: &[(Kind, u64)], said: &[Said]) -> Arm {
+    let known: Vec<Interval> = said.iter().filter_map(|said| said.time_ns).collect();
+    let mut ratios: Vec<f64> = known.iter().map(|time| time.value / truth_ns).collect();
+    ratios.sort_by(f64::total_cmp);
+    let ends = ratios.first().copied().zip(ratios.last().copied());
+    let ratio = ends.and_then(|(least, most)| Some((median(ratios)?, least, most)));
+    let half_widths =
+        known.iter().filter(|time| time.value > 0.0).map(|time| (time.high - time.low) / 2.0 / time.value);
+    let mut worst: Vec<_> = said.iter().filter_map(|said| said.worst(faults)).collect();
+    worst.sort_by(|a, b| a.1.total_cmp(&b.1));
+    Arm {
+        ratio,
+        holds: known.iter().filter(|time| (time.low..=time.high).contains(&truth_ns)).count(),
+        intervals: known.len(),
+        half_width: median(half_widths.collect()).unwrap_or(0.0),
+        worst: worst.get(worst.len() / 2).copied(),
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let upper = *values.get(middle)?;
+    Some(if values.len().is_multiple_of(2) { values[middle - 1].midpoint(upper) } else { upper })
+}
+
+/// The first line, and whether all is within the limits.
+fn verdict(rows: &[Row]) -> (bool, String) {
+    let mut all_hold = true;
+    let mut said = |verb: &str, arm: &dyn Fn(&Row) -> &Arm| {
+        let arms: Vec<&Arm> = rows.iter().map(arm).filter(|arm| arm.ratio.is_some()).collect();
+        let ratios = || arms.iter().filter_map(|arm| arm.ratio).map(|(median, ..)| median);
+        let (least, most) = (ratios().fold(f64::MAX, f64::min), ratios().fold(0.0, f64::max));
+        let (holds, of) =
+            arms.iter().fold((0, 0), |(holds, of), arm| (holds + arm.holds, of + arm.intervals));
+        let is_within = least >= LIMITS.0 && most <= LIMITS.1 && holds as f64 >= HOLDING_SHARE * of as f64;
+        all_hold &= !arms.is_empty() && is_within;
+        match arms.is_empty() {
+            true => format!("{verb} timed no faults here"),
+            false => format!(
+                "{verb} says {least:.2} to {most:.2} times the truth, and {holds} of its {of} intervals hold"
+            ),
+        }
+    };
+    let text = format!("{}; {}.", said("stat", &|row| &row.stat), said("record", &|row| &row.record));
+    (all_hold, text)
+}
+
+fn text(report: &Report) -> String {
+    let host = &report.host;
+    let head = format!(
+        "What is said by what programs say that time each of their own touches ({} rounds): the median, and in how many rounds \
+         the 95 % interval holds. All shall lie from {} to {}, and {} of the intervals hold.",
+        report.rounds,
+        LIMITS.0,
+        LIMITS.1,
+        Percent(HOLDING_SHARE)
+    );
+    let mut lines = wrap("", &report.verdict, WIDTH);
+    lines.extend(wrap("", &format!("Linux {}, {}, {} processors", host.kernel, host.cpu, host.cpus), WIDTH));
+    lines.push(String::new());
+    lines.extend(wrap("", &head, WIDTH));
+    lines.push(String::new());
+    let column = report.programs.iter().map(|row| row.program.len()).max().unwrap_or(0).max("program".len());
+    lines.push(format!(
+        "{:column$}  {:>9}  {:>21}  {:>5}  {:>21}  {:>5}",
+        "program", "truth", "stat", "hold", "record", "hold"
+    ));
+    for row in &report.programs {
+        if let Some(reason) = &row.cannot_say {
+            lines.push(format!("{:column$}  cannot say: {reason}", row.program));
+            continue;
+        }
+        let truth = Nanos(row.truth_ns).to_string();
+        let (stat, record) = (cells(&row.stat), cells(&row.record));
+        lines.push(format!(
+            "{:column$}  {truth:>9}  {:>21}  {:>5}  {:>21}  {:>5}",
+            row.program, stat.0, stat.1, record.0, record.1
+        ));
+    }
+    let notes = report.programs.iter().flat_map(notes);
+    let notes: Vec<String> = notes.flat_map(|note| wrap("  ", &note, WIDTH)).collect();
+    if !notes.is_empty() {
+        lines.extend([
+            String::new(),
+            format!("Counts of kinds that are off by more than {}", Percent(KIND_ERROR)),
+        ]);
+        lines.extend(notes);
+    }
+    lines.join("\n") + "\n"
+}
+
+fn cells(arm: &Arm) -> (String, String) {
+    match arm.ratio {
+        Some((median, least, most)) => {
+            (format!("{median:.2} ({least:.2} to {most:.2})"), format!("{}/{}", arm.holds, arm.intervals))
+        }
+        None => ("not known".into(), "-".into()),
+    }
+}
+
+/// Kinds whose counts are off.
+fn notes(row: &Row) -> Vec<String> {
+    let off = [("stat", &row.stat), ("record", &row.record)].map(|(verb, arm)| {
+        let (kind, error, said) = arm.worst.filter(|(_, error, _)| *error > KIND_ERROR)?;
+        let (_, faults) = row.faults.iter().find(|(found, _)| *found == kind)?;
+        Some(format!(
+            "{}, {verb}: {} instead of {} ({}), off by {}",
+            row.program,
+            Count(said),
+            Count(*faults),
+            kind.words(),
+            Percent(error)
+        ))
+    });
+    off.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(ms: f64, spread: f64, copies: u64) -> Said {
+        let interval = Interval { value: ms * 1e6, low: (ms - spread) * 1e6, high: (ms + spread) * 1e6 };
+        Said {
+            time_ns: Some(interval),
+            kinds: vec![(Kind::MmapFirstWrite, 1000), (Kind::CowAfterFork, copies)],
+        }
+    }
+
+    fn rounds(said_ms: [f64; 3], copies: u64) -> Rounds {
+        let told = |ms: f64| {
+            let kinds = [(Kind::MmapFirstWrite, 1000, ms * 0.7e6), (Kind::CowAfterFork, 500, ms * 0.3e6)];
+            kinds.into_iter().map(|(kind, faults, ns)| (kind, Timed { faults, ns })).collect()
+        };
+        Rounds {
+            truth: [9.0, 10.0, 14.0].map(told).into(),
+            stat: said_ms.map(|ms| said(ms, 1.0, copies)).into(),
+            record: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn ratios_are_to_the_median_of_the_plain_runs_and_intervals_hold_it_or_not() {
+        let row = row("x", &rounds([9.5, 12.0, 10.5], 500));
+        assert_eq!(row.truth_ns, 10e6);
+        let (median, least, most) = row.stat.ratio.unwrap();
+        assert!((median - 1.05).abs() < 1e-9 && (least - 0.95).abs() < 1e-9 && (most - 1.2).abs() < 1e-9);
+        assert_eq!((row.stat.holds, row.stat.intervals), (2, 3));
+        assert_eq!(row.record.ratio, None);
+        assert!(notes(&row).is_empty());
+        let (holds, verdict) = verdict(&[row]);
+        assert!(
+            !holds
+                && verdict.contains("stat says 1.05 to 1.05")
+                && verdict.contains("record timed no faults"),
+            "{verdict}"
+        );
+    }
+
+    #[test]
+    fn a_kind_that_is_not_seen_is_told() {
+        let row = row("x", &rounds([10.0; 3], 0));
+        assert_eq!(notes(&row), ["x, stat: 0 instead of 500 (copy on write after fork), off by 100 %"]);
+    }
+
+    #[test]
+    fn all_within_the_limits_holds() {
+        let mut row = row("x", &rounds([10.0; 3], 500));
+        row.record = arm(10e6, &row.faults, &[said(10.1, 1.0, 500)]);
+        let (holds, verdict) = verdict(&[row]);
+        assert!(holds, "{verdict}");
+    }
+
+    #[test]
+    fn what_cannot_run_says_why() {
+        let report = Report {
+            schema: SCHEMA,
+            verdict: "x".into(),
+            holds: true,
+            host: HostRecord::default(),
+            rounds: ROUNDS,
+            programs: vec![Row {
+                program: "huge pages between",
+                cannot_say: Some("none".into()),
+                ..Row::default()
+            }],
+        };
+        assert!(text(&report).contains("huge pages between  cannot say: none"), "{}", text(&report));
+    }
+}
