@@ -200,7 +200,6 @@ fn shape(options: &Options, fault_ns: f64) -> Shape {
         locks: Locks::find(),
         switches: true,
         ring_pages,
-        wake_bytes: t::RECORD_WAKE_BYTES.min((ring_pages * faultless_os::page::size() / 4) as u32),
     }
 }
 

@@ -13,9 +13,11 @@ pub(crate) const CALIBRATION_READ: std::time::Duration = std::time::Duration::fr
 /// Largest ring for faults and mappings per processor, pages (512 KiB, what a normal user may lock by default): 6 ms of
 /// the fastest faulting seen. The kernel allocates and zeroes it whole: 2 MiB cost 1 ms per processor at start.
 pub(crate) const RING_PAGES_MAX: usize = 128;
-/// So many bytes of records call for a look at once: about 130 faults, a burst. Less would wake us more often, and a wake-up
-/// costs 27 us (measured); more would let a burst overrun its credit.
-pub(crate) const WAKE_BYTES: u32 = 16 << 10;
+/// Part of a ring that calls for a look by itself, where looks in time have failed. It interrupts the program, within a fault, which
+/// costs that fault 10 to 30 us (measured): a look in each 130 faults lengthened them by a fifth in the mean.
+pub(crate) const WAKE_PART: usize = 4;
+/// Time between two looks while a program faults and its faults are recorded, ns: some hundred of the fastest.
+pub(crate) const BURST_LOOK_NS: u64 = 200_000;
 /// The same where stacks come along, pages (4 MiB): some 3 000 faults, 3 ms of the fastest faulting seen. A normal user gets
 /// [`RING_PAGES_MAX`], which is what the kernel lets him lock.
 pub(crate) const RECORD_RING_PAGES_MAX: usize = 1024;
@@ -30,8 +32,6 @@ pub(crate) const SPOOL_PAUSE_IDLE: std::time::Duration = std::time::Duration::fr
 pub(crate) const SPOOL_BYTES_MAX: usize = 256 << 20;
 /// Room for copied bytes that is kept from one look to the next, per processor.
 pub(crate) const COPIED_BYTES_KEPT: usize = 4 << 20;
-/// So many bytes of records with stacks call for a look: about twenty-five faults; until we run there are twice to five times as many.
-pub(crate) const RECORD_WAKE_BYTES: u32 = 32 << 10;
 /// Least minor faults per sampled stack outside bursts; the least of these that costs no more than [`SAMPLE_SHARE`] of a program that does
 /// nothing but fault. The period is a prime between it and 5/4 of it, drawn anew for each recording: a loop that runs in step with one
 /// does not with the next.

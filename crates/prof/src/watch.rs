@@ -114,6 +114,8 @@ pub(crate) struct Watch {
     discover_ns: u64,
     stacks_ns: u64,
     levels_ns: u64,
+    /// Faults are being recorded, and there were some since the last look, or it has just begun.
+    is_in_burst: bool,
     _turns: Turns,
 }
 
@@ -154,6 +156,7 @@ impl Watch {
             discover_ns: 0,
             stacks_ns: begin_ns + t::KERNEL_DRAIN_NS,
             levels_ns: begin_ns,
+            is_in_burst: true,
             _turns: turns,
         }
     }
@@ -195,7 +198,9 @@ impl Watch {
 
     /// How long to sleep until the next look.
     pub(crate) fn pause_ns(&self) -> u64 {
-        if self.levels.is_some() || self.session.records_faults() {
+        if self.is_in_burst {
+            t::BURST_LOOK_NS
+        } else if self.levels.is_some() || self.session.records_faults() {
             self.pace.pause_ns()
         } else if !self.session.kernel.is_empty() {
             t::KERNEL_DRAIN_NS
@@ -208,8 +213,11 @@ impl Watch {
     pub(crate) fn look(&mut self) {
         let now = now_ns();
         let new = self.copy_rings();
+        let was_on = self.duty.is_on();
         // A burst that has spent its credit ends before anybody takes time to unwind it.
-        self.switch(now);
+        if was_on {
+            self.switch(now);
+        }
         self.digest(u64::MAX);
         if now >= self.levels_ns {
             // Unwinding may have taken its time.
@@ -222,6 +230,11 @@ impl Watch {
             self.empty_kernel_rings();
         }
         self.orphans.tend(now);
+        // Nothing of ours is to interrupt the program in a burst, so it begins when all else is done.
+        if !was_on {
+            self.switch(now);
+        }
+        self.is_in_burst = self.duty.is_on() && (new > 0 || !was_on);
         self.pace.looked(now - self.begin_ns, new >= t::BUSY_FAULTS, process_cpu_ns);
     }
 

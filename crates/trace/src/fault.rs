@@ -13,7 +13,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use crate::observation::{Access, Observation, Record, What, Window};
 use crate::stat::Kind;
-use crate::tuning::PIECE_FAULTS;
+use crate::tuning::{PIECE_FAULTS, READING_BEHIND_NS, READING_NS};
 
 /// One recorded fault.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,8 @@ pub struct Fault {
     pub enter_ns: u64,
     /// Entry to end as read, uncorrected; `None` where the end was not seen or can't be trusted.
     pub duration_ns: Option<u64>,
+    /// The recorder may have interrupted it to read a counter, so that its duration says too much.
+    pub interrupted: bool,
     /// The part of it in which the thread, able to run, had lost its processor to another; 0 where switches are not recorded.
     pub preempted_ns: u64,
     /// Process.
@@ -127,6 +129,7 @@ impl Faults {
         }
         let unsure = history.settle(&mut faults, &windows, observation.calibration.map(|c| c.pair_p50_ns));
         count_in_flight(&mut faults);
+        find_interrupted(&mut faults, observation);
         let pair::Unmatched { enters, ends, dropped } = pairs.finish();
         Faults {
             faults,
@@ -138,6 +141,13 @@ impl Faults {
             unmatched_ends: ends,
             dropped_pairs: dropped,
         }
+    }
+}
+
+impl Fault {
+    /// Entry to end as read, of a fault whose time can be taken for that of others.
+    pub(crate) fn reading_ns(&self) -> Option<u64> {
+        self.duration_ns.filter(|_| !self.interrupted)
     }
 }
 
@@ -154,6 +164,7 @@ fn at(
     Fault {
         enter_ns: record.time_ns,
         duration_ns: None,
+        interrupted: false,
         preempted_ns: 0,
         pid: record.pid,
         tid: record.tid,
@@ -245,6 +256,19 @@ fn count_in_flight(faults: &mut [Fault]) {
     }
 }
 
+/// Sets `interrupted` where a counter may have been read: the processor that runs the program is asked for it, by an interrupt.
+fn find_interrupted(faults: &mut [Fault], observation: &Observation) {
+    let edges = observation.windows.iter().flat_map(|window| [window.begin_ns, window.end_ns]);
+    let mut read_ns: Vec<u64> = edges.chain(observation.levels.iter().map(|level| level.time_ns)).collect();
+    read_ns.sort_unstable();
+    for fault in faults {
+        let Some(duration_ns) = fault.duration_ns else { continue };
+        let end_ns = fault.enter_ns.saturating_add(duration_ns);
+        let next = read_ns.partition_point(|&ns| ns.saturating_add(READING_BEHIND_NS) < fault.enter_ns);
+        fault.interrupted = read_ns.get(next).is_some_and(|&ns| ns <= end_ns.saturating_add(READING_NS));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,6 +322,17 @@ mod tests {
         ];
         let faults = observe(records, vec![]);
         assert_eq!((faults.faults[0].duration_ns, faults.faults[0].preempted_ns), (Some(90), 30));
+    }
+
+    #[test]
+    fn a_fault_near_a_reading_of_a_counter_is_timed_but_speaks_for_no_other() {
+        let window =
+            |begin_ns| Window { begin_ns, end_ns: begin_ns + 1_000_000, faults: 3, recorded: true, lost: 0 };
+        let at = |time_ns, addr| [enter(time_ns, 1, addr), end(time_ns + 1000, 1, addr)];
+        let records = [at(500_000, 0x5000), at(995_000, 0x6000), at(1_500_000, 0x7000)].concat();
+        let faults = observe(records, vec![window(0), window(1_000_000)]);
+        let found: Vec<_> = faults.faults.iter().map(|f| (f.duration_ns, f.reading_ns())).collect();
+        assert_eq!(found, [(Some(1000), Some(1000)), (Some(1000), None), (Some(1000), Some(1000))]);
     }
 
     #[test]

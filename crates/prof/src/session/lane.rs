@@ -32,8 +32,6 @@ pub(crate) struct Shape {
     pub(crate) switches: bool,
     /// Largest ring, pages.
     pub(crate) ring_pages: usize,
-    /// Bytes in a ring that call for a look.
-    pub(crate) wake_bytes: u32,
 }
 
 impl Shape {
@@ -45,7 +43,6 @@ impl Shape {
         locks: None,
         switches: false,
         ring_pages: t::RING_PAGES_MAX,
-        wake_bytes: t::WAKE_BYTES,
     };
 
     /// Samples of the CPU clock per second, without or with the kernel.
@@ -127,7 +124,7 @@ pub(crate) struct Lane {
     pub(crate) ring: Spool,
     /// The processor.
     pub(crate) cpu: u32,
-    /// All events. The first owns the ring, and is readable once that holds [`Shape::wake_bytes`] more.
+    /// All events. The first owns the ring, and is readable once a [`t::WAKE_PART`]th more of that is full.
     events: Vec<(Role, Event)>,
 }
 
@@ -142,7 +139,8 @@ impl Lane {
     ) -> Result<Self> {
         let tasks = watched.tasks();
         let target = |pid| Target { pid, cpu: Some(cpu) };
-        let output = Output::Tasks { wake_bytes: shape.wake_bytes, switches: shape.switches };
+        let wake_bytes = (pages * faultless_os::page::size() / t::WAKE_PART) as u32;
+        let output = Output::Tasks { wake_bytes, switches: shape.switches };
         let owner = Spec { event: Software::Dummy, output, user_only: true, ..COUNT };
         let owner = watched.begin(owner);
         let (first, rest) = tasks.split_first().unwrap_or((&0, &[]));

@@ -131,7 +131,7 @@ impl Prices {
 
     /// Another thread's turn is no time of the fault; what it waits for is.
     fn corrected_ns(&self, fault: &Fault) -> Option<f64> {
-        Some(fault.duration_ns?.saturating_sub(fault.preempted_ns) as f64 - self.offset_ns)
+        Some(fault.reading_ns()?.saturating_sub(fault.preempted_ns) as f64 - self.offset_ns)
     }
 
     /// What a fault of this stack and kind takes on average, ns; 0 where nothing is known.

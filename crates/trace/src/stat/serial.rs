@@ -71,6 +71,7 @@ mod tests {
         Fault {
             enter_ns: 0,
             duration_ns: Some(ns),
+            interrupted: false,
             preempted_ns: 0,
             pid: 1,
             tid: in_flight,

@@ -328,6 +328,7 @@ mod tests {
                 let fault = Fault {
                     enter_ns: begin_ns,
                     duration_ns: Some(500),
+                    interrupted: false,
                     preempted_ns: 0,
                     pid: 1,
                     tid: 1,

@@ -89,13 +89,13 @@ impl Timed {
     fn new(faults: &Faults, strata: &Strata, offset_ns: f64) -> Self {
         let mut stratum_of = vec![None; faults.windows.len()];
         strata.strata.iter().enumerate().for_each(|(index, s)| stratum_of[s.window] = Some(index));
-        let timed = faults.faults.iter().filter(|f| f.duration_ns.is_some());
+        let timed = faults.faults.iter().filter(|f| f.reading_ns().is_some());
         let mut per_stratum = vec![0_u64; strata.strata.len()];
         let stratum = |f: &Fault| f.window.and_then(|w| stratum_of[w]);
         timed.clone().filter(|f| !f.kernel).filter_map(stratum).for_each(|s| per_stratum[s] += 1);
         let (mut user, mut kernel_ns, mut raw) = (Vec::new(), Vec::new(), Vec::new());
         for fault in timed {
-            let reading = fault.duration_ns.unwrap_or(0) as f64;
+            let reading = fault.reading_ns().unwrap_or(0) as f64;
             let ns = (reading - offset_ns).max(0.0);
             if fault.kernel {
                 kernel_ns.push(ns);

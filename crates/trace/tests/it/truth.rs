@@ -32,7 +32,8 @@ fn a_touch_loop_is_one_row_with_the_true_price() {
     assert!(near(time.seconds.value, 16384.0 * 1190e-9, 0.01), "{time:?}");
     assert!(near(time.us_per_mib.unwrap(), 256.0 * 1.19, 0.01), "{time:?}");
     assert!(time.p50_ns <= time.p90_ns && time.p90_ns <= time.p99_ns);
-    assert_eq!(time.timed, 16384);
+    // Those beside a reading of a counter may hold an interrupt and are left out.
+    assert!((14_000..16_384).contains(&time.timed), "{}", time.timed);
     assert!(
         matches!(stat.serialisation, Serialisation::CannotSay { ref why } if why == "only one thread faulted")
     );
