@@ -16,8 +16,11 @@ pub(crate) const RING_PAGES_MAX: usize = 128;
 /// Part of a ring that calls for a look by itself, where looks in time have failed. It interrupts the program, within a fault, which
 /// costs that fault 10 to 30 us (measured): a look in each 130 faults lengthened them by a fifth in the mean.
 pub(crate) const WAKE_PART: usize = 4;
-/// Time between two looks while a program faults and its faults are recorded, ns: some hundred of the fastest.
+/// Time between two looks while a program faults fast and its faults are recorded, ns: some hundred of the fastest.
 pub(crate) const BURST_LOOK_NS: u64 = 200_000;
+/// Faults recorded since the last look from which on it faults fast: who faults more slowly does not overrun the credit, and a look costs
+/// some 20 us.
+pub(crate) const BURST_FAULTS: u64 = 40;
 /// The same where stacks come along, pages (4 MiB): some 3 000 faults, 3 ms of the fastest faulting seen. A normal user gets
 /// [`RING_PAGES_MAX`], which is what the kernel lets him lock.
 pub(crate) const RECORD_RING_PAGES_MAX: usize = 1024;

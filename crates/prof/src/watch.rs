@@ -114,7 +114,7 @@ pub(crate) struct Watch {
     discover_ns: u64,
     stacks_ns: u64,
     levels_ns: u64,
-    /// Faults are being recorded, and there were some since the last look, or it has just begun.
+    /// Faults are being recorded, and there were many since the last look, or it has just begun.
     is_in_burst: bool,
     _turns: Turns,
 }
@@ -234,7 +234,7 @@ impl Watch {
         if !was_on {
             self.switch(now);
         }
-        self.is_in_burst = self.duty.is_on() && (new > 0 || !was_on);
+        self.is_in_burst = self.duty.is_on() && (new >= t::BURST_FAULTS || !was_on);
         self.pace.looked(now - self.begin_ns, new >= t::BUSY_FAULTS, process_cpu_ns);
     }
 
