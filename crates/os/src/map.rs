@@ -349,8 +349,10 @@ pub fn commit_is_strict() -> bool {
 }
 
 fn map(at: usize, len: usize, rights: libc::c_int, flags: libc::c_int) -> Result<usize> {
+    // The sixth argument is read from the stack in its full width.
+    let offset: libc::c_long = 0;
     // SAFETY: without MAP_FIXED a new mapping never replaces another; with it, see `renew` and `populated_at`.
-    let start = unsafe { libc::syscall(libc::SYS_mmap, at, len, rights, flags, -1, 0) };
+    let start = unsafe { libc::syscall(libc::SYS_mmap, at, len, rights, flags, -1, offset) };
     if start == -1 { Err(Error::last_for("mmap", len)) } else { Ok(start as usize) }
 }
 
