@@ -34,8 +34,8 @@ pub(crate) struct Args {
     /// Print everything as one JSON object on stdout.
     #[arg(long)]
     json: bool,
-    /// Tell instead how far `stat` and `record` can be trusted on this machine: a minute in which they watch programs that time
-    /// their own touches. With TEXT only the programs whose name has it. Status 1 where something lies outside the limits.
+    /// Show how far `stat` and `record` can be trusted on this machine. For about a minute they watch programs that time their own
+    /// touches. With TEXT, only programs whose name contains it. Exits with 1 if a figure is outside its limits.
     #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     check: Option<String>,
 }

@@ -1,10 +1,10 @@
 //! `faultless doctor --check`: what `stat` and `record` say of programs that time every one of their own touches.
 //!
-//! In: nothing but this machine. Out: for each program the ratio of what was said to what is true, how many intervals hold the truth,
-//! and how far the counts of kinds are off. The truth is the median of plain runs, taken by turns with the watched ones: in a watched run a
-//! program would time the recording as well.
+//! In: this machine. Out: for each program, the measured time divided by the true time, how many intervals contain the truth, and
+//! the largest error in the counts of kinds. The truth is the median of plain runs, which alternate with the watched runs: in a watched
+//! run a program would also time the recording.
 //!
-//! What it does not do: correct anything. A program's own start, some hundred faults, is in what is said and not in the truth.
+//! What it does not do: correct anything. A program's start takes some hundred faults that are measured but not part of the truth.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::process::{Command, ExitCode, Stdio};
@@ -27,9 +27,9 @@ use crate::cmd::{Failure, Outcome, emit};
 
 /// Rounds; in each every program runs plain, under `stat` and under `record`.
 const ROUNDS: usize = 5;
-/// What is said shall lie within these times the truth.
+/// The median ratio of each program must lie between these.
 const LIMITS: (f64, f64) = (0.93, 1.07);
-/// So many of the intervals, which are of 95 %, shall hold the truth.
+/// At least this share of the 95 % intervals must contain the truth.
 const HOLDING_SHARE: f64 = 0.9;
 /// Kinds of fewer of the faults are not looked at.
 const KIND_SHARE: f64 = 0.1;
@@ -61,11 +61,20 @@ const PROGRAMS: [Program; 12] = [
 struct Report {
     schema: u32,
     verdict: String,
-    /// Whether all is within the limits.
-    holds: bool,
+    answer: Answer,
     host: HostRecord,
     rounds: usize,
     programs: Vec<Row>,
+}
+
+/// Whether all is within the limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Holds,
+    Fails,
+    /// A verb could time no faults.
+    CannotSay,
 }
 
 /// What was found of a program.
@@ -87,7 +96,7 @@ struct Row {
 struct Arm {
     /// Seconds in faults by the truth: the median of the rounds, the least and the most.
     ratio: Option<(f64, f64, f64)>,
-    /// Rounds whose interval holds the truth.
+    /// Rounds whose interval contains the truth.
     holds: usize,
     /// Rounds in which there was an interval.
     intervals: usize,
@@ -127,7 +136,7 @@ pub(super) fn run(only: &str, json: bool) -> Outcome {
         true => serde_json::to_string_pretty(&report)? + "\n",
         false => text(&report),
     };
-    emit(text.as_bytes(), if report.holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    emit(text.as_bytes(), if report.answer == Answer::Holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// All rounds of all programs; in a round each runs plain, under `stat` and under `record`, one right after the other.
@@ -270,14 +279,14 @@ fn report(programs: &[&Program], host: &Host, rounds: Vec<Rounds>) -> Report {
             ..row(program.0, &rounds)
         })
         .collect();
-    let (holds, verdict) = verdict(&rows);
-    Report { schema: SCHEMA, verdict, holds, host: facts::shorten(host), rounds: ROUNDS, programs: rows }
+    let (answer, verdict) = verdict(&rows);
+    Report { schema: SCHEMA, verdict, answer, host: facts::shorten(host), rounds: ROUNDS, programs: rows }
 }
 
 fn row(program: &'static str, rounds: &Rounds) -> Row {
     let times = rounds.truth.iter().map(|told| told.values().map(|timed| timed.ns).sum());
     let Some(truth_ns) = median(times.collect()) else { return Row { program, ..Row::default() } };
-    // What it touches does not change from run to run, but for a fault that the kernel spared it.
+    // The counts are the same in every run, except for pages that the kernel happened to map early.
     let told = &rounds.truth[rounds.truth.len() / 2];
     let faults: Vec<(Kind, u64)> = told.iter().map(|(kind, Timed { faults, .. })| (*kind, *faults)).collect();
     let arm = |said: &[Said]| arm(truth_ns, &faults, said);
@@ -311,33 +320,41 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     Some(if values.len().is_multiple_of(2) { values[middle - 1].midpoint(upper) } else { upper })
 }
 
-/// The first line, and whether all is within the limits.
-fn verdict(rows: &[Row]) -> (bool, String) {
-    let mut all_hold = true;
+/// The answer, and the first line.
+fn verdict(rows: &[Row]) -> (Answer, String) {
+    let mut answer = Answer::Holds;
     let mut said = |verb: &str, arm: &dyn Fn(&Row) -> &Arm| {
         let arms: Vec<&Arm> = rows.iter().map(arm).filter(|arm| arm.ratio.is_some()).collect();
+        if arms.is_empty() {
+            answer = Answer::CannotSay;
+            return format!("{verb} could time no faults here");
+        }
         let ratios = || arms.iter().filter_map(|arm| arm.ratio).map(|(median, ..)| median);
         let (least, most) = (ratios().fold(f64::MAX, f64::min), ratios().fold(0.0, f64::max));
         let (holds, of) =
             arms.iter().fold((0, 0), |(holds, of), arm| (holds + arm.holds, of + arm.intervals));
         let is_within = least >= LIMITS.0 && most <= LIMITS.1 && holds as f64 >= HOLDING_SHARE * of as f64;
-        all_hold &= !arms.is_empty() && is_within;
-        match arms.is_empty() {
-            true => format!("{verb} timed no faults here"),
-            false => format!(
-                "{verb} says {least:.2} to {most:.2} times the truth, and {holds} of its {of} intervals hold"
-            ),
+        if !is_within && answer == Answer::Holds {
+            answer = Answer::Fails;
         }
+        format!(
+            "{verb} measures {least:.2} to {most:.2} times the true time, and {holds} of its {of} intervals contain it"
+        )
     };
-    let text = format!("{}; {}.", said("stat", &|row| &row.stat), said("record", &|row| &row.record));
-    (all_hold, text)
+    let said = [said("stat", &|row| &row.stat), said("record", &|row| &row.record)].join("; ");
+    let word = match answer {
+        Answer::Holds => "Holds",
+        Answer::Fails => "Fails",
+        Answer::CannotSay => "Cannot say",
+    };
+    (answer, format!("{word}: {said}."))
 }
 
 fn text(report: &Report) -> String {
     let host = &report.host;
     let head = format!(
-        "What is said by what programs say that time each of their own touches ({} rounds): the median, and in how many rounds \
-         the 95 % interval holds. All shall lie from {} to {}, and {} of the intervals hold.",
+        "Measured time divided by the program's own: median of {} rounds (lowest to highest), and how many 95 % intervals contain \
+         the truth. Limits: medians from {} to {}, and {} of the intervals.",
         report.rounds,
         LIMITS.0,
         LIMITS.1,
@@ -436,11 +453,11 @@ mod tests {
         assert_eq!((row.stat.holds, row.stat.intervals), (2, 3));
         assert_eq!(row.record.ratio, None);
         assert!(notes(&row).is_empty());
-        let (holds, verdict) = verdict(&[row]);
+        let (answer, verdict) = verdict(&[row]);
         assert!(
-            !holds
-                && verdict.contains("stat says 1.05 to 1.05")
-                && verdict.contains("record timed no faults"),
+            answer == Answer::CannotSay
+                && verdict.contains("stat measures 1.05 to 1.05")
+                && verdict.contains("record could time no faults"),
             "{verdict}"
         );
     }
@@ -452,11 +469,12 @@ mod tests {
     }
 
     #[test]
-    fn all_within_the_limits_holds() {
+    fn what_is_within_the_limits_holds_and_what_is_outside_fails() {
         let mut row = row("x", &rounds([10.0; 3], 500));
         row.record = arm(10e6, &row.faults, &[said(10.1, 1.0, 500)]);
-        let (holds, verdict) = verdict(&[row]);
-        assert!(holds, "{verdict}");
+        assert_eq!(verdict(std::slice::from_ref(&row)).0, Answer::Holds);
+        row.stat = arm(10e6, &row.faults, &[said(12.0, 1.0, 500)]);
+        assert_eq!(verdict(&[row]).0, Answer::Fails);
     }
 
     #[test]
@@ -464,7 +482,7 @@ mod tests {
         let report = Report {
             schema: SCHEMA,
             verdict: "x".into(),
-            holds: true,
+            answer: Answer::Holds,
             host: HostRecord::default(),
             rounds: ROUNDS,
             programs: vec![Row {
