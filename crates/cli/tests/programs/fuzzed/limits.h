@@ -25,7 +25,7 @@ static void limit_memory(struct worker *w) {
 
 /* Requests that the limit in force must refuse, and one that it must not. The blocks stay as they are. */
 static void meet_limit(struct worker *w, struct slot *s) {
-    size_t limit = world.space_limit ? world.space_limit : world.data_limit;
+    size_t limit = world.space_limit && (!world.data_limit || world.space_limit < world.data_limit) ? world.space_limit : world.data_limit;
     if (!limit || is_without("limit")) return;
     size_t len = limit + 1 + pick(w, limit), old = s->p ? s->len : 0;
     int way = pick(w, 4);
