@@ -7,6 +7,7 @@ pub(crate) mod group;
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -16,6 +17,9 @@ use std::time::{Duration, Instant};
 /// The longest a program may take; beyond, it hangs.
 #[allow(dead_code, reason = "only some of the test files use it")]
 const TIME_LIMIT: Duration = Duration::from_secs(240);
+
+/// The longest that a program which was just copied may be open for writing.
+const BUSY_LIMIT: Duration = Duration::from_secs(5);
 
 /// Policies that every program of the tests runs under.
 #[allow(dead_code, reason = "only some of the test files use it")]
@@ -167,8 +171,17 @@ pub(crate) fn finish(case: Case, limit: Duration) -> (Option<ExitStatus>, Output
     let (out, err) = (scratch("stdout"), scratch("stderr"));
     let mut command = case.into_command();
     command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
-    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let begin = Instant::now();
+    let mut child = loop {
+        match command.spawn() {
+            Ok(child) => break child,
+            // A child that another test forks while this one copies a program has it open for writing until its exec.
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && begin.elapsed() < BUSY_LIMIT => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(error) => panic!("{command:?}: {error}"),
+        }
+    };
     let mut pause = Duration::from_micros(500);
     let status = loop {
         match child.try_wait().unwrap() {
