@@ -51,9 +51,9 @@ const PROGRAMS: [Program; 12] = [
     Program("huge pages between", "mthp", 2048, 60),
     Program("file, read", "file-read", 16_384, 60),
     Program("file, private write", "file-write", 2048, 40),
-    Program("two threads", "threads", 4096, 40),
+    Program("two threads", "threads", 4000, 40),
     Program("phases", "phases", 8192, 1),
-    Program("children", "children", 4096, 20),
+    Program("children", "children", 4000, 20),
 ];
 
 /// Everything that is reported, as JSON has it.
