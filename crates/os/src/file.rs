@@ -105,7 +105,7 @@ impl FileMap {
         sum
     }
 
-    /// Loads the word at each of these places, in bytes from the begin, and tells how many [`tick`](crate::counters::tick)s each took.
+    /// Loads the word at each of these places, in bytes from the begin, and tells how many [`tick`]s each took.
     ///
     /// # Panics
     /// When a word does not lie inside.
