@@ -9,13 +9,12 @@
 use std::io::{Read, Seek, SeekFrom};
 use std::process::{Command, ExitCode, Stdio};
 
-use faultless_os::host::Host;
 use faultless_prof::{Options, Request, Task, facts};
 use faultless_report::table::{WIDTH, wrap};
 use faultless_trace::Stat;
 use faultless_trace::findings::{Findings, Wanted};
-use faultless_trace::measurement::{Count, Nanos, Percent};
-use faultless_trace::observation::{Exit, Host as HostRecord};
+use faultless_trace::measurement::{Count, Nanos, Percent, median};
+use faultless_trace::observation::{Exit, Host};
 use faultless_trace::sites::Group;
 use faultless_trace::stat::{Interval, Kind};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -62,7 +61,7 @@ struct Report {
     schema: u32,
     verdict: String,
     answer: Answer,
-    host: HostRecord,
+    host: Host,
     rounds: usize,
     programs: Vec<Row>,
 }
@@ -130,8 +129,9 @@ pub(super) fn run(only: &str, json: bool) -> Outcome {
             names.join("; ")
         )));
     }
-    let host = Host::read();
-    let report = report(&programs, &host, take(&programs, &host)?);
+    let host = facts::host();
+    let rounds = take(&programs, &host)?;
+    let report = report(&programs, host, rounds);
     let text = match json {
         true => serde_json::to_string_pretty(&report)? + "\n",
         false => text(&report),
@@ -162,7 +162,6 @@ fn take(programs: &[&Program], host: &Host) -> Result<Vec<Rounds>, Failure> {
 
 impl Program {
     fn cannot_run(&self, host: &Host) -> Option<&'static str> {
-        let host = facts::shorten(host);
         match self.1 {
             "thp" if host.thp == "never" || host.thp_bytes == 0 => Some("there are no huge pages here"),
             "mthp" if host.mthp_bytes.is_empty() => Some("no size between is switched on"),
@@ -270,22 +269,24 @@ fn status(exit: Exit) -> Option<i32> {
     if let Exit::Status(status) = exit { Some(status) } else { None }
 }
 
-fn report(programs: &[&Program], host: &Host, rounds: Vec<Rounds>) -> Report {
+fn report(programs: &[&Program], host: Host, rounds: Vec<Rounds>) -> Report {
     let rows: Vec<Row> = programs
         .iter()
         .zip(rounds)
         .map(|(program, rounds)| Row {
-            cannot_say: program.cannot_run(host).map(Into::into),
+            cannot_say: program.cannot_run(&host).map(Into::into),
             ..row(program.0, &rounds)
         })
         .collect();
     let (answer, verdict) = verdict(&rows);
-    Report { schema: SCHEMA, verdict, answer, host: facts::shorten(host), rounds: ROUNDS, programs: rows }
+    Report { schema: SCHEMA, verdict, answer, host, rounds: ROUNDS, programs: rows }
 }
 
 fn row(program: &'static str, rounds: &Rounds) -> Row {
     let times = rounds.truth.iter().map(|told| told.values().map(|timed| timed.ns).sum());
-    let Some(truth_ns) = median(times.collect()) else { return Row { program, ..Row::default() } };
+    let Some(truth_ns) = median(&times.collect::<Vec<f64>>()) else {
+        return Row { program, ..Row::default() };
+    };
     // The counts are the same in every run, except for pages that the kernel happened to map early.
     let told = &rounds.truth[rounds.truth.len() / 2];
     let faults: Vec<(Kind, u64)> = told.iter().map(|(kind, Timed { faults, .. })| (*kind, *faults)).collect();
@@ -299,7 +300,7 @@ fn arm(truth_ns: f64, faults: &[(Kind, u64)], said: &[Said]) -> Arm {
     let mut ratios: Vec<f64> = known.iter().map(|time| time.value / truth_ns).collect();
     ratios.sort_by(f64::total_cmp);
     let ends = ratios.first().copied().zip(ratios.last().copied());
-    let ratio = ends.and_then(|(least, most)| Some((median(ratios)?, least, most)));
+    let ratio = ends.and_then(|(least, most)| Some((median(&ratios)?, least, most)));
     let half_widths =
         known.iter().filter(|time| time.value > 0.0).map(|time| (time.high - time.low) / 2.0 / time.value);
     let mut worst: Vec<_> = said.iter().filter_map(|said| said.worst(faults)).collect();
@@ -308,16 +309,9 @@ fn arm(truth_ns: f64, faults: &[(Kind, u64)], said: &[Said]) -> Arm {
         ratio,
         holds: known.iter().filter(|time| (time.low..=time.high).contains(&truth_ns)).count(),
         intervals: known.len(),
-        half_width: median(half_widths.collect()).unwrap_or(0.0),
+        half_width: median(&half_widths.collect::<Vec<f64>>()).unwrap_or(0.0),
         worst: worst.get(worst.len() / 2).copied(),
     }
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let upper = *values.get(middle)?;
-    Some(if values.len().is_multiple_of(2) { values[middle - 1].midpoint(upper) } else { upper })
 }
 
 /// The answer, and the first line.
@@ -483,7 +477,7 @@ mod tests {
             schema: SCHEMA,
             verdict: "x".into(),
             answer: Answer::Holds,
-            host: HostRecord::default(),
+            host: Host::default(),
             rounds: ROUNDS,
             programs: vec![Row {
                 program: "huge pages between",

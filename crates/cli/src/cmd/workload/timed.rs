@@ -17,6 +17,7 @@ use faultless_os::file::{FileMap, PrivateMap};
 use faultless_os::page;
 use faultless_os::touch::{HeldCopy, Region, empty_ticks, time_read, time_write};
 use faultless_prof::facts;
+use faultless_trace::observation::Host;
 use faultless_trace::stat::{Kind, WAIT_LATENCY_RATIO};
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +57,7 @@ pub(crate) enum Touches {
     FileWrite,
     /// Base pages, by two threads at a time
     Threads,
-    /// All of the above one after the other
+    /// First touches, the zero page, copies and private file writes, one after the other
     Phases,
     /// Base pages, by children one after the other
     Children,
@@ -107,12 +108,12 @@ impl Touches {
                 drop(copy);
             }
             Self::Thp => {
-                let thp_bytes = facts::host().thp_bytes as usize;
+                let thp_bytes = times.host().thp_bytes as usize;
                 times.writes(Kind::Thp, &mut Region::thp(THPS * thp_bytes, thp_bytes)?, thp_bytes);
                 times.writes(Kind::MmapFirstWrite, &mut base_pages()?, page::size());
             }
             Self::Mthp => {
-                let page_bytes = facts::host().mthp_bytes.iter().copied().max().unwrap_or(0) as usize;
+                let page_bytes = times.host().mthp_bytes.iter().copied().max().unwrap_or(0) as usize;
                 let page_bytes = page_bytes.max(page::size());
                 let mut region = Region::mthp((bytes / page_bytes).max(1), page_bytes)?;
                 times.writes(Kind::MmapFirstWrite, &mut region, 2 * page_bytes);
@@ -143,6 +144,7 @@ struct Times {
     told: Told,
     batch: Vec<u64>,
     file: Option<File>,
+    host: Option<Host>,
     tick_ns: f64,
     empty_ticks: u64,
 }
@@ -150,7 +152,12 @@ struct Times {
 impl Times {
     fn new() -> Self {
         let (tick_ns, empty_ticks) = (counters::tick_ns(), empty_ticks());
-        Self { told: Told::new(), batch: Vec::new(), file: None, tick_ns, empty_ticks }
+        Self { told: Told::new(), batch: Vec::new(), file: None, host: None, tick_ns, empty_ticks }
+    }
+
+    /// This machine; read once, by the programs that need it.
+    fn host(&mut self) -> &Host {
+        self.host.get_or_insert_with(facts::host)
     }
 
     fn writes(&mut self, kind: Kind, region: &mut Region, step_bytes: usize) {

@@ -27,7 +27,7 @@ static void limit_memory(struct worker *w) {
 static void meet_limit(struct worker *w, struct slot *s) {
     size_t limit = world.space_limit && (!world.data_limit || world.space_limit < world.data_limit) ? world.space_limit : world.data_limit;
     if (!limit || is_without("limit")) return;
-    size_t len = limit + 1 + pick(w, limit), old = s->p ? s->len : 0;
+    size_t len = limit + 1 + pick(w, limit);
     int way = pick(w, 4);
     void *p = NULL;
     errno = KEPT;
@@ -48,7 +48,6 @@ static void meet_limit(struct worker *w, struct slot *s) {
     say(w, "within the limit: %s, %s", q ? "block" : "null", errno_word(errno));
     if (q) q[0] = q[len / 2] = q[len - 1] = 1;
     free(q);
-    (void)old;
 }
 
 static volatile sig_atomic_t signals, elsewhere;
