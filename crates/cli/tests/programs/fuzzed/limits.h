@@ -107,8 +107,11 @@ static void lock_all(struct worker *w) {
             if (w->slots[at].special == LOCKED) w->slots[at].special = NOTHING;
         return;
     }
-    /* All blocks become resident, and for a user all mappings count: only where both are far from a limit. */
-    if (live(w) > (world.is_user ? world.lock_limit / 4 : 48 * MIB)) return;
+    /* All blocks become resident, and for a user all mappings count, with what the help of `run` says of large blocks: only where
+     * both are far from a limit. */
+    size_t large = 0;
+    for (int at = 0; at < SLOTS; at++) large += w->slots[at].p && w->slots[at].len >= 128 * KIB ? 2 * MIB : 0;
+    if (live(w) + (world.is_user ? large : 0) > (world.is_user ? world.lock_limit / 8 * 5 : 48 * MIB)) return;
     if (world.is_user && (!world.is_alone || world.lock_limit < 8 * MIB)) return;
     int flags = world.is_user ? MCL_CURRENT : (int[]){MCL_CURRENT, MCL_CURRENT | MCL_FUTURE, MCL_FUTURE}[pick(w, 3)];
     int error = outcome(mlockall(flags));
