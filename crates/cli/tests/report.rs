@@ -22,9 +22,10 @@ fn trace() -> Vec<u8> {
     writer.stacks(&Stacks { modules: Vec::new(), frames: vec![frame], stacks: vec![vec![0]] }).unwrap();
     for n in 0..100 {
         let addr = 0x10_0000 * (n + 1);
-        let enter = What::Enter { addr, ip: 1, kernel: false, access: Some(Access::Write) };
+        let enter =
+            What::Enter { addr, ip: 1, kernel: false, access: Some(Access::Write), mapped_bytes: None };
         writer.record(Record { time_ns: 10_000 * n, pid: 1, tid: 1, what: enter }).unwrap();
-        let end = What::End { addr, major: false, stack: Some(0) };
+        let end = What::End { addr, major: false, stack: Some(0), mapped_bytes: None };
         writer.record(Record { time_ns: 10_000 * n + 1000, pid: 1, tid: 1, what: end }).unwrap();
     }
     writer.finish().unwrap()

@@ -37,14 +37,20 @@ pub enum Software {
 pub enum Output {
     /// Nothing; it is read.
     Count,
-    /// A sample for every occurrence: ip, pid, tid, time, address, and on x86-64 the user's RSI and RDI.
-    EveryFault,
+    /// A sample for every `period`-th occurrence: ip, pid, tid, time, address, on x86-64 the user's RSI and RDI where they are wanted,
+    /// and the size of the page that is mapped there.
+    Faults {
+        /// Occurrences per sample.
+        period: u64,
+        /// The user's RSI and RDI too.
+        registers: bool,
+    },
     /// A sample this many times per second of CPU time: ip, pid, tid, time and the kernel's call chain.
     KernelStacks {
         /// Samples per second.
         hertz: u64,
     },
-    /// A sample for every `period`-th occurrence: as [`Output::EveryFault`], and the user's call chain by frame pointers,
+    /// A sample for every `period`-th occurrence: as [`Output::Faults`], and the user's call chain by frame pointers,
     /// registers and this much of the stack from its pointer on.
     FaultStacks {
         /// Occurrences per sample.
@@ -60,7 +66,7 @@ pub enum Output {
         /// Bytes of stack, a multiple of 8.
         stack_bytes: u32,
     },
-    /// A sample for every occurrence of a tracepoint: as [`Output::EveryFault`], and its fields.
+    /// A sample for every occurrence of a tracepoint: as [`Output::Faults`], and its fields.
     Fields,
     /// A sample for one in so many occurrences: ip, pid, tid, time, address and the user's call chain by frame pointers.
     UserStacks {
@@ -109,11 +115,14 @@ pub struct Event {
     fd: OwnedFd,
     /// Reading it also gives what it has lost.
     tells_losses: bool,
+    tells_pages: bool,
 }
 
 /// The registers RSI and RDI in the numbering of `PERF_SAMPLE_REGS_USER` (`PERF_REG_X86_SI`, `PERF_REG_X86_DI`).
-#[cfg(target_arch = "x86_64")]
 const USER_REGS: u64 = 1 << 4 | 1 << 5;
+/// The size of the page at a sample's address: what a process may know of its own memory, so no right is needed.
+const PAGE_SIZE: u64 = c::PERF_SAMPLE_DATA_PAGE_SIZE as u64;
+
 /// Those that unwinding needs, with the former: RSI, RDI, RBP, RSP and RIP; on aarch64 FP, LR, SP and PC.
 const STACK_REGS: u64 = if cfg!(target_arch = "x86_64") { 0b1_1111 << 4 } else { 0b1111 << 29 };
 
@@ -124,18 +133,18 @@ impl Event {
     /// EACCES or EPERM for lack of rights, ENOSYS where a sandbox hides the call, ESRCH when the task is gone, EMFILE.
     pub fn open(spec: &Spec, target: Target, group: Option<&Event>) -> Result<Self> {
         let mut attr = attributes(spec);
-        let tells_losses = spec.output != Output::Count;
-        if tells_losses {
-            attr.read_format = u64::from(c::PERF_FORMAT_LOST);
+        let mut opened = Self::with(attr, target, group);
+        let is_unknown = |opened: &Result<Self>| opened.as_ref().is_err_and(|e| e.errno == libc::EINVAL);
+        // Linux before 6.0 does not tell losses, before 5.11 no page sizes.
+        if is_unknown(&opened) && attr.read_format != 0 {
+            attr.read_format = 0;
+            opened = Self::with(attr, target, group);
         }
-        match Self::with(attr, target, group) {
-            // Linux before 6.0 knows no such format.
-            Err(error) if tells_losses && error.errno == libc::EINVAL => {
-                attr.read_format = 0;
-                Self::with(attr, target, group)
-            }
-            opened => opened,
+        if is_unknown(&opened) && attr.sample_type & PAGE_SIZE != 0 {
+            attr.sample_type &= !PAGE_SIZE;
+            opened = Self::with(attr, target, group);
         }
+        opened
     }
 
     fn with(mut attr: c::perf_event_attr, target: Target, group: Option<&Event>) -> Result<Self> {
@@ -149,7 +158,16 @@ impl Event {
         }
         // SAFETY: the kernel has just handed out this descriptor and nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self { fd, tells_losses: attr.read_format != 0 })
+        let tells_pages = attr.sample_type & PAGE_SIZE != 0;
+        Ok(Self { fd, tells_losses: attr.read_format != 0, tells_pages })
+    }
+
+    /// Whether its samples end with the size of the page that is mapped at their address ([`Sample::mapped_bytes`]); not before Linux
+    /// 5.11.
+    ///
+    /// [`Sample::mapped_bytes`]: crate::ring::Sample::mapped_bytes
+    pub fn tells_pages(&self) -> bool {
+        self.tells_pages
     }
 
     /// The id that this event's records carry, also those of inherited children.
@@ -237,6 +255,7 @@ pub fn allow_many_events() {
 fn attributes(spec: &Spec) -> c::perf_event_attr {
     let common = c::PERF_SAMPLE_IDENTIFIER | c::PERF_SAMPLE_TID | c::PERF_SAMPLE_TIME;
     let place = c::PERF_SAMPLE_IP | c::PERF_SAMPLE_ADDR;
+    let fault = (common | place) as u64 | PAGE_SIZE;
     let mut attr = c::perf_event_attr::default();
     attr.type_ = match spec.event {
         Software::Tracepoint(_) => c::PERF_TYPE_TRACEPOINT,
@@ -254,11 +273,10 @@ fn attributes(spec: &Spec) -> c::perf_event_attr {
     attr.set_exclude_hv(1);
     match spec.output {
         Output::Count => {}
-        Output::EveryFault => {
-            attr.sample_period = 1;
-            attr.sample_type = (common | place) as u64;
-            #[cfg(target_arch = "x86_64")]
-            if spec.event == Software::PageFaults {
+        Output::Faults { period, registers } => {
+            attr.sample_period = period;
+            attr.sample_type = fault;
+            if registers && cfg!(target_arch = "x86_64") {
                 attr.sample_type |= c::PERF_SAMPLE_REGS_USER as u64;
                 attr.sample_regs_user = USER_REGS;
             }
@@ -271,7 +289,7 @@ fn attributes(spec: &Spec) -> c::perf_event_attr {
         }
         Output::FaultStacks { period, stack_bytes } => {
             attr.sample_period = period;
-            attr.sample_type = (common | place) as u64;
+            attr.sample_type = fault;
             attr.set_exclude_callchain_kernel(1);
             with_stack(&mut attr, stack_bytes);
         }
@@ -304,6 +322,7 @@ fn attributes(spec: &Spec) -> c::perf_event_attr {
     }
     if spec.output != Output::Count {
         attr.set_sample_id_all(1);
+        attr.read_format = u64::from(c::PERF_FORMAT_LOST);
     }
     attr
 }

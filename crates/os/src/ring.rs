@@ -168,6 +168,11 @@ impl<'a> Sample<'a> {
         if abi == 0 { None } else { Some((word(self.rest, 8)?, word(self.rest, 16)?)) }
     }
 
+    /// Size of the page mapped at the address, 0 for none, of events that tell.
+    pub fn mapped_bytes(&self) -> Option<u64> {
+        word(self.rest, self.rest.len().checked_sub(8)?)
+    }
+
     /// The fields of a tracepoint, of events that have them.
     pub fn fields(&self) -> Option<&'a [u8]> {
         let len = half(self.rest, 0)? as usize;
@@ -440,12 +445,13 @@ mod tests {
         let bytes = record(
             c::PERF_RECORD_SAMPLE,
             c::PERF_RECORD_MISC_USER as u16,
-            &[77, 0x1000, pair(5, 6), 99, 0xabc0, 2, 11, 12],
+            &[77, 0x1000, pair(5, 6), 99, 0xabc0, 2, 11, 12, 4096],
         );
         let Some(Raw::Sample(sample)) = records(&bytes).next() else { panic!("no sample") };
         assert_eq!((sample.id, sample.ip, sample.pid, sample.tid), (77, 0x1000, 5, 6));
         assert_eq!((sample.time_ns, sample.addr, sample.kernel), (99, 0xabc0, false));
         assert_eq!(sample.string_registers(), Some((11, 12)));
+        assert_eq!(sample.mapped_bytes(), Some(4096));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use faultless_os::ring::{Raw, Ring, records};
 use faultless_os::touch::time_first_touches;
 use faultless_trace::observation::Calibration;
 
+use crate::session::ENTRY;
 use crate::tuning as t;
 
 /// Calibrates; with `end`, what the end of a fault writes, tries the events as well. `None` only where memory can't be mapped.
@@ -62,8 +63,8 @@ struct Pair {
     leader: Event,
     /// Only kept open.
     _end: Event,
-    /// What a watched program has as well. Opened first and so counted last, between entry and end: they lengthen the reading.
-    counters: Vec<Event>,
+    /// What a watched program has as well. Opened first and so counted last, between entry and end: it lengthens the reading.
+    counter: Option<Event>,
     ids: (u64, u64),
     /// Copies the ring from another processor while the pages are touched, as a recorder does: that takes the ring's memory out of
     /// this one's cache, and entries are written there between the two time stamps.
@@ -96,16 +97,14 @@ impl Pair {
     fn open(end: Output) -> faultless_os::Result<Self> {
         let spec = Spec {
             event: Software::PageFaults,
-            output: Output::EveryFault,
+            output: ENTRY,
             user_only: true,
             inherit: false,
             on_exec: false,
             disabled: true,
         };
         let here = Target { pid: 0, cpu: None };
-        let count =
-            |user_only| Event::open(&Spec { output: Output::Count, user_only, ..spec }, here, None).ok();
-        let counters = [count(true), count(false)].into_iter().flatten().collect();
+        let counter = Event::open(&Spec { output: Output::Count, ..spec }, here, None).ok();
         let leader = Event::open(&spec, here, None)?;
         let has_stacks = matches!(end, Output::FaultStacks { .. });
         let pages = if has_stacks { t::RING_PAGES_MAX } else { t::CALIBRATION_RING_PAGES };
@@ -125,15 +124,15 @@ impl Pair {
                 }
             })
         });
-        Ok(Self { read, leader, _end: end, counters, ids, reader, stop })
+        Ok(Self { read, leader, _end: end, counter, ids, reader, stop })
     }
 
     fn enable(&self) -> faultless_os::Result<()> {
-        self.counters.iter().chain([&self.leader]).try_for_each(Event::enable)
+        self.counter.iter().chain([&self.leader]).try_for_each(Event::enable)
     }
 
     fn disable(&self) -> faultless_os::Result<()> {
-        self.counters.iter().chain([&self.leader]).try_for_each(Event::disable)
+        self.counter.iter().chain([&self.leader]).try_for_each(Event::disable)
     }
 
     /// Appends the time from entry to end of each fault in the ring.
@@ -176,10 +175,11 @@ fn median(values: &mut [u64]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::Shape;
 
     #[test]
     fn a_touch_has_a_price_and_recording_adds_to_it() {
-        let found = run(Some(Output::EveryFault)).unwrap();
+        let found = run(Some(Shape::BARE.end())).unwrap();
         eprintln!("{found:?}");
         assert!((50.0..100_000.0).contains(&found.truth_p50_ns), "{found:?}");
         assert!(found.pair_p50_ns > 0.0 && found.record_cost_ns >= 0.0, "{found:?}");
@@ -191,7 +191,7 @@ mod tests {
         let reading_ns = |end| run(Some(end)).unwrap().pair_p50_ns;
         // By turns, for the machine has its moods; a longer reading would show in every pair.
         let mut ratios: Vec<f64> =
-            (0..12).map(|_| reading_ns(stacks) / reading_ns(Output::EveryFault)).collect();
+            (0..12).map(|_| reading_ns(stacks) / reading_ns(Shape::BARE.end())).collect();
         ratios.sort_by(f64::total_cmp);
         eprintln!("readings with stacks by those without: {ratios:.2?}");
         assert!(ratios[3] < 1.25, "{ratios:.2?}");

@@ -27,6 +27,8 @@ pub(crate) struct Drain {
     /// By id, ascending: looked up for every record.
     roles: Vec<(u64, Role)>,
     decoder: Decoder,
+    /// Samples of faults end with the size of the page that is mapped.
+    tells_pages: bool,
     /// One per lane.
     copied: Vec<Copied>,
     records: Vec<Record>,
@@ -100,7 +102,8 @@ impl Drain {
         let last_ns = now_ns();
         let copied =
             lanes.iter().map(|lane| Copied { cpu: lane.cpu, last_ns, ..Copied::default() }).collect();
-        Self { roles, copied, ..Self::default() }
+        let tells_pages = lanes.iter().all(Lane::tells_pages);
+        Self { roles, copied, tells_pages, ..Self::default() }
     }
 
     /// The same for lanes whose samples hold stacks. `hertz`: of the CPU clock.
@@ -170,7 +173,7 @@ impl Drain {
                     digest.losses.push((lost, *last_ns));
                     self.losses.push(Loss { cpu: Some(*cpu), begin_ns: *last_ns, end_ns: time_ns, lost });
                 } else {
-                    sort_in(raw, &self.roles, &span, &mut batch);
+                    sort_in(raw, &self.roles, self.tells_pages, &span, &mut batch);
                     *last_ns = time_ns;
                 }
             }
@@ -241,7 +244,7 @@ impl Drain {
     fn keep(&mut self, mut record: Record, sample: Option<Sample<'_>>, tasks: &mut Vec<Task>) {
         let pid = record.pid;
         match &mut record.what {
-            What::Enter { addr, ip, kernel, access } => {
+            What::Enter { addr, ip, kernel, access, .. } => {
                 if !*kernel {
                     let registers = sample.and_then(|sample| sample.string_registers());
                     *access = self.decoder.access(Fault { pid, ip: *ip, addr: *addr, registers });
@@ -250,8 +253,10 @@ impl Drain {
             }
             What::Sample { addr, ip, kernel, access, stack, .. } => {
                 if !*kernel {
-                    let registers = sample.and_then(|sample| sample.stack()?.registers);
-                    let registers = registers.map(|registers| registers.string);
+                    let registers = sample.and_then(|sample| match self.stacks {
+                        Some(_) => Some(sample.stack()?.registers?.string),
+                        None => sample.string_registers(),
+                    });
                     *access = self.decoder.access(Fault { pid, ip: *ip, addr: *addr, registers });
                 }
                 *stack = self.unwind(pid, sample);
@@ -359,13 +364,19 @@ fn role(roles: &[(u64, Role)], id: u64) -> Option<Role> {
     roles.binary_search_by_key(&id, |&(id, _)| id).ok().map(|at| roles[at].1)
 }
 
-fn sort_in<'a>(raw: Raw<'a>, roles: &[(u64, Role)], span: &Range<u64>, batch: &mut Vec<Pending<'a>>) {
+fn sort_in<'a>(
+    raw: Raw<'a>,
+    roles: &[(u64, Role)],
+    tells_pages: bool,
+    span: &Range<u64>,
+    batch: &mut Vec<Pending<'a>>,
+) {
     let record = match raw {
         Raw::Sample(sample) => {
             let Some(role) = role(roles, sample.id) else { return };
             let is_fault = matches!(role, Role::Entry | Role::Minor | Role::Major);
             if !is_fault || span.contains(&sample.time_ns) {
-                batch.extend(from_sample(sample, role));
+                batch.extend(from_sample(sample, role, tells_pages));
             }
             return;
         }
@@ -401,15 +412,20 @@ fn from_task(task: faultless_os::ring::Task, what: What) -> Record {
     Record { time_ns: task.time_ns, pid: task.pid, tid: task.tid, what }
 }
 
-fn from_sample(sample: Sample<'_>, role: Role) -> Option<Pending<'_>> {
+fn from_sample(sample: Sample<'_>, role: Role, tells_pages: bool) -> Option<Pending<'_>> {
     let (addr, ip, kernel) = (sample.addr, sample.ip, sample.kernel);
     let (access, stack) = (None, None);
+    let mapped_bytes = if tells_pages { sample.mapped_bytes() } else { None };
     let what = match role {
-        Role::Entry => What::Enter { addr, ip, kernel, access },
-        Role::Minor => What::End { addr, major: false, stack },
-        Role::Major => What::End { addr, major: true, stack },
-        Role::Sample(weight) => What::Sample { addr, ip, kernel, major: false, access, stack, weight },
-        Role::MajorSample => What::Sample { addr, ip, kernel, major: true, access, stack, weight: 1 },
+        Role::Entry => What::Enter { addr, ip, kernel, access, mapped_bytes },
+        Role::Minor => What::End { addr, major: false, stack, mapped_bytes },
+        Role::Major => What::End { addr, major: true, stack, mapped_bytes },
+        Role::Sample(weight) => {
+            What::Sample { addr, ip, kernel, major: false, access, stack, weight, mapped_bytes }
+        }
+        Role::MajorSample => {
+            What::Sample { addr, ip, kernel, major: true, access, stack, weight: 1, mapped_bytes }
+        }
         Role::Cpu => What::Cpu { kernel, stack },
         Role::LockWanted => What::LockWait { write: false, wait_ns: 0 },
         Role::LockTaken(at) => What::LockWait { write: *sample.fields()?.get(at)? != 0, wait_ns: 0 },

@@ -19,15 +19,25 @@ pub(crate) struct Budget {
     burst_ns: f64,
     /// What a recorded fault costs on our own side, until that is known, ns.
     own_ns: f64,
+    /// Cost before recording is paced, ns.
+    free_ns: f64,
 }
 
 impl Budget {
     /// For bare faults.
-    pub(crate) const BARE: Self =
-        Self { share: t::RECORD_SHARE, burst_ns: t::RECORD_BURST_NS, own_ns: t::DRAIN_COST_NS };
+    pub(crate) const BARE: Self = Self {
+        share: t::RECORD_SHARE,
+        burst_ns: t::RECORD_BURST_NS,
+        own_ns: t::DRAIN_COST_NS,
+        free_ns: t::RECORD_FREE_NS,
+    };
     /// For faults with their stacks.
-    pub(crate) const STACKS: Self =
-        Self { share: t::STACKS_SHARE, burst_ns: t::STACKS_BURST_NS, own_ns: t::RECORD_DRAIN_COST_NS };
+    pub(crate) const STACKS: Self = Self {
+        share: t::STACKS_SHARE,
+        burst_ns: t::STACKS_BURST_NS,
+        own_ns: t::RECORD_DRAIN_COST_NS,
+        free_ns: t::STACKS_FREE_NS,
+    };
 }
 
 /// The bucket and the switch.
@@ -53,7 +63,7 @@ impl Duty {
         Self {
             on: true,
             fixed: false,
-            credit_ns: t::RECORD_FREE_NS,
+            credit_ns: budget.free_ns,
             cost_ns,
             own_ns: budget.own_ns,
             budget,
@@ -194,7 +204,7 @@ mod tests {
             duty.learn(100, 100_000_000);
             (0..bursts).for_each(|_| duty.learn(100, 100 * own_ns));
             duty.spend(1);
-            t::RECORD_FREE_NS - duty.credit_ns
+            t::STACKS_FREE_NS - duty.credit_ns
         };
         assert_eq!(after(0, 0), 1_000.0 + 2.0 * t::RECORD_DRAIN_COST_NS, "a millisecond a fault, once");
         assert_eq!(after(2_500, 3), 3_500.0);

@@ -11,6 +11,12 @@ pub fn host() -> Host {
     shorten(&Machine::read_basics())
 }
 
+/// Faults of huge pages since the start of the machine.
+pub(crate) fn huge_faults() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/vmstat").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("thp_fault_alloc ")?.trim().parse().ok())
+}
+
 /// The part of `machine` that goes into a trace file.
 pub fn shorten(machine: &Machine) -> Host {
     let thp = machine.thp.as_ref();

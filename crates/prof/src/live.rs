@@ -25,7 +25,7 @@ use faultless_os::spawn::{self, Child};
 use faultless_trace::observation::{Exit, SourceNote};
 use faultless_trace::stat::Point;
 
-use crate::session::{online_cpus, remedy};
+use crate::session::{Shape, online_cpus, remedy};
 use crate::subject::exit;
 use crate::{Failure, Request, calibrate, not_started, tuning as t};
 use memory::Followed;
@@ -235,7 +235,7 @@ impl Live {
                 None
             }
         };
-        self.prices = Prices::new(calibrate::run(self.pairs.as_ref().map(|_| Output::EveryFault)).as_ref());
+        self.prices = Prices::new(calibrate::run(self.pairs.as_ref().map(|_| Shape::BARE.end())).as_ref());
     }
 
     fn noted<T>(&mut self, source: &str, opened: faultless_os::Result<T>) -> Option<T> {

@@ -262,6 +262,7 @@ impl Import<'_> {
                 access: None,
                 stack,
                 weight: sample.period.unwrap_or(period(&self.container.events[event])).max(1),
+                mapped_bytes: None,
             },
             Role::Clock => What::Cpu { kernel, stack },
             Role::Other => return,

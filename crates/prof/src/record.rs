@@ -11,8 +11,8 @@ use faultless_os::counters::{now_ns, process_cpu_ns};
 use faultless_os::perf::Output;
 use faultless_os::spawn;
 use faultless_trace::file::Line;
-use faultless_trace::observation::{Counts, Exit, SourceNote, Usage};
-use faultless_trace::recording::{EventLoss, Footer, Header, Settings};
+use faultless_trace::observation::{Counts, EventLoss, Exit, SourceNote, Usage};
+use faultless_trace::recording::{Footer, Header, Settings};
 
 use crate::allocations::Allocations;
 use crate::attach::Attached;
@@ -188,26 +188,16 @@ pub fn record(
 
 /// What is recorded where a fault takes `fault_ns`.
 fn shape(options: &Options, fault_ns: f64) -> Shape {
-    let [.., last] = t::SAMPLE_PERIODS;
-    let cheap = |period: &u64| t::SAMPLE_COST_NS / *period as f64 <= t::SAMPLE_SHARE * fault_ns;
-    let least = t::SAMPLE_PERIODS.into_iter().find(cheap).unwrap_or(last);
     let most = if options.every_fault { t::RECORD_ALL_RING_PAGES_MAX } else { t::RECORD_RING_PAGES_MAX };
-    let ring_pages = options.ring_pages.unwrap_or(most);
-    Shape {
+    let shape = Shape {
         stack_bytes: t::STACK_BYTES,
-        period: if options.every_fault { 0 } else { period_from(least, now_ns()) },
+        period: 0,
         cpu_hertz: options.cpu_hertz,
         locks: Locks::find(),
         switches: true,
-        ring_pages,
-    }
-}
-
-/// A prime between `least` and 5/4 of it, or a little more.
-fn period_from(least: u64, seed: u64) -> u64 {
-    let is_prime = |n: &u64| (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
-    let from = least + seed % (least / 4);
-    (from..).find(is_prime).unwrap_or(least)
+        ring_pages: options.ring_pages.unwrap_or(most),
+    };
+    if options.every_fault { shape } else { shape.sampled(fault_ns) }
 }
 
 struct Recorder {
@@ -315,20 +305,4 @@ fn no_locks(is_root: bool) -> &'static str {
 /// `kernel.perf_event_max_sample_rate`.
 fn most_hertz() -> Option<u64> {
     std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").ok()?.trim().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn periods_are_primes_of_which_no_two_recordings_need_have_the_same() {
-        for least in t::SAMPLE_PERIODS {
-            let drawn: std::collections::BTreeSet<u64> =
-                (0..1000).map(|seed| period_from(least, seed)).collect();
-            assert!(drawn.len() >= 4, "{drawn:?}");
-            assert!(drawn.iter().all(|&n| n >= least && n <= least * 4 / 3), "{drawn:?}");
-            assert!(drawn.iter().all(|&n| (2..n).all(|d| !n.is_multiple_of(d))), "{drawn:?}");
-        }
-    }
 }

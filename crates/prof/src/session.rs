@@ -14,12 +14,11 @@ use std::os::fd::BorrowedFd;
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;
 use faultless_os::{Error, Result};
-use faultless_trace::observation::{Counts, SourceNote};
-use faultless_trace::recording::EventLoss;
+use faultless_trace::observation::{Counts, EventLoss, SourceNote};
 
-use crate::{Kernel, Sources, tuning as t};
+use crate::{Kernel, Sources, facts, tuning as t};
 
-pub(crate) use lane::{Lane, Locks, Role, Shape};
+pub(crate) use lane::{ENTRY, Lane, Locks, Role, Shape};
 pub(crate) use spool::Ahead;
 
 /// Whom to watch.
@@ -37,6 +36,18 @@ impl<'a> Watched<'a> {
             Self::Held(pid) => std::slice::from_ref(pid),
             Self::Running(tids) => tids,
         }
+    }
+
+    /// Counts an event of all tasks.
+    fn count(self, event: Software, user_only: bool) -> Result<Counter> {
+        let spec = self.begin(Spec { event, user_only, ..COUNT });
+        let open = |&pid: &i32| Event::open(&spec, Target { pid, cpu: None }, None);
+        Ok(Counter(self.tasks().iter().map(open).collect::<Result<_>>()?))
+    }
+
+    /// The same in kernel mode too, where that is allowed.
+    fn in_any_mode(self, event: Software) -> Result<Counter> {
+        self.count(event, false).or_else(|_| self.count(event, true))
     }
 
     /// Puts the begin into `spec`.
@@ -69,6 +80,8 @@ pub(crate) struct Session {
     major: Counter,
     /// CPU time of the tree.
     clock: Counter,
+    /// Faults of huge pages of the machine when it began.
+    huge_faults: Option<u64>,
     /// One per processor.
     pub(crate) lanes: Vec<Lane>,
     /// One per processor; empty without the rights.
@@ -95,7 +108,8 @@ impl Session {
     pub(crate) fn open(watched: Watched<'_>, allow: Sources, shape: &Shape) -> Self {
         let mut session = Self::default();
         if allow.counters {
-            session.open_counters(watched, shape);
+            session.huge_faults = facts::huge_faults();
+            session.open_counters(watched);
         } else {
             session.note("page-faults:u", false, "not asked for");
         }
@@ -107,6 +121,9 @@ impl Session {
         } else {
             session.note("fault pairs", false, "not asked for");
         }
+        if allow.counters && (shape.period == 0 || session.lanes.is_empty()) {
+            session.open_whole(watched);
+        }
         if allow.kernel != Kernel::No {
             session.open_kernel(watched, &cpus, allow.kernel.hertz());
         } else {
@@ -115,22 +132,16 @@ impl Session {
         session
     }
 
-    fn open_counters(&mut self, watched: Watched<'_>, shape: &Shape) {
-        let count = |event, user_only| -> Result<Counter> {
-            let spec = watched.begin(Spec { event, user_only, ..COUNT });
-            let open = |&pid: &i32| Event::open(&spec, Target { pid, cpu: None }, None);
-            Ok(Counter(watched.tasks().iter().map(open).collect::<Result<_>>()?))
-        };
-        let any_mode = |event| count(event, false).or_else(|_| count(event, true));
-        self.user = self.noted("page-faults:u", count(Software::PageFaults, true));
-        self.clock = count(Software::TaskClock, true).unwrap_or_default();
-        if shape.period > 0 {
-            // The sampled events count as well, and every open event costs every fault.
-            return;
-        }
-        self.all = self.noted("page-faults in kernel mode too", count(Software::PageFaults, false));
-        self.minor = any_mode(Software::MinorFaults).unwrap_or_default();
-        self.major = self.noted("major-faults", any_mode(Software::MajorFaults));
+    fn open_counters(&mut self, watched: Watched<'_>) {
+        self.user = self.noted("page-faults:u", watched.count(Software::PageFaults, true));
+        self.clock = watched.count(Software::TaskClock, true).unwrap_or_default();
+        self.minor = watched.in_any_mode(Software::MinorFaults).unwrap_or_default();
+    }
+
+    /// Counts what sampled events count otherwise: every open event costs every fault.
+    fn open_whole(&mut self, watched: Watched<'_>) {
+        self.all = self.noted("page-faults in kernel mode too", watched.count(Software::PageFaults, false));
+        self.major = self.noted("major-faults", watched.in_any_mode(Software::MajorFaults));
     }
 
     fn open_lanes(&mut self, watched: Watched<'_>, cpus: &[u32], shape: &Shape) {
@@ -139,7 +150,7 @@ impl Session {
         };
         let mut shape = *shape;
         let mut pages = shape.ring_pages;
-        let mut user_only = self.all.0.is_empty() && shape.period == 0;
+        let mut user_only = false;
         loop {
             match opened(pages, user_only, &shape) {
                 Ok(lanes) => {
@@ -158,7 +169,7 @@ impl Session {
                 }
                 Err(error) if error.call == "perf_event_open" && error.is_denied() && !user_only => {
                     self.note("page-faults in kernel mode too", false, &remedy(error));
-                    user_only = true
+                    user_only = true;
                 }
                 Err(error) if error.call.starts_with("mmap") && pages > t::RING_PAGES_MIN => pages /= 2,
                 Err(error) => return self.note("fault pairs", false, &remedy(error)),
@@ -229,14 +240,15 @@ impl Session {
     pub(crate) fn counts(&self, before_exec_faults: u64) -> Counts {
         let sampled = |major| self.lanes.iter().map(|lane| lane.sampled(major)).sum::<Option<u64>>();
         let sampled = |major| sampled(major).filter(|_| !self.lanes.is_empty());
-        let minor_faults = self.minor.count().or_else(|| sampled(false));
-        let major_faults = self.major.count().or_else(|| sampled(true));
-        let both = minor_faults.zip(major_faults).map(|(minor, major)| minor + major);
+        let all = || sampled(false).filter(|_| !self.user_only);
         Counts {
             user_faults: self.user.count(),
-            all_faults: self.all.count().or(both.filter(|_| !self.user_only)),
-            minor_faults,
-            major_faults,
+            all_faults: self.all.count().or_else(all),
+            minor_faults: self.minor.count(),
+            major_faults: self.major.count().or_else(|| sampled(true)),
+            huge_at_most: facts::huge_faults()
+                .zip(self.huge_faults)
+                .map(|(now, then)| now.saturating_sub(then)),
             cpu_ns: self.clock.count(),
             before_exec_faults,
         }

@@ -31,16 +31,20 @@ pub(crate) const RECORD_ALL_RING_PAGES_MAX: usize = 4 * RECORD_RING_PAGES_MAX;
 pub(crate) const SPOOL_PAUSE: std::time::Duration = std::time::Duration::from_micros(250);
 /// The same once nothing happens.
 pub(crate) const SPOOL_PAUSE_IDLE: std::time::Duration = std::time::Duration::from_millis(1);
+/// Age of a program, ns, from which on its rings are no longer copied ahead: who has not spent the free credit by then faults slowly.
+pub(crate) const AHEAD_NS: u64 = 500_000_000;
 /// Bytes that are copied ahead of who unwinds, all processors together: 200 000 faults.
 pub(crate) const SPOOL_BYTES_MAX: usize = 256 << 20;
 /// Room for copied bytes that is kept from one look to the next, per processor.
 pub(crate) const COPIED_BYTES_KEPT: usize = 4 << 20;
-/// Least minor faults per sampled stack outside bursts; the least of these that costs no more than [`SAMPLE_SHARE`] of a program that does
+/// Least minor faults per sample outside bursts; the least of these that costs no more than [`SAMPLE_SHARE`] of a program that does
 /// nothing but fault. The period is a prime between it and 5/4 of it, drawn anew for each recording: a loop that runs in step with one
 /// does not with the next.
 pub(crate) const SAMPLE_PERIODS: [u64; 4] = [97, 193, 389, 769];
-/// What a sampled stack costs, ns: 3 us in the kernel and 5 us here (measured).
-pub(crate) const SAMPLE_COST_NS: f64 = 8_000.0;
+/// What a sampled fault costs, ns: 0.5 us in the kernel and 1.5 us here (measured).
+pub(crate) const SAMPLE_COST_NS: f64 = 2_000.0;
+/// The same with its stack, ns: 3 us and 5 us (measured).
+pub(crate) const STACK_SAMPLE_COST_NS: f64 = 8_000.0;
 /// Share of a program that does nothing but fault.
 pub(crate) const SAMPLE_SHARE: f64 = 0.015;
 /// Bytes of stack copied per sample: six frames of small functions lie in 256 (facts), those of real ones in about this.
@@ -86,6 +90,8 @@ pub(crate) const KERNEL_SAMPLES_CHEAP: u64 = 1_000;
 
 /// Cost that recording may cause before it is paced, ns: about 700 faults, a program's start.
 pub(crate) const RECORD_FREE_NS: f64 = 1_300_000.0;
+/// The same where stacks come along, ns: some ten thousand faults, so that the recording of a short program holds all.
+pub(crate) const STACKS_FREE_NS: f64 = 40_000_000.0;
 /// CPU time of the program, ns, in which recording may cost more and pauses are short: a program of some ten milliseconds
 /// has phases too.
 pub(crate) const EARLY_CPU_NS: u64 = 60_000_000;

@@ -8,14 +8,12 @@
 use std::time::Duration;
 
 use faultless_os::counters::{now_ns, process_cpu_ns};
-use faultless_os::perf::Output;
 use faultless_os::schedule::Turns;
 use faultless_os::spawn;
 use faultless_trace::file::Line;
 use faultless_trace::observation::{
-    Counts, Exit, KernelSamples, Level, Observation, Record, SourceNote, Usage, Window,
+    Counts, EventLoss, Exit, KernelSamples, Level, Observation, Record, SourceNote, Usage, Window,
 };
-use faultless_trace::recording::EventLoss;
 
 use crate::allocations::Allocations;
 use crate::drain::{Drain, Task};
@@ -31,12 +29,13 @@ use crate::{Failure, Kernel, Sources, calibrate, not_started, tuning as t};
 
 /// Runs `plan` to its end. `command` is its first word, for errors.
 pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<Observation, Failure> {
-    let end = (allow.pairs && allow.counters).then_some(Output::EveryFault);
+    let end = (allow.pairs && allow.counters).then_some(Shape::BARE.end());
     let calibration = if allow == Sources::COUNTERS { None } else { calibrate::run(end) };
     // Without it orphans go to the next subreaper or init, and their usage is lost: a note less, no failure.
     let _ = spawn::adopt_orphans();
     let held = spawn::hold(plan)?;
-    let session = Session::open(Watched::Held(held.pid()), allow, &Shape::BARE);
+    let fault_ns = calibration.map_or(t::FAULT_DEFAULT_NS, |found| found.truth_p50_ns);
+    let session = Session::open(Watched::Held(held.pid()), allow, &Shape::BARE.sampled(fault_ns));
     let begin_ns = now_ns();
     let child = held.release().map_err(|error| not_started(command, error))?;
     let cost_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
@@ -56,6 +55,7 @@ pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<O
         records: ended.drain.finish(),
         levels: ended.levels,
         kernel: ended.kernel,
+        event_losses: ended.event_losses,
         sources: ended.sources,
         ..Observation::default()
     })
@@ -97,8 +97,9 @@ pub(crate) struct Watch {
     session: Session,
     drain: Drain,
     duty: Duty,
-    /// Where bursts never end.
+    /// Where bursts never end, and in the first one of a young program, whose stacks take longer to unwind than to fault.
     ahead: Option<Ahead>,
+    every_fault: bool,
     windows: Windows,
     levels: Option<Levels>,
     stacks: Stacks,
@@ -132,6 +133,8 @@ impl Watch {
         let budget = if stacks.is_some() { Budget::STACKS } else { Budget::BARE };
         let duty =
             if every_fault { Duty::always() } else { Duty::new(cost_ns, budget, begin_ns ^ u64::from(pid)) };
+        let rings = || session.lanes.iter().map(|lane| lane.ring.clone()).collect();
+        let ahead = stacks.is_some().then(|| Ahead::start(rings()));
         let drain = match stacks {
             Some((hertz, allocations)) => Drain::with_stacks(&session.lanes, hertz, allocations),
             None => Drain::new(&session.lanes),
@@ -139,8 +142,8 @@ impl Watch {
         Self {
             drain,
             duty,
-            ahead: every_fault
-                .then(|| Ahead::start(session.lanes.iter().map(|lane| lane.ring.clone()).collect())),
+            ahead,
+            every_fault,
             windows: Windows::begin(begin_ns, session.records_faults()),
             levels,
             stacks: Stacks::at(allow.kernel.hertz()),
@@ -230,6 +233,9 @@ impl Watch {
             self.empty_kernel_rings();
         }
         self.orphans.tend(now);
+        if !self.every_fault && now - self.begin_ns > t::AHEAD_NS {
+            self.ahead = None;
+        }
         // Nothing of ours is to interrupt the program in a burst, so it begins when all else is done.
         if !was_on {
             self.switch(now);
@@ -309,6 +315,7 @@ impl Watch {
                 // The window ends before the events are switched off one processor after the other.
                 let (time, faults) = self.read_counter();
                 self.session.record_faults(false);
+                self.ahead = None;
                 self.copy_rings();
                 self.digest(time);
                 self.windows.turn(time, faults, false);

@@ -42,8 +42,10 @@ pub struct Fault {
     pub access: Option<Access>,
     /// What it was.
     pub kind: Kind,
-    /// What its place and access alone say that it was: all that can be known of a sampled one.
-    pub kind_by_place: Kind,
+    /// What it was as far as that shows when it begins: all that can be known of a sampled one.
+    pub kind_at_entry: Kind,
+    /// At its end a page larger than a base page was mapped there.
+    pub huge: bool,
     /// A first touch of a page that this mapping had been faulted in for before: the program gave it back (MADV_DONTNEED).
     pub again: bool,
     /// Index into [`Faults::mappings`].
@@ -62,12 +64,12 @@ pub struct Faults {
     pub faults: Vec<Fault>,
     /// The observation's windows by begin; where it has none but has faults, one window that holds them all.
     pub windows: Vec<Window>,
-    /// Faults sampled at large, and how many each stands for; their kind is `kind_by_place`.
+    /// Faults sampled at large, and how many each stands for; their kind is `kind_at_entry`.
     pub samples: Vec<(Fault, u64)>,
     /// Names of mappings.
     pub mappings: Vec<String>,
-    /// Indices of writes to memory older than a fork of which it can't be told whether they copied a page or took a new one.
-    pub unsure: Vec<usize>,
+    /// The kernel told the sizes of the pages that were mapped before and after a fault.
+    pub tells_pages: bool,
     /// Entries without an end: signals, lost records, the end of a window.
     pub unmatched_enters: u64,
     /// Ends without an entry.
@@ -81,25 +83,39 @@ impl Faults {
     pub fn from_observation(observation: &Observation) -> Self {
         let windows = windows(observation);
         let page_bytes = observation.host.page_bytes.max(1);
-        let thp_bytes = if observation.host.thp == "never" { 0 } else { observation.host.thp_bytes };
         let mut pairs = pair::Pairs::new(&windows);
         let mut processes = place::Processes::default();
-        let mut history = kind::History::new(page_bytes, thp_bytes);
+        let mut history = kind::History::new(page_bytes);
         let mut faults: Vec<Fault> = Vec::new();
         let mut samples = Vec::new();
+        let mut tells_pages = false;
         for record in by_time(&observation.records) {
             match &record.what {
-                What::Enter { addr, ip, kernel, access } => {
+                What::Enter { addr, ip, kernel, access, mapped_bytes } => {
                     let window = find_window(&windows, record.time_ns);
                     let place = processes.place(record.pid, *addr);
-                    let (kind, again) =
-                        history.touch(faults.len(), record, *addr, *access, place.as_ref(), window);
+                    let was_mapped = mapped_bytes.map(|bytes| bytes > 0);
+                    tells_pages |= was_mapped.is_some();
+                    let touch = kind::Touch { time_ns: record.time_ns, access: *access, fault: faults.len() };
+                    let (kind, again) = history.touch(record.pid, *addr, touch, place.as_ref(), was_mapped);
+                    let kind_at_entry = match was_mapped {
+                        Some(_) => kind,
+                        None => kind::by_place(*access, place.as_ref()),
+                    };
                     pairs.enter(record, *addr, faults.len());
-                    let fault =
-                        Fault { kind, again, window, ..at(record, *addr, *ip, *kernel, *access, place) };
+                    let fault = Fault {
+                        kind,
+                        kind_at_entry,
+                        again,
+                        window,
+                        ..at(record, *addr, *ip, *kernel, *access, place)
+                    };
                     faults.push(fault);
                 }
-                What::End { addr, major, stack } => pairs.end(record, *addr, *major, *stack, &mut faults),
+                What::End { addr, major, stack, mapped_bytes } => {
+                    let huge = mapped_bytes.is_some_and(|bytes| bytes > page_bytes);
+                    pairs.end(record, *addr, *major, huge, *stack, &mut faults);
+                }
                 What::Map(map) => processes.map(record.pid, record.time_ns, map),
                 What::Fork { parent } => {
                     processes.fork(record.pid, *parent, record.time_ns);
@@ -114,12 +130,17 @@ impl Faults {
                         history.forget(record.pid);
                     }
                 }
-                What::Sample { addr, ip, kernel, major, access, stack, weight } => {
+                What::Sample { addr, ip, kernel, major, access, stack, weight, mapped_bytes } => {
                     let place = processes.place(record.pid, *addr);
                     let window = find_window(&windows, record.time_ns);
+                    let was_mapped = mapped_bytes.map(|bytes| bytes > 0);
+                    let kind = match place.as_ref() {
+                        _ if *major => Kind::Major,
+                        Some(place) => history.kind(record.pid, *addr, *access, place, was_mapped),
+                        None => kind::by_place(*access, None),
+                    };
                     let fault = at(record, *addr, *ip, *kernel, *access, place);
-                    let kind = if *major { Kind::Major } else { fault.kind };
-                    let fault = Fault { stack: *stack, kind, kind_by_place: kind, window, ..fault };
+                    let fault = Fault { stack: *stack, kind, kind_at_entry: kind, window, ..fault };
                     samples.push((fault, *weight));
                 }
                 What::Switch { out, preempted } => pairs.switch(record, *out && *preempted),
@@ -127,7 +148,7 @@ impl Faults {
                 What::Alloc { .. } | What::Free { .. } | What::Move { .. } | What::Name(_) => {}
             }
         }
-        let unsure = history.settle(&mut faults, &windows, observation.calibration.map(|c| c.pair_p50_ns));
+        history.settle(&mut faults);
         count_in_flight(&mut faults);
         find_interrupted(&mut faults, observation);
         let pair::Unmatched { enters, ends, dropped } = pairs.finish();
@@ -136,7 +157,7 @@ impl Faults {
             windows,
             samples,
             mappings: processes.into_names(),
-            unsure,
+            tells_pages,
             unmatched_enters: enters,
             unmatched_ends: ends,
             dropped_pairs: dropped,
@@ -160,7 +181,6 @@ fn at(
     access: Option<Access>,
     place: Option<place::Place>,
 ) -> Fault {
-    let kind = kind::by_place(access, place.as_ref());
     Fault {
         enter_ns: record.time_ns,
         duration_ns: None,
@@ -173,8 +193,9 @@ fn at(
         stack: None,
         kernel,
         access,
-        kind,
-        kind_by_place: kind,
+        kind: Kind::Unplaced,
+        kind_at_entry: Kind::Unplaced,
+        huge: false,
         again: false,
         mapping: place.map_or(place::UNKNOWN, |place| place.name),
         window: None,
@@ -274,12 +295,23 @@ mod tests {
     use super::*;
 
     pub(super) fn enter(time_ns: u64, tid: u32, addr: u64) -> Record {
-        let what = What::Enter { addr, ip: 0x40_1000, kernel: false, access: Some(Access::Write) };
+        let what = What::Enter {
+            addr,
+            ip: 0x40_1000,
+            kernel: false,
+            access: Some(Access::Write),
+            mapped_bytes: None,
+        };
         Record { time_ns, pid: 1, tid, what }
     }
 
     pub(super) fn end(time_ns: u64, tid: u32, addr: u64) -> Record {
-        Record { time_ns, pid: 1, tid, what: What::End { addr, major: false, stack: None } }
+        Record {
+            time_ns,
+            pid: 1,
+            tid,
+            what: What::End { addr, major: false, stack: None, mapped_bytes: None },
+        }
     }
 
     fn observe(records: Vec<Record>, windows: Vec<Window>) -> Faults {

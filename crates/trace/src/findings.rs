@@ -9,12 +9,13 @@ mod notes;
 use serde::{Deserialize, Serialize};
 
 use crate::cure::{self, Pattern, Remedy};
+use crate::fault::Faults;
 use crate::observation::{Exit, Host, What};
 use crate::profile::Profile;
 use crate::recording::{Recording, Settings};
 use crate::sites::{Group, NO_BLOCK, Row, Sites};
 use crate::stat::{Interval, KernelTime, Kind, Point, Serialisation, Stat};
-use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW, CURED_SITES, MOST_SHARE, MOST_SITES, UNCURED_SHARE};
+use crate::tuning::{CURED_SITES, MOST_SHARE, MOST_SITES, UNCURED_SHARE};
 
 /// What is wanted of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -133,8 +134,9 @@ impl Findings {
     /// What a recording says. Never fails: what is not known is left out, with a note.
     pub fn new(recording: &Recording, wanted: &Wanted) -> Self {
         let observation = &recording.observation;
-        let stat = Stat::from_observation(observation);
-        let profile = Profile::new(recording);
+        let faults = Faults::from_observation(observation);
+        let profile = Profile::of(&faults, observation, &recording.stacks);
+        let stat = Stat::of(observation, &faults, &profile);
         let group = |by| Sites::new(recording, &profile, by);
         let sites = group(Group::Site);
         let owners = group(Group::Alloc);
@@ -167,7 +169,12 @@ impl Findings {
                 .collect(),
         };
         let disk_ns = major_ns(&sites);
-        let time_ns = time_ns(&stat, &sites, &beyond, cpu_ns);
+        let ns = |seconds: Interval| Interval {
+            value: seconds.value * 1e9,
+            low: seconds.low * 1e9,
+            high: seconds.high * 1e9,
+        };
+        let time_ns = stat.time.as_ref().map(|time| ns(time.seconds));
         let most = most(&sites);
         let tables = groups.into_iter().map(|by| {
             let found = match by {
@@ -222,23 +229,6 @@ fn beyond(stat: &Stat, profile: &Profile) -> Vec<(Kind, u64, Option<f64>)> {
 /// Time of the faults that waited for a disk.
 fn major_ns(sites: &Sites) -> f64 {
     sites.all.kinds.iter().find(|(kind, ..)| *kind == Kind::Major).map_or(0.0, |(.., ns)| *ns)
-}
-
-/// CPU time of all, cut to that of the program, which holds it.
-fn time_ns(stat: &Stat, sites: &Sites, beyond: &[(Kind, u64, Option<f64>)], cpu_ns: u64) -> Option<Interval> {
-    let seconds: f64 = beyond.iter().filter_map(|(.., seconds)| *seconds).sum();
-    let others_ns = seconds * 1e9;
-    let Interval { value, low, high } = sites.all.time_ns;
-    let disk_ns = major_ns(sites);
-    if stat.time.is_none() && value <= 0.0 {
-        return None;
-    }
-    let most = if cpu_ns > 0 { cpu_ns as f64 } else { f64::MAX };
-    Some(Interval {
-        value: (value - disk_ns + others_ns).min(most),
-        low: ((low - disk_ns).max(0.0) + others_ns * CALIBRATED_LOW).min(most),
-        high: (high - disk_ns + others_ns * CALIBRATED_HIGH).min(most),
-    })
 }
 
 /// How few call sites make most of the time.

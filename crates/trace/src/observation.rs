@@ -27,6 +27,9 @@ pub struct Observation {
     pub levels: Vec<Level>,
     /// Samples of the CPU clock in the kernel, by what the kernel was doing (root only).
     pub kernel: Option<KernelSamples>,
+    /// What each event lost; `None` where the kernel does not tell.
+    #[serde(default)]
+    pub event_losses: Option<Vec<EventLoss>>,
     /// For each source of data that was tried: whether it was used, else why not and what would change that.
     pub sources: Vec<SourceNote>,
 }
@@ -108,6 +111,9 @@ pub struct Counts {
     pub minor_faults: Option<u64>,
     /// PAGE_FAULTS_MAJ, in the modes that could be counted.
     pub major_faults: Option<u64>,
+    /// Faults of huge pages of the whole machine meanwhile: of the program at most so many.
+    #[serde(default)]
+    pub huge_at_most: Option<u64>,
     /// CPU time, children included that nobody waits for.
     pub cpu_ns: Option<u64>,
     /// Faults that happened before the program's exec, in our own child; part of `wait4`'s figure.
@@ -176,6 +182,8 @@ pub enum What {
         kernel: bool,
         /// What the instruction was doing with `addr`, where it could be decoded.
         access: Option<Access>,
+        /// Size of the page that was mapped there before, 0 for none; `None` where the kernel does not tell (before Linux 5.11).
+        mapped_bytes: Option<u64>,
     },
     /// The fault at `addr` of this thread was handled.
     End {
@@ -185,8 +193,10 @@ pub enum What {
         major: bool,
         /// Who touched it: index into [`Stacks::stacks`](crate::recording::Stacks), where stacks are recorded.
         stack: Option<u32>,
+        /// Size of the page that is mapped there now; `None` where the kernel does not tell.
+        mapped_bytes: Option<u64>,
     },
-    /// One of many handled faults, taken also outside recorded windows: each stands for `weight`.
+    /// One of many faults, taken also outside recorded windows: each stands for `weight`.
     Sample {
         /// Faulting data address.
         addr: u64,
@@ -202,6 +212,8 @@ pub enum What {
         stack: Option<u32>,
         /// Faults that it stands for.
         weight: u64,
+        /// Size of the page that was mapped there before, 0 for none, a major one's afterwards; `None` where the kernel does not tell.
+        mapped_bytes: Option<u64>,
     },
     /// A sample of the CPU clock: the thread was running this.
     Cpu {
@@ -302,6 +314,17 @@ pub struct Level {
     pub faults: u64,
     /// Resident anonymous bytes, process tree.
     pub anon_bytes: u64,
+}
+
+/// What one event lost in all (PERF_FORMAT_LOST, Linux 6.0).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventLoss {
+    /// `entry`, `minor end`, `major end`, `sample`, `cpu clock`, `tasks`.
+    pub event: String,
+    /// Processor.
+    pub cpu: u32,
+    /// Records.
+    pub lost: u64,
 }
 
 /// Samples of the CPU clock that fell into the kernel.

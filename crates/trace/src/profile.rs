@@ -7,13 +7,16 @@
 
 mod blocks;
 mod price;
+mod spread;
 mod weigh;
 
 use crate::fault::{Fault, Faults};
-use crate::recording::Recording;
+use crate::observation::Observation;
+use crate::recording::{Recording, Stacks};
 use crate::stat::Kind;
 
 pub use blocks::{Block, Blocks};
+pub(crate) use spread::Tally;
 
 /// A fault and what it stands for.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +52,8 @@ pub struct Basis {
     pub burst: Option<u32>,
     /// Faults that it stands for and that were counted beside it; the others are taken to be like it.
     pub exact: f64,
+    /// Faults of its time that it is like, for means.
+    pub alike: f64,
     /// Its own time, corrected, ns.
     pub reading_ns: Option<f64>,
     /// The part of `cost_ns` that is the mean of its like, ns.
@@ -76,17 +81,22 @@ impl Profile {
     /// Weighs the faults of a recording.
     pub fn new(recording: &Recording) -> Self {
         let observation = &recording.observation;
-        let found = Faults::from_observation(observation);
-        let weights = weigh::weights(&found, recording);
-        let mut prices = price::Prices::new(&found, &weights, recording);
+        Self::of(&Faults::from_observation(observation), observation, &recording.stacks)
+    }
+
+    /// Weighs what was found in an observation.
+    pub(crate) fn of(found: &Faults, observation: &Observation, stacks: &Stacks) -> Self {
+        let weights = weigh::weights(found, observation);
+        let mut prices = price::Prices::new(found, &weights, observation, stacks);
         let mut profile = Self { blocks: Blocks::new(observation), ..Self::default() };
-        let bursts = bursts(&found);
+        let bursts = bursts(found);
         let mut both = Vec::new();
         for (fault, weight) in found.faults.iter().zip(&weights.recorded).filter(|(_, w)| w.faults() > 0.0) {
             let (cost_ns, reading_ns, assumed_ns) = prices.cost(fault, weight);
             let basis = Basis {
                 burst: fault.window.map(|window| bursts[window]),
                 exact: weight.exact,
+                alike: weight.alike,
                 reading_ns,
                 assumed_ns,
                 again: fault.again,
@@ -95,13 +105,19 @@ impl Profile {
         }
         for ((fault, _), faults) in found.samples.iter().zip(&weights.samples).filter(|(_, w)| **w > 0.0) {
             let kind = prices.kind_of_sample(fault);
-            let cost_ns = faults * prices.mean_ns(fault.stack, kind);
+            let cost_ns = faults * prices.mean_ns(fault, kind);
             let basis = Basis { assumed_ns: cost_ns, ..Basis::default() };
             both.push((profile.weighted(fault, kind, *faults, cost_ns), basis));
         }
+        if let Some(first) = found.faults.first().filter(|_| weights.huge_unseen > 0.0) {
+            let unseen = Fault { ip: 0, stack: None, mapping: 0, kernel: false, ..first.clone() };
+            let cost_ns = weights.huge_unseen * prices.mean_ns(&unseen, Kind::Thp);
+            let basis = Basis { assumed_ns: cost_ns, ..Basis::default() };
+            both.push((profile.weighted(&unseen, Kind::Thp, weights.huge_unseen, cost_ns), basis));
+        }
         both.sort_by_key(|(fault, _)| fault.time_ns);
         (profile.faults, profile.basis) = both.into_iter().unzip();
-        profile.mappings = found.mappings;
+        profile.mappings.clone_from(&found.mappings);
         profile.doubt = weights.doubt;
         profile
     }

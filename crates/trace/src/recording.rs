@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observation::{Calibration, Counts, Exit, Host, KernelSamples, Observation, SourceNote, Usage};
+use crate::observation::{
+    Calibration, Counts, EventLoss, Exit, Host, KernelSamples, Observation, SourceNote, Usage,
+};
 
 /// A recorded run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -162,17 +164,6 @@ pub struct Loss {
     pub begin_ns: u64,
     /// And before this, ns.
     pub end_ns: u64,
-    /// Records.
-    pub lost: u64,
-}
-
-/// What one event lost in all (PERF_FORMAT_LOST, Linux 6.0).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EventLoss {
-    /// `entry`, `minor end`, `major end`, `sample`, `cpu clock`, `tasks`.
-    pub event: String,
-    /// Processor.
-    pub cpu: u32,
     /// Records.
     pub lost: u64,
 }

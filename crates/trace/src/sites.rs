@@ -6,7 +6,6 @@
 
 mod lives;
 mod refault;
-mod spread;
 pub(crate) mod touching;
 
 use std::collections::HashMap;
@@ -14,7 +13,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::observation::What;
-use crate::profile::{Profile, Weighted};
+use crate::profile::{Profile, Tally, Weighted};
 use crate::recording::Recording;
 use crate::stat::rows::ALL;
 use crate::stat::strata::KINDS;
@@ -22,7 +21,6 @@ use crate::stat::time::bytes_made_resident;
 use crate::stat::{Interval, Kind};
 
 pub use lives::Lives;
-use spread::Tally;
 use touching::Touching;
 
 /// What rows stand for.

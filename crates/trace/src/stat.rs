@@ -4,6 +4,7 @@
 
 mod answer;
 mod kernel;
+mod kinds;
 pub(crate) mod rows;
 mod serial;
 pub(crate) mod strata;
@@ -32,6 +33,9 @@ pub struct Stat {
     pub usage: Usage,
     /// What `wait4` leaves out and the events counted; `None` when nothing.
     pub beyond_wait4: Option<BeyondWait4>,
+    /// CPU time that recording has added to the program's, as calibrated, ns; in `usage` too.
+    #[serde(default)]
+    pub recorder_ns: u64,
     /// One row per kind; the faults of all rows add up to `usage.minor_faults + usage.major_faults` and
     /// `beyond_wait4.faults` exactly.
     pub rows: Vec<Row>,
@@ -55,9 +59,10 @@ impl Stat {
         self.rows.iter().fold(0, |sum, row| sum.saturating_add(row.faults))
     }
 
-    /// CPU time of all processes.
+    /// CPU time of all processes, without what recording has added.
     pub fn cpu_ns(&self) -> u64 {
-        self.usage.cpu_ns().saturating_add(self.beyond_wait4.map_or(0, |beyond| beyond.cpu_ns))
+        let all_ns = self.usage.cpu_ns().saturating_add(self.beyond_wait4.map_or(0, |beyond| beyond.cpu_ns));
+        all_ns.saturating_sub(self.recorder_ns)
     }
 }
 

@@ -13,17 +13,12 @@ pub(crate) const SEED: u64 = 0x00fa_0117_1e55;
 /// reach too far in time. Chosen: with 50, a kind of 10 % is known to about +-4 points from each side.
 pub(crate) const POOL_FAULTS: u64 = 50;
 
-/// A fault this many times slower than a base-page fault may have mapped a huge page. Measured here: 60 to 150 times;
-/// guest-cold base pages cost up to 11 times (profiler.md 1.9, kernel.md).
-pub(crate) const THP_LATENCY_RATIO: f64 = 20.0;
+/// What a fault of a huge page takes where none was timed, in faults of base pages. Measured: 60 to 150 (facts).
+pub(crate) const THP_PRICE_RATIO: f64 = 100.0;
 
 /// A reading above so many medians of its kind is a wait (a lock, reclaim, the hypervisor) and enters a mean as this.
 /// Guest-cold pages, which are work, stay below 11.
 pub const WAIT_LATENCY_RATIO: f64 = 100.0;
-
-/// Part of the presumed-touched faults that known-touched ones must explain before a parent's writes after a fork
-/// count as CoW (see `fault::kind`).
-pub(crate) const FORK_EVIDENCE_SHARE: f64 = 0.5;
 
 /// `MAP_STACK` of Linux on x86-64 and aarch64; perf does not pass it on today, a recorder may.
 pub(crate) const MAP_STACK: u32 = 0x2_0000;

@@ -46,8 +46,11 @@ pub(crate) fn trace(path: &Path, sites: &[Site], user_only: bool) {
     for (at, (_, faults, price_ns)) in sites.iter().enumerate() {
         for _ in 0..*faults {
             let mut record = |time_ns, what| writer.record(Record { time_ns, pid: 7, tid: 7, what }).unwrap();
-            record(time_ns, What::Enter { addr, ip: 16, kernel: false, access: None });
-            record(time_ns + price_ns + 200, What::End { addr, major: false, stack: Some(at as u32) });
+            record(time_ns, What::Enter { addr, ip: 16, kernel: false, access: None, mapped_bytes: None });
+            record(
+                time_ns + price_ns + 200,
+                What::End { addr, major: false, stack: Some(at as u32), mapped_bytes: None },
+            );
             time_ns += 5000;
             addr += 4096;
         }

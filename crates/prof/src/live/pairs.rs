@@ -9,13 +9,14 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use faultless_os::Result;
-use faultless_os::perf::{Event, Output, Software, Spec, Target};
+use faultless_os::perf::{Event, Software, Spec, Target};
 use faultless_os::ring::Ring;
 use faultless_trace::observation::Calibration;
 use faultless_trace::stat::WAIT_LATENCY_RATIO;
 
 use super::stacks::{Whom, ring};
 use crate::calibrate::timed;
+use crate::session::{ENTRY, Shape};
 use crate::tuning as t;
 
 /// The events of all processors, off but in a burst.
@@ -39,7 +40,7 @@ impl Pairs {
     /// Opens them.
     pub(super) fn open(whom: &Whom, cpus: &[u32]) -> Result<Self> {
         let lanes = |user_only| -> Result<Vec<Lane>> {
-            let spec = Spec { disabled: true, on_exec: false, ..whom.spec(Output::EveryFault, user_only) };
+            let spec = Spec { disabled: true, on_exec: false, ..whom.spec(ENTRY, user_only) };
             cpus.iter().map(|&cpu| Lane::open(&spec, &whom.tasks(), cpu)).collect()
         };
         let lanes = lanes(false).or_else(|error| if error.is_denied() { lanes(true) } else { Err(error) })?;
@@ -95,7 +96,8 @@ impl Lane {
             }
             roles.insert(leader.id()?, true);
             for event in [Software::MinorFaults, Software::MajorFaults] {
-                let end = Event::open(&Spec { event, disabled: false, ..*spec }, target, Some(&leader))?;
+                let end = Spec { event, output: Shape::BARE.end(), disabled: false, ..*spec };
+                let end = Event::open(&end, target, Some(&leader))?;
                 end.redirect_to(leaders.first().unwrap_or(&leader))?;
                 if event == Software::MinorFaults {
                     roles.insert(end.id()?, false);

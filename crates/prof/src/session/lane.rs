@@ -8,10 +8,11 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use faultless_os::Result;
+use faultless_os::counters::now_ns;
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;
 use faultless_os::tracepoint::Tracepoint;
-use faultless_trace::recording::EventLoss;
+use faultless_trace::observation::EventLoss;
 
 use super::spool::Spool;
 use super::{COUNT, Watched};
@@ -22,7 +23,7 @@ use crate::tuning as t;
 pub(crate) struct Shape {
     /// Bytes of stack copied with a fault's end; 0: no stacks.
     pub(crate) stack_bytes: u32,
-    /// Minor faults per sample that is also taken outside bursts, and every major one; 0: none.
+    /// Faults per sample that is also taken outside bursts, and every major one; 0: none.
     pub(crate) period: u64,
     /// Samples of the CPU clock per second, 0 for none; `None`: [`t::KERNEL_CHEAP_HERTZ`] where the kernel may be seen, else none.
     pub(crate) cpu_hertz: Option<u64>,
@@ -45,18 +46,42 @@ impl Shape {
         ring_pages: t::RING_PAGES_MAX,
     };
 
+    /// With samples, as many as are cheap where a fault takes `fault_ns`.
+    pub(crate) fn sampled(self, fault_ns: f64) -> Self {
+        let cost_ns = if self.stack_bytes > 0 { t::STACK_SAMPLE_COST_NS } else { t::SAMPLE_COST_NS };
+        let cheap = |period: &u64| cost_ns / *period as f64 <= t::SAMPLE_SHARE * fault_ns;
+        let [.., last] = t::SAMPLE_PERIODS;
+        let least = t::SAMPLE_PERIODS.into_iter().find(cheap).unwrap_or(last);
+        Self { period: period_from(least, now_ns()), ..self }
+    }
+
     /// Samples of the CPU clock per second, without or with the kernel.
     pub(super) fn hertz(&self, user_only: bool) -> u64 {
         self.cpu_hertz.unwrap_or(if user_only { 0 } else { t::KERNEL_CHEAP_HERTZ })
     }
 
     /// What the end of a fault writes.
-    fn end(&self) -> Output {
+    pub(crate) fn end(&self) -> Output {
         match self.stack_bytes {
-            0 => Output::EveryFault,
+            0 => Output::Faults { period: 1, registers: false },
             stack_bytes => Output::FaultStacks { period: 1, stack_bytes },
         }
     }
+
+    /// What one of so many faults writes.
+    fn sample(&self, period: u64) -> Output {
+        match self.stack_bytes {
+            0 => Output::Faults { period, registers: true },
+            stack_bytes => Output::FaultStacks { period, stack_bytes },
+        }
+    }
+}
+
+/// A prime between `least` and 5/4 of it, or a little more.
+fn period_from(least: u64, seed: u64) -> u64 {
+    let is_prime = |n: &u64| (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
+    let from = least + seed % (least / 4);
+    (from..).find(is_prime).unwrap_or(least)
 }
 
 /// The tracepoints of `mmap_lock`.
@@ -86,7 +111,7 @@ pub(crate) enum Role {
     Minor,
     /// End of a major fault.
     Major,
-    /// One minor fault of so many.
+    /// One fault of so many, at its entry.
     Sample(u64),
     /// A major fault, also outside bursts.
     MajorSample,
@@ -116,6 +141,9 @@ impl Role {
         }
     }
 }
+
+/// What the entry of a fault writes.
+pub(crate) const ENTRY: Output = Output::Faults { period: 1, registers: true };
 
 /// What is recorded on one processor.
 #[derive(Debug)]
@@ -156,7 +184,8 @@ impl Lane {
         Ok(lane)
     }
 
-    /// The events of one task. What is opened first is counted last: samples do not lengthen the reading of pairs.
+    /// The events of one task. What is opened first is counted last: samples of entries come before the time of a pair's entry, those of
+    /// ends behind that of its end, and do not lengthen what is read.
     fn add_faults(
         &mut self,
         watched: Watched<'_>,
@@ -180,17 +209,18 @@ impl Lane {
             self.add(Role::Cpu, &spec, target, None)?;
         }
         if shape.period > 0 {
-            let output = |period| Output::FaultStacks { period, stack_bytes };
-            let spec = Spec { event: Software::MinorFaults, output: output(shape.period), ..begun };
-            self.add(Role::Sample(shape.period), &spec, target, None)?;
-            let spec = Spec { event: Software::MajorFaults, output: output(1), ..begun };
+            let spec = Spec { event: Software::MajorFaults, output: shape.sample(1), ..begun };
             self.add(Role::MajorSample, &spec, target, None)?;
         }
-        let entry = Spec { output: Output::EveryFault, ..begun };
+        let entry = Spec { output: ENTRY, ..begun };
         let leader = self.add(Role::Entry, &entry, target, None)?;
         let end = |event| Spec { event, output: shape.end(), on_exec: false, disabled: false, ..entry };
         self.add(Role::Minor, &end(Software::MinorFaults), target, Some(leader))?;
         self.add(Role::Major, &end(Software::MajorFaults), target, Some(leader))?;
+        if shape.period > 0 {
+            let spec = Spec { event: Software::PageFaults, output: shape.sample(shape.period), ..begun };
+            self.add(Role::Sample(shape.period), &spec, target, None)?;
+        }
         Ok(())
     }
 
@@ -245,6 +275,11 @@ impl Lane {
         samples.filter_map(|(role, event)| Some((event.id().ok()?, *role)))
     }
 
+    /// Whether samples of faults tell what page is mapped.
+    pub(crate) fn tells_pages(&self) -> bool {
+        self.events.iter().any(|(role, event)| *role == Role::Entry && event.tells_pages())
+    }
+
     /// Faults that the sampled events have counted; `None` where there are none.
     pub(super) fn sampled(&self, major: bool) -> Option<u64> {
         let counts = |role: &Role| match role {
@@ -268,5 +303,21 @@ impl Lane {
             }
         }
         Some(losses)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_are_primes_of_which_no_two_recordings_need_have_the_same() {
+        for least in t::SAMPLE_PERIODS {
+            let drawn: std::collections::BTreeSet<u64> =
+                (0..1000).map(|seed| period_from(least, seed)).collect();
+            assert!(drawn.len() >= 4, "{drawn:?}");
+            assert!(drawn.iter().all(|&n| n >= least && n <= least * 4 / 3), "{drawn:?}");
+            assert!(drawn.iter().all(|&n| (2..n).all(|d| !n.is_multiple_of(d))), "{drawn:?}");
+        }
     }
 }

@@ -145,20 +145,32 @@ impl Pipeline {
         if !self.every_fault && now % 20_000_000 > 2_000_000 {
             if dice.next(31) == 0 {
                 let stack = Some(stack);
-                let what =
-                    What::Sample { addr, ip: 7, kernel: false, major, access: None, stack, weight: 31 };
+                let what = What::Sample {
+                    addr,
+                    ip: 7,
+                    kernel: false,
+                    major,
+                    access: None,
+                    stack,
+                    weight: 31,
+                    mapped_bytes: None,
+                };
                 script.push(now + len, tid, what);
             }
             return now + len;
         }
-        script.push(now, tid, What::Enter { addr, ip: 0x40_1000, kernel: false, access: None });
+        script.push(
+            now,
+            tid,
+            What::Enter { addr, ip: 0x40_1000, kernel: false, access: None, mapped_bytes: None },
+        );
         let mut end_ns = now + len;
         if major || dice.next(60) == 0 {
             script.off(now + 300, tid, false);
             end_ns += 30_000 + dice.next(40_000);
             script.on(end_ns - 300, tid);
         }
-        script.push(end_ns, tid, What::End { addr, major, stack: Some(stack) });
+        script.push(end_ns, tid, What::End { addr, major, stack: Some(stack), mapped_bytes: None });
         end_ns
     }
 

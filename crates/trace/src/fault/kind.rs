@@ -10,67 +10,44 @@
 //! | as anonymous mmap memory | no mapping known, but the kernel handled the fault: mremap moved or grew one, which is not reported | a file's mapping moved by mremap; CoW after fork of moved memory counts as first write |
 //! | file read | file mapping that can't be written, or a private one that is read; fetches too | one fault maps up to 16 pages |
 //! | shared | shared and writable | reads are not told from writes |
-//! | CoW after fork | write (or unknown access) to a private mapping older than the fork, page not faulted since: in the child always; in the parent when the page is known to have been touched, or is presumed so (below), or lies in a mapping that was there before the recorder | memory that was there before the recorder and never touched counts as CoW after the first fork; a child's first touch of memory that the parent had mapped but never touched counts as CoW; a child of vfork runs in its parent's memory |
+//! | CoW after fork | write (or unknown access) to a private mapping older than the fork, where a page was mapped | a zero page that was read before the fork |
 //! | file, private, written | private writable file mapping, not read | reads of unknown access |
 //! | stack | stack region | a stack's zero-page reads |
-//! | write after zero read | write to a page whose last recorded fault was a read, same mapping | reads in unrecorded windows are unseen: counts as first write |
-//! | zero-page read | anonymous read, page not seen before as written | the kernel may map a huge zero page |
+//! | write after zero read | write to anonymous memory where a page was mapped | the first write after mprotect(2) took the right and gave it back |
+//! | zero-page read | anonymous read | the kernel may map a huge zero page |
+//! | THP | a first write or touch, or a write after a read, behind which a huge page is mapped | of two threads that meet in one huge page both count |
 //! | first write | anonymous write: heap, bss, mmap by region | refaults after MADV_DONTNEED are first writes too, rightly: a fresh page is zeroed |
 //! | first touch | anonymous, access unknown; when the page's next fault is recorded as a write, this one is a zero-page read after the fact | |
-//! | THP | first write or touch whose aligned block lies in one anonymous mapping, THP not `never`, at least 20 times slower than a base-page fault, and no other fault in that block in that window | a wait looks the same where a program touches one page per block; a window that ends early hides neighbours |
 //!
-//! The presumption for a parent: of the parent's writes to old mappings, those to pages that were *seen* faulted before
-//! the fork are certain. Only a share of faults was recorded before the fork, so this many certain ones stand for
-//! more: if they explain at least half of all such writes, all are CoW, else only the certain ones.
+//! Whether a page was mapped the kernel tells with each fault (Linux 5.11). Where it does not, the faults recorded before must do:
+//! in a forked child all such writes are copies, in a parent those to pages whose last fault was seen and was no read; reads in
+//! unrecorded windows are unseen, so that a write after one counts as a first write; huge pages are not told from others.
 
 use std::collections::HashMap;
 
 use super::Fault;
-use super::place::{Place, Region, UNKNOWN};
-use crate::measurement::median;
-use crate::observation::{Access, Record, Window};
+use super::place::{Place, Region};
+use crate::observation::Access;
 use crate::stat::Kind;
-use crate::tuning::{FORK_EVIDENCE_SHARE, THP_LATENCY_RATIO};
 
-/// The last recorded fault of a page.
+/// A recorded fault of a page.
 #[derive(Clone, Copy, Debug)]
-struct Touch {
-    time_ns: u64,
-    access: Option<Access>,
-    fault: usize,
+pub(super) struct Touch {
+    pub(super) time_ns: u64,
+    pub(super) access: Option<Access>,
+    /// Its number.
+    pub(super) fault: usize,
 }
-
-/// A parent's writes after one of its forks.
-#[derive(Clone, Debug, Default)]
-struct Epoch {
-    certain: u64,
-    presumed: Vec<usize>,
-}
-
-/// A huge-page-sized block of a process in a window.
-type Block = (Option<usize>, u32, u64);
 
 /// Memory that mremap moved or grew: somewhere, since the kernel reports no mapping for it.
-const MOVED: Place = Place {
-    region: Region::Mmap,
-    begin: 0,
-    end: u64::MAX,
-    mapped_ns: 0,
-    fork: None,
-    was_there: false,
-    name: UNKNOWN,
-};
+const MOVED: Region = Region::Mmap;
 
 /// What was seen of every page, and the conclusions that have to wait for the end.
 #[derive(Debug)]
 pub(super) struct History {
     page_bytes: u64,
-    /// 0: no huge pages.
-    thp_bytes: u64,
+    /// The last recorded fault of each page, by process.
     pages: HashMap<u32, HashMap<u64, Touch>>,
-    epochs: HashMap<(u32, u64), Epoch>,
-    /// Recorded faults in a block, and one of them that may have mapped it whole.
-    blocks: HashMap<Block, (u64, Option<usize>)>,
     /// Faults found to be zero-page reads by what came later.
     reads: Vec<usize>,
     /// Faults in no known mapping, and their kind if they turn out to have been handled.
@@ -78,45 +55,59 @@ pub(super) struct History {
 }
 
 impl History {
-    pub(super) fn new(page_bytes: u64, thp_bytes: u64) -> Self {
-        History {
-            page_bytes,
-            thp_bytes: if thp_bytes > page_bytes { thp_bytes } else { 0 },
-            pages: HashMap::new(),
-            epochs: HashMap::new(),
-            blocks: HashMap::new(),
-            reads: Vec::new(),
-            moved: Vec::new(),
-        }
+    pub(super) fn new(page_bytes: u64) -> Self {
+        History { page_bytes, pages: HashMap::new(), reads: Vec::new(), moved: Vec::new() }
     }
 
-    /// Fault number `fault` touched `addr`: its kind as far as it can be told now, and whether the page was faulted in before.
+    /// The kind of a fault at `addr` as far as it can be told now, and whether the page was faulted in before. `was_mapped`: a page
+    /// was mapped there when it began.
     pub(super) fn touch(
         &mut self,
-        fault: usize,
-        record: &Record,
+        pid: u32,
         addr: u64,
-        access: Option<Access>,
+        touch: Touch,
         place: Option<&Place>,
-        window: Option<usize>,
+        was_mapped: Option<bool>,
     ) -> (Kind, bool) {
-        let page = addr / self.page_bytes;
-        let touch = Touch { time_ns: record.time_ns, access, fault };
-        let before = self.pages.entry(record.pid).or_default().insert(page, touch);
+        let access = touch.access;
+        let before = self.pages.entry(pid).or_default().insert(addr / self.page_bytes, touch);
         let Some(place) = place else {
-            let kind = self.anonymous(Region::Mmap, access, before);
-            self.note_block(fault, (window, record.pid, addr), kind, &MOVED);
-            self.moved.push((fault, kind));
+            let kind = self.anonymous(MOVED, access, before, was_mapped);
+            self.moved.push((touch.fault, kind));
             return (Kind::Unplaced, false);
         };
         let before = before.filter(|b| b.time_ns >= place.mapped_ns);
-        let cow = self.copied_after_fork(fault, record.pid, access, before, place);
-        let kind = if cow { Kind::CowAfterFork } else { self.kind(access, before, place) };
+        let kind = self.of_place(access, before, place, was_mapped);
         let again = is_first_touch(kind) && before.is_some_and(|b| b.access == Some(Access::Write));
-        if place.region.is_anonymous() {
-            self.note_block(fault, (window, record.pid, addr), kind, place);
-        }
         (kind, again)
+    }
+
+    /// The kind of a fault that is not kept: its page's past as it was seen, where the kernel does not tell.
+    pub(super) fn kind(
+        &mut self,
+        pid: u32,
+        addr: u64,
+        access: Option<Access>,
+        place: &Place,
+        was_mapped: Option<bool>,
+    ) -> Kind {
+        let Some(_) = was_mapped else { return by_place(access, Some(place)) };
+        let before = self.pages.get(&pid).and_then(|pages| pages.get(&(addr / self.page_bytes))).copied();
+        self.of_place(access, before.filter(|b| b.time_ns >= place.mapped_ns), place, was_mapped)
+    }
+
+    fn of_place(
+        &mut self,
+        access: Option<Access>,
+        before: Option<Touch>,
+        place: &Place,
+        was_mapped: Option<bool>,
+    ) -> Kind {
+        match by_region(access, place.region) {
+            _ if is_copy(access, before, place, was_mapped) => Kind::CowAfterFork,
+            Some(kind) => kind,
+            None => self.anonymous(place.region, access, before, was_mapped),
+        }
     }
 
     /// `pid` began as a copy of `parent` (or as its thread, which changes nothing).
@@ -131,13 +122,8 @@ impl History {
         self.pages.remove(&pid);
     }
 
-    /// Draws the conclusions that needed all faults: presumed CoW, reads seen late, huge pages. Returns the presumed ones.
-    pub(super) fn settle(
-        self,
-        faults: &mut [Fault],
-        windows: &[Window],
-        pair_p50_ns: Option<f64>,
-    ) -> Vec<usize> {
+    /// Draws the conclusions that needed all faults: moved memory, reads seen late, huge pages.
+    pub(super) fn settle(self, faults: &mut [Fault]) {
         // The last fault of a burst ends behind it: where most were handled, those without an end were too.
         let handled = self.moved.iter().filter(|(index, _)| faults[*index].duration_ns.is_some()).count();
         for (index, kind) in &self.moved {
@@ -152,90 +138,48 @@ impl History {
                 faults[*index].kind = Kind::ZeroPageRead;
             }
         }
-        let coverage = Coverage::new(faults, windows);
-        let before: Vec<(f64, f64)> =
-            self.epochs.keys().map(|(_, fork_ns)| coverage.seen_and_unseen_before(*fork_ns)).collect();
-        let mut unsure = Vec::new();
-        for (epoch, (seen, unseen)) in self.epochs.values().zip(before) {
-            unsure.extend(epoch.presumed.iter().take(unseen as usize));
-            let explained = epoch.certain as f64 * (seen + unseen) / seen;
-            let all = epoch.certain as f64 + epoch.presumed.len() as f64;
-            if epoch.certain > 0 && explained >= FORK_EVIDENCE_SHARE * all {
-                for index in &epoch.presumed {
-                    let kind = &mut faults[*index].kind;
-                    *kind = if *kind == Kind::Major { Kind::Major } else { Kind::CowAfterFork };
-                }
-            }
+        for fault in faults.iter_mut().filter(|fault| fault.huge) {
+            fault.kind = of_huge_page(fault.kind);
         }
-        let Some(base_ns) = base_page_latency(faults, pair_p50_ns) else { return unsure };
-        for index in self.blocks.values().filter(|(faults, _)| *faults == 1).filter_map(|(_, index)| *index) {
-            let fault = &mut faults[index];
-            let slow = fault.duration_ns.is_some_and(|d| d as f64 >= THP_LATENCY_RATIO * base_ns);
-            if slow && is_first_touch(fault.kind) {
-                fault.kind = Kind::Thp;
-            }
-        }
-        unsure
     }
 
-    fn copied_after_fork(
+    fn anonymous(
         &mut self,
-        fault: usize,
-        pid: u32,
+        region: Region,
         access: Option<Access>,
         before: Option<Touch>,
-        place: &Place,
-    ) -> bool {
-        let Some(fork) = place.fork.filter(|_| may_copy(access, place)) else { return false };
-        if before.is_some_and(|b| b.time_ns >= fork.time_ns) {
-            return false;
+        was_mapped: Option<bool>,
+    ) -> Kind {
+        if matches!(access, Some(Access::Read | Access::Execute)) {
+            return Kind::ZeroPageRead;
         }
-        if fork.is_child || before.is_none() && place.was_there {
-            return true;
-        }
-        let epoch = self.epochs.entry((pid, fork.time_ns)).or_default();
-        let certain = before.is_some_and(|b| b.access != Some(Access::Read));
-        if certain {
-            epoch.certain += 1;
-        } else {
-            epoch.presumed.push(fault);
-        }
-        certain
-    }
-
-    fn kind(&mut self, access: Option<Access>, before: Option<Touch>, place: &Place) -> Kind {
-        match by_region(access, place.region) {
-            Some(kind) => kind,
-            None => self.anonymous(place.region, access, before),
-        }
-    }
-
-    fn anonymous(&mut self, region: Region, access: Option<Access>, before: Option<Touch>) -> Kind {
-        match (access, before) {
-            (Some(Access::Read | Access::Execute), _) => Kind::ZeroPageRead,
-            (Some(Access::Write), Some(Touch { access: Some(Access::Read), .. })) => Kind::WriteAfterZeroRead,
-            (Some(Access::Write), Some(Touch { access: None, fault, .. })) => {
-                // Unless the page was released in between, which is not reported, the first one mapped the zero page.
-                self.reads.push(fault);
+        let untold = before.filter(|touch| touch.access.is_none());
+        let after_read = was_mapped.unwrap_or(match (access, before) {
+            (Some(Access::Write), Some(before)) => before.access != Some(Access::Write),
+            (_, before) => before.is_some_and(|before| before.access == Some(Access::Read)),
+        });
+        match access {
+            _ if after_read => {
+                // Unless the page was released in between, which is not reported, that one mapped the zero page.
+                self.reads.extend(untold.filter(|_| access.is_some()).map(|touch| touch.fault));
                 Kind::WriteAfterZeroRead
             }
-            (Some(Access::Write), _) => first_write(region),
-            (None, Some(Touch { access: Some(Access::Read), .. })) => Kind::WriteAfterZeroRead,
-            (None, _) => Kind::FirstTouch,
+            Some(_) => first_write(region),
+            None => Kind::FirstTouch,
         }
     }
+}
 
-    fn note_block(&mut self, fault: usize, at: (Option<usize>, u32, u64), kind: Kind, place: &Place) {
-        if self.thp_bytes == 0 {
-            return;
-        }
-        let (window, pid, addr) = at;
-        let begin = addr - addr % self.thp_bytes;
-        let whole = place.begin <= begin && begin.saturating_add(self.thp_bytes) <= place.end;
-        let noted = self.blocks.entry((window, pid, begin)).or_default();
-        noted.0 += 1;
-        noted.1 = (whole && is_first_touch(kind)).then_some(fault);
+/// Whether an access copies a page that two processes share after a fork.
+fn is_copy(access: Option<Access>, before: Option<Touch>, place: &Place, was_mapped: Option<bool>) -> bool {
+    let Some(fork) = place.fork.filter(|_| may_copy(access, place)) else { return false };
+    if before.is_some_and(|b| b.time_ns >= fork.time_ns) {
+        return false;
     }
+    was_mapped.unwrap_or(match before {
+        Some(before) => fork.is_child || before.access != Some(Access::Read),
+        None => fork.is_child || place.was_there,
+    })
 }
 
 /// Whether such an access may copy a page that two processes share after a fork.
@@ -283,61 +227,19 @@ fn is_first_touch(kind: Kind) -> bool {
     matches!(kind, Kind::MmapFirstWrite | Kind::HeapFirstWrite | Kind::BssFirstWrite | Kind::FirstTouch)
 }
 
-/// How many faults of each window were counted and not recorded, added up from the first window on.
-struct Coverage<'a> {
-    faults: &'a [Fault],
-    windows: &'a [Window],
-    unseen_before: Vec<f64>,
-}
-
-impl<'a> Coverage<'a> {
-    fn new(faults: &'a [Fault], windows: &'a [Window]) -> Self {
-        let mut seen = vec![0_u64; windows.len()];
-        faults.iter().filter_map(|f| f.window).for_each(|w| seen[w] += 1);
-        let mut unseen_before = vec![0.0];
-        let mut sum = 0.0;
-        unseen_before.extend(windows.iter().zip(seen).map(|(w, seen)| {
-            sum += w.faults.saturating_sub(seen) as f64;
-            sum
-        }));
-        Coverage { faults, windows, unseen_before }
-    }
-
-    /// Faults before a time that were recorded, and that were only counted. Of a window that the time splits, what was
-    /// recorded counts as all there was, or an unrecorded one by the part of its length.
-    fn seen_and_unseen_before(&self, time_ns: u64) -> (f64, f64) {
-        let seen = self.faults.partition_point(|f| f.enter_ns < time_ns) as f64;
-        let Some(last) = self.windows.partition_point(|w| w.begin_ns < time_ns).checked_sub(1) else {
-            return (seen, 0.0);
-        };
-        let window = self.windows[last];
-        let len_ns = window.end_ns.saturating_sub(window.begin_ns).max(1) as f64;
-        let part = match window.end_ns > time_ns {
-            true if window.recorded => 0.0,
-            _ => ((time_ns - window.begin_ns) as f64 / len_ns).min(1.0),
-        };
-        let unseen =
-            self.unseen_before[last] + part * (self.unseen_before[last + 1] - self.unseen_before[last]);
-        (seen, unseen)
-    }
-}
-
-/// What a first touch of a base page reads like here: as calibrated, else the median of all anonymous first touches.
-fn base_page_latency(faults: &[Fault], pair_p50_ns: Option<f64>) -> Option<f64> {
-    let seen = || {
-        let first = faults.iter().filter(|f| is_first_touch(f.kind));
-        median(&first.filter_map(|f| f.duration_ns).map(|d| d as f64).collect::<Vec<_>>())
-    };
-    pair_p50_ns.filter(|ns| ns.is_finite() && *ns > 0.0).or_else(seen)
+/// The kind of a fault behind which a huge page is mapped.
+fn of_huge_page(kind: Kind) -> Kind {
+    if is_first_touch(kind) || kind == Kind::WriteAfterZeroRead { Kind::Thp } else { kind }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::fault::Faults;
-    use crate::observation::{Access, Calibration, Host, Map, Observation, Record, What, Window};
+    use crate::observation::{Access, Host, Map, Observation, Record, What};
     use crate::stat::Kind;
 
     const ANON: u64 = 0x7f00_0000_0000;
+    const PAGE: u64 = 4096;
 
     /// Builds records 1000 ns apart.
     #[derive(Default)]
@@ -345,8 +247,7 @@ mod tests {
 
     impl Script {
         fn new() -> Self {
-            let host =
-                Host { page_bytes: 4096, thp_bytes: 2 << 20, thp: "madvise".into(), ..Host::default() };
+            let host = Host { page_bytes: PAGE, ..Host::default() };
             Script(Observation { host, ..Observation::default() })
         }
 
@@ -362,10 +263,21 @@ mod tests {
         }
 
         fn fault(&mut self, pid: u32, addr: u64, access: Option<Access>, ns: u64) -> &mut Self {
-            self.push(pid, What::Enter { addr, ip: 1, kernel: false, access });
-            self.push(pid, What::End { addr, major: false, stack: None });
+            self.push(pid, What::Enter { addr, ip: 1, kernel: false, access, mapped_bytes: None });
+            self.push(pid, What::End { addr, major: false, stack: None, mapped_bytes: None });
             let begin = self.0.records[self.0.records.len() - 2].time_ns;
             self.0.records.last_mut().unwrap().time_ns = begin + ns;
+            self
+        }
+
+        /// The same with the sizes of the pages that were mapped before and after.
+        fn told(&mut self, pid: u32, addr: u64, access: Option<Access>, mapped: [u64; 2]) -> &mut Self {
+            self.fault(pid, addr, access, 500);
+            for (record, bytes) in self.0.records.iter_mut().rev().zip(mapped.into_iter().rev()) {
+                if let What::Enter { mapped_bytes, .. } | What::End { mapped_bytes, .. } = &mut record.what {
+                    *mapped_bytes = Some(bytes);
+                }
+            }
             self
         }
 
@@ -415,25 +327,34 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_copies_known_pages_and_presumes_others_only_on_evidence() {
-        // All faults are recorded here, so a page that was not seen before the fork was not touched.
+    fn a_parent_copies_pages_that_it_was_seen_to_touch() {
         let mut s = Script::new();
         s.push(1, What::Exec)
             .map(1, ANON, 1 << 20, "[heap]")
             .write(1, ANON)
             .push(2, What::Fork { parent: 1 });
-        s.write(1, ANON);
-        for page in 1..4 {
-            s.write(1, ANON + page * 4096);
-        }
-        assert_eq!(
-            s.kinds()[1..],
-            [Kind::CowAfterFork, Kind::HeapFirstWrite, Kind::HeapFirstWrite, Kind::HeapFirstWrite]
+        s.write(1, ANON).write(1, ANON + 4096);
+        assert_eq!(s.kinds()[1..], [Kind::CowAfterFork, Kind::HeapFirstWrite]);
+    }
+
+    #[test]
+    fn a_page_that_was_mapped_is_copied_after_a_fork_and_else_was_read_before() {
+        let mut s = Script::new();
+        let write = Some(Access::Write);
+        s.map(1, ANON, 1 << 20, "//anon").told(1, ANON, write, [PAGE, PAGE]);
+        s.push(2, What::Fork { parent: 1 });
+        s.told(2, ANON, write, [PAGE, PAGE]).told(2, ANON + PAGE, write, [0, PAGE]);
+        s.told(1, ANON + 2 * PAGE, write, [PAGE, PAGE]).told(1, ANON + 3 * PAGE, write, [0, PAGE]);
+        s.told(1, ANON + 4 * PAGE, Some(Access::Read), [0, PAGE]).told(
+            1,
+            ANON + 4 * PAGE,
+            write,
+            [PAGE, PAGE],
         );
-        // One in twenty was recorded before the fork: one certain page stands for twenty.
-        let first = Window { begin_ns: 0, end_ns: 4500, faults: 20, recorded: true, lost: 0 };
-        s.0.windows = vec![first, Window { begin_ns: 4500, end_ns: 1 << 40, faults: 4, ..first }];
-        assert_eq!(s.kinds()[1..], [Kind::CowAfterFork; 4]);
+        use Kind::{CowAfterFork, MmapFirstWrite, WriteAfterZeroRead, ZeroPageRead};
+        let in_child = [CowAfterFork, MmapFirstWrite];
+        let in_parent = [CowAfterFork, MmapFirstWrite, ZeroPageRead, WriteAfterZeroRead];
+        assert_eq!(s.kinds(), [&[WriteAfterZeroRead][..], &in_child, &in_parent].concat());
     }
 
     #[test]
@@ -449,21 +370,14 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_lonely_fault_in_a_whole_block_is_a_huge_page() {
+    fn a_write_behind_which_a_huge_page_is_mapped_is_one() {
+        const HUGE: u64 = 2 << 20;
         let mut s = Script::new();
-        s.0.calibration =
-            Some(Calibration { truth_p50_ns: 400.0, pair_p50_ns: 500.0, record_cost_ns: 600.0, pages: 4096 });
-        s.map(1, ANON, 3 << 20, "//anon");
-        s.fault(1, ANON + 0x3000, Some(Access::Write), 90_000);
-        s.fault(1, ANON + (2 << 20), Some(Access::Write), 90_000);
-        assert_eq!(s.kinds(), [Kind::Thp, Kind::MmapFirstWrite], "the second block is not whole");
-        s.write(1, ANON + 0x9000);
-        assert_eq!(s.kinds()[0], Kind::MmapFirstWrite, "a neighbour faulted: it was a wait");
-        let mut never = Script::new();
-        never.0.host.thp = "never".into();
-        never.0.calibration = s.0.calibration;
-        never.map(1, ANON, 4 << 20, "//anon").fault(1, ANON, Some(Access::Write), 90_000);
-        assert_eq!(never.kinds(), [Kind::MmapFirstWrite]);
+        let write = Some(Access::Write);
+        s.map(1, ANON, 8 << 20, "//anon").told(1, ANON, write, [0, HUGE]).told(1, 2 * ANON, write, [0, HUGE]);
+        s.told(1, ANON + HUGE, Some(Access::Read), [0, HUGE]).told(1, ANON + HUGE, write, [HUGE, HUGE]);
+        s.told(1, ANON + 2 * HUGE, write, [0, PAGE]);
+        assert_eq!(s.kinds(), [Kind::Thp, Kind::Thp, Kind::ZeroPageRead, Kind::Thp, Kind::MmapFirstWrite]);
     }
 
     #[test]

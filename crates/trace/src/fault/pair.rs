@@ -64,6 +64,7 @@ impl<'a> Pairs<'a> {
         record: &Record,
         addr: u64,
         major: bool,
+        huge: bool,
         stack: Option<u32>,
         faults: &mut [Fault],
     ) {
@@ -74,6 +75,7 @@ impl<'a> Pairs<'a> {
         self.open.remove(&record.tid);
         let Some(fault) = faults.get_mut(open.index) else { return };
         fault.stack = stack;
+        fault.huge = huge;
         fault.preempted_ns = open.preempted_ns;
         if major {
             fault.kind = Kind::Major;

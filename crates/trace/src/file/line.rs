@@ -13,12 +13,24 @@ use crate::recording::{Footer, Frame, Header, Loss, Module, Name};
 pub enum Line {
     /// First line.
     Header(Box<Header>),
-    /// [`What::Enter`]: time, pid, tid, addr, ip, kernel, access.
-    Enter(u64, u32, u32, u64, u64, bool, Option<Access>),
-    /// [`What::End`]: time, pid, tid, addr, major, stack.
-    End(u64, u32, u32, u64, bool, Option<u32>),
-    /// [`What::Sample`]: time, pid, tid, addr, ip, kernel, major, access, stack, weight.
-    Sample(u64, u32, u32, u64, u64, bool, bool, Option<Access>, Option<u32>, u64),
+    /// [`What::Enter`]: time, pid, tid, addr, ip, kernel, access, mapped bytes.
+    Enter(u64, u32, u32, u64, u64, bool, Option<Access>, #[serde(default)] Option<u64>),
+    /// [`What::End`]: time, pid, tid, addr, major, stack, mapped bytes.
+    End(u64, u32, u32, u64, bool, Option<u32>, #[serde(default)] Option<u64>),
+    /// [`What::Sample`]: time, pid, tid, addr, ip, kernel, major, access, stack, weight, mapped bytes.
+    Sample(
+        u64,
+        u32,
+        u32,
+        u64,
+        u64,
+        bool,
+        bool,
+        Option<Access>,
+        Option<u32>,
+        u64,
+        #[serde(default)] Option<u64>,
+    ),
     /// [`What::Cpu`]: time, pid, tid, kernel, stack.
     Cpu(u64, u32, u32, bool, Option<u32>),
     /// [`What::Switch`]: time, pid, tid, out, preempted.
@@ -63,10 +75,14 @@ impl From<Record> for Line {
     fn from(record: Record) -> Self {
         let Record { time_ns: time, pid, tid, what } = record;
         match what {
-            What::Enter { addr, ip, kernel, access } => Self::Enter(time, pid, tid, addr, ip, kernel, access),
-            What::End { addr, major, stack } => Self::End(time, pid, tid, addr, major, stack),
-            What::Sample { addr, ip, kernel, major, access, stack, weight } => {
-                Self::Sample(time, pid, tid, addr, ip, kernel, major, access, stack, weight)
+            What::Enter { addr, ip, kernel, access, mapped_bytes } => {
+                Self::Enter(time, pid, tid, addr, ip, kernel, access, mapped_bytes)
+            }
+            What::End { addr, major, stack, mapped_bytes } => {
+                Self::End(time, pid, tid, addr, major, stack, mapped_bytes)
+            }
+            What::Sample { addr, ip, kernel, major, access, stack, weight, mapped_bytes } => {
+                Self::Sample(time, pid, tid, addr, ip, kernel, major, access, stack, weight, mapped_bytes)
             }
             What::Cpu { kernel, stack } => Self::Cpu(time, pid, tid, kernel, stack),
             What::Switch { out, preempted } => Self::Switch(time, pid, tid, out, preempted),
@@ -90,14 +106,15 @@ impl Line {
     pub(super) fn into_record(self) -> Result<Record, Self> {
         let record = |time_ns, pid, tid, what| Ok(Record { time_ns, pid, tid, what });
         match self {
-            Self::Enter(time, pid, tid, addr, ip, kernel, access) => {
-                record(time, pid, tid, What::Enter { addr, ip, kernel, access })
+            Self::Enter(time, pid, tid, addr, ip, kernel, access, mapped_bytes) => {
+                record(time, pid, tid, What::Enter { addr, ip, kernel, access, mapped_bytes })
             }
-            Self::End(time, pid, tid, addr, major, stack) => {
-                record(time, pid, tid, What::End { addr, major, stack })
+            Self::End(time, pid, tid, addr, major, stack, mapped_bytes) => {
+                record(time, pid, tid, What::End { addr, major, stack, mapped_bytes })
             }
-            Self::Sample(time, pid, tid, addr, ip, kernel, major, access, stack, weight) => {
-                record(time, pid, tid, What::Sample { addr, ip, kernel, major, access, stack, weight })
+            Self::Sample(time, pid, tid, addr, ip, kernel, major, access, stack, weight, mapped_bytes) => {
+                let what = What::Sample { addr, ip, kernel, major, access, stack, weight, mapped_bytes };
+                record(time, pid, tid, what)
             }
             Self::Cpu(time, pid, tid, kernel, stack) => record(time, pid, tid, What::Cpu { kernel, stack }),
             Self::Switch(time, pid, tid, out, preempted) => {
@@ -126,9 +143,9 @@ impl Line {
 /// The fields of the kinds that are arrays.
 pub(super) fn columns() -> BTreeMap<String, Vec<String>> {
     let table: [(&str, &str); 18] = [
-        ("enter", "time_ns pid tid addr ip kernel access"),
-        ("end", "time_ns pid tid addr major stack"),
-        ("sample", "time_ns pid tid addr ip kernel major access stack weight"),
+        ("enter", "time_ns pid tid addr ip kernel access mapped_bytes"),
+        ("end", "time_ns pid tid addr major stack mapped_bytes"),
+        ("sample", "time_ns pid tid addr ip kernel major access stack weight mapped_bytes"),
         ("cpu", "time_ns pid tid kernel stack"),
         ("switch", "time_ns pid tid out preempted"),
         ("lock_wait", "time_ns pid tid write wait_ns"),

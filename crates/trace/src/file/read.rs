@@ -190,6 +190,7 @@ impl Found {
             usage: footer.usage,
             counts: footer.counts,
             kernel: footer.kernel,
+            event_losses: footer.event_losses,
             sources: footer.sources,
             ..recording.observation
         };

@@ -116,7 +116,13 @@ mod tests {
     use crate::observation::{Access, What};
 
     fn record(time_ns: u64) -> Record {
-        let what = What::Enter { addr: time_ns << 12, ip: 7, kernel: false, access: Some(Access::Write) };
+        let what = What::Enter {
+            addr: time_ns << 12,
+            ip: 7,
+            kernel: false,
+            access: Some(Access::Write),
+            mapped_bytes: None,
+        };
         Record { time_ns, pid: 1, tid: 2, what }
     }
 

@@ -5,21 +5,22 @@
 //! enough were timed, else of the same touching site and kind, else of the kind, else of all, else what a first touch took
 //! in the calibration. Means are weighed by what each timed fault stands for: a program's start is recorded more densely.
 //!
-//! A sampled fault's kind follows from place and access, but for what needs the page's past: there the kinds of the faults
-//! recorded at its stack, else its site, are dealt out in their shares.
+//! A sampled fault's kind is known as it shows at the entry. What shows only at the end, a huge page, or in the page's past where the
+//! kernel does not tell: there the kinds of the faults recorded at its stack, else its site, are dealt out in their shares. Without stacks the instruction stands for the stack.
 
 use std::collections::HashMap;
 
 use super::weigh::{Weight, Weights};
 use crate::fault::{Fault, Faults};
 use crate::measurement::weighted_percentile;
-use crate::recording::Recording;
+use crate::observation::Observation;
+use crate::recording::Stacks;
 use crate::sites::touching::Touching;
 use crate::stat::Kind;
 use crate::stat::rows::ALL;
 use crate::stat::strata::KINDS;
 use crate::stat::time::is_latency;
-use crate::tuning::{PRICED_FAULTS, WAIT_LATENCY_RATIO};
+use crate::tuning::{PRICED_FAULTS, THP_PRICE_RATIO, WAIT_LATENCY_RATIO};
 
 /// Sum of times, of weights, and how many.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,6 +51,8 @@ struct Mix {
 /// What faults take.
 pub(super) struct Prices {
     touching: Touching,
+    /// Numbers of instructions, which stand for stacks where none are recorded.
+    instructions: HashMap<u64, u32>,
     offset_ns: f64,
     cap_ns: [f64; KINDS],
     by_stack: HashMap<(u32, Kind), Mean>,
@@ -62,11 +65,12 @@ pub(super) struct Prices {
 }
 
 impl Prices {
-    pub(super) fn new(found: &Faults, weights: &Weights, recording: &Recording) -> Self {
-        let calibration = recording.observation.calibration;
+    pub(super) fn new(found: &Faults, weights: &Weights, observation: &Observation, stacks: &Stacks) -> Self {
+        let calibration = observation.calibration;
         let calibration = calibration.filter(|c| is_latency(c.pair_p50_ns) && is_latency(c.truth_p50_ns));
         let mut prices = Self {
-            touching: Touching::new(&recording.stacks),
+            touching: Touching::new(stacks),
+            instructions: HashMap::new(),
             offset_ns: calibration.map_or(0.0, |found| found.offset_ns()),
             cap_ns: [f64::MAX; KINDS],
             by_stack: HashMap::new(),
@@ -77,11 +81,26 @@ impl Prices {
             mix_by_stack: HashMap::new(),
             mix_by_site: HashMap::new(),
         };
+        if stacks.stacks.is_empty() {
+            prices.number_instructions(found);
+        }
         prices.find_caps(found, weights);
         for (fault, weight) in found.faults.iter().zip(&weights.recorded).filter(|(_, w)| w.alike > 0.0) {
             prices.learn(fault, weight.alike);
         }
         prices
+    }
+
+    fn number_instructions(&mut self, found: &Faults) {
+        for fault in &found.faults {
+            let next = self.instructions.len() as u32;
+            self.instructions.entry(fault.ip).or_insert(next);
+        }
+    }
+
+    /// Who touched: the stack, or the instruction where no stacks are recorded.
+    fn stack(&self, fault: &Fault) -> Option<u32> {
+        fault.stack.or_else(|| self.instructions.get(&fault.ip).copied())
     }
 
     fn find_caps(&mut self, found: &Faults, weights: &Weights) {
@@ -100,12 +119,13 @@ impl Prices {
     }
 
     fn learn(&mut self, fault: &Fault, weight: f64) {
-        let (kind, by_place) = (fault.kind, fault.kind_by_place);
-        let site = fault.stack.and_then(|stack| self.touching.frame(stack));
+        let (kind, at_entry) = (fault.kind, fault.kind_at_entry);
+        let stack = self.stack(fault);
+        let site = stack.and_then(|stack| self.touching.frame(stack));
         if kind != Kind::Major {
             let mixes = [
-                fault.stack.map(|stack| self.mix_by_stack.entry((stack, by_place)).or_default()),
-                site.map(|site| self.mix_by_site.entry((site, by_place)).or_default()),
+                stack.map(|stack| self.mix_by_stack.entry((stack, at_entry)).or_default()),
+                site.map(|site| self.mix_by_site.entry((site, at_entry)).or_default()),
             ];
             for mix in mixes.into_iter().flatten() {
                 mix.seen[kind as usize] += weight;
@@ -113,7 +133,7 @@ impl Prices {
             }
         }
         let Some(ns) = self.reading_ns(fault) else { return };
-        if let Some(stack) = fault.stack {
+        if let Some(stack) = stack {
             self.by_stack.entry((stack, kind)).or_default().add(ns, weight);
         }
         if let Some(site) = site {
@@ -134,12 +154,17 @@ impl Prices {
         Some(fault.reading_ns()?.saturating_sub(fault.preempted_ns) as f64 - self.offset_ns)
     }
 
-    /// What a fault of this stack and kind takes on average, ns; 0 where nothing is known.
-    pub(super) fn mean_ns(&self, stack: Option<u32>, kind: Kind) -> f64 {
+    /// What a fault as this one takes on average, if it is of this kind, ns; 0 where nothing is known.
+    pub(super) fn mean_ns(&self, fault: &Fault, kind: Kind) -> f64 {
+        let stack = self.stack(fault);
         let by_stack = || self.by_stack.get(&(stack?, kind))?.of(PRICED_FAULTS);
         let by_site = || self.by_site.get(&(self.touching.frame(stack?)?, kind))?.of(PRICED_FAULTS);
         let by_kind = |at_least| self.by_kind[kind as usize].of(at_least);
-        let others = || if kind == Kind::Major { by_kind(1) } else { self.all.of(1) };
+        let others = || match kind {
+            Kind::Major => by_kind(1),
+            Kind::Thp => by_kind(1).or_else(|| Some(self.huge_ns())),
+            _ => self.all.of(1),
+        };
         by_stack()
             .or_else(by_site)
             .or_else(|| by_kind(PRICED_FAULTS))
@@ -147,25 +172,32 @@ impl Prices {
             .unwrap_or(self.calibrated_ns)
     }
 
+    /// What a fault of a huge page takes where none was timed, ns.
+    fn huge_ns(&self) -> f64 {
+        THP_PRICE_RATIO * self.all.of(1).unwrap_or(self.calibrated_ns)
+    }
+
     /// Time of what a recorded fault stands for, its own time, and the part of the first that is not its own, ns.
     pub(super) fn cost(&self, fault: &Fault, weight: &Weight) -> (f64, Option<f64>, f64) {
         let reading_ns = self.reading_ns(fault);
         let assumed = if reading_ns.is_some() { weight.extra } else { weight.faults() };
-        let assumed_ns = if assumed > 0.0 { assumed * self.mean_ns(fault.stack, fault.kind) } else { 0.0 };
+        let assumed_ns = if assumed > 0.0 { assumed * self.mean_ns(fault, fault.kind) } else { 0.0 };
         (reading_ns.map_or(0.0, |ns| ns * weight.exact) + assumed_ns, reading_ns, assumed_ns)
     }
 
     /// What a sampled fault was.
     pub(super) fn kind_of_sample(&mut self, fault: &Fault) -> Kind {
-        let (Some(stack), by_place) = (fault.stack, fault.kind_by_place) else { return fault.kind_by_place };
-        if by_place == Kind::Major {
-            return by_place;
+        let (Some(stack), at_entry) = (self.stack(fault), fault.kind_at_entry) else {
+            return fault.kind_at_entry;
+        };
+        if at_entry == Kind::Major {
+            return at_entry;
         }
         let site = self.touching.frame(stack);
         let enough = |mix: &&mut Mix| mix.faults >= PRICED_FAULTS;
-        let mix = self.mix_by_stack.get_mut(&(stack, by_place)).filter(enough);
-        let mix = mix.or_else(|| self.mix_by_site.get_mut(&(site?, by_place)).filter(enough));
-        mix.map_or(by_place, Mix::deal)
+        let mix = self.mix_by_stack.get_mut(&(stack, at_entry)).filter(enough);
+        let mix = mix.or_else(|| self.mix_by_site.get_mut(&(site?, at_entry)).filter(enough));
+        mix.map_or(at_entry, Mix::deal)
     }
 }
 

@@ -11,6 +11,8 @@
 //!
 //! Major faults are all in the file and stand for themselves.
 //!
+//! Faults of huge pages are few and dear: what the machine counts and what memory grows by bound how many there are.
+//!
 //! Faults of kernel mode have no exact count by window: their samples speak alone, or the bursts where there are too few.
 //!
 //! Weakness: a thread's tail is half a period for each processor that it ran on, and on how many it ran is not known.
@@ -18,7 +20,7 @@
 use std::collections::HashMap;
 
 use crate::fault::{Fault, Faults};
-use crate::recording::Recording;
+use crate::observation::{Level, Observation};
 use crate::stat::Kind;
 use crate::stat::rows::failed;
 use crate::stat::strata::{Strata, Stratum};
@@ -48,11 +50,13 @@ pub(super) struct Weights {
     pub(super) samples: Vec<f64>,
     /// Faults by which what samples stand for may be off in all, at 95 %.
     pub(super) doubt: f64,
+    /// Faults of huge pages that there must be, and none of which was seen elsewhere than in a burst.
+    pub(super) huge_unseen: f64,
 }
 
 /// Weighs what was found.
-pub(super) fn weights(found: &Faults, recording: &Recording) -> Weights {
-    let counts = &recording.observation.counts;
+pub(super) fn weights(found: &Faults, observation: &Observation) -> Weights {
+    let counts = &observation.counts;
     let failed = failed(counts);
     let strata = Strata::new(found, failed > 0);
     let mut stratum_of: Vec<Option<&Stratum>> = vec![None; found.windows.len()];
@@ -68,6 +72,7 @@ pub(super) fn weights(found: &Faults, recording: &Recording) -> Weights {
         recorded: vec![Weight::default(); found.faults.len()],
         samples: vec![0.0; found.samples.len()],
         doubt: 0.0,
+        huge_unseen: 0.0,
     };
     for (weight, fault) in weights.recorded.iter_mut().zip(&found.faults) {
         if let Some(stratum) = stratum(fault).filter(|_| !fault.kernel && is_whole(fault)) {
@@ -88,19 +93,20 @@ pub(super) fn weights(found: &Faults, recording: &Recording) -> Weights {
     };
     let outside = |fault: &Fault| !fault.kernel && stratum(fault).is_none();
     let minor = found.samples.iter().filter(|(fault, _)| fault.kind != Kind::Major).count() as u64;
-    let lost = lost_samples(recording, minor);
-    let cpus = recording.observation.host.cpus;
+    let lost = lost_samples(observation, minor);
+    let cpus = observation.host.cpus;
     spread(found, &mut weights, unseen, lost, cpus, &outside);
-    kernel(found, &mut weights, recording, lost);
-    majors(found, &mut weights, recording);
+    kernel(found, &mut weights, observation, lost);
+    majors(found, &mut weights, observation);
+    huge(found, &mut weights, observation);
     weights
 }
 
 /// Every major fault is in the file, also outside bursts: it stands for itself, or for its part of all where some were lost. What it was
 /// taken to stand for, too much or too little, is the minor ones'.
-fn majors(found: &Faults, weights: &mut Weights, recording: &Recording) {
+fn majors(found: &Faults, weights: &mut Weights, observation: &Observation) {
     let unrecorded = |fault: &Fault| fault.window.is_none_or(|window| !found.windows[window].recorded);
-    let each = lost_majors(found, weights, recording, &unrecorded);
+    let each = lost_majors(found, weights, observation, &unrecorded);
     for kernel in [false, true] {
         let is = |fault: &Fault, major: bool| fault.kernel == kernel && (fault.kind == Kind::Major) == major;
         let mut surplus = 0.0;
@@ -132,21 +138,63 @@ fn majors(found: &Faults, weights: &mut Weights, recording: &Recording) {
     }
 }
 
+/// Brings the faults of huge pages to what else is known of them. Those of the machine are the most there can be; by how much memory
+/// has grown beyond the faults in between two readings, the least. Where that is half of the most, nobody else takes many.
+fn huge(found: &Faults, weights: &mut Weights, observation: &Observation) {
+    let Some(most) = observation.counts.huge_at_most.map(|most| most as f64) else { return };
+    let least = huge_grown(observation).min(most);
+    let (mut exact, mut given) = (0.0, [0.0; 2]);
+    for (weight, fault) in weights.recorded.iter().zip(&found.faults).filter(|(_, f)| !f.kernel) {
+        let huge = fault.kind == Kind::Thp;
+        given[usize::from(huge)] += weight.extra;
+        exact += if huge { weight.exact } else { 0.0 };
+    }
+    let sampled = weights.samples.iter().zip(&found.samples).filter(|(_, (fault, _))| !fault.kernel);
+    sampled.for_each(|(weight, (fault, _))| given[usize::from(fault.kind == Kind::Thp)] += weight);
+    let [others, estimate] = given;
+    let all = if most <= 2.0 * least { most } else { (exact + estimate).clamp(least, most) };
+    let left = (all - exact).max(0.0);
+    if others + estimate <= left {
+        return;
+    }
+    let scales = [(others + estimate - left) / others, if estimate > 0.0 { left / estimate } else { 0.0 }];
+    let scale = |fault: &Fault| match fault.kernel {
+        true => 1.0,
+        false => scales[usize::from(fault.kind == Kind::Thp)],
+    };
+    weights.recorded.iter_mut().zip(&found.faults).for_each(|(weight, fault)| weight.extra *= scale(fault));
+    let sampled = weights.samples.iter_mut().zip(&found.samples);
+    sampled.for_each(|(weight, (fault, _))| *weight *= scale(fault));
+    weights.huge_unseen = if estimate > 0.0 { 0.0 } else { left };
+}
+
+/// Huge pages that memory has grown by, beyond a page for each fault: in whole ones, so that what readings are off by is none.
+fn huge_grown(observation: &Observation) -> f64 {
+    let host = &observation.host;
+    let step = host.thp_bytes.saturating_sub(host.page_bytes) as f64;
+    let beyond = |pair: &[Level]| {
+        let faults = pair[1].faults.saturating_sub(pair[0].faults) as f64;
+        let grown = pair[1].anon_bytes as f64 - pair[0].anon_bytes as f64 - faults * host.page_bytes as f64;
+        if step > 0.0 { (grown / step).round().max(0.0) } else { 0.0 }
+    };
+    observation.levels.windows(2).map(beyond).sum()
+}
+
 /// Major faults counted per one in the file; 1 where none was lost.
 fn lost_majors(
     found: &Faults,
     weights: &Weights,
-    recording: &Recording,
+    observation: &Observation,
     unrecorded: &dyn Fn(&Fault) -> bool,
 ) -> f64 {
-    let losses = recording.footer.iter().filter_map(|footer| footer.event_losses.as_ref()).flatten();
+    let losses = observation.event_losses.iter().flatten();
     let lost = losses.filter(|loss| loss.event.starts_with("major")).any(|loss| loss.lost > 0);
     let is_major = |fault: &Fault| fault.kind == Kind::Major;
     let recorded = weights.recorded.iter().zip(&found.faults);
     let recorded = recorded.filter(|(weight, fault)| is_major(fault) && weight.faults() > 0.0).count();
     let sampled = found.samples.iter().filter(|(fault, _)| is_major(fault) && unrecorded(fault));
     let seen = recorded as f64 + sampled.map(|(_, period)| *period as f64).sum::<f64>();
-    match recording.observation.counts.major_faults {
+    match observation.counts.major_faults {
         Some(counted) if lost && seen > 0.0 => (counted as f64 / seen).max(1.0),
         _ => 1.0,
     }
@@ -173,8 +221,8 @@ fn whole_by_window(found: &Faults) -> Vec<u64> {
 }
 
 /// Samples of minor faults taken per sample seen, at least 1.
-fn lost_samples(recording: &Recording, seen: u64) -> f64 {
-    let losses = recording.footer.iter().filter_map(|footer| footer.event_losses.as_ref()).flatten();
+fn lost_samples(observation: &Observation, seen: u64) -> f64 {
+    let losses = observation.event_losses.iter().flatten();
     let lost: u64 = losses.filter(|loss| loss.event == "sample").map(|loss| loss.lost).sum();
     if seen == 0 { 1.0 } else { 1.0 + lost as f64 / seen as f64 }
 }
@@ -257,8 +305,8 @@ fn spread(
 }
 
 /// Faults of kernel mode.
-fn kernel(found: &Faults, weights: &mut Weights, recording: &Recording, lost: f64) {
-    let counts = &recording.observation.counts;
+fn kernel(found: &Faults, weights: &mut Weights, observation: &Observation, lost: f64) {
+    let counts = &observation.counts;
     let total = counts.all_faults.zip(counts.user_faults).map(|(all, user)| all.saturating_sub(user) as f64);
     let complete = !found.windows.is_empty() && found.windows.iter().all(|window| window.recorded);
     let sampled = found.samples.iter().filter(|(fault, _)| fault.kernel).count() as u64;

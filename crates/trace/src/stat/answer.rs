@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 
+use super::kinds::Kinds;
 use super::strata::Strata;
 use super::{Curve, Kind, Row, Stat, kernel, rows, serial, time};
 use crate::avoid::{self, Growth, Lifecycle, Memory};
 use crate::fault::{Faults, find_window};
 use crate::measurement::{Count, Percent};
-use crate::observation::{Observation, Usage, What, Window};
+use crate::observation::{Observation, What, Window};
+use crate::profile::Profile;
+use crate::recording::Stacks;
 use crate::tuning::WIDE_BOUNDS;
 
 /// Share of recorded faults without an end, or of readings that say nothing, from which on it is worth a note.
@@ -22,22 +25,38 @@ impl Stat {
     /// What an observation means. Never fails: what can't be known is `None`, with a note.
     pub fn from_observation(observation: &Observation) -> Self {
         let faults = Faults::from_observation(observation);
-        let strata = Strata::new(&faults, rows::failed(&observation.counts) > 0);
+        let profile = Profile::of(&faults, observation, &Stacks::default());
+        Self::of(observation, &faults, &profile)
+    }
+
+    /// What an observation means whose faults have been found and weighed.
+    pub(crate) fn of(observation: &Observation, faults: &Faults, profile: &Profile) -> Self {
+        let strata = Strata::new(faults, rows::failed(&observation.counts) > 0);
+        let calibration = observation.calibration.filter(time::is_sound);
+        let offset_ns = calibration.map_or(0.0, |found| found.offset_ns());
+        let kinds = Kinds::new(profile, offset_ns);
+        let known = rows::Known { all: strata.is_complete(), pages: faults.tells_pages };
         let counted = faults.windows.iter().map(|w| w.faults).fold(0, u64::saturating_add);
-        let (mut rows, beyond_wait4, mut notes) = rows::rows(observation, &strata, counted);
+        let (mut rows, beyond_wait4, mut notes) = rows::rows(observation, &kinds, known, counted);
         let usage = observation.usage;
         let beyond_ns = beyond_wait4.map_or(0, |beyond| beyond.cpu_ns);
-        let whole = Usage { user_ns: usage.user_ns.saturating_add(beyond_ns), ..usage };
-        let calibration = observation.calibration.as_ref();
-        let (time, note) = time::time(&faults, &strata, calibration, &observation.host, &whole, &mut rows);
+        let recorder_ns = recorder_ns(observation, faults);
+        let basis = time::Basis {
+            kinds: &kinds,
+            complete: known.all,
+            truth_ns: calibration.map(|found| found.truth_p50_ns).filter(|ns| *ns > 0.0),
+            offset_ns,
+            host: &observation.host,
+            cpu_ns: usage.cpu_ns().saturating_add(beyond_ns).saturating_sub(recorder_ns) as f64,
+        };
+        let (time, note) = time::time(&basis, &mut rows);
         notes.extend(note.filter(|_| !rows.is_empty()));
-        notes.extend(recording_notes(&faults, &observation.host.thp));
-        let (avoidable, avoid_notes) = avoidable(observation, &faults, &strata, &rows);
+        notes.extend(recording_notes(faults));
+        let (avoidable, avoid_notes) = avoidable(observation, faults, &strata, &rows);
         notes.extend(avoid_notes);
         let (kernel, note) = observation.kernel.as_ref().map(kernel::kernel_time).unzip();
         notes.extend(note.flatten());
         notes.extend(row_notes(&rows, time.is_some()));
-        let offset_ns = time.as_ref().map_or(0.0, |t| t.offset_ns);
         Stat {
             schema: Self::SCHEMA,
             command: observation.command.clone(),
@@ -45,10 +64,11 @@ impl Stat {
             host: observation.host.clone(),
             usage,
             beyond_wait4,
+            recorder_ns,
             rows,
             time,
             avoidable,
-            serialisation: serial::serialisation(&faults, offset_ns),
+            serialisation: serial::serialisation(faults, offset_ns),
             kernel,
             sources: observation.sources.clone(),
             notes,
@@ -56,12 +76,18 @@ impl Stat {
     }
 }
 
-fn recording_notes(faults: &Faults, thp: &str) -> Vec<String> {
+/// CPU time that recording has added to the program's: what it adds to a fault in the calibration, for each recorded one.
+fn recorder_ns(observation: &Observation, faults: &Faults) -> u64 {
+    let each_ns = observation.calibration.map_or(0.0, |found| found.record_cost_ns);
+    ((faults.faults.len() + faults.samples.len()) as f64 * each_ns.max(0.0)) as u64
+}
+
+fn recording_notes(faults: &Faults) -> Vec<String> {
     let mut notes = Vec::new();
-    if thp.is_empty() && !faults.faults.is_empty() {
+    if !faults.tells_pages && !faults.faults.is_empty() {
         notes.push(
-            "whether there are transparent huge pages is not known (/sys is hidden, or the kernel has none): a fault that \
-             mapped one counts as one of a base page"
+            "what pages were mapped is not known (Linux tells from 5.11 on): a fault that mapped a huge page counts as one of a base \
+             page, and copies after a fork are told by the faults recorded before"
                 .to_owned(),
         );
     }

@@ -1,4 +1,4 @@
-//! Counters + strata -> one row per kind, adding up to `wait4`'s total exactly.
+//! Counters + kinds -> one row per kind, adding up to `wait4`'s total exactly.
 //!
 //! The total is `wait4`'s, or what the events counted where that is more: the kernel drops the usage of children that nobody
 //! waits for. Accesses that ended in a signal are no faults to `wait4`, and to no row. The total is given out in this order, each part limited to what is left: major faults and faults before exec, which
@@ -6,7 +6,8 @@
 //! all modes were counted; the rest has a name. Major faults are taken from user mode first: the few of kernel mode
 //! then make the kernel's row that much too small.
 
-use super::strata::{KINDS, Strata};
+use super::kinds::Kinds;
+use super::strata::KINDS;
 use super::{BeyondWait4, Kind, Row, Source};
 use crate::measurement::{Count, apportion};
 use crate::observation::{Counts, Observation, Usage};
@@ -35,6 +36,15 @@ pub(crate) const ALL: [Kind; KINDS] = [
     Kind::BeforeExec,
 ];
 
+/// What is known of single faults.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    /// Every one was recorded.
+    pub(super) all: bool,
+    /// What pages were mapped before and after.
+    pub(super) pages: bool,
+}
+
 /// The exact parts of the total.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Parts {
@@ -61,11 +71,12 @@ pub(crate) fn failed(counts: &Counts) -> u64 {
 /// The rows, largest first, and what must be said about them. Times are not filled in yet.
 pub(super) fn rows(
     observation: &Observation,
-    strata: &Strata,
+    kinds: &Kinds,
+    known: Known,
     counted_in_windows: u64,
 ) -> (Vec<Row>, Option<BeyondWait4>, Vec<String>) {
     let parts = parts(&observation.usage, &observation.counts, counted_in_windows);
-    let mut rows = user_rows(parts.user, strata);
+    let mut rows = user_rows(parts.user, kinds, known);
     let mut push = |kind, faults, source| {
         if faults > 0 {
             rows.push(Row { kind, faults, interval: None, seconds: None, p50_ns: None, source });
@@ -82,15 +93,7 @@ pub(super) fn rows(
     rows.sort_by_key(|row| (std::cmp::Reverse(row.faults), row.kind));
     let cpu_ns = observation.counts.cpu_ns.unwrap_or(0).saturating_sub(observation.usage.cpu_ns());
     let beyond = (parts.beyond > 0).then_some(BeyondWait4 { faults: parts.beyond, cpu_ns });
-    let mut notes = notes(&parts);
-    let assumed = strata.on_one_window();
-    if assumed > 0 {
-        notes.push(format!(
-            "{} faults lie beside the only stretch that was recorded: they are taken to be like it, unchecked",
-            Count(assumed)
-        ));
-    }
-    (rows, beyond, notes)
+    (rows, beyond, notes(&parts))
 }
 
 fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64) -> Parts {
@@ -155,45 +158,38 @@ fn notes(parts: &Parts) -> Vec<String> {
     notes
 }
 
-/// Kinds whose rule can be wrong about the page's past.
-fn is_inferred(kind: Kind) -> bool {
-    matches!(kind, Kind::CowAfterFork | Kind::Thp | Kind::WriteAfterZeroRead)
+/// Kinds that hang on the page's past.
+fn has_past(kind: Kind) -> bool {
+    matches!(kind, Kind::CowAfterFork | Kind::WriteAfterZeroRead)
 }
 
-fn user_rows(user: u64, strata: &Strata) -> Vec<Row> {
-    let mut weights = strata.by_kind();
-    weights[Kind::Major as usize] = 0.0;
+fn user_rows(user: u64, kinds: &Kinds, known: Known) -> Vec<Row> {
+    let weights = kinds.user_faults();
     let sampled: f64 = weights.iter().sum();
     let bare =
         |kind, faults, source| Row { kind, faults, interval: None, seconds: None, p50_ns: None, source };
     if sampled <= 0.0 {
         return if user > 0 { vec![bare(Kind::UserUnknown, user, Source::Counted)] } else { Vec::new() };
     }
-    let complete = strata.is_complete();
-    let intervals = if complete { None } else { count_intervals(strata) };
     let mut rows = Vec::new();
     for (kind, faults) in ALL.into_iter().zip(apportion(user, &weights)) {
         if faults == 0 {
             continue;
         }
-        let source = match complete {
-            _ if is_inferred(kind) => Source::Inferred,
+        let source = match known.all {
+            _ if has_past(kind) && !known.pages => Source::Inferred,
+            false if kind == Kind::Thp => Source::Inferred,
             true => Source::Counted,
             false => Source::Sampled,
         };
         let scale = user as f64 / sampled;
-        let interval = intervals.as_ref().map(|all| all[kind as usize]).map(|i| {
+        let interval = (!known.all).then(|| kinds.faults(kind)).map(|i| {
             let (low, high) = ((i.low * scale).floor() as u64, (i.high * scale).ceil() as u64);
             (low.min(faults), high.clamp(faults, user))
         });
         rows.push(Row { interval, ..bare(kind, faults, source) });
     }
     rows
-}
-
-fn count_intervals(strata: &Strata) -> Option<[super::Interval; KINDS]> {
-    let share = |s: &super::strata::Stratum| s.kinds.map(|n| n as f64 / s.recorded as f64);
-    strata.intervals(&strata.strata.iter().map(share).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

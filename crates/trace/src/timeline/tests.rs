@@ -20,10 +20,10 @@ impl Script {
         self.push(time_ns, tid, What::Switch { out: true, preempted: true })
     }
     fn enter(self, time_ns: u64, tid: u32, addr: u64) -> Self {
-        self.push(time_ns, tid, What::Enter { addr, ip: 7, kernel: false, access: None })
+        self.push(time_ns, tid, What::Enter { addr, ip: 7, kernel: false, access: None, mapped_bytes: None })
     }
     fn end(self, time_ns: u64, tid: u32, addr: u64) -> Self {
-        self.push(time_ns, tid, What::End { addr, major: false, stack: None })
+        self.push(time_ns, tid, What::End { addr, major: false, stack: None, mapped_bytes: None })
     }
     fn fault(self, from_ns: u64, to_ns: u64, tid: u32) -> Self {
         self.enter(from_ns, tid, from_ns << 12).end(to_ns, tid, from_ns << 12)
@@ -142,6 +142,7 @@ fn samples_are_points_with_their_weight_and_only_where_faults_were_not_recorded(
         access: None,
         stack: Some(3),
         weight: 31,
+        mapped_bytes: None,
     };
     let script = Script::default().on(0, 1).push(50, 1, sample.clone()).push(500, 1, sample);
     let timeline = script.within(&[(0, 200, true), (200, 1000, false)]);

@@ -22,8 +22,8 @@ fn what() -> impl Strategy<Value = What> {
         prop::option::of(prop_oneof![Just(Access::Read), Just(Access::Write), Just(Access::Execute)]);
     let name = prop_oneof![Just("//anon"), Just("[heap]"), Just("[stack]"), Just("/lib/x.so"), Just("")];
     prop_oneof![
-        4 => (number(), any::<bool>(), access).prop_map(|(addr, kernel, access)| What::Enter { addr, ip: 1, kernel, access }),
-        4 => (number(), any::<bool>()).prop_map(|(addr, major)| What::End { addr, major, stack: None }),
+        4 => (number(), any::<bool>(), access, mapped()).prop_map(|(addr, kernel, access, mapped_bytes)| What::Enter { addr, ip: 1, kernel, access, mapped_bytes }),
+        4 => (number(), any::<bool>(), mapped()).prop_map(|(addr, major, mapped_bytes)| What::End { addr, major, stack: None, mapped_bytes }),
         2 => (number(), number(), 0..8_u32, 0..4_u32, name).prop_map(|(begin, len_bytes, prot, flags, name)| {
             What::Map(Map { begin, len_bytes, prot, flags, name: name.to_owned(), file_offset: 0 })
         }),
@@ -31,6 +31,11 @@ fn what() -> impl Strategy<Value = What> {
         1 => Just(What::Exec),
         1 => Just(What::Exit),
     ]
+}
+
+/// Size of a mapped page.
+fn mapped() -> impl Strategy<Value = Option<u64>> {
+    prop::option::of(prop_oneof![Just(0), Just(4096), Just(2 << 20), number()])
 }
 
 fn record() -> impl Strategy<Value = Record> {
@@ -50,13 +55,17 @@ fn window() -> impl Strategy<Value = Window> {
 
 fn counts() -> impl Strategy<Value = Counts> {
     let count = || prop::option::of(number());
-    let events = (count(), count(), count(), count(), count());
+    let events = (count(), count(), count(), count(), count(), count());
     (events, number()).prop_map(
-        |((user_faults, all_faults, minor_faults, major_faults, cpu_ns), before_exec_faults)| Counts {
+        |(
+            (user_faults, all_faults, minor_faults, major_faults, huge_at_most, cpu_ns),
+            before_exec_faults,
+        )| Counts {
             user_faults,
             all_faults,
             minor_faults,
             major_faults,
+            huge_at_most,
             cpu_ns,
             before_exec_faults,
         },

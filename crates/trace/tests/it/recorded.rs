@@ -117,8 +117,11 @@ impl Run {
         let recorded = self.open_window();
         self.faults += 1;
         if recorded {
-            self.push(tid, What::Enter { addr, ip: 1, kernel: false, access: Some(access) });
-            let end = What::End { addr, major: false, stack: Some(stack) };
+            self.push(
+                tid,
+                What::Enter { addr, ip: 1, kernel: false, access: Some(access), mapped_bytes: None },
+            );
+            let end = What::End { addr, major: false, stack: Some(stack), mapped_bytes: None };
             let time_ns = self.now + ns + OFFSET_NS;
             self.r.observation.records.push(Record { time_ns, pid: 1, tid, what: end });
         }
@@ -127,8 +130,16 @@ impl Run {
         if *since == PERIOD && self.r.header.settings.sample_period > 0 {
             *since = 0;
             let (access, stack) = (Some(access), Some(stack));
-            let what =
-                What::Sample { addr, ip: 1, kernel: false, major: false, access, stack, weight: PERIOD };
+            let what = What::Sample {
+                addr,
+                ip: 1,
+                kernel: false,
+                major: false,
+                access,
+                stack,
+                weight: PERIOD,
+                mapped_bytes: None,
+            };
             self.push(tid, what);
         }
         self.resident += PAGE;

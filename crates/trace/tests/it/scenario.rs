@@ -80,9 +80,15 @@ impl Script {
         self.faults += 1;
         if recorded {
             let end = self.now + ns + self.n * 37 % 180;
-            let enter = What::Enter { addr, ip: CODE, kernel: false, access: Some(access) };
+            let enter =
+                What::Enter { addr, ip: CODE, kernel: false, access: Some(access), mapped_bytes: None };
             self.push(pid, tid, enter);
-            let end = Record { time_ns: end, pid, tid, what: What::End { addr, major: false, stack: None } };
+            let end = Record {
+                time_ns: end,
+                pid,
+                tid,
+                what: What::End { addr, major: false, stack: None, mapped_bytes: None },
+            };
             self.o.records.push(end);
         }
     }

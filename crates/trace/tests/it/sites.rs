@@ -1,9 +1,9 @@
 //! Made-up recordings -> rows: do they hold the truth?
 
 use faultless_trace::findings::{Findings, Wanted};
-use faultless_trace::observation::{Access, What};
+use faultless_trace::observation::{Access, EventLoss, What};
 use faultless_trace::profile::Profile;
-use faultless_trace::recording::{EventLoss, Footer, Recording, Stacks};
+use faultless_trace::recording::{Recording, Stacks};
 use faultless_trace::sites::{Group, NO_STACK, Row, Sites};
 use faultless_trace::stat::Kind;
 
@@ -206,6 +206,9 @@ fn waits_for_a_disk_are_in_the_tables_and_no_cpu_time() {
         _ => None,
     });
     ends.take(100).for_each(|major| *major = true);
+    let (usage, counts) = (&mut recording.observation.usage, &mut recording.observation.counts);
+    (usage.major_faults, counts.major_faults) = (100, Some(100));
+    usage.minor_faults -= 100;
     let findings = Findings::new(&recording, &Wanted { top: 5, ..Wanted::default() });
     let all_ns = findings.tables[0].sites.all.time_ns.value;
     let cpu_ns = findings.time_ns.unwrap().value;
@@ -284,8 +287,7 @@ fn major_faults_that_were_lost_are_shared_among_those_that_are_there() {
         majors(&recording)
     );
     let loss = EventLoss { event: "major end".into(), cpu: 0, lost: 30 };
-    recording.footer =
-        Some(Footer { event_losses: Some(vec![loss]), ..recording.footer.unwrap_or_default() });
+    recording.observation.event_losses = Some(vec![loss]);
     assert!((majors(&recording) - 50.0).abs() < 1e-6, "{}", majors(&recording));
 }
 

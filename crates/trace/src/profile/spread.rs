@@ -8,8 +8,8 @@
 //! where bursts are few, by what is usual; a row whose faults were not timed may cost what any other does; and every reading may
 //! be off by [`CALIBRATION_SHARE`] and by [`OFFSET_SHARE`] of what was subtracted from it.
 
+use super::{Basis, Weighted};
 use crate::measurement::{share_interval, student_t};
-use crate::profile::{Basis, Weighted};
 use crate::stat::strata::KINDS;
 use crate::stat::{Interval, Kind};
 use crate::tuning::{
@@ -24,6 +24,8 @@ struct Burst {
     /// Faults beside it that its own stand for.
     extra: f64,
     timed: f64,
+    /// Faults that the timed ones are like, and their time.
+    alike: f64,
     sum_ns: f64,
 }
 
@@ -36,10 +38,10 @@ struct Timed {
 
 /// Sums over faults of a row, or of all.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
-    pub(super) records: u64,
-    pub(super) faults: f64,
-    pub(super) time_ns: f64,
+pub(crate) struct Tally {
+    pub(crate) records: u64,
+    pub(crate) faults: f64,
+    pub(crate) time_ns: f64,
     samples: u64,
     by_samples: f64,
     extra: f64,
@@ -52,7 +54,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Adds a fault; in the order of time.
-    pub(super) fn add(&mut self, fault: &Weighted, basis: &Basis) {
+    pub(crate) fn add(&mut self, fault: &Weighted, basis: &Basis) {
         self.records += 1;
         self.faults += fault.faults;
         self.time_ns += fault.cost_ns;
@@ -73,7 +75,8 @@ impl Tally {
         if let Some(burst) = self.bursts.last_mut() {
             burst.extra += extra;
             if let Some(ns) = basis.reading_ns {
-                (burst.timed, burst.sum_ns) = (burst.timed + 1.0, burst.sum_ns + ns);
+                burst.timed += 1.0;
+                (burst.alike, burst.sum_ns) = (burst.alike + basis.alike, burst.sum_ns + basis.alike * ns);
                 if fault.kind != Kind::Major {
                     let kind = &mut self.kinds[fault.kind as usize];
                     (kind.timed, kind.sum_ns) = (kind.timed + 1.0, kind.sum_ns + ns);
@@ -83,7 +86,7 @@ impl Tally {
     }
 
     /// Faults and time with their intervals, as a part of `all`.
-    pub(super) fn intervals(&self, all: &Tally, doubt: f64, offset_ns: f64) -> (Interval, Interval) {
+    pub(crate) fn intervals(&self, all: &Tally, doubt: f64, offset_ns: f64) -> (Interval, Interval) {
         let (below, above) =
             if self.records == all.records { (0.0, 0.0) } else { self.count_spread(all, doubt) };
         let faults = Interval {
@@ -150,17 +153,18 @@ impl Tally {
         if timed < PRICED_FAULTS as f64 || sum_ns <= 0.0 {
             return all.foreign_price_spread(price_ns);
         }
-        let mean_ns = sum_ns / timed;
-        let bursts: Vec<&Burst> = self.bursts.iter().filter(|burst| burst.timed > 0.0).collect();
-        // Kish's effective number: bursts in which it faulted once tell little.
-        let looks = timed * timed / bursts.iter().map(|burst| burst.timed * burst.timed).sum::<f64>();
+        let bursts: Vec<&Burst> = self.bursts.iter().filter(|burst| burst.alike > 0.0).collect();
+        let alike: f64 = bursts.iter().map(|burst| burst.alike).sum();
+        let mean_ns = sum_ns / alike;
+        // Kish's effective number: bursts that stand for few faults tell little.
+        let looks = alike * alike / bursts.iter().map(|burst| burst.alike * burst.alike).sum::<f64>();
         let free = looks - 1.0;
         // Looks at regular times follow a price that drifts (memory that a hypervisor backs at first touch), and neighbours alone tell
         // how far one of them may be off: successive differences (Wolter 2007, ch. 8).
         let (mut seen, mut weight) = (0.0, 0.0);
         for (a, b) in bursts.iter().zip(bursts.iter().skip(1)) {
-            let apart = (a.sum_ns / a.timed - b.sum_ns / b.timed) / mean_ns;
-            let both = a.timed.min(b.timed);
+            let apart = (a.sum_ns / a.alike - b.sum_ns / b.alike) / mean_ns;
+            let both = a.alike.min(b.alike);
             (seen, weight) = (seen + both * apart * apart / 2.0, weight + both);
         }
         let seen = if weight > 0.0 { seen / weight } else { 0.0 };
@@ -193,6 +197,7 @@ mod tests {
             number: number as u32,
             extra: 0.0,
             timed: 50.0,
+            alike: 50.0,
             sum_ns: 50.0 * mean_ns,
         };
         Tally { bursts: means_ns.iter().enumerate().map(burst).collect(), ..Tally::default() }
