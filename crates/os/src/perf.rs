@@ -223,6 +223,17 @@ impl Event {
         if rc < 0 { Err(Error::last("ioctl(PERF_EVENT_IOC_DISABLE")) } else { Ok(()) }
     }
 
+    /// Begins its period anew, which has this many occurrences. Inherited children keep theirs.
+    ///
+    /// # Errors
+    /// EINVAL for an event that only counts.
+    pub fn begin_period(&self, period: u64) -> Result<()> {
+        let at = (&raw const period).expose_provenance() as u64;
+        // SAFETY: the ioctl takes the address of a u64, which it reads; `period` lives until then.
+        let rc = unsafe { sys::ioctls::PERIOD(self.fd.as_raw_fd(), at) };
+        if rc < 0 { Err(Error::last("ioctl(PERF_EVENT_IOC_PERIOD")) } else { Ok(()) }
+    }
+
     /// Sends its records into the ring of `owner`, which watches the same processor.
     ///
     /// # Errors

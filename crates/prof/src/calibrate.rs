@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use faultless_os::counters::{now_ns, tick};
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::{Raw, Ring, records};
-use faultless_os::touch::time_first_touches;
+use faultless_os::touch::{empty_ticks, time_first_touches, time_writes_after_reads};
 use faultless_trace::observation::Calibration;
 
 use crate::session::ENTRY;
@@ -48,13 +48,33 @@ pub(crate) fn run(end: Option<Output>) -> Option<Calibration> {
     }
     let tick_ns = (now_ns() - begin_ns) as f64 / tick().wrapping_sub(begin).max(1) as f64;
     let pages = plain.len() as u32;
-    let truth_p50_ns = median(&mut plain)? as f64 * tick_ns;
+    let empty_ticks = empty_ticks();
+    let ns = |ticks: u64| ticks.saturating_sub(empty_ticks) as f64 * tick_ns;
+    let truth_p50_ns = ns(median(&mut plain)?);
     let (pair_p50_ns, loaded_p50_ns) = match (median(&mut readings_ns), median(&mut loaded)) {
-        (Some(reading_ns), Some(ticks)) => (reading_ns as f64, ticks as f64 * tick_ns),
+        (Some(reading_ns), Some(ticks)) => (reading_ns as f64, ns(ticks)),
         _ => (truth_p50_ns, truth_p50_ns),
     };
+    let mapped_offset_ns = pair.as_mut().and_then(|pair| mapped_offset_ns(pair, tick_ns, empty_ticks));
     let record_cost_ns = (loaded_p50_ns - truth_p50_ns).max(0.0);
-    Some(Calibration { truth_p50_ns, pair_p50_ns, record_cost_ns, pages })
+    Some(Calibration { truth_p50_ns, pair_p50_ns, record_cost_ns, pages, mapped_offset_ns })
+}
+
+/// What the pair misreads a write to a page by that was mapped, ns.
+fn mapped_offset_ns(pair: &mut Pair, tick_ns: f64, empty_ticks: u64) -> Option<f64> {
+    let capacity = t::CALIBRATION_BLOCK_PAGES * t::CALIBRATION_ROUNDS;
+    let (mut plain, mut loaded) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
+    let mut readings_ns = Vec::with_capacity(capacity);
+    for _ in 0..t::CALIBRATION_ROUNDS {
+        time_writes_after_reads(t::CALIBRATION_BLOCK_PAGES, &mut plain, || {}).ok()?;
+        let mut on = Ok(());
+        let touched = time_writes_after_reads(t::CALIBRATION_BLOCK_PAGES, &mut loaded, || on = pair.enable());
+        on.and(pair.disable()).ok()?;
+        touched.ok()?;
+        pair.read(&mut readings_ns);
+    }
+    let truth_ns = median(&mut plain)?.saturating_sub(empty_ticks) as f64 * tick_ns;
+    Some(median(&mut readings_ns)? as f64 - truth_ns)
 }
 
 /// The two events on this thread, with their ring.
@@ -63,8 +83,9 @@ struct Pair {
     leader: Event,
     /// Only kept open.
     _end: Event,
-    /// What a watched program has as well. Opened first and so counted last, between entry and end: it lengthens the reading.
-    counter: Option<Event>,
+    /// What a watched program has as well, a counter and a sampled event. Opened first and so counted last, between entry and end: they
+    /// lengthen the reading.
+    counters: Vec<Event>,
     ids: (u64, u64),
     /// Copies the ring from another processor while the pages are touched, as a recorder does: that takes the ring's memory out of
     /// this one's cache, and entries are written there between the two time stamps.
@@ -104,35 +125,35 @@ impl Pair {
             disabled: true,
         };
         let here = Target { pid: 0, cpu: None };
-        let counter = Event::open(&Spec { output: Output::Count, ..spec }, here, None).ok();
+        let count = || Event::open(&Spec { output: Output::Count, ..spec }, here, None).ok();
+        let counters = [count(), count()].into_iter().flatten().collect();
         let leader = Event::open(&spec, here, None)?;
-        let has_stacks = matches!(end, Output::FaultStacks { .. });
-        let pages = if has_stacks { t::RING_PAGES_MAX } else { t::CALIBRATION_RING_PAGES };
-        let ring = Ring::map(&leader, pages).or_else(|_| Ring::map(&leader, t::CALIBRATION_RING_PAGES))?;
+        let ring = Ring::map(&leader, t::RING_PAGES_MAX)
+            .or_else(|_| Ring::map(&leader, t::CALIBRATION_RING_PAGES))?;
         let member = Spec { event: Software::MinorFaults, output: end, disabled: false, ..spec };
         let end = Event::open(&member, here, Some(&leader))?;
         end.redirect_to(&leader)?;
         let ids = (leader.id()?, end.id()?);
         let read = Arc::new(Mutex::new(Read { ring, bytes: Vec::new() }));
         let stop = Arc::new(AtomicBool::new(false));
-        let reader = has_stacks.then(|| {
-            let (read, stop) = (read.clone(), stop.clone());
-            std::thread::spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    read.lock().unwrap_or_else(PoisonError::into_inner).drain();
-                    std::thread::sleep(t::CALIBRATION_READ);
-                }
-            })
-        });
-        Ok(Self { read, leader, _end: end, counter, ids, reader, stop })
+        let (shared, told) = (read.clone(), stop.clone());
+        let copy = move || {
+            while !told.load(Ordering::Relaxed) {
+                shared.lock().unwrap_or_else(PoisonError::into_inner).drain();
+                std::thread::sleep(t::CALIBRATION_READ);
+            }
+        };
+        // Without it readings are a little shorter than a program's.
+        let reader = std::thread::Builder::new().spawn(copy).ok();
+        Ok(Self { read, leader, _end: end, counters, ids, reader, stop })
     }
 
     fn enable(&self) -> faultless_os::Result<()> {
-        self.counter.iter().chain([&self.leader]).try_for_each(Event::enable)
+        self.counters.iter().chain([&self.leader]).try_for_each(Event::enable)
     }
 
     fn disable(&self) -> faultless_os::Result<()> {
-        self.counter.iter().chain([&self.leader]).try_for_each(Event::disable)
+        self.counters.iter().chain([&self.leader]).try_for_each(Event::disable)
     }
 
     /// Appends the time from entry to end of each fault in the ring.

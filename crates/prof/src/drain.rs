@@ -27,6 +27,10 @@ pub(crate) struct Drain {
     /// By id, ascending: looked up for every record.
     roles: Vec<(u64, Role)>,
     decoder: Decoder,
+    /// The program's first thread, the address of its last sampled entry, and samples since that were of another fault.
+    first: u32,
+    sampled: u64,
+    apart: u32,
     /// Samples of faults end with the size of the page that is mapped.
     tells_pages: bool,
     /// One per lane.
@@ -96,18 +100,23 @@ pub(crate) enum Task {
 
 impl Drain {
     /// Knows the events of these lanes by their ids.
-    pub(crate) fn new(lanes: &[Lane]) -> Self {
+    pub(crate) fn new(lanes: &[Lane], first: u32) -> Self {
         let mut roles: Vec<_> = lanes.iter().flat_map(Lane::roles).collect();
         roles.sort_by_key(|&(id, _)| id);
         let last_ns = now_ns();
         let copied =
             lanes.iter().map(|lane| Copied { cpu: lane.cpu, last_ns, ..Copied::default() }).collect();
         let tells_pages = lanes.iter().all(Lane::tells_pages);
-        Self { roles, copied, tells_pages, ..Self::default() }
+        Self { roles, copied, tells_pages, first, ..Self::default() }
     }
 
     /// The same for lanes whose samples hold stacks. `hertz`: of the CPU clock.
-    pub(crate) fn with_stacks(lanes: &[Lane], hertz: u64, allocations: Option<Allocations>) -> Self {
+    pub(crate) fn with_stacks(
+        lanes: &[Lane],
+        first: u32,
+        hertz: u64,
+        allocations: Option<Allocations>,
+    ) -> Self {
         let stacks = Stacks {
             unwinder: Unwinder::new(),
             kernel: kernel::Stacks::at(hertz),
@@ -118,7 +127,7 @@ impl Drain {
             allocations,
             allocations_lost: (0, now_ns()),
         };
-        Self { stacks: Some(stacks), ..Self::new(lanes) }
+        Self { stacks: Some(stacks), ..Self::new(lanes, first) }
     }
 
     /// Copies what the rings hold, so that they have room again. What it means is for [`digest`](Self::digest), which may take long: the
@@ -180,7 +189,15 @@ impl Drain {
             unread.push(rest);
         }
         batch.sort_by_key(|(record, _)| record.time_ns);
+        let mut last = None;
         for (record, source) in batch {
+            // Linux 6.18 gives the second of two events of one fault the id of the first: here a sample in a burst that of the pair.
+            let this = source.map(|(role, _)| (role, record.tid, record.time_ns));
+            if this.is_some() && last == this {
+                continue;
+            }
+            last = this;
+            self.note_drift(&record);
             match source {
                 Some((Role::LockWanted, _)) => self.lock_wanted(&record),
                 Some((_, sample)) => self.keep(record, Some(sample), &mut digest.tasks),
@@ -262,6 +279,7 @@ impl Drain {
                 *stack = self.unwind(pid, sample);
                 return self.records.push(record);
             }
+            What::SampleEnter { .. } => return self.records.push(record),
             What::End { stack, .. } => {
                 *stack = self.unwind(pid, sample);
                 return self.records.push(record);
@@ -326,6 +344,26 @@ impl Drain {
         } else {
             self.omitted += 1;
         }
+    }
+
+    /// Counts samples of the first thread whose entry was of another fault, since the last that matched.
+    fn note_drift(&mut self, record: &Record) {
+        match record.what {
+            _ if record.tid != self.first => {}
+            What::SampleEnter { addr, .. } => self.sampled = addr,
+            What::Sample { addr, major: false, .. } if addr == self.sampled => self.apart = 0,
+            What::Sample { major: false, .. } => self.apart += 1,
+            _ => {}
+        }
+    }
+
+    /// Whether samples of the first thread no longer match; asked anew after so many more.
+    pub(crate) fn is_apart(&mut self) -> bool {
+        let is_apart = self.apart >= t::APART_SAMPLES;
+        if is_apart {
+            self.apart = 0;
+        }
+        is_apart
     }
 
     fn lock_wanted(&mut self, record: &Record) {
@@ -420,6 +458,7 @@ fn from_sample(sample: Sample<'_>, role: Role, tells_pages: bool) -> Option<Pend
         Role::Entry => What::Enter { addr, ip, kernel, access, mapped_bytes },
         Role::Minor => What::End { addr, major: false, stack, mapped_bytes },
         Role::Major => What::End { addr, major: true, stack, mapped_bytes },
+        Role::SampleEntry => What::SampleEnter { addr, mapped_bytes },
         Role::Sample(weight) => {
             What::Sample { addr, ip, kernel, major: false, access, stack, weight, mapped_bytes }
         }

@@ -18,6 +18,7 @@ use faultless_trace::observation::{Counts, EventLoss, SourceNote};
 
 use crate::{Kernel, Sources, facts, tuning as t};
 
+use lane::Sampled;
 pub(crate) use lane::{ENTRY, Lane, Locks, Role, Shape};
 pub(crate) use spool::Ahead;
 
@@ -135,12 +136,12 @@ impl Session {
     fn open_counters(&mut self, watched: Watched<'_>) {
         self.user = self.noted("page-faults:u", watched.count(Software::PageFaults, true));
         self.clock = watched.count(Software::TaskClock, true).unwrap_or_default();
-        self.minor = watched.in_any_mode(Software::MinorFaults).unwrap_or_default();
     }
 
     /// Counts what sampled events count otherwise: every open event costs every fault.
     fn open_whole(&mut self, watched: Watched<'_>) {
         self.all = self.noted("page-faults in kernel mode too", watched.count(Software::PageFaults, false));
+        self.minor = watched.in_any_mode(Software::MinorFaults).unwrap_or_default();
         self.major = self.noted("major-faults", watched.in_any_mode(Software::MajorFaults));
     }
 
@@ -238,14 +239,14 @@ impl Session {
 
     /// The exact counts so far.
     pub(crate) fn counts(&self, before_exec_faults: u64) -> Counts {
-        let sampled = |major| self.lanes.iter().map(|lane| lane.sampled(major)).sum::<Option<u64>>();
-        let sampled = |major| sampled(major).filter(|_| !self.lanes.is_empty());
-        let all = || sampled(false).filter(|_| !self.user_only);
+        let sampled = |of| self.lanes.iter().map(|lane| lane.sampled(of)).sum::<Option<u64>>();
+        let sampled = |of| sampled(of).filter(|_| !self.lanes.is_empty());
+        let all = || sampled(Sampled::All).filter(|_| !self.user_only);
         Counts {
             user_faults: self.user.count(),
             all_faults: self.all.count().or_else(all),
-            minor_faults: self.minor.count(),
-            major_faults: self.major.count().or_else(|| sampled(true)),
+            minor_faults: self.minor.count().or_else(|| sampled(Sampled::Minor)),
+            major_faults: self.major.count().or_else(|| sampled(Sampled::Major)),
             huge_at_most: facts::huge_faults()
                 .zip(self.huge_faults)
                 .map(|(now, then)| now.saturating_sub(then)),
@@ -262,6 +263,11 @@ impl Session {
     /// Switches the recording of single faults, in all processes of the tree.
     pub(crate) fn record_faults(&self, on: bool) {
         self.lanes.iter().for_each(|lane| lane.record_faults(on));
+    }
+
+    /// Begins samples anew, see [`Lane::align_samples`].
+    pub(crate) fn align_samples(&self) {
+        self.lanes.iter().for_each(Lane::align_samples);
     }
 
     /// Writes down what became of a source.

@@ -4,8 +4,8 @@
 pub(crate) const CALIBRATION_BLOCK_PAGES: usize = 32;
 /// Blocks with the events, and as many without. 192 pages each: the median moves by 1 to 2 % from run to run, and
 /// the whole costs about 1 ms of CPU (measured on a 2-core EPYC guest).
-pub(crate) const CALIBRATION_ROUNDS: usize = 6;
-/// Ring of the calibration, pages: two records of 64 bytes for each page of a block fit several times.
+pub(crate) const CALIBRATION_ROUNDS: usize = 16;
+/// Least ring of the calibration, pages: two records of 64 bytes for each page of a block fit several times.
 pub(crate) const CALIBRATION_RING_PAGES: usize = 16;
 /// Time between two readings of its ring where stacks come along: a block is written in about this.
 pub(crate) const CALIBRATION_READ: std::time::Duration = std::time::Duration::from_micros(100);
@@ -37,16 +37,20 @@ pub(crate) const AHEAD_NS: u64 = 500_000_000;
 pub(crate) const SPOOL_BYTES_MAX: usize = 256 << 20;
 /// Room for copied bytes that is kept from one look to the next, per processor.
 pub(crate) const COPIED_BYTES_KEPT: usize = 4 << 20;
-/// Least minor faults per sample outside bursts; the least of these that costs no more than [`SAMPLE_SHARE`] of a program that does
+/// Least faults per sample outside bursts; the least of these that costs no more than [`SAMPLE_SHARE`] of a program that does
 /// nothing but fault. The period is a prime between it and 5/4 of it, drawn anew for each recording: a loop that runs in step with one
 /// does not with the next.
 pub(crate) const SAMPLE_PERIODS: [u64; 4] = [97, 193, 389, 769];
-/// What a sampled fault costs, ns: 0.5 us in the kernel and 1.5 us here (measured).
-pub(crate) const SAMPLE_COST_NS: f64 = 2_000.0;
-/// The same with its stack, ns: 3 us and 5 us (measured).
-pub(crate) const STACK_SAMPLE_COST_NS: f64 = 8_000.0;
+/// What a sampled fault costs the program, ns: two records (measured); our side, on another processor, takes 1.5 us.
+pub(crate) const SAMPLE_COST_NS: f64 = 1_200.0;
+/// The same with its stack, ns (measured); our side takes 5 us.
+pub(crate) const STACK_SAMPLE_COST_NS: f64 = 4_000.0;
 /// Share of a program that does nothing but fault.
 pub(crate) const SAMPLE_SHARE: f64 = 0.015;
+/// Samples in a row whose entry was of another fault, from which on they begin anew.
+pub(crate) const APART_SAMPLES: u32 = 2;
+/// Time between two such begins, ns: each interrupts the program for some 50 us, so 0.1 % of it.
+pub(crate) const ALIGN_NS: u64 = 50_000_000;
 /// Bytes of stack copied per sample: six frames of small functions lie in 256 (facts), those of real ones in about this.
 pub(crate) const STACK_BYTES: u32 = 1024;
 /// So much of what lies above is read from the process, once per thread and look: 16 pages cost some 10 us, and 64 KiB hold the

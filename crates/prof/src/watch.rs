@@ -115,6 +115,7 @@ pub(crate) struct Watch {
     discover_ns: u64,
     stacks_ns: u64,
     levels_ns: u64,
+    align_ns: u64,
     /// Faults are being recorded, and there were many since the last look, or it has just begun.
     is_in_burst: bool,
     _turns: Turns,
@@ -136,8 +137,8 @@ impl Watch {
         let rings = || session.lanes.iter().map(|lane| lane.ring.clone()).collect();
         let ahead = stacks.is_some().then(|| Ahead::start(rings()));
         let drain = match stacks {
-            Some((hertz, allocations)) => Drain::with_stacks(&session.lanes, hertz, allocations),
-            None => Drain::new(&session.lanes),
+            Some((hertz, allocations)) => Drain::with_stacks(&session.lanes, pid, hertz, allocations),
+            None => Drain::new(&session.lanes, pid),
         };
         Self {
             drain,
@@ -159,6 +160,7 @@ impl Watch {
             discover_ns: 0,
             stacks_ns: begin_ns + t::KERNEL_DRAIN_NS,
             levels_ns: begin_ns,
+            align_ns: begin_ns,
             is_in_burst: true,
             _turns: turns,
         }
@@ -235,6 +237,10 @@ impl Watch {
         self.orphans.tend(now);
         if !self.every_fault && now - self.begin_ns > t::AHEAD_NS {
             self.ahead = None;
+        }
+        if !self.duty.is_on() && now >= self.align_ns && self.drain.is_apart() {
+            self.align_ns = now + t::ALIGN_NS;
+            self.session.align_samples();
         }
         // Nothing of ours is to interrupt the program in a burst, so it begins when all else is done.
         if !was_on {

@@ -44,6 +44,8 @@ pub struct Fault {
     pub kind: Kind,
     /// What it was as far as that shows when it begins: all that can be known of a sampled one.
     pub kind_at_entry: Kind,
+    /// The kind does not hang on what was seen of the page before.
+    pub is_certain: bool,
     /// At its end a page larger than a base page was mapped there.
     pub huge: bool,
     /// A first touch of a page that this mapping had been faulted in for before: the program gave it back (MADV_DONTNEED).
@@ -89,6 +91,7 @@ impl Faults {
         let mut faults: Vec<Fault> = Vec::new();
         let mut samples = Vec::new();
         let mut tells_pages = false;
+        let mut entered: HashMap<u32, (u64, u64, Option<bool>)> = HashMap::new();
         for record in by_time(&observation.records) {
             match &record.what {
                 What::Enter { addr, ip, kernel, access, mapped_bytes } => {
@@ -106,6 +109,7 @@ impl Faults {
                     let fault = Fault {
                         kind,
                         kind_at_entry,
+                        is_certain: was_mapped.is_some(),
                         again,
                         window,
                         ..at(record, *addr, *ip, *kernel, *access, place)
@@ -130,17 +134,35 @@ impl Faults {
                         history.forget(record.pid);
                     }
                 }
+                What::SampleEnter { addr, mapped_bytes } => {
+                    let was_mapped = mapped_bytes.map(|bytes| bytes > 0);
+                    entered.insert(record.tid, (record.time_ns, *addr, was_mapped));
+                }
                 What::Sample { addr, ip, kernel, major, access, stack, weight, mapped_bytes } => {
                     let place = processes.place(record.pid, *addr);
                     let window = find_window(&windows, record.time_ns);
-                    let was_mapped = mapped_bytes.map(|bytes| bytes > 0);
+                    let entered = entered.remove(&record.tid).filter(|(_, at, _)| at == addr);
+                    let enter_ns = entered.map_or(record.time_ns, |(time_ns, ..)| time_ns);
+                    let was_mapped = entered.and_then(|(.., was_mapped)| was_mapped);
+                    let huge = mapped_bytes.is_some_and(|bytes| bytes > page_bytes);
                     let kind = match place.as_ref() {
                         _ if *major => Kind::Major,
                         Some(place) => history.kind(record.pid, *addr, *access, place, was_mapped),
                         None => kind::by_place(*access, None),
                     };
+                    let kind = if huge { kind::of_huge_page(kind) } else { kind };
                     let fault = at(record, *addr, *ip, *kernel, *access, place);
-                    let fault = Fault { stack: *stack, kind, kind_at_entry: kind, window, ..fault };
+                    let fault = Fault {
+                        enter_ns,
+                        duration_ns: entered.map(|_| record.time_ns.saturating_sub(enter_ns)),
+                        stack: *stack,
+                        kind,
+                        kind_at_entry: kind,
+                        is_certain: was_mapped.is_some(),
+                        huge,
+                        window,
+                        ..fault
+                    };
                     samples.push((fault, *weight));
                 }
                 What::Switch { out, preempted } => pairs.switch(record, *out && *preempted),
@@ -150,7 +172,7 @@ impl Faults {
         }
         history.settle(&mut faults);
         count_in_flight(&mut faults);
-        find_interrupted(&mut faults, observation);
+        find_interrupted(&mut faults, samples.iter_mut().map(|(fault, _)| fault), observation);
         let pair::Unmatched { enters, ends, dropped } = pairs.finish();
         Faults {
             faults,
@@ -195,6 +217,7 @@ fn at(
         access,
         kind: Kind::Unplaced,
         kind_at_entry: Kind::Unplaced,
+        is_certain: false,
         huge: false,
         again: false,
         mapping: place.map_or(place::UNKNOWN, |place| place.name),
@@ -278,11 +301,15 @@ fn count_in_flight(faults: &mut [Fault]) {
 }
 
 /// Sets `interrupted` where a counter may have been read: the processor that runs the program is asked for it, by an interrupt.
-fn find_interrupted(faults: &mut [Fault], observation: &Observation) {
+fn find_interrupted<'a>(
+    faults: &'a mut [Fault],
+    samples: impl Iterator<Item = &'a mut Fault>,
+    observation: &Observation,
+) {
     let edges = observation.windows.iter().flat_map(|window| [window.begin_ns, window.end_ns]);
     let mut read_ns: Vec<u64> = edges.chain(observation.levels.iter().map(|level| level.time_ns)).collect();
     read_ns.sort_unstable();
-    for fault in faults {
+    for fault in faults.iter_mut().chain(samples) {
         let Some(duration_ns) = fault.duration_ns else { continue };
         let end_ns = fault.enter_ns.saturating_add(duration_ns);
         let next = read_ns.partition_point(|&ns| ns.saturating_add(READING_BEHIND_NS) < fault.enter_ns);

@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::stat::Kind;
+
 /// Everything that was observed of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
@@ -131,12 +133,23 @@ pub struct Calibration {
     pub record_cost_ns: f64,
     /// Pages touched for each of the above.
     pub pages: u32,
+    /// [`offset_ns`](Self::offset_ns) of a write to a page that was mapped.
+    #[serde(default)]
+    pub mapped_offset_ns: Option<f64>,
 }
 
 impl Calibration {
     /// What to subtract from the time between entry and end; may be negative.
     pub fn offset_ns(&self) -> f64 {
         self.pair_p50_ns - self.truth_p50_ns
+    }
+
+    /// The same for a kind of fault: a page that is mapped already takes longer to record.
+    pub fn offset_ns_of(&self, kind: Kind) -> f64 {
+        match (kind, self.mapped_offset_ns) {
+            (Kind::CowAfterFork | Kind::WriteAfterZeroRead, Some(mapped_ns)) => mapped_ns,
+            _ => self.offset_ns(),
+        }
     }
 }
 
@@ -196,7 +209,14 @@ pub enum What {
         /// Size of the page that is mapped there now; `None` where the kernel does not tell.
         mapped_bytes: Option<u64>,
     },
-    /// One of many faults, taken also outside recorded windows: each stands for `weight`.
+    /// A fault began of which the thread's next sample tells the rest, if it is of the same address.
+    SampleEnter {
+        /// Faulting data address.
+        addr: u64,
+        /// Size of the page that was mapped there before, 0 for none; `None` where the kernel does not tell.
+        mapped_bytes: Option<u64>,
+    },
+    /// One of many handled faults, taken also outside recorded windows: each stands for `weight`.
     Sample {
         /// Faulting data address.
         addr: u64,
@@ -212,7 +232,7 @@ pub enum What {
         stack: Option<u32>,
         /// Faults that it stands for.
         weight: u64,
-        /// Size of the page that was mapped there before, 0 for none, a major one's afterwards; `None` where the kernel does not tell.
+        /// Size of the page that is mapped there now; `None` where the kernel does not tell.
         mapped_bytes: Option<u64>,
     },
     /// A sample of the CPU clock: the thread was running this.

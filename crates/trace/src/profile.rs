@@ -6,6 +6,7 @@
 //! What it does not do: group, sort, or give intervals (`sites` does).
 
 mod blocks;
+mod cold;
 mod price;
 mod spread;
 mod weigh;
@@ -52,7 +53,7 @@ pub struct Basis {
     pub burst: Option<u32>,
     /// Faults that it stands for and that were counted beside it; the others are taken to be like it.
     pub exact: f64,
-    /// Faults of its time that it is like, for means.
+    /// Weight of its time in means: faults that it is like, in a burst a part of them.
     pub alike: f64,
     /// Its own time, corrected, ns.
     pub reading_ns: Option<f64>,
@@ -96,7 +97,7 @@ impl Profile {
             let basis = Basis {
                 burst: fault.window.map(|window| bursts[window]),
                 exact: weight.exact,
-                alike: weight.alike,
+                alike: weight.alike * prices.burst_part,
                 reading_ns,
                 assumed_ns,
                 again: fault.again,
@@ -106,7 +107,8 @@ impl Profile {
         for ((fault, _), faults) in found.samples.iter().zip(&weights.samples).filter(|(_, w)| **w > 0.0) {
             let kind = prices.kind_of_sample(fault);
             let cost_ns = faults * prices.mean_ns(fault, kind);
-            let basis = Basis { assumed_ns: cost_ns, ..Basis::default() };
+            let reading_ns = prices.sample_ns(fault);
+            let basis = Basis { alike: *faults, reading_ns, assumed_ns: cost_ns, ..Basis::default() };
             both.push((profile.weighted(fault, kind, *faults, cost_ns), basis));
         }
         if let Some(first) = found.faults.first().filter(|_| weights.huge_unseen > 0.0) {

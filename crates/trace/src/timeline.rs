@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::fault::Faults;
+use crate::fault::{Fault, Faults};
 use crate::observation::{Level, What};
 use crate::profile::Profile;
 use crate::recording::{Loss, Recording};
@@ -191,13 +191,14 @@ impl Timeline {
             let next = recorded.partition_point(|span| span.0 <= time_ns);
             next > 0 && time_ns < recorded[next - 1].1
         };
-        for record in &observation.records {
-            let What::Sample { addr, kernel, major, stack, weight, .. } = record.what else { continue };
-            if is_recorded(record.time_ns) {
+        for (fault, weight) in &found.samples {
+            let &Fault { enter_ns, pid, tid, addr, kernel, stack, .. } = fault;
+            let (major, weight) = (fault.kind == Kind::Major, *weight);
+            if is_recorded(enter_ns) {
                 continue;
             }
-            let Some(lane) = lives.at(record.pid, record.tid, record.time_ns) else { continue };
-            let weighted = classes.weighted(record.time_ns, record.tid);
+            let Some(lane) = lives.at(pid, tid, enter_ns) else { continue };
+            let weighted = classes.weighted(enter_ns, tid);
             let owner =
                 weighted.and_then(|w| profile.blocks.blocks.get(w.block? as usize)).and_then(|b| b.stack);
             let otherwise = if major { Kind::Major } else { Kind::UserUnknown };
@@ -212,7 +213,7 @@ impl Timeline {
                 weight: weighted.map_or(weight, |w| w.faults.round() as u64),
                 cost_ns: two_digits(weighted.map_or(weight as f64 * mean_ns, |w| w.cost_ns)),
             });
-            lane.faults.push((record.time_ns, None, addr, class));
+            lane.faults.push((enter_ns, None, addr, class));
         }
         let lanes = lives.finish(&recorded, &classes.classes);
         let processes = processes(&lanes);

@@ -130,6 +130,10 @@ pub(crate) const SHORT_THREADS_RATIO: f64 = 2.0;
 pub(crate) const CALIBRATION_SHARE: f64 = 0.05;
 /// Share of the subtracted offset that it may be off by: the same four repeats.
 pub(crate) const OFFSET_SHARE: f64 = 0.15;
+/// Samples that a burst is set beside to see what a cold recorder adds. Chosen: enough for a median, near enough that prices are the same.
+pub(crate) const COLD_NEAR_SAMPLES: usize = 16;
+/// Timed samples that a burst is worth for prices: its faults are alike. Chosen.
+pub(crate) const BURST_WORTH: f64 = 4.0;
 /// Bursts that the usual spread of prices between bursts, [`ONE_BURST_SHARE`], counts for beside those seen. Chosen: half of what makes
 /// a spread of their own known to a quarter.
 pub(crate) const PRICE_PRIOR_BURSTS: f64 = 4.0;

@@ -16,8 +16,13 @@ const NEW: [Site; 4] = [("decode", 1200, 900), ("rank", 300, 800), ("load", 200,
 
 /// Writes a recording of every fault of functions that fault so often, each so many ns long.
 pub(crate) fn trace(path: &Path, sites: &[Site], user_only: bool) {
-    let calibration =
-        Calibration { truth_p50_ns: 700.0, pair_p50_ns: 900.0, record_cost_ns: 600.0, pages: 100 };
+    let calibration = Calibration {
+        truth_p50_ns: 700.0,
+        pair_p50_ns: 900.0,
+        record_cost_ns: 600.0,
+        pages: 100,
+        mapped_offset_ns: None,
+    };
     let header = Header {
         tool: "test".into(),
         command: vec!["./program".into()],

@@ -21,6 +21,21 @@ pub fn time_first_touches(pages: usize, ticks: &mut Vec<u64>) -> Result<()> {
     Ok(())
 }
 
+/// The same of writes to pages that have been read, and so map the zero page; `begin` is called between reads and writes.
+///
+/// # Errors
+/// As for [`Region::new`].
+pub fn time_writes_after_reads(pages: usize, ticks: &mut Vec<u64>, begin: impl FnOnce()) -> Result<()> {
+    let mut region = Region::base_pages(pages * page::size(), page::size())?;
+    region.touch_read(page::size());
+    begin();
+    for page in region.bytes_mut().chunks_exact_mut(page::size()) {
+        ticks.push(time_write(&mut page[0], 1));
+        std::hint::black_box(page).fill(1);
+    }
+    Ok(())
+}
+
 /// Writes once to every base page of memory that begins at one; the CPU time of each whole group of `group_bytes`, ns per
 /// page.
 ///

@@ -172,8 +172,13 @@ mod tests {
 
     #[test]
     fn a_process_has_its_own_price_once_enough_of_its_faults_were_timed() {
-        let calibration =
-            Calibration { truth_p50_ns: 1000.0, pair_p50_ns: 1200.0, record_cost_ns: 0.0, pages: 9 };
+        let calibration = Calibration {
+            truth_p50_ns: 1000.0,
+            pair_p50_ns: 1200.0,
+            record_cost_ns: 0.0,
+            pages: 9,
+            mapped_offset_ns: None,
+        };
         let mut prices = Prices::new(Some(&calibration));
         assert_eq!((prices.of_all(), prices.of(7), prices.timed()), (1000.0, 1000.0, 0));
         prices.add(vec![(7, 1700.0); t::LIVE_TIMED_MIN]);

@@ -111,7 +111,9 @@ pub(crate) enum Role {
     Minor,
     /// End of a major fault.
     Major,
-    /// One fault of so many, at its entry.
+    /// The entry of one fault of so many.
+    SampleEntry,
+    /// The end of one minor fault of so many.
     Sample(u64),
     /// A major fault, also outside bursts.
     MajorSample,
@@ -132,6 +134,7 @@ impl Role {
             Self::Entry => "entry",
             Self::Minor => "minor end",
             Self::Major => "major end",
+            Self::SampleEntry => "sample entry",
             Self::Sample(_) => "sample",
             Self::MajorSample => "major sample",
             Self::Cpu => "cpu clock",
@@ -145,6 +148,14 @@ impl Role {
 /// What the entry of a fault writes.
 pub(crate) const ENTRY: Output = Output::Faults { period: 1, registers: true };
 
+/// What sampled events count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sampled {
+    All,
+    Minor,
+    Major,
+}
+
 /// What is recorded on one processor.
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -154,6 +165,7 @@ pub(crate) struct Lane {
     pub(crate) cpu: u32,
     /// All events. The first owns the ring, and is readable once a [`t::WAKE_PART`]th more of that is full.
     events: Vec<(Role, Event)>,
+    period: u64,
 }
 
 impl Lane {
@@ -174,7 +186,7 @@ impl Lane {
         let (first, rest) = tasks.split_first().unwrap_or((&0, &[]));
         let first = Event::open(&owner, target(*first), None)?;
         let ring = Spool::new(Ring::map(&first, pages)?);
-        let mut lane = Self { ring, cpu, events: vec![(Role::Tasks, first)] };
+        let mut lane = Self { ring, cpu, events: vec![(Role::Tasks, first)], period: shape.period };
         for &pid in rest {
             lane.add(Role::Tasks, &owner, target(pid), None)?;
         }
@@ -184,8 +196,8 @@ impl Lane {
         Ok(lane)
     }
 
-    /// The events of one task. What is opened first is counted last: samples of entries come before the time of a pair's entry, those of
-    /// ends behind that of its end, and do not lengthen what is read.
+    /// The events of one task. What is opened first is counted last: the end of a pair is written before that of a sample, and what a
+    /// sample writes does not lengthen what the pair reads, but for its entry in one fault of so many.
     fn add_faults(
         &mut self,
         watched: Watched<'_>,
@@ -211,16 +223,19 @@ impl Lane {
         if shape.period > 0 {
             let spec = Spec { event: Software::MajorFaults, output: shape.sample(1), ..begun };
             self.add(Role::MajorSample, &spec, target, None)?;
+            // With the same period, and begun together, both take the same faults.
+            let period = shape.period;
+            let entry = Output::Faults { period, registers: false };
+            let leader = self.add(Role::SampleEntry, &Spec { output: entry, ..begun }, target, None)?;
+            let end = Spec { event: Software::MinorFaults, output: shape.sample(period), ..begun };
+            let end = Spec { on_exec: false, disabled: false, ..end };
+            self.add(Role::Sample(period), &end, target, Some(leader))?;
         }
         let entry = Spec { output: ENTRY, ..begun };
         let leader = self.add(Role::Entry, &entry, target, None)?;
         let end = |event| Spec { event, output: shape.end(), on_exec: false, disabled: false, ..entry };
         self.add(Role::Minor, &end(Software::MinorFaults), target, Some(leader))?;
         self.add(Role::Major, &end(Software::MajorFaults), target, Some(leader))?;
-        if shape.period > 0 {
-            let spec = Spec { event: Software::PageFaults, output: shape.sample(shape.period), ..begun };
-            self.add(Role::Sample(shape.period), &spec, target, None)?;
-        }
         Ok(())
     }
 
@@ -239,7 +254,11 @@ impl Lane {
 
     /// Switches everything on.
     pub(super) fn begin(&self) {
-        for (_, event) in self.events.iter().filter(|(role, _)| !matches!(role, Role::Minor | Role::Major)) {
+        for (_, event) in self
+            .events
+            .iter()
+            .filter(|(role, _)| !matches!(role, Role::Minor | Role::Major | Role::Sample(_)))
+        {
             let _ = event.enable();
         }
     }
@@ -261,9 +280,25 @@ impl Lane {
         }
     }
 
+    /// Begins samples anew, entries and ends together, after an entry whose end did not count had set them apart. Threads and children that
+    /// inherited them keep their own count.
+    pub(super) fn align_samples(&self) {
+        let samples = |role: &Role| matches!(role, Role::SampleEntry | Role::Sample(_));
+        let group: Vec<&Event> =
+            self.events.iter().filter(|(role, _)| samples(role)).map(|(_, event)| event).collect();
+        for pair in group.chunks_exact(2) {
+            // As in `record_faults`; were one refused, its samples would have no partner, as before.
+            let _ = pair[0].disable();
+            let _ = pair.iter().try_for_each(|event| event.begin_period(self.period));
+            let _ = pair[0].enable();
+        }
+    }
+
     /// Switches off all that writes samples, for good, but for the sampled events of faults, which count as well.
     pub(crate) fn silence(&self) {
-        let counts = |role: &Role| matches!(role, Role::Tasks | Role::Sample(_) | Role::MajorSample);
+        let counts = |role: &Role| {
+            matches!(role, Role::Tasks | Role::SampleEntry | Role::Sample(_) | Role::MajorSample)
+        };
         for (_, event) in self.events.iter().filter(|(role, _)| !counts(role)) {
             let _ = event.disable();
         }
@@ -280,11 +315,12 @@ impl Lane {
         self.events.iter().any(|(role, event)| *role == Role::Entry && event.tells_pages())
     }
 
-    /// Faults that the sampled events have counted; `None` where there are none.
-    pub(super) fn sampled(&self, major: bool) -> Option<u64> {
+    /// Faults that sampled events have counted: all, the minor or the major ones; `None` where there are none.
+    pub(super) fn sampled(&self, of: Sampled) -> Option<u64> {
         let counts = |role: &Role| match role {
-            Role::Sample(_) => !major,
-            Role::MajorSample => major,
+            Role::SampleEntry => of == Sampled::All,
+            Role::Sample(_) => of == Sampled::Minor,
+            Role::MajorSample => of == Sampled::Major,
             _ => false,
         };
         let mut events = self.events.iter().filter(|(role, _)| counts(role)).peekable();

@@ -228,7 +228,7 @@ fn is_first_touch(kind: Kind) -> bool {
 }
 
 /// The kind of a fault behind which a huge page is mapped.
-fn of_huge_page(kind: Kind) -> Kind {
+pub(super) fn of_huge_page(kind: Kind) -> Kind {
     if is_first_touch(kind) || kind == Kind::WriteAfterZeroRead { Kind::Thp } else { kind }
 }
 

@@ -10,6 +10,7 @@
 
 use std::collections::HashMap;
 
+use super::cold;
 use super::weigh::{Weight, Weights};
 use crate::fault::{Fault, Faults};
 use crate::measurement::weighted_percentile;
@@ -20,7 +21,7 @@ use crate::stat::Kind;
 use crate::stat::rows::ALL;
 use crate::stat::strata::KINDS;
 use crate::stat::time::is_latency;
-use crate::tuning::{PRICED_FAULTS, THP_PRICE_RATIO, WAIT_LATENCY_RATIO};
+use crate::tuning::{BURST_WORTH, PRICED_FAULTS, THP_PRICE_RATIO, WAIT_LATENCY_RATIO};
 
 /// Sum of times, of weights, and how many.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,7 +54,11 @@ pub(super) struct Prices {
     touching: Touching,
     /// Numbers of instructions, which stand for stacks where none are recorded.
     instructions: HashMap<u64, u32>,
-    offset_ns: f64,
+    offset_ns: [f64; KINDS],
+    /// What a timed sample reads too much, since a recorder that is rarely used is cold, ns.
+    cold_ns: [f64; KINDS],
+    /// What the faults of bursts count for beside timed samples.
+    pub(super) burst_part: f64,
     cap_ns: [f64; KINDS],
     by_stack: HashMap<(u32, Kind), Mean>,
     by_site: HashMap<(u32, Kind), Mean>,
@@ -71,7 +76,9 @@ impl Prices {
         let mut prices = Self {
             touching: Touching::new(stacks),
             instructions: HashMap::new(),
-            offset_ns: calibration.map_or(0.0, |found| found.offset_ns()),
+            offset_ns: ALL.map(|kind| calibration.map_or(0.0, |found| found.offset_ns_of(kind))),
+            cold_ns: [0.0; KINDS],
+            burst_part: burst_part(found, weights),
             cap_ns: [f64::MAX; KINDS],
             by_stack: HashMap::new(),
             by_site: HashMap::new(),
@@ -85,8 +92,12 @@ impl Prices {
             prices.number_instructions(found);
         }
         prices.find_caps(found, weights);
+        prices.cold_ns = ALL.map(|kind| cold::excess_ns(found, weights, kind));
         for (fault, weight) in found.faults.iter().zip(&weights.recorded).filter(|(_, w)| w.alike > 0.0) {
-            prices.learn(fault, weight.alike);
+            prices.learn(fault, prices.reading_ns(fault), weight.alike * prices.burst_part);
+        }
+        for ((fault, _), weight) in found.samples.iter().zip(&weights.samples).filter(|(_, w)| **w > 0.0) {
+            prices.learn(fault, prices.sample_ns(fault), *weight);
         }
         prices
     }
@@ -118,7 +129,7 @@ impl Prices {
         }
     }
 
-    fn learn(&mut self, fault: &Fault, weight: f64) {
+    fn learn(&mut self, fault: &Fault, reading_ns: Option<f64>, weight: f64) {
         let (kind, at_entry) = (fault.kind, fault.kind_at_entry);
         let stack = self.stack(fault);
         let site = stack.and_then(|stack| self.touching.frame(stack));
@@ -132,7 +143,7 @@ impl Prices {
                 mix.faults += 1;
             }
         }
-        let Some(ns) = self.reading_ns(fault) else { return };
+        let Some(ns) = reading_ns else { return };
         if let Some(stack) = stack {
             self.by_stack.entry((stack, kind)).or_default().add(ns, weight);
         }
@@ -145,13 +156,22 @@ impl Prices {
         }
     }
 
+    /// The same of a sampled one.
+    pub(super) fn sample_ns(&self, fault: &Fault) -> Option<f64> {
+        Some((self.reading_ns(fault)? - self.cold_ns[fault.kind as usize]).max(0.0))
+    }
+
+    /// The time of a recorded fault, corrected, ns, where it speaks for others.
     fn reading_ns(&self, fault: &Fault) -> Option<f64> {
         Some(self.corrected_ns(fault)?.clamp(0.0, self.cap_ns[fault.kind as usize]))
     }
 
     /// Another thread's turn is no time of the fault; what it waits for is.
     fn corrected_ns(&self, fault: &Fault) -> Option<f64> {
-        Some(fault.reading_ns()?.saturating_sub(fault.preempted_ns) as f64 - self.offset_ns)
+        Some(
+            fault.reading_ns()?.saturating_sub(fault.preempted_ns) as f64
+                - self.offset_ns[fault.kind as usize],
+        )
     }
 
     /// What a fault as this one takes on average, if it is of this kind, ns; 0 where nothing is known.
@@ -190,8 +210,8 @@ impl Prices {
         let (Some(stack), at_entry) = (self.stack(fault), fault.kind_at_entry) else {
             return fault.kind_at_entry;
         };
-        if at_entry == Kind::Major {
-            return at_entry;
+        if at_entry == Kind::Major || fault.is_certain {
+            return fault.kind;
         }
         let site = self.touching.frame(stack);
         let enough = |mix: &&mut Mix| mix.faults >= PRICED_FAULTS;
@@ -199,6 +219,15 @@ impl Prices {
         let mix = mix.or_else(|| self.mix_by_site.get_mut(&(site?, at_entry)).filter(enough));
         mix.map_or(at_entry, Mix::deal)
     }
+}
+
+/// Timed samples are spread evenly over the run, and faults of a burst are alike: the more of the former, the less the latter count.
+fn burst_part(found: &Faults, weights: &Weights) -> f64 {
+    let sampled = found.samples.iter().zip(&weights.samples);
+    let timed = sampled.filter(|((fault, _), weight)| **weight > 0.0 && fault.reading_ns().is_some()).count();
+    let bursts =
+        found.windows.chunk_by(|a, b| a.recorded == b.recorded).filter(|part| part[0].recorded).count();
+    (BURST_WORTH * bursts as f64 / timed.max(1) as f64).min(1.0)
 }
 
 impl Mix {

@@ -17,12 +17,18 @@ use crate::tuning::{
     PRICE_PRIOR_BURSTS, PRICED_FAULTS,
 };
 
-/// What one burst says.
+/// What one burst says of counts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Burst {
     number: u32,
     /// Faults beside it that its own stand for.
     extra: f64,
+}
+
+/// What one burst, or a sample by itself, says of prices.
+#[derive(Clone, Copy, Debug, Default)]
+struct Look {
+    burst: Option<u32>,
     timed: f64,
     /// Faults that the timed ones are like, and their time.
     alike: f64,
@@ -49,6 +55,7 @@ pub(crate) struct Tally {
     assumed_faults: f64,
     assumed_ns: f64,
     bursts: Vec<Burst>,
+    looks: Vec<Look>,
     kinds: [Timed; KINDS],
 }
 
@@ -59,6 +66,9 @@ impl Tally {
         self.faults += fault.faults;
         self.time_ns += fault.cost_ns;
         self.assumed_ns += basis.assumed_ns;
+        if let Some(ns) = basis.reading_ns {
+            self.time(fault.kind, basis, ns);
+        }
         let Some(number) = basis.burst else {
             self.samples += 1;
             self.by_samples += fault.faults;
@@ -74,14 +84,20 @@ impl Tally {
         }
         if let Some(burst) = self.bursts.last_mut() {
             burst.extra += extra;
-            if let Some(ns) = basis.reading_ns {
-                burst.timed += 1.0;
-                (burst.alike, burst.sum_ns) = (burst.alike + basis.alike, burst.sum_ns + basis.alike * ns);
-                if fault.kind != Kind::Major {
-                    let kind = &mut self.kinds[fault.kind as usize];
-                    (kind.timed, kind.sum_ns) = (kind.timed + 1.0, kind.sum_ns + ns);
-                }
-            }
+        }
+    }
+
+    fn time(&mut self, kind: Kind, basis: &Basis, ns: f64) {
+        if self.looks.last().is_none_or(|look| look.burst.is_none() || look.burst != basis.burst) {
+            self.looks.push(Look { burst: basis.burst, ..Look::default() });
+        }
+        if let Some(look) = self.looks.last_mut() {
+            look.timed += 1.0;
+            (look.alike, look.sum_ns) = (look.alike + basis.alike, look.sum_ns + basis.alike * ns);
+        }
+        if kind != Kind::Major {
+            let kind = &mut self.kinds[kind as usize];
+            (kind.timed, kind.sum_ns) = (kind.timed + 1.0, kind.sum_ns + ns);
         }
     }
 
@@ -148,21 +164,21 @@ impl Tally {
 
     /// Shares by which the price of what was not timed may be lower and higher than `price_ns`.
     fn price_spread(&self, price_ns: f64, all: &Tally) -> (f64, f64) {
-        let timed: f64 = self.bursts.iter().map(|burst| burst.timed).sum();
-        let sum_ns: f64 = self.bursts.iter().map(|burst| burst.sum_ns).sum();
+        let timed: f64 = self.looks.iter().map(|look| look.timed).sum();
+        let sum_ns: f64 = self.looks.iter().map(|look| look.sum_ns).sum();
         if timed < PRICED_FAULTS as f64 || sum_ns <= 0.0 {
             return all.foreign_price_spread(price_ns);
         }
-        let bursts: Vec<&Burst> = self.bursts.iter().filter(|burst| burst.alike > 0.0).collect();
-        let alike: f64 = bursts.iter().map(|burst| burst.alike).sum();
+        let all_looks: Vec<&Look> = self.looks.iter().filter(|look| look.alike > 0.0).collect();
+        let alike: f64 = all_looks.iter().map(|look| look.alike).sum();
         let mean_ns = sum_ns / alike;
-        // Kish's effective number: bursts that stand for few faults tell little.
-        let looks = alike * alike / bursts.iter().map(|burst| burst.alike * burst.alike).sum::<f64>();
+        // Kish's effective number: looks that stand for few faults tell little.
+        let looks = alike * alike / all_looks.iter().map(|look| look.alike * look.alike).sum::<f64>();
         let free = looks - 1.0;
         // Looks at regular times follow a price that drifts (memory that a hypervisor backs at first touch), and neighbours alone tell
         // how far one of them may be off: successive differences (Wolter 2007, ch. 8).
         let (mut seen, mut weight) = (0.0, 0.0);
-        for (a, b) in bursts.iter().zip(bursts.iter().skip(1)) {
+        for (a, b) in all_looks.iter().zip(all_looks.iter().skip(1)) {
             let apart = (a.sum_ns / a.alike - b.sum_ns / b.alike) / mean_ns;
             let both = a.alike.min(b.alike);
             (seen, weight) = (seen + both * apart * apart / 2.0, weight + both);
@@ -193,14 +209,13 @@ mod tests {
 
     /// A row with bursts of 50 faults that took so long each, one look at a time.
     fn row(means_ns: &[f64]) -> Tally {
-        let burst = |(number, mean_ns): (usize, &f64)| Burst {
-            number: number as u32,
-            extra: 0.0,
+        let look = |(number, mean_ns): (usize, &f64)| Look {
+            burst: Some(number as u32),
             timed: 50.0,
             alike: 50.0,
             sum_ns: 50.0 * mean_ns,
         };
-        Tally { bursts: means_ns.iter().enumerate().map(burst).collect(), ..Tally::default() }
+        Tally { looks: means_ns.iter().enumerate().map(look).collect(), ..Tally::default() }
     }
 
     fn half(means_ns: &[f64]) -> f64 {

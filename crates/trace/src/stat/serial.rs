@@ -82,6 +82,7 @@ mod tests {
             access: None,
             kind: Kind::MmapFirstWrite,
             kind_at_entry: Kind::MmapFirstWrite,
+            is_certain: false,
             huge: false,
             again: false,
             mapping: 0,

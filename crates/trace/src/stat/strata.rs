@@ -220,6 +220,7 @@ mod tests {
                     access: None,
                     kind,
                     kind_at_entry: Kind::MmapFirstWrite,
+                    is_certain: false,
                     huge: false,
                     again: false,
                     mapping: 0,
