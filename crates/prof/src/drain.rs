@@ -31,6 +31,9 @@ pub(crate) struct Drain {
     first: u32,
     sampled: u64,
     apart: u32,
+    /// Entries of samples whose end has not been read, by thread.
+    entered: HashMap<u32, Record>,
+    thinned: Thinned,
     /// Samples of faults end with the size of the page that is mapped.
     tells_pages: bool,
     /// One per lane.
@@ -70,6 +73,36 @@ struct Stacks {
     allocations: Option<Allocations>,
     /// Allocations lost by the last reading, and when that was.
     allocations_lost: (u64, u64),
+}
+
+/// Which samples are kept where they stay in memory: all at first, then every second, every fourth, which stand for as many more.
+#[derive(Debug)]
+struct Thinned {
+    seen: u64,
+    kept: u64,
+    every: u64,
+}
+
+impl Thinned {
+    /// What the next one stands for, in samples, if it is kept.
+    fn keep(&mut self) -> Option<u64> {
+        self.seen += 1;
+        let every = self.every;
+        if !self.seen.is_multiple_of(every) {
+            return None;
+        }
+        self.kept += 1;
+        if self.kept >= t::SAMPLES_BEFORE_THINNING {
+            (self.kept, self.every) = (0, every.saturating_mul(2));
+        }
+        Some(every)
+    }
+}
+
+impl Default for Thinned {
+    fn default() -> Self {
+        Self { seen: 0, kept: 0, every: 1 }
+    }
 }
 
 /// What was copied from the rings.
@@ -268,7 +301,13 @@ impl Drain {
                 }
                 return self.records.push(record);
             }
-            What::Sample { addr, ip, kernel, access, stack, .. } => {
+            What::Sample { addr, ip, kernel, major, access, stack, weight, .. } => {
+                let entered = self.entered.remove(&record.tid);
+                if self.stacks.is_none() && !*major {
+                    let Some(every) = self.thinned.keep() else { return };
+                    *weight *= every;
+                }
+                self.records.extend(entered);
                 if !*kernel {
                     let registers = sample.and_then(|sample| match self.stacks {
                         Some(_) => Some(sample.stack()?.registers?.string),
@@ -279,7 +318,10 @@ impl Drain {
                 *stack = self.unwind(pid, sample);
                 return self.records.push(record);
             }
-            What::SampleEnter { .. } => return self.records.push(record),
+            What::SampleEnter { .. } => {
+                self.entered.insert(record.tid, record);
+                return;
+            }
             What::End { stack, .. } => {
                 *stack = self.unwind(pid, sample);
                 return self.records.push(record);
@@ -472,4 +514,23 @@ fn from_sample(sample: Sample<'_>, role: Role, tells_pages: bool) -> Option<Pend
     };
     let record = Record { time_ns: sample.time_ns, pid: sample.pid, tid: sample.tid, what };
     Some((record, Some((role, sample))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_become_rarer_and_stand_for_all() {
+        let mut thinned = Thinned::default();
+        let (mut kept, mut stood_for) = (0, 0);
+        let all = 10 * t::SAMPLES_BEFORE_THINNING;
+        for _ in 0..all {
+            if let Some(every) = thinned.keep() {
+                (kept, stood_for) = (kept + 1, stood_for + every);
+            }
+        }
+        assert!(kept < 4 * t::SAMPLES_BEFORE_THINNING, "{kept}");
+        assert!((stood_for as f64 / all as f64 - 1.0).abs() < 0.001, "{stood_for}");
+    }
 }

@@ -47,6 +47,8 @@ pub(crate) const SAMPLE_COST_NS: f64 = 1_200.0;
 pub(crate) const STACK_SAMPLE_COST_NS: f64 = 4_000.0;
 /// Share of a program that does nothing but fault.
 pub(crate) const SAMPLE_SHARE: f64 = 0.015;
+/// Samples kept in memory before every second one is left out, and again (some 200 bytes each).
+pub(crate) const SAMPLES_BEFORE_THINNING: u64 = 50_000;
 /// Samples in a row whose entry was of another fault, from which on they begin anew.
 pub(crate) const APART_SAMPLES: u32 = 2;
 /// Time between two such begins, ns: each interrupts the program for some 50 us, so 0.1 % of it.

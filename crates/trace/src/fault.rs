@@ -194,6 +194,34 @@ impl Fault {
     }
 }
 
+#[cfg(test)]
+impl Fault {
+    /// One of a program with one thread, for tests.
+    pub(crate) fn timed(kind: Kind, enter_ns: u64, duration_ns: u64) -> Self {
+        Self {
+            enter_ns,
+            duration_ns: Some(duration_ns),
+            interrupted: false,
+            preempted_ns: 0,
+            pid: 1,
+            tid: 1,
+            addr: 0,
+            ip: 0,
+            stack: None,
+            kernel: false,
+            access: None,
+            kind,
+            kind_at_entry: kind,
+            is_certain: false,
+            huge: false,
+            again: false,
+            mapping: 0,
+            window: None,
+            in_flight: 1,
+        }
+    }
+}
+
 /// A fault as far as its own record and place tell.
 fn at(
     record: &Record,

@@ -45,3 +45,45 @@ fn near(samples: &[(u64, f64)], time_ns: u64) -> &[(u64, f64)] {
     let from = at.saturating_sub(COLD_NEAR_SAMPLES / 2).min(samples.len() - COLD_NEAR_SAMPLES);
     &samples[from..from + COLD_NEAR_SAMPLES]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Window;
+    use crate::profile::weigh::Weight;
+
+    /// Twenty bursts of ten faults with twenty samples around each, which read so much more.
+    fn run(excess_ns: u64, price_ns: impl Fn(u64) -> u64) -> (Faults, Weights) {
+        let mut found = Faults::default();
+        for burst in 0..20_u64 {
+            let begin_ns = burst * 1_000_000;
+            for (recorded, begin_ns) in [(true, begin_ns), (false, begin_ns + 100_000)] {
+                found.windows.push(Window { begin_ns, end_ns: begin_ns, faults: 0, recorded, lost: 0 });
+            }
+            let window = Some(found.windows.len() - 2);
+            let at = |ns, more| Fault::timed(Kind::Stack, begin_ns + ns, price_ns(burst) + more);
+            found.faults.extend((0..10).map(|n| Fault { window, ..at(n * 5_000, 0) }));
+            found.samples.extend((0..20).map(|n| (at(100_000 + n * 40_000, excess_ns), 97)));
+        }
+        let recorded = vec![Weight { exact: 1.0, extra: 0.0, alike: 1.0 }; found.faults.len()];
+        let weights = Weights { recorded, samples: vec![97.0; found.samples.len()], ..Weights::default() };
+        (found, weights)
+    }
+
+    #[test]
+    fn what_samples_read_too_much_is_found_also_where_prices_drift() {
+        let excess_ns = |(found, weights): (Faults, Weights)| excess_ns(&found, &weights, Kind::Stack);
+        assert_eq!(excess_ns(run(300, |_| 1_000)), 300.0);
+        assert_eq!(excess_ns(run(300, |burst| if burst < 15 { 1_000 } else { 9_000 })), 300.0);
+        assert_eq!(excess_ns(run(0, |_| 1_000)), 0.0);
+    }
+
+    #[test]
+    fn nothing_is_taken_off_where_too_little_is_known() {
+        let (mut found, weights) = run(300, |_| 1_000);
+        assert_eq!(excess_ns(&found, &weights, Kind::Major), 0.0, "a kind without faults");
+        found.samples.truncate(COLD_NEAR_SAMPLES - 1);
+        assert_eq!(excess_ns(&found, &weights, Kind::Stack), 0.0);
+        assert_eq!(excess_ns(&Faults::default(), &Weights::default(), Kind::Stack), 0.0);
+    }
+}

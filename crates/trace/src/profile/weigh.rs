@@ -341,3 +341,49 @@ fn kernel(found: &Faults, weights: &mut Weights, observation: &Observation, lost
         (weight.exact, weight.extra) = (weight.exact * scale, weight.extra * scale);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::{Counts, Host};
+
+    const PAGE: u64 = 4096;
+    const HUGE: u64 = 2 << 20;
+
+    /// A hundred faults, one of which stands for each ten; memory grows by a page for each, and by so many huge pages.
+    fn run(huge: u64, at_most: u64, seen: usize) -> (Faults, Weights, Observation) {
+        let mut found = Faults::default();
+        for n in 0..100 {
+            let kind = if n < seen { Kind::Thp } else { Kind::MmapFirstWrite };
+            found.samples.push((Fault::timed(kind, n as u64, 1000), 10));
+        }
+        let level = |faults, anon_bytes| Level { time_ns: faults, faults, anon_bytes };
+        let observation = Observation {
+            host: Host { page_bytes: PAGE, thp_bytes: HUGE, ..Host::default() },
+            counts: Counts { huge_at_most: Some(at_most), ..Counts::default() },
+            levels: vec![level(0, 0), level(1000, 1000 * PAGE + huge * (HUGE - PAGE))],
+            ..Observation::default()
+        };
+        (found, Weights { samples: vec![10.0; 100], ..Weights::default() }, observation)
+    }
+
+    fn huge_faults(grown: u64, at_most: u64, seen: usize) -> f64 {
+        let (found, mut weights, observation) = run(grown, at_most, seen);
+        huge(&found, &mut weights, &observation);
+        let thp =
+            weights.samples.iter().zip(&found.samples).filter(|(_, (fault, _))| fault.kind == Kind::Thp);
+        let all: f64 = weights.samples.iter().sum::<f64>() + weights.huge_unseen;
+        assert!((all - 1000.0).abs() < 1e-6, "{all}");
+        thp.map(|(weight, _)| weight).sum::<f64>() + weights.huge_unseen
+    }
+
+    #[test]
+    fn faults_of_huge_pages_lie_between_what_memory_grew_by_and_what_the_machine_had() {
+        let near = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-6, "{found} for {wanted}");
+        near(huge_faults(0, 500, 3), 30.0);
+        near(huge_faults(0, 12, 3), 12.0);
+        near(huge_faults(50, 500, 3), 50.0);
+        near(huge_faults(15, 20, 0), 20.0);
+        near(huge_faults(15, 0, 0), 0.0);
+    }
+}

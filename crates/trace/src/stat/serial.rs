@@ -68,27 +68,7 @@ mod tests {
     use crate::fault::Fault;
 
     fn fault(in_flight: u32, ns: u64) -> Fault {
-        Fault {
-            enter_ns: 0,
-            duration_ns: Some(ns),
-            interrupted: false,
-            preempted_ns: 0,
-            pid: 1,
-            tid: in_flight,
-            addr: 0,
-            ip: 0,
-            stack: None,
-            kernel: false,
-            access: None,
-            kind: Kind::MmapFirstWrite,
-            kind_at_entry: Kind::MmapFirstWrite,
-            is_certain: false,
-            huge: false,
-            again: false,
-            mapping: 0,
-            window: None,
-            in_flight,
-        }
+        Fault { tid: in_flight, in_flight, ..Fault::timed(Kind::MmapFirstWrite, 0, ns) }
     }
 
     fn verdict(alone: usize, together: usize, ns: u64) -> Serialisation {

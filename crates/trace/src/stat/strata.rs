@@ -206,27 +206,7 @@ mod tests {
             for (kind, n) in
                 [Kind::MmapFirstWrite, Kind::FileRead].into_iter().zip(recorded.unwrap_or_default())
             {
-                let fault = Fault {
-                    enter_ns: begin_ns,
-                    duration_ns: Some(500),
-                    interrupted: false,
-                    preempted_ns: 0,
-                    pid: 1,
-                    tid: 1,
-                    addr: 0,
-                    ip: 0,
-                    stack: None,
-                    kernel: false,
-                    access: None,
-                    kind,
-                    kind_at_entry: Kind::MmapFirstWrite,
-                    is_certain: false,
-                    huge: false,
-                    again: false,
-                    mapping: 0,
-                    window: Some(index),
-                    in_flight: 1,
-                };
+                let fault = Fault { window: Some(index), ..Fault::timed(kind, begin_ns, 500) };
                 faults.faults.extend((0..n).map(|_| fault.clone()));
             }
         }
