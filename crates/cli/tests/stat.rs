@@ -280,7 +280,6 @@ fn where_sys_is_hidden_faults_are_recorded_on_every_processor() {
         ["stat", "--json", "--", env!("CARGO_BIN_EXE_faultless"), "workload", "--quiet", "calloc-full"];
     let Some(out) = hiding("/sys", &words) else { return };
     let report: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
-    assert!(report["notes"].to_string().contains("/sys is hidden"), "{report}");
     let used = |source: &str| {
         report["sources"].as_array().unwrap().iter().any(|s| s["source"] == source && s["used"] == true)
     };
