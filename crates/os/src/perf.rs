@@ -66,7 +66,7 @@ pub enum Output {
         /// Bytes of stack, a multiple of 8.
         stack_bytes: u32,
     },
-    /// A sample for every occurrence of a tracepoint: as [`Output::Faults`], and its fields.
+    /// A sample for every occurrence of a tracepoint: ip, pid, tid, time, address and its fields.
     Fields,
     /// A sample for one in so many occurrences: ip, pid, tid, time, address and the user's call chain by frame pointers.
     UserStacks {

@@ -194,20 +194,21 @@ impl Session {
 
     /// Switches on what was opened on running threads.
     pub(crate) fn begin(&self) {
+        self.lanes.iter().for_each(Lane::begin);
+        // Last, so that no fault is counted which no sampled event has counted.
         for event in self.counters() {
             // As in `record_faults`.
             let _ = event.enable();
         }
-        self.lanes.iter().for_each(Lane::begin);
     }
 
     /// Switches everything off, for good: so counts and records end together.
     pub(crate) fn end(&self) {
-        self.lanes.iter().for_each(Lane::end);
         for event in self.counters() {
             // One that is of a task that has ended is off.
             let _ = event.disable();
         }
+        self.lanes.iter().for_each(Lane::end);
     }
 
     fn counters(&self) -> impl Iterator<Item = &Event> {
@@ -245,7 +246,7 @@ impl Session {
         Counts {
             user_faults: self.user.count(),
             all_faults: self.all.count().or_else(all),
-            minor_faults: self.minor.count().or_else(|| sampled(Sampled::Minor)),
+            minor_faults: self.minor.count().or_else(|| Some(sampled(Sampled::Minor)? + self.unsampled())),
             major_faults: self.major.count().or_else(|| sampled(Sampled::Major)),
             huge_at_most: facts::huge_faults()
                 .zip(self.huge_faults)
@@ -253,6 +254,13 @@ impl Session {
             cpu_ns: self.clock.count(),
             before_exec_faults,
         }
+    }
+
+    /// Faults counted while the sampled events were off, to be aligned: without them they would look like accesses that failed.
+    fn unsampled(&self) -> u64 {
+        let sampled = self.lanes.iter().map(|lane| lane.sampled(Sampled::All)).sum::<Option<u64>>();
+        let user = self.user.count().filter(|_| self.user_only);
+        user.zip(sampled).map_or(0, |(user, sampled)| user.saturating_sub(sampled))
     }
 
     /// Whether single faults can be recorded.

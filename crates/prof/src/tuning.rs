@@ -2,12 +2,12 @@
 
 /// Pages touched per block of the start-up calibration. One block takes about 0.05 ms, below most scheduling noise.
 pub(crate) const CALIBRATION_BLOCK_PAGES: usize = 32;
-/// Blocks with the events, and as many without. 192 pages each: the median moves by 1 to 2 % from run to run, and
-/// the whole costs about 1 ms of CPU (measured on a 2-core EPYC guest).
+/// Blocks with the events, and as many without, and the same again of pages that are mapped. 512 pages each: with 192 the offset of the
+/// latter moved between 0.4 and 1.0 us from run to run, so by 5 % (measured on a 2-core EPYC guest); some 5 ms of CPU.
 pub(crate) const CALIBRATION_ROUNDS: usize = 16;
 /// Least ring of the calibration, pages: two records of 64 bytes for each page of a block fit several times.
 pub(crate) const CALIBRATION_RING_PAGES: usize = 16;
-/// Time between two readings of its ring where stacks come along: a block is written in about this.
+/// Time between two readings of its ring: a block is written in about this.
 pub(crate) const CALIBRATION_READ: std::time::Duration = std::time::Duration::from_micros(100);
 
 /// Largest ring for faults and mappings per processor, pages (512 KiB, what a normal user may lock by default): 6 ms of
@@ -26,7 +26,7 @@ pub(crate) const BURST_FAULTS: u64 = 40;
 pub(crate) const RECORD_RING_PAGES_MAX: usize = 1024;
 /// The same where every fault is recorded, pages (16 MiB): some ten ms, for who unwinds while all processors are busy falls behind.
 pub(crate) const RECORD_ALL_RING_PAGES_MAX: usize = 4 * RECORD_RING_PAGES_MAX;
-/// Time between two copies of the rings where every fault is recorded: a normal user's holds some 400 faults, 2 ms of a program that
+/// Time between two copies of the rings where every fault is recorded, or still is: a normal user's holds some 400 faults, 2 ms of a program that
 /// takes 5 us for each because it is recorded.
 pub(crate) const SPOOL_PAUSE: std::time::Duration = std::time::Duration::from_micros(250);
 /// The same once nothing happens.
@@ -47,7 +47,7 @@ pub(crate) const SAMPLE_COST_NS: f64 = 1_200.0;
 pub(crate) const STACK_SAMPLE_COST_NS: f64 = 4_000.0;
 /// Share of a program that does nothing but fault.
 pub(crate) const SAMPLE_SHARE: f64 = 0.015;
-/// Samples kept in memory before every second one is left out, and again (some 200 bytes each).
+/// Samples kept in memory before one in two is left out, and again (some 200 bytes each).
 pub(crate) const SAMPLES_BEFORE_THINNING: u64 = 50_000;
 /// Samples in a row whose entry was of another fault, from which on they begin anew.
 pub(crate) const APART_SAMPLES: u32 = 2;

@@ -13,7 +13,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use crate::observation::{Access, Observation, Record, What, Window};
 use crate::stat::Kind;
-use crate::tuning::{PIECE_FAULTS, READING_BEHIND_NS, READING_NS};
+use crate::tuning::{HUGE_PAGES, PIECE_FAULTS, READING_BEHIND_NS, READING_NS};
 
 /// One recorded fault.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,11 +42,11 @@ pub struct Fault {
     pub access: Option<Access>,
     /// What it was.
     pub kind: Kind,
-    /// What it was as far as that shows when it begins: all that can be known of a sampled one.
-    pub kind_at_entry: Kind,
-    /// The kind does not hang on what was seen of the page before.
+    /// What its place and access alone say that it was.
+    pub kind_by_place: Kind,
+    /// The kernel told what page was mapped before: the kind hangs on nothing else.
     pub is_certain: bool,
-    /// At its end a page larger than a base page was mapped there.
+    /// At its end a transparent huge page was mapped there.
     pub huge: bool,
     /// A first touch of a page that this mapping had been faulted in for before: the program gave it back (MADV_DONTNEED).
     pub again: bool,
@@ -59,6 +59,16 @@ pub struct Fault {
     pub in_flight: u32,
 }
 
+/// The entry of a sample that waits for its end.
+#[derive(Clone, Copy, Debug)]
+struct Entered {
+    time_ns: u64,
+    /// Data address and instruction.
+    at: (u64, u64),
+    was_mapped: Option<bool>,
+    away: pair::Away,
+}
+
 /// All recorded faults of a run, by time of entry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
@@ -66,7 +76,7 @@ pub struct Faults {
     pub faults: Vec<Fault>,
     /// The observation's windows by begin; where it has none but has faults, one window that holds them all.
     pub windows: Vec<Window>,
-    /// Faults sampled at large, and how many each stands for; their kind is `kind_at_entry`.
+    /// Faults sampled at large, and how many each stands for; of those that are not certain the kind is `kind_by_place`.
     pub samples: Vec<(Fault, u64)>,
     /// Names of mappings.
     pub mappings: Vec<String>,
@@ -85,13 +95,17 @@ impl Faults {
     pub fn from_observation(observation: &Observation) -> Self {
         let windows = windows(observation);
         let page_bytes = observation.host.page_bytes.max(1);
+        let huge_bytes = match observation.host.thp_bytes {
+            0 => page_bytes.saturating_mul(HUGE_PAGES),
+            thp_bytes => thp_bytes,
+        };
         let mut pairs = pair::Pairs::new(&windows);
         let mut processes = place::Processes::default();
         let mut history = kind::History::new(page_bytes);
         let mut faults: Vec<Fault> = Vec::new();
         let mut samples = Vec::new();
         let mut tells_pages = false;
-        let mut entered: HashMap<u32, (u64, u64, Option<bool>)> = HashMap::new();
+        let mut entered: HashMap<u32, Entered> = HashMap::new();
         for record in by_time(&observation.records) {
             match &record.what {
                 What::Enter { addr, ip, kernel, access, mapped_bytes } => {
@@ -101,14 +115,11 @@ impl Faults {
                     tells_pages |= was_mapped.is_some();
                     let touch = kind::Touch { time_ns: record.time_ns, access: *access, fault: faults.len() };
                     let (kind, again) = history.touch(record.pid, *addr, touch, place.as_ref(), was_mapped);
-                    let kind_at_entry = match was_mapped {
-                        Some(_) => kind,
-                        None => kind::by_place(*access, place.as_ref()),
-                    };
+                    let kind_by_place = kind::by_place(*access, place.as_ref());
                     pairs.enter(record, *addr, faults.len());
                     let fault = Fault {
                         kind,
-                        kind_at_entry,
+                        kind_by_place,
                         is_certain: was_mapped.is_some(),
                         again,
                         window,
@@ -117,7 +128,7 @@ impl Faults {
                     faults.push(fault);
                 }
                 What::End { addr, major, stack, mapped_bytes } => {
-                    let huge = mapped_bytes.is_some_and(|bytes| bytes > page_bytes);
+                    let huge = mapped_bytes.is_some_and(|bytes| bytes >= huge_bytes);
                     pairs.end(record, *addr, *major, huge, *stack, &mut faults);
                 }
                 What::Map(map) => processes.map(record.pid, record.time_ns, map),
@@ -134,30 +145,34 @@ impl Faults {
                         history.forget(record.pid);
                     }
                 }
-                What::SampleEnter { addr, mapped_bytes } => {
+                What::SampleEnter { addr, ip, mapped_bytes } => {
                     let was_mapped = mapped_bytes.map(|bytes| bytes > 0);
-                    entered.insert(record.tid, (record.time_ns, *addr, was_mapped));
+                    let at = (*addr, *ip);
+                    let away = pair::Away::default();
+                    entered.insert(record.tid, Entered { time_ns: record.time_ns, at, was_mapped, away });
                 }
                 What::Sample { addr, ip, kernel, major, access, stack, weight, mapped_bytes } => {
                     let place = processes.place(record.pid, *addr);
                     let window = find_window(&windows, record.time_ns);
-                    let entered = entered.remove(&record.tid).filter(|(_, at, _)| at == addr);
-                    let enter_ns = entered.map_or(record.time_ns, |(time_ns, ..)| time_ns);
-                    let was_mapped = entered.and_then(|(.., was_mapped)| was_mapped);
-                    let huge = mapped_bytes.is_some_and(|bytes| bytes > page_bytes);
+                    let entered = entered.remove(&record.tid).filter(|entered| entered.at == (*addr, *ip));
+                    let enter_ns = entered.map_or(record.time_ns, |entered| entered.time_ns);
+                    let was_mapped = entered.and_then(|entered| entered.was_mapped);
+                    let huge = mapped_bytes.is_some_and(|bytes| bytes >= huge_bytes);
                     let kind = match place.as_ref() {
                         _ if *major => Kind::Major,
                         Some(place) => history.kind(record.pid, *addr, *access, place, was_mapped),
                         None => kind::by_place(*access, None),
                     };
                     let kind = if huge { kind::of_huge_page(kind) } else { kind };
+                    let kind_by_place = kind::by_place(*access, place.as_ref());
                     let fault = at(record, *addr, *ip, *kernel, *access, place);
                     let fault = Fault {
                         enter_ns,
+                        preempted_ns: entered.map_or(0, |entered| entered.away.preempted_ns),
                         duration_ns: entered.map(|_| record.time_ns.saturating_sub(enter_ns)),
                         stack: *stack,
                         kind,
-                        kind_at_entry: kind,
+                        kind_by_place,
                         is_certain: was_mapped.is_some(),
                         huge,
                         window,
@@ -165,7 +180,13 @@ impl Faults {
                     };
                     samples.push((fault, *weight));
                 }
-                What::Switch { out, preempted } => pairs.switch(record, *out && *preempted),
+                What::Switch { out, preempted } => {
+                    let preempted = *out && *preempted;
+                    pairs.switch(record, preempted);
+                    if let Some(entered) = entered.get_mut(&record.tid) {
+                        entered.away.switch(record.time_ns, preempted);
+                    }
+                }
                 What::Cpu { .. } | What::LockWait { .. } => {}
                 What::Alloc { .. } | What::Free { .. } | What::Move { .. } | What::Name(_) => {}
             }
@@ -211,7 +232,7 @@ impl Fault {
             kernel: false,
             access: None,
             kind,
-            kind_at_entry: kind,
+            kind_by_place: kind,
             is_certain: false,
             huge: false,
             again: false,
@@ -244,7 +265,7 @@ fn at(
         kernel,
         access,
         kind: Kind::Unplaced,
-        kind_at_entry: Kind::Unplaced,
+        kind_by_place: Kind::Unplaced,
         is_certain: false,
         huge: false,
         again: false,

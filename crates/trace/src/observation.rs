@@ -209,10 +209,12 @@ pub enum What {
         /// Size of the page that is mapped there now; `None` where the kernel does not tell.
         mapped_bytes: Option<u64>,
     },
-    /// A fault began of which the thread's next sample tells the rest, if it is of the same address.
+    /// A fault began of which the thread's next sample tells the rest, if it is of the same address and instruction.
     SampleEnter {
         /// Faulting data address.
         addr: u64,
+        /// Faulting instruction address.
+        ip: u64,
         /// Size of the page that was mapped there before, 0 for none; `None` where the kernel does not tell.
         mapped_bytes: Option<u64>,
     },
@@ -339,7 +341,7 @@ pub struct Level {
 /// What one event lost in all (PERF_FORMAT_LOST, Linux 6.0).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventLoss {
-    /// `entry`, `minor end`, `major end`, `sample`, `cpu clock`, `tasks`.
+    /// `entry`, `minor end`, `major end`, `sample entry`, `sample`, `major sample`, `cpu clock`, `tasks` and others.
     pub event: String,
     /// Processor.
     pub cpu: u32,

@@ -20,6 +20,8 @@ pub(crate) const THP_PRICE_RATIO: f64 = 100.0;
 /// Guest-cold pages, which are work, stay below 11.
 pub const WAIT_LATENCY_RATIO: f64 = 100.0;
 
+/// Base pages in a transparent huge page where its size is not known: 2 MiB of 4 KiB.
+pub(crate) const HUGE_PAGES: u64 = 512;
 /// `MAP_STACK` of Linux on x86-64 and aarch64; perf does not pass it on today, a recorder may.
 pub(crate) const MAP_STACK: u32 = 0x2_0000;
 /// `MAP_SHARED`.

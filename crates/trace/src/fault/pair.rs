@@ -24,9 +24,25 @@ pub(super) struct Unmatched {
 struct Open {
     addr: u64,
     index: usize,
-    preempted_ns: u64,
-    /// Since when its thread has been preempted, if it is.
+    away: Away,
+}
+
+/// How long a thread was preempted within a fault.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Away {
+    pub(super) preempted_ns: u64,
+    /// Since when it has been, if it is.
     left_ns: Option<u64>,
+}
+
+impl Away {
+    /// The thread was preempted, or else a switch of another kind.
+    pub(super) fn switch(&mut self, time_ns: u64, preempted: bool) {
+        if let Some(left_ns) = self.left_ns.take() {
+            self.preempted_ns += time_ns.saturating_sub(left_ns);
+        }
+        self.left_ns = preempted.then_some(time_ns);
+    }
 }
 
 /// The entries that wait for their end, by thread.
@@ -43,7 +59,7 @@ impl<'a> Pairs<'a> {
 
     /// Notes that the thread entered fault number `index`.
     pub(super) fn enter(&mut self, record: &Record, addr: u64, index: usize) {
-        let open = Open { addr, index, preempted_ns: 0, left_ns: None };
+        let open = Open { addr, index, away: Away::default() };
         if self.open.insert(record.tid, open).is_some() {
             self.unmatched.enters += 1;
         }
@@ -51,11 +67,9 @@ impl<'a> Pairs<'a> {
 
     /// The thread was preempted, or else a switch of another kind.
     pub(super) fn switch(&mut self, record: &Record, preempted: bool) {
-        let Some(open) = self.open.get_mut(&record.tid) else { return };
-        if let Some(left_ns) = open.left_ns.take() {
-            open.preempted_ns += record.time_ns.saturating_sub(left_ns);
+        if let Some(open) = self.open.get_mut(&record.tid) {
+            open.away.switch(record.time_ns, preempted);
         }
-        open.left_ns = preempted.then_some(record.time_ns);
     }
 
     /// Closes the thread's open fault.
@@ -76,7 +90,7 @@ impl<'a> Pairs<'a> {
         let Some(fault) = faults.get_mut(open.index) else { return };
         fault.stack = stack;
         fault.huge = huge;
-        fault.preempted_ns = open.preempted_ns;
+        fault.preempted_ns = open.away.preempted_ns;
         if major {
             fault.kind = Kind::Major;
         }

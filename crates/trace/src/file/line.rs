@@ -17,8 +17,8 @@ pub enum Line {
     Enter(u64, u32, u32, u64, u64, bool, Option<Access>, #[serde(default)] Option<u64>),
     /// [`What::End`]: time, pid, tid, addr, major, stack, mapped bytes.
     End(u64, u32, u32, u64, bool, Option<u32>, #[serde(default)] Option<u64>),
-    /// [`What::SampleEnter`]: time, pid, tid, addr, mapped bytes.
-    SampleEnter(u64, u32, u32, u64, Option<u64>),
+    /// [`What::SampleEnter`]: time, pid, tid, addr, ip, mapped bytes.
+    SampleEnter(u64, u32, u32, u64, u64, Option<u64>),
     /// [`What::Sample`]: time, pid, tid, addr, ip, kernel, major, access, stack, weight, mapped bytes.
     Sample(
         u64,
@@ -83,7 +83,9 @@ impl From<Record> for Line {
             What::End { addr, major, stack, mapped_bytes } => {
                 Self::End(time, pid, tid, addr, major, stack, mapped_bytes)
             }
-            What::SampleEnter { addr, mapped_bytes } => Self::SampleEnter(time, pid, tid, addr, mapped_bytes),
+            What::SampleEnter { addr, ip, mapped_bytes } => {
+                Self::SampleEnter(time, pid, tid, addr, ip, mapped_bytes)
+            }
             What::Sample { addr, ip, kernel, major, access, stack, weight, mapped_bytes } => {
                 Self::Sample(time, pid, tid, addr, ip, kernel, major, access, stack, weight, mapped_bytes)
             }
@@ -115,8 +117,8 @@ impl Line {
             Self::End(time, pid, tid, addr, major, stack, mapped_bytes) => {
                 record(time, pid, tid, What::End { addr, major, stack, mapped_bytes })
             }
-            Self::SampleEnter(time, pid, tid, addr, mapped_bytes) => {
-                record(time, pid, tid, What::SampleEnter { addr, mapped_bytes })
+            Self::SampleEnter(time, pid, tid, addr, ip, mapped_bytes) => {
+                record(time, pid, tid, What::SampleEnter { addr, ip, mapped_bytes })
             }
             Self::Sample(time, pid, tid, addr, ip, kernel, major, access, stack, weight, mapped_bytes) => {
                 let what = What::Sample { addr, ip, kernel, major, access, stack, weight, mapped_bytes };
@@ -151,7 +153,7 @@ pub(super) fn columns() -> BTreeMap<String, Vec<String>> {
     let table: [(&str, &str); 19] = [
         ("enter", "time_ns pid tid addr ip kernel access mapped_bytes"),
         ("end", "time_ns pid tid addr major stack mapped_bytes"),
-        ("sample_enter", "time_ns pid tid addr mapped_bytes"),
+        ("sample_enter", "time_ns pid tid addr ip mapped_bytes"),
         ("sample", "time_ns pid tid addr ip kernel major access stack weight mapped_bytes"),
         ("cpu", "time_ns pid tid kernel stack"),
         ("switch", "time_ns pid tid out preempted"),

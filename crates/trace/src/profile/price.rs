@@ -5,8 +5,8 @@
 //! enough were timed, else of the same touching site and kind, else of the kind, else of all, else what a first touch took
 //! in the calibration. Means are weighed by what each timed fault stands for: a program's start is recorded more densely.
 //!
-//! A sampled fault's kind is known as it shows at the entry. What shows only at the end, a huge page, or in the page's past where the
-//! kernel does not tell: there the kinds of the faults recorded at its stack, else its site, are dealt out in their shares. Without stacks the instruction stands for the stack.
+//! A sampled fault's kind is known where the kernel told what pages were mapped before and after it. Else it follows from place and access,
+//! and the kinds of the faults recorded at its stack, else its site, are dealt out in their shares. Without stacks the instruction stands for the stack.
 
 use std::collections::HashMap;
 
@@ -94,16 +94,20 @@ impl Prices {
         prices.find_caps(found, weights);
         prices.cold_ns = ALL.map(|kind| cold::excess_ns(found, weights, kind));
         for (fault, weight) in found.faults.iter().zip(&weights.recorded).filter(|(_, w)| w.alike > 0.0) {
+            prices.learn_mix(fault, weight.alike);
             prices.learn(fault, prices.reading_ns(fault), weight.alike * prices.burst_part);
         }
         for ((fault, _), weight) in found.samples.iter().zip(&weights.samples).filter(|(_, w)| **w > 0.0) {
+            if fault.is_certain {
+                prices.learn_mix(fault, *weight);
+            }
             prices.learn(fault, prices.sample_ns(fault), *weight);
         }
         prices
     }
 
     fn number_instructions(&mut self, found: &Faults) {
-        for fault in &found.faults {
+        for fault in found.faults.iter().chain(found.samples.iter().map(|(fault, _)| fault)) {
             let next = self.instructions.len() as u32;
             self.instructions.entry(fault.ip).or_insert(next);
         }
@@ -129,20 +133,27 @@ impl Prices {
         }
     }
 
+    /// What a fault of its stack, site and place turned out to be.
+    fn learn_mix(&mut self, fault: &Fault, weight: f64) {
+        if fault.kind == Kind::Major {
+            return;
+        }
+        let (by_place, stack) = (fault.kind_by_place, self.stack(fault));
+        let site = stack.and_then(|stack| self.touching.frame(stack));
+        let mixes = [
+            stack.map(|stack| self.mix_by_stack.entry((stack, by_place)).or_default()),
+            site.map(|site| self.mix_by_site.entry((site, by_place)).or_default()),
+        ];
+        for mix in mixes.into_iter().flatten() {
+            mix.seen[fault.kind as usize] += weight;
+            mix.faults += 1;
+        }
+    }
+
     fn learn(&mut self, fault: &Fault, reading_ns: Option<f64>, weight: f64) {
-        let (kind, at_entry) = (fault.kind, fault.kind_at_entry);
+        let kind = fault.kind;
         let stack = self.stack(fault);
         let site = stack.and_then(|stack| self.touching.frame(stack));
-        if kind != Kind::Major {
-            let mixes = [
-                stack.map(|stack| self.mix_by_stack.entry((stack, at_entry)).or_default()),
-                site.map(|site| self.mix_by_site.entry((site, at_entry)).or_default()),
-            ];
-            for mix in mixes.into_iter().flatten() {
-                mix.seen[kind as usize] += weight;
-                mix.faults += 1;
-            }
-        }
         let Some(ns) = reading_ns else { return };
         if let Some(stack) = stack {
             self.by_stack.entry((stack, kind)).or_default().add(ns, weight);
@@ -207,17 +218,17 @@ impl Prices {
 
     /// What a sampled fault was.
     pub(super) fn kind_of_sample(&mut self, fault: &Fault) -> Kind {
-        let (Some(stack), at_entry) = (self.stack(fault), fault.kind_at_entry) else {
-            return fault.kind_at_entry;
+        let (Some(stack), by_place) = (self.stack(fault), fault.kind_by_place) else {
+            return fault.kind_by_place;
         };
-        if at_entry == Kind::Major || fault.is_certain {
+        if fault.kind == Kind::Major || fault.is_certain {
             return fault.kind;
         }
         let site = self.touching.frame(stack);
         let enough = |mix: &&mut Mix| mix.faults >= PRICED_FAULTS;
-        let mix = self.mix_by_stack.get_mut(&(stack, at_entry)).filter(enough);
-        let mix = mix.or_else(|| self.mix_by_site.get_mut(&(site?, at_entry)).filter(enough));
-        mix.map_or(at_entry, Mix::deal)
+        let mix = self.mix_by_stack.get_mut(&(stack, by_place)).filter(enough);
+        let mix = mix.or_else(|| self.mix_by_site.get_mut(&(site?, by_place)).filter(enough));
+        mix.map_or(by_place, Mix::deal)
     }
 }
 

@@ -24,7 +24,7 @@ use crate::observation::{Level, Observation};
 use crate::stat::Kind;
 use crate::stat::rows::failed;
 use crate::stat::strata::{Strata, Stratum};
-use crate::tuning::{ALL_SEEN_SHARE, FEW_SAMPLES, POOL_FAULTS, SHORT_THREADS_RATIO};
+use crate::tuning::{ALL_SEEN_SHARE, FEW_SAMPLES, POOL_FAULTS, RSS_NOISE_PAGES, SHORT_THREADS_RATIO};
 
 /// What a recorded fault stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -139,10 +139,13 @@ fn majors(found: &Faults, weights: &mut Weights, observation: &Observation) {
 }
 
 /// Brings the faults of huge pages to what else is known of them. Those of the machine are the most there can be; by how much memory
-/// has grown beyond the faults in between two readings, the least. Where that is half of the most, nobody else takes many.
+/// has grown beyond the faults in between two readings, the least. Where that is at least half of the most, nobody else takes many.
 fn huge(found: &Faults, weights: &mut Weights, observation: &Observation) {
     let Some(most) = observation.counts.huge_at_most.map(|most| most as f64) else { return };
-    let least = huge_grown(observation).min(most);
+    // What was populated is counted, and brought by no fault of user mode; each may be a huge page.
+    let user = observation.counts.user_faults.unwrap_or(0);
+    let populated = observation.usage.minor_faults.saturating_sub(user);
+    let least = (huge_grown(observation) - populated as f64).clamp(0.0, most);
     let (mut exact, mut given) = (0.0, [0.0; 2]);
     for (weight, fault) in weights.recorded.iter().zip(&found.faults).filter(|(_, f)| !f.kernel) {
         let huge = fault.kind == Kind::Thp;
@@ -154,10 +157,11 @@ fn huge(found: &Faults, weights: &mut Weights, observation: &Observation) {
     let [others, estimate] = given;
     let all = if most <= 2.0 * least { most } else { (exact + estimate).clamp(least, most) };
     let left = (all - exact).max(0.0);
-    if others + estimate <= left {
+    if others + estimate <= left || others <= 0.0 && left < estimate {
         return;
     }
-    let scales = [(others + estimate - left) / others, if estimate > 0.0 { left / estimate } else { 0.0 }];
+    let part = |new: f64, old: f64| if old > 0.0 { new / old } else { 1.0 };
+    let scales = [part(others + estimate - left, others), part(left, estimate)];
     let scale = |fault: &Fault| match fault.kernel {
         true => 1.0,
         false => scales[usize::from(fault.kind == Kind::Thp)],
@@ -168,14 +172,15 @@ fn huge(found: &Faults, weights: &mut Weights, observation: &Observation) {
     weights.huge_unseen = if estimate > 0.0 { 0.0 } else { left };
 }
 
-/// Huge pages that memory has grown by, beyond a page for each fault: in whole ones, so that what readings are off by is none.
+/// Huge pages that memory has grown by beyond a page for each fault, between readings of which that is more than they are off by.
 fn huge_grown(observation: &Observation) -> f64 {
     let host = &observation.host;
     let step = host.thp_bytes.saturating_sub(host.page_bytes) as f64;
     let beyond = |pair: &[Level]| {
         let faults = pair[1].faults.saturating_sub(pair[0].faults) as f64;
         let grown = pair[1].anon_bytes as f64 - pair[0].anon_bytes as f64 - faults * host.page_bytes as f64;
-        if step > 0.0 { (grown / step).round().max(0.0) } else { 0.0 }
+        let is_told = step > 0.0 && grown > RSS_NOISE_PAGES as f64 * host.page_bytes as f64;
+        if is_told { (grown / step).round() } else { 0.0 }
     };
     observation.levels.windows(2).map(beyond).sum()
 }
@@ -385,5 +390,8 @@ mod tests {
         near(huge_faults(50, 500, 3), 50.0);
         near(huge_faults(15, 20, 0), 20.0);
         near(huge_faults(15, 0, 0), 0.0);
+        near(huge_faults(1, 500, 0), 0.0);
+        near(huge_faults(0, 500, 100), 1000.0);
+        near(huge_faults(0, 3, 100), 1000.0);
     }
 }

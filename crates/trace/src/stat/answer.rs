@@ -79,7 +79,9 @@ impl Stat {
 /// CPU time that recording has added to the program's: what it adds to a fault in the calibration, for each recorded one.
 fn recorder_ns(observation: &Observation, faults: &Faults) -> u64 {
     let each_ns = observation.calibration.map_or(0.0, |found| found.record_cost_ns);
-    ((faults.faults.len() + faults.samples.len()) as f64 * each_ns.max(0.0)) as u64
+    let added_ns = (faults.faults.len() + faults.samples.len()) as f64 * each_ns.max(0.0);
+    // A calibration on a busy machine may say too much.
+    (added_ns as u64).min(observation.usage.cpu_ns() / 2)
 }
 
 fn recording_notes(faults: &Faults) -> Vec<String> {

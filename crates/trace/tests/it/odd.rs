@@ -30,6 +30,10 @@ fn what() -> impl Strategy<Value = What> {
         1 => (0..4_u32).prop_map(|parent| What::Fork { parent }),
         1 => Just(What::Exec),
         1 => Just(What::Exit),
+        3 => (number(), 0..3_u64, mapped()).prop_map(|(addr, ip, mapped_bytes)| What::SampleEnter { addr: addr % 3, ip, mapped_bytes }),
+        3 => (number(), 0..3_u64, any::<bool>(), mapped(), number()).prop_map(|(addr, ip, major, mapped_bytes, weight)| What::Sample {
+            addr: addr % 3, ip, kernel: false, major, access: Some(Access::Write), stack: None, weight, mapped_bytes,
+        }),
     ]
 }
 

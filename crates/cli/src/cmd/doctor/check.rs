@@ -249,8 +249,11 @@ impl Said {
         let rows = findings.tables.iter().flat_map(|table| &table.sites.rows);
         let kinds = rows
             .flat_map(|row| &row.kinds)
-            .map(|(kind, faults, ns)| (*kind, faults.round() as u64, *ns))
-            .collect();
+            .filter(|(kind, ..)| *kind != Kind::Major)
+            .map(|(kind, faults, ns)| (*kind, faults.round() as u64, *ns));
+        let beyond = findings.beyond.iter();
+        let beyond = beyond.map(|(kind, faults, seconds)| (*kind, *faults, seconds.unwrap_or(0.0) * 1e9));
+        let kinds = kinds.chain(beyond).collect();
         Ok((recorded.exit, Self { time_ns: findings.time_ns, kinds }))
     }
 
@@ -387,7 +390,7 @@ fn text(report: &Report) -> String {
     let host = &report.host;
     let head = format!(
         "Measured time divided by the program's own: median of {} rounds (lowest to highest), and how many 95 % intervals meet \
-         what the plain runs before and behind took. Limits: medians from {} to {}, {} of the intervals, and half of them within ± {}.",
+         what the plain runs before and behind took. Limits: medians from {} to {}, {} of the intervals, and a median half-width of at most {}.",
         report.rounds,
         LIMITS.0,
         LIMITS.1,
