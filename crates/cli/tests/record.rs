@@ -214,7 +214,7 @@ fn a_normal_user_records_too() {
         Command::new("setpriv").args(user).arg(&copy).args(words).current_dir(folder.path()).output()
     };
     let out =
-        match as_user(&["record", "--", "./faultless", "workload", "touch-once", "--mib", "96", "--quiet"]) {
+        match as_user(&["record", "--", "./faultless", "workload", "--quiet", "touch-once", "--mib=600"]) {
             Ok(out) => out,
             Err(error) => return eprintln!("skipped: setpriv: {error}"),
         };

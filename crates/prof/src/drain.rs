@@ -17,6 +17,7 @@ use faultless_trace::recording::Loss;
 use crate::allocations::Allocations;
 use crate::decode::{Decoder, Fault};
 use crate::kernel;
+use crate::random::Random;
 use crate::session::{Lane, Role};
 use crate::tuning as t;
 use crate::unwind::{Unwinder, UserStack};
@@ -78,7 +79,7 @@ struct Stacks {
 /// Which samples are kept where they stay in memory: all at first, then half of them, a quarter, which stand for as many more.
 #[derive(Debug)]
 struct Thinned {
-    random: u64,
+    random: Random,
     kept: u64,
     every: u64,
 }
@@ -86,12 +87,9 @@ struct Thinned {
 impl Thinned {
     /// What the next one stands for, in samples, if it is kept.
     fn keep(&mut self) -> Option<u64> {
-        // By chance, since every so-and-so-manieth would run in step with loops. xorshift64 (Marsaglia 2003).
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
         let every = self.every;
-        if !self.random.is_multiple_of(every) {
+        // By chance: one in a fixed number would run in step with loops.
+        if !self.random.draw().is_multiple_of(every) {
             return None;
         }
         self.kept += 1;
@@ -104,7 +102,7 @@ impl Thinned {
 
 impl Default for Thinned {
     fn default() -> Self {
-        Self { random: 1, kept: 0, every: 1 }
+        Self { random: Random::new(1), kept: 0, every: 1 }
     }
 }
 

@@ -8,6 +8,7 @@
 //!
 //! What it does not do: read a clock, or touch an event.
 
+use crate::random::Random;
 use crate::tuning as t;
 
 /// What recording single faults may cost.
@@ -54,7 +55,7 @@ pub(crate) struct Duty {
     recorded: u64,
     cpu_ns: u64,
     resume_ns: u64,
-    random: u64,
+    random: Random,
 }
 
 impl Duty {
@@ -70,7 +71,7 @@ impl Duty {
             recorded: 0,
             cpu_ns: 0,
             resume_ns: 0,
-            random: seed | 1,
+            random: Random::new(seed),
         }
     }
 
@@ -118,7 +119,7 @@ impl Duty {
     pub(crate) fn switched(&mut self, now_ns: u64) {
         self.on = !self.on;
         let pause_ns = if self.is_early() { t::EARLY_PAUSE_NS } else { t::RECORD_PAUSE_NS };
-        self.resume_ns = now_ns + pause_ns / 2 + self.draw() % pause_ns;
+        self.resume_ns = now_ns + pause_ns / 2 + self.random.draw() % pause_ns;
     }
 
     fn is_early(&self) -> bool {
@@ -132,14 +133,6 @@ impl Duty {
         self.credit_ns += early_ns as f64 * t::EARLY_SHARE + late_ns as f64 * share;
         self.credit_ns = self.credit_ns.min(t::RECORD_CREDIT_MAX_NS);
         self.cpu_ns = cpu_ns.max(self.cpu_ns);
-    }
-
-    /// xorshift64 (Marsaglia 2003).
-    fn draw(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
     }
 }
 

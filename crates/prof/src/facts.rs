@@ -13,8 +13,17 @@ pub fn host() -> Host {
 
 /// Faults of huge pages since the start of the machine.
 pub(crate) fn huge_faults() -> Option<u64> {
+    vmstat(["thp_fault_alloc"]).map(|[faults]| faults)
+}
+
+/// Counters of `/proc/vmstat`; `None` where one is missing.
+pub(crate) fn vmstat<const N: usize>(names: [&str; N]) -> Option<[u64; N]> {
     let text = std::fs::read_to_string("/proc/vmstat").ok()?;
-    text.lines().find_map(|line| line.strip_prefix("thp_fault_alloc ")?.trim().parse().ok())
+    let mut values = [0; N];
+    for (value, name) in values.iter_mut().zip(names) {
+        *value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())?;
+    }
+    Some(values)
 }
 
 /// The part of `machine` that goes into a trace file.

@@ -21,6 +21,7 @@ mod orphans;
 mod pace;
 pub mod perfdata;
 pub mod price;
+mod random;
 mod record;
 mod sampler;
 mod session;

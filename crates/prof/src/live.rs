@@ -27,7 +27,7 @@ use faultless_trace::stat::Point;
 
 use crate::session::{Shape, online_cpus, remedy};
 use crate::subject::exit;
-use crate::{Failure, Request, calibrate, not_started, tuning as t};
+use crate::{Failure, Request, calibrate, facts, not_started, tuning as t};
 use memory::Followed;
 use names::{Names, Place};
 use pairs::{Pairs, Prices};
@@ -465,11 +465,7 @@ fn other_user(pid: u32) -> Option<u32> {
 
 /// Faults and major faults of the machine since it was started, from `/proc/vmstat`.
 fn machine_faults() -> Option<(u64, u64)> {
-    let text = std::fs::read_to_string("/proc/vmstat").ok()?;
-    let value = |name: &str| {
-        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse::<u64>().ok())
-    };
-    Some((value("pgfault")?, value("pgmajfault")?))
+    facts::vmstat(["pgfault", "pgmajfault"]).map(|[faults, major]| (faults, major))
 }
 
 #[cfg(test)]

@@ -240,14 +240,15 @@ impl Session {
 
     /// The exact counts so far.
     pub(crate) fn counts(&self, before_exec_faults: u64) -> Counts {
-        let sampled = |of| self.lanes.iter().map(|lane| lane.sampled(of)).sum::<Option<u64>>();
-        let sampled = |of| sampled(of).filter(|_| !self.lanes.is_empty());
-        let all = || sampled(Sampled::All).filter(|_| !self.user_only);
+        let all = || self.sampled(Sampled::All).filter(|_| !self.user_only);
         Counts {
             user_faults: self.user.count(),
             all_faults: self.all.count().or_else(all),
-            minor_faults: self.minor.count().or_else(|| Some(sampled(Sampled::Minor)? + self.unsampled())),
-            major_faults: self.major.count().or_else(|| sampled(Sampled::Major)),
+            minor_faults: self
+                .minor
+                .count()
+                .or_else(|| Some(self.sampled(Sampled::Minor)? + self.unsampled())),
+            major_faults: self.major.count().or_else(|| self.sampled(Sampled::Major)),
             huge_at_most: facts::huge_faults()
                 .zip(self.huge_faults)
                 .map(|(now, then)| now.saturating_sub(then)),
@@ -256,9 +257,15 @@ impl Session {
         }
     }
 
+    /// Faults that the sampled events of all processors have counted; `None` where there are none.
+    fn sampled(&self, of: Sampled) -> Option<u64> {
+        let counts = self.lanes.iter().map(|lane| lane.sampled(of)).sum::<Option<u64>>();
+        counts.filter(|_| !self.lanes.is_empty())
+    }
+
     /// Faults counted while the sampled events were off, to be aligned: without them they would look like accesses that failed.
     fn unsampled(&self) -> u64 {
-        let sampled = self.lanes.iter().map(|lane| lane.sampled(Sampled::All)).sum::<Option<u64>>();
+        let sampled = self.sampled(Sampled::All);
         let user = self.user.count().filter(|_| self.user_only);
         user.zip(sampled).map_or(0, |(user, sampled)| user.saturating_sub(sampled))
     }

@@ -134,8 +134,8 @@ impl Watch {
         let budget = if stacks.is_some() { Budget::STACKS } else { Budget::BARE };
         let duty =
             if every_fault { Duty::always() } else { Duty::new(cost_ns, budget, begin_ns ^ u64::from(pid)) };
-        let rings = || session.lanes.iter().map(|lane| lane.ring.clone()).collect();
-        let ahead = stacks.is_some().then(|| Ahead::start(rings()));
+        let rings = session.lanes.iter().map(|lane| lane.ring.clone());
+        let ahead = stacks.is_some().then(|| Ahead::start(rings.collect()));
         let drain = match stacks {
             Some((hertz, allocations)) => Drain::with_stacks(&session.lanes, pid, hertz, allocations),
             None => Drain::new(&session.lanes, pid),

@@ -119,7 +119,7 @@ fn what_a_ring_too_small_loses_is_counted_exactly() {
 
 #[test]
 fn samples_stand_for_all_faults() {
-    let Some((recorded, recording)) = run("touch", 60_000, &Options::default()) else { return };
+    let Some((recorded, recording)) = run("touch", 200_000, &Options::default()) else { return };
     if recorded.event_losses.iter().flatten().any(|loss| loss.lost > 0) {
         return eprintln!("skipped: the rings lost records");
     }

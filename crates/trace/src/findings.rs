@@ -169,12 +169,7 @@ impl Findings {
                 .collect(),
         };
         let disk_ns = major_ns(&sites);
-        let ns = |seconds: Interval| Interval {
-            value: seconds.value * 1e9,
-            low: seconds.low * 1e9,
-            high: seconds.high * 1e9,
-        };
-        let time_ns = stat.time.as_ref().map(|time| ns(time.seconds));
+        let time_ns = stat.time.as_ref().map(|time| time.seconds.times(1e9));
         let most = most(&sites);
         let tables = groups.into_iter().map(|by| {
             let found = match by {

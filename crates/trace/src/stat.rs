@@ -86,6 +86,13 @@ pub struct Interval {
     pub high: f64,
 }
 
+impl Interval {
+    /// The interval of so many times the figure.
+    pub fn times(self, factor: f64) -> Self {
+        Self { value: self.value * factor, low: self.low * factor, high: self.high * factor }
+    }
+}
+
 /// How a figure came about, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

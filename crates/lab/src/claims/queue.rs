@@ -281,7 +281,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         Finding::not_comparable(ours, LAPTOP)
     }),
     DOCUMENT.claim(CHUNKS, "queue-fault-ns", "that is 680 ns per fault", "175 us / 256 = 684 ns", |results| {
-        let found = price_us_per_mib(results).map(|found| pipeline::scaled(&found, pipeline::per_fault()));
+        let found = price_us_per_mib(results).map(|found| found.times(pipeline::per_fault()));
         let why = "that laptop's price by pages; ours is map, first touch and unmap on one thread";
         Finding::not_comparable(found.map(|found| with_interval(&found, 1.0, "ns")), why)
     }),

@@ -13,11 +13,7 @@ use crate::{counters, page};
 /// # Errors
 /// As for [`Region::new`].
 pub fn time_first_touches(pages: usize, ticks: &mut Vec<u64>) -> Result<()> {
-    let mut region = Region::base_pages(pages * page::size(), page::size())?;
-    for page in region.bytes_mut().chunks_exact_mut(page::size()) {
-        ticks.push(time_write(&mut page[0], 1));
-        std::hint::black_box(page).fill(1);
-    }
+    time_writes(&mut Region::base_pages(pages * page::size(), page::size())?, ticks);
     Ok(())
 }
 
@@ -29,11 +25,15 @@ pub fn time_writes_after_reads(pages: usize, ticks: &mut Vec<u64>, begin: impl F
     let mut region = Region::base_pages(pages * page::size(), page::size())?;
     region.touch_read(page::size());
     begin();
+    time_writes(&mut region, ticks);
+    Ok(())
+}
+
+fn time_writes(region: &mut Region, ticks: &mut Vec<u64>) {
     for page in region.bytes_mut().chunks_exact_mut(page::size()) {
         ticks.push(time_write(&mut page[0], 1));
         std::hint::black_box(page).fill(1);
     }
-    Ok(())
 }
 
 /// Writes once to every base page of memory that begins at one; the CPU time of each whole group of `group_bytes`, ns per

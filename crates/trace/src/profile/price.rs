@@ -20,7 +20,7 @@ use crate::sites::touching::Touching;
 use crate::stat::Kind;
 use crate::stat::rows::ALL;
 use crate::stat::strata::KINDS;
-use crate::stat::time::is_latency;
+use crate::stat::time::is_sound;
 use crate::tuning::{BURST_WORTH, PRICED_FAULTS, THP_PRICE_RATIO, WAIT_LATENCY_RATIO};
 
 /// Sum of times, of weights, and how many.
@@ -72,7 +72,7 @@ pub(super) struct Prices {
 impl Prices {
     pub(super) fn new(found: &Faults, weights: &Weights, observation: &Observation, stacks: &Stacks) -> Self {
         let calibration = observation.calibration;
-        let calibration = calibration.filter(|c| is_latency(c.pair_p50_ns) && is_latency(c.truth_p50_ns));
+        let calibration = calibration.filter(is_sound);
         let mut prices = Self {
             touching: Touching::new(stacks),
             instructions: HashMap::new(),

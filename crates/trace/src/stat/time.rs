@@ -72,12 +72,12 @@ pub(super) fn time(basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, O
 }
 
 /// Whether a calibration's figures can be times of faults.
-pub(super) fn is_sound(found: &Calibration) -> bool {
+pub(crate) fn is_sound(found: &Calibration) -> bool {
     is_latency(found.pair_p50_ns) && is_latency(found.truth_p50_ns)
 }
 
 /// Whether a figure can be the time of a fault at all: below a second.
-pub(crate) fn is_latency(ns: f64) -> bool {
+fn is_latency(ns: f64) -> bool {
     (0.0..1e9).contains(&ns)
 }
 

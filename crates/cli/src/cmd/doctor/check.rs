@@ -225,12 +225,7 @@ impl Said {
     fn of_stat(stat: &Stat) -> Self {
         let kinds =
             stat.rows.iter().map(|row| (row.kind, row.faults, row.seconds.unwrap_or(0.0) * 1e9)).collect();
-        let ns = |seconds: Interval| Interval {
-            value: seconds.value * 1e9,
-            low: seconds.low * 1e9,
-            high: seconds.high * 1e9,
-        };
-        Self { time_ns: stat.time.as_ref().map(|time| ns(time.seconds)), kinds }
+        Self { time_ns: stat.time.as_ref().map(|time| time.seconds.times(1e9)), kinds }
     }
 
     fn of_record(request: Request) -> Result<(Exit, Self), Failure> {
@@ -272,8 +267,7 @@ impl Said {
             })
             .sum();
         let part = if all_ns > 0.0 { own_ns / all_ns } else { 1.0 };
-        let time = self.time_ns?;
-        Some(Interval { value: time.value * part, low: time.low * part, high: time.high * part })
+        Some(self.time_ns?.times(part))
     }
 
     /// The kind whose count is off most, by how much of it, and what was said.

@@ -3,7 +3,6 @@
 use faultless_trace::stat::Interval;
 
 use super::THRESHOLD;
-use super::pipeline::scaled;
 use crate::claims::{Finding, NOT_MEASURED, Verdict};
 use crate::experiment::Cell;
 use crate::results::{Results, values};
@@ -19,7 +18,7 @@ pub(super) fn faults_per_page(
     let of = |quantity| values(found, phase, quantity)?.first().copied();
     let touches = of("cycles")? * of("pages_per_cycle")?;
     let faults = faultless_trace::measurement::median_interval(values(found, phase, "minor_faults")?)?;
-    Some(scaled(&faults, 1.0 / touches))
+    Some(faults.times(1.0 / touches))
 }
 
 /// The smallest block for which an allocator that has settled takes a fault for every second page; `Some(None)` if there is

@@ -175,11 +175,6 @@ pub(super) fn price_us_per_mib(results: &Results) -> Option<Interval> {
     found.median("price", "wall_ns", |ns| ns / 1e3 / mib)
 }
 
-/// The same interval in another unit.
-pub(super) fn scaled(found: &Interval, by: f64) -> Interval {
-    Interval { value: found.value * by, low: found.low * by, high: found.high * by }
-}
-
 /// Round by round: time that mmap takes more than the pool, and bytes that fault more.
 fn extra(results: &Results, workers: Workers, quantity: &str) -> Option<(Vec<f64>, Vec<f64>)> {
     let of = |memory| cell(results, memory, workers, Queue::Short);

@@ -1,0 +1,22 @@
+//! Numbers by chance, for pauses and for what is left out.
+//!
+//! In: a seed. Out: xorshift64 (Marsaglia 2003). What it does not do: keep a secret.
+
+/// The generator.
+#[derive(Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// Begins; any seed will do.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    /// The next number, never 0.
+    pub(crate) fn draw(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
