@@ -26,7 +26,7 @@ pub use crate::map::{Populate, Protection};
 pub use apart::{Churner, Touched, Toucher};
 pub use copy::HeldCopy;
 pub use sample::{Sampler, empty_ticks, time_read, time_write};
-pub use timed::{time_first_touches, time_groups, time_writes_after_reads};
+pub use timed::{Touch, time_first_touches, time_groups, time_touches};
 
 /// An owned anonymous private mapping, unmapped on drop. All zero until written.
 ///

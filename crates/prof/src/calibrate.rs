@@ -15,66 +15,92 @@ use std::thread::JoinHandle;
 use faultless_os::counters::{now_ns, tick};
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::{Raw, Ring, records};
-use faultless_os::touch::{empty_ticks, time_first_touches, time_writes_after_reads};
+use faultless_os::touch::{Touch, empty_ticks, time_touches};
 use faultless_trace::observation::Calibration;
 
-use crate::session::ENTRY;
+use crate::session::entry;
 use crate::tuning as t;
 
 /// Calibrates; with `end`, what the end of a fault writes, tries the events as well. `None` only where memory can't be mapped.
 pub(crate) fn run(end: Option<Output>) -> Option<Calibration> {
     let mut pair = end.and_then(|end| Pair::open(end).ok());
-    let capacity = t::CALIBRATION_BLOCK_PAGES * (t::CALIBRATION_ROUNDS + 1);
-    let (mut plain, mut loaded) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
-    let mut readings_ns = Vec::with_capacity(capacity);
-    let (begin_ns, begin) = (now_ns(), tick());
-    for round in 0..=t::CALIBRATION_ROUNDS {
-        time_first_touches(t::CALIBRATION_BLOCK_PAGES, &mut plain).ok()?;
-        if let Some(recorder) = &mut pair {
-            let on = recorder.enable();
-            let touched = time_first_touches(t::CALIBRATION_BLOCK_PAGES, &mut loaded);
-            let switched = on.and(recorder.disable());
-            touched.ok()?;
-            recorder.read(&mut readings_ns);
-            if switched.is_err() {
-                (pair, loaded, readings_ns) = (None, Vec::new(), Vec::new());
-            }
-        }
-        if round == 0 {
-            plain.clear();
-            loaded.clear();
-            readings_ns.clear();
-        }
+    let clock = Clock { begin_ns: now_ns(), begin: tick(), empty_ticks: empty_ticks() };
+    // What comes first finds nothing in the caches.
+    Turns::take(Touch::Write, 1, pair.as_ref())?;
+    let mut written = Turns::take(Touch::Write, t::CALIBRATION_ROUNDS, pair.as_ref())?;
+    if written.readings_ns.is_empty() {
+        pair = None;
     }
-    let tick_ns = (now_ns() - begin_ns) as f64 / tick().wrapping_sub(begin).max(1) as f64;
-    let pages = plain.len() as u32;
-    let empty_ticks = empty_ticks();
-    let ns = |ticks: u64| ticks.saturating_sub(empty_ticks) as f64 * tick_ns;
-    let truth_p50_ns = ns(median(&mut plain)?);
-    let (pair_p50_ns, loaded_p50_ns) = match (median(&mut readings_ns), median(&mut loaded)) {
+    let mut others = [Touch::Read, Touch::WriteAfterRead]
+        .map(|touch| Turns::take(touch, t::CALIBRATION_ROUNDS, Some(pair.as_ref()?)));
+    let ns = clock.ns();
+    let truth_p50_ns = ns(median(&mut written.plain)?);
+    let (pair_p50_ns, loaded_p50_ns) = match (median(&mut written.readings_ns), median(&mut written.loaded)) {
         (Some(reading_ns), Some(ticks)) => (reading_ns as f64, ns(ticks)),
         _ => (truth_p50_ns, truth_p50_ns),
     };
-    let mapped_offset_ns = pair.as_mut().and_then(|pair| mapped_offset_ns(pair, tick_ns, empty_ticks));
-    let record_cost_ns = (loaded_p50_ns - truth_p50_ns).max(0.0);
-    Some(Calibration { truth_p50_ns, pair_p50_ns, record_cost_ns, pages, mapped_offset_ns })
+    let offset = |turns: &mut Option<Turns>| {
+        let turns = turns.as_mut()?;
+        Some(median(&mut turns.readings_ns)? as f64 - ns(median(&mut turns.plain)?))
+    };
+    let [read, mapped] = &mut others;
+    Some(Calibration {
+        truth_p50_ns,
+        pair_p50_ns,
+        record_cost_ns: (loaded_p50_ns - truth_p50_ns).max(0.0),
+        pages: written.plain.len() as u32,
+        read_offset_ns: offset(read),
+        mapped_offset_ns: offset(mapped),
+    })
 }
 
-/// What the pair misreads a write to a page by that was mapped, ns.
-fn mapped_offset_ns(pair: &mut Pair, tick_ns: f64, empty_ticks: u64) -> Option<f64> {
-    let capacity = t::CALIBRATION_BLOCK_PAGES * t::CALIBRATION_ROUNDS;
-    let (mut plain, mut loaded) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
-    let mut readings_ns = Vec::with_capacity(capacity);
-    for _ in 0..t::CALIBRATION_ROUNDS {
-        time_writes_after_reads(t::CALIBRATION_BLOCK_PAGES, &mut plain, || {}).ok()?;
-        let mut on = Ok(());
-        let touched = time_writes_after_reads(t::CALIBRATION_BLOCK_PAGES, &mut loaded, || on = pair.enable());
-        on.and(pair.disable()).ok()?;
-        touched.ok()?;
-        pair.read(&mut readings_ns);
+/// From ticks to time.
+struct Clock {
+    begin_ns: u64,
+    begin: u64,
+    empty_ticks: u64,
+}
+
+impl Clock {
+    /// What an interval of so many ticks took since the begin, ns.
+    fn ns(&self) -> impl Fn(u64) -> f64 + use<> {
+        let tick_ns = (now_ns() - self.begin_ns) as f64 / tick().wrapping_sub(self.begin).max(1) as f64;
+        let empty_ticks = self.empty_ticks;
+        move |ticks| ticks.saturating_sub(empty_ticks) as f64 * tick_ns
     }
-    let truth_ns = median(&mut plain)?.saturating_sub(empty_ticks) as f64 * tick_ns;
-    Some(median(&mut readings_ns)? as f64 - truth_ns)
+}
+
+/// Touches without events and, by turns, with them.
+#[derive(Default)]
+struct Turns {
+    /// Ticks of each touch.
+    plain: Vec<u64>,
+    /// The same with events.
+    loaded: Vec<u64>,
+    /// What the events say of the latter; empty without them.
+    readings_ns: Vec<u64>,
+}
+
+impl Turns {
+    fn take(touch: Touch, rounds: usize, pair: Option<&Pair>) -> Option<Self> {
+        let capacity = t::CALIBRATION_BLOCK_PAGES * rounds;
+        let room = || Vec::with_capacity(capacity);
+        let mut turns = Self { plain: room(), loaded: room(), readings_ns: room() };
+        for _ in 0..rounds {
+            time_touches(touch, t::CALIBRATION_BLOCK_PAGES, &mut turns.plain, || {}).ok()?;
+            let Some(pair) = pair else { continue };
+            let mut on = Ok(());
+            let begin = || on = pair.enable();
+            let touched = time_touches(touch, t::CALIBRATION_BLOCK_PAGES, &mut turns.loaded, begin);
+            let switched = on.and(pair.disable());
+            touched.ok()?;
+            pair.read(&mut turns.readings_ns);
+            if switched.is_err() {
+                return Some(Self { plain: turns.plain, ..Self::default() });
+            }
+        }
+        Some(turns)
+    }
 }
 
 /// The two events on this thread, with their ring.
@@ -118,7 +144,7 @@ impl Pair {
     fn open(end: Output) -> faultless_os::Result<Self> {
         let spec = Spec {
             event: Software::PageFaults,
-            output: ENTRY,
+            output: entry(1),
             user_only: true,
             inherit: false,
             on_exec: false,
@@ -200,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_touch_has_a_price_and_recording_adds_to_it() {
-        let found = run(Some(Shape::BARE.end())).unwrap();
+        let found = run(Some(Shape::BARE.end(1))).unwrap();
         eprintln!("{found:?}");
         assert!((50.0..100_000.0).contains(&found.truth_p50_ns), "{found:?}");
         assert!(found.pair_p50_ns > 0.0 && found.record_cost_ns >= 0.0, "{found:?}");
@@ -212,7 +238,7 @@ mod tests {
         let reading_ns = |end| run(Some(end)).unwrap().pair_p50_ns;
         // By turns, for the machine has its moods; a longer reading would show in every pair.
         let mut ratios: Vec<f64> =
-            (0..12).map(|_| reading_ns(stacks) / reading_ns(Shape::BARE.end())).collect();
+            (0..12).map(|_| reading_ns(stacks) / reading_ns(Shape::BARE.end(1))).collect();
         ratios.sort_by(f64::total_cmp);
         eprintln!("readings with stacks by those without: {ratios:.2?}");
         assert!(ratios[3] < 1.25, "{ratios:.2?}");

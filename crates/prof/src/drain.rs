@@ -32,8 +32,9 @@ pub(crate) struct Drain {
     first: u32,
     sampled: (u64, u64),
     apart: u32,
-    /// Entries of samples whose end has not been read, by thread.
-    entered: HashMap<u32, Record>,
+    /// Entries whose end has not been read, of samples and of other faults, by thread: with it come the registers.
+    sampled_entries: HashMap<u32, Record>,
+    entries: HashMap<u32, Record>,
     thinned: Thinned,
     /// Samples of faults end with the size of the page that is mapped.
     tells_pages: bool,
@@ -111,6 +112,8 @@ impl Default for Thinned {
 pub(crate) struct Found {
     /// Entries of faults, wanted or not: each has cost the program its time.
     pub(crate) faults: u64,
+    /// Entries of samples.
+    pub(crate) samples: u64,
     /// Records lost.
     pub(crate) lost: u64,
 }
@@ -177,9 +180,11 @@ impl Drain {
             for raw in records(&copied.bytes[begin..]) {
                 match raw {
                     Raw::Lost { lost, .. } => found.lost += lost,
-                    Raw::Sample(sample) if role(&self.roles, sample.id) == Some(Role::Entry) => {
-                        found.faults += 1
-                    }
+                    Raw::Sample(sample) => match role(&self.roles, sample.id) {
+                        Some(Role::Entry) => found.faults += 1,
+                        Some(Role::SampleEntry(_)) => found.samples += 1,
+                        _ => {}
+                    },
                     _ => {}
                 }
             }
@@ -243,6 +248,10 @@ impl Drain {
             bytes.shrink_to(t::COPIED_BYTES_KEPT);
         }
         self.copied = all;
+        if self.settled_ns == u64::MAX {
+            let endless: Vec<Record> = self.entries.drain().map(|(_, entry)| entry).collect();
+            endless.into_iter().for_each(|entry| self.keep_entry(entry, None));
+        }
         digest
     }
 
@@ -295,35 +304,34 @@ impl Drain {
     fn keep(&mut self, mut record: Record, sample: Option<Sample<'_>>, tasks: &mut Vec<Task>) {
         let pid = record.pid;
         match &mut record.what {
-            What::Enter { addr, ip, kernel, access, .. } => {
-                if !*kernel {
-                    let registers = sample.and_then(|sample| sample.string_registers());
-                    *access = self.decoder.access(Fault { pid, ip: *ip, addr: *addr, registers });
+            What::Enter { .. } => {
+                if let Some(endless) = self.entries.insert(record.tid, record) {
+                    self.keep_entry(endless, None);
                 }
-                return self.records.push(record);
+                return;
             }
             What::Sample { addr, ip, kernel, major, access, stack, weight, .. } => {
-                let entered = self.entered.remove(&record.tid);
+                let entry = self.sampled_entries.remove(&record.tid);
                 if self.stacks.is_none() && !*major {
                     let Some(every) = self.thinned.keep() else { return };
                     *weight *= every;
                 }
-                self.records.extend(entered);
+                self.records.extend(entry);
                 if !*kernel {
-                    let registers = sample.and_then(|sample| match self.stacks {
-                        Some(_) => Some(sample.stack()?.registers?.string),
-                        None => sample.string_registers(),
-                    });
+                    let registers = self.registers(sample);
                     *access = self.decoder.access(Fault { pid, ip: *ip, addr: *addr, registers });
                 }
                 *stack = self.unwind(pid, sample);
                 return self.records.push(record);
             }
             What::SampleEnter { .. } => {
-                self.entered.insert(record.tid, record);
+                self.sampled_entries.insert(record.tid, record);
                 return;
             }
             What::End { stack, .. } => {
+                if let Some(entry) = self.entries.remove(&record.tid) {
+                    self.keep_entry(entry, sample);
+                }
                 *stack = self.unwind(pid, sample);
                 return self.records.push(record);
             }
@@ -386,6 +394,24 @@ impl Drain {
             self.records.push(record);
         } else {
             self.omitted += 1;
+        }
+    }
+
+    /// Keeps the entry of a fault; `end`: what came with the fault's end.
+    fn keep_entry(&mut self, mut record: Record, end: Option<Sample<'_>>) {
+        if let What::Enter { addr, ip, kernel: false, access, .. } = &mut record.what {
+            let end = end.filter(|end| end.addr == *addr);
+            let fault = Fault { pid: record.pid, ip: *ip, addr: *addr, registers: self.registers(end) };
+            *access = self.decoder.access(fault);
+        }
+        self.records.push(record);
+    }
+
+    /// The registers of string instructions.
+    fn registers(&self, end: Option<Sample<'_>>) -> Option<(u64, u64)> {
+        match self.stacks {
+            Some(_) => Some(end?.stack()?.registers?.string),
+            None => end?.string_registers(),
         }
     }
 
@@ -501,7 +527,7 @@ fn from_sample(sample: Sample<'_>, role: Role, tells_pages: bool) -> Option<Pend
         Role::Entry => What::Enter { addr, ip, kernel, access, mapped_bytes },
         Role::Minor => What::End { addr, major: false, stack, mapped_bytes },
         Role::Major => What::End { addr, major: true, stack, mapped_bytes },
-        Role::SampleEntry => What::SampleEnter { addr, ip, mapped_bytes },
+        Role::SampleEntry(_) => What::SampleEnter { addr, ip, mapped_bytes },
         Role::Sample(weight) => {
             What::Sample { addr, ip, kernel, major: false, access, stack, weight, mapped_bytes }
         }

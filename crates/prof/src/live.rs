@@ -235,7 +235,7 @@ impl Live {
                 None
             }
         };
-        self.prices = Prices::new(calibrate::run(self.pairs.as_ref().map(|_| Shape::BARE.end())).as_ref());
+        self.prices = Prices::new(calibrate::run(self.pairs.as_ref().map(|_| Shape::BARE.end(1))).as_ref());
     }
 
     fn noted<T>(&mut self, source: &str, opened: faultless_os::Result<T>) -> Option<T> {

@@ -192,6 +192,7 @@ fn shape(options: &Options, fault_ns: f64) -> Shape {
     let shape = Shape {
         stack_bytes: t::STACK_BYTES,
         period: 0,
+        early_period: 0,
         cpu_hertz: options.cpu_hertz,
         locks: Locks::find(),
         switches: true,

@@ -19,7 +19,7 @@ use faultless_trace::observation::{Counts, EventLoss, SourceNote};
 use crate::{Kernel, Sources, facts, tuning as t};
 
 use lane::Sampled;
-pub(crate) use lane::{ENTRY, Lane, Locks, Role, Shape};
+pub(crate) use lane::{Lane, Locks, Role, Shape, entry};
 pub(crate) use spool::Ahead;
 
 /// Whom to watch.
@@ -95,6 +95,9 @@ pub(crate) struct Session {
     pub(crate) cpu_hertz: u64,
     /// Waits for `mmap_lock` are recorded.
     pub(crate) sees_locks: bool,
+    /// Faults per sample, and at first; 0: none, and none other.
+    period: u64,
+    early_period: u64,
 }
 
 /// Kernel stacks of one processor.
@@ -161,6 +164,7 @@ impl Session {
                     (self.lanes, self.user_only) = (lanes, user_only);
                     self.cpu_hertz = shape.hertz(user_only);
                     self.sees_locks = shape.locks.is_some();
+                    (self.period, self.early_period) = (shape.period, shape.early_period);
                     return;
                 }
                 Err(error)
@@ -194,7 +198,7 @@ impl Session {
 
     /// Switches on what was opened on running threads.
     pub(crate) fn begin(&self) {
-        self.lanes.iter().for_each(Lane::begin);
+        self.lanes.iter().for_each(|lane| lane.begin(self.sample_period()));
         // Last, so that no fault is counted which no sampled event has counted.
         for event in self.counters() {
             // As in `record_faults`.
@@ -282,7 +286,23 @@ impl Session {
 
     /// Begins samples anew, see [`Lane::align_samples`].
     pub(crate) fn align_samples(&self) {
-        self.lanes.iter().for_each(Lane::align_samples);
+        self.lanes.iter().for_each(|lane| lane.align_samples(self.sample_period()));
+    }
+
+    /// Faults per sample now.
+    fn sample_period(&self) -> u64 {
+        if self.samples_densely() { self.early_period } else { self.period }
+    }
+
+    /// Samples are taken more densely than they will be.
+    pub(crate) fn samples_densely(&self) -> bool {
+        self.early_period > 0
+    }
+
+    /// Samples are rarer from now on.
+    pub(crate) fn thin_samples(&mut self) {
+        let early_period = std::mem::take(&mut self.early_period);
+        self.lanes.iter().for_each(|lane| lane.sample(self.period, early_period));
     }
 
     /// Writes down what became of a source.

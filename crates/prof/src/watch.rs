@@ -29,7 +29,7 @@ use crate::{Failure, Kernel, Sources, calibrate, not_started, tuning as t};
 
 /// Runs `plan` to its end. `command` is its first word, for errors.
 pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<Observation, Failure> {
-    let end = (allow.pairs && allow.counters).then_some(Shape::BARE.end());
+    let end = (allow.pairs && allow.counters).then_some(Shape::BARE.end(1));
     let calibration = if allow == Sources::COUNTERS { None } else { calibrate::run(end) };
     // Without it orphans go to the next subreaper or init, and their usage is lost: a note less, no failure.
     let _ = spawn::adopt_orphans();
@@ -111,11 +111,15 @@ pub(crate) struct Watch {
     /// Our own CPU time when the open burst began, and faults copied since.
     burst: (u64, u64),
     lost: u64,
+    /// Samples copied so far.
+    samples: u64,
     readings: u64,
     discover_ns: u64,
     stacks_ns: u64,
     levels_ns: u64,
     align_ns: u64,
+    /// Times that samples began anew since [`t::ALIGN_NS`] before then.
+    aligns: u32,
     /// Faults are being recorded, and there were many since the last look, or it has just begun.
     is_in_burst: bool,
     _turns: Turns,
@@ -156,11 +160,13 @@ impl Watch {
             faults: 0,
             burst: (process_cpu_ns(), 0),
             lost: 0,
+            samples: 0,
             readings: 0,
             discover_ns: 0,
             stacks_ns: begin_ns + t::KERNEL_DRAIN_NS,
             levels_ns: begin_ns,
             align_ns: begin_ns,
+            aligns: 0,
             is_in_burst: true,
             _turns: turns,
         }
@@ -238,9 +244,8 @@ impl Watch {
         if !self.every_fault && now - self.begin_ns > t::AHEAD_NS {
             self.ahead = None;
         }
-        if !self.duty.is_on() && now >= self.align_ns && self.drain.is_apart() {
-            self.align_ns = now + t::ALIGN_NS;
-            self.session.align_samples();
+        if !self.duty.is_on() && self.drain.is_apart() {
+            self.align_samples(now);
         }
         // Nothing of ours is to interrupt the program in a burst, so it begins when all else is done.
         if !was_on {
@@ -248,6 +253,17 @@ impl Watch {
         }
         self.is_in_burst = self.duty.is_on() && (new >= t::BURST_FAULTS || !was_on);
         self.pace.looked(now - self.begin_ns, new >= t::BUSY_FAULTS, process_cpu_ns);
+    }
+
+    /// Begins samples anew. A fault that was under way has an end and no entry, so half of all tries fail: some follow at once.
+    fn align_samples(&mut self, now: u64) {
+        if now >= self.align_ns {
+            (self.align_ns, self.aligns) = (now + t::ALIGN_NS, 0);
+        }
+        if self.aligns < t::ALIGNS_MAX {
+            self.aligns += 1;
+            self.session.align_samples();
+        }
     }
 
     /// Copies records from the rings. Faults found.
@@ -262,6 +278,10 @@ impl Watch {
             self.session.record_faults(false);
         }
         self.lost += found.lost;
+        self.samples += found.samples;
+        if self.session.samples_densely() && self.samples >= t::EARLY_SAMPLES {
+            self.session.thin_samples();
+        }
         found.faults
     }
 

@@ -133,6 +133,9 @@ pub struct Calibration {
     pub record_cost_ns: f64,
     /// Pages touched for each of the above.
     pub pages: u32,
+    /// [`offset_ns`](Self::offset_ns) of a fault that maps a page which exists: the zero page.
+    #[serde(default)]
+    pub read_offset_ns: Option<f64>,
     /// [`offset_ns`](Self::offset_ns) of a write to a page that was mapped.
     #[serde(default)]
     pub mapped_offset_ns: Option<f64>,
@@ -144,12 +147,15 @@ impl Calibration {
         self.pair_p50_ns - self.truth_p50_ns
     }
 
-    /// The same for a kind of fault: a page that is mapped already takes longer to record.
+    /// The same for a kind of fault: what clears no page leaves the recorder in the caches, and a page that is mapped already takes
+    /// longer to record.
     pub fn offset_ns_of(&self, kind: Kind) -> f64 {
-        match (kind, self.mapped_offset_ns) {
-            (Kind::CowAfterFork | Kind::WriteAfterZeroRead, Some(mapped_ns)) => mapped_ns,
-            _ => self.offset_ns(),
-        }
+        let own_ns = match kind {
+            Kind::ZeroPageRead | Kind::FileRead => self.read_offset_ns,
+            Kind::CowAfterFork | Kind::WriteAfterZeroRead => self.mapped_offset_ns,
+            _ => None,
+        };
+        own_ns.unwrap_or_else(|| self.offset_ns())
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! What it does not do: group, sort, or give intervals (`sites` does).
 
+mod alike;
 mod blocks;
 mod cold;
 mod price;
@@ -72,6 +73,8 @@ pub struct Profile {
     pub basis: Vec<Basis>,
     /// Faults by which the samples together may stand for too few or too many, at 95 %: what they do not stand for the bursts do.
     pub doubt: f64,
+    /// Least and most faults of huge pages in user mode, where that is known.
+    pub huge: Option<(f64, f64)>,
     /// Blocks that the allocation recorder saw.
     pub blocks: Blocks,
     /// Names of mappings: a file, `[heap]`, `[stack]`, `[bss]`, `//anon`; the first is `[unknown]`.
@@ -120,7 +123,7 @@ impl Profile {
         both.sort_by_key(|(fault, _)| fault.time_ns);
         (profile.faults, profile.basis) = both.into_iter().unzip();
         profile.mappings.clone_from(&found.mappings);
-        profile.doubt = weights.doubt;
+        (profile.doubt, profile.huge) = (weights.doubt, weights.huge);
         profile
     }
 

@@ -132,6 +132,8 @@ pub(crate) const SHORT_THREADS_RATIO: f64 = 2.0;
 pub(crate) const CALIBRATION_SHARE: f64 = 0.05;
 /// Share of the subtracted offset that it may be off by: the same four repeats.
 pub(crate) const OFFSET_SHARE: f64 = 0.15;
+/// Faults nearest in time that a sampled one of unknown kind is taken to be like. Chosen: enough for shares, near enough for phases.
+pub(crate) const NEIGHBOURS: usize = 16;
 /// Samples that a burst is set beside to see what a cold recorder adds. Chosen: enough for a median, near enough that prices are the same.
 pub(crate) const COLD_NEAR_SAMPLES: usize = 16;
 /// Timed samples that a burst is worth for prices: its faults are alike. Chosen.

@@ -21,6 +21,7 @@ pub(crate) fn trace(path: &Path, sites: &[Site], user_only: bool) {
         pair_p50_ns: 900.0,
         record_cost_ns: 600.0,
         pages: 100,
+        read_offset_ns: None,
         mapped_offset_ns: None,
     };
     let header = Header {

@@ -1,9 +1,20 @@
 //! Times first touches of new memory: page by page, or group by group, since where a hypervisor backs memory lazily whole groups
 //! of pages cost clearly more.
 
-use super::{Region, time_write};
+use super::{Region, time_read, time_write};
 use crate::error::Result;
 use crate::{counters, page};
+
+/// A touch that faults, of a private base page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// A write to a new page.
+    Write,
+    /// A read of a new page, which maps the zero page.
+    Read,
+    /// A write to a page that has been read.
+    WriteAfterRead,
+}
 
 /// Touches `pages` new private base pages by writing, and appends the [`tick`](counters::tick)s that each touch took to `ticks`.
 /// Each page is then written as a whole, which passes through the caches as a program's own data do.
@@ -13,27 +24,28 @@ use crate::{counters, page};
 /// # Errors
 /// As for [`Region::new`].
 pub fn time_first_touches(pages: usize, ticks: &mut Vec<u64>) -> Result<()> {
-    time_writes(&mut Region::base_pages(pages * page::size(), page::size())?, ticks);
-    Ok(())
+    time_touches(Touch::Write, pages, ticks, || {})
 }
 
-/// The same of writes to pages that have been read, and so map the zero page; `begin` is called between reads and writes.
+/// The same of any touch; `begin` is called before the first that is timed.
 ///
 /// # Errors
 /// As for [`Region::new`].
-pub fn time_writes_after_reads(pages: usize, ticks: &mut Vec<u64>, begin: impl FnOnce()) -> Result<()> {
+pub fn time_touches(touch: Touch, pages: usize, ticks: &mut Vec<u64>, begin: impl FnOnce()) -> Result<()> {
     let mut region = Region::base_pages(pages * page::size(), page::size())?;
-    region.touch_read(page::size());
-    begin();
-    time_writes(&mut region, ticks);
-    Ok(())
-}
-
-fn time_writes(region: &mut Region, ticks: &mut Vec<u64>) {
-    for page in region.bytes_mut().chunks_exact_mut(page::size()) {
-        ticks.push(time_write(&mut page[0], 1));
-        std::hint::black_box(page).fill(1);
+    if touch == Touch::WriteAfterRead {
+        region.touch_read(page::size());
     }
+    begin();
+    for page in region.bytes_mut().chunks_exact_mut(page::size()) {
+        if touch == Touch::Read {
+            ticks.push(time_read(&page[0]));
+        } else {
+            ticks.push(time_write(&mut page[0], 1));
+            std::hint::black_box(page).fill(1);
+        }
+    }
+    Ok(())
 }
 
 /// Writes once to every base page of memory that begins at one; the CPU time of each whole group of `group_bytes`, ns per

@@ -16,7 +16,7 @@ use faultless_trace::stat::WAIT_LATENCY_RATIO;
 
 use super::stacks::{Whom, ring};
 use crate::calibrate::timed;
-use crate::session::{ENTRY, Shape};
+use crate::session::{Shape, entry};
 use crate::tuning as t;
 
 /// The events of all processors, off but in a burst.
@@ -40,7 +40,7 @@ impl Pairs {
     /// Opens them.
     pub(super) fn open(whom: &Whom, cpus: &[u32]) -> Result<Self> {
         let lanes = |user_only| -> Result<Vec<Lane>> {
-            let spec = Spec { disabled: true, on_exec: false, ..whom.spec(ENTRY, user_only) };
+            let spec = Spec { disabled: true, on_exec: false, ..whom.spec(entry(1), user_only) };
             cpus.iter().map(|&cpu| Lane::open(&spec, &whom.tasks(), cpu)).collect()
         };
         let lanes = lanes(false).or_else(|error| if error.is_denied() { lanes(true) } else { Err(error) })?;
@@ -96,7 +96,7 @@ impl Lane {
             }
             roles.insert(leader.id()?, true);
             for event in [Software::MinorFaults, Software::MajorFaults] {
-                let end = Spec { event, output: Shape::BARE.end(), disabled: false, ..*spec };
+                let end = Spec { event, output: Shape::BARE.end(1), disabled: false, ..*spec };
                 let end = Event::open(&end, target, Some(&leader))?;
                 end.redirect_to(leaders.first().unwrap_or(&leader))?;
                 if event == Software::MinorFaults {
@@ -177,6 +177,7 @@ mod tests {
             pair_p50_ns: 1200.0,
             record_cost_ns: 0.0,
             pages: 9,
+            read_offset_ns: None,
             mapped_offset_ns: None,
         };
         let mut prices = Prices::new(Some(&calibration));

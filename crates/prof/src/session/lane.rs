@@ -25,6 +25,8 @@ pub(crate) struct Shape {
     pub(crate) stack_bytes: u32,
     /// Faults per sample that is also taken outside bursts, and every major one; 0: none.
     pub(crate) period: u64,
+    /// The same at first, until [`Session::thin_samples`](super::Session::thin_samples); 0: no other.
+    pub(crate) early_period: u64,
     /// Samples of the CPU clock per second, 0 for none; `None`: [`t::KERNEL_CHEAP_HERTZ`] where the kernel may be seen, else none.
     pub(crate) cpu_hertz: Option<u64>,
     /// Where waits for the lock of the address space can be seen.
@@ -40,6 +42,7 @@ impl Shape {
     pub(crate) const BARE: Self = Self {
         stack_bytes: 0,
         period: 0,
+        early_period: 0,
         cpu_hertz: Some(0),
         locks: None,
         switches: false,
@@ -52,7 +55,9 @@ impl Shape {
         let cheap = |period: &u64| cost_ns / *period as f64 <= t::SAMPLE_SHARE * fault_ns;
         let [.., last] = t::SAMPLE_PERIODS;
         let least = t::SAMPLE_PERIODS.into_iter().find(cheap).unwrap_or(last);
-        Self { period: period_from(least, now_ns()), ..self }
+        // Stacks are kept whole at first.
+        let early_period = if self.stack_bytes > 0 { 0 } else { t::EARLY_SAMPLE_PERIOD };
+        Self { period: period_from(least, now_ns()), early_period, ..self }
     }
 
     /// Samples of the CPU clock per second, without or with the kernel.
@@ -60,16 +65,9 @@ impl Shape {
         self.cpu_hertz.unwrap_or(if user_only { 0 } else { t::KERNEL_CHEAP_HERTZ })
     }
 
-    /// What the end of a fault writes.
-    pub(crate) fn end(&self) -> Output {
-        match self.stack_bytes {
-            0 => Output::Faults { period: 1, registers: false },
-            stack_bytes => Output::FaultStacks { period: 1, stack_bytes },
-        }
-    }
-
-    /// What one of so many faults writes.
-    fn sample(&self, period: u64) -> Output {
+    /// What the end of one fault of so many writes. Registers come with it, not with the entry, where they would lengthen what lies
+    /// between the two.
+    pub(crate) fn end(&self, period: u64) -> Output {
         match self.stack_bytes {
             0 => Output::Faults { period, registers: true },
             stack_bytes => Output::FaultStacks { period, stack_bytes },
@@ -112,7 +110,7 @@ pub(crate) enum Role {
     /// End of a major fault.
     Major,
     /// The entry of one fault of so many.
-    SampleEntry,
+    SampleEntry(u64),
     /// The end of one minor fault of so many.
     Sample(u64),
     /// A major fault, also outside bursts.
@@ -134,7 +132,7 @@ impl Role {
             Self::Entry => "entry",
             Self::Minor => "minor end",
             Self::Major => "major end",
-            Self::SampleEntry => "sample entry",
+            Self::SampleEntry(_) => "sample entry",
             Self::Sample(_) => "sample",
             Self::MajorSample => "major sample",
             Self::Cpu => "cpu clock",
@@ -145,8 +143,10 @@ impl Role {
     }
 }
 
-/// What the entry of a fault writes.
-pub(crate) const ENTRY: Output = Output::Faults { period: 1, registers: true };
+/// What the entry of one fault of so many writes.
+pub(crate) fn entry(period: u64) -> Output {
+    Output::Faults { period, registers: false }
+}
 
 /// What sampled events count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,6 @@ pub(crate) struct Lane {
     pub(crate) cpu: u32,
     /// All events. The first owns the ring, and is readable once a [`t::WAKE_PART`]th more of that is full.
     events: Vec<(Role, Event)>,
-    period: u64,
 }
 
 impl Lane {
@@ -186,7 +185,7 @@ impl Lane {
         let (first, rest) = tasks.split_first().unwrap_or((&0, &[]));
         let first = Event::open(&owner, target(*first), None)?;
         let ring = Spool::new(Ring::map(&first, pages)?);
-        let mut lane = Self { ring, cpu, events: vec![(Role::Tasks, first)], period: shape.period };
+        let mut lane = Self { ring, cpu, events: vec![(Role::Tasks, first)] };
         for &pid in rest {
             lane.add(Role::Tasks, &owner, target(pid), None)?;
         }
@@ -221,21 +220,30 @@ impl Lane {
             self.add(Role::Cpu, &spec, target, None)?;
         }
         if shape.period > 0 {
-            let spec = Spec { event: Software::MajorFaults, output: shape.sample(1), ..begun };
+            let spec = Spec { event: Software::MajorFaults, output: shape.end(1), ..begun };
             self.add(Role::MajorSample, &spec, target, None)?;
-            // With the same period, and begun together, both take the same faults.
-            let period = shape.period;
-            let entry = Output::Faults { period, registers: false };
-            let leader = self.add(Role::SampleEntry, &Spec { output: entry, ..begun }, target, None)?;
-            let end = Spec { event: Software::MinorFaults, output: shape.sample(period), ..begun };
-            let end = Spec { on_exec: false, disabled: false, ..end };
-            self.add(Role::Sample(period), &end, target, Some(leader))?;
+            self.add_samples(begun, target, shape, shape.period)?;
+            if shape.early_period > 0 {
+                self.add_samples(begun, target, shape, shape.early_period)?;
+            }
         }
-        let entry = Spec { output: ENTRY, ..begun };
+        let entry = Spec { output: entry(1), ..begun };
         let leader = self.add(Role::Entry, &entry, target, None)?;
-        let end = |event| Spec { event, output: shape.end(), on_exec: false, disabled: false, ..entry };
+        let end = |event| Spec { event, output: shape.end(1), on_exec: false, disabled: false, ..entry };
         self.add(Role::Minor, &end(Software::MinorFaults), target, Some(leader))?;
         self.add(Role::Major, &end(Software::MajorFaults), target, Some(leader))?;
+        Ok(())
+    }
+
+    /// Entry and end of one fault of `period`: with the same period, and begun together, both take the same faults.
+    fn add_samples(&mut self, begun: Spec, target: Target, shape: &Shape, period: u64) -> Result<()> {
+        let waits = shape.early_period > 0 && period != shape.early_period;
+        let begun = if waits { Spec { on_exec: false, disabled: true, ..begun } } else { begun };
+        let spec = Spec { output: entry(period), ..begun };
+        let leader = self.add(Role::SampleEntry(period), &spec, target, None)?;
+        let end = Spec { event: Software::MinorFaults, output: shape.end(period), ..begun };
+        let end = Spec { on_exec: false, disabled: false, ..end };
+        self.add(Role::Sample(period), &end, target, Some(leader))?;
         Ok(())
     }
 
@@ -252,13 +260,14 @@ impl Lane {
         self.events[0].1.as_fd()
     }
 
-    /// Switches everything on.
-    pub(super) fn begin(&self) {
-        for (_, event) in self
-            .events
-            .iter()
-            .filter(|(role, _)| !matches!(role, Role::Minor | Role::Major | Role::Sample(_)))
-        {
+    /// Switches everything on, of samples those of this period.
+    pub(super) fn begin(&self, period: u64) {
+        let leads = |role: &Role| match role {
+            Role::SampleEntry(of) => *of == period,
+            Role::Minor | Role::Major | Role::Sample(_) => false,
+            _ => true,
+        };
+        for (_, event) in self.events.iter().filter(|(role, _)| leads(role)) {
             let _ = event.enable();
         }
     }
@@ -282,22 +291,35 @@ impl Lane {
 
     /// Begins samples anew, entries and ends together, after an entry whose end did not count had set them apart. Threads and children that
     /// inherited them keep their own count.
-    pub(super) fn align_samples(&self) {
-        let samples = |role: &Role| matches!(role, Role::SampleEntry | Role::Sample(_));
-        let group: Vec<&Event> =
-            self.events.iter().filter(|(role, _)| samples(role)).map(|(_, event)| event).collect();
-        for pair in group.chunks_exact(2) {
+    pub(super) fn align_samples(&self, period: u64) {
+        for pair in self.samples(period) {
             // As in `record_faults`; were one refused, its samples would have no partner, as before.
-            let _ = pair[0].disable();
-            let _ = pair.iter().try_for_each(|event| event.begin_period(self.period));
-            let _ = pair[0].enable();
+            let _ = pair[0].1.disable();
+            let _ = pair.iter().try_for_each(|(_, event)| event.begin_period(period));
+            let _ = pair[0].1.enable();
         }
+    }
+
+    /// From now on samples of this period, and no others.
+    pub(super) fn sample(&self, period: u64, instead_of: u64) {
+        for pair in self.samples(instead_of) {
+            // As in `record_faults`.
+            let _ = pair[0].1.disable();
+        }
+        for pair in self.samples(period) {
+            let _ = pair[0].1.enable();
+        }
+    }
+
+    /// Entry and end of the samples of a period, for each task.
+    fn samples(&self, period: u64) -> impl Iterator<Item = &[(Role, Event)]> {
+        self.events.windows(2).filter(move |pair| pair[0].0 == Role::SampleEntry(period))
     }
 
     /// Switches off all that writes samples, for good, but for the sampled events of faults, which count as well.
     pub(crate) fn silence(&self) {
         let counts = |role: &Role| {
-            matches!(role, Role::Tasks | Role::SampleEntry | Role::Sample(_) | Role::MajorSample)
+            matches!(role, Role::Tasks | Role::SampleEntry(_) | Role::Sample(_) | Role::MajorSample)
         };
         for (_, event) in self.events.iter().filter(|(role, _)| !counts(role)) {
             let _ = event.disable();
@@ -318,7 +340,7 @@ impl Lane {
     /// Faults that sampled events have counted: all, the minor or the major ones; `None` where there are none.
     pub(super) fn sampled(&self, of: Sampled) -> Option<u64> {
         let counts = |role: &Role| match role {
-            Role::SampleEntry => of == Sampled::All,
+            Role::SampleEntry(_) => of == Sampled::All,
             Role::Sample(_) => of == Sampled::Minor,
             Role::MajorSample => of == Sampled::Major,
             _ => false,

@@ -217,12 +217,12 @@ pub(crate) fn student_t(freedom: usize) -> f64 {
 }
 
 /// Wilson's 95 % interval of a share: `hits` of `total` (Wilson 1927). Sane at 0 and at `total`, unlike the normal one.
-pub(crate) fn share_interval(hits: u64, total: u64) -> Interval {
-    if total == 0 {
+pub(crate) fn share_interval(hits: f64, total: f64) -> Interval {
+    if total <= 0.0 {
         return Interval::default();
     }
     const Z: f64 = 1.96;
-    let (n, value) = (total as f64, hits.min(total) as f64 / total as f64);
+    let (n, value) = (total, (hits / total).min(1.0));
     let centre = (value + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
     let half = Z / (1.0 + Z * Z / n) * (value * (1.0 - value) / n + Z * Z / (4.0 * n * n)).sqrt();
     Interval { value, low: (centre - half).clamp(0.0, value), high: (centre + half).clamp(value, 1.0) }
@@ -343,8 +343,8 @@ mod tests {
 
     #[test]
     fn share_of_nothing_is_not_certain() {
-        let share = share_interval(0, 30);
+        let share = share_interval(0.0, 30.0);
         assert!(share.value == 0.0 && share.low == 0.0 && (0.08..0.15).contains(&share.high), "{share:?}");
-        assert_eq!(share_interval(5, 0), Interval::default());
+        assert_eq!(share_interval(5.0, 0.0), Interval::default());
     }
 }

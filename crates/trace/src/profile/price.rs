@@ -6,10 +6,11 @@
 //! in the calibration. Means are weighed by what each timed fault stands for: a program's start is recorded more densely.
 //!
 //! A sampled fault's kind is known where the kernel told what pages were mapped before and after it. Else it follows from place and access,
-//! and the kinds of the faults recorded at its stack, else its site, are dealt out in their shares. Without stacks the instruction stands for the stack.
+//! and from the faults recorded at its stack, else its site, at about its time (`alike`). Without stacks the instruction stands for the stack.
 
 use std::collections::HashMap;
 
+use super::alike::Neighbours;
 use super::cold;
 use super::weigh::{Weight, Weights};
 use crate::fault::{Fault, Faults};
@@ -41,14 +42,6 @@ impl Mean {
     }
 }
 
-/// Kinds seen for one stack or site and place, and what was dealt out of them.
-#[derive(Clone, Debug, Default)]
-struct Mix {
-    seen: [f64; KINDS],
-    faults: u64,
-    dealt: [f64; KINDS],
-}
-
 /// What faults take.
 pub(super) struct Prices {
     touching: Touching,
@@ -65,8 +58,8 @@ pub(super) struct Prices {
     by_kind: Vec<Mean>,
     all: Mean,
     calibrated_ns: f64,
-    mix_by_stack: HashMap<(u32, Kind), Mix>,
-    mix_by_site: HashMap<(u32, Kind), Mix>,
+    kinds_by_stack: Neighbours,
+    kinds_by_site: Neighbours,
 }
 
 impl Prices {
@@ -85,8 +78,8 @@ impl Prices {
             by_kind: vec![Mean::default(); KINDS],
             all: Mean::default(),
             calibrated_ns: calibration.map_or(0.0, |found| found.truth_p50_ns),
-            mix_by_stack: HashMap::new(),
-            mix_by_site: HashMap::new(),
+            kinds_by_stack: Neighbours::new(),
+            kinds_by_site: Neighbours::new(),
         };
         if stacks.stacks.is_empty() {
             prices.number_instructions(found);
@@ -94,15 +87,17 @@ impl Prices {
         prices.find_caps(found, weights);
         prices.cold_ns = ALL.map(|kind| cold::excess_ns(found, weights, kind));
         for (fault, weight) in found.faults.iter().zip(&weights.recorded).filter(|(_, w)| w.alike > 0.0) {
-            prices.learn_mix(fault, weight.alike);
+            prices.learn_kind(fault);
             prices.learn(fault, prices.reading_ns(fault), weight.alike * prices.burst_part);
         }
         for ((fault, _), weight) in found.samples.iter().zip(&weights.samples).filter(|(_, w)| **w > 0.0) {
             if fault.is_certain {
-                prices.learn_mix(fault, *weight);
+                prices.learn_kind(fault);
             }
             prices.learn(fault, prices.sample_ns(fault), *weight);
         }
+        prices.kinds_by_stack.sort();
+        prices.kinds_by_site.sort();
         prices
     }
 
@@ -134,19 +129,17 @@ impl Prices {
     }
 
     /// What a fault of its stack, site and place turned out to be.
-    fn learn_mix(&mut self, fault: &Fault, weight: f64) {
+    fn learn_kind(&mut self, fault: &Fault) {
         if fault.kind == Kind::Major {
             return;
         }
-        let (by_place, stack) = (fault.kind_by_place, self.stack(fault));
+        let (place, stack) = (fault.kind_by_place, self.stack(fault));
         let site = stack.and_then(|stack| self.touching.frame(stack));
-        let mixes = [
-            stack.map(|stack| self.mix_by_stack.entry((stack, by_place)).or_default()),
-            site.map(|site| self.mix_by_site.entry((site, by_place)).or_default()),
-        ];
-        for mix in mixes.into_iter().flatten() {
-            mix.seen[fault.kind as usize] += weight;
-            mix.faults += 1;
+        if let Some(stack) = stack {
+            self.kinds_by_stack.add((stack, place), fault);
+        }
+        if let Some(site) = site {
+            self.kinds_by_site.add((site, place), fault);
         }
     }
 
@@ -218,17 +211,15 @@ impl Prices {
 
     /// What a sampled fault was.
     pub(super) fn kind_of_sample(&mut self, fault: &Fault) -> Kind {
-        let (Some(stack), by_place) = (self.stack(fault), fault.kind_by_place) else {
+        let (Some(stack), place) = (self.stack(fault), fault.kind_by_place) else {
             return fault.kind_by_place;
         };
         if fault.kind == Kind::Major || fault.is_certain {
             return fault.kind;
         }
         let site = self.touching.frame(stack);
-        let enough = |mix: &&mut Mix| mix.faults >= PRICED_FAULTS;
-        let mix = self.mix_by_stack.get_mut(&(stack, by_place)).filter(enough);
-        let mix = mix.or_else(|| self.mix_by_site.get_mut(&(site?, by_place)).filter(enough));
-        mix.map_or(by_place, Mix::deal)
+        let by_stack = self.kinds_by_stack.near((stack, place), fault.enter_ns);
+        by_stack.or_else(|| self.kinds_by_site.near((site?, place), fault.enter_ns)).unwrap_or(place)
     }
 }
 
@@ -239,16 +230,4 @@ fn burst_part(found: &Faults, weights: &Weights) -> f64 {
     let bursts =
         found.windows.chunk_by(|a, b| a.recorded == b.recorded).filter(|part| part[0].recorded).count();
     (BURST_WORTH * bursts as f64 / timed.max(1) as f64).min(1.0)
-}
-
-impl Mix {
-    /// The kind that has had least of its share.
-    fn deal(&mut self) -> Kind {
-        let seen: f64 = self.seen.iter().sum();
-        let dealt: f64 = self.dealt.iter().sum::<f64>() + 1.0;
-        let owed = |kind: &Kind| self.seen[*kind as usize] / seen * dealt - self.dealt[*kind as usize];
-        let kind = ALL.into_iter().max_by(|a, b| owed(a).total_cmp(&owed(b))).unwrap_or(Kind::Unknown);
-        self.dealt[kind as usize] += 1.0;
-        kind
-    }
 }

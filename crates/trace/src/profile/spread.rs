@@ -48,8 +48,9 @@ pub(crate) struct Tally {
     pub(crate) records: u64,
     pub(crate) faults: f64,
     pub(crate) time_ns: f64,
-    samples: u64,
     by_samples: f64,
+    /// Squares of what each sample stands for.
+    by_samples_squared: f64,
     extra: f64,
     lost: f64,
     assumed_faults: f64,
@@ -70,8 +71,8 @@ impl Tally {
             self.time(fault.kind, basis, ns);
         }
         let Some(number) = basis.burst else {
-            self.samples += 1;
             self.by_samples += fault.faults;
+            self.by_samples_squared += fault.faults * fault.faults;
             self.assumed_faults += fault.faults;
             return;
         };
@@ -110,14 +111,10 @@ impl Tally {
             low: (self.faults - below).max(0.0),
             high: (self.faults + above).min(all.faults.max(self.faults)),
         };
-        let price_ns = match self.assumed_faults {
-            n if n > 0.0 => self.assumed_ns / n,
-            _ if self.faults > 0.0 => self.time_ns / self.faults,
-            _ => 0.0,
-        };
-        let (cheaper, dearer) = self.price_spread(price_ns, all);
-        let reading = (CALIBRATION_SHARE * self.time_ns).hypot(OFFSET_SHARE * offset_ns.abs() * self.faults);
-        let half = |count: f64, price: f64| (count * price_ns).hypot(self.assumed_ns * price).hypot(reading);
+        let price_ns = self.price_ns();
+        let (cheaper, dearer) = self.assumed_spread_ns(all);
+        let reading = self.reading_spread_ns(offset_ns);
+        let half = |count: f64, price_ns_off: f64| (count * price_ns).hypot(price_ns_off).hypot(reading);
         let time = Interval {
             value: self.time_ns,
             low: (self.time_ns - half(below, cheaper)).max(0.0),
@@ -126,8 +123,31 @@ impl Tally {
         (faults, time)
     }
 
+    /// What a fault that was not timed is taken to take, ns.
+    fn price_ns(&self) -> f64 {
+        match self.assumed_faults {
+            n if n > 0.0 => self.assumed_ns / n,
+            _ if self.faults > 0.0 => self.time_ns / self.faults,
+            _ => 0.0,
+        }
+    }
+
+    /// What faults that were not timed may take less and more in all, ns.
+    pub(crate) fn assumed_spread_ns(&self, all: &Tally) -> (f64, f64) {
+        let (cheaper, dearer) = self.price_spread(self.price_ns(), all);
+        (self.assumed_ns * cheaper, self.assumed_ns * dearer)
+    }
+
+    /// What all may take less or more because every reading may be off, ns.
+    pub(crate) fn reading_spread_ns(&self, offset_ns: f64) -> f64 {
+        (CALIBRATION_SHARE * self.time_ns).hypot(OFFSET_SHARE * offset_ns.abs() * self.faults)
+    }
+
     fn count_spread(&self, all: &Tally, doubt: f64) -> (f64, f64) {
-        let share = share_interval(self.samples, all.samples);
+        // Kish's effective number: samples stand for unlike numbers of faults.
+        let samples = all.by_samples.powi(2) / all.by_samples_squared.max(f64::MIN_POSITIVE);
+        let hits = self.by_samples / all.by_samples.max(f64::MIN_POSITIVE) * samples;
+        let share = share_interval(hits, samples);
         let by_samples =
             [share.value - share.low, share.high - share.value].map(|part| part * all.by_samples);
         // Records are lost in runs, not one by one.

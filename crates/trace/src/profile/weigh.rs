@@ -52,6 +52,8 @@ pub(super) struct Weights {
     pub(super) doubt: f64,
     /// Faults of huge pages that there must be, and none of which was seen elsewhere than in a burst.
     pub(super) huge_unseen: f64,
+    /// Least and most faults of huge pages in user mode.
+    pub(super) huge: Option<(f64, f64)>,
 }
 
 /// Weighs what was found.
@@ -71,8 +73,7 @@ pub(super) fn weights(found: &Faults, observation: &Observation) -> Weights {
     let mut weights = Weights {
         recorded: vec![Weight::default(); found.faults.len()],
         samples: vec![0.0; found.samples.len()],
-        doubt: 0.0,
-        huge_unseen: 0.0,
+        ..Weights::default()
     };
     for (weight, fault) in weights.recorded.iter_mut().zip(&found.faults) {
         if let Some(stratum) = stratum(fault).filter(|_| !fault.kernel && is_whole(fault)) {
@@ -139,7 +140,8 @@ fn majors(found: &Faults, weights: &mut Weights, observation: &Observation) {
 }
 
 /// Brings the faults of huge pages to what else is known of them. Those of the machine are the most there can be; by how much memory
-/// has grown beyond the faults in between two readings, the least. Where that is at least half of the most, nobody else takes many.
+/// has grown beyond the faults in between two readings, the least. Where that is half of the most, or where some were sampled and the samples
+/// allow that all of the machine's are the program's, they are taken to be: mostly nobody else takes any.
 fn huge(found: &Faults, weights: &mut Weights, observation: &Observation) {
     let Some(most) = observation.counts.huge_at_most.map(|most| most as f64) else { return };
     // What was populated is counted, and brought by no fault of user mode; each may be a huge page.
@@ -152,10 +154,18 @@ fn huge(found: &Faults, weights: &mut Weights, observation: &Observation) {
         given[usize::from(huge)] += weight.extra;
         exact += if huge { weight.exact } else { 0.0 };
     }
+    let (mut seen, mut squares) = (0.0, 0.0);
     let sampled = weights.samples.iter().zip(&found.samples).filter(|(_, (fault, _))| !fault.kernel);
-    sampled.for_each(|(weight, (fault, _))| given[usize::from(fault.kind == Kind::Thp)] += weight);
+    for (weight, (fault, _)) in sampled {
+        let huge = fault.kind == Kind::Thp;
+        given[usize::from(huge)] += weight;
+        (seen, squares) = (seen + weight, squares + weight * weight);
+    }
     let [others, estimate] = given;
-    let all = if most <= 2.0 * least { most } else { (exact + estimate).clamp(least, most) };
+    let each = if seen > 0.0 { squares / seen } else { 0.0 };
+    let is_all = most <= 2.0 * least || estimate > 0.0 && most <= exact + most_of(estimate, each);
+    let all = if is_all { most } else { (exact + estimate).clamp(least, most) };
+    weights.huge = Some((least.max(exact).min(most), most));
     let left = (all - exact).max(0.0);
     if others + estimate <= left || others <= 0.0 && left < estimate {
         return;
@@ -170,6 +180,13 @@ fn huge(found: &Faults, weights: &mut Weights, observation: &Observation) {
     let sampled = weights.samples.iter_mut().zip(&found.samples);
     sampled.for_each(|(weight, (fault, _))| *weight *= scale(fault));
     weights.huge_unseen = if estimate > 0.0 { 0.0 } else { left };
+}
+
+/// The most faults that samples allow which stand for `estimate`, each for so many: the upper end of a Poisson number (score interval, 95 %).
+fn most_of(estimate: f64, each: f64) -> f64 {
+    const Z: f64 = 1.96;
+    let number = if each > 0.0 { estimate / each } else { 0.0 };
+    each * (number + Z * Z / 2.0 + Z * (number + Z * Z / 4.0).sqrt())
 }
 
 /// Huge pages that memory has grown by beyond a page for each fault, between readings of which that is more than they are off by.

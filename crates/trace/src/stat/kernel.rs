@@ -225,7 +225,7 @@ pub fn kernel_time(samples: &KernelSamples) -> (KernelTime, Option<String>) {
     }
     let total = samples.total.max(fault.saturating_add(release));
     let seconds = |hits| {
-        let Interval { value, low, high } = share_interval(hits, total);
+        let Interval { value, low, high } = share_interval(hits as f64, total as f64);
         let all = total as f64 * samples.period_ns as f64 / 1e9;
         Interval { value: value * all, low: low * all, high: high * all }
     };
@@ -234,7 +234,10 @@ pub fn kernel_time(samples: &KernelSamples) -> (KernelTime, Option<String>) {
         let named = PHASES.iter().map(|p| p.0).chain([OTHER]).zip(phases);
         let mut shares: Vec<PhaseShare> = named
             .filter(|(_, n)| *n > 0)
-            .map(|(phase, n)| PhaseShare { phase: phase.to_owned(), share: share_interval(n, fault) })
+            .map(|(phase, n)| PhaseShare {
+                phase: phase.to_owned(),
+                share: share_interval(n as f64, fault as f64),
+            })
             .collect();
         shares.sort_by(|a, b| b.share.value.total_cmp(&a.share.value));
         shares

@@ -14,6 +14,8 @@ pub(super) struct Kinds {
     all: Tally,
     minor: Tally,
     doubt: f64,
+    /// Least and most faults of huge pages in user mode.
+    huge: Option<(f64, f64)>,
     offset_ns: f64,
 }
 
@@ -25,6 +27,7 @@ impl Kinds {
             all: Tally::default(),
             minor: Tally::default(),
             doubt: profile.doubt,
+            huge: profile.huge,
             offset_ns,
         };
         for (fault, basis) in profile.faults.iter().zip(&profile.basis) {
@@ -54,7 +57,15 @@ impl Kinds {
 
     /// How many faults of a kind there are.
     pub(super) fn faults(&self, kind: Kind) -> Interval {
-        self.of[kind as usize].intervals(&self.all, self.doubt, self.offset_ns).0
+        let found = self.of[kind as usize].intervals(&self.all, self.doubt, self.offset_ns).0;
+        match self.huge.filter(|_| kind == Kind::Thp) {
+            Some((least, most)) => Interval {
+                low: found.low.max(least).min(found.value),
+                high: found.high.min(most).max(found.value),
+                ..found
+            },
+            None => found,
+        }
     }
 
     /// Faults whose own time is known, major ones left out.
@@ -87,19 +98,21 @@ impl Kinds {
         weighted_percentile(&all, p)
     }
 
-    /// Time of all minor faults, ns: what each may take, and how many of them are dear ones.
+    /// Time of all minor faults, ns. Each kind has a price of its own, and how many faults are of a dear one is in doubt too.
     pub(super) fn time_ns(&self) -> Interval {
-        let time = self.minor.intervals(&self.minor, self.doubt, self.offset_ns).1;
-        let usual_ns = self.minor.time_ns / self.minor.faults.max(1.0);
-        let (mut below, mut above) = (time.value - time.low, time.high - time.value);
+        let (value, faults) = (self.minor.time_ns, self.minor.faults);
+        let usual_ns = value / faults.max(1.0);
+        let reading_ns = self.minor.reading_spread_ns(self.offset_ns);
+        let (mut below, mut above) = (reading_ns, reading_ns);
         for kind in ALL.into_iter().filter(|kind| *kind != Kind::Major) {
             let faults = self.faults(kind);
             let dearer_ns = self.mean_ns(kind).map_or(0.0, |ns| ns - usual_ns);
             let by = [faults.value - faults.low, faults.high - faults.value].map(|by| by * dearer_ns.abs());
             let [lower, higher] = if dearer_ns > 0.0 { by } else { [by[1], by[0]] };
-            (below, above) = (below.hypot(lower), above.hypot(higher));
+            let (cheaper, dearer) = self.of[kind as usize].assumed_spread_ns(&self.all);
+            (below, above) = (below.hypot(lower).hypot(cheaper), above.hypot(higher).hypot(dearer));
         }
-        Interval { value: time.value, low: (time.value - below).max(0.0), high: time.value + above }
+        Interval { value, low: (value - below).max(0.0), high: value + above }
     }
 
     fn minor_readings(&self) -> impl Iterator<Item = &Vec<(f64, f64)>> {
