@@ -18,10 +18,10 @@ pub(super) fn choose(scores: &mut [Score]) -> (Option<usize>, Vec<usize>, Option
     };
     let names: Vec<&str> = level.iter().map(|&index| scores[index].arm.name.as_str()).collect();
     let choice = (level.len() > 1).then(|| {
-        let number = ["two", "three", "four", "five"].get(level.len() - 2).copied().unwrap_or("cures");
+        let number = ["two", "three", "four"].get(level.len() - 2).copied().unwrap_or("cures");
         format!(
-            "these {number} are level: {}; recommended: {}, {why}",
-            names.join(", "),
+            "these {number} are level: {}. Recommended: {}, {why}",
+            names.join("; "),
             scores[winner].arm.name
         )
     });
@@ -134,7 +134,7 @@ mod tests {
     fn level_cures_are_called_level_and_the_recommendation_stays() {
         for means in [&[100.0; 2][..], &[100.0; 5]] {
             let quiet = count(10, means, |advice| {
-                let said = advice.choice.as_ref().is_some_and(|choice| choice.contains("are level: a, b"));
+                let said = advice.choice.as_ref().is_some_and(|choice| choice.contains("are level: a; b"));
                 said && advice.winner == Some(1) && !names_a_slower_one(advice)
             });
             assert!(quiet >= 970, "{} cures: {quiet} of 1000", means.len());
@@ -185,7 +185,7 @@ mod tests {
             let advice = judge(vec![], Host::default(), all, 0.5, false).unwrap();
             (advice.winner.unwrap(), advice.choice.unwrap())
         };
-        let same = "these two are level: a, b; recommended: ";
+        let same = "these two are level: a; b. Recommended: ";
         assert_eq!(chosen(100, 500), (1, format!("{same}a, the first of them in the table")));
         assert_eq!(chosen(100, 420), (2, format!("{same}b, which takes less memory")));
         assert_eq!(chosen(80, 500), (2, format!("{same}b, which takes less CPU time")));
