@@ -1,7 +1,11 @@
 //! `advise` as a user runs it: guards against comparing what can't be compared, and against verdicts from noise.
 
+#![allow(clippy::print_stderr, reason = "skips print their reason")]
+
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn advise(options: &[&str], command: &[&str], input: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_faultless"))
@@ -36,11 +40,17 @@ fn a_program_that_faults_in_large_blocks_gets_a_cure_and_its_faults_go() {
     let scores = advice["scores"].as_array().unwrap();
     let faults = |name: &str| {
         let score = scores.iter().find(|score| score["arm"]["name"] == name);
-        score.map(|score| score["faults"].as_f64().unwrap())
+        score.map(|score| score["faults"]["value"].as_f64().unwrap())
     };
     let (plain, pool) = (faults("as it is").unwrap(), faults("pool, base pages").unwrap());
     assert!(pool < plain / 1.5, "{pool} of {plain} faults are left");
     assert!(scores.iter().all(|score| score["standing"] != "differs"));
+    for score in scores.iter().filter(|score| !score["fault_time"].is_null()) {
+        let time = &score["fault_time"];
+        let end = |name: &str| time["seconds"][name].as_f64().unwrap();
+        assert_eq!(time["runs"], 3, "{score}");
+        assert!(end("low") <= end("value") && end("value") <= end("high"), "{score}");
+    }
     let winner = advice["winner"].as_u64();
     assert_eq!(output.status.code(), Some(i32::from(winner.is_none())));
 }
@@ -60,7 +70,7 @@ fn a_program_without_large_blocks_is_told_that_nothing_helps() {
     let output =
         advise(&["--runs", "7"], &["sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done"], "");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
-    assert!(text(&output.stdout).starts_with("Nothing helps"));
+    assert!(text(&output.stdout).starts_with("Nothing "));
 }
 
 #[test]
@@ -125,9 +135,93 @@ fn the_picture_is_written_whole() {
 
 #[test]
 fn a_process_left_behind_with_the_output_ends_in_one_line_not_in_waiting() {
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     let output = advise(&["--runs", "3"], &["sh", "-c", "sleep 60 & echo started"], "");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("left a process running"), "{}", text(&output.stderr));
-    assert!(begin.elapsed() < std::time::Duration::from_secs(50));
+    assert!(begin.elapsed() < Duration::from_secs(50));
+}
+
+/// The file to which a program writes one line for each of its runs.
+fn log(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("advise-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+fn runs(log: &Path) -> usize {
+    std::fs::read_to_string(log).unwrap_or_default().lines().count()
+}
+
+/// Compares a program whose `stuck`th run does not end, and sends SIGINT in that run. `None`: SIGINT is ignored here.
+fn interrupted_in_run(stuck: usize, options: &[&str]) -> Option<Output> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).unwrap();
+    if u64::from_str_radix(ignored, 16).unwrap() >> 1 & 1 == 1 {
+        eprintln!("skipped: these tests run in the background of a script, where SIGINT is ignored");
+        return None;
+    }
+    let log = log(&format!("{stuck}-{}", options.len()));
+    let program = format!("echo run >>$0; [ $(wc -l <$0) -lt {stuck} ] || exec sleep 60");
+    let child = Command::new(env!("CARGO_BIN_EXE_faultless"))
+        .args(["advise", "--runs", "9"])
+        .args(options)
+        .args(["--", "sh", "-c", &program, log.to_str().unwrap()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begin = Instant::now();
+    while runs(&log) < stuck && begin.elapsed() < Duration::from_secs(50) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(runs(&log), stuck, "no run after the signal: {}", text(&output.stderr));
+    let _ = std::fs::remove_file(&log);
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    Some(output)
+}
+
+#[test]
+fn interrupted_in_the_first_run_says_in_one_line_that_nothing_was_measured() {
+    for options in [&[][..], &["--json"]] {
+        let Some(output) = interrupted_in_run(1, options) else { return };
+        let stderr = text(&output.stderr);
+        assert!(output.stdout.is_empty() && stderr.lines().count() == 1, "{stderr}");
+        assert!(
+            stderr.ends_with("interrupted before the first run ended: nothing was measured\n"),
+            "{stderr}"
+        );
+    }
+}
+
+#[test]
+fn interrupted_in_the_warm_up_shows_the_runs_that_ended() {
+    for stuck in [2, 3] {
+        let Some(output) = interrupted_in_run(stuck, &[]) else { return };
+        let shown = text(&output.stdout);
+        assert!(shown.starts_with("No verdict, for no round was finished") && shown.contains("  as it is  "));
+        assert!(shown.contains("note: interrupted in the warm-up: one run of 1 of "), "{shown}");
+    }
+}
+
+#[test]
+fn interrupted_after_the_warm_up_or_a_round_shows_what_there_is() {
+    let plain = advise(&["--runs", "3", "--json"], &["true"], "");
+    let advice: serde_json::Value = serde_json::from_slice(&plain.stdout).unwrap();
+    let arms = advice["scores"].as_array().unwrap().len();
+    // Once unrecorded, then a warm-up of every arm; the first round is followed by recorded runs.
+    let Some(output) = interrupted_in_run(1 + arms + 2, &["--json"]) else { return };
+    let advice: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&advice["rounds"], advice["scores"].as_array().unwrap().len()), (&0.into(), arms));
+    assert_eq!(advice["notes"][0], "interrupted after 0 of 9 rounds");
+    assert!(advice["scores"][1]["standing"] == "not_judged" && advice["scores"][1]["wall"].is_null());
+    for (stuck, rounds) in [(1 + 3 * arms + 2, 1), (1 + 4 * arms + 2, 2)] {
+        let output = interrupted_in_run(stuck, &[]).unwrap();
+        let shown = text(&output.stdout);
+        assert!(shown.contains(&format!("note: interrupted after {rounds} of 9 rounds")), "{shown}");
+        assert!(shown.contains("(one round has no interval)") == (rounds == 1), "{shown}");
+    }
 }

@@ -7,50 +7,107 @@ use faultless_trace::measurement::{Bytes, Count, Nanos, Seconds};
 use faultless_trace::stat::Interval;
 
 use crate::svg::{self, Bar};
+use crate::table::WIDTH;
 
-/// The answer first, then one line per arm, then how to adopt the winner.
+/// The answer first, then times, faults and labels of each arm, then how to adopt the winner.
 pub fn text(advice: &Advice, colour: bool) -> String {
+    let style = Style::of(advice, colour);
     let mut out = String::new();
-    let (bold, green, dim, plain) =
-        if colour { ("\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m") } else { ("", "", "", "") };
-    let _ = writeln!(out, "{bold}{}{plain}\n", headline(advice));
-    let width = advice.scores.iter().map(|score| score.arm.name.len()).max().unwrap_or(0);
-    let _ = writeln!(
-        out,
-        "  {dim}{:width$}  {:>9}  {:>20}  {:>9}  {:>20}  {:>9}  {:>9}  {:>9}{plain}",
-        "", "wall", "ratio, 95 %", "CPU", "ratio, 95 %", "faults", "in faults", "peak RSS"
-    );
-    for (index, score) in advice.scores.iter().enumerate() {
-        let won = advice.winner == Some(index);
-        let (mark, begin) = if won { ("*", green) } else { (" ", "") };
-        let _ = writeln!(
-            out,
-            "{begin}{mark} {:width$}  {:>9}  {:>20}  {:>9}  {:>20}  {:>9}  {:>9}  {:>9}{}{}",
-            score.arm.name,
-            Nanos(score.wall_ns),
-            ratio(score.wall.as_ref()),
-            Nanos(score.cpu_ns),
-            ratio(score.cpu.as_ref()),
-            count(score.faults),
-            score.fault_seconds.map_or("-".into(), |seconds| Seconds(seconds).to_string()),
-            bytes(score.peak_rss_bytes),
-            remark(score),
-            if won { plain } else { "" },
-        );
+    let _ = writeln!(out, "{}{}{}", style.bold, headline(advice), style.plain);
+    if let Some(choice) = &advice.choice {
+        let _ = writeln!(out, "{choice}");
     }
-    let _ = writeln!(out);
-    for score in &advice.scores[1..] {
-        let _ = writeln!(out, "  {dim}{:width$}  {}{plain}", score.arm.name, score.arm.what);
-    }
+    times(&mut out, advice, &style);
+    faults(&mut out, advice, &style);
+    labels(&mut out, advice, &style);
     if let Some(winner) = advice.winner {
         let winner = &advice.scores[winner];
-        let _ = writeln!(out, "\nTo adopt it:\n\n    {bold}{}{plain}\n", winner.arm.adopt);
+        let _ = writeln!(out, "\nTo adopt it:\n\n    {}{}{}\n", style.bold, winner.arm.adopt, style.plain);
         let _ = writeln!(out, "It costs {}.", memory_cost(winner, &advice.scores[0]));
     }
     for note in &advice.notes {
         let _ = writeln!(out, "note: {note}");
     }
     out
+}
+
+/// Column width and escape sequences.
+struct Style {
+    width: usize,
+    bold: &'static str,
+    green: &'static str,
+    dim: &'static str,
+    plain: &'static str,
+}
+
+impl Style {
+    fn of(advice: &Advice, colour: bool) -> Self {
+        let width = advice.scores.iter().map(|score| score.arm.name.len()).max().unwrap_or(0);
+        let [bold, green, dim, plain] =
+            if colour { ["\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"] } else { [""; 4] };
+        Self { width, bold, green, dim, plain }
+    }
+
+    /// One line of a table, the winner's marked.
+    fn row(&self, out: &mut String, advice: &Advice, index: usize, cells: &str) {
+        let won = advice.winner == Some(index);
+        let (mark, begin, end) = if won { ("*", self.green, self.plain) } else { (" ", "", "") };
+        let (name, width) = (&advice.scores[index].arm.name, self.width);
+        let _ = writeln!(out, "{begin}{mark} {name:width$}  {cells}{end}");
+    }
+}
+
+fn times(out: &mut String, advice: &Advice, style: &Style) {
+    let Style { width, dim, plain, .. } = style;
+    let head = format!(
+        "{:>9}  {:>20}  {:>9}  {:>20}  {:>9}",
+        "wall", "ratio, 95 %", "CPU", "ratio, 95 %", "peak RSS"
+    );
+    let _ = writeln!(out, "\n  {dim}{:width$}  {head}{plain}", "");
+    for (index, score) in advice.scores.iter().enumerate() {
+        let (wall, cpu) = (Nanos(score.wall_ns), Nanos(score.cpu_ns));
+        let own = if index == 0 { "1" } else { "-" };
+        let [of_wall, of_cpu] =
+            [score.wall, score.cpu].map(|interval| interval.map_or(own.into(), |interval| ratio(&interval)));
+        let rss = bytes(score.peak_rss_bytes);
+        let cells = format!("{wall:>9}  {of_wall:>20}  {cpu:>9}  {of_cpu:>20}  {rss:>9}");
+        style.row(out, advice, index, &cells);
+    }
+}
+
+fn faults(out: &mut String, advice: &Advice, style: &Style) {
+    let Style { width, dim, plain, .. } = style;
+    let head = format!("{:>30}  {:>30}", "faults, 95 %", "CPU time in faults, 95 %");
+    let _ = writeln!(out, "\n  {dim}{:width$}  {head}{plain}", "");
+    for (index, score) in advice.scores.iter().enumerate() {
+        let faults = with_interval(&score.faults, |faults| count(faults).to_string());
+        let time = score
+            .fault_time
+            .map_or("-".into(), |time| with_interval(&time.seconds, |seconds| Seconds(seconds).to_string()));
+        style.row(out, advice, index, &format!("{faults:>30}  {time:>30}"));
+    }
+}
+
+fn labels(out: &mut String, advice: &Advice, style: &Style) {
+    let Style { width, dim, plain, .. } = style;
+    let _ = writeln!(out);
+    for (index, score) in advice.scores.iter().enumerate().skip(1) {
+        let indent = format!("\n  {:width$}  ", "");
+        style.row(out, advice, index, &lines(&score.label, WIDTH - width - 4).join(&indent));
+        let _ = writeln!(out, "  {:width$}  {dim}{}{plain}", "", score.arm.what);
+    }
+}
+
+/// `label` in lines of `width` columns, broken where a clause ends.
+fn lines(label: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for clause in label.split_inclusive("; ") {
+        match lines.last_mut() {
+            Some(line) if line.len() + clause.trim_end().len() <= width => line.push_str(clause),
+            _ => lines.push(clause.into()),
+        }
+    }
+    lines.iter().map(|line| line.trim_end().into()).collect()
 }
 
 /// The document that [`Advice`] is, as JSON; `schema` is its version.
@@ -66,13 +123,16 @@ pub fn svg(advice: &Advice) -> String {
         .iter()
         .enumerate()
         .map(|(index, score)| {
-            let ratio = score.wall.unwrap_or(Interval { value: 1.0, low: 1.0, high: 1.0 });
+            let own = score.wall_ns / 1e6 / base_ms;
+            let alone = Interval { value: own, low: own, high: own };
+            let ratio = score.wall.filter(has_ends).unwrap_or(alone);
+            let faults = count(score.faults.value);
             Bar {
                 label: score.arm.name.clone(),
                 value: ratio.value * base_ms,
                 low: ratio.low * base_ms,
                 high: ratio.high * base_ms,
-                note: format!("{}, {} faults", Nanos(ratio.value * base_ms * 1e6), count(score.faults)),
+                note: format!("{}, {faults} faults", Nanos(ratio.value * base_ms * 1e6)),
                 highlight: advice.winner == Some(index),
             }
         })
@@ -90,11 +150,13 @@ pub fn headline(advice: &Advice) -> String {
         Some(score) => {
             let (_, ratio) = gain(score);
             let (low, high) = (1.0 / ratio.high, 1.0 / ratio.low);
-            let faults = format!("{} instead of {} faults", count(score.faults), count(base.faults));
+            let (left, all) = (count(score.faults.value), count(base.faults.value));
+            let faults = format!("{left} instead of {all} faults");
             format!("{verdict} ({low:.2} to {high:.2}), {faults}")
         }
-        None => base.fault_seconds.map_or(verdict.clone(), |seconds| {
-            format!("{verdict}: page faults take {} of {} CPU time", Seconds(seconds), Nanos(base.cpu_ns))
+        None => base.fault_time.map_or(verdict.clone(), |time| {
+            let taken = with_interval(&time.seconds, |seconds| Seconds(seconds).to_string());
+            format!("{verdict}: page faults take {taken} of {} CPU time", Nanos(base.cpu_ns))
         }),
     }
 }
@@ -102,8 +164,18 @@ pub fn headline(advice: &Advice) -> String {
 /// The verdict in a few words.
 fn verdict(advice: &Advice) -> String {
     let Some(winner) = advice.winner else {
-        let dear = advice.scores.iter().any(|score| score.standing == Standing::TooMuchMemory);
-        return if dear { "Nothing helps within the memory allowed" } else { "Nothing helps" }.into();
+        let any =
+            |standings: &[Standing]| advice.scores.iter().any(|score| standings.contains(&score.standing));
+        return match () {
+            () if advice.rounds == 0 => "No verdict, for no round was finished",
+            () if advice.scores.len() == 1 => "No cure can be tried here",
+            () if any(&[Standing::TooMuchMemory]) => "Nothing helps within the memory allowed",
+            () if any(&[Standing::NotCertain, Standing::SmallGain, Standing::SameFaults]) => {
+                "Nothing is shown to help"
+            }
+            () => "Nothing helps",
+        }
+        .into();
     };
     let (word, ratio) = gain(&advice.scores[winner]);
     format!("{}: {:.2}x {word}", advice.scores[winner].arm.name, 1.0 / ratio.value)
@@ -113,16 +185,6 @@ fn verdict(advice: &Advice) -> String {
 fn gain(score: &Score) -> (&'static str, Interval) {
     let (wall, cpu) = (score.wall.unwrap_or_default(), score.cpu.unwrap_or_default());
     if wall.high < 1.0 { ("faster", wall) } else { ("less CPU time", cpu) }
-}
-
-fn remark(score: &Score) -> &'static str {
-    match score.standing {
-        Standing::Baseline | Standing::Helps => "",
-        Standing::NoDifference => "  no difference",
-        Standing::Hurts => "  costs time",
-        Standing::TooMuchMemory => "  too much memory",
-        Standing::Differs => "  behaves differently",
-    }
 }
 
 fn memory_cost(winner: &Score, base: &Score) -> String {
@@ -135,8 +197,22 @@ fn memory_cost(winner: &Score, base: &Score) -> String {
     format!("{} {word} memory at the peak ({share:+.0} %)", bytes(more.abs()))
 }
 
-fn ratio(interval: Option<&Interval>) -> String {
-    interval.map_or("1".into(), |i| format!("{:.3} ({:.3}-{:.3})", i.value, i.low, i.high))
+fn ratio(interval: &Interval) -> String {
+    match interval {
+        i if has_ends(i) => format!("{:.3} ({:.3}-{:.3})", i.value, i.low, i.high),
+        i => format!("{:.3} (one round)", i.value),
+    }
+}
+
+/// `223 ms (201 ms-245 ms)`; only the figure where the ends read the same or are not known.
+fn with_interval(interval: &Interval, show: impl Fn(f64) -> String) -> String {
+    let [value, low, high] = [interval.value, interval.low, interval.high].map(show);
+    if low == high || !has_ends(interval) { value } else { format!("{value} ({low}-{high})") }
+}
+
+/// An interval from one value has none.
+fn has_ends(interval: &Interval) -> bool {
+    interval.high < f64::MAX
 }
 
 fn count(faults: f64) -> Count {

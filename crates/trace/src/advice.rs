@@ -3,12 +3,18 @@
 //! Every round runs each arm once, in shuffled order, so the machine's drift hits all arms alike; only ratios to the
 //! baseline of the same round are compared. What this does not do: run anything, or know how a cure is applied.
 
+mod fault_time;
+mod label;
+mod rivals;
+
 use serde::{Deserialize, Serialize};
 
 use crate::measurement;
 use crate::observation::{Exit, Host};
 use crate::stat::Interval;
 use crate::tuning;
+
+pub use fault_time::FaultTime;
 
 /// A candidate: how the program was run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,10 +53,12 @@ pub struct Run {
 pub struct Series {
     /// The candidate.
     pub arm: Arm,
+    /// The run before all rounds. It fills caches and is shown only where no round was finished.
+    pub warm_up: Run,
     /// One run per round.
     pub runs: Vec<Run>,
-    /// CPU seconds in page faults, from a run apart that recorded single faults.
-    pub fault_seconds: Option<f64>,
+    /// CPU seconds in page faults, one interval for each run that recorded single faults; `runs` has none of those.
+    pub fault_seconds: Vec<Interval>,
 }
 
 /// What one arm came to, beside the baseline.
@@ -62,38 +70,53 @@ pub struct Score {
     pub wall_ns: f64,
     /// Median CPU time in ns.
     pub cpu_ns: f64,
-    /// Median number of faults.
-    pub faults: f64,
-    /// CPU seconds in page faults.
-    pub fault_seconds: Option<f64>,
+    /// Median number of faults, with its interval over the rounds.
+    pub faults: Interval,
+    /// CPU time in page faults; `None` where no recorded run could tell.
+    pub fault_time: Option<FaultTime>,
     /// Median of the peak resident sets in bytes.
     pub peak_rss_bytes: f64,
-    /// Elapsed time as a ratio to the baseline of the same round; `None` for the baseline.
+    /// Elapsed time as a ratio to the baseline of the same round; `None` for the baseline and where no round was finished.
     pub wall: Option<Interval>,
     /// CPU time likewise.
     pub cpu: Option<Interval>,
+    /// Elapsed time as a ratio to the fastest cure's in the same round; `None` for that cure, for one that does not help, and
+    /// for too few rounds.
+    pub beside_fastest: Option<Interval>,
     /// What became of it.
     pub standing: Standing,
+    /// The same in words, with the reason.
+    pub label: String,
     /// The raw runs.
     pub runs: Vec<Run>,
 }
 
-/// What became of an arm.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What became of an arm. Thresholds: 2 % is the least gain that counts, 3 % the largest loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// It is what the others are compared with.
     Baseline,
     /// It helps.
     Helps,
-    /// The interval does not exclude that it changes nothing.
+    /// It gains time, but perhaps less than what counts.
+    SmallGain,
+    /// The intervals contain 1 and leave no room for a difference that counts.
     NoDifference,
+    /// An interval contains 1 and a difference that counts.
+    NotCertain,
+    /// It costs time, but perhaps less than what counts.
+    SmallLoss,
     /// It costs time.
     Hurts,
-    /// It helps, but takes more memory than was allowed.
+    /// It gains time, but takes (nearly) all the faults: what it gains does not come from the cure.
+    SameFaults,
+    /// It gains time, but takes more memory than was allowed.
     TooMuchMemory,
     /// The program did not do the same under it.
     Differs,
+    /// No round was finished.
+    NotJudged,
 }
 
 /// The answer of `faultless advise`. This is also its JSON document.
@@ -105,14 +128,18 @@ pub struct Advice {
     pub command: Vec<String>,
     /// The machine.
     pub host: Host,
-    /// Rounds that were run and counted.
+    /// Rounds that were run and counted; with 0 the scores show the warm-up and nothing is judged.
     pub rounds: u32,
     /// Memory that a cure may take more than the baseline, as a share.
     pub max_rss_increase: f64,
     /// All arms, baseline first.
     pub scores: Vec<Score>,
-    /// Index of the winner in `scores`, or `None`: nothing helps.
+    /// Index in `scores` of the cure to adopt, or `None`: nothing is shown to help.
     pub winner: Option<usize>,
+    /// The cures, the winner among them, that these rounds do not tell apart; empty without a winner.
+    pub level: Vec<usize>,
+    /// Where several are level: which they are, and why the winner was chosen.
+    pub choice: Option<String>,
     /// Things the reader must know to read the figures right.
     pub notes: Vec<String>,
 }
@@ -124,7 +151,7 @@ pub enum Refusal {
     UnstableExit(Exit, Exit),
     /// The baseline printed different things from round to round.
     UnstableOutput,
-    /// There is no baseline with a run.
+    /// There is no baseline.
     NoRuns,
 }
 
@@ -140,7 +167,7 @@ impl std::fmt::Display for Refusal {
                 "the program as it is printed different things from run to run: its runs may not do the same work; \
                  make its output repeatable (a fixed seed, no times), or pass --any-output to compare all the same",
             ),
-            Self::NoRuns => f.write_str("no round was finished: nothing to compare"),
+            Self::NoRuns => f.write_str("the program did not run: nothing to compare"),
         }
     }
 }
@@ -151,8 +178,8 @@ impl std::error::Error for Refusal {}
 ///
 /// A cure helps when the 95 % interval of its elapsed or CPU time ratio lies below `1 - 2 %` and the other of the two
 /// does not lie above `1 + 3 %`, and when it lowers the number of faults by 5 % or more: all cures act through faults, so
-/// one that leaves them as they are has won by chance. The winner is the smallest elapsed-time ratio among them. Of several that are
-/// as good as the fastest, the one that saves worthwhile memory wins, else the first: the caller lists the simpler cures first.
+/// one that leaves them as they are has won by chance. The cures that help are then compared with the fastest of them, round by
+/// round. Of those that are level with it the cheapest wins, else the first: the caller lists the simpler cures first.
 ///
 /// # Errors
 /// [`Refusal`] when the baseline does not repeat itself; with `any_output` only its exit is held against it.
@@ -163,8 +190,8 @@ pub fn judge(
     max_rss_increase: f64,
     any_output: bool,
 ) -> Result<Advice, Refusal> {
-    let base = series.first().filter(|base| !base.runs.is_empty()).ok_or(Refusal::NoRuns)?.clone();
-    let first = base.runs[0];
+    let base = series.first().ok_or(Refusal::NoRuns)?.clone();
+    let first = base.runs.first().copied().unwrap_or(base.warm_up);
     if let Some(other) = base.runs.iter().find(|run| run.exit != first.exit) {
         return Err(Refusal::UnstableExit(first.exit, other.exit));
     }
@@ -175,36 +202,27 @@ pub fn judge(
         return Err(Refusal::UnstableOutput);
     }
     let rounds = series.iter().map(|s| s.runs.len()).min().unwrap_or(0) as u32;
-    let base_rss = median(&column(&base.runs, |run| run.peak_rss_bytes));
-    let base_faults = median(&column(&base.runs, |run| run.faults));
-    let scores: Vec<Score> = series
-        .into_iter()
-        .enumerate()
-        .map(|(index, series)| {
-            let differs = !series.runs.iter().all(|run| run.exit == first.exit && same_output(run));
-            let mut score = score(series, (index > 0).then_some(&base.runs));
-            score.standing = match (&score.wall, &score.cpu) {
-                (Some(wall), Some(cpu)) if !differs => {
-                    let acts = score.faults < base_faults * (1.0 - tuning::FEWER_FAULTS);
-                    let more = score.peak_rss_bytes / base_rss - 1.0;
-                    standing(wall, cpu, acts, more > max_rss_increase + tuning::SAME_MEMORY)
-                }
-                (Some(_), _) => Standing::Differs,
-                _ => Standing::Baseline,
-            };
-            score
-        })
-        .collect();
-    let winner = winner(&scores);
-    let notes = doubts(&scores, rounds, winner.is_some());
-    Ok(Advice { schema: 1, command, host, rounds, max_rss_increase, scores, winner, notes })
+    let mut scores = Vec::with_capacity(series.len());
+    for one in series {
+        let differs = !one.runs.iter().all(|run| run.exit == first.exit && same_output(run));
+        let mut score = score(one, (!scores.is_empty()).then_some(&base.runs));
+        let judged = match scores.first() {
+            None => (Standing::Baseline, String::new()),
+            Some(base) => label::judged(&score, base, differs, max_rss_increase),
+        };
+        (score.standing, score.label) = judged;
+        scores.push(score);
+    }
+    let (winner, level, choice) = rivals::choose(&mut scores);
+    let notes = doubts(&scores, rounds);
+    Ok(Advice { schema: 2, command, host, rounds, max_rss_increase, scores, winner, level, choice, notes })
 }
 
 /// What a verdict from such runs cannot tell.
-fn doubts(scores: &[Score], rounds: u32, won: bool) -> Vec<String> {
+fn doubts(scores: &[Score], rounds: u32) -> Vec<String> {
     let mut notes = Vec::new();
     let base = &scores[0];
-    if rounds < tuning::ENOUGH_ROUNDS {
+    if (2..tuning::ENOUGH_ROUNDS).contains(&rounds) {
         notes.push(format!(
             "{rounds} rounds are few: the intervals are wide, and only a large gain can be told from chance; --runs takes more"
         ));
@@ -215,92 +233,48 @@ fn doubts(scores: &[Score], rounds: u32, won: bool) -> Vec<String> {
             base.wall_ns / 1e6
         ));
     }
-    if !won {
-        let undecided = scores[1..].iter().filter(|score| {
-            let faster = score.wall.is_some_and(|ratio| ratio.value < 1.0 - tuning::UNDECIDED);
-            let fewer = score.faults < base.faults * (1.0 - tuning::FEWER_FAULTS);
-            score.standing == Standing::NoDifference && faster && fewer
-        });
-        let names: Vec<&str> = undecided.map(|score| score.arm.name.as_str()).collect();
-        if !names.is_empty() {
-            notes.push(format!(
-                "not certain for {}: faster in the median, yet it may be chance",
-                names.join(", ")
-            ));
-        }
+    if scores.iter().any(|score| score.fault_time.is_some_and(|time| time.runs == 1)) {
+        notes.push(
+            "time in faults comes from one run: how much it varies from run to run is not known".into(),
+        );
     }
     notes
 }
 
 fn score(series: Series, base: Option<&Vec<Run>>) -> Score {
-    let Series { arm, runs, fault_seconds } = series;
-    let ratio =
-        |of: fn(&Run) -> u64| base.map(|base| measurement::ratio(&column(&runs, of), &column(base, of)));
+    let Series { arm, warm_up, runs, fault_seconds } = series;
+    let shown = if runs.is_empty() { &[warm_up][..] } else { &runs };
+    let median = |of: fn(&Run) -> u64| measurement::median(&column(shown, of)).unwrap_or(0.0);
+    let ratio = |of: fn(&Run) -> u64| {
+        base.filter(|_| !runs.is_empty())
+            .map(|base| measurement::ratio(&column(&runs, of), &column(base, of)))
+    };
     Score {
-        wall_ns: median(&column(&runs, |run| run.wall_ns)),
-        cpu_ns: median(&column(&runs, |run| run.cpu_ns)),
-        faults: median(&column(&runs, |run| run.faults)),
-        peak_rss_bytes: median(&column(&runs, |run| run.peak_rss_bytes)),
+        wall_ns: median(|run| run.wall_ns),
+        cpu_ns: median(|run| run.cpu_ns),
+        peak_rss_bytes: median(|run| run.peak_rss_bytes),
+        faults: measurement::median_interval(&column(shown, |run| run.faults)).unwrap_or_default(),
+        fault_time: FaultTime::of(&fault_seconds),
         wall: ratio(|run| run.wall_ns),
         cpu: ratio(|run| run.cpu_ns),
-        standing: Standing::Baseline,
+        beside_fastest: None,
+        standing: Standing::NotJudged,
+        label: String::new(),
         arm,
-        fault_seconds,
         runs,
     }
-}
-
-fn median(values: &[f64]) -> f64 {
-    measurement::median(values).unwrap_or(0.0)
 }
 
 fn column(runs: &[Run], of: impl Fn(&Run) -> u64) -> Vec<f64> {
     runs.iter().map(|run| of(run) as f64).collect()
 }
 
-fn standing(wall: &Interval, cpu: &Interval, acts: bool, too_much_memory: bool) -> Standing {
-    let wins = |ratio: &Interval| ratio.high < 1.0 - tuning::MIN_GAIN;
-    let loses = |ratio: &Interval| ratio.low > 1.0 + tuning::MAX_LOSS;
-    if loses(wall) || loses(cpu) {
-        Standing::Hurts
-    } else if !acts || (!wins(wall) && !wins(cpu)) {
-        Standing::NoDifference
-    } else if too_much_memory {
-        Standing::TooMuchMemory
-    } else {
-        Standing::Helps
-    }
-}
-
-fn winner(scores: &[Score]) -> Option<usize> {
-    let helps = |&index: &usize| scores[index].standing == Standing::Helps;
-    let wall = |index: usize| scores[index].wall.map_or(1.0, |ratio| ratio.value);
-    let fastest = (1..scores.len()).filter(helps).min_by(|&a, &b| wall(a).total_cmp(&wall(b)))?;
-    let fastest_rss = scores[fastest].peak_rss_bytes;
-    let as_good = |&index: &usize| {
-        let rival = |of: fn(&Run) -> u64| {
-            measurement::ratio(&column(&scores[index].runs, of), &column(&scores[fastest].runs, of))
-        };
-        let (wall, cpu) = (rival(|run| run.wall_ns), rival(|run| run.cpu_ns));
-        let same = |ratio: Interval| ratio.low <= 1.0 && ratio.value <= 1.0 + tuning::AS_GOOD;
-        same(wall) && same(cpu)
-    };
-    let saves_memory = |index: usize| {
-        let saved = fastest_rss - scores[index].peak_rss_bytes;
-        saved > fastest_rss * tuning::WORTHWHILE_SHARE && saved > tuning::WORTHWHILE_BYTES
-    };
-    let equals: Vec<usize> = (1..scores.len()).filter(helps).filter(as_good).collect();
-    let smallest = equals.iter().copied().filter(|&index| saves_memory(index));
-    let smallest = smallest.min_by(|&a, &b| scores[a].peak_rss_bytes.total_cmp(&scores[b].peak_rss_bytes));
-    smallest.or(equals.first().copied()).or(Some(fastest))
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Arms other than the baseline fault less.
-    fn series(name: &str, wall_ms: &[u64], rss_mib: u64) -> Series {
+    pub(super) fn series(name: &str, wall_ms: &[u64], rss_mib: u64) -> Series {
         let arm = Arm { name: name.into(), what: String::new(), adopt: String::new() };
         let run = |&ms: &u64| Run {
             wall_ns: ms * 1_000_000,
@@ -312,7 +286,12 @@ mod tests {
             stdout_hash: 7,
             stdout_bytes: 3,
         };
-        Series { arm, runs: wall_ms.iter().map(run).collect(), fault_seconds: None }
+        Series {
+            arm,
+            warm_up: run(&wall_ms[0]),
+            runs: wall_ms.iter().map(run).collect(),
+            fault_seconds: vec![],
+        }
     }
 
     fn advise(series: Vec<Series>) -> Result<Advice, Refusal> {
@@ -334,7 +313,7 @@ mod tests {
     fn noise_is_not_a_win() {
         let same = [101, 99, 103, 97, 120, 102, 99, 104];
         let advice = advise(vec![series("as it is", &BASE, 20), series("pool", &same, 20)]).unwrap();
-        assert_eq!((advice.winner, &advice.scores[1].standing), (None, &Standing::NoDifference));
+        assert_eq!((advice.winner, &advice.scores[1].standing), (None, &Standing::NotCertain));
     }
 
     #[test]
@@ -342,7 +321,7 @@ mod tests {
         let mut lucky = series("pool", &BASE.map(|ms| ms * 9 / 10), 20);
         lucky.runs.iter_mut().for_each(|run| run.faults = 990);
         let advice = advise(vec![series("as it is", &BASE, 20), lucky]).unwrap();
-        assert_eq!((advice.winner, &advice.scores[1].standing), (None, &Standing::NoDifference));
+        assert_eq!((advice.winner, &advice.scores[1].standing), (None, &Standing::SameFaults));
     }
 
     #[test]
@@ -369,18 +348,23 @@ mod tests {
             |ms: &[u64]| advise(vec![series("as it is", &[5, 6, 7], 20), series("pool", ms, 20)]).unwrap();
         let notes = few(&[2, 9, 3]).notes.join("\n");
         assert!(notes.contains("3 rounds are few") && notes.contains("a run takes 6.0 ms"), "{notes}");
-        assert!(notes.contains("not certain for pool"), "{notes}");
-        assert!(!few(&[5, 6, 7]).notes.join("\n").contains("not certain"));
     }
 
     #[test]
-    fn of_equals_the_one_that_saves_memory_wins_else_the_first() {
-        let fast = [50, 51, 49, 50, 52, 50, 51, 49];
-        let rival = [51, 50, 50, 49, 52, 51, 50, 50];
-        let arms =
-            |rss| vec![series("as it is", &BASE, 400), series("a", &rival, 500), series("b", &fast, rss)];
-        assert_eq!(advise(arms(500)).unwrap().winner, Some(1));
-        assert_eq!(advise(arms(420)).unwrap().winner, Some(2));
+    fn without_rounds_the_warm_up_is_shown_and_nothing_judged() {
+        let mut arms = vec![series("as it is", &[100], 20), series("pool", &[30], 20)];
+        arms.iter_mut().for_each(|arm| arm.runs.clear());
+        arms[0].fault_seconds = vec![Interval { value: 0.05, low: 0.04, high: 0.06 }];
+        let advice = advise(arms).unwrap();
+        assert_eq!((advice.rounds, advice.winner, advice.scores[1].wall_ns), (0, None, 30e6));
+        assert_eq!((advice.scores[1].standing, advice.scores[1].wall), (Standing::NotJudged, None));
+        assert!(
+            advice.notes.len() == 1 && advice.notes[0].contains("comes from one run"),
+            "{:?}",
+            advice.notes
+        );
+        let alone = advise(vec![series("as it is", &BASE, 20)]).unwrap();
+        assert_eq!((alone.rounds, alone.winner, alone.scores.len()), (8, None, 1));
     }
 
     #[test]

@@ -5,12 +5,14 @@
 //! It neither measures nor knows what a value means.
 
 mod bootstrap;
+mod rank;
 mod unit;
 
 pub use bootstrap::{
     Rng, interval_of, mean, median_interval, percentiles_of_draws, ratio, ratio_of_independent, sum,
 };
 pub(crate) use bootstrap::{ratio_of_medians, share_interval, student_t};
+pub(crate) use rank::{paired_estimate, paired_interval};
 pub use unit::{Bytes, Count, Nanos, Percent, Seconds};
 
 /// Median, spread, minimum and number of some samples, in the samples' own unit.

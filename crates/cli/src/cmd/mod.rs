@@ -70,6 +70,9 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
+/// Exit status when somebody asked to end: 128 and the number of SIGINT.
+const INTERRUPTED: u8 = 130;
+
 /// What a verb answers.
 pub(crate) type Outcome = Result<ExitCode, Failure>;
 

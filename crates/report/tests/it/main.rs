@@ -1,5 +1,6 @@
 //! Golden texts, documents and pictures of fixed observations.
 
+mod advice;
 mod change;
 mod golden;
 mod lab;

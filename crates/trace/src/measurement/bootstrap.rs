@@ -42,7 +42,7 @@ impl Rng {
     }
 
     /// A number from the standard normal distribution (Box & Muller 1958).
-    fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         (-2.0 * self.unit().ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
     }
 }
@@ -96,17 +96,19 @@ pub fn sum(values: &[f64]) -> Option<Interval> {
 pub fn median_interval(values: &[f64]) -> Option<Interval> {
     let sorted = sorted(values);
     let value = percentile_of_sorted(&sorted, 0.5)?;
+    match sorted.len() {
+        1 => return Some(Interval { value, low: 0.0, high: f64::MAX }),
+        n if sorted[0] == sorted[n - 1] => return Some(Interval { value, low: value, high: value }),
+        _ => {}
+    }
     let mut rng = Rng::seeded();
     let draws: Vec<f64> = (0..RESAMPLES).map(|_| median_of_draw(&sorted, &mut rng)).collect();
     let bootstrap = percentiles_of_draws(value, &draws);
-    Some(match sorted.len() {
-        1 => Interval { value, low: 0.0, high: f64::MAX },
-        n @ 2..ENOUGH_ROUNDS if sorted[0] < sorted[n - 1] => {
-            let (low, high) = t_interval(&sorted);
-            Interval { value, low: low.min(bootstrap.low), high: high.max(bootstrap.high) }
-        }
-        _ => bootstrap,
-    })
+    if sorted.len() >= ENOUGH_ROUNDS {
+        return Some(bootstrap);
+    }
+    let (low, high) = t_interval(&sorted);
+    Some(Interval { value, low: low.min(bootstrap.low), high: high.max(bootstrap.high) })
 }
 
 /// The median of one resample of sorted, finite values; there is at least one.

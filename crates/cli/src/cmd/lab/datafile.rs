@@ -10,8 +10,7 @@ use std::process::ExitCode;
 use faultless_lab::datafile;
 use faultless_os::spawn;
 
-use super::super::{Failure, Outcome, sink};
-use super::measure::INTERRUPTED;
+use super::super::{Failure, INTERRUPTED, Outcome, sink};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

@@ -11,11 +11,8 @@ use faultless_lab::{Effort, Experiment, Record, Results, Scope, experiments};
 use faultless_os::host::Host;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
-use super::super::{Failure, Outcome, emit};
+use super::super::{Failure, INTERRUPTED, Outcome, emit};
 use super::{report, table};
-
-/// Exit status when somebody asked to end: 128 and the number of SIGINT.
-pub(super) const INTERRUPTED: u8 = 130;
 
 /// Measures into a folder and tells what was found.
 pub(super) fn run(

@@ -1,0 +1,273 @@
+//! The runs of a comparison: a program and the ways to run it in, the figures of every run out.
+//!
+//! A warm-up of each arm, then rounds. Time in faults comes from runs of its own, so that recording does not disturb the runs
+//! that are timed. Judges nothing.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use faultless_os::spawn;
+use faultless_prof::{Kernel, Request, Sources};
+use faultless_trace::Stat;
+use faultless_trace::advice::{Run, Series};
+use faultless_trace::observation::Exit;
+use faultless_trace::stat::Interval;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::super::Failure;
+use super::super::warm::Warm;
+use super::cures::Cure;
+use super::input::Input;
+use super::output::Drain;
+
+/// Rounds when the user names none: as many as fit this time, within the bounds below.
+const BUDGET: Duration = Duration::from_secs(40);
+/// A bootstrap over fewer rounds than 7 says little; more than 20 narrow the interval hardly any more.
+const ROUNDS: std::ops::RangeInclusive<u32> = 7..=20;
+/// Every so many rounds one more run of each arm is recorded. Chosen: a quarter more time.
+const RECORDED_EVERY: u32 = 4;
+/// Recorded runs of each arm, if there are as many rounds: of three the middle one stands when another is far off.
+const RECORDED_MIN: u32 = 3;
+
+/// One program, its input, and the ways to run it.
+pub(super) struct Bench {
+    pub(super) command: Vec<OsString>,
+    pub(super) input: Input,
+    pub(super) cures: Vec<Cure>,
+    pub(super) virtual_machine: bool,
+}
+
+/// What there is when the rounds are over, or when somebody asked to end.
+pub(super) struct Measured {
+    /// Baseline first; empty where no run ended, short where the warm-up was interrupted.
+    pub(super) series: Vec<Series>,
+    /// Where it was interrupted.
+    pub(super) interrupted: Option<String>,
+}
+
+/// One finished run.
+struct Finished {
+    run: Run,
+    fault_seconds: Option<Interval>,
+    stderr_tail: String,
+}
+
+/// Why the runs ended early.
+enum Stop {
+    /// Somebody asked to end.
+    Interrupted,
+    /// A run was not possible.
+    Failed(Failure),
+}
+
+impl<E: Into<Failure>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl Bench {
+    /// The warm-up, then the rounds.
+    pub(super) fn measure(&self, runs: Option<u32>) -> Result<Measured, Failure> {
+        spawn::remember_requests_to_end();
+        let arms = self.cures.len();
+        let progress = progress(arms as u64);
+        let mut warm = Warm::new(self.virtual_machine);
+        let mut series = Vec::with_capacity(arms);
+        let mut rounds = None;
+        let ended = self.warm_up(&mut series, &progress, &mut warm).and_then(|()| {
+            let round_ns: u64 = series.iter().map(|series| series.warm_up.wall_ns).sum();
+            let wanted = *rounds.insert(runs.unwrap_or_else(|| rounds_that_fit(round_ns)));
+            progress.set_length(arms as u64 * u64::from(1 + wanted + recorded(wanted)));
+            self.rounds(&mut series, wanted, &progress, &warm)
+        });
+        progress.finish_and_clear();
+        let interrupted = match (ended, rounds) {
+            (Ok(()), _) => None,
+            (Err(Stop::Failed(failure)), _) => return Err(failure),
+            (Err(Stop::Interrupted), None) => {
+                Some(format!("interrupted in the warm-up: one run of {} of {arms} arms", series.len()))
+            }
+            (Err(Stop::Interrupted), Some(rounds)) => {
+                Some(format!("interrupted after {} of {rounds} rounds", series[0].runs.len()))
+            }
+        };
+        Ok(Measured { series, interrupted })
+    }
+
+    /// One recorded run of each arm; a program that fails as it is, is not worth comparing.
+    fn warm_up(&self, series: &mut Vec<Series>, progress: &ProgressBar, warm: &mut Warm) -> Result<(), Stop> {
+        for (index, cure) in self.cures.iter().enumerate() {
+            progress.set_message(format!("warm-up: {}", cure.arm.name));
+            let arm =
+                |warm_up| Series { arm: cure.arm.clone(), warm_up, runs: vec![], fault_seconds: vec![] };
+            if index == 0 {
+                // Once unrecorded: what it needs is not known yet, and its first run reads files from the disk.
+                let first = self.run(cure, Sources::NONE)?;
+                warm.learn(first.run.peak_rss_bytes);
+                series.push(arm(first.run));
+            }
+            warm.touch();
+            let Finished { run, fault_seconds, stderr_tail } = self.run(cure, RECORDED)?;
+            warm.learn(run.peak_rss_bytes);
+            if ended_by_user(run.exit) {
+                return Err(
+                    Failure(format!("the program was ended by {} in the warm-up round", run.exit)).into()
+                );
+            }
+            if index == 0 && run.exit != Exit::Status(0) {
+                progress.suspend(|| {
+                    eprintln!(
+                        "faultless: the program ends with {}; comparing such runs all the same",
+                        run.exit
+                    );
+                    eprint!("{stderr_tail}");
+                });
+            }
+            series.truncate(index);
+            series.push(Series { fault_seconds: fault_seconds.into_iter().collect(), ..arm(run) });
+            progress.inc(1);
+        }
+        Ok(())
+    }
+
+    /// The rounds that count. A round that was interrupted leaves no timed run behind.
+    fn rounds(
+        &self,
+        series: &mut [Series],
+        rounds: u32,
+        progress: &ProgressBar,
+        warm: &Warm,
+    ) -> Result<(), Stop> {
+        for round in 0..rounds {
+            let about = format!("round {} of {rounds}", round + 1);
+            let mut timed = Vec::with_capacity(series.len());
+            for index in self.shuffled() {
+                timed.push((index, self.next(index, Sources::NONE, &about, progress, warm)?.run));
+            }
+            timed.into_iter().for_each(|(index, run)| series[index].runs.push(run));
+            if !is_recorded(round, rounds) {
+                continue;
+            }
+            for index in self.shuffled() {
+                let finished = self.next(index, RECORDED, &about, progress, warm)?;
+                if round == 0 {
+                    series[index].fault_seconds.clear(); // The warm-up's, which found nothing warm.
+                }
+                series[index].fault_seconds.extend(finished.fault_seconds);
+            }
+        }
+        Ok(())
+    }
+
+    fn shuffled(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.cures.len()).collect();
+        fastrand::shuffle(&mut order);
+        order
+    }
+
+    /// A run of a round. One that a signal ended was ended by the user: the warm-up's was not.
+    fn next(
+        &self,
+        index: usize,
+        allow: Sources,
+        about: &str,
+        progress: &ProgressBar,
+        warm: &Warm,
+    ) -> Result<Finished, Stop> {
+        let cure = &self.cures[index];
+        let with = if allow.pairs { ", recorded" } else { "" };
+        progress.set_message(format!("{about}: {}{with}", cure.arm.name));
+        warm.touch();
+        let finished = self.run(cure, allow)?;
+        progress.inc(1);
+        if ended_by_user(finished.run.exit) { Err(Stop::Interrupted) } else { Ok(finished) }
+    }
+
+    fn run(&self, cure: &Cure, allow: Sources) -> Result<Finished, Stop> {
+        if spawn::asked_to_end() {
+            return Err(Stop::Interrupted);
+        }
+        let (stdout, written) = Drain::open()?;
+        let (stderr, said) = Drain::open()?;
+        let observation = faultless_prof::observe(Request {
+            command: self.command.clone(),
+            env: cure.environment.clone(),
+            stdin: Some(self.input.open()?.into()),
+            stdout: Some(stdout.into()),
+            stderr: Some(stderr.into()),
+            allow,
+        })?;
+        if spawn::asked_to_end() {
+            return Err(Stop::Interrupted);
+        }
+        let (written, said) = (written.finish()?, said.finish()?);
+        let usage = observation.usage;
+        let run = Run {
+            wall_ns: usage.wall_ns,
+            cpu_ns: usage.cpu_ns(),
+            system_ns: usage.system_ns,
+            faults: usage.minor_faults + usage.major_faults,
+            peak_rss_bytes: usage.peak_rss_bytes,
+            exit: observation.exit,
+            stdout_hash: written.hash,
+            stdout_bytes: written.bytes,
+        };
+        let time = if allow.pairs { Stat::from_observation(&observation).time } else { None };
+        Ok(Finished { run, fault_seconds: time.map(|time| time.seconds), stderr_tail: said.tail })
+    }
+}
+
+/// What a recorded run is watched with: counts and single faults.
+const RECORDED: Sources = Sources { counters: true, pairs: true, kernel: Kernel::No, levels: false };
+
+/// Rounds for `round_ns` each, the recorded runs included.
+fn rounds_that_fit(round_ns: u64) -> u32 {
+    let fit = BUDGET.as_nanos() as u64 / round_ns.max(1);
+    let timed = fit.saturating_mul(u64::from(RECORDED_EVERY)) / u64::from(RECORDED_EVERY + 1);
+    timed.clamp(u64::from(*ROUNDS.start()), u64::from(*ROUNDS.end())) as u32
+}
+
+/// Rounds of so many that are followed by recorded runs.
+fn recorded(rounds: u32) -> u32 {
+    (rounds / RECORDED_EVERY).max(RECORDED_MIN).min(rounds)
+}
+
+/// Whether `round`, counted from 0, is one of those: the first is, and they are spread evenly.
+fn is_recorded(round: u32, rounds: u32) -> bool {
+    round * recorded(rounds) % rounds < recorded(rounds)
+}
+
+/// Whether the user, not the program, made an end.
+fn ended_by_user(exit: Exit) -> bool {
+    const BY_USER: [i32; 4] = [1, 2, 3, 15]; // SIGHUP, SIGINT, SIGQUIT, SIGTERM: the same on every Linux
+    matches!(exit, Exit::Signal(signal) if BY_USER.contains(&signal))
+}
+
+fn progress(steps: u64) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fourth_round_is_recorded_the_first_among_them_and_three_at_least() {
+        let which = |rounds: u32| -> Vec<u32> { (0..rounds).filter(|&r| is_recorded(r, rounds)).collect() };
+        assert_eq!(which(3), [0, 1, 2]);
+        assert_eq!(which(7), [0, 3, 5]);
+        assert_eq!(which(20), [0, 4, 8, 12, 16]);
+        assert!((1..=1000).all(|rounds| which(rounds).len() as u32 == recorded(rounds)));
+    }
+
+    #[test]
+    fn rounds_and_recorded_runs_fit_the_budget_within_bounds() {
+        assert_eq!((rounds_that_fit(0), rounds_that_fit(u64::MAX)), (20, 7));
+        let rounds = rounds_that_fit(2_500_000_000);
+        assert_eq!((rounds, rounds + recorded(rounds)), (12, 15));
+    }
+}

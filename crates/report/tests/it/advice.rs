@@ -1,0 +1,119 @@
+//! Fixed runs of cures -> text, JSON and picture.
+
+use faultless_report::advice::{json, svg, text};
+use faultless_trace::advice::{Advice, Arm, Run, Series, judge};
+use faultless_trace::observation::{Exit, Host};
+use faultless_trace::stat::Interval;
+
+/// What an arm's runs vary around: elapsed ms, CPU ms, faults, ms in faults, peak MiB.
+struct Means(f64, f64, f64, f64, f64);
+
+/// `rounds` runs that scatter by a few percent and are the same each time.
+fn series(name: &str, means: &Means, rounds: usize) -> Series {
+    let Means(wall, cpu, faults, in_faults, rss) = *means;
+    let noise = |round: usize, step: usize| 1.0 + 0.01 * ((round * (step + name.len() % 5) % 7) as f64 - 3.0);
+    let run = |round: usize| Run {
+        wall_ns: (wall * 1e6 * noise(round, 3)) as u64,
+        cpu_ns: (cpu * 1e6 * noise(round, 5)) as u64,
+        system_ns: 0,
+        faults: (faults + 3.0 * (round % 4) as f64) as u64,
+        peak_rss_bytes: (rss * f64::from(1 << 20)) as u64,
+        exit: Exit::Status(0),
+        stdout_hash: 1,
+        stdout_bytes: 3,
+    };
+    let recorded = |round: usize| {
+        let seconds = in_faults / 1e3 * (1.0 + 2.0 * (noise(round, 4) - 1.0));
+        Interval { value: seconds, low: seconds * 0.9, high: seconds * 1.1 }
+    };
+    let arm = Arm {
+        name: name.into(),
+        what: format!("what {name} does"),
+        adopt: format!("adopt {} -- ./engine", name.replace(' ', "-")),
+    };
+    Series {
+        arm,
+        warm_up: run(90),
+        runs: (0..rounds).map(run).collect(),
+        fault_seconds: (0..(rounds / 4).max(1)).map(recorded).collect(),
+    }
+}
+
+fn advice(arms: &[(&str, Means)], rounds: usize) -> Advice {
+    let series = arms.iter().map(|(name, means)| series(name, means, rounds)).collect();
+    judge(vec!["./engine".into()], Host::default(), series, 0.5, false).unwrap()
+}
+
+/// Two level cures and one each of: slower than those, a small gain, too much memory, the same faults, not certain.
+fn everything() -> Advice {
+    let mut advice = advice(
+        &[
+            ("as it is", Means(263.0, 422.0, 116_312.0, 223.0, 21.5)),
+            ("pool", Means(73.2, 115.0, 700.0, 1.91, 22.4)),
+            ("pool + huge heap", Means(72.2, 113.0, 701.0, 2.45, 22.4)),
+            ("glibc thresholds", Means(119.0, 152.0, 4_673.0, 13.9, 21.7)),
+            ("glibc huge pages", Means(257.0, 411.0, 2_544.0, 94.5, 22.6)),
+            ("greedy", Means(70.0, 110.0, 600.0, 1.5, 40.0)),
+            ("lucky", Means(200.0, 300.0, 116_000.0, 222.0, 21.5)),
+        ],
+        12,
+    );
+    advice.notes.push("a note of the caller".into());
+    advice
+}
+
+/// Nothing helps, in too few rounds.
+fn nothing(rounds: usize) -> Advice {
+    let mean = || Means(100.0, 99.0, 5_000.0, 9.0, 21.5);
+    advice(&[("as it is", mean()), ("pool", Means(101.0, 99.5, 400.0, 0.8, 22.0)), ("other", mean())], rounds)
+}
+
+fn shown(advice: &Advice) -> String {
+    let text = text(advice, false);
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
+        assert_eq!(line, line.trim_end());
+    }
+    text
+}
+
+#[test]
+fn text_of_every_standing() {
+    insta::assert_snapshot!("advice", shown(&everything()));
+}
+
+#[test]
+fn text_of_nothing_that_helps() {
+    insta::assert_snapshot!("advice_nothing", shown(&nothing(8)));
+}
+
+#[test]
+fn text_of_one_round_and_of_none() {
+    insta::assert_snapshot!("advice_one_round", shown(&nothing(1)));
+    insta::assert_snapshot!("advice_no_round", shown(&nothing(0)));
+}
+
+#[test]
+fn json_holds_the_intervals_and_the_labels() {
+    let mut advice = everything();
+    advice.scores.iter_mut().for_each(|score| score.runs.truncate(1));
+    insta::assert_snapshot!("advice.json", json(&advice));
+}
+
+#[test]
+fn pictures_have_ends_only_where_there_are_some() {
+    insta::assert_snapshot!("advice.svg", svg(&everything()));
+    assert!(!svg(&nothing(1)).contains("inf") && !svg(&nothing(0)).contains("NaN"));
+}
+
+#[test]
+fn colour_changes_no_letter_of_an_advice() {
+    let coloured = text(&everything(), true);
+    let mut plain = String::new();
+    let mut rest = coloured.as_str();
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        plain += before;
+        rest = after.split_once('m').unwrap().1;
+    }
+    assert_eq!(plain + rest, text(&everything(), false));
+}

@@ -1,0 +1,89 @@
+//! Time in faults of one arm: the estimates of several recorded runs -> one figure with an interval.
+
+use serde::{Deserialize, Serialize};
+
+use crate::measurement::{median, median_interval};
+use crate::stat::Interval;
+
+/// CPU time in page faults.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FaultTime {
+    /// Median of the runs, in seconds. The interval holds what one run's estimate may be off by and how far the runs are apart;
+    /// of a single run only the first.
+    pub seconds: Interval,
+    /// Recorded runs.
+    pub runs: u32,
+}
+
+impl FaultTime {
+    /// Joins `runs`; `None` where there is none.
+    ///
+    /// What an estimate may be off by is the same for all runs as far as it comes from the calibration, so it does not shrink with
+    /// their number. It is added to the interval of the median as errors add that do not depend on each other.
+    pub(super) fn of(runs: &[Interval]) -> Option<Self> {
+        let values: Vec<f64> = runs.iter().map(|run| run.value).collect();
+        let Interval { value, low, high } = median_interval(&values)?;
+        let own = |end: fn(&Interval) -> f64| {
+            median(&runs.iter().map(|run| (end(run) - run.value).abs()).collect::<Vec<f64>>()).unwrap_or(0.0)
+        };
+        let seconds = match runs {
+            [only] => *only,
+            _ => Interval {
+                value,
+                low: (value - (value - low).hypot(own(|run| run.low))).max(0.0),
+                high: value + (high - value).hypot(own(|run| run.high)),
+            },
+        };
+        Some(Self { seconds, runs: runs.len() as u32 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurement::Rng;
+
+    fn run(value: f64, error: f64) -> Interval {
+        Interval { value, low: value - error, high: value + error }
+    }
+
+    #[test]
+    fn the_interval_is_wider_than_a_runs_own_and_than_the_spread() {
+        let time = FaultTime::of(&[run(0.19, 0.02), run(0.22, 0.02), run(0.26, 0.02)]).unwrap();
+        let spread = median_interval(&[0.19, 0.22, 0.26]).unwrap();
+        assert_eq!((time.seconds.value, time.runs), (0.22, 3));
+        assert!(time.seconds.low < spread.low && time.seconds.low < 0.20, "{time:?}");
+        assert!(time.seconds.high > spread.high && time.seconds.high > 0.24, "{time:?}");
+        let alike = FaultTime::of(&[run(0.2, 0.05); 9]).unwrap().seconds;
+        assert!((alike.low - 0.15).abs() < 1e-9 && (alike.high - 0.25).abs() < 1e-9, "{alike:?}");
+    }
+
+    #[test]
+    fn one_run_that_is_far_off_does_not_become_the_figure() {
+        let runs = [0.052, 0.21, 0.23, 0.22, 0.24].map(|seconds| run(seconds, 0.01));
+        assert_eq!(FaultTime::of(&runs).unwrap().seconds.value, 0.22);
+    }
+
+    #[test]
+    fn the_interval_holds_the_truth_though_runs_and_calibration_vary() {
+        let mut rng = Rng::from_seed(3);
+        for runs in [3, 5, 9] {
+            let hits = (0..200).filter(|_| {
+                let calibration = 1.0 + 0.05 * rng.normal();
+                let one = |rng: &mut Rng| run(calibration * (1.0 + 0.1 * rng.normal()), 0.1);
+                let runs: Vec<Interval> = (0..runs).map(|_| one(&mut rng)).collect();
+                let time = FaultTime::of(&runs).unwrap().seconds;
+                time.low <= 1.0 && 1.0 <= time.high
+            });
+            let hits = hits.count();
+            assert!(hits >= 186, "{runs} runs: {hits} of 200");
+        }
+    }
+
+    #[test]
+    fn one_run_has_its_own_interval_and_none_has_nothing() {
+        let one = FaultTime::of(&[run(0.2, 0.05)]).unwrap();
+        assert_eq!((one.seconds, one.runs), (run(0.2, 0.05), 1));
+        assert_eq!(FaultTime::of(&[]), None);
+    }
+}

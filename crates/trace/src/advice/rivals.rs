@@ -1,0 +1,206 @@
+//! Which cure to adopt: the cures that help -> the fastest, those that are level with it, and the one to recommend.
+//!
+//! Two intervals against the baseline say little about two cures against each other, so these are compared in pairs,
+//! round by round. Of cures that are level the choice follows a fixed order, so the next invocation makes the same one.
+
+use super::label::between;
+use super::{Run, Score, Standing, column};
+use crate::measurement::{Percent, paired_estimate, paired_interval, ratio};
+use crate::stat::Interval;
+use crate::tuning::{FALSELY_SLOWER, MIN_GAIN, WORTHWHILE_BYTES, WORTHWHILE_SHARE};
+
+/// The winner, all that are level with the fastest, and where these are several the reason of the choice. Notes beside each
+/// other cure how it compares with the fastest.
+pub(super) fn choose(scores: &mut [Score]) -> (Option<usize>, Vec<usize>, Option<String>) {
+    let level = level(scores);
+    let Some((winner, why)) = cheapest(scores, &level) else {
+        return (None, level, None);
+    };
+    let names: Vec<&str> = level.iter().map(|&index| scores[index].arm.name.as_str()).collect();
+    let choice = (level.len() > 1).then(|| {
+        let number = ["two", "three", "four"].get(level.len() - 2).copied().unwrap_or("cures");
+        format!(
+            "these {number} are level: {}. Recommended: {}, {why}",
+            names.join("; "),
+            scores[winner].arm.name
+        )
+    });
+    (Some(winner), level, choice)
+}
+
+/// The fastest of the cures that help and those that are level with it; none where nothing helps.
+fn level(scores: &mut [Score]) -> Vec<usize> {
+    // One whose gain may be small stays in the running: it is often level with one that helps, and simpler.
+    let is_candidate = |score: &Score| matches!(score.standing, Standing::Helps | Standing::SmallGain);
+    let mut level: Vec<usize> = (0..scores.len()).filter(|&index| is_candidate(&scores[index])).collect();
+    let walls: Vec<Vec<f64>> = scores.iter().map(|score| column(&score.runs, |run| run.wall_ns)).collect();
+    let faster = |a: usize, b: usize| if paired_estimate(&walls[b], &walls[a]) < 1.0 { b } else { a };
+    let fastest = level.iter().copied().reduce(faster);
+    let Some(fastest) = fastest.filter(|_| scores.iter().any(|score| score.standing == Standing::Helps))
+    else {
+        return Vec::new();
+    };
+    // The same rounds say which is the fastest, so that any pair may be the one that is compared.
+    let pairs = level.len() * (level.len() - 1) / 2;
+    let error = FALSELY_SLOWER / pairs.max(1) as f64;
+    let (name, wall) = (scores[fastest].arm.name.clone(), scores[fastest].wall);
+    level.retain(|&index| {
+        let score = &mut scores[index];
+        if index == fastest {
+            return true;
+        }
+        let overlap = score.wall.zip(wall).is_none_or(|(own, best)| own.low <= best.high);
+        score.beside_fastest = paired_interval(&walls[index], &walls[fastest], error);
+        let (is_level, words) = compared(score.beside_fastest, overlap, score.runs.len());
+        let relation = if is_level { "level with" } else { "slower than" };
+        score.label += &format!("; {relation} {name} ({words})");
+        is_level
+    });
+    level
+}
+
+/// Whether a cure is level with the fastest, and why. `overlap`: their printed intervals do.
+fn compared(beside: Option<Interval>, overlap: bool, rounds: usize) -> (bool, String) {
+    match beside {
+        Some(ratio) if ratio.low > 1.0 && ratio.value > 1.0 + MIN_GAIN => (false, between(&ratio)),
+        Some(ratio) if ratio.low > 1.0 => {
+            (true, format!("slower by less than the {} that count, {}", Percent(MIN_GAIN), between(&ratio)))
+        }
+        _ if !overlap => (false, "their intervals do not overlap".into()),
+        Some(ratio) => (true, between(&ratio)),
+        None => (true, format!("{rounds} rounds do not tell them apart")),
+    }
+}
+
+/// Of `level` the first that no other beats by CPU time, then by memory, each by a margin that no noise makes up.
+fn cheapest(scores: &[Score], level: &[usize]) -> Option<(usize, &'static str)> {
+    let less = |of: fn(&Run) -> u64, a: usize, b: usize| {
+        let [a, b] = [a, b].map(|index| column(&scores[index].runs, of));
+        ratio(&a, &b).high < 1.0 - WORTHWHILE_SHARE
+    };
+    let rss = |index: usize| scores[index].peak_rss_bytes;
+    let less_cpu = |a, b| less(|run| run.cpu_ns, a, b);
+    let less_memory = |a, b| rss(b) - rss(a) > WORTHWHILE_BYTES && less(|run| run.peak_rss_bytes, a, b);
+    let unbeaten = |among: &[usize], beats: &dyn Fn(usize, usize) -> bool| {
+        let free = |&&b: &&usize| !among.iter().any(|&a| beats(a, b));
+        let left: Vec<usize> = among.iter().filter(free).copied().collect();
+        if left.is_empty() { among.to_vec() } else { left }
+    };
+    let by_cpu = unbeaten(level, &less_cpu);
+    let by_memory = unbeaten(&by_cpu, &less_memory);
+    let winner = *by_memory.first()?;
+    let why = match winner {
+        _ if winner == level[0] => "the first of them in the table",
+        _ if winner == by_cpu[0] => "which takes less CPU time",
+        _ => "which takes less memory",
+    };
+    Some((winner, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::series;
+    use super::super::{Advice, Series, judge};
+    use super::*;
+    use crate::measurement::Rng;
+    use crate::observation::Host;
+
+    /// One invocation: the program as it is takes 200 ms, the cures `means_ms`; every run's elapsed time varies by 5 %.
+    fn invocation(rng: &mut Rng, rounds: usize, means_ms: &[f64]) -> Advice {
+        let mut arm = |name: &str, mean_ms: f64| -> Series {
+            let mut series = series(name, &vec![1; rounds], 20);
+            for run in &mut series.runs {
+                run.wall_ns = (mean_ms * 1e6 * (1.0 + 0.05 * rng.normal())) as u64;
+                run.cpu_ns = if name == "as it is" { 200_000_000 } else { 100_000_000 };
+            }
+            series
+        };
+        let mut all = vec![arm("as it is", 200.0)];
+        all.extend(["a", "b", "c", "d", "e"].iter().zip(means_ms).map(|(name, mean)| arm(name, *mean)));
+        judge(vec!["x".into()], Host::default(), all, 0.5, false).unwrap()
+    }
+
+    /// Invocations of 1000 for which `holds`.
+    fn count(rounds: usize, means_ms: &[f64], holds: impl Fn(&Advice) -> bool) -> usize {
+        let mut rng = Rng::from_seed(1);
+        (0..1000).filter(|_| holds(&invocation(&mut rng, rounds, means_ms))).count()
+    }
+
+    fn names_a_slower_one(advice: &Advice) -> bool {
+        advice.scores.iter().any(|score| score.label.contains("slower than"))
+    }
+
+    #[test]
+    fn level_cures_are_called_level_and_the_recommendation_stays() {
+        for means in [&[100.0; 2][..], &[100.0; 5]] {
+            let quiet = count(10, means, |advice| {
+                let said = advice.choice.as_ref().is_some_and(|choice| choice.contains("are level: a; b"));
+                said && advice.winner == Some(1) && !names_a_slower_one(advice)
+            });
+            assert!(quiet >= 970, "{} cures: {quiet} of 1000", means.len());
+        }
+    }
+
+    #[test]
+    fn a_cure_that_takes_a_tenth_less_time_is_named() {
+        let right = count(10, &[100.0, 90.0], |advice| {
+            let said = advice.scores[1].label.starts_with("faster; slower than b (between");
+            advice.winner == Some(2) && advice.level == [2] && advice.choice.is_none() && said
+        });
+        assert!(right >= 950, "{right} of 1000");
+    }
+
+    #[test]
+    fn few_rounds_call_level_what_they_cannot_tell_apart() {
+        let mut rng = Rng::from_seed(2);
+        let close = invocation(&mut rng, 5, &[100.0, 98.0]);
+        assert_eq!(close.level, [1, 2]);
+        let label = &close.scores[1].label.clone();
+        let label = if close.scores[1].label.contains("level") { label } else { &close.scores[2].label };
+        assert!(label.contains("5 rounds do not tell them apart"), "{label}");
+        let far = invocation(&mut rng, 5, &[100.0, 30.0]);
+        assert!(
+            far.winner == Some(2) && far.scores[1].label.ends_with("(their intervals do not overlap)"),
+            "{far:?}"
+        );
+    }
+
+    #[test]
+    fn differences_below_what_counts_are_level_however_certain() {
+        let exact = |name, ms: u64| series(name, &[ms; 12], 20);
+        let all = vec![exact("as it is", 1000), exact("a", 505), exact("b", 500)];
+        let advice = judge(vec![], Host::default(), all, 0.5, false).unwrap();
+        assert_eq!((advice.winner, &advice.level[..]), (Some(1), &[1, 2][..]));
+        assert!(advice.scores[1].label.contains("level with b (slower by less than the 2.0 % that count"));
+    }
+
+    #[test]
+    fn of_level_cures_cpu_time_decides_then_memory_then_the_order() {
+        let fast = [50, 51, 49, 50, 52, 50, 51, 49];
+        let rival = [51, 50, 50, 49, 52, 51, 50, 50];
+        let chosen = |cpu: u64, rss: u64| {
+            let mut second = series("b", &fast, rss);
+            second.runs.iter_mut().for_each(|run| run.cpu_ns = run.cpu_ns * cpu / 100);
+            let all = vec![series("as it is", &[100; 8], 400), series("a", &rival, 500), second];
+            let advice = judge(vec![], Host::default(), all, 0.5, false).unwrap();
+            (advice.winner.unwrap(), advice.choice.unwrap())
+        };
+        let same = "these two are level: a; b. Recommended: ";
+        assert_eq!(chosen(100, 500), (1, format!("{same}a, the first of them in the table")));
+        assert_eq!(chosen(100, 420), (2, format!("{same}b, which takes less memory")));
+        assert_eq!(chosen(80, 500), (2, format!("{same}b, which takes less CPU time")));
+        assert_eq!(chosen(120, 420).0, 1);
+    }
+
+    #[test]
+    fn a_simple_cure_with_a_small_gain_is_not_passed_over_for_one_that_is_level_with_it() {
+        let base = [100, 101, 99, 100, 102, 98, 100, 101, 99, 100];
+        let a = [95, 94, 99, 93, 98, 94, 97, 95, 99, 93];
+        let b = [94, 95, 93, 94, 96, 92, 94, 95, 93, 94];
+        let all = vec![series("as it is", &base, 20), series("a", &a, 20), series("b", &b, 20)];
+        let advice = judge(vec![], Host::default(), all, 0.5, false).unwrap();
+        let standings = [1, 2].map(|index: usize| advice.scores[index].standing);
+        assert_eq!(standings, [Standing::SmallGain, Standing::Helps]);
+        assert_eq!((advice.winner, &advice.level[..]), (Some(1), &[1, 2][..]));
+    }
+}
