@@ -84,6 +84,8 @@ struct Vma {
     /// Forks that the process had seen when this was mapped.
     generation: u32,
     name: u32,
+    /// Nothing has hidden a part of it.
+    whole: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -180,7 +182,7 @@ impl Processes {
                 Region::Stack => names[2],
                 _ => names[0],
             };
-            Vma { end, region, mapped_ns: time_ns, generation, name }
+            Vma { end, region, mapped_ns: time_ns, generation, name, whole: true }
         };
         match stack_end {
             Some(stack_end) => {
@@ -258,8 +260,10 @@ fn ends_data_segment(vmas: &BTreeMap<u64, Vma>, code: &BTreeSet<u32>, begin: u64
 /// Where the stack ends whose memory begins at `begin`: the end of the reserved mapping around it.
 fn thread_stack_end(vmas: &BTreeMap<u64, Vma>, begin: u64, end: u64) -> Option<u64> {
     let (guard, reserved) = vmas.range(..begin).next_back()?;
-    let fills = reserved.region == Region::Reserved && begin < reserved.end && reserved.end <= end;
-    (fills && begin - guard <= GUARD_MAX_BYTES).then_some(reserved.end)
+    // What others have left of a mapping is none: that it was given back is not told.
+    let fresh = reserved.region == Region::Reserved && reserved.whole;
+    let fills = begin < reserved.end && reserved.end <= end;
+    (fresh && fills && begin - guard <= GUARD_MAX_BYTES).then_some(reserved.end)
 }
 
 /// Lays `new` over what is there.
@@ -269,6 +273,7 @@ fn overlay(vmas: &mut BTreeMap<u64, Vma>, begin: u64, new: Vma) {
     let covered: Vec<u64> = first.into_iter().chain(vmas.range(begin..new.end).map(|(b, _)| *b)).collect();
     for old_begin in covered {
         let Some(old) = vmas.remove(&old_begin) else { continue };
+        let old = Vma { whole: false, ..old };
         if old_begin < begin {
             vmas.insert(old_begin, Vma { end: begin, ..old });
         }
@@ -362,6 +367,15 @@ mod tests {
         p.map(1, 4, &map(0x1000_0000, 0x1002_1000, 3, "//anon"));
         assert_eq!(region(&p, 1, 0x8f_f000), Some(Region::Stack));
         assert_eq!(region(&p, 1, 0x1000_5000), Some(Region::Mmap));
+    }
+
+    #[test]
+    fn what_is_left_of_a_reserved_mapping_makes_no_stack() {
+        let mut p = Processes::default();
+        p.map(1, 1, &map(0x1000_0000, 0x1800_0000, 0, "//anon"));
+        p.map(1, 2, &map(0x1400_0000, 0x1700_0000, 3, "//anon"));
+        p.map(1, 3, &map(0x1700_1000, 0x1900_0000, 3, "//anon"));
+        assert_eq!(region(&p, 1, 0x1700_1000), Some(Region::Mmap));
     }
 
     #[test]
