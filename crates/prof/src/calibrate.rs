@@ -12,14 +12,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use faultless_os::advise::pmd_bytes;
 use faultless_os::counters::{now_ns, tick};
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::{Raw, Ring, records};
-use faultless_os::touch::{Touch, empty_ticks, time_touches};
+use faultless_os::touch::{Region, Touch, empty_ticks, time_touches, time_write};
 use faultless_trace::observation::Calibration;
 
 use crate::session::entry;
-use crate::tuning as t;
+use crate::{facts, tuning as t};
 
 /// Calibrates; with `end`, what the end of a fault writes, tries the events as well. `None` only where memory can't be mapped.
 pub(crate) fn run(end: Option<Output>) -> Option<Calibration> {
@@ -52,6 +53,18 @@ pub(crate) fn run(end: Option<Output>) -> Option<Calibration> {
         read_offset_ns: offset(read),
         mapped_offset_ns: offset(mapped),
     })
+}
+
+/// What a fault of a huge page takes, ns: the median of a few. `None` where there are none to be had.
+pub(crate) fn huge_ns() -> Option<u64> {
+    let bytes = Some(pmd_bytes()).filter(|bytes| *bytes > 0)?;
+    let clock = Clock { begin_ns: now_ns(), begin: tick(), empty_ticks: empty_ticks() };
+    let mut region = Region::thp(t::CALIBRATION_HUGE_PAGES * bytes, bytes).ok()?;
+    let before = facts::huge_faults()?;
+    let touches = region.bytes_mut().chunks_exact_mut(bytes).map(|page| time_write(&mut page[0], 1));
+    let mut ticks: Vec<u64> = touches.collect();
+    let is_huge = facts::huge_faults()?.saturating_sub(before) >= t::CALIBRATION_HUGE_PAGES as u64;
+    median(&mut ticks).filter(|_| is_huge).map(|ticks| clock.ns()(ticks) as u64)
 }
 
 /// From ticks to time.
@@ -242,6 +255,13 @@ mod tests {
         ratios.sort_by(f64::total_cmp);
         eprintln!("readings with stacks by those without: {ratios:.2?}");
         assert!(ratios[3] < 1.25, "{ratios:.2?}");
+    }
+
+    #[test]
+    fn a_huge_page_takes_longer_than_a_base_page() {
+        let Some(huge_ns) = huge_ns() else { return eprintln!("skipped: no huge pages to be had here") };
+        let base_ns = run(None).unwrap().truth_p50_ns;
+        assert!(huge_ns as f64 > 3.0 * base_ns && huge_ns < 1_000_000_000, "{huge_ns} beside {base_ns}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use faultless_os::ring::Ring;
 use faultless_os::{Error, Result};
 use faultless_trace::observation::{Counts, EventLoss, SourceNote};
 
-use crate::{Kernel, Sources, facts, tuning as t};
+use crate::{Kernel, Sources, calibrate, facts, tuning as t};
 
 use lane::Sampled;
 pub(crate) use lane::{Lane, Locks, Role, Shape, entry};
@@ -245,6 +245,7 @@ impl Session {
     /// The exact counts so far.
     pub(crate) fn counts(&self, before_exec_faults: u64) -> Counts {
         let all = || self.sampled(Sampled::All).filter(|_| !self.user_only);
+        let huge = facts::huge_faults().zip(self.huge_faults).map(|(now, then)| now.saturating_sub(then));
         Counts {
             user_faults: self.user.count(),
             all_faults: self.all.count().or_else(all),
@@ -253,9 +254,8 @@ impl Session {
                 .count()
                 .or_else(|| Some(self.sampled(Sampled::Minor)? + self.unsampled())),
             major_faults: self.major.count().or_else(|| self.sampled(Sampled::Major)),
-            huge_at_most: facts::huge_faults()
-                .zip(self.huge_faults)
-                .map(|(now, then)| now.saturating_sub(then)),
+            huge_at_most: huge,
+            huge_ns: huge.filter(|huge| *huge > 0).and_then(|_| calibrate::huge_ns()),
             cpu_ns: self.clock.count(),
             before_exec_faults,
         }

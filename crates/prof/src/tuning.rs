@@ -5,6 +5,8 @@ pub(crate) const CALIBRATION_BLOCK_PAGES: usize = 32;
 /// Blocks with the events, and as many without, and the same again of pages that are mapped. 512 pages each: with 192 the offset of the
 /// latter moved between 0.4 and 1.0 us from run to run, so by 5 % (measured on a 2-core EPYC guest); some 5 ms of CPU.
 pub(crate) const CALIBRATION_ROUNDS: usize = 16;
+/// Huge pages touched after a run that may have had some: 0.2 to 1 ms in all.
+pub(crate) const CALIBRATION_HUGE_PAGES: usize = 5;
 /// Least ring of the calibration, pages: two records of 64 bytes for each page of a block fit several times.
 pub(crate) const CALIBRATION_RING_PAGES: usize = 16;
 /// Time between two readings of its ring: a block is written in about this.

@@ -21,8 +21,8 @@
 
 mod flow;
 
-pub(crate) use flow::disturbed_share;
 pub use flow::{Bound, Growth, Lifecycle, Memory, flows};
+pub(crate) use flow::{disturbed, disturbed_share, noise_pages};
 
 use crate::stat::{Curve, Point, Source};
 use crate::tuning::{CURVE_READINGS, KNEE_FROM, KNEE_POINTS};

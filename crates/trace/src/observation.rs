@@ -116,6 +116,9 @@ pub struct Counts {
     /// Faults of huge pages of the whole machine meanwhile: of the program at most so many.
     #[serde(default)]
     pub huge_at_most: Option<u64>,
+    /// What a fault of a huge page took right after the run, where there were any meanwhile: the median of a few, by the tick counter, in ns.
+    #[serde(default)]
+    pub huge_ns: Option<u64>,
     /// CPU time, children included that nobody waits for.
     pub cpu_ns: Option<u64>,
     /// Faults that happened before the program's exec, in our own child; part of `wait4`'s figure.

@@ -8,6 +8,7 @@
 mod alike;
 mod blocks;
 mod cold;
+mod huge;
 mod price;
 mod spread;
 mod weigh;

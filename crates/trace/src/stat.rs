@@ -2,7 +2,7 @@
 //!
 //! This file is the shape of the answer; `answer` computes it from an [`Observation`](crate::Observation).
 
-mod answer;
+pub(crate) mod answer;
 mod kernel;
 mod kinds;
 pub(crate) mod rows;

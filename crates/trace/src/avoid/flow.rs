@@ -113,14 +113,15 @@ pub(crate) fn disturbed_share(memory: &Memory<'_>) -> f64 {
     disturbed.iter().filter(|d| **d).count() as f64 / disturbed.len().max(1) as f64
 }
 
-fn noise_pages(cpus: u32) -> u64 {
+/// Largest error of a reading of resident memory, in pages: each processor holds back a batch.
+pub(crate) fn noise_pages(cpus: u32) -> u64 {
     let cpus = u64::from(cpus.max(1));
     (cpus * 32.max(2 * cpus)).min(RSS_NOISE_PAGES)
 }
 
 /// For each reading whether a process came or went since the one before. A fork or exec may be seen a reading late; a
 /// process's memory goes before its end is recorded: the largest drop in the time a teardown may take is taken for it.
-fn disturbed(levels: &[Level], lifecycle: &[Lifecycle]) -> Vec<bool> {
+pub(crate) fn disturbed(levels: &[Level], lifecycle: &[Lifecycle]) -> Vec<bool> {
     let mut disturbed = vec![false; levels.len()];
     let mut mark = |index: usize| {
         if let Some(d) = disturbed.get_mut(index) {

@@ -8,10 +8,25 @@ use super::weigh::Weights;
 use crate::fault::{Fault, Faults};
 use crate::measurement::{median, weighted_percentile};
 use crate::stat::Kind;
+use crate::stat::rows::ALL;
+use crate::stat::strata::KINDS;
 use crate::tuning::{COLD_NEAR_SAMPLES, PRICED_FAULTS};
 
-/// What timed samples of a kind read too much, ns; 0 where too little is known.
-pub(super) fn excess_ns(found: &Faults, weights: &Weights, kind: Kind) -> f64 {
+/// What timed samples of each kind read too much, ns: of a kind of which too little is known what those of all kinds do, and 0 where
+/// nothing is.
+pub(super) fn excesses_ns(found: &Faults, weights: &Weights) -> [f64; KINDS] {
+    let of_kinds = ALL.map(|kind| excesses(found, weights, kind));
+    let usual_ns = middle(of_kinds.iter().flatten().copied().collect()).unwrap_or(0.0);
+    of_kinds.map(|excesses| middle(excesses).unwrap_or(usual_ns).max(0.0))
+}
+
+fn middle(mut excesses: Vec<(f64, f64)>) -> Option<f64> {
+    excesses.sort_by(|a, b| a.0.total_cmp(&b.0));
+    weighted_percentile(&excesses, 0.5)
+}
+
+/// By how much samples of a kind read more than each burst of it, and what the burst stands for.
+fn excesses(found: &Faults, weights: &Weights, kind: Kind) -> Vec<(f64, f64)> {
     let is_ours = |fault: &Fault| fault.kind == kind && !fault.kernel;
     let sampled = found.samples.iter().zip(&weights.samples).filter(|(_, weight)| **weight > 0.0);
     let samples: Vec<(u64, f64)> = sampled
@@ -19,7 +34,7 @@ pub(super) fn excess_ns(found: &Faults, weights: &Weights, kind: Kind) -> f64 {
         .filter_map(|((fault, _), _)| Some((fault.enter_ns, fault.reading_ns()? as f64)))
         .collect();
     if samples.len() < COLD_NEAR_SAMPLES {
-        return 0.0;
+        return Vec::new();
     }
     let recorded = found.faults.iter().zip(&weights.recorded).filter(|(fault, _)| is_ours(fault));
     let timed: Vec<(usize, u64, f64, f64)> = recorded
@@ -28,15 +43,12 @@ pub(super) fn excess_ns(found: &Faults, weights: &Weights, kind: Kind) -> f64 {
         })
         .collect();
     let bursts = timed.chunk_by(|a, b| a.0 == b.0).filter(|burst| burst.len() as u64 >= PRICED_FAULTS);
-    let mut excesses: Vec<(f64, f64)> = bursts
-        .filter_map(|burst| {
-            let readings: Vec<f64> = burst.iter().map(|(.., ns, _)| *ns).collect();
-            let around: Vec<f64> = near(&samples, burst[0].1).iter().map(|(_, ns)| *ns).collect();
-            Some((median(&around)? - median(&readings)?, burst.iter().map(|(.., alike)| alike).sum()))
-        })
-        .collect();
-    excesses.sort_by(|a, b| a.0.total_cmp(&b.0));
-    weighted_percentile(&excesses, 0.5).unwrap_or(0.0).max(0.0)
+    let beside = |burst: &[(usize, u64, f64, f64)]| {
+        let readings: Vec<f64> = burst.iter().map(|(.., ns, _)| *ns).collect();
+        let around: Vec<f64> = near(&samples, burst[0].1).iter().map(|(_, ns)| *ns).collect();
+        Some((median(&around)? - median(&readings)?, burst.iter().map(|(.., alike)| alike).sum()))
+    };
+    bursts.filter_map(beside).collect()
 }
 
 /// The samples nearest to a time, of samples by time.
@@ -70,20 +82,29 @@ mod tests {
         (found, weights)
     }
 
+    fn excess_of(found: &Faults, weights: &Weights, kind: Kind) -> f64 {
+        excesses_ns(found, weights)[kind as usize]
+    }
+
     #[test]
     fn what_samples_read_too_much_is_found_also_where_prices_drift() {
-        let excess_ns = |(found, weights): (Faults, Weights)| excess_ns(&found, &weights, Kind::Stack);
+        let excess_ns = |(found, weights): (Faults, Weights)| excess_of(&found, &weights, Kind::Stack);
         assert_eq!(excess_ns(run(300, |_| 1_000)), 300.0);
         assert_eq!(excess_ns(run(300, |burst| if burst < 15 { 1_000 } else { 9_000 })), 300.0);
         assert_eq!(excess_ns(run(0, |_| 1_000)), 0.0);
     }
 
     #[test]
-    fn nothing_is_taken_off_where_too_little_is_known() {
+    fn a_kind_of_which_too_little_is_known_reads_as_much_too_much_as_the_others() {
+        let (found, weights) = run(300, |_| 1_000);
+        assert_eq!(excess_of(&found, &weights, Kind::Major), 300.0);
+    }
+
+    #[test]
+    fn nothing_is_taken_off_where_nothing_is_known() {
         let (mut found, weights) = run(300, |_| 1_000);
-        assert_eq!(excess_ns(&found, &weights, Kind::Major), 0.0, "a kind without faults");
         found.samples.truncate(COLD_NEAR_SAMPLES - 1);
-        assert_eq!(excess_ns(&found, &weights, Kind::Stack), 0.0);
-        assert_eq!(excess_ns(&Faults::default(), &Weights::default(), Kind::Stack), 0.0);
+        assert_eq!(excess_of(&found, &weights, Kind::Stack), 0.0);
+        assert_eq!(excess_of(&Faults::default(), &Weights::default(), Kind::Stack), 0.0);
     }
 }

@@ -58,6 +58,7 @@ pub(super) struct Prices {
     by_kind: Vec<Mean>,
     all: Mean,
     calibrated_ns: f64,
+    calibrated_huge_ns: Option<f64>,
     kinds_by_stack: Neighbours,
     kinds_by_site: Neighbours,
 }
@@ -78,6 +79,7 @@ impl Prices {
             by_kind: vec![Mean::default(); KINDS],
             all: Mean::default(),
             calibrated_ns: calibration.map_or(0.0, |found| found.truth_p50_ns),
+            calibrated_huge_ns: observation.counts.huge_ns.map(|ns| ns as f64),
             kinds_by_stack: Neighbours::new(),
             kinds_by_site: Neighbours::new(),
         };
@@ -85,7 +87,7 @@ impl Prices {
             prices.number_instructions(found);
         }
         prices.find_caps(found, weights);
-        prices.cold_ns = ALL.map(|kind| cold::excess_ns(found, weights, kind));
+        prices.cold_ns = cold::excesses_ns(found, weights);
         for (fault, weight) in found.faults.iter().zip(&weights.recorded).filter(|(_, w)| w.alike > 0.0) {
             prices.learn_kind(fault);
             prices.learn(fault, prices.reading_ns(fault), weight.alike * prices.burst_part);
@@ -186,7 +188,7 @@ impl Prices {
         let by_kind = |at_least| self.by_kind[kind as usize].of(at_least);
         let others = || match kind {
             Kind::Major => by_kind(1),
-            Kind::Thp => by_kind(1).or_else(|| Some(self.huge_ns())),
+            Kind::Thp => Some(self.huge_ns()),
             _ => self.all.of(1),
         };
         by_stack()
@@ -198,7 +200,8 @@ impl Prices {
 
     /// What a fault of a huge page takes where none was timed, ns.
     fn huge_ns(&self) -> f64 {
-        THP_PRICE_RATIO * self.all.of(1).unwrap_or(self.calibrated_ns)
+        let others_ns = || THP_PRICE_RATIO * self.all.of(1).unwrap_or(self.calibrated_ns);
+        self.calibrated_huge_ns.unwrap_or_else(others_ns)
     }
 
     /// Time of what a recorded fault stands for, its own time, and the part of the first that is not its own, ns.

@@ -11,20 +11,19 @@
 //!
 //! Major faults are all in the file and stand for themselves.
 //!
-//! Faults of huge pages are few and dear: what the machine counts and what memory grows by bound how many there are.
-//!
 //! Faults of kernel mode have no exact count by window: their samples speak alone, or the bursts where there are too few.
 //!
 //! Weakness: a thread's tail is half a period for each processor that it ran on, and on how many it ran is not known.
 
 use std::collections::HashMap;
 
+use super::huge;
 use crate::fault::{Fault, Faults};
-use crate::observation::{Level, Observation};
+use crate::observation::Observation;
 use crate::stat::Kind;
 use crate::stat::rows::failed;
 use crate::stat::strata::{Strata, Stratum};
-use crate::tuning::{ALL_SEEN_SHARE, FEW_SAMPLES, POOL_FAULTS, RSS_NOISE_PAGES, SHORT_THREADS_RATIO};
+use crate::tuning::{ALL_SEEN_SHARE, FEW_SAMPLES, POOL_FAULTS, SHORT_THREADS_RATIO};
 
 /// What a recorded fault stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -99,7 +98,7 @@ pub(super) fn weights(found: &Faults, observation: &Observation) -> Weights {
     spread(found, &mut weights, unseen, lost, cpus, &outside);
     kernel(found, &mut weights, observation, lost);
     majors(found, &mut weights, observation);
-    huge(found, &mut weights, observation);
+    huge::settle(found, &mut weights, observation);
     weights
 }
 
@@ -137,69 +136,6 @@ fn majors(found: &Faults, weights: &mut Weights, observation: &Observation) {
             sampled.for_each(|(weight, _)| *weight *= scale);
         }
     }
-}
-
-/// Brings the faults of huge pages to what else is known of them. Those of the machine are the most there can be; by how much memory
-/// has grown beyond the faults in between two readings, the least. Where that is half of the most, or where some were sampled and the samples
-/// allow that all of the machine's are the program's, they are taken to be: mostly nobody else takes any.
-fn huge(found: &Faults, weights: &mut Weights, observation: &Observation) {
-    let Some(most) = observation.counts.huge_at_most.map(|most| most as f64) else { return };
-    // What was populated is counted, and brought by no fault of user mode; each may be a huge page.
-    let user = observation.counts.user_faults.unwrap_or(0);
-    let populated = observation.usage.minor_faults.saturating_sub(user);
-    let least = (huge_grown(observation) - populated as f64).clamp(0.0, most);
-    let (mut exact, mut given) = (0.0, [0.0; 2]);
-    for (weight, fault) in weights.recorded.iter().zip(&found.faults).filter(|(_, f)| !f.kernel) {
-        let huge = fault.kind == Kind::Thp;
-        given[usize::from(huge)] += weight.extra;
-        exact += if huge { weight.exact } else { 0.0 };
-    }
-    let (mut seen, mut squares) = (0.0, 0.0);
-    let sampled = weights.samples.iter().zip(&found.samples).filter(|(_, (fault, _))| !fault.kernel);
-    for (weight, (fault, _)) in sampled {
-        let huge = fault.kind == Kind::Thp;
-        given[usize::from(huge)] += weight;
-        (seen, squares) = (seen + weight, squares + weight * weight);
-    }
-    let [others, estimate] = given;
-    let each = if seen > 0.0 { squares / seen } else { 0.0 };
-    let is_all = most <= 2.0 * least || estimate > 0.0 && most <= exact + most_of(estimate, each);
-    let all = if is_all { most } else { (exact + estimate).clamp(least, most) };
-    weights.huge = Some((least.max(exact).min(most), most));
-    let left = (all - exact).max(0.0);
-    if others + estimate <= left || others <= 0.0 && left < estimate {
-        return;
-    }
-    let part = |new: f64, old: f64| if old > 0.0 { new / old } else { 1.0 };
-    let scales = [part(others + estimate - left, others), part(left, estimate)];
-    let scale = |fault: &Fault| match fault.kernel {
-        true => 1.0,
-        false => scales[usize::from(fault.kind == Kind::Thp)],
-    };
-    weights.recorded.iter_mut().zip(&found.faults).for_each(|(weight, fault)| weight.extra *= scale(fault));
-    let sampled = weights.samples.iter_mut().zip(&found.samples);
-    sampled.for_each(|(weight, (fault, _))| *weight *= scale(fault));
-    weights.huge_unseen = if estimate > 0.0 { 0.0 } else { left };
-}
-
-/// The most faults that samples allow which stand for `estimate`, each for so many: the upper end of a Poisson number (score interval, 95 %).
-fn most_of(estimate: f64, each: f64) -> f64 {
-    const Z: f64 = 1.96;
-    let number = if each > 0.0 { estimate / each } else { 0.0 };
-    each * (number + Z * Z / 2.0 + Z * (number + Z * Z / 4.0).sqrt())
-}
-
-/// Huge pages that memory has grown by beyond a page for each fault, between readings of which that is more than they are off by.
-fn huge_grown(observation: &Observation) -> f64 {
-    let host = &observation.host;
-    let step = host.thp_bytes.saturating_sub(host.page_bytes) as f64;
-    let beyond = |pair: &[Level]| {
-        let faults = pair[1].faults.saturating_sub(pair[0].faults) as f64;
-        let grown = pair[1].anon_bytes as f64 - pair[0].anon_bytes as f64 - faults * host.page_bytes as f64;
-        let is_told = step > 0.0 && grown > RSS_NOISE_PAGES as f64 * host.page_bytes as f64;
-        if is_told { (grown / step).round() } else { 0.0 }
-    };
-    observation.levels.windows(2).map(beyond).sum()
 }
 
 /// Major faults counted per one in the file; 1 where none was lost.
@@ -361,54 +297,5 @@ fn kernel(found: &Faults, weights: &mut Weights, observation: &Observation, lost
     pairs.filter(|(_, (fault, _))| fault.kernel).for_each(|(weight, _)| *weight *= scale);
     for (weight, _) in weights.recorded.iter_mut().zip(&found.faults).filter(|(_, fault)| fault.kernel) {
         (weight.exact, weight.extra) = (weight.exact * scale, weight.extra * scale);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::observation::{Counts, Host};
-
-    const PAGE: u64 = 4096;
-    const HUGE: u64 = 2 << 20;
-
-    /// A hundred faults, one of which stands for each ten; memory grows by a page for each, and by so many huge pages.
-    fn run(huge: u64, at_most: u64, seen: usize) -> (Faults, Weights, Observation) {
-        let mut found = Faults::default();
-        for n in 0..100 {
-            let kind = if n < seen { Kind::Thp } else { Kind::MmapFirstWrite };
-            found.samples.push((Fault::timed(kind, n as u64, 1000), 10));
-        }
-        let level = |faults, anon_bytes| Level { time_ns: faults, faults, anon_bytes };
-        let observation = Observation {
-            host: Host { page_bytes: PAGE, thp_bytes: HUGE, ..Host::default() },
-            counts: Counts { huge_at_most: Some(at_most), ..Counts::default() },
-            levels: vec![level(0, 0), level(1000, 1000 * PAGE + huge * (HUGE - PAGE))],
-            ..Observation::default()
-        };
-        (found, Weights { samples: vec![10.0; 100], ..Weights::default() }, observation)
-    }
-
-    fn huge_faults(grown: u64, at_most: u64, seen: usize) -> f64 {
-        let (found, mut weights, observation) = run(grown, at_most, seen);
-        huge(&found, &mut weights, &observation);
-        let thp =
-            weights.samples.iter().zip(&found.samples).filter(|(_, (fault, _))| fault.kind == Kind::Thp);
-        let all: f64 = weights.samples.iter().sum::<f64>() + weights.huge_unseen;
-        assert!((all - 1000.0).abs() < 1e-6, "{all}");
-        thp.map(|(weight, _)| weight).sum::<f64>() + weights.huge_unseen
-    }
-
-    #[test]
-    fn faults_of_huge_pages_lie_between_what_memory_grew_by_and_what_the_machine_had() {
-        let near = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-6, "{found} for {wanted}");
-        near(huge_faults(0, 500, 3), 30.0);
-        near(huge_faults(0, 12, 3), 12.0);
-        near(huge_faults(50, 500, 3), 50.0);
-        near(huge_faults(15, 20, 0), 20.0);
-        near(huge_faults(15, 0, 0), 0.0);
-        near(huge_faults(1, 500, 0), 0.0);
-        near(huge_faults(0, 500, 100), 1000.0);
-        near(huge_faults(0, 3, 100), 1000.0);
     }
 }

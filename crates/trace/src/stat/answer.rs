@@ -188,7 +188,7 @@ fn avoidable(
 
 /// Resident anonymous memory that a fault adds. A copy after a fork replaces a page that was counted already; swapped
 /// and file pages that a major fault brings are not fresh.
-fn anonymous_bytes(kind: Kind, page_bytes: u64, thp_bytes: u64) -> f64 {
+pub(crate) fn anonymous_bytes(kind: Kind, page_bytes: u64, thp_bytes: u64) -> f64 {
     match kind {
         Kind::Thp => thp_bytes.max(page_bytes) as f64,
         Kind::ZeroPageRead
@@ -210,7 +210,7 @@ fn fresh_bytes(rows: &[Row], bytes_of: &impl Fn(Kind) -> f64, page: f64) -> f64 
 }
 
 /// When processes came, changed and went, the first one's first exec and its end left out: nothing of it can be kept anyway.
-fn lifecycle(observation: &Observation) -> Vec<Lifecycle> {
+pub(crate) fn lifecycle(observation: &Observation) -> Vec<Lifecycle> {
     let mut threads: HashMap<u32, u32> = HashMap::new();
     let first = observation.records.iter().min_by_key(|r| r.time_ns).map(|r| r.pid);
     let mut events = Vec::new();

@@ -7,3 +7,4 @@ mod runs;
 mod scenario;
 mod sites;
 mod truth;
+mod unbiased;

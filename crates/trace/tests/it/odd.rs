@@ -59,10 +59,10 @@ fn window() -> impl Strategy<Value = Window> {
 
 fn counts() -> impl Strategy<Value = Counts> {
     let count = || prop::option::of(number());
-    let events = (count(), count(), count(), count(), count(), count());
+    let events = (count(), count(), count(), count(), count(), count(), count());
     (events, number()).prop_map(
         |(
-            (user_faults, all_faults, minor_faults, major_faults, huge_at_most, cpu_ns),
+            (user_faults, all_faults, minor_faults, major_faults, huge_at_most, huge_ns, cpu_ns),
             before_exec_faults,
         )| Counts {
             user_faults,
@@ -70,6 +70,7 @@ fn counts() -> impl Strategy<Value = Counts> {
             minor_faults,
             major_faults,
             huge_at_most,
+            huge_ns,
             cpu_ns,
             before_exec_faults,
         },

@@ -1,0 +1,177 @@
+//! Faults of huge pages are few and dear, so samples alone count them badly: what the machine counts and what memory grows by say how many
+//! there are.
+//!
+//! In: faults, what each stands for, and the readings of the levels. Out: the faults that stand for huge pages are as many as there were.
+//!
+//! The machine's count is the most there can be. Memory grows by a huge page where one is faulted in, and by a page at most for
+//! each other fault: what it grew by beyond that between two readings is the least. Between readings in which
+//! faults were seen, it is known how many of them take a page, which tells more.
+
+use super::weigh::Weights;
+use crate::avoid;
+use crate::fault::{Fault, Faults};
+use crate::observation::{Level, Observation};
+use crate::stat::Kind;
+use crate::stat::answer::{anonymous_bytes, lifecycle};
+use crate::tuning::PRICED_FAULTS;
+
+/// Brings the faults of huge pages to what else is known of them. Where memory shows a quarter of what the machine had, or where some were
+/// sampled and the samples allow that all of the machine's are the program's, they are taken to be: mostly nobody else takes any.
+pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observation) {
+    let Some(most) = observation.counts.huge_at_most.map(|most| most as f64) else { return };
+    // What was populated is counted, and brought by no fault of user mode; each may be a huge page.
+    let user = observation.counts.user_faults.unwrap_or(0);
+    let populated = observation.usage.minor_faults.saturating_sub(user);
+    let grown = grown(found, weights, observation).map(|grown| (grown - populated as f64).clamp(0.0, most));
+    let [least, likely] = grown;
+    let (mut exact, mut given) = (0.0, [0.0; 2]);
+    for (weight, fault) in weights.recorded.iter().zip(&found.faults).filter(|(_, f)| !f.kernel) {
+        let huge = fault.kind == Kind::Thp;
+        given[usize::from(huge)] += weight.extra;
+        exact += if huge { weight.exact } else { 0.0 };
+    }
+    let (mut seen, mut squares) = (0.0, 0.0);
+    let sampled = weights.samples.iter().zip(&found.samples).filter(|(_, (fault, _))| !fault.kernel);
+    for (weight, (fault, _)) in sampled {
+        let huge = fault.kind == Kind::Thp;
+        given[usize::from(huge)] += weight;
+        (seen, squares) = (seen + weight, squares + weight * weight);
+    }
+    let [others, estimate] = given;
+    let each = if seen > 0.0 { squares / seen } else { 0.0 };
+    let is_all = most <= 4.0 * likely || estimate > 0.0 && most <= exact + most_of(estimate, each);
+    let all = if is_all { most } else { (exact + estimate).max(likely).min(most) };
+    weights.huge = Some((least.max(exact).min(most), most));
+    let left = (all - exact).max(0.0);
+    if others + estimate <= left || others <= 0.0 && left < estimate {
+        return;
+    }
+    let part = |new: f64, old: f64| if old > 0.0 { new / old } else { 1.0 };
+    let scales = [part(others + estimate - left, others), part(left, estimate)];
+    let scale = |fault: &Fault| match fault.kernel {
+        true => 1.0,
+        false => scales[usize::from(fault.kind == Kind::Thp)],
+    };
+    weights.recorded.iter_mut().zip(&found.faults).for_each(|(weight, fault)| weight.extra *= scale(fault));
+    let sampled = weights.samples.iter_mut().zip(&found.samples);
+    sampled.for_each(|(weight, (fault, _))| *weight *= scale(fault));
+    weights.huge_unseen = if estimate > 0.0 { 0.0 } else { left };
+}
+
+/// The most faults that samples allow which stand for `estimate`, each for so many: the upper end of a Poisson number (score interval, 95 %).
+fn most_of(estimate: f64, each: f64) -> f64 {
+    const Z: f64 = 1.96;
+    let number = if each > 0.0 { estimate / each } else { 0.0 };
+    each * (number + Z * Z / 2.0 + Z * (number + Z * Z / 4.0).sqrt())
+}
+
+/// Huge pages that memory has grown by between readings, where that is more than they are off by: beyond a page for each fault, and beyond what
+/// the other faults seen in between take. A fork brings memory without faults, so readings around one say nothing.
+fn grown(found: &Faults, weights: &Weights, observation: &Observation) -> [f64; 2] {
+    let host = &observation.host;
+    let (page, huge) = (host.page_bytes as f64, host.thp_bytes as f64);
+    let step = huge - page;
+    if step <= 0.0 {
+        return [0.0; 2];
+    }
+    let seen = Seen::new(found, weights, host.page_bytes);
+    let noise_bytes = avoid::noise_pages(host.cpus) as f64 * page;
+    let disturbed = avoid::disturbed(&observation.levels, &lifecycle(observation));
+    let mut sums = [0.0; 2];
+    for (pair, disturbed) in observation.levels.windows(2).zip(disturbed.iter().skip(1)) {
+        let [Level { time_ns: from, .. }, Level { time_ns: to, .. }] = [pair[0], pair[1]];
+        let faults = pair[1].faults.saturating_sub(pair[0].faults) as f64;
+        let grown = pair[1].anon_bytes as f64 - pair[0].anon_bytes as f64;
+        let (part, error) = seen.taking(from, to).unwrap_or((1.0, 0.0));
+        let bounds = [(1.0, 0.0), (part, error)];
+        for (sum, (part, error)) in sums.iter_mut().zip(bounds) {
+            let beyond = grown - faults * part * page;
+            if !disturbed && beyond > noise_bytes + faults * error * page {
+                *sum += (beyond / step).round();
+            }
+        }
+    }
+    sums
+}
+
+/// Faults of base pages: when, what each stands for, and whether it takes a page.
+struct Seen(Vec<(u64, f64, bool)>);
+
+impl Seen {
+    fn new(found: &Faults, weights: &Weights, page_bytes: u64) -> Self {
+        let recorded = found.faults.iter().zip(weights.recorded.iter().map(|weight| weight.faults()));
+        let sampled = found.samples.iter().map(|(fault, _)| fault).zip(weights.samples.iter().copied());
+        let of_base_pages = recorded
+            .chain(sampled)
+            .filter(|(fault, weight)| fault.kind != Kind::Thp && !fault.kernel && *weight > 0.0);
+        let takes = |fault: &Fault| anonymous_bytes(fault.kind, page_bytes, page_bytes) > 0.0;
+        let mut seen: Vec<_> =
+            of_base_pages.map(|(fault, weight)| (fault.enter_ns, weight, takes(fault))).collect();
+        seen.sort_by_key(|(time_ns, ..)| *time_ns);
+        Self(seen)
+    }
+
+    /// Share of the faults in a span of time that take a page, and twice its standard error; `None` where too few were seen.
+    fn taking(&self, from_ns: u64, to_ns: u64) -> Option<(f64, f64)> {
+        let at = |ns| self.0.partition_point(|(time_ns, ..)| *time_ns < ns);
+        let seen = self.0.get(at(from_ns)..at(to_ns))?;
+        if (seen.len() as u64) < PRICED_FAULTS {
+            return None;
+        }
+        let all: f64 = seen.iter().map(|(_, weight, _)| weight).sum();
+        let squares: f64 = seen.iter().map(|(_, weight, _)| weight * weight).sum();
+        let part = seen.iter().filter(|(.., takes)| *takes).map(|(_, weight, _)| weight).sum::<f64>() / all;
+        // Kish's effective number: samples stand for more than recorded faults.
+        Some((part, 2.0 * (part * (1.0 - part) * squares / (all * all)).sqrt()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::{Counts, Host};
+
+    const PAGE: u64 = 4096;
+    const HUGE: u64 = 2 << 20;
+
+    /// A hundred faults, one of which stands for each ten; memory grows by a page for each, and by so many huge pages.
+    fn run(huge: u64, at_most: u64, seen: usize) -> (Faults, Weights, Observation) {
+        let mut found = Faults::default();
+        for n in 0..100 {
+            let kind = if n < seen { Kind::Thp } else { Kind::MmapFirstWrite };
+            found.samples.push((Fault::timed(kind, n as u64, 1000), 10));
+        }
+        let level = |faults, anon_bytes| Level { time_ns: faults, faults, anon_bytes };
+        let observation = Observation {
+            host: Host { page_bytes: PAGE, thp_bytes: HUGE, ..Host::default() },
+            counts: Counts { huge_at_most: Some(at_most), ..Counts::default() },
+            levels: vec![level(0, 0), level(1000, 1000 * PAGE + huge * (HUGE - PAGE))],
+            ..Observation::default()
+        };
+        (found, Weights { samples: vec![10.0; 100], ..Weights::default() }, observation)
+    }
+
+    fn huge_faults(grown: u64, at_most: u64, seen: usize) -> f64 {
+        let (found, mut weights, observation) = run(grown, at_most, seen);
+        settle(&found, &mut weights, &observation);
+        let thp =
+            weights.samples.iter().zip(&found.samples).filter(|(_, (fault, _))| fault.kind == Kind::Thp);
+        let all: f64 = weights.samples.iter().sum::<f64>() + weights.huge_unseen;
+        assert!((all - 1000.0).abs() < 1e-6, "{all}");
+        thp.map(|(weight, _)| weight).sum::<f64>() + weights.huge_unseen
+    }
+
+    #[test]
+    fn faults_of_huge_pages_lie_between_what_memory_grew_by_and_what_the_machine_had() {
+        let near = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-6, "{found} for {wanted}");
+        near(huge_faults(0, 500, 3), 30.0);
+        near(huge_faults(0, 12, 3), 12.0);
+        near(huge_faults(50, 500, 3), 50.0);
+        near(huge_faults(15, 20, 0), 20.0);
+        near(huge_faults(15, 61, 0), 15.0);
+        near(huge_faults(15, 0, 0), 0.0);
+        near(huge_faults(1, 500, 0), 1.0);
+        near(huge_faults(0, 500, 100), 1000.0);
+        near(huge_faults(0, 3, 100), 1000.0);
+    }
+}
