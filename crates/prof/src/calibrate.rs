@@ -1,8 +1,8 @@
 //! What a first touch costs here and now, and by how much the event pair misreads it.
 //!
 //! In: nothing but this machine. Out: a [`Calibration`]. Blocks of private base pages are touched by turns with the pair
-//! off and on, in this thread; the medians of the two give the truth, the reading and the cost of recording. Without the
-//! pair the truth alone remains, and a reading that equals it.
+//! off and on, in this thread; the medians of the two give the truth and the cost of recording, and by how much a reading differs from
+//! the touches just before it gives the offset. Without the pair the truth alone remains, and a reading that equals it.
 //!
 //! What it does not do: warm memory that the hypervisor has taken back. One warm-up block shows such pages to be
 //! outliers, and medians pass over them.
@@ -32,26 +32,20 @@ pub(crate) fn run(end: Option<Output>) -> Option<Calibration> {
     if written.readings_ns.is_empty() {
         pair = None;
     }
-    let mut others = [Touch::Read, Touch::WriteAfterRead]
+    let others = [Touch::Read, Touch::WriteAfterRead]
         .map(|touch| Turns::take(touch, t::CALIBRATION_ROUNDS, Some(pair.as_ref()?)));
     let ns = clock.ns();
     let truth_p50_ns = ns(median(&mut written.plain)?);
-    let (pair_p50_ns, loaded_p50_ns) = match (median(&mut written.readings_ns), median(&mut written.loaded)) {
-        (Some(reading_ns), Some(ticks)) => (reading_ns as f64, ns(ticks)),
-        _ => (truth_p50_ns, truth_p50_ns),
-    };
-    let offset = |turns: &mut Option<Turns>| {
-        let turns = turns.as_mut()?;
-        Some(median(&mut turns.readings_ns)? as f64 - ns(median(&mut turns.plain)?))
-    };
-    let [read, mapped] = &mut others;
+    let offset_ns = written.offset_ns(&ns);
+    let loaded_p50_ns = offset_ns.and_then(|_| median(&mut written.loaded)).map_or(truth_p50_ns, &ns);
+    let [read, mapped] = &others;
     Some(Calibration {
         truth_p50_ns,
-        pair_p50_ns,
+        pair_p50_ns: truth_p50_ns + offset_ns.unwrap_or(0.0),
         record_cost_ns: (loaded_p50_ns - truth_p50_ns).max(0.0),
         pages: written.plain.len() as u32,
-        read_offset_ns: offset(read),
-        mapped_offset_ns: offset(mapped),
+        read_offset_ns: read.as_ref().and_then(|turns| turns.offset_ns(&ns)),
+        mapped_offset_ns: mapped.as_ref().and_then(|turns| turns.offset_ns(&ns)),
     })
 }
 
@@ -92,14 +86,17 @@ struct Turns {
     loaded: Vec<u64>,
     /// What the events say of the latter; empty without them.
     readings_ns: Vec<u64>,
+    /// By turn, the median ticks without events, and the median reading with them.
+    medians: Vec<(u64, u64)>,
 }
 
 impl Turns {
     fn take(touch: Touch, rounds: usize, pair: Option<&Pair>) -> Option<Self> {
         let capacity = t::CALIBRATION_BLOCK_PAGES * rounds;
         let room = || Vec::with_capacity(capacity);
-        let mut turns = Self { plain: room(), loaded: room(), readings_ns: room() };
+        let mut turns = Self { plain: room(), loaded: room(), readings_ns: room(), medians: Vec::new() };
         for _ in 0..rounds {
+            let (plain, read) = (turns.plain.len(), turns.readings_ns.len());
             time_touches(touch, t::CALIBRATION_BLOCK_PAGES, &mut turns.plain, || {}).ok()?;
             let Some(pair) = pair else { continue };
             let mut on = Ok(());
@@ -111,8 +108,18 @@ impl Turns {
             if switched.is_err() {
                 return Some(Self { plain: turns.plain, ..Self::default() });
             }
+            let plain = median(&mut turns.plain[plain..]);
+            turns.medians.extend(plain.zip(median(&mut turns.readings_ns[read..])));
         }
         Some(turns)
+    }
+
+    /// What a reading says too much: the median of the turns, within each of which the machine is the same. `None` without readings.
+    fn offset_ns(&self, ns: &impl Fn(u64) -> f64) -> Option<f64> {
+        let mut offsets: Vec<f64> =
+            self.medians.iter().map(|&(plain, reading_ns)| reading_ns as f64 - ns(plain)).collect();
+        offsets.sort_by(f64::total_cmp);
+        offsets.get(offsets.len() / 2).copied()
     }
 }
 
