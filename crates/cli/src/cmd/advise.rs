@@ -88,7 +88,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     };
     advice.notes.splice(0..0, interrupted);
     advice.notes.extend(untimed.map(|why| {
-        format!("no fault was timed, so time in faults is their number times a calibrated price, half to twice of it; {why}")
+        format!("no fault was timed, so time in faults is their number times a calibrated price, by half to four times; {why}")
     }));
     if ground.sys_hidden {
         let note = "/sys is hidden, so whether there are huge pages can't be known: cures by huge pages were not tried";

@@ -126,7 +126,7 @@ fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64) -> Parts {
     let rest_kind = match (user, kernel_known) {
         (None, _) => Kind::Unknown,
         // A user's events end where a set-user-ID program begins, and so does their clock.
-        (Some(_), None) if 2 * left > waited && counts.cpu_ns.is_some_and(|ns| 2 * ns < usage.cpu_ns()) => {
+        (Some(_), None) if left > waited / 2 && counts.cpu_ns.is_some_and(|ns| ns < usage.cpu_ns() / 2) => {
             Kind::Unknown
         }
         (Some(_), Some(_)) => Kind::Populate,
