@@ -166,7 +166,7 @@ fn pairs_alone_bring_the_counters_that_they_are_scaled_by() {
     let out = stat(&["--sources", "pairs", "--", "true"]);
     assert!(out.status.success());
     let report = text(&out.stderr);
-    assert!(!report.contains("need the counter"), "{report}");
+    assert!(!report.contains("not without the counter"), "{report}");
     let state = |source: &str| report.lines().find(|line| line.contains(source)).map(|line| &line[..12]);
     assert_eq!(
         state(" fault pairs "),

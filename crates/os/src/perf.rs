@@ -251,18 +251,6 @@ impl AsFd for Event {
     }
 }
 
-/// Lets this process have as many descriptors, and so events, as its hard limit allows. Children inherit that: for those who
-/// start none. A refusal leaves it as it was.
-pub fn allow_many_events() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for a write of one rlimit.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 {
-        limit.rlim_cur = limit.rlim_max;
-        // SAFETY: `limit` is a valid rlimit.
-        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    }
-}
-
 fn attributes(spec: &Spec) -> c::perf_event_attr {
     let common = c::PERF_SAMPLE_IDENTIFIER | c::PERF_SAMPLE_TID | c::PERF_SAMPLE_TIME;
     let place = c::PERF_SAMPLE_IP | c::PERF_SAMPLE_ADDR;

@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 
 use crate::counters::Rusage;
 use crate::error::{Error, Result};
@@ -130,6 +130,10 @@ fn child(
     }
     // SAFETY: signal takes integers. Rust's start-up ignores SIGPIPE, and an ignored signal stays so through exec.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    let descriptors = DESCRIPTORS.load(SeqCst);
+    if descriptors != libc::RLIM_INFINITY {
+        limit_descriptors(descriptors);
+    }
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is valid for one rusage.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
@@ -307,6 +311,30 @@ pub fn read_memory(pid: i32, at: u64, into: &mut [u8]) -> Result<usize> {
     // SAFETY: `local` describes `into`; the remote address is checked by the kernel in the other process.
     let len = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
     if len < 0 { Err(Error::last("process_vm_readv")) } else { Ok(len as usize) }
+}
+
+/// Soft limit on descriptors that this process was started with; `RLIM_INFINITY` before it was raised.
+static DESCRIPTORS: AtomicU64 = AtomicU64::new(libc::RLIM_INFINITY);
+
+/// Lets this process have as many descriptors, and so events, as its hard limit allows. Children started by [`hold`] have the limit that
+/// this process had: a program may loop over all descriptors, or use select(2). A refusal leaves it as it was.
+pub fn allow_many_descriptors() {
+    let before = limit_descriptors(libc::RLIM_INFINITY);
+    // Only the first call finds what it was.
+    let _ = DESCRIPTORS.compare_exchange(libc::RLIM_INFINITY, before, SeqCst, SeqCst);
+}
+
+/// Sets the soft limit, to the hard one at most; what it was. Async-signal-safe.
+fn limit_descriptors(most: libc::rlim_t) -> libc::rlim_t {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: `limit` is valid for a write of one rlimit.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return libc::RLIM_INFINITY;
+    }
+    let before = std::mem::replace(&mut limit.rlim_cur, most.min(limit.rlim_max));
+    // SAFETY: `limit` is a valid rlimit.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    before
 }
 
 /// The child that signals are forwarded to; 0: none.

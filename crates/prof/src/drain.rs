@@ -16,6 +16,7 @@ use faultless_trace::recording::Loss;
 
 use crate::allocations::Allocations;
 use crate::decode::{Decoder, Fault};
+use crate::drift::Drift;
 use crate::kernel;
 use crate::random::Random;
 use crate::session::{Lane, Role};
@@ -36,6 +37,7 @@ pub(crate) struct Drain {
     sampled_entries: HashMap<u32, Record>,
     entries: HashMap<u32, Record>,
     thinned: Thinned,
+    pub(crate) drift: Drift,
     /// Samples of faults end with the size of the page that is mapped.
     tells_pages: bool,
     /// One per lane.
@@ -303,6 +305,7 @@ impl Drain {
 
     fn keep(&mut self, mut record: Record, sample: Option<Sample<'_>>, tasks: &mut Vec<Task>) {
         let pid = record.pid;
+        self.drift.saw(self.sampled_entries.get(&record.tid), &record);
         match &mut record.what {
             What::Enter { .. } => {
                 if let Some(endless) = self.entries.insert(record.tid, record) {

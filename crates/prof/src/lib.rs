@@ -12,6 +12,7 @@ mod attach;
 mod calibrate;
 mod decode;
 mod drain;
+mod drift;
 mod duty;
 pub mod facts;
 mod kernel;
@@ -134,6 +135,8 @@ pub enum Failure {
     NoRight(u32, Option<u32>),
     /// No event could be opened on it, and why.
     NotWatched(u32, String),
+    /// No single fault of a command can be recorded, and why; it did not run.
+    NotRecorded(String),
     /// More samples per second than the kernel allows, which is this many.
     TooOften(u64),
     /// The kernel would not fork, or somebody else reaped the child.
@@ -172,10 +175,16 @@ impl fmt::Display for Failure {
                 "{pid}: no right to watch it: a set-user-ID program, or one that closed itself; run as root (in a container: with CAP_SYS_PTRACE)"
             ),
             Self::NotWatched(pid, why) => write!(f, "{pid}: {why}"),
+            Self::NotRecorded(why) => {
+                write!(f, "single faults can't be recorded: {why}; `faultless stat` counts them without")
+            }
             Self::TooOften(most) => write!(
                 f,
                 "more samples per second than the {most} that kernel.perf_event_max_sample_rate allows; ask for fewer, or raise it"
             ),
+            Self::Os(error) if error.errno == session::EMFILE => {
+                write!(f, "cannot start the program: {error}; raise the limit, `ulimit -n`")
+            }
             Self::Os(error) => write!(f, "cannot start the program: {error}"),
         }
     }

@@ -225,6 +225,7 @@ impl Live {
     }
 
     fn open(&mut self, whom: &Whom) {
+        spawn::allow_many_descriptors();
         self.notes.clear();
         self.stacks = self.noted(STACKS, Stacks::open(whom, &self.cpus));
         self.pairs = match Pairs::is_affordable(whom, &self.cpus) {

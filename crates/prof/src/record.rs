@@ -103,7 +103,7 @@ pub struct Recorded {
 /// Records `task` into `out`. `progress` is called about twice a second.
 ///
 /// # Errors
-/// The command did not start, or the process can't be watched.
+/// The command did not start, or single faults can't be recorded.
 pub fn record(
     task: Task,
     options: &Options,
@@ -141,6 +141,10 @@ pub fn record(
             let _ = spawn::adopt_orphans();
             let held = spawn::hold(&plan)?;
             let session = Session::open(Watched::Held(held.pid()), allow, &shape);
+            // Who allocates is recorded without events as well.
+            if session.lanes.is_empty() && allocations.is_none() {
+                return Err(Failure::NotRecorded(session.denied()));
+            }
             header.begin_ns = now_ns();
             let child = held.release().map_err(|error| crate::not_started(&words[0], error))?;
             header.command = words;
@@ -149,11 +153,9 @@ pub fn record(
         Task::Process(pid) => {
             let attached = Attached::find(pid)?;
             spawn::remember_requests_to_end();
-            faultless_os::perf::allow_many_events();
             let session = Session::open(Watched::Running(&attached.tids), allow, &shape);
             if session.lanes.is_empty() {
-                let why = session.notes.into_iter().find(|note| !note.used).map(|note| note.note);
-                return Err(Failure::NotWatched(pid, why.unwrap_or_default()));
+                return Err(Failure::NotWatched(pid, session.denied()));
             }
             header.command = attached.command.clone();
             header.settings.attached = true;

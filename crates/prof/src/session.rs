@@ -13,6 +13,7 @@ use std::os::fd::BorrowedFd;
 
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;
+use faultless_os::spawn::allow_many_descriptors;
 use faultless_os::{Error, Result};
 use faultless_trace::observation::{Counts, EventLoss, SourceNote};
 
@@ -110,34 +111,47 @@ pub(crate) struct KernelLane {
 impl Session {
     /// Opens what is allowed and possible.
     pub(crate) fn open(watched: Watched<'_>, allow: Sources, shape: &Shape) -> Self {
+        allow_many_descriptors();
         let mut session = Self::default();
         if allow.counters {
             session.huge_faults = facts::huge_faults();
             session.open_counters(watched);
         } else {
-            session.note("page-faults:u", false, "not asked for");
+            session.note(COUNTER, false, "not asked for");
         }
+        let counts = !session.user.0.is_empty();
         let cpus = online_cpus(watched.tasks().first().copied().unwrap_or(0));
-        if allow.pairs && !session.user.0.is_empty() {
+        if !allow.pairs {
+            session.note(PAIRS, false, "not asked for");
+        } else if counts {
             session.open_lanes(watched, &cpus, shape);
-        } else if allow.pairs {
-            session.note("fault pairs", false, "need the counter page-faults:u");
         } else {
-            session.note("fault pairs", false, "not asked for");
+            session.note(PAIRS, false, NEED_COUNTER);
         }
-        if allow.counters && (shape.period == 0 || session.lanes.is_empty()) {
+        if counts && (shape.period == 0 || session.lanes.is_empty()) {
             session.open_whole(watched);
         }
-        if allow.kernel != Kernel::No {
-            session.open_kernel(watched, &cpus, allow.kernel.hertz());
-        } else {
+        if allow.kernel == Kernel::No {
             session.note(KERNEL, false, "not asked for");
+        } else if allow.counters && !counts {
+            // Refused for the same reason, which is said once.
+            session.note(KERNEL, false, NEED_COUNTER);
+        } else {
+            session.open_kernel(watched, &cpus, allow.kernel.hertz());
         }
         session
     }
 
+    /// Why no single fault is recorded.
+    pub(crate) fn denied(self) -> String {
+        let denied = |note: &&SourceNote| {
+            [COUNTER, PAIRS].contains(&note.source.as_str()) && !note.used && note.note != NEED_COUNTER
+        };
+        self.notes.iter().find(denied).map(|note| note.note.clone()).unwrap_or_default()
+    }
+
     fn open_counters(&mut self, watched: Watched<'_>) {
-        self.user = self.noted("page-faults:u", watched.count(Software::PageFaults, true));
+        self.user = self.noted(COUNTER, watched.count(Software::PageFaults, true));
         self.clock = watched.count(Software::TaskClock, true).unwrap_or_default();
     }
 
@@ -160,7 +174,11 @@ impl Session {
                 Ok(lanes) => {
                     let kib = lanes.first().map_or(0, |lane| lane.ring.data_bytes() >> 10);
                     let modes = if user_only { "user mode only" } else { "user and kernel mode" };
-                    self.note("fault pairs", true, &format!("{modes}, {kib} KiB of ring per processor"));
+                    let mut note = format!("{modes}, {kib} KiB of ring per processor");
+                    if pages < shape.ring_pages.min(t::RING_PAGES_MAX) {
+                        note += ", which is little: raise kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK";
+                    }
+                    self.note(PAIRS, true, &note);
                     (self.lanes, self.user_only) = (lanes, user_only);
                     self.cpu_hertz = shape.hertz(user_only);
                     self.sees_locks = shape.locks.is_some();
@@ -177,7 +195,7 @@ impl Session {
                     user_only = true;
                 }
                 Err(error) if error.call.starts_with("mmap") && pages > t::RING_PAGES_MIN => pages /= 2,
-                Err(error) => return self.note("fault pairs", false, &remedy(error)),
+                Err(error) => return self.note(PAIRS, false, &remedy(error)),
             }
         }
     }
@@ -305,9 +323,19 @@ impl Session {
         self.lanes.iter().for_each(|lane| lane.sample(self.period, early_period));
     }
 
-    /// Writes down what became of a source.
+    /// Writes down what became of a source; once where two attempts failed alike.
     pub(crate) fn note(&mut self, source: &str, used: bool, note: &str) {
+        if self.notes.iter().any(|known| known.source == source && known.used == used && known.note == note) {
+            return;
+        }
         self.notes.push(SourceNote { source: source.into(), used, note: note.into() });
+    }
+
+    /// Adds to the note of a source that is used.
+    pub(crate) fn add_to_note(&mut self, source: &str, more: &str) {
+        if let Some(known) = self.notes.iter_mut().find(|known| known.source == source && known.used) {
+            known.note = format!("{}; {more}", known.note);
+        }
     }
 
     fn noted<T: Default>(&mut self, source: &str, opened: Result<T>) -> T {
@@ -318,6 +346,13 @@ impl Session {
         opened.unwrap_or_default()
     }
 }
+
+/// Name of the source that counts.
+const COUNTER: &str = "page-faults:u";
+/// Name of the source of single faults.
+pub(crate) const PAIRS: &str = "fault pairs";
+/// Why another is not tried without it.
+const NEED_COUNTER: &str = "not without the counter page-faults:u";
 
 /// Name of the source of kernel stacks.
 pub(crate) const KERNEL: &str = "cpu-clock with kernel stacks";
@@ -332,12 +367,15 @@ const COUNT: Spec = Spec {
 };
 
 /// errno of a process that has all the descriptors it may have.
-const EMFILE: i32 = 24;
+pub(crate) const EMFILE: i32 = 24;
 
 /// Why a source is missing, and what would change that.
 pub(crate) fn remedy(error: Error) -> String {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     let paranoid = paranoid.trim();
+    // Up to 2 a user may watch his own programs, from 1 down the kernel as well; beyond 2 some distributions refuse all.
+    let enough =
+        if paranoid.parse().is_ok_and(|level: i32| level > 2) { "2 (1 shows the kernel too)" } else { "1" };
     match std::io::Error::from(error).kind() {
         _ if error.call.starts_with("mmap") => {
             format!("{error}; raise kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK")
@@ -347,11 +385,13 @@ pub(crate) fn remedy(error: Error) -> String {
             "{error}; a sandbox forbids the call: allow perf_event_open in its seccomp profile, or give the container CAP_PERFMON"
         ),
         std::io::ErrorKind::PermissionDenied => format!(
-            "{error}; kernel.perf_event_paranoid is {paranoid}: run as root, with CAP_PERFMON, or set it to 1 (a container may \
-             also forbid the call)"
+            "{error}; kernel.perf_event_paranoid is {paranoid}: run as root, with CAP_PERFMON, or set it to {enough} (a \
+             container may also forbid the call)"
         ),
         _ if error.errno == EMFILE => {
-            format!("{error}; each thread needs several for each processor: raise the limit, `ulimit -n`")
+            format!(
+                "{error}; a dozen are needed for each processor: raise the hard limit, `ulimit -n` as root"
+            )
         }
         std::io::ErrorKind::Unsupported => {
             format!("{error}; the kernel lacks perf events or a sandbox hides them")

@@ -22,7 +22,7 @@ use crate::kernel::Stacks;
 use crate::levels::Levels;
 use crate::orphans::{self, Orphans};
 use crate::pace::Pace;
-use crate::session::{Ahead, KERNEL, Lane, Session, Shape, Watched};
+use crate::session::{Ahead, KERNEL, Lane, PAIRS, Session, Shape, Watched};
 use crate::subject::Subject;
 use crate::windows::Windows;
 use crate::{Failure, Kernel, Sources, calibrate, not_started, tuning as t};
@@ -434,6 +434,9 @@ impl Watch {
 
     fn note_the_rest(&mut self, wall_ns: u64, found: orphans::Found) {
         note_wait4(&mut self.session, found);
+        if let Some(told) = self.drain.drift.told() {
+            self.session.add_to_note(PAIRS, &told);
+        }
         if self.levels.is_some() {
             let each = Duration::from_nanos(wall_ns / self.readings.max(1));
             let text = format!("{} readings, one in {each:.1?}", self.readings);

@@ -6,6 +6,7 @@ use faultless_trace::advice::{Advice, Score, Standing};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Seconds};
 use faultless_trace::stat::Interval;
 
+use crate::stat::is_range;
 use crate::svg::{self, Bar};
 use crate::table::WIDTH;
 
@@ -204,10 +205,14 @@ fn ratio(interval: &Interval) -> String {
     }
 }
 
-/// `223 ms (201 ms-245 ms)`; only the figure where the ends read the same or are not known.
+/// `223 ms (201 ms-245 ms)`; only the figure where the ends read the same or are not known, only the ends where it is a range.
 fn with_interval(interval: &Interval, show: impl Fn(f64) -> String) -> String {
     let [value, low, high] = [interval.value, interval.low, interval.high].map(show);
-    if low == high || !has_ends(interval) { value } else { format!("{value} ({low}-{high})") }
+    match has_ends(interval) && low != high {
+        false => value,
+        true if is_range(interval) => format!("{low}-{high}"),
+        true => format!("{value} ({low}-{high})"),
+    }
 }
 
 /// An interval from one value has none.

@@ -10,7 +10,7 @@ mod sentence;
 use faultless_trace::Stat;
 
 pub(crate) use section::{headed, kernel_lines, verdict_lines};
-pub(crate) use sentence::{share, share_with_spread};
+pub(crate) use sentence::{between, is_range, share, share_with_spread};
 
 use crate::palette::Palette;
 use crate::table::{WIDTH, clip, wrap};

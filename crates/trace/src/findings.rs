@@ -117,6 +117,8 @@ pub struct Coverage {
     pub timed: u64,
     /// Faults sampled at large.
     pub sampled: u64,
+    /// Those of them with their own time.
+    pub sampled_timed: u64,
     /// Records that were lost.
     pub lost: u64,
     /// Blocks recorded.

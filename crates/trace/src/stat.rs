@@ -166,7 +166,7 @@ pub enum Kind {
     KernelOrPopulate,
     /// Needed I/O.
     Major,
-    /// No event could be opened: nothing is known but that it happened.
+    /// No event could be opened, or the kernel took them away: nothing is known but that it happened.
     Unknown,
     /// Taken by faultless's own child before it ran the command; part of `wait4`'s figure.
     BeforeExec,

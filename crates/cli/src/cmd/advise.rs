@@ -75,7 +75,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let virtual_machine = host.hypervisor.is_some();
     let bench =
         Bench { command, input: Input::capture()?, cures: cures::candidates(&ground)?, virtual_machine };
-    let Measured { series, interrupted } = bench.measure(args.runs)?;
+    let Measured { series, interrupted, untimed } = bench.measure(args.runs)?;
     if series.is_empty() {
         eprintln!("faultless: interrupted before the first run ended: nothing was measured");
         return Ok(ExitCode::from(INTERRUPTED));
@@ -87,6 +87,9 @@ pub(crate) fn run(args: Args) -> Outcome {
         (None, winner) => u8::from(winner.is_none()),
     };
     advice.notes.splice(0..0, interrupted);
+    advice.notes.extend(untimed.map(|why| {
+        format!("no fault was timed, so time in faults is their number times a calibrated price, by half to four times; {why}")
+    }));
     if ground.sys_hidden {
         let note = "/sys is hidden, so whether there are huge pages can't be known: cures by huge pages were not tried";
         advice.notes.push(note.to_owned());

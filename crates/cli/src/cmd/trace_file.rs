@@ -74,15 +74,20 @@ fn only_counted(recording: &Recording) -> Option<String> {
     if counted == 0 || observation.records.iter().any(single) {
         return None;
     }
-    let denied = |source: &&SourceNote| !source.used && EVENTS.contains(&source.source.as_str());
-    let why = match observation.sources.iter().find(denied) {
-        Some(source) => format!("; {}: {}", source.source, source.note),
+    let why = match denied(&observation.sources) {
+        Some(why) => format!("; {why}"),
         None if recording.header.settings.user_only => {
             "; the kernel shows nothing of a set-user-ID program to a user: record it as root".to_owned()
         }
         None => String::new(),
     };
     Some(format!("{} were counted and none was recorded{why}", Count(counted)))
+}
+
+/// Why there are no single faults, as far as the sources tell.
+pub(crate) fn denied(sources: &[SourceNote]) -> Option<String> {
+    let denied = |source: &&SourceNote| !source.used && EVENTS.contains(&source.source.as_str());
+    sources.iter().find(denied).map(|source| format!("{}: {}", source.source, source.note))
 }
 
 /// All of a file or pipe. Devices have no end, and hold no trace.

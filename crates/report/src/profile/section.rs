@@ -194,6 +194,8 @@ fn cure_name(cure: Cure) -> &'static str {
 /// Faults that no row of a table stands for.
 pub(super) fn beyond(findings: &Findings, palette: Palette) -> Vec<String> {
     let line = |(kind, faults, seconds): &(faultless_trace::stat::Kind, u64, Option<f64>)| {
+        // What no fault was timed for is a range, and stands in the answer.
+        let seconds = seconds.filter(|_| findings.coverage.timed > 0);
         let seconds = seconds.map_or("-".to_owned(), |s| Seconds(s).to_string());
         vec![Count(*faults).to_string(), seconds, kind.words().to_owned()]
     };
@@ -240,7 +242,12 @@ pub(super) fn coverage(findings: &Findings, palette: Palette, width: usize) -> V
     if coverage.sampled > 0 {
         let period = findings.settings.sample_period;
         let every = if period > 0 { format!(", one of {period}") } else { String::new() };
-        parts.push(format!("{} sampled elsewhere{every}", Count(coverage.sampled)));
+        // Files of before samples were timed hold none that is.
+        let timed = match coverage.sampled_timed as f64 / coverage.sampled as f64 {
+            share if share > 0.0 => format!(", {} of them timed", Percent(share)),
+            _ => String::new(),
+        };
+        parts.push(format!("{} sampled elsewhere{every}{timed}", Count(coverage.sampled)));
     }
     parts.push(format!("{} records lost", Count(coverage.lost)));
     if let Some(ns) = coverage.recorder_cpu_ns {

@@ -5,7 +5,7 @@ use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 use faultless_trace::observation::Exit;
 use faultless_trace::stat::Interval;
 
-use crate::stat::{share, share_with_spread};
+use crate::stat::{between, is_range, share, share_with_spread};
 
 /// "1.90 s of 4.20 s CPU time (45 % ± 3) went to page faults; 3 call sites make 92 % of it; 96 % of the faults avoidable
 /// with 24 MiB kept."
@@ -51,6 +51,9 @@ fn lost(time_ns: Interval, cpu_ns: u64) -> String {
     if cpu_ns == 0 {
         let Interval { value, low, high } = time_ns;
         return format!("{} ({} to {}) went to page faults", Nanos(value), Nanos(low), Nanos(high));
+    }
+    if is_range(&time_ns) {
+        return between(time_ns, cpu_ns);
     }
     let of = |ns: f64| (ns / cpu_ns as f64).clamp(0.0, 1.0);
     let share = Interval { value: of(time_ns.value), low: of(time_ns.low), high: of(time_ns.high) };

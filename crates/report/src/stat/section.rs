@@ -4,7 +4,7 @@ use faultless_trace::Stat;
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
 use faultless_trace::stat::{Curve, Interval, KernelTime, Point, Row, Serialisation, Source};
 
-use super::sentence::{has_bounds, share, share_with_spread};
+use super::sentence::{has_bounds, is_range, percents, share, share_with_spread};
 use crate::palette::Palette;
 use crate::table::{Align, WIDTH, bar, bar_between, columns, wrap};
 
@@ -17,19 +17,20 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
         return Vec::new();
     }
     let all = stat.faults();
+    let is_timed = stat.time.as_ref().is_some_and(|time| time.source != Source::Calibrated);
     let head = ["faults", "", "seconds", "each p50", "kind", "source"].map(str::to_owned).to_vec();
     let mut cells = vec![head];
     for row in &stat.rows {
         cells.push(vec![
             Count(row.faults).to_string(),
             Percent(row.faults as f64 / all.max(1) as f64).to_string(),
-            row.seconds.map_or("-".to_owned(), |s| Seconds(s).to_string()),
+            row.seconds.filter(|_| is_timed).map_or("-".to_owned(), |s| Seconds(s).to_string()),
             row.p50_ns.map_or("-".to_owned(), |ns| Nanos(ns).to_string()),
             row.kind.words().to_owned(),
             row_source(row),
         ]);
     }
-    let seconds: Vec<f64> = stat.rows.iter().filter_map(|r| r.seconds).collect();
+    let seconds: Vec<f64> = stat.rows.iter().filter_map(|r| r.seconds.filter(|_| is_timed)).collect();
     let sum = if seconds.is_empty() { "-".to_owned() } else { Seconds(seconds.iter().sum()).to_string() };
     let (minor, major) = (Count(stat.usage.minor_faults), Count(stat.usage.major_faults));
     let more = stat.beyond_wait4.map_or(String::new(), |b| format!(" + {}", Count(b.faults)));
@@ -76,13 +77,16 @@ pub(super) fn time(stat: &Stat, palette: Palette) -> Vec<String> {
     };
     let Interval { value, low, high } = time.seconds;
     let share = share_with_spread(&time.share);
-    let all = if high > low {
+    let all = if is_range(&time.seconds) {
+        let share = percents(time.share.low, time.share.high);
+        format!("{} to {}   {share} of the CPU time", Seconds(low), Seconds(high))
+    } else if high > low {
         format!("{}   ({} to {})   {share} of the CPU time", Seconds(value), Seconds(low), Seconds(high))
     } else {
         format!("{}   {share} of the CPU time", Seconds(value))
     };
     let mut cells = vec![vec!["one fault".to_owned(), each], vec!["all faults".to_owned(), all]];
-    if let Some(us) = time.us_per_mib {
+    if let Some(us) = time.us_per_mib.filter(|_| !is_range(&time.seconds)) {
         cells.insert(1, vec!["one MiB".to_owned(), format!("{} of memory made resident", Nanos(us * 1e3))]);
     }
     headed(&head, palette, columns(3, &[Align::Left; 2], &cells))

@@ -40,13 +40,41 @@ pub(super) fn answer(stat: &Stat) -> String {
 }
 
 fn lost(time: &FaultTime, cpu_ns: u64) -> String {
+    let Interval { value, low, high } = time.seconds;
+    if is_range(&time.seconds) {
+        return between(Interval { value: value * 1e9, low: low * 1e9, high: high * 1e9 }, cpu_ns);
+    }
     let about = if time.source == Source::Calibrated { "About " } else { "" };
     format!(
         "{about}{} of {} CPU time ({}) went to page faults",
-        Seconds(time.seconds.value),
+        Seconds(value),
         Nanos(cpu_ns as f64),
         share_with_spread(&time.share)
     )
+}
+
+/// Whether an interval is so wide, to twice its lower end and more, that a figure within it would say what is not known.
+pub(crate) fn is_range(interval: &Interval) -> bool {
+    interval.high >= 2.0 * interval.low && interval.high > interval.low
+}
+
+/// "Between 12.0 ms and 40.0 ms of 50.0 ms CPU time (24 to 80 %) went to page faults"
+pub(crate) fn between(time_ns: Interval, cpu_ns: u64) -> String {
+    let of = |ns: f64| (ns / cpu_ns.max(1) as f64).clamp(0.0, 1.0);
+    let Interval { low, high, .. } = time_ns;
+    format!(
+        "Between {} and {} of {} CPU time ({}) went to page faults",
+        Nanos(low),
+        Nanos(high),
+        Nanos(cpu_ns as f64),
+        percents(of(low), of(high))
+    )
+}
+
+/// `24 to 80 %` of two shares.
+pub(super) fn percents(low: f64, high: f64) -> String {
+    let digits = usize::from(high < 0.095);
+    format!("{:.digits$} to {:.digits$} %", low * 100.0, high * 100.0)
 }
 
 /// `45 % ± 3`, or the two ends where they lie unevenly.
@@ -74,8 +102,7 @@ pub(crate) fn share(point: &Point) -> String {
     if !has_bounds(point) {
         return Percent(f64::midpoint(point.low, point.high)).to_string();
     }
-    let digits = usize::from(point.high < 0.095);
-    format!("{:.digits$} to {:.digits$} %", point.low * 100.0, point.high * 100.0)
+    percents(point.low, point.high)
 }
 
 #[cfg(test)]
@@ -89,6 +116,17 @@ mod tests {
         assert_eq!(spread(0.45, 0.449, 0.451), "45 % ± 0.1");
         assert_eq!(spread(0.45, 0.45, 0.45), "45 %");
         assert_eq!(spread(0.20, 0.19, 0.40), "20 %, 19 to 40");
+    }
+
+    #[test]
+    fn an_interval_to_twice_its_lower_end_is_a_range_without_a_figure() {
+        let interval = |value, low, high| Interval { value, low, high };
+        assert!(is_range(&interval(20e6, 12e6, 40e6)) && is_range(&interval(1.0, 0.0, 2.0)));
+        assert!(!is_range(&interval(20.0, 15.0, 29.0)) && !is_range(&interval(0.0, 0.0, 0.0)));
+        assert_eq!(
+            between(interval(20e6, 12e6, 40e6), 50_000_000),
+            "Between 12.0 ms and 40.0 ms of 50.0 ms CPU time (24 to 80 %) went to page faults"
+        );
     }
 
     #[test]

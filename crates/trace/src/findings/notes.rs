@@ -2,7 +2,7 @@
 
 use super::Coverage;
 use crate::measurement::{Bytes, Count, Percent};
-use crate::profile::Profile;
+use crate::profile::{Basis, Profile};
 use crate::recording::Recording;
 use crate::sites::{NO_STACK, Sites};
 use crate::stat::Stat;
@@ -15,10 +15,13 @@ pub(super) fn coverage(recording: &Recording, profile: &Profile, sites: &Sites) 
     let events = footer.and_then(|footer| footer.event_losses.as_ref()).into_iter().flatten();
     let by_events: u64 = events.map(|event| event.lost).sum();
     let unnamed = sites.rows.iter().filter(|row| row.label == NO_STACK || row.label.contains("+0x"));
+    let (singly, sampled): (Vec<_>, Vec<_>) = profile.basis.iter().partition(|basis| basis.burst.is_some());
+    let timed = |some: &[&Basis]| some.iter().filter(|basis| basis.reading_ns.is_some()).count() as u64;
     Coverage {
-        recorded: profile.basis.iter().filter(|basis| basis.burst.is_some()).count() as u64,
-        timed: profile.basis.iter().filter(|basis| basis.reading_ns.is_some()).count() as u64,
-        sampled: profile.basis.iter().filter(|basis| basis.burst.is_none()).count() as u64,
+        recorded: singly.len() as u64,
+        timed: timed(&singly) + timed(&sampled),
+        sampled: sampled.len() as u64,
+        sampled_timed: timed(&sampled),
         lost: by_rings.max(by_windows).max(by_events),
         blocks: profile.blocks.blocks.len() as u64,
         recorder_cpu_ns: footer.map(|footer| footer.recorder_cpu_ns),

@@ -46,6 +46,7 @@ impl Stat {
             complete: known.all,
             truth_ns: calibration.map(|found| found.truth_p50_ns).filter(|ns| *ns > 0.0),
             offset_ns,
+            huge_at_most: observation.counts.huge_at_most,
             host: &observation.host,
             cpu_ns: usage.cpu_ns().saturating_add(beyond_ns).saturating_sub(recorder_ns) as f64,
         };

@@ -58,7 +58,12 @@ struct Parts {
     beyond: u64,
     /// Accesses that ended in a signal.
     failed: u64,
+    /// Faults of user mode were counted, be it that there were none.
+    is_counted: bool,
 }
+
+/// Share of the faults that are in no counted row from which on it is said whose they may be.
+const REST_FROM: f64 = 0.1;
 
 /// Accesses that raised a page-fault event and ended in a signal, as a guard page or a garbage collector's barrier does.
 pub(crate) fn failed(counts: &Counts) -> u64 {
@@ -120,6 +125,10 @@ fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64) -> Parts {
     let kernel = take(kernel.unwrap_or(0));
     let rest_kind = match (user, kernel_known) {
         (None, _) => Kind::Unknown,
+        // A user's events end where a set-user-ID program begins, and so does their clock.
+        (Some(_), None) if left > waited / 2 && counts.cpu_ns.is_some_and(|ns| ns < usage.cpu_ns() / 2) => {
+            Kind::Unknown
+        }
         (Some(_), Some(_)) => Kind::Populate,
         (Some(_), None) => Kind::KernelOrPopulate,
     };
@@ -132,6 +141,7 @@ fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64) -> Parts {
         rest_kind: Some(rest_kind),
         beyond,
         failed,
+        is_counted: user.is_some(),
     }
 }
 
@@ -148,6 +158,17 @@ fn notes(parts: &Parts) -> Vec<String> {
             "{} accesses ended in a signal (SIGSEGV, SIGBUS): no faults to wait4, and in no row",
             Count(parts.failed)
         ));
+    }
+    let all = parts.major + parts.before_exec + parts.user + parts.kernel + parts.rest;
+    let rest = Count(parts.rest);
+    match parts.rest_kind {
+        Some(Kind::Unknown) if parts.is_counted => notes.push(format!(
+            "the kernel took the events away, as from a set-user-ID program: of {rest} faults nothing more is known; run as root to see into it"
+        )),
+        Some(Kind::KernelOrPopulate) if parts.rest as f64 > REST_FROM * all as f64 => notes.push(format!(
+            "{rest} faults were taken in kernel mode, by populating, or in a set-user-ID program, which the kernel does not show to a user: root tells them apart"
+        )),
+        _ => {}
     }
     if parts.before_exec > 0 {
         notes.push(format!(
@@ -246,6 +267,21 @@ mod tests {
         let parts = parts(&usage(120, 1), &counts, 0);
         assert_eq!((parts.user, parts.major, parts.rest, parts.beyond, parts.failed), (99, 1, 21, 0, 5000));
         assert!(notes(&parts)[0].contains("5 000 accesses ended in a signal"));
+    }
+
+    #[test]
+    fn what_a_set_user_id_program_hides_from_a_user_is_of_unknown_kind_and_said() {
+        let ran = Usage { system_ns: 9_000_000, ..usage(2494, 0) };
+        let counts = Counts { user_faults: Some(0), cpu_ns: Some(12_000), ..Counts::default() };
+        let hidden = parts(&ran, &counts, 0);
+        assert_eq!((hidden.rest, hidden.rest_kind), (2494, Some(Kind::Unknown)));
+        assert!(notes(&hidden)[0].contains("set-user-ID program: of 2 494 faults nothing"));
+        // Populated memory takes the program's own time.
+        let populated = parts(&ran, &Counts { cpu_ns: Some(8_900_000), ..counts }, 0);
+        assert_eq!(populated.rest_kind, Some(Kind::KernelOrPopulate));
+        assert!(
+            notes(&populated)[0].starts_with("2 494 faults were taken in kernel mode, by populating, or")
+        );
     }
 
     #[test]

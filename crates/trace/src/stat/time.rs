@@ -7,7 +7,7 @@
 use super::kinds::Kinds;
 use super::{FaultTime, Interval, Kind, Row, Source};
 use crate::observation::{Calibration, Host};
-use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW};
+use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW, UNTIMED_HIGH, UNTIMED_HUGE, UNTIMED_LOW};
 
 const MIB: f64 = (1_u64 << 20) as f64;
 
@@ -20,6 +20,8 @@ pub(super) struct Basis<'a> {
     pub(super) truth_ns: Option<f64>,
     /// What was subtracted from each reading, ns.
     pub(super) offset_ns: f64,
+    /// Faults of huge pages of the machine while the program ran.
+    pub(super) huge_at_most: Option<u64>,
     pub(super) host: &'a Host,
     /// CPU time that the program had without recorder, ns.
     pub(super) cpu_ns: f64,
@@ -89,7 +91,10 @@ fn calibrated(truth_ns: f64, basis: &Basis<'_>, rows: &mut [Row]) -> (Option<Fau
         row.seconds = Some(truth_ns * row.faults as f64 / 1e9);
     }
     let value: f64 = rows.iter().filter_map(|r| r.seconds).sum();
-    let all = Interval { value, low: value * CALIBRATED_LOW, high: value * CALIBRATED_HIGH };
+    let faults = value * 1e9 / truth_ns;
+    let huge = basis.huge_at_most.map_or(0.0, |huge| (huge as f64).min(faults));
+    let high = ((faults - huge) * UNTIMED_HIGH + huge * UNTIMED_HUGE) * truth_ns / 1e9;
+    let all = Interval { value, low: value * UNTIMED_LOW, high };
     let (seconds, capped) = cap(all, basis.cpu_ns, rows);
     let time = FaultTime {
         source: Source::Calibrated,
@@ -104,7 +109,7 @@ fn calibrated(truth_ns: f64, basis: &Basis<'_>, rows: &mut [Row]) -> (Option<Fau
         us_per_mib: us_per_mib(rows, basis.host),
     };
     let note = "no fault of the program was timed: seconds are the number of faults times the price of a first touch \
-                measured at start; kinds cost half to twice of it";
+                measured at start, by half to four times, and by up to 150 for each huge page that the machine had meanwhile";
     (Some(time), Some(capped.map_or_else(|| note.to_owned(), |more| format!("{note}; {more}"))))
 }
 

@@ -11,10 +11,11 @@ use faultless_prof::{Kernel, Request, Sources};
 use faultless_trace::Stat;
 use faultless_trace::advice::{Run, Series};
 use faultless_trace::observation::Exit;
-use faultless_trace::stat::Interval;
+use faultless_trace::stat::{Interval, Source};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::super::Failure;
+use super::super::trace_file::denied;
 use super::super::warm::Warm;
 use super::cures::Cure;
 use super::input::Input;
@@ -43,12 +44,16 @@ pub(super) struct Measured {
     pub(super) series: Vec<Series>,
     /// Where it was interrupted.
     pub(super) interrupted: Option<String>,
+    /// Why no fault was timed.
+    pub(super) untimed: Option<String>,
 }
 
 /// One finished run.
 struct Finished {
     run: Run,
     fault_seconds: Option<Interval>,
+    /// Why that is only the number of faults times a calibrated price.
+    untimed: Option<String>,
     stderr_tail: String,
 }
 
@@ -74,8 +79,8 @@ impl Bench {
         let progress = progress(arms as u64);
         let mut warm = Warm::new(self.virtual_machine);
         let mut series = Vec::with_capacity(arms);
-        let mut rounds = None;
-        let ended = self.warm_up(&mut series, &progress, &mut warm).and_then(|()| {
+        let (mut rounds, mut untimed) = (None, None);
+        let ended = self.warm_up(&mut series, &mut untimed, &progress, &mut warm).and_then(|()| {
             let round_ns: u64 = series.iter().map(|series| series.warm_up.wall_ns).sum();
             let wanted = *rounds.insert(runs.unwrap_or_else(|| rounds_that_fit(round_ns)));
             progress.set_length(arms as u64 * u64::from(1 + wanted + recorded(wanted)));
@@ -92,11 +97,17 @@ impl Bench {
                 Some(format!("interrupted after {} of {rounds} rounds", series[0].runs.len()))
             }
         };
-        Ok(Measured { series, interrupted })
+        Ok(Measured { series, interrupted, untimed })
     }
 
     /// One recorded run of each arm; a program that fails as it is, is not worth comparing.
-    fn warm_up(&self, series: &mut Vec<Series>, progress: &ProgressBar, warm: &mut Warm) -> Result<(), Stop> {
+    fn warm_up(
+        &self,
+        series: &mut Vec<Series>,
+        untimed: &mut Option<String>,
+        progress: &ProgressBar,
+        warm: &mut Warm,
+    ) -> Result<(), Stop> {
         for (index, cure) in self.cures.iter().enumerate() {
             progress.set_message(format!("warm-up: {}", cure.arm.name));
             let arm =
@@ -108,7 +119,8 @@ impl Bench {
                 series.push(arm(first.run));
             }
             warm.touch();
-            let Finished { run, fault_seconds, stderr_tail } = self.run(cure, RECORDED)?;
+            let Finished { run, fault_seconds, untimed: why, stderr_tail } = self.run(cure, RECORDED)?;
+            *untimed = untimed.take().or(why);
             warm.learn(run.peak_rss_bytes);
             if ended_by_user(run.exit) {
                 return Err(
@@ -214,7 +226,9 @@ impl Bench {
             stdout_bytes: written.bytes,
         };
         let time = if allow.pairs { Stat::from_observation(&observation).time } else { None };
-        Ok(Finished { run, fault_seconds: time.map(|time| time.seconds), stderr_tail: said.tail })
+        let is_calibrated = time.as_ref().is_some_and(|time| time.source == Source::Calibrated);
+        let untimed = if is_calibrated { denied(&observation.sources) } else { None };
+        Ok(Finished { run, fault_seconds: time.map(|time| time.seconds), untimed, stderr_tail: said.tail })
     }
 }
 

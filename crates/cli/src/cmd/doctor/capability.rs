@@ -72,17 +72,21 @@ fn kernel_mode(host: &Host) -> Capability {
     }
 }
 
+const EPERM: i32 = 1;
+const EACCES: i32 = 13;
+
 /// What to change so that perf opens at `level` (perf_event_open(2): 2 allows user space only, 1 the kernel too;
 /// CAP_PERFMON, Linux 5.8, passes by it).
 fn perf_remedy(host: &Host, error: &Error, level: i64) -> String {
     let paranoid = host.sysctl.get("kernel/perf_event_paranoid").copied();
     match paranoid {
         None => "a kernel with perf events (CONFIG_PERF_EVENTS)".into(),
-        Some(found) if error.is_denied() && found > level => {
+        // The kernel's own refusal is EACCES; EPERM is what seccomp profiles answer.
+        Some(found) if error.errno == EACCES && found > level => {
             let root = root(host);
             format!("{root}, CAP_PERFMON, or sysctl kernel.perf_event_paranoid={level} (now {found})")
         }
-        Some(_) if host.seccomp == Some(true) => {
+        Some(_) if error.errno == EPERM || host.seccomp == Some(true) => {
             "a seccomp profile that allows perf_event_open (containers: --cap-add PERFMON, or another profile)".into()
         }
         Some(_) => format!("{} or CAP_PERFMON", root(host)),
@@ -165,6 +169,9 @@ mod tests {
         let mut container = denied(2);
         container.seccomp = Some(true);
         assert!(pairs(&container).change.unwrap().contains("seccomp"));
+        let mut filtered = denied(4);
+        filtered.probes.perf_user = Err(Error::new("perf_event_open", EPERM));
+        assert!(pairs(&filtered).change.unwrap().contains("seccomp"));
         let mut bare = denied(2);
         bare.sysctl.clear();
         assert!(pairs(&bare).change.unwrap().contains("CONFIG_PERF_EVENTS"));

@@ -43,8 +43,19 @@ impl Part {
     }
 
     /// Where to write.
+    ///
+    /// # Errors
+    /// No descriptor is left; then there is no part either.
     pub(super) fn out(&self) -> Result<Box<dyn Write>, Failure> {
-        Ok(Box::new(self.file.try_clone()?))
+        match self.file.try_clone() {
+            Ok(file) => Ok(Box::new(file)),
+            Err(error) => {
+                let reason = sink::reason(&error);
+                // As in `discard`.
+                let _ = std::fs::remove_file(&self.path);
+                Err(Failure(format!("{}: {reason}; raise the limit, `ulimit -n`", self.path.display())))
+            }
+        }
     }
 
     /// Its path.

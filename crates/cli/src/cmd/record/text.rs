@@ -60,6 +60,10 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     if seen * 10 < faults && faults > 1000 {
         text += "faultless: the kernel took the events away, as from a set-user-ID program: run as root to see into it\n";
     }
+    for wait4 in recorded.sources.iter().filter(|source| source.source == "wait4" && !source.note.is_empty())
+    {
+        let _ = writeln!(text, "faultless: counts are {}", wait4.note);
+    }
     for source in recorded.sources.iter().filter(|source| !source.used && source.note != "not asked for") {
         let _ = writeln!(text, "faultless: missing: {}: {}", source.source, source.note);
     }
