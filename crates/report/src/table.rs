@@ -4,6 +4,9 @@
 /// Widest line of a report, in characters; longer ones are hard to read.
 pub const WIDTH: usize = 100;
 
+/// Width of the smallest screen that texts are laid out for: a terminal nobody has made larger.
+pub const SCREEN: usize = 80;
+
 /// How a column is aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::cure::{self, Pattern, Remedy};
 use crate::fault::Faults;
-use crate::observation::{Exit, Host, What};
+use crate::observation::{Exit, Host, SourceNote, What};
 use crate::profile::Profile;
 use crate::recording::{Recording, Settings};
 use crate::sites::{Group, NO_BLOCK, Row, Sites};
-use crate::stat::{Interval, KernelTime, Kind, Point, Serialisation, Stat};
+use crate::stat::{Interval, KernelTime, Kind, Missing, Part, Point, Serialisation, Stat};
 use crate::tuning::{CURED_SITES, MOST_SHARE, MOST_SITES, UNCURED_SHARE};
 
 /// What is wanted of a recording.
@@ -86,6 +86,15 @@ pub struct Findings {
     pub coverage: Coverage,
     /// What the reader must know.
     pub notes: Vec<String>,
+    /// Those of `notes` that say how figures came about, and change nothing in how they are read.
+    #[serde(skip)]
+    pub details: Vec<String>,
+    /// Parts of the answer that could not be given, and why.
+    #[serde(default)]
+    pub missing: Vec<Missing>,
+    /// Which sources were used, which were denied, and what would change that.
+    #[serde(default)]
+    pub sources: Vec<SourceNote>,
 }
 
 /// A grouping, cut to what was asked for.
@@ -160,7 +169,7 @@ impl Findings {
         let remedies = cured.filter(is_told).map(|(_, remedy)| remedy).collect();
         let (kernel, kernel_note) = kernel::kernel_time(recording).unzip();
         let coverage = notes::coverage(recording, &profile, &sites);
-        let notes = notes::notes(recording, &stat, &profile, &coverage, kernel_note.flatten());
+        let (notes, details) = notes::notes(recording, &stat, &profile, &coverage, kernel_note.flatten());
         let groups: Vec<Group> = match wanted.by {
             Some(by) => vec![by],
             None => [Group::Site, Group::Alloc, Group::Kind, Group::Mapping, Group::Thread]
@@ -198,7 +207,10 @@ impl Findings {
             serialisation: stat.serialisation,
             lock_waits: lock_waits(recording),
             coverage,
+            missing: missing(stat.missing, &notes),
             notes,
+            details,
+            sources: observation.sources.clone(),
         }
     }
 }
@@ -254,6 +266,15 @@ fn cut(mut sites: Sites, wanted: &Wanted) -> Table {
     let left_out = sites.rows.len().saturating_sub(wanted.top) as u64;
     sites.rows.truncate(wanted.top);
     Table { sites, left_out }
+}
+
+/// What `stat` would miss, and the faults of kernel mode where they are in no row.
+fn missing(mut missing: Vec<Missing>, notes: &[String]) -> Vec<Missing> {
+    let told = missing.iter().any(|missing| missing.part == Part::KernelMode);
+    if !told && notes.iter().any(|note| note == notes::USER_ONLY) {
+        missing.push(Missing { part: Part::KernelMode, why: notes::USER_ONLY.to_owned() });
+    }
+    missing
 }
 
 fn lock_waits(recording: &Recording) -> [LockWaits; 2] {

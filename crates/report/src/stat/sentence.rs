@@ -1,14 +1,14 @@
 //! The answer in a sentence.
 
 use faultless_trace::Stat;
-use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
+use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 use faultless_trace::observation::Exit;
-use faultless_trace::stat::{FaultTime, Interval, Point, Source};
+use faultless_trace::stat::{Interval, Point};
 
-/// An upper bound of the avoidable share, 0 to 1, below which it is hardly any whatever the lower one says.
-const UNKNOWN_FROM: f64 = 0.1;
+use crate::figure::Figure;
+use crate::tuning::UNKNOWN_FROM;
 
-/// "1.90 s of 4.20 CPU s (45 % ± 3) went to page faults; 96 % of them avoidable with 24 MiB kept."
+/// "1.90 ± 0.12 s of 4.20 s CPU time (45 ± 3 %) went to page faults; 96 % of them avoidable with 24 MiB kept."
 pub(super) fn answer(stat: &Stat) -> String {
     let faults = stat.faults();
     let mut answer = match (&stat.time, faults) {
@@ -16,7 +16,7 @@ pub(super) fn answer(stat: &Stat) -> String {
             return "The command did not start: no page faults.".into();
         }
         (_, 0) => return "There were no page faults.".into(),
-        (Some(time), _) => lost(time, stat.cpu_ns()),
+        (Some(time), _) => lost(time.seconds.times(1e9), time.share, stat.cpu_ns()),
         (None, _) => format!("{} page faults; how long they took is not known", Count(faults)),
     };
     if let Some(curve) = &stat.avoidable {
@@ -39,29 +39,24 @@ pub(super) fn answer(stat: &Stat) -> String {
     answer
 }
 
-fn lost(time: &FaultTime, cpu_ns: u64) -> String {
-    let about = if time.source == Source::Calibrated { "About " } else { "" };
-    format!(
-        "{about}{} of {} CPU time ({}) went to page faults",
-        Seconds(time.seconds.value),
-        Nanos(cpu_ns as f64),
-        share_with_spread(&time.share)
-    )
+/// "626 ± 44 ms of 3.05 s CPU time (21 ± 1 %) went to page faults", "Between 12 and 40 ms of ..."; the share left out where the CPU
+/// time is not known.
+pub(crate) fn lost(time_ns: Interval, share: Interval, cpu_ns: u64) -> String {
+    let time = capital(&Figure::nanos(time_ns).phrase());
+    match cpu_ns {
+        0 => format!("{time} went to page faults"),
+        _ => format!(
+            "{time} of {} CPU time ({}) went to page faults",
+            Nanos(cpu_ns as f64),
+            Figure::share(share)
+        ),
+    }
 }
 
-/// `45 % ± 3`, or the two ends where they lie unevenly.
-pub(crate) fn share_with_spread(share: &Interval) -> String {
-    let (below, above) = ((share.value - share.low) * 100.0, (share.high - share.value) * 100.0);
-    let widest = below.max(above);
-    if widest < 0.05 {
-        Percent(share.value).to_string()
-    } else if widest < 0.95 {
-        format!("{} ± {widest:.1}", Percent(share.value))
-    } else if below.min(above) > 0.5 * widest {
-        format!("{} ± {widest:.0}", Percent(share.value))
-    } else {
-        format!("{}, {:.0} to {:.0}", Percent(share.value), share.low * 100.0, share.high * 100.0)
-    }
+/// The first letter of a sentence.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Whether the bounds of a share differ by what can be seen.
@@ -83,12 +78,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spread_is_one_figure_where_it_is_even() {
-        let spread = |value, low, high| share_with_spread(&Interval { value, low, high });
-        assert_eq!(spread(0.45, 0.42, 0.48), "45 % ± 3");
-        assert_eq!(spread(0.45, 0.449, 0.451), "45 % ± 0.1");
-        assert_eq!(spread(0.45, 0.45, 0.45), "45 %");
-        assert_eq!(spread(0.20, 0.19, 0.40), "20 %, 19 to 40");
+    fn a_wide_interval_begins_the_sentence_with_between() {
+        let all = |value, low, high| Interval { value, low, high };
+        let said = lost(all(20e6, 12e6, 40e6), all(0.2, 0.12, 0.4), 100_000_000);
+        assert_eq!(said, "Between 12 and 40 ms of 100 ms CPU time (12 to 40 %) went to page faults");
+        let said = lost(all(20e6, 19e6, 21e6), all(0.2, 0.19, 0.21), 0);
+        assert_eq!(said, "20.0 ± 1.0 ms went to page faults");
     }
 
     #[test]

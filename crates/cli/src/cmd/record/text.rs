@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use faultless_prof::{Options, Recorded};
+use faultless_trace::observation::SourceNote;
 use indicatif::{HumanBytes, HumanCount};
 
 use crate::cmd::sink;
@@ -60,7 +61,9 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     if seen * 10 < faults && faults > 1000 {
         text += "faultless: the kernel took the events away, as from a set-user-ID program: run as root to see into it\n";
     }
-    for source in recorded.sources.iter().filter(|source| !source.used && source.note != "not asked for") {
+    for source in
+        recorded.sources.iter().filter(|source| !source.used && source.note != SourceNote::NOT_ASKED_FOR)
+    {
         let _ = writeln!(text, "faultless: missing: {}: {}", source.source, source.note);
     }
     if is_empty(recorded) {
