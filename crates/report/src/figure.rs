@@ -58,6 +58,16 @@ impl Figure {
         Self::of(interval, Unit::Ratio)
     }
 
+    /// Of nanoseconds, always as a range: of what lies anywhere in it.
+    pub(crate) fn nanos_range(interval: Interval) -> Self {
+        Self::range(interval.low, interval.high, Unit::Time)
+    }
+
+    /// Of a number of things, always as a range.
+    pub(crate) fn count_range(interval: Interval) -> Self {
+        Self::range(interval.low, interval.high, Unit::Count)
+    }
+
     /// The same figure where it is known exactly.
     pub(crate) fn exact(value: f64) -> Interval {
         Interval { value, low: value, high: value }
@@ -98,8 +108,10 @@ impl Figure {
         let (value, half) = (value / size, half / size);
         let decimals = unit.decimals(value);
         // One decimal more where it would vanish.
-        let finer = decimals + usize::from(unit != Unit::Count && half < 0.95 * step(decimals));
+        let finer =
+            decimals + usize::from(matches!(unit, Unit::Time | Unit::Share) && half < 0.95 * step(decimals));
         let half = up(half, finer);
+        let finer = if half < step(decimals) { finer } else { decimals };
         let printed = (value / step(decimals)).round() * step(decimals);
         let fits = half <= SPREAD_MAX * printed && (unit != Unit::Share || printed + half <= 100.0);
         fits.then(|| Self {
@@ -109,10 +121,12 @@ impl Figure {
         })
     }
 
-    /// `12 to 40 ms`: two digits, for a wide range has no more.
+    /// `12 to 40 ms`: two digits, for a wide range has no more; of a narrow one as many as tell the ends apart.
     fn range(low: f64, high: f64, unit: Unit) -> Self {
         let (size, name) = unit.scale(high);
-        let (low, mut high) = (outward(low / size, false, unit), outward(high / size, true, unit));
+        let (low, high) = (low / size, high / size);
+        let width = high - low;
+        let (low, mut high) = (outward(low, width, false, unit), outward(high, width, true, unit));
         if unit == Unit::Share {
             high.0 = high.0.min(100.0);
         }
@@ -203,15 +217,21 @@ fn up(value: f64, decimals: usize) -> f64 {
     (value / step(decimals) - 1e-6).ceil() * step(decimals)
 }
 
-/// Two digits, upward or downward, with the decimals that they need: whole counts, and no more than two decimals.
-fn outward(value: f64, upward: bool, unit: Unit) -> (f64, usize) {
+/// Two digits of the value or of the range's width, upward or downward, with the decimals that they need: whole counts, tenths of a
+/// percent, else no more than two decimals.
+fn outward(value: f64, width: f64, upward: bool, unit: Unit) -> (f64, usize) {
     let step_of = |value: f64| 10_f64.powf(value.max(f64::MIN_POSITIVE).log10().floor() - 1.0);
-    let finest = if unit == Unit::Count { 1.0 } else { 0.01 };
-    let step = step_of(value).max(finest);
+    let finest = match unit {
+        Unit::Count => 1.0,
+        Unit::Share => 0.1,
+        _ => 0.01,
+    };
+    let wide = step_of(width);
+    let step = step_of(value).min(wide).max(finest);
     let steps = value / step;
     let value = if upward { (steps - 1e-6).ceil() } else { (steps + 1e-6).floor() } * step;
     // 9.96 has become 10.
-    let step = step_of(value * (1.0 + 1e-9)).max(finest);
+    let step = step_of(value * (1.0 + 1e-9)).min(wide).max(finest);
     let decimals = if value == 0.0 || step >= 1.0 { 0 } else { (-step.log10()).round() as usize };
     (value, decimals)
 }
@@ -260,9 +280,17 @@ mod tests {
         assert_eq!(nanos(0.5e9, 160e6, 1.2e9), "0.16 to 1.2 s");
         assert_eq!(share(0.43, 0.0, 1.0), "0 to 100 %");
         assert_eq!(share(0.44, 0.22, 0.88), "22 to 88 %");
-        assert_eq!(share(0.02, 0.005, 0.032), "0.50 to 3.2 %");
+        assert_eq!(share(0.02, 0.005, 0.032), "0.5 to 3.2 %");
         assert_eq!(count(9000.0, 1516.0, 154_421.0), "1 500 to 160 000");
         assert_eq!(count(3.0, 0.0, 7.2), "0 to 8");
+    }
+
+    #[test]
+    fn a_range_that_is_asked_for_has_digits_that_tell_its_ends_apart() {
+        let saved = |low, high| Figure::count_range(Interval { value: low, low, high }).to_string();
+        assert_eq!([saved(9952.0, 10_016.0), saved(1635.0, 2044.0)], ["9 952 to 10 016", "1 630 to 2 050"]);
+        let saved = Figure::nanos_range(Interval { value: 1e7, low: 9.09e6, high: 10.8e6 });
+        assert_eq!(saved.to_string(), "9.0 to 11 ms");
     }
 
     #[test]

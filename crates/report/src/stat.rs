@@ -64,7 +64,7 @@ fn answer(stat: &Stat, palette: Palette) -> Vec<Vec<String>> {
         wrap(" ", &answer, SCREEN).into_iter().map(|line| palette.strong(&line)).collect(),
         section::usage(stat, palette),
         rows::rows(stat, palette),
-        next::next(stat, &command, palette),
+        next::next(stat, palette),
         section::time(stat, palette),
         section::avoidable(stat, palette),
         section::serialisation(stat, palette),

@@ -16,3 +16,5 @@ pub(crate) const UNKNOWN_FROM: f64 = 0.1;
 /// An upper bound of the share of CPU time in faults, 0 to 1, below which there is nothing to do about them. Chosen: a cure takes away
 /// half of them or so, and a gain below 2 % does not count.
 pub(crate) const WORTH_FROM: f64 = 0.03;
+/// The same of the time, in seconds. Chosen: less is below what a run varies by from one to the next.
+pub(crate) const WORTH_FROM_SECONDS: f64 = 1e-3;

@@ -14,6 +14,7 @@ use crate::observation::{Exit, Host, SourceNote, What};
 use crate::profile::Profile;
 use crate::recording::{Recording, Settings};
 use crate::sites::{Group, NO_BLOCK, Row, Sites};
+use crate::stat::missing::denied;
 use crate::stat::{Interval, KernelTime, Kind, Missing, Part, Point, Serialisation, Stat};
 use crate::tuning::{CURED_SITES, MOST_SHARE, MOST_SITES, UNCURED_SHARE};
 
@@ -167,9 +168,10 @@ impl Findings {
         let cured = sites.rows.iter().take(CURED_SITES).map(|row| (row.share, cure::remedy(&pattern(row))));
         let is_told = |(share, remedy): &(f64, Remedy)| remedy.cure.is_some() || *share >= UNCURED_SHARE;
         let remedies = cured.filter(is_told).map(|(_, remedy)| remedy).collect();
-        let (kernel, kernel_note) = kernel::kernel_time(recording).unzip();
+        let (kernel, no_phases) = kernel::kernel_time(recording).unzip();
+        let no_phases = no_phases.flatten();
         let coverage = notes::coverage(recording, &profile, &sites);
-        let (notes, details) = notes::notes(recording, &stat, &profile, &coverage, kernel_note.flatten());
+        let (notes, details) = notes::notes(recording, &stat, &profile, &coverage, no_phases.clone());
         let groups: Vec<Group> = match wanted.by {
             Some(by) => vec![by],
             None => [Group::Site, Group::Alloc, Group::Kind, Group::Mapping, Group::Thread]
@@ -207,7 +209,7 @@ impl Findings {
             serialisation: stat.serialisation,
             lock_waits: lock_waits(recording),
             coverage,
-            missing: missing(stat.missing, &notes),
+            missing: missing(stat.missing, &observation.sources, &notes, no_phases),
             notes,
             details,
             sources: observation.sources.clone(),
@@ -268,11 +270,20 @@ fn cut(mut sites: Sites, wanted: &Wanted) -> Table {
     Table { sites, left_out }
 }
 
-/// What `stat` would miss, and the faults of kernel mode where they are in no row.
-fn missing(mut missing: Vec<Missing>, notes: &[String]) -> Vec<Missing> {
-    let told = missing.iter().any(|missing| missing.part == Part::KernelMode);
-    if !told && notes.iter().any(|note| note == notes::USER_ONLY) {
-        missing.push(Missing { part: Part::KernelMode, why: notes::USER_ONLY.to_owned() });
+/// What `stat` would miss; the faults of kernel mode where they are in no row; waits for `mmap_lock`; the kernel's phases.
+fn missing(
+    mut missing: Vec<Missing>,
+    sources: &[SourceNote],
+    notes: &[String],
+    no_phases: Option<String>,
+) -> Vec<Missing> {
+    let user_only = notes.iter().find(|note| *note == notes::USER_ONLY).cloned();
+    let no_locks = denied(sources, "waits for mmap_lock");
+    for (part, why) in [(Part::KernelMode, user_only), (Part::LockWaits, no_locks), (Part::Kernel, no_phases)]
+    {
+        if missing.iter().all(|missing| missing.part != part) {
+            missing.extend(why.map(|why| Missing { part, why }));
+        }
     }
     missing
 }

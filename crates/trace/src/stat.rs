@@ -5,7 +5,7 @@
 mod answer;
 mod kernel;
 mod kinds;
-mod missing;
+pub(crate) mod missing;
 pub(crate) mod rows;
 mod serial;
 pub(crate) mod strata;

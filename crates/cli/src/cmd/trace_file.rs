@@ -17,7 +17,7 @@ use super::{Failure, sink};
 pub(crate) const DEFAULT: &str = "faultless.trace";
 
 /// Sources without which there are no single faults.
-const EVENTS: [&str; 2] = ["page-faults:u", "fault pairs"];
+pub(super) const EVENTS: [&str; 2] = ["page-faults:u", "fault pairs"];
 
 /// The trace to read.
 #[derive(Debug, clap::Args)]

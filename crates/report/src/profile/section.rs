@@ -3,7 +3,7 @@
 use faultless_trace::cure::{Cure, Remedy};
 use faultless_trace::findings::{Findings, LockWaits, Table};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
-use faultless_trace::sites::{Group, Row};
+use faultless_trace::sites::{Group, Row, Sites};
 use faultless_trace::stat::Interval;
 
 use crate::figure::{Figure, is_nothing};
@@ -34,7 +34,7 @@ pub(super) fn table(findings: &Findings, table: &Table, palette: Palette, width:
     }
     if !nothing.is_empty() {
         lines.extend(
-            hang("   and ", 7, &rest(sites.by, &nothing), width).into_iter().map(|line| palette.faint(&line)),
+            hang("   and ", 7, &rest(sites, &nothing), width).into_iter().map(|line| palette.faint(&line)),
         );
     }
     if table.left_out > 0 {
@@ -100,7 +100,8 @@ fn share_of(row: &Row, all: &Row, timed: bool) -> String {
         true => (row.time_ns, all.time_ns.value, Figure::nanos(row.time_ns).is_range()),
         false => (row.faults, all.faults.value, Figure::count(row.faults).is_range()),
     };
-    let part = match is_range && all > 0.0 {
+    // A row of all there is has all of the time, whatever that is.
+    let part = match is_range && all > 0.0 && row.share < 1.0 {
         true => own.times(1.0 / all),
         false => Figure::exact(row.share),
     };
@@ -108,16 +109,18 @@ fn share_of(row: &Row, all: &Row, timed: bool) -> String {
 }
 
 /// `3 sites, each below 700 us and 45 faults, about 12 faults in all`.
-fn rest(by: Group, rows: &[&Row]) -> String {
+fn rest(sites: &Sites, rows: &[&Row]) -> String {
     let most = |of: fn(&Row) -> f64| rows.iter().map(|row| of(row)).fold(0.0, f64::max);
     let bound = |high: f64| Interval { value: high, low: 0.0, high };
-    let ns = most(|row| row.time_ns.high);
+    // No row has more than all have together.
+    let ns = most(|row| row.time_ns.high).min(sites.all.time_ns.high);
     let time =
         if ns > 0.0 { format!("{} and ", Figure::nanos(bound(ns)).below()) } else { "below ".to_owned() };
     let faults = Figure::count(bound(most(|row| row.faults.high))).below();
     let faults = faults.trim_start_matches("below ");
     let sum: f64 = rows.iter().map(|row| row.faults.value).sum();
-    let (each, noun) = if rows.len() == 1 { ("", noun(by).to_owned()) } else { ("each ", plural(noun(by))) };
+    let (each, noun) =
+        if rows.len() == 1 { ("", noun(sites.by).to_owned()) } else { ("each ", plural(noun(sites.by))) };
     format!("{} {noun}, {each}{time}{faults} faults, about {} faults in all", rows.len(), count(sum))
 }
 
@@ -193,23 +196,24 @@ fn bytes(value: f64) -> String {
     Bytes((value / unit).round() as u64 * unit as u64).to_string()
 }
 
-/// What to do about the largest sites.
+/// What to do about the largest sites; those for which the same reason leaves nothing to do are told together.
 pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
+    let mut told: Vec<&str> = Vec::new();
     for remedy in &findings.remedies {
-        let mut site = clip(&plain(&remedy.site), width / 2);
-        if let Some(place) = &remedy.place {
-            site.push_str(&format!(" ({})", plain(tail(place))));
-        }
-        let first = format!("   {site}: ");
         match remedy.cure {
+            None if told.contains(&remedy.why.as_str()) => {}
             None => {
-                let why = hang(&format!("{first}nothing; "), 5, &remedy.why, width);
+                told.push(&remedy.why);
+                let like = |other: &&Remedy| other.cure.is_none() && other.why == remedy.why;
+                let sites: Vec<String> =
+                    findings.remedies.iter().filter(like).map(|other| site(other, width)).collect();
+                let why = hang("   ", 5, &format!("{}: nothing; {}", sites.join(", "), remedy.why), width);
                 lines.extend(why.into_iter().map(|line| palette.faint(&line)));
             }
             Some(cure) => {
                 let head = format!("{}, saves {}", cure_name(cure), saves(remedy));
-                let head = hang(&first, 5, &head, width);
+                let head = hang(&format!("   {}: ", site(remedy, width)), 5, &head, width);
                 lines.extend(head.into_iter().map(|line| palette.good(&line)));
                 lines.extend(wrap("     ", &format!("{}.", plain(&remedy.why)), width));
                 lines.extend(wrap("     -> ", &remedy.how, width));
@@ -219,11 +223,20 @@ pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> V
     headed("What to do", palette, lines)
 }
 
+/// A site by its name and place.
+fn site(remedy: &Remedy, width: usize) -> String {
+    let site = clip(&plain(&remedy.site), width / 2);
+    match &remedy.place {
+        Some(place) => format!("{site} ({})", plain(tail(place))),
+        None => site,
+    }
+}
+
 fn saves(remedy: &Remedy) -> String {
     let (time, faults) = (&remedy.time_ns, &remedy.faults);
-    let faults = format!("{} faults", Figure::count(*faults).phrase());
+    let faults = format!("{} faults", Figure::count_range(*faults));
     match time.high > 0.0 {
-        true => format!("{} and {faults}", Figure::nanos(*time).phrase()),
+        true => format!("{}, {faults}", Figure::nanos_range(*time)),
         false => faults,
     }
 }

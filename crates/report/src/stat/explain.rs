@@ -7,7 +7,7 @@ use faultless_trace::stat::Missing;
 use super::plain;
 use super::section::headed;
 use crate::palette::Palette;
-use crate::table::wrap;
+use crate::table::{hang, wrap};
 
 /// What an answer rests on.
 pub(crate) struct Basis<'a> {
@@ -46,7 +46,7 @@ fn missing(missing: &[Missing], palette: Palette, width: usize) -> Vec<String> {
         return vec![" Missing: nothing".to_owned()];
     }
     let lines = missing.iter().flat_map(|missing| {
-        let lines = wrap(&format!("   {}: ", missing.part.words()), &plain(&missing.why), width);
+        let lines = hang(&format!("   {}: ", missing.part.words()), 5, &plain(&missing.why), width);
         lines.into_iter().map(|line| palette.warn(&line))
     });
     headed("Missing", palette, lines.collect())

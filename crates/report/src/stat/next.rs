@@ -5,26 +5,42 @@ use faultless_trace::Stat;
 use super::section::headed;
 use crate::palette::Palette;
 use crate::table::{Align, SCREEN, clip, columns};
-use crate::tuning::WORTH_FROM;
+use crate::tuning::{WORTH_FROM, WORTH_FROM_SECONDS};
 
 /// One line, or one for each command.
-pub(super) fn next(stat: &Stat, command: &str, palette: Palette) -> Vec<String> {
+pub(super) fn next(stat: &Stat, palette: Palette) -> Vec<String> {
     if stat.faults() == 0 {
         return Vec::new();
     }
-    let little = stat.time.as_ref().is_some_and(|time| time.share.high < WORTH_FROM);
-    if little {
-        return vec![
-            " Next: nothing. Page faults take too little of the CPU time to be worth a change.".to_owned(),
-        ];
+    let time = stat.time.as_ref();
+    if time.is_some_and(|time| time.share.high < WORTH_FROM || time.seconds.high < WORTH_FROM_SECONDS) {
+        return vec![" Next: nothing. Page faults take too little time to be worth a change.".to_owned()];
     }
-    const ADVISE: &str = "which cure makes it faster, and by how much";
-    const RECORD: &str = "which code takes the faults";
-    let room = SCREEN - 3 - ADVISE.len() - 2 - "faultless advise -- ".len();
-    let command = clip(command, room);
-    let cells = [
-        vec![format!("faultless advise -- {command}"), ADVISE.to_owned()],
-        vec![format!("faultless record -- {command}"), RECORD.to_owned()],
-    ];
-    headed("Next", palette, columns(3, &[Align::Left, Align::Left], &cells))
+    const CURE: &str = "which cure helps";
+    const SITE: &str = "which code faults";
+    let words: Vec<String> = stat.command.iter().map(|word| quoted(word)).collect();
+    let command =
+        clip(&super::plain(&words.join(" ")), SCREEN - 3 - SITE.len() - 2 - "faultless advise -- ".len());
+    let line = |what: &str, verb: &str| vec![what.to_owned(), format!("faultless {verb} -- {command}")];
+    headed("Next", palette, columns(3, &[Align::Left; 2], &[line(CURE, "advise"), line(SITE, "record")]))
+}
+
+/// A word as a shell reads it back.
+fn quoted(word: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || "_./=:,@%+-".contains(c);
+    match !word.is_empty() && word.chars().all(is_bare) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_quoted_where_a_shell_would_split_or_expand_it() {
+        let words = ["a.c", "-O2", "for i in $(seq 2)", "it's", ""];
+        assert_eq!(words.map(quoted), ["a.c", "-O2", "'for i in $(seq 2)'", "'it'\\''s'", "''"]);
+    }
 }

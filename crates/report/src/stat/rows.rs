@@ -8,7 +8,7 @@ use faultless_trace::stat::{Interval, Row, Source};
 use super::section::headed;
 use crate::figure::{Figure, is_nothing};
 use crate::palette::Palette;
-use crate::table::{Align, columns};
+use crate::table::{Align, SCREEN, columns};
 use crate::tuning::{KIND_FROM, KINDS_SHOWN};
 
 /// The table.
@@ -40,8 +40,7 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
     };
     let (faults, seconds) = (faults[shown.len()].clone(), seconds[shown.len()].clone());
     cells.push(vec![faults, "100 %".to_owned(), seconds, String::new(), format!("all{major}")]);
-    use Align::{Left, Right};
-    let mut lines = columns(1, &[Right, Right, Right, Right, Left], &cells);
+    let mut lines = laid_out(cells);
     lines[0] = palette.faint(&lines[0]);
     if let Some(last) = lines.last_mut() {
         *last = palette.strong(last);
@@ -52,6 +51,19 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
     lines
 }
 
+/// The table; without the price of each where it would be wider than the screen.
+fn laid_out(mut cells: Vec<Vec<String>>) -> Vec<String> {
+    use Align::{Left, Right};
+    let lines = columns(1, &[Right, Right, Right, Right, Left], &cells);
+    if lines.iter().all(|line| line.chars().count() <= SCREEN) {
+        return lines;
+    }
+    for row in &mut cells {
+        row.remove(3);
+    }
+    columns(1, &[Right, Right, Right, Left], &cells)
+}
+
 /// The rows to show, and those that are one line: unless that would be a line for one.
 fn fold(rows: &[Row], all: f64, seconds: f64) -> (Vec<&Row>, Vec<&Row>) {
     let is_small = |row: &Row| {
@@ -60,10 +72,11 @@ fn fold(rows: &[Row], all: f64, seconds: f64) -> (Vec<&Row>, Vec<&Row>) {
     };
     let (mut shown, mut folded): (Vec<&Row>, Vec<&Row>) =
         rows.iter().partition(|row| !is_nothing(&count(row)) && !is_small(row));
-    if shown.is_empty() || folded.len() == 1 && rows.len() <= KINDS_SHOWN {
+    if shown.is_empty() || folded.len() == 1 {
         (shown, folded) = (rows.iter().collect(), Vec::new());
     }
-    if shown.len() > KINDS_SHOWN {
+    // The line for the others has room for a row.
+    if shown.len() > KINDS_SHOWN + usize::from(folded.is_empty()) {
         folded.splice(0..0, shown.split_off(KINDS_SHOWN));
     }
     (shown, folded)
@@ -75,8 +88,7 @@ fn rest(folded: &[&Row], all: f64) -> String {
     let about = if folded.iter().any(|row| row.interval.is_some()) { "about " } else { "" };
     let below = Figure::share(Interval { value: most / all, low: 0.0, high: most / all });
     let faults = folded.iter().map(|row| row.faults).sum();
-    let (kinds, each) = if folded.len() == 1 { ("kind", "") } else { ("kinds", "each ") };
-    format!("and {} other {kinds}, {each}{}, {about}{} faults", folded.len(), below.below(), Count(faults))
+    format!("and {} other kinds, each {}, {about}{} faults", folded.len(), below.below(), Count(faults))
 }
 
 fn count(row: &Row) -> Interval {

@@ -6,7 +6,7 @@ use faultless_trace::stat::{Curve, FaultTime, Interval, KernelTime, Point, Seria
 
 use super::rows::name;
 use super::sentence::{has_bounds, share};
-use crate::figure::Figure;
+use crate::figure::{Figure, is_nothing};
 use crate::palette::Palette;
 use crate::table::{Align, SCREEN, bar, bar_between, columns, wrap};
 
@@ -133,11 +133,17 @@ pub(super) fn kernel(stat: &Stat, palette: Palette) -> Vec<String> {
     stat.kernel.as_ref().map_or_else(Vec::new, |kernel| kernel_lines(kernel, palette))
 }
 
+/// No lines for a side that can't be told from nothing.
 pub(crate) fn kernel_lines(kernel: &KernelTime, palette: Palette) -> Vec<String> {
-    let sides = Figure::column(&[kernel.fault_seconds, kernel.release_seconds].map(Figure::seconds));
-    let names = ["fault path", "unmap, exit, madvise"];
-    let cells: Vec<Vec<String>> =
-        names.into_iter().zip(sides).map(|(name, side)| vec![name.to_owned(), side]).collect();
+    let sides = [("fault path", kernel.fault_seconds), ("unmap, exit, madvise", kernel.release_seconds)];
+    let sides = sides.into_iter().filter(|(_, seconds)| !is_nothing(&seconds.times(1e9)));
+    let (names, seconds): (Vec<&str>, Vec<Figure>) =
+        sides.map(|(name, seconds)| (name, Figure::seconds(seconds))).unzip();
+    let cells: Vec<Vec<String>> = names
+        .into_iter()
+        .zip(Figure::column(&seconds))
+        .map(|(name, side)| vec![name.to_owned(), side])
+        .collect();
     let mut lines = columns(3, &[Align::Left, Align::Right], &cells);
     let phases: Vec<_> = kernel.phases.iter().flatten().collect();
     let shares = Figure::column(&phases.iter().map(|p| Figure::share(p.share)).collect::<Vec<_>>());

@@ -32,6 +32,8 @@ pub enum Part {
     Avoidable,
     /// Whether threads wait for each other.
     Threads,
+    /// Waits for the lock of the address space, in recordings.
+    LockWaits,
     /// The kernel's time, or its phases.
     Kernel,
 }
@@ -45,6 +47,7 @@ impl Part {
             Self::Time => "time of the program's own faults",
             Self::Avoidable => "avoidable faults",
             Self::Threads => "whether threads wait for each other",
+            Self::LockWaits => "waits for mmap_lock",
             Self::Kernel => "time in the kernel by phase",
         }
     }
@@ -94,7 +97,7 @@ pub(super) fn missing(known: &Known<'_>) -> Vec<Missing> {
 }
 
 /// Why a source whose name begins like this was not used; `None` where it was used, or not asked for.
-fn denied(sources: &[SourceNote], name: &str) -> Option<String> {
+pub(crate) fn denied(sources: &[SourceNote], name: &str) -> Option<String> {
     let refused = |source: &&SourceNote| {
         !source.used && source.source.starts_with(name) && source.note != SourceNote::NOT_ASKED_FOR
     };

@@ -9,7 +9,7 @@ use faultless_prof::{Options, Recorded};
 use faultless_trace::observation::SourceNote;
 use indicatif::{HumanBytes, HumanCount};
 
-use crate::cmd::sink;
+use crate::cmd::{sink, trace_file};
 
 /// CPU time of the program from which on the cost of recording is said as a share of it, ns.
 const SHARE_FROM_NS: f64 = 1e8;
@@ -61,17 +61,31 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     if seen * 10 < faults && faults > 1000 {
         text += "faultless: the kernel took the events away, as from a set-user-ID program: run as root to see into it\n";
     }
-    for source in
-        recorded.sources.iter().filter(|source| !source.used && source.note != SourceNote::NOT_ASKED_FOR)
-    {
+    for source in recorded.sources.iter().filter(|source| is_told(source)) {
         let _ = writeln!(text, "faultless: missing: {}: {}", source.source, source.note);
     }
     if is_empty(recorded) {
         return text;
     }
     let file = if path == crate::cmd::trace_file::DEFAULT { String::new() } else { format!(" {path}") };
-    let _ = writeln!(text, "faultless: see it: faultless report{file}");
+    let explains = if is_all(recorded) { "" } else { EXPLAINS };
+    let _ = writeln!(text, "faultless: see it: faultless report{file}{explains}");
     text
+}
+
+/// What the last line ends with where something could not be recorded.
+const EXPLAINS: &str = "; its --explain says what is missing and why";
+
+/// Whether a source that was not used takes single faults, or names, out of the file: said at once.
+fn is_told(source: &SourceNote) -> bool {
+    let is_needed =
+        trace_file::EVENTS.contains(&source.source.as_str()) || source.source.starts_with("names");
+    !source.used && source.note != SourceNote::NOT_ASKED_FOR && is_needed
+}
+
+/// Whether every source was used that was asked for.
+fn is_all(recorded: &Recorded) -> bool {
+    recorded.sources.iter().all(|source| source.used || source.note == SourceNote::NOT_ASKED_FOR)
 }
 
 /// Not even the header could be written.
