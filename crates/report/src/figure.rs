@@ -7,7 +7,7 @@
 use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 
-use crate::tuning::{NOTHING_RATIO, SPREAD_MAX, SPREAD_SHOWN};
+use crate::tuning::{NEGLIGIBLE_BELOW, NOTHING_RATIO, SPREAD_MAX, SPREAD_SHOWN};
 
 /// What a figure is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +167,11 @@ impl Figure {
     }
 }
 
+/// Whether a row of a table of `all` can't be told from nothing and is too small, by its best estimate, to be missed.
+pub(crate) fn is_negligible(count: &Interval, all: f64) -> bool {
+    is_nothing(count) && count.value < NEGLIGIBLE_BELOW * all
+}
+
 /// Whether a count can't be told from nothing: its interval reaches 0, or is so wide that it says nothing.
 pub(crate) fn is_nothing(count: &Interval) -> bool {
     let is_exact = count.low >= count.high;
@@ -217,16 +222,17 @@ fn up(value: f64, decimals: usize) -> f64 {
     (value / step(decimals) - 1e-6).ceil() * step(decimals)
 }
 
-/// Two digits of the value or of the range's width, upward or downward, with the decimals that they need: whole counts, tenths of a
+/// Two digits, or as many as tell apart what is so far apart; upward or downward, with the decimals that they need: whole counts, tenths of a
 /// percent, else no more than two decimals.
 fn outward(value: f64, width: f64, upward: bool, unit: Unit) -> (f64, usize) {
-    let step_of = |value: f64| 10_f64.powf(value.max(f64::MIN_POSITIVE).log10().floor() - 1.0);
+    let power_of = |value: f64| 10_f64.powf(value.max(f64::MIN_POSITIVE).log10().floor());
+    let step_of = |value: f64| power_of(value) / 10.0;
     let finest = match unit {
         Unit::Count => 1.0,
         Unit::Share => 0.1,
         _ => 0.01,
     };
-    let wide = step_of(width);
+    let wide = power_of(width);
     let step = step_of(value).min(wide).max(finest);
     let steps = value / step;
     let value = if upward { (steps - 1e-6).ceil() } else { (steps + 1e-6).floor() } * step;
@@ -288,7 +294,7 @@ mod tests {
     #[test]
     fn a_range_that_is_asked_for_has_digits_that_tell_its_ends_apart() {
         let saved = |low, high| Figure::count_range(Interval { value: low, low, high }).to_string();
-        assert_eq!([saved(9952.0, 10_016.0), saved(1635.0, 2044.0)], ["9 952 to 10 016", "1 630 to 2 050"]);
+        assert_eq!([saved(9952.0, 10_016.0), saved(1635.0, 2044.0)], ["9 950 to 10 020", "1 600 to 2 100"]);
         let saved = Figure::nanos_range(Interval { value: 1e7, low: 9.09e6, high: 10.8e6 });
         assert_eq!(saved.to_string(), "9.0 to 11 ms");
     }

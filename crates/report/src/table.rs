@@ -69,10 +69,12 @@ pub(crate) fn words(text: &str) -> Vec<String> {
         let is_unit = UNITS.contains(&bare);
         let is_group = bare.len() == 3 && bare.bytes().all(|byte| byte.is_ascii_digit());
         let is_continued = is_unit || is_group || word == "±";
+        let is_spread = word.starts_with(|c: char| c.is_ascii_digit());
+        let joins = |last: &str| {
+            is_continued && last.ends_with(|c: char| c.is_ascii_digit()) || is_spread && last.ends_with('±')
+        };
         match words.last_mut() {
-            Some(last)
-                if last.ends_with('±') || is_continued && last.ends_with(|c: char| c.is_ascii_digit()) =>
-            {
+            Some(last) if joins(last) => {
                 last.push(' ');
                 last.push_str(word);
             }

@@ -7,6 +7,8 @@ pub(crate) const SPREAD_MAX: f64 = 0.3;
 pub(crate) const SPREAD_SHOWN: f64 = 0.001;
 /// Times from the lower end of a count's interval to the upper one from which on a row can't be told from nothing.
 pub(crate) const NOTHING_RATIO: f64 = 10.0;
+/// Share of all faults from which on a row is shown even if it can't be told from nothing. Chosen: its range says where to look.
+pub(crate) const NEGLIGIBLE_BELOW: f64 = 0.1;
 /// Rows of `stat` by kind: what a screen of 24 lines has room for beside the answer and what to do next.
 pub(crate) const KINDS_SHOWN: usize = 8;
 /// Share of faults and of their time below which a kind is told with others. Chosen: nobody acts on less.

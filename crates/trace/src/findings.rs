@@ -76,7 +76,10 @@ pub struct Findings {
     /// For the largest sites what to do; of small ones only what can be done.
     pub remedies: Vec<Remedy>,
     /// Faults that are in no table, by kind, with seconds.
-    pub beyond: Vec<(Kind, u64, Option<f64>)>,
+    pub beyond: Vec<Beyond>,
+    /// 95 % intervals of those seconds, one for each.
+    #[serde(default)]
+    pub beyond_seconds: Vec<Option<(f64, f64)>>,
     /// Kernel time, as root.
     pub kernel: Option<KernelTime>,
     /// Whether faults wait for each other.
@@ -106,6 +109,9 @@ pub struct Table {
     /// Rows that were left out because of `top`.
     pub left_out: u64,
 }
+
+/// A kind, its faults, and their seconds.
+pub type Beyond = (Kind, u64, Option<f64>);
 
 /// Waits for `mmap_lock`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,7 +157,7 @@ impl Findings {
         let sites = group(Group::Site);
         let owners = group(Group::Alloc);
         let has_blocks = !profile.blocks.blocks.is_empty();
-        let beyond = beyond(&stat, &profile);
+        let (beyond, beyond_seconds) = beyond(&stat, &profile);
         let knee = stat.avoidable.as_ref().and_then(|curve| curve.knee);
         let cpu_ns = stat.cpu_ns();
         let begin_ns = recording.header.begin_ns;
@@ -205,6 +211,7 @@ impl Findings {
             tables: tables.collect(),
             remedies,
             beyond,
+            beyond_seconds,
             kernel,
             serialisation: stat.serialisation,
             lock_waits: lock_waits(recording),
@@ -224,7 +231,7 @@ fn row_lives<'a>(row: &Row, owners: &'a Sites) -> Option<&'a crate::sites::Lives
 }
 
 /// Rows of the kernel's totals that no fault of the profile stands for.
-fn beyond(stat: &Stat, profile: &Profile) -> Vec<(Kind, u64, Option<f64>)> {
+fn beyond(stat: &Stat, profile: &Profile) -> (Vec<Beyond>, Vec<Option<(f64, f64)>>) {
     let kernel = profile.faults.iter().any(|fault| fault.kernel);
     let is_beyond = |kind: Kind| match kind {
         Kind::Populate | Kind::KernelOrPopulate | Kind::BeforeExec | Kind::Unknown => true,
@@ -232,7 +239,7 @@ fn beyond(stat: &Stat, profile: &Profile) -> Vec<(Kind, u64, Option<f64>)> {
         _ => profile.faults.is_empty(),
     };
     let rows = stat.rows.iter().filter(|row| is_beyond(row.kind));
-    rows.map(|row| (row.kind, row.faults, row.seconds)).collect()
+    rows.map(|row| ((row.kind, row.faults, row.seconds), row.seconds_interval)).unzip()
 }
 
 /// Time of the faults that waited for a disk.

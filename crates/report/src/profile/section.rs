@@ -1,12 +1,12 @@
 //! The tables below the answer: one function per section, lines out, no lines when there is nothing to show.
 
 use faultless_trace::cure::{Cure, Remedy};
-use faultless_trace::findings::{Findings, LockWaits, Table};
-use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
+use faultless_trace::findings::{Beyond, Findings, LockWaits, Table};
+use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 use faultless_trace::sites::{Group, Row, Sites};
 use faultless_trace::stat::Interval;
 
-use crate::figure::{Figure, is_nothing};
+use crate::figure::{Figure, is_negligible};
 use crate::palette::Palette;
 use crate::stat::{headed, kernel_lines, plain, verdict_lines};
 use crate::table::{Align, clip, columns, hang, wrap};
@@ -17,7 +17,8 @@ pub(super) fn table(findings: &Findings, table: &Table, palette: Palette, width:
     if sites.rows.is_empty() && sites.all.records == 0 {
         return Vec::new();
     }
-    let (nothing, shown): (Vec<&Row>, Vec<&Row>) = sites.rows.iter().partition(|row| is_nothing(&row.faults));
+    let (nothing, shown): (Vec<&Row>, Vec<&Row>) =
+        sites.rows.iter().partition(|row| is_negligible(&row.faults, sites.all.faults.value));
     let cells = cells(table, &shown);
     let mut align = vec![Align::Right; cells[0].len()];
     if let Some(last) = align.last_mut() {
@@ -255,11 +256,17 @@ fn cure_name(cure: Cure) -> &'static str {
 
 /// Faults that no row of a table stands for.
 pub(super) fn beyond(findings: &Findings, palette: Palette) -> Vec<String> {
-    let line = |(kind, faults, seconds): &(faultless_trace::stat::Kind, u64, Option<f64>)| {
-        let seconds = seconds.map_or("-".to_owned(), |s| Seconds(s).to_string());
-        vec![Count(*faults).to_string(), seconds, kind.words().to_owned()]
+    let ends = findings.beyond_seconds.iter().copied().chain(std::iter::repeat(None));
+    let times = findings.beyond.iter().zip(ends).map(|((_, _, seconds), ends)| match (seconds, ends) {
+        (Some(value), Some((low, high))) => Figure::seconds(Interval { value: *value, low, high }),
+        (Some(value), None) => Figure::seconds(Figure::exact(*value)),
+        (None, _) => Figure::unknown(),
+    });
+    let times = Figure::column(&times.collect::<Vec<_>>());
+    let line = |((kind, faults, _), time): (&Beyond, String)| {
+        vec![Count(*faults).to_string(), time, kind.words().to_owned()]
     };
-    let cells: Vec<Vec<String>> = findings.beyond.iter().map(line).collect();
+    let cells: Vec<Vec<String>> = findings.beyond.iter().zip(times).map(line).collect();
     headed("In no row above", palette, columns(3, &[Align::Right, Align::Right, Align::Left], &cells))
 }
 

@@ -6,7 +6,7 @@ use faultless_trace::measurement::{Count, Nanos};
 use faultless_trace::stat::{Interval, Row, Source};
 
 use super::section::headed;
-use crate::figure::{Figure, is_nothing};
+use crate::figure::{Figure, is_negligible};
 use crate::palette::Palette;
 use crate::table::{Align, SCREEN, columns};
 use crate::tuning::{KIND_FROM, KINDS_SHOWN};
@@ -71,7 +71,7 @@ fn fold(rows: &[Row], all: f64, seconds: f64) -> (Vec<&Row>, Vec<&Row>) {
         count(row).high < KIND_FROM * all && time < KIND_FROM * seconds.max(f64::MIN_POSITIVE)
     };
     let (mut shown, mut folded): (Vec<&Row>, Vec<&Row>) =
-        rows.iter().partition(|row| !is_nothing(&count(row)) && !is_small(row));
+        rows.iter().partition(|row| !is_negligible(&count(row), all) && !is_small(row));
     if shown.is_empty() || folded.len() == 1 {
         (shown, folded) = (rows.iter().collect(), Vec::new());
     }

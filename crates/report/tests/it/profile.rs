@@ -51,7 +51,7 @@ fn explanation_of_samples_and_bursts() {
 #[test]
 fn rows_that_may_be_nothing_are_one_line() {
     let mut findings = Findings::new(&mixed(true), &wanted());
-    for row in findings.tables[0].sites.rows.iter_mut().skip(2) {
+    for row in &mut findings.tables[0].sites.rows {
         row.faults.low = 0.0;
     }
     let text = text(&findings, false, None);
