@@ -173,7 +173,7 @@ pub(crate) fn is_negligible(count: &Interval, all: f64) -> bool {
 }
 
 /// Whether a count can't be told from nothing: its interval reaches 0, or is so wide that it says nothing.
-pub(crate) fn is_nothing(count: &Interval) -> bool {
+fn is_nothing(count: &Interval) -> bool {
     let is_exact = count.low >= count.high;
     !is_exact && (count.low < 0.5 || count.high > NOTHING_RATIO * count.low)
 }

@@ -17,7 +17,7 @@ use super::{Failure, sink};
 pub(crate) const DEFAULT: &str = "faultless.trace";
 
 /// Sources without which there are no single faults.
-pub(super) const EVENTS: [&str; 2] = ["page-faults:u", "fault pairs"];
+const EVENTS: [&str; 2] = ["page-faults:u", "fault pairs"];
 
 /// The trace to read.
 #[derive(Debug, clap::Args)]

@@ -27,7 +27,9 @@ pub(crate) fn explanation(
 ) -> Vec<Vec<String>> {
     let mut sections = vec![missing(basis.missing, palette, width)];
     sections.extend(tables);
-    let said: Vec<String> = basis.rests_on.iter().chain(basis.notes).cloned().collect();
+    let is_told = |note: &&String| basis.missing.iter().any(|missing| missing.why.starts_with(note.as_str()));
+    let notes = basis.notes.iter().filter(|note| !is_told(note));
+    let said: Vec<String> = basis.rests_on.iter().chain(notes).cloned().collect();
     sections.extend([
         sources(basis.sources, palette, width),
         list("How the figures came about", &said, palette, width),

@@ -6,7 +6,7 @@ use faultless_trace::stat::{Curve, FaultTime, Interval, KernelTime, Point, Seria
 
 use super::rows::name;
 use super::sentence::{has_bounds, share};
-use crate::figure::{Figure, is_nothing};
+use crate::figure::Figure;
 use crate::palette::Palette;
 use crate::table::{Align, SCREEN, bar, bar_between, columns, wrap};
 
@@ -133,12 +133,12 @@ pub(super) fn kernel(stat: &Stat, palette: Palette) -> Vec<String> {
     stat.kernel.as_ref().map_or_else(Vec::new, |kernel| kernel_lines(kernel, palette))
 }
 
-/// No lines for a side that can't be told from nothing.
+/// No lines for a side of which too few samples tell: what faults take is known better from the faults themselves.
 pub(crate) fn kernel_lines(kernel: &KernelTime, palette: Palette) -> Vec<String> {
     let sides = [("fault path", kernel.fault_seconds), ("unmap, exit, madvise", kernel.release_seconds)];
-    let sides = sides.into_iter().filter(|(_, seconds)| !is_nothing(&seconds.times(1e9)));
+    let sides = sides.map(|(name, seconds)| (name, Figure::seconds(seconds)));
     let (names, seconds): (Vec<&str>, Vec<Figure>) =
-        sides.map(|(name, seconds)| (name, Figure::seconds(seconds))).unzip();
+        sides.into_iter().filter(|(_, seconds)| !seconds.is_range()).unzip();
     let cells: Vec<Vec<String>> = names
         .into_iter()
         .zip(Figure::column(&seconds))

@@ -9,7 +9,7 @@ use faultless_prof::{Options, Recorded};
 use faultless_trace::observation::SourceNote;
 use indicatif::{HumanBytes, HumanCount};
 
-use crate::cmd::{sink, trace_file};
+use crate::cmd::sink;
 
 /// CPU time of the program from which on the cost of recording is said as a share of it, ns.
 const SHARE_FROM_NS: f64 = 1e8;
@@ -68,24 +68,18 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
         return text;
     }
     let file = if path == crate::cmd::trace_file::DEFAULT { String::new() } else { format!(" {path}") };
-    let explains = if is_all(recorded) { "" } else { EXPLAINS };
-    let _ = writeln!(text, "faultless: see it: faultless report{file}{explains}");
+    let _ = writeln!(text, "faultless: see it: faultless report{file}");
     text
 }
 
-/// What the last line ends with where something could not be recorded.
-const EXPLAINS: &str = "; its --explain says what is missing and why";
+/// Sources that only root, or a special kernel, has: no recording lacks what a user would look for, and `report --explain` tells of them.
+const FOR_ROOT: [&str; 3] =
+    ["page-faults in kernel mode too", "waits for mmap_lock", "cpu-clock with kernel stacks"];
 
-/// Whether a source that was not used takes single faults, or names, out of the file: said at once.
+/// Whether a source was not used though a user may count on it: said at once.
 fn is_told(source: &SourceNote) -> bool {
-    let is_needed =
-        trace_file::EVENTS.contains(&source.source.as_str()) || source.source.starts_with("names");
-    !source.used && source.note != SourceNote::NOT_ASKED_FOR && is_needed
-}
-
-/// Whether every source was used that was asked for.
-fn is_all(recorded: &Recorded) -> bool {
-    recorded.sources.iter().all(|source| source.used || source.note == SourceNote::NOT_ASKED_FOR)
+    let is_for_root = FOR_ROOT.contains(&source.source.as_str());
+    !source.used && source.note != SourceNote::NOT_ASKED_FOR && !is_for_root
 }
 
 /// Not even the header could be written.
