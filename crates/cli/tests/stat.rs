@@ -5,6 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+#[path = "../../report/tests/it/spread.rs"]
+mod spread;
+
 fn stat(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_faultless")).arg("stat").args(words).output().unwrap()
 }
@@ -25,7 +28,7 @@ fn stdout_and_status_are_the_programs_and_the_report_goes_to_stderr() {
     assert_eq!(out.status.code(), Some(3));
     assert_eq!(text(&out.stdout), "data\n");
     let report = text(&out.stderr);
-    assert!(report.starts_with("error\n") && report.contains("wait4"), "{report}");
+    assert!(report.starts_with("error\n") && report.contains("faultless stat: "), "{report}");
 }
 
 #[test]
@@ -72,7 +75,7 @@ fn a_signal_to_faultless_reaches_the_program_and_the_report_still_comes() {
         assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
         let out = child.wait_with_output().unwrap();
         assert_eq!(out.status.code(), Some(128 + number), "{signal}");
-        assert!(text(&out.stderr).contains("wait4"), "{}", text(&out.stderr));
+        assert!(text(&out.stderr).contains("faultless stat: "), "{}", text(&out.stderr));
     }
 }
 
@@ -111,10 +114,10 @@ fn a_report_replaces_the_old_one_and_leaves_nothing_beside_it() {
     let link = folder.join("link");
     std::os::unix::fs::symlink(&path, &link).unwrap();
     assert!(stat(&["-o", link.to_str().unwrap(), "--", "true"]).status.success());
-    assert!(std::fs::read_to_string(&path).unwrap().contains("wait4"));
+    assert!(std::fs::read_to_string(&path).unwrap().contains("faultless stat: "));
     assert!(link.is_symlink(), "the link's target is replaced, not the link");
     assert_eq!(stat(&["-o", path.to_str().unwrap(), "--", "faultless-no-such"]).status.code(), Some(2));
-    assert!(std::fs::read_to_string(&path).unwrap().contains("wait4"), "no run, no change");
+    assert!(std::fs::read_to_string(&path).unwrap().contains("faultless stat: "), "no run, no change");
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2, "no part file is left");
     assert!(stat(&["-o", "/dev/null", "--", "true"]).status.success());
 }
@@ -126,7 +129,7 @@ fn a_report_goes_where_a_link_points_and_stays_closed_to_others() {
     symlink(file.file_name().unwrap(), &link).unwrap();
     for _ in 0..2 {
         assert!(stat(&["-o", link.to_str().unwrap(), "--", "true"]).status.success());
-        assert!(link.is_symlink() && text(&std::fs::read(&file).unwrap()).contains("wait4"));
+        assert!(link.is_symlink() && text(&std::fs::read(&file).unwrap()).contains("faultless stat: "));
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     }
     assert!(stat(&["-o", link.to_str().unwrap(), "--", "true"]).status.success());
@@ -163,7 +166,7 @@ fn a_missing_command_is_one_line_for_every_verb_that_needs_one() {
 
 #[test]
 fn pairs_alone_bring_the_counters_that_they_are_scaled_by() {
-    let out = stat(&["--sources", "pairs", "--", "true"]);
+    let out = stat(&["--explain", "--sources", "pairs", "--", "true"]);
     assert!(out.status.success());
     let report = text(&out.stderr);
     assert!(!report.contains("not without the counter"), "{report}");
@@ -177,7 +180,7 @@ fn pairs_alone_bring_the_counters_that_they_are_scaled_by() {
 
 #[test]
 fn without_any_event_it_still_answers() {
-    let out = stat(&["--sources", "none", "--", "true"]);
+    let out = stat(&["--explain", "--sources", "none", "--", "true"]);
     assert!(out.status.success());
     assert!(text(&out.stderr).contains("not asked for"), "{}", text(&out.stderr));
 }
@@ -303,4 +306,44 @@ fn where_proc_or_sys_is_hidden_the_other_verbs_say_so_and_go_on() {
         assert!(out.status.success() && report.contains(&format!("{hidden} = hidden")), "{report}");
         assert!(!report.contains("this kernel has no THP"), "{report}");
     }
+}
+
+#[test]
+fn what_is_missing_and_how_figures_came_about_is_told_when_asked_for() {
+    let plain = text(&stat(&["--", "true"]).stderr);
+    let explained = text(&stat(&["--explain", "--", "true"]).stderr);
+    for head in [" Missing", " Where the counts come from", " Sources", " How the figures came about"] {
+        assert!(explained.contains(head) && !plain.contains(head), "{head}: {plain}\n{explained}");
+    }
+    // A run of a millisecond is too short for the avoidable share, whoever runs it.
+    assert!(explained.contains("avoidable faults: memory was read"), "{explained}");
+    assert!(plain.trim_end().ends_with("--explain says what is missing and why"), "{plain}");
+    let both = stat(&["--explain", "--json", "--", "true"]);
+    assert_eq!(both.status.code(), Some(2), "{}", text(&both.stderr));
+}
+
+#[test]
+fn no_figure_of_a_real_program_has_a_spread_wider_than_the_limit() {
+    let faultless = env!("CARGO_BIN_EXE_faultless");
+    let trace = scratch("spread.trace");
+    let trace = trace.to_str().unwrap();
+    let programs: [&[&str]; 4] = [
+        &["true"],
+        &["sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do true | cat; done"],
+        &["sort", "/proc/self/maps"],
+        &[faultless, "workload", "--quiet", "touch-once", "--mib=64"],
+    ];
+    for program in programs {
+        let run = |words: &[&str]| Command::new(faultless).args(words).args(program).output().unwrap();
+        let said = text(&run(&["stat", "--explain", "--"]).stderr);
+        assert!(said.contains(" faultless stat: "), "{said}");
+        let lines: Vec<&str> = said.lines().take_while(|line| !line.starts_with(" Missing")).collect();
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{said}");
+        spread::assert_narrow(&said);
+        run(&["record", "-o", trace, "--"]);
+        let report = Command::new(faultless).args(["report", "--explain", trace]).output().unwrap();
+        assert!(text(&report.stdout).contains(" faultless report: "), "{}", text(&report.stderr));
+        spread::assert_narrow(&text(&report.stdout));
+    }
+    std::fs::remove_file(trace).unwrap();
 }

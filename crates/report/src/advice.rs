@@ -6,7 +6,7 @@ use faultless_trace::advice::{Advice, Score, Standing};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Seconds};
 use faultless_trace::stat::Interval;
 
-use crate::stat::is_range;
+use crate::figure::Figure;
 use crate::svg::{self, Bar};
 use crate::table::WIDTH;
 
@@ -210,7 +210,7 @@ fn with_interval(interval: &Interval, show: impl Fn(f64) -> String) -> String {
     let [value, low, high] = [interval.value, interval.low, interval.high].map(show);
     match has_ends(interval) && low != high {
         false => value,
-        true if is_range(interval) => format!("{low}-{high}"),
+        true if Figure::seconds(*interval).is_range() => format!("{low}-{high}"),
         true => format!("{value} ({low}-{high})"),
     }
 }

@@ -7,6 +7,7 @@
 pub mod advice;
 pub mod diff;
 pub mod export;
+mod figure;
 pub mod flame;
 pub mod lab;
 mod palette;
@@ -15,3 +16,4 @@ pub mod stat;
 pub mod svg;
 pub mod table;
 pub mod timeline;
+mod tuning;

@@ -1,8 +1,8 @@
 //! The answer of `faultless report` for people (`text`) and for programs (`json`).
 //!
 //! The text begins with the answer, in a sentence; tables follow, by who touched and who allocated, by kind, mapping and
-//! thread; then what to do about the largest sites, the kernel's side, and what the figures rest on. It decides nothing:
-//! every figure is in the [`Findings`], and the JSON document holds all of them.
+//! thread; then what to do about the largest sites, and the kernel's side. What has no answer is not printed; [`explain`] says why,
+//! and what the figures rest on. It decides nothing: every figure is in the [`Findings`], and the JSON document holds all of them.
 
 mod section;
 mod sentence;
@@ -10,6 +10,7 @@ mod sentence;
 use faultless_trace::findings::Findings;
 
 use crate::palette::Palette;
+use crate::stat::{Basis, EXPLAINS, explanation, page, plain, told};
 use crate::table::{WIDTH, clip, wrap};
 
 /// Narrowest width that tables are laid out for, in characters.
@@ -27,32 +28,53 @@ const WIDEST: usize = 160;
 /// assert!(profile::text(&findings, false, None).contains("no page faults"));
 /// ```
 pub fn text(findings: &Findings, colour: bool, width: Option<usize>) -> String {
-    let palette = Palette(colour);
-    let width = width.map_or(WIDTH, |width| width.clamp(NARROWEST, WIDEST));
+    let (palette, width) = (Palette(colour), fitting(width));
+    let mut sections = answer(findings, palette, width);
+    sections.push(told(&findings.notes, &findings.details, palette, width));
+    if !findings.missing.is_empty() {
+        sections.push(vec![palette.faint(EXPLAINS)]);
+    }
+    page(sections)
+}
+
+/// The same, with what is missing and what would bring it, what became of the sources, and how the figures came about.
+pub fn explain(findings: &Findings, colour: bool, width: Option<usize>) -> String {
+    let (palette, width) = (Palette(colour), fitting(width));
+    let mut sections = answer(findings, palette, width);
+    let basis = Basis {
+        missing: &findings.missing,
+        sources: &findings.sources,
+        rests_on: Vec::from_iter(section::coverage(findings)),
+        notes: &findings.notes,
+    };
+    sections.extend(explanation(&basis, Vec::new(), palette, width));
+    page(sections)
+}
+
+fn fitting(width: Option<usize>) -> usize {
+    width.map_or(WIDTH, |width| width.clamp(NARROWEST, WIDEST))
+}
+
+fn answer(findings: &Findings, palette: Palette, width: usize) -> Vec<Vec<String>> {
     let command = match findings.command.is_empty() {
         true => "(no command)".to_owned(),
         false => plain(&findings.command.join(" ")),
     };
-    let head = format!(" faultless report: {}", clip(&command, width - 20));
-    let mut lines = vec![String::new(), palette.faint(&head), String::new()];
     let answer = sentence::answer(findings);
-    lines.extend(wrap(" ", &answer, width).into_iter().map(|line| palette.strong(&line)));
-    let mut sections: Vec<Vec<String>> =
+    let mut tables: Vec<Vec<String>> =
         findings.tables.iter().map(|table| section::table(findings, table, palette, width)).collect();
-    sections.insert(1.min(sections.len()), section::remedies(findings, palette, width));
+    tables.insert(1.min(tables.len()), section::remedies(findings, palette, width));
+    let mut sections = vec![
+        vec![palette.faint(&format!(" faultless report: {}", clip(&command, width - 20)))],
+        wrap(" ", &answer, width).into_iter().map(|line| palette.strong(&line)).collect(),
+    ];
+    sections.extend(tables);
     sections.extend([
         section::beyond(findings, palette),
         section::threads(findings, palette, width),
         section::kernel(findings, palette),
-        section::coverage(findings, palette, width),
-        section::notes(findings, palette, width),
     ]);
-    for section in sections.into_iter().filter(|section| !section.is_empty()) {
-        lines.push(String::new());
-        lines.extend(section);
-    }
-    lines.push(String::new());
-    lines.join("\n") + "\n"
+    sections
 }
 
 /// The report as JSON: [`Findings`] field by field, indented, ending in a newline.
@@ -63,9 +85,4 @@ pub fn text(findings: &Findings, colour: bool, width: Option<usize>) -> String {
 pub fn json(findings: &Findings) -> String {
     // Only maps with keys that are not strings can fail, and there is none.
     serde_json::to_string_pretty(findings).map_or_else(|_| "null\n".to_owned(), |json| json + "\n")
-}
-
-/// Text out of a trace, without what a terminal would obey.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,21 +1,29 @@
 //! The answer of `faultless stat` for people (`text`) and for programs (`json`).
 //!
-//! The text begins with the answer, in a sentence; tables follow: faults by kind, time, what could be avoided, whether
-//! threads wait, the kernel's phases, where each figure came from, and what to know. It decides nothing: every figure
-//! is in the [`Stat`], and the JSON document holds all of them.
+//! The text begins with the answer, in a sentence; what the program used, the faults by kind and what to do next follow within the
+//! first screen of 24 lines of 80 columns. Then the time of one fault, what could be avoided, whether threads wait, the
+//! kernel's phases. A block that has no answer is not printed; [`explain`] says why, and how all figures came about. It decides nothing:
+//! every figure is in the [`Stat`], and the JSON document holds all of them.
 
+mod explain;
+mod next;
+mod rows;
 mod section;
 mod sentence;
 
 use faultless_trace::Stat;
 
+pub(crate) use explain::{Basis, explanation, told};
 pub(crate) use section::{headed, kernel_lines, verdict_lines};
-pub(crate) use sentence::{between, is_range, share, share_with_spread};
+pub(crate) use sentence::{lost, share};
 
 use crate::palette::Palette;
-use crate::table::{WIDTH, clip, wrap};
+use crate::table::{SCREEN, WIDTH, clip, wrap};
 
-/// The report as text, at most 100 columns wide, ending in a newline; with ANSI styles when `colour`.
+/// The last line where something is missing.
+pub(crate) const EXPLAINS: &str = " --explain says what is missing and why";
+
+/// The report as text, at most 80 columns wide, ending in a newline; with ANSI styles when `colour`.
 ///
 /// ```
 /// use faultless_trace::{Observation, Stat};
@@ -24,28 +32,75 @@ use crate::table::{WIDTH, clip, wrap};
 /// ```
 pub fn text(stat: &Stat, colour: bool) -> String {
     let palette = Palette(colour);
+    let mut sections = answer(stat, palette);
+    sections.push(told(&stat.notes, &stat.details, palette, SCREEN));
+    if !stat.missing.is_empty() {
+        sections.push(vec![palette.faint(EXPLAINS)]);
+    }
+    page(sections)
+}
+
+/// The same, at most 100 columns wide, with all kinds, what is missing and what would bring it, what became of the sources, and how the
+/// figures came about.
+pub fn explain(stat: &Stat, colour: bool) -> String {
+    let palette = Palette(colour);
+    let mut sections = answer(stat, palette);
+    let basis = Basis {
+        missing: &stat.missing,
+        sources: &stat.sources,
+        rests_on: rests_on(stat),
+        notes: &stat.notes,
+    };
+    sections.extend(explanation(&basis, vec![rows::sources(stat, palette)], palette, WIDTH));
+    page(sections)
+}
+
+fn answer(stat: &Stat, palette: Palette) -> Vec<Vec<String>> {
     let command = if stat.command.is_empty() { "(no command)".to_owned() } else { stat.command.join(" ") };
-    // A terminal would obey what is in there.
-    let command: String = command.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    let mut lines = vec![String::new(), palette.faint(&format!(" faultless stat: {}", clip(&command, 80)))];
-    lines.push(String::new());
+    let command = plain(&command);
     let answer = sentence::answer(stat);
-    lines.extend(wrap(" ", &answer, WIDTH).into_iter().map(|line| palette.strong(&line)));
-    let sections = [
-        section::rows(stat, palette),
+    vec![
+        vec![palette.faint(&format!(" faultless stat: {}", clip(&command, SCREEN - 17)))],
+        wrap(" ", &answer, SCREEN).into_iter().map(|line| palette.strong(&line)).collect(),
+        section::usage(stat, palette),
+        rows::rows(stat, palette),
+        next::next(stat, palette),
         section::time(stat, palette),
         section::avoidable(stat, palette),
         section::serialisation(stat, palette),
         section::kernel(stat, palette),
-        section::sources(stat, palette),
-        section::notes(stat, palette),
-    ];
-    for section in sections.into_iter().filter(|s| !s.is_empty()) {
+    ]
+}
+
+/// Sections with an empty line before each.
+pub(crate) fn page(sections: Vec<Vec<String>>) -> String {
+    let mut lines = Vec::new();
+    for section in sections.into_iter().filter(|section| !section.is_empty()) {
         lines.push(String::new());
         lines.extend(section);
     }
     lines.push(String::new());
     lines.join("\n") + "\n"
+}
+
+/// What the time rests on, in sentences.
+fn rests_on(stat: &Stat) -> Vec<String> {
+    let mut said = Vec::new();
+    if let Some(time) = &stat.time {
+        said.extend(section::timing(time));
+    }
+    if let Some(curve) = &stat.avoidable {
+        said.push(section::reading(curve));
+    }
+    if stat.recorder_ns > 0 {
+        said.push(section::added(stat.recorder_ns));
+    }
+    said
+}
+
+/// Text out of a trace, without what a terminal would obey.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// The report as JSON: [`Stat`] field by field, indented, ending in a newline.

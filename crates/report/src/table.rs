@@ -4,6 +4,9 @@
 /// Widest line of a report, in characters; longer ones are hard to read.
 pub const WIDTH: usize = 100;
 
+/// Width of the smallest screen that texts are laid out for: a terminal nobody has made larger.
+pub const SCREEN: usize = 80;
+
 /// How a column is aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
@@ -57,7 +60,7 @@ pub fn hang(first: &str, indent: usize, text: &str, width: usize) -> Vec<String>
     lines
 }
 
-/// The words of a text, a figure with its groups of digits and its unit being one.
+/// The words of a text, a figure with its groups of digits, its spread and its unit being one.
 pub(crate) fn words(text: &str) -> Vec<String> {
     const UNITS: [&str; 10] = ["B", "KiB", "MiB", "GiB", "TiB", "ns", "us", "ms", "s", "%"];
     let mut words: Vec<String> = Vec::new();
@@ -65,8 +68,13 @@ pub(crate) fn words(text: &str) -> Vec<String> {
         let bare = word.trim_end_matches(['.', ',', ';', ':', ')']);
         let is_unit = UNITS.contains(&bare);
         let is_group = bare.len() == 3 && bare.bytes().all(|byte| byte.is_ascii_digit());
+        let is_continued = is_unit || is_group || word == "±";
+        let is_spread = word.starts_with(|c: char| c.is_ascii_digit());
+        let joins = |last: &str| {
+            is_continued && last.ends_with(|c: char| c.is_ascii_digit()) || is_spread && last.ends_with('±')
+        };
         match words.last_mut() {
-            Some(last) if (is_unit || is_group) && last.ends_with(|c: char| c.is_ascii_digit()) => {
+            Some(last) if joins(last) => {
                 last.push(' ');
                 last.push_str(word);
             }
@@ -121,6 +129,7 @@ mod tests {
         let figure = wrap("", &format!("{} 480 MiB.", "x".repeat(94)), WIDTH);
         assert_eq!(hang("- ", 4, "aa bb cc", 7), ["- aa bb", "    cc"]);
         assert_eq!(figure[1], "480 MiB.", "a figure and its unit stay together");
+        assert_eq!(words("saves 10 857 ± 1 736 faults"), ["saves", "10 857 ± 1 736", "faults"]);
     }
 
     #[test]

@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::cure::{self, Pattern, Remedy};
 use crate::fault::Faults;
-use crate::observation::{Exit, Host, What};
+use crate::observation::{Exit, Host, SourceNote, What};
 use crate::profile::Profile;
 use crate::recording::{Recording, Settings};
 use crate::sites::{Group, NO_BLOCK, Row, Sites};
-use crate::stat::{Interval, KernelTime, Kind, Point, Serialisation, Stat};
+use crate::stat::missing::denied;
+use crate::stat::{Interval, KernelTime, Kind, Missing, Part, Point, Serialisation, Stat};
 use crate::tuning::{CURED_SITES, MOST_SHARE, MOST_SITES, UNCURED_SHARE};
 
 /// What is wanted of a recording.
@@ -75,7 +76,10 @@ pub struct Findings {
     /// For the largest sites what to do; of small ones only what can be done.
     pub remedies: Vec<Remedy>,
     /// Faults that are in no table, by kind, with seconds.
-    pub beyond: Vec<(Kind, u64, Option<f64>)>,
+    pub beyond: Vec<Beyond>,
+    /// 95 % intervals of those seconds, one for each.
+    #[serde(default)]
+    pub beyond_seconds: Vec<Option<(f64, f64)>>,
     /// Kernel time, as root.
     pub kernel: Option<KernelTime>,
     /// Whether faults wait for each other.
@@ -86,6 +90,15 @@ pub struct Findings {
     pub coverage: Coverage,
     /// What the reader must know.
     pub notes: Vec<String>,
+    /// Those of `notes` that say how figures came about, and change nothing in how they are read.
+    #[serde(skip)]
+    pub details: Vec<String>,
+    /// Parts of the answer that could not be given, and why.
+    #[serde(default)]
+    pub missing: Vec<Missing>,
+    /// Which sources were used, which were denied, and what would change that.
+    #[serde(default)]
+    pub sources: Vec<SourceNote>,
 }
 
 /// A grouping, cut to what was asked for.
@@ -96,6 +109,9 @@ pub struct Table {
     /// Rows that were left out because of `top`.
     pub left_out: u64,
 }
+
+/// A kind, its faults, and their seconds.
+pub type Beyond = (Kind, u64, Option<f64>);
 
 /// Waits for `mmap_lock`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,7 +159,7 @@ impl Findings {
         let sites = group(Group::Site);
         let owners = group(Group::Alloc);
         let has_blocks = !profile.blocks.blocks.is_empty();
-        let beyond = beyond(&stat, &profile);
+        let (beyond, beyond_seconds) = beyond(&stat, &profile);
         let knee = stat.avoidable.as_ref().and_then(|curve| curve.knee);
         let cpu_ns = stat.cpu_ns();
         let begin_ns = recording.header.begin_ns;
@@ -160,9 +176,10 @@ impl Findings {
         let cured = sites.rows.iter().take(CURED_SITES).map(|row| (row.share, cure::remedy(&pattern(row))));
         let is_told = |(share, remedy): &(f64, Remedy)| remedy.cure.is_some() || *share >= UNCURED_SHARE;
         let remedies = cured.filter(is_told).map(|(_, remedy)| remedy).collect();
-        let (kernel, kernel_note) = kernel::kernel_time(recording).unzip();
+        let (kernel, no_phases) = kernel::kernel_time(recording).unzip();
+        let no_phases = no_phases.flatten();
         let coverage = notes::coverage(recording, &profile, &sites);
-        let notes = notes::notes(recording, &stat, &profile, &coverage, kernel_note.flatten());
+        let (notes, details) = notes::notes(recording, &stat, &profile, &coverage, no_phases.clone());
         let groups: Vec<Group> = match wanted.by {
             Some(by) => vec![by],
             None => [Group::Site, Group::Alloc, Group::Kind, Group::Mapping, Group::Thread]
@@ -196,11 +213,15 @@ impl Findings {
             tables: tables.collect(),
             remedies,
             beyond,
+            beyond_seconds,
             kernel,
             serialisation: stat.serialisation,
             lock_waits: lock_waits(recording),
             coverage,
+            missing: missing(stat.missing, &observation.sources, &notes, no_phases),
             notes,
+            details,
+            sources: observation.sources.clone(),
         }
     }
 }
@@ -212,7 +233,7 @@ fn row_lives<'a>(row: &Row, owners: &'a Sites) -> Option<&'a crate::sites::Lives
 }
 
 /// Rows of the kernel's totals that no fault of the profile stands for.
-fn beyond(stat: &Stat, profile: &Profile) -> Vec<(Kind, u64, Option<f64>)> {
+fn beyond(stat: &Stat, profile: &Profile) -> (Vec<Beyond>, Vec<Option<(f64, f64)>>) {
     let kernel = profile.faults.iter().any(|fault| fault.kernel);
     let is_beyond = |kind: Kind| match kind {
         Kind::Populate | Kind::KernelOrPopulate | Kind::BeforeExec | Kind::Unknown => true,
@@ -220,7 +241,7 @@ fn beyond(stat: &Stat, profile: &Profile) -> Vec<(Kind, u64, Option<f64>)> {
         _ => profile.faults.is_empty(),
     };
     let rows = stat.rows.iter().filter(|row| is_beyond(row.kind));
-    rows.map(|row| (row.kind, row.faults, row.seconds)).collect()
+    rows.map(|row| ((row.kind, row.faults, row.seconds), row.seconds_interval)).unzip()
 }
 
 /// Time of the faults that waited for a disk.
@@ -256,6 +277,24 @@ fn cut(mut sites: Sites, wanted: &Wanted) -> Table {
     let left_out = sites.rows.len().saturating_sub(wanted.top) as u64;
     sites.rows.truncate(wanted.top);
     Table { sites, left_out }
+}
+
+/// What `stat` would miss; the faults of kernel mode where they are in no row; waits for `mmap_lock`; the kernel's phases.
+fn missing(
+    mut missing: Vec<Missing>,
+    sources: &[SourceNote],
+    notes: &[String],
+    no_phases: Option<String>,
+) -> Vec<Missing> {
+    let user_only = notes.iter().find(|note| *note == notes::USER_ONLY).cloned();
+    let no_locks = denied(sources, "waits for mmap_lock");
+    for (part, why) in [(Part::KernelMode, user_only), (Part::LockWaits, no_locks), (Part::Kernel, no_phases)]
+    {
+        if missing.iter().all(|missing| missing.part != part) {
+            missing.extend(why.map(|why| Missing { part, why }));
+        }
+    }
+    missing
 }
 
 fn lock_waits(recording: &Recording) -> [LockWaits; 2] {

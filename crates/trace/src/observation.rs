@@ -380,6 +380,11 @@ pub struct SourceNote {
     pub note: String,
 }
 
+impl SourceNote {
+    /// The note of a source that was left out because nobody wanted it.
+    pub const NOT_ASKED_FOR: &str = "not asked for";
+}
+
 impl std::fmt::Display for Exit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

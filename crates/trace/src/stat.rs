@@ -5,6 +5,7 @@
 pub(crate) mod answer;
 mod kernel;
 mod kinds;
+pub(crate) mod missing;
 pub(crate) mod rows;
 mod serial;
 pub(crate) mod strata;
@@ -16,6 +17,7 @@ use crate::observation::{Exit, Host, SourceNote, Usage};
 
 pub use crate::tuning::WAIT_LATENCY_RATIO;
 pub use kernel::kernel_time;
+pub use missing::{Missing, Part};
 pub use time::bytes_made_resident;
 
 /// What one run lost to page faults. This is also the JSON document of `stat --json`.
@@ -51,6 +53,12 @@ pub struct Stat {
     pub sources: Vec<SourceNote>,
     /// Things the reader must know to read the figures right.
     pub notes: Vec<String>,
+    /// Those of `notes` that say how figures came about, and change nothing in how they are read.
+    #[serde(skip)]
+    pub details: Vec<String>,
+    /// Parts of the answer that could not be given, and why.
+    #[serde(default)]
+    pub missing: Vec<Missing>,
 }
 
 impl Stat {
@@ -120,6 +128,9 @@ pub struct Row {
     pub interval: Option<(u64, u64)>,
     /// CPU seconds in them, where known.
     pub seconds: Option<f64>,
+    /// 95 % interval of `seconds`.
+    #[serde(default)]
+    pub seconds_interval: Option<(f64, f64)>,
     /// Median time of one, corrected, in ns, where known.
     pub p50_ns: Option<f64>,
     /// Where the count comes from.

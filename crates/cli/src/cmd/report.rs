@@ -20,7 +20,7 @@ use super::trace_file::TraceArg;
   faultless report --by stack --filter decode --top 50 run.trace
   faultless report --json | jq '.tables[0].sites.rows[0]'
 
-Times and counts are followed by how far they may be off (95 %). `memory` is what the faults made resident; `refault` the
+Times and counts are followed by how far they may be off (95 %); where that is more than 30 %, the range stands alone. `memory` is what the faults made resident; `refault` the
 share of faults on pages that an earlier block of the same allocating site had covered and given back.")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// Only rows whose name, file or leaf function holds TEXT
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
+    /// Also tell what is missing, why, and what would bring it; the sources; how the figures came about
+    #[arg(long, conflicts_with = "json")]
+    explain: bool,
     /// Report as JSON
     #[arg(long)]
     json: bool,
@@ -94,7 +97,9 @@ pub(crate) fn run(args: Args) -> super::Outcome {
     } else {
         let colour = to_terminal && std::env::var_os("NO_COLOR").is_none();
         let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
-        profile::text(&findings, colour, width.filter(|_| to_terminal))
+        let width = width.filter(|_| to_terminal);
+        let text = if args.explain { profile::explain } else { profile::text };
+        text(&findings, colour, width)
     };
     match sink {
         Some(sink) => sink.write(&report).map(|()| ExitCode::SUCCESS),

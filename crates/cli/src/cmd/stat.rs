@@ -19,10 +19,13 @@ pub(crate) struct Args {
     /// Report as JSON.
     #[arg(long)]
     json: bool,
+    /// Also tell what is missing, why, and what would bring it; what became of each source; how the figures came about.
+    #[arg(long, conflicts_with = "json")]
+    explain: bool,
     /// Write the report to FILE instead of stderr; it appears there whole or not at all.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Use only these sources of data; what the kernel refuses is left out by itself and named in the report.
+    /// Use only these sources of data; what the kernel refuses is left out by itself, and --explain names it.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     sources: Option<Vec<SourceArg>>,
     /// The program and its arguments.
@@ -54,6 +57,8 @@ pub(crate) fn run(args: Args) -> super::Outcome {
     let stat = Stat::from_observation(&observation);
     let report = if args.json {
         faultless_report::stat::json(&stat)
+    } else if args.explain {
+        faultless_report::stat::explain(&stat, sink.wants_colour())
     } else {
         faultless_report::stat::text(&stat, sink.wants_colour())
     };

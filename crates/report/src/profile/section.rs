@@ -1,28 +1,63 @@
 //! The tables below the answer: one function per section, lines out, no lines when there is nothing to show.
 
 use faultless_trace::cure::{Cure, Remedy};
-use faultless_trace::findings::{Findings, LockWaits, Table};
-use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
-use faultless_trace::sites::{Group, Row};
+use faultless_trace::findings::{Beyond, Findings, LockWaits, Table};
+use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
+use faultless_trace::sites::{Group, Row, Sites};
 use faultless_trace::stat::Interval;
 
-use super::plain;
+use crate::figure::{Figure, is_negligible};
 use crate::palette::Palette;
-use crate::stat::{headed, kernel_lines, verdict_lines};
+use crate::stat::{headed, kernel_lines, plain, verdict_lines};
 use crate::table::{Align, clip, columns, hang, wrap};
 
-/// Rows of one grouping.
+/// Rows of one grouping; those that can't be told from nothing are one line.
 pub(super) fn table(findings: &Findings, table: &Table, palette: Palette, width: usize) -> Vec<String> {
     let sites = &table.sites;
     if sites.rows.is_empty() && sites.all.records == 0 {
         return Vec::new();
     }
+    let (nothing, shown): (Vec<&Row>, Vec<&Row>) =
+        sites.rows.iter().partition(|row| is_negligible(&row.faults, sites.all.faults.value));
+    let cells = cells(table, &shown);
+    let mut align = vec![Align::Right; cells[0].len()];
+    if let Some(last) = align.last_mut() {
+        *last = Align::Left;
+    }
+    let mut lines: Vec<String> =
+        columns(3, &align, &cells).into_iter().map(|line| clip(&line, width)).collect();
+    lines[0] = palette.faint(&lines[0]);
+    if let Some(first) = lines.get_mut(1).filter(|_| sites.by == Group::Site) {
+        *first = palette.bad(first);
+    }
+    if shown.is_empty() {
+        lines.clear();
+    }
+    if !nothing.is_empty() {
+        lines.extend(
+            hang("   and ", 7, &rest(sites, &nothing), width).into_iter().map(|line| palette.faint(&line)),
+        );
+    }
+    if table.left_out > 0 {
+        lines.push(
+            palette.faint(&format!("   and {} more: --top N shows more of them", Count(table.left_out))),
+        );
+    }
+    if sites.rows.is_empty() {
+        lines = vec!["   no row holds what --filter asks for".to_owned()];
+    }
+    headed(&title(sites.by, findings), palette, lines)
+}
+
+/// The head, and a line for each row.
+fn cells(table: &Table, shown: &[&Row]) -> Vec<Vec<String>> {
+    let sites = &table.sites;
     let timed = sites.all.time_ns.value > 0.0;
     let refault = sites.rows.iter().any(|row| row.refault.is_some());
     let is_alloc = sites.by == Group::Alloc;
-    let mut head = vec!["share", "faults", "±", "memory"];
+    let mut head = vec!["share", "faults", "memory"];
     if timed {
-        head.splice(0..0, ["time", "±"]);
+        head.insert(0, "time");
     }
     if refault {
         head.push("refault");
@@ -31,13 +66,16 @@ pub(super) fn table(findings: &Findings, table: &Table, palette: Palette, width:
         head.extend(["blocks", "life p50"]);
     }
     head.push(column_name(sites.by));
+    let column =
+        |of: fn(&Row) -> Figure| Figure::column(&shown.iter().map(|row| of(row)).collect::<Vec<_>>());
+    let (times, faults) = (column(|row| Figure::nanos(row.time_ns)), column(|row| Figure::count(row.faults)));
     let mut cells = vec![head.into_iter().map(str::to_owned).collect::<Vec<_>>()];
-    for row in &sites.rows {
+    for ((row, time), faults) in shown.iter().zip(times).zip(faults) {
         let mut line = Vec::new();
         if timed {
-            line.extend([Nanos(row.time_ns.value).to_string(), spread(&row.time_ns)]);
+            line.push(time);
         }
-        line.extend([Percent(row.share).to_string(), count(row.faults.value), spread(&row.faults)]);
+        line.extend([share_of(row, &sites.all, timed), faults]);
         line.push(if row.resident_bytes > 0.0 { bytes(row.resident_bytes) } else { "-".to_owned() });
         if refault {
             line.push(row.refault.map_or("-".to_owned(), |share| Percent(share).to_string()));
@@ -54,25 +92,37 @@ pub(super) fn table(findings: &Findings, table: &Table, palette: Palette, width:
         line.push(name(row));
         cells.push(line);
     }
-    let mut align = vec![Align::Right; cells[0].len()];
-    if let Some(last) = align.last_mut() {
-        *last = Align::Left;
-    }
-    let mut lines: Vec<String> =
-        columns(3, &align, &cells).into_iter().map(|line| clip(&line, width)).collect();
-    lines[0] = palette.faint(&lines[0]);
-    if let Some(first) = lines.get_mut(1).filter(|_| sites.by == Group::Site) {
-        *first = palette.bad(first);
-    }
-    if table.left_out > 0 {
-        lines.push(
-            palette.faint(&format!("   and {} more: --top N shows more of them", Count(table.left_out))),
-        );
-    }
-    if sites.rows.is_empty() {
-        lines = vec!["   no row holds what --filter asks for".to_owned()];
-    }
-    headed(&title(sites.by, findings), palette, lines)
+    cells
+}
+
+/// A row's part of all. Where its figure is a range, this is one too, else its spread is that of the figure.
+fn share_of(row: &Row, all: &Row, timed: bool) -> String {
+    let (own, all, is_range) = match timed {
+        true => (row.time_ns, all.time_ns.value, Figure::nanos(row.time_ns).is_range()),
+        false => (row.faults, all.faults.value, Figure::count(row.faults).is_range()),
+    };
+    // A row of all there is has all of the time, whatever that is.
+    let part = match is_range && all > 0.0 && row.share < 1.0 {
+        true => own.times(1.0 / all),
+        false => Figure::exact(row.share),
+    };
+    Figure::share(part).to_string()
+}
+
+/// `3 sites, each below 700 us and 45 faults, about 12 faults in all`.
+fn rest(sites: &Sites, rows: &[&Row]) -> String {
+    let most = |of: fn(&Row) -> f64| rows.iter().map(|row| of(row)).fold(0.0, f64::max);
+    let bound = |high: f64| Interval { value: high, low: 0.0, high };
+    // No row has more than all have together.
+    let ns = most(|row| row.time_ns.high).min(sites.all.time_ns.high);
+    let time =
+        if ns > 0.0 { format!("{} and ", Figure::nanos(bound(ns)).below()) } else { "below ".to_owned() };
+    let faults = Figure::count(bound(most(|row| row.faults.high))).below();
+    let faults = faults.trim_start_matches("below ");
+    let sum: f64 = rows.iter().map(|row| row.faults.value).sum();
+    let (each, noun) =
+        if rows.len() == 1 { ("", noun(sites.by).to_owned()) } else { ("each ", plural(noun(sites.by))) };
+    format!("{} {noun}, {each}{time}{faults} faults, about {} faults in all", rows.len(), count(sum))
 }
 
 fn title(by: Group, findings: &Findings) -> String {
@@ -85,6 +135,19 @@ fn title(by: Group, findings: &Findings) -> String {
         Group::Mapping => "By mapping".to_owned(),
         Group::Thread => "By thread".to_owned(),
         Group::Process => "By process".to_owned(),
+    }
+}
+
+fn plural(noun: &str) -> String {
+    if noun.ends_with('s') { format!("{noun}es") } else { format!("{noun}s") }
+}
+
+/// One row of a grouping.
+fn noun(by: Group) -> &'static str {
+    match by {
+        Group::Stack => "stack",
+        Group::Alloc => "allocating site",
+        by => column_name(by),
     }
 }
 
@@ -123,16 +186,6 @@ fn tail(place: &str) -> &str {
     place.rmatch_indices('/').nth(1).map_or(place, |(at, _)| &place[at + 1..])
 }
 
-/// `4 %`: how far the wider end lies off.
-fn spread(interval: &Interval) -> String {
-    let half = (interval.high - interval.value).max(interval.value - interval.low);
-    match interval.value {
-        _ if half <= 0.0 => "-".to_owned(),
-        value if value > 0.0 && half < 10.0 * value => Percent(half / value).to_string(),
-        _ => ">10x".to_owned(),
-    }
-}
-
 fn count(value: f64) -> String {
     Count(value.round() as u64).to_string()
 }
@@ -144,23 +197,24 @@ fn bytes(value: f64) -> String {
     Bytes((value / unit).round() as u64 * unit as u64).to_string()
 }
 
-/// What to do about the largest sites.
+/// What to do about the largest sites; those for which the same reason leaves nothing to do are told together.
 pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
+    let mut told: Vec<&str> = Vec::new();
     for remedy in &findings.remedies {
-        let mut site = clip(&plain(&remedy.site), width / 2);
-        if let Some(place) = &remedy.place {
-            site.push_str(&format!(" ({})", plain(tail(place))));
-        }
-        let first = format!("   {site}: ");
         match remedy.cure {
+            None if told.contains(&remedy.why.as_str()) => {}
             None => {
-                let why = hang(&format!("{first}nothing; "), 5, &remedy.why, width);
+                told.push(&remedy.why);
+                let like = |other: &&Remedy| other.cure.is_none() && other.why == remedy.why;
+                let sites: Vec<String> =
+                    findings.remedies.iter().filter(like).map(|other| site(other, width)).collect();
+                let why = hang("   ", 5, &format!("{}: nothing; {}", sites.join(", "), remedy.why), width);
                 lines.extend(why.into_iter().map(|line| palette.faint(&line)));
             }
             Some(cure) => {
                 let head = format!("{}, saves {}", cure_name(cure), saves(remedy));
-                let head = hang(&first, 5, &head, width);
+                let head = hang(&format!("   {}: ", site(remedy, width)), 5, &head, width);
                 lines.extend(head.into_iter().map(|line| palette.good(&line)));
                 lines.extend(wrap("     ", &format!("{}.", plain(&remedy.why)), width));
                 lines.extend(wrap("     -> ", &remedy.how, width));
@@ -170,11 +224,20 @@ pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> V
     headed("What to do", palette, lines)
 }
 
+/// A site by its name and place.
+fn site(remedy: &Remedy, width: usize) -> String {
+    let site = clip(&plain(&remedy.site), width / 2);
+    match &remedy.place {
+        Some(place) => format!("{site} ({})", plain(tail(place))),
+        None => site,
+    }
+}
+
 fn saves(remedy: &Remedy) -> String {
     let (time, faults) = (&remedy.time_ns, &remedy.faults);
-    let faults = format!("{} to {} faults", count(faults.low), count(faults.high));
+    let faults = format!("{} faults", Figure::count_range(*faults));
     match time.high > 0.0 {
-        true => format!("{} to {}, {faults}", Nanos(time.low), Nanos(time.high)),
+        true => format!("{}, {faults}", Figure::nanos_range(*time)),
         false => faults,
     }
 }
@@ -193,13 +256,17 @@ fn cure_name(cure: Cure) -> &'static str {
 
 /// Faults that no row of a table stands for.
 pub(super) fn beyond(findings: &Findings, palette: Palette) -> Vec<String> {
-    let line = |(kind, faults, seconds): &(faultless_trace::stat::Kind, u64, Option<f64>)| {
-        // What no fault was timed for is a range, and stands in the answer.
-        let seconds = seconds.filter(|_| findings.coverage.timed > 0);
-        let seconds = seconds.map_or("-".to_owned(), |s| Seconds(s).to_string());
-        vec![Count(*faults).to_string(), seconds, kind.words().to_owned()]
+    let ends = findings.beyond_seconds.iter().copied().chain(std::iter::repeat(None));
+    let times = findings.beyond.iter().zip(ends).map(|((_, _, seconds), ends)| match (seconds, ends) {
+        (Some(value), Some((low, high))) => Figure::seconds(Interval { value: *value, low, high }),
+        (Some(value), None) => Figure::seconds(Figure::exact(*value)),
+        (None, _) => Figure::unknown(),
+    });
+    let times = Figure::column(&times.collect::<Vec<_>>());
+    let line = |((kind, faults, _), time): (&Beyond, String)| {
+        vec![Count(*faults).to_string(), time, kind.words().to_owned()]
     };
-    let cells: Vec<Vec<String>> = findings.beyond.iter().map(line).collect();
+    let cells: Vec<Vec<String>> = findings.beyond.iter().zip(times).map(line).collect();
     headed("In no row above", palette, columns(3, &[Align::Right, Align::Right, Align::Left], &cells))
 }
 
@@ -227,11 +294,11 @@ pub(super) fn kernel(findings: &Findings, palette: Palette) -> Vec<String> {
     findings.kernel.as_ref().map_or_else(Vec::new, |kernel| kernel_lines(kernel, palette))
 }
 
-/// What the figures rest on.
-pub(super) fn coverage(findings: &Findings, palette: Palette, width: usize) -> Vec<String> {
+/// What the figures rest on, in a sentence.
+pub(super) fn coverage(findings: &Findings) -> Option<String> {
     let coverage = &findings.coverage;
     if findings.faults == 0 {
-        return Vec::new();
+        return None;
     }
     let mut parts = vec![format!(
         "{} of {} faults recorded singly, {} timed",
@@ -261,11 +328,5 @@ pub(super) fn coverage(findings: &Findings, palette: Palette, width: usize) -> V
     if findings.settings.user_only {
         parts.push("user mode only (:u)".to_owned());
     }
-    headed("Rests on", palette, wrap("   ", &(parts.join("; ") + "."), width))
-}
-
-/// What the reader must know.
-pub(super) fn notes(findings: &Findings, palette: Palette, width: usize) -> Vec<String> {
-    let lines = findings.notes.iter().flat_map(|note| wrap("   - ", &plain(note), width)).collect();
-    headed("Notes", palette, lines)
+    Some(parts.join("; "))
 }

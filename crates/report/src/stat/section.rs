@@ -1,106 +1,82 @@
-//! The tables below the answer: one function per section, lines out, no lines when there is nothing to show.
+//! The blocks below the answer: one function per section, lines out, no lines where there is no answer.
 
 use faultless_trace::Stat;
-use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
-use faultless_trace::stat::{Curve, Interval, KernelTime, Point, Row, Serialisation, Source};
+use faultless_trace::measurement::{Bytes, Count, Nanos};
+use faultless_trace::stat::{Curve, FaultTime, Interval, KernelTime, Point, Serialisation, Source};
 
-use super::sentence::{has_bounds, is_range, percents, share, share_with_spread};
+use super::rows::name;
+use super::sentence::{has_bounds, share};
+use crate::figure::Figure;
 use crate::palette::Palette;
-use crate::table::{Align, WIDTH, bar, bar_between, columns, wrap};
+use crate::table::{Align, SCREEN, bar, bar_between, columns, wrap};
 
 /// Width of a full bar in characters.
 const BAR: usize = 40;
 
-/// Faults by kind, largest first, with the sum that they make up.
-pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
-    if stat.rows.is_empty() {
+/// Time and memory of the program, as the kernel gives them.
+pub(super) fn usage(stat: &Stat, palette: Palette) -> Vec<String> {
+    let usage = stat.usage;
+    if usage.wall_ns == 0 {
         return Vec::new();
     }
-    let all = stat.faults();
-    let is_timed = stat.time.as_ref().is_some_and(|time| time.source != Source::Calibrated);
-    let head = ["faults", "", "seconds", "each p50", "kind", "source"].map(str::to_owned).to_vec();
-    let mut cells = vec![head];
-    for row in &stat.rows {
-        cells.push(vec![
-            Count(row.faults).to_string(),
-            Percent(row.faults as f64 / all.max(1) as f64).to_string(),
-            row.seconds.filter(|_| is_timed).map_or("-".to_owned(), |s| Seconds(s).to_string()),
-            row.p50_ns.map_or("-".to_owned(), |ns| Nanos(ns).to_string()),
-            row.kind.words().to_owned(),
-            row_source(row),
-        ]);
-    }
-    let seconds: Vec<f64> = stat.rows.iter().filter_map(|r| r.seconds.filter(|_| is_timed)).collect();
-    let sum = if seconds.is_empty() { "-".to_owned() } else { Seconds(seconds.iter().sum()).to_string() };
-    let (minor, major) = (Count(stat.usage.minor_faults), Count(stat.usage.major_faults));
-    let more = stat.beyond_wait4.map_or(String::new(), |b| format!(" + {}", Count(b.faults)));
-    let total = format!("{minor} minor + {major} major (wait4){more}");
-    cells.push(vec![Count(all).to_string(), "100 %".to_owned(), sum, String::new(), "all".to_owned(), total]);
-    use Align::{Left, Right};
-    let mut lines = columns(3, &[Right, Right, Right, Right, Left, Left], &cells);
-    lines[0] = palette.faint(&lines[0]);
-    if let Some(last) = lines.last_mut() {
-        *last = palette.strong(last);
-    }
-    lines
+    let ns = |ns: u64| Nanos(ns as f64).to_string();
+    let figures = [
+        (ns(usage.wall_ns), "wall"),
+        (ns(usage.user_ns), "user"),
+        (ns(usage.system_ns), "system"),
+        (Bytes(usage.peak_rss_bytes).to_string(), "peak RSS"),
+    ];
+    let words = figures.map(|(figure, what)| format!("{figure} {what}"));
+    vec![palette.faint(&format!(" {}", words.join("   ")))]
 }
 
-fn row_source(row: &Row) -> String {
-    let source = source_name(row.source);
-    let Some((low, high)) = row.interval else { return source.to_owned() };
-    let part =
-        high.saturating_sub(row.faults).max(row.faults.saturating_sub(low)) as f64 / row.faults.max(1) as f64;
-    match part {
-        p if p < 0.001 => source.to_owned(),
-        p if p < 0.5 => format!("{source} ± {}", Percent(p)),
-        _ => format!("{source}, {} to {}", Count(low), Count(high)),
-    }
-}
-
-/// Time of one fault, of a MiB, and of all.
+/// Time of one fault and of a MiB.
 pub(super) fn time(stat: &Stat, palette: Palette) -> Vec<String> {
     let Some(time) = &stat.time else { return Vec::new() };
-    let source = source_name(time.source);
-    let head = match time.timed {
-        0 => format!("Time ({source})"),
-        timed => {
-            format!(
-                "Time ({source}: {} faults timed, {} subtracted from each)",
-                Count(timed),
-                signed(time.offset_ns)
-            )
+    let mut line = match time.source {
+        Source::Calibrated => format!("   {}, of a first touch of our own", Nanos(time.p50_ns)),
+        _ => {
+            format!("   p50 {}   p90 {}   p99 {}", Nanos(time.p50_ns), Nanos(time.p90_ns), Nanos(time.p99_ns))
         }
     };
-    let each = match time.source {
-        Source::Calibrated => format!("{}  for a first touch of our own", Nanos(time.p50_ns)),
-        _ => format!("p50 {}   p90 {}   p99 {}", Nanos(time.p50_ns), Nanos(time.p90_ns), Nanos(time.p99_ns)),
-    };
-    let Interval { value, low, high } = time.seconds;
-    let share = share_with_spread(&time.share);
-    let all = if is_range(&time.seconds) {
-        let share = percents(time.share.low, time.share.high);
-        format!("{} to {}   {share} of the CPU time", Seconds(low), Seconds(high))
-    } else if high > low {
-        format!("{}   ({} to {})   {share} of the CPU time", Seconds(value), Seconds(low), Seconds(high))
-    } else {
-        format!("{}   {share} of the CPU time", Seconds(value))
-    };
-    let mut cells = vec![vec!["one fault".to_owned(), each], vec!["all faults".to_owned(), all]];
-    if let Some(us) = time.us_per_mib.filter(|_| !is_range(&time.seconds)) {
-        cells.insert(1, vec!["one MiB".to_owned(), format!("{} of memory made resident", Nanos(us * 1e3))]);
+    if let Some(us) = time.us_per_mib {
+        line.push_str(&format!("   {} per MiB made resident", Nanos(us * 1e3)));
     }
-    headed(&head, palette, columns(3, &[Align::Left; 2], &cells))
+    headed("Time of one fault", palette, vec![line])
 }
 
-fn signed(ns: f64) -> String {
-    if ns < 0.0 { format!("-{}", Nanos(-ns)) } else { Nanos(ns).to_string() }
+/// How faults were timed.
+pub(super) fn timing(time: &FaultTime) -> Option<String> {
+    let offset = match time.offset_ns {
+        ns if ns < 0.0 => {
+            format!("{} added to each: part of the trap lies outside the two time stamps", Nanos(-ns))
+        }
+        ns => format!("{} subtracted from each: what writing the record takes", Nanos(ns)),
+    };
+    (time.timed > 0)
+        .then(|| format!("times are {}: {} faults timed, {offset}", name(time.source), Count(time.timed)))
 }
 
-/// The avoidable curve as a small table with its knee.
+/// What the avoidable curve rests on.
+pub(super) fn reading(curve: &Curve) -> String {
+    format!("faults and resident memory were read {} times for what is avoidable", Count(curve.readings))
+}
+
+/// What recording added.
+pub(super) fn added(recorder_ns: u64) -> String {
+    format!(
+        "recording has added about {} to the program's CPU time: in user and system time, not in what shares are taken of",
+        Nanos(recorder_ns as f64)
+    )
+}
+
+/// The avoidable curve as a small table with its knee; nothing where no amount kept avoids much, or that is not known.
 pub(super) fn avoidable(stat: &Stat, palette: Palette) -> Vec<String> {
-    let Some(curve) = &stat.avoidable else { return Vec::new() };
+    let Some((curve, knee)) = stat.avoidable.as_ref().and_then(|curve| Some((curve, curve.knee?))) else {
+        return Vec::new();
+    };
     let points = points_with_knee(curve);
-    let is_knee = |p: &Point| curve.knee.is_some_and(|k| k.keep_bytes == p.keep_bytes);
+    let is_knee = |p: &Point| knee.keep_bytes == p.keep_bytes;
     let cells: Vec<Vec<String>> = points
         .iter()
         .map(|p| vec![Bytes(p.keep_bytes).to_string(), share(p), bar_between(p.low, p.high, BAR)])
@@ -112,9 +88,8 @@ pub(super) fn avoidable(stat: &Stat, palette: Palette) -> Vec<String> {
             .find(['█', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '░'])
             .map_or(line.clone(), |at| format!("{}{}", &line[..at], palette.bar(&line[at..]))),
     });
-    let bounds = if points.iter().any(has_bounds) { "; at least to at most" } else { "" };
-    let head = format!("Avoidable, had freed pages been kept ({} readings{bounds})", Count(curve.readings));
-    headed(&head, palette, styled.collect())
+    let bounds = if points.iter().any(has_bounds) { " (at least to at most)" } else { "" };
+    headed(&format!("Avoidable, had so much freed memory been kept{bounds}"), palette, styled.collect())
 }
 
 /// The curve's points with the knee among them.
@@ -129,28 +104,24 @@ fn points_with_knee(curve: &Curve) -> Vec<Point> {
 
 /// Whether threads wait for each other.
 pub(super) fn serialisation(stat: &Stat, palette: Palette) -> Vec<String> {
-    if stat.rows.is_empty() {
-        return Vec::new();
-    }
-    headed("Threads", palette, verdict_lines(&stat.serialisation, palette, WIDTH))
+    headed("Threads", palette, verdict_lines(&stat.serialisation, palette, SCREEN))
 }
 
+/// The verdict; no lines where there is none.
 pub(crate) fn verdict_lines(verdict: &Serialisation, palette: Palette, width: usize) -> Vec<String> {
-    let ratio = |threads: &u32, r: &Interval| {
-        format!(
-            "with {threads} in flight one takes {:.2} ({:.2} to {:.2}) times as long as alone",
-            r.value, r.low, r.high
-        )
+    let why = |threads: &u32, ratio: &Interval| {
+        let times = Figure::ratio(*ratio).phrase();
+        format!("with {threads} in flight one takes {times} times as long as alone")
     };
     type Style = fn(Palette, &str) -> String;
     let (words, style, why): (_, Style, _) = match verdict {
-        Serialisation::Serialised { threads, ratio: r } => {
-            ("faults wait for each other", Palette::bad as Style, ratio(threads, r))
+        Serialisation::Serialised { threads, ratio } => {
+            ("faults wait for each other", Palette::bad, why(threads, ratio))
         }
-        Serialisation::Independent { threads, ratio: r } => {
-            ("faults do not wait for each other", Palette::good as Style, ratio(threads, r))
+        Serialisation::Independent { threads, ratio } => {
+            ("faults do not wait for each other", Palette::good, why(threads, ratio))
         }
-        Serialisation::CannotSay { why } => ("cannot say", Palette::strong as Style, why.clone()),
+        Serialisation::CannotSay { .. } => return Vec::new(),
     };
     let mut lines = wrap("   ", &format!("{words}: {why}"), width);
     lines[0] = lines[0].replacen(words, &style(palette, words), 1);
@@ -162,43 +133,27 @@ pub(super) fn kernel(stat: &Stat, palette: Palette) -> Vec<String> {
     stat.kernel.as_ref().map_or_else(Vec::new, |kernel| kernel_lines(kernel, palette))
 }
 
+/// No lines for a side of which too few samples tell: what faults take is known better from the faults themselves.
 pub(crate) fn kernel_lines(kernel: &KernelTime, palette: Palette) -> Vec<String> {
-    let side = |name: &str, i: &Interval| {
-        vec![
-            name.to_owned(),
-            Seconds(i.value).to_string(),
-            format!("({} to {})", Seconds(i.low), Seconds(i.high)),
-        ]
-    };
-    let cells =
-        [side("fault path", &kernel.fault_seconds), side("unmap, exit, madvise", &kernel.release_seconds)];
-    let mut lines = columns(3, &[Align::Left, Align::Right, Align::Left], &cells);
-    let phases: Vec<Vec<String>> = kernel
-        .phases
-        .iter()
-        .flatten()
-        .map(|p| vec![p.phase.clone(), share_with_spread(&p.share), bar(p.share.value, BAR)])
+    let sides = [("fault path", kernel.fault_seconds), ("unmap, exit, madvise", kernel.release_seconds)];
+    let sides = sides.map(|(name, seconds)| (name, Figure::seconds(seconds)));
+    let (names, seconds): (Vec<&str>, Vec<Figure>) =
+        sides.into_iter().filter(|(_, seconds)| !seconds.is_range()).unzip();
+    let cells: Vec<Vec<String>> = names
+        .into_iter()
+        .zip(Figure::column(&seconds))
+        .map(|(name, side)| vec![name.to_owned(), side])
+        .collect();
+    let mut lines = columns(3, &[Align::Left, Align::Right], &cells);
+    let phases: Vec<_> = kernel.phases.iter().flatten().collect();
+    let shares = Figure::column(&phases.iter().map(|p| Figure::share(p.share)).collect::<Vec<_>>());
+    let phases: Vec<Vec<String>> = phases
+        .into_iter()
+        .zip(shares)
+        .map(|(p, share)| vec![p.phase.clone(), share, bar(p.share.value, BAR)])
         .collect();
     lines.extend(columns(5, &[Align::Left, Align::Left, Align::Left], &phases));
     headed(&format!("Kernel ({} samples of the CPU clock)", Count(kernel.samples)), palette, lines)
-}
-
-/// Which sources were used, which were denied and what would change that.
-pub(super) fn sources(stat: &Stat, palette: Palette) -> Vec<String> {
-    let width = stat.sources.iter().map(|s| s.source.chars().count()).max().unwrap_or(0);
-    let mut lines = Vec::new();
-    for source in &stat.sources {
-        let state = if source.used { "used    " } else { "not used" };
-        let wrapped = wrap(&format!("   {state}  {:<width$}  ", source.source), &source.note, WIDTH);
-        lines.extend(wrapped.into_iter().map(|l| if source.used { l } else { palette.warn(&l) }));
-    }
-    headed("Sources", palette, lines)
-}
-
-/// What the reader must know.
-pub(super) fn notes(stat: &Stat, palette: Palette) -> Vec<String> {
-    let lines = stat.notes.iter().flat_map(|note| wrap("   - ", note, WIDTH)).collect();
-    headed("Notes", palette, lines)
 }
 
 pub(crate) fn headed(head: &str, palette: Palette, lines: Vec<String>) -> Vec<String> {
@@ -206,14 +161,4 @@ pub(crate) fn headed(head: &str, palette: Palette, lines: Vec<String>) -> Vec<St
         return lines;
     }
     std::iter::once(palette.strong(&format!(" {head}"))).chain(lines).collect()
-}
-
-fn source_name(source: Source) -> &'static str {
-    match source {
-        Source::Counted => "counted",
-        Source::Sampled => "sampled",
-        Source::Inferred => "inferred",
-        Source::Calibrated => "calibrated estimate",
-        Source::Remainder => "remainder",
-    }
 }

@@ -1,14 +1,14 @@
 //! The answer in a sentence.
 
 use faultless_trace::Stat;
-use faultless_trace::measurement::{Bytes, Count, Nanos, Percent, Seconds};
+use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 use faultless_trace::observation::Exit;
-use faultless_trace::stat::{FaultTime, Interval, Point, Source};
+use faultless_trace::stat::{Interval, Point};
 
-/// An upper bound of the avoidable share, 0 to 1, below which it is hardly any whatever the lower one says.
-const UNKNOWN_FROM: f64 = 0.1;
+use crate::figure::Figure;
+use crate::tuning::UNKNOWN_FROM;
 
-/// "1.90 s of 4.20 CPU s (45 % ± 3) went to page faults; 96 % of them avoidable with 24 MiB kept."
+/// "1.90 ± 0.12 s of 4.20 s CPU time (45 ± 3 %) went to page faults; 96 % of them avoidable with 24 MiB kept."
 pub(super) fn answer(stat: &Stat) -> String {
     let faults = stat.faults();
     let mut answer = match (&stat.time, faults) {
@@ -16,7 +16,7 @@ pub(super) fn answer(stat: &Stat) -> String {
             return "The command did not start: no page faults.".into();
         }
         (_, 0) => return "There were no page faults.".into(),
-        (Some(time), _) => lost(time, stat.cpu_ns()),
+        (Some(time), _) => lost(time.seconds.times(1e9), time.share, stat.cpu_ns()),
         (None, _) => format!("{} page faults; how long they took is not known", Count(faults)),
     };
     if let Some(curve) = &stat.avoidable {
@@ -39,57 +39,24 @@ pub(super) fn answer(stat: &Stat) -> String {
     answer
 }
 
-fn lost(time: &FaultTime, cpu_ns: u64) -> String {
-    let Interval { value, low, high } = time.seconds;
-    if is_range(&time.seconds) {
-        return between(Interval { value: value * 1e9, low: low * 1e9, high: high * 1e9 }, cpu_ns);
+/// "626 ± 44 ms of 3.05 s CPU time (21 ± 1 %) went to page faults", "Between 12 and 40 ms of ..."; the share left out where the CPU
+/// time is not known.
+pub(crate) fn lost(time_ns: Interval, share: Interval, cpu_ns: u64) -> String {
+    let time = capital(&Figure::nanos(time_ns).phrase());
+    match cpu_ns {
+        0 => format!("{time} went to page faults"),
+        _ => format!(
+            "{time} of {} CPU time ({}) went to page faults",
+            Nanos(cpu_ns as f64),
+            Figure::share(share)
+        ),
     }
-    let about = if time.source == Source::Calibrated { "About " } else { "" };
-    format!(
-        "{about}{} of {} CPU time ({}) went to page faults",
-        Seconds(value),
-        Nanos(cpu_ns as f64),
-        share_with_spread(&time.share)
-    )
 }
 
-/// Whether an interval is so wide, to twice its lower end and more, that a figure within it would say what is not known.
-pub(crate) fn is_range(interval: &Interval) -> bool {
-    interval.high >= 2.0 * interval.low && interval.high > interval.low
-}
-
-/// "Between 12.0 ms and 40.0 ms of 50.0 ms CPU time (24 to 80 %) went to page faults"
-pub(crate) fn between(time_ns: Interval, cpu_ns: u64) -> String {
-    let of = |ns: f64| (ns / cpu_ns.max(1) as f64).clamp(0.0, 1.0);
-    let Interval { low, high, .. } = time_ns;
-    format!(
-        "Between {} and {} of {} CPU time ({}) went to page faults",
-        Nanos(low),
-        Nanos(high),
-        Nanos(cpu_ns as f64),
-        percents(of(low), of(high))
-    )
-}
-
-/// `24 to 80 %` of two shares.
-pub(super) fn percents(low: f64, high: f64) -> String {
-    let digits = usize::from(high < 0.095);
-    format!("{:.digits$} to {:.digits$} %", low * 100.0, high * 100.0)
-}
-
-/// `45 % ± 3`, or the two ends where they lie unevenly.
-pub(crate) fn share_with_spread(share: &Interval) -> String {
-    let (below, above) = ((share.value - share.low) * 100.0, (share.high - share.value) * 100.0);
-    let widest = below.max(above);
-    if widest < 0.05 {
-        Percent(share.value).to_string()
-    } else if widest < 0.95 {
-        format!("{} ± {widest:.1}", Percent(share.value))
-    } else if below.min(above) > 0.5 * widest {
-        format!("{} ± {widest:.0}", Percent(share.value))
-    } else {
-        format!("{}, {:.0} to {:.0}", Percent(share.value), share.low * 100.0, share.high * 100.0)
-    }
+/// The first letter of a sentence.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Whether the bounds of a share differ by what can be seen.
@@ -102,7 +69,8 @@ pub(crate) fn share(point: &Point) -> String {
     if !has_bounds(point) {
         return Percent(f64::midpoint(point.low, point.high)).to_string();
     }
-    percents(point.low, point.high)
+    let digits = usize::from(point.high < 0.095);
+    format!("{:.digits$} to {:.digits$} %", point.low * 100.0, point.high * 100.0)
 }
 
 #[cfg(test)]
@@ -110,23 +78,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spread_is_one_figure_where_it_is_even() {
-        let spread = |value, low, high| share_with_spread(&Interval { value, low, high });
-        assert_eq!(spread(0.45, 0.42, 0.48), "45 % ± 3");
-        assert_eq!(spread(0.45, 0.449, 0.451), "45 % ± 0.1");
-        assert_eq!(spread(0.45, 0.45, 0.45), "45 %");
-        assert_eq!(spread(0.20, 0.19, 0.40), "20 %, 19 to 40");
-    }
-
-    #[test]
-    fn an_interval_to_twice_its_lower_end_is_a_range_without_a_figure() {
-        let interval = |value, low, high| Interval { value, low, high };
-        assert!(is_range(&interval(20e6, 12e6, 40e6)) && is_range(&interval(1.0, 0.0, 2.0)));
-        assert!(!is_range(&interval(20.0, 15.0, 29.0)) && !is_range(&interval(0.0, 0.0, 0.0)));
-        assert_eq!(
-            between(interval(20e6, 12e6, 40e6), 50_000_000),
-            "Between 12.0 ms and 40.0 ms of 50.0 ms CPU time (24 to 80 %) went to page faults"
-        );
+    fn a_wide_interval_begins_the_sentence_with_between() {
+        let all = |value, low, high| Interval { value, low, high };
+        let said = lost(all(20e6, 12e6, 40e6), all(0.2, 0.12, 0.4), 100_000_000);
+        assert_eq!(said, "Between 12 and 40 ms of 100 ms CPU time (12 to 40 %) went to page faults");
+        let said = lost(all(20e6, 19e6, 21e6), all(0.2, 0.19, 0.21), 0);
+        assert_eq!(said, "20.0 ± 1.0 ms went to page faults");
     }
 
     #[test]

@@ -1,28 +1,82 @@
 //! Fixed observation -> text, JSON, SVG. `cargo insta review` shows what a change does to them.
 
-use faultless_report::stat::{json, text};
+use faultless_report::stat::{explain, json, text};
 use faultless_report::svg::{self, Bar};
+use faultless_trace::observation::Access;
 use faultless_trace::{Observation, Stat};
 
 use super::scenario;
+use super::spread::assert_narrow;
 
 fn stat(observation: &Observation) -> Stat {
     Stat::from_observation(observation)
 }
 
-fn assert_fits(text: &str) {
+fn assert_fits(text: &str, width: usize) {
     for line in text.lines() {
-        assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
+        assert!(line.chars().count() <= width, "{} columns: {line}", line.chars().count());
         assert_eq!(line, line.trim_end());
     }
+    assert_narrow(text);
+}
+
+/// The answer, what the program used, the kinds and what to do next are on the first screen.
+fn assert_first_screen(text: &str) {
+    let screen: Vec<&str> = text.lines().take(24).collect();
+    let at = |begin: &str| screen.iter().position(|line| line.starts_with(begin));
+    let shown = screen.join("\n");
+    assert!(shown.contains(" wall   ") && shown.contains(" peak RSS") && shown.contains("kind\n"), "{text}");
+    let next = at(" Next").unwrap_or_else(|| panic!("nothing to do next on the first screen: {text}"));
+    assert!(next + 2 < screen.len() || screen[next].starts_with(" Next:"), "{text}");
 }
 
 macro_rules! text_is {
     ($name:literal, $observation:expr) => {{
-        let text = text(&stat(&$observation), false);
-        assert_fits(&text);
+        let stat = stat(&$observation);
+        let text = text(&stat, false);
+        assert_fits(&text, 80);
+        if stat.faults() > 0 {
+            assert_first_screen(&text);
+        }
         insta::assert_snapshot!($name, text);
     }};
+}
+
+macro_rules! explanation_is {
+    ($name:literal, $observation:expr) => {{
+        let text = explain(&stat(&$observation), false);
+        assert_fits(&text, 100);
+        insta::assert_snapshot!($name, text);
+    }};
+}
+
+/// 1,700 faults, one kind after the other, hardly any of them recorded: little is known of each.
+fn short() -> Observation {
+    let mut script = scenario::Script::new("short --kinds=4", 60_000, 500_000);
+    script.program(1);
+    script.map(1, scenario::ANON, 8 * scenario::MIB, 3, "//anon");
+    for page in 0..340 {
+        script.fault(1, scenario::CODE + page % 0x100 * scenario::PAGE, Access::Execute);
+    }
+    for page in 0..340 {
+        script.touch(1, scenario::CODE + 0x10_0000 + page % 16 * scenario::PAGE, 1);
+    }
+    script.touch(1, scenario::HEAP, 680);
+    script.touch(1, scenario::ANON, 340);
+    script.finish(40)
+}
+
+/// The short program as root, its kernel time in 14,000 samples.
+fn short_as_root() -> Observation {
+    let full = scenario::pipeline();
+    let mut observation = short();
+    observation.host.root = true;
+    observation.counts.all_faults = observation.counts.user_faults.map(|user| user + 30);
+    (observation.kernel, observation.sources) = (full.kernel, full.sources);
+    if let Some(kernel) = &mut observation.kernel {
+        kernel.period_ns = 250;
+    }
+    observation
 }
 
 #[test]
@@ -39,6 +93,61 @@ fn text_of_a_sampled_run_as_a_user() {
 fn text_where_all_events_are_denied() {
     text_is!("denied", scenario::denied(true));
     text_is!("denied_uncalibrated", scenario::denied(false));
+}
+
+#[test]
+fn text_of_a_short_run_gives_ranges() {
+    text_is!("short", short());
+    let text = text(&stat(&short()), false);
+    assert!(text.lines().any(|line| line.starts_with(" Between ")), "{text}");
+}
+
+#[test]
+fn text_of_a_short_run_as_root_has_the_kernels_side() {
+    text_is!("short_root", short_as_root());
+    assert!(text(&stat(&short_as_root()), false).contains("Kernel (14 000 samples"));
+    assert!(!text(&stat(&short()), false).contains("Kernel"));
+}
+
+#[test]
+fn a_program_with_one_thread_has_no_block_of_threads() {
+    let shown = text(&stat(&scenario::bursts()), false);
+    assert!(!shown.contains("Threads") && !shown.contains("cannot say"), "{shown}");
+    let missing = stat(&scenario::bursts()).missing;
+    assert!(missing.is_empty(), "it is not missing, either: {missing:?}");
+    assert!(text(&stat(&scenario::pipeline()), false).contains("Threads"));
+}
+
+#[test]
+fn the_last_line_says_where_to_learn_what_is_missing() {
+    let last = |text: &str| text.trim_end().lines().next_back().unwrap_or_default().to_owned();
+    let shown = text(&stat(&scenario::denied(true)), false);
+    assert_eq!(last(&shown), " --explain says what is missing and why");
+    assert!(!shown.contains("seccomp"), "{shown}");
+    assert!(!text(&stat(&scenario::pipeline()), false).contains("--explain"), "nothing is missing");
+}
+
+#[test]
+fn explanation_of_everything_and_of_what_is_denied() {
+    explanation_is!("pipeline_explained", scenario::pipeline());
+    explanation_is!("denied_explained", scenario::denied(true));
+    explanation_is!("short_explained", short());
+}
+
+#[test]
+fn no_golden_text_has_a_spread_wider_than_the_limit() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/snapshots");
+    let mut found = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        // A difference may be near nothing: it has rules of its own.
+        let is_text = name.starts_with("it__golden__") || name.starts_with("it__profile__");
+        if is_text && name.ends_with(".snap") {
+            found += assert_narrow(&std::fs::read_to_string(path).unwrap());
+        }
+    }
+    assert!(found > 50, "{found}");
 }
 
 #[test]

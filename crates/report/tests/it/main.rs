@@ -12,4 +12,5 @@ mod recorded;
 mod runs;
 #[path = "../../../trace/tests/it/scenario.rs"]
 mod scenario;
+mod spread;
 mod timeline;

@@ -1,11 +1,12 @@
 //! Fixed recordings -> the text and JSON of `report`.
 
-use faultless_report::profile::{json, text};
+use faultless_report::profile::{explain, json, text};
 use faultless_trace::findings::{Findings, Sort, Wanted};
 use faultless_trace::recording::Recording;
 use faultless_trace::sites::Group;
 
 use super::recorded::mixed;
+use super::spread::assert_narrow;
 
 fn wanted() -> Wanted {
     Wanted { top: 10, ..Wanted::default() }
@@ -21,6 +22,7 @@ fn assert_fits(text: &str, width: usize) {
         );
         assert_eq!(line, line.trim_end());
     }
+    assert_narrow(text);
 }
 
 #[test]
@@ -35,6 +37,26 @@ fn text_of_samples_and_bursts() {
     let text = text(&Findings::new(&mixed(false), &wanted()), false, None);
     assert_fits(&text, 100);
     insta::assert_snapshot!("report_sampled", text);
+}
+
+#[test]
+fn explanation_of_samples_and_bursts() {
+    let findings = Findings::new(&mixed(false), &wanted());
+    let explained = explain(&findings, false, None);
+    assert_fits(&explained, 100);
+    insta::assert_snapshot!("report_sampled_explained", explained);
+    assert!(text(&findings, false, None).trim_end().ends_with("--explain says what is missing and why"));
+}
+
+#[test]
+fn rows_that_may_be_nothing_are_one_line() {
+    let mut findings = Findings::new(&mixed(true), &wanted());
+    for row in &mut findings.tables[0].sites.rows {
+        row.faults.low = 0.0;
+    }
+    let text = text(&findings, false, None);
+    let all = "and 2 sites, each below 2.0 ms and 1 200 faults, about 2 400 faults in all";
+    assert!(text.contains(all) && !text.contains("worker_start  src"), "{text}");
 }
 
 #[test]

@@ -29,16 +29,22 @@ pub(super) fn coverage(recording: &Recording, profile: &Profile, sites: &Sites) 
     }
 }
 
+/// Faults of kernel mode are in no row.
+pub(super) const USER_ONLY: &str = "recorded in user mode only (:u): faults that the kernel takes for the program, as in read() into fresh \
+                                    memory, are in no row; root records them";
+
+/// All notes; and those of them that say how figures came about, and change nothing in how they are read.
 pub(super) fn notes(
     recording: &Recording,
     stat: &Stat,
     profile: &Profile,
     coverage: &Coverage,
     kernel: Option<String>,
-) -> Vec<String> {
+) -> (Vec<String>, Vec<String>) {
     let settings = &recording.header.settings;
     let mut notes: Vec<String> =
         recording.missing.iter().map(|missing| format!("missing: {missing}")).collect();
+    let mut details = stat.details.clone();
     if recording.footer.is_none() {
         notes.push(
             "the recorder did not finish: exact totals and the program's CPU time are not known, the rows are what was recorded until then"
@@ -53,10 +59,8 @@ pub(super) fn notes(
         });
     }
     if settings.user_only && stat.usage.minor_faults > 0 {
-        notes.push(
-            "recorded in user mode only (:u): faults that the kernel takes for the program, as in read() into fresh memory, are in no row; root records them"
-                .to_owned(),
-        );
+        notes.push(USER_ONLY.to_owned());
+        details.push(USER_ONLY.to_owned());
     }
     if coverage.lost > 0 {
         notes.push(format!("{} records were lost; exact counts make up for them", Count(coverage.lost)));
@@ -79,13 +83,16 @@ pub(super) fn notes(
     }
     match settings.alloc_from_bytes {
         Some(from) if from > 0 => {
-            notes.push(format!("blocks below {} were not recorded with who allocated them", Bytes(from)));
+            let below = format!("blocks below {} were not recorded with who allocated them", Bytes(from));
+            details.push(below.clone());
+            notes.push(below);
         }
         _ => {}
     }
+    details.extend(kernel.clone());
     notes.extend(kernel);
     let elsewhere = ["the rings lost", "kernel phases", "major faults wait"];
     let told = |note: &&String| !elsewhere.iter().any(|begin| note.starts_with(begin));
     notes.extend(stat.notes.iter().filter(told).cloned());
-    notes
+    (notes, details)
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::kinds::Kinds;
+use super::missing::{self, missing};
 use super::strata::Strata;
 use super::{Curve, Kind, Row, Stat, kernel, rows, serial, time};
 use crate::avoid::{self, Growth, Lifecycle, Memory};
@@ -17,6 +18,13 @@ use crate::tuning::WIDE_BOUNDS;
 const NOTE_FROM: f64 = 0.01;
 /// The same for readings that processes' starts and ends spoil.
 const DISTURBED_FROM: f64 = 0.2;
+
+/// Before Linux 5.11.
+const PAGES_UNKNOWN: &str = "what pages were mapped is not known (Linux tells from 5.11 on): a fault that mapped a huge page counts as \
+                             one of a base page, and copies after a fork are told by the faults recorded before";
+/// Why the bounds of the avoidable curve are far apart.
+const WIDE: &str = "the bounds of the avoidable share are far apart: too few faults were recorded, or too unlike ones, to tell those \
+                    that take new pages from copies after a fork, reads of the zero page and files";
 
 impl Stat {
     /// Version of the JSON document; rises when a field changes its meaning or goes.
@@ -37,7 +45,8 @@ impl Stat {
         let kinds = Kinds::new(profile, offset_ns);
         let known = rows::Known { all: strata.is_complete(), pages: faults.tells_pages };
         let counted = faults.windows.iter().map(|w| w.faults).fold(0, u64::saturating_add);
-        let (mut rows, beyond_wait4, mut notes) = rows::rows(observation, &kinds, known, counted);
+        let (mut rows, beyond_wait4, said) = rows::rows(observation, &kinds, known, counted);
+        let (mut notes, mut details) = (said.notes, Vec::from_iter(said.detail));
         let usage = observation.usage;
         let beyond_ns = beyond_wait4.map_or(0, |beyond| beyond.cpu_ns);
         let recorder_ns = recorder_ns(observation, faults);
@@ -52,12 +61,34 @@ impl Stat {
         };
         let (time, note) = time::time(&basis, &mut rows);
         notes.extend(note.filter(|_| !rows.is_empty()));
+        let pages = (!faults.tells_pages && !faults.faults.is_empty()).then(|| PAGES_UNKNOWN.to_owned());
+        details.extend(pages.clone());
+        notes.extend(pages);
         notes.extend(recording_notes(faults));
         let (avoidable, avoid_notes) = avoidable(observation, faults, &strata, &rows);
+        // A range shows that already, and where there is no curve that is missing, not noted.
+        let told = |note: &&String| avoidable.is_none() || *note == WIDE;
+        details.extend(avoid_notes.iter().filter(told).cloned());
+        let no_curve = avoid_notes.first().filter(|_| avoidable.is_none()).cloned();
         notes.extend(avoid_notes);
-        let (kernel, note) = observation.kernel.as_ref().map(kernel::kernel_time).unzip();
-        notes.extend(note.flatten());
-        notes.extend(row_notes(&rows, time.is_some()));
+        let (kernel, no_phases) = observation.kernel.as_ref().map(kernel::kernel_time).unzip();
+        let no_phases = no_phases.flatten();
+        details.extend(no_phases.clone());
+        notes.extend(no_phases.clone());
+        let row_notes = row_notes(&rows, time.is_some());
+        details.extend(row_notes.iter().cloned());
+        notes.extend(row_notes);
+        let serialisation = serial::serialisation(faults, offset_ns);
+        let missing = missing(&missing::Known {
+            observation,
+            rows: &rows,
+            time: time.as_ref(),
+            no_curve,
+            has_curve: avoidable.is_some(),
+            serialisation: &serialisation,
+            has_kernel: kernel.is_some(),
+            no_phases,
+        });
         Stat {
             schema: Self::SCHEMA,
             command: observation.command.clone(),
@@ -69,10 +100,12 @@ impl Stat {
             rows,
             time,
             avoidable,
-            serialisation: serial::serialisation(faults, offset_ns),
+            serialisation,
             kernel,
             sources: observation.sources.clone(),
             notes,
+            details,
+            missing,
         }
     }
 }
@@ -87,13 +120,6 @@ fn recorder_ns(observation: &Observation, faults: &Faults) -> u64 {
 
 fn recording_notes(faults: &Faults) -> Vec<String> {
     let mut notes = Vec::new();
-    if !faults.tells_pages && !faults.faults.is_empty() {
-        notes.push(
-            "what pages were mapped is not known (Linux tells from 5.11 on): a fault that mapped a huge page counts as one of a base \
-             page, and copies after a fork are told by the faults recorded before"
-                .to_owned(),
-        );
-    }
     let lost = faults.windows.iter().filter(|w| w.recorded).map(|w| w.lost).fold(0, u64::saturating_add);
     if lost > 0 {
         notes.push(format!(
@@ -176,11 +202,7 @@ fn avoidable(
                 ));
             }
             if curve.points.iter().any(|p| p.high - p.low > WIDE_BOUNDS) {
-                notes.push(
-                    "the bounds of the avoidable share are far apart: too few faults were recorded, or too unlike ones, to \
-                     tell those that take new pages from copies after a fork, reads of the zero page and files"
-                        .to_owned(),
-                );
+                notes.push(WIDE.to_owned());
             }
             (Some(curve), notes)
         }

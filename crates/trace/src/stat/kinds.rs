@@ -68,6 +68,12 @@ impl Kinds {
         }
     }
 
+    /// Lower and upper end of the time of a kind, in parts of its best estimate; `None` where none was recorded.
+    pub(super) fn time_spread(&self, kind: Kind) -> Option<(f64, f64)> {
+        let time = self.of[kind as usize].intervals(&self.all, self.doubt, self.offset_ns).1;
+        (time.value > 0.0).then(|| (time.low / time.value, time.high / time.value))
+    }
+
     /// Faults whose own time is known, major ones left out.
     pub(super) fn timed(&self) -> u64 {
         self.minor_readings().map(|readings| readings.len() as u64).sum()

@@ -73,18 +73,25 @@ pub(crate) fn failed(counts: &Counts) -> u64 {
     all.zip(handled).map_or(0, |(all, handled)| all.saturating_sub(handled))
 }
 
+/// What is said of a run's counts.
+pub(super) struct Said {
+    pub(super) notes: Vec<String>,
+    /// Of `notes` the one that changes nothing for a reader.
+    pub(super) detail: Option<String>,
+}
+
 /// The rows, largest first, and what must be said about them. Times are not filled in yet.
 pub(super) fn rows(
     observation: &Observation,
     kinds: &Kinds,
     known: Known,
     counted_in_windows: u64,
-) -> (Vec<Row>, Option<BeyondWait4>, Vec<String>) {
+) -> (Vec<Row>, Option<BeyondWait4>, Said) {
     let parts = parts(&observation.usage, &observation.counts, counted_in_windows);
     let mut rows = user_rows(parts.user, kinds, known);
     let mut push = |kind, faults, source| {
         if faults > 0 {
-            rows.push(Row { kind, faults, interval: None, seconds: None, p50_ns: None, source });
+            rows.push(bare(kind, faults, source));
         }
     };
     push(Kind::Major, parts.major, Source::Counted);
@@ -145,7 +152,7 @@ fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64) -> Parts {
     }
 }
 
-fn notes(parts: &Parts) -> Vec<String> {
+fn notes(parts: &Parts) -> Said {
     let mut notes = Vec::new();
     if parts.beyond > 0 {
         notes.push(format!(
@@ -170,13 +177,14 @@ fn notes(parts: &Parts) -> Vec<String> {
         )),
         _ => {}
     }
-    if parts.before_exec > 0 {
-        notes.push(format!(
+    let detail = (parts.before_exec > 0).then(|| {
+        format!(
             "{} faults were taken by faultless's own child before it ran the command; wait4 counts them, no time is charged for them",
             Count(parts.before_exec)
-        ));
-    }
-    notes
+        )
+    });
+    notes.extend(detail.clone());
+    Said { notes, detail }
 }
 
 /// Kinds that hang on the page's past.
@@ -184,11 +192,14 @@ fn has_past(kind: Kind) -> bool {
     matches!(kind, Kind::CowAfterFork | Kind::WriteAfterZeroRead)
 }
 
+/// A row of which nothing is known but the count.
+fn bare(kind: Kind, faults: u64, source: Source) -> Row {
+    Row { kind, faults, interval: None, seconds: None, seconds_interval: None, p50_ns: None, source }
+}
+
 fn user_rows(user: u64, kinds: &Kinds, known: Known) -> Vec<Row> {
     let weights = kinds.user_faults();
     let sampled: f64 = weights.iter().sum();
-    let bare =
-        |kind, faults, source| Row { kind, faults, interval: None, seconds: None, p50_ns: None, source };
     if sampled <= 0.0 {
         return if user > 0 { vec![bare(Kind::UserUnknown, user, Source::Counted)] } else { Vec::new() };
     }
@@ -253,7 +264,7 @@ mod tests {
         let parts = parts(&usage(300, 10), &counts, 0);
         assert_eq!((parts.major, parts.user, parts.kernel, parts.rest), (10, 490, 200, 0));
         assert_eq!(parts.beyond, 390);
-        assert!(notes(&parts)[0].starts_with("390 faults are in no figure of wait4"));
+        assert!(notes(&parts).notes[0].starts_with("390 faults are in no figure of wait4"));
     }
 
     #[test]
@@ -266,7 +277,7 @@ mod tests {
         };
         let parts = parts(&usage(120, 1), &counts, 0);
         assert_eq!((parts.user, parts.major, parts.rest, parts.beyond, parts.failed), (99, 1, 21, 0, 5000));
-        assert!(notes(&parts)[0].contains("5 000 accesses ended in a signal"));
+        assert!(notes(&parts).notes[0].contains("5 000 accesses ended in a signal"));
     }
 
     #[test]
@@ -275,12 +286,13 @@ mod tests {
         let counts = Counts { user_faults: Some(0), cpu_ns: Some(12_000), ..Counts::default() };
         let hidden = parts(&ran, &counts, 0);
         assert_eq!((hidden.rest, hidden.rest_kind), (2494, Some(Kind::Unknown)));
-        assert!(notes(&hidden)[0].contains("set-user-ID program: of 2 494 faults nothing"));
+        assert!(notes(&hidden).notes[0].contains("set-user-ID program: of 2 494 faults nothing"));
         // Populated memory takes the program's own time.
         let populated = parts(&ran, &Counts { cpu_ns: Some(8_900_000), ..counts }, 0);
         assert_eq!(populated.rest_kind, Some(Kind::KernelOrPopulate));
         assert!(
-            notes(&populated)[0].starts_with("2 494 faults were taken in kernel mode, by populating, or")
+            notes(&populated).notes[0]
+                .starts_with("2 494 faults were taken in kernel mode, by populating, or")
         );
     }
 

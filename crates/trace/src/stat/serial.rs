@@ -8,6 +8,9 @@ use crate::fault::Faults;
 use crate::measurement::{Count, ratio_of_medians};
 use crate::tuning::{SERIAL_FAULTS, SERIAL_RATIO};
 
+/// Why there is no verdict on a program to which the question does not apply.
+pub(super) const ONE_THREAD: &str = "only one thread faulted";
+
 /// The verdict. "Serialised" needs the low end of the ratio's 95 % interval above 1.25: two hardware threads that share
 /// a core, and memory bandwidth, slow each other by up to that much without any lock.
 pub(super) fn serialisation(faults: &Faults, offset_ns: f64) -> Serialisation {
@@ -27,7 +30,7 @@ pub(super) fn serialisation(faults: &Faults, offset_ns: f64) -> Serialisation {
         return cannot("no first touch was timed".to_owned());
     }
     if !more_than_one_thread(faults) {
-        return cannot("only one thread faulted".to_owned());
+        return cannot(ONE_THREAD.to_owned());
     }
     let Some(threads) = (2..by_count.len()).rev().find(|k| count(*k) >= SERIAL_FAULTS) else {
         let most = (2..by_count.len()).map(count).max().unwrap_or(0);

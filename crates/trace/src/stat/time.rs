@@ -49,6 +49,11 @@ pub(super) fn time(basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, O
             let seconds = own_ns.unwrap_or(usual_ns) * row.faults as f64 / 1e9;
             foreign += if own_ns.is_none() { seconds } else { 0.0 };
             row.seconds = Some(seconds);
+            let (low, high) = kinds
+                .time_spread(row.kind)
+                .filter(|_| own_ns.is_some())
+                .unwrap_or((CALIBRATED_LOW, CALIBRATED_HIGH));
+            row.seconds_interval = Some((seconds * low, seconds * high));
         }
     }
     let value: f64 = rows.iter().filter_map(|r| r.seconds).sum();
@@ -88,7 +93,9 @@ const FIRST_TOUCHES: [Kind; 4] =
 
 fn calibrated(truth_ns: f64, basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, Option<String>) {
     for row in rows.iter_mut().filter(|r| !matches!(r.kind, Kind::Major | Kind::BeforeExec)) {
-        row.seconds = Some(truth_ns * row.faults as f64 / 1e9);
+        let seconds = truth_ns * row.faults as f64 / 1e9;
+        row.seconds = Some(seconds);
+        row.seconds_interval = Some((seconds * CALIBRATED_LOW, seconds * CALIBRATED_HIGH));
     }
     let value: f64 = rows.iter().filter_map(|r| r.seconds).sum();
     let faults = value * 1e9 / truth_ns;
@@ -120,6 +127,11 @@ fn cap(seconds: Interval, cpu_ns: f64, rows: &mut [Row]) -> (Interval, Option<St
         Interval { value: seconds.value.min(cpu), low: seconds.low.min(cpu), high: seconds.high.min(cpu) };
     if seconds.value > cpu {
         rows.iter_mut().filter_map(|r| r.seconds.as_mut()).for_each(|s| *s *= cpu / seconds.value);
+    }
+    // Of a row more than the CPU time can't be either, whether the sum was cut or not.
+    for row in rows.iter_mut() {
+        row.seconds_interval =
+            row.seconds.zip(row.seconds_interval).map(|(s, (low, high))| (low.min(s), high.min(cpu).max(s)));
     }
     let note = (seconds.value > cpu).then(|| {
         "the faults' times add up to more than the CPU time: they waited (locks, reclaim, the hypervisor); all \

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use faultless_prof::{Options, Recorded};
+use faultless_trace::observation::SourceNote;
 use indicatif::{HumanBytes, HumanCount};
 
 use crate::cmd::sink;
@@ -64,7 +65,7 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     {
         let _ = writeln!(text, "faultless: counts are {}", wait4.note);
     }
-    for source in recorded.sources.iter().filter(|source| !source.used && source.note != "not asked for") {
+    for source in recorded.sources.iter().filter(|source| is_told(source)) {
         let _ = writeln!(text, "faultless: missing: {}: {}", source.source, source.note);
     }
     if is_empty(recorded) {
@@ -73,6 +74,16 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     let file = if path == crate::cmd::trace_file::DEFAULT { String::new() } else { format!(" {path}") };
     let _ = writeln!(text, "faultless: see it: faultless report{file}");
     text
+}
+
+/// Sources that only root, or a special kernel, has: no recording lacks what a user would look for, and `report --explain` tells of them.
+const FOR_ROOT: [&str; 3] =
+    ["page-faults in kernel mode too", "waits for mmap_lock", "cpu-clock with kernel stacks"];
+
+/// Whether a source was not used though a user may count on it: said at once.
+fn is_told(source: &SourceNote) -> bool {
+    let is_for_root = FOR_ROOT.contains(&source.source.as_str());
+    !source.used && source.note != SourceNote::NOT_ASKED_FOR && !is_for_root
 }
 
 /// Not even the header could be written.

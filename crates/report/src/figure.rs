@@ -1,0 +1,332 @@
+//! A figure with its interval -> what a reader sees: `626 ± 44 ms` where the interval is narrow, the range alone where it is wide
+//! (`12 to 40 ms`), the bare figure where it is exact.
+//!
+//! All texts of this crate print estimates by it, so the same interval reads the same everywhere. What is printed is rounded outward: it
+//! holds the interval. It judges by the printed digits, and knows nothing of what the figure means.
+
+use faultless_trace::measurement::{Count, Nanos, Percent};
+use faultless_trace::stat::Interval;
+
+use crate::tuning::{NEGLIGIBLE_BELOW, NOTHING_RATIO, SPREAD_MAX, SPREAD_SHOWN};
+
+/// What a figure is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    /// Nanoseconds, shown as ns, us, ms or s.
+    Time,
+    /// From 0 to 1, shown in percent.
+    Share,
+    Count,
+    /// How many times as much.
+    Ratio,
+}
+
+/// A figure as it is printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Figure {
+    /// The figure, or the lower end of a range: digits.
+    first: String,
+    /// `± 44`, `to 40`, or nothing.
+    second: String,
+    /// With its blank; empty for counts.
+    unit: &'static str,
+}
+
+impl Figure {
+    /// Of nanoseconds.
+    pub(crate) fn nanos(interval: Interval) -> Self {
+        Self::of(interval, Unit::Time)
+    }
+
+    /// Of seconds.
+    pub(crate) fn seconds(interval: Interval) -> Self {
+        Self::nanos(interval.times(1e9))
+    }
+
+    /// Of a share from 0 to 1.
+    pub(crate) fn share(interval: Interval) -> Self {
+        Self::of(interval, Unit::Share)
+    }
+
+    /// Of a number of things.
+    pub(crate) fn count(interval: Interval) -> Self {
+        Self::of(interval, Unit::Count)
+    }
+
+    /// Of how many times as much.
+    pub(crate) fn ratio(interval: Interval) -> Self {
+        Self::of(interval, Unit::Ratio)
+    }
+
+    /// Of nanoseconds, always as a range: of what lies anywhere in it.
+    pub(crate) fn nanos_range(interval: Interval) -> Self {
+        Self::range(interval.low, interval.high, Unit::Time)
+    }
+
+    /// Of a number of things, always as a range.
+    pub(crate) fn count_range(interval: Interval) -> Self {
+        Self::range(interval.low, interval.high, Unit::Count)
+    }
+
+    /// The same figure where it is known exactly.
+    pub(crate) fn exact(value: f64) -> Interval {
+        Interval { value, low: value, high: value }
+    }
+
+    /// Nothing is known.
+    pub(crate) fn unknown() -> Self {
+        Self { first: "-".to_owned(), second: String::new(), unit: "" }
+    }
+
+    fn of(interval: Interval, unit: Unit) -> Self {
+        let Interval { value, low, high } = interval;
+        let (low, high) = (low.min(value).max(0.0), high.max(value));
+        let half = (high - value).max(value - low);
+        if half <= SPREAD_SHOWN * value || (unit == Unit::Count && half < 0.5) {
+            return Self::alone(value, unit);
+        }
+        Self::spread(value, half, unit).unwrap_or_else(|| Self::range(low, high, unit))
+    }
+
+    fn alone(value: f64, unit: Unit) -> Self {
+        let text = match unit {
+            Unit::Time => Nanos(value).to_string(),
+            Unit::Share => Percent(value).to_string(),
+            Unit::Count => Count(value.round() as u64).to_string(),
+            Unit::Ratio => format!("{value:.2}"),
+        };
+        let scale = unit.scale(value);
+        match text.strip_suffix(scale.1) {
+            Some(digits) => Self { first: digits.to_owned(), second: String::new(), unit: scale.1 },
+            None => Self { first: text, second: String::new(), unit: "" },
+        }
+    }
+
+    /// `626 ± 44 ms`; `None` where the interval is too wide.
+    fn spread(value: f64, half: f64, unit: Unit) -> Option<Self> {
+        let (size, name) = unit.scale(value);
+        let (value, half) = (value / size, half / size);
+        let decimals = unit.decimals(value);
+        // One decimal more where it would vanish.
+        let finer =
+            decimals + usize::from(matches!(unit, Unit::Time | Unit::Share) && half < 0.95 * step(decimals));
+        let half = up(half, finer);
+        let finer = if half < step(decimals) { finer } else { decimals };
+        let printed = (value / step(decimals)).round() * step(decimals);
+        let fits = half <= SPREAD_MAX * printed && (unit != Unit::Share || printed + half <= 100.0);
+        fits.then(|| Self {
+            first: digits(printed, decimals),
+            second: format!("± {}", digits(half, finer)),
+            unit: name,
+        })
+    }
+
+    /// `12 to 40 ms`: two digits, for a wide range has no more; of a narrow one as many as tell the ends apart.
+    fn range(low: f64, high: f64, unit: Unit) -> Self {
+        let (size, name) = unit.scale(high);
+        let (low, high) = (low / size, high / size);
+        let width = high - low;
+        let (low, mut high) = (outward(low, width, false, unit), outward(high, width, true, unit));
+        if unit == Unit::Share {
+            high.0 = high.0.min(100.0);
+        }
+        Self { first: digits(low.0, low.1), second: format!("to {}", digits(high.0, high.1)), unit: name }
+    }
+
+    /// Whether it is a range alone.
+    pub(crate) fn is_range(&self) -> bool {
+        self.second.starts_with("to ")
+    }
+
+    /// In a sentence: `between 12 and 40 ms`.
+    pub(crate) fn phrase(&self) -> String {
+        match self.second.strip_prefix("to ") {
+            Some(high) if self.first == "0" => format!("at most {high}{}", self.unit),
+            Some(high) => format!("between {} and {high}{}", self.first, self.unit),
+            None => self.to_string(),
+        }
+    }
+
+    /// An upper bound alone: `below 10 %`.
+    pub(crate) fn below(&self) -> String {
+        format!("below {}{}", self.second.strip_prefix("to ").unwrap_or(&self.first), self.unit)
+    }
+
+    /// Everything behind the first digits.
+    fn rest(&self) -> String {
+        let gap = if self.second.is_empty() { "" } else { " " };
+        format!("{gap}{}{}", self.second, self.unit)
+    }
+
+    /// A column of them, equally wide: first digits end, and what is behind begins, in one place.
+    pub(crate) fn column(figures: &[Self]) -> Vec<String> {
+        let width = |text: &str| text.chars().count();
+        let first = figures.iter().map(|figure| width(&figure.first)).max().unwrap_or(0);
+        let rest = figures.iter().map(|figure| width(&figure.rest())).max().unwrap_or(0);
+        figures.iter().map(|figure| format!("{:>first$}{:<rest$}", figure.first, figure.rest())).collect()
+    }
+}
+
+/// Whether a row of a table of `all` can't be told from nothing and is too small, by its best estimate, to be missed.
+pub(crate) fn is_negligible(count: &Interval, all: f64) -> bool {
+    is_nothing(count) && count.value < NEGLIGIBLE_BELOW * all
+}
+
+/// Whether a count can't be told from nothing: its interval reaches 0, or is so wide that it says nothing.
+fn is_nothing(count: &Interval) -> bool {
+    let is_exact = count.low >= count.high;
+    !is_exact && (count.low < 0.5 || count.high > NOTHING_RATIO * count.low)
+}
+
+impl std::fmt::Display for Figure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(&format!("{}{}", self.first, self.rest()))
+    }
+}
+
+impl Unit {
+    /// What one of the printed unit is, and its name.
+    fn scale(self, value: f64) -> (f64, &'static str) {
+        match self {
+            Self::Time => match value {
+                v if v < 999.5 => (1.0, " ns"),
+                v if v < 999.5e3 => (1e3, " us"),
+                v if v < 999.5e6 => (1e6, " ms"),
+                _ => (1e9, " s"),
+            },
+            Self::Share => (0.01, " %"),
+            Self::Count | Self::Ratio => (1.0, ""),
+        }
+    }
+
+    /// Decimals of a figure in the printed unit, as without an interval.
+    fn decimals(self, value: f64) -> usize {
+        match (self, value) {
+            (Self::Count, _) => 0,
+            (Self::Ratio, _) => 2,
+            (Self::Share, v) => usize::from(v < 9.95),
+            (_, v) if v < 9.995 => 2,
+            (_, v) if v < 99.95 => 1,
+            _ => 0,
+        }
+    }
+}
+
+/// The last digit of so many decimals.
+fn step(decimals: usize) -> f64 {
+    10_f64.powi(-(decimals as i32))
+}
+
+/// Rounded up to so many decimals; what is a hair above them is not.
+fn up(value: f64, decimals: usize) -> f64 {
+    (value / step(decimals) - 1e-6).ceil() * step(decimals)
+}
+
+/// Two digits, or as many as tell apart what is so far apart; upward or downward, with the decimals that they need: whole counts, tenths of a
+/// percent, else no more than two decimals.
+fn outward(value: f64, width: f64, upward: bool, unit: Unit) -> (f64, usize) {
+    let power_of = |value: f64| 10_f64.powf(value.max(f64::MIN_POSITIVE).log10().floor());
+    let step_of = |value: f64| power_of(value) / 10.0;
+    let finest = match unit {
+        Unit::Count => 1.0,
+        Unit::Share => 0.1,
+        _ => 0.01,
+    };
+    let wide = power_of(width);
+    let step = step_of(value).min(wide).max(finest);
+    let steps = value / step;
+    let value = if upward { (steps - 1e-6).ceil() } else { (steps + 1e-6).floor() } * step;
+    // 9.96 has become 10.
+    let step = step_of(value * (1.0 + 1e-9)).min(wide).max(finest);
+    let decimals = if value == 0.0 || step >= 1.0 { 0 } else { (-step.log10()).round() as usize };
+    (value, decimals)
+}
+
+/// Digits in groups of three.
+fn digits(value: f64, decimals: usize) -> String {
+    match decimals {
+        0 => Count(value.round() as u64).to_string(),
+        _ => format!("{value:.decimals$}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nanos(value: f64, low: f64, high: f64) -> String {
+        Figure::nanos(Interval { value, low, high }).to_string()
+    }
+    fn share(value: f64, low: f64, high: f64) -> String {
+        Figure::share(Interval { value, low, high }).to_string()
+    }
+    fn count(value: f64, low: f64, high: f64) -> String {
+        Figure::count(Interval { value, low, high }).to_string()
+    }
+
+    #[test]
+    fn a_narrow_interval_follows_its_figure() {
+        assert_eq!(nanos(626e6, 582e6, 670e6), "626 ± 44 ms");
+        assert_eq!(nanos(1.9e9, 1.8e9, 2.0e9), "1.90 ± 0.10 s");
+        assert_eq!(share(0.45, 0.42, 0.48), "45 ± 3 %");
+        assert_eq!(share(0.45, 0.449, 0.451), "45 ± 0.1 %");
+        assert_eq!(share(0.06, 0.052, 0.068), "6.0 ± 0.8 %");
+        assert_eq!(count(6287.0, 5600.0, 6900.0), "6 287 ± 687");
+        assert_eq!(
+            Figure::ratio(Interval { value: 2.17, low: 2.165, high: 2.18 }).to_string(),
+            "2.17 ± 0.01"
+        );
+    }
+
+    #[test]
+    fn a_wide_one_is_a_range_of_two_digits_that_holds_it() {
+        assert_eq!(nanos(24e6, 12.4e6, 39.2e6), "12 to 40 ms");
+        assert_eq!(nanos(5e6, 0.0, 8.31e6), "0 to 8.4 ms");
+        assert_eq!(nanos(3e6, 2e3, 12e6), "0 to 12 ms");
+        assert_eq!(nanos(0.5e9, 160e6, 1.2e9), "0.16 to 1.2 s");
+        assert_eq!(share(0.43, 0.0, 1.0), "0 to 100 %");
+        assert_eq!(share(0.44, 0.22, 0.88), "22 to 88 %");
+        assert_eq!(share(0.02, 0.005, 0.032), "0.5 to 3.2 %");
+        assert_eq!(count(9000.0, 1516.0, 154_421.0), "1 500 to 160 000");
+        assert_eq!(count(3.0, 0.0, 7.2), "0 to 8");
+    }
+
+    #[test]
+    fn a_range_that_is_asked_for_has_digits_that_tell_its_ends_apart() {
+        let saved = |low, high| Figure::count_range(Interval { value: low, low, high }).to_string();
+        assert_eq!([saved(9952.0, 10_016.0), saved(1635.0, 2044.0)], ["9 950 to 10 020", "1 600 to 2 100"]);
+        let saved = Figure::nanos_range(Interval { value: 1e7, low: 9.09e6, high: 10.8e6 });
+        assert_eq!(saved.to_string(), "9.0 to 11 ms");
+    }
+
+    #[test]
+    fn an_exact_one_stands_alone() {
+        assert_eq!(nanos(1.9e9, 1.9e9, 1.9e9), "1.90 s");
+        assert_eq!(share(0.0004, 0.0004, 0.0004), "<0.1 %");
+        assert_eq!(count(131_134.0, 131_134.0, 131_134.2), "131 134");
+        assert_eq!(Figure::unknown().to_string(), "-");
+    }
+
+    #[test]
+    fn the_limit_is_that_of_the_printed_digits() {
+        assert_eq!(nanos(100e6, 70e6, 130e6), "100 ± 30 ms");
+        assert_eq!(nanos(100e6, 69.9e6, 130e6), "69 to 130 ms");
+        assert_eq!(count(4.0, 2.9, 5.1), "2 to 6", "4 ± 2 would be half of it");
+        assert_eq!(share(0.95, 0.85, 1.0), "85 to 100 %", "95 ± 10 would be more than all");
+    }
+
+    #[test]
+    fn in_a_sentence_a_range_has_words() {
+        let phrase = |low, high| Figure::nanos(Interval { value: 20e6, low, high }).phrase();
+        assert_eq!(phrase(12e6, 40e6), "between 12 and 40 ms");
+        assert_eq!(phrase(0.0, 40e6), "at most 40 ms");
+        assert_eq!(phrase(19e6, 21e6), "20.0 ± 1.0 ms");
+    }
+
+    #[test]
+    fn a_column_is_aligned_at_the_end_of_the_first_digits() {
+        let figures = [(626e6, 582e6, 670e6), (24e6, 12e6, 40e6), (1.5e6, 1.5e6, 1.5e6)];
+        let figures = figures.map(|(value, low, high)| Figure::nanos(Interval { value, low, high }));
+        assert_eq!(Figure::column(&figures), [" 626 ± 44 ms ", "  12 to 40 ms", "1.50 ms      "]);
+    }
+}

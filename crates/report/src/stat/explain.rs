@@ -1,0 +1,72 @@
+//! What `--explain` adds to an answer, of `stat` and of `report`: which parts are missing, why, and what would bring them; what became
+//! of each source; what the figures rest on, and all notes. Without it only the notes that change how figures are read are told.
+
+use faultless_trace::observation::SourceNote;
+use faultless_trace::stat::Missing;
+
+use super::plain;
+use super::section::headed;
+use crate::palette::Palette;
+use crate::table::{hang, wrap};
+
+/// What an answer rests on.
+pub(crate) struct Basis<'a> {
+    pub(crate) missing: &'a [Missing],
+    pub(crate) sources: &'a [SourceNote],
+    /// Sentences.
+    pub(crate) rests_on: Vec<String>,
+    pub(crate) notes: &'a [String],
+}
+
+/// The sections, `tables` among them.
+pub(crate) fn explanation(
+    basis: &Basis<'_>,
+    tables: Vec<Vec<String>>,
+    palette: Palette,
+    width: usize,
+) -> Vec<Vec<String>> {
+    let mut sections = vec![missing(basis.missing, palette, width)];
+    sections.extend(tables);
+    let is_told = |note: &&String| basis.missing.iter().any(|missing| missing.why.starts_with(note.as_str()));
+    let notes = basis.notes.iter().filter(|note| !is_told(note));
+    let said: Vec<String> = basis.rests_on.iter().chain(notes).cloned().collect();
+    sections.extend([
+        sources(basis.sources, palette, width),
+        list("How the figures came about", &said, palette, width),
+    ]);
+    sections
+}
+
+/// Notes that change how figures are read.
+pub(crate) fn told(notes: &[String], details: &[String], palette: Palette, width: usize) -> Vec<String> {
+    let told: Vec<String> = notes.iter().filter(|note| !details.contains(note)).cloned().collect();
+    list("Notes", &told, palette, width)
+}
+
+fn missing(missing: &[Missing], palette: Palette, width: usize) -> Vec<String> {
+    if missing.is_empty() {
+        return vec![" Missing: nothing".to_owned()];
+    }
+    let lines = missing.iter().flat_map(|missing| {
+        let lines = hang(&format!("   {}: ", missing.part.words()), 5, &plain(&missing.why), width);
+        lines.into_iter().map(|line| palette.warn(&line))
+    });
+    headed("Missing", palette, lines.collect())
+}
+
+fn sources(sources: &[SourceNote], palette: Palette, width: usize) -> Vec<String> {
+    let longest = sources.iter().map(|s| s.source.chars().count()).max().unwrap_or(0);
+    let mut lines = Vec::new();
+    for source in sources {
+        let state = if source.used { "used    " } else { "not used" };
+        let first = format!("   {state}  {:<longest$}  ", plain(&source.source));
+        let wrapped = wrap(&first, &plain(&source.note), width);
+        lines.extend(wrapped.into_iter().map(|l| if source.used { l } else { palette.warn(&l) }));
+    }
+    headed("Sources", palette, lines)
+}
+
+fn list(head: &str, texts: &[String], palette: Palette, width: usize) -> Vec<String> {
+    let lines = texts.iter().flat_map(|text| wrap("   - ", &plain(text), width)).collect();
+    headed(head, palette, lines)
+}

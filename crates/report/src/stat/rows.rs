@@ -1,0 +1,181 @@
+//! Faults by kind, largest first, with the sum that they make up: the table of the first screen, where small kinds and those that can't be
+//! told from nothing are one line; and the table of where every count came from.
+
+use faultless_trace::Stat;
+use faultless_trace::measurement::{Count, Nanos};
+use faultless_trace::stat::{Interval, Row, Source};
+
+use super::section::headed;
+use crate::figure::{Figure, is_negligible};
+use crate::palette::Palette;
+use crate::table::{Align, SCREEN, columns};
+use crate::tuning::{KIND_FROM, KINDS_SHOWN};
+
+/// The table.
+pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
+    if stat.rows.is_empty() {
+        return Vec::new();
+    }
+    let all = stat.faults().max(1) as f64;
+    let (shown, folded) = fold(&stat.rows, all, stat.time.as_ref().map_or(0.0, |time| time.seconds.value));
+    let sum = stat.time.as_ref().map_or_else(Figure::unknown, |time| Figure::seconds(time.seconds));
+    let mut faults: Vec<Figure> = shown.iter().map(|row| Figure::count(count(row))).collect();
+    let mut seconds: Vec<Figure> = shown.iter().map(|row| time(row)).collect();
+    faults.push(Figure::count(Figure::exact(stat.faults() as f64)));
+    seconds.push(sum);
+    let (faults, seconds) = (Figure::column(&faults), Figure::column(&seconds));
+    let mut cells = vec![["faults", "", "time", "each p50", "kind"].map(str::to_owned).to_vec()];
+    for (index, row) in shown.iter().enumerate() {
+        cells.push(vec![
+            faults[index].clone(),
+            share_of(row, all),
+            seconds[index].clone(),
+            row.p50_ns.map_or("-".to_owned(), |ns| Nanos(ns).to_string()),
+            row.kind.words().to_owned(),
+        ]);
+    }
+    let major = match stat.usage.major_faults {
+        0 => String::new(),
+        major => format!(", {} of them major", Count(major)),
+    };
+    let (faults, seconds) = (faults[shown.len()].clone(), seconds[shown.len()].clone());
+    cells.push(vec![faults, "100 %".to_owned(), seconds, String::new(), format!("all{major}")]);
+    let mut lines = laid_out(cells);
+    lines[0] = palette.faint(&lines[0]);
+    if let Some(last) = lines.last_mut() {
+        *last = palette.strong(last);
+    }
+    if !folded.is_empty() {
+        lines.insert(lines.len() - 1, palette.faint(&format!(" {}", rest(&folded, all))));
+    }
+    lines
+}
+
+/// The table; without the price of each where it would be wider than the screen.
+fn laid_out(mut cells: Vec<Vec<String>>) -> Vec<String> {
+    use Align::{Left, Right};
+    let lines = columns(1, &[Right, Right, Right, Right, Left], &cells);
+    if lines.iter().all(|line| line.chars().count() <= SCREEN) {
+        return lines;
+    }
+    for row in &mut cells {
+        row.remove(3);
+    }
+    columns(1, &[Right, Right, Right, Left], &cells)
+}
+
+/// The rows to show, and those that are one line: unless that would be a line for one.
+fn fold(rows: &[Row], all: f64, seconds: f64) -> (Vec<&Row>, Vec<&Row>) {
+    let is_small = |row: &Row| {
+        let time = row.seconds_interval.map_or(0.0, |ends| ends.1);
+        count(row).high < KIND_FROM * all && time < KIND_FROM * seconds.max(f64::MIN_POSITIVE)
+    };
+    let (mut shown, mut folded): (Vec<&Row>, Vec<&Row>) =
+        rows.iter().partition(|row| !is_negligible(&count(row), all) && !is_small(row));
+    if shown.is_empty() || folded.len() == 1 {
+        (shown, folded) = (rows.iter().collect(), Vec::new());
+    }
+    // The line for the others has room for a row.
+    if shown.len() > KINDS_SHOWN + usize::from(folded.is_empty()) {
+        folded.splice(0..0, shown.split_off(KINDS_SHOWN));
+    }
+    (shown, folded)
+}
+
+/// `and 6 other kinds, each below 10 %, 14 faults`.
+fn rest(folded: &[&Row], all: f64) -> String {
+    let most = folded.iter().map(|row| count(row).high).fold(0.0, f64::max);
+    let about = if folded.iter().any(|row| row.interval.is_some()) { "about " } else { "" };
+    let below = Figure::share(Interval { value: most / all, low: 0.0, high: most / all });
+    let faults = folded.iter().map(|row| row.faults).sum();
+    format!("and {} other kinds, each {}, {about}{} faults", folded.len(), below.below(), Count(faults))
+}
+
+fn count(row: &Row) -> Interval {
+    let value = row.faults as f64;
+    row.interval.map_or(Figure::exact(value), |(low, high)| Interval {
+        value,
+        low: low as f64,
+        high: high as f64,
+    })
+}
+
+/// Time of a row. A count that is a range has a time that is one.
+fn time(row: &Row) -> Figure {
+    match (row.seconds, row.seconds_interval) {
+        (Some(value), Some((low, high))) => Figure::seconds(Interval { value, low, high }),
+        (Some(value), None) => Figure::seconds(Figure::exact(value)),
+        (None, _) => Figure::unknown(),
+    }
+}
+
+/// A row's part of all faults; where its count is a range, this is one too, else its spread is that of the count.
+fn share_of(row: &Row, all: f64) -> String {
+    let count = count(row);
+    let part = match Figure::count(count).is_range() {
+        true => count.times(1.0 / all),
+        false => Figure::exact(count.value / all),
+    };
+    Figure::share(part).to_string()
+}
+
+/// Where every count came from, with the kernel's total that they make up.
+pub(super) fn sources(stat: &Stat, palette: Palette) -> Vec<String> {
+    let cells: Vec<Vec<String>> = stat
+        .rows
+        .iter()
+        .map(|row| {
+            let of = row.interval.map_or(String::new(), |(low, high)| match low == high {
+                true => String::new(),
+                false => format!("{} to {}", Count(low), Count(high)),
+            });
+            vec![row.kind.words().to_owned(), Count(row.faults).to_string(), name(row.source).to_owned(), of]
+        })
+        .collect();
+    let mut lines = columns(3, &[Align::Left, Align::Right, Align::Left, Align::Left], &cells);
+    if !lines.is_empty() {
+        let (minor, major) = (Count(stat.usage.minor_faults), Count(stat.usage.major_faults));
+        let beyond =
+            stat.beyond_wait4.map_or(String::new(), |b| format!(" and {} beyond it", Count(b.faults)));
+        lines.push(format!("   They add up to {minor} minor and {major} major faults of wait4{beyond}."));
+    }
+    headed("Where the counts come from", palette, lines)
+}
+
+pub(super) fn name(source: Source) -> &'static str {
+    match source {
+        Source::Counted => "counted",
+        Source::Sampled => "sampled",
+        Source::Inferred => "inferred",
+        Source::Calibrated => "calibrated estimate",
+        Source::Remainder => "remainder",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultless_trace::stat::Kind;
+
+    fn row(kind: Kind, faults: u64, interval: Option<(u64, u64)>) -> Row {
+        let seconds = Some(faults as f64 * 1e-6);
+        Row { kind, faults, interval, seconds, seconds_interval: None, p50_ns: None, source: Source::Sampled }
+    }
+
+    #[test]
+    fn kinds_that_are_small_or_perhaps_none_are_one_line() {
+        let rows = [
+            row(Kind::MmapFirstWrite, 6287, Some((5600, 6900))),
+            row(Kind::KernelMode, 660, None),
+            row(Kind::FileRead, 34, Some((0, 697))),
+            row(Kind::BeforeExec, 28, None),
+        ];
+        let (shown, folded) = fold(&rows, 7009.0, 0.007);
+        assert_eq!(
+            (shown.len(), rest(&folded, 7009.0)),
+            (2, "and 2 other kinds, each below 10 %, about 62 faults".into())
+        );
+        let (shown, folded) = fold(&rows[..3], 6981.0, 0.007);
+        assert_eq!((shown.len(), folded.len()), (3, 0), "a line for one saves nothing");
+    }
+}

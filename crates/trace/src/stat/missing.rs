@@ -1,0 +1,128 @@
+//! What an answer lacks -> each part that could not be given, with the reason and what would bring it.
+//!
+//! A part that does not apply to the program (do the threads of a program with one thread wait for each other?) is not missing,
+//! and neither is one that was not asked for.
+
+use serde::{Deserialize, Serialize};
+
+use super::serial::ONE_THREAD;
+use super::{FaultTime, Kind, Row, Serialisation, Source};
+use crate::observation::{Observation, SourceNote};
+
+/// A part of the answer that could not be given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// Which.
+    pub part: Part,
+    /// Why, and what would bring it.
+    pub why: String,
+}
+
+/// Parts of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Faults by kind.
+    Kinds,
+    /// Faults of kernel mode apart from pages that the kernel populated.
+    KernelMode,
+    /// The program's own time of a fault.
+    Time,
+    /// The avoidable curve.
+    Avoidable,
+    /// Whether threads wait for each other.
+    Threads,
+    /// Waits for the lock of the address space, in recordings.
+    LockWaits,
+    /// The kernel's time, or its phases.
+    Kernel,
+}
+
+impl Part {
+    /// As a reader sees it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Kinds => "faults by kind",
+            Self::KernelMode => "faults in kernel mode",
+            Self::Time => "time of the program's own faults",
+            Self::Avoidable => "avoidable faults",
+            Self::Threads => "whether threads wait for each other",
+            Self::LockWaits => "waits for mmap_lock",
+            Self::Kernel => "time in the kernel by phase",
+        }
+    }
+}
+
+/// What is known of an answer.
+pub(super) struct Known<'a> {
+    pub(super) observation: &'a Observation,
+    pub(super) rows: &'a [Row],
+    pub(super) time: Option<&'a FaultTime>,
+    /// Why there is no avoidable curve; `None` where there is one, or memory was not read at all.
+    pub(super) no_curve: Option<String>,
+    pub(super) has_curve: bool,
+    pub(super) serialisation: &'a Serialisation,
+    pub(super) has_kernel: bool,
+    /// Why there are no phases.
+    pub(super) no_phases: Option<String>,
+}
+
+/// What is missing, in the order of the answer.
+pub(super) fn missing(known: &Known<'_>) -> Vec<Missing> {
+    let has = |kind| known.rows.iter().any(|row| row.kind == kind);
+    let denied = |name: &str| denied(&known.observation.sources, name);
+    let events = || denied("page-faults:u").or_else(|| denied("fault pairs"));
+    let untimed = known.time.is_none_or(|time| time.source == Source::Calibrated);
+    let threads = match known.serialisation {
+        Serialisation::CannotSay { why } if why != ONE_THREAD && !untimed => {
+            Some(format!("{why}; a longer run may bring them"))
+        }
+        _ => None,
+    };
+    let found = [
+        (Part::Kinds, events().filter(|_| has(Kind::Unknown) || has(Kind::UserUnknown))),
+        (Part::KernelMode, denied("page-faults in kernel mode").filter(|_| has(Kind::KernelOrPopulate))),
+        (Part::Time, events().filter(|_| untimed)),
+        (
+            Part::Avoidable,
+            known.no_curve.clone().or_else(|| denied("/proc/PID/statm").filter(|_| !known.has_curve)),
+        ),
+        (Part::Threads, threads),
+        (Part::Kernel, known.no_phases.clone().or_else(|| denied("cpu-clock").filter(|_| !known.has_kernel))),
+    ];
+    if known.rows.is_empty() {
+        return Vec::new();
+    }
+    found.into_iter().filter_map(|(part, why)| Some(Missing { part, why: why? })).collect()
+}
+
+/// Why a source whose name begins like this was not used; `None` where it was used, or not asked for.
+pub(crate) fn denied(sources: &[SourceNote], name: &str) -> Option<String> {
+    let refused = |source: &&SourceNote| {
+        !source.used && source.source.starts_with(name) && source.note != SourceNote::NOT_ASKED_FOR
+    };
+    sources.iter().find(refused).map(|source| source.note.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(source: &str, used: bool, note: &str) -> SourceNote {
+        SourceNote { source: source.to_owned(), used, note: note.to_owned() }
+    }
+
+    #[test]
+    fn only_what_was_asked_for_and_refused_is_denied() {
+        let sources = [
+            note("page-faults:u", false, "Permission denied"),
+            note("fault pairs", true, "in bursts"),
+            note("cpu-clock with kernel stacks", false, SourceNote::NOT_ASKED_FOR),
+        ];
+        assert_eq!(denied(&sources, "page-faults:u").as_deref(), Some("Permission denied"));
+        assert_eq!(
+            ["fault pairs", "cpu-clock", "statm"].map(|name| denied(&sources, name)),
+            [None, None, None]
+        );
+    }
+}
