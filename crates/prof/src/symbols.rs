@@ -8,8 +8,11 @@
 mod elf;
 mod functions;
 pub(crate) mod jit;
+mod kept;
 mod recorded;
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,6 +21,7 @@ use faultless_trace::recording::Name;
 
 pub(crate) use elf::demangled;
 pub(crate) use functions::Symbols;
+pub(crate) use kept::Kept;
 pub use recorded::name_recording;
 
 use crate::tuning as t;
@@ -54,14 +58,14 @@ pub(crate) struct Found {
     pub(crate) unreadable: Vec<SourceNote>,
 }
 
-/// Looks up names, with more than one thread where that is worth it.
-pub(crate) fn find(places: Vec<Places<'_>>) -> Found {
+/// Looks up names, with more than one thread where that is worth it; in `kept` first, which takes what is new.
+pub(crate) fn find(places: Vec<Places<'_>>, kept: Option<&Kept>) -> Found {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Found::default());
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
     let work = || {
         while let Some(places) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let Found { mut names, unreadable } = of_module(places);
+            let Found { mut names, unreadable } = of_module(places, kept);
             names.retain(|(_, names)| !names.is_empty());
             let mut found = found.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             found.names.extend(names);
@@ -74,19 +78,13 @@ pub(crate) fn find(places: Vec<Places<'_>>) -> Found {
         }
         work();
     });
+    kept.iter().for_each(|kept| kept.trim());
     found.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn of_module(places: &Places<'_>) -> Found {
+fn of_module(places: &Places<'_>, kept: Option<&Kept>) -> Found {
     match &places.wanted {
-        Wanted::Kernel => {
-            let symbols = Symbols::of_kernel();
-            let mut found = by_address(places, |address| symbols?.find(address));
-            if symbols.is_none() {
-                found.unreadable.push(unreadable("the kernel's functions", HIDDEN));
-            }
-            found
-        }
+        Wanted::Kernel => of_kernel(places, kept),
         Wanted::Jit(maps) => {
             by_address(places, |address| maps.iter().flatten().find_map(|map| map.find(address)))
         }
@@ -97,11 +95,44 @@ fn of_module(places: &Places<'_>) -> Found {
         Wanted::Elf(elf, Named::File(path)) => {
             let known =
                 places.frames.iter().filter_map(|&(frame, offset)| Some((frame, elf.address(offset)?)));
-            let (frames, addresses): (Vec<u32>, Vec<u64>) = known.unzip();
-            let (names, unreadable) = elf::names(elf, path, &addresses);
-            Found { names: frames.into_iter().zip(names).collect(), unreadable }
+            of_file(elf, path, known.collect(), kept)
         }
     }
+}
+
+fn of_file(elf: &Elf, path: &Path, places: Vec<(u32, u64)>, kept: Option<&Kept>) -> Found {
+    let kept = kept.and_then(|kept| Some((kept, elf::key(elf, path)?)));
+    let mut known = kept.as_ref().map(|(kept, key)| kept.names(key)).unwrap_or_default();
+    let new: BTreeSet<u64> = places.iter().map(|&(_, address)| address).collect();
+    let new: Vec<u64> = new.into_iter().filter(|address| !known.contains_key(address)).collect();
+    let mut unreadable = Vec::new();
+    if !new.is_empty() {
+        let (names, notes) = elf::names(elf, path, &new);
+        known.extend(new.into_iter().zip(names));
+        unreadable = notes;
+        // What could not be read may be readable next time.
+        if let Some((kept, key)) = kept.filter(|_| unreadable.is_empty()) {
+            kept.keep(&key, &known);
+        }
+    }
+    let names =
+        places.into_iter().map(|(frame, address)| (frame, known.get(&address).cloned().unwrap_or_default()));
+    Found { names: names.collect(), unreadable }
+}
+
+fn of_kernel(places: &Places<'_>, kept: Option<&Kept>) -> Found {
+    let lasting = kept.and_then(Kept::kernel);
+    let is_all = |kept: &&Symbols| places.frames.iter().all(|&(_, address)| kept.covers(address));
+    if let Some(kept) = lasting.as_ref().filter(is_all) {
+        return by_address(places, |address| kept.find(address));
+    }
+    let Some(symbols) = Symbols::of_kernel() else {
+        return Found { unreadable: vec![unreadable("the kernel's functions", HIDDEN)], ..Found::default() };
+    };
+    if let Some(kept) = kept.filter(|_| lasting.is_none()) {
+        kept.keep_kernel(symbols);
+    }
+    by_address(places, |address| symbols.find(address))
 }
 
 fn by_address<'a>(places: &Places<'_>, find: impl Fn(u64) -> Option<&'a str>) -> Found {

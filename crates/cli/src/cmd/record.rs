@@ -56,6 +56,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         alloc_from_bytes: args.alloc,
         cpu_hertz: args.frequency,
         max_bytes: args.max_size,
+        names: names_folder(),
         ..Options::default()
     };
     let part = Part::create(&args.output)?;
@@ -100,6 +101,13 @@ fn recording(command: &[OsString]) -> Result<Vec<(OsString, OsString)>, Failure>
         ("LD_PRELOAD".into(), super::run::preload(None)?),
         ("FAULTLESS_THRESHOLD".into(), "never".into()),
     ])
+}
+
+/// Where names are kept from one recording to the next.
+fn names_folder() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    Some(caches?.join("faultless/names"))
 }
 
 /// The path as the user would write it.

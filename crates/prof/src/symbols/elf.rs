@@ -6,6 +6,8 @@
 //!
 //! What it does not do: fetch debug files from servers.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use blazesym::ErrorKind;
@@ -63,6 +65,44 @@ pub(crate) fn names(elf: &Elf, path: &Path, addresses: &[u64]) -> (Vec<Vec<Name>
         }
     }
     (found, missing_names)
+}
+
+/// What the names of a file follow from: its build id, and which of it and its debug files there are. `None` without a build id.
+pub(crate) fn key(elf: &Elf, path: &Path) -> Option<String> {
+    let build_id = elf.build_id.as_ref()?;
+    let mut hasher = DefaultHasher::new();
+    let own = std::fs::metadata(path).ok()?;
+    (own.len(), own.mtime(), own.mtime_nsec()).hash(&mut hasher);
+    for file in debug_files(elf, path) {
+        if let Ok(found) = std::fs::metadata(&file) {
+            (file, found.len(), found.mtime(), found.mtime_nsec()).hash(&mut hasher);
+        }
+    }
+    Some(format!("{build_id}-{:016x}", hasher.finish()))
+}
+
+/// Where debug information of a file may lie beside itself.
+fn debug_files(elf: &Elf, path: &Path) -> Vec<PathBuf> {
+    let package = path.extension().map_or("dwp".into(), |extension| {
+        let mut extension = extension.to_owned();
+        extension.push(".dwp");
+        extension
+    });
+    let mut files = vec![path.with_extension(package)];
+    let id = elf.build_id.as_ref().and_then(|id| id.split_at_checked(2));
+    for folder in debug_folders(path) {
+        files.extend(
+            id.map(|(begin, rest)| folder.join(".build-id").join(begin).join(format!("{rest}.debug"))),
+        );
+        if let Some(link) = &elf.debug_link {
+            files.push(folder.join(link));
+            let own_folder = path.parent().and_then(|parent| parent.canonicalize().ok()).unwrap_or_default();
+            let above = own_folder.ancestors().filter_map(|above| above.strip_prefix("/").ok());
+            files.extend(above.map(|above| folder.join(above).join(link)));
+        }
+    }
+    files.extend(path.parent().zip(elf.debug_link.as_ref()).map(|(folder, link)| folder.join(link)));
+    files
 }
 
 /// Folders where the debug file that a `.gnu_debuglink` names may lie, as gdb looks for it; the file's own is always one.

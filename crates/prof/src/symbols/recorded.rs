@@ -40,7 +40,7 @@ pub fn name_recording(recording: &mut Recording) {
         };
         Places { wanted, frames: frames.clone() }
     });
-    for (frame, names) in find(places.collect()).names {
+    for (frame, names) in find(places.collect(), None).names {
         if let Some(frame) = recording.stacks.frames.get_mut(frame as usize) {
             frame.names = names;
         }

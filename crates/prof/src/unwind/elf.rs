@@ -30,6 +30,8 @@ pub(crate) struct Elf {
     pub(crate) build_id: Option<String>,
     /// It holds debug information itself.
     pub(crate) has_debug: bool,
+    /// The file that has it instead, as `.gnu_debuglink` names it.
+    pub(crate) debug_link: Option<String>,
     segments: Vec<Segment>,
 }
 
@@ -87,7 +89,9 @@ fn parse<'data, R: ReadRef<'data>>(data: R, with_sections: bool) -> Option<(Elf,
         .collect();
     let build_id = file.build_id().ok().flatten().map(hexadecimal);
     let has_debug = [".debug_info", ".zdebug_info"].iter().any(|name| file.section_by_name(name).is_some());
-    let elf = Elf { build_id, has_debug, segments };
+    let debug_link = file.gnu_debuglink().ok().flatten();
+    let debug_link = debug_link.map(|(name, _)| String::from_utf8_lossy(name).into_owned());
+    let elf = Elf { build_id, has_debug, debug_link, segments };
     let sections = if with_sections { sections(&file, elf.base()) } else { Sections::default() };
     Some((elf, sections))
 }

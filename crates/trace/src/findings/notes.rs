@@ -17,6 +17,7 @@ pub(super) fn coverage(recording: &Recording, profile: &Profile, sites: &Sites) 
     let unnamed = sites.rows.iter().filter(|row| row.label == NO_STACK || row.label.contains("+0x"));
     Coverage {
         recorded: profile.basis.iter().filter(|basis| basis.burst.is_some()).count() as u64,
+        complete: recording.complete(),
         timed: profile.basis.iter().filter(|basis| basis.reading_ns.is_some()).count() as u64,
         sampled: profile.basis.iter().filter(|basis| basis.burst.is_none()).count() as u64,
         lost: by_rings.max(by_windows).max(by_events),
