@@ -146,3 +146,68 @@ fn by_address<'a>(places: &Places<'_>, find: impl Fn(u64) -> Option<&'a str>) ->
 fn unreadable(place: &str, why: &str) -> SourceNote {
     SourceNote { source: format!("names from {place}"), used: false, note: why.to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names of these places of the C library, by frame.
+    fn names(elf: &Elf, path: &Path, places: &[(u32, u64)], kept: Option<&Kept>) -> Vec<(u32, Vec<Name>)> {
+        let wanted = Wanted::Elf(elf, Named::File(path.to_owned()));
+        let mut names = find(vec![Places { wanted, frames: places.to_vec() }], kept).names;
+        names.sort_by_key(|(frame, _)| *frame);
+        names
+    }
+
+    #[test]
+    fn what_was_looked_up_is_taken_from_where_it_is_kept_and_what_is_new_is_added() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let path = maps.lines().find(|line| line.contains("/libc.so") && line.contains(" r-xp "));
+        let path = Path::new(&path.unwrap()[path.unwrap().find('/').unwrap()..]).to_owned();
+        let (elf, _) = Elf::of_file(std::fs::File::open(&path).unwrap(), false).unwrap();
+        let key = elf::key(&elf, &path).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let kept = Kept::open(&folder.path().join("names")).unwrap();
+        // Somewhere in its code.
+        let places: Vec<(u32, u64)> = (0..20).map(|at| (at, 0x40_000 + 0x1230 * u64::from(at))).collect();
+        let plain = names(&elf, &path, &places, None);
+        assert!(plain.len() > 5, "{plain:?}");
+        assert_eq!(
+            names(&elf, &path, &places[..10], Some(&kept)),
+            plain.iter().filter(|(at, _)| *at < 10).cloned().collect::<Vec<_>>()
+        );
+        assert_eq!(kept.names(&key).len(), 10);
+        assert_eq!(names(&elf, &path, &places, Some(&kept)), plain);
+        let mut known = kept.names(&key);
+        assert_eq!(known.len(), 20);
+        known
+            .values_mut()
+            .for_each(|names| *names = vec![Name { function: "planted".into(), ..Name::default() }]);
+        kept.keep(&key, &known);
+        assert!(
+            names(&elf, &path, &places, Some(&kept)).iter().all(|(_, names)| names[0].function == "planted")
+        );
+    }
+
+    #[test]
+    fn a_file_that_was_changed_or_whose_debug_file_was_has_another_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        std::fs::write(&path, "one").unwrap();
+        let (build_id, debug_link) = (Some("abcdef0123456789".to_owned()), Some("program.debug".to_owned()));
+        let elf = Elf { build_id, debug_link, ..Elf::default() };
+        let mut keys = vec![elf::key(&elf, &path).unwrap()];
+        std::fs::write(&path, "three").unwrap();
+        keys.push(elf::key(&elf, &path).unwrap());
+        std::fs::create_dir(folder.path().join(".debug")).unwrap();
+        std::fs::write(folder.path().join(".debug/program.debug"), "debug").unwrap();
+        keys.push(elf::key(&elf, &path).unwrap());
+        std::fs::write(folder.path().join("program.dwp"), "package").unwrap();
+        keys.push(elf::key(&elf, &path).unwrap());
+        assert_eq!(elf::key(&elf, &path).as_ref(), keys.last(), "it stays");
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 4);
+        assert_eq!(elf::key(&Elf::default(), &path), None, "without a build id");
+    }
+}
