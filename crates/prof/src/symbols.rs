@@ -164,7 +164,7 @@ mod tests {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let path = maps.lines().find(|line| line.contains("/libc.so") && line.contains(" r-xp "));
         let path = Path::new(&path.unwrap()[path.unwrap().find('/').unwrap()..]).to_owned();
-        let (elf, _) = Elf::of_file(std::fs::File::open(&path).unwrap(), false).unwrap();
+        let (elf, _) = Elf::of_file(&std::fs::File::open(&path).unwrap(), false).unwrap();
         let key = elf::key(&elf, &path).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let kept = Kept::open(&folder.path().join("names")).unwrap();
@@ -194,8 +194,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("program");
         std::fs::write(&path, "one").unwrap();
-        let (build_id, debug_link) = (Some("abcdef0123456789".to_owned()), Some("program.debug".to_owned()));
-        let elf = Elf { build_id, debug_link, ..Elf::default() };
+        let mut elf = Elf::default();
+        elf.build_id = Some("abcdef0123456789".to_owned());
+        elf.debug_link = Some("program.debug".to_owned());
         let mut keys = vec![elf::key(&elf, &path).unwrap()];
         std::fs::write(&path, "three").unwrap();
         keys.push(elf::key(&elf, &path).unwrap());

@@ -23,7 +23,7 @@ use crate::tuning as t;
 
 /// By what files of another version of this program are told.
 const TOOL: &str = concat!("faultless ", env!("CARGO_PKG_VERSION"));
-/// First line of the kernel's functions, before their checksum.
+/// What follows the lines of the kernel's functions, before their checksum.
 const FUNCTIONS: &str = concat!("faultless ", env!("CARGO_PKG_VERSION"), " functions ");
 
 /// Names by offset in a file; empty where it is known that there is none.
@@ -66,17 +66,18 @@ impl Kept {
 
     /// The functions of the kernel that runs, but for those of modules, which come and go.
     pub(crate) fn kernel(&self) -> Option<Symbols> {
-        let text = String::from_utf8(self.read(&kernel_key()?)?).ok()?;
-        let (head, lines) = text.split_once('\n')?;
-        let is_whole = head.strip_prefix(FUNCTIONS)? == checksum(lines);
-        is_whole.then(|| Symbols::of_lines(lines.to_owned()))
+        let mut text = String::from_utf8(self.read(&kernel_key()?)?).ok()?;
+        let (lines, end) = text.split_at(text.rfind('\n')? + 1);
+        let (is_whole, len) = (end.strip_prefix(FUNCTIONS)? == checksum(lines), lines.len());
+        text.truncate(len);
+        is_whole.then(|| Symbols::of_lines(text))
     }
 
     /// Keeps them.
     pub(crate) fn keep_kernel(&self, symbols: &Symbols) {
         let lines = symbols.lasting();
         if let Some(key) = kernel_key().filter(|_| !lines.is_empty()) {
-            self.write(&key, format!("{FUNCTIONS}{}\n{lines}", checksum(&lines)).as_bytes());
+            self.write(&key, format!("{lines}{FUNCTIONS}{}", checksum(&lines)).as_bytes());
         }
     }
 
