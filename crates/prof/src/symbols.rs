@@ -194,9 +194,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("program");
         std::fs::write(&path, "one").unwrap();
-        let mut elf = Elf::default();
-        elf.build_id = Some("abcdef0123456789".to_owned());
-        elf.debug_link = Some("program.debug".to_owned());
+        let (mut elf, _) = Elf::of_file(&std::fs::File::open("/proc/self/exe").unwrap(), false).unwrap();
+        (elf.build_id, elf.debug_link) = (Some("abcdef0123456789".into()), Some("program.debug".into()));
         let mut keys = vec![elf::key(&elf, &path).unwrap()];
         std::fs::write(&path, "three").unwrap();
         keys.push(elf::key(&elf, &path).unwrap());
