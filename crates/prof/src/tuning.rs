@@ -103,7 +103,8 @@ pub(crate) const KERNEL_SAMPLES_CHEAP: u64 = 1_000;
 
 /// Cost that recording may cause before it is paced, ns: about 700 faults, a program's start.
 pub(crate) const RECORD_FREE_NS: f64 = 1_300_000.0;
-/// The same where stacks come along, ns: some twelve thousand faults, so that the recording of a short program holds all.
+/// The same where stacks come along, ns: eight to twelve thousand faults, by what the calibration says of one, so that
+/// the recording of a short program holds all.
 pub(crate) const STACKS_FREE_NS: f64 = 50_000_000.0;
 /// Length of the file from which on recording is paced though free cost is left, bytes. A fault takes 50 of them, with a new stack and its
 /// names a thousand: a job of 2 246 faults in an interpreter has 2.3 MB (measured).

@@ -16,7 +16,7 @@ use super::{Failure, Outcome, stat, trace_file};
 
 /// Record who takes page faults and what they cost, into a file that the views read.
 ///
-/// The first 12,000 faults or so are recorded one by one, all faults of a short program. Later ones are only counted, but for bursts and one
+/// The first 8,000 faults or more are recorded one by one, all faults of a short program. Later ones are only counted, but for bursts and one
 /// in some hundred with its stack, so that the program stays about as fast as it was. The program keeps its stdin, stdout, signals and exit status. While it runs the file
 /// is called FILE.part; a view can read that too, should this be killed.
 #[derive(Debug, clap::Args)]
