@@ -2,13 +2,14 @@
 
 #![allow(clippy::print_stderr, reason = "skips print their reason")]
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use faultless_trace::observation::{Exit, What};
-use faultless_trace::recording::Recording;
+use faultless_trace::recording::{Frame, Recording};
 
 const FAULTLESS: &str = env!("CARGO_BIN_EXE_faultless");
 
@@ -233,6 +234,104 @@ fn a_normal_user_records_too() {
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(said.contains("user 0") && said.contains("as root"), "{said}");
     assert!(!folder.path().join("other.trace.part").exists());
+}
+
+/// Names of all places by file and address.
+fn places(recording: &Recording) -> BTreeMap<(String, u64), Vec<String>> {
+    let path = |module: u32| recording.stacks.modules[module as usize].path.clone();
+    let names = |frame: &Frame| frame.names.iter().map(|name| name.function.clone()).collect();
+    let frames = recording.stacks.frames.iter();
+    frames.filter_map(|frame| Some(((path(frame.module?), frame.address), names(frame)))).collect()
+}
+
+/// Whether a `complete: all N` stands there for this number.
+fn says_complete(said: &str, faults: u64) -> bool {
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    let after = said.split("complete: all ").nth(1).unwrap_or_default();
+    digits(after.split(" faults").next().unwrap_or_default()) == faults.to_string()
+}
+
+#[test]
+fn a_complete_recording_says_so_and_so_does_its_report() {
+    let folder = folder();
+    for _ in 0..5 {
+        let out = record(folder.path(), &["--", FAULTLESS, "workload", "--quiet", "touch-once", "--mib=8"]);
+        let said = text(&out.stderr);
+        let recording = load(&folder.path().join("faultless.trace"));
+        if recording.observation.counts.user_faults.is_none() {
+            return eprintln!("skipped: no events: {:?}", recording.observation.sources);
+        }
+        let report = Command::new(FAULTLESS).arg("report").current_dir(folder.path()).output().unwrap();
+        let report = text(&report.stdout);
+        match recording.complete() {
+            // A busy machine may read a ring too late.
+            None => assert!(!said.contains("complete") && !report.contains("complete"), "{said}{report}"),
+            Some(faults) => {
+                assert!(
+                    faults >= 2048 && says_complete(&said, faults) && says_complete(&report, faults),
+                    "{said}{report}"
+                );
+                return;
+            }
+        }
+    }
+    panic!("five recordings of 2048 faults, and none is complete");
+}
+
+#[test]
+fn names_are_kept_in_the_cache_folder_and_recorders_at_once_share_it() {
+    let folder = folder();
+    let cache = folder.path().join("cache");
+    let start = |file: &str| {
+        let words = ["record", "-o", file, "--", "sh", "-c", "ls / > /dev/null"];
+        let mut command = Command::new(FAULTLESS);
+        command.args(words).env("XDG_CACHE_HOME", &cache).current_dir(folder.path()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let at_once = ["a", "b"].map(start);
+    for recorder in at_once {
+        let out = recorder.wait_with_output().unwrap();
+        assert!(
+            out.status.success() && !text(&out.stderr).contains("missing: names"),
+            "{}",
+            text(&out.stderr)
+        );
+    }
+    assert!(start("c").wait().unwrap().success());
+    let recordings = ["a", "b", "c"].map(|file| load(&folder.path().join(file)));
+    if recordings[0].observation.counts.user_faults.is_none() {
+        return eprintln!("skipped: no events: {:?}", recordings[0].observation.sources);
+    }
+    let kept = names(&cache.join("faultless/names"));
+    assert!(kept.iter().any(|path| path.file_name().unwrap().len() > 40), "by build id: {kept:?}");
+    let [a, b, c] = recordings.map(|recording| places(&recording));
+    let mut same = 0;
+    for (place, names) in &c {
+        for known in [&a, &b].into_iter().filter_map(|recording| recording.get(place)) {
+            assert_eq!(known, names, "{place:?}");
+            same += usize::from(!names.is_empty());
+        }
+    }
+    assert!(same > 10, "{same}");
+}
+
+#[test]
+fn where_no_names_can_be_kept_a_recording_has_them_all_the_same() {
+    let folder = folder();
+    // No folder can be made there, not by root either.
+    for home in ["/proc/self", "relative", ""] {
+        let mut command = Command::new(FAULTLESS);
+        command.args(["record", "--", "ls", "/"]).env_remove("XDG_CACHE_HOME").env("HOME", home);
+        let out = command.current_dir(folder.path()).output().unwrap();
+        let said = text(&out.stderr);
+        assert!(out.status.success() && !said.contains("missing: names"), "{home}: {said}");
+        let recording = load(&folder.path().join("faultless.trace"));
+        if recording.observation.counts.user_faults.is_none() {
+            return eprintln!("skipped: no events: {:?}", recording.observation.sources);
+        }
+        assert!(places(&recording).values().any(|names| !names.is_empty()), "{home}");
+        assert_eq!(names(folder.path()), [folder.path().join("faultless.trace")]);
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@ use crate::drift::Drift;
 use crate::kernel;
 use crate::random::Random;
 use crate::session::{Lane, Role};
+use crate::symbols::Kept;
 use crate::tuning as t;
 use crate::unwind::{Unwinder, UserStack};
 
@@ -77,6 +78,17 @@ struct Stacks {
     allocations: Option<Allocations>,
     /// Allocations lost by the last reading, and when that was.
     allocations_lost: (u64, u64),
+}
+
+/// What goes with stacks.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    /// Samples of the CPU clock per second, 0 for none.
+    pub(crate) cpu_hertz: u64,
+    /// What programs tell of their allocations.
+    pub(crate) allocations: Option<Allocations>,
+    /// Names of earlier recordings.
+    pub(crate) kept: Option<Kept>,
 }
 
 /// Which samples are kept where they stay in memory: all at first, then half of them, a quarter, which stand for as many more.
@@ -149,16 +161,12 @@ impl Drain {
         Self { roles, copied, tells_pages, first, ..Self::default() }
     }
 
-    /// The same for lanes whose samples hold stacks. `hertz`: of the CPU clock.
-    pub(crate) fn with_stacks(
-        lanes: &[Lane],
-        first: u32,
-        hertz: u64,
-        allocations: Option<Allocations>,
-    ) -> Self {
+    /// The same for lanes whose samples hold stacks.
+    pub(crate) fn with_stacks(lanes: &[Lane], first: u32, beside: Beside) -> Self {
+        let Beside { cpu_hertz, allocations, kept } = beside;
         let stacks = Stacks {
-            unwinder: Unwinder::new(),
-            kernel: kernel::Stacks::at(hertz),
+            unwinder: Unwinder::new(kept),
+            kernel: kernel::Stacks::at(cpu_hertz),
             chain: Vec::new(),
             kernel_chain: Vec::new(),
             lock_wanted: HashMap::new(),

@@ -80,6 +80,11 @@ impl Duty {
         Self { fixed: true, ..Self::new(0.0, Budget::BARE, 1) }
     }
 
+    /// What is left of the free credit goes: from now on recording is paced. Credit that a program earns it may still spend.
+    pub(crate) fn pace(&mut self) {
+        self.credit_ns = self.credit_ns.min(0.0);
+    }
+
     /// From now on nothing is recorded.
     pub(crate) fn stop(&mut self) {
         (self.on, self.fixed) = (false, true);
@@ -202,6 +207,20 @@ mod tests {
         assert_eq!(after(0, 0), 1_000.0 + 2.0 * t::RECORD_DRAIN_COST_NS, "a millisecond a fault, once");
         assert_eq!(after(2_500, 3), 3_500.0);
         assert_eq!(after(60_000, 6), 61_000.0);
+    }
+
+    #[test]
+    fn without_its_free_credit_a_program_is_paced_by_what_it_earns() {
+        let mut duty = Duty::new(1_000.0, Budget::STACKS, 42);
+        assert!(!duty.should_switch(1, || 1));
+        duty.pace();
+        duty.spend(1);
+        assert!(duty.should_switch(2, || 2));
+        duty.switched(2);
+        assert!(duty.should_switch(1_000_000_000, || 1_000_000_000), "a second earns a burst");
+        let mut always = Duty::always();
+        always.pace();
+        assert!(!always.should_switch(1, || 1));
     }
 
     #[test]

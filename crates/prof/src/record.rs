@@ -5,6 +5,7 @@
 //!
 //! What it does not do: name or move the file (`cli`), or read one.
 
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use faultless_os::counters::{now_ns, process_cpu_ns};
@@ -16,8 +17,10 @@ use faultless_trace::recording::{Footer, Header, Settings};
 
 use crate::allocations::Allocations;
 use crate::attach::Attached;
+use crate::drain::Beside;
 use crate::session::{Locks, Session, Shape, Watched};
 use crate::subject::{Running, Subject};
+use crate::symbols::Kept;
 use crate::tape::Tape;
 use crate::watch::{Manner, Watch};
 use crate::{Failure, Kernel, Request, Sources, calibrate, facts, tuning as t};
@@ -46,6 +49,9 @@ pub struct Options {
     pub max_bytes: u64,
     /// Largest ring per processor, pages; a power of two. `None`: 1024, or 4096 for every fault, where they may be locked.
     pub ring_pages: Option<usize>,
+    /// A folder for names, so that the next recording need not look them up again; made where it is missing. Where that can't be, or others
+    /// may write to it, none are kept.
+    pub names: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -56,6 +62,7 @@ impl Default for Options {
             cpu_hertz: None,
             max_bytes: 2 << 30,
             ring_pages: None,
+            names: None,
         }
     }
 }
@@ -82,6 +89,10 @@ pub struct Recorded {
     pub counts: Counts,
     /// Single faults in the file, and samples that stand for many.
     pub recorded: u64,
+    /// The faults that were counted, if each of them is in the file by itself and nothing was lost.
+    pub complete: Option<u64>,
+    /// Faults of user mode only are counted and recorded.
+    pub user_only: bool,
     /// Records that the rings lost.
     pub lost: u64,
     /// What each event lost; `None` where the kernel does not tell.
@@ -176,7 +187,11 @@ pub fn record(
         begin_ns: header.begin_ns,
         cost_ns: cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0),
         every_fault: options.every_fault,
-        stacks: Some((session.cpu_hertz, allocations)),
+        stacks: Some(Beside {
+            cpu_hertz: session.cpu_hertz,
+            allocations,
+            kept: options.names.as_deref().and_then(Kept::open),
+        }),
     };
     let begin_ns = header.begin_ns;
     let recorder_cpu_ns = process_cpu_ns();
@@ -185,7 +200,9 @@ pub fn record(
     for record in attached.iter().flat_map(|attached| attached.records(begin_ns)) {
         watch.add(record);
     }
-    Recorder { watch, subject, tape, recorded: 0, cut_short: false, recorder_cpu_ns, cost_ns }.run(progress)
+    let pace_bytes = if options.every_fault { u64::MAX } else { t::KEEP_ALL_BYTES };
+    let (written, cut_short) = (Written::default(), false);
+    Recorder { watch, subject, tape, written, pace_bytes, cut_short, recorder_cpu_ns, cost_ns }.run(progress)
 }
 
 /// What is recorded where a fault takes `fault_ns`.
@@ -203,11 +220,30 @@ fn shape(options: &Options, fault_ns: f64) -> Shape {
     if options.every_fault { shape } else { shape.sampled(fault_ns) }
 }
 
+/// What the file holds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    entries: u64,
+    samples: u64,
+}
+
+impl Written {
+    fn add(&mut self, line: &Line) {
+        match line {
+            Line::Enter(..) => self.entries += 1,
+            Line::Sample(..) => self.samples += 1,
+            _ => {}
+        }
+    }
+}
+
 struct Recorder {
     watch: Watch,
     subject: Subject,
     tape: Tape,
-    recorded: u64,
+    written: Written,
+    /// Length of the file from which on recording is paced.
+    pace_bytes: u64,
     cut_short: bool,
     recorder_cpu_ns: u64,
     cost_ns: f64,
@@ -225,7 +261,7 @@ impl Recorder {
                 progress_ns = now_ns + t::PROGRESS_NS;
                 progress(&Progress {
                     faults: self.watch.faults(),
-                    recorded: self.recorded,
+                    recorded: self.written.entries + self.written.samples,
                     file_bytes: self.tape.written_bytes(),
                 });
             }
@@ -234,11 +270,15 @@ impl Recorder {
     }
 
     fn write(&mut self, now_ns: u64) {
-        let (recorded, tape) = (&mut self.recorded, &mut self.tape);
+        let (written, tape) = (&mut self.written, &mut self.tape);
         let wanted = |line: &Line| !self.cut_short || !is_fault(line);
         let lines = self.watch.take_lines().filter(wanted);
-        tape.write(lines.inspect(|line| *recorded += u64::from(is_fault(line))));
+        tape.write(lines.inspect(|line| written.add(line)));
         tape.flush_at(now_ns);
+        if tape.written_bytes() >= self.pace_bytes {
+            self.pace_bytes = u64::MAX;
+            self.watch.pace();
+        }
         if tape.is_full() && !self.cut_short {
             self.cut_short = true;
             self.watch.silence();
@@ -252,7 +292,7 @@ impl Recorder {
         let cut_short = self.cut_short;
         let records: Vec<Line> =
             last.drain.take_lines().filter(|line| !cut_short || !is_fault(line)).collect();
-        self.recorded += records.iter().filter(|line| is_fault(line)).count() as u64;
+        records.iter().for_each(|line| self.written.add(line));
         self.tape.write(records);
         self.tape.write(last.windows.into_iter().map(Line::Window));
         self.tape.write(last.levels.into_iter().map(Line::Level));
@@ -260,6 +300,7 @@ impl Recorder {
         self.tape.write(names);
         last.sources.extend(notes);
         let recorder_cpu_ns = process_cpu_ns().saturating_sub(self.recorder_cpu_ns);
+        let user_only = last.user_only;
         let footer = Footer {
             exit: last.exit,
             usage: last.usage,
@@ -271,13 +312,21 @@ impl Recorder {
         };
         self.tape.write([Line::Footer(Box::new(footer))]);
         let (file_bytes, trouble) = self.tape.finish();
-        let cost_ns = recorder_cpu_ns as f64 + self.recorded as f64 * self.cost_ns;
+        let recorded = self.written.entries + self.written.samples;
+        let cost_ns = recorder_cpu_ns as f64 + recorded as f64 * self.cost_ns;
         let cpu_ns = last.counts.cpu_ns.unwrap_or(last.usage.cpu_ns()).max(1);
         Ok(Recorded {
             exit: last.exit,
             usage: last.usage,
             counts: last.counts,
-            recorded: self.recorded,
+            recorded,
+            complete: last.counts.recordable().filter(|&counted| {
+                last.lost == 0
+                    && last.event_losses.iter().flatten().all(|event| event.lost == 0)
+                    && counted == self.written.entries
+                    && trouble.is_none()
+            }),
+            user_only,
             lost: last.lost,
             event_losses: last.event_losses,
             file_bytes,

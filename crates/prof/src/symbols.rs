@@ -8,8 +8,11 @@
 mod elf;
 mod functions;
 pub(crate) mod jit;
+mod kept;
 mod recorded;
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,6 +21,7 @@ use faultless_trace::recording::Name;
 
 pub(crate) use elf::demangled;
 pub(crate) use functions::Symbols;
+pub(crate) use kept::Kept;
 pub use recorded::name_recording;
 
 use crate::tuning as t;
@@ -54,14 +58,14 @@ pub(crate) struct Found {
     pub(crate) unreadable: Vec<SourceNote>,
 }
 
-/// Looks up names, with more than one thread where that is worth it.
-pub(crate) fn find(places: Vec<Places<'_>>) -> Found {
+/// Looks up names, with more than one thread where that is worth it; in `kept` first, which takes what is new.
+pub(crate) fn find(places: Vec<Places<'_>>, kept: Option<&Kept>) -> Found {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Found::default());
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
     let work = || {
         while let Some(places) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let Found { mut names, unreadable } = of_module(places);
+            let Found { mut names, unreadable } = of_module(places, kept);
             names.retain(|(_, names)| !names.is_empty());
             let mut found = found.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             found.names.extend(names);
@@ -74,19 +78,13 @@ pub(crate) fn find(places: Vec<Places<'_>>) -> Found {
         }
         work();
     });
+    kept.iter().for_each(|kept| kept.trim());
     found.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn of_module(places: &Places<'_>) -> Found {
+fn of_module(places: &Places<'_>, kept: Option<&Kept>) -> Found {
     match &places.wanted {
-        Wanted::Kernel => {
-            let symbols = Symbols::of_kernel();
-            let mut found = by_address(places, |address| symbols?.find(address));
-            if symbols.is_none() {
-                found.unreadable.push(unreadable("the kernel's functions", HIDDEN));
-            }
-            found
-        }
+        Wanted::Kernel => of_kernel(places, kept),
         Wanted::Jit(maps) => {
             by_address(places, |address| maps.iter().flatten().find_map(|map| map.find(address)))
         }
@@ -97,11 +95,44 @@ fn of_module(places: &Places<'_>) -> Found {
         Wanted::Elf(elf, Named::File(path)) => {
             let known =
                 places.frames.iter().filter_map(|&(frame, offset)| Some((frame, elf.address(offset)?)));
-            let (frames, addresses): (Vec<u32>, Vec<u64>) = known.unzip();
-            let (names, unreadable) = elf::names(elf, path, &addresses);
-            Found { names: frames.into_iter().zip(names).collect(), unreadable }
+            of_file(elf, path, known.collect(), kept)
         }
     }
+}
+
+fn of_file(elf: &Elf, path: &Path, places: Vec<(u32, u64)>, kept: Option<&Kept>) -> Found {
+    let kept = kept.and_then(|kept| Some((kept, elf::key(elf, path)?)));
+    let mut known = kept.as_ref().map(|(kept, key)| kept.names(key)).unwrap_or_default();
+    let new: BTreeSet<u64> = places.iter().map(|&(_, address)| address).collect();
+    let new: Vec<u64> = new.into_iter().filter(|address| !known.contains_key(address)).collect();
+    let mut unreadable = Vec::new();
+    if !new.is_empty() {
+        let (names, notes) = elf::names(elf, path, &new);
+        known.extend(new.into_iter().zip(names));
+        unreadable = notes;
+        // What could not be read may be readable next time.
+        if let Some((kept, key)) = kept.filter(|_| unreadable.is_empty()) {
+            kept.keep(&key, &known);
+        }
+    }
+    let names =
+        places.into_iter().map(|(frame, address)| (frame, known.get(&address).cloned().unwrap_or_default()));
+    Found { names: names.collect(), unreadable }
+}
+
+fn of_kernel(places: &Places<'_>, kept: Option<&Kept>) -> Found {
+    let lasting = kept.and_then(Kept::kernel);
+    let is_all = |kept: &&Symbols| places.frames.iter().all(|&(_, address)| kept.covers(address));
+    if let Some(kept) = lasting.as_ref().filter(is_all) {
+        return by_address(places, |address| kept.find(address));
+    }
+    let Some(symbols) = Symbols::of_kernel() else {
+        return Found { unreadable: vec![unreadable("the kernel's functions", HIDDEN)], ..Found::default() };
+    };
+    if let Some(kept) = kept.filter(|_| lasting.is_none()) {
+        kept.keep_kernel(symbols);
+    }
+    by_address(places, |address| symbols.find(address))
 }
 
 fn by_address<'a>(places: &Places<'_>, find: impl Fn(u64) -> Option<&'a str>) -> Found {
@@ -114,4 +145,69 @@ fn by_address<'a>(places: &Places<'_>, find: impl Fn(u64) -> Option<&'a str>) ->
 /// Names from `place` are missing because of `why`.
 fn unreadable(place: &str, why: &str) -> SourceNote {
     SourceNote { source: format!("names from {place}"), used: false, note: why.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names of these places of the C library, by frame.
+    fn names(elf: &Elf, path: &Path, places: &[(u32, u64)], kept: Option<&Kept>) -> Vec<(u32, Vec<Name>)> {
+        let wanted = Wanted::Elf(elf, Named::File(path.to_owned()));
+        let mut names = find(vec![Places { wanted, frames: places.to_vec() }], kept).names;
+        names.sort_by_key(|(frame, _)| *frame);
+        names
+    }
+
+    #[test]
+    fn what_was_looked_up_is_taken_from_where_it_is_kept_and_what_is_new_is_added() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let path = maps.lines().find(|line| line.contains("/libc.so") && line.contains(" r-xp "));
+        let path = Path::new(&path.unwrap()[path.unwrap().find('/').unwrap()..]).to_owned();
+        let (elf, _) = Elf::of_file(&std::fs::File::open(&path).unwrap(), false).unwrap();
+        let key = elf::key(&elf, &path).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let kept = Kept::open(&folder.path().join("names")).unwrap();
+        // Somewhere in its code.
+        let places: Vec<(u32, u64)> = (0..20).map(|at| (at, 0x40_000 + 0x1230 * u64::from(at))).collect();
+        let plain = names(&elf, &path, &places, None);
+        assert!(plain.len() > 5, "{plain:?}");
+        assert_eq!(
+            names(&elf, &path, &places[..10], Some(&kept)),
+            plain.iter().filter(|(at, _)| *at < 10).cloned().collect::<Vec<_>>()
+        );
+        assert_eq!(kept.names(&key).len(), 10);
+        assert_eq!(names(&elf, &path, &places, Some(&kept)), plain);
+        let mut known = kept.names(&key);
+        assert_eq!(known.len(), 20);
+        known
+            .values_mut()
+            .for_each(|names| *names = vec![Name { function: "planted".into(), ..Name::default() }]);
+        kept.keep(&key, &known);
+        assert!(
+            names(&elf, &path, &places, Some(&kept)).iter().all(|(_, names)| names[0].function == "planted")
+        );
+    }
+
+    #[test]
+    fn a_file_that_was_changed_or_whose_debug_file_was_has_another_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        std::fs::write(&path, "one").unwrap();
+        let (mut elf, _) = Elf::of_file(&std::fs::File::open("/proc/self/exe").unwrap(), false).unwrap();
+        (elf.build_id, elf.debug_link) = (Some("abcdef0123456789".into()), Some("program.debug".into()));
+        let mut keys = vec![elf::key(&elf, &path).unwrap()];
+        std::fs::write(&path, "three").unwrap();
+        keys.push(elf::key(&elf, &path).unwrap());
+        std::fs::create_dir(folder.path().join(".debug")).unwrap();
+        std::fs::write(folder.path().join(".debug/program.debug"), "debug").unwrap();
+        keys.push(elf::key(&elf, &path).unwrap());
+        std::fs::write(folder.path().join("program.dwp"), "package").unwrap();
+        keys.push(elf::key(&elf, &path).unwrap());
+        assert_eq!(elf::key(&elf, &path).as_ref(), keys.last(), "it stays");
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 4);
+        assert_eq!(elf::key(&Elf::default(), &path), None, "without a build id");
+    }
 }

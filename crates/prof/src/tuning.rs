@@ -105,8 +105,12 @@ pub(crate) const KERNEL_SAMPLES_CHEAP: u64 = 1_000;
 
 /// Cost that recording may cause before it is paced, ns: about 700 faults, a program's start.
 pub(crate) const RECORD_FREE_NS: f64 = 1_300_000.0;
-/// The same where stacks come along, ns: some ten thousand faults, so that the recording of a short program holds all.
-pub(crate) const STACKS_FREE_NS: f64 = 40_000_000.0;
+/// The same where stacks come along, ns: eight to twelve thousand faults, by what the calibration says of one, so that
+/// the recording of a short program holds all.
+pub(crate) const STACKS_FREE_NS: f64 = 50_000_000.0;
+/// Length of the file from which on recording is paced though free cost is left, bytes. A fault takes 50 of them, with a new stack and its
+/// names a thousand: a job of 2 246 faults in an interpreter has 2.3 MB (measured).
+pub(crate) const KEEP_ALL_BYTES: u64 = 8 << 20;
 /// CPU time of the program, ns, in which recording may cost more and pauses are short: a program of some ten milliseconds
 /// has phases too.
 pub(crate) const EARLY_CPU_NS: u64 = 60_000_000;
@@ -176,6 +180,12 @@ pub(crate) const UNWIND_SECTION_BYTES_MAX: u64 = 256 << 20;
 pub(crate) const VDSO_BYTES_MAX: u64 = 1 << 20;
 /// Most bytes that are read of a table of generated code: some two million functions.
 pub(crate) const JIT_MAP_BYTES_MAX: u64 = 128 << 20;
+/// Longest file of names that is kept from one recording to the next, bytes: the kernel's 122 000 functions take 4.5 MB.
+pub(crate) const KEPT_FILE_BYTES_MAX: u64 = 16 << 20;
+/// All of them together, bytes: those of some hundred programs with debug information.
+pub(crate) const KEPT_BYTES_MAX: u64 = 64 << 20;
+/// Files of them: to look at each takes some 2 us after each recording that found something new.
+pub(crate) const KEPT_FILES_MAX: usize = 1_000;
 /// Threads that look up names.
 pub(crate) const NAMING_THREADS_MAX: usize = 4;
 /// Live view: faults per stack where the whole machine is watched: a prime, so that it does not run in step with a loop. Costs a

@@ -30,7 +30,7 @@ pub(crate) use elf::Elf;
 pub(crate) use objects::{Named, open, path_of};
 
 use crate::symbols::jit::Jit;
-use crate::symbols::{Places, Wanted};
+use crate::symbols::{Kept, Places, Wanted};
 use live::Live;
 use objects::Objects;
 use space::{Code, Region, Space};
@@ -73,6 +73,7 @@ pub(crate) struct Unwinder {
     jits: HashMap<u32, Jit>,
     table: Table,
     live: Live,
+    kept: Option<Kept>,
     bare: Bare,
     addresses: Vec<u64>,
     frames: Vec<u32>,
@@ -110,8 +111,9 @@ impl std::fmt::Debug for Unwinder {
 }
 
 impl Unwinder {
-    pub(crate) fn new() -> Self {
-        Self::default()
+    /// `kept`: names of earlier recordings.
+    pub(crate) fn new(kept: Option<Kept>) -> Self {
+        Self { kept, ..Self::default() }
     }
 
     /// A mapping appeared in `pid`.
@@ -205,7 +207,7 @@ impl Unwinder {
             };
             Some(Places { wanted, frames })
         });
-        let mut found = crate::symbols::find(places.collect());
+        let mut found = crate::symbols::find(places.collect(), self.kept.as_ref());
         found.names.sort_unstable_by_key(|(frame, _)| *frame);
         let mut notes = found.unreadable;
         let (named, all) = (found.names.len(), self.table.frames().count());

@@ -15,8 +15,7 @@ use faultless_trace::observation::{
     Counts, EventLoss, Exit, KernelSamples, Level, Observation, Record, SourceNote, Usage, Window,
 };
 
-use crate::allocations::Allocations;
-use crate::drain::{Drain, Task};
+use crate::drain::{Beside, Drain, Task};
 use crate::duty::{Budget, Duty};
 use crate::kernel::Stacks;
 use crate::levels::Levels;
@@ -71,8 +70,8 @@ pub(crate) struct Manner {
     pub(crate) cost_ns: f64,
     /// Recording never pauses.
     pub(crate) every_fault: bool,
-    /// Samples hold stacks; so often those of the CPU clock come, 0 for never; and what programs tell of their allocations.
-    pub(crate) stacks: Option<(u64, Option<Allocations>)>,
+    /// Samples hold stacks.
+    pub(crate) stacks: Option<Beside>,
 }
 
 /// What is left at the end.
@@ -90,6 +89,8 @@ pub(crate) struct Ended {
     pub(crate) lost: u64,
     /// What each event lost; `None` where the kernel does not tell.
     pub(crate) event_losses: Option<Vec<EventLoss>>,
+    /// Faults of user mode only.
+    pub(crate) user_only: bool,
 }
 
 /// The loop's state.
@@ -141,7 +142,7 @@ impl Watch {
         let rings = session.lanes.iter().map(|lane| lane.ring.clone());
         let ahead = stacks.is_some().then(|| Ahead::start(rings.collect()));
         let drain = match stacks {
-            Some((hertz, allocations)) => Drain::with_stacks(&session.lanes, pid, hertz, allocations),
+            Some(beside) => Drain::with_stacks(&session.lanes, pid, beside),
             None => Drain::new(&session.lanes, pid),
         };
         Self {
@@ -192,6 +193,11 @@ impl Watch {
         let levels = self.levels.as_mut().map(Levels::take).unwrap_or_default();
         let windows = self.windows.take_settled().map(Line::Window);
         self.drain.take_lines().chain(windows).chain(levels.into_iter().map(Line::Level))
+    }
+
+    /// The file has become long: from now on most faults are in no record of their own.
+    pub(crate) fn pace(&mut self) {
+        self.duty.pace();
     }
 
     /// No more single faults and samples from now on: there is no room for them.
@@ -405,6 +411,7 @@ impl Watch {
             levels: self.levels.map(Levels::finish).unwrap_or_default(),
             drain: self.drain,
             kernel,
+            user_only: self.session.user_only,
             sources: self.session.notes,
             lost: self.lost,
             event_losses,

@@ -4,9 +4,11 @@
 mod program;
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use std::time::Duration;
 use faultless_prof::{Failure, Options, Recorded, Request, Task, record};
 use faultless_trace::file::read;
 use faultless_trace::observation::{Exit, What};
-use faultless_trace::recording::Recording;
+use faultless_trace::recording::{Name, Recording};
 use program::program;
 
 #[derive(Clone, Default)]
@@ -246,5 +248,89 @@ fn faults_and_samples_have_stacks_down_to_main() {
         }
         assert!(touched > 200, "{touched}");
         assert!(whole * 100 > touched * 95, "{whole} of {touched}");
+    }
+}
+
+/// Frames by the file that they lie in and their place there, with their names.
+fn named(recording: &Recording) -> HashMap<(String, u64), Vec<Name>> {
+    let module = |module: u32| recording.stacks.modules[module as usize].path.clone();
+    let frames = recording.stacks.frames.iter();
+    frames.filter_map(|frame| Some(((module(frame.module?), frame.address), frame.names.clone()))).collect()
+}
+
+#[test]
+fn a_short_program_is_recorded_whole_every_fault_with_its_stack() {
+    // A busy machine may read a ring too late; what then is lost must be said, and a quiet moment comes.
+    let mut was_whole = false;
+    for pages in [3000, 3000, 3000, 3000, 3000] {
+        let Some((recorded, recording)) = run("touch", pages, &Options::default()) else { return };
+        let counted = recorded.counts.all_faults.or(recorded.counts.user_faults).unwrap();
+        let (user, kernel) = entries(&recording);
+        let lost =
+            recorded.event_losses.iter().flatten().map(|event| event.lost).sum::<u64>() + recorded.lost;
+        assert_eq!(recorded.complete, (lost == 0).then_some(counted), "{user} and {kernel}, {lost} lost");
+        assert_eq!(recording.complete(), recorded.complete);
+        if recorded.complete.is_none() {
+            continue;
+        }
+        was_whole = true;
+        assert_eq!(user + kernel, counted);
+        assert!(recording.observation.windows.iter().all(|window| window.recorded));
+        let ends = recording.observation.records.iter().filter_map(|record| match record.what {
+            What::End { stack, .. } => Some(stack),
+            _ => None,
+        });
+        let stacks: Vec<_> = ends.collect();
+        // Accesses that end in a signal have no end; this program has none.
+        assert_eq!(stacks.len() as u64, counted);
+        let missing = stacks.iter().filter(|stack| stack.is_none()).count();
+        assert!(missing == 0, "{missing} of {counted} without a stack");
+    }
+    assert!(was_whole, "five recordings, and none is complete");
+}
+
+#[test]
+fn a_program_that_faults_for_long_is_not_recorded_whole() {
+    let Some((recorded, recording)) = run("touch", 200_000, &Options::default()) else { return };
+    assert_eq!((recorded.complete, recording.complete()), (None, None));
+}
+
+#[test]
+fn names_of_an_earlier_recording_are_those_that_are_looked_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = folder.path().join("cache/names");
+    let kept = || -> Vec<PathBuf> {
+        std::fs::read_dir(&names).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let options = Options { names: Some(names.clone()), ..Options::default() };
+    let Some((_, plain)) = run("touch", 2000, &Options::default()) else { return };
+    assert!(!names.exists());
+    let Some((_, missed)) = run("touch", 2000, &options) else { return };
+    let files = kept();
+    assert!(!files.is_empty());
+    let Some((_, hit)) = run("touch", 2000, &options) else { return };
+    // Noise in all of them.
+    for file in &files {
+        std::fs::write(file, "noise").unwrap();
+    }
+    let Some((_, damaged)) = run("touch", 2000, &options) else { return };
+    assert!(
+        files.iter().any(|file| std::fs::read(file).unwrap() != b"noise"),
+        "what is damaged is written anew"
+    );
+    // As a file in the place of the folder.
+    std::fs::remove_dir_all(&names).unwrap();
+    std::fs::write(&names, "").unwrap();
+    let Some((_, none)) = run("touch", 2000, &options) else { return };
+    let plain = named(&plain);
+    for (what, recording) in [("missed", missed), ("hit", hit), ("damaged", damaged), ("none", none)] {
+        let mut same = 0;
+        for (place, names) in named(&recording) {
+            if let Some(known) = plain.get(&place) {
+                assert_eq!(*known, names, "{what}: {place:?}");
+                same += usize::from(!names.is_empty());
+            }
+        }
+        assert!(same >= 3, "{what}: {same}");
     }
 }

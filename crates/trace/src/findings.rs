@@ -129,6 +129,9 @@ pub struct LockWaits {
 pub struct Coverage {
     /// Faults recorded singly.
     pub recorded: u64,
+    /// The faults that the events counted, if each is recorded singly and nothing was lost.
+    #[serde(default)]
+    pub complete: Option<u64>,
     /// Those with their own time.
     pub timed: u64,
     /// Faults sampled at large.

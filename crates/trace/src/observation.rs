@@ -125,6 +125,13 @@ pub struct Counts {
     pub before_exec_faults: u64,
 }
 
+impl Counts {
+    /// Faults that records could be of: in all modes where those were counted, else in user mode.
+    pub fn recordable(&self) -> Option<u64> {
+        self.all_faults.or(self.user_faults)
+    }
+}
+
 /// Found at start by faulting private pages with and without the events.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::observation::{
-    Calibration, Counts, EventLoss, Exit, Host, KernelSamples, Observation, SourceNote, Usage,
+    Calibration, Counts, EventLoss, Exit, Host, KernelSamples, Observation, Record, SourceNote, Usage, What,
 };
 
 /// A recorded run.
@@ -26,6 +26,21 @@ pub struct Recording {
     pub footer: Option<Footer>,
     /// What the file should hold and does not, in words.
     pub missing: Vec<String>,
+}
+
+impl Recording {
+    /// The faults that were counted, if each of them is here by itself and nothing was lost.
+    pub fn complete(&self) -> Option<u64> {
+        let observation = &self.observation;
+        let is_entry = |record: &&Record| matches!(record.what, What::Enter { .. });
+        let entries = observation.records.iter().filter(is_entry).count() as u64;
+        let footer = self.footer.as_ref()?;
+        let is_whole = self.missing.is_empty()
+            && self.losses.is_empty()
+            && footer.event_losses.iter().flatten().all(|event| event.lost == 0)
+            && observation.windows.iter().all(|window| window.recorded && window.lost == 0);
+        observation.counts.recordable().filter(|&counted| is_whole && counted == entries)
+    }
 }
 
 /// The first line of a trace file.

@@ -22,6 +22,7 @@ use crate::stat::{Interval, Kind};
 
 pub use lives::Lives;
 use touching::Touching;
+pub use touching::is_runtime;
 
 /// What rows stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

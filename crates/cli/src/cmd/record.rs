@@ -16,8 +16,8 @@ use super::{Failure, Outcome, stat, trace_file};
 
 /// Record who takes page faults and what they cost, into a file that the views read.
 ///
-/// Most faults are only counted; bursts of them are recorded one by one, and one in some hundred with its stack all the time, so that the
-/// program stays about as fast as it was. The program keeps its stdin, stdout, signals and exit status. While it runs the file
+/// The first 8,000 faults or more are recorded one by one, all faults of a short program. Later ones are only counted, but for bursts and one
+/// in some hundred with its stack, so that the program stays about as fast as it was. The program keeps its stdin, stdout, signals and exit status. While it runs the file
 /// is called FILE.part; a view can read that too, should this be killed.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -56,6 +56,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         alloc_from_bytes: args.alloc,
         cpu_hertz: args.frequency,
         max_bytes: args.max_size,
+        names: names_folder(),
         ..Options::default()
     };
     let part = Part::create(&args.output)?;
@@ -100,6 +101,13 @@ fn recording(command: &[OsString]) -> Result<Vec<(OsString, OsString)>, Failure>
         ("LD_PRELOAD".into(), super::run::preload(None)?),
         ("FAULTLESS_THRESHOLD".into(), "never".into()),
     ])
+}
+
+/// Where names are kept from one recording to the next.
+fn names_folder() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    Some(caches?.join("faultless/names"))
 }
 
 /// The path as the user would write it.

@@ -2,10 +2,13 @@
 //!
 //! In: a file, and addresses as it states them. Out: for each what lies there, inlined functions first: from its debug
 //! information, from separate debug files (by build id, or as its `.gnu_debuglink` names them), else from its symbols.
-//! Debug information that can't be read is as good as none.
+//! Debug information that can't be read is as good as none. Of runtime libraries only functions are named, for no site is in them: to unpack
+//! the debug information of a C library takes 30 ms.
 //!
 //! What it does not do: fetch debug files from servers.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use blazesym::ErrorKind;
@@ -13,6 +16,7 @@ use blazesym::symbolize::source::{self, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
 use faultless_trace::observation::SourceNote;
 use faultless_trace::recording::Name;
+use faultless_trace::sites::is_runtime;
 
 use super::unreadable;
 use crate::unwind::Elf;
@@ -32,7 +36,9 @@ pub(crate) fn names(elf: &Elf, path: &Path, addresses: &[u64]) -> (Vec<Vec<Name>
         .set_debug_dirs(Some(debug_folders(path)))
         .build();
     let separate = debug_file(elf).filter(|_| !elf.has_debug);
-    let tries = [separate.as_deref().map(|file| (file, true)), Some((path, true)), Some((path, false))];
+    let with_lines = !path.file_name().is_some_and(|name| is_runtime(&name.to_string_lossy()));
+    let separate = separate.as_deref().map(|file| (file, with_lines));
+    let tries = [separate, with_lines.then_some((path, true)), Some((path, false))];
     for (file, debug_syms) in tries.into_iter().flatten() {
         let missing: Vec<usize> = (0..addresses.len()).filter(|&index| found[index].is_empty()).collect();
         if missing.is_empty() {
@@ -63,6 +69,44 @@ pub(crate) fn names(elf: &Elf, path: &Path, addresses: &[u64]) -> (Vec<Vec<Name>
         }
     }
     (found, missing_names)
+}
+
+/// What the names of a file follow from: its build id, and which of it and its debug files there are. `None` without a build id.
+pub(crate) fn key(elf: &Elf, path: &Path) -> Option<String> {
+    let build_id = elf.build_id.as_ref()?;
+    let mut hasher = DefaultHasher::new();
+    let own = std::fs::metadata(path).ok()?;
+    (own.len(), own.mtime(), own.mtime_nsec()).hash(&mut hasher);
+    for file in debug_files(elf, path) {
+        if let Ok(found) = std::fs::metadata(&file) {
+            (file, found.len(), found.mtime(), found.mtime_nsec()).hash(&mut hasher);
+        }
+    }
+    Some(format!("{build_id}-{:016x}", hasher.finish()))
+}
+
+/// Where debug information of a file may lie beside itself.
+fn debug_files(elf: &Elf, path: &Path) -> Vec<PathBuf> {
+    let package = path.extension().map_or("dwp".into(), |extension| {
+        let mut extension = extension.to_owned();
+        extension.push(".dwp");
+        extension
+    });
+    let mut files = vec![path.with_extension(package)];
+    let id = elf.build_id.as_ref().and_then(|id| id.split_at_checked(2));
+    for folder in debug_folders(path) {
+        files.extend(
+            id.map(|(begin, rest)| folder.join(".build-id").join(begin).join(format!("{rest}.debug"))),
+        );
+        if let Some(link) = &elf.debug_link {
+            files.push(folder.join(link));
+            let own_folder = path.parent().and_then(|parent| parent.canonicalize().ok()).unwrap_or_default();
+            let above = own_folder.ancestors().filter_map(|above| above.strip_prefix("/").ok());
+            files.extend(above.map(|above| folder.join(above).join(link)));
+        }
+    }
+    files.extend(path.parent().zip(elf.debug_link.as_ref()).map(|(folder, link)| folder.join(link)));
+    files
 }
 
 /// Folders where the debug file that a `.gnu_debuglink` names may lie, as gdb looks for it; the file's own is always one.

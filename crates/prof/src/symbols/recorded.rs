@@ -40,7 +40,7 @@ pub fn name_recording(recording: &mut Recording) {
         };
         Places { wanted, frames: frames.clone() }
     });
-    for (frame, names) in find(places.collect()).names {
+    for (frame, names) in find(places.collect(), None).names {
         if let Some(frame) = recording.stacks.frames.get_mut(frame as usize) {
             frame.names = names;
         }
@@ -60,7 +60,7 @@ fn look(path: &str, build_id: Option<&str>, header: &Header) -> Option<Found> {
     }
     let (file, metadata) = path.starts_with('/').then(|| open(path))??;
     let changed = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-    let (elf, _) = Elf::of_file(file, false)?;
+    let (elf, _) = Elf::of_file(&file, false)?;
     let same = match build_id {
         Some(_) => elf.build_id.as_deref() == build_id,
         None => elf.build_id.is_none() && changed.as_millis() < u128::from(header.begin_unix_ms),

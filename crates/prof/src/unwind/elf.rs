@@ -6,6 +6,7 @@
 //! What it does not do: names (`symbols`).
 
 use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use framehop::ExplicitModuleSectionInfo;
@@ -30,6 +31,8 @@ pub(crate) struct Elf {
     pub(crate) build_id: Option<String>,
     /// It holds debug information itself.
     pub(crate) has_debug: bool,
+    /// The file that has it instead, as `.gnu_debuglink` names it.
+    pub(crate) debug_link: Option<String>,
     segments: Vec<Segment>,
 }
 
@@ -38,13 +41,25 @@ pub(crate) type Sections = ExplicitModuleSectionInfo<Vec<u8>>;
 
 impl Elf {
     /// Reads what can be read; `None`: no ELF file of 64 bits.
-    pub(crate) fn of_file(file: File, with_sections: bool) -> Option<(Self, Sections)> {
-        parse(&ReadCache::new(file), with_sections)
+    pub(crate) fn of_file(file: &File, with_sections: bool) -> Option<(Self, Sections)> {
+        // Sections of some MiB do not go through the cache, which would copy them once more.
+        let read = |at: u64, len_bytes: u64| {
+            let mut bytes = Vec::with_capacity(usize::try_from(len_bytes).ok()?);
+            let mut file = file;
+            file.seek(SeekFrom::Start(at)).ok()?;
+            file.take(len_bytes).read_to_end(&mut bytes).ok()?;
+            Some(bytes)
+        };
+        parse(&ReadCache::new(file), with_sections.then_some(&read))
     }
 
     /// Likewise, of an image in memory.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Option<(Self, Sections)> {
-        parse(bytes, true)
+        let read = |at: u64, len_bytes: u64| {
+            let at = usize::try_from(at).ok()?;
+            bytes.get(at..at.checked_add(usize::try_from(len_bytes).ok()?)?).map(<[u8]>::to_vec)
+        };
+        parse(bytes, Some(&read))
     }
 
     /// The address, as the file states it, of what lies at `file_offset`; code before data where segments share a page.
@@ -73,7 +88,10 @@ impl Elf {
     }
 }
 
-fn parse<'data, R: ReadRef<'data>>(data: R, with_sections: bool) -> Option<(Elf, Sections)> {
+/// Reads so many bytes of the file from somewhere on.
+type ReadAt<'a> = &'a dyn Fn(u64, u64) -> Option<Vec<u8>>;
+
+fn parse<'data, R: ReadRef<'data>>(data: R, read: Option<ReadAt<'_>>) -> Option<(Elf, Sections)> {
     let file = ElfFile64::<object::LittleEndian, R>::parse(data).ok()?;
     let endian = file.endian();
     let loaded = file.elf_program_headers().iter().filter(|header| header.p_type(endian) == elf::PT_LOAD);
@@ -87,8 +105,10 @@ fn parse<'data, R: ReadRef<'data>>(data: R, with_sections: bool) -> Option<(Elf,
         .collect();
     let build_id = file.build_id().ok().flatten().map(hexadecimal);
     let has_debug = [".debug_info", ".zdebug_info"].iter().any(|name| file.section_by_name(name).is_some());
-    let elf = Elf { build_id, has_debug, segments };
-    let sections = if with_sections { sections(&file, elf.base()) } else { Sections::default() };
+    let debug_link = file.gnu_debuglink().ok().flatten();
+    let debug_link = debug_link.map(|(name, _)| String::from_utf8_lossy(name).into_owned());
+    let elf = Elf { build_id, has_debug, debug_link, segments };
+    let sections = read.map(|read| sections(&file, elf.base(), read)).unwrap_or_default();
     Some((elf, sections))
 }
 
@@ -103,6 +123,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 fn sections<'data, R: ReadRef<'data>>(
     file: &ElfFile64<'data, object::LittleEndian, R>,
     base: u64,
+    read: ReadAt<'_>,
 ) -> Sections {
     let range = |name: &str| {
         let section = file.section_by_name(name)?;
@@ -112,8 +133,8 @@ fn sections<'data, R: ReadRef<'data>>(
         let section = file.section_by_name(name)?;
         let compressed = matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & elf::SHF_COMPRESSED.0 != 0);
         let fits = section.size() <= t::UNWIND_SECTION_BYTES_MAX && !compressed;
-        let bytes = fits.then(|| section.data().ok())??;
-        (!bytes.is_empty()).then(|| bytes.to_vec())
+        let (at, len_bytes) = section.file_range().filter(|_| fits)?;
+        read(at, len_bytes).filter(|bytes| !bytes.is_empty() && bytes.len() as u64 == len_bytes)
     };
     let mut found = Sections {
         base_svma: base,

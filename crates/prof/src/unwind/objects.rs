@@ -88,7 +88,7 @@ impl Objects {
         }
         let same = std::fs::metadata(path).is_ok_and(|there| self::identity(&there) == identity);
         let kept = if same { None } else { file.try_clone().ok() };
-        let found = Elf::of_file(file, true).map(|(elf, sections)| {
+        let found = Elf::of_file(&file, true).map(|(elf, sections)| {
             self.add(path, elf, sections, Source::File { path: path.into(), identity, kept })
         });
         self.files.insert(identity, found);

@@ -63,7 +63,7 @@ fn map(line: &str) -> Map {
 }
 
 fn unwinder_of(captured: &Captured, pid: u32) -> Unwinder {
-    let mut unwinder = Unwinder::new();
+    let mut unwinder = Unwinder::default();
     captured.maps.iter().for_each(|map| unwinder.map(pid, map));
     unwinder
 }
@@ -272,7 +272,7 @@ fn generated_code_is_named_by_the_table_of_its_process_or_its_parent() {
         return eprintln!("skipped: the folder for temporary files is not /tmp");
     }
     std::fs::write(&table, "5000 100 LazyCompile:~hot app.js:3\n").unwrap();
-    let mut unwinder = Unwinder::new();
+    let mut unwinder = Unwinder::default();
     let code = Map { begin: 0x5000, len_bytes: 0x1000, prot: 7, name: "//anon".to_owned(), ..Map::default() };
     unwinder.map(pid, &code);
     // The callee's frame pointer, the return address into generated code, and where the program ends.
@@ -295,7 +295,7 @@ fn generated_code_is_named_by_the_table_of_its_process_or_its_parent() {
 
 #[test]
 fn a_child_has_the_mappings_of_its_parent_until_it_runs_another_program() {
-    let mut unwinder = Unwinder::new();
+    let mut unwinder = Unwinder::default();
     let code =
         Map { begin: 0x5000, len_bytes: 0x1000, prot: 5, name: "/none/such".to_owned(), ..Map::default() };
     unwinder.map(1, &code);
@@ -319,7 +319,7 @@ fn a_child_has_the_mappings_of_its_parent_until_it_runs_another_program() {
 
 #[test]
 fn our_own_interposer_is_left_out_at_the_leaf_only() {
-    let mut unwinder = Unwinder::new();
+    let mut unwinder = Unwinder::default();
     let map = |begin, name: &str| Map {
         begin,
         len_bytes: 0x1000,
@@ -368,7 +368,7 @@ fn the_rest_of_a_copy_is_what_stands_there_if_its_end_has_not_changed() {
 
 #[test]
 fn a_new_mapping_over_code_ends_what_was_known_of_it() {
-    let mut unwinder = Unwinder::new();
+    let mut unwinder = Unwinder::default();
     let map = |name: &str| Map {
         begin: 0x5000,
         len_bytes: 0x1000,
@@ -397,7 +397,7 @@ fn the_vdso_is_read_from_memory() {
         return eprintln!("skipped: this process has no vdso");
     };
     let vdso = map(line);
-    let mut unwinder = Unwinder::new();
+    let mut unwinder = Unwinder::default();
     unwinder.map(u32::MAX, &vdso);
     let known = (0..vdso.len_bytes).step_by(64).filter(|offset| {
         let stack = UserStack { ip: vdso.begin + offset, ..UserStack::default() };
@@ -427,7 +427,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("damaged");
         std::fs::write(&file, &bytes).unwrap();
-        let mut unwinder = Unwinder::new();
+        let mut unwinder = Unwinder::default();
         let name = file.to_str().unwrap().to_owned();
         unwinder.map(9, &Map { begin: 0x1_0000, len_bytes: 1 << 20, prot: 5, name, ..Map::default() });
         let dump: Vec<u8> = (0..64_u64).flat_map(|word| (0x1_0000 + word * 997).to_ne_bytes()).collect();

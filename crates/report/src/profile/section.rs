@@ -300,12 +300,16 @@ pub(super) fn coverage(findings: &Findings) -> Option<String> {
     if findings.faults == 0 {
         return None;
     }
-    let mut parts = vec![format!(
-        "{} of {} faults recorded singly, {} timed",
-        Count(coverage.recorded),
-        Count(findings.faults),
-        Count(coverage.timed)
-    )];
+    let timed = Count(coverage.timed);
+    let mut parts = vec![match coverage.complete {
+        Some(all) => {
+            format!("complete: all {} faults that the events counted, {timed} of them timed", Count(all))
+        }
+        None => {
+            let (recorded, faults) = (Count(coverage.recorded), Count(findings.faults));
+            format!("{recorded} of {faults} faults recorded singly, {timed} timed")
+        }
+    }];
     if coverage.sampled > 0 {
         let period = findings.settings.sample_period;
         let every = if period > 0 { format!(", one of {period}") } else { String::new() };

@@ -22,6 +22,7 @@ pub(super) fn coverage(recording: &Recording, profile: &Profile, sites: &Sites) 
         timed: timed(&singly) + timed(&sampled),
         sampled: sampled.len() as u64,
         sampled_timed: timed(&sampled),
+        complete: recording.complete(),
         lost: by_rings.max(by_windows).max(by_events),
         blocks: profile.blocks.blocks.len() as u64,
         recorder_cpu_ns: footer.map(|footer| footer.recorder_cpu_ns),

@@ -129,7 +129,13 @@ fn module<'a>(stacks: &'a Stacks, frame: &Frame) -> Option<&'a str> {
 }
 
 fn is_foreign(stacks: &Stacks, frame: &Frame) -> bool {
-    module(stacks, frame).is_some_and(|name| MODULES.iter().any(|begin| name.starts_with(begin)))
+    module(stacks, frame).is_some_and(is_runtime)
+}
+
+/// Whether a module with this file name is nobody's own code: the C library, the loader, an allocator, the kernel. Sites pass over it, so
+/// its lines are never shown in them.
+pub fn is_runtime(file_name: &str) -> bool {
+    MODULES.iter().any(|begin| file_name.starts_with(begin))
 }
 
 fn is_helper(name: &Name) -> bool {

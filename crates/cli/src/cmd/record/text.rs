@@ -20,7 +20,11 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     // Of a process that is not ours the last figures can't be asked for: the counter has them.
     let counted = recorded.counts.all_faults.or(recorded.counts.user_faults).unwrap_or(0);
     let faults = (usage.minor_faults + usage.major_faults).max(counted);
-    let of = format!("{} faults, {} recorded", HumanCount(faults), HumanCount(recorded.recorded));
+    let of = match (recorded.complete, recorded.user_only) {
+        (Some(all), false) => format!("complete: all {} faults", HumanCount(all)),
+        (Some(all), true) => format!("complete: all {} faults in user mode", HumanCount(all)),
+        (None, _) => format!("{} faults, {} recorded", HumanCount(faults), HumanCount(recorded.recorded)),
+    };
     let mut text = format!("faultless: {path}: {of}, {}", HumanBytes(recorded.file_bytes));
     // Of a program that hardly ran a share tells nothing.
     let _ = if recorded.cpu_ns < SHARE_FROM_NS {
