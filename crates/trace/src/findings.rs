@@ -141,7 +141,7 @@ impl Findings {
         let sites = group(Group::Site);
         let owners = group(Group::Alloc);
         let has_blocks = !profile.blocks.blocks.is_empty();
-        let beyond = beyond(&stat, &profile);
+        let beyond = profile.totals.beyond.clone();
         let knee = stat.avoidable.as_ref().and_then(|curve| curve.knee);
         let cpu_ns = stat.cpu_ns();
         let begin_ns = recording.header.begin_ns;
@@ -188,7 +188,7 @@ impl Findings {
             cpu_ns,
             time_ns,
             disk_ns,
-            faults: stat.faults().max(sites.all.faults.value.round() as u64),
+            faults: stat.faults(),
             most,
             avoidable: knee,
             tables: tables.collect(),
@@ -207,18 +207,6 @@ impl Findings {
 fn row_lives<'a>(row: &Row, owners: &'a Sites) -> Option<&'a crate::sites::Lives> {
     let owner = row.allocated_by.as_ref().filter(|owner| *owner != NO_BLOCK)?;
     owners.rows.iter().find(|row| row.label == *owner).and_then(|row| row.lives.as_ref())
-}
-
-/// Rows of the kernel's totals that no fault of the profile stands for.
-fn beyond(stat: &Stat, profile: &Profile) -> Vec<(Kind, u64, Option<f64>)> {
-    let kernel = profile.faults.iter().any(|fault| fault.kernel);
-    let is_beyond = |kind: Kind| match kind {
-        Kind::Populate | Kind::KernelOrPopulate | Kind::BeforeExec | Kind::Unknown => true,
-        Kind::KernelMode => !kernel,
-        _ => profile.faults.is_empty(),
-    };
-    let rows = stat.rows.iter().filter(|row| is_beyond(row.kind));
-    rows.map(|row| (row.kind, row.faults, row.seconds)).collect()
 }
 
 /// Time of the faults that waited for a disk.

@@ -4,7 +4,7 @@
 
 mod answer;
 mod kernel;
-mod kinds;
+pub(crate) mod kinds;
 pub(crate) mod rows;
 mod serial;
 pub(crate) mod strata;
@@ -13,6 +13,7 @@ pub(crate) mod time;
 use serde::{Deserialize, Serialize};
 
 use crate::observation::{Exit, Host, SourceNote, Usage};
+use crate::reconcile::Disagreement;
 
 pub use crate::tuning::WAIT_LATENCY_RATIO;
 pub use kernel::kernel_time;
@@ -49,6 +50,9 @@ pub struct Stat {
     pub kernel: Option<KernelTime>,
     /// Which sources were used, which were denied, and what would change that.
     pub sources: Vec<SourceNote>,
+    /// Sources of these figures that can't both be right, and which is believed; each is in `notes` too.
+    #[serde(default)]
+    pub disagreements: Vec<Disagreement>,
     /// Things the reader must know to read the figures right.
     pub notes: Vec<String>,
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use super::kinds::Kinds;
 use super::strata::Strata;
 use super::{Curve, Kind, Row, Stat, kernel, rows, serial, time};
 use crate::avoid::{self, Growth, Lifecycle, Memory};
@@ -11,6 +10,7 @@ use crate::measurement::{Count, Percent};
 use crate::observation::{Observation, What, Window};
 use crate::profile::Profile;
 use crate::recording::Stacks;
+use crate::totals::Totals;
 use crate::tuning::WIDE_BOUNDS;
 
 /// Share of recorded faults without an end, or of readings that say nothing, from which on it is worth a note.
@@ -34,23 +34,8 @@ impl Stat {
         let strata = Strata::new(faults, rows::failed(&observation.counts) > 0);
         let calibration = observation.calibration.filter(time::is_sound);
         let offset_ns = calibration.map_or(0.0, |found| found.offset_ns());
-        let kinds = Kinds::new(profile, offset_ns);
-        let known = rows::Known { all: strata.is_complete(), pages: faults.tells_pages };
-        let counted = faults.windows.iter().map(|w| w.faults).fold(0, u64::saturating_add);
-        let (mut rows, beyond_wait4, mut notes) = rows::rows(observation, &kinds, known, counted);
-        let usage = observation.usage;
-        let beyond_ns = beyond_wait4.map_or(0, |beyond| beyond.cpu_ns);
-        let recorder_ns = recorder_ns(observation, faults);
-        let basis = time::Basis {
-            kinds: &kinds,
-            complete: known.all,
-            truth_ns: calibration.map(|found| found.truth_p50_ns).filter(|ns| *ns > 0.0),
-            offset_ns,
-            host: &observation.host,
-            cpu_ns: usage.cpu_ns().saturating_add(beyond_ns).saturating_sub(recorder_ns) as f64,
-        };
-        let (time, note) = time::time(&basis, &mut rows);
-        notes.extend(note.filter(|_| !rows.is_empty()));
+        let Totals { rows, beyond_wait4, time, recorder_ns, disagreements, mut notes, .. } =
+            profile.totals.clone();
         notes.extend(recording_notes(faults));
         let (avoidable, avoid_notes) = avoidable(observation, faults, &strata, &rows);
         notes.extend(avoid_notes);
@@ -62,7 +47,7 @@ impl Stat {
             command: observation.command.clone(),
             exit: observation.exit,
             host: observation.host.clone(),
-            usage,
+            usage: observation.usage,
             beyond_wait4,
             recorder_ns,
             rows,
@@ -71,17 +56,10 @@ impl Stat {
             serialisation: serial::serialisation(faults, offset_ns),
             kernel,
             sources: observation.sources.clone(),
+            disagreements,
             notes,
         }
     }
-}
-
-/// CPU time that recording has added to the program's: what it adds to a fault in the calibration, for each recorded one.
-fn recorder_ns(observation: &Observation, faults: &Faults) -> u64 {
-    let each_ns = observation.calibration.map_or(0.0, |found| found.record_cost_ns);
-    let added_ns = (faults.faults.len() + faults.samples.len()) as f64 * each_ns.max(0.0);
-    // A calibration on a busy machine may say too much.
-    (added_ns as u64).min(observation.usage.cpu_ns() / 2)
 }
 
 fn recording_notes(faults: &Faults) -> Vec<String> {

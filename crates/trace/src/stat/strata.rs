@@ -138,7 +138,7 @@ impl Strata {
     }
 
     /// Whether every fault of the run was recorded: nothing is estimated.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         let whole = |s: &Stratum| s.extra == 0.0 && s.exact == s.recorded as f64;
         self.undescribed == 0.0 && !self.strata.is_empty() && self.strata.iter().all(whole)
     }

@@ -2,8 +2,10 @@
 
 mod diff;
 mod odd;
+mod reconcile;
 mod recorded;
 mod runs;
 mod scenario;
 mod sites;
 mod truth;
+
