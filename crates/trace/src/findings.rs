@@ -8,7 +8,7 @@ mod notes;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cure::{self, Pattern, Remedy};
+use crate::cure::{self, Cure, Pattern, Remedy};
 use crate::fault::Faults;
 use crate::observation::{Exit, Host, What};
 use crate::profile::Profile;
@@ -68,8 +68,11 @@ pub struct Findings {
     pub faults: u64,
     /// So many call sites make this share of the time in the tables.
     pub most: Option<(u64, f64)>,
-    /// What keeping freed pages would avoid.
+    /// What keeping freed pages would avoid; `None` where no site has a cure that does it.
     pub avoidable: Option<Point>,
+    /// Why no site has a cure, where none has.
+    #[serde(default)]
+    pub no_cure: Option<String>,
     /// Rows, by what was asked for.
     pub tables: Vec<Table>,
     /// For the largest sites what to do; of small ones only what can be done.
@@ -143,6 +146,8 @@ impl Findings {
         let has_blocks = !profile.blocks.blocks.is_empty();
         let beyond = profile.totals.beyond.clone();
         let knee = stat.avoidable.as_ref().and_then(|curve| curve.knee);
+        let plateau = stat.avoidable.as_ref().and_then(|curve| curve.points.last());
+        let most_avoidable = plateau.map(|plateau| plateau.high);
         let cpu_ns = stat.cpu_ns();
         let begin_ns = recording.header.begin_ns;
         let pattern = |row| Pattern {
@@ -154,10 +159,13 @@ impl Findings {
             run_ns: (begin_ns, stat.usage.wall_ns),
             cpu_ns: if cpu_ns > 0 { cpu_ns } else { sites.all.time_ns.value as u64 },
             knee,
+            most_avoidable,
         };
         let cured = sites.rows.iter().take(CURED_SITES).map(|row| (row.share, cure::remedy(&pattern(row))));
         let is_told = |(share, remedy): &(f64, Remedy)| remedy.cure.is_some() || *share >= UNCURED_SHARE;
-        let remedies = cured.filter(is_told).map(|(_, remedy)| remedy).collect();
+        let remedies: Vec<Remedy> = cured.filter(is_told).map(|(_, remedy)| remedy).collect();
+        let no_cure = if sites.rows.is_empty() { None } else { cure::why_none(&remedies) };
+        let is_kept = remedies.iter().any(|remedy| remedy.cure.is_some_and(Cure::keeps));
         let (kernel, kernel_note) = kernel::kernel_time(recording).unzip();
         let coverage = notes::coverage(recording, &profile, &sites);
         let notes = notes::notes(recording, &stat, &profile, &coverage, kernel_note.flatten());
@@ -190,7 +198,8 @@ impl Findings {
             disk_ns,
             faults: stat.faults(),
             most,
-            avoidable: knee,
+            avoidable: knee.filter(|_| is_kept),
+            no_cure,
             tables: tables.collect(),
             remedies,
             beyond,

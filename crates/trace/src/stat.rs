@@ -283,11 +283,12 @@ pub enum Serialisation {
 pub struct KernelTime {
     /// Samples in all, user mode included.
     pub samples: u64,
-    /// Seconds in the page-fault path.
-    pub fault_seconds: Interval,
+    /// Samples in the page-fault path. How long that takes is [`Stat::time`], which samples do not say as well: they hold the
+    /// recorder, and fall behind what runs with interrupts off.
+    pub fault_samples: u64,
     /// Seconds in unmapping, exit and madvise that releases pages.
     pub release_seconds: Interval,
-    /// Share of the fault path by phase, 0 to 1; `None` when there are too few samples.
+    /// Share of the time in faults by phase, 0 to 1; `None` when there are too few samples.
     pub phases: Option<Vec<PhaseShare>>,
 }
 

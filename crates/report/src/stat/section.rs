@@ -29,8 +29,7 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
             row_source(row),
         ]);
     }
-    let seconds: Vec<f64> = stat.rows.iter().filter_map(|r| r.seconds).collect();
-    let sum = if seconds.is_empty() { "-".to_owned() } else { Seconds(seconds.iter().sum()).to_string() };
+    let sum = stat.time.as_ref().map_or("-".to_owned(), |time| Seconds(time.seconds.value).to_string());
     let (minor, major) = (Count(stat.usage.minor_faults), Count(stat.usage.major_faults));
     let more = stat.beyond_wait4.map_or(String::new(), |b| format!(" + {}", Count(b.faults)));
     let total = format!("{minor} minor + {major} major (wait4){more}");
@@ -159,16 +158,17 @@ pub(super) fn kernel(stat: &Stat, palette: Palette) -> Vec<String> {
 }
 
 pub(crate) fn kernel_lines(kernel: &KernelTime, palette: Palette) -> Vec<String> {
-    let side = |name: &str, i: &Interval| {
-        vec![
-            name.to_owned(),
-            Seconds(i.value).to_string(),
-            format!("({} to {})", Seconds(i.low), Seconds(i.high)),
-        ]
-    };
-    let cells =
-        [side("fault path", &kernel.fault_seconds), side("unmap, exit, madvise", &kernel.release_seconds)];
-    let mut lines = columns(3, &[Align::Left, Align::Right, Align::Left], &cells);
+    let Interval { value, low, high } = kernel.release_seconds;
+    let release = format!(
+        "   giving memory back (unmap, exit, madvise): {} ({} to {}), beside the faults",
+        Seconds(value),
+        Seconds(low),
+        Seconds(high)
+    );
+    let mut lines = vec![release];
+    if kernel.phases.is_some() {
+        lines.push("   of the time in faults:".to_owned());
+    }
     let phases: Vec<Vec<String>> = kernel
         .phases
         .iter()

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::strata::Strata;
+use super::strata::{Strata, is_fresh};
 use super::{Curve, Kind, Row, Stat, kernel, rows, serial, time};
 use crate::avoid::{self, Growth, Lifecycle, Memory};
 use crate::fault::{Faults, find_window};
@@ -10,6 +10,7 @@ use crate::measurement::{Count, Percent};
 use crate::observation::{Observation, What, Window};
 use crate::profile::Profile;
 use crate::recording::Stacks;
+use crate::reconcile::Check;
 use crate::totals::Totals;
 use crate::tuning::WIDE_BOUNDS;
 
@@ -37,7 +38,8 @@ impl Stat {
         let Totals { rows, beyond_wait4, time, recorder_ns, disagreements, mut notes, .. } =
             profile.totals.clone();
         notes.extend(recording_notes(faults));
-        let (avoidable, avoid_notes) = avoidable(observation, faults, &strata, &rows);
+        let is_unread = disagreements.iter().any(|one| one.check == Check::Readings);
+        let (avoidable, avoid_notes) = avoidable(observation, faults, &strata, &rows, is_unread);
         notes.extend(avoid_notes);
         let (kernel, note) = observation.kernel.as_ref().map(kernel::kernel_time).unzip();
         notes.extend(note.flatten());
@@ -113,8 +115,9 @@ fn avoidable(
     faults: &Faults,
     strata: &Strata,
     rows: &[Row],
+    is_unread: bool,
 ) -> (Option<Curve>, Vec<String>) {
-    if observation.levels.is_empty() {
+    if observation.levels.is_empty() || is_unread {
         return (None, Vec::new());
     }
     let host = &observation.host;
@@ -140,6 +143,7 @@ fn avoidable(
         growth: &growth,
         all_pages: rows.iter().map(|r| r.faults as f64).sum::<f64>() * fresh_bytes(rows, &bytes_of, page)
             / page,
+        fresh_share: fresh_share(rows),
     };
     let mut notes = Vec::new();
     let disturbed = avoid::disturbed_share(&memory);
@@ -179,9 +183,17 @@ fn anonymous_bytes(kind: Kind, page_bytes: u64, thp_bytes: u64) -> f64 {
     }
 }
 
+/// Share of all faults that kept memory could have served at most.
+fn fresh_share(rows: &[Row]) -> f64 {
+    let high = |row: &Row| row.interval.map_or(row.faults, |(_, high)| high) as f64;
+    let fresh: f64 = rows.iter().filter(|row| is_fresh(row.kind)).map(high).sum();
+    let all: f64 = rows.iter().map(|row| row.faults as f64).sum();
+    if all > 0.0 { (fresh / all).min(1.0) } else { 0.0 }
+}
+
 /// What a fault takes that takes anonymous memory at all, on average; `page` where there is none.
 fn fresh_bytes(rows: &[Row], bytes_of: &impl Fn(Kind) -> f64, page: f64) -> f64 {
-    let fresh = rows.iter().map(|r| (bytes_of(r.kind), r.faults as f64)).filter(|(bytes, _)| *bytes > 0.0);
+    let fresh = rows.iter().filter(|r| is_fresh(r.kind)).map(|r| (bytes_of(r.kind), r.faults as f64));
     let (sum, faults) =
         fresh.fold((0.0, 0.0), |(sum, n), (bytes, faults)| (sum + bytes * faults, n + faults));
     if faults > 0.0 { sum / faults } else { page }

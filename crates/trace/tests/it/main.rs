@@ -8,4 +8,5 @@ mod runs;
 mod scenario;
 mod sites;
 mod truth;
+mod views;
 
