@@ -13,8 +13,9 @@ use crate::observation::Host;
 use crate::sites::{Lives, Row};
 use crate::stat::{Interval, Kind, Point};
 use crate::tuning::{
-    ABOVE_THRESHOLD, ABSENT_SHARE, MIN_GAIN, MMAP_THRESHOLD_BYTES, PATTERN_SHARE, POPULATE_SAVES,
-    QUEUE_BLOCKS, QUEUE_BYTES, QUEUE_GROWTH, START_PART, THP_PER_BLOCK, THP_SAVES, UNCURED_SHARE, WHOLE_SHARE,
+    ABOVE_THRESHOLD, ABSENT_SHARE, CURVE_OFF, MIN_GAIN, MMAP_THRESHOLD_BYTES, PATTERN_SHARE, POPULATE_SAVES,
+    QUEUE_BLOCKS, QUEUE_BYTES, QUEUE_GROWTH, START_PART, THP_PER_BLOCK, THP_SAVES, UNCURED_SHARE,
+    WHOLE_SHARE,
 };
 
 /// What can be done about a site's faults.
@@ -251,10 +252,7 @@ pub(crate) fn why_none(remedies: &[Remedy]) -> Option<String> {
         return None;
     }
     let Some(first) = remedies.first() else {
-        return Some(format!(
-            "each makes less than {} of the time in faults",
-            Percent(UNCURED_SHARE)
-        ));
+        return Some(format!("each makes less than {} of the time in faults", Percent(UNCURED_SHARE)));
     };
     let is_small = remedies.iter().all(|remedy| remedy.why == NOT_WORTH);
     Some(match (is_small, remedies.len()) {
@@ -269,7 +267,8 @@ impl Pattern<'_> {
     fn limited(&self, cure: Cure, saves: Saves) -> Saves {
         match self.most_avoidable.filter(|_| cure.keeps() && self.of_all() > 0.0) {
             Some(most) => {
-                let limit = |shares: [f64; 3]| shares.map(|share| share.min(most / self.of_all()));
+                let most = (most + CURVE_OFF) / self.of_all();
+                let limit = |shares: [f64; 3]| shares.map(|share| share.min(most));
                 (limit(saves.0), limit(saves.1))
             }
             None => saves,

@@ -5,6 +5,7 @@
 mod answer;
 mod kernel;
 pub(crate) mod kinds;
+mod mix;
 pub(crate) mod rows;
 mod serial;
 pub(crate) mod strata;

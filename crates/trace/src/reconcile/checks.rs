@@ -41,7 +41,13 @@ fn exceeds(count: u64, other: u64, more: u64) -> bool {
     count as f64 > other as f64 + apart(other) + more as f64
 }
 
-fn found(check: Check, unit: Unit, said: [(&str, f64); 2], believed: Believed, why: &str) -> Option<Disagreement> {
+fn found(
+    check: Check,
+    unit: Unit,
+    said: [(&str, f64); 2],
+    believed: Believed,
+    why: &str,
+) -> Option<Disagreement> {
     let [first, second] = said.map(|(source, value)| Said { source: source.to_owned(), value, unit });
     Some(Disagreement { check, first, second, believed, why: why.to_owned() })
 }
@@ -55,7 +61,13 @@ fn rows_total(f: &Facts) -> Option<Disagreement> {
     let total = f.waited?.saturating_add(f.beyond);
     (f.rows != total).then_some(())?;
     let said = [(ROWS, f.rows as f64), ("wait4 and the events beyond it", total as f64)];
-    found(Check::RowsTotal, Unit::Faults, said, Believed::Second, "The kinds do not add up to the total: use the total only.")
+    found(
+        Check::RowsTotal,
+        Unit::Faults,
+        said,
+        Believed::Second,
+        "The kinds do not add up to the total: use the total only.",
+    )
 }
 
 fn events_total(f: &Facts) -> Option<Disagreement> {
@@ -70,11 +82,18 @@ fn events_total(f: &Facts) -> Option<Disagreement> {
 
 fn rows_user(f: &Facts) -> Option<Disagreement> {
     // Major faults are a row of their own.
-    let (user, major) = (f.user?.saturating_sub(f.failed), f.major.unwrap_or(f.waited_major).max(f.major_seen));
+    let (user, major) =
+        (f.user?.saturating_sub(f.failed), f.major.unwrap_or(f.waited_major).max(f.major_seen));
     let off = f.rows_user.abs_diff(user);
     exceeds(off, 0, major.saturating_add(apart(user) as u64)).then_some(())?;
     let said = [(ROWS, f.rows_user as f64), (USER, user as f64)];
-    found(Check::RowsUser, Unit::Faults, said, Believed::Second, "The kinds are shares of a wrong total: use shares only.")
+    found(
+        Check::RowsUser,
+        Unit::Faults,
+        said,
+        Believed::Second,
+        "The kinds are shares of a wrong total: use shares only.",
+    )
 }
 
 fn handled(f: &Facts) -> Option<Disagreement> {
@@ -98,7 +117,10 @@ fn records(f: &Facts) -> Option<Disagreement> {
     let (beyond, counted) = f.recorded_beyond;
     let edges = f.windows.map_or(0, |(_, number)| number);
     (f.windows.is_some() && beyond as f64 > apart(counted) + edges as f64).then_some(())?;
-    let said = [("single records", counted as f64 + beyond as f64), ("the counts of their stretches", counted as f64)];
+    let said = [
+        ("single records", counted as f64 + beyond as f64),
+        ("the counts of their stretches", counted as f64),
+    ];
     found(Check::Records, Unit::Faults, said, Believed::Second, "Records count as shares of their stretch.")
 }
 
@@ -146,7 +168,10 @@ fn huge_pages(f: &Facts) -> Option<Disagreement> {
 fn growth(f: &Facts) -> Option<Disagreement> {
     let faulted = f.faulted_bytes?;
     (f.grown_bytes > faulted).then_some(())?;
-    let said = [("memory that the faults of these kinds can have made resident", faulted), ("growth of resident memory", f.grown_bytes)];
+    let said = [
+        ("memory that the faults of these kinds can have made resident", faulted),
+        ("growth of resident memory", f.grown_bytes),
+    ];
     let why = "Growth is read from the kernel: more of the faults took memory than their kinds say. Intervals of the kinds hold both.";
     found(Check::Growth, Unit::Bytes, said, Believed::Second, why)
 }
@@ -154,7 +179,8 @@ fn growth(f: &Facts) -> Option<Disagreement> {
 fn peak_memory(f: &Facts) -> Option<Disagreement> {
     let mapped = f.mapped_bytes?;
     (f.peak_bytes > mapped).then_some(())?;
-    let said = [("memory that the faults can have mapped", mapped), ("largest resident size (wait4)", f.peak_bytes)];
+    let said =
+        [("memory that the faults can have mapped", mapped), ("largest resident size (wait4)", f.peak_bytes)];
     let why = "Faults are missing from the total, or memory came without one.";
     found(Check::PeakMemory, Unit::Bytes, said, Believed::Second, why)
 }

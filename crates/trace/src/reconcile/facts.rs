@@ -78,7 +78,12 @@ pub(crate) struct Bound {
 /// Faults run in the kernel, but for the trap: their time is part of the system time. Whether a kernel splits CPU time by its tick
 /// is not known, so that is assumed: two ticks of each process may be on the wrong side, and ticks scatter as draws do. The sum of
 /// user and system time is exact in any case.
-pub(crate) fn time_bound(observation: &Observation, cpu_ns: f64, recorder_ns: f64, faults: f64) -> Option<Bound> {
+pub(crate) fn time_bound(
+    observation: &Observation,
+    cpu_ns: f64,
+    recorder_ns: f64,
+    faults: f64,
+) -> Option<Bound> {
     if cpu_ns <= 0.0 {
         return None;
     }
@@ -124,8 +129,8 @@ impl Facts {
         let losses = observation.event_losses.as_ref();
         let of_faults = |event: &str| event != "cpu clock" && event != "tasks";
         let lost_by_events = losses.map(|losses| sum(losses.iter().map(|loss| loss.lost)));
-        let lost_faults: Option<u64> =
-            losses.map(|losses| sum(losses.iter().filter(|loss| of_faults(&loss.event)).map(|loss| loss.lost)));
+        let lost_faults: Option<u64> = losses
+            .map(|losses| sum(losses.iter().filter(|loss| of_faults(&loss.event)).map(|loss| loss.lost)));
         let in_windows = observation.windows.iter().filter(|window| window.recorded);
         Self {
             waited: is_waited.then_some(waited),
@@ -238,7 +243,9 @@ impl Memory {
                 || matches!(row.kind, Kind::UserUnknown | Kind::Unplaced | Kind::Unknown | Kind::Major);
             anonymous += if is_anonymous { most(row) * folio } else { 0.0 };
             others += match row.kind {
-                Kind::FileRead | Kind::Major | Kind::Unplaced | Kind::UserUnknown => most(row) * FAULT_AROUND_BYTES,
+                Kind::FileRead | Kind::Major | Kind::Unplaced | Kind::UserUnknown => {
+                    most(row) * FAULT_AROUND_BYTES
+                }
                 Kind::KernelMode | Kind::Populate | Kind::KernelOrPopulate | Kind::Unknown => {
                     most(row) * FAULT_AROUND_BYTES
                 }
@@ -258,9 +265,7 @@ impl Memory {
         Self {
             faulted_bytes,
             grown_bytes: grown(observation, noise),
-            mapped_bytes: faulted_bytes
-                .filter(|_| is_whole)
-                .map(|bytes| bytes + others + OWN_IMAGE_BYTES),
+            mapped_bytes: faulted_bytes.filter(|_| is_whole).map(|bytes| bytes + others + OWN_IMAGE_BYTES),
         }
     }
 }

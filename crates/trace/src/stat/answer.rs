@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::mix::Mix;
 use super::strata::{Strata, is_fresh};
 use super::{Curve, Kind, Row, Stat, kernel, rows, serial, time};
 use crate::avoid::{self, Growth, Lifecycle, Memory};
@@ -9,8 +10,8 @@ use crate::fault::{Faults, find_window};
 use crate::measurement::{Count, Percent};
 use crate::observation::{Observation, What, Window};
 use crate::profile::Profile;
-use crate::recording::Stacks;
 use crate::reconcile::Check;
+use crate::recording::Stacks;
 use crate::totals::Totals;
 use crate::tuning::WIDE_BOUNDS;
 
@@ -39,7 +40,7 @@ impl Stat {
             profile.totals.clone();
         notes.extend(recording_notes(faults));
         let is_unread = disagreements.iter().any(|one| one.check == Check::Readings);
-        let (avoidable, avoid_notes) = avoidable(observation, faults, &strata, &rows, is_unread);
+        let (avoidable, avoid_notes) = avoidable(observation, faults, profile, &strata, is_unread);
         notes.extend(avoid_notes);
         let (kernel, note) = observation.kernel.as_ref().map(kernel::kernel_time).unzip();
         notes.extend(note.flatten());
@@ -113,10 +114,11 @@ fn row_notes(rows: &[Row], timed: bool) -> Vec<String> {
 fn avoidable(
     observation: &Observation,
     faults: &Faults,
+    profile: &Profile,
     strata: &Strata,
-    rows: &[Row],
     is_unread: bool,
 ) -> (Option<Curve>, Vec<String>) {
+    let rows = &profile.totals.rows;
     if observation.levels.is_empty() || is_unread {
         return (None, Vec::new());
     }
@@ -128,8 +130,10 @@ fn avoidable(
     let forks =
         lifecycle.iter().filter_map(|event| if let Lifecycle::Fork(ns) = event { Some(*ns) } else { None });
     let forked_ns = forks.min().unwrap_or(u64::MAX);
+    let mix = Mix::new(profile);
     let growth_in = |(index, window): (usize, &Window)| {
-        strata.growth_in_window(index, &bytes_of, page, forked_ns < window.end_ns)
+        let sampled = if window.recorded { None } else { mix.growth(window, &bytes_of) };
+        sampled.or_else(|| strata.growth_in_window(index, &bytes_of, page, forked_ns < window.end_ns))
     };
     let in_window: Vec<Option<Growth>> = faults.windows.iter().enumerate().map(growth_in).collect();
     let unknown = Growth { low_bytes: 0.0, high_bytes: page, fresh_share: 1.0 };

@@ -178,11 +178,20 @@ fn growth(pool: &[Stratum], value: &impl Fn(Kind) -> f64) -> Option<Growth> {
 /// of files do.
 pub(super) fn is_fresh(kind: Kind) -> bool {
     use Kind::{
-        BeforeExec, BssFirstWrite, CowAfterFork, FilePrivateWrite, FileRead, Major, Shared, Stack, ZeroPageRead,
+        BeforeExec, BssFirstWrite, CowAfterFork, FilePrivateWrite, FileRead, Major, Shared, Stack,
+        ZeroPageRead,
     };
     !matches!(
         kind,
-        BeforeExec | BssFirstWrite | CowAfterFork | FilePrivateWrite | FileRead | Major | Shared | Stack | ZeroPageRead
+        BeforeExec
+            | BssFirstWrite
+            | CowAfterFork
+            | FilePrivateWrite
+            | FileRead
+            | Major
+            | Shared
+            | Stack
+            | ZeroPageRead
     )
 }
 

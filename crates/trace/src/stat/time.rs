@@ -51,7 +51,8 @@ pub(crate) fn time(basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, O
     }
     let own = kinds.time_ns().times(1e-9);
     // A kind of less than half a fault has time, and no row: the others take it.
-    let of_rows: f64 = rows.iter().filter(|row| kinds.seconds(row.kind).is_some()).filter_map(|row| row.seconds).sum();
+    let of_rows: f64 =
+        rows.iter().filter(|row| kinds.seconds(row.kind).is_some()).filter_map(|row| row.seconds).sum();
     for row in rows.iter_mut().filter(|row| of_rows > 0.0 && kinds.seconds(row.kind).is_some()) {
         row.seconds = row.seconds.map(|seconds| seconds * own.value / of_rows);
     }

@@ -9,4 +9,3 @@ mod scenario;
 mod sites;
 mod truth;
 mod views;
-

@@ -84,7 +84,12 @@ const PLANTS: [(&str, Plant, Check, Believed); 14] = [
         Check::Time,
         Believed::Second,
     ),
-    ("more CPU time than there was", |o| o.usage.user_ns += 100 * o.usage.wall_ns, Check::CpuTime, Believed::Neither),
+    (
+        "more CPU time than there was",
+        |o| o.usage.user_ns += 100 * o.usage.wall_ns,
+        Check::CpuTime,
+        Believed::Neither,
+    ),
     ("rings lost more than their events", |o| o.windows[0].lost = 3, Check::Losses, Believed::First),
 ];
 
