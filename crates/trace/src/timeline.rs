@@ -237,7 +237,7 @@ impl Timeline {
         let (faults, fault_ns) = (profile.totals.faults(), profile.totals.time_ns());
         let elsewhere = (
             faults.saturating_sub(in_lanes(|lane| lane.fault_count).round() as u64),
-            (fault_ns - in_lanes(|lane| lane.fault_ns)).max(0.0),
+            (fault_ns - in_lanes(|lane| lane.fault_ns)).max(0.0).round(),
         );
         let processes = processes(&lanes);
         Self {

@@ -13,3 +13,4 @@ mod runs;
 #[path = "../../../trace/tests/it/scenario.rs"]
 mod scenario;
 mod timeline;
+mod views;
