@@ -22,7 +22,7 @@ const DISTURBED_FROM: f64 = 0.2;
 
 impl Stat {
     /// Version of the JSON document; rises when a field changes its meaning or goes.
-    pub const SCHEMA: u32 = 1;
+    pub const SCHEMA: u32 = 2;
 
     /// What an observation means. Never fails: what can't be known is `None`, with a note.
     pub fn from_observation(observation: &Observation) -> Self {
