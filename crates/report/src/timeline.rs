@@ -8,6 +8,7 @@ mod embed;
 
 use std::collections::BTreeSet;
 
+use faultless_trace::measurement::Nanos;
 use faultless_trace::recording::Stacks;
 use faultless_trace::timeline::{Lane, State, Timeline};
 use maud::{Markup, PreEscaped, html};
@@ -168,36 +169,21 @@ fn sums(lanes: &[Lane]) -> [u64; State::ALL.len()] {
     sums
 }
 
-fn fault_ns(totals_ns: &[u64; State::ALL.len()]) -> u64 {
-    State::ALL.into_iter().filter(|state| state.is_fault()).map(|state| totals_ns[state as usize]).sum()
-}
-
-fn lane_faults(timeline: &Timeline, lane: &Lane) -> u64 {
-    let weight = |class: u32| timeline.classes.get(class as usize).map_or(1, |class| class.weight);
-    lane.faults.iter().map(|fault| weight(fault.3)).sum()
-}
-
 /// The first sentence of the page.
 fn answer(timeline: &Timeline) -> Markup {
     let sums = sums(&timeline.lanes);
     let lives: u64 = sums.iter().sum();
-    let faults: u64 = timeline.lanes.iter().map(|lane| lane_faults(timeline, lane)).sum();
     let shared: u64 = timeline.processes.iter().map(|process| process.shared_ns).sum();
     let share = |state: State| percent(sums[state as usize], lives);
-    let sampled: u64 = timeline.lanes.iter().map(|lane| timeline.sampled_ns(lane)).sum();
     html! {
         (time(timeline.end_ns - timeline.begin_ns)) ", "
         (timeline.lanes.len()) @if timeline.lanes.len() == 1 { " thread" } @else { " threads" }
         " that lived " (time(lives)) ": "
         (share(State::Running)) " computing, "
-        strong {
-            @if sampled > 0 { "about " }
-            (percent(fault_ns(&sums) + sampled, lives)) " in page faults"
-        }
+        strong { (percent(timeline.fault_ns as u64, lives)) " (" (Nanos(timeline.fault_ns)) ") in " (count(timeline.faults)) " page faults" }
         @if sums[State::Blocked as usize] > 0 { " (" (share(State::Blocked)) " blocked in them)" }
         ", " (share(State::Waiting)) " waiting, " (share(State::Preempted)) " preempted"
         @if sums[State::Unrecorded as usize] > 0 { ", " (share(State::Unrecorded)) " running while faults were not recorded one by one, only sampled" }
-        ". " (count(faults)) " faults"
         @if shared > 0 { "; during " (time(shared)) " two or more threads of a process were in faults at once" }
         "."
         span.faint { " " (timeline.command.join(" ")) }
@@ -247,19 +233,17 @@ fn totals(one: &Shown<'_>, is_named: bool) -> Markup {
         let whole: u64 = totals.iter().sum();
         html! { (time(ns)) small { (percent(ns, whole)) } }
     };
-    let row = |name: &str, whose: String, totals: &[u64; State::ALL.len()], faults: u64, sampled: u64| {
+    let row = |name: &str, whose: String, totals: &[u64; State::ALL.len()], faults: u64, fault_ns: f64| {
         html! {
             tr {
                 td { (name) small { (whose) } }
                 td.right data-name="life:" { (time(totals.iter().sum())) }
                 td.right data-name="faults:" { (count(faults)) }
-                td.right data-name="in faults:" { strong { @if sampled > 0 { "~" } (cell(totals, fault_ns(totals) + sampled)) } }
+                td.right data-name="in faults:" { strong { (Nanos(fault_ns)) small { (percent(fault_ns as u64, totals.iter().sum())) } } }
                 @for state in &states { td.right data-name={ (state_name(*state)) ":" } { (cell(totals, totals[*state as usize])) } }
             }
         }
     };
-    let sampled = timeline.lanes.iter().map(|lane| timeline.sampled_ns(lane)).sum();
-    let all: u64 = timeline.lanes.iter().map(|lane| lane_faults(timeline, lane)).sum();
     let id = format!("totals-{}", one.name.chars().filter(char::is_ascii_alphanumeric).collect::<String>());
     html! {
         section.part {
@@ -275,15 +259,24 @@ fn totals(one: &Shown<'_>, is_named: bool) -> Markup {
                         }
                     }
                     tbody {
-                        (row("all threads", format!("{}", timeline.lanes.len()), &sums, all, sampled))
+                        (row("all threads", format!("{}", timeline.lanes.len()), &sums, timeline.faults, timeline.fault_ns))
                         @for lane in &timeline.lanes {
-                            (row(&lane.name, format!("{}/{}", lane.pid, lane.tid), &lane.totals_ns, lane_faults(timeline, lane), timeline.sampled_ns(lane)))
+                            (row(&lane.name, format!("{}/{}", lane.pid, lane.tid), &lane.totals_ns, lane.fault_count.round() as u64, lane.fault_ns))
+                        }
+                        @if timeline.elsewhere.0 > 0 {
+                            tr {
+                                td { "in no thread" small { "kernel mode, populated" } }
+                                td {}
+                                td.right data-name="faults:" { (count(timeline.elsewhere.0)) }
+                                td.right data-name="in faults:" { strong { (Nanos(timeline.elsewhere.1)) } }
+                                @for _ in &states { td {} }
+                            }
                         }
                     }
                 }
             }
             p.faint {
-                "Times are as they were read, recording included"
+                "Time in faults is corrected and for the whole run; times of states are as they were read, recording included"
                 @if timeline.offset_ns > 0.0 { ": each recorded fault is read " (time(timeline.offset_ns as u64)) " too long" }
                 "."
                 @for process in timeline.processes.iter().filter(|process| process.most > 1) {

@@ -187,10 +187,13 @@ impl Bounds {
                 "no anonymous memory was faulted in between two readings: no avoidable curve".to_owned()
             );
         }
+        // Of all faults no more can be avoided than take pages: where more pages were taken than a fault's usual size says, faults are larger.
+        let taken: f64 = most.iter().map(|flow| flow.faults as f64).sum();
+        let all_pages = memory.all_pages.max(taken / memory.fresh_share.max(f64::MIN_POSITIVE));
         Ok(Bounds {
             worst: [kept_pages(&fewest, Order::FaultsFirst), kept_pages(&fewest, Order::ReleasesFirst)],
             best: kept_pages(&most, Order::Mixed),
-            all_pages: memory.all_pages.max(1.0),
+            all_pages: all_pages.max(1.0),
             page_bytes: memory.page_bytes.max(1),
         })
     }

@@ -13,8 +13,9 @@ use crate::observation::Host;
 use crate::sites::{Lives, Row};
 use crate::stat::{Interval, Kind, Point};
 use crate::tuning::{
-    ABOVE_THRESHOLD, ABSENT_SHARE, MIN_GAIN, MMAP_THRESHOLD_BYTES, PATTERN_SHARE, POPULATE_SAVES,
-    QUEUE_BLOCKS, QUEUE_BYTES, QUEUE_GROWTH, START_PART, THP_PER_BLOCK, THP_SAVES, WHOLE_SHARE,
+    ABOVE_THRESHOLD, ABSENT_SHARE, CURVE_OFF, MIN_GAIN, MMAP_THRESHOLD_BYTES, PATTERN_SHARE, POPULATE_SAVES,
+    QUEUE_BLOCKS, QUEUE_BYTES, QUEUE_GROWTH, START_PART, THP_PER_BLOCK, THP_SAVES, UNCURED_SHARE,
+    WHOLE_SHARE,
 };
 
 /// What can be done about a site's faults.
@@ -35,6 +36,13 @@ pub enum Cure {
     Thp,
     /// Populate at start.
     Prefault,
+}
+
+impl Cure {
+    /// It keeps memory that was given back.
+    pub fn keeps(self) -> bool {
+        matches!(self, Self::MadvFree | Self::Thresholds | Self::Pool)
+    }
 }
 
 /// A cure for a site, or why there is none.
@@ -76,6 +84,8 @@ pub struct Pattern<'a> {
     pub cpu_ns: u64,
     /// What keeping freed pages would avoid of all faults.
     pub knee: Option<Point>,
+    /// The most that keeping would avoid of all faults, whatever is kept, 0 to 1; `None` where memory was not read.
+    pub most_avoidable: Option<f64>,
 }
 
 /// Shares of a site's faults and of its time that a cure saves: at least, likely, at most.
@@ -183,9 +193,12 @@ const RULES: [Rule; 7] = [
     },
 ];
 
+/// Of a pattern that fits a site of little time.
+const NOT_WORTH: &str = "what could be saved is not worth a change";
+
 /// The cure for a site.
 pub fn remedy(pattern: &Pattern<'_>) -> Remedy {
-    let fits = RULES.iter().find_map(|rule| Some((rule, (rule.saves)(pattern)?)));
+    let fits = RULES.iter().find_map(|rule| Some((rule, pattern.limited(rule.cure, (rule.saves)(pattern)?))));
     let row = pattern.row;
     let nothing = |why: String| Remedy {
         site: row.label.clone(),
@@ -205,7 +218,7 @@ pub fn remedy(pattern: &Pattern<'_>) -> Remedy {
     };
     let (faults, time_ns) = (of(&row.faults, faults), of(&row.time_ns, time));
     if time_ns.high < MIN_GAIN * pattern.cpu_ns as f64 {
-        return nothing("what could be saved is not worth a change".to_owned());
+        return nothing(NOT_WORTH.to_owned());
     }
     Remedy {
         cure: Some(rule.cure),
@@ -233,7 +246,35 @@ fn no_pattern(p: &Pattern<'_>) -> String {
     }
 }
 
+/// Why there is no cure, where no site has one.
+pub(crate) fn why_none(remedies: &[Remedy]) -> Option<String> {
+    if remedies.iter().any(|remedy| remedy.cure.is_some()) {
+        return None;
+    }
+    let Some(first) = remedies.first() else {
+        return Some(format!("each makes less than {} of the time in faults", Percent(UNCURED_SHARE)));
+    };
+    let is_small = remedies.iter().all(|remedy| remedy.why == NOT_WORTH);
+    Some(match (is_small, remedies.len()) {
+        (true, _) => format!("a cure of each would save less than {} of the CPU time", Percent(MIN_GAIN)),
+        (false, 1) => first.why.clone(),
+        (false, _) => format!("of the largest, {}", first.why),
+    })
+}
+
 impl Pattern<'_> {
+    /// What a cure that keeps memory saves is no more than the curve says that keeping avoids.
+    fn limited(&self, cure: Cure, saves: Saves) -> Saves {
+        match self.most_avoidable.filter(|_| cure.keeps() && self.of_all() > 0.0) {
+            Some(most) => {
+                let most = (most + CURVE_OFF) / self.of_all();
+                let limit = |shares: [f64; 3]| shares.map(|share| share.min(most));
+                (limit(saves.0), limit(saves.1))
+            }
+            None => saves,
+        }
+    }
+
     /// Share of its faults that are of these kinds.
     fn share(&self, kinds: &[Kind]) -> f64 {
         share(self.row, kinds)

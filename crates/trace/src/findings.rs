@@ -8,7 +8,7 @@ mod notes;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cure::{self, Pattern, Remedy};
+use crate::cure::{self, Cure, Pattern, Remedy};
 use crate::fault::Faults;
 use crate::observation::{Exit, Host, SourceNote, What};
 use crate::profile::Profile;
@@ -69,8 +69,11 @@ pub struct Findings {
     pub faults: u64,
     /// So many call sites make this share of the time in the tables.
     pub most: Option<(u64, f64)>,
-    /// What keeping freed pages would avoid.
+    /// What keeping freed pages would avoid; `None` where no site has a cure that does it.
     pub avoidable: Option<Point>,
+    /// Why no site has a cure, where none has.
+    #[serde(default)]
+    pub no_cure: Option<String>,
     /// Rows, by what was asked for.
     pub tables: Vec<Table>,
     /// For the largest sites what to do; of small ones only what can be done.
@@ -150,7 +153,7 @@ pub struct Coverage {
 
 impl Findings {
     /// Version of the JSON document; rises when a field changes its meaning or goes.
-    pub const SCHEMA: u32 = 1;
+    pub const SCHEMA: u32 = 2;
 
     /// What a recording says. Never fails: what is not known is left out, with a note.
     pub fn new(recording: &Recording, wanted: &Wanted) -> Self {
@@ -162,8 +165,14 @@ impl Findings {
         let sites = group(Group::Site);
         let owners = group(Group::Alloc);
         let has_blocks = !profile.blocks.blocks.is_empty();
-        let (beyond, beyond_seconds) = beyond(&stat, &profile);
+        let beyond = profile.totals.beyond.clone();
+        let interval_of = |(kind, ..): &Beyond| {
+            profile.totals.rows.iter().find(|row| row.kind == *kind).and_then(|row| row.seconds_interval)
+        };
+        let beyond_seconds = beyond.iter().map(interval_of).collect();
         let knee = stat.avoidable.as_ref().and_then(|curve| curve.knee);
+        let plateau = stat.avoidable.as_ref().and_then(|curve| curve.points.last());
+        let most_avoidable = plateau.map(|plateau| plateau.high);
         let cpu_ns = stat.cpu_ns();
         let begin_ns = recording.header.begin_ns;
         let pattern = |row| Pattern {
@@ -175,10 +184,13 @@ impl Findings {
             run_ns: (begin_ns, stat.usage.wall_ns),
             cpu_ns: if cpu_ns > 0 { cpu_ns } else { sites.all.time_ns.value as u64 },
             knee,
+            most_avoidable,
         };
         let cured = sites.rows.iter().take(CURED_SITES).map(|row| (row.share, cure::remedy(&pattern(row))));
         let is_told = |(share, remedy): &(f64, Remedy)| remedy.cure.is_some() || *share >= UNCURED_SHARE;
-        let remedies = cured.filter(is_told).map(|(_, remedy)| remedy).collect();
+        let remedies: Vec<Remedy> = cured.filter(is_told).map(|(_, remedy)| remedy).collect();
+        let no_cure = if sites.rows.is_empty() { None } else { cure::why_none(&remedies) };
+        let is_kept = remedies.iter().any(|remedy| remedy.cure.is_some_and(Cure::keeps));
         let (kernel, no_phases) = kernel::kernel_time(recording).unzip();
         let no_phases = no_phases.flatten();
         let coverage = notes::coverage(recording, &profile, &sites);
@@ -210,9 +222,10 @@ impl Findings {
             cpu_ns,
             time_ns,
             disk_ns,
-            faults: stat.faults().max(sites.all.faults.value.round() as u64),
+            faults: stat.faults(),
             most,
-            avoidable: knee,
+            avoidable: knee.filter(|_| is_kept),
+            no_cure,
             tables: tables.collect(),
             remedies,
             beyond,
@@ -233,18 +246,6 @@ impl Findings {
 fn row_lives<'a>(row: &Row, owners: &'a Sites) -> Option<&'a crate::sites::Lives> {
     let owner = row.allocated_by.as_ref().filter(|owner| *owner != NO_BLOCK)?;
     owners.rows.iter().find(|row| row.label == *owner).and_then(|row| row.lives.as_ref())
-}
-
-/// Rows of the kernel's totals that no fault of the profile stands for.
-fn beyond(stat: &Stat, profile: &Profile) -> (Vec<Beyond>, Vec<Option<(f64, f64)>>) {
-    let kernel = profile.faults.iter().any(|fault| fault.kernel);
-    let is_beyond = |kind: Kind| match kind {
-        Kind::Populate | Kind::KernelOrPopulate | Kind::BeforeExec | Kind::Unknown => true,
-        Kind::KernelMode => !kernel,
-        _ => profile.faults.is_empty(),
-    };
-    let rows = stat.rows.iter().filter(|row| is_beyond(row.kind));
-    rows.map(|row| ((row.kind, row.faults, row.seconds), row.seconds_interval)).unzip()
 }
 
 /// Time of the faults that waited for a disk.

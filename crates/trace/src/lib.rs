@@ -20,10 +20,12 @@ pub mod findings;
 pub mod measurement;
 pub mod observation;
 pub mod profile;
+pub mod reconcile;
 pub mod recording;
 pub mod sites;
 pub mod stat;
 pub mod timeline;
+pub mod totals;
 mod tuning;
 pub mod verdict;
 

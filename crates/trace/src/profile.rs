@@ -17,6 +17,7 @@ use crate::fault::{Fault, Faults};
 use crate::observation::Observation;
 use crate::recording::{Recording, Stacks};
 use crate::stat::Kind;
+use crate::totals::Totals;
 
 pub use blocks::{Block, Blocks};
 pub(crate) use spread::Tally;
@@ -78,6 +79,8 @@ pub struct Profile {
     pub huge: Option<(f64, f64)>,
     /// Blocks that the allocation recorder saw.
     pub blocks: Blocks,
+    /// What these faults and those beyond them make in all; every view takes its totals from here.
+    pub totals: Totals,
     /// Names of mappings: a file, `[heap]`, `[stack]`, `[bss]`, `//anon`; the first is `[unknown]`.
     pub mappings: Vec<String>,
 }
@@ -125,7 +128,13 @@ impl Profile {
         (profile.faults, profile.basis) = both.into_iter().unzip();
         profile.mappings.clone_from(&found.mappings);
         (profile.doubt, profile.huge) = (weights.doubt, weights.huge);
+        Totals::settle(&mut profile, found, observation);
         profile
+    }
+
+    /// Faults of the totals that no recorded or sampled one stands for, one for each kind: without a stack, at the end.
+    pub fn unplaced(&self) -> Vec<Weighted> {
+        self.totals.unplaced(self.faults.last())
     }
 
     fn weighted(&self, fault: &Fault, kind: Kind, faults: f64, cost_ns: f64) -> Weighted {

@@ -4,8 +4,9 @@
 
 pub(crate) mod answer;
 mod kernel;
-mod kinds;
+pub(crate) mod kinds;
 pub(crate) mod missing;
+mod mix;
 pub(crate) mod rows;
 mod serial;
 pub(crate) mod strata;
@@ -14,6 +15,7 @@ pub(crate) mod time;
 use serde::{Deserialize, Serialize};
 
 use crate::observation::{Exit, Host, SourceNote, Usage};
+use crate::reconcile::Disagreement;
 
 pub use crate::tuning::WAIT_LATENCY_RATIO;
 pub use kernel::kernel_time;
@@ -51,6 +53,9 @@ pub struct Stat {
     pub kernel: Option<KernelTime>,
     /// Which sources were used, which were denied, and what would change that.
     pub sources: Vec<SourceNote>,
+    /// Sources of these figures that can't both be right, and which is believed; each is in `notes` too.
+    #[serde(default)]
+    pub disagreements: Vec<Disagreement>,
     /// Things the reader must know to read the figures right.
     pub notes: Vec<String>,
     /// Those of `notes` that say how figures came about, and change nothing in how they are read.
@@ -290,11 +295,12 @@ pub enum Serialisation {
 pub struct KernelTime {
     /// Samples in all, user mode included.
     pub samples: u64,
-    /// Seconds in the page-fault path.
-    pub fault_seconds: Interval,
+    /// Samples in the page-fault path. How long that takes is [`Stat::time`], which samples do not say as well: they hold the
+    /// recorder, and fall behind what runs with interrupts off.
+    pub fault_samples: u64,
     /// Seconds in unmapping, exit and madvise that releases pages.
     pub release_seconds: Interval,
-    /// Share of the fault path by phase, 0 to 1; `None` when there are too few samples.
+    /// Share of the time in faults by phase, 0 to 1; `None` when there are too few samples.
     pub phases: Option<Vec<PhaseShare>>,
 }
 

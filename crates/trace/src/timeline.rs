@@ -1,7 +1,8 @@
 //! Recording + profile -> a lane per thread: what it did at each time of its life, and every fault in it.
 //!
 //! The spans of a lane follow each other without a gap from the thread's begin to its end, so its totals add up to its life.
-//! Times are as they were read: a recorded fault is longer than an unrecorded one by [`Timeline::offset_ns`].
+//! Times of spans are as they were read: a recorded fault is longer than an unrecorded one by [`Timeline::offset_ns`]. How many faults
+//! there were and how long they took, of a thread and of all, comes from the profile, as in every view.
 //! Where faults were not recorded one by one, running is [`State::Unrecorded`], and sampled faults are points with a weight.
 //! The time between being woken and getting a processor is part of waiting: no record tells them apart.
 //!
@@ -90,6 +91,12 @@ pub struct Timeline {
     pub levels: Vec<Level>,
     /// How much longer faults were read than they take unrecorded, ns.
     pub offset_ns: f64,
+    /// Faults of the run.
+    pub faults: u64,
+    /// CPU time in them, ns.
+    pub fault_ns: f64,
+    /// Those of them that are no thread's: faults, and their time in ns.
+    pub elsewhere: (u64, f64),
     /// What a reader has to know.
     pub notes: Vec<String>,
 }
@@ -126,6 +133,10 @@ pub struct Lane {
     pub totals_ns: [u64; State::ALL.len()],
     /// What it did, one after another: length in ns, state.
     pub spans: Vec<(u64, State)>,
+    /// Its faults, and those that they stand for.
+    pub fault_count: f64,
+    /// CPU time in them, corrected, ns.
+    pub fault_ns: f64,
     /// Its faults by begin: time in ns, duration in ns where the end was seen, address, index into [`Timeline::classes`].
     pub faults: Vec<(u64, Option<u64>, u64, u32)>,
     /// Waits for the lock of the address space: end in ns, length in ns, whether for writing.
@@ -215,7 +226,19 @@ impl Timeline {
             });
             lane.faults.push((enter_ns, None, addr, class));
         }
+        for fault in &profile.faults {
+            if let Some(lane) = lives.at(fault.pid, fault.tid, fault.time_ns) {
+                lane.fault_count += fault.faults;
+                lane.fault_ns += if fault.kind == Kind::Major { 0.0 } else { fault.cost_ns };
+            }
+        }
         let lanes = lives.finish(&recorded, &classes.classes);
+        let in_lanes = |of: fn(&Lane) -> f64| lanes.iter().map(of).sum::<f64>();
+        let (faults, fault_ns) = (profile.totals.faults(), profile.totals.time_ns());
+        let elsewhere = (
+            faults.saturating_sub(in_lanes(|lane| lane.fault_count).round() as u64),
+            (fault_ns - in_lanes(|lane| lane.fault_ns)).max(0.0).round(),
+        );
         let processes = processes(&lanes);
         Self {
             command: recording.header.command.clone(),
@@ -230,17 +253,11 @@ impl Timeline {
             recorded,
             losses: recording.losses.clone(),
             levels: observation.levels.clone(),
+            faults,
+            fault_ns,
+            elsewhere,
             offset_ns: observation.calibration.map_or(0.0, |found| found.offset_ns()),
         }
-    }
-
-    /// Time in faults of a lane that samples stand for, ns.
-    pub fn sampled_ns(&self, lane: &Lane) -> u64 {
-        lane.faults
-            .iter()
-            .filter_map(|fault| self.classes.get(fault.3 as usize))
-            .map(|class| class.cost_ns)
-            .sum()
     }
 
     /// Spans and faults in it.

@@ -200,3 +200,30 @@ pub(crate) const FORKS_MAX: usize = 64;
 /// Time before its recorded birth from which on what happens in a block's memory is part of its making, in ns: calloc of
 /// 100 MiB takes about that long.
 pub(crate) const BEFORE_BIRTH_NS: u64 = 100_000_000;
+
+/// Longest tick of a kernel that splits CPU time by ticks, ns: USER_HZ of 100 is the slowest in use (time(7)).
+pub(crate) const TICK_NS: f64 = 10e6;
+/// Ticks of a process that may be on the wrong side: one at each end.
+pub(crate) const TICKS_A_PROCESS: f64 = 2.0;
+/// Standard deviations by which ticks may scatter between user and system time: 3 are one in 700, and a note must not be chance.
+pub(crate) const TICK_SPREADS: f64 = 3.0;
+/// Share of the recorder's calibrated cost that is certainly in the system time. Chosen: a busy machine calibrates up to 1.3 times too much.
+pub(crate) const RECORDER_CERTAIN: f64 = 0.7;
+/// Faults that counters may be apart by which are read one after another ...
+pub(crate) const COUNTERS_APART: u64 = 64;
+/// ... and the same as a share of what they count: a program of several threads goes on while they are read.
+pub(crate) const COUNTERS_APART_SHARE: f64 = 0.001;
+/// Share by which sums of rounded figures may be apart.
+pub(crate) const ROUNDED_SHARE: f64 = 0.01;
+/// Bytes that one fault of a file maps at most: `fault_around_bytes` is 64 KiB, and a large folio may be mapped whole.
+pub(crate) const FAULT_AROUND_BYTES: f64 = (2_u64 << 20) as f64;
+/// Bytes that the largest resident size (`ru_maxrss`) may have from before exec: it starts with what our own child had.
+pub(crate) const OWN_IMAGE_BYTES: f64 = (64_u64 << 20) as f64;
+/// Bytes that khugepaged may add without a fault in each of its rounds: 4096 pages are scanned in one (`pages_to_scan`), and 511 of
+/// 512 in a huge page may be new (`max_ptes_none`).
+pub(crate) const KHUGEPAGED_BYTES: f64 = (16_u64 << 20) as f64;
+/// Time from one of its rounds to the next, ns (`scan_sleep_millisecs`).
+pub(crate) const KHUGEPAGED_NS: f64 = 10e9;
+/// Share of all faults, 0 to 1, that sites may save beyond the avoidable curve. Chosen: the curve's readings of memory are off by some
+/// dozens of pages each, and what lies between two of them is not seen.
+pub(crate) const CURVE_OFF: f64 = 0.05;

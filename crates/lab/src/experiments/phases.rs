@@ -139,7 +139,7 @@ impl Sampled {
         let sampler = self.sampler.take().ok_or_else(|| Refusal("phases: no sampler".into()))?;
         let samples = sampler.finish().map_err(Refusal)?;
         let (time, why_not) = kernel_time(&samples);
-        let in_faults = time.fault_seconds.value * 1e9 / samples.period_ns as f64;
+        let in_faults = time.fault_samples as f64;
         notes.add("samples", samples.total as f64);
         notes.add("fault_samples", in_faults);
         notes.add("fault_share", in_faults / samples.total.max(1) as f64);

@@ -76,6 +76,7 @@ fn avoidable(mut levels: Vec<Level>, cpus: u32, anonymous: Option<f64>) -> Optio
         lifecycle: Vec::new(),
         growth: &growth,
         all_pages,
+        fresh_share: 1.0,
     };
     // The first reading holds what was there before; a fault that brings a huge page counts with all its pages.
     let pages: u64 = avoid::flows(&memory(1.0), Bound::High).iter().skip(1).map(|flow| flow.faults).sum();

@@ -44,7 +44,7 @@ pub fn faults(recording: &Recording, profile: &Profile, out: &mut dyn Write) -> 
             "block_stack_id",
         ])
         .map_err(cause)?;
-    for fault in &profile.faults {
+    for fault in profile.faults.iter().chain(&profile.unplaced()) {
         let (process, thread) = names::of(&processes, fault.pid, fault.tid);
         let block = block(profile, fault);
         table

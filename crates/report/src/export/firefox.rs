@@ -149,6 +149,16 @@ impl<'a> Document<'a> {
                 }
             }
         }
+        for fault in profile.unplaced() {
+            let Some(&thread) = self.threads.get(&(fault.pid, fault.tid)) else { continue };
+            let (begin_ns, stack, kind) = (fault.time_ns, None, fault.kind);
+            open.entry(thread).or_default().push(Sample {
+                begin_ns,
+                stack,
+                kind,
+                weight: self.weight.of(&fault),
+            });
+        }
         for (thread, samples) in open {
             self.samples(thread, samples, &mut carry);
         }

@@ -27,7 +27,7 @@ pub fn write(
 ) -> io::Result<()> {
     let processes = names::processes(recording, profile);
     let mut sums: BTreeMap<(u32, u32, Option<u32>), f64> = BTreeMap::new();
-    for fault in &profile.faults {
+    for fault in profile.faults.iter().chain(&profile.unplaced()) {
         *sums.entry((fault.pid, fault.tid, fault.stack)).or_default() += weight.of(fault);
     }
     let mut lines: BTreeMap<String, f64> = BTreeMap::new();

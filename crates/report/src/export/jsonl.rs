@@ -74,7 +74,7 @@ pub fn write(recording: &Recording, profile: &Profile, out: &mut dyn Write) -> i
         let Some(stack) = stack else { return Rc::new([]) };
         known.entry(stack).or_insert_with(|| places(&recording.stacks, stack).into()).clone()
     };
-    for fault in &profile.faults {
+    for fault in profile.faults.iter().chain(&profile.unplaced()) {
         let block = block(profile, fault);
         let (stack, allocated) = (places(fault.stack), places(block.and_then(|block| block.stack)));
         let (process, thread) = names::of(&processes, fault.pid, fault.tid);

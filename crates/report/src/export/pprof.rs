@@ -42,7 +42,7 @@ pub fn write(recording: &Recording, profile: &Profile, out: &mut dyn Write) -> i
 
 fn message(recording: &Recording, profile: &Profile) -> proto::Profile {
     let mut sums: BTreeMap<Key<'_>, (f64, f64)> = BTreeMap::new();
-    for fault in &profile.faults {
+    for fault in profile.faults.iter().chain(&profile.unplaced()) {
         let key = Key {
             pid: fault.pid,
             tid: fault.tid,

@@ -58,7 +58,22 @@ impl Fold {
             }
             *fold.stacks.entry(names).or_default() += weight;
         }
+        fold.add_unplaced(run, settings);
         fold
+    }
+
+    /// What no recorded fault stands for has a frame by its kind: widths add up to the totals.
+    fn add_unplaced(&mut self, run: &Run, settings: Settings) {
+        let unplaced = run.profile.unplaced();
+        for fault in unplaced.iter().filter(|fault| !(settings.user_only && fault.kernel)) {
+            self.faults += fault.faults;
+            let weight = weight(run, fault, settings.measure);
+            if weight > 0.0 {
+                let name = format!("[{}]", fault.kind.words());
+                self.kinds.insert(name.clone(), Kind::Marker);
+                *self.stacks.entry(vec![name]).or_default() += weight;
+            }
+        }
     }
 
     /// The sum of folds, each divided by its figure.

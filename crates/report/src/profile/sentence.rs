@@ -35,6 +35,9 @@ pub(super) fn answer(findings: &Findings) -> String {
             Bytes(knee.keep_bytes)
         ));
     }
+    if let Some(why) = &findings.no_cure {
+        answer.push_str(&format!("; no site qualifies for a cure: {}", super::plain(why)));
+    }
     answer.push('.');
     match findings.exit {
         None => answer.push_str(" The recording has no end: these are its figures so far."),

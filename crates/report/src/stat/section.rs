@@ -135,17 +135,15 @@ pub(super) fn kernel(stat: &Stat, palette: Palette) -> Vec<String> {
 
 /// No lines for a side of which too few samples tell: what faults take is known better from the faults themselves.
 pub(crate) fn kernel_lines(kernel: &KernelTime, palette: Palette) -> Vec<String> {
-    let sides = [("fault path", kernel.fault_seconds), ("unmap, exit, madvise", kernel.release_seconds)];
-    let sides = sides.map(|(name, seconds)| (name, Figure::seconds(seconds)));
-    let (names, seconds): (Vec<&str>, Vec<Figure>) =
-        sides.into_iter().filter(|(_, seconds)| !seconds.is_range()).unzip();
-    let cells: Vec<Vec<String>> = names
-        .into_iter()
-        .zip(Figure::column(&seconds))
-        .map(|(name, side)| vec![name.to_owned(), side])
-        .collect();
-    let mut lines = columns(3, &[Align::Left, Align::Right], &cells);
+    let release = Figure::seconds(kernel.release_seconds);
+    let mut lines = match release.is_range() {
+        true => Vec::new(),
+        false => vec![format!("   giving memory back (unmap, exit, madvise): {release}, beside the faults")],
+    };
     let phases: Vec<_> = kernel.phases.iter().flatten().collect();
+    if !phases.is_empty() {
+        lines.push("   of the time in faults:".to_owned());
+    }
     let shares = Figure::column(&phases.iter().map(|p| Figure::share(p.share)).collect::<Vec<_>>());
     let phases: Vec<Vec<String>> = phases
         .into_iter()

@@ -85,14 +85,26 @@ const readLane = (about, reader, run) => {
     cpuAt[i] = time += reader.next();
     cpuStack[i] = reader.next() - 1;
   }
-  return Object.assign(lane, { begins, states, blocks, end: begins[about.spans], at, length, kind, place, cost, cpuAt, cpuStack });
+  Object.assign(lane, { begins, states, blocks, end: begins[about.spans], at, length, kind, place, cost, cpuAt, cpuStack });
+  // Spans are as read and samples are rounded: what turns their sum into the lane's time in faults, as the totals have it.
+  let read = 0;
+  for (let i = 0; i < about.faults; i++) read += asRead(lane, run, i, Infinity);
+  lane.scale = read > 0 ? about.time / read : 1;
+  return lane;
+};
+
+// Time of a fault as it was read, or as its sample stands for, up to a time; none of a major one, which waits for a disk.
+const asRead = (lane, run, fault, to) => {
+  const one = run.classes[lane.kind[fault]];
+  if (one.major) return 0;
+  return lane.length[fault] >= 0 ? Math.min(lane.length[fault], to - lane.at[fault]) : one.cost;
 };
 
 const readRun = async index => {
   const run = JSON.parse(document.getElementById('about-' + index).textContent);
   const bytes = await inflate(unbase64(document.getElementById('bytes-' + index).textContent));
-  run.classes = run.classes.map(([kind, stack, owner, mapping, inFlight, weight, cost, kernel]) =>
-    ({ kind, stack, owner, mapping: run.mappings[mapping] ?? '', inFlight, weight, cost, kernel }));
+  run.classes = run.classes.map(([kind, stack, owner, mapping, inFlight, weight, cost, kernel, major]) =>
+    ({ kind, stack, owner, mapping: run.mappings[mapping] ?? '', inFlight, weight, cost, kernel, major }));
   run.sampled = run.classes.some(one => one.inFlight === 0);
   const reader = new Reader(bytes);
   run.lanes = run.lanes.map(lane => readLane(lane, reader, run));

@@ -79,6 +79,7 @@ fn about(shown: &Shown<'_>) -> Value {
         json!({
             "pid": lane.pid, "tid": lane.tid, "name": lane.name, "begin": since(lane.begin_ns),
             "spans": lane.spans.len(), "faults": lane.faults.len(), "locks": lane.lock_waits.len(), "cpu": lane.cpu.len(),
+            "time": lane.fault_ns,
         })
     };
     let mut texts = Texts::default();
@@ -98,6 +99,7 @@ fn about(shown: &Shown<'_>) -> Value {
             class.weight,
             class.cost_ns,
             u8::from(class.kernel),
+            u8::from(class.major),
         ])
     };
     let levels: Vec<[u64; 3]> =
@@ -109,6 +111,9 @@ fn about(shown: &Shown<'_>) -> Value {
     json!({
         "name": shown.name,
         "length": timeline.end_ns - timeline.begin_ns,
+        "faults": timeline.faults,
+        "time": timeline.fault_ns,
+        "elsewhere": [timeline.elsewhere.0, timeline.elsewhere.1],
         "states": State::ALL.map(state_name),
         "lanes": timeline.lanes.iter().map(lane).collect::<Vec<_>>(),
         "processes": timeline.processes.iter().map(|p| json!([p.pid, p.name])).collect::<Vec<_>>(),

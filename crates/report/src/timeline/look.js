@@ -114,7 +114,7 @@ const summaryOf = (run, from, to, several) => {
     const [first, end] = faultsWithin(lane, from, to);
     for (let i = first; i < end; i++) {
       const one = run.classes[lane.kind[i]];
-      perClass[lane.kind[i]] += lane.length[i] >= 0 ? Math.min(lane.length[i], to - lane.at[i]) : one.cost;
+      perClass[lane.kind[i]] += lane.scale * asRead(lane, run, i, to);
       counts[lane.kind[i]] += one.weight;
     }
     for (const lock of lane.locks) locks += Math.max(0, Math.min(to, lock.end) - Math.max(from, lock.begin));
@@ -128,7 +128,8 @@ const summaryOf = (run, from, to, several) => {
     sites.set(text, site);
   });
   const whole = sums.reduce((sum, one) => sum + one, 0), top = [...sites.values()].sort((a, b) => b.time - a.time || b.count - a.count);
-  const time = top.reduce((sum, site) => sum + site.time, 0), count = top.reduce((sum, site) => sum + site.count, 0);
+  const isWhole = from <= 0 && to >= run.length, [others, othersTime] = isWhole ? run.elsewhere : [0, 0];
+  const sum = of => top.reduce((sum, site) => sum + site[of], 0), time = isWhole ? run.time : sum('time'), count = isWhole ? run.faults : sum('count');
   const row = (...cells) => element('tr', {}, ...cells.map((cell, i) => element('td', i ? { class: 'right' } : {}, cell)));
   const rows = top.slice(0, 8).map(site => row(
     site.label ? element('button', { class: 'site', title: 'Search for it', onclick: () => searchFor(site.label) }, site.text) : site.text,
@@ -146,7 +147,8 @@ const summaryOf = (run, from, to, several) => {
       locks ? element('span', {}, element('i', { class: 'lock' }), `mmap_lock waits ${timeText(locks)}`) : ''),
     rows.length ? element('div', { class: 'scroll' }, element('table', { class: 'figures' },
       element('thead', {}, element('tr', {}, ...['faults by who touched', 'time', 'of it', 'faults'].map((text, i) => element('th', i ? { class: 'right' } : {}, text)))),
-      element('tbody', {}, ...rows, top.length > 8 ? row(`${top.length - 8} more`, '', '', '') : '', row(element('b', {}, 'all'), timeText(time), '', countText(count)))))
+      element('tbody', {}, ...rows, top.length > 8 ? row(`${top.length - 8} more`, '', '', '') : '',
+        others ? row('in no thread: kernel mode, populated', timeText(othersTime), percentText(othersTime, time), countText(others)) : '', row(element('b', {}, 'all'), timeText(time), '', countText(count)))))
       : element('p', { class: 'faint' }, 'No faults in it.'));
 };
 

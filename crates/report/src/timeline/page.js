@@ -16,10 +16,7 @@ const addRow = (parent, name, label, draw, lane) => {
 };
 
 const laneLabel = lane => {
-  const sums = new Float64Array(STATES);
-  addStates(lane, lane.begin, lane.end, sums, 0);
-  const guess = estimate(lane, lane.begin, lane.end + 1), faults = sums[MINOR] + sums[MAJOR] + sums[BLOCKED] + guess;
-  const share = (guess ? '~' : '') + percentText(faults, lane.end - lane.begin);
+  const faults = lane.time, share = percentText(faults, lane.end - lane.begin);
   return { share, label: [element('span', { class: 'name', title: threadText(lane) }, lane.name, element('small', {}, ' ' + lane.tid)), element('span', { class: 'share', title: `${timeText(faults)} in page faults` }, share)] };
 };
 

@@ -14,3 +14,4 @@ mod runs;
 mod scenario;
 mod spread;
 mod timeline;
+mod views;

@@ -40,6 +40,8 @@ pub struct Memory<'a> {
     pub growth: &'a dyn Fn(u64) -> Growth,
     /// All faults of the run, each as many pages as one that takes memory takes on average.
     pub all_pages: f64,
+    /// Share of those faults that take a page which can have been kept, at most, 0 to 1: not those of files, stacks, copies.
+    pub fresh_share: f64,
 }
 
 /// What one fault adds to resident anonymous memory, on average.
@@ -49,7 +51,7 @@ pub struct Growth {
     pub low_bytes: f64,
     /// At most, in bytes.
     pub high_bytes: f64,
-    /// Share of the growth that a kept page could have served, 0 to 1: not what is copied from files.
+    /// Share of the growth that a kept page could have served, 0 to 1: not stacks, and not what is copied from files.
     pub fresh_share: f64,
 }
 

@@ -231,7 +231,20 @@ fn steady(levels: &[Level]) -> Memory<'_> {
         lifecycle: Vec::new(),
         growth: &|_| Growth { low_bytes: 4096.0, high_bytes: 4096.0, fresh_share: 1.0 },
         all_pages: levels.iter().map(|l| l.faults).max().unwrap_or(0) as f64,
+        fresh_share: 1.0,
     }
+}
+
+#[test]
+fn no_more_is_avoidable_than_faults_that_take_pages() {
+    // Eight bursts, each fault of 16 pages, where a usual one was said to take 1; a fifth of the faults is of files.
+    let mut levels = bursts(8, 6400, 50);
+    levels.iter_mut().for_each(|level| level.faults /= 16);
+    let growth = |_| Growth { low_bytes: 65_536.0, high_bytes: 65_536.0, fresh_share: 1.0 };
+    let all_pages = levels.last().unwrap().faults as f64;
+    let memory = Memory { growth: &growth, all_pages, fresh_share: 0.8, ..steady(&levels) };
+    let plateau = *curve(&memory).unwrap().points.last().unwrap();
+    assert!((plateau.high - 0.8 * 7.0 / 8.0).abs() < 0.02, "{plateau:?}");
 }
 
 /// Levels of `n` bursts of `pages` pages each, read `steps` times while they rise and while they fall.

@@ -45,7 +45,17 @@ fn find(row: &Row, all: &Row, lives: Option<&Lives>, knee: Option<Point>) -> Rem
     let host = host();
     let blocks = lives.is_some();
     let run_ns = (0, 1_000_000_000);
-    remedy(&Pattern { row, all, lives, blocks, host: &host, run_ns, cpu_ns: 50_000_000, knee })
+    remedy(&Pattern {
+        row,
+        all,
+        lives,
+        blocks,
+        host: &host,
+        run_ns,
+        cpu_ns: 50_000_000,
+        knee,
+        most_avoidable: None,
+    })
 }
 
 const PAGES: f64 = 25_600.0;
@@ -89,6 +99,7 @@ fn without_blocks_the_avoidable_curve_speaks_for_a_pool() {
         run_ns: (0, 1_000_000_000),
         cpu_ns: 50_000_000,
         knee: Some(knee),
+        most_avoidable: None,
     };
     assert!(remedy(&pattern).how.contains("does not reach it"), "mapped by the program itself");
     let first = Row { refault: Some(0.0), ..site.clone() };
@@ -157,4 +168,43 @@ fn nothing_is_an_answer() {
         let site = row(PAGES, &[(kind, 1.0)]);
         assert_eq!(find(&site, &site, None, None).cure, None, "{kind:?}");
     }
+}
+
+#[test]
+fn keeping_saves_no_more_than_the_curve_says() {
+    let site = Row { refault: Some(0.9), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
+    let (host, lives) = (host(), lives(16 * MIB));
+    let pattern = |most_avoidable| Pattern {
+        row: &site,
+        all: &site,
+        lives: Some(&lives),
+        blocks: true,
+        host: &host,
+        run_ns: (0, 1_000_000_000),
+        cpu_ns: 50_000_000,
+        knee: None,
+        most_avoidable,
+    };
+    assert_eq!(remedy(&pattern(Some(1.0))), remedy(&pattern(None)));
+    assert!(remedy(&pattern(Some(0.3))).faults.high <= 0.36 * PAGES);
+    let small = Pattern { cpu_ns: 100_000_000, ..pattern(Some(0.001)) };
+    assert_eq!(remedy(&small).cure, None, "the curve knows of nothing to keep");
+}
+
+#[test]
+fn a_headline_has_the_reason_that_no_site_has_a_cure() {
+    let small = Row { refault: Some(0.9), ..row(10.0, &[(Kind::MmapFirstWrite, 1.0)]) };
+    let file = row(PAGES, &[(Kind::FileRead, 1.0)]);
+    let large = Row { refault: Some(0.9), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
+    let lives = lives(16 * MIB);
+    let of = |row: &Row| find(row, &large, Some(&lives), None);
+    assert_eq!(
+        why_none(&[of(&small), of(&small)]).unwrap(),
+        "a cure of each would save less than 2.0 % of the CPU time"
+    );
+    assert!(
+        why_none(&[of(&file), of(&small)]).unwrap().starts_with("of the largest, these are pages of files")
+    );
+    assert!(why_none(&[]).unwrap().starts_with("each makes less than 5"));
+    assert_eq!(why_none(&[of(&file), of(&large)]), None);
 }

@@ -2,16 +2,18 @@
 
 use std::collections::HashMap;
 
-use super::kinds::Kinds;
 use super::missing::{self, missing};
-use super::strata::Strata;
+use super::mix::Mix;
+use super::strata::{Strata, is_fresh};
 use super::{Curve, Kind, Row, Stat, kernel, rows, serial, time};
 use crate::avoid::{self, Growth, Lifecycle, Memory};
 use crate::fault::{Faults, find_window};
 use crate::measurement::{Count, Percent};
 use crate::observation::{Observation, What, Window};
 use crate::profile::Profile;
+use crate::reconcile::Check;
 use crate::recording::Stacks;
+use crate::totals::Totals;
 use crate::tuning::WIDE_BOUNDS;
 
 /// Share of recorded faults without an end, or of readings that say nothing, from which on it is worth a note.
@@ -28,7 +30,7 @@ const WIDE: &str = "the bounds of the avoidable share are far apart: too few fau
 
 impl Stat {
     /// Version of the JSON document; rises when a field changes its meaning or goes.
-    pub const SCHEMA: u32 = 1;
+    pub const SCHEMA: u32 = 2;
 
     /// What an observation means. Never fails: what can't be known is `None`, with a note.
     pub fn from_observation(observation: &Observation) -> Self {
@@ -42,30 +44,14 @@ impl Stat {
         let strata = Strata::new(faults, rows::failed(&observation.counts) > 0);
         let calibration = observation.calibration.filter(time::is_sound);
         let offset_ns = calibration.map_or(0.0, |found| found.offset_ns());
-        let kinds = Kinds::new(profile, offset_ns);
-        let known = rows::Known { all: strata.is_complete(), pages: faults.tells_pages };
-        let counted = faults.windows.iter().map(|w| w.faults).fold(0, u64::saturating_add);
-        let (mut rows, beyond_wait4, said) = rows::rows(observation, &kinds, known, counted);
-        let (mut notes, mut details) = (said.notes, Vec::from_iter(said.detail));
-        let usage = observation.usage;
-        let beyond_ns = beyond_wait4.map_or(0, |beyond| beyond.cpu_ns);
-        let recorder_ns = recorder_ns(observation, faults);
-        let basis = time::Basis {
-            kinds: &kinds,
-            complete: known.all,
-            truth_ns: calibration.map(|found| found.truth_p50_ns).filter(|ns| *ns > 0.0),
-            offset_ns,
-            huge_at_most: observation.counts.huge_at_most,
-            host: &observation.host,
-            cpu_ns: usage.cpu_ns().saturating_add(beyond_ns).saturating_sub(recorder_ns) as f64,
-        };
-        let (time, note) = time::time(&basis, &mut rows);
-        notes.extend(note.filter(|_| !rows.is_empty()));
+        let Totals { rows, beyond_wait4, time, recorder_ns, disagreements, mut notes, mut details, .. } =
+            profile.totals.clone();
         let pages = (!faults.tells_pages && !faults.faults.is_empty()).then(|| PAGES_UNKNOWN.to_owned());
         details.extend(pages.clone());
         notes.extend(pages);
         notes.extend(recording_notes(faults));
-        let (avoidable, avoid_notes) = avoidable(observation, faults, &strata, &rows);
+        let is_unread = disagreements.iter().any(|one| one.check == Check::Readings);
+        let (avoidable, avoid_notes) = avoidable(observation, faults, profile, &strata, is_unread);
         // A range shows that already, and where there is no curve that is missing, not noted.
         let told = |note: &&String| avoidable.is_none() || *note == WIDE;
         details.extend(avoid_notes.iter().filter(told).cloned());
@@ -94,7 +80,7 @@ impl Stat {
             command: observation.command.clone(),
             exit: observation.exit,
             host: observation.host.clone(),
-            usage,
+            usage: observation.usage,
             beyond_wait4,
             recorder_ns,
             rows,
@@ -103,19 +89,12 @@ impl Stat {
             serialisation,
             kernel,
             sources: observation.sources.clone(),
+            disagreements,
             notes,
             details,
             missing,
         }
     }
-}
-
-/// CPU time that recording has added to the program's: what it adds to a fault in the calibration, for each recorded one.
-fn recorder_ns(observation: &Observation, faults: &Faults) -> u64 {
-    let each_ns = observation.calibration.map_or(0.0, |found| found.record_cost_ns);
-    let added_ns = (faults.faults.len() + faults.samples.len()) as f64 * each_ns.max(0.0);
-    // A calibration on a busy machine may say too much.
-    (added_ns as u64).min(observation.usage.cpu_ns() / 2)
 }
 
 fn recording_notes(faults: &Faults) -> Vec<String> {
@@ -160,10 +139,12 @@ fn row_notes(rows: &[Row], timed: bool) -> Vec<String> {
 fn avoidable(
     observation: &Observation,
     faults: &Faults,
+    profile: &Profile,
     strata: &Strata,
-    rows: &[Row],
+    is_unread: bool,
 ) -> (Option<Curve>, Vec<String>) {
-    if observation.levels.is_empty() {
+    let rows = &profile.totals.rows;
+    if observation.levels.is_empty() || is_unread {
         return (None, Vec::new());
     }
     let host = &observation.host;
@@ -174,8 +155,10 @@ fn avoidable(
     let forks =
         lifecycle.iter().filter_map(|event| if let Lifecycle::Fork(ns) = event { Some(*ns) } else { None });
     let forked_ns = forks.min().unwrap_or(u64::MAX);
+    let mix = Mix::new(profile);
     let growth_in = |(index, window): (usize, &Window)| {
-        strata.growth_in_window(index, &bytes_of, page, forked_ns < window.end_ns)
+        let sampled = if window.recorded { None } else { mix.growth(window, &bytes_of) };
+        sampled.or_else(|| strata.growth_in_window(index, &bytes_of, page, forked_ns < window.end_ns))
     };
     let in_window: Vec<Option<Growth>> = faults.windows.iter().enumerate().map(growth_in).collect();
     let unknown = Growth { low_bytes: 0.0, high_bytes: page, fresh_share: 1.0 };
@@ -189,6 +172,7 @@ fn avoidable(
         growth: &growth,
         all_pages: rows.iter().map(|r| r.faults as f64).sum::<f64>() * fresh_bytes(rows, &bytes_of, page)
             / page,
+        fresh_share: fresh_share(rows),
     };
     let mut notes = Vec::new();
     let disturbed = avoid::disturbed_share(&memory);
@@ -224,9 +208,17 @@ pub(crate) fn anonymous_bytes(kind: Kind, page_bytes: u64, thp_bytes: u64) -> f6
     }
 }
 
+/// Share of all faults that kept memory could have served at most.
+fn fresh_share(rows: &[Row]) -> f64 {
+    let high = |row: &Row| row.interval.map_or(row.faults, |(_, high)| high) as f64;
+    let fresh: f64 = rows.iter().filter(|row| is_fresh(row.kind)).map(high).sum();
+    let all: f64 = rows.iter().map(|row| row.faults as f64).sum();
+    if all > 0.0 { (fresh / all).min(1.0) } else { 0.0 }
+}
+
 /// What a fault takes that takes anonymous memory at all, on average; `page` where there is none.
 fn fresh_bytes(rows: &[Row], bytes_of: &impl Fn(Kind) -> f64, page: f64) -> f64 {
-    let fresh = rows.iter().map(|r| (bytes_of(r.kind), r.faults as f64)).filter(|(bytes, _)| *bytes > 0.0);
+    let fresh = rows.iter().filter(|r| is_fresh(r.kind)).map(|r| (bytes_of(r.kind), r.faults as f64));
     let (sum, faults) =
         fresh.fold((0.0, 0.0), |(sum, n), (bytes, faults)| (sum + bytes * faults, n + faults));
     if faults > 0.0 { sum / faults } else { page }

@@ -1,4 +1,4 @@
-//! Kernel samples -> seconds in the fault path and in releasing memory, and the phases of the fault path.
+//! Kernel samples -> the phases of the fault path, as shares of it, and seconds in releasing memory.
 //!
 //! A stack is classified by its first known function from the leaf up: small functions are inlined or unknown, their
 //! callers tell what they are for. A sample is in the fault path if a fault's entry or `handle_mm_fault` is on its
@@ -244,7 +244,7 @@ pub fn kernel_time(samples: &KernelSamples) -> (KernelTime, Option<String>) {
     };
     let time = KernelTime {
         samples: samples.total,
-        fault_seconds: seconds(fault),
+        fault_samples: fault,
         release_seconds: seconds(release),
         phases: enough.then(shares),
     };
@@ -310,10 +310,9 @@ mod tests {
             phases.contains(&("entry".into(), 10.0)) && phases.contains(&("other".into(), 5.0)),
             "{phases:?}"
         );
-        assert!(
-            (time.fault_seconds.value - 10.0).abs() < 1e-9 && (time.release_seconds.value - 4.0).abs() < 1e-9
-        );
-        assert!(time.fault_seconds.low < 10.0 && time.fault_seconds.high > 10.0);
+        assert_eq!(time.fault_samples, 10_000);
+        assert!((time.release_seconds.value - 4.0).abs() < 1e-9);
+        assert!(time.release_seconds.low < 4.0 && time.release_seconds.high > 4.0);
         assert_eq!(note, None);
     }
 
@@ -322,6 +321,6 @@ mod tests {
         let (time, note) = kernel_time(&samples(2));
         assert_eq!(time.phases, None);
         assert!(note.unwrap().contains("200 samples"));
-        assert!(time.fault_seconds.value > 0.0);
+        assert_eq!(time.fault_samples, 200);
     }
 }

@@ -7,7 +7,7 @@ use crate::measurement::weighted_percentile;
 use crate::profile::{Profile, Tally};
 
 /// Sums by kind; minor faults of kernel mode are a kind of their own.
-pub(super) struct Kinds {
+pub(crate) struct Kinds {
     of: Vec<Tally>,
     /// Times of each kind, corrected, with what they stand for; by time.
     readings: Vec<Vec<(f64, f64)>>,
@@ -20,7 +20,7 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    pub(super) fn new(profile: &Profile, offset_ns: f64) -> Self {
+    pub(crate) fn new(profile: &Profile, offset_ns: f64) -> Self {
         let mut kinds = Self {
             of: vec![Tally::default(); KINDS],
             readings: vec![Vec::new(); KINDS],
@@ -55,6 +55,12 @@ impl Kinds {
         faults
     }
 
+    /// Minor faults of user mode, minor ones of kernel mode, major ones.
+    pub(super) fn modes(&self) -> (f64, f64, f64) {
+        let of = |kind: Kind| self.of[kind as usize].faults;
+        (self.user_faults().iter().sum(), of(Kind::KernelMode), of(Kind::Major))
+    }
+
     /// How many faults of a kind there are.
     pub(super) fn faults(&self, kind: Kind) -> Interval {
         let found = self.of[kind as usize].intervals(&self.all, self.doubt, self.offset_ns).0;
@@ -83,6 +89,12 @@ impl Kinds {
     pub(super) fn mean_ns(&self, kind: Kind) -> Option<f64> {
         let tally = &self.of[kind as usize];
         (tally.faults > 0.0).then(|| tally.time_ns / tally.faults)
+    }
+
+    /// Seconds of a kind; `None` where none was recorded.
+    pub(super) fn seconds(&self, kind: Kind) -> Option<f64> {
+        let tally = &self.of[kind as usize];
+        (tally.faults > 0.0).then_some(tally.time_ns / 1e9)
     }
 
     /// The same of several together.

@@ -38,11 +38,11 @@ pub(crate) const ALL: [Kind; KINDS] = [
 
 /// What is known of single faults.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
+pub(crate) struct Known {
     /// Every one was recorded.
-    pub(super) all: bool,
+    pub(crate) all: bool,
     /// What pages were mapped before and after.
-    pub(super) pages: bool,
+    pub(crate) pages: bool,
 }
 
 /// The exact parts of the total.
@@ -74,20 +74,33 @@ pub(crate) fn failed(counts: &Counts) -> u64 {
 }
 
 /// What is said of a run's counts.
-pub(super) struct Said {
-    pub(super) notes: Vec<String>,
+pub(crate) struct Said {
+    pub(crate) notes: Vec<String>,
     /// Of `notes` the one that changes nothing for a reader.
-    pub(super) detail: Option<String>,
+    pub(crate) detail: Option<String>,
 }
 
 /// The rows, largest first, and what must be said about them. Times are not filled in yet.
-pub(super) fn rows(
+pub(crate) fn rows(
     observation: &Observation,
     kinds: &Kinds,
     known: Known,
     counted_in_windows: u64,
 ) -> (Vec<Row>, Option<BeyondWait4>, Said) {
-    let parts = parts(&observation.usage, &observation.counts, counted_in_windows);
+    // Where nothing was counted, as in a file of perf's, what was recorded is the total.
+    let counts = observation.counts;
+    let is_counted = counts.user_faults.is_some() || counts.all_faults.is_some() || counted_in_windows > 0;
+    let (user, kernel, major) = kinds.modes();
+    let counts = match is_counted {
+        false if user + kernel > 0.0 => Counts {
+            user_faults: Some((user + major).round() as u64),
+            all_faults: Some((user + major + kernel).round() as u64),
+            major_faults: Some(major.round() as u64),
+            ..counts
+        },
+        _ => counts,
+    };
+    let parts = parts(&observation.usage, &counts, counted_in_windows, major.round() as u64);
     let mut rows = user_rows(parts.user, kinds, known);
     let mut push = |kind, faults, source| {
         if faults > 0 {
@@ -105,10 +118,11 @@ pub(super) fn rows(
     rows.sort_by_key(|row| (std::cmp::Reverse(row.faults), row.kind));
     let cpu_ns = observation.counts.cpu_ns.unwrap_or(0).saturating_sub(observation.usage.cpu_ns());
     let beyond = (parts.beyond > 0).then_some(BeyondWait4 { faults: parts.beyond, cpu_ns });
-    (rows, beyond, notes(&parts))
+    let is_waited = observation.usage.cpu_ns() > 0 || observation.usage.minor_faults > 0;
+    (rows, beyond, notes(&parts, is_waited))
 }
 
-fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64) -> Parts {
+fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64, major_seen: u64) -> Parts {
     let failed = failed(counts);
     let user = counts.user_faults.or((counted_in_windows > 0).then_some(counted_in_windows));
     let user = user.map(|user| user.saturating_sub(failed));
@@ -122,7 +136,7 @@ fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64) -> Parts {
         left -= taken;
         taken
     };
-    let major = take(usage.major_faults.max(counts.major_faults.unwrap_or(0)));
+    let major = take(usage.major_faults.max(counts.major_faults.unwrap_or(0)).max(major_seen));
     let user_major = major.min(counts.major_faults.unwrap_or(major)).min(user.unwrap_or(0));
     let before_exec = take(counts.before_exec_faults);
     let user_minor = take(user.unwrap_or(0) - user_major);
@@ -152,9 +166,9 @@ fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64) -> Parts {
     }
 }
 
-fn notes(parts: &Parts) -> Said {
+fn notes(parts: &Parts, is_waited: bool) -> Said {
     let mut notes = Vec::new();
-    if parts.beyond > 0 {
+    if parts.beyond > 0 && is_waited {
         notes.push(format!(
             "{} faults are in no figure of wait4, the events counted them: of processes that nobody waited for, such as children of a program that ignores SIGCHLD",
             Count(parts.beyond)
@@ -246,7 +260,7 @@ mod tests {
             before_exec_faults: 6,
             ..Counts::default()
         };
-        let parts = parts(&usage(8263, 2), &counts, 0);
+        let parts = parts(&usage(8263, 2), &counts, 0, 0);
         assert_eq!((parts.major, parts.user, parts.kernel, parts.before_exec), (2, 52, 8193, 6));
         assert_eq!((parts.rest, parts.rest_kind, parts.beyond), (12, Some(Kind::Populate), 0));
     }
@@ -254,17 +268,17 @@ mod tests {
     #[test]
     fn a_user_gets_kernel_mode_and_populate_together() {
         let counts = Counts { user_faults: Some(54), ..Counts::default() };
-        let parts = parts(&usage(8263, 0), &counts, 0);
+        let parts = parts(&usage(8263, 0), &counts, 0, 0);
         assert_eq!((parts.user, parts.rest, parts.rest_kind), (54, 8209, Some(Kind::KernelOrPopulate)));
     }
 
     #[test]
     fn what_counters_have_beyond_wait4_is_in_the_rows_and_told() {
         let counts = Counts { user_faults: Some(500), all_faults: Some(700), ..Counts::default() };
-        let parts = parts(&usage(300, 10), &counts, 0);
+        let parts = parts(&usage(300, 10), &counts, 0, 0);
         assert_eq!((parts.major, parts.user, parts.kernel, parts.rest), (10, 490, 200, 0));
         assert_eq!(parts.beyond, 390);
-        assert!(notes(&parts).notes[0].starts_with("390 faults are in no figure of wait4"));
+        assert!(notes(&parts, true).notes[0].starts_with("390 faults are in no figure of wait4"));
     }
 
     #[test]
@@ -275,30 +289,30 @@ mod tests {
             major_faults: Some(1),
             ..Counts::default()
         };
-        let parts = parts(&usage(120, 1), &counts, 0);
+        let parts = parts(&usage(120, 1), &counts, 0, 0);
         assert_eq!((parts.user, parts.major, parts.rest, parts.beyond, parts.failed), (99, 1, 21, 0, 5000));
-        assert!(notes(&parts).notes[0].contains("5 000 accesses ended in a signal"));
+        assert!(notes(&parts, true).notes[0].contains("5 000 accesses ended in a signal"));
     }
 
     #[test]
     fn what_a_set_user_id_program_hides_from_a_user_is_of_unknown_kind_and_said() {
         let ran = Usage { system_ns: 9_000_000, ..usage(2494, 0) };
         let counts = Counts { user_faults: Some(0), cpu_ns: Some(12_000), ..Counts::default() };
-        let hidden = parts(&ran, &counts, 0);
+        let hidden = parts(&ran, &counts, 0, 0);
         assert_eq!((hidden.rest, hidden.rest_kind), (2494, Some(Kind::Unknown)));
-        assert!(notes(&hidden).notes[0].contains("set-user-ID program: of 2 494 faults nothing"));
+        assert!(notes(&hidden, true).notes[0].contains("set-user-ID program: of 2 494 faults nothing"));
         // Populated memory takes the program's own time.
-        let populated = parts(&ran, &Counts { cpu_ns: Some(8_900_000), ..counts }, 0);
+        let populated = parts(&ran, &Counts { cpu_ns: Some(8_900_000), ..counts }, 0, 0);
         assert_eq!(populated.rest_kind, Some(Kind::KernelOrPopulate));
         assert!(
-            notes(&populated).notes[0]
+            notes(&populated, true).notes[0]
                 .starts_with("2 494 faults were taken in kernel mode, by populating, or")
         );
     }
 
     #[test]
     fn with_all_events_denied_the_total_is_one_row() {
-        let parts = parts(&usage(300, 10), &Counts::default(), 0);
+        let parts = parts(&usage(300, 10), &Counts::default(), 0, 0);
         assert_eq!((parts.major, parts.rest, parts.rest_kind), (10, 300, Some(Kind::Unknown)));
     }
 }

@@ -138,7 +138,7 @@ impl Strata {
     }
 
     /// Whether every fault of the run was recorded: nothing is estimated.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         let whole = |s: &Stratum| s.extra == 0.0 && s.exact == s.recorded as f64;
         self.undescribed == 0.0 && !self.strata.is_empty() && self.strata.iter().all(whole)
     }
@@ -166,12 +166,33 @@ fn growth(pool: &[Stratum], value: &impl Fn(Kind) -> f64) -> Option<Growth> {
     let of_kind = |kind: Kind| sum(&|s| s.kinds[kind as usize] as f64 * value(kind));
     let recorded = recorded(pool);
     let bytes: f64 = ALL.into_iter().map(of_kind).sum();
-    let fresh = bytes - of_kind(Kind::FilePrivateWrite);
+    let fresh = bytes - ALL.into_iter().filter(|kind| !is_fresh(*kind)).map(of_kind).sum::<f64>();
     (recorded > 0.0).then(|| Growth {
         low_bytes: bytes / recorded,
         high_bytes: bytes / recorded,
         fresh_share: if bytes > 0.0 { fresh / bytes } else { 1.0 },
     })
+}
+
+/// Whether a fault of this kind takes a page that kept memory could have been: not what a mapping gets once, as bss, stacks and copies
+/// of files do.
+pub(super) fn is_fresh(kind: Kind) -> bool {
+    use Kind::{
+        BeforeExec, BssFirstWrite, CowAfterFork, FilePrivateWrite, FileRead, Major, Shared, Stack,
+        ZeroPageRead,
+    };
+    !matches!(
+        kind,
+        BeforeExec
+            | BssFirstWrite
+            | CowAfterFork
+            | FilePrivateWrite
+            | FileRead
+            | Major
+            | Shared
+            | Stack
+            | ZeroPageRead
+    )
 }
 
 /// How many strata of a side it takes to have enough faults; `None` when all are too few.

@@ -12,23 +12,23 @@ use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW, UNTIMED_HIGH, UNTIMED_HUGE,
 const MIB: f64 = (1_u64 << 20) as f64;
 
 /// What the time rests on.
-pub(super) struct Basis<'a> {
-    pub(super) kinds: &'a Kinds,
+pub(crate) struct Basis<'a> {
+    pub(crate) kinds: &'a Kinds,
     /// Every fault was recorded.
-    pub(super) complete: bool,
+    pub(crate) complete: bool,
     /// What a first touch took in the calibration, ns.
-    pub(super) truth_ns: Option<f64>,
+    pub(crate) truth_ns: Option<f64>,
     /// What was subtracted from each reading, ns.
-    pub(super) offset_ns: f64,
+    pub(crate) offset_ns: f64,
     /// Faults of huge pages of the machine while the program ran.
-    pub(super) huge_at_most: Option<u64>,
-    pub(super) host: &'a Host,
+    pub(crate) huge_at_most: Option<u64>,
+    pub(crate) host: &'a Host,
     /// CPU time that the program had without recorder, ns.
-    pub(super) cpu_ns: f64,
+    pub(crate) cpu_ns: f64,
 }
 
-/// Fills in the rows' times and gives the whole; `None` with a note where nothing is known of time.
-pub(super) fn time(basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, Option<String>) {
+/// Fills in the rows' times and gives the whole, not yet cut to what CPU time allows; `None` with a note where nothing is known of time.
+pub(crate) fn time(basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, Option<String>) {
     let kinds = basis.kinds;
     if kinds.timed() == 0 {
         return match basis.truth_ns {
@@ -43,25 +43,32 @@ pub(super) fn time(basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, O
     let usual_ns = kinds.mean_ns_of(&FIRST_TOUCHES).or_else(|| kinds.mean_ns_of(&minor)).unwrap_or(0.0);
     let mut foreign = 0.0;
     for row in rows.iter_mut().filter(|row| row.kind != Kind::BeforeExec) {
-        let own_ns = kinds.mean_ns(row.kind);
+        let own = kinds.seconds(row.kind);
         row.p50_ns = kinds.p50_ns(row.kind);
         if row.kind != Kind::Major {
-            let seconds = own_ns.unwrap_or(usual_ns) * row.faults as f64 / 1e9;
-            foreign += if own_ns.is_none() { seconds } else { 0.0 };
+            let seconds = own.unwrap_or(usual_ns * row.faults as f64 / 1e9);
+            foreign += if own.is_none() { seconds } else { 0.0 };
             row.seconds = Some(seconds);
             let (low, high) = kinds
                 .time_spread(row.kind)
-                .filter(|_| own_ns.is_some())
+                .filter(|_| own.is_some())
                 .unwrap_or((CALIBRATED_LOW, CALIBRATED_HIGH));
             row.seconds_interval = Some((seconds * low, seconds * high));
         }
     }
-    let value: f64 = rows.iter().filter_map(|r| r.seconds).sum();
-    let own = kinds.time_ns();
-    let part = |end: f64| if own.value > 0.0 { (value - foreign) * end / own.value } else { 0.0 };
-    let low = part(own.low) + foreign * CALIBRATED_LOW;
-    let high = part(own.high) + foreign * CALIBRATED_HIGH;
-    let (seconds, note) = cap(Interval { value, low, high }, basis.cpu_ns, rows);
+    let own = kinds.time_ns().times(1e-9);
+    // A kind of less than half a fault has time, and no row: the others take it.
+    let of_rows: f64 =
+        rows.iter().filter(|row| kinds.seconds(row.kind).is_some()).filter_map(|row| row.seconds).sum();
+    for row in rows.iter_mut().filter(|row| of_rows > 0.0 && kinds.seconds(row.kind).is_some()) {
+        let part = own.value / of_rows;
+        row.seconds = row.seconds.map(|seconds| seconds * part);
+        row.seconds_interval = row.seconds_interval.map(|(low, high)| (low * part, high * part));
+    }
+    let value = own.value + foreign;
+    let low = own.low + foreign * CALIBRATED_LOW;
+    let high = own.high + foreign * CALIBRATED_HIGH;
+    let seconds = Interval { value, low, high };
     let p50_ns = kinds.percentile_ns(0.5).unwrap_or(0.0);
     let time = FaultTime {
         source: if basis.complete { Source::Counted } else { Source::Sampled },
@@ -75,7 +82,7 @@ pub(super) fn time(basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, O
         share: share(seconds, basis.cpu_ns),
         us_per_mib: us_per_mib(rows, basis.host),
     };
-    (Some(time), note)
+    (Some(time), None)
 }
 
 /// Whether a calibration's figures can be times of faults.
@@ -101,8 +108,7 @@ fn calibrated(truth_ns: f64, basis: &Basis<'_>, rows: &mut [Row]) -> (Option<Fau
     let faults = value * 1e9 / truth_ns;
     let huge = basis.huge_at_most.map_or(0.0, |huge| (huge as f64).min(faults));
     let high = ((faults - huge) * UNTIMED_HIGH + huge * UNTIMED_HUGE) * truth_ns / 1e9;
-    let all = Interval { value, low: value * UNTIMED_LOW, high };
-    let (seconds, capped) = cap(all, basis.cpu_ns, rows);
+    let seconds = Interval { value, low: value * UNTIMED_LOW, high };
     let time = FaultTime {
         source: Source::Calibrated,
         timed: 0,
@@ -117,28 +123,16 @@ fn calibrated(truth_ns: f64, basis: &Basis<'_>, rows: &mut [Row]) -> (Option<Fau
     };
     let note = "no fault of the program was timed: seconds are the number of faults times the price of a first touch \
                 measured at start, by half to four times, and by up to 150 for each huge page that the machine had meanwhile";
-    (Some(time), Some(capped.map_or_else(|| note.to_owned(), |more| format!("{note}; {more}"))))
+    (Some(time), Some(note.to_owned()))
 }
 
-/// Fault time is part of the CPU time: cut to it, all rows by the same factor, and say so.
-fn cap(seconds: Interval, cpu_ns: f64, rows: &mut [Row]) -> (Interval, Option<String>) {
-    let cpu = cpu_ns / 1e9;
-    let cut =
-        Interval { value: seconds.value.min(cpu), low: seconds.low.min(cpu), high: seconds.high.min(cpu) };
-    if seconds.value > cpu {
-        rows.iter_mut().filter_map(|r| r.seconds.as_mut()).for_each(|s| *s *= cpu / seconds.value);
+impl FaultTime {
+    /// Cuts the seconds to a bound that they can't exceed.
+    pub(crate) fn cut(&mut self, bound: f64, cpu_ns: f64) {
+        let Interval { value, low, high } = self.seconds;
+        self.seconds = Interval { value: value.min(bound), low: low.min(bound), high: high.min(bound) };
+        self.share = share(self.seconds, cpu_ns);
     }
-    // Of a row more than the CPU time can't be either, whether the sum was cut or not.
-    for row in rows.iter_mut() {
-        row.seconds_interval =
-            row.seconds.zip(row.seconds_interval).map(|(s, (low, high))| (low.min(s), high.min(cpu).max(s)));
-    }
-    let note = (seconds.value > cpu).then(|| {
-        "the faults' times add up to more than the CPU time: they waited (locks, reclaim, the hypervisor); all \
-         rows are cut to it alike"
-            .to_owned()
-    });
-    (cut, note)
 }
 
 fn share(seconds: Interval, cpu_ns: f64) -> Interval {
@@ -162,7 +156,8 @@ pub fn bytes_made_resident(kind: Kind, host: &Host) -> Option<f64> {
     }
 }
 
-fn us_per_mib(rows: &[Row], host: &Host) -> Option<f64> {
+/// Microseconds per MiB that faults made resident.
+pub(crate) fn us_per_mib(rows: &[Row], host: &Host) -> Option<f64> {
     let known =
         rows.iter().filter_map(|r| Some((r.seconds?, bytes_made_resident(r.kind, host)? * r.faults as f64)));
     let (seconds, bytes) = known.fold((0.0, 0.0), |(s, b), (seconds, bytes)| (s + seconds, b + bytes));

@@ -2,9 +2,11 @@
 
 mod diff;
 mod odd;
+mod reconcile;
 mod recorded;
 mod runs;
 mod scenario;
 mod sites;
 mod truth;
 mod unbiased;
+mod views;

@@ -1,0 +1,109 @@
+//! One total: what is printed and exported of a recording adds up to the same faults and the same time in every view.
+
+use faultless_report::export::{self, Weight};
+use faultless_report::flame::{self, Settings};
+use faultless_report::timeline::{Shown, html};
+use faultless_report::{profile as report, stat};
+use faultless_trace::Stat;
+use faultless_trace::diff::Run;
+use faultless_trace::findings::{Findings, Wanted};
+use faultless_trace::measurement::{Count, Nanos};
+use faultless_trace::recording::Recording;
+use faultless_trace::timeline::Timeline;
+
+use super::{recorded, scenario};
+
+fn recordings() -> Vec<(&'static str, Recording)> {
+    let of = |observation: faultless_trace::Observation| {
+        let mut recording = Recording { observation, ..Recording::default() };
+        recording.header.host = recording.observation.host.clone();
+        recording.header.command.clone_from(&recording.observation.command);
+        recording
+    };
+    vec![
+        ("sampled", recorded::mixed(false)),
+        ("every fault", recorded::mixed(true)),
+        ("pipeline", of(scenario::pipeline())),
+    ]
+}
+
+/// Sum of the last words of all lines.
+fn folded(recording: &Recording, run: &Run, weight: Weight) -> f64 {
+    let mut out = Vec::new();
+    export::folded::write(recording, &run.profile, weight, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    text.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+}
+
+fn table(recording: &Recording, run: &Run) -> [f64; 2] {
+    let mut out = Vec::new();
+    export::csv::faults(recording, &run.profile, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let mut lines = text.lines();
+    let head: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let at = |name: &str| head.iter().position(|one| *one == name).unwrap();
+    let (faults, cost) = (at("faults"), at("cost_ns"));
+    lines.fold([0.0; 2], |[a, b], line| {
+        let cells: Vec<&str> = line.split(',').collect();
+        [a + cells[faults].parse::<f64>().unwrap(), b + cells[cost].parse::<f64>().unwrap()]
+    })
+}
+
+fn lines(recording: &Recording, run: &Run) -> [f64; 2] {
+    let mut out = Vec::new();
+    export::jsonl::write(recording, &run.profile, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    text.lines().fold([0.0; 2], |[a, b], line| {
+        let fault: serde_json::Value = serde_json::from_str(line).unwrap();
+        [a + fault["faults"].as_f64().unwrap(), b + fault["cost_ns"].as_f64().unwrap()]
+    })
+}
+
+#[test]
+fn every_view_prints_the_same_time_and_the_same_faults() {
+    for (name, recording) in recordings() {
+        let run = Run::new(recording.clone());
+        let totals = &run.profile.totals;
+        // Thin blanks and colours differ between text and pages, digits do not.
+        let (time, faults) = (Nanos(totals.time_ns()).to_string(), Count(totals.faults()).to_string());
+        let plain = |text: String| text.replace('\u{202f}', " ");
+
+        let text = stat::text(&Stat::from_observation(&recording.observation), false);
+        assert!(text.contains(&format!("{time} of ")), "{name}: {time}: {text}");
+        let last = text.lines().find(|line| line.contains(" 100 % ") && line.contains("(wait4)")).unwrap();
+        assert!(last.contains(&faults) && last.contains(&time), "{name}: {time}: {last}");
+        let findings = Findings::new(&recording, &Wanted { top: 9, ..Wanted::default() });
+        let text = report::text(&findings, false, Some(200));
+        assert!(text.contains(&format!("{time} of ")), "{name}: {time}: {text}");
+        assert!(text.contains(&format!("of {faults} faults recorded")), "{name}: {text}");
+        let timeline = Timeline::new(&recording, &run.profile);
+        let page = plain(html(&[Shown { name, timeline: &timeline, stacks: &recording.stacks }]));
+        assert!(page.contains(&format!("({time}) in {faults} page faults")), "{name}: {time}, {faults}");
+        let in_table = format!("<strong>{time}<small>");
+        assert!(page.contains(&in_table), "{name}: the table of the timeline: {in_table}");
+        let picture = flame::svg(&run, Settings::default()).unwrap();
+        assert!(plain(picture).contains(&format!("{time} in {faults} faults")), "{name}: {time} in {faults}");
+
+        let disk_ns: f64 = findings.disk_ns;
+        let near = |view: &str, value: f64, truth: f64, rounded: f64| {
+            assert!(
+                (value - truth).abs() <= rounded + 1e-6 * truth,
+                "{name}: {view}: {value} is not {truth}"
+            );
+        };
+        let stacks = run.profile.faults.len() as f64;
+        near(
+            "folded",
+            folded(&recording, &run, Weight::Faults),
+            totals.faults() as f64,
+            0.5 * stacks.min(200.0),
+        );
+        near("folded", folded(&recording, &run, Weight::Time), totals.time_ns() + disk_ns, 200.0);
+        for (view, [faults, cost_ns]) in
+            [("csv", table(&recording, &run)), ("jsonl", lines(&recording, &run))]
+        {
+            near(view, faults, totals.faults() as f64, 1.0);
+            near(view, cost_ns, totals.time_ns() + disk_ns, 1.0);
+        }
+    }
+}

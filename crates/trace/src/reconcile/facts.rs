@@ -1,0 +1,308 @@
+//! Observation, what was found in it and the rows made of it -> the figures that checks hold against each other.
+//!
+//! `None` stands for what no source told: a check without both of its figures says nothing.
+
+use std::collections::HashSet;
+
+use crate::fault::Faults;
+use crate::observation::{Level, Observation, What};
+use crate::stat::time::bytes_made_resident;
+use crate::stat::{Interval, Kind, Row};
+use crate::tuning::{
+    FAULT_AROUND_BYTES, KHUGEPAGED_BYTES, KHUGEPAGED_NS, OWN_IMAGE_BYTES, RECORDER_CERTAIN, RSS_NOISE_PAGES,
+    TICK_NS, TICK_SPREADS, TICKS_A_PROCESS,
+};
+
+/// Every figure of a run that a second source bounds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Facts {
+    /// `wait4`: minor and major faults; `None` where nothing was waited for.
+    pub(crate) waited: Option<u64>,
+    pub(crate) waited_major: u64,
+    /// Events: in user mode, in all modes, handled minor and major ones, before exec.
+    pub(crate) user: Option<u64>,
+    pub(crate) all: Option<u64>,
+    pub(crate) minor: Option<u64>,
+    pub(crate) major: Option<u64>,
+    /// Major faults that were recorded one by one.
+    pub(crate) major_seen: u64,
+    pub(crate) before_exec: u64,
+    /// Accesses that ended in a signal.
+    pub(crate) failed: u64,
+    /// Beyond `wait4`, as the rows have it.
+    pub(crate) beyond: u64,
+    /// Faults of all rows, and of those of user mode.
+    pub(crate) rows: u64,
+    pub(crate) rows_user: u64,
+    /// Sum of the counts of all windows, with how many counts that is.
+    pub(crate) windows: Option<(u64, u64)>,
+    /// Processes that were seen; `None` where nobody told of forks.
+    pub(crate) processes: Option<u64>,
+    /// Handled faults that windows hold beyond their count, and the counts of those windows.
+    pub(crate) recorded_beyond: (u64, u64),
+    /// The counter at the last reading of memory.
+    pub(crate) last_reading: Option<u64>,
+    /// What samples of user mode stand for, the largest of them, and threads times processors that have one each under way.
+    pub(crate) samples: Option<(u64, u64, u64)>,
+    /// Faults of huge pages: found at least; of the machine.
+    pub(crate) huge_found: f64,
+    pub(crate) huge_machine: Option<u64>,
+    /// Anonymous memory, bytes: faulted in at most; grown between readings at least.
+    pub(crate) faulted_bytes: Option<f64>,
+    pub(crate) grown_bytes: f64,
+    /// Memory of all kinds, bytes: mapped by faults at most; the largest process.
+    pub(crate) mapped_bytes: Option<f64>,
+    pub(crate) peak_bytes: f64,
+    /// Time in faults, ns: all, as estimated; the sum of the rows; the part of rows too small to be shown.
+    pub(crate) time_ns: Option<Interval>,
+    pub(crate) rows_time_ns: f64,
+    pub(crate) bound: Option<Bound>,
+    /// CPU time, and what all processors had meanwhile, ns.
+    pub(crate) cpu_ns: f64,
+    pub(crate) processors_ns: Option<f64>,
+    /// Records lost: as rings told inside windows; as the events told.
+    pub(crate) lost_in_rings: u64,
+    pub(crate) lost_by_events: Option<u64>,
+    /// Records were lost, and yet every fault counts as recorded.
+    pub(crate) lost_but_whole: Option<u64>,
+}
+
+/// The most time that faults can have had.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bound {
+    pub(crate) ns: f64,
+    /// It is the CPU time, not the system time.
+    pub(crate) is_cpu: bool,
+}
+
+/// Faults run in the kernel, but for the trap: their time is part of the system time. Whether a kernel splits CPU time by its tick
+/// is not known, so that is assumed: two ticks of each process may be on the wrong side, and ticks scatter as draws do. The sum of
+/// user and system time is exact in any case.
+pub(crate) fn time_bound(
+    observation: &Observation,
+    cpu_ns: f64,
+    recorder_ns: f64,
+    faults: f64,
+) -> Option<Bound> {
+    if cpu_ns <= 0.0 {
+        return None;
+    }
+    let usage = observation.usage;
+    let all_ns = usage.cpu_ns() as f64;
+    let unwaited_ns = (observation.counts.cpu_ns.unwrap_or(0) as f64 - all_ns).max(0.0);
+    let offset_ns = observation.calibration.map_or(0.0, |found| found.offset_ns());
+    let trap_ns = faults * (-offset_ns).max(0.0);
+    let system_ns = usage.system_ns as f64;
+    let part = if all_ns > 0.0 { system_ns / all_ns } else { 1.0 };
+    let scatter_ns = TICK_SPREADS * (part * (1.0 - part) * all_ns * TICK_NS).sqrt();
+    let ticks_ns = processes(observation).map(|n| n as f64 * TICKS_A_PROCESS * TICK_NS);
+    let by_system = ticks_ns.map(|ticks_ns| {
+        system_ns - RECORDER_CERTAIN * recorder_ns + unwaited_ns + trap_ns + ticks_ns.max(scatter_ns)
+    });
+    Some(match by_system {
+        Some(ns) if ns < cpu_ns => Bound { ns: ns.max(0.0), is_cpu: false },
+        _ => Bound { ns: cpu_ns, is_cpu: true },
+    })
+}
+
+/// Processes of the run; `None` where nobody told of forks.
+fn processes(observation: &Observation) -> Option<u64> {
+    let forks = observation
+        .records
+        .iter()
+        .filter(|record| matches!(record.what, What::Fork { parent } if parent != record.pid));
+    (!observation.records.is_empty()).then(|| 1 + forks.count() as u64)
+}
+
+impl Facts {
+    /// Collects them; time and its bound are filled in later.
+    pub(crate) fn new(observation: &Observation, found: &Faults, rows: &[Row]) -> Self {
+        let (usage, counts) = (observation.usage, observation.counts);
+        let waited = usage.minor_faults.saturating_add(usage.major_faults);
+        let is_waited = waited > 0 || usage.cpu_ns() > 0;
+        let windows = (!observation.windows.is_empty()).then(|| {
+            (sum(observation.windows.iter().map(|window| window.faults)), observation.windows.len() as u64)
+        });
+        let memory = Memory::new(observation, rows);
+        let processors_ns = (observation.host.cpus > 0 && usage.wall_ns > 0)
+            .then(|| usage.wall_ns as f64 * f64::from(observation.host.cpus));
+        let losses = observation.event_losses.as_ref();
+        let of_faults = |event: &str| event != "cpu clock" && event != "tasks";
+        let lost_by_events = losses.map(|losses| sum(losses.iter().map(|loss| loss.lost)));
+        let lost_faults: Option<u64> = losses
+            .map(|losses| sum(losses.iter().filter(|loss| of_faults(&loss.event)).map(|loss| loss.lost)));
+        let in_windows = observation.windows.iter().filter(|window| window.recorded);
+        Self {
+            waited: is_waited.then_some(waited),
+            waited_major: usage.major_faults,
+            user: counts.user_faults,
+            all: counts.all_faults,
+            minor: counts.minor_faults,
+            major: counts.major_faults,
+            before_exec: counts.before_exec_faults,
+            failed: crate::stat::rows::failed(&counts),
+            rows: sum(rows.iter().map(|row| row.faults)),
+            rows_user: sum(rows.iter().filter(|row| is_user(row.kind)).map(|row| row.faults)),
+            windows,
+            processes: processes(observation),
+            recorded_beyond: recorded_beyond(found),
+            last_reading: observation.levels.iter().map(|level| level.faults).max(),
+            samples: samples(observation, found),
+            huge_found: huge_found(found, rows),
+            huge_machine: counts.huge_at_most,
+            faulted_bytes: memory.faulted_bytes,
+            grown_bytes: memory.grown_bytes,
+            mapped_bytes: memory.mapped_bytes,
+            peak_bytes: usage.peak_rss_bytes as f64,
+            rows_time_ns: rows.iter().filter_map(|row| row.seconds).sum::<f64>() * 1e9,
+            cpu_ns: usage.cpu_ns() as f64,
+            processors_ns,
+            lost_in_rings: sum(in_windows.map(|window| window.lost)),
+            lost_by_events,
+            lost_but_whole: lost_faults.filter(|lost| *lost > 0 && is_whole(observation, found)),
+            ..Self::default()
+        }
+    }
+}
+
+fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
+}
+
+/// Faults of huge pages: those seen one by one, and no fewer than the interval says.
+fn huge_found(found: &Faults, rows: &[Row]) -> f64 {
+    let seen = found.faults.iter().filter(|fault| fault.kind == Kind::Thp).count() as u64;
+    let row = rows.iter().find(|row| row.kind == Kind::Thp);
+    let least = row.map_or(0, |row| row.interval.map_or(row.faults, |(low, _)| low));
+    seen.max(least) as f64
+}
+
+/// Kinds of minor faults taken in user mode.
+pub(crate) fn is_user(kind: Kind) -> bool {
+    use Kind::{BeforeExec, KernelMode, KernelOrPopulate, Major, Populate, Unknown};
+    !matches!(kind, BeforeExec | KernelMode | KernelOrPopulate | Major | Populate | Unknown)
+}
+
+/// Every window claims to hold all of its faults, and they are all there.
+fn is_whole(observation: &Observation, found: &Faults) -> bool {
+    let counted = sum(observation.windows.iter().map(|window| window.faults));
+    let all = observation.windows.iter().all(|window| window.recorded && window.lost == 0);
+    all && counted > 0 && found.faults.iter().filter(|fault| !fault.kernel).count() as u64 >= counted
+}
+
+/// Handled user-mode faults recorded in windows beyond what was counted in them. Neighbours are added up first: a window's count is
+/// read while faults go on, so a few may stand on the other side of its edge.
+fn recorded_beyond(found: &Faults) -> (u64, u64) {
+    let mut recorded = vec![0_u64; found.windows.len()];
+    for fault in found.faults.iter().filter(|fault| !fault.kernel && fault.duration_ns.is_some()) {
+        if let Some(window) = fault.window {
+            recorded[window] += 1;
+        }
+    }
+    let all = |of: &dyn Fn(usize) -> u64| sum((0..found.windows.len()).map(of));
+    let counted = |w: usize| if found.windows[w].recorded { found.windows[w].faults } else { 0 };
+    let seen = |w: usize| if found.windows[w].recorded { recorded[w] } else { 0 };
+    (all(&seen).saturating_sub(all(&counted)), all(&counted))
+}
+
+fn samples(observation: &Observation, found: &Faults) -> Option<(u64, u64, u64)> {
+    let minor = found.samples.iter().filter(|(fault, _)| !fault.kernel && fault.kind != Kind::Major);
+    let (mut all, mut most) = (0_u64, 0);
+    let mut threads = HashSet::new();
+    for (fault, weight) in minor {
+        (all, most) = (all.saturating_add(*weight), most.max(*weight));
+        threads.insert((fault.pid, fault.tid));
+    }
+    let lanes = threads.len() as u64 * u64::from(observation.host.cpus.max(1));
+    (most > 0).then_some((all, most, lanes))
+}
+
+/// What faults made resident, and what was read of it.
+struct Memory {
+    faulted_bytes: Option<f64>,
+    grown_bytes: f64,
+    mapped_bytes: Option<f64>,
+}
+
+impl Memory {
+    fn new(observation: &Observation, rows: &[Row]) -> Self {
+        let host = &observation.host;
+        let page = host.page_bytes.max(1) as f64;
+        // One fault brings a folio of mTHP at most.
+        let folio = host.mthp_bytes.iter().copied().max().map_or(page, |bytes| (bytes as f64).max(page));
+        let huge = host.thp_bytes as f64;
+        let has_huge = host.thp_bytes > 0 && !host.thp.is_empty() && host.thp != "never";
+        let huge_bytes = match observation.counts.huge_at_most {
+            Some(faults) => Some(faults as f64 * huge),
+            None => (!has_huge).then_some(0.0),
+        };
+        let most = |row: &Row| row.interval.map_or(row.faults, |(_, high)| high) as f64;
+        let (mut anonymous, mut others) = (0.0, 0.0);
+        for row in rows.iter().filter(|row| !matches!(row.kind, Kind::Thp | Kind::BeforeExec)) {
+            let is_anonymous = bytes_made_resident(row.kind, host).is_some()
+                || matches!(row.kind, Kind::UserUnknown | Kind::Unplaced | Kind::Unknown | Kind::Major);
+            anonymous += if is_anonymous { most(row) * folio } else { 0.0 };
+            others += match row.kind {
+                Kind::FileRead | Kind::Major | Kind::Unplaced | Kind::UserUnknown => {
+                    most(row) * FAULT_AROUND_BYTES
+                }
+                Kind::KernelMode | Kind::Populate | Kind::KernelOrPopulate | Kind::Unknown => {
+                    most(row) * FAULT_AROUND_BYTES
+                }
+                Kind::Shared => most(row) * huge.max(FAULT_AROUND_BYTES),
+                _ => 0.0,
+            };
+        }
+        let noise = RSS_NOISE_PAGES as f64 * page;
+        let collapsed = if has_huge {
+            KHUGEPAGED_BYTES * (1.0 + observation.usage.wall_ns as f64 / KHUGEPAGED_NS)
+        } else {
+            0.0
+        };
+        let faulted_bytes = huge_bytes.map(|bytes| bytes + anonymous + collapsed);
+        // What ran before was mapped by nobody's faults that were counted.
+        let is_whole = observation.records.iter().any(|record| matches!(record.what, What::Exec));
+        Self {
+            faulted_bytes,
+            grown_bytes: grown(observation, noise),
+            mapped_bytes: faulted_bytes.filter(|_| is_whole).map(|bytes| bytes + others + OWN_IMAGE_BYTES),
+        }
+    }
+}
+
+/// Bytes by which resident memory rose in all, falls left out, between readings that no start or end of a process disturbs.
+fn grown(observation: &Observation, noise: f64) -> f64 {
+    let mut levels: Vec<&Level> = observation.levels.iter().collect();
+    levels.sort_by_key(|level| level.time_ns);
+    let is_event = |what: &What, pid, tid| match what {
+        What::Fork { parent } => *parent != pid,
+        What::Exec => true,
+        What::Exit => pid == tid,
+        _ => false,
+    };
+    let records = observation.records.iter();
+    let mut events: Vec<u64> =
+        records.filter(|r| is_event(&r.what, r.pid, r.tid)).map(|r| r.time_ns).collect();
+    events.sort_unstable();
+    let mut grown = 0.0;
+    // The lowest and the highest reading since the last fall, without what was disturbed.
+    let (mut low, mut high, mut shift) = (0.0_f64, 0.0_f64, 0.0);
+    for (index, level) in levels.iter().enumerate() {
+        let bytes = level.anon_bytes as f64;
+        let from_ns = if index < 2 { 0 } else { levels[index - 2].time_ns };
+        let next = events.partition_point(|ns| *ns < from_ns);
+        let until_ns = levels.get(index + 1).map_or(u64::MAX, |next| next.time_ns);
+        let before = index.checked_sub(1).map_or(0.0, |before| levels[before].anon_bytes as f64);
+        if events.get(next).is_some_and(|ns| *ns <= until_ns) {
+            shift += bytes - before;
+        }
+        let now = bytes - shift;
+        if now > high {
+            high = now;
+        } else if high - now > noise {
+            grown += (high - low - noise).max(0.0);
+            (low, high) = (now, now);
+        }
+    }
+    grown + (high - low - noise).max(0.0)
+}

@@ -1,0 +1,105 @@
+//! Samples of a stretch of time -> what a fault in it adds to memory, with bounds.
+//!
+//! Samples come at all times, so they tell what happened between recorded windows; `strata` can only guess that from the windows
+//! beside it. Where there are too few of them it has to.
+
+use super::Kind;
+use super::strata::is_fresh;
+use crate::avoid::Growth;
+use crate::measurement::share_interval;
+use crate::observation::Window;
+use crate::profile::{Profile, Weighted};
+use crate::tuning::POOL_FAULTS;
+
+/// The faults of user mode that were sampled at large, in the order of time.
+pub(super) struct Mix<'a>(Vec<&'a Weighted>);
+
+impl<'a> Mix<'a> {
+    pub(super) fn new(profile: &'a Profile) -> Self {
+        let both = profile.faults.iter().zip(&profile.basis);
+        let at_large = both.filter(|(fault, basis)| basis.burst.is_none() && !fault.kernel);
+        Self(at_large.map(|(fault, _)| fault).collect())
+    }
+
+    /// Growth in an unrecorded window, from the samples in it and, where those are few, from the nearest ones; `value` is what one of
+    /// each kind adds. `None` where there are too few in all.
+    pub(super) fn growth(&self, window: &Window, value: &impl Fn(Kind) -> f64) -> Option<Growth> {
+        let at = |ns: u64| self.0.partition_point(|fault| fault.time_ns < ns);
+        let (from, to) = (at(window.begin_ns), at(window.end_ns));
+        let missing = (POOL_FAULTS as usize).saturating_sub(to - from);
+        let (from, to) =
+            (from.saturating_sub(missing.div_ceil(2)), (to + missing.div_ceil(2)).min(self.0.len()));
+        let near = self.0.get(from..to).filter(|near| near.len() as u64 >= POOL_FAULTS)?;
+        let sum = |of: &dyn Fn(&Weighted) -> f64| near.iter().map(|fault| of(fault)).sum::<f64>();
+        let faults = sum(&|fault| fault.faults);
+        let taking = sum(&|fault| if value(fault.kind) > 0.0 { fault.faults } else { 0.0 });
+        let bytes = sum(&|fault| value(fault.kind) * fault.faults);
+        let fresh = sum(&|fault| if is_fresh(fault.kind) { value(fault.kind) * fault.faults } else { 0.0 });
+        if faults <= 0.0 {
+            return None;
+        }
+        let number = near.len() as f64;
+        let share = share_interval(taking / faults * number, number);
+        let each = if taking > 0.0 { bytes / taking } else { value(Kind::FirstTouch) };
+        Some(Growth {
+            low_bytes: share.low * each,
+            high_bytes: share.high * each,
+            fresh_share: if bytes > 0.0 { fresh / bytes } else { 1.0 },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Basis;
+
+    fn profile(kinds: &[Kind]) -> Profile {
+        let fault = |(n, kind): (usize, &Kind)| Weighted {
+            time_ns: n as u64,
+            pid: 1,
+            tid: 1,
+            addr: 0,
+            stack: None,
+            block: None,
+            kind: *kind,
+            mapping: 0,
+            kernel: false,
+            faults: 97.0,
+            cost_ns: 0.0,
+        };
+        Profile {
+            faults: kinds.iter().enumerate().map(fault).collect(),
+            basis: vec![Basis::default(); kinds.len()],
+            ..Profile::default()
+        }
+    }
+
+    fn growth(kinds: &[Kind], begin_ns: u64, end_ns: u64) -> Option<Growth> {
+        let window = Window { begin_ns, end_ns, faults: 1000, recorded: false, lost: 0 };
+        let value = |kind| if matches!(kind, Kind::MmapFirstWrite | Kind::Stack) { 4096.0 } else { 0.0 };
+        Mix::new(&profile(kinds)).growth(&window, &value)
+    }
+
+    #[test]
+    fn samples_between_windows_tell_what_takes_memory() {
+        let kinds = [vec![Kind::FileRead; 200], vec![Kind::MmapFirstWrite; 200]].concat();
+        let (files, writes) = (growth(&kinds, 0, 200).unwrap(), growth(&kinds, 200, 400).unwrap());
+        assert!(files.low_bytes == 0.0 && files.high_bytes < 100.0, "{files:?}");
+        assert!(writes.low_bytes > 4000.0 && writes.high_bytes == 4096.0, "{writes:?}");
+    }
+
+    #[test]
+    fn few_samples_in_a_window_are_joined_by_the_nearest_and_too_few_in_all_say_nothing() {
+        let kinds = [vec![Kind::FileRead; 100], vec![Kind::MmapFirstWrite; 100]].concat();
+        let edge = growth(&kinds, 99, 101).unwrap();
+        assert!(edge.low_bytes < 1600.0 && edge.high_bytes > 2400.0, "{edge:?}");
+        assert_eq!(growth(&kinds[..20], 0, 20), None);
+    }
+
+    #[test]
+    fn a_stack_takes_memory_that_nobody_kept() {
+        let found = growth(&[Kind::Stack; 100], 0, 100).unwrap();
+        assert_eq!((found.high_bytes, found.fresh_share), (4096.0, 0.0));
+    }
+}

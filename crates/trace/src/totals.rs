@@ -1,0 +1,250 @@
+//! What every view says of the whole run: faults by kind, time, CPU time. One place, so that no two views disagree.
+//!
+//! In: an observation, the faults found in it, and the profile of them. Out: [`Totals`], kept in the profile; and the profile
+//! made to add up to them: its faults to the exact counts, its times to what CPU time allows. What then is in no fault of the
+//! profile (kernel mode of a user, populated pages) is in [`Totals::beyond`]. `reconcile` says what disagreed on the way.
+
+use crate::fault::Faults;
+use crate::observation::Observation;
+use crate::profile::{Profile, Weighted};
+use crate::reconcile::{self, Check, Disagreement, Facts, time_bound};
+use crate::stat::kinds::Kinds;
+use crate::stat::rows::{self, Known, failed};
+use crate::stat::strata::Strata;
+use crate::stat::{BeyondWait4, FaultTime, Kind, Row, bytes_made_resident, time};
+
+/// The figures of the whole run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// One row per kind, the largest first.
+    pub rows: Vec<Row>,
+    /// What `wait4` leaves out and the events counted.
+    pub beyond_wait4: Option<BeyondWait4>,
+    /// How long faults took, or `None` where nothing was known.
+    pub time: Option<FaultTime>,
+    /// CPU time that recording has added to the program's, as calibrated, ns.
+    pub recorder_ns: u64,
+    /// CPU time of all processes without that, ns.
+    pub cpu_ns: u64,
+    /// Faults of the rows that no fault of the profile stands for, with their seconds.
+    pub beyond: Vec<(Kind, u64, Option<f64>)>,
+    /// Sources that can't both be right.
+    pub disagreements: Vec<Disagreement>,
+    /// What a reader must know of these figures.
+    pub notes: Vec<String>,
+    /// Those of `notes` that say how figures came about.
+    pub details: Vec<String>,
+}
+
+impl Totals {
+    /// Faults of all rows.
+    pub fn faults(&self) -> u64 {
+        self.rows.iter().fold(0, |sum, row| sum.saturating_add(row.faults))
+    }
+
+    /// CPU time in faults, ns; 0 where nothing is known of time.
+    pub fn time_ns(&self) -> f64 {
+        self.time.as_ref().map_or(0.0, |time| time.seconds.value * 1e9)
+    }
+
+    /// Adds up a profile, makes it agree with the exact counts and the CPU time, and keeps the totals in it.
+    pub(crate) fn settle(profile: &mut Profile, found: &Faults, observation: &Observation) {
+        let strata = Strata::new(found, failed(&observation.counts) > 0);
+        let known = Known { all: strata.is_complete(), pages: found.tells_pages };
+        let calibration = observation.calibration.filter(time::is_sound);
+        let offset_ns = calibration.map_or(0.0, |found| found.offset_ns());
+        let counted = found.windows.iter().map(|w| w.faults).fold(0, u64::saturating_add);
+        let major_seen = faults_of(profile, Mode::Major).round() as u64;
+        let kinds = Kinds::new(profile, offset_ns);
+        let (mut rows, beyond_wait4, said) = rows::rows(observation, &kinds, known, counted);
+        let (mut notes, details) = (said.notes, Vec::from_iter(said.detail));
+        fit(profile, &rows);
+        let kinds = Kinds::new(profile, offset_ns);
+
+        let recorder_ns = recorder_ns(observation, found);
+        let beyond_ns = beyond_wait4.map_or(0, |beyond| beyond.cpu_ns);
+        let cpu_ns = observation.usage.cpu_ns().saturating_add(beyond_ns).saturating_sub(recorder_ns);
+        let basis = time::Basis {
+            kinds: &kinds,
+            complete: known.all,
+            truth_ns: calibration.map(|found| found.truth_p50_ns).filter(|ns| *ns > 0.0),
+            offset_ns,
+            huge_at_most: observation.counts.huge_at_most,
+            host: &observation.host,
+            cpu_ns: cpu_ns as f64,
+        };
+        let (mut time, note) = time::time(&basis, &mut rows);
+        notes.extend(note.filter(|_| !rows.is_empty()));
+
+        let faults = rows.iter().map(|row| row.faults as f64).sum();
+        let facts = Facts {
+            major_seen,
+            beyond: beyond_wait4.map_or(0, |beyond| beyond.faults),
+            time_ns: time.as_ref().map(|time| time.seconds.times(1e9)),
+            bound: time_bound(observation, cpu_ns as f64, recorder_ns as f64, faults),
+            ..Facts::new(observation, found, &rows)
+        };
+        let disagreements = reconcile::check(&facts);
+        if let (Some(time), Some(bound)) = (&mut time, facts.bound) {
+            let part = bound.ns / 1e9 / time.seconds.value;
+            time.cut(bound.ns / 1e9, cpu_ns as f64);
+            if part < 1.0 {
+                cut(profile, &mut rows, part);
+            }
+            bound_rows(&mut rows, bound.ns / 1e9);
+            time.us_per_mib = time::us_per_mib(&rows, &observation.host);
+        }
+        widen(&mut rows, &facts, &disagreements, observation);
+        notes.extend(disagreements.iter().map(Disagreement::to_string));
+        let beyond = beyond(profile, &rows);
+        profile.totals =
+            Self { rows, beyond_wait4, time, recorder_ns, cpu_ns, beyond, disagreements, notes, details };
+    }
+
+    /// [`Totals::beyond`] as faults without a stack, at the time of `last` and of its thread.
+    pub(crate) fn unplaced(&self, last: Option<&Weighted>) -> Vec<Weighted> {
+        let unplaced = |(kind, faults, seconds): &(Kind, u64, Option<f64>)| Weighted {
+            time_ns: last.map_or(0, |last| last.time_ns),
+            pid: last.map_or(0, |last| last.pid),
+            tid: last.map_or(0, |last| last.tid),
+            addr: 0,
+            stack: None,
+            block: None,
+            kind: *kind,
+            mapping: 0,
+            kernel: matches!(kind, Kind::KernelMode | Kind::KernelOrPopulate | Kind::Populate),
+            faults: *faults as f64,
+            cost_ns: seconds.unwrap_or(0.0) * 1e9,
+        };
+        self.beyond.iter().map(unplaced).collect()
+    }
+}
+
+/// Which exact count a fault is part of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    User,
+    Kernel,
+    Major,
+}
+
+fn mode(kind: Kind, kernel: bool) -> Mode {
+    match (kind, kernel) {
+        (Kind::Major, _) => Mode::Major,
+        (_, true) => Mode::Kernel,
+        (_, false) => Mode::User,
+    }
+}
+
+fn faults_of(profile: &Profile, of: Mode) -> f64 {
+    let faults = profile.faults.iter().filter(|fault| mode(fault.kind, fault.kernel) == of);
+    faults.map(|fault| fault.faults).sum()
+}
+
+fn row_faults(rows: &[Row], of: Mode) -> u64 {
+    let is_of = |kind: Kind| match of {
+        Mode::User => reconcile::is_user(kind),
+        Mode::Kernel => kind == Kind::KernelMode,
+        Mode::Major => kind == Kind::Major,
+    };
+    rows.iter().filter(|row| is_of(row.kind)).map(|row| row.faults).sum()
+}
+
+/// Makes the faults of the profile add up to the rows. There may be more major faults than were seen, and those are beyond.
+fn fit(profile: &mut Profile, rows: &[Row]) {
+    for of in [Mode::User, Mode::Kernel, Mode::Major] {
+        let (seen, counted) = (faults_of(profile, of), row_faults(rows, of) as f64);
+        let part = counted / seen;
+        let is_off = seen > 0.0 && (counted - seen).abs() > 1e-9 * seen;
+        if !is_off || (of == Mode::Major && part > 1.0) {
+            continue;
+        }
+        for (fault, basis) in profile.faults.iter_mut().zip(&mut profile.basis) {
+            if mode(fault.kind, fault.kernel) == of {
+                (fault.faults, fault.cost_ns) = (fault.faults * part, fault.cost_ns * part);
+                (basis.exact, basis.alike) = (basis.exact * part, basis.alike * part);
+                basis.assumed_ns *= part;
+            }
+        }
+    }
+}
+
+/// Cuts the time of minor faults to a part of it.
+fn cut(profile: &mut Profile, rows: &mut [Row], part: f64) {
+    rows.iter_mut().filter_map(|row| row.seconds.as_mut()).for_each(|seconds| *seconds *= part);
+    for (fault, basis) in profile.faults.iter_mut().zip(&mut profile.basis) {
+        if fault.kind != Kind::Major {
+            (fault.cost_ns, basis.assumed_ns) = (fault.cost_ns * part, basis.assumed_ns * part);
+        }
+    }
+}
+
+/// No row can have taken more than all may, whether the sum was cut or not.
+fn bound_rows(rows: &mut [Row], bound: f64) {
+    for row in rows {
+        let ends = row.seconds.zip(row.seconds_interval);
+        row.seconds_interval = ends.map(|(value, (low, high))| (low.min(value), high.min(bound).max(value)));
+    }
+}
+
+/// What no fault of the profile stands for.
+fn beyond(profile: &Profile, rows: &[Row]) -> Vec<(Kind, u64, Option<f64>)> {
+    let [user, kernel, major] = [Mode::User, Mode::Kernel, Mode::Major].map(|of| faults_of(profile, of));
+    let missing = |row: &Row| match row.kind {
+        Kind::Major => row.faults.saturating_sub(major.round() as u64),
+        Kind::KernelMode if kernel > 0.0 => 0,
+        kind if reconcile::is_user(kind) && user > 0.0 => 0,
+        _ => row.faults,
+    };
+    let rows = rows.iter().map(|row| (row.kind, missing(row), row.seconds));
+    rows.filter(|(_, faults, _)| *faults > 0).collect()
+}
+
+/// Makes the intervals of kinds hold what a disagreement says that they may be.
+fn widen(rows: &mut [Row], facts: &Facts, disagreements: &[Disagreement], observation: &Observation) {
+    let page_bytes = observation.host.page_bytes.max(1) as f64;
+    let user: u64 = row_faults(rows, Mode::User);
+    for disagreement in disagreements {
+        let off = (disagreement.second.value - disagreement.first.value).abs();
+        match disagreement.check {
+            Check::Samples => {
+                let part = off / disagreement.second.value.max(1.0);
+                for row in rows.iter_mut().filter(|row| row.interval.is_some()) {
+                    let by = (row.faults as f64 * part).ceil() as u64;
+                    stretch(row, by, by, user);
+                }
+            }
+            Check::HugePages => {
+                let machine = facts.huge_machine.unwrap_or(0);
+                for row in rows.iter_mut().filter(|row| row.kind == Kind::Thp) {
+                    let below = row.faults.saturating_sub(machine);
+                    stretch(row, below, 0, user);
+                }
+            }
+            Check::Growth => {
+                let by = (off / page_bytes).ceil() as u64;
+                for row in rows.iter_mut().filter(|row| reconcile::is_user(row.kind)) {
+                    let takes_memory = bytes_made_resident(row.kind, &observation.host).is_some();
+                    let (below, above) = if takes_memory { (0, by) } else { (by, 0) };
+                    stretch(row, below, above, user);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn stretch(row: &mut Row, below: u64, above: u64, most: u64) {
+    let (low, high) = row.interval.unwrap_or((row.faults, row.faults));
+    let low = low.min(row.faults.saturating_sub(below));
+    let high = high.max(row.faults.saturating_add(above).min(most.max(row.faults)));
+    row.interval = Some((low, high));
+}
+
+/// CPU time that recording has added to the program's: what it adds to a fault in the calibration, for each recorded one.
+fn recorder_ns(observation: &Observation, found: &Faults) -> u64 {
+    let each_ns = observation.calibration.map_or(0.0, |found| found.record_cost_ns);
+    let added_ns = (found.faults.len() + found.samples.len()) as f64 * each_ns.max(0.0);
+    // A calibration on a busy machine may say too much.
+    (added_ns as u64).min(observation.usage.cpu_ns() / 2)
+}
