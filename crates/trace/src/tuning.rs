@@ -106,9 +106,9 @@ pub(crate) const DIFF_ERROR: f64 = 0.01;
 /// Relative standard deviation of a row's faults from run to run that is assumed before repeats tell. Chosen: programs that do
 /// the same again have the same faults but for the loader, threads and the environment.
 pub(crate) const DIFF_FAULTS_SPREAD: f64 = 0.01;
-/// The same of a row's time, once what is common to all rows is taken out. Measured: rows of one program recorded whole again and
+/// The same of what a fault of a row takes, once what is common to all rows is taken out. Measured: rows of one program recorded whole again and
 /// again on a busy machine of 2 processors were apart by 0.06; its tails are long, which one recording a side does not cover.
-pub(crate) const DIFF_TIME_SPREAD: f64 = 0.1;
+pub(crate) const DIFF_PRICE_SPREAD: f64 = 0.1;
 /// How many runs those two assumptions are worth against repeats.
 pub(crate) const DIFF_PRIOR_RUNS: f64 = 4.0;
 /// Rows in all runs from which on the median of how their prices moved says what is common: of two, one may have changed.

@@ -10,10 +10,11 @@
 //! The intervals of differences are those of Student's t with Welch's degrees of freedom, widened so that they
 //! hold for all rows that could be named (Bonferroni).
 
-use super::{Pair, Table};
+use super::table::Table;
+use super::{Pair, Settings};
 use crate::profile::Weighted;
 use crate::stat::Interval;
-use crate::tuning::{DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRIOR_RUNS, DIFF_TIME_SPREAD, ONE_BURST_SHARE};
+use crate::tuning::{DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRICE_SPREAD, DIFF_PRIOR_RUNS, ONE_BURST_SHARE};
 
 /// Sums over the faults of a row in one run.
 #[derive(Clone, Debug, Default)]
@@ -41,18 +42,18 @@ pub(super) struct Figure {
 pub(super) struct Estimate {
     pub(super) faults: f64,
     pub(super) time_ns: f64,
-    /// Variances by what was seen of this run.
+    /// Variance of the faults by what was seen of this run.
     faults_variance: f64,
-    time_variance: f64,
-    /// Variances of a row of this run that no sample fell into.
-    unseen: (f64, f64),
+    /// Relative variance of what one of them takes.
+    price_variance: f64,
+    /// Variance of the faults of a row of this run that no sample fell into.
+    unseen: f64,
 }
 
 impl Estimate {
     /// A row without faults in the run that this is the total of.
     pub(super) fn unseen(&self) -> Self {
-        let (faults_variance, time_variance) = self.unseen;
-        Self { faults: 0.0, time_ns: 0.0, faults_variance, time_variance, unseen: self.unseen }
+        Self { faults_variance: self.unseen, unseen: self.unseen, ..Self::default() }
     }
 }
 
@@ -87,30 +88,40 @@ impl Figure {
 
     /// `all` is the whole run: what a sample of it stands for is added, as if one had been missed.
     pub(super) fn estimate(&self, all: &Figure) -> Estimate {
-        let price = |figure: &Figure| if figure.faults > 0.0 { figure.time_ns / figure.faults } else { 0.0 };
         let missed = if all.faults > 0.0 { all.sampling / all.faults } else { 0.0 };
-        let missed = missed * (missed + 1.0);
-        let unseen = (missed, missed * price(all) * price(all));
-        let mean_ns = price(self);
-        let sampling = self.sampling_variance(all) + self.bursts_variance(all) + self.doubt_variance(all);
-        let [weights, prices, squared] = self.squares;
-        let around_mean = squared - 2.0 * mean_ns * prices + mean_ns * mean_ns * weights;
+        let unseen = missed * (missed + 1.0);
+        // Of a whole that was counted nothing can have been missed.
+        let is_whole = all.is_counted && self.faults >= all.faults;
+        let sampling = match is_whole {
+            true => 0.0,
+            false => {
+                self.sampling_variance(all) + self.bursts_variance(all) + self.doubt_variance(all) + unseen
+            }
+        };
         Estimate {
             faults: self.faults,
             time_ns: self.time_ns,
-            faults_variance: sampling + unseen.0,
-            time_variance: sampling * mean_ns * mean_ns
-                + around_mean.max(0.0)
-                + unseen.1
-                + self.price_variance() * self.extrapolated_ns.powi(2),
+            faults_variance: sampling,
+            price_variance: self.price_variance(),
             unseen,
         }
     }
 }
 
 impl Figure {
-    /// Relative variance of the price that is carried over from bursts: what they differ by, and what few of them do not tell.
+    /// Relative variance of the price: faults differ in what they take, and most of them may not have been timed.
     fn price_variance(&self) -> f64 {
+        if self.time_ns <= 0.0 {
+            return 0.0;
+        }
+        let [weights, prices, squared] = self.squares;
+        let mean_ns = self.time_ns / self.faults;
+        let around_mean = squared - 2.0 * mean_ns * prices + mean_ns * mean_ns * weights;
+        (around_mean.max(0.0) + self.carried_variance() * self.extrapolated_ns.powi(2)) / self.time_ns.powi(2)
+    }
+
+    /// Relative variance of the price that is carried over from bursts: what they differ by, and what few of them do not tell.
+    fn carried_variance(&self) -> f64 {
         let (faults, time_ns) =
             self.beside.iter().fold((0.0, 0.0), |sum, burst| (sum.0 + burst.1, sum.1 + burst.2));
         if time_ns <= 0.0 {
@@ -138,7 +149,7 @@ impl Figure {
     /// What is in doubt goes from rows that samples tell of to rows that bursts tell of, or back.
     fn doubt_variance(&self, all: &Figure) -> f64 {
         const SIGMAS: f64 = 1.96;
-        if all.doubt <= 0.0 || self.faults >= all.faults {
+        if all.doubt <= 0.0 {
             return 0.0;
         }
         let part = |own: f64, all: f64| if all > 0.0 { own / all } else { 0.0 };
@@ -163,31 +174,81 @@ impl Figure {
     }
 }
 
+/// What is said of a row.
+#[derive(Clone, Debug)]
+pub(super) struct Judged {
+    pub(super) faults: Pair,
+    pub(super) time_ns: Pair,
+    /// What one of its faults takes has changed, by more than chance.
+    pub(super) is_price_changed: bool,
+    /// How far `time_ns` may be off.
+    doubts: Doubts,
+}
+
+/// Half widths of an interval of time: `price_ns` times what the count may be off by, and what prices may be off by in all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Doubt {
+    count: f64,
+    price_ns: f64,
+    priced_ns: f64,
+}
+
+impl Doubt {
+    fn half_ns(&self) -> f64 {
+        (self.count * self.price_ns).hypot(self.priced_ns)
+    }
+}
+
+/// Of a row before, after, of the difference as it was measured, and of the difference as it has to be judged: with what a
+/// program differs from itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct Doubts {
+    before: Doubt,
+    after: Doubt,
+    measured: Doubt,
+    judged: Doubt,
+}
+
+/// A pair of counts or prices, and the half width of its difference as it has to be judged.
+struct Compared {
+    pair: Pair,
+    judged: f64,
+}
+
 /// Knows what is needed to judge a row of a table.
 pub(super) struct Judge<'a> {
     /// Runs before.
     pub(super) before: usize,
     prices: &'a [f64],
     threshold: f64,
+    /// Times stay as they were measured.
+    raw_times: bool,
     largest: (f64, f64),
     /// Probability beyond one end of the interval of a difference.
     tail: f64,
-    /// Relative standard deviation from run to run to allow for: of faults, of time.
+    /// Relative standard deviation from run to run to allow for: of faults, of their price.
     allowed: [f64; 2],
 }
 
+/// Probability beyond one end of the interval of one side.
+const ONE_TAIL: f64 = 0.025;
+
 impl<'a> Judge<'a> {
-    pub(super) fn new(table: &Table, prices: &'a [f64], before: usize, threshold: f64) -> Self {
+    pub(super) fn new(table: &Table, prices: &'a [f64], before: usize, settings: &Settings) -> Self {
+        let &Settings { threshold, raw_times, .. } = settings;
         let largest = table.largest(before, prices);
-        let allowed = [DIFF_FAULTS_SPREAD, DIFF_TIME_SPREAD];
-        let mut judge = Self { before, prices, threshold, largest, tail: DIFF_ERROR / 2.0, allowed };
+        let allowed = [DIFF_FAULTS_SPREAD, DIFF_PRICE_SPREAD];
+        let mut judge =
+            Self { before, prices, threshold, raw_times, largest, tail: DIFF_ERROR / 2.0, allowed };
         let could_count = |row: &&Vec<Estimate>| {
             let mut runs = row.iter().zip(prices);
             runs.any(|(run, price)| judge.size(run.faults, run.time_ns / price) >= threshold)
         };
-        let rows: Vec<_> = table.rows.iter().filter(could_count).map(|row| judge.values(row)).collect();
-        for (figure, allowed) in judge.allowed.iter_mut().enumerate() {
-            *allowed = allowed.max(common_spread(rows.iter().map(|row| row[figure].split_at(before))));
+        let rows: Vec<_> = table.rows.iter().filter(could_count).collect();
+        let faults: Vec<_> = rows.iter().map(|row| judge.faults(row)).collect();
+        let priced: Vec<_> = rows.iter().map(|row| judge.priced(row)).collect();
+        for (allowed, sides) in judge.allowed.iter_mut().zip([faults, priced]) {
+            *allowed = allowed.max(common_spread(sides.iter().flatten()));
         }
         // Two figures each, and two ends.
         judge.tail = DIFF_ERROR / 2.0 / (2 * rows.len().max(1)) as f64;
@@ -200,45 +261,167 @@ impl<'a> Judge<'a> {
         share(faults, self.largest.0).max(share(time_ns, self.largest.1))
     }
 
-    /// Faults and time of the runs of a row.
-    pub(super) fn pairs(&self, runs: &[Estimate]) -> (Pair, Pair) {
-        let [faults, time] = self.values(runs);
-        (
-            self.pair(&faults, self.allowed[0], self.largest.0),
-            self.pair(&time, self.allowed[1], self.largest.1),
-        )
-    }
-
-    /// Faults and time with their variances.
-    fn values(&self, runs: &[Estimate]) -> [Vec<(f64, f64)>; 2] {
-        let faults = runs.iter().map(|run| (run.faults, run.faults_variance));
-        let priced = runs.iter().zip(self.prices);
-        let time = priced.map(|(run, price)| (run.time_ns / price, run.time_variance / (price * price)));
-        [faults.collect(), time.collect()]
-    }
-
-    /// `runs` are values with their variances, `spread` the relative standard deviation to allow from run to run.
-    fn pair(&self, runs: &[(f64, f64)], spread: f64, largest: f64) -> Pair {
-        const ONE_TAIL: f64 = 0.025;
-        let (before, after) = runs.split_at(self.before);
-        let (a, b) = (Spread::new(before, spread), Spread::new(after, spread));
-        let both = Spread {
-            mean: b.mean - a.mean,
-            known: a.known + b.known,
-            guessed: a.guessed + b.guessed,
-            freedom: welch((a.guessed, a.freedom), (b.guessed, b.freedom)),
+    /// What became of a row.
+    pub(super) fn row(&self, runs: &[Estimate]) -> Judged {
+        let faults = self.compare_faults(runs);
+        let priced = self.priced(runs);
+        let (price, pooled_share) = self.pooled(runs);
+        let prices = (priced.iter().all(|side| !side.is_empty())).then(|| {
+            let sides = [0, 1].map(|side| Spread::new(&priced[side], self.allowed[1], DIFF_PRIOR_RUNS));
+            self.compare(&sides)
+        });
+        let faults_mean = 0.5 * (faults.pair.before.value + faults.pair.after.value);
+        let is_price_changed = prices.as_ref().is_some_and(|prices| {
+            let apart = prices.pair.difference.value.abs();
+            apart > prices.judged && apart * faults_mean >= self.threshold * self.largest.1
+        });
+        let (price, doubts) = match prices.filter(|_| is_price_changed || self.raw_times) {
+            Some(prices) => apart(&faults, &prices, faults_mean),
+            None => {
+                let quantile = |tail| normal(tail) * pooled_share;
+                let doubt = |count: f64, of: f64, tail: f64| Doubt {
+                    count,
+                    price_ns: price,
+                    priced_ns: (of * price * quantile(tail)).abs(),
+                };
+                let Pair { before, after, difference, .. } = faults.pair;
+                let doubts = Doubts {
+                    before: doubt(half(before), before.value, ONE_TAIL),
+                    after: doubt(half(after), after.value, ONE_TAIL),
+                    measured: doubt(half(difference), difference.value, self.tail),
+                    judged: doubt(faults.judged, difference.value, self.tail),
+                };
+                ([price; 2], doubts)
+            }
         };
-        let difference = both.interval(self.tail);
-        let excludes_0 = difference.low > 0.0 || difference.high < 0.0;
-        let significant = excludes_0 && difference.value.abs() >= self.threshold * largest;
+        let faults = self.decide(faults, self.largest.0);
+        let times = [faults.before.value * price[0], faults.after.value * price[1]];
+        Judged { faults, time_ns: self.time(times, &doubts.half_ns()), is_price_changed, doubts }
+    }
+
+    /// Faults and time of all rows together.
+    pub(super) fn all(&self, totals: &[Estimate], rows: &[Judged]) -> (Pair, Pair) {
+        let faults = self.compare_faults(totals);
+        let sum = |of: fn(&Judged) -> f64| rows.iter().map(of).sum::<f64>();
+        let times = [sum(|row| row.time_ns.before.value), sum(|row| row.time_ns.after.value)];
+        let Pair { before, after, difference, .. } = faults.pair;
+        let mean_ns = (times[0] + times[1]) / (before.value + after.value).max(f64::MIN_POSITIVE);
+        // What is one row's too much is another's too little: of the whole only the difference of their prices stays.
+        let together = |whole: f64, of: fn(&Doubts) -> Doubt| {
+            let doubts = rows.iter().map(|row| of(&row.doubts));
+            let apart = doubts.map(|doubt| {
+                let shifted = doubt.count * (doubt.price_ns - mean_ns);
+                shifted * shifted + doubt.priced_ns * doubt.priced_ns
+            });
+            (whole * mean_ns).hypot(apart.sum::<f64>().sqrt())
+        };
+        let halves = [
+            together(half(before), |doubts| doubts.before),
+            together(half(after), |doubts| doubts.after),
+            together(half(difference), |doubts| doubts.measured),
+            together(faults.judged, |doubts| doubts.judged),
+        ];
+        (self.decide(faults, self.largest.0), self.time(times, &halves))
+    }
+
+    fn decide(&self, Compared { pair, judged }: Compared, largest: f64) -> Pair {
+        let apart = pair.difference.value.abs();
+        Pair { significant: apart > judged && apart >= self.threshold * largest, ..pair }
+    }
+
+    fn time(&self, [before, after]: [f64; 2], halves: &[f64; 4]) -> Pair {
         let positive = |interval: Interval| Interval { low: interval.low.max(0.0), ..interval };
-        let (before, after) = (positive(a.interval(ONE_TAIL)), positive(b.interval(ONE_TAIL)));
-        Pair { before, after, difference, significant }
+        let pair = Pair {
+            before: positive(around(before, halves[0])),
+            after: positive(around(after, halves[1])),
+            difference: around(after - before, halves[2]),
+            significant: false,
+        };
+        self.decide(Compared { pair, judged: halves[3] }, self.largest.1)
+    }
+
+    fn compare_faults(&self, runs: &[Estimate]) -> Compared {
+        // Without repeats the allowance is all that is known of what runs differ by: it is taken at its word.
+        let sides = self.faults(runs).map(|side| Spread::new(&side, self.allowed[0], f64::INFINITY));
+        self.compare(&sides)
+    }
+
+    fn compare(&self, [a, b]: &[Spread; 2]) -> Compared {
+        let judged = half(b.less(a).interval(self.tail));
+        let (a, b) = (a.measured(), b.measured());
+        let positive = |interval: Interval| Interval { low: interval.low.max(0.0), ..interval };
+        let pair = Pair {
+            before: positive(a.interval(ONE_TAIL)),
+            after: positive(b.interval(ONE_TAIL)),
+            difference: b.less(&a).interval(self.tail),
+            significant: false,
+        };
+        Compared { pair, judged }
+    }
+
+    /// Faults of the runs of both sides with their variances.
+    fn faults(&self, runs: &[Estimate]) -> [Vec<(f64, f64)>; 2] {
+        let (before, after) = runs.split_at(self.before);
+        [before, after].map(|side| side.iter().map(|run| (run.faults, run.faults_variance)).collect())
+    }
+
+    /// What a fault takes in each run that has some, with its variance.
+    fn priced(&self, runs: &[Estimate]) -> [Vec<(f64, f64)>; 2] {
+        let mut sides = [Vec::new(), Vec::new()];
+        for (at, (run, common)) in runs.iter().zip(self.prices).enumerate() {
+            if run.faults > 0.0 && run.time_ns > 0.0 {
+                let price = run.time_ns / run.faults / common;
+                sides[usize::from(at >= self.before)].push((price, price * price * run.price_variance));
+            }
+        }
+        sides
+    }
+
+    /// What a fault takes in all runs together, ns, and by which share of that it may be off, as a standard deviation.
+    fn pooled(&self, runs: &[Estimate]) -> (f64, f64) {
+        let (mut faults, mut time_ns, mut variance) = (0.0, 0.0, 0.0);
+        for (run, common) in runs.iter().zip(self.prices).filter(|(run, _)| run.time_ns > 0.0) {
+            let ns = run.time_ns / common;
+            (faults, time_ns) = (faults + run.faults, time_ns + ns);
+            variance += ns * ns * run.price_variance;
+        }
+        if time_ns > 0.0 { (time_ns / faults, variance.sqrt() / time_ns) } else { (0.0, 0.0) }
     }
 }
 
+impl Doubts {
+    fn half_ns(&self) -> [f64; 4] {
+        [self.before, self.after, self.measured, self.judged].map(|doubt| doubt.half_ns())
+    }
+}
+
+/// Each side at its own price: the difference in time is that of counts at the mean price and that of prices at the mean count.
+fn apart(faults: &Compared, prices: &Compared, faults_mean: f64) -> ([f64; 2], Doubts) {
+    let (before, after) = (prices.pair.before, prices.pair.after);
+    let mean_ns = 0.5 * (before.value + after.value);
+    let doubt = |count: f64, price_ns: f64, priced_ns: f64| Doubt { count, price_ns, priced_ns };
+    let Pair { before: few, after: many, difference, .. } = faults.pair;
+    let doubts = Doubts {
+        before: doubt(half(few), before.value, few.value * half(before)),
+        after: doubt(half(many), after.value, many.value * half(after)),
+        measured: doubt(half(difference), mean_ns, faults_mean * half(prices.pair.difference)),
+        judged: doubt(faults.judged, mean_ns, faults_mean * prices.judged),
+    };
+    ([before.value, after.value], doubts)
+}
+
+fn half(interval: Interval) -> f64 {
+    interval.high - interval.value
+}
+
+fn around(value: f64, half: f64) -> Interval {
+    Interval { value, low: value - half, high: value + half }
+}
+
 /// A mean and the variance of it: of what is known, and of what runs differ by, with its degrees of freedom.
+#[derive(Clone, Copy, Debug)]
 struct Spread {
+    runs: usize,
     mean: f64,
     known: f64,
     guessed: f64,
@@ -246,7 +429,9 @@ struct Spread {
 }
 
 impl Spread {
-    fn new(runs: &[(f64, f64)], spread: f64) -> Self {
+    /// Of values with their variances. `spread` is the relative standard deviation to allow from run to run, which without repeats
+    /// is worth `freedom_of_one` runs.
+    fn new(runs: &[(f64, f64)], spread: f64, freedom_of_one: f64) -> Self {
         let n = runs.len() as f64;
         let mean = runs.iter().map(|run| run.0).sum::<f64>() / n;
         let within = runs.iter().map(|run| run.1).sum::<f64>() / n;
@@ -256,7 +441,23 @@ impl Spread {
         let allowed = (spread * mean).powi(2);
         let freedom = DIFF_PRIOR_RUNS + n - 1.0;
         let guessed = (DIFF_PRIOR_RUNS * allowed + between) / freedom;
-        Self { mean, known: within / n, guessed: guessed / n, freedom }
+        let freedom = if runs.len() == 1 { freedom_of_one } else { freedom };
+        Self { runs: runs.len(), mean, known: within / n, guessed: guessed / n, freedom }
+    }
+
+    /// What was measured: one run tells nothing of what others would differ by.
+    fn measured(&self) -> Self {
+        Self { guessed: if self.runs == 1 { 0.0 } else { self.guessed }, ..*self }
+    }
+
+    fn less(&self, other: &Self) -> Self {
+        Self {
+            runs: self.runs.min(other.runs),
+            mean: self.mean - other.mean,
+            known: self.known + other.known,
+            guessed: self.guessed + other.guessed,
+            freedom: welch((self.guessed, self.freedom), (other.guessed, other.freedom)),
+        }
     }
 
     fn interval(&self, tail: f64) -> Interval {
@@ -264,23 +465,21 @@ impl Spread {
         // The known part has no end of freedom.
         let freedom =
             if self.guessed > 0.0 { self.freedom * (variance / self.guessed).powi(2) } else { f64::INFINITY };
-        let half = student(tail, freedom) * variance.sqrt();
-        Interval { value: self.mean, low: self.mean - half, high: self.mean + half }
+        around(self.mean, student(tail, freedom) * variance.sqrt())
     }
 }
 
-type Values<'a> = &'a [(f64, f64)];
-
-/// Relative standard deviation from run to run over all rows, beyond what each run is uncertain of; 0 without repeats.
-fn common_spread<'a>(rows: impl Iterator<Item = (Values<'a>, Values<'a>)>) -> f64 {
-    let sides = rows.flat_map(|(before, after)| [before, after]);
-    let (squares, freedom) =
-        sides.filter(|side| side.iter().all(|run| run.0 > 0.0)).fold((0.0, 0.0), |sum, side| {
-            let Spread { mean, guessed, .. } = Spread::new(side, 0.0);
+/// Relative standard deviation from run to run over all sides of rows, beyond what each run is uncertain of; 0 without repeats.
+fn common_spread<'a>(sides: impl Iterator<Item = &'a Vec<(f64, f64)>>) -> f64 {
+    let (squares, freedom) = sides.filter(|side| side.len() > 1 && side.iter().all(|run| run.0 > 0.0)).fold(
+        (0.0, 0.0),
+        |sum, side| {
+            let Spread { mean, guessed, .. } = Spread::new(side, 0.0, DIFF_PRIOR_RUNS);
             let n = side.len() as f64;
             // Back from the variance of a mean, with a prior that allows nothing, to squares.
             (sum.0 + guessed * n * (DIFF_PRIOR_RUNS + n - 1.0) / (mean * mean), sum.1 + n - 1.0)
-        });
+        },
+    );
     if freedom > 0.0 { (squares / freedom).sqrt() } else { 0.0 }
 }
 
@@ -330,9 +529,10 @@ mod tests {
 
     #[test]
     fn repeats_replace_the_allowance() {
-        let one = Spread::new(&[(1000.0, 0.0)], 0.05);
-        let alike = Spread::new(&[(1000.0, 0.0); 5], 0.05);
-        let apart = Spread::new(&[(500.0, 0.0), (1000.0, 0.0), (1500.0, 0.0), (1000.0, 0.0)], 0.05);
+        let one = Spread::new(&[(1000.0, 0.0)], 0.05, DIFF_PRIOR_RUNS);
+        let alike = Spread::new(&[(1000.0, 0.0); 5], 0.05, DIFF_PRIOR_RUNS);
+        let apart =
+            Spread::new(&[(500.0, 0.0), (1000.0, 0.0), (1500.0, 0.0), (1000.0, 0.0)], 0.05, DIFF_PRIOR_RUNS);
         let width = |spread: &Spread| spread.interval(0.025).high - spread.mean;
         assert!(width(&alike) < 0.4 * width(&one), "{} of {}", width(&alike), width(&one));
         assert!(width(&apart) > 2.0 * width(&one), "{} of {}", width(&apart), width(&one));

@@ -43,10 +43,10 @@ fn machine(seed: u64, period: u32, apart: (f64, f64)) -> Conditions {
 #[test]
 fn what_was_added_removed_and_made_slower_is_named_and_nothing_else() {
     let expected = [
-        ("decode", Class::Grown, Some(Cause::Faults)),
-        ("index", Class::Removed, None),
-        ("load", Class::Grown, Some(Cause::Price)),
-        ("rank", Class::Added, None),
+        ("decode <- work", Class::Grown, Some(Cause::Faults)),
+        ("index <- main", Class::Removed, None),
+        ("load <- main", Class::Grown, Some(Cause::Price)),
+        ("rank <- search", Class::Added, None),
     ];
     for period in [1, 7] {
         for seed in 0..5 {
@@ -121,9 +121,13 @@ fn a_machine_that_is_dearer_for_all_is_no_change_of_the_program() {
     let three =
         |conditions: Conditions| [1, 2, 3].map(|seed| run(&program(), Conditions { seed, ..conditions }));
     let raw = Diff::new(&three(QUIET), &three(dear), &raw).unwrap();
-    let grown = named(&raw).into_iter().filter(|row| row.0 != "report").collect::<Vec<_>>();
+    let grown = named(&raw).into_iter().filter(|row| row.0 != "report <- main").collect::<Vec<_>>();
     let as_measured = |name| (name, Class::Grown, Some(Cause::Price));
-    assert_eq!(grown, ["clear", "decode", "index", "load"].map(as_measured), "`report` by about 1 % of all");
+    assert_eq!(
+        grown,
+        ["clear <- work", "decode <- work", "index <- main", "load <- main"].map(as_measured),
+        "`report` by about 1 % of all"
+    );
 }
 
 #[test]
@@ -133,7 +137,7 @@ fn of_a_single_site_the_calibration_says_what_the_machine_is_dearer() {
         diff(&[run(&one, QUIET)], &[run(&one, Conditions { price, calibrated, ..QUIET })])
     };
     assert_eq!(named(&with(2.0, 2.0)), []);
-    assert_eq!(named(&with(2.0, 1.0)), [("fill", Class::Grown, Some(Cause::Price))]);
+    assert_eq!(named(&with(2.0, 1.0)), [("fill <- main", Class::Grown, Some(Cause::Price))]);
 }
 
 #[test]
@@ -144,7 +148,7 @@ fn what_is_small_is_not_worth_a_word() {
     assert_eq!(named(&found), []);
     let sharp = Settings { threshold: 0.001, ..Settings::default() };
     let found = Diff::new(&[run(&program(), QUIET)], &[run(&sites, QUIET)], &sharp).unwrap();
-    assert_eq!(named(&found), [("tail", Class::Added, None)]);
+    assert_eq!(named(&found), [("tail <- main", Class::Added, None)]);
 }
 
 /// What one fault of ten, in bursts, tells of the others: `decode` in some bursts and not in others.
@@ -237,7 +241,10 @@ fn rows_are_what_was_asked_for() {
         let found = Diff::new(&runs, &runs, &settings).unwrap();
         found.rows.iter().map(|row| row.name.clone()).collect::<Vec<_>>()
     };
-    assert_eq!(by(By::Function), ["decode", "clear", "[libstripped.so]", "index", "report"]);
+    assert_eq!(
+        by(By::Function),
+        ["decode <- work", "clear <- work", "[libstripped.so] <- main", "index <- main", "report <- main"]
+    );
     assert_eq!(by(By::Stack)[1], "__memset_avx2_unaligned_erms <- clear <- work <- main");
     assert_eq!(by(By::Mapping), ["//anon", "[program]"]);
 }
@@ -252,7 +259,7 @@ fn places_without_names_are_matched_within_one_build_and_by_file_across_builds()
     };
     let name = |a: &str, b: &str| diff(&[built(a)], &[built(b)]).rows[0].name.clone();
     assert!(name("aa", "aa").starts_with("libstripped.so+0x"));
-    assert_eq!(name("aa", "bb"), "[libstripped.so]");
+    assert_eq!(name("aa", "bb"), "[libstripped.so] <- main");
 }
 
 #[test]

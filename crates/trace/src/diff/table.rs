@@ -1,0 +1,105 @@
+//! Recordings -> a table of estimates: a row per name, a column per run.
+//!
+//! What it does not do: judge (`judge` does).
+
+use std::collections::HashMap;
+
+use super::judge::{Estimate, Figure};
+use super::{Run, Settings, name};
+use crate::observation::Window;
+use crate::recording::Recording;
+
+/// Estimates of all runs, those before first, by row.
+pub(super) struct Table {
+    pub(super) names: Vec<String>,
+    pub(super) rows: Vec<Vec<Estimate>>,
+    pub(super) totals: Vec<Estimate>,
+}
+
+impl Table {
+    pub(super) fn new(runs: &[&Run], settings: &Settings) -> Self {
+        let mut table = Table { names: Vec::new(), rows: Vec::new(), totals: Vec::new() };
+        let mut numbers: HashMap<String, usize> = HashMap::new();
+        let same_files = name::same_files(runs);
+        for (run_index, run) in runs.iter().enumerate() {
+            let names = name::Names::new(run, settings.by, &same_files);
+            let mut bursts = Bursts::new(&run.recording.observation.windows);
+            let mut known: HashMap<name::Key, usize> = HashMap::new();
+            let mut figures: Vec<Figure> = vec![Figure::default(); table.names.len()];
+            let mut all = Figure::of_all(is_counted(run, settings), run.profile.doubt);
+            for fault in run.profile.faults.iter().filter(|fault| !(settings.user_only && fault.kernel)) {
+                let number = *known.entry(names.key(fault)).or_insert_with(|| {
+                    let name = names.name(fault);
+                    *numbers.entry(name.clone()).or_insert_with(|| {
+                        table.names.push(name);
+                        table.rows.push(vec![Estimate::default(); runs.len()]);
+                        table.names.len() - 1
+                    })
+                });
+                figures.resize(table.names.len(), Figure::default());
+                let burst = bursts.at(fault.time_ns);
+                figures[number].add(fault, burst);
+                all.add(fault, burst);
+            }
+            figures.resize(table.names.len(), Figure::default());
+            figures
+                .iter()
+                .enumerate()
+                .for_each(|(row, figure)| table.rows[row][run_index] = figure.estimate(&all));
+            table.totals.push(all.estimate(&all));
+        }
+        // A row that only a later run has was not there when the earlier ones were added up.
+        for (run_index, total) in table.totals.iter().enumerate() {
+            let unseen = total.unseen();
+            let empty = |row: &&mut Vec<Estimate>| row[run_index].faults == 0.0;
+            table.rows.iter_mut().filter(empty).for_each(|row| row[run_index] = unseen);
+        }
+        table
+    }
+
+    /// Largest mean total of a side: faults, ns.
+    pub(super) fn largest(&self, before: usize, prices: &[f64]) -> (f64, f64) {
+        let (a, b) = self.totals.split_at(before);
+        let (price_a, price_b) = prices.split_at(before);
+        let faults = |runs: &[Estimate]| runs.iter().map(|run| run.faults).sum::<f64>() / runs.len() as f64;
+        let time = |runs: &[Estimate], prices: &[f64]| {
+            runs.iter().zip(prices).map(|(run, price)| run.time_ns / price).sum::<f64>() / runs.len() as f64
+        };
+        (faults(a).max(faults(b)), time(a, price_a).max(time(b, price_b)))
+    }
+}
+
+/// Whether the faults that are compared were counted, so that what they stand for adds up to a known number.
+fn is_counted(run: &Run, settings: &Settings) -> bool {
+    let Recording { header, observation, .. } = &run.recording;
+    let counts = &observation.counts;
+    let user_only = settings.user_only || header.settings.user_only;
+    counts.user_faults.is_some() && (user_only || counts.all_faults.is_some())
+}
+
+/// Stretches of recorded windows, asked in the order of time.
+struct Bursts {
+    /// Begin, end, number.
+    windows: Vec<(u64, u64, u32)>,
+    next: usize,
+}
+
+impl Bursts {
+    fn new(windows: &[Window]) -> Self {
+        let mut number = 0;
+        let mut windows: Vec<&Window> = windows.iter().collect();
+        windows.sort_by_key(|window| window.begin_ns);
+        let stretch = |window: &&Window| {
+            number += u32::from(!window.recorded);
+            window.recorded.then_some((window.begin_ns, window.end_ns, number))
+        };
+        Self { windows: windows.iter().filter_map(stretch).collect(), next: 0 }
+    }
+
+    fn at(&mut self, time_ns: u64) -> Option<u32> {
+        while self.windows.get(self.next).is_some_and(|window| window.1 <= time_ns) {
+            self.next += 1;
+        }
+        self.windows.get(self.next).filter(|window| window.0 <= time_ns).map(|window| window.2)
+    }
+}
