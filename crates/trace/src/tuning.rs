@@ -115,6 +115,9 @@ pub(crate) const DIFF_PRIOR_RUNS: f64 = 4.0;
 pub(crate) const DIFF_PRICED_ROWS: usize = 3;
 /// Calibrated prices further apart than this share are warned of: more than they scatter from start to start.
 pub(crate) const DIFF_CALIBRATION_APART: f64 = 0.2;
+/// Periods of samples that a row lasts from which on it is a phase of the program. Chosen: a program whose passes are as long as a
+/// period, or as two, can be sampled in step, and none of its rows lasts longer than a pass.
+pub(crate) const DIFF_PHASE_PERIODS: f64 = 2.0;
 /// Share of records lost above which a diff warns.
 pub(crate) const DIFF_LOST: f64 = 0.01;
 /// Samples of a thread from which on they speak for it: below, what it did before its first one and after its last one is

@@ -1,12 +1,16 @@
 //! Estimates of several runs -> a difference with its interval, and whether it counts.
 //!
-//! Three kinds of noise add up. Sampling: a fault that stands for w others adds w (w - 1) to the variance of the count, and
-//! where faults recorded in bursts stand for those beside them, a burst is one look (a ratio over clusters; Cochran 1977, ch. 6).
+//! Counts and prices are judged apart. A difference in time is that of counts at the mean price, and that of prices at the mean
+//! count only where prices differ beyond chance: else both sides have one price, and its noise from run to run is in no row.
+//!
+//! Three kinds of noise add up. Sampling: samples vary as shares of a known whole do, and where faults recorded in bursts
+//! stand for those beside them, a burst is one look (a ratio over clusters; Cochran 1977, ch. 6).
 //! Where all faults were counted, samples only say whose they are: what is one row's too much is another's too little. How many
 //! of them samples stand for and how many the bursts is in doubt as well ([`crate::profile::Profile::doubt`]).
 //! Prices: faults of one row differ in what they cost, and those of one burst are dear or cheap together. From run to run: an
 //! allowance stands for it with one recording a side; with repeats that is at least what all rows together spread, and a
 //! row's own spread replaces it the more of them there are, as a prior worth [`DIFF_PRIOR_RUNS`] runs.
+//! The allowance decides what is named. It is no part of the interval of one recording a side, which says what was not seen.
 //! The intervals of differences are those of Student's t with Welch's degrees of freedom, widened so that they
 //! hold for all rows that could be named (Bonferroni).
 
@@ -21,10 +25,13 @@ use crate::tuning::{DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRICE_SPREAD, DIFF_PRIO
 pub(super) struct Figure {
     faults: f64,
     time_ns: f64,
-    /// Sum of w (w - 1).
+    /// Sum of w (w - 1) in bursts.
     sampling: f64,
-    /// Faults that samples at large stand for.
+    /// Faults that samples at large stand for, and the squares of what each does: both beside themselves.
     sampled: f64,
+    sampled_squares: f64,
+    /// Samples at large for each one that tells something new: more than 1 where they fall into step with the program.
+    in_step: f64,
     /// The number of all of them is known.
     is_counted: bool,
     /// Faults of all of them by which samples may stand for too few or too many, at 95 %.
@@ -59,9 +66,9 @@ impl Estimate {
 
 impl Figure {
     /// Of a whole run; `is_counted`: how many faults it has is known, and samples only tell whose they are. `doubt` is that of
-    /// its profile.
-    pub(super) fn of_all(is_counted: bool, doubt: f64) -> Self {
-        Self { is_counted, doubt, ..Self::default() }
+    /// its profile, `in_step` how many samples tell as much as one.
+    pub(super) fn of_all(is_counted: bool, doubt: f64, in_step: f64) -> Self {
+        Self { is_counted, doubt, in_step, ..Self::default() }
     }
 
     /// Adds a fault, in the order of time; `burst`: the stretch of recorded windows that it is in.
@@ -72,10 +79,15 @@ impl Figure {
         }
         self.faults += weight;
         self.time_ns += cost_ns;
-        self.sampling += weight * (weight - 1.0).max(0.0);
         let (beside, beside_ns) = ((weight - 1.0).max(0.0), cost_ns * (1.0 - 1.0 / weight).max(0.0));
         self.extrapolated_ns += beside_ns;
-        self.sampled += if burst.is_none() { weight } else { 0.0 };
+        match burst {
+            Some(_) => self.sampling += weight * beside,
+            None => {
+                self.sampled += beside;
+                self.sampled_squares += beside * beside;
+            }
+        }
         if let Some(burst) = burst.filter(|_| beside > 0.0) {
             match self.beside.last_mut().filter(|last| last.0 == burst) {
                 Some(last) => (last.1, last.2) = (last.1 + beside, last.2 + beside_ns),
@@ -86,25 +98,25 @@ impl Figure {
         self.squares.iter_mut().zip(squares).for_each(|(sum, square)| *sum += square);
     }
 
-    /// `all` is the whole run: what a sample of it stands for is added, as if one had been missed.
+    /// `all` is the whole run.
     pub(super) fn estimate(&self, all: &Figure) -> Estimate {
-        let missed = if all.faults > 0.0 { all.sampling / all.faults } else { 0.0 };
-        let unseen = missed * (missed + 1.0);
         // Of a whole that was counted nothing can have been missed.
         let is_whole = all.is_counted && self.faults >= all.faults;
-        let sampling = match is_whole {
-            true => 0.0,
-            false => {
-                self.sampling_variance(all) + self.bursts_variance(all) + self.doubt_variance(all) + unseen
-            }
-        };
         Estimate {
             faults: self.faults,
             time_ns: self.time_ns,
-            faults_variance: sampling,
+            faults_variance: if is_whole { 0.0 } else { self.faults_variance(all) },
             price_variance: self.price_variance(),
-            unseen,
+            unseen: Figure::default().faults_variance(all),
         }
+    }
+
+    fn faults_variance(&self, all: &Figure) -> f64 {
+        // What a fault in a burst stands for is added, as if one had been missed.
+        let missed = if all.faults > 0.0 { all.sampling / all.faults } else { 0.0 };
+        let in_bursts =
+            self.bursts_sampling_variance(all) + self.bursts_variance(all) + missed * (missed + 1.0);
+        self.samples_variance(all) + in_bursts + self.doubt_variance(all)
     }
 }
 
@@ -135,8 +147,24 @@ impl Figure {
         seen / (time_ns * time_ns) + ONE_BURST_SHARE.powi(2) * squares / (faults * faults)
     }
 
-    /// What samples leave open: a share s of a known whole varies with (1 - s)^2 of its own variance and s^2 of the others'.
-    fn sampling_variance(&self, all: &Figure) -> f64 {
+    /// What samples leave open: their share of a known whole, with two hits and two misses more so that none and all say
+    /// what they can (Agresti & Coull 1998); of a whole that is not known its own variance as well.
+    fn samples_variance(&self, all: &Figure) -> f64 {
+        const MORE: f64 = 4.0;
+        if all.sampled <= 0.0 {
+            return 0.0;
+        }
+        // Kish's effective number: samples stand for unlike numbers of faults.
+        let samples = all.sampled * all.sampled / all.sampled_squares / all.in_step.max(1.0);
+        let share = self.sampled / all.sampled;
+        let wide = (share * samples + MORE / 2.0) / (samples + MORE);
+        let of_share = wide * (1.0 - wide) / (samples + MORE);
+        let of_whole = if all.is_counted { 0.0 } else { share * share / samples };
+        all.sampled * all.sampled * (of_share + of_whole)
+    }
+
+    /// The same of faults in bursts: a share s varies with (1 - s)^2 of its own variance and s^2 of the others'.
+    fn bursts_sampling_variance(&self, all: &Figure) -> f64 {
         let share = if all.is_counted && all.faults > 0.0 { self.faults / all.faults } else { 0.0 };
         (self.sampling * (1.0 - 2.0 * share) + all.sampling * share * share).max(0.0)
     }

@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use super::judge::{Estimate, Figure};
 use super::{Run, Settings, name};
 use crate::observation::Window;
+use crate::profile::Weighted;
 use crate::recording::Recording;
+use crate::tuning::DIFF_PHASE_PERIODS;
 
 /// Estimates of all runs, those before first, by row.
 pub(super) struct Table {
@@ -26,7 +28,7 @@ impl Table {
             let mut bursts = Bursts::new(&run.recording.observation.windows);
             let mut known: HashMap<name::Key, usize> = HashMap::new();
             let mut figures: Vec<Figure> = vec![Figure::default(); table.names.len()];
-            let mut all = Figure::of_all(is_counted(run, settings), run.profile.doubt);
+            let (mut rows, mut order) = (Vec::new(), Order::default());
             for fault in run.profile.faults.iter().filter(|fault| !(settings.user_only && fault.kernel)) {
                 let number = *known.entry(names.key(fault)).or_insert_with(|| {
                     let name = names.name(fault);
@@ -36,12 +38,16 @@ impl Table {
                         table.names.len() - 1
                     })
                 });
-                figures.resize(table.names.len(), Figure::default());
                 let burst = bursts.at(fault.time_ns);
+                order.add(fault, number, burst);
+                rows.push((fault, number, burst));
+            }
+            figures.resize(table.names.len(), Figure::default());
+            let mut all = Figure::of_all(is_counted(run, settings), run.profile.doubt, order.in_step());
+            for (fault, number, burst) in rows {
                 figures[number].add(fault, burst);
                 all.add(fault, burst);
             }
-            figures.resize(table.names.len(), Figure::default());
             figures
                 .iter()
                 .enumerate()
@@ -75,6 +81,79 @@ fn is_counted(run: &Run, settings: &Settings) -> bool {
     let counts = &observation.counts;
     let user_only = settings.user_only || header.settings.user_only;
     counts.user_faults.is_some() && (user_only || counts.all_faults.is_some())
+}
+
+/// Whether samples of a fixed period fall into step with a program that repeats itself.
+///
+/// Then a thread's samples come from one row for long, though the program changes rows often, as bursts show. Rows that it stays in for
+/// periods on end are phases: their samples are of one row as they should be.
+#[derive(Default)]
+struct Order {
+    rows: HashMap<usize, InRow>,
+    /// Row of a thread's last sample.
+    sampled: HashMap<(u32, u32), usize>,
+    /// Burst and row of a thread's last fault in one.
+    recorded: HashMap<(u32, u32), (u32, usize)>,
+    /// Samples behind another one of their thread, and those of the same row as that.
+    pairs: f64,
+    alike: f64,
+    /// Faults that samples stand for.
+    faults: f64,
+}
+
+#[derive(Default)]
+struct InRow {
+    samples: f64,
+    /// Faults in bursts, and how often the thread's next one there was of another row.
+    recorded: f64,
+    left: f64,
+}
+
+impl Order {
+    fn add(&mut self, fault: &Weighted, row: usize, burst: Option<u32>) {
+        let thread = (fault.pid, fault.tid);
+        if let Some(burst) = burst {
+            self.rows.entry(row).or_default().recorded += 1.0;
+            let last = self.recorded.insert(thread, (burst, row));
+            if let Some((_, left)) = last.filter(|last| last.0 == burst && last.1 != row) {
+                self.rows.entry(left).or_default().left += 1.0;
+            }
+        } else if fault.faults > 1.0 {
+            self.rows.entry(row).or_default().samples += 1.0;
+            self.faults += fault.faults;
+            if let Some(last) = self.sampled.insert(thread, row) {
+                self.pairs += 1.0;
+                self.alike += f64::from(u8::from(last == row));
+            }
+        }
+    }
+
+    /// How many samples tell as much as one that is by itself: by the autocorrelation from one to the next.
+    fn in_step(&self) -> f64 {
+        let samples: f64 = self.rows.values().map(|row| row.samples).sum();
+        if self.pairs <= 0.0 {
+            return 1.0;
+        }
+        let period = self.faults / samples;
+        let expected: f64 = self.rows.values().map(|row| row.stays(samples, period)).sum();
+        let beyond = (self.alike / self.pairs - expected) / (1.0 - expected).max(f64::MIN_POSITIVE);
+        // With all alike they are one look.
+        let beyond = beyond.clamp(0.0, 1.0 - 2.0 / (samples + 1.0));
+        (1.0 + beyond) / (1.0 - beyond)
+    }
+}
+
+impl InRow {
+    /// Probability that a sample is of this row and the next one too.
+    fn stays(&self, samples: f64, period: f64) -> f64 {
+        let share = self.samples / samples;
+        let is_phase = self.recorded >= DIFF_PHASE_PERIODS * period * self.left;
+        if is_phase {
+            share
+        } else {
+            share * (share + (1.0 - share) * (-period * self.left / self.recorded).exp())
+        }
+    }
 }
 
 /// Stretches of recorded windows, asked in the order of time.
