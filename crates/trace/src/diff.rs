@@ -18,6 +18,7 @@ mod judge;
 mod name;
 mod price;
 mod table;
+mod whole;
 
 use serde::Serialize;
 
@@ -230,7 +231,7 @@ impl Diff {
         let table = Table::new(&runs, settings);
         let prices = price::prices(&runs, &table, before.len(), settings);
         let judge = Judge::new(&table, &prices.runs, before.len(), settings);
-        let judged: Vec<Judged> = table.rows.iter().map(|runs| judge.row(runs)).collect();
+        let judged: Vec<Judged> = judge.rows(&table);
         let (faults, time_ns) = judge.all(&table.totals, &judged);
         let parts = table.names.iter().zip(&table.rows).zip(&judged);
         let mut rows: Vec<Row> = parts.map(|((name, runs), found)| row(name, runs, found, &judge)).collect();

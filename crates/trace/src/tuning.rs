@@ -118,6 +118,9 @@ pub(crate) const DIFF_CALIBRATION_APART: f64 = 0.2;
 /// Periods of samples that a row lasts from which on it is a phase of the program. Chosen: a program whose passes are as long as a
 /// period, or as two, can be sampled in step, and none of its rows lasts longer than a pass.
 pub(crate) const DIFF_PHASE_PERIODS: f64 = 2.0;
+/// Times as likely as with any other row that the counts of all rows must be if one row is to be named for what the whole was counted to
+/// have grown by. From 20 on evidence is called strong (Kass & Raftery 1995).
+pub(crate) const DIFF_RIVAL_ODDS: f64 = 20.0;
 /// Share of records lost above which a diff warns.
 pub(crate) const DIFF_LOST: f64 = 0.01;
 /// Samples of a thread from which on they speak for it: below, what it did before its first one and after its last one is

@@ -5,7 +5,8 @@
 //!
 //! Three kinds of noise add up. Sampling: samples vary as shares of a known whole do, and where faults recorded in bursts
 //! stand for those beside them, a burst is one look (a ratio over clusters; Cochran 1977, ch. 6).
-//! Where all faults were counted, samples only say whose they are: what is one row's too much is another's too little. How many
+//! Where all faults were counted, samples only say whose they are: what is one row's too much is another's too little, and rows
+//! have to agree with the whole (`whole`). How many
 //! of them samples stand for and how many the bursts is in doubt as well ([`crate::profile::Profile::doubt`]).
 //! Prices: faults of one row differ in what they cost, and those of one burst are dear or cheap together. From run to run: an
 //! allowance stands for it with one recording a side; with repeats that is at least what all rows together spread, and a
@@ -15,6 +16,7 @@
 //! hold for all rows that could be named (Bonferroni).
 
 use super::table::Table;
+use super::whole::{self, Change};
 use super::{Pair, Settings};
 use crate::profile::Weighted;
 use crate::stat::Interval;
@@ -238,6 +240,7 @@ struct Doubts {
 }
 
 /// A pair of counts or prices, and the half width of its difference as it has to be judged.
+#[derive(Clone, Debug)]
 struct Compared {
     pair: Pair,
     judged: f64,
@@ -289,9 +292,23 @@ impl<'a> Judge<'a> {
         share(faults, self.largest.0).max(share(time_ns, self.largest.1))
     }
 
-    /// What became of a row.
-    pub(super) fn row(&self, runs: &[Estimate]) -> Judged {
-        let faults = self.compare_faults(runs);
+    /// What became of all rows.
+    pub(super) fn rows(&self, table: &Table) -> Vec<Judged> {
+        let mut faults: Vec<Compared> = table.rows.iter().map(|runs| self.compare_faults(runs)).collect();
+        if table.is_counted {
+            let z = normal(self.tail);
+            let mut rows: Vec<Change> = faults.iter().map(|row| row.change(z)).collect();
+            let is_named = |change: &Change| {
+                let apart = change.difference().abs();
+                apart > z * change.judged().sqrt() && apart >= self.threshold * self.largest.0
+            };
+            whole::settle(&mut rows, &self.compare_faults(&table.totals).change(z), is_named);
+            faults.iter_mut().zip(&rows).for_each(|(faults, row)| faults.settle(row, z));
+        }
+        table.rows.iter().zip(faults).map(|(runs, faults)| self.row(runs, faults)).collect()
+    }
+
+    fn row(&self, runs: &[Estimate], faults: Compared) -> Judged {
         let priced = self.priced(runs);
         let (price, pooled_share) = self.pooled(runs);
         let prices = (priced.iter().all(|side| !side.is_empty())).then(|| {
@@ -414,6 +431,34 @@ impl<'a> Judge<'a> {
             variance += ns * ns * run.price_variance;
         }
         if time_ns > 0.0 { (time_ns / faults, variance.sqrt() / time_ns) } else { (0.0, 0.0) }
+    }
+}
+
+impl Compared {
+    /// `z` standard deviations are half an interval of the difference.
+    fn change(&self, z: f64) -> Change {
+        const ONE_SIDE: f64 = 1.96;
+        let Pair { before, after, difference, .. } = self.pair;
+        let measured = (half(difference) / z).powi(2);
+        let sides = [before, after].map(|side| (half(side) / ONE_SIDE).powi(2));
+        let scale = measured / (sides[0] + sides[1]).max(f64::MIN_POSITIVE);
+        Change {
+            before: before.value,
+            after: after.value,
+            seen: sides.map(|side| side * scale),
+            own: ((self.judged / z).powi(2) - measured).max(0.0),
+        }
+    }
+
+    /// The same the other way.
+    fn settle(&mut self, change: &Change, z: f64) {
+        const ONE_SIDE: f64 = 1.96;
+        let [before, after] = change.seen.map(|variance| ONE_SIDE * variance.sqrt());
+        let side = |value: f64, half: f64| Interval { low: (value - half).max(0.0), ..around(value, half) };
+        self.pair.before = side(change.before, before);
+        self.pair.after = side(change.after, after);
+        self.pair.difference = around(change.difference(), z * change.measured().sqrt());
+        self.judged = z * change.judged().sqrt();
     }
 }
 

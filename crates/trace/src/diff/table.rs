@@ -16,11 +16,14 @@ pub(super) struct Table {
     pub(super) names: Vec<String>,
     pub(super) rows: Vec<Vec<Estimate>>,
     pub(super) totals: Vec<Estimate>,
+    /// The faults of all runs were counted: totals are exact.
+    pub(super) is_counted: bool,
 }
 
 impl Table {
     pub(super) fn new(runs: &[&Run], settings: &Settings) -> Self {
-        let mut table = Table { names: Vec::new(), rows: Vec::new(), totals: Vec::new() };
+        let is_counted = runs.iter().all(|run| is_counted(run, settings));
+        let mut table = Table { names: Vec::new(), rows: Vec::new(), totals: Vec::new(), is_counted };
         let mut numbers: HashMap<String, usize> = HashMap::new();
         let same_files = name::same_files(runs);
         for (run_index, run) in runs.iter().enumerate() {
@@ -43,7 +46,7 @@ impl Table {
                 rows.push((fault, number, burst));
             }
             figures.resize(table.names.len(), Figure::default());
-            let mut all = Figure::of_all(is_counted(run, settings), run.profile.doubt, order.in_step());
+            let mut all = Figure::of_all(self::is_counted(run, settings), run.profile.doubt, order.in_step());
             for (fault, number, burst) in rows {
                 figures[number].add(fault, burst);
                 all.add(fault, burst);
