@@ -209,7 +209,7 @@ pub struct Diff {
     pub price: Price,
     /// All faults; `significant` as for a row.
     pub faults: Pair,
-    /// The time of all rows, ns.
+    /// All time, ns: rows that have not changed take the same on both sides, but for the number of faults.
     pub time_ns: Pair,
     /// What differs most first.
     pub rows: Vec<Row>,
@@ -279,7 +279,7 @@ fn row(name: &str, runs: &[Estimate], found: &Judged, judge: &Judge) -> Row {
     let seen = |runs: &[Estimate]| runs.iter().any(|run| run.faults > 0.0);
     let decisive = if time_ns.significant { &time_ns } else { &faults };
     let class = match (seen(before), seen(after)) {
-        _ if !time_ns.significant && !faults.significant => Class::Unchanged,
+        _ if !found.is_named() => Class::Unchanged,
         (false, _) => Class::Added,
         (_, false) => Class::Removed,
         _ if decisive.difference.value > 0.0 => Class::Grown,

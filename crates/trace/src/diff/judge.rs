@@ -18,9 +18,9 @@
 use super::table::Table;
 use super::whole::{self, Change};
 use super::{Pair, Settings};
-use crate::profile::Weighted;
+use crate::profile::{Basis, Tally, Weighted};
 use crate::stat::Interval;
-use crate::tuning::{DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRICE_SPREAD, DIFF_PRIOR_RUNS, ONE_BURST_SHARE};
+use crate::tuning::{DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRICE_SPREAD, DIFF_PRIOR_RUNS};
 
 /// Sums over the faults of a row in one run.
 #[derive(Clone, Debug, Default)]
@@ -40,10 +40,10 @@ pub(super) struct Figure {
     doubt: f64,
     /// Sums of w^2, of w^2 p and of w^2 p^2, with p the price of the fault.
     squares: [f64; 3],
-    /// By burst, the faults beside it that its own stand for, and their time.
-    beside: Vec<(u32, f64, f64)>,
-    /// Time of faults that were not recorded singly.
-    extrapolated_ns: f64,
+    /// By burst, the faults beside it that its own stand for.
+    beside: Vec<(u32, f64)>,
+    /// How well the price of those is known that were not timed.
+    tally: Tally,
 }
 
 /// What a run says about a row.
@@ -74,15 +74,15 @@ impl Figure {
     }
 
     /// Adds a fault, in the order of time; `burst`: the stretch of recorded windows that it is in.
-    pub(super) fn add(&mut self, fault: &Weighted, burst: Option<u32>) {
+    pub(super) fn add(&mut self, fault: &Weighted, basis: &Basis, burst: Option<u32>) {
         let (weight, cost_ns) = (fault.faults, fault.cost_ns);
         if !(weight.is_finite() && cost_ns.is_finite() && weight > 0.0) {
             return;
         }
         self.faults += weight;
         self.time_ns += cost_ns;
-        let (beside, beside_ns) = ((weight - 1.0).max(0.0), cost_ns * (1.0 - 1.0 / weight).max(0.0));
-        self.extrapolated_ns += beside_ns;
+        self.tally.add(fault, basis);
+        let beside = (weight - 1.0).max(0.0);
         match burst {
             Some(_) => self.sampling += weight * beside,
             None => {
@@ -92,8 +92,8 @@ impl Figure {
         }
         if let Some(burst) = burst.filter(|_| beside > 0.0) {
             match self.beside.last_mut().filter(|last| last.0 == burst) {
-                Some(last) => (last.1, last.2) = (last.1 + beside, last.2 + beside_ns),
-                None => self.beside.push((burst, beside, beside_ns)),
+                Some(last) => last.1 += beside,
+                None => self.beside.push((burst, beside)),
             }
         }
         let squares = [weight * weight, weight * cost_ns, cost_ns * cost_ns];
@@ -108,7 +108,7 @@ impl Figure {
             faults: self.faults,
             time_ns: self.time_ns,
             faults_variance: if is_whole { 0.0 } else { self.faults_variance(all) },
-            price_variance: self.price_variance(),
+            price_variance: self.price_variance(all),
             unseen: Figure::default().faults_variance(all),
         }
     }
@@ -124,29 +124,17 @@ impl Figure {
 
 impl Figure {
     /// Relative variance of the price: faults differ in what they take, and most of them may not have been timed.
-    fn price_variance(&self) -> f64 {
+    fn price_variance(&self, all: &Figure) -> f64 {
+        const SIGMAS: f64 = 1.96;
         if self.time_ns <= 0.0 {
             return 0.0;
         }
         let [weights, prices, squared] = self.squares;
         let mean_ns = self.time_ns / self.faults;
         let around_mean = squared - 2.0 * mean_ns * prices + mean_ns * mean_ns * weights;
-        (around_mean.max(0.0) + self.carried_variance() * self.extrapolated_ns.powi(2)) / self.time_ns.powi(2)
-    }
-
-    /// Relative variance of the price that is carried over from bursts: what they differ by, and what few of them do not tell.
-    fn carried_variance(&self) -> f64 {
-        let (faults, time_ns) =
-            self.beside.iter().fold((0.0, 0.0), |sum, burst| (sum.0 + burst.1, sum.1 + burst.2));
-        if time_ns <= 0.0 {
-            return ONE_BURST_SHARE.powi(2);
-        }
-        let mean_ns = time_ns / faults;
-        let apart = self.beside.iter().map(|burst| (burst.2 - mean_ns * burst.1).powi(2)).sum::<f64>();
-        let squares = self.beside.iter().map(|burst| burst.1 * burst.1).sum::<f64>();
-        let looks = self.beside.len() as f64;
-        let seen = if looks > 1.0 { apart * looks / (looks - 1.0) } else { 0.0 };
-        seen / (time_ns * time_ns) + ONE_BURST_SHARE.powi(2) * squares / (faults * faults)
+        let (cheaper_ns, dearer_ns) = self.tally.assumed_spread_ns(&all.tally);
+        let assumed = (cheaper_ns.max(dearer_ns) / SIGMAS).powi(2);
+        (around_mean.max(0.0) + assumed) / self.time_ns.powi(2)
     }
 
     /// What samples leave open: their share of a known whole, with two hits and two misses more so that none and all say
@@ -196,7 +184,7 @@ impl Figure {
         }
         let part = self.beside_bursts() / whole;
         let mut own = self.beside.iter().peekable();
-        let square = |burst: &(u32, f64, f64)| {
+        let square = |burst: &(u32, f64)| {
             let mine = own.next_if(|mine| mine.0 == burst.0).map_or(0.0, |mine| mine.1);
             (mine - part * burst.1).powi(2)
         };
@@ -213,6 +201,12 @@ pub(super) struct Judged {
     pub(super) is_price_changed: bool,
     /// How far `time_ns` may be off.
     doubts: Doubts,
+}
+
+impl Judged {
+    pub(super) fn is_named(&self) -> bool {
+        self.faults.significant || self.time_ns.significant
+    }
 }
 
 /// Half widths of an interval of time: `price_ns` times what the count may be off by, and what prices may be off by in all.
@@ -344,29 +338,33 @@ impl<'a> Judge<'a> {
         Judged { faults, time_ns: self.time(times, &doubts.half_ns()), is_price_changed, doubts }
     }
 
-    /// Faults and time of all rows together.
+    /// Faults and time of all rows together. Rows that are not named are taken to be the same on both sides, but for what is missing from
+    /// the count.
     pub(super) fn all(&self, totals: &[Estimate], rows: &[Judged]) -> (Pair, Pair) {
         let faults = self.compare_faults(totals);
-        let sum = |of: fn(&Judged) -> f64| rows.iter().map(of).sum::<f64>();
-        let times = [sum(|row| row.time_ns.before.value), sum(|row| row.time_ns.after.value)];
         let Pair { before, after, difference, .. } = faults.pair;
-        let mean_ns = (times[0] + times[1]) / (before.value + after.value).max(f64::MIN_POSITIVE);
+        let (mean_ns, mean_share) = self.pooled(totals);
+        let named = || rows.iter().filter(|row| self.raw_times || row.is_named());
+        let sum = |of: &dyn Fn(&Judged) -> f64| named().map(of).sum::<f64>();
+        let rest = difference.value - sum(&|row| row.faults.difference.value);
+        let change_ns = sum(&|row| row.time_ns.difference.value) + rest * mean_ns;
+        let before_ns = rows.iter().map(|row| row.time_ns.before.value).sum::<f64>();
         // What is one row's too much is another's too little: of the whole only the difference of their prices stays.
-        let together = |whole: f64, of: fn(&Doubts) -> Doubt| {
-            let doubts = rows.iter().map(|row| of(&row.doubts));
-            let apart = doubts.map(|doubt| {
-                let shifted = doubt.count * (doubt.price_ns - mean_ns);
-                shifted * shifted + doubt.priced_ns * doubt.priced_ns
-            });
-            (whole * mean_ns).hypot(apart.sum::<f64>().sqrt())
-        };
+        let apart = |doubt: &Doubt| (doubt.count * (doubt.price_ns - mean_ns)).hypot(doubt.priced_ns);
+        let together =
+            |whole: f64, rest: f64, of: fn(&Doubts) -> &Doubt, rows: &mut dyn Iterator<Item = &Judged>| {
+                let rows: f64 = rows.map(|row| apart(of(&row.doubts)).powi(2)).sum();
+                (whole * mean_ns).hypot(rest * mean_ns * mean_share).hypot(rows.sqrt())
+            };
+        let (rest, z) = (rest.abs(), normal(self.tail));
         let halves = [
-            together(half(before), |doubts| doubts.before),
-            together(half(after), |doubts| doubts.after),
-            together(half(difference), |doubts| doubts.measured),
-            together(faults.judged, |doubts| doubts.judged),
+            together(half(before), 0.0, |doubts| &doubts.before, &mut rows.iter()),
+            together(half(after), 0.0, |doubts| &doubts.after, &mut rows.iter()),
+            together(half(difference), rest * z, |doubts| &doubts.measured, &mut named()),
+            together(faults.judged, rest * z, |doubts| &doubts.judged, &mut named()),
         ];
-        (self.decide(faults, self.largest.0), self.time(times, &halves))
+        let time_ns = self.time([before_ns, (before_ns + change_ns).max(0.0)], &halves);
+        (self.decide(faults, self.largest.0), time_ns)
     }
 
     fn decide(&self, Compared { pair, judged }: Compared, largest: f64) -> Pair {

@@ -32,7 +32,8 @@ impl Table {
             let mut known: HashMap<name::Key, usize> = HashMap::new();
             let mut figures: Vec<Figure> = vec![Figure::default(); table.names.len()];
             let (mut rows, mut order) = (Vec::new(), Order::default());
-            for fault in run.profile.faults.iter().filter(|fault| !(settings.user_only && fault.kernel)) {
+            let faults = run.profile.faults.iter().zip(&run.profile.basis);
+            for (fault, basis) in faults.filter(|(fault, _)| !(settings.user_only && fault.kernel)) {
                 let number = *known.entry(names.key(fault)).or_insert_with(|| {
                     let name = names.name(fault);
                     *numbers.entry(name.clone()).or_insert_with(|| {
@@ -43,13 +44,13 @@ impl Table {
                 });
                 let burst = bursts.at(fault.time_ns);
                 order.add(fault, number, burst);
-                rows.push((fault, number, burst));
+                rows.push((fault, basis, number, burst));
             }
             figures.resize(table.names.len(), Figure::default());
             let mut all = Figure::of_all(self::is_counted(run, settings), run.profile.doubt, order.in_step());
-            for (fault, number, burst) in rows {
-                figures[number].add(fault, burst);
-                all.add(fault, burst);
+            for (fault, basis, number, burst) in rows {
+                figures[number].add(fault, basis, burst);
+                all.add(fault, basis, burst);
             }
             figures
                 .iter()

@@ -6,7 +6,7 @@ use faultless_trace::observation::Window;
 use faultless_trace::profile::Block;
 use faultless_trace::recording::Loss;
 
-use super::runs::{Conditions, QUIET, Site, program, run, site};
+use super::runs::{Conditions, QUIET, Site, program, run, site, with_basis};
 
 /// One function removed (`index`), one twice as often (`decode`), one with faults twice as dear (`load`), one added.
 fn other_build() -> Vec<Site> {
@@ -90,7 +90,7 @@ fn in_bursts(mut run: Run) -> Run {
     };
     let burst = |at: u64| [window(at * 1000, 1000, true), window(at * 1000 + 1000, 0, false)];
     run.recording.observation.windows = (0..40).flat_map(burst).collect();
-    run
+    with_basis(run)
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn what_differs_from_burst_to_burst_is_no_change() {
         let is_in =
             |time_ns: u64| windows.iter().any(|w| w.recorded && (w.begin_ns..w.end_ns).contains(&time_ns));
         run.profile.faults.retain(|fault| is_in(fault.time_ns));
-        run
+        with_basis(run)
     };
     let named_any = |seed: &u64| !named(&diff(&[with_bursts(*seed)], &[with_bursts(seed + 100)])).is_empty();
     assert!((0..20).filter(named_any).count() <= 1);
