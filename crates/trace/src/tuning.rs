@@ -121,6 +121,9 @@ pub(crate) const DIFF_PHASE_PERIODS: f64 = 2.0;
 /// Times as likely as with any other row that the counts of all rows must be if one row is to be named for what the whole was counted to
 /// have grown by. From 20 on evidence is called strong (Kass & Raftery 1995).
 pub(crate) const DIFF_RIVAL_ODDS: f64 = 20.0;
+/// Recorded faults from which on a row is new for certain, if the other side has none of it where it has every fault: of as many, chance
+/// leaves none in 1 of 20 000 (Poisson).
+pub(crate) const DIFF_APPEARED_FAULTS: f64 = 10.0;
 /// Share of records lost above which a diff warns.
 pub(crate) const DIFF_LOST: f64 = 0.01;
 /// Samples of a thread from which on they speak for it: below, what it did before its first one and after its last one is

@@ -20,7 +20,9 @@ use super::whole::{self, Change};
 use super::{Pair, Settings};
 use crate::profile::{Basis, Tally, Weighted};
 use crate::stat::Interval;
-use crate::tuning::{DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRICE_SPREAD, DIFF_PRIOR_RUNS};
+use crate::tuning::{
+    DIFF_APPEARED_FAULTS, DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRICE_SPREAD, DIFF_PRIOR_RUNS,
+};
 
 /// Sums over the faults of a row in one run.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +42,10 @@ pub(super) struct Figure {
     doubt: f64,
     /// Sums of w^2, of w^2 p and of w^2 p^2, with p the price of the fault.
     squares: [f64; 3],
+    /// Recorded ones among so many first faults as are recorded of every run.
+    pub(super) leading: f64,
+    /// Recorded ones in all.
+    recorded: f64,
     /// By burst, the faults beside it that its own stand for.
     beside: Vec<(u32, f64)>,
     /// How well the price of those is known that were not timed.
@@ -51,6 +57,9 @@ pub(super) struct Figure {
 pub(super) struct Estimate {
     pub(super) faults: f64,
     pub(super) time_ns: f64,
+    /// Of the faults those that were recorded, and those at the begin of the run of which all runs have each.
+    recorded: f64,
+    leading: f64,
     /// Variance of the faults by what was seen of this run.
     faults_variance: f64,
     /// Relative variance of what one of them takes.
@@ -84,7 +93,10 @@ impl Figure {
         self.tally.add(fault, basis);
         let beside = (weight - 1.0).max(0.0);
         match burst {
-            Some(_) => self.sampling += weight * beside,
+            Some(_) => {
+                self.recorded += 1.0;
+                self.sampling += weight * beside;
+            }
             None => {
                 self.sampled += beside;
                 self.sampled_squares += beside * beside;
@@ -107,6 +119,8 @@ impl Figure {
         Estimate {
             faults: self.faults,
             time_ns: self.time_ns,
+            recorded: self.recorded,
+            leading: self.leading,
             faults_variance: if is_whole { 0.0 } else { self.faults_variance(all) },
             price_variance: self.price_variance(all),
             unseen: Figure::default().faults_variance(all),
@@ -291,15 +305,28 @@ impl<'a> Judge<'a> {
         let mut faults: Vec<Compared> = table.rows.iter().map(|runs| self.compare_faults(runs)).collect();
         if table.is_counted {
             let z = normal(self.tail);
-            let mut rows: Vec<Change> = faults.iter().map(|row| row.change(z)).collect();
+            let change = |(row, runs): (&Compared, &Vec<Estimate>)| row.change(z, self.appeared(runs));
+            let mut rows: Vec<Change> = faults.iter().zip(&table.rows).map(change).collect();
             let is_named = |change: &Change| {
                 let apart = change.difference().abs();
-                apart > z * change.judged().sqrt() && apart >= self.threshold * self.largest.0
+                let least = self.threshold * self.largest.0;
+                apart >= least && (apart > z * change.judged().sqrt() || change.certain >= least)
             };
-            whole::settle(&mut rows, &self.compare_faults(&table.totals).change(z), is_named);
+            whole::settle(&mut rows, &self.compare_faults(&table.totals).change(z, 0.0), is_named);
             faults.iter_mut().zip(&rows).for_each(|(faults, row)| faults.settle(row, z));
         }
         table.rows.iter().zip(faults).map(|(runs, faults)| self.row(runs, faults)).collect()
+    }
+
+    /// Least faults of a row that is on one side only for certain: all of the begin of the other side was recorded, where this side has
+    /// some. 0 for others.
+    fn appeared(&self, runs: &[Estimate]) -> f64 {
+        let (before, after) = runs.split_at(self.before);
+        let [without, with] =
+            if before.iter().all(|run| run.faults <= 0.0) { [before, after] } else { [after, before] };
+        let is_sure = without.iter().all(|run| run.faults <= 0.0)
+            && with.iter().all(|run| run.leading >= DIFF_APPEARED_FAULTS);
+        if is_sure { with.iter().map(|run| run.recorded).fold(f64::INFINITY, f64::min) } else { 0.0 }
     }
 
     fn row(&self, runs: &[Estimate], faults: Compared) -> Judged {
@@ -434,7 +461,7 @@ impl<'a> Judge<'a> {
 
 impl Compared {
     /// `z` standard deviations are half an interval of the difference.
-    fn change(&self, z: f64) -> Change {
+    fn change(&self, z: f64, certain: f64) -> Change {
         const ONE_SIDE: f64 = 1.96;
         let Pair { before, after, difference, .. } = self.pair;
         let measured = (half(difference) / z).powi(2);
@@ -445,6 +472,7 @@ impl Compared {
             after: after.value,
             seen: sides.map(|side| side * scale),
             own: ((self.judged / z).powi(2) - measured).max(0.0),
+            certain,
         }
     }
 
@@ -457,6 +485,10 @@ impl Compared {
         self.pair.after = side(change.after, after);
         self.pair.difference = around(change.difference(), z * change.measured().sqrt());
         self.judged = z * change.judged().sqrt();
+        if change.certain > 0.0 {
+            // However few it has beyond them.
+            self.judged = self.judged.min((change.difference().abs() - change.certain).max(0.0));
+        }
     }
 }
 

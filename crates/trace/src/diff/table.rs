@@ -26,12 +26,13 @@ impl Table {
         let mut table = Table { names: Vec::new(), rows: Vec::new(), totals: Vec::new(), is_counted };
         let mut numbers: HashMap<String, usize> = HashMap::new();
         let same_files = name::same_files(runs);
+        let leading = runs.iter().map(|run| leading(run)).min().unwrap_or(0);
         for (run_index, run) in runs.iter().enumerate() {
             let names = name::Names::new(run, settings.by, &same_files);
             let mut bursts = Bursts::new(&run.recording.observation.windows);
             let mut known: HashMap<name::Key, usize> = HashMap::new();
             let mut figures: Vec<Figure> = vec![Figure::default(); table.names.len()];
-            let (mut rows, mut order) = (Vec::new(), Order::default());
+            let (mut rows, mut order, mut recorded) = (Vec::new(), Order::default(), 0);
             let faults = run.profile.faults.iter().zip(&run.profile.basis);
             for (fault, basis) in faults.filter(|(fault, _)| !(settings.user_only && fault.kernel)) {
                 let number = *known.entry(names.key(fault)).or_insert_with(|| {
@@ -49,6 +50,8 @@ impl Table {
             figures.resize(table.names.len(), Figure::default());
             let mut all = Figure::of_all(self::is_counted(run, settings), run.profile.doubt, order.in_step());
             for (fault, basis, number, burst) in rows {
+                recorded += u64::from(burst.is_some());
+                figures[number].leading += f64::from(u8::from(burst.is_some() && recorded <= leading));
                 figures[number].add(fault, basis, burst);
                 all.add(fault, basis, burst);
             }
@@ -158,6 +161,12 @@ impl InRow {
             share * (share + (1.0 - share) * (-period * self.left / self.recorded).exp())
         }
     }
+}
+
+/// Faults from the begin of a run on of which each was recorded.
+fn leading(run: &Run) -> u64 {
+    let mut bursts = Bursts::new(&run.recording.observation.windows);
+    run.profile.faults.iter().take_while(|fault| bursts.at(fault.time_ns) == Some(0)).count() as u64
 }
 
 /// Stretches of recorded windows, asked in the order of time.

@@ -17,6 +17,8 @@ pub(super) struct Change {
     pub(super) seen: [f64; 2],
     /// Variance of the difference by which a program differs from itself.
     pub(super) own: f64,
+    /// Least faults of a row that is on one side only for certain, else 0.
+    pub(super) certain: f64,
 }
 
 impl Change {
@@ -54,14 +56,16 @@ impl Change {
     }
 }
 
-/// Makes what is named add up to `whole`: the row that explains it alone, if there is one, else those that `is_named` holds for.
+/// Makes what is named add up to `whole`: the row that explains it alone, if there is one and no other is named for certain, else those
+/// that `is_named` holds for.
 pub(super) fn settle(rows: &mut [Change], whole: &Change, is_named: impl Fn(&Change) -> bool) {
-    let explains = is_named(whole).then(|| explanation(rows, whole)).flatten();
+    let sure = rows.iter().any(|row| row.certain > 0.0 && is_named(row));
+    let explains = (is_named(whole) && !sure).then(|| explanation(rows, whole)).flatten();
     let named: Vec<usize> = match explains {
         Some(row) => vec![row],
         None => (0..rows.len()).filter(|row| is_named(&rows[*row])).collect(),
     };
-    if named.is_empty() || explains.is_none() && is_of_all(rows, whole, &named) {
+    if named.is_empty() || explains.is_none() && !sure && is_of_all(rows, whole, &named) {
         return;
     }
     let sum = |of: &dyn Fn(&Change) -> f64| named.iter().map(|row| of(&rows[*row])).sum::<f64>();
@@ -117,7 +121,13 @@ mod tests {
     use super::*;
 
     fn change(before: f64, after: f64, deviation: f64) -> Change {
-        Change { before, after, seen: [deviation * deviation / 2.0; 2], own: (0.01 * before).powi(2) }
+        Change {
+            before,
+            after,
+            seen: [deviation * deviation / 2.0; 2],
+            own: (0.01 * before).powi(2),
+            certain: 0.0,
+        }
     }
 
     fn is_named(change: &Change) -> bool {
