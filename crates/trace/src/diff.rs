@@ -28,7 +28,7 @@ use crate::stat::Interval;
 use crate::tuning::{DIFF_ERROR, DIFF_THRESHOLD};
 
 pub use comparable::Refusal;
-pub use price::Price;
+pub use price::{Price, Source};
 
 use judge::{Estimate, Judge, Judged};
 use table::Table;
@@ -249,7 +249,7 @@ impl Diff {
         };
         let mut sides: Vec<Side> = runs.iter().zip(table.totals.iter().zip(&prices.runs)).map(side).collect();
         let after_sides = sides.split_off(before.len());
-        let mut warnings = comparable::warnings(before, after);
+        let mut warnings = comparable::warnings(before, after, settings.raw_times);
         warnings.extend(prices.warning);
         Ok(Self {
             schema: Self::SCHEMA,
