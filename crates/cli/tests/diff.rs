@@ -1,8 +1,13 @@
 //! `flame` and `diff` on trace files of programs that are made up: what changed is named, wrong input is a clear line.
 
+#![allow(clippy::print_stderr, reason = "skips print their reason")]
+
+mod interposed;
 mod traced;
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use traced::{OLD, Traces, trace};
 
@@ -11,19 +16,65 @@ fn what_changed_between_two_files_is_named() {
     let traces = Traces::new();
     let text = traces.out("diff old new");
     for line in [
-        "3 of 5 functions changed",
-        " grown     decode  (more faults)",
-        " removed   index",
-        " added     rank",
+        "3 of 5 call sites changed",
+        " grown     decode <- main  (more faults)",
+        " removed   index <- main",
+        " added     rank <- main",
+        " and 2 call sites that cannot be told apart",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
     assert!(!text.contains("load"), "{text}");
     let only = traces.out("diff --only added,removed old new");
     assert!(only.contains(" added     rank") && !only.contains("decode"), "{only}");
-    assert!(traces.out("diff old old").contains("None of 4 functions changed"));
+    assert!(traces.out("diff old old").contains("None of 4 call sites changed"));
     let repeated = traces.out("diff old old old --against new new new");
     assert!(repeated.contains("3 recordings before") && repeated.contains(" added     rank"), "{repeated}");
+}
+
+#[test]
+fn one_recording_a_side_of_two_builds_names_the_caller_that_was_added() {
+    let builds =
+        [&["-g"][..], &["-g"], &["-g", "-DADDED"]].map(|flags| interposed::compile("callers.c", flags));
+    let [Some(first), Some(second), Some(more)] = builds else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let record = |program: &Path, file: &str| {
+        let faultless = || Command::new(env!("CARGO_BIN_EXE_faultless"));
+        let out = faultless()
+            .args(["record", "-o", file, "--"])
+            .arg(program)
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let recording = faultless_trace::file::read(&fs::read(folder.path().join(file)).unwrap()).unwrap();
+        recording.observation.counts.user_faults
+    };
+    let counted = [(&first, "first"), (&second, "second"), (&more, "more")]
+        .map(|(program, file)| record(program, file));
+    let [Some(before), Some(_), Some(after)] = counted else {
+        return eprintln!("skipped: this user can not count faults");
+    };
+    let diff = |other: &str| -> serde_json::Value {
+        let faultless = || Command::new(env!("CARGO_BIN_EXE_faultless"));
+        let out = faultless().args(["diff", "--json", "first", other]).current_dir(&folder).output().unwrap();
+        serde_json::from_slice(&out.stdout).unwrap()
+    };
+    let same = diff("second");
+    assert!(same["rows"].as_array().unwrap().iter().all(|row| row["class"] == "unchanged"), "{same:#}");
+    let found = diff("more");
+    let row = &found["rows"][0];
+    assert_eq!((&row["name"], &row["class"]), (&"grab <- added".into(), &"added".into()), "{found:#}");
+    let more = row["faults"]["difference"]["value"].as_f64().unwrap();
+    assert!((1800.0..2200.0).contains(&more), "{row:#}");
+    let whole = &found["faults"]["difference"];
+    let exact = after as f64 - before as f64;
+    // As root the few faults in kernel mode are in it as well.
+    assert!((whole["value"].as_f64().unwrap() - exact).abs() < 20.0, "{exact}: {whole:#}");
+    assert!((whole["high"].as_f64().unwrap() - whole["low"].as_f64().unwrap()).abs() < 0.01, "{whole:#}");
+    for program in [first, second] {
+        fs::remove_file(program).unwrap();
+    }
 }
 
 #[test]
