@@ -2,7 +2,6 @@
 
 #![allow(clippy::print_stderr, reason = "skips print their reason")]
 
-mod interposed;
 mod traced;
 
 use std::fs;
@@ -34,47 +33,44 @@ fn what_changed_between_two_files_is_named() {
 
 #[test]
 fn one_recording_a_side_of_two_builds_names_the_caller_that_was_added() {
-    let builds =
-        [&["-g"][..], &["-g"], &["-g", "-DADDED"]].map(|flags| interposed::compile("callers.c", flags));
-    let [Some(first), Some(second), Some(more)] = builds else { return };
     let folder = tempfile::tempdir().unwrap();
-    let record = |program: &Path, file: &str| {
-        let faultless = || Command::new(env!("CARGO_BIN_EXE_faultless"));
-        let out = faultless()
-            .args(["record", "-o", file, "--"])
-            .arg(program)
-            .current_dir(&folder)
-            .output()
-            .unwrap();
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-        let recording = faultless_trace::file::read(&fs::read(folder.path().join(file)).unwrap()).unwrap();
-        recording.observation.counts.user_faults
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/callers.c");
+    for (program, define) in [("first", "-DAS_IT_IS"), ("second", "-DAS_IT_IS"), ("more", "-DADDED")] {
+        let words = ["-O1", "-g", define, "-o", program];
+        match Command::new("cc").args(words).arg(&source).current_dir(&folder).status() {
+            Ok(status) => assert!(status.success(), "callers.c does not compile"),
+            Err(error) => return eprintln!("skipped: cc: {error}"),
+        }
+    }
+    let faultless = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
+        let out = command.args(words).current_dir(&folder).output().unwrap();
+        assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
+        out.stdout
     };
-    let counted = [(&first, "first"), (&second, "second"), (&more, "more")]
-        .map(|(program, file)| record(program, file));
+    let counted = ["first", "second", "more"].map(|program| {
+        let file = format!("{program}.trace");
+        faultless(&["record", "-o", &file, "--", &format!("./{program}")]);
+        let recording = faultless_trace::file::read(&fs::read(folder.path().join(&file)).unwrap()).unwrap();
+        recording.observation.counts.user_faults
+    });
     let [Some(before), Some(_), Some(after)] = counted else {
         return eprintln!("skipped: this user can not count faults");
     };
     let diff = |other: &str| -> serde_json::Value {
-        let faultless = || Command::new(env!("CARGO_BIN_EXE_faultless"));
-        let out = faultless().args(["diff", "--json", "first", other]).current_dir(&folder).output().unwrap();
-        serde_json::from_slice(&out.stdout).unwrap()
+        serde_json::from_slice(&faultless(&["diff", "--json", "first.trace", other])).unwrap()
     };
-    let same = diff("second");
+    let same = diff("second.trace");
     assert!(same["rows"].as_array().unwrap().iter().all(|row| row["class"] == "unchanged"), "{same:#}");
-    let found = diff("more");
+    let found = diff("more.trace");
     let row = &found["rows"][0];
     assert_eq!((&row["name"], &row["class"]), (&"grab <- added".into(), &"added".into()), "{found:#}");
     let more = row["faults"]["difference"]["value"].as_f64().unwrap();
     assert!((1800.0..2200.0).contains(&more), "{row:#}");
-    let whole = &found["faults"]["difference"];
-    let exact = after as f64 - before as f64;
+    let of_whole = |end: &str| found["faults"]["difference"][end].as_f64().unwrap();
     // As root the few faults in kernel mode are in it as well.
-    assert!((whole["value"].as_f64().unwrap() - exact).abs() < 20.0, "{exact}: {whole:#}");
-    assert!((whole["high"].as_f64().unwrap() - whole["low"].as_f64().unwrap()).abs() < 0.01, "{whole:#}");
-    for program in [first, second] {
-        fs::remove_file(program).unwrap();
-    }
+    assert!((of_whole("value") - (after as f64 - before as f64)).abs() < 20.0, "{:#}", found["faults"]);
+    assert!(of_whole("high") - of_whole("low") < 0.01, "{:#}", found["faults"]);
 }
 
 #[test]

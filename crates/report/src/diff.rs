@@ -116,7 +116,7 @@ fn reading(diff: &Diff) -> Option<String> {
     (!diff.rows.is_empty()).then(|| {
         format!(
             "{} before, {} after{user}. A row is changed when its difference is more than {} of the whole and more than chance; \
-             all ± hold at once with {} confidence{one}.",
+             all ± hold at once with {} confidence{one}. A price that has not changed beyond chance is the same on both sides.",
             runs(before),
             runs(after),
             Percent(diff.threshold),
