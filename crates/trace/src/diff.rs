@@ -17,6 +17,7 @@ mod comparable;
 mod judge;
 mod name;
 mod price;
+mod spread;
 mod table;
 mod whole;
 
