@@ -1,8 +1,12 @@
 //! `flame` and `diff` on trace files of programs that are made up: what changed is named, wrong input is a clear line.
 
+#![allow(clippy::print_stderr, reason = "skips print their reason")]
+
 mod traced;
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use traced::{OLD, Traces, trace};
 
@@ -11,19 +15,62 @@ fn what_changed_between_two_files_is_named() {
     let traces = Traces::new();
     let text = traces.out("diff old new");
     for line in [
-        "3 of 5 functions changed",
-        " grown     decode  (more faults)",
-        " removed   index",
-        " added     rank",
+        "3 of 5 call sites changed",
+        " grown     decode <- main  (more faults)",
+        " removed   index <- main",
+        " added     rank <- main",
+        " and 2 call sites that cannot be told apart",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
     assert!(!text.contains("load"), "{text}");
     let only = traces.out("diff --only added,removed old new");
     assert!(only.contains(" added     rank") && !only.contains("decode"), "{only}");
-    assert!(traces.out("diff old old").contains("None of 4 functions changed"));
+    assert!(traces.out("diff old old").contains("None of 4 call sites changed"));
     let repeated = traces.out("diff old old old --against new new new");
     assert!(repeated.contains("3 recordings before") && repeated.contains(" added     rank"), "{repeated}");
+}
+
+#[test]
+fn one_recording_a_side_of_two_builds_names_the_caller_that_was_added() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/callers.c");
+    for (program, define) in [("first", "-DAS_IT_IS"), ("second", "-DAS_IT_IS"), ("more", "-DADDED")] {
+        let words = ["-O1", "-g", define, "-o", program];
+        match Command::new("cc").args(words).arg(&source).current_dir(&folder).status() {
+            Ok(status) => assert!(status.success(), "callers.c does not compile"),
+            Err(error) => return eprintln!("skipped: cc: {error}"),
+        }
+    }
+    let faultless = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
+        let out = command.args(words).current_dir(&folder).output().unwrap();
+        assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
+        out.stdout
+    };
+    let counted = ["first", "second", "more"].map(|program| {
+        let file = format!("{program}.trace");
+        faultless(&["record", "-o", &file, "--", &format!("./{program}")]);
+        let recording = faultless_trace::file::read(&fs::read(folder.path().join(&file)).unwrap()).unwrap();
+        recording.observation.counts.user_faults
+    });
+    let [Some(before), Some(_), Some(after)] = counted else {
+        return eprintln!("skipped: this user can not count faults");
+    };
+    let diff = |other: &str| -> serde_json::Value {
+        serde_json::from_slice(&faultless(&["diff", "--json", "first.trace", other])).unwrap()
+    };
+    let same = diff("second.trace");
+    assert!(same["rows"].as_array().unwrap().iter().all(|row| row["class"] == "unchanged"), "{same:#}");
+    let found = diff("more.trace");
+    let row = &found["rows"][0];
+    assert_eq!((&row["name"], &row["class"]), (&"grab <- added".into(), &"added".into()), "{found:#}");
+    let more = row["faults"]["difference"]["value"].as_f64().unwrap();
+    assert!((1800.0..2200.0).contains(&more), "{row:#}");
+    let of_whole = |end: &str| found["faults"]["difference"][end].as_f64().unwrap();
+    // As root the few faults in kernel mode are in it as well.
+    assert!((of_whole("value") - (after as f64 - before as f64)).abs() < 20.0, "{:#}", found["faults"]);
+    assert!(of_whole("high") - of_whole("low") < 0.01, "{:#}", found["faults"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 mod page;
 
-use faultless_trace::diff::{Cause, Class, Diff, Pair, Price, Row};
+use faultless_trace::diff::{Cause, Class, Diff, Pair, Price, Row, Source};
 use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 
@@ -32,6 +32,11 @@ pub fn text(diff: &Diff, only: &[Class], colour: bool) -> String {
         lines.push(String::new());
         lines.extend(figures(&rows, palette));
     }
+    let untold = diff.count(Class::Unchanged);
+    if untold > 0 && untold < diff.rows.len() && !only.contains(&Class::Unchanged) {
+        let line = format!(" and {untold} {} that cannot be told apart", diff.by.noun(untold));
+        lines.extend([String::new(), palette.faint(&line)]);
+    }
     lines.join("\n") + "\n"
 }
 
@@ -58,13 +63,10 @@ fn answer(diff: &Diff) -> String {
     };
     let (faults, time) = (&diff.faults, &diff.time_ns);
     let count = |value: f64| Count(value.round() as u64);
+    let times = format!("{} instead of {}", Nanos(time.after.value), Nanos(time.before.value));
     let time = match is_timed(diff) {
-        true => format!(
-            "Page faults take {} instead of {} ({}), ",
-            Nanos(time.after.value),
-            Nanos(time.before.value),
-            change(time, nanos)
-        ),
+        true if is_told(time) => format!("Page faults take {times} ({}), ", change(time, nanos)),
+        true => format!("Page faults take {times}, which chance explains, "),
         false => "How long page faults take is not known, ".to_owned(),
     };
     format!(
@@ -75,19 +77,28 @@ fn answer(diff: &Diff) -> String {
     )
 }
 
+/// The interval of the difference excludes 0.
+fn is_told(pair: &Pair) -> bool {
+    pair.difference.low > 0.0 || pair.difference.high < 0.0
+}
+
 fn is_timed(diff: &Diff) -> bool {
     diff.time_ns.before.value > 0.0 || diff.time_ns.after.value > 0.0
 }
 
 /// What was taken out of the times.
 fn machine(diff: &Diff) -> Option<String> {
-    let Price { ratio, calibrated, .. } = diff.price;
-    let calibrated =
-        calibrated.map_or(String::new(), |ratio| format!("; calibrated at the start: {ratio:.2}"));
+    let Price { ratio, source, .. } = diff.price;
+    let whose = match source {
+        Source::Rows => "Faults cost",
+        Source::Calibration => "A first touch at the start cost",
+        Source::None => return None,
+    };
+    let alike = if source == Source::Rows { ", in all rows alike" } else { "" };
     (is_timed(diff) && (ratio - 1.0).abs() > SAME_PRICE).then(|| {
         format!(
-            "The machine: a fault costs {ratio:.2} times as much after as before, in all rows alike{calibrated}. That is taken \
-             out of all times here."
+            "{whose} {ratio:.2}x as much after as before{alike}: the machine. Taken out of the times below; --raw-times keeps \
+             it."
         )
     })
 }
@@ -98,14 +109,14 @@ fn reading(diff: &Diff) -> Option<String> {
         |sides: usize| if sides == 1 { "1 recording".to_owned() } else { format!("{sides} recordings") };
     let (before, after) = (diff.before.len(), diff.after.len());
     let one = match before.max(after) {
-        1 => "; how a program differs from itself is assumed, several recordings a side would tell",
+        1 => "; by how much a program differs from itself is assumed, several recordings a side would tell",
         _ => "",
     };
     let user = if diff.user_only { "; faults of user mode only (:u)" } else { "" };
     (!diff.rows.is_empty()).then(|| {
         format!(
             "{} before, {} after{user}. A row is changed when its difference is more than {} of the whole and more than chance; \
-             all ± hold at once with {} confidence{one}.",
+             all ± hold at once with {} confidence{one}. A price that has not changed beyond chance is the same on both sides.",
             runs(before),
             runs(after),
             Percent(diff.threshold),
@@ -162,17 +173,30 @@ fn why(class: Class, cause: Cause) -> &'static str {
     }
 }
 
-/// `+210 ms ± 20.0 ms`.
+/// `+210 ms ± 20.0 ms`; `+2 000` of what was counted; `-12.0 ms to +18.0 ms` where chance explains it.
 fn change(pair: &Pair, show: fn(f64) -> String) -> String {
     let Interval { value, low, high } = pair.difference;
-    let (size, half) = (show(value.abs()), show(0.5 * (high - low)));
-    let is_nothing = |shown: &str| shown == "0" || shown == "0 ns";
-    let sign = match value {
-        _ if is_nothing(&size) => "",
-        below if below < 0.0 => "-",
-        _ => "+",
-    };
-    if is_nothing(&half) { format!("{sign}{size}") } else { format!("{sign}{size} ± {half}") }
+    let half = show(0.5 * (high - low));
+    if is_nothing(&half) {
+        signed(value, show)
+    } else if is_told(pair) {
+        format!("{} ± {half}", signed(value, show))
+    } else {
+        format!("{} to {}", signed(low, show), signed(high, show))
+    }
+}
+
+fn is_nothing(shown: &str) -> bool {
+    shown == "0" || shown == "0 ns"
+}
+
+fn signed(value: f64, show: fn(f64) -> String) -> String {
+    let size = show(value.abs());
+    match value {
+        _ if is_nothing(&size) => size,
+        below if below < 0.0 => format!("-{size}"),
+        _ => format!("+{size}"),
+    }
 }
 
 fn nanos(ns: f64) -> String {

@@ -1,13 +1,15 @@
-//! Recordings before and after -> what was added, removed, grown, shrunk, by function, stack, allocating site or mapping.
+//! Recordings before and after -> what was added, removed, grown, shrunk, by function and caller, stack, allocating site or
+//! mapping.
 //!
-//! Rows are matched by name, because two builds of one program have other addresses (`name`). A row is changed when the
-//! interval of its difference excludes 0 and the difference is worth a word ([`Settings::threshold`]). The intervals hold for
-//! all rows of a diff at once, so that many rows do not make a few false alarms (`judge`). Times are freed from what the
-//! whole machine was dearer (`price`). Counts of root and of a user are refused, other differences between the
-//! recordings are warned of (`comparable`).
+//! Rows are matched by name, because two builds of one program have other addresses (`name`). A row is changed when its
+//! difference is more than samples leave open, more than a program differs from itself, and worth a word
+//! ([`Settings::threshold`]). That holds for all rows of a diff at once, so that many rows do not make a few false alarms
+//! (`judge`). Times are freed from what the whole machine was dearer (`price`). Counts of root and of a user are refused, other
+//! differences between the recordings are warned of (`comparable`).
 //!
-//! One recording a side shows what counts tell. A change of price alone needs several a side: unless it is large, it does not
-//! stand out from what prices of unchanged code do from run to run.
+//! Counts that were counted are compared exactly. Where the price of a row has not changed beyond chance, both sides have the same
+//! one: its time differs by what its faults do. One recording a side shows what counts tell. A change of price alone needs
+//! several a side: unless it is large, it does not stand out from what prices of unchanged code do from run to run.
 //!
 //! What it does not do: read files, print.
 
@@ -15,21 +17,22 @@ mod comparable;
 mod judge;
 mod name;
 mod price;
-
-use std::collections::HashMap;
+mod spread;
+mod table;
+mod whole;
 
 use serde::Serialize;
 
-use crate::observation::Window;
 use crate::profile::Profile;
 use crate::recording::Recording;
 use crate::stat::Interval;
 use crate::tuning::{DIFF_ERROR, DIFF_THRESHOLD};
 
 pub use comparable::Refusal;
-pub use price::Price;
+pub use price::{Price, Source};
 
-use judge::{Estimate, Figure};
+use judge::{Estimate, Judge, Judged};
+use table::Table;
 
 /// A recording and its faults.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,7 +55,7 @@ impl Run {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum By {
-    /// The innermost function that touched and is not of a runtime library: `memset` is its caller's.
+    /// The innermost function that touched and is not of a runtime library, and its caller: `memset` is its caller's.
     #[default]
     Function,
     /// The whole touching stack.
@@ -67,8 +70,8 @@ impl By {
     /// What a row is, for `number` of them.
     pub fn noun(self, number: usize) -> &'static str {
         match (self, number) {
-            (Self::Function, 1) => "function",
-            (Self::Function, _) => "functions",
+            (Self::Function, 1) => "call site",
+            (Self::Function, _) => "call sites",
             (Self::Stack, 1) => "stack",
             (Self::Stack, _) => "stacks",
             (Self::Alloc, 1) => "allocating site",
@@ -149,16 +152,17 @@ pub struct Pair {
     pub before: Interval,
     /// Mean of the runs after, with its 95 % interval.
     pub after: Interval,
-    /// After less before, with an interval that holds for all rows at once ([`Diff::confidence`]).
+    /// After less before, with an interval that holds for all rows at once ([`Diff::confidence`]). Of one recording a side it
+    /// holds what that did not see: an exact count has none.
     pub difference: Interval,
-    /// The interval of the difference excludes 0, and the difference is large enough.
+    /// The difference is more than its interval and than what a program differs from itself, and it is large enough.
     pub significant: bool,
 }
 
 /// What became of a function, stack, allocating site or mapping.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Its name; of a stack the functions, leaf first.
+    /// Its name; of a call site and of a stack the functions, leaf first.
     pub name: String,
     /// What became of it.
     pub class: Class,
@@ -166,7 +170,7 @@ pub struct Row {
     pub cause: Option<Cause>,
     /// Faults.
     pub faults: Pair,
-    /// Their time in ns, freed from the common price.
+    /// Their time in ns, freed from the common price; where the row's price has not changed, at the same price on both sides.
     pub time_ns: Pair,
     /// Share of the larger total, 0 to 1: of time, or of faults where that is more.
     pub share: f64,
@@ -206,7 +210,7 @@ pub struct Diff {
     pub price: Price,
     /// All faults; `significant` as for a row.
     pub faults: Pair,
-    /// All time, ns, freed from the common price.
+    /// All time, ns: rows that have not changed take the same on both sides, but for the number of faults.
     pub time_ns: Pair,
     /// What differs most first.
     pub rows: Vec<Row>,
@@ -227,8 +231,11 @@ impl Diff {
         let runs: Vec<&Run> = before.iter().chain(after).collect();
         let table = Table::new(&runs, settings);
         let prices = price::prices(&runs, &table, before.len(), settings);
-        let judge = judge::Judge::new(&table, &prices.runs, before.len(), settings.threshold);
-        let mut rows: Vec<Row> = (0..table.names.len()).map(|index| row(&table, index, &judge)).collect();
+        let judge = Judge::new(&table, &prices.runs, before.len(), settings);
+        let judged: Vec<Judged> = judge.rows(&table);
+        let (faults, time_ns) = judge.all(&table.totals, &judged);
+        let parts = table.names.iter().zip(&table.rows).zip(&judged);
+        let mut rows: Vec<Row> = parts.map(|((name, runs), found)| row(name, runs, found, &judge)).collect();
         let weight = |row: &Row| judge.size(row.faults.difference.value, row.time_ns.difference.value);
         rows.sort_by(|a, b| {
             let changed = |row: &Row| row.class != Class::Unchanged;
@@ -243,9 +250,8 @@ impl Diff {
         };
         let mut sides: Vec<Side> = runs.iter().zip(table.totals.iter().zip(&prices.runs)).map(side).collect();
         let after_sides = sides.split_off(before.len());
-        let mut warnings = comparable::warnings(before, after);
+        let mut warnings = comparable::warnings(before, after, settings.raw_times);
         warnings.extend(prices.warning);
-        let (faults, time_ns) = judge.pairs(&table.totals);
         Ok(Self {
             schema: Self::SCHEMA,
             by: settings.by,
@@ -268,130 +274,34 @@ impl Diff {
     }
 }
 
-fn row(table: &Table, index: usize, judge: &judge::Judge) -> Row {
-    let estimates = &table.rows[index];
-    let (faults, time_ns) = judge.pairs(estimates);
-    let (before, after) = estimates.split_at(judge.before);
+fn row(name: &str, runs: &[Estimate], found: &Judged, judge: &Judge) -> Row {
+    let Judged { faults, time_ns, .. } = *found;
+    let (before, after) = runs.split_at(judge.before);
     let seen = |runs: &[Estimate]| runs.iter().any(|run| run.faults > 0.0);
     let decisive = if time_ns.significant { &time_ns } else { &faults };
     let class = match (seen(before), seen(after)) {
-        _ if !time_ns.significant && !faults.significant => Class::Unchanged,
+        _ if !found.is_named() => Class::Unchanged,
         (false, _) => Class::Added,
         (_, false) => Class::Removed,
         _ if decisive.difference.value > 0.0 => Class::Grown,
         _ => Class::Shrunk,
     };
-    let cause = matches!(class, Class::Grown | Class::Shrunk).then(|| cause(&faults, &time_ns));
+    let cause = matches!(class, Class::Grown | Class::Shrunk).then(|| cause(found));
     let larger = |pair: &Pair| pair.before.value.max(pair.after.value);
     let share = judge.size(larger(&faults), larger(&time_ns));
-    Row { name: table.names[index].clone(), class, cause, faults, time_ns, share }
+    Row { name: name.to_owned(), class, cause, faults, time_ns, share }
 }
 
-fn cause(faults: &Pair, time_ns: &Pair) -> Cause {
+fn cause(found: &Judged) -> Cause {
     // How much of the growth in time, as a product of count and price, the count explains.
     const MOSTLY: f64 = 0.8;
     let growth = |pair: &Pair| (pair.after.value / pair.before.value).ln();
-    let by_count = growth(faults) / growth(time_ns);
-    match (faults.significant, time_ns.significant) {
-        (false, _) => Cause::Price,
+    let by_count = growth(&found.faults) / growth(&found.time_ns);
+    match (found.faults.significant, found.is_price_changed) {
         (_, false) => Cause::Faults,
+        (false, _) => Cause::Price,
         _ if by_count > MOSTLY => Cause::Faults,
         _ if by_count < 1.0 - MOSTLY => Cause::Price,
         _ => Cause::Both,
-    }
-}
-
-/// Whether the faults that are compared were counted, so that what they stand for adds up to a known number.
-fn is_counted(run: &Run, settings: &Settings) -> bool {
-    let Recording { header, observation, .. } = &run.recording;
-    let counts = &observation.counts;
-    let user_only = settings.user_only || header.settings.user_only;
-    counts.user_faults.is_some() && (user_only || counts.all_faults.is_some())
-}
-
-/// Estimates of all runs, those before first, by row.
-struct Table {
-    names: Vec<String>,
-    rows: Vec<Vec<Estimate>>,
-    totals: Vec<Estimate>,
-}
-
-impl Table {
-    fn new(runs: &[&Run], settings: &Settings) -> Self {
-        let mut table = Table { names: Vec::new(), rows: Vec::new(), totals: Vec::new() };
-        let mut numbers: HashMap<String, usize> = HashMap::new();
-        let same_files = name::same_files(runs);
-        for (run_index, run) in runs.iter().enumerate() {
-            let names = name::Names::new(run, settings.by, &same_files);
-            let mut bursts = Bursts::new(&run.recording.observation.windows);
-            let mut known: HashMap<name::Key, usize> = HashMap::new();
-            let mut figures: Vec<Figure> = vec![Figure::default(); table.names.len()];
-            let mut all = Figure::of_all(is_counted(run, settings), run.profile.doubt);
-            for fault in run.profile.faults.iter().filter(|fault| !(settings.user_only && fault.kernel)) {
-                let number = *known.entry(names.key(fault)).or_insert_with(|| {
-                    let name = names.name(fault);
-                    *numbers.entry(name.clone()).or_insert_with(|| {
-                        table.names.push(name);
-                        table.rows.push(vec![Estimate::default(); runs.len()]);
-                        table.names.len() - 1
-                    })
-                });
-                figures.resize(table.names.len(), Figure::default());
-                let burst = bursts.at(fault.time_ns);
-                figures[number].add(fault, burst);
-                all.add(fault, burst);
-            }
-            figures.resize(table.names.len(), Figure::default());
-            figures
-                .iter()
-                .enumerate()
-                .for_each(|(row, figure)| table.rows[row][run_index] = figure.estimate(&all));
-            table.totals.push(all.estimate(&all));
-        }
-        // A row that only a later run has was not there when the earlier ones were added up.
-        for (run_index, total) in table.totals.iter().enumerate() {
-            let unseen = total.unseen();
-            let empty = |row: &&mut Vec<Estimate>| row[run_index].faults == 0.0;
-            table.rows.iter_mut().filter(empty).for_each(|row| row[run_index] = unseen);
-        }
-        table
-    }
-
-    /// Largest mean total of a side: faults, ns.
-    fn largest(&self, before: usize, prices: &[f64]) -> (f64, f64) {
-        let (a, b) = self.totals.split_at(before);
-        let (price_a, price_b) = prices.split_at(before);
-        let faults = |runs: &[Estimate]| runs.iter().map(|run| run.faults).sum::<f64>() / runs.len() as f64;
-        let time = |runs: &[Estimate], prices: &[f64]| {
-            runs.iter().zip(prices).map(|(run, price)| run.time_ns / price).sum::<f64>() / runs.len() as f64
-        };
-        (faults(a).max(faults(b)), time(a, price_a).max(time(b, price_b)))
-    }
-}
-
-/// Stretches of recorded windows, asked in the order of time.
-struct Bursts {
-    /// Begin, end, number.
-    windows: Vec<(u64, u64, u32)>,
-    next: usize,
-}
-
-impl Bursts {
-    fn new(windows: &[Window]) -> Self {
-        let mut number = 0;
-        let mut windows: Vec<&Window> = windows.iter().collect();
-        windows.sort_by_key(|window| window.begin_ns);
-        let stretch = |window: &&Window| {
-            number += u32::from(!window.recorded);
-            window.recorded.then_some((window.begin_ns, window.end_ns, number))
-        };
-        Self { windows: windows.iter().filter_map(stretch).collect(), next: 0 }
-    }
-
-    fn at(&mut self, time_ns: u64) -> Option<u32> {
-        while self.windows.get(self.next).is_some_and(|window| window.1 <= time_ns) {
-            self.next += 1;
-        }
-        self.windows.get(self.next).filter(|window| window.0 <= time_ns).map(|window| window.2)
     }
 }

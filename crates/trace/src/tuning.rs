@@ -114,15 +114,24 @@ pub(crate) const DIFF_ERROR: f64 = 0.01;
 /// Relative standard deviation of a row's faults from run to run that is assumed before repeats tell. Chosen: programs that do
 /// the same again have the same faults but for the loader, threads and the environment.
 pub(crate) const DIFF_FAULTS_SPREAD: f64 = 0.01;
-/// The same of a row's time, once what is common to all rows is taken out. Measured: rows of one program recorded whole again and
+/// The same of what a fault of a row takes, once what is common to all rows is taken out. Measured: rows of one program recorded whole again and
 /// again on a busy machine of 2 processors were apart by 0.06; its tails are long, which one recording a side does not cover.
-pub(crate) const DIFF_TIME_SPREAD: f64 = 0.1;
+pub(crate) const DIFF_PRICE_SPREAD: f64 = 0.1;
 /// How many runs those two assumptions are worth against repeats.
 pub(crate) const DIFF_PRIOR_RUNS: f64 = 4.0;
 /// Rows in all runs from which on the median of how their prices moved says what is common: of two, one may have changed.
 pub(crate) const DIFF_PRICED_ROWS: usize = 3;
 /// Calibrated prices further apart than this share are warned of: more than they scatter from start to start.
 pub(crate) const DIFF_CALIBRATION_APART: f64 = 0.2;
+/// Periods of samples that a row lasts from which on it is a phase of the program. Chosen: a program whose passes are as long as a
+/// period, or as two, can be sampled in step, and none of its rows lasts longer than a pass.
+pub(crate) const DIFF_PHASE_PERIODS: f64 = 2.0;
+/// Times as likely as with any other row that the counts of all rows must be if one row is to be named for what the whole was counted to
+/// have grown by. From 20 on evidence is called strong (Kass & Raftery 1995).
+pub(crate) const DIFF_RIVAL_ODDS: f64 = 20.0;
+/// Recorded faults from which on a row is new for certain, if the other side has none of it where it has every fault: of as many, chance
+/// leaves none in 1 of 20 000 (Poisson).
+pub(crate) const DIFF_APPEARED_FAULTS: f64 = 10.0;
 /// Share of records lost above which a diff warns.
 pub(crate) const DIFF_LOST: f64 = 0.01;
 /// Samples of a thread from which on they speak for it: below, what it did before its first one and after its last one is

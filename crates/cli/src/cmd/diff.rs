@@ -61,7 +61,7 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ByArg {
-    /// The innermost function that touched, runtime libraries passed over
+    /// The innermost function that touched and its caller, runtime libraries passed over
     Function,
     /// The whole touching stack
     Stack,

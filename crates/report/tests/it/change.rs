@@ -61,7 +61,10 @@ fn a_class_that_is_asked_for_is_shown_alone() {
     let added = text(&diff, &[Class::Added], false);
     assert!(added.contains(" added     rank") && !added.contains("decode"), "{added}");
     let unchanged = json(&diff, &[Class::Unchanged]);
-    assert!(unchanged.contains("\"clear\"") && !unchanged.contains("\"decode\""), "{unchanged}");
+    assert!(
+        unchanged.contains("\"clear <- work\"") && !unchanged.contains("\"decode <- work\""),
+        "{unchanged}"
+    );
 }
 
 #[test]

@@ -48,8 +48,8 @@ pub(super) fn check(before: &[Run], after: &[Run], settings: &Settings) -> Resul
     Ok(())
 }
 
-/// What makes figures less comparable than they look.
-pub(super) fn warnings(before: &[Run], after: &[Run]) -> Vec<String> {
+/// What makes figures less comparable than they look. What the machine was dearer is one where it stays in the times.
+pub(super) fn warnings(before: &[Run], after: &[Run], raw_times: bool) -> Vec<String> {
     let runs: Vec<(&str, &Recording)> = before
         .iter()
         .map(|run| ("before", &run.recording))
@@ -63,7 +63,7 @@ pub(super) fn warnings(before: &[Run], after: &[Run]) -> Vec<String> {
         runs.iter().filter_map(|(_, run)| Some(run.header.calibration?.truth_p50_ns)).collect();
     let (low, high) =
         prices.iter().fold((f64::MAX, 0.0_f64), |(low, high), ns| (low.min(*ns), high.max(*ns)));
-    if high > low * (1.0 + DIFF_CALIBRATION_APART) {
+    if raw_times && high > low * (1.0 + DIFF_CALIBRATION_APART) {
         warnings.push(format!(
             "a first touch cost {low:.0} ns at the start of one recording and {high:.0} ns at another's: the machine was not \
              the same; counts are not touched by that"

@@ -1,6 +1,7 @@
 //! Faults -> the names of the rows that they belong to, alike in two builds of a program.
 //!
-//! Functions have names; where there are none, a place is its offset in the file where all runs have the same build of it,
+//! A function is named with its caller, since one helper touches for many: `grab <- parse`. Runtime libraries are passed over in
+//! both, and a function that calls itself is no caller. Functions have names; where there are none, a place is its offset in the file where all runs have the same build of it,
 //! and the file alone otherwise. A file with the name of the command is `[program]`.
 
 use std::collections::{HashMap, HashSet};
@@ -8,7 +9,12 @@ use std::collections::{HashMap, HashSet};
 use super::{By, Run};
 use crate::profile::Weighted;
 use crate::recording::{Frame, Stacks};
-use crate::sites::touching::Touching;
+use crate::sites::touching::{self, Touching};
+
+/// Between a function and its caller.
+const CALLED_BY: &str = " <- ";
+/// What the C library enters a program by: nobody's caller.
+const ENTRY: &str = "_start";
 
 /// What one name belongs to within a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,7 +76,8 @@ impl<'a> Names<'a> {
             (Key::Mapping(mapping), _) => self.mapping(mapping),
             (Key::Stack(None), _) => "[no stack]".to_owned(),
             (Key::Stack(Some(stack)), By::Stack) => self.stack(stack),
-            (Key::Stack(Some(stack)), _) => self.function(stack),
+            (Key::Stack(Some(stack)), By::Alloc) => self.function(stack),
+            (Key::Stack(Some(stack)), _) => self.function_and_caller(stack),
         };
         if name.is_empty() { "[no stack]".to_owned() } else { name }
     }
@@ -89,14 +96,29 @@ impl<'a> Names<'a> {
     }
 
     fn stack(&self, stack: u32) -> String {
-        self.stacks().frames_of(stack).flat_map(|frame| self.labels(frame)).collect::<Vec<_>>().join(" <- ")
+        self.stacks()
+            .frames_of(stack)
+            .flat_map(|frame| self.labels(frame))
+            .collect::<Vec<_>>()
+            .join(CALLED_BY)
     }
 
     /// The function to be named for it, and no more.
     fn function(&self, stack: u32) -> String {
-        let found = self.touching.place(stack);
-        let found = found.and_then(|(frame, name)| Some((self.stacks().frames.get(frame as usize)?, name)));
-        let Some((frame, name)) = found else { return String::new() };
+        self.touching.place(stack).map_or_else(String::new, |place| self.at(place))
+    }
+
+    fn function_and_caller(&self, stack: u32) -> String {
+        let function = self.function(stack);
+        let mut callers = touching::own(self.stacks(), stack).map(|place| self.at(place));
+        match callers.find(|caller| *caller != function && caller != ENTRY) {
+            Some(caller) => function + CALLED_BY + &caller,
+            None => function,
+        }
+    }
+
+    fn at(&self, (frame, name): (u32, u32)) -> String {
+        let Some(frame) = self.stacks().frames.get(frame as usize) else { return String::new() };
         frame.names.get(name as usize).map_or_else(|| self.place(frame), |name| name.function.clone())
     }
 

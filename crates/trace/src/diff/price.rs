@@ -7,7 +7,8 @@
 use serde::Serialize;
 
 use super::judge::Estimate;
-use super::{Run, Settings, Table};
+use super::table::Table;
+use super::{Run, Settings};
 use crate::measurement::median;
 use crate::tuning::{DIFF_CALIBRATION_APART, DIFF_PRICED_ROWS, DIFF_THRESHOLD};
 

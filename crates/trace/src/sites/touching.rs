@@ -109,19 +109,26 @@ impl Touching {
 }
 
 fn find(stacks: &Stacks, stack: u32) -> Option<(u32, u32)> {
-    let frames = stacks.stacks.get(stack as usize)?;
-    let known = || frames.iter().filter_map(|&number| Some((number, stacks.frames.get(number as usize)?)));
-    for (number, frame) in known() {
-        if frame.names.is_empty() && !is_foreign(stacks, frame) {
-            return Some((number, 0));
-        }
-        let own = frame.names.iter().position(|name| !is_helper(name));
-        if let Some(name) = own.filter(|_| !is_foreign(stacks, frame)) {
-            return Some((number, name as u32));
-        }
-    }
     let in_kernel = |frame: &Frame| module(stacks, frame) == Some("[kernel]");
-    known().find(|(_, frame)| !in_kernel(frame)).or_else(|| known().next()).map(|(number, _)| (number, 0))
+    let leaf = || known(stacks, stack).find(|(_, frame)| !in_kernel(frame));
+    own(stacks, stack)
+        .next()
+        .or_else(|| leaf().or_else(|| known(stacks, stack).next()).map(|(number, _)| (number, 0)))
+}
+
+/// The program's own functions on a stack, leaf first: frame, and which of the functions inlined there. A place without a
+/// name counts as one.
+pub(crate) fn own(stacks: &Stacks, stack: u32) -> impl Iterator<Item = (u32, u32)> {
+    known(stacks, stack).filter(|(_, frame)| !is_foreign(stacks, frame)).flat_map(|(number, frame)| {
+        let unnamed = frame.names.is_empty().then_some(0);
+        let named = frame.names.iter().enumerate().filter(|(_, name)| !is_helper(name));
+        unnamed.into_iter().chain(named.map(|(name, _)| name)).map(move |name| (number, name as u32))
+    })
+}
+
+fn known(stacks: &Stacks, stack: u32) -> impl Iterator<Item = (u32, &Frame)> {
+    let frames = stacks.stacks.get(stack as usize).map_or(&[][..], Vec::as_slice);
+    frames.iter().filter_map(|&number| Some((number, stacks.frames.get(number as usize)?)))
 }
 
 fn module<'a>(stacks: &'a Stacks, frame: &Frame) -> Option<&'a str> {

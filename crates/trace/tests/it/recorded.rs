@@ -29,6 +29,9 @@ pub(crate) struct Run {
     pub(crate) truth: BTreeMap<String, Truth>,
     pub(crate) rng: Rng,
     duty: (u64, u64),
+    /// So many first faults are all recorded; and when that ended, ns.
+    first: u64,
+    first_end_ns: u64,
     window: Option<Window>,
     since_sample: HashMap<u32, u64>,
     faults: u64,
@@ -74,6 +77,8 @@ impl Run {
             truth: BTreeMap::new(),
             rng: Rng::from_seed(seed),
             duty,
+            first: 0,
+            first_end_ns: 0,
             window: None,
             since_sample: HashMap::new(),
             faults: 0,
@@ -87,8 +92,29 @@ impl Run {
         run
     }
 
+    /// Records all of the first faults, and samples one in so many, from some other on than the first.
+    pub(crate) fn sampled_as(mut self, first: u64, period: u64, skip: u64) -> Self {
+        self.first = first;
+        self.r.header.settings.sample_period = period;
+        self.since_sample.insert(1, skip);
+        self
+    }
+
     pub(crate) fn push(&mut self, tid: u32, what: What) {
         self.r.observation.records.push(Record { time_ns: self.now, pid: 1, tid, what });
+    }
+
+    /// The stack of functions of the program, leaf first.
+    pub(crate) fn stack_of(&mut self, functions: &[&str]) -> u32 {
+        let stacks = &mut self.r.stacks;
+        let begin = stacks.frames.len() as u32;
+        stacks.frames.extend(functions.iter().map(|function| Frame {
+            module: Some(0),
+            address: 16,
+            names: vec![Name { function: (*function).into(), ..Name::default() }],
+        }));
+        stacks.stacks.push((begin..stacks.frames.len() as u32).collect());
+        stacks.stacks.len() as u32 - 1
     }
 
     /// The stack `main` -> `function`, through `memset` where it is said to.
@@ -129,7 +155,8 @@ impl Run {
         }
         let since = self.since_sample.entry(tid).or_default();
         *since += 1;
-        if *since == PERIOD && self.r.header.settings.sample_period > 0 {
+        let period = self.r.header.settings.sample_period;
+        if *since == period && period > 0 {
             *since = 0;
             let (access, stack) = (Some(access), Some(stack));
             let what = What::Sample {
@@ -139,7 +166,7 @@ impl Run {
                 major: false,
                 access,
                 stack,
-                weight: PERIOD,
+                weight: period,
                 mapped_bytes: None,
             };
             self.push(tid, what);
@@ -180,9 +207,20 @@ impl Run {
     }
 
     fn open_window(&mut self) -> bool {
+        if self.faults <= self.first && self.first > 0 {
+            self.first_end_ns = self.now;
+            self.window.iter_mut().for_each(|window| window.end_ns = self.now);
+        }
+        if self.faults < self.first {
+            let begin_ns = self.now;
+            let new = Window { begin_ns, end_ns: begin_ns, faults: 0, recorded: true, lost: 0 };
+            self.window.get_or_insert(new).faults += 1;
+            return true;
+        }
         let phase = self.now % self.duty.1;
         let recorded = phase < self.duty.0;
         let begin_ns = self.now - phase + if recorded { 0 } else { self.duty.0 };
+        let begin_ns = begin_ns.max(self.first_end_ns);
         let end_ns = self.now - phase + if recorded { self.duty.0 } else { self.duty.1 };
         match &mut self.window {
             Some(window) if window.begin_ns == begin_ns => window.faults += 1,

@@ -4,7 +4,7 @@
 use faultless_trace::diff::Run;
 use faultless_trace::measurement::Rng;
 use faultless_trace::observation::{Calibration, Exit};
-use faultless_trace::profile::{Profile, Weighted};
+use faultless_trace::profile::{Basis, Profile, Weighted};
 use faultless_trace::recording::{Footer, Frame, Header, Module, Name, Recording, Settings, Stacks};
 use faultless_trace::stat::Kind;
 
@@ -149,5 +149,18 @@ pub(crate) fn run(sites: &[Site], conditions: Conditions) -> Run {
     let footer = Footer { exit: Exit::Status(0), ..Footer::default() };
     let recording =
         Recording { header: header(&conditions), stacks, footer: Some(footer), ..Recording::default() };
-    Run { recording, profile }
+    with_basis(Run { recording, profile })
+}
+
+/// Says of each fault what its figures rest on, once more after a change of them: one that stands for itself was timed, one that stands for more
+/// costs what is known of its like.
+pub(crate) fn with_basis(mut run: Run) -> Run {
+    let basis = |fault: &Weighted| Basis {
+        alike: fault.faults,
+        reading_ns: Some(fault.cost_ns / fault.faults),
+        assumed_ns: if fault.faults > 1.0 { fault.cost_ns } else { 0.0 },
+        ..Basis::default()
+    };
+    run.profile.basis = run.profile.faults.iter().map(basis).collect();
+    run
 }

@@ -1,0 +1,128 @@
+//! Values of several runs with their variances -> their mean, how far it may be off, and what runs differ by.
+//!
+//! What it does not do: know what the values are, or judge them (`judge` does).
+
+use super::judge::around;
+use crate::stat::Interval;
+use crate::tuning::DIFF_PRIOR_RUNS;
+
+/// A mean and the variance of it: of what is known, and of what runs differ by, with its degrees of freedom.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spread {
+    runs: usize,
+    mean: f64,
+    known: f64,
+    guessed: f64,
+    freedom: f64,
+}
+
+impl Spread {
+    /// Of values with their variances. `spread` is the relative standard deviation to allow from run to run, which without repeats
+    /// is worth `freedom_of_one` runs.
+    pub(super) fn new(runs: &[(f64, f64)], spread: f64, freedom_of_one: f64) -> Self {
+        let n = runs.len() as f64;
+        let mean = runs.iter().map(|run| run.0).sum::<f64>() / n;
+        let within = runs.iter().map(|run| run.1).sum::<f64>() / n;
+        let squares: f64 = runs.iter().map(|run| (run.0 - mean).powi(2)).sum();
+        // What runs differ by beyond what each is uncertain of itself.
+        let between = (squares - (n - 1.0) * within).max(0.0);
+        let allowed = (spread * mean).powi(2);
+        let freedom = DIFF_PRIOR_RUNS + n - 1.0;
+        let guessed = (DIFF_PRIOR_RUNS * allowed + between) / freedom;
+        let freedom = if runs.len() == 1 { freedom_of_one } else { freedom };
+        Self { runs: runs.len(), mean, known: within / n, guessed: guessed / n, freedom }
+    }
+
+    /// What was measured: one run tells nothing of what others would differ by.
+    pub(super) fn measured(&self) -> Self {
+        Self { guessed: if self.runs == 1 { 0.0 } else { self.guessed }, ..*self }
+    }
+
+    pub(super) fn less(&self, other: &Self) -> Self {
+        Self {
+            runs: self.runs.min(other.runs),
+            mean: self.mean - other.mean,
+            known: self.known + other.known,
+            guessed: self.guessed + other.guessed,
+            freedom: welch((self.guessed, self.freedom), (other.guessed, other.freedom)),
+        }
+    }
+
+    pub(super) fn interval(&self, tail: f64) -> Interval {
+        let variance = self.known + self.guessed;
+        // The known part has no end of freedom.
+        let freedom =
+            if self.guessed > 0.0 { self.freedom * (variance / self.guessed).powi(2) } else { f64::INFINITY };
+        around(self.mean, student(tail, freedom) * variance.sqrt())
+    }
+}
+
+/// Relative standard deviation from run to run over all sides of rows, beyond what each run is uncertain of; 0 without repeats.
+pub(super) fn common_spread<'a>(sides: impl Iterator<Item = &'a Vec<(f64, f64)>>) -> f64 {
+    let (squares, freedom) = sides.filter(|side| side.len() > 1 && side.iter().all(|run| run.0 > 0.0)).fold(
+        (0.0, 0.0),
+        |sum, side| {
+            let Spread { mean, guessed, .. } = Spread::new(side, 0.0, DIFF_PRIOR_RUNS);
+            let n = side.len() as f64;
+            // Back from the variance of a mean, with a prior that allows nothing, to squares.
+            (sum.0 + guessed * n * (DIFF_PRIOR_RUNS + n - 1.0) / (mean * mean), sum.1 + n - 1.0)
+        },
+    );
+    if freedom > 0.0 { (squares / freedom).sqrt() } else { 0.0 }
+}
+
+/// Degrees of freedom of the sum of two variances (Welch 1947).
+fn welch(a: (f64, f64), b: (f64, f64)) -> f64 {
+    let part = |(variance, freedom): (f64, f64)| variance * variance / freedom;
+    let parts = part(a) + part(b);
+    if parts > 0.0 { (a.0 + b.0).powi(2) / parts } else { a.1 + b.1 }
+}
+
+/// The value that Student's t exceeds with probability `tail` below 0.5: an expansion in 1 / freedom around the normal
+/// quantile (Abramowitz & Stegun 26.7.5), good to 2 % from 4 degrees of freedom on.
+fn student(tail: f64, freedom: f64) -> f64 {
+    let z = normal(tail);
+    let square = z * z;
+    let terms = [
+        (square + 1.0) / 4.0,
+        ((5.0 * square + 16.0) * square + 3.0) / 96.0,
+        (((3.0 * square + 19.0) * square + 17.0) * square - 15.0) / 384.0,
+        ((((79.0 * square + 776.0) * square + 1482.0) * square - 1920.0) * square - 945.0) / 92160.0,
+    ];
+    let sum = terms.iter().rev().fold(0.0, |sum, term| (sum + term) / freedom);
+    z + z * sum
+}
+
+/// The same of the normal distribution (Abramowitz & Stegun 26.2.23), good to 0.0005.
+pub(super) fn normal(tail: f64) -> f64 {
+    let t = (-2.0 * tail.max(f64::MIN_POSITIVE).ln()).sqrt();
+    let above = (0.010_328 * t + 0.802_853) * t + 2.515_517;
+    let below = ((0.001_308 * t + 0.189_269) * t + 1.432_788) * t + 1.0;
+    t - above / below
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_tables() {
+        for (tail, freedom, expected) in
+            [(0.025, f64::INFINITY, 1.960), (0.025, 10.0, 2.228), (0.0005, 8.0, 5.041), (0.0005, 4.0, 8.610)]
+        {
+            let found = student(tail, freedom);
+            assert!((found / expected - 1.0_f64).abs() < 0.02, "{found} for {expected}");
+        }
+    }
+
+    #[test]
+    fn repeats_replace_the_allowance() {
+        let one = Spread::new(&[(1000.0, 0.0)], 0.05, DIFF_PRIOR_RUNS);
+        let alike = Spread::new(&[(1000.0, 0.0); 5], 0.05, DIFF_PRIOR_RUNS);
+        let apart =
+            Spread::new(&[(500.0, 0.0), (1000.0, 0.0), (1500.0, 0.0), (1000.0, 0.0)], 0.05, DIFF_PRIOR_RUNS);
+        let width = |spread: &Spread| spread.interval(0.025).high - spread.mean;
+        assert!(width(&alike) < 0.4 * width(&one), "{} of {}", width(&alike), width(&one));
+        assert!(width(&apart) > 2.0 * width(&one), "{} of {}", width(&apart), width(&one));
+    }
+}

@@ -1,0 +1,197 @@
+//! Recordings -> a table of estimates: a row per name, a column per run.
+//!
+//! What it does not do: judge (`judge` does).
+
+use std::collections::HashMap;
+
+use super::judge::{Estimate, Figure};
+use super::{Run, Settings, name};
+use crate::observation::Window;
+use crate::profile::Weighted;
+use crate::recording::Recording;
+use crate::tuning::DIFF_PHASE_PERIODS;
+
+/// Estimates of all runs, those before first, by row.
+pub(super) struct Table {
+    pub(super) names: Vec<String>,
+    pub(super) rows: Vec<Vec<Estimate>>,
+    pub(super) totals: Vec<Estimate>,
+    /// The faults of all runs were counted: totals are exact.
+    pub(super) is_counted: bool,
+}
+
+impl Table {
+    pub(super) fn new(runs: &[&Run], settings: &Settings) -> Self {
+        let is_counted = runs.iter().all(|run| is_counted(run, settings));
+        let mut table = Table { names: Vec::new(), rows: Vec::new(), totals: Vec::new(), is_counted };
+        let mut numbers: HashMap<String, usize> = HashMap::new();
+        let same_files = name::same_files(runs);
+        let leading = runs.iter().map(|run| leading(run)).min().unwrap_or(0);
+        for (run_index, run) in runs.iter().enumerate() {
+            let names = name::Names::new(run, settings.by, &same_files);
+            let mut bursts = Bursts::new(&run.recording.observation.windows);
+            let mut known: HashMap<name::Key, usize> = HashMap::new();
+            let mut figures: Vec<Figure> = vec![Figure::default(); table.names.len()];
+            let (mut rows, mut order, mut recorded) = (Vec::new(), Order::default(), 0);
+            let faults = run.profile.faults.iter().zip(&run.profile.basis);
+            for (fault, basis) in faults.filter(|(fault, _)| !(settings.user_only && fault.kernel)) {
+                let number = *known.entry(names.key(fault)).or_insert_with(|| {
+                    let name = names.name(fault);
+                    *numbers.entry(name.clone()).or_insert_with(|| {
+                        table.names.push(name);
+                        table.rows.push(vec![Estimate::default(); runs.len()]);
+                        table.names.len() - 1
+                    })
+                });
+                let burst = bursts.at(fault.time_ns);
+                order.add(fault, number, burst);
+                rows.push((fault, basis, number, burst));
+            }
+            figures.resize(table.names.len(), Figure::default());
+            let mut all = Figure::of_all(self::is_counted(run, settings), run.profile.doubt, order.in_step());
+            for (fault, basis, number, burst) in rows {
+                recorded += u64::from(burst.is_some());
+                figures[number].leading += f64::from(u8::from(burst.is_some() && recorded <= leading));
+                figures[number].add(fault, basis, burst);
+                all.add(fault, basis, burst);
+            }
+            figures
+                .iter()
+                .enumerate()
+                .for_each(|(row, figure)| table.rows[row][run_index] = figure.estimate(&all));
+            table.totals.push(all.estimate(&all));
+        }
+        // A row that only a later run has was not there when the earlier ones were added up.
+        for (run_index, total) in table.totals.iter().enumerate() {
+            let unseen = total.unseen();
+            let empty = |row: &&mut Vec<Estimate>| row[run_index].faults == 0.0;
+            table.rows.iter_mut().filter(empty).for_each(|row| row[run_index] = unseen);
+        }
+        table
+    }
+
+    /// Largest mean total of a side: faults, ns.
+    pub(super) fn largest(&self, before: usize, prices: &[f64]) -> (f64, f64) {
+        let (a, b) = self.totals.split_at(before);
+        let (price_a, price_b) = prices.split_at(before);
+        let faults = |runs: &[Estimate]| runs.iter().map(|run| run.faults).sum::<f64>() / runs.len() as f64;
+        let time = |runs: &[Estimate], prices: &[f64]| {
+            runs.iter().zip(prices).map(|(run, price)| run.time_ns / price).sum::<f64>() / runs.len() as f64
+        };
+        (faults(a).max(faults(b)), time(a, price_a).max(time(b, price_b)))
+    }
+}
+
+/// Whether the faults that are compared were counted, so that what they stand for adds up to a known number.
+fn is_counted(run: &Run, settings: &Settings) -> bool {
+    let Recording { header, observation, .. } = &run.recording;
+    let counts = &observation.counts;
+    let user_only = settings.user_only || header.settings.user_only;
+    counts.user_faults.is_some() && (user_only || counts.all_faults.is_some())
+}
+
+/// Whether samples of a fixed period fall into step with a program that repeats itself.
+///
+/// Then a thread's samples come from one row for long, though the program changes rows often, as bursts show. Rows that it stays in for
+/// periods on end are phases: their samples are of one row as they should be.
+#[derive(Default)]
+struct Order {
+    rows: HashMap<usize, InRow>,
+    /// Row of a thread's last sample.
+    sampled: HashMap<(u32, u32), usize>,
+    /// Burst and row of a thread's last fault in one.
+    recorded: HashMap<(u32, u32), (u32, usize)>,
+    /// Samples behind another one of their thread, and those of the same row as that.
+    pairs: f64,
+    alike: f64,
+    /// Faults that samples stand for.
+    faults: f64,
+}
+
+#[derive(Default)]
+struct InRow {
+    samples: f64,
+    /// Faults in bursts, and how often the thread's next one there was of another row.
+    recorded: f64,
+    left: f64,
+}
+
+impl Order {
+    fn add(&mut self, fault: &Weighted, row: usize, burst: Option<u32>) {
+        let thread = (fault.pid, fault.tid);
+        if let Some(burst) = burst {
+            self.rows.entry(row).or_default().recorded += 1.0;
+            let last = self.recorded.insert(thread, (burst, row));
+            if let Some((_, left)) = last.filter(|last| last.0 == burst && last.1 != row) {
+                self.rows.entry(left).or_default().left += 1.0;
+            }
+        } else if fault.faults > 1.0 {
+            self.rows.entry(row).or_default().samples += 1.0;
+            self.faults += fault.faults;
+            if let Some(last) = self.sampled.insert(thread, row) {
+                self.pairs += 1.0;
+                self.alike += f64::from(u8::from(last == row));
+            }
+        }
+    }
+
+    /// How many samples tell as much as one that is by itself: by the autocorrelation from one to the next.
+    fn in_step(&self) -> f64 {
+        let samples: f64 = self.rows.values().map(|row| row.samples).sum();
+        if self.pairs <= 0.0 {
+            return 1.0;
+        }
+        let period = self.faults / samples;
+        let expected: f64 = self.rows.values().map(|row| row.stays(samples, period)).sum();
+        let beyond = (self.alike / self.pairs - expected) / (1.0 - expected).max(f64::MIN_POSITIVE);
+        // With all alike they are one look.
+        let beyond = beyond.clamp(0.0, 1.0 - 2.0 / (samples + 1.0));
+        (1.0 + beyond) / (1.0 - beyond)
+    }
+}
+
+impl InRow {
+    /// Probability that a sample is of this row and the next one too.
+    fn stays(&self, samples: f64, period: f64) -> f64 {
+        let share = self.samples / samples;
+        let is_phase = self.recorded >= DIFF_PHASE_PERIODS * period * self.left;
+        if is_phase {
+            share
+        } else {
+            share * (share + (1.0 - share) * (-period * self.left / self.recorded).exp())
+        }
+    }
+}
+
+/// Faults from the begin of a run on of which each was recorded.
+fn leading(run: &Run) -> u64 {
+    let mut bursts = Bursts::new(&run.recording.observation.windows);
+    run.profile.faults.iter().take_while(|fault| bursts.at(fault.time_ns) == Some(0)).count() as u64
+}
+
+/// Stretches of recorded windows, asked in the order of time.
+struct Bursts {
+    /// Begin, end, number.
+    windows: Vec<(u64, u64, u32)>,
+    next: usize,
+}
+
+impl Bursts {
+    fn new(windows: &[Window]) -> Self {
+        let mut number = 0;
+        let mut windows: Vec<&Window> = windows.iter().collect();
+        windows.sort_by_key(|window| window.begin_ns);
+        let stretch = |window: &&Window| {
+            number += u32::from(!window.recorded);
+            window.recorded.then_some((window.begin_ns, window.end_ns, number))
+        };
+        Self { windows: windows.iter().filter_map(stretch).collect(), next: 0 }
+    }
+
+    fn at(&mut self, time_ns: u64) -> Option<u32> {
+        while self.windows.get(self.next).is_some_and(|window| window.1 <= time_ns) {
+            self.next += 1;
+        }
+        self.windows.get(self.next).filter(|window| window.0 <= time_ns).map(|window| window.2)
+    }
+}

@@ -1,0 +1,178 @@
+//! Counts of rows and the exact count of the whole -> counts of rows that agree with the whole.
+//!
+//! Samples tell whose faults are, coarsely; how many there are in all was counted. So a whole that has grown by 2000 has a row that has
+//! grown, and of rows that could have, samples mostly allow one only. All rows but those that are named are taken to be as before:
+//! what is named has to add up to the exact difference, and its interval is what the others may differ by.
+//!
+//! In: differences of all rows with their variances. Out: the same, with those changed that are named. It names nothing itself.
+
+use crate::tuning::DIFF_RIVAL_ODDS;
+
+/// A count before and after.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Change {
+    pub(super) before: f64,
+    pub(super) after: f64,
+    /// Variances of both by what was seen.
+    pub(super) seen: [f64; 2],
+    /// Variance of the difference by which a program differs from itself.
+    pub(super) own: f64,
+    /// Least faults of a row that is on one side only for certain, else 0.
+    pub(super) certain: f64,
+}
+
+impl Change {
+    pub(super) fn difference(&self) -> f64 {
+        self.after - self.before
+    }
+
+    /// Variance of the difference, as far as it was measured.
+    pub(super) fn measured(&self) -> f64 {
+        self.seen[0] + self.seen[1]
+    }
+
+    /// The same, as it has to be judged.
+    pub(super) fn judged(&self) -> f64 {
+        self.measured() + self.own
+    }
+
+    fn misfit(&self, difference: f64) -> f64 {
+        (self.difference() - difference).powi(2) / self.judged().max(f64::MIN_POSITIVE)
+    }
+
+    /// Moves the difference by so much, and says how far it may still be off.
+    fn shift(&mut self, by: f64, measured: f64) {
+        let [before, after] = self.seen;
+        // A row that is on one side only stays so.
+        let after_part = match (self.before > 0.0, self.after > 0.0) {
+            (true, false) => 0.0,
+            (false, true) => 1.0,
+            _ if before + after > 0.0 => after / (before + after),
+            _ => 0.5,
+        };
+        self.before = (self.before - by * (1.0 - after_part)).max(0.0);
+        self.after = (self.after + by * after_part).max(0.0);
+        self.seen = [measured * (1.0 - after_part), measured * after_part];
+    }
+}
+
+/// Makes what is named add up to `whole`: the row that explains it alone, if there is one and no other is named for certain, else those
+/// that `is_named` holds for.
+pub(super) fn settle(rows: &mut [Change], whole: &Change, is_named: impl Fn(&Change) -> bool) {
+    let sure = rows.iter().any(|row| row.certain > 0.0 && is_named(row));
+    let explains = (is_named(whole) && !sure).then(|| explanation(rows, whole)).flatten();
+    let named: Vec<usize> = match explains {
+        Some(row) => vec![row],
+        None => (0..rows.len()).filter(|row| is_named(&rows[*row])).collect(),
+    };
+    if named.is_empty() || explains.is_none() && !sure && is_of_all(rows, whole, &named) {
+        return;
+    }
+    let sum = |of: &dyn Fn(&Change) -> f64| named.iter().map(|row| of(&rows[*row])).sum::<f64>();
+    let missing = whole.difference() - sum(&Change::difference);
+    let others: f64 = rows.iter().map(|row| row.own).sum::<f64>() - sum(&|row| row.own);
+    let variance = sum(&Change::measured) + others + whole.measured();
+    if variance <= 0.0 {
+        return;
+    }
+    let taken: f64 = sum(&|row: &Change| 0.5 * (row.before + row.after));
+    let all = 0.5 * (whole.before + whole.after);
+    let moved = missing * sum(&Change::measured) / variance;
+    for (at, row) in rows.iter_mut().enumerate() {
+        let own = row.measured();
+        if named.contains(&at) {
+            row.shift(missing * own / variance, own - own * own / variance);
+        } else if all > taken {
+            // What samples gave to the named rows by chance they took from the others.
+            let share = 0.5 * (row.before + row.after) / (all - taken);
+            row.shift(-moved * share, own);
+        }
+    }
+}
+
+/// The one row that, all others being as before, explains the difference of the whole so much better than any other does, and than
+/// growth of all alike, that chance does not.
+fn explanation(rows: &[Change], whole: &Change) -> Option<usize> {
+    let difference = whole.difference();
+    let mut found: Vec<(f64, usize)> =
+        rows.iter().enumerate().map(|(at, row)| (row.misfit(difference) - row.misfit(0.0), at)).collect();
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (best, row) = *found.first()?;
+    let rival = found.get(1).map_or(f64::INFINITY, |second| second.0).min(alike(rows, whole));
+    // Twice the logarithm of the ratio of their likelihoods.
+    (rival - best > 2.0 * DIFF_RIVAL_ODDS.ln()).then_some(row)
+}
+
+/// How much better than no change growth of all rows alike fits them, as a misfit below 0.
+fn alike(rows: &[Change], whole: &Change) -> f64 {
+    let all = (whole.before + whole.after).max(f64::MIN_POSITIVE);
+    let part = |row: &Change| whole.difference() * (row.before + row.after) / all;
+    rows.iter().map(|row| row.misfit(part(row)) - row.misfit(0.0)).sum()
+}
+
+/// Growth of all rows alike fits them better than growth of the named ones does.
+fn is_of_all(rows: &[Change], whole: &Change, named: &[usize]) -> bool {
+    let own: f64 = named.iter().map(|row| -rows[*row].misfit(0.0)).sum();
+    alike(rows, whole) < own
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(before: f64, after: f64, deviation: f64) -> Change {
+        Change {
+            before,
+            after,
+            seen: [deviation * deviation / 2.0; 2],
+            own: (0.01 * before).powi(2),
+            certain: 0.0,
+        }
+    }
+
+    fn is_named(change: &Change) -> bool {
+        change.difference().abs() > 3.3 * change.judged().sqrt()
+    }
+
+    #[test]
+    fn a_row_that_alone_explains_the_whole_has_its_exact_difference() {
+        let whole = change(20_000.0, 22_000.0, 0.0);
+        let rows =
+            [change(0.0, 1_600.0, 600.0), change(8_000.0, 8_300.0, 900.0), change(12_000.0, 12_100.0, 900.0)];
+        let mut settled = rows;
+        settle(&mut settled, &whole, is_named);
+        assert!(!is_named(&rows[0]) && is_named(&settled[0]), "{:?}", settled[0]);
+        assert!(
+            (settled[0].difference() - 2_000.0).abs() < 40.0 && settled[0].before == 0.0,
+            "{:?}",
+            settled[0]
+        );
+        assert!(!settled[1..].iter().any(is_named));
+    }
+
+    #[test]
+    fn where_two_rows_explain_it_as_well_neither_is_named() {
+        let whole = change(20_000.0, 22_000.0, 0.0);
+        let rows = [change(10_000.0, 11_000.0, 900.0), change(10_000.0, 11_000.0, 900.0)];
+        let mut settled = rows;
+        settle(&mut settled, &whole, is_named);
+        assert!(!settled.iter().any(is_named), "{settled:?}");
+    }
+
+    #[test]
+    fn what_one_row_has_more_by_chance_adds_up_to_no_difference() {
+        let whole = change(20_000.0, 20_000.0, 0.0);
+        let rows = [change(8_000.0, 11_500.0, 900.0), change(12_000.0, 8_500.0, 2_000.0)];
+        let mut settled = rows;
+        settle(&mut settled, &whole, is_named);
+        assert!(is_named(&rows[0]) && !settled.iter().any(is_named), "{settled:?}");
+    }
+
+    #[test]
+    fn counts_of_whole_recordings_stay_as_they_are() {
+        let whole = change(20_000.0, 20_000.0, 0.0);
+        let mut rows = [change(8_000.0, 9_500.0, 0.0), change(12_000.0, 10_500.0, 0.0)];
+        settle(&mut rows, &whole, is_named);
+        assert_eq!((rows[0].difference(), rows[1].difference()), (1_500.0, -1_500.0));
+    }
+}
