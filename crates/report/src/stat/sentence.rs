@@ -42,7 +42,10 @@ pub(super) fn answer(stat: &Stat) -> String {
 /// "626 ± 44 ms of 3.05 s CPU time (21 ± 1 %) went to page faults", "Between 12 and 40 ms of ..."; the share left out where the CPU
 /// time is not known.
 pub(crate) fn lost(time_ns: Interval, share: Interval, cpu_ns: u64) -> String {
-    let time = capital(&Figure::nanos(time_ns).phrase());
+    let time = Figure::nanos(time_ns);
+    // An upper end that is all there is says nothing, and is rounded up.
+    let is_open = cpu_ns > 0 && time.is_range() && time_ns.high >= 0.99 * cpu_ns as f64;
+    let time = if is_open { format!("At least {}", Nanos(time_ns.low)) } else { capital(&time.phrase()) };
     match cpu_ns {
         0 => format!("{time} went to page faults"),
         _ => format!(
@@ -82,6 +85,8 @@ mod tests {
         let all = |value, low, high| Interval { value, low, high };
         let said = lost(all(20e6, 12e6, 40e6), all(0.2, 0.12, 0.4), 100_000_000);
         assert_eq!(said, "Between 12 and 40 ms of 100 ms CPU time (12 to 40 %) went to page faults");
+        let said = lost(all(20e6, 12e6, 30e6), all(0.7, 0.4, 1.0), 30_000_000);
+        assert_eq!(said, "At least 12.0 ms of 30.0 ms CPU time (40 to 100 %) went to page faults");
         let said = lost(all(20e6, 19e6, 21e6), all(0.2, 0.19, 0.21), 0);
         assert_eq!(said, "20.0 ± 1.0 ms went to page faults");
     }

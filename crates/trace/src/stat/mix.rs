@@ -25,7 +25,8 @@ impl<'a> Mix<'a> {
     /// each kind adds. `None` where there are too few in all.
     pub(super) fn growth(&self, window: &Window, value: &impl Fn(Kind) -> f64) -> Option<Growth> {
         let at = |ns: u64| self.0.partition_point(|fault| fault.time_ns < ns);
-        let (from, to) = (at(window.begin_ns), at(window.end_ns));
+        let from = at(window.begin_ns);
+        let to = at(window.end_ns).max(from);
         let missing = (POOL_FAULTS as usize).saturating_sub(to - from);
         let (from, to) =
             (from.saturating_sub(missing.div_ceil(2)), (to + missing.div_ceil(2)).min(self.0.len()));
