@@ -261,8 +261,9 @@ fn a_complete_recording_says_so_and_so_does_its_report() {
         if recording.observation.counts.user_faults.is_none() {
             return eprintln!("skipped: no events: {:?}", recording.observation.sources);
         }
-        let report = Command::new(FAULTLESS).arg("report").current_dir(folder.path()).output().unwrap();
-        let report = text(&report.stdout);
+        let report =
+            Command::new(FAULTLESS).args(["report", "--explain"]).current_dir(folder.path()).output();
+        let report = text(&report.unwrap().stdout);
         match recording.complete() {
             // A busy machine may read a ring too late.
             None => assert!(!said.contains("complete") && !report.contains("complete"), "{said}{report}"),

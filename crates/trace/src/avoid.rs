@@ -188,7 +188,9 @@ impl Bounds {
             );
         }
         // Of all faults no more can be avoided than take pages: where more pages were taken than a fault's usual size says, faults are larger.
-        let taken: f64 = most.iter().map(|flow| flow.faults as f64).sum();
+        // What was resident before the first counted fault was there before we came.
+        let were_there = usize::from(memory.levels.first().is_some_and(|level| level.faults == 0));
+        let taken: f64 = most.iter().skip(were_there).map(|flow| flow.faults as f64).sum();
         let all_pages = memory.all_pages.max(taken / memory.fresh_share.max(f64::MIN_POSITIVE));
         Ok(Bounds {
             worst: [kept_pages(&fewest, Order::FaultsFirst), kept_pages(&fewest, Order::ReleasesFirst)],

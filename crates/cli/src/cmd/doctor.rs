@@ -34,8 +34,8 @@ pub(crate) struct Args {
     /// Print everything as one JSON object on stdout.
     #[arg(long)]
     json: bool,
-    /// Show how far `stat` and `record` can be trusted on this machine. For about a minute they watch programs that time their own
-    /// touches. With TEXT, only programs whose name contains it. Exits with 1 if a figure is outside its limits.
+    /// Show how far `stat` and `record` can be trusted on this machine. For some minutes they watch programs that time their own
+    /// touches. With TEXT, only programs whose name contains it. Exits with 0 if all is certainly within the limits, else with 1.
     #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     check: Option<String>,
 }

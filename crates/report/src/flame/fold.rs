@@ -58,7 +58,10 @@ impl Fold {
             }
             *fold.stacks.entry(names).or_default() += weight;
         }
-        fold.add_unplaced(run, settings);
+        // Kinds alone make no picture.
+        if !run.profile.faults.is_empty() {
+            fold.add_unplaced(run, settings);
+        }
         fold
     }
 

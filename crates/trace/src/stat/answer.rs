@@ -75,6 +75,9 @@ impl Stat {
             has_kernel: kernel.is_some(),
             no_phases,
         });
+        // Without times the answer is a range, and the reader asks why.
+        let untimed = missing.iter().find(|missing| missing.part == missing::Part::Time);
+        notes.extend(untimed.map(|missing| format!("faults could not be timed: {}", missing.why)));
         Stat {
             schema: Self::SCHEMA,
             command: observation.command.clone(),
