@@ -1,6 +1,6 @@
 //! The figures of one run, beside each other -> what disagrees, which source is wrong, and which one is believed.
 //!
-//! In: [`Facts`], every figure of a run that a second source bounds. Out: [`Disagreement`]s, none for a sound run. A check
+//! In: `Facts`, every figure of a run that a second source bounds. Out: [`Disagreement`]s, none for a sound run. A check
 //! speaks only beyond the known error of both of its sources. What it says is also done: `totals` cuts or widens the figure.
 //!
 //! What it does not do: correct (`totals` does), or compare runs.
