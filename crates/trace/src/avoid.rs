@@ -22,7 +22,7 @@
 mod flow;
 
 pub use flow::{Bound, Growth, Lifecycle, Memory, flows};
-pub(crate) use flow::{disturbed, disturbed_share, noise_pages};
+pub(crate) use flow::{anonymous_bytes, disturbed, disturbed_share, lifecycle, noise_pages};
 
 use crate::stat::{Curve, Point, Source};
 use crate::tuning::{CURVE_READINGS, KNEE_FROM, KNEE_POINTS};

@@ -2,7 +2,7 @@
 //!
 //! This file is the shape of the answer; `answer` computes it from an [`Observation`](crate::Observation).
 
-pub(crate) mod answer;
+mod answer;
 mod kernel;
 pub(crate) mod kinds;
 pub(crate) mod missing;

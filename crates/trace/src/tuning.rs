@@ -13,6 +13,9 @@ pub(crate) const SEED: u64 = 0x00fa_0117_1e55;
 /// reach too far in time. Chosen: with 50, a kind of 10 % is known to about +-4 points from each side.
 pub(crate) const POOL_FAULTS: u64 = 50;
 
+/// Share of the machine's faults of huge pages that the program's memory must show for all of them to be taken for its own. Chosen: between
+/// two readings memory also goes, and mostly nobody else takes any.
+pub(crate) const HUGE_SHOWN_SHARE: f64 = 0.25;
 /// What a fault of a huge page takes where none was timed, in faults of base pages. Measured: 60 to 150 (facts).
 pub(crate) const THP_PRICE_RATIO: f64 = 100.0;
 

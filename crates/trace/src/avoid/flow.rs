@@ -12,7 +12,10 @@
 //!   [`Memory::growth`] says how much, by time, with bounds: where single faults were not recorded it is not known. The
 //!   flows are made for both bounds; what resident memory grows by has faulted in at least.
 
-use crate::observation::Level;
+use std::collections::HashMap;
+
+use crate::observation::{Level, Observation, What};
+use crate::stat::Kind;
 use crate::tuning::{RSS_NOISE_PAGES, TEARDOWN_NS};
 
 /// What happened to a process, and when: CLOCK_MONOTONIC in ns.
@@ -151,4 +154,42 @@ pub(crate) fn disturbed(levels: &[Level], lifecycle: &[Lifecycle]) -> Vec<bool> 
         }
     }
     disturbed
+}
+
+/// Resident anonymous memory that a fault adds. A copy after a fork replaces a page that was counted already; swapped
+/// and file pages that a major fault brings are not fresh.
+pub(crate) fn anonymous_bytes(kind: Kind, page_bytes: u64, thp_bytes: u64) -> f64 {
+    match kind {
+        Kind::Thp => thp_bytes.max(page_bytes) as f64,
+        Kind::ZeroPageRead
+        | Kind::CowAfterFork
+        | Kind::FileRead
+        | Kind::Shared
+        | Kind::Major
+        | Kind::BeforeExec => 0.0,
+        _ => page_bytes as f64,
+    }
+}
+
+/// When processes came, changed and went, the first one's first exec and its end left out: nothing of it can be kept anyway.
+pub(crate) fn lifecycle(observation: &Observation) -> Vec<Lifecycle> {
+    let mut threads: HashMap<u32, u32> = HashMap::new();
+    let first = observation.records.iter().min_by_key(|r| r.time_ns).map(|r| r.pid);
+    let mut events = Vec::new();
+    let mut started = false;
+    for record in &observation.records {
+        let others = threads.entry(record.pid).or_default();
+        match record.what {
+            What::Fork { parent } if parent == record.pid => *others = others.saturating_add(1),
+            What::Fork { .. } => events.push(Lifecycle::Fork(record.time_ns)),
+            What::Exec if started || Some(record.pid) != first => {
+                events.push(Lifecycle::Exec(record.time_ns))
+            }
+            What::Exec => started = true,
+            What::Exit if *others > 0 => *others -= 1,
+            What::Exit if Some(record.pid) != first => events.push(Lifecycle::End(record.time_ns)),
+            _ => {}
+        }
+    }
+    events
 }

@@ -12,8 +12,7 @@ use crate::avoid;
 use crate::fault::{Fault, Faults};
 use crate::observation::{Level, Observation};
 use crate::stat::Kind;
-use crate::stat::answer::{anonymous_bytes, lifecycle};
-use crate::tuning::PRICED_FAULTS;
+use crate::tuning::{HUGE_SHOWN_SHARE, PRICED_FAULTS};
 
 /// Brings the faults of huge pages to what else is known of them. Where memory shows a quarter of what the machine had, or where some were
 /// sampled and the samples allow that all of the machine's are the program's, they are taken to be: mostly nobody else takes any.
@@ -39,7 +38,8 @@ pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observ
     }
     let [others, estimate] = given;
     let each = if seen > 0.0 { squares / seen } else { 0.0 };
-    let is_all = most <= 4.0 * likely || estimate > 0.0 && most <= exact + most_of(estimate, each);
+    let is_all =
+        HUGE_SHOWN_SHARE * most <= likely || estimate > 0.0 && most <= exact + most_of(estimate, each);
     let all = if is_all { most } else { (exact + estimate).max(likely).min(most) };
     weights.huge = Some((least.max(exact).min(most), most));
     let left = (all - exact).max(0.0);
@@ -76,7 +76,7 @@ fn grown(found: &Faults, weights: &Weights, observation: &Observation) -> [f64; 
     }
     let seen = Seen::new(found, weights, host.page_bytes);
     let noise_bytes = avoid::noise_pages(host.cpus) as f64 * page;
-    let disturbed = avoid::disturbed(&observation.levels, &lifecycle(observation));
+    let disturbed = avoid::disturbed(&observation.levels, &avoid::lifecycle(observation));
     let mut sums = [0.0; 2];
     for (pair, disturbed) in observation.levels.windows(2).zip(disturbed.iter().skip(1)) {
         let [Level { time_ns: from, .. }, Level { time_ns: to, .. }] = [pair[0], pair[1]];
@@ -104,7 +104,7 @@ impl Seen {
         let of_base_pages = recorded
             .chain(sampled)
             .filter(|(fault, weight)| fault.kind != Kind::Thp && !fault.kernel && *weight > 0.0);
-        let takes = |fault: &Fault| anonymous_bytes(fault.kind, page_bytes, page_bytes) > 0.0;
+        let takes = |fault: &Fault| avoid::anonymous_bytes(fault.kind, page_bytes, page_bytes) > 0.0;
         let mut seen: Vec<_> =
             of_base_pages.map(|(fault, weight)| (fault.enter_ns, weight, takes(fault))).collect();
         seen.sort_by_key(|(time_ns, ..)| *time_ns);

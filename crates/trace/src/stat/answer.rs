@@ -1,15 +1,13 @@
 //! Observation -> [`Stat`]: runs the analyses one after another and collects what must be said about them.
 
-use std::collections::HashMap;
-
 use super::missing::{self, missing};
 use super::mix::Mix;
 use super::strata::{Strata, is_fresh};
 use super::{Curve, Kind, Row, Stat, kernel, rows, serial, time};
-use crate::avoid::{self, Growth, Lifecycle, Memory};
+use crate::avoid::{self, Growth, Lifecycle, Memory, anonymous_bytes, lifecycle};
 use crate::fault::{Faults, find_window};
 use crate::measurement::{Count, Percent};
-use crate::observation::{Observation, What, Window};
+use crate::observation::{Observation, Window};
 use crate::profile::Profile;
 use crate::reconcile::Check;
 use crate::recording::Stacks;
@@ -196,21 +194,6 @@ fn avoidable(
     }
 }
 
-/// Resident anonymous memory that a fault adds. A copy after a fork replaces a page that was counted already; swapped
-/// and file pages that a major fault brings are not fresh.
-pub(crate) fn anonymous_bytes(kind: Kind, page_bytes: u64, thp_bytes: u64) -> f64 {
-    match kind {
-        Kind::Thp => thp_bytes.max(page_bytes) as f64,
-        Kind::ZeroPageRead
-        | Kind::CowAfterFork
-        | Kind::FileRead
-        | Kind::Shared
-        | Kind::Major
-        | Kind::BeforeExec => 0.0,
-        _ => page_bytes as f64,
-    }
-}
-
 /// Share of all faults that kept memory could have served at most.
 fn fresh_share(rows: &[Row]) -> f64 {
     let high = |row: &Row| row.interval.map_or(row.faults, |(_, high)| high) as f64;
@@ -225,27 +208,4 @@ fn fresh_bytes(rows: &[Row], bytes_of: &impl Fn(Kind) -> f64, page: f64) -> f64 
     let (sum, faults) =
         fresh.fold((0.0, 0.0), |(sum, n), (bytes, faults)| (sum + bytes * faults, n + faults));
     if faults > 0.0 { sum / faults } else { page }
-}
-
-/// When processes came, changed and went, the first one's first exec and its end left out: nothing of it can be kept anyway.
-pub(crate) fn lifecycle(observation: &Observation) -> Vec<Lifecycle> {
-    let mut threads: HashMap<u32, u32> = HashMap::new();
-    let first = observation.records.iter().min_by_key(|r| r.time_ns).map(|r| r.pid);
-    let mut events = Vec::new();
-    let mut started = false;
-    for record in &observation.records {
-        let others = threads.entry(record.pid).or_default();
-        match record.what {
-            What::Fork { parent } if parent == record.pid => *others = others.saturating_add(1),
-            What::Fork { .. } => events.push(Lifecycle::Fork(record.time_ns)),
-            What::Exec if started || Some(record.pid) != first => {
-                events.push(Lifecycle::Exec(record.time_ns))
-            }
-            What::Exec => started = true,
-            What::Exit if *others > 0 => *others -= 1,
-            What::Exit if Some(record.pid) != first => events.push(Lifecycle::End(record.time_ns)),
-            _ => {}
-        }
-    }
-    events
 }
