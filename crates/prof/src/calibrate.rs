@@ -20,10 +20,11 @@ use faultless_os::touch::{Region, Touch, empty_ticks, time_touches, time_write};
 use faultless_trace::observation::Calibration;
 
 use crate::session::entry;
+use crate::writing::{Writing, Written};
 use crate::{facts, tuning as t};
 
 /// Calibrates; with `end`, what the end of a fault writes, tries the events as well. `None` only where memory can't be mapped.
-pub(crate) fn run(end: Option<Output>) -> Option<Calibration> {
+pub(crate) fn run(end: Option<Output>) -> Option<(Calibration, Option<Written>)> {
     let mut pair = end.and_then(|end| Pair::open(end).ok());
     let clock = Clock { begin_ns: now_ns(), begin: tick(), empty_ticks: empty_ticks() };
     // What comes first finds nothing in the caches.
@@ -39,14 +40,15 @@ pub(crate) fn run(end: Option<Output>) -> Option<Calibration> {
     let offset_ns = written.offset_ns(&ns);
     let loaded_p50_ns = offset_ns.and_then(|_| median(&mut written.loaded)).map_or(truth_p50_ns, &ns);
     let [read, mapped] = &others;
-    Some(Calibration {
+    let calibration = Calibration {
         truth_p50_ns,
         pair_p50_ns: truth_p50_ns + offset_ns.unwrap_or(0.0),
         record_cost_ns: (loaded_p50_ns - truth_p50_ns).max(0.0),
         pages: written.plain.len() as u32,
         read_offset_ns: read.as_ref().and_then(|turns| turns.offset_ns(&ns)),
         mapped_offset_ns: mapped.as_ref().and_then(|turns| turns.offset_ns(&ns)),
-    })
+    };
+    Some((calibration, pair.and_then(|pair| pair.written())))
 }
 
 /// What a fault of a huge page takes, ns: the median of a few. `None` where there are none to be had.
@@ -95,8 +97,9 @@ impl Turns {
         let capacity = t::CALIBRATION_BLOCK_PAGES * rounds;
         let room = || Vec::with_capacity(capacity);
         let mut turns = Self { plain: room(), loaded: room(), readings_ns: room(), medians: Vec::new() };
+        let mut truths = Vec::with_capacity(rounds);
         for _ in 0..rounds {
-            let (plain, read) = (turns.plain.len(), turns.readings_ns.len());
+            let plain = turns.plain.len();
             time_touches(touch, t::CALIBRATION_BLOCK_PAGES, &mut turns.plain, || {}).ok()?;
             let Some(pair) = pair else { continue };
             let mut on = Ok(());
@@ -104,12 +107,18 @@ impl Turns {
             let touched = time_touches(touch, t::CALIBRATION_BLOCK_PAGES, &mut turns.loaded, begin);
             let switched = on.and(pair.disable());
             touched.ok()?;
-            pair.read(&mut turns.readings_ns);
             if switched.is_err() {
                 return Some(Self { plain: turns.plain, ..Self::default() });
             }
-            let plain = median(&mut turns.plain[plain..]);
-            turns.medians.extend(plain.zip(median(&mut turns.readings_ns[read..])));
+            truths.push((now_ns(), median(&mut turns.plain[plain..])?));
+        }
+        let mut readings = pair.map(Pair::read).unwrap_or_default();
+        for (end_ns, plain) in truths {
+            let later = readings.split_off(readings.partition_point(|(time_ns, _)| *time_ns < end_ns));
+            let mut of_turn: Vec<u64> = readings.iter().map(|(_, ns)| *ns).collect();
+            turns.medians.extend(median(&mut of_turn).map(|reading_ns| (plain, reading_ns)));
+            turns.readings_ns.extend(of_turn);
+            readings = later;
         }
         Some(turns)
     }
@@ -128,11 +137,12 @@ struct Pair {
     read: Arc<Mutex<Read>>,
     leader: Event,
     /// Only kept open.
-    _end: Event,
+    _others: [Event; 2],
     /// What a watched program has as well, a counter and a sampled event. Opened first and so counted last, between entry and end: they
     /// lengthen the reading.
     counters: Vec<Event>,
-    ids: (u64, u64),
+    /// What each event writes: a second entry, the entry, the end.
+    ids: [u64; 3],
     /// Copies the ring from another processor while the pages are touched, as a recorder does: that takes the ring's memory out of
     /// this one's cache, and entries are written there between the two time stamps.
     reader: Option<JoinHandle<()>>,
@@ -144,6 +154,7 @@ struct Pair {
 struct Read {
     ring: Ring,
     bytes: Vec<u8>,
+    writing: Writing,
 }
 
 impl Read {
@@ -164,7 +175,7 @@ impl Pair {
     fn open(end: Output) -> faultless_os::Result<Self> {
         let spec = Spec {
             event: Software::PageFaults,
-            output: entry(1),
+            output: entry(t::WRITING_PERIOD),
             user_only: true,
             inherit: false,
             on_exec: false,
@@ -174,13 +185,20 @@ impl Pair {
         let count = || Event::open(&Spec { output: Output::Count, ..spec }, here, None).ok();
         let counters = [count(), count()].into_iter().flatten().collect();
         let leader = Event::open(&spec, here, None)?;
-        let ring = Ring::map(&leader, t::RING_PAGES_MAX)
-            .or_else(|_| Ring::map(&leader, t::CALIBRATION_RING_PAGES))?;
-        let member = Spec { event: Software::MinorFaults, output: end, disabled: false, ..spec };
-        let end = Event::open(&member, here, Some(&leader))?;
-        end.redirect_to(&leader)?;
-        let ids = (leader.id()?, end.id()?);
-        let read = Arc::new(Mutex::new(Read { ring, bytes: Vec::new() }));
+        // A recording fills its ring many times over, and finds memory there that another processor has read; `stat` hardly once.
+        let pages = match end {
+            Output::FaultStacks { .. } => t::CALIBRATION_RING_PAGES,
+            _ => t::RING_PAGES_MAX,
+        };
+        let ring = Ring::map(&leader, pages).or_else(|_| Ring::map(&leader, t::CALIBRATION_RING_PAGES))?;
+        let member = |event, output| -> faultless_os::Result<Event> {
+            let event = Event::open(&Spec { event, output, disabled: false, ..spec }, here, Some(&leader))?;
+            event.redirect_to(&leader)?;
+            Ok(event)
+        };
+        let others = [member(Software::PageFaults, entry(1))?, member(Software::MinorFaults, end)?];
+        let ids = [leader.id()?, others[0].id()?, others[1].id()?];
+        let read = Arc::new(Mutex::new(Read { ring, bytes: Vec::new(), writing: Writing::default() }));
         let stop = Arc::new(AtomicBool::new(false));
         let (shared, told) = (read.clone(), stop.clone());
         let copy = move || {
@@ -191,7 +209,7 @@ impl Pair {
         };
         // Without it readings are a little shorter than a program's.
         let reader = std::thread::Builder::new().spawn(copy).ok();
-        Ok(Self { read, leader, _end: end, counters, ids, reader, stop })
+        Ok(Self { read, leader, _others: others, counters, ids, reader, stop })
     }
 
     fn enable(&self) -> faultless_os::Result<()> {
@@ -202,14 +220,35 @@ impl Pair {
         self.counters.iter().chain([&self.leader]).try_for_each(Event::disable)
     }
 
-    /// Appends the time from entry to end of each fault in the ring.
-    fn read(&self, readings_ns: &mut Vec<u64>) {
+    /// What writing one record more took.
+    fn written(&self) -> Option<Written> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).writing.written()
+    }
+
+    /// End and reading, ns, of each fault so far whose entry was written once. The ring is left to the reader meanwhile: what this processor has
+    /// read itself is in its caches, and quickly written again.
+    fn read(&self) -> Vec<(u64, u64)> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         read.drain();
-        let (entry, end) = self.ids;
-        let is_entry = |id| if id == entry { Some(true) } else { (id == end).then_some(false) };
-        readings_ns.extend(timed(&read.bytes, is_entry).map(|(_, ns)| ns));
-        read.bytes.clear();
+        let [again, entry, end] = self.ids;
+        let Read { bytes, writing, .. } = &mut *read;
+        let mut readings = Vec::new();
+        let mut last_ns = 0;
+        for raw in records(bytes) {
+            let Raw::Sample(sample) = raw else { continue };
+            let (tid, time_ns) = (sample.tid, sample.time_ns);
+            if sample.id == again || (sample.id == entry && time_ns == last_ns) {
+                writing.again(tid, time_ns);
+            } else if sample.id == entry {
+                writing.enter(tid, sample.addr, time_ns);
+                last_ns = time_ns;
+            } else if sample.id == end {
+                let once = writing.end(tid, sample.addr, time_ns).filter(|(_, again)| *again == 0);
+                readings.extend(once.map(|(ns, _)| (time_ns, ns)));
+            }
+        }
+        bytes.clear();
+        readings
     }
 }
 
@@ -246,16 +285,20 @@ mod tests {
 
     #[test]
     fn a_touch_has_a_price_and_recording_adds_to_it() {
-        let found = run(Some(Shape::BARE.end(1))).unwrap();
-        eprintln!("{found:?}");
+        let (found, written) = run(Some(Shape::BARE.end(1))).unwrap();
+        eprintln!("{found:?} {written:?}");
         assert!((50.0..100_000.0).contains(&found.truth_p50_ns), "{found:?}");
         assert!(found.pair_p50_ns > 0.0 && found.record_cost_ns >= 0.0, "{found:?}");
+        if found.record_cost_ns > 0.0 {
+            let ns = written.unwrap().ns;
+            assert!(ns > 0.0 && ns < found.record_cost_ns, "{ns} of {found:?}");
+        }
     }
 
     #[test]
     fn a_stack_copied_at_the_end_does_not_lengthen_the_reading() {
         let stacks = Output::FaultStacks { period: 1, stack_bytes: t::STACK_BYTES };
-        let reading_ns = |end| run(Some(end)).unwrap().pair_p50_ns;
+        let reading_ns = |end| run(Some(end)).unwrap().0.pair_p50_ns;
         // By turns, for the machine has its moods; a longer reading would show in every pair.
         let mut ratios: Vec<f64> =
             (0..12).map(|_| reading_ns(stacks) / reading_ns(Shape::BARE.end(1))).collect();
@@ -267,13 +310,13 @@ mod tests {
     #[test]
     fn a_huge_page_takes_longer_than_a_base_page() {
         let Some(huge_ns) = huge_ns() else { return eprintln!("skipped: no huge pages to be had here") };
-        let base_ns = run(None).unwrap().truth_p50_ns;
+        let base_ns = run(None).unwrap().0.truth_p50_ns;
         assert!(huge_ns as f64 > 3.0 * base_ns && huge_ns < 1_000_000_000, "{huge_ns} beside {base_ns}");
     }
 
     #[test]
     fn without_events_the_reading_is_the_truth() {
-        let found = run(None).unwrap();
+        let (found, _) = run(None).unwrap();
         assert_eq!(found.offset_ns(), 0.0);
         assert_eq!(found.record_cost_ns, 0.0);
     }

@@ -23,6 +23,7 @@ use crate::session::{Lane, Role};
 use crate::symbols::Kept;
 use crate::tuning as t;
 use crate::unwind::{Unwinder, UserStack};
+use crate::writing::Writing;
 
 /// All records so far.
 #[derive(Debug, Default)]
@@ -39,6 +40,7 @@ pub(crate) struct Drain {
     entries: HashMap<u32, Record>,
     thinned: Thinned,
     pub(crate) drift: Drift,
+    pub(crate) writing: Writing,
     /// Samples of faults end with the size of the page that is mapped.
     tells_pages: bool,
     /// One per lane.
@@ -243,7 +245,23 @@ impl Drain {
             // Linux 6.18 gives the second of two events of one fault the id of the first: here a sample in a burst that of the pair.
             let this = source.map(|(role, _)| (role, record.tid, record.time_ns));
             if this.is_some() && last == this {
+                if let Some((Role::Entry, tid, time_ns)) = this {
+                    self.writing.again(tid, time_ns);
+                }
                 continue;
+            }
+            match (source.map(|(role, _)| role), &record.what) {
+                (Some(Role::Again), _) => {
+                    self.writing.again(record.tid, record.time_ns);
+                    continue;
+                }
+                (Some(Role::SampleEntry(_)), _) => self.writing.again(record.tid, record.time_ns),
+                (_, What::Enter { addr, .. }) => self.writing.enter(record.tid, *addr, record.time_ns),
+                (_, What::End { addr, .. }) => {
+                    self.writing.end(record.tid, *addr, record.time_ns);
+                }
+                (_, What::Exit) => self.writing.exit(record.tid),
+                _ => {}
             }
             last = this;
             self.note_drift(&record);
@@ -492,7 +510,7 @@ fn sort_in<'a>(
     let record = match raw {
         Raw::Sample(sample) => {
             let Some(role) = role(roles, sample.id) else { return };
-            let is_fault = matches!(role, Role::Entry | Role::Minor | Role::Major);
+            let is_fault = matches!(role, Role::Entry | Role::Again | Role::Minor | Role::Major);
             if !is_fault || span.contains(&sample.time_ns) {
                 batch.extend(from_sample(sample, role, tells_pages));
             }
@@ -535,7 +553,7 @@ fn from_sample(sample: Sample<'_>, role: Role, tells_pages: bool) -> Option<Pend
     let (access, stack) = (None, None);
     let mapped_bytes = if tells_pages { sample.mapped_bytes() } else { None };
     let what = match role {
-        Role::Entry => What::Enter { addr, ip, kernel, access, mapped_bytes },
+        Role::Entry | Role::Again => What::Enter { addr, ip, kernel, access, mapped_bytes },
         Role::Minor => What::End { addr, major: false, stack, mapped_bytes },
         Role::Major => What::End { addr, major: true, stack, mapped_bytes },
         Role::SampleEntry(_) => What::SampleEnter { addr, ip, mapped_bytes },

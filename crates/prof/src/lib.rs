@@ -33,6 +33,7 @@ mod tuning;
 mod unwind;
 mod watch;
 mod windows;
+mod writing;
 
 use std::ffi::OsString;
 use std::fmt;

@@ -236,7 +236,8 @@ impl Live {
                 None
             }
         };
-        self.prices = Prices::new(calibrate::run(self.pairs.as_ref().map(|_| Shape::BARE.end(1))).as_ref());
+        let calibration = calibrate::run(self.pairs.as_ref().map(|_| Shape::BARE.end(1))).unzip().0;
+        self.prices = Prices::new(calibration.as_ref());
     }
 
     fn noted<T>(&mut self, source: &str, opened: faultless_os::Result<T>) -> Option<T> {

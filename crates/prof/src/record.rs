@@ -12,7 +12,7 @@ use faultless_os::counters::{now_ns, process_cpu_ns};
 use faultless_os::perf::Output;
 use faultless_os::spawn;
 use faultless_trace::file::Line;
-use faultless_trace::observation::{Counts, EventLoss, Exit, SourceNote, Usage};
+use faultless_trace::observation::{Calibration, Counts, EventLoss, Exit, SourceNote, Usage};
 use faultless_trace::recording::{Footer, Header, Settings};
 
 use crate::allocations::Allocations;
@@ -23,7 +23,8 @@ use crate::subject::{Running, Subject};
 use crate::symbols::Kept;
 use crate::tape::Tape;
 use crate::watch::{Manner, Watch};
-use crate::{Failure, Kernel, Request, Sources, calibrate, facts, tuning as t};
+use crate::writing::Written;
+use crate::{Failure, Kernel, Request, Sources, calibrate, facts, tuning as t, writing};
 
 /// Name of the source of lock waits.
 const LOCKS: &str = "waits for mmap_lock";
@@ -101,8 +102,6 @@ pub struct Recorded {
     pub file_bytes: u64,
     /// What recording has cost, as far as is known: CPU time of the recorder, and what recorded faults took longer.
     pub cost_ns: f64,
-    /// CPU time of the program.
-    pub cpu_ns: f64,
     /// Why the file could not be written to its end.
     pub trouble: Option<std::io::Error>,
     /// The file had grown to its limit before the program ended.
@@ -125,7 +124,9 @@ pub fn record(
         return Err(Failure::TooOften(most));
     }
     let allow = Sources { kernel: Kernel::No, ..Sources::default() };
-    let calibration = calibrate::run(Some(Output::FaultStacks { period: 1, stack_bytes: t::STACK_BYTES }));
+    let end = Output::FaultStacks { period: 1, stack_bytes: t::STACK_BYTES };
+    let (calibration, written_again) = calibrate::run(Some(end)).unzip();
+    let written_again = written_again.flatten();
     let shape = shape(options, calibration.map_or(t::FAULT_DEFAULT_NS, |found| found.truth_p50_ns));
     let cost_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
     let begin_unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -201,8 +202,10 @@ pub fn record(
         watch.add(record);
     }
     let pace_bytes = if options.every_fault { u64::MAX } else { t::KEEP_ALL_BYTES };
-    let (written, cut_short) = (Written::default(), false);
-    Recorder { watch, subject, tape, written, pace_bytes, cut_short, recorder_cpu_ns, cost_ns }.run(progress)
+    let (written, cut_short) = (Lines::default(), false);
+    let calibrated = calibration.map(|found| (found, written_again));
+    Recorder { watch, subject, tape, written, pace_bytes, cut_short, recorder_cpu_ns, cost_ns, calibrated }
+        .run(progress)
 }
 
 /// What is recorded where a fault takes `fault_ns`.
@@ -222,12 +225,12 @@ fn shape(options: &Options, fault_ns: f64) -> Shape {
 
 /// What the file holds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Written {
+struct Lines {
     entries: u64,
     samples: u64,
 }
 
-impl Written {
+impl Lines {
     fn add(&mut self, line: &Line) {
         match line {
             Line::Enter(..) => self.entries += 1,
@@ -241,12 +244,13 @@ struct Recorder {
     watch: Watch,
     subject: Subject,
     tape: Tape,
-    written: Written,
+    written: Lines,
     /// Length of the file from which on recording is paced.
     pace_bytes: u64,
     cut_short: bool,
     recorder_cpu_ns: u64,
     cost_ns: f64,
+    calibrated: Option<(Calibration, Option<Written>)>,
 }
 
 impl Recorder {
@@ -309,12 +313,14 @@ impl Recorder {
             sources: last.sources.clone(),
             recorder_cpu_ns,
             event_losses: last.event_losses.clone(),
+            calibration: self
+                .calibrated
+                .map(|(found, written)| writing::in_run(found, written, &last.drain.writing)),
         };
         self.tape.write([Line::Footer(Box::new(footer))]);
         let (file_bytes, trouble) = self.tape.finish();
         let recorded = self.written.entries + self.written.samples;
         let cost_ns = recorder_cpu_ns as f64 + recorded as f64 * self.cost_ns;
-        let cpu_ns = last.counts.cpu_ns.unwrap_or(last.usage.cpu_ns()).max(1);
         Ok(Recorded {
             exit: last.exit,
             usage: last.usage,
@@ -331,7 +337,6 @@ impl Recorder {
             event_losses: last.event_losses,
             file_bytes,
             cost_ns,
-            cpu_ns: cpu_ns as f64,
             cut_short: self.cut_short && trouble.is_none(),
             trouble,
             sources: last.sources,

@@ -7,8 +7,22 @@ pub(crate) const CALIBRATION_BLOCK_PAGES: usize = 32;
 pub(crate) const CALIBRATION_ROUNDS: usize = 16;
 /// Huge pages touched after a run that may have had some: 0.2 to 1 ms in all.
 pub(crate) const CALIBRATION_HUGE_PAGES: usize = 5;
-/// Least ring of the calibration, pages: two records of 64 bytes for each page of a block fit several times.
+/// Least ring of the calibration, pages: the records of a block fit in, those with stacks once.
 pub(crate) const CALIBRATION_RING_PAGES: usize = 16;
+/// Faults of a burst, and of the calibration, per fault whose entry is written twice. A prime, and more than [`WRITING_NEIGHBOURS`].
+pub(crate) const WRITING_PERIOD: u64 = 7;
+/// Faults before and behind such a one that it is set beside.
+pub(crate) const WRITING_NEIGHBOURS: usize = 4;
+/// Time, ns, between faults that are no longer neighbours: the machine may have changed.
+pub(crate) const WRITING_GAP_NS: u64 = 1_000_000;
+/// Fewer of them tell nothing.
+pub(crate) const WRITING_MIN: usize = 16;
+/// Of so many the median varies by a hundredth.
+pub(crate) const WRITING_MAX: usize = 20_000;
+/// How much faster or slower than in the calibration writing may be taken to be.
+pub(crate) const WRITING_SLOWER: (f64, f64) = (0.6, 1.8);
+/// Standard deviation of that from run to run, before anything is known of a run (a busy guest: calibrations varied by so much).
+pub(crate) const WRITING_SPREAD: f64 = 0.3;
 /// Time between two readings of its ring: a block is written in about this.
 pub(crate) const CALIBRATION_READ: std::time::Duration = std::time::Duration::from_micros(100);
 
@@ -28,11 +42,14 @@ pub(crate) const BURST_FAULTS: u64 = 40;
 pub(crate) const RECORD_RING_PAGES_MAX: usize = 1024;
 /// The same where every fault is recorded, pages (16 MiB): some ten ms, for who unwinds while all processors are busy falls behind.
 pub(crate) const RECORD_ALL_RING_PAGES_MAX: usize = 4 * RECORD_RING_PAGES_MAX;
-/// Time between two copies of the rings where every fault is recorded, or still is: a normal user's holds some 400 faults, 2 ms of a program that
-/// takes 5 us for each because it is recorded.
+/// Least time between two copies of the rings where every fault is recorded, or still is: a normal user's holds some 400 faults, 2 ms of a program
+/// that takes 5 us for each because it is recorded.
 pub(crate) const SPOOL_PAUSE: std::time::Duration = std::time::Duration::from_micros(250);
-/// The same once nothing happens.
-pub(crate) const SPOOL_PAUSE_IDLE: std::time::Duration = std::time::Duration::from_millis(1);
+/// The most: a program that begins to fault fast does not fill its ring before the next copy.
+pub(crate) const SPOOL_PAUSE_MAX: std::time::Duration = std::time::Duration::from_millis(4);
+/// Part of a ring that is filled between two copies. A copy in 0.3 ms interrupted one fault in 80 for some 12 us, so that faults read 6 % too
+/// long (measured).
+pub(crate) const SPOOL_PART: usize = 4;
 /// Age of a program, ns, from which on its rings are no longer copied ahead: who has not spent the free credit by then faults slowly.
 pub(crate) const AHEAD_NS: u64 = 500_000_000;
 /// Bytes that are copied ahead of who unwinds, all processors together: 200 000 faults.

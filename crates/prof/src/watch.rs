@@ -24,12 +24,12 @@ use crate::pace::Pace;
 use crate::session::{Ahead, KERNEL, Lane, PAIRS, Session, Shape, Watched};
 use crate::subject::Subject;
 use crate::windows::Windows;
-use crate::{Failure, Kernel, Sources, calibrate, not_started, tuning as t};
+use crate::{Failure, Kernel, Sources, calibrate, not_started, tuning as t, writing};
 
 /// Runs `plan` to its end. `command` is its first word, for errors.
 pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<Observation, Failure> {
     let end = (allow.pairs && allow.counters).then_some(Shape::BARE.end(1));
-    let calibration = if allow == Sources::COUNTERS { None } else { calibrate::run(end) };
+    let (calibration, written) = if allow == Sources::COUNTERS { None } else { calibrate::run(end) }.unzip();
     // Without it orphans go to the next subreaper or init, and their usage is lost: a note less, no failure.
     let _ = spawn::adopt_orphans();
     let held = spawn::hold(plan)?;
@@ -49,7 +49,7 @@ pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<O
         exit: ended.exit,
         usage: ended.usage,
         counts: ended.counts,
-        calibration,
+        calibration: calibration.map(|found| writing::in_run(found, written.flatten(), &ended.drain.writing)),
         windows: ended.windows,
         records: ended.drain.finish(),
         levels: ended.levels,

@@ -152,6 +152,19 @@ pub struct Calibration {
 }
 
 impl Calibration {
+    /// The same for a run in which writing a record takes so many times as long, and so many entries of a fault are written beside
+    /// its first, each in `again_ns`.
+    #[must_use]
+    pub fn in_run(self, slower: f64, again: f64, again_ns: f64) -> Self {
+        let there = |offset_ns: f64| offset_ns * slower + again * again_ns;
+        Self {
+            pair_p50_ns: self.truth_p50_ns + there(self.offset_ns()),
+            read_offset_ns: self.read_offset_ns.map(there),
+            mapped_offset_ns: self.mapped_offset_ns.map(there),
+            ..self
+        }
+    }
+
     /// What to subtract from the time between entry and end; may be negative.
     pub fn offset_ns(&self) -> f64 {
         self.pair_p50_ns - self.truth_p50_ns

@@ -200,4 +200,7 @@ pub struct Footer {
     pub recorder_cpu_ns: u64,
     /// What each event lost; `None` where the kernel does not tell.
     pub event_losses: Option<Vec<EventLoss>>,
+    /// The header's, as it held for this run.
+    #[serde(default)]
+    pub calibration: Option<Calibration>,
 }

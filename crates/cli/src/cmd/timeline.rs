@@ -66,6 +66,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let (lanes, events) = timelines
         .iter()
         .fold((0, 0), |sums, timeline| (sums.0 + timeline.lanes.len(), sums.1 + timeline.events()));
-    eprintln!("faultless: {}: {lanes} threads, {events} events", path.display());
+    let threads = if lanes == 1 { "thread" } else { "threads" };
+    eprintln!("faultless: {}: {lanes} {threads}, {events} events", path.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -105,6 +105,8 @@ impl Locks {
 pub(crate) enum Role {
     /// A fault's entry.
     Entry,
+    /// The same once more, of one in [`t::WRITING_PERIOD`].
+    Again,
     /// End of a minor fault.
     Minor,
     /// End of a major fault.
@@ -130,6 +132,7 @@ impl Role {
     fn name(self) -> &'static str {
         match self {
             Self::Entry => "entry",
+            Self::Again => "entry again",
             Self::Minor => "minor end",
             Self::Major => "major end",
             Self::SampleEntry(_) => "sample entry",
@@ -227,9 +230,12 @@ impl Lane {
                 self.add_samples(begun, target, shape, shape.early_period)?;
             }
         }
-        let entry = Spec { output: entry(1), ..begun };
-        let leader = self.add(Role::Entry, &entry, target, None)?;
-        let end = |event| Spec { event, output: shape.end(1), on_exec: false, disabled: false, ..entry };
+        // The leader is counted last, so its record comes behind that of the entry, and is part of what the pair reads.
+        let again = Spec { output: entry(t::WRITING_PERIOD), ..begun };
+        let leader = self.add(Role::Again, &again, target, None)?;
+        let entry = Spec { output: entry(1), on_exec: false, disabled: false, ..begun };
+        self.add(Role::Entry, &entry, target, Some(leader))?;
+        let end = |event| Spec { event, output: shape.end(1), ..entry };
         self.add(Role::Minor, &end(Software::MinorFaults), target, Some(leader))?;
         self.add(Role::Major, &end(Software::MajorFaults), target, Some(leader))?;
         Ok(())
@@ -264,7 +270,7 @@ impl Lane {
     pub(super) fn begin(&self, period: u64) {
         let leads = |role: &Role| match role {
             Role::SampleEntry(of) => *of == period,
-            Role::Minor | Role::Major | Role::Sample(_) => false,
+            Role::Entry | Role::Minor | Role::Major | Role::Sample(_) => false,
             _ => true,
         };
         for (_, event) in self.events.iter().filter(|(role, _)| leads(role)) {
@@ -282,7 +288,7 @@ impl Lane {
     /// Switches the recording of single faults.
     pub(super) fn record_faults(&self, on: bool) {
         // A leader takes its group along.
-        for (_, leader) in self.events.iter().filter(|(role, _)| *role == Role::Entry) {
+        for (_, leader) in self.events.iter().filter(|(role, _)| *role == Role::Again) {
             // The kernel refuses this for no event that it has opened; were one to stay off, its window would hold too few
             // records, which shows against the window's exact count.
             let _ = if on { leader.enable() } else { leader.disable() };

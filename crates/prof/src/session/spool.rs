@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use faultless_os::ring::Ring;
 
@@ -72,6 +73,7 @@ impl Ahead {
         let stop = Arc::new(AtomicBool::new(false));
         let told = stop.clone();
         let copy = move || {
+            let ring_bytes = spools.iter().map(Spool::data_bytes).min().unwrap_or(0);
             let mut pause = t::SPOOL_PAUSE;
             let mut waiting = 0;
             while !told.load(Ordering::Relaxed) {
@@ -82,7 +84,7 @@ impl Ahead {
                     (copied, waits) = (copied + new, waits + all);
                 }
                 waiting = waits;
-                pause = if copied > 0 { t::SPOOL_PAUSE } else { (pause * 2).min(t::SPOOL_PAUSE_IDLE) };
+                pause = next(pause, copied, ring_bytes);
                 std::thread::sleep(pause);
             }
         };
@@ -90,10 +92,35 @@ impl Ahead {
     }
 }
 
+/// The time in which as much as lately fills a part of a ring, after a pause in which so many bytes were written. Each look may
+/// interrupt the program: its timer fires on the processor where this thread last ran.
+fn next(pause: Duration, copied: usize, ring_bytes: usize) -> Duration {
+    let wanted = (ring_bytes / t::SPOOL_PART) as f64;
+    pause.mul_f64((wanted / copied.max(1) as f64).min(2.0)).clamp(t::SPOOL_PAUSE, t::SPOOL_PAUSE_MAX)
+}
+
 impl Drop for Ahead {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         // A thread that panicked has nothing to tell.
         let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_is_copied_before_it_is_full_and_no_more_often_than_that_takes() {
+        let ring_bytes = 4 << 20;
+        let mut pause = t::SPOOL_PAUSE;
+        for _ in 0..20 {
+            // 256 bytes in a microsecond.
+            pause = next(pause, pause.as_micros() as usize * 256, ring_bytes);
+        }
+        assert_eq!(pause.as_millis() as usize, ring_bytes / t::SPOOL_PART / 256 / 1000);
+        assert_eq!(next(pause, 100 << 20, ring_bytes), t::SPOOL_PAUSE);
+        assert_eq!(next(t::SPOOL_PAUSE_MAX, 0, ring_bytes), t::SPOOL_PAUSE_MAX);
     }
 }

@@ -109,20 +109,21 @@ fn share_of(row: &Row, all: &Row, timed: bool) -> String {
     Figure::share(part).to_string()
 }
 
-/// `3 sites, each below 700 us and 45 faults, about 12 faults in all`.
+/// `3 sites, about 480 us and 12 faults together`.
 fn rest(sites: &Sites, rows: &[&Row]) -> String {
-    let most = |of: fn(&Row) -> f64| rows.iter().map(|row| of(row)).fold(0.0, f64::max);
-    let bound = |high: f64| Interval { value: high, low: 0.0, high };
-    // No row has more than all have together.
-    let ns = most(|row| row.time_ns.high).min(sites.all.time_ns.high);
-    let time =
-        if ns > 0.0 { format!("{} and ", Figure::nanos(bound(ns)).below()) } else { "below ".to_owned() };
-    let faults = Figure::count(bound(most(|row| row.faults.high))).below();
-    let faults = faults.trim_start_matches("below ");
-    let sum: f64 = rows.iter().map(|row| row.faults.value).sum();
-    let (each, noun) =
-        if rows.len() == 1 { ("", noun(sites.by).to_owned()) } else { ("each ", plural(noun(sites.by))) };
-    format!("{} {noun}, {each}{time}{faults} faults, about {} faults in all", rows.len(), count(sum))
+    let sum = |of: fn(&Row) -> f64| rows.iter().map(|row| of(row)).sum::<f64>();
+    let (ns, faults) = (sum(|row| row.time_ns.value), sum(|row| row.faults.value));
+    let time = if ns > 0.0 { format!("{} and ", Nanos(ns)) } else { String::new() };
+    let faults = quantity(faults, "fault", "faults");
+    match rows.len() {
+        1 => format!("1 {}, about {time}{faults}", noun(sites.by)),
+        rows => format!("{rows} {}, about {time}{faults} together", plural(noun(sites.by))),
+    }
+}
+
+/// `1 fault`, `12 faults`.
+fn quantity(count: f64, one: &str, many: &str) -> String {
+    format!("{} {}", self::count(count), if count.round() == 1.0 { one } else { many })
 }
 
 fn title(by: Group, findings: &Findings) -> String {
@@ -303,7 +304,7 @@ pub(super) fn coverage(findings: &Findings) -> Option<String> {
     let timed = Count(coverage.timed);
     let mut parts = vec![match coverage.complete {
         Some(all) => {
-            format!("complete: all {} faults that the events counted, {timed} of them timed", Count(all))
+            format!("complete: {} faults, all that the events counted, {timed} of them timed", Count(all))
         }
         None => {
             let (recorded, faults) = (Count(coverage.recorded), Count(findings.faults));

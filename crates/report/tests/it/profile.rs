@@ -55,7 +55,7 @@ fn rows_that_may_be_nothing_are_one_line() {
         row.faults.low = 0.0;
     }
     let text = text(&findings, false, None);
-    let all = "and 2 sites, each below 2.1 ms and 1 200 faults, about 2 400 faults in all";
+    let all = "about 2.4 ms and 2 400 faults together";
     assert!(text.contains(all) && !text.contains("worker_start  src"), "{text}");
 }
 

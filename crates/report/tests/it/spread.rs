@@ -21,9 +21,9 @@ pub(crate) fn assert_narrow(text: &str) -> usize {
     found
 }
 
-/// The figure that a text begins with, its groups of three digits together.
+/// The figure that a text begins with, its groups of three digits together: one blank lies between them, more before the next column.
 fn first_figure(text: &str) -> Option<f64> {
-    let mut words = text.split_whitespace();
+    let mut words = text.trim_start().split(char::is_whitespace);
     let mut digits = number(words.next()?)?.to_owned();
     for group in words.take_while(|word| is_group(word)) {
         digits.push_str(group);
@@ -33,7 +33,7 @@ fn first_figure(text: &str) -> Option<f64> {
 
 /// The figure that a text ends with.
 fn last_figure(text: &str) -> Option<f64> {
-    let mut words: Vec<&str> = text.split_whitespace().collect();
+    let mut words: Vec<&str> = text.trim_end().split(char::is_whitespace).collect();
     let mut digits = number(words.pop()?.trim_start_matches('('))?.to_owned();
     while is_group(digits.get(..3).unwrap_or("")) && !digits.contains('.') {
         let Some(more) = words.pop().map(|word| word.trim_start_matches('(')).filter(|word| is_leading(word))
@@ -67,6 +67,7 @@ fn a_spread_above_the_limit_is_found() {
         assert_narrow("626 ± 44 ms of 3.05 s (21 ± 1 %), 6 287 ± 687 and 1 006 287 ± 12 345 faults"),
         4
     );
+    assert_eq!(assert_narrow("220 ± 25 us           0.5 %  7  51 ± 5    204 KiB"), 2);
     for wide in ["43 % of it, 43 ± 57 %", "1.00 ± 0.31 s", "6 287 ± 6 000", "(287 ± 100 %)"] {
         assert!(std::panic::catch_unwind(|| assert_narrow(wide)).is_err(), "{wide}");
     }

@@ -185,7 +185,7 @@ impl Found {
         recording.observation = Observation {
             command: header.command.clone(),
             host: header.host.clone(),
-            calibration: header.calibration,
+            calibration: footer.calibration.or(header.calibration),
             exit: footer.exit,
             usage: footer.usage,
             counts: footer.counts,

@@ -65,6 +65,9 @@ struct Parts {
 /// Share of the faults that are in no counted row from which on it is said whose they may be.
 const REST_FROM: f64 = 0.1;
 
+/// Share of the faults from which on accesses that ended in a signal are told: threads that end within a fault leave one each.
+const FAILED_FROM: f64 = 0.001;
+
 /// Accesses that raised a page-fault event and ended in a signal, as a guard page or a garbage collector's barrier does.
 pub(crate) fn failed(counts: &Counts) -> u64 {
     let handled =
@@ -174,13 +177,13 @@ fn notes(parts: &Parts, is_waited: bool) -> Said {
             Count(parts.beyond)
         ));
     }
-    if parts.failed > 0 {
+    let all = parts.major + parts.before_exec + parts.user + parts.kernel + parts.rest;
+    if parts.failed > 1 && parts.failed as f64 > FAILED_FROM * all as f64 {
         notes.push(format!(
             "{} accesses ended in a signal (SIGSEGV, SIGBUS): no faults to wait4, and in no row",
             Count(parts.failed)
         ));
     }
-    let all = parts.major + parts.before_exec + parts.user + parts.kernel + parts.rest;
     let rest = Count(parts.rest);
     match parts.rest_kind {
         Some(Kind::Unknown) if parts.is_counted => notes.push(format!(

@@ -248,6 +248,7 @@ impl Run {
         };
         observation.counts = Counts { user_faults: Some(self.faults), ..Counts::default() };
         self.r.footer = Some(Footer {
+            calibration: None,
             exit: Exit::Status(0),
             usage: observation.usage,
             counts: observation.counts,

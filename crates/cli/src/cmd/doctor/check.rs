@@ -401,8 +401,12 @@ fn verdict(rows: &[Row]) -> (Answer, String) {
         if (holds as f64) < HOLDING_SHARE * of as f64 || half_width > HALF_WIDTH {
             answers.push(Answer::Fails);
         }
+        let ratio = match (format!("{least:.2}"), format!("{most:.2}")) {
+            (least, most) if least == most => least,
+            (least, most) => format!("{least} to {most}"),
+        };
         format!(
-            "{verb} measures {least:.2} to {most:.2} times the true time, and {holds} of its {of} intervals hold (± {})",
+            "{verb} measures {ratio} times the true time, and {holds} of its {of} intervals hold (± {})",
             Percent(half_width)
         )
     };
@@ -533,7 +537,7 @@ mod tests {
         let (answer, verdict) = verdict(&[row]);
         assert!(
             answer == Answer::Fails
-                && verdict.contains("stat measures 1.05 to 1.05")
+                && verdict.contains("stat measures 1.05")
                 && verdict.contains("record could time no faults"),
             "{verdict}"
         );

@@ -11,9 +11,6 @@ use indicatif::{HumanBytes, HumanCount};
 
 use crate::cmd::sink;
 
-/// CPU time of the program from which on the cost of recording is said as a share of it, ns.
-const SHARE_FROM_NS: f64 = 1e8;
-
 /// The lines at the end.
 pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> String {
     let usage = recorded.usage;
@@ -26,16 +23,7 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
         (None, _) => format!("{} faults, {} recorded", HumanCount(faults), HumanCount(recorded.recorded)),
     };
     let mut text = format!("faultless: {path}: {of}, {}", HumanBytes(recorded.file_bytes));
-    // Of a program that hardly ran a share tells nothing.
-    let _ = if recorded.cpu_ns < SHARE_FROM_NS {
-        writeln!(text, "; recording took about {:.1} ms of CPU time", recorded.cost_ns / 1e6)
-    } else {
-        writeln!(
-            text,
-            "; recording took about {:.1} % of the program's CPU time",
-            100.0 * recorded.cost_ns / recorded.cpu_ns
-        )
-    };
+    let _ = writeln!(text, "; recording took about {:.0} ms of CPU time", recorded.cost_ns / 1e6);
     if let Some(error) = &recorded.trouble {
         let reason = sink::reason(error);
         let held = if is_empty(recorded) { "nothing fitted" } else { "the file holds what fitted" };

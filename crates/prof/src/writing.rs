@@ -1,0 +1,210 @@
+//! What it takes to write one record more between a fault's entry and its end: here and now, in the faults of whoever is watched.
+//!
+//! In: entries and ends of the faults of all threads, and which entries were written twice. Out: how much longer those read than
+//! their neighbours, in the median. Nearly all of the time that a reading says too much is the writing of records. So when the machine, or who
+//! shares its caches, makes it slower than it was in the calibration, this shows by how much.
+//!
+//! What it does not do: correct a reading.
+
+use std::collections::{HashMap, VecDeque};
+
+use faultless_trace::measurement::median;
+use faultless_trace::observation::Calibration;
+
+use crate::tuning as t;
+
+/// Readings so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Writing {
+    threads: HashMap<u32, Thread>,
+    /// How much longer a fault read whose entry was written twice, ns.
+    longer_ns: Vec<f64>,
+    /// Faults that were read, and those whose entry was written twice.
+    read: u64,
+    twice: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Thread {
+    entry: Option<Entry>,
+    /// When entries were written further times, and how often.
+    again: (u64, u32),
+    /// Whether written twice, and the reading, ns.
+    recent: VecDeque<(bool, f64)>,
+    end_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    addr: u64,
+    time_ns: u64,
+}
+
+/// Of one record, ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Written {
+    pub(crate) ns: f64,
+    /// Standard error, ns.
+    pub(crate) error_ns: f64,
+}
+
+impl Writing {
+    /// The entry of a fault.
+    pub(crate) fn enter(&mut self, tid: u32, addr: u64, time_ns: u64) {
+        let thread = self.threads.entry(tid).or_default();
+        if time_ns.saturating_sub(thread.end_ns) > t::WRITING_GAP_NS {
+            thread.recent.clear();
+        }
+        thread.entry = Some(Entry { addr, time_ns });
+    }
+
+    /// The entry at this time was written once more; comes before its end.
+    pub(crate) fn again(&mut self, tid: u32, time_ns: u64) {
+        let again = &mut self.threads.entry(tid).or_default().again;
+        *again = (time_ns, if again.0 == time_ns { again.1 + 1 } else { 1 });
+    }
+
+    /// The end of a fault; its reading, and how many further times its entry was written.
+    pub(crate) fn end(&mut self, tid: u32, addr: u64, time_ns: u64) -> Option<(u64, u32)> {
+        let thread = self.threads.get_mut(&tid)?;
+        let entry = thread.entry.take().filter(|entry| entry.addr == addr)?;
+        thread.end_ns = time_ns;
+        let again = if thread.again.0 == entry.time_ns { thread.again.1 } else { 0 };
+        let reading_ns = time_ns.saturating_sub(entry.time_ns);
+        self.read += 1;
+        self.twice += u64::from(again);
+        if again <= 1 {
+            thread.recent.push_back((again == 1, reading_ns as f64));
+            self.longer_ns.extend(thread.longer_ns().filter(|_| self.longer_ns.len() < t::WRITING_MAX));
+        }
+        Some((reading_ns, again))
+    }
+
+    /// A thread that has ended.
+    pub(crate) fn exit(&mut self, tid: u32) {
+        self.threads.remove(&tid);
+    }
+
+    /// Records written beside the entry, per fault.
+    pub(crate) fn share(&self) -> f64 {
+        self.twice as f64 / self.read.max(1) as f64
+    }
+
+    /// `None`: too few to say.
+    pub(crate) fn written(&self) -> Option<Written> {
+        let mut sorted = self.longer_ns.clone();
+        sorted.sort_by(f64::total_cmp);
+        let at = |share: f64| sorted.get((share * sorted.len() as f64) as usize).copied();
+        if sorted.len() < t::WRITING_MIN {
+            return None;
+        }
+        // The median of n varies by 1.25 sd / sqrt(n); half of a normal distribution lies within 1.35 sd.
+        let sd = (at(0.75)? - at(0.25)?) / 1.35;
+        Some(Written { ns: at(0.5)?, error_ns: 1.25 * sd / (sorted.len() as f64).sqrt() })
+    }
+}
+
+impl Thread {
+    /// By how much the one in the middle of the last few read longer than the others, if its entry was written twice.
+    fn longer_ns(&mut self) -> Option<f64> {
+        if self.recent.len() <= 2 * t::WRITING_NEIGHBOURS {
+            return None;
+        }
+        let (is_twice, middle_ns) = self.recent[t::WRITING_NEIGHBOURS];
+        let once: Vec<f64> =
+            self.recent.iter().filter(|(is_twice, _)| !is_twice).map(|(_, ns)| *ns).collect();
+        self.recent.pop_front();
+        is_twice.then(|| Some(middle_ns - median(&once)?))?
+    }
+}
+
+/// A calibration as it holds for a run.
+pub(crate) fn in_run(calibration: Calibration, calibrated: Option<Written>, run: &Writing) -> Calibration {
+    let slower = slower(run.written(), calibrated);
+    let again_ns = calibrated.map_or(0.0, |written| written.ns.max(0.0)) * slower;
+    calibration.in_run(slower, run.share(), again_ns)
+}
+
+/// By how much writing is slower in a run than it was in the calibration: the ratio, drawn towards 1 as far as chance makes it uncertain.
+pub(crate) fn slower(run: Option<Written>, calibration: Option<Written>) -> f64 {
+    let (Some(run), Some(calibration)) = (run, calibration) else { return 1.0 };
+    if run.ns <= 0.0 || calibration.ns <= 0.0 {
+        return 1.0;
+    }
+    let (least, most) = t::WRITING_SLOWER;
+    let ratio = run.ns / calibration.ns;
+    let error = ratio * (run.error_ns / run.ns).hypot(calibration.error_ns / calibration.ns);
+    let trust = t::WRITING_SPREAD.powi(2) / (t::WRITING_SPREAD.powi(2) + error.powi(2));
+    (1.0 + trust * (ratio - 1.0)).clamp(least, most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Faults of 1,000 ns and some, of which each seventh is written twice, for `longer_ns` more.
+    fn watched(faults: u64, longer_ns: u64) -> Writing {
+        let mut writing = Writing::default();
+        for n in 0..faults {
+            let (time_ns, twice) = (n * 3_000, n % 7 == 0);
+            writing.enter(1, n, time_ns);
+            if twice {
+                writing.again(1, time_ns);
+            }
+            let reading_ns = 1_000 + n * 37 % 100 + if twice { longer_ns } else { 0 };
+            assert_eq!(writing.end(1, n, time_ns + reading_ns), Some((reading_ns, u32::from(twice))));
+        }
+        writing
+    }
+
+    #[test]
+    fn what_a_second_record_takes_is_found() {
+        let writing = watched(7_000, 400);
+        let found = writing.written().unwrap();
+        assert!((found.ns - 400.0).abs() < 10.0 && found.error_ns < 4.0, "{found:?}");
+        assert!((writing.share() - 1.0 / 7.0).abs() < 1e-3);
+        assert_eq!(watched(100, 400).written(), None);
+    }
+
+    #[test]
+    fn a_calibration_is_carried_over_to_a_run() {
+        let calibration = Calibration {
+            truth_p50_ns: 1_000.0,
+            pair_p50_ns: 1_500.0,
+            record_cost_ns: 1_800.0,
+            pages: 512,
+            read_offset_ns: Some(300.0),
+            mapped_offset_ns: None,
+        };
+        let calibrated = Some(Written { ns: 400.0, error_ns: 1.0 });
+        // Half as slow again: offsets too; and of seven faults one is 600 ns longer.
+        let found = in_run(calibration, calibrated, &watched(7_000, 600));
+        assert!((found.offset_ns() - (1.5 * 500.0 + 600.0 / 7.0)).abs() < 10.0, "{found:?}");
+        assert!((found.read_offset_ns.unwrap() - (1.5 * 300.0 + 600.0 / 7.0)).abs() < 10.0, "{found:?}");
+        assert_eq!((found.truth_p50_ns, found.mapped_offset_ns), (1_000.0, None));
+        assert_eq!(in_run(calibration, calibrated, &Writing::default()), calibration);
+    }
+
+    #[test]
+    fn faults_far_apart_are_no_neighbours() {
+        let mut writing = Writing::default();
+        for n in 0..7_000_u64 {
+            let time_ns = n * 2 * t::WRITING_GAP_NS;
+            writing.enter(1, n, time_ns);
+            writing.again(1, time_ns);
+            writing.end(1, n, time_ns + 1_000);
+        }
+        assert_eq!(writing.written(), None);
+    }
+
+    #[test]
+    fn a_run_that_tells_little_changes_little() {
+        let written = |ns, error_ns| Some(Written { ns, error_ns });
+        let close = |slower: f64, wanted: f64| assert!((slower - wanted).abs() < 0.02, "{slower} {wanted}");
+        close(slower(written(600.0, 6.0), written(400.0, 4.0)), 1.5);
+        close(slower(written(600.0, 600.0), written(400.0, 4.0)), 1.02);
+        close(slower(written(4_000.0, 4.0), written(400.0, 4.0)), t::WRITING_SLOWER.1);
+        close(slower(None, written(400.0, 4.0)), 1.0);
+        close(slower(written(-5.0, 4.0), written(400.0, 4.0)), 1.0);
+    }
+}
