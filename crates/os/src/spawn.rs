@@ -128,8 +128,11 @@ fn child(
         // SAFETY: ends this process without running the parent's exit handlers.
         unsafe { libc::_exit(127) };
     }
-    // SAFETY: signal takes integers. Rust's start-up ignores SIGPIPE, and an ignored signal stays so through exec.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
+        // SAFETY: signal takes integers. Rust's start-up ignores the first, `outlive_file_limit` the second, and an ignored signal stays
+        // so through exec.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
     let descriptors = DESCRIPTORS.load(SeqCst);
     if descriptors != libc::RLIM_INFINITY {
         limit_descriptors(descriptors);
@@ -289,6 +292,13 @@ pub fn reap(pid: i32, wait: bool) -> Result<Option<(Ending, Rusage)>> {
         Ending::Status(libc::WEXITSTATUS(status))
     };
     Ok(Some((ending, usage)))
+}
+
+/// From now on a file that would grow beyond RLIMIT_FSIZE is an error of the write and no longer ends this process (SIGXFSZ). Children that are
+/// held find the default again.
+pub fn outlive_file_limit() {
+    // SAFETY: signal takes integers, and no handler is installed.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// Makes this process the new parent of orphaned descendants, so that [`reap`] can ask for their usage.

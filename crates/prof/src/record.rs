@@ -123,6 +123,7 @@ pub fn record(
     if let Some(most) = most_hertz().filter(|&most| options.cpu_hertz.is_some_and(|hertz| hertz > most)) {
         return Err(Failure::TooOften(most));
     }
+    spawn::outlive_file_limit();
     let allow = Sources { kernel: Kernel::No, ..Sources::default() };
     let end = Output::FaultStacks { period: 1, stack_bytes: t::STACK_BYTES };
     let (calibration, written_again) = calibrate::run(Some(end)).unzip();

@@ -8,7 +8,8 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use faultless_prof::{Options, Progress, Request, Task};
-use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use faultless_trace::measurement::Count;
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
 use self::file::Part;
 use super::run::size::size;
@@ -123,7 +124,7 @@ fn progress_bar() -> Option<ProgressBar> {
 
 fn show(bar: Option<&ProgressBar>, progress: &Progress) {
     let Some(bar) = bar else { return };
-    let (faults, recorded) = (HumanCount(progress.faults), HumanCount(progress.recorded));
+    let (faults, recorded) = (Count(progress.faults), Count(progress.recorded));
     bar.set_message(format!("{faults} faults, {recorded} recorded, {}", HumanBytes(progress.file_bytes)));
     bar.tick();
 }

@@ -4,7 +4,7 @@ use faultless_trace::Stat;
 
 use super::section::headed;
 use crate::palette::Palette;
-use crate::table::{Align, SCREEN, clip, columns};
+use crate::table::{Align, SCREEN, columns};
 use crate::tuning::{WORTH_FROM, WORTH_FROM_SECONDS};
 
 /// One line, or one for each command.
@@ -19,8 +19,10 @@ pub(super) fn next(stat: &Stat, palette: Palette) -> Vec<String> {
     const CURE: &str = "which cure helps";
     const SITE: &str = "which code faults";
     let words: Vec<String> = stat.command.iter().map(|word| quoted(word)).collect();
-    let command =
-        clip(&super::plain(&words.join(" ")), SCREEN - 3 - SITE.len() - 2 - "faultless advise -- ".len());
+    let command = super::plain(&words.join(" "));
+    // One that is cut off could not be run.
+    let room = SCREEN - 3 - SITE.len() - 2 - "faultless advise -- ".len();
+    let command = if command.chars().count() <= room { command } else { "COMMAND".to_owned() };
     let line = |what: &str, verb: &str| vec![what.to_owned(), format!("faultless {verb} -- {command}")];
     headed("Next", palette, columns(3, &[Align::Left; 2], &[line(CURE, "advise"), line(SITE, "record")]))
 }

@@ -6,8 +6,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use faultless_prof::{Options, Recorded};
+use faultless_trace::measurement::Count;
 use faultless_trace::observation::SourceNote;
-use indicatif::{HumanBytes, HumanCount};
+use indicatif::HumanBytes;
 
 use crate::cmd::sink;
 
@@ -18,9 +19,9 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     let counted = recorded.counts.all_faults.or(recorded.counts.user_faults).unwrap_or(0);
     let faults = (usage.minor_faults + usage.major_faults).max(counted);
     let of = match (recorded.complete, recorded.user_only) {
-        (Some(all), false) => format!("complete: all {} faults", HumanCount(all)),
-        (Some(all), true) => format!("complete: all {} faults in user mode", HumanCount(all)),
-        (None, _) => format!("{} faults, {} recorded", HumanCount(faults), HumanCount(recorded.recorded)),
+        (Some(all), false) => format!("complete: all {} faults", Count(all)),
+        (Some(all), true) => format!("complete: all {} faults in user mode", Count(all)),
+        (None, _) => format!("{} faults, {} recorded", Count(faults), Count(recorded.recorded)),
     };
     let mut text = format!("faultless: {path}: {of}, {}", HumanBytes(recorded.file_bytes));
     let _ = writeln!(text, "; recording took about {:.0} ms of CPU time", recorded.cost_ns / 1e6);
@@ -46,7 +47,7 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
         let _ = writeln!(
             text,
             "faultless: {} records were lost because the rings were full; counts are exact all the same, the rest is scaled",
-            HumanCount(lost)
+            Count(lost)
         );
     }
     let seen = recorded.counts.user_faults.unwrap_or(faults);
