@@ -172,6 +172,7 @@ struct Bounds {
     best: Avoided,
     all_pages: f64,
     page_bytes: u64,
+    peak_bytes: u64,
 }
 
 impl Bounds {
@@ -197,11 +198,12 @@ impl Bounds {
             best: kept_pages(&most, Order::Mixed),
             all_pages: all_pages.max(1.0),
             page_bytes: memory.page_bytes.max(1),
+            peak_bytes: memory.peak_bytes,
         })
     }
 
     fn at(&self, keep_bytes: u64) -> Point {
-        let pages = if keep_bytes == u64::MAX { u64::MAX } else { keep_bytes / self.page_bytes };
+        let pages = if keep_bytes >= self.peak_bytes { u64::MAX } else { keep_bytes / self.page_bytes };
         let share = |avoided: &Avoided| (avoided.with(pages) as f64 / self.all_pages).clamp(0.0, 1.0);
         let low = share(&self.worst[0]).min(share(&self.worst[1]));
         Point { keep_bytes, low, high: share(&self.best).max(low) }

@@ -43,6 +43,9 @@ pub struct Memory<'a> {
     pub growth: &'a dyn Fn(u64) -> Growth,
     /// All faults of the run, each as many pages as one that takes memory takes on average.
     pub all_pages: f64,
+    /// The most that was resident at once, bytes, where one process was all there was; else more than any program has. What was kept
+    /// and what was in use together never need more: so to keep as much is to keep all.
+    pub peak_bytes: u64,
     /// Share of those faults that take a page which can have been kept, at most, 0 to 1: not those of files, stacks, copies.
     pub fresh_share: f64,
 }

@@ -229,6 +229,7 @@ fn steady(levels: &[Level]) -> Memory<'_> {
         page_bytes: 4096,
         cpus: 2,
         lifecycle: Vec::new(),
+        peak_bytes: u64::MAX,
         growth: &|_| Growth { low_bytes: 4096.0, high_bytes: 4096.0, fresh_share: 1.0 },
         all_pages: levels.iter().map(|l| l.faults).max().unwrap_or(0) as f64,
         fresh_share: 1.0,
@@ -245,6 +246,20 @@ fn no_more_is_avoidable_than_faults_that_take_pages() {
     let memory = Memory { growth: &growth, all_pages, fresh_share: 0.8, ..steady(&levels) };
     let plateau = *curve(&memory).unwrap().points.last().unwrap();
     assert!((plateau.high - 0.8 * 7.0 / 8.0).abs() < 0.02, "{plateau:?}");
+}
+
+#[test]
+fn to_keep_as_much_as_was_ever_resident_is_to_keep_all() {
+    // A block of 1 MiB that is made and given back twenty times between two readings, with the program's start before it.
+    let mut levels = vec![Level::default()];
+    for n in 1..=40 {
+        levels.push(Level { time_ns: n * 2_000_000, faults: 500 + n * 20 * 256, anon_bytes: 500 * 4096 });
+    }
+    let of = |peak_bytes| curve(&Memory { peak_bytes, ..steady(&levels) }).unwrap().knee.unwrap();
+    let (unknown, known) = (of(u64::MAX), of(3 << 20));
+    assert!(unknown.keep_bytes > 16 << 20, "{unknown:?}");
+    assert_eq!(known.keep_bytes, 3 << 20);
+    assert!(known.low >= unknown.low && known.low > 0.9, "{known:?} {unknown:?}");
 }
 
 /// Levels of `n` bursts of `pages` pages each, read `steps` times while they rise and while they fall.

@@ -165,7 +165,9 @@ fn avoidable(
     let unknown = Growth { low_bytes: 0.0, high_bytes: page, fresh_share: 1.0 };
     let growth =
         |time_ns: u64| find_window(&faults.windows, time_ns).and_then(|w| in_window[w]).unwrap_or(unknown);
+    let peak_bytes = Some(observation.usage.peak_rss_bytes).filter(|peak| *peak > 0 && lifecycle.is_empty());
     let memory = Memory {
+        peak_bytes: peak_bytes.unwrap_or(u64::MAX),
         levels: &observation.levels,
         page_bytes,
         cpus: host.cpus,
