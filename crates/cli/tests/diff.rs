@@ -52,9 +52,9 @@ fn one_recording_a_side_of_two_builds_names_the_caller_that_was_added() {
         let file = format!("{program}.trace");
         faultless(&["record", "-o", &file, "--", &format!("./{program}")]);
         let recording = faultless_trace::file::read(&fs::read(folder.path().join(&file)).unwrap()).unwrap();
-        recording.observation.counts.user_faults
+        (recording.observation.counts.user_faults, recording.complete().is_some())
     });
-    let [Some(before), Some(_), Some(after)] = counted else {
+    let [(Some(before), before_whole), (Some(_), _), (Some(after), after_whole)] = counted else {
         return eprintln!("skipped: this user can not count faults");
     };
     let diff = |other: &str| -> serde_json::Value {
@@ -66,7 +66,9 @@ fn one_recording_a_side_of_two_builds_names_the_caller_that_was_added() {
     let row = &found["rows"][0];
     assert_eq!((&row["name"], &row["class"]), (&"grab <- added".into(), &"added".into()), "{found:#}");
     let more = row["faults"]["difference"]["value"].as_f64().unwrap();
-    assert!((1800.0..2200.0).contains(&more), "{row:#}");
+    // On a busy machine a part of the faults is sampled, some twenty of the 2,000: three standard deviations of that and of what they stand for.
+    let near = if before_whole && after_whole { 1800.0..2200.0 } else { 700.0..4500.0 };
+    assert!(near.contains(&more), "{row:#}");
     let of_whole = |end: &str| found["faults"]["difference"][end].as_f64().unwrap();
     // As root the few faults in kernel mode are in it as well.
     assert!((of_whole("value") - (after as f64 - before as f64)).abs() < 20.0, "{:#}", found["faults"]);

@@ -6,6 +6,7 @@ use faultless_trace::advice::{Advice, Score, Standing};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Seconds};
 use faultless_trace::stat::Interval;
 
+use crate::command;
 use crate::figure::Figure;
 use crate::svg::{self, Bar};
 use crate::table::WIDTH;
@@ -138,8 +139,11 @@ pub fn svg(advice: &Advice) -> String {
             }
         })
         .collect();
-    let subtitle =
-        format!("elapsed ms with 95 % intervals, {} rounds: {}", advice.rounds, advice.command.join(" "));
+    let subtitle = format!(
+        "elapsed ms with 95 % intervals, {} rounds: {}",
+        advice.rounds,
+        command::line(&advice.command)
+    );
     svg::bars(&verdict(advice), &subtitle, &bars)
 }
 

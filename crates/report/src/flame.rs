@@ -14,6 +14,7 @@ mod picture;
 use faultless_trace::diff::{Class, Diff, Row, Run};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 
+use crate::command;
 use crate::table::clip;
 use colour::Legend;
 use fold::Fold;
@@ -159,7 +160,7 @@ fn beyond_chance(diff: &Diff) -> String {
 
 /// One line that leaves room for the search beside it, however long the commands are.
 fn title(lead: &str, runs: &[&Run], settings: Settings) -> String {
-    let command = |run: &&Run| fold::clean(&run.recording.header.command.join(" "));
+    let command = |run: &&Run| command::line(&run.recording.header.command);
     let mut commands: Vec<String> = runs.iter().map(command).collect();
     commands.dedup();
     if commands.len() > 2 {

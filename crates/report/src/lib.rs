@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advice;
+mod command;
 pub mod diff;
 pub mod export;
 mod figure;

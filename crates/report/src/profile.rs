@@ -9,6 +9,7 @@ mod sentence;
 
 use faultless_trace::findings::Findings;
 
+use crate::command;
 use crate::palette::Palette;
 use crate::stat::{Basis, EXPLAINS, explanation, page, plain, told};
 use crate::table::{WIDTH, clip, wrap};
@@ -58,7 +59,7 @@ fn fitting(width: Option<usize>) -> usize {
 fn answer(findings: &Findings, palette: Palette, width: usize) -> Vec<Vec<String>> {
     let command = match findings.command.is_empty() {
         true => "(no command)".to_owned(),
-        false => plain(&findings.command.join(" ")),
+        false => command::line(&findings.command),
     };
     let answer = sentence::answer(findings);
     let mut tables: Vec<Vec<String>> =

@@ -17,6 +17,7 @@ pub(crate) use explain::{Basis, explanation, told};
 pub(crate) use section::{headed, kernel_lines, verdict_lines};
 pub(crate) use sentence::{lost, share};
 
+use crate::command;
 use crate::palette::Palette;
 use crate::table::{SCREEN, WIDTH, clip, wrap};
 
@@ -56,8 +57,10 @@ pub fn explain(stat: &Stat, colour: bool) -> String {
 }
 
 fn answer(stat: &Stat, palette: Palette) -> Vec<Vec<String>> {
-    let command = if stat.command.is_empty() { "(no command)".to_owned() } else { stat.command.join(" ") };
-    let command = plain(&command);
+    let command = match stat.command.is_empty() {
+        true => "(no command)".to_owned(),
+        false => command::line(&stat.command),
+    };
     let answer = sentence::answer(stat);
     vec![
         vec![palette.faint(&format!(" faultless stat: {}", clip(&command, SCREEN - 17)))],

@@ -186,7 +186,7 @@ fn answer(timeline: &Timeline) -> Markup {
         @if sums[State::Unrecorded as usize] > 0 { ", " (share(State::Unrecorded)) " running while faults were not recorded one by one, only sampled" }
         @if shared > 0 { "; during " (time(shared)) " two or more threads of a process were in faults at once" }
         "."
-        span.faint { " " (timeline.command.join(" ")) }
+        span.faint { " " (crate::command::line(&timeline.command)) }
         @for note in &timeline.notes { span.note { (note) } }
     }
 }

@@ -90,7 +90,7 @@ fn recordings(diff: &Diff) -> Markup {
                             td.right { (Count(faults.round() as u64)) }
                             td.right { (Nanos(*time_ns)) }
                             td.right { (format!("{price:.2}")) }
-                            td.cell { code { (clean(&command.join(" "))) } }
+                            td.cell { code { (crate::command::line(command)) } }
                         }
                     }
                 }

@@ -16,7 +16,7 @@ const TITLE: &str = "Page faults avoided, had freed pages been kept";
 
 /// Draws the avoidable curve of an answer; without one, a picture that says why there is none.
 pub fn avoidable(stat: &Stat) -> String {
-    let command = stat.command.join(" ");
+    let command = crate::command::line(&stat.command);
     match &stat.avoidable {
         Some(curve) if !curve.points.is_empty() => draw(curve, &command),
         _ => {

@@ -38,6 +38,8 @@ const HALF_WIDTH: f64 = 0.1;
 const KIND_SHARE: f64 = 0.1;
 /// A kind's count that is off by more is told.
 const KIND_ERROR: f64 = 0.2;
+/// Plain runs of the same program that differ by more are told: something else was at work. A quiet guest has some 1.1.
+const BUSY_SPREAD: f64 = 1.25;
 /// Version of the JSON output; raised when a field changes its meaning or goes.
 const SCHEMA: u32 = 2;
 
@@ -86,6 +88,8 @@ struct Row {
     program: &'static str,
     /// Time in its touches, ns: the median of the plain runs.
     truth_ns: f64,
+    /// The longest of those by the shortest.
+    plain_spread: f64,
     /// Its faults by kind.
     faults: Vec<(Kind, u64)>,
     stat: Arm,
@@ -330,7 +334,8 @@ fn row(program: &'static str, rounds: &Rounds) -> Row {
     let told = &rounds.truth[rounds.truth.len() / 2];
     let faults: Vec<(Kind, u64)> = told.iter().map(|(kind, Timed { faults, .. })| (*kind, *faults)).collect();
     let (stat, record) = (arm(&plain, &faults, &rounds.stat), arm(&plain, &faults, &rounds.record));
-    Row { program, truth_ns, stat, record, faults, cannot_say: None }
+    let ends = plain.iter().fold((f64::MAX, 0.0_f64), |(low, high), ns| (low.min(*ns), high.max(*ns)));
+    Row { program, truth_ns, plain_spread: ends.1 / ends.0, stat, record, faults, cannot_say: None }
 }
 
 /// `plain`: what the program timed in plain runs, the first of which was before the first of the watched ones.
@@ -455,6 +460,16 @@ fn text(report: &Report) -> String {
             row.program, stat.0, stat.1, record.0, record.1
         ));
     }
+    let spreads: Vec<f64> =
+        report.programs.iter().map(|row| row.plain_spread).filter(|spread| *spread > 0.0).collect();
+    if let Some(spread) = median(&spreads).filter(|spread| *spread > BUSY_SPREAD) {
+        let busy = format!(
+            "The machine was busy: of the plain runs of a program the longest took {spread:.2} times as long as the shortest. On a quiet one more \
+             intervals hold."
+        );
+        lines.push(String::new());
+        lines.extend(wrap("", &busy, WIDTH));
+    }
     let notes = report.programs.iter().flat_map(notes);
     let notes: Vec<String> = notes.flat_map(|note| wrap("  ", &note, WIDTH)).collect();
     if !notes.is_empty() {
@@ -577,5 +592,17 @@ mod tests {
             }],
         };
         assert!(text(&report).contains("huge pages between  cannot say: none"), "{}", text(&report));
+    }
+    #[test]
+    fn a_busy_machine_is_told() {
+        let text_of = |plain_ms| {
+            let row = row("x", &rounds(plain_ms, [(10.0, 10.0); 3], 500));
+            let (answer, verdict) = verdict(std::slice::from_ref(&row));
+            let host = Host::default();
+            text(&Report { schema: SCHEMA, verdict, answer, host, rounds: ROUNDS, programs: vec![row] })
+        };
+        let busy = text_of([10.0, 13.0, 10.0]);
+        assert!(busy.contains("The machine was busy") && busy.contains("1.30 times"), "{busy}");
+        assert!(!text_of([10.0, 11.0, 10.0]).contains("busy"));
     }
 }
