@@ -18,9 +18,9 @@ use crate::allocations::Allocations;
 use crate::decode::{Decoder, Fault};
 use crate::drift::Drift;
 use crate::kernel;
-use crate::random::Random;
 use crate::session::{Lane, Role};
 use crate::symbols::Kept;
+use crate::thinned::Thinned;
 use crate::tuning as t;
 use crate::unwind::{Unwinder, UserStack};
 use crate::writing::Writing;
@@ -91,36 +91,6 @@ pub(crate) struct Beside {
     pub(crate) allocations: Option<Allocations>,
     /// Names of earlier recordings.
     pub(crate) kept: Option<Kept>,
-}
-
-/// Which samples are kept where they stay in memory: all at first, then half of them, a quarter, which stand for as many more.
-#[derive(Debug)]
-struct Thinned {
-    random: Random,
-    kept: u64,
-    every: u64,
-}
-
-impl Thinned {
-    /// What the next one stands for, in samples, if it is kept.
-    fn keep(&mut self) -> Option<u64> {
-        let every = self.every;
-        // By chance: one in a fixed number would run in step with loops.
-        if !self.random.draw().is_multiple_of(every) {
-            return None;
-        }
-        self.kept += 1;
-        if self.kept >= t::SAMPLES_BEFORE_THINNING {
-            (self.kept, self.every) = (0, every.saturating_mul(2));
-        }
-        Some(every)
-    }
-}
-
-impl Default for Thinned {
-    fn default() -> Self {
-        Self { random: Random::new(1), kept: 0, every: 1 }
-    }
 }
 
 /// What was copied from the rings.
@@ -575,20 +545,6 @@ fn from_sample(sample: Sample<'_>, role: Role, tells_pages: bool) -> Option<Pend
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn samples_become_rarer_and_stand_for_all() {
-        let mut thinned = Thinned::default();
-        let (mut kept, mut stood_for) = (0, 0);
-        let all = 10 * t::SAMPLES_BEFORE_THINNING;
-        for _ in 0..all {
-            if let Some(every) = thinned.keep() {
-                (kept, stood_for) = (kept + 1, stood_for + every);
-            }
-        }
-        assert!(kept < 4 * t::SAMPLES_BEFORE_THINNING, "{kept}");
-        assert!((stood_for as f64 / all as f64 - 1.0).abs() < 0.02, "{stood_for}");
-    }
 
     #[test]
     fn samples_that_are_apart_are_told_once_and_those_of_others_do_not_count() {

@@ -29,6 +29,7 @@ mod session;
 mod subject;
 pub mod symbols;
 mod tape;
+mod thinned;
 mod tuning;
 mod unwind;
 mod watch;

@@ -1,0 +1,95 @@
+//! Rounds made up -> what is said of them.
+
+use super::*;
+
+fn said(own_ms: f64, ms: f64, spread: f64, copies: u64) -> Said {
+    let interval = Interval { value: ms * 1e6, low: (ms - spread) * 1e6, high: (ms + spread) * 1e6 };
+    Said {
+        own_ns: own_ms * 1e6,
+        time_ns: Some(interval),
+        kinds: vec![(Kind::MmapFirstWrite, 1000, ms * 0.7e6), (Kind::CowAfterFork, copies, ms * 0.3e6)],
+    }
+}
+
+/// Plain runs, and watched ones: what the program timed itself, and what was said.
+fn rounds(plain_ms: [f64; 3], watched_ms: [(f64, f64); 3], copies: u64) -> Rounds {
+    let told = |ms: f64| {
+        let kinds = [(Kind::MmapFirstWrite, 1000, ms * 0.7e6), (Kind::CowAfterFork, 500, ms * 0.3e6)];
+        kinds.into_iter().map(|(kind, faults, ns)| (kind, Timed { faults, ns })).collect()
+    };
+    Rounds {
+        truth: plain_ms.map(told).into(),
+        stat: watched_ms.map(|(own_ms, ms)| said(own_ms, ms, 1.0, copies)).into(),
+        record: Vec::new(),
+    }
+}
+
+#[test]
+fn a_machine_that_slows_down_for_a_run_is_no_error_and_what_recording_adds_is() {
+    // The program runs a tenth longer when it is watched, and twice as long in the second round.
+    let row = row("x", &rounds([10.0, 10.0, 10.0], [(11.0, 10.4), (22.0, 21.2), (11.0, 10.5)], 500));
+    assert_eq!(row.truth_ns, 10e6);
+    let arm = &row.stat;
+    assert!((arm.lengthened - 1.1).abs() < 1e-9, "{arm:?}");
+    let (least, most) = arm.extremes.unwrap();
+    assert!((least - 1.04).abs() < 1e-9 && (most - 1.06).abs() < 1e-9, "{arm:?}");
+    assert!((arm.ratio.unwrap().value - 1.05).abs() < 1e-9, "{arm:?}");
+    assert_eq!((arm.holds, arm.intervals), (2, 3), "the second is off by 1.2 ms");
+    assert_eq!(row.record.ratio, None);
+    assert!(notes(&row).is_empty());
+    let (answer, verdict) = verdict(&[row]);
+    assert!(
+        answer == Answer::Fails
+            && verdict.contains("stat measures 1.05")
+            && verdict.contains("record could time no faults"),
+        "{verdict}"
+    );
+}
+
+#[test]
+fn a_kind_that_is_not_seen_is_told() {
+    let row = row("x", &rounds([10.0; 3], [(10.0, 10.0); 3], 0));
+    assert_eq!(notes(&row), ["x, stat: 0 instead of 500 (copy on write after fork), off by 100 %"]);
+}
+
+#[test]
+fn a_ratio_within_the_limits_holds_one_outside_fails_and_one_across_cannot_say() {
+    let answer = |ms: [f64; 3]| {
+        let rounds = rounds([10.0; 3], ms.map(|ms| (10.0, ms)), 500);
+        let mut row = row("x", &rounds);
+        row.record = arm(&[10e6; 3], &row.faults, &[said(10.0, 10.1, 1.0, 500)]);
+        (row.stat.answer(), verdict(&[row]).0)
+    };
+    assert_eq!(answer([9.9, 10.0, 10.1]), (Answer::Holds, Answer::Holds));
+    assert_eq!(answer([11.9, 12.0, 12.1]), (Answer::Fails, Answer::Fails));
+    assert_eq!(answer([9.6, 10.6, 10.9]), (Answer::CannotSay, Answer::CannotSay));
+}
+
+#[test]
+fn what_cannot_run_says_why() {
+    let report = Report {
+        schema: SCHEMA,
+        verdict: "x".into(),
+        answer: Answer::Holds,
+        host: Host::default(),
+        rounds: ROUNDS,
+        programs: vec![Row {
+            program: "huge pages between",
+            cannot_say: Some("none".into()),
+            ..Row::default()
+        }],
+    };
+    assert!(text(&report).contains("huge pages between  cannot say: none"), "{}", text(&report));
+}
+#[test]
+fn a_busy_machine_is_told() {
+    let text_of = |plain_ms| {
+        let row = row("x", &rounds(plain_ms, [(10.0, 10.0); 3], 500));
+        let (answer, verdict) = verdict(std::slice::from_ref(&row));
+        let host = Host::default();
+        text(&Report { schema: SCHEMA, verdict, answer, host, rounds: ROUNDS, programs: vec![row] })
+    };
+    let busy = text_of([10.0, 13.0, 10.0]);
+    assert!(busy.contains("The machine was busy") && busy.contains("1.30 times"), "{busy}");
+    assert!(!text_of([10.0, 11.0, 10.0]).contains("busy"));
+}
