@@ -48,31 +48,35 @@ fn one_recording_a_side_of_two_builds_names_the_caller_that_was_added() {
         assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
         out.stdout
     };
-    let counted = ["first", "second", "more"].map(|program| {
+    let counted = |program: &str| {
         let file = format!("{program}.trace");
         faultless(&["record", "-o", &file, "--", &format!("./{program}")]);
         let recording = faultless_trace::file::read(&fs::read(folder.path().join(&file)).unwrap()).unwrap();
-        (recording.observation.counts.user_faults, recording.complete().is_some())
-    });
-    let [(Some(before), before_whole), (Some(_), _), (Some(after), after_whole)] = counted else {
-        return eprintln!("skipped: this user can not count faults");
+        recording.observation.counts.user_faults
     };
     let diff = |other: &str| -> serde_json::Value {
         serde_json::from_slice(&faultless(&["diff", "--json", "first.trace", other])).unwrap()
     };
+    let mut added = Vec::new();
+    // Each is one recording a side. On a busy machine a part of the faults is sampled; of such a pair one in ten is off by more than a tenth.
+    for _ in 0..5 {
+        let (Some(before), Some(after)) = (counted("first"), counted("more")) else {
+            return eprintln!("skipped: this user can not count faults");
+        };
+        let found = diff("more.trace");
+        let row = &found["rows"][0];
+        assert_eq!((&row["name"], &row["class"]), (&"grab <- added".into(), &"added".into()), "{found:#}");
+        added.push(row["faults"]["difference"]["value"].as_f64().unwrap());
+        let of_whole = |end: &str| found["faults"]["difference"][end].as_f64().unwrap();
+        // As root the few faults in kernel mode are in it as well.
+        assert!((of_whole("value") - (after as f64 - before as f64)).abs() < 20.0, "{:#}", found["faults"]);
+        assert!(of_whole("high") - of_whole("low") < 0.01, "{:#}", found["faults"]);
+    }
+    added.sort_by(f64::total_cmp);
+    assert!((1800.0..2200.0).contains(&added[2]), "{added:?}");
+    counted("second");
     let same = diff("second.trace");
     assert!(same["rows"].as_array().unwrap().iter().all(|row| row["class"] == "unchanged"), "{same:#}");
-    let found = diff("more.trace");
-    let row = &found["rows"][0];
-    assert_eq!((&row["name"], &row["class"]), (&"grab <- added".into(), &"added".into()), "{found:#}");
-    let more = row["faults"]["difference"]["value"].as_f64().unwrap();
-    // On a busy machine a part of the faults is sampled, some twenty of the 2,000: three standard deviations of that and of what they stand for.
-    let near = if before_whole && after_whole { 1800.0..2200.0 } else { 700.0..4500.0 };
-    assert!(near.contains(&more), "{row:#}");
-    let of_whole = |end: &str| found["faults"]["difference"][end].as_f64().unwrap();
-    // As root the few faults in kernel mode are in it as well.
-    assert!((of_whole("value") - (after as f64 - before as f64)).abs() < 20.0, "{:#}", found["faults"]);
-    assert!(of_whole("high") - of_whole("low") < 0.01, "{:#}", found["faults"]);
 }
 
 #[test]

@@ -126,8 +126,8 @@ pub fn record(
     spawn::outlive_file_limit();
     let allow = Sources { kernel: Kernel::No, ..Sources::default() };
     let end = Output::FaultStacks { period: 1, stack_bytes: t::STACK_BYTES };
-    let (calibration, written_again) = calibrate::run(Some(end)).unzip();
-    let written_again = written_again.flatten();
+    let calibrated = calibrate::run(Some(end));
+    let calibration = calibrated.map(|(found, _)| found);
     let shape = shape(options, calibration.map_or(t::FAULT_DEFAULT_NS, |found| found.truth_p50_ns));
     let cost_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
     let begin_unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -204,7 +204,6 @@ pub fn record(
     }
     let pace_bytes = if options.every_fault { u64::MAX } else { t::KEEP_ALL_BYTES };
     let (written, cut_short) = (Lines::default(), false);
-    let calibrated = calibration.map(|found| (found, written_again));
     Recorder { watch, subject, tape, written, pace_bytes, cut_short, recorder_cpu_ns, cost_ns, calibrated }
         .run(progress)
 }

@@ -45,7 +45,9 @@ pub(crate) const RECORD_ALL_RING_PAGES_MAX: usize = 4 * RECORD_RING_PAGES_MAX;
 /// Least time between two copies of the rings where every fault is recorded, or still is: a normal user's holds some 400 faults, 2 ms of a program
 /// that takes 5 us for each because it is recorded.
 pub(crate) const SPOOL_PAUSE: std::time::Duration = std::time::Duration::from_micros(250);
-/// The most: a program that begins to fault fast does not fill its ring before the next copy.
+/// The most for each MiB of ring, one at least: a program that begins to fault fast does not fill it before the next copy.
+pub(crate) const SPOOL_PAUSE_PER_MIB: std::time::Duration = std::time::Duration::from_millis(1);
+/// The most for any ring.
 pub(crate) const SPOOL_PAUSE_MAX: std::time::Duration = std::time::Duration::from_millis(4);
 /// Part of a ring that is filled between two copies. A copy in 0.3 ms interrupted one fault in 80 for some 12 us, so that faults read 6 % too
 /// long (measured).

@@ -29,7 +29,8 @@ use crate::{Failure, Kernel, Sources, calibrate, not_started, tuning as t, writi
 /// Runs `plan` to its end. `command` is its first word, for errors.
 pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<Observation, Failure> {
     let end = (allow.pairs && allow.counters).then_some(Shape::BARE.end(1));
-    let (calibration, written) = if allow == Sources::COUNTERS { None } else { calibrate::run(end) }.unzip();
+    let calibrated = if allow == Sources::COUNTERS { None } else { calibrate::run(end) };
+    let calibration = calibrated.map(|(found, _)| found);
     // Without it orphans go to the next subreaper or init, and their usage is lost: a note less, no failure.
     let _ = spawn::adopt_orphans();
     let held = spawn::hold(plan)?;
@@ -49,7 +50,7 @@ pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<O
         exit: ended.exit,
         usage: ended.usage,
         counts: ended.counts,
-        calibration: calibration.map(|found| writing::in_run(found, written.flatten(), &ended.drain.writing)),
+        calibration: calibrated.map(|(found, written)| writing::in_run(found, written, &ended.drain.writing)),
         windows: ended.windows,
         records: ended.drain.finish(),
         levels: ended.levels,

@@ -126,7 +126,7 @@ pub(crate) fn in_run(calibration: Calibration, calibrated: Option<Written>, run:
 }
 
 /// By how much writing is slower in a run than it was in the calibration: the ratio, drawn towards 1 as far as chance makes it uncertain.
-pub(crate) fn slower(run: Option<Written>, calibration: Option<Written>) -> f64 {
+fn slower(run: Option<Written>, calibration: Option<Written>) -> f64 {
     let (Some(run), Some(calibration)) = (run, calibration) else { return 1.0 };
     if run.ns <= 0.0 || calibration.ns <= 0.0 {
         return 1.0;

@@ -96,7 +96,8 @@ impl Ahead {
 /// interrupt the program: its timer fires on the processor where this thread last ran.
 fn next(pause: Duration, copied: usize, ring_bytes: usize) -> Duration {
     let wanted = (ring_bytes / t::SPOOL_PART) as f64;
-    pause.mul_f64((wanted / copied.max(1) as f64).min(2.0)).clamp(t::SPOOL_PAUSE, t::SPOOL_PAUSE_MAX)
+    let most = (t::SPOOL_PAUSE_PER_MIB * (ring_bytes >> 20).max(1) as u32).min(t::SPOOL_PAUSE_MAX);
+    pause.mul_f64((wanted / copied.max(1) as f64).min(2.0)).clamp(t::SPOOL_PAUSE, most)
 }
 
 impl Drop for Ahead {
@@ -122,5 +123,7 @@ mod tests {
         assert_eq!(pause.as_millis() as usize, ring_bytes / t::SPOOL_PART / 256 / 1000);
         assert_eq!(next(pause, 100 << 20, ring_bytes), t::SPOOL_PAUSE);
         assert_eq!(next(t::SPOOL_PAUSE_MAX, 0, ring_bytes), t::SPOOL_PAUSE_MAX);
+        // A normal user's holds 2 ms of the fastest faulting.
+        assert_eq!(next(t::SPOOL_PAUSE_MAX, 0, 512 << 10), t::SPOOL_PAUSE_PER_MIB);
     }
 }

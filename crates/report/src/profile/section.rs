@@ -114,16 +114,11 @@ fn rest(sites: &Sites, rows: &[&Row]) -> String {
     let sum = |of: fn(&Row) -> f64| rows.iter().map(|row| of(row)).sum::<f64>();
     let (ns, faults) = (sum(|row| row.time_ns.value), sum(|row| row.faults.value));
     let time = if ns > 0.0 { format!("{} and ", Nanos(ns)) } else { String::new() };
-    let faults = quantity(faults, "fault", "faults");
+    let faults = format!("{} {}", count(faults), if faults.round() == 1.0 { "fault" } else { "faults" });
     match rows.len() {
         1 => format!("1 {}, about {time}{faults}", noun(sites.by)),
         rows => format!("{rows} {}, about {time}{faults} together", plural(noun(sites.by))),
     }
-}
-
-/// `1 fault`, `12 faults`.
-fn quantity(count: f64, one: &str, many: &str) -> String {
-    format!("{} {}", self::count(count), if count.round() == 1.0 { one } else { many })
 }
 
 fn title(by: Group, findings: &Findings) -> String {

@@ -55,7 +55,7 @@ fn rows_that_may_be_nothing_are_one_line() {
         row.faults.low = 0.0;
     }
     let text = text(&findings, false, None);
-    let all = "about 2.82 ms and 2 400 faults together";
+    let all = "and 2 sites, about 2.82 ms and 2 400 faults together";
     assert!(text.contains(all) && !text.contains("worker_start  src"), "{text}");
 }
 

@@ -334,8 +334,13 @@ fn row(program: &'static str, rounds: &Rounds) -> Row {
     let told = &rounds.truth[rounds.truth.len() / 2];
     let faults: Vec<(Kind, u64)> = told.iter().map(|(kind, Timed { faults, .. })| (*kind, *faults)).collect();
     let (stat, record) = (arm(&plain, &faults, &rounds.stat), arm(&plain, &faults, &rounds.record));
-    let ends = plain.iter().fold((f64::MAX, 0.0_f64), |(low, high), ns| (low.min(*ns), high.max(*ns)));
-    Row { program, truth_ns, plain_spread: ends.1 / ends.0, stat, record, faults, cannot_say: None }
+    let plain_spread = ends(&plain).map_or(0.0, |(low, high)| high / low);
+    Row { program, truth_ns, plain_spread, stat, record, faults, cannot_say: None }
+}
+
+/// The least and the most.
+fn ends(values: &[f64]) -> Option<(f64, f64)> {
+    values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max))
 }
 
 /// `plain`: what the program timed in plain runs, the first of which was before the first of the watched ones.
@@ -368,7 +373,7 @@ fn arm(plain: &[f64], faults: &[(Kind, u64)], said: &[Said]) -> Arm {
     worst.sort_by(|a, b| a.1.total_cmp(&b.1));
     Arm {
         ratio,
-        extremes: ratios.iter().copied().reduce(f64::min).zip(ratios.iter().copied().reduce(f64::max)),
+        extremes: ends(&ratios),
         lengthened: if rounds.is_empty() { 1.0 } else { lengthened },
         holds: holds.count(),
         intervals: rounds.len(),
@@ -397,8 +402,8 @@ fn verdict(rows: &[Row]) -> (Answer, String) {
             answers.push(Answer::CannotSay);
             return format!("{verb} could time no faults here");
         }
-        let ratios = || arms.iter().filter_map(|arm| arm.ratio).map(|ratio| ratio.value);
-        let (least, most) = (ratios().fold(f64::MAX, f64::min), ratios().fold(0.0, f64::max));
+        let ratios: Vec<f64> = arms.iter().filter_map(|arm| arm.ratio).map(|ratio| ratio.value).collect();
+        let (least, most) = ends(&ratios).unwrap_or_default();
         let (holds, of) =
             arms.iter().fold((0, 0), |(holds, of), arm| (holds + arm.holds, of + arm.intervals));
         let half_width = median(&arms.iter().map(|arm| arm.half_width).collect::<Vec<f64>>()).unwrap_or(0.0);

@@ -81,6 +81,7 @@ fn what_cannot_run_says_why() {
     };
     assert!(text(&report).contains("huge pages between  cannot say: none"), "{}", text(&report));
 }
+
 #[test]
 fn a_busy_machine_is_told() {
     let text_of = |plain_ms| {
