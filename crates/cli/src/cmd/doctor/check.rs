@@ -2,11 +2,13 @@
 //!
 //! In: this machine. Out: for each program, the measured time divided by the true time, how many intervals hold, and
 //! the largest error in the counts of kinds. The truth of a watched run is what the program timed in it, less what recording adds: by how
-//! much the program's own time is longer there than in the plain runs before and behind, in the median of all rounds. So the truth moves
-//! with the machine from run to run, and its level is that of plain runs. Faults that the program does not time, those of its start, are left out.
+//! much a fault takes longer there, by the program's own ticks, than in the plain run of that round, in the median of all rounds. So the
+//! truth moves with the machine from run to run, and its level is that of plain runs. Faults that the program does not time, those of its
+//! start, are left out. The standing workloads time some thousand of their touches; there the mean of those stands for all.
 //!
 //! What it does not do: correct anything.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::process::{Command, ExitCode, Stdio};
@@ -23,11 +25,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::cmd::warm::Warm;
-use crate::cmd::workload::timed::{Timed, Told};
+use crate::cmd::workload::Standing;
+use crate::cmd::workload::timed::Told;
 use crate::cmd::{Failure, Outcome, emit};
 
-/// Rounds; in each every program runs plain, under `stat` and under `record`. Chosen: 100 intervals and more for each verb.
-const ROUNDS: usize = 10;
+/// Rounds; in each every program runs plain, under `stat` and under `record`. Chosen: 100 intervals and more for each verb, and each of the
+/// three comes first equally often: the first run of a program finds memory as another one left it.
+const ROUNDS: usize = 9;
 /// The median ratio of each program must lie between these.
 const LIMITS: (f64, f64) = (0.93, 1.07);
 /// At least this share of the 95 % intervals must hold the truth of their run.
@@ -43,22 +47,31 @@ const BUSY_SPREAD: f64 = 1.25;
 /// Version of the JSON output; raised when a field changes its meaning or goes.
 const SCHEMA: u32 = 2;
 
-/// A program: its name, what it touches, pages in a round, rounds.
-struct Program(&'static str, &'static str, u32, u32);
+/// A program: its name, and what follows `workload`. Of the standing ones `mixed` is left out: it times pages beside its own, and too few.
+struct Program(&'static str, &'static str);
 
-const PROGRAMS: [Program; 12] = [
-    Program("first touch, 20 ms", "first-touch", 2048, 8),
-    Program("first touch", "first-touch", 2048, 60),
-    Program("first touch, 2 s", "first-touch", 65_536, 24),
-    Program("zero page", "zero-page", 2048, 40),
-    Program("copy after fork", "copy", 2048, 30),
-    Program("huge and base pages", "thp", 2048, 50),
-    Program("huge pages between", "mthp", 2048, 60),
-    Program("file, read", "file-read", 16_384, 60),
-    Program("file, private write", "file-write", 2048, 40),
-    Program("two threads", "threads", 4000, 40),
-    Program("phases", "phases", 8192, 1),
-    Program("children", "children", 4000, 20),
+const PROGRAMS: [Program; 21] = [
+    Program("first touch, 20 ms", "timed first-touch --pages 2048 --rounds 8"),
+    Program("first touch", "timed first-touch --pages 2048 --rounds 60"),
+    Program("first touch, 2 s", "timed first-touch --pages 65536 --rounds 24"),
+    Program("zero page", "timed zero-page --pages 2048 --rounds 40"),
+    Program("copy after fork", "timed copy --pages 2048 --rounds 30"),
+    Program("huge and base pages", "timed thp --pages 2048 --rounds 50"),
+    Program("huge pages between", "timed mthp --pages 2048 --rounds 60"),
+    Program("file, read", "timed file-read --pages 16384 --rounds 60"),
+    Program("file, private write", "timed file-write --pages 2048 --rounds 40"),
+    Program("two threads", "timed threads --pages 4000 --rounds 40"),
+    Program("phases", "timed phases --pages 8192"),
+    Program("children", "timed children --pages 4000 --rounds 20"),
+    Program("chunk-pipeline", "chunk-pipeline --json"),
+    Program("temporaries", "temporaries --json --total-mib 1024"),
+    Program("calloc-sparse", "calloc-sparse --json"),
+    Program("calloc-full", "calloc-full --json"),
+    Program("growth", "growth --json --max-mib 512"),
+    Program("bursts", "bursts --json --bursts 1"),
+    Program("idle-bursts", "idle-bursts --json --bursts 2 --blocks 250 --idle-ms 100"),
+    Program("thread-churn", "thread-churn --json --threads 10 --blocks 2 --block-kib 33000"),
+    Program("touch-once", "touch-once --json"),
 ];
 
 /// Everything that is reported, as JSON has it.
@@ -78,7 +91,8 @@ struct Report {
 enum Answer {
     Holds,
     Fails,
-    /// A verb could time no faults, or the interval of a ratio reaches across a limit.
+    /// A verb could time no faults, the interval of a ratio reaches across a limit, or fewer intervals hold than should on a machine whose
+    /// own plain runs differ by more than [`BUSY_SPREAD`].
     CannotSay,
 }
 
@@ -88,7 +102,7 @@ struct Row {
     program: &'static str,
     /// Time in its touches, ns: the median of the plain runs.
     truth_ns: f64,
-    /// The longest of those by the shortest.
+    /// A fault of the slowest of those by one of the fastest.
     plain_spread: f64,
     /// Its faults by kind.
     faults: Vec<(Kind, u64)>,
@@ -105,7 +119,7 @@ struct Arm {
     ratio: Option<Interval>,
     /// The least and the most of the rounds.
     extremes: Option<(f64, f64)>,
-    /// The program's own time in a watched run by that in a plain one: what recording adds.
+    /// The program's own time a fault in a watched run by that in a plain one: what recording adds.
     lengthened: f64,
     /// Rounds whose interval holds the truth.
     holds: usize,
@@ -117,10 +131,20 @@ struct Arm {
     worst: Option<(Kind, f64, u64)>,
 }
 
+/// What a program said of its own touches.
+#[derive(Clone, Debug, Default)]
+struct Own {
+    faults: u64,
+    /// All of them, ns.
+    ns: f64,
+    /// By kind, where it knows.
+    kinds: Vec<(Kind, u64)>,
+}
+
 /// What a verb said in one round.
 struct Said {
-    /// What the program timed in that run, recording included, ns.
-    own_ns: f64,
+    /// What the program said in that run: recording is in its times.
+    own: Own,
     time_ns: Option<Interval>,
     /// Faults of each kind, and their time, ns.
     kinds: Vec<(Kind, u64, f64)>,
@@ -129,7 +153,7 @@ struct Said {
 /// One program's rounds.
 #[derive(Default)]
 struct Rounds {
-    truth: Vec<Told>,
+    plain: Vec<Own>,
     stat: Vec<Said>,
     record: Vec<Said>,
 }
@@ -162,11 +186,18 @@ fn take(programs: &[&Program], host: &Host) -> Result<Vec<Rounds>, Failure> {
     }
     let mut rounds: Vec<Rounds> = programs.iter().map(|_| Rounds::default()).collect();
     let mut warm = Warm::new(host.hypervisor.is_some());
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         for (program, rounds) in programs.iter().zip(&mut rounds) {
             bar.set_message(program.0);
             if program.cannot_run(host).is_none() {
-                program.round(rounds, &mut warm)?;
+                for turn in 0..3 {
+                    warm.touch();
+                    match (round + turn) % 3 {
+                        0 => rounds.plain.push(program.plain()?),
+                        1 => rounds.stat.push(program.stat(&mut warm)?),
+                        _ => rounds.record.push(program.record()?),
+                    }
+                }
             }
             bar.inc(1);
         }
@@ -177,49 +208,59 @@ fn take(programs: &[&Program], host: &Host) -> Result<Vec<Rounds>, Failure> {
 
 impl Program {
     fn cannot_run(&self, host: &Host) -> Option<&'static str> {
-        match self.1 {
-            "thp" if host.thp == "never" || host.thp_bytes == 0 => Some("there are no huge pages here"),
-            "mthp" if host.mthp_bytes.is_empty() => Some("no size between is switched on"),
+        match self.0 {
+            "huge and base pages" if host.thp == "never" || host.thp_bytes == 0 => {
+                Some("there are no huge pages here")
+            }
+            "huge pages between" if host.mthp_bytes.is_empty() => Some("no size between is switched on"),
             _ => None,
         }
     }
 
-    fn words(&self) -> Result<Vec<std::ffi::OsString>, Failure> {
-        let Self(_, what, pages, rounds) = self;
+    fn command(&self) -> Result<Vec<OsString>, Failure> {
         let program = std::env::current_exe()?.into_os_string();
-        let words =
-            ["workload", "timed", what, "--pages", &pages.to_string(), "--rounds", &rounds.to_string()]
-                .map(Into::into);
+        let words = ["workload"].into_iter().chain(self.1.split(' ')).map(Into::into);
         Ok([program].into_iter().chain(words).collect())
     }
 
-    fn round(&self, rounds: &mut Rounds, warm: &mut Warm) -> Result<(), Failure> {
-        let words = self.words()?;
-        warm.touch();
+    fn plain(&self) -> Result<Own, Failure> {
+        let words = self.command()?;
         let output = Command::new(&words[0])
             .args(&words[1..])
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
             .output()?;
         self.ended_well(output.status.code())?;
-        rounds.truth.push(serde_json::from_slice(&output.stdout)?);
-        let request = |told: &File| -> Result<Request, Failure> {
-            let stdout = Some(told.try_clone()?.into());
-            Ok(Request { command: words.clone(), stdout, ..Request::default() })
-        };
-        warm.touch();
+        Own::of(&output.stdout)
+    }
+
+    /// The command, and where its output goes.
+    fn request(&self) -> Result<(Request, File), Failure> {
         let told = tempfile::tempfile()?;
-        let observation = faultless_prof::observe(request(&told)?)?;
+        let stdout = Some(told.try_clone()?.into());
+        Ok((Request { command: self.command()?, stdout, ..Request::default() }, told))
+    }
+
+    fn stat(&self, warm: &mut Warm) -> Result<Said, Failure> {
+        let (request, told) = self.request()?;
+        let observation = faultless_prof::observe(request)?;
         self.ended_well(status(observation.exit))?;
         warm.learn(observation.usage.peak_rss_bytes);
-        let stat = Said::of_stat(&Stat::from_observation(&observation));
-        rounds.stat.push(Said { own_ns: own_ns(told)?, ..stat });
-        warm.touch();
-        let told = tempfile::tempfile()?;
-        let (exit, record) = Said::of_record(request(&told)?)?;
-        self.ended_well(status(exit))?;
-        rounds.record.push(Said { own_ns: own_ns(told)?, ..record });
-        Ok(())
+        Ok(Said::of_stat(&Stat::from_observation(&observation), Own::of(&whole(told)?)?))
+    }
+
+    fn record(&self) -> Result<Said, Failure> {
+        let (request, told) = self.request()?;
+        let file = tempfile::tempfile()?;
+        let out = Box::new(file.try_clone()?);
+        let recorded = faultless_prof::record(Task::Command(request), &Options::default(), out, &mut |_| {})?;
+        if let Some(error) = recorded.trouble {
+            return Err(error.into());
+        }
+        self.ended_well(status(recorded.exit))?;
+        let recording = faultless_trace::file::read(&whole(file)?)?;
+        let wanted = Wanted { by: Some(Group::Kind), top: usize::MAX, ..Wanted::default() };
+        Ok(Said::of_record(&Findings::new(&recording, &wanted), Own::of(&whole(told)?)?))
     }
 
     /// Ctrl-C reaches the program too: then the check ends as well.
@@ -236,26 +277,41 @@ impl Program {
     }
 }
 
-impl Said {
-    fn of_stat(stat: &Stat) -> Self {
-        let kinds =
-            stat.rows.iter().map(|row| (row.kind, row.faults, row.seconds.unwrap_or(0.0) * 1e9)).collect();
-        Self { own_ns: 0.0, time_ns: stat.time.as_ref().map(|time| time.seconds.times(1e9)), kinds }
+/// All that a file holds.
+fn whole(mut file: File) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+impl Own {
+    /// From what a program printed: a timed one its touches by kind, a standing one the mean of those that it timed.
+    fn of(printed: &[u8]) -> Result<Self, Failure> {
+        if let Ok(told) = serde_json::from_slice::<Told>(printed) {
+            let kinds: Vec<(Kind, u64)> = told.iter().map(|(kind, timed)| (*kind, timed.faults)).collect();
+            let faults = kinds.iter().map(|(_, faults)| faults).sum();
+            return Ok(Self { faults, ns: told.values().map(|timed| timed.ns).sum(), kinds });
+        }
+        let Standing { faults, first_touch_mean_ns } = serde_json::from_slice(printed)?;
+        let price_ns = first_touch_mean_ns
+            .ok_or_else(|| Failure("--check: a workload touched no new page, so there is no truth".into()))?;
+        Ok(Self { faults, ns: faults as f64 * price_ns, kinds: Vec::new() })
     }
 
-    fn of_record(request: Request) -> Result<(Exit, Self), Failure> {
-        let mut file = tempfile::tempfile()?;
-        let out = Box::new(file.try_clone()?);
-        let recorded = faultless_prof::record(Task::Command(request), &Options::default(), out, &mut |_| {})?;
-        if let Some(error) = recorded.trouble {
-            return Err(error.into());
-        }
-        let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(0))?;
-        file.read_to_end(&mut bytes)?;
-        let recording = faultless_trace::file::read(&bytes)?;
-        let wanted = Wanted { by: Some(Group::Kind), top: usize::MAX, ..Wanted::default() };
-        let findings = Findings::new(&recording, &wanted);
+    fn price_ns(&self) -> f64 {
+        self.ns / self.faults.max(1) as f64
+    }
+}
+
+impl Said {
+    fn of_stat(stat: &Stat, own: Own) -> Self {
+        let kinds =
+            stat.rows.iter().map(|row| (row.kind, row.faults, row.seconds.unwrap_or(0.0) * 1e9)).collect();
+        Self { own, time_ns: stat.time.as_ref().map(|time| time.seconds.times(1e9)), kinds }
+    }
+
+    fn of_record(findings: &Findings, own: Own) -> Self {
         let rows = findings.tables.iter().flat_map(|table| &table.sites.rows);
         let kinds = rows
             .flat_map(|row| &row.kinds)
@@ -263,8 +319,7 @@ impl Said {
             .map(|(kind, faults, ns)| (*kind, faults.round() as u64, *ns));
         let beyond = findings.beyond.iter();
         let beyond = beyond.map(|(kind, faults, seconds)| (*kind, *faults, seconds.unwrap_or(0.0) * 1e9));
-        let kinds = kinds.chain(beyond).collect();
-        Ok((recorded.exit, Self { own_ns: 0.0, time_ns: findings.time_ns, kinds }))
+        Self { own, time_ns: findings.time_ns, kinds: kinds.chain(beyond).collect() }
     }
 
     fn faults(&self, wanted: Kind) -> u64 {
@@ -272,16 +327,23 @@ impl Said {
     }
 
     /// The time without that of faults which the program did not time: its start, and that of its children.
-    fn of_touches(&self, faults: &[(Kind, u64)]) -> Option<Interval> {
+    fn of_touches(&self) -> Option<Interval> {
         let all_ns: f64 = self.kinds.iter().map(|(.., ns)| ns).sum();
-        let own_ns: f64 = faults
+        let part = |timed: u64, said: u64| (timed as f64 / said.max(1) as f64).min(1.0);
+        let own_ns: f64 = self
+            .own
+            .kinds
             .iter()
             .map(|&(wanted, timed)| {
                 let ns: f64 = self.kinds.iter().filter(|(kind, ..)| *kind == wanted).map(|(.., ns)| ns).sum();
-                ns * (timed as f64 / self.faults(wanted).max(1) as f64).min(1.0)
+                ns * part(timed, self.faults(wanted))
             })
             .sum();
-        let part = if all_ns > 0.0 { own_ns / all_ns } else { 1.0 };
+        let part = match self.own.kinds.is_empty() {
+            true => part(self.own.faults, self.kinds.iter().map(|(_, faults, _)| faults).sum()),
+            false if all_ns > 0.0 => own_ns / all_ns,
+            false => 1.0,
+        };
         Some(self.time_ns?.times(part))
     }
 
@@ -295,16 +357,6 @@ impl Said {
         });
         errors.max_by(|a, b| a.1.total_cmp(&b.1))
     }
-}
-
-/// What a program has printed of its touches, ns in all.
-fn own_ns(mut told: File) -> Result<f64, Failure> {
-    told.seek(SeekFrom::Start(0))?;
-    Ok(sum_ns(&serde_json::from_reader(told)?))
-}
-
-fn sum_ns(told: &Told) -> f64 {
-    told.values().map(|timed| timed.ns).sum()
 }
 
 /// `None`: a signal.
@@ -326,15 +378,15 @@ fn report(programs: &[&Program], host: Host, rounds: Vec<Rounds>) -> Report {
 }
 
 fn row(program: &'static str, rounds: &Rounds) -> Row {
-    let plain: Vec<f64> = rounds.truth.iter().map(sum_ns).collect();
-    let Some(truth_ns) = median(&plain) else {
+    let plain = &rounds.plain;
+    let Some(truth_ns) = median(&plain.iter().map(|own| own.ns).collect::<Vec<f64>>()) else {
         return Row { program, ..Row::default() };
     };
     // The counts are the same in every run, except for pages that the kernel happened to map early.
-    let told = &rounds.truth[rounds.truth.len() / 2];
-    let faults: Vec<(Kind, u64)> = told.iter().map(|(kind, Timed { faults, .. })| (*kind, *faults)).collect();
-    let (stat, record) = (arm(&plain, &faults, &rounds.stat), arm(&plain, &faults, &rounds.record));
-    let plain_spread = ends(&plain).map_or(0.0, |(low, high)| high / low);
+    let faults = plain[plain.len() / 2].kinds.clone();
+    let (stat, record) = (arm(plain, &faults, &rounds.stat), arm(plain, &faults, &rounds.record));
+    let prices: Vec<f64> = plain.iter().map(Own::price_ns).collect();
+    let plain_spread = ends(&prices).map_or(0.0, |(low, high)| high / low);
     Row { program, truth_ns, plain_spread, stat, record, faults, cannot_say: None }
 }
 
@@ -343,37 +395,32 @@ fn ends(values: &[f64]) -> Option<(f64, f64)> {
     values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max))
 }
 
-/// `plain`: what the program timed in plain runs, the first of which was before the first of the watched ones.
-fn arm(plain: &[f64], faults: &[(Kind, u64)], said: &[Said]) -> Arm {
-    let rounds: Vec<(&Said, Interval, f64)> = said
+/// `plain`: what the program said of its touches in the plain run of each round.
+fn arm(plain: &[Own], faults: &[(Kind, u64)], said: &[Said]) -> Arm {
+    // Of each round: what was said, by the truth with recording in it, and how much longer recording made the truth.
+    let rounds: Vec<(Interval, f64)> = said
         .iter()
-        .enumerate()
-        .filter_map(|(round, said)| {
-            let time = said.of_touches(faults).filter(|time| time.value > 0.0 && said.own_ns > 0.0)?;
-            let around = &plain[round.min(plain.len().checked_sub(1)?)..plain.len().min(round + 2)];
-            Some((said, time, said.own_ns * around.len() as f64 / around.iter().sum::<f64>()))
+        .zip(plain)
+        .filter_map(|(said, plain)| {
+            let time = said.of_touches().filter(|time| time.value > 0.0 && said.own.ns > 0.0)?;
+            Some((time.times(1.0 / said.own.ns), said.own.price_ns() / plain.price_ns()))
         })
         .collect();
-    let median_of = |rounds: &[&(&Said, Interval, f64)], figure: &dyn Fn(&(&Said, Interval, f64)) -> f64| {
+    let median_of = |rounds: &[&(Interval, f64)], figure: &dyn Fn(&(Interval, f64)) -> f64| {
         median(&rounds.iter().map(|round| figure(round)).collect::<Vec<f64>>()).unwrap_or(f64::NAN)
     };
-    let lengthened_of = |rounds: &[&(&Said, Interval, f64)]| median_of(rounds, &|round| round.2);
-    let ratio = interval_of(&rounds, |rounds| {
-        median_of(rounds, &|(said, time, _)| time.value / said.own_ns) * lengthened_of(rounds)
-    });
+    let lengthened_of = |rounds: &[&(Interval, f64)]| median_of(rounds, &|round| round.1);
+    let ratio =
+        interval_of(&rounds, |rounds| median_of(rounds, &|(time, _)| time.value) * lengthened_of(rounds));
     let lengthened = lengthened_of(&rounds.iter().collect::<Vec<_>>());
-    let ratios: Vec<f64> =
-        rounds.iter().map(|(said, time, _)| time.value / said.own_ns * lengthened).collect();
-    let holds = rounds.iter().filter(|(said, time, _)| {
-        let truth_ns = said.own_ns / lengthened;
-        time.low <= truth_ns && truth_ns <= time.high
-    });
-    let half_widths = rounds.iter().map(|(_, time, _)| (time.high - time.low) / 2.0 / time.value);
+    let ratios: Vec<Interval> = rounds.iter().map(|(time, _)| time.times(lengthened)).collect();
+    let holds = ratios.iter().filter(|ratio| ratio.low <= 1.0 && 1.0 <= ratio.high);
+    let half_widths = ratios.iter().map(|ratio| (ratio.high - ratio.low) / 2.0 / ratio.value);
     let mut worst: Vec<_> = said.iter().filter_map(|said| said.worst(faults)).collect();
     worst.sort_by(|a, b| a.1.total_cmp(&b.1));
     Arm {
         ratio,
-        extremes: ends(&ratios),
+        extremes: ends(&ratios.iter().map(|ratio| ratio.value).collect::<Vec<f64>>()),
         lengthened: if rounds.is_empty() { 1.0 } else { lengthened },
         holds: holds.count(),
         intervals: rounds.len(),
@@ -393,6 +440,12 @@ impl Arm {
     }
 }
 
+/// By how much the slowest plain run of a program is slower than the fastest, the median of the programs, where that is too much.
+fn busy(rows: &[Row]) -> Option<f64> {
+    let spreads: Vec<f64> = rows.iter().map(|row| row.plain_spread).filter(|spread| *spread > 0.0).collect();
+    median(&spreads).filter(|spread| *spread > BUSY_SPREAD)
+}
+
 /// The answer, and the first line.
 fn verdict(rows: &[Row]) -> (Answer, String) {
     let mut answers = Vec::new();
@@ -409,7 +462,7 @@ fn verdict(rows: &[Row]) -> (Answer, String) {
         let half_width = median(&arms.iter().map(|arm| arm.half_width).collect::<Vec<f64>>()).unwrap_or(0.0);
         answers.extend(arms.iter().map(|arm| arm.answer()));
         if (holds as f64) < HOLDING_SHARE * of as f64 || half_width > HALF_WIDTH {
-            answers.push(Answer::Fails);
+            answers.push(if busy(rows).is_some() { Answer::CannotSay } else { Answer::Fails });
         }
         let ratio = match (format!("{least:.2}"), format!("{most:.2}")) {
             (least, most) if least == most => least,
@@ -465,12 +518,10 @@ fn text(report: &Report) -> String {
             row.program, stat.0, stat.1, record.0, record.1
         ));
     }
-    let spreads: Vec<f64> =
-        report.programs.iter().map(|row| row.plain_spread).filter(|spread| *spread > 0.0).collect();
-    if let Some(spread) = median(&spreads).filter(|spread| *spread > BUSY_SPREAD) {
+    if let Some(spread) = busy(&report.programs) {
         let busy = format!(
-            "The machine was busy: of the plain runs of a program the longest took {spread:.2} times as long as the shortest. On a quiet one more \
-             intervals hold."
+            "The machine was busy: in the slowest plain run of a program a fault took {spread:.2} times as long as in the fastest. On a quiet one \
+             more intervals hold; so few of them are no failure here."
         );
         lines.push(String::new());
         lines.extend(wrap("", &busy, WIDTH));

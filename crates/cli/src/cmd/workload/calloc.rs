@@ -8,7 +8,7 @@ use faultless_os::page;
 use faultless_os::touch::Sampler;
 
 use super::body::{Body, mix};
-use super::truth::{PAGES, Truth, to_next_page};
+use super::truth::{PAGES, PART_PAGES, Truth, to_next_page};
 use crate::cmd::Failure;
 
 /// Zeroed 4 MiB blocks, a ring of 8 alive; checks that they are zero.
@@ -70,14 +70,19 @@ fn write(block: &mut [u8], value: u8, fill: Fill, sampler: &mut Sampler) -> u8 {
     let head = if fill == Fill::Full { to_next_page(block) } else { 0 };
     let (head, rest) = block.split_at_mut(head);
     let mut found = write_page(head, value, fill);
-    let mut pages = rest.chunks_mut(page::size());
-    sampler.begin();
-    for part in pages.by_ref().take(PAGES) {
-        sampler.write(&mut part[0], value);
-        found |= write_page(part, value, fill);
+    for part in rest.chunks_mut(PART_PAGES * page::size()) {
+        let mut pages = part.chunks_mut(page::size());
+        let lead = pages.len().saturating_sub(PAGES) / 2;
+        found = pages.by_ref().take(lead).fold(found, |found, page| found | write_page(page, value, fill));
+        sampler.begin();
+        for page in pages.by_ref().take(PAGES) {
+            sampler.write(&mut page[0], value);
+            found |= write_page(page, value, fill);
+        }
+        sampler.end();
+        found = pages.fold(found, |found, page| found | write_page(page, value, fill));
     }
-    sampler.end();
-    pages.fold(found, |found, part| found | write_page(part, value, fill))
+    found
 }
 
 /// Writes the first byte, looks at its line, then writes the rest where the whole page is asked for.

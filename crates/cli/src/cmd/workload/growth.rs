@@ -29,12 +29,7 @@ pub(super) fn run(args: &Args) -> Body {
         // One realloc to exactly this size, as the length equals the capacity before it.
         block.reserve_exact(added);
         let value = step.wrapping_mul(37) | 1;
-        // Groups of timed pages all along the new part: the first ones may lie in what the allocator had already.
-        let part = (added / GROUPS).max(1);
-        while block.len() < target_now {
-            let count = part.min(target_now - block.len());
-            extend_timed(&mut block, count, &mut sampler, |block, n| block.resize(block.len() + n, value));
-        }
+        extend_timed(&mut block, added, &mut sampler, |block, n| block.resize(block.len() + n, value));
         checksum = mix(checksum, ends(&block));
         if target_now == max {
             break;
@@ -44,9 +39,6 @@ pub(super) fn run(args: &Args) -> Body {
     let checksum = block.iter().step_by(FIRST_BYTES).fold(checksum, |sum, byte| mix(sum, u64::from(*byte)));
     Body { checksum, processed_bytes: block.len() as u64, truth: Truth::from(sampler) }
 }
-
-/// Groups of timed pages in each growth.
-const GROUPS: usize = 8;
 
 /// Length, first and last byte: what a realloc that lost content would change.
 fn ends(block: &[u8]) -> u64 {

@@ -14,21 +14,15 @@ pub(super) struct Args {
     mib: usize,
 }
 
-/// Words filled between two groups of timed pages: 2 MiB.
-const PART: usize = (2 << 20) / 8;
-
 /// Runs it.
 pub(super) fn run(args: &Args) -> Body {
     let words = (args.mib << 20) / 8;
     let mut block: Vec<u64> = Vec::with_capacity(words);
     let mut sampler = Sampler::new();
-    while block.len() < words {
-        let count = PART.min(words - block.len());
-        extend_timed(&mut block, count, &mut sampler, |block, n| {
-            let at = block.len() as u64;
-            block.extend((0..n as u64).map(|offset| at + offset));
-        });
-    }
+    extend_timed(&mut block, words, &mut sampler, |block, n| {
+        let at = block.len() as u64;
+        block.extend((0..n as u64).map(|offset| at + offset));
+    });
     let block = std::hint::black_box(block);
     let checksum = mix(0, sum(&block));
     Body { checksum, processed_bytes: (words * 8) as u64, truth: Truth::from(sampler) }

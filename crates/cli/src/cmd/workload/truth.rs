@@ -1,16 +1,19 @@
 //! What a first touch costs inside the workload itself: page-wise timed fills of a few of its own fresh blocks.
 //!
-//! In: blocks that the workload is about to fill anyway. Out: the median of the touches that faulted. The sampled block
-//! is filled page by page, the first store of each page timed, the rest as usual, so that caches see the same traffic
-//! as in blocks that are not sampled.
+//! In: blocks that the workload is about to fill anyway. Out: median and mean of the touches that faulted. Of a sampled block
+//! a few pages in the middle of each part are filled one by one, the first store of each timed, the rest as usual, so that caches see the same
+//! traffic as in blocks that are not sampled.
 
 use std::mem::MaybeUninit;
 
 use faultless_os::page;
 use faultless_os::touch::{Region, Sampler, empty_ticks};
+use faultless_trace::stat::WAIT_LATENCY_RATIO;
 
 /// Pages timed in one sampled block: 64 KiB on 4 KiB pages, so that a batch ends before a time slice does.
 pub(super) const PAGES: usize = 16;
+/// Pages of a part of a sampled block; each has one group of timed ones.
+pub(super) const PART_PAGES: usize = 512;
 
 /// First-touch times of all threads of a workload, in ticks.
 #[derive(Debug, Default)]
@@ -29,8 +32,7 @@ impl Truth {
         self.ticks.len()
     }
 
-    /// The median in nanoseconds, without what reading the counter costs; never a sum, because preemption falls into
-    /// single samples.
+    /// The median in nanoseconds, without what reading the counter costs.
     pub(super) fn p50_ns(&self, tick_ns: f64) -> Option<f64> {
         let mut ticks = self.ticks.clone();
         let middle = ticks.len() / 2;
@@ -38,6 +40,14 @@ impl Truth {
             let median = u64::from(*ticks.select_nth_unstable(middle).1);
             median.saturating_sub(empty_ticks()) as f64 * tick_ns
         })
+    }
+
+    /// The mean, where what took over [`WAIT_LATENCY_RATIO`] medians counts as so much: the program was not running.
+    pub(super) fn mean_ns(&self, tick_ns: f64) -> Option<f64> {
+        let most = self.p50_ns(tick_ns)? * WAIT_LATENCY_RATIO;
+        let empty = empty_ticks();
+        let times = self.ticks.iter().map(|ticks| u64::from(*ticks).saturating_sub(empty) as f64 * tick_ns);
+        Some(times.map(|ns| ns.min(most)).sum::<f64>() / self.ticks.len() as f64)
     }
 }
 
@@ -47,7 +57,7 @@ impl From<Sampler> for Truth {
     }
 }
 
-/// Appends `count` copies-with-counter made by `next` to `block`, the first [`PAGES`] new pages timed.
+/// Appends `count` elements to `block`, in the middle of each part of [`PART_PAGES`] pages [`PAGES`] of them timed.
 ///
 /// `extend` appends exactly the asked number of elements; the capacity must already be there.
 pub(super) fn extend_timed<T: Copy>(
@@ -58,21 +68,22 @@ pub(super) fn extend_timed<T: Copy>(
 ) {
     let end = block.len() + count;
     debug_assert!(end <= block.capacity(), "the block is there before it is filled");
-    let to_page = to_next_page(&block.spare_capacity_mut()[..count]);
-    extend(block, to_page);
-    sampler.begin();
     let page_elements = page::size() / size_of::<T>();
-    for _ in 0..PAGES {
-        let len = page_elements.min(end - block.len());
-        if len < page_elements {
-            break;
+    while block.len() < end {
+        let part_end = end.min(block.len() + PART_PAGES * page_elements);
+        extend(block, (part_end - block.len()).saturating_sub(PAGES * page_elements) / 2);
+        let left = part_end - block.len();
+        let to_page = to_next_page(&block.spare_capacity_mut()[..left]);
+        extend(block, to_page);
+        sampler.begin();
+        for _ in 0..PAGES.min((part_end - block.len()) / page_elements) {
+            let slot = &mut block.spare_capacity_mut()[0];
+            sampler.write(slot, MaybeUninit::zeroed());
+            extend(block, page_elements);
         }
-        let slot = &mut block.spare_capacity_mut()[0];
-        sampler.write(slot, MaybeUninit::zeroed());
-        extend(block, len);
+        sampler.end();
+        extend(block, part_end - block.len());
     }
-    sampler.end();
-    extend(block, end - block.len());
 }
 
 /// Elements from the begin of `slots` to the next page boundary, all of them where there is none inside.
@@ -124,7 +135,18 @@ mod tests {
         extend_timed(&mut timed, LEN, &mut sampler, fill);
         assert!(plain == timed);
         // One fault where THP backs the block unasked.
-        assert!((1..=PAGES).contains(&Truth::from(sampler).len()), "the block was new");
+        let parts = (LEN * 8).div_ceil(PART_PAGES * page::size());
+        assert!((1..=PAGES * parts).contains(&Truth::from(sampler).len()), "the block was new");
+    }
+
+    #[test]
+    fn the_mean_counts_a_wait_as_a_hundred_medians() {
+        let empty = u32::try_from(empty_ticks()).unwrap();
+        let mut ticks = vec![1_000_000 + empty; 99];
+        ticks.push(u32::MAX);
+        let mean_ns = Truth { ticks }.mean_ns(1.0).unwrap();
+        // What reading the counter costs varies by some ticks.
+        assert!((mean_ns - 1_990_000.0).abs() < 10_000.0, "{mean_ns}");
     }
 
     #[test]

@@ -5,20 +5,21 @@ use super::*;
 fn said(own_ms: f64, ms: f64, spread: f64, copies: u64) -> Said {
     let interval = Interval { value: ms * 1e6, low: (ms - spread) * 1e6, high: (ms + spread) * 1e6 };
     Said {
-        own_ns: own_ms * 1e6,
+        own: own(own_ms),
         time_ns: Some(interval),
         kinds: vec![(Kind::MmapFirstWrite, 1000, ms * 0.7e6), (Kind::CowAfterFork, copies, ms * 0.3e6)],
     }
 }
 
+/// What a program says of its own touches.
+fn own(ms: f64) -> Own {
+    Own { faults: 1500, ns: ms * 1e6, kinds: vec![(Kind::MmapFirstWrite, 1000), (Kind::CowAfterFork, 500)] }
+}
+
 /// Plain runs, and watched ones: what the program timed itself, and what was said.
 fn rounds(plain_ms: [f64; 3], watched_ms: [(f64, f64); 3], copies: u64) -> Rounds {
-    let told = |ms: f64| {
-        let kinds = [(Kind::MmapFirstWrite, 1000, ms * 0.7e6), (Kind::CowAfterFork, 500, ms * 0.3e6)];
-        kinds.into_iter().map(|(kind, faults, ns)| (kind, Timed { faults, ns })).collect()
-    };
     Rounds {
-        truth: plain_ms.map(told).into(),
+        plain: plain_ms.map(own).into(),
         stat: watched_ms.map(|(own_ms, ms)| said(own_ms, ms, 1.0, copies)).into(),
         record: Vec::new(),
     }
@@ -57,7 +58,7 @@ fn a_ratio_within_the_limits_holds_one_outside_fails_and_one_across_cannot_say()
     let answer = |ms: [f64; 3]| {
         let rounds = rounds([10.0; 3], ms.map(|ms| (10.0, ms)), 500);
         let mut row = row("x", &rounds);
-        row.record = arm(&[10e6; 3], &row.faults, &[said(10.0, 10.1, 1.0, 500)]);
+        row.record = arm(&[own(10.0)], &row.faults, &[said(10.0, 10.1, 1.0, 500)]);
         (row.stat.answer(), verdict(&[row]).0)
     };
     assert_eq!(answer([9.9, 10.0, 10.1]), (Answer::Holds, Answer::Holds));
@@ -83,14 +84,32 @@ fn what_cannot_run_says_why() {
 }
 
 #[test]
-fn a_busy_machine_is_told() {
-    let text_of = |plain_ms| {
-        let row = row("x", &rounds(plain_ms, [(10.0, 10.0); 3], 500));
+fn a_busy_machine_is_told_and_intervals_that_miss_there_are_no_failure() {
+    let checked = |plain_ms| {
+        // Every run is said right in the median, and one of three is off by more than its interval.
+        let mut row = row("x", &rounds(plain_ms, [(10.0, 10.0), (10.0, 10.0), (10.0, 12.0)], 500));
+        row.stat.ratio = Some(Interval { value: 1.0, low: 1.0, high: 1.0 });
+        row.record = Arm { ratio: row.stat.ratio, holds: 3, intervals: 3, ..Arm::default() };
         let (answer, verdict) = verdict(std::slice::from_ref(&row));
         let host = Host::default();
-        text(&Report { schema: SCHEMA, verdict, answer, host, rounds: ROUNDS, programs: vec![row] })
+        let text =
+            text(&Report { schema: SCHEMA, verdict, answer, host, rounds: ROUNDS, programs: vec![row] });
+        (answer, text)
     };
-    let busy = text_of([10.0, 13.0, 10.0]);
+    let (answer, busy) = checked([10.0, 13.0, 10.0]);
     assert!(busy.contains("The machine was busy") && busy.contains("1.30 times"), "{busy}");
-    assert!(!text_of([10.0, 11.0, 10.0]).contains("busy"));
+    assert_eq!(answer, Answer::CannotSay, "{busy}");
+    let (answer, quiet) = checked([10.0, 11.0, 10.0]);
+    assert!(answer == Answer::Fails && !quiet.contains("busy"), "{quiet}");
+}
+
+#[test]
+fn of_a_standing_workload_the_mean_of_the_timed_touches_stands_for_all() {
+    let own = Own::of(br#"{"schema":1,"name":"x","faults":1000,"first_touch_mean_ns":2000.0}"#).unwrap();
+    assert_eq!((own.faults, own.ns, own.kinds.len()), (1000, 2e6, 0));
+    assert!(Own::of(br#"{"schema":1,"faults":0,"first_touch_mean_ns":null}"#).is_err());
+    // 1500 faults were said, 500 of them outside its body: two thirds of the time are of its touches.
+    let said = Said { own: own.clone(), ..said(0.0, 3.0, 0.3, 500) };
+    let touches = said.of_touches().unwrap();
+    assert!((touches.value - 2e6).abs() < 1.0, "{touches:?}");
 }
