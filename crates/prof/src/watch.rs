@@ -262,7 +262,7 @@ impl Watch {
         self.pace.looked(now - self.begin_ns, new >= t::BUSY_FAULTS, process_cpu_ns);
     }
 
-    /// Begins samples anew. A fault that was under way has an end and no entry, so half of all tries fail: some follow at once.
+    /// Begins samples anew. A fault that was under way has an end and no entry: such a try fails, and some more follow at once.
     fn align_samples(&mut self, now: u64) {
         if now >= self.align_ns {
             (self.align_ns, self.aligns) = (now + t::ALIGN_NS, 0);

@@ -130,9 +130,9 @@ impl Prices {
         }
     }
 
-    /// What a fault of its stack, site and place turned out to be.
+    /// What a fault of its stack, site and place turned out to be. That a page is huge its own end tells.
     fn learn_kind(&mut self, fault: &Fault) {
-        if fault.kind == Kind::Major {
+        if matches!(fault.kind, Kind::Major | Kind::Thp) {
             return;
         }
         let (place, stack) = (fault.kind_by_place, self.stack(fault));
@@ -217,7 +217,7 @@ impl Prices {
         let (Some(stack), place) = (self.stack(fault), fault.kind_by_place) else {
             return fault.kind_by_place;
         };
-        if fault.kind == Kind::Major || fault.is_certain {
+        if matches!(fault.kind, Kind::Major | Kind::Thp) || fault.is_certain {
             return fault.kind;
         }
         let site = self.touching.frame(stack);
@@ -233,4 +233,30 @@ fn burst_part(found: &Faults, weights: &Weights) -> f64 {
     let bursts =
         found.windows.chunk_by(|a, b| a.recorded == b.recorded).filter(|part| part[0].recorded).count();
     (BURST_WORTH * bursts as f64 / timed.max(1) as f64).min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_without_an_entry_is_a_huge_page_only_where_its_end_says_so() {
+        // Of the faults of one instruction every second is of a huge page, and known to be.
+        let fault = |kind, time_ns, is_certain| Fault {
+            ip: 7,
+            kind_by_place: Kind::MmapFirstWrite,
+            is_certain,
+            ..Fault::timed(kind, time_ns, 1_000)
+        };
+        let kinds = [Kind::MmapFirstWrite, Kind::Thp];
+        let known = (0..1_000_u64).map(|n| (fault(kinds[n as usize % 2], n, true), 1)).collect();
+        let found = Faults { samples: known, ..Faults::default() };
+        let weights = Weights { samples: vec![1.0; 1_000], ..Weights::default() };
+        let mut prices = Prices::new(&found, &weights, &Observation::default(), &Stacks::default());
+        for n in 0..1_000 {
+            for kind in kinds {
+                assert_eq!(prices.kind_of_sample(&fault(kind, n, false)), kind);
+            }
+        }
+    }
 }
