@@ -2,8 +2,9 @@
 """What each verb says of ordinary programs: record/ordinary.py FAULTLESS [--python PYTHON] [--rounds N]. CSV on stdout, a table on stderr.
 
 In each round every program runs plain, under `stat`, under `record` and under `record --all`, in shuffled order of the programs. Programs
-that time their own touches tell the truth of a run: their ticks in it, less what the verb adds in the median of all rounds. Of the others
-the median of `--all` stands in for it. PYTHON is one that has pandas.
+that time their own touches tell the truth of a run: their ticks in it, less what the verb adds to a fault in the median of all rounds.
+chunk-pipeline times a part of its touches, whose mean stands for all. Of the pandas job the median of `--all` stands in for the truth.
+PYTHON is one that has pandas.
 """
 import argparse, csv, json, os, random, statistics, subprocess, sys, tempfile
 
@@ -26,7 +27,7 @@ PROGRAMS = {
     "pandas": "{python} pandas_job.py",
 }
 VERBS = ["plain", "stat", "record", "record --all"]
-FIELDS = ["round", "program", "verb", "own_s", "seconds", "low", "high", "worst_kind", "worst_ratio"]
+FIELDS = ["round", "program", "verb", "own_s", "own_faults", "seconds", "low", "high", "worst_kind", "worst_ratio"]
 # Kinds of fewer of the faults are not looked at.
 KIND_SHARE = 0.1
 
@@ -86,8 +87,13 @@ def main():
                     if " timed " in PROGRAMS[name]:
                         told = json.loads(stdout)
                         row["own_s"] = sum(kind["ns"] for kind in told.values()) / 1e9
+                        row["own_faults"] = sum(kind["faults"] for kind in told.values())
                         true = {kind: found["faults"] for kind, found in told.items()}
                         row["worst_kind"], row["worst_ratio"] = worst(kinds, true) if kinds else ("", "")
+                    elif "--json" in PROGRAMS[name]:
+                        told = json.loads(stdout)
+                        row["own_faults"] = told["faults"]
+                        row["own_s"] = told["faults"] * told["first_touch_mean_ns"] / 1e9
                     if seconds:
                         row |= {"seconds": seconds["value"], "low": seconds["low"], "high": seconds["high"]}
                     rows.append(row)
@@ -97,15 +103,18 @@ def main():
 
 
 def table(programs, rows):
-    print(f"{'program':15} {'verb':13} {'truth ms':>8} {'said ms':>8} {'ratio':>6} {'max/min':>7} {'hold':>6}  worst kind", file=sys.stderr)
+    print(f"{'program':15} {'verb':13} {'truth ms':>8} {'said ms':>8} {'ratio':>6} {'max/min':>7} {'plain':>6} {'hold':>6}  worst kind", file=sys.stderr)
     for name in programs:
         of = lambda verb: [row for row in rows if row["program"] == name and row["verb"] == verb]
-        plain = [row["own_s"] for row in of("plain") if "own_s" in row]
-        truth = statistics.median(plain or [row["seconds"] for row in of("record --all")])
+        plain = [row for row in of("plain") if "own_s" in row]
+        truth = statistics.median([row["own_s"] for row in plain] or [row["seconds"] for row in of("record --all")])
+        # A fault's time, where the number of faults varies.
+        each = lambda row, seconds: row[seconds] / row.get("own_faults", 1)
+        spread = lambda values: max(values) / min(values)
         for verb in VERBS[1:]:
             runs = of(verb)
             # What the verb adds to the program's own time, in the median.
-            longer = statistics.median(row["own_s"] / before for row, before in zip(runs, plain)) if plain else 1
+            longer = statistics.median(each(row, "own_s") / each(before, "own_s") for row, before in zip(runs, plain)) if plain else 1
             true = [row["own_s"] / longer if plain else truth for row in runs]
             ratios = [row["seconds"] / truth for row, truth in zip(runs, true)]
             said = [row["seconds"] for row in runs]
@@ -113,7 +122,8 @@ def table(programs, rows):
             kinds = sorted((row["worst_ratio"], row["worst_kind"]) for row in runs if row.get("worst_kind"))
             kind = "" if not kinds else "{1} {0:.3f}".format(*max(kinds[0], kinds[-1], key=lambda kind: abs(kind[0] - 1)))
             print(f"{name:15} {verb:13} {1e3 * truth:8.1f} {1e3 * statistics.median(said):8.1f} {statistics.median(ratios):6.3f} "
-                  f"{max(said) / min(said):7.2f} {holds:3}/{len(runs)}  {kind}", file=sys.stderr)
+                  f"{spread([each(row, 'seconds') for row in runs]):7.2f} {spread([each(row, 'own_s') for row in plain] or [1]):6.2f} "
+                  f"{holds:3}/{len(runs)}  {kind}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,9 @@
 //! off and on, in this thread; the medians of the two give the truth and the cost of recording, and by how much a reading differs from
 //! the touches just before it gives the offset. Without the pair the truth alone remains, and a reading that equals it.
 //!
+//! As long as anybody has such an event open, the kernel looks at every fault of every process for events that count it (a static
+//! key for each kind, `perf_swevent_enabled`). A program that nobody watches does not pay for that, so it is measured too and is no part of the truth.
+//!
 //! What it does not do: warm memory that the hypervisor has taken back. One warm-up block shows such pages to be
 //! outliers, and medians pass over them.
 
@@ -25,8 +28,9 @@ use crate::{facts, tuning as t};
 
 /// Calibrates; with `end`, what the end of a fault writes, tries the events as well. `None` only where memory can't be mapped.
 pub(crate) fn run(end: Option<Output>) -> Option<(Calibration, Option<Written>)> {
-    let mut pair = end.and_then(|end| Pair::open(end).ok());
     let clock = Clock { begin_ns: now_ns(), begin: tick(), empty_ticks: empty_ticks() };
+    let open_ticks = end.and_then(|_| open_ticks());
+    let mut pair = end.and_then(|end| Pair::open(end).ok());
     // What comes first finds nothing in the caches.
     Turns::take(Touch::Write, 1, pair.as_ref())?;
     let mut written = Turns::take(Touch::Write, t::CALIBRATION_ROUNDS, pair.as_ref())?;
@@ -36,19 +40,40 @@ pub(crate) fn run(end: Option<Output>) -> Option<(Calibration, Option<Written>)>
     let others = [Touch::Read, Touch::WriteAfterRead]
         .map(|touch| Turns::take(touch, t::CALIBRATION_ROUNDS, Some(pair.as_ref()?)));
     let ns = clock.ns();
-    let truth_p50_ns = ns(median(&mut written.plain)?);
-    let offset_ns = written.offset_ns(&ns);
-    let loaded_p50_ns = offset_ns.and_then(|_| median(&mut written.loaded)).map_or(truth_p50_ns, &ns);
-    let [read, mapped] = &others;
+    let plain_p50_ns = ns(median(&mut written.plain)?);
+    let offset_of = |turns: &Turns| turns.offset_ns(&ns);
+    let offset_ns = offset_of(&written);
+    let loaded_p50_ns = offset_ns.and_then(|_| median(&mut written.loaded)).map_or(plain_p50_ns, &ns);
+    let open_ns = offset_ns.and(open_ticks).map_or(0.0, |ticks| ticks * clock.tick_ns());
+    let [read_offset_ns, mapped_offset_ns] =
+        others.map(|turns| turns.as_ref().and_then(offset_of).map(|offset_ns| offset_ns + open_ns));
     let calibration = Calibration {
-        truth_p50_ns,
-        pair_p50_ns: truth_p50_ns + offset_ns.unwrap_or(0.0),
-        record_cost_ns: (loaded_p50_ns - truth_p50_ns).max(0.0),
+        truth_p50_ns: plain_p50_ns - open_ns,
+        pair_p50_ns: plain_p50_ns + offset_ns.unwrap_or(0.0),
+        record_cost_ns: (loaded_p50_ns - plain_p50_ns).max(0.0),
         pages: written.plain.len() as u32,
-        read_offset_ns: read.as_ref().and_then(|turns| turns.offset_ns(&ns)),
-        mapped_offset_ns: mapped.as_ref().and_then(|turns| turns.offset_ns(&ns)),
+        read_offset_ns,
+        mapped_offset_ns,
     };
     Some((calibration, pair.and_then(|pair| pair.written())))
+}
+
+/// By how much a touch takes longer while events of both kinds are open, though they are off. `None` where they can't be opened.
+fn open_ticks() -> Option<f64> {
+    let block = || {
+        let mut ticks = Vec::with_capacity(t::CALIBRATION_BLOCK_PAGES);
+        time_touches(Touch::Write, t::CALIBRATION_BLOCK_PAGES, &mut ticks, || {}).ok()?;
+        median(&mut ticks)
+    };
+    block();
+    let mut longer = Vec::with_capacity(t::CALIBRATION_OPENINGS);
+    for _ in 0..t::CALIBRATION_OPENINGS {
+        let plain = block()?;
+        let open = |event| Event::open(&Spec { event, output: Output::Count, ..HERE }, THREAD, None).ok();
+        let _events = [open(Software::PageFaults)?, open(Software::MinorFaults)?];
+        longer.push(block()? as f64 - plain as f64);
+    }
+    faultless_trace::measurement::median(&longer).map(|ticks| ticks.max(0.0))
 }
 
 /// What a fault of a huge page takes, ns: the median of a few. `None` where there are none to be had.
@@ -63,6 +88,17 @@ pub(crate) fn huge_ns() -> Option<u64> {
     median(&mut ticks).filter(|_| is_huge).map(|ticks| clock.ns()(ticks) as u64)
 }
 
+/// Events of this thread, off.
+const HERE: Spec = Spec {
+    event: Software::PageFaults,
+    output: Output::Count,
+    user_only: true,
+    inherit: false,
+    on_exec: false,
+    disabled: true,
+};
+const THREAD: Target = Target { pid: 0, cpu: None };
+
 /// From ticks to time.
 struct Clock {
     begin_ns: u64,
@@ -71,10 +107,14 @@ struct Clock {
 }
 
 impl Clock {
+    /// ns, since the begin.
+    fn tick_ns(&self) -> f64 {
+        (now_ns() - self.begin_ns) as f64 / tick().wrapping_sub(self.begin).max(1) as f64
+    }
+
     /// What an interval of so many ticks took since the begin, ns.
     fn ns(&self) -> impl Fn(u64) -> f64 + use<> {
-        let tick_ns = (now_ns() - self.begin_ns) as f64 / tick().wrapping_sub(self.begin).max(1) as f64;
-        let empty_ticks = self.empty_ticks;
+        let (tick_ns, empty_ticks) = (self.tick_ns(), self.empty_ticks);
         move |ticks| ticks.saturating_sub(empty_ticks) as f64 * tick_ns
     }
 }
@@ -173,18 +213,10 @@ impl Drop for Pair {
 
 impl Pair {
     fn open(end: Output) -> faultless_os::Result<Self> {
-        let spec = Spec {
-            event: Software::PageFaults,
-            output: entry(t::WRITING_PERIOD),
-            user_only: true,
-            inherit: false,
-            on_exec: false,
-            disabled: true,
-        };
-        let here = Target { pid: 0, cpu: None };
-        let count = || Event::open(&Spec { output: Output::Count, ..spec }, here, None).ok();
+        let spec = Spec { output: entry(t::WRITING_PERIOD), ..HERE };
+        let count = || Event::open(&HERE, THREAD, None).ok();
         let counters = [count(), count()].into_iter().flatten().collect();
-        let leader = Event::open(&spec, here, None)?;
+        let leader = Event::open(&spec, THREAD, None)?;
         // A recording fills its ring many times over, and finds memory there that another processor has read; `stat` hardly once.
         let pages = match end {
             Output::FaultStacks { .. } => t::CALIBRATION_RING_PAGES,
@@ -192,7 +224,7 @@ impl Pair {
         };
         let ring = Ring::map(&leader, pages).or_else(|_| Ring::map(&leader, t::CALIBRATION_RING_PAGES))?;
         let member = |event, output| -> faultless_os::Result<Event> {
-            let event = Event::open(&Spec { event, output, disabled: false, ..spec }, here, Some(&leader))?;
+            let event = Event::open(&Spec { event, output, disabled: false, ..spec }, THREAD, Some(&leader))?;
             event.redirect_to(&leader)?;
             Ok(event)
         };

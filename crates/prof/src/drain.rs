@@ -38,6 +38,8 @@ pub(crate) struct Drain {
     /// Entries whose end has not been read, of samples and of other faults, by thread: with it come the registers.
     sampled_entries: HashMap<u32, Record>,
     entries: HashMap<u32, Record>,
+    /// What each thread wrote last, and when.
+    last: HashMap<u32, (Role, u64)>,
     thinned: Thinned,
     pub(crate) drift: Drift,
     pub(crate) writing: Writing,
@@ -210,13 +212,14 @@ impl Drain {
             unread.push(rest);
         }
         batch.sort_by_key(|(record, _)| record.time_ns);
-        let mut last = None;
         for (record, source) in batch {
-            // Linux 6.18 gives the second of two events of one fault the id of the first: here a sample in a burst that of the pair.
-            let this = source.map(|(role, _)| (role, record.tid, record.time_ns));
-            if this.is_some() && last == this {
-                if let Some((Role::Entry, tid, time_ns)) = this {
-                    self.writing.again(tid, time_ns);
+            // Linux 6.18 gives the second of two events of one fault the id of the first: here a sample in a burst that of the pair. It may
+            // have been written when the rings had just been copied, and so come in the next batch.
+            if let Some((role, _)) = source
+                && self.last.insert(record.tid, (role, record.time_ns)) == Some((role, record.time_ns))
+            {
+                if role == Role::Entry {
+                    self.writing.again(record.tid, record.time_ns);
                 }
                 continue;
             }
@@ -230,10 +233,12 @@ impl Drain {
                 (_, What::End { addr, .. }) => {
                     self.writing.end(record.tid, *addr, record.time_ns);
                 }
-                (_, What::Exit) => self.writing.exit(record.tid),
+                (_, What::Exit) => {
+                    self.writing.exit(record.tid);
+                    self.last.remove(&record.tid);
+                }
                 _ => {}
             }
-            last = this;
             self.note_drift(&record);
             match source {
                 Some((Role::LockWanted, _)) => self.lock_wanted(&record),

@@ -5,6 +5,8 @@ pub(crate) const CALIBRATION_BLOCK_PAGES: usize = 32;
 /// Blocks with the events, and as many without, and the same again of pages that are mapped. 512 pages each: with 192 the offset of the
 /// latter moved between 0.4 and 1.0 us from run to run, so by 5 % (measured on a 2-core EPYC guest); some 5 ms of CPU.
 pub(crate) const CALIBRATION_ROUNDS: usize = 16;
+/// Times that events are opened to see what that costs every fault: the median of them. Each patches the kernel's code, some 0.2 ms of CPU.
+pub(crate) const CALIBRATION_OPENINGS: usize = 7;
 /// Huge pages touched after a run that may have had some: 0.2 to 1 ms in all.
 pub(crate) const CALIBRATION_HUGE_PAGES: usize = 5;
 /// Least ring of the calibration, pages: the records of a block fit in, those with stacks once.
