@@ -69,7 +69,7 @@ fn open_ticks() -> Option<f64> {
     let mut longer = Vec::with_capacity(t::CALIBRATION_OPENINGS);
     for _ in 0..t::CALIBRATION_OPENINGS {
         let plain = block()?;
-        let open = |event| Event::open(&Spec { event, output: Output::Count, ..HERE }, THREAD, None).ok();
+        let open = |event| Event::open(&Spec { event, ..HERE }, THREAD, None).ok();
         let _events = [open(Software::PageFaults)?, open(Software::MinorFaults)?];
         longer.push(block()? as f64 - plain as f64);
     }

@@ -208,11 +208,9 @@ fn take(programs: &[&Program], host: &Host) -> Result<Vec<Rounds>, Failure> {
 
 impl Program {
     fn cannot_run(&self, host: &Host) -> Option<&'static str> {
-        match self.0 {
-            "huge and base pages" if host.thp == "never" || host.thp_bytes == 0 => {
-                Some("there are no huge pages here")
-            }
-            "huge pages between" if host.mthp_bytes.is_empty() => Some("no size between is switched on"),
+        match self.1.split(' ').nth(1) {
+            Some("thp") if host.thp == "never" || host.thp_bytes == 0 => Some("there are no huge pages here"),
+            Some("mthp") if host.mthp_bytes.is_empty() => Some("no size between is switched on"),
             _ => None,
         }
     }

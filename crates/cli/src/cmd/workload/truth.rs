@@ -10,7 +10,7 @@ use faultless_os::page;
 use faultless_os::touch::{Region, Sampler, empty_ticks};
 use faultless_trace::stat::WAIT_LATENCY_RATIO;
 
-/// Pages timed in one sampled block: 64 KiB on 4 KiB pages, so that a batch ends before a time slice does.
+/// Pages timed in one part of a sampled block: 64 KiB on 4 KiB pages, so that a batch ends before a time slice does.
 pub(super) const PAGES: usize = 16;
 /// Pages of a part of a sampled block; each has one group of timed ones.
 pub(super) const PART_PAGES: usize = 512;
