@@ -74,7 +74,7 @@ fn a_check_says_of_a_program_that_times_itself_what_the_measuring_verbs_say() {
         }
         let ratio = row[verb]["ratio"]["value"].as_f64().unwrap();
         assert!((0.3..4.0).contains(&ratio), "{row}");
-        assert_eq!(row[verb]["intervals"], 9, "{row}");
+        assert_eq!(row[verb]["intervals"], 10, "{row}");
     }
     assert_eq!(output.status.code(), Some(if json["answer"] == "holds" { 0 } else { 1 }), "{json}");
 }

@@ -10,6 +10,7 @@ pub mod advise;
 pub mod balloon;
 mod bare;
 pub mod caller;
+pub mod close;
 pub mod counters;
 pub mod error;
 pub mod file;

@@ -22,6 +22,8 @@ pub(crate) struct Budget {
     own_ns: f64,
     /// Cost before recording is paced, ns.
     free_ns: f64,
+    /// Mean pause between bursts, ns.
+    pause_ns: u64,
 }
 
 impl Budget {
@@ -31,6 +33,7 @@ impl Budget {
         burst_ns: t::RECORD_BURST_NS,
         own_ns: t::DRAIN_COST_NS,
         free_ns: t::RECORD_FREE_NS,
+        pause_ns: t::RECORD_PAUSE_NS,
     };
     /// For faults with their stacks.
     pub(crate) const STACKS: Self = Self {
@@ -38,6 +41,7 @@ impl Budget {
         burst_ns: t::STACKS_BURST_NS,
         own_ns: t::RECORD_DRAIN_COST_NS,
         free_ns: t::STACKS_FREE_NS,
+        pause_ns: t::STACKS_PAUSE_NS,
     };
 }
 
@@ -52,6 +56,8 @@ pub(crate) struct Duty {
     cost_ns: f64,
     own_ns: f64,
     budget: Budget,
+    /// The free credit has been spent.
+    is_paced: bool,
     recorded: u64,
     cpu_ns: u64,
     resume_ns: u64,
@@ -68,6 +74,7 @@ impl Duty {
             cost_ns,
             own_ns: budget.own_ns,
             budget,
+            is_paced: false,
             recorded: 0,
             cpu_ns: 0,
             resume_ns: 0,
@@ -123,7 +130,11 @@ impl Duty {
     /// It was switched.
     pub(crate) fn switched(&mut self, now_ns: u64) {
         self.on = !self.on;
-        let pause_ns = if self.is_early() { t::EARLY_PAUSE_NS } else { t::RECORD_PAUSE_NS };
+        if !std::mem::replace(&mut self.is_paced, true) {
+            // What the first stretch took beyond its credit is not owed: it would keep a short program from being looked at again.
+            self.credit_ns = self.credit_ns.max(0.0);
+        }
+        let pause_ns = if self.is_early() { t::EARLY_PAUSE_NS } else { self.budget.pause_ns };
         self.resume_ns = now_ns + pause_ns / 2 + self.random.draw() % pause_ns;
     }
 

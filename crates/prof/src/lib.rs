@@ -43,6 +43,7 @@ use std::os::fd::OwnedFd;
 use faultless_os::spawn;
 use faultless_trace::observation::Observation;
 
+pub use calibrate::open_events_ns;
 pub use facts::host;
 pub use record::{Options, Progress, Recorded, Task, record};
 pub use sampler::Sampler;

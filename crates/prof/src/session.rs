@@ -11,6 +11,7 @@ mod spool;
 
 use std::os::fd::BorrowedFd;
 
+use faultless_os::close::close_later;
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;
 use faultless_os::spawn::allow_many_descriptors;
@@ -231,6 +232,11 @@ impl Session {
             let _ = event.disable();
         }
         self.lanes.iter().for_each(Lane::end);
+    }
+
+    /// Closes what it takes long to close, without waiting for that.
+    pub(crate) fn close_tracepoints(&mut self) {
+        close_later(self.lanes.iter_mut().flat_map(Lane::take_tracepoints).map(Into::into).collect());
     }
 
     fn counters(&self) -> impl Iterator<Item = &Event> {

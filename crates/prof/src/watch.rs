@@ -387,6 +387,7 @@ impl Watch {
         self.read_levels(end_ns);
         let counts = self.session.counts(subject.before_exec_faults());
         let event_losses = self.session.event_losses();
+        self.session.close_tracepoints();
         let is_child = matches!(subject, Subject::Child(_));
         let (exit, own) = subject.finish()?;
         let orphans = std::mem::take(&mut self.orphans);

@@ -121,8 +121,8 @@ impl Thread {
 /// A calibration as it holds for a run.
 pub(crate) fn in_run(calibration: Calibration, calibrated: Option<Written>, run: &Writing) -> Calibration {
     let slower = slower(run.written(), calibrated);
-    let again_ns = calibrated.map_or(0.0, |written| written.ns.max(0.0)) * slower;
-    calibration.in_run(slower, run.share(), again_ns)
+    let written_ns = calibrated.map_or(0.0, |written| written.ns.max(0.0));
+    calibration.in_run(slower, written_ns, run.share())
 }
 
 /// By how much writing is slower in a run than it was in the calibration: the ratio, drawn towards 1 as far as chance makes it uncertain.
@@ -180,7 +180,14 @@ mod tests {
         // Half as slow again: offsets too; and of seven faults one is 600 ns longer.
         let found = in_run(calibration, calibrated, &watched(7_000, 600));
         assert!((found.offset_ns() - (1.5 * 500.0 + 600.0 / 7.0)).abs() < 10.0, "{found:?}");
-        assert!((found.read_offset_ns.unwrap() - (1.5 * 300.0 + 600.0 / 7.0)).abs() < 10.0, "{found:?}");
+        // What is below the 400 ns of a record is a record less the trap outside of it.
+        assert!(
+            (found.read_offset_ns.unwrap() - (300.0 + 0.5 * 400.0 + 600.0 / 7.0)).abs() < 10.0,
+            "{found:?}"
+        );
+        let trap = Calibration { pair_p50_ns: 800.0, ..calibration };
+        let found = in_run(trap, calibrated, &watched(7_000, 600));
+        assert!((found.offset_ns() - (-200.0 + 0.5 * 400.0 + 600.0 / 7.0)).abs() < 10.0, "{found:?}");
         assert_eq!((found.truth_p50_ns, found.mapped_offset_ns), (1_000.0, None));
         assert_eq!(in_run(calibration, calibrated, &Writing::default()), calibration);
     }

@@ -9,9 +9,10 @@ mod rank;
 mod unit;
 
 pub use bootstrap::{
-    Rng, interval_of, mean, median_interval, percentiles_of_draws, ratio, ratio_of_independent, sum,
+    Rng, interval_of, mean, median_interval, percentiles_of_draws, ratio, ratio_of_independent,
+    share_interval, sum,
 };
-pub(crate) use bootstrap::{ratio_of_medians, share_interval, student_t};
+pub(crate) use bootstrap::{ratio_of_medians, student_t};
 pub(crate) use rank::{paired_estimate, paired_interval};
 pub use unit::{Bytes, Count, Nanos, Percent, Seconds};
 

@@ -144,6 +144,9 @@ pub(crate) const FEW_SAMPLES: u64 = 5;
 pub(crate) const ALL_SEEN_SHARE: f64 = 0.001;
 /// Timed faults from which on their mean is a price of their own. Chosen: with 8 a mean is known to about a third of its spread.
 pub(crate) const PRICED_FAULTS: u64 = 8;
+/// Timed faults of huge pages that the calibrated price of one counts for. Chosen: prices of one program vary by a half, and the calibration
+/// is off by as much, since it does not know what of the program's memory is in the caches.
+pub(crate) const HUGE_PRIOR_FAULTS: f64 = 2.0;
 /// Times that two estimates of the faults of short-lived threads may be apart: beyond it the direct one bounds the other,
 /// which takes in every tail that nobody counts (one for each processor that a thread ran on).
 pub(crate) const SHORT_THREADS_RATIO: f64 = 2.0;

@@ -23,6 +23,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Subcommand};
 use faultless_os::counters::{self, Who};
+use faultless_os::schedule;
 use serde::{Deserialize, Serialize};
 
 use body::Body;
@@ -41,6 +42,10 @@ pub(crate) struct Args {
     /// Print checksum and times as one JSON object on stdout.
     #[arg(long, global = true)]
     json: bool,
+
+    /// Stay on one processor, which is the same for all programs that do.
+    #[arg(long, global = true, hide = true)]
+    one_processor: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -95,6 +100,9 @@ pub(super) struct Standing {
 
 /// Runs the verb.
 pub(crate) fn run(args: Args) -> super::Outcome {
+    if args.one_processor {
+        schedule::stay_on_one();
+    }
     let name = match args.which {
         None => return super::emit(list().as_bytes(), ExitCode::SUCCESS),
         Some(Which::Timed(args)) => return timed::run(&args),

@@ -332,6 +332,12 @@ impl Lane {
         }
     }
 
+    /// Takes out the events that are closed slowly.
+    pub(super) fn take_tracepoints(&mut self) -> impl Iterator<Item = Event> {
+        let is_slow = |(role, _): &mut (Role, Event)| matches!(role, Role::LockWanted | Role::LockTaken(_));
+        self.events.extract_if(.., is_slow).map(|(_, event)| event)
+    }
+
     /// The ids of all events that write samples.
     pub(crate) fn roles(&self) -> impl Iterator<Item = (u64, Role)> {
         let samples = self.events.iter().filter(|(role, _)| *role != Role::Tasks);

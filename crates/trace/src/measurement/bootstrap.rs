@@ -219,7 +219,7 @@ pub(crate) fn student_t(freedom: usize) -> f64 {
 }
 
 /// Wilson's 95 % interval of a share: `hits` of `total` (Wilson 1927). Sane at 0 and at `total`, unlike the normal one.
-pub(crate) fn share_interval(hits: f64, total: f64) -> Interval {
+pub fn share_interval(hits: f64, total: f64) -> Interval {
     if total <= 0.0 {
         return Interval::default();
     }

@@ -22,7 +22,7 @@ use crate::stat::Kind;
 use crate::stat::rows::ALL;
 use crate::stat::strata::KINDS;
 use crate::stat::time::is_sound;
-use crate::tuning::{BURST_WORTH, PRICED_FAULTS, THP_PRICE_RATIO, WAIT_LATENCY_RATIO};
+use crate::tuning::{BURST_WORTH, HUGE_PRIOR_FAULTS, PRICED_FAULTS, THP_PRICE_RATIO, WAIT_LATENCY_RATIO};
 
 /// Sum of times, of weights, and how many.
 #[derive(Clone, Copy, Debug, Default)]
@@ -188,7 +188,7 @@ impl Prices {
         let by_kind = |at_least| self.by_kind[kind as usize].of(at_least);
         let others = || match kind {
             Kind::Major => by_kind(1),
-            Kind::Thp => Some(self.huge_ns()),
+            Kind::Thp => Some(self.few_huge_ns()),
             _ => self.all.of(1),
         };
         by_stack()
@@ -198,10 +198,14 @@ impl Prices {
             .unwrap_or(self.calibrated_ns)
     }
 
-    /// What a fault of a huge page takes where none was timed, ns.
-    fn huge_ns(&self) -> f64 {
+    /// What a fault of a huge page takes where few or none were timed, ns: the price of the calibration counts like [`HUGE_PRIOR_FAULTS`] of
+    /// them.
+    fn few_huge_ns(&self) -> f64 {
         let others_ns = || THP_PRICE_RATIO * self.all.of(1).unwrap_or(self.calibrated_ns);
-        self.calibrated_huge_ns.unwrap_or_else(others_ns)
+        let prior_ns = self.calibrated_huge_ns.unwrap_or_else(others_ns);
+        let seen = &self.by_kind[Kind::Thp as usize];
+        let timed = seen.timed as f64;
+        (seen.of(1).unwrap_or(0.0) * timed + prior_ns * HUGE_PRIOR_FAULTS) / (timed + HUGE_PRIOR_FAULTS)
     }
 
     /// Time of what a recorded fault stands for, its own time, and the part of the first that is not its own, ns.

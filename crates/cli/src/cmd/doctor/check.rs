@@ -1,9 +1,9 @@
 //! `faultless doctor --check`: what `stat` and `record` say of programs that time every one of their own touches.
 //!
 //! In: this machine. Out: for each program, the measured time divided by the true time, how many intervals hold, and
-//! the largest error in the counts of kinds. The truth of a watched run is what the program timed in it, less what recording adds: by how
-//! much a fault takes longer there, by the program's own ticks, than in the plain run of that round, in the median of all rounds. So the
-//! truth moves with the machine from run to run, and its level is that of plain runs. Faults that the program does not time, those of its
+//! the largest error in the counts of kinds. The truth of a watched run comes from a twin: the same program, unwatched, on the same processor at
+//! the same time, but where that can't be. The two alternate every few ms, so what else happens on the machine hits both alike. While events are open faults of every process
+//! take a little longer, the twin's too; that is measured and taken off. Faults that the program does not time, those of its
 //! start, are left out. The standing workloads time some thousand of their touches; there the mean of those stands for all.
 //!
 //! What it does not do: correct anything.
@@ -12,12 +12,13 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use faultless_prof::{Options, Request, Task, facts};
 use faultless_report::table::{WIDTH, wrap};
 use faultless_trace::Stat;
 use faultless_trace::findings::{Findings, Wanted};
-use faultless_trace::measurement::{Count, Nanos, Percent, interval_of, median};
+use faultless_trace::measurement::{Count, Nanos, Percent, interval_of, median, share_interval};
 use faultless_trace::observation::{Exit, Host};
 use faultless_trace::sites::Group;
 use faultless_trace::stat::{Interval, Kind};
@@ -29,9 +30,10 @@ use crate::cmd::workload::Standing;
 use crate::cmd::workload::timed::Told;
 use crate::cmd::{Failure, Outcome, emit};
 
-/// Rounds; in each every program runs plain, under `stat` and under `record`. Chosen: 100 intervals and more for each verb, and each of the
-/// three comes first equally often: the first run of a program finds memory as another one left it.
-const ROUNDS: usize = 9;
+/// Rounds; in each every program runs under `stat` and under `record`, each time beside a twin. Chosen: 100 intervals and more for each verb.
+const ROUNDS: usize = 10;
+/// How long the twin waits for its partner, which is watched from some ms later on: calibration comes first, and wants no company.
+const TWIN_DELAY: Duration = Duration::from_millis(20);
 /// The median ratio of each program must lie between these.
 const LIMITS: (f64, f64) = (0.93, 1.07);
 /// At least this share of the 95 % intervals must hold the truth of their run.
@@ -42,36 +44,44 @@ const HALF_WIDTH: f64 = 0.1;
 const KIND_SHARE: f64 = 0.1;
 /// A kind's count that is off by more is told.
 const KIND_ERROR: f64 = 0.2;
-/// Plain runs of the same program that differ by more are told: something else was at work. A quiet guest has some 1.1.
-const BUSY_SPREAD: f64 = 1.25;
 /// Version of the JSON output; raised when a field changes its meaning or goes.
-const SCHEMA: u32 = 2;
+const SCHEMA: u32 = 3;
 
-/// A program: its name, and what follows `workload`. Of the standing ones `mixed` is left out: it times pages beside its own, and too few.
-struct Program(&'static str, &'static str);
+/// A program: its name, what follows `workload`, and where its twin runs. Of the standing ones `mixed` is left out: it times pages beside its
+/// own, and too few.
+struct Program(&'static str, &'static str, Twin);
 
-const PROGRAMS: [Program; 21] = [
-    Program("first touch, 20 ms", "timed first-touch --pages 2048 --rounds 8"),
-    Program("first touch", "timed first-touch --pages 2048 --rounds 60"),
-    Program("first touch, 2 s", "timed first-touch --pages 65536 --rounds 24"),
-    Program("zero page", "timed zero-page --pages 2048 --rounds 40"),
-    Program("copy after fork", "timed copy --pages 2048 --rounds 30"),
-    Program("huge and base pages", "timed thp --pages 2048 --rounds 50"),
-    Program("huge pages between", "timed mthp --pages 2048 --rounds 60"),
-    Program("file, read", "timed file-read --pages 16384 --rounds 60"),
-    Program("file, private write", "timed file-write --pages 2048 --rounds 40"),
-    Program("two threads", "timed threads --pages 4000 --rounds 40"),
-    Program("phases", "timed phases --pages 8192"),
-    Program("children", "timed children --pages 4000 --rounds 20"),
-    Program("chunk-pipeline", "chunk-pipeline --json"),
-    Program("temporaries", "temporaries --json --total-mib 1024"),
-    Program("calloc-sparse", "calloc-sparse --json"),
-    Program("calloc-full", "calloc-full --json"),
-    Program("growth", "growth --json --max-mib 512"),
-    Program("bursts", "bursts --json --bursts 1"),
-    Program("idle-bursts", "idle-bursts --json --bursts 2 --blocks 250 --idle-ms 100"),
-    Program("thread-churn", "thread-churn --json --threads 10 --blocks 2 --block-kib 33000"),
-    Program("touch-once", "touch-once --json"),
+/// Where the twin of a watched program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Twin {
+    /// On the same processor at the same time.
+    Beside,
+    /// Afterwards: the program has several threads, or huge pages, which are counted for the whole machine.
+    After,
+}
+
+static PROGRAMS: [Program; 21] = [
+    Program("first touch, 20 ms", "timed first-touch --pages 2048 --rounds 8", Twin::Beside),
+    Program("first touch", "timed first-touch --pages 2048 --rounds 60", Twin::Beside),
+    Program("first touch, 2 s", "timed first-touch --pages 65536 --rounds 24", Twin::Beside),
+    Program("zero page", "timed zero-page --pages 2048 --rounds 40", Twin::Beside),
+    Program("copy after fork", "timed copy --pages 2048 --rounds 30", Twin::Beside),
+    Program("huge and base pages", "timed thp --pages 2048 --rounds 50", Twin::After),
+    Program("huge pages between", "timed mthp --pages 2048 --rounds 60", Twin::After),
+    Program("file, read", "timed file-read --pages 16384 --rounds 60", Twin::Beside),
+    Program("file, private write", "timed file-write --pages 2048 --rounds 40", Twin::Beside),
+    Program("two threads", "timed threads --pages 4000 --rounds 40", Twin::After),
+    Program("phases", "timed phases --pages 8192", Twin::Beside),
+    Program("children", "timed children --pages 4000 --rounds 20", Twin::Beside),
+    Program("chunk-pipeline", "chunk-pipeline --json", Twin::After),
+    Program("temporaries", "temporaries --json --total-mib 1024", Twin::Beside),
+    Program("calloc-sparse", "calloc-sparse --json", Twin::Beside),
+    Program("calloc-full", "calloc-full --json", Twin::Beside),
+    Program("growth", "growth --json --max-mib 512", Twin::Beside),
+    Program("bursts", "bursts --json --bursts 1", Twin::Beside),
+    Program("idle-bursts", "idle-bursts --json --bursts 2 --blocks 250 --idle-ms 100", Twin::Beside),
+    Program("thread-churn", "thread-churn --json --threads 10 --blocks 2 --block-kib 33000", Twin::Beside),
+    Program("touch-once", "touch-once --json", Twin::Beside),
 ];
 
 /// Everything that is reported, as JSON has it.
@@ -82,6 +92,8 @@ struct Report {
     answer: Answer,
     host: Host,
     rounds: usize,
+    /// By how much a fault of any process takes longer while events are open, ns.
+    open_events_ns: f64,
     programs: Vec<Row>,
 }
 
@@ -91,8 +103,7 @@ struct Report {
 enum Answer {
     Holds,
     Fails,
-    /// A verb could time no faults, the interval of a ratio reaches across a limit, or fewer intervals hold than should on a machine whose
-    /// own plain runs differ by more than [`BUSY_SPREAD`].
+    /// A verb could time no faults, the interval of a ratio reaches across a limit, or so many intervals hold as chance could make of enough.
     CannotSay,
 }
 
@@ -100,10 +111,10 @@ enum Answer {
 #[derive(Debug, Default, Serialize)]
 struct Row {
     program: &'static str,
-    /// Time in its touches, ns: the median of the plain runs.
+    /// Time in its touches, ns: the median of the twins.
     truth_ns: f64,
-    /// A fault of the slowest of those by one of the fastest.
-    plain_spread: f64,
+    /// A fault of the slowest twin by one of the fastest.
+    spread: f64,
     /// Its faults by kind.
     faults: Vec<(Kind, u64)>,
     stat: Arm,
@@ -119,7 +130,7 @@ struct Arm {
     ratio: Option<Interval>,
     /// The least and the most of the rounds.
     extremes: Option<(f64, f64)>,
-    /// The program's own time a fault in a watched run by that in a plain one: what recording adds.
+    /// The program's own time a fault in a watched run by that of its twin: what recording adds.
     lengthened: f64,
     /// Rounds whose interval holds the truth.
     holds: usize,
@@ -145,22 +156,30 @@ struct Own {
 struct Said {
     /// What the program said in that run: recording is in its times.
     own: Own,
+    /// What its twin said, without what open events cost it.
+    twin: Own,
     time_ns: Option<Interval>,
     /// Faults of each kind, and their time, ns.
     kinds: Vec<(Kind, u64, f64)>,
 }
 
 /// One program's rounds.
-#[derive(Default)]
 struct Rounds {
-    plain: Vec<Own>,
+    warm: Warm,
     stat: Vec<Said>,
     record: Vec<Said>,
 }
 
+impl Rounds {
+    fn new(warm: Warm) -> Self {
+        Self { warm, stat: Vec::new(), record: Vec::new() }
+    }
+}
+
 /// Runs it. Status 1 where something lies outside the limits.
 pub(super) fn run(only: &str, json: bool) -> Outcome {
-    let programs: Vec<&Program> = PROGRAMS.iter().filter(|program| program.0.contains(only)).collect();
+    let programs: Vec<&'static Program> =
+        PROGRAMS.iter().filter(|program| program.0.contains(only)).collect();
     if programs.is_empty() {
         let names: Vec<&str> = PROGRAMS.iter().map(|program| program.0).collect();
         return Err(Failure(format!(
@@ -169,8 +188,9 @@ pub(super) fn run(only: &str, json: bool) -> Outcome {
         )));
     }
     let host = facts::host();
-    let rounds = take(&programs, &host)?;
-    let report = report(&programs, host, rounds);
+    let open_events_ns = faultless_prof::open_events_ns().unwrap_or(0.0);
+    let rounds = take(&programs, &host, open_events_ns)?;
+    let report = report(&programs, host, open_events_ns, rounds);
     let text = match json {
         true => serde_json::to_string_pretty(&report)? + "\n",
         false => text(&report),
@@ -178,25 +198,23 @@ pub(super) fn run(only: &str, json: bool) -> Outcome {
     emit(text.as_bytes(), if report.answer == Answer::Holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// All rounds of all programs; in a round each runs plain, under `stat` and under `record`, one right after the other.
-fn take(programs: &[&Program], host: &Host) -> Result<Vec<Rounds>, Failure> {
+/// All rounds of all programs; in a round each runs under either verb, which take turns in coming first.
+fn take(programs: &[&'static Program], host: &Host, open_events_ns: f64) -> Result<Vec<Rounds>, Failure> {
     let bar = ProgressBar::new((ROUNDS * programs.len()) as u64);
     if let Ok(style) = ProgressStyle::with_template("checking {bar:30} {pos}/{len} {msg}") {
         bar.set_style(style);
     }
-    let mut rounds: Vec<Rounds> = programs.iter().map(|_| Rounds::default()).collect();
-    let mut warm = Warm::new(host.hypervisor.is_some());
+    let warm = || Warm::new(host.hypervisor.is_some());
+    let mut rounds: Vec<Rounds> = programs.iter().map(|_| Rounds::new(warm())).collect();
     for round in 0..ROUNDS {
-        for (program, rounds) in programs.iter().zip(&mut rounds) {
+        for (&program, rounds) in programs.iter().zip(&mut rounds) {
             bar.set_message(program.0);
             if program.cannot_run(host).is_none() {
-                for turn in 0..3 {
-                    warm.touch();
-                    match (round + turn) % 3 {
-                        0 => rounds.plain.push(program.plain()?),
-                        1 => rounds.stat.push(program.stat(&mut warm)?),
-                        _ => rounds.record.push(program.record()?),
-                    }
+                for turn in 0..2 {
+                    rounds.warm.touch();
+                    let is_stat = (round + turn) % 2 == 0;
+                    let said = program.said(host, is_stat, &mut rounds.warm, open_events_ns)?;
+                    if is_stat { &mut rounds.stat } else { &mut rounds.record }.push(said);
                 }
             }
             bar.inc(1);
@@ -217,10 +235,36 @@ impl Program {
 
     fn command(&self) -> Result<Vec<OsString>, Failure> {
         let program = std::env::current_exe()?.into_os_string();
-        let words = ["workload"].into_iter().chain(self.1.split(' ')).map(Into::into);
+        let one = (self.2 == Twin::Beside).then_some("--one-processor");
+        let words = ["workload"].into_iter().chain(self.1.split(' ')).chain(one).map(Into::into);
         Ok([program].into_iter().chain(words).collect())
     }
 
+    /// What a verb says of it, and what its twin says.
+    fn said(
+        &'static self,
+        host: &Host,
+        is_stat: bool,
+        warm: &mut Warm,
+        open_events_ns: f64,
+    ) -> Result<Said, Failure> {
+        let mut watched = || if is_stat { self.stat(warm) } else { self.record() };
+        // Where all memory may have huge pages the twin's are counted as the program's.
+        if self.2 == Twin::After || host.thp == "always" {
+            let said = watched()?;
+            return Ok(Said { twin: self.plain()?, ..said });
+        }
+        let twin = std::thread::spawn(|| {
+            std::thread::sleep(TWIN_DELAY);
+            self.plain()
+        });
+        let said = watched();
+        // A thread that panicked has told why.
+        let twin = twin.join().unwrap_or_else(|_| Err(Failure("--check: a thread ended early".into())));
+        Ok(Said { twin: twin?.without(open_events_ns), ..said? })
+    }
+
+    /// What it says when nobody watches it.
     fn plain(&self) -> Result<Own, Failure> {
         let words = self.command()?;
         let output = Command::new(&words[0])
@@ -243,7 +287,7 @@ impl Program {
         let (request, told) = self.request()?;
         let observation = faultless_prof::observe(request)?;
         self.ended_well(status(observation.exit))?;
-        warm.learn(observation.usage.peak_rss_bytes);
+        warm.learn(2 * observation.usage.peak_rss_bytes);
         Ok(Said::of_stat(&Stat::from_observation(&observation), Own::of(&whole(told)?)?))
     }
 
@@ -300,13 +344,23 @@ impl Own {
     fn price_ns(&self) -> f64 {
         self.ns / self.faults.max(1) as f64
     }
+
+    /// The same, had each fault taken less.
+    fn without(self, each_ns: f64) -> Self {
+        Self { ns: (self.ns - each_ns * self.faults as f64).max(0.0), ..self }
+    }
 }
 
 impl Said {
     fn of_stat(stat: &Stat, own: Own) -> Self {
         let kinds =
             stat.rows.iter().map(|row| (row.kind, row.faults, row.seconds.unwrap_or(0.0) * 1e9)).collect();
-        Self { own, time_ns: stat.time.as_ref().map(|time| time.seconds.times(1e9)), kinds }
+        Self {
+            own,
+            twin: Own::default(),
+            time_ns: stat.time.as_ref().map(|time| time.seconds.times(1e9)),
+            kinds,
+        }
     }
 
     fn of_record(findings: &Findings, own: Own) -> Self {
@@ -317,7 +371,7 @@ impl Said {
             .map(|(kind, faults, ns)| (*kind, faults.round() as u64, *ns));
         let beyond = findings.beyond.iter();
         let beyond = beyond.map(|(kind, faults, seconds)| (*kind, *faults, seconds.unwrap_or(0.0) * 1e9));
-        Self { own, time_ns: findings.time_ns, kinds: kinds.chain(beyond).collect() }
+        Self { own, twin: Own::default(), time_ns: findings.time_ns, kinds: kinds.chain(beyond).collect() }
     }
 
     fn faults(&self, wanted: Kind) -> u64 {
@@ -362,7 +416,7 @@ fn status(exit: Exit) -> Option<i32> {
     if let Exit::Status(status) = exit { Some(status) } else { None }
 }
 
-fn report(programs: &[&Program], host: Host, rounds: Vec<Rounds>) -> Report {
+fn report(programs: &[&Program], host: Host, open_events_ns: f64, rounds: Vec<Rounds>) -> Report {
     let rows: Vec<Row> = programs
         .iter()
         .zip(rounds)
@@ -372,20 +426,20 @@ fn report(programs: &[&Program], host: Host, rounds: Vec<Rounds>) -> Report {
         })
         .collect();
     let (answer, verdict) = verdict(&rows);
-    Report { schema: SCHEMA, verdict, answer, host, rounds: ROUNDS, programs: rows }
+    Report { schema: SCHEMA, verdict, answer, host, rounds: ROUNDS, open_events_ns, programs: rows }
 }
 
 fn row(program: &'static str, rounds: &Rounds) -> Row {
-    let plain = &rounds.plain;
-    let Some(truth_ns) = median(&plain.iter().map(|own| own.ns).collect::<Vec<f64>>()) else {
+    let twins: Vec<&Own> = rounds.stat.iter().chain(&rounds.record).map(|said| &said.twin).collect();
+    let Some(truth_ns) = median(&twins.iter().map(|own| own.ns).collect::<Vec<f64>>()) else {
         return Row { program, ..Row::default() };
     };
     // The counts are the same in every run, except for pages that the kernel happened to map early.
-    let faults = plain[plain.len() / 2].kinds.clone();
-    let (stat, record) = (arm(plain, &faults, &rounds.stat), arm(plain, &faults, &rounds.record));
-    let prices: Vec<f64> = plain.iter().map(Own::price_ns).collect();
-    let plain_spread = ends(&prices).map_or(0.0, |(low, high)| high / low);
-    Row { program, truth_ns, plain_spread, stat, record, faults, cannot_say: None }
+    let faults = twins[twins.len() / 2].kinds.clone();
+    let (stat, record) = (arm(&faults, &rounds.stat), arm(&faults, &rounds.record));
+    let prices: Vec<f64> = twins.iter().map(|own| own.price_ns()).collect();
+    let spread = ends(&prices).map_or(0.0, |(low, high)| high / low);
+    Row { program, truth_ns, spread, stat, record, faults, cannot_say: None }
 }
 
 /// The least and the most.
@@ -393,25 +447,22 @@ fn ends(values: &[f64]) -> Option<(f64, f64)> {
     values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max))
 }
 
-/// `plain`: what the program said of its touches in the plain run of each round.
-fn arm(plain: &[Own], faults: &[(Kind, u64)], said: &[Said]) -> Arm {
-    // Of each round: what was said, by the truth with recording in it, and how much longer recording made the truth.
+fn arm(faults: &[(Kind, u64)], said: &[Said]) -> Arm {
+    // Of each round: what was said by the truth, and how much longer recording made the truth.
     let rounds: Vec<(Interval, f64)> = said
         .iter()
-        .zip(plain)
-        .filter_map(|(said, plain)| {
-            let time = said.of_touches().filter(|time| time.value > 0.0 && said.own.ns > 0.0)?;
-            Some((time.times(1.0 / said.own.ns), said.own.price_ns() / plain.price_ns()))
+        .filter_map(|said| {
+            let truth_ns = said.twin.price_ns() * said.own.faults as f64;
+            let time = said.of_touches().filter(|time| time.value > 0.0 && truth_ns > 0.0)?;
+            Some((time.times(1.0 / truth_ns), said.own.ns / truth_ns))
         })
         .collect();
     let median_of = |rounds: &[&(Interval, f64)], figure: &dyn Fn(&(Interval, f64)) -> f64| {
         median(&rounds.iter().map(|round| figure(round)).collect::<Vec<f64>>()).unwrap_or(f64::NAN)
     };
-    let lengthened_of = |rounds: &[&(Interval, f64)]| median_of(rounds, &|round| round.1);
-    let ratio =
-        interval_of(&rounds, |rounds| median_of(rounds, &|(time, _)| time.value) * lengthened_of(rounds));
-    let lengthened = lengthened_of(&rounds.iter().collect::<Vec<_>>());
-    let ratios: Vec<Interval> = rounds.iter().map(|(time, _)| time.times(lengthened)).collect();
+    let ratio = interval_of(&rounds, |rounds| median_of(rounds, &|(time, _)| time.value));
+    let lengthened = median_of(&rounds.iter().collect::<Vec<_>>(), &|round| round.1);
+    let ratios: Vec<Interval> = rounds.iter().map(|(time, _)| *time).collect();
     let holds = ratios.iter().filter(|ratio| ratio.low <= 1.0 && 1.0 <= ratio.high);
     let half_widths = ratios.iter().map(|ratio| (ratio.high - ratio.low) / 2.0 / ratio.value);
     let mut worst: Vec<_> = said.iter().filter_map(|said| said.worst(faults)).collect();
@@ -438,10 +489,16 @@ impl Arm {
     }
 }
 
-/// By how much the slowest plain run of a program is slower than the fastest, the median of the programs, where that is too much.
-fn busy(rows: &[Row]) -> Option<f64> {
-    let spreads: Vec<f64> = rows.iter().map(|row| row.plain_spread).filter(|spread| *spread > 0.0).collect();
-    median(&spreads).filter(|spread| *spread > BUSY_SPREAD)
+/// Whether enough intervals hold: of so few as chance could make of enough nobody can say.
+fn enough_hold(holds: usize, of: usize) -> Answer {
+    let share = share_interval(holds as f64, of as f64);
+    if share.value >= HOLDING_SHARE {
+        Answer::Holds
+    } else if share.high < HOLDING_SHARE {
+        Answer::Fails
+    } else {
+        Answer::CannotSay
+    }
 }
 
 /// The answer, and the first line.
@@ -459,9 +516,8 @@ fn verdict(rows: &[Row]) -> (Answer, String) {
             arms.iter().fold((0, 0), |(holds, of), arm| (holds + arm.holds, of + arm.intervals));
         let half_width = median(&arms.iter().map(|arm| arm.half_width).collect::<Vec<f64>>()).unwrap_or(0.0);
         answers.extend(arms.iter().map(|arm| arm.answer()));
-        if (holds as f64) < HOLDING_SHARE * of as f64 || half_width > HALF_WIDTH {
-            answers.push(if busy(rows).is_some() { Answer::CannotSay } else { Answer::Fails });
-        }
+        answers.push(enough_hold(holds, of));
+        answers.push(if half_width <= HALF_WIDTH { Answer::Holds } else { Answer::Fails });
         let ratio = match (format!("{least:.2}"), format!("{most:.2}")) {
             (least, most) if least == most => least,
             (least, most) => format!("{least} to {most}"),
@@ -486,8 +542,8 @@ fn text(report: &Report) -> String {
     let host = &report.host;
     let head = format!(
         "Measured time divided by the true time: median of {} rounds with its 95 % interval, and how many of the verb's own intervals hold the \
-         truth. Limits: medians from {} to {}, {} of the intervals, and a median half-width of at most {}. The truth of a run is the program's own \
-         time in it, less what recording adds in the median.",
+         truth. Limits: medians from {} to {}, {} of the intervals, and a median half-width of at most {}. The truth of a run is what a twin, the \
+         same program unwatched on the same processor at the same time, took for the same touches.",
         report.rounds,
         LIMITS.0,
         LIMITS.1,
@@ -515,14 +571,6 @@ fn text(report: &Report) -> String {
             "{:column$}  {truth:>9}  {:>21}  {:>11}  {:>21}  {:>11}",
             row.program, stat.0, stat.1, record.0, record.1
         ));
-    }
-    if let Some(spread) = busy(&report.programs) {
-        let busy = format!(
-            "The machine was busy: in the slowest plain run of a program a fault took {spread:.2} times as long as in the fastest. On a quiet one \
-             more intervals hold; so few of them are no failure here."
-        );
-        lines.push(String::new());
-        lines.extend(wrap("", &busy, WIDTH));
     }
     let notes = report.programs.iter().flat_map(notes);
     let notes: Vec<String> = notes.flat_map(|note| wrap("  ", &note, WIDTH)).collect();
