@@ -8,6 +8,8 @@
 //!
 //! What it does not do: correct anything.
 
+mod text;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -15,10 +17,9 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use faultless_prof::{Options, Request, Task, facts};
-use faultless_report::table::{WIDTH, wrap};
 use faultless_trace::Stat;
 use faultless_trace::findings::{Findings, Wanted};
-use faultless_trace::measurement::{Count, Nanos, Percent, interval_of, median, share_interval};
+use faultless_trace::measurement::{Percent, interval_of, median, share_interval};
 use faultless_trace::observation::{Exit, Host};
 use faultless_trace::sites::Group;
 use faultless_trace::stat::{Interval, Kind};
@@ -193,7 +194,7 @@ pub(super) fn run(only: &str, json: bool) -> Outcome {
     let report = report(&programs, host, open_events_ns, rounds);
     let text = match json {
         true => serde_json::to_string_pretty(&report)? + "\n",
-        false => text(&report),
+        false => text::text(&report),
     };
     emit(text.as_bytes(), if report.answer == Answer::Holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -536,80 +537,6 @@ fn verdict(rows: &[Row]) -> (Answer, String) {
         Answer::CannotSay => "Cannot say",
     };
     (answer, format!("{word}: {said}."))
-}
-
-fn text(report: &Report) -> String {
-    let host = &report.host;
-    let head = format!(
-        "Measured time divided by the true time: median of {} rounds with its 95 % interval, and how many of the verb's own intervals hold the \
-         truth. Limits: medians from {} to {}, {} of the intervals, and a median half-width of at most {}. The truth of a run is what a twin, the \
-         same program unwatched on the same processor at the same time, took for the same touches.",
-        report.rounds,
-        LIMITS.0,
-        LIMITS.1,
-        Percent(HOLDING_SHARE),
-        Percent(HALF_WIDTH)
-    );
-    let mut lines = wrap("", &report.verdict, WIDTH);
-    lines.extend(wrap("", &format!("Linux {}, {}, {} processors", host.kernel, host.cpu, host.cpus), WIDTH));
-    lines.push(String::new());
-    lines.extend(wrap("", &head, WIDTH));
-    lines.push(String::new());
-    let column = report.programs.iter().map(|row| row.program.len()).max().unwrap_or(0).max("program".len());
-    lines.push(format!(
-        "{:column$}  {:>9}  {:>21}  {:>11}  {:>21}  {:>11}",
-        "program", "truth", "stat", "hold", "record", "hold"
-    ));
-    for row in &report.programs {
-        if let Some(reason) = &row.cannot_say {
-            lines.push(format!("{:column$}  cannot say: {reason}", row.program));
-            continue;
-        }
-        let truth = Nanos(row.truth_ns).to_string();
-        let (stat, record) = (cells(&row.stat), cells(&row.record));
-        lines.push(format!(
-            "{:column$}  {truth:>9}  {:>21}  {:>11}  {:>21}  {:>11}",
-            row.program, stat.0, stat.1, record.0, record.1
-        ));
-    }
-    let notes = report.programs.iter().flat_map(notes);
-    let notes: Vec<String> = notes.flat_map(|note| wrap("  ", &note, WIDTH)).collect();
-    if !notes.is_empty() {
-        lines.extend([
-            String::new(),
-            format!("Counts of kinds that are off by more than {}", Percent(KIND_ERROR)),
-        ]);
-        lines.extend(notes);
-    }
-    lines.join("\n") + "\n"
-}
-
-fn cells(arm: &Arm) -> (String, String) {
-    match arm.ratio {
-        Some(Interval { value, low, high }) => {
-            let half_width = Percent(arm.half_width).to_string();
-            let holds = format!("{}/{} ± {half_width:>4}", arm.holds, arm.intervals);
-            (format!("{value:.2} ({low:.2} to {high:.2})"), holds)
-        }
-        None => ("not known".into(), "-".into()),
-    }
-}
-
-/// Kinds whose counts are off.
-fn notes(row: &Row) -> Vec<String> {
-    let off = [("stat", &row.stat), ("record", &row.record)].map(|(verb, arm)| {
-        let (kind, error, said) = arm.worst.filter(|(_, error, _)| *error > KIND_ERROR)?;
-        let (_, faults) = row.faults.iter().find(|(found, _)| *found == kind)?;
-        Some(format!(
-            "{}, {verb}: {} instead of {} ({}), off by {}",
-            row.program,
-            Count(said),
-            Count(*faults),
-            kind.words(),
-            Percent(error)
-        ))
-    });
-    off.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

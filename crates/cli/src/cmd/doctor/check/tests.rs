@@ -1,5 +1,6 @@
 //! Rounds made up -> what is said of them.
 
+use super::text::{notes, text};
 use super::*;
 
 fn said(twin_ms: f64, ms: f64, spread: f64, copies: u64) -> Said {
