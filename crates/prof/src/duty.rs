@@ -235,6 +235,18 @@ mod tests {
     }
 
     #[test]
+    fn what_the_first_stretch_took_too_much_is_not_owed_and_what_a_burst_did_is() {
+        let mut duty = Duty::new(1_000.0, Budget::STACKS, 42);
+        duty.spend(1_000_000);
+        duty.switched(0);
+        assert_eq!(duty.credit_ns, 0.0);
+        duty.switched(1);
+        duty.spend(1_000_000);
+        duty.switched(2);
+        assert!(duty.credit_ns < -1e9, "{}", duty.credit_ns);
+    }
+
+    #[test]
     fn what_is_fixed_never_switches() {
         let mut duty = Duty::always();
         duty.spend(u64::MAX);

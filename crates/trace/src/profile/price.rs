@@ -263,4 +263,24 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn few_timed_huge_pages_are_set_beside_the_calibrated_price_and_many_stand_alone() {
+        let mean_ns = |timed: u64, calibrated_ns: Option<u64>| {
+            let huge = (0..timed).map(|n| (Fault::timed(Kind::Thp, n, 100_000), 1));
+            let base = (0..100).map(|n| (Fault::timed(Kind::MmapFirstWrite, n, 1_000), 1));
+            let found = Faults { samples: huge.chain(base).collect(), ..Faults::default() };
+            let weights = Weights { samples: vec![1.0; timed as usize + 100], ..Weights::default() };
+            let mut observation = Observation::default();
+            observation.counts.huge_ns = calibrated_ns;
+            let prices = Prices::new(&found, &weights, &observation, &Stacks::default());
+            prices.mean_ns(&Fault { ip: 1, ..Fault::timed(Kind::Thp, 0, 1) }, Kind::Thp)
+        };
+        assert_eq!(mean_ns(0, Some(180_000)), 180_000.0);
+        assert_eq!(mean_ns(2, Some(180_000)), 140_000.0);
+        assert_eq!(mean_ns(6, Some(180_000)), 120_000.0);
+        assert_eq!(mean_ns(8, Some(180_000)), 100_000.0);
+        // Without a calibrated price: so many times what other faults take.
+        assert_eq!(mean_ns(0, None), 1_000.0 * THP_PRICE_RATIO);
+    }
 }
