@@ -16,7 +16,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 /// Bytes of the stack: one call deep.
 const STACK_BYTES: usize = 16 << 10;
 
-/// Closes them. Where no process can be had they are closed before this returns.
+/// Closes them. Where no process can be had they are closed before this returns. Allocates the stack of that process, some 16 KiB, for good.
 pub fn close_later(mut fds: Vec<OwnedFd>) {
     if fds.is_empty() {
         return;
@@ -29,7 +29,7 @@ pub fn close_later(mut fds: Vec<OwnedFd>) {
         Box::leak(vec![Aligned([0; 16]); STACK_BYTES / 16].into_boxed_slice());
     let (top, numbers) = (stack.as_mut_ptr_range().end, std::ptr::from_ref(numbers).cast_mut());
     // SAFETY: `top` is the aligned end of a stack that nobody else uses and that is never freed; `close_all` reads `numbers`, which is never
-    // freed either, writes to its stack alone and doesn't return. Where clone fails the descriptors are closed below all the same.
+    // freed either, writes to its stack alone and doesn't return. Where clone fails the descriptors are closed as this returns.
     unsafe { libc::clone(close_all, top.cast(), libc::CLONE_VM, numbers.cast()) };
 }
 

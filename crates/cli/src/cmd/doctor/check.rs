@@ -1,10 +1,11 @@
 //! `faultless doctor --check`: what `stat` and `record` say of programs that time every one of their own touches.
 //!
 //! In: this machine. Out: for each program, the measured time divided by the true time, how many intervals hold, and
-//! the largest error in the counts of kinds. The truth of a watched run comes from a twin: the same program, unwatched, on the same processor at
-//! the same time, but where that can't be. The two alternate every few ms, so what else happens on the machine hits both alike. While events are open faults of every process
-//! take a little longer, the twin's too; that is measured and taken off. Faults that the program does not time, those of its
-//! start, are left out. The standing workloads time some thousand of their touches; there the mean of those stands for all.
+//! the largest error in the counts of kinds. The truth of a watched run comes from a twin: the same program, unwatched, on
+//! the same processor at the same time. The two alternate every few ms, so what else happens on the machine hits both
+//! alike. Where they can't run together the twin follows. While events are open, faults of every process take a little
+//! longer, the twin's too; that is measured and taken off. Faults that the program does not time, those of its start, are
+//! left out. The standing workloads time some thousand of their touches; there the mean of those stands for all.
 //!
 //! What it does not do: correct anything.
 
