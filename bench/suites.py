@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Runs test suites and jobs of real programs plain, under `faultless run` and under `faultless run --small=mimalloc`.
+"""Runs test suites and jobs of real programs plain, under `faultless run` and
+under `faultless run --small=mimalloc`. Measures no speed.
 
-Prints a table of the cases and of what differs from plain. Where a case differs, its unit runs three times more in each way: a
-difference that does not come again is flaky. It measures no speed.
+Prints a table of the cases and of their differences from plain. Where a case
+differs, its unit runs three times more each way: a difference that does not
+come again is flaky.
 
 The status is 0 without a difference, 1 with differences, and 2 after an error.
 
     bench/suites.py --quick
     bench/suites.py --install --out suites-out
-    bench/suites.py --only cpython,redis --policy "--policy base --decay 200ms"
+    bench/suites.py --only cpython,redis --policy "--policy base --decay \\
+        200ms"
 """
 import argparse, csv, importlib, os, re, resource, shlex, shutil, signal, subprocess, sys, tempfile, time
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -16,8 +19,8 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
-from suites import harness
-from suites.harness import Box, OutOfTime, Skip, Way, counts, progress, tally
+from suites import outcomes
+from suites.outcomes import Box, OutOfTime, Skip, Way, counts, progress, tally
 
 MODULES = ("files", "interpreters", "pytests", "servers", "media", "builds", "system", "tools")
 QUICK_S = 60
@@ -66,7 +69,7 @@ def install(packages):
 
 def missing(suite, box):
     lacking = [name for name in suite.needs if not shutil.which(name)]
-    if lacking and box.install and suite.apt and harness.root() and shutil.which("apt-get"):
+    if lacking and box.install and suite.apt and outcomes.root() and shutil.which("apt-get"):
         install(suite.apt)
         lacking = [name for name in suite.needs if not shutil.which(name)]
     if lacking:
@@ -86,7 +89,7 @@ def take(suite, box, jobs, wanted):
     missing(suite, box)
     units = [unit for unit in suite.units(box) if (unit.quick or not box.quick) and wanted in unit.name]
     pool = ThreadPoolExecutor(jobs)
-    waiting = [pool.submit(harness.compare, suite.name, box, unit) for unit in units]
+    waiting = [pool.submit(outcomes.compare, suite.name, box, unit) for unit in units]
     try:
         for done in as_completed(waiting):
             try:
@@ -155,12 +158,12 @@ def chosen(options):
     for name in MODULES:
         importlib.import_module(f"suites.{name}")
     if not options.only:
-        return [(suite, "") for suite in harness.SUITES if suite.quick or not options.quick]
+        return [(suite, "") for suite in outcomes.SUITES if suite.quick or not options.quick]
     texts = dict(word.partition("/")[::2] for word in options.only.split(","))
-    unknown = texts.keys() - {suite.name for suite in harness.SUITES}
+    unknown = texts.keys() - {suite.name for suite in outcomes.SUITES}
     if unknown:
         raise SystemExit(f"suites.py: no suite {', '.join(sorted(unknown))}: --list names them")
-    return [(suite, texts[suite.name]) for suite in harness.SUITES if suite.name in texts]
+    return [(suite, texts[suite.name]) for suite in outcomes.SUITES if suite.name in texts]
 
 
 def run(options, table, found):

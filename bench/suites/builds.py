@@ -1,5 +1,5 @@
 """Compilers and builds: gcc, g++ -j, clang, cargo; Rust programs with an allocator of their own."""
-from .harness import Skip, job, suite
+from .outcomes import Skip, job, suite
 
 CPP = r"""#include <algorithm>
 #include <functional>

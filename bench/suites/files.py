@@ -1,5 +1,5 @@
 """Programs on files: sqlite3, git, sort, the compressors, tar, awk, shells."""
-from .harness import job, suite
+from .outcomes import job, suite
 
 TEXT = """import random, sys
 random.seed(1)

@@ -1,5 +1,5 @@
 """Language runtimes on scripts of our own: Node, Java, Go, Perl, Lua, Ruby, PHP. Every script prints what it computed."""
-from .harness import job, suite
+from .outcomes import job, suite
 
 NODE = {
     "buffers": """const b=[];for(let i=0;i<3000;i++){const x=Buffer.alloc((i*7919)%300000,i&255);if(i%3)b.push(x);if(b.length>40)b.splice(i%40,1)}

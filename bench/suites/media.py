@@ -1,5 +1,5 @@
 """Media and documents: ffmpeg, ImageMagick, Chromium."""
-from .harness import job, suite
+from .outcomes import job, suite
 
 ENCODERS = {
     "libx264, 1 thread": "-c:v libx264 -preset veryfast -threads 1", "libx264, 2 threads": "-c:v libx264 -preset veryfast -threads 2",

@@ -2,7 +2,7 @@
 import shutil, subprocess, sys
 from xml.etree import ElementTree
 
-from .harness import Skip, Unit, suite
+from .outcomes import Skip, Unit, suite
 
 # Modules of CPython's Lib/test about memory, threads, processes and what is built on them.
 CPYTHON_QUICK = ("test_array", "test_mmap", "test_gc", "test_struct")

@@ -1,5 +1,5 @@
 """Servers under load on Unix sockets: Redis and PostgreSQL. Nothing listens on a network."""
-from .harness import UNPRIVILEGED, root, steps, suite
+from .outcomes import UNPRIVILEGED, root, steps, suite
 
 # redis-benchmark sends whole pipelines: a count that is no multiple of theirs would leave the data open.
 REDIS = r"""

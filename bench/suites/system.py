@@ -1,7 +1,7 @@
 """The kernel's side: stress-ng's memory and fork stressors, other users, containers and sandboxes."""
 import shutil
 
-from .harness import Skip, job, root, suite
+from .outcomes import Skip, job, root, suite
 
 STRESSORS = {
     "malloc": "--malloc 2 --malloc-ops 20000 --verify", "malloc, large": "--malloc 2 --malloc-bytes 64M --malloc-ops 5000 --verify",

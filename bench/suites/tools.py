@@ -1,7 +1,7 @@
 """Debuggers, tracers, checkers and other preloads around a program: gdb, strace, ltrace, valgrind, perf, sanitizers."""
 import os, shutil
 
-from .harness import Skip, job, suite
+from .outcomes import Skip, job, suite
 
 PROGRAM = r"""#include <pthread.h>
 #include <stdio.h>

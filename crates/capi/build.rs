@@ -1,4 +1,4 @@
-//! Names the shared library for the loader, and keeps it loaded: its handlers of `fork` may not go before the process does.
+//! Names the shared library for the loader, and keeps it loaded until the process ends, because of its fork handlers.
 #![allow(clippy::print_stdout)]
 
 fn main() {

@@ -3,13 +3,13 @@
 //!
 //! Out: for each the environment variables FAULTLESS_<NAME>, the path of the shared library, and FAULTLESS_<NAME>_HASH, of
 //! its content. The nested cargo has a target directory of its own: the outer one is locked while this runs. What the
-//! outer build of the workspace has fetched it does not fetch again. And how the binary is linked.
+//! outer build of the workspace has fetched it does not fetch again.
 
 #![allow(clippy::print_stdout)]
 
 use std::env;
 use std::hash::{DefaultHasher, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Settings of the outer build that would change or wrap the nested compiler (clippy, coverage, sanitizers).
@@ -33,13 +33,7 @@ const LIBRARIES: [(&str, &str); 2] = [("PRELOAD", "faultless-preload"), ("SMALL"
 const MIMALLOC: &str = "-DMI_SKIP_COLLECT_ON_EXIT -DMI_PRIM_HAS_PROCESS_ATTACH";
 
 fn main() {
-    // Linked to its address: 100 pages of pointers that would have to be relocated, copied at each start, stay in the page cache. That is
-    // a quarter of the page faults of a short run.
-    println!("cargo:rustc-link-arg-bins=-no-pie");
-    // Or the linker would offer the functions of `math`, which the C library has too, to all that is loaded with the program.
-    println!("cargo:rustc-link-arg-bins=-Wl,--exclude-libs,ALL");
     let variable = |name: &str| env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
-    link_the_unwinder(&PathBuf::from(variable("OUT_DIR")));
     let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("../..");
     for input in [
         "Cargo.toml",
@@ -79,28 +73,5 @@ fn main() {
         hasher.write(&std::fs::read(&library).expect("the library that was just built can be read"));
         println!("cargo:rustc-env=FAULTLESS_{name}={}", library.display());
         println!("cargo:rustc-env=FAULTLESS_{name}_HASH={:016x}", hasher.finish());
-    }
-}
-
-/// Links the unwinder into the binary, where the C compiler has it as an archive: a library that needs not be mapped and relocated is
-/// 7 to 9 % of a short search. The standard library asks for `libgcc_s.so`; what the linker finds under that name refers it to the archive.
-fn link_the_unwinder(out: &Path) {
-    const ARCHIVE: &str = "libgcc_eh.a";
-
-    let compiler = env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into());
-    let Ok(found) = Command::new(compiler).arg(format!("-print-file-name={ARCHIVE}")).output() else {
-        return;
-    };
-    let archive = String::from_utf8_lossy(&found.stdout);
-    let archive = Path::new(archive.trim());
-    // What it does not find it names as it was asked.
-    if archive.is_file() {
-        let folder = out.join("unwinder");
-        std::fs::create_dir_all(&folder).expect("a folder can be made where cargo says");
-        // Found as all libraries are, by what the link is told.
-        let script = format!("INPUT(-l:{ARCHIVE})\n");
-        std::fs::write(folder.join("libgcc_s.so"), script).expect("a file can be written where cargo says");
-        println!("cargo:rustc-link-arg-bins=-L{}", folder.display());
-        println!("cargo:rustc-env=FAULTLESS_LINKS_UNWINDER=1");
     }
 }

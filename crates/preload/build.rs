@@ -1,8 +1,8 @@
-//! How the interposer is linked: every process that it goes into pays for its pages and relocations.
+//! How the interposer is linked. Every interposed process pays for its pages and relocations.
 //!
-//! One mapping of code and constants, and no page set aside to be made read-only after relocation: its pointers to the
-//! next malloc are in writable memory anyhow. And GNU ld where there is one: it drops the standard library's panic
-//! machinery, which nothing calls (a fifth of the size, a sixth of the relocations); lld keeps it for the unwind tables.
+//! Code and constants are one mapping. No page becomes read-only after relocation, because the pointers to the next
+//! malloc are in writable memory anyway. GNU ld is preferred: it drops the standard library's panic machinery, which
+//! nothing calls (a fifth of the size, a sixth of the relocations). lld keeps it for the unwind tables.
 
 #![allow(clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! How the library is linked: see the interposer's build script, whose pages and relocations it adds to.
+//! How the library is linked. Every process pays for its pages and relocations, as for the interposer's.
 
 #![allow(clippy::print_stdout)]
 
@@ -6,9 +6,10 @@ fn main() {
     for argument in ["-Wl,-z,noseparate-code", "-Wl,-z,norelro", "-Wl,--build-id=none"] {
         println!("cargo:rustc-cdylib-link-arg={argument}");
     }
-    // The names that --wrap leads to are exported: a program that wraps the same functions must not take them over.
+    // The targets of --wrap are exported. A program that wraps the same functions must not replace them.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic");
-    // Without Rust's standard library nobody names them. Before glibc 2.34 threads are a library of their own.
+    // Rust's standard library, which would name them, is not linked. Before glibc 2.34, threads are a library of their
+    // own.
     for library in ["c", "pthread"] {
         println!("cargo:rustc-link-lib=dylib={library}");
     }

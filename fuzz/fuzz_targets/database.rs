@@ -1,18 +1,20 @@
-//! A database of which any bytes are others, with checksums that say nothing: it is opened, checked and searched without a panic, and
-//! within the memory that `-malloc_limit_mb` allows.
+//! Opens, checks and searches a database with arbitrary changes. It must not panic, and must stay within the memory that
+//! `-malloc_limit_mb` allows. Checksums are off.
 #![no_main]
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use faultless_grepdb::{Database, Memory, Needs, Place, Printing, Reading, Rules, Search};
+use faultless_grepdb::{
+    BlockSource, Database, Location, OutputFormat, PatternOptions, QueryPlan, Rules, Search,
+};
 use grep_printer::StandardBuilder;
 use grep_regex::RegexMatcherBuilder;
 use grep_searcher::{BinaryDetection, SearcherBuilder};
 use libfuzzer_sys::fuzz_target;
 
-/// A small tree, and the files of its database as they were written.
+/// A small tree, and the intact files of its database.
 struct Whole {
     tree: tempfile::TempDir,
     parts: Vec<(PathBuf, Vec<u8>)>,
@@ -20,16 +22,17 @@ struct Whole {
 
 static WHOLE: LazyLock<Whole> = LazyLock::new(|| {
     let tree = tempfile::tempdir().unwrap();
+    let location = Location::in_tree(tree.path());
     fs::create_dir(tree.path().join("folder")).unwrap();
     let put = |name: &str, text: String| fs::write(tree.path().join(name), text).unwrap();
     for n in 0..9 {
         put(&format!("folder/{n}"), format!("{n} needle\nsomething else {}\n", n * n).repeat(n));
     }
     put("large", (0..15_000).map(|n| format!("line {n} of many\n")).collect());
-    Database::build(tree.path(), &Rules::default(), 1, &mut |_| {}).unwrap();
+    Database::build(&location, &Rules::default(), 1, &mut |_| {}).unwrap();
     put("folder/3", "a needle later\n".into());
-    Database::update(tree.path(), 1, &mut |_| {}).unwrap();
-    let files = fs::read_dir(Place::of(tree.path()).folder).unwrap().map(|entry| entry.unwrap().path());
+    Database::update(&location, None, 1, &mut |_| {}).unwrap();
+    let files = fs::read_dir(&location.folder).unwrap().map(|entry| entry.unwrap().path());
     let mut parts: Vec<_> = files.map(|path| (path.clone(), fs::read(path).unwrap())).collect();
     parts.sort();
     Whole { tree, parts }
@@ -38,7 +41,7 @@ static WHOLE: LazyLock<Whole> = LazyLock::new(|| {
 fuzz_target!(|bytes: &[u8]| {
     let whole = &*WHOLE;
     let mut parts = whole.parts.clone();
-    // Which file, where in it counted from its begin or its end, and what is there instead; or the end of the file.
+    // An edit names a file, a position from its beginning or its end, and two new bytes. Equal bytes truncate the file instead.
     for edit in bytes.chunks_exact(5) {
         let (_, part) = &mut parts[usize::from(edit[0] >> 2) % whole.parts.len()];
         let at = usize::from(u16::from_le_bytes([edit[1], edit[2]]));
@@ -51,28 +54,28 @@ fuzz_target!(|bytes: &[u8]| {
     for (path, part) in &parts {
         fs::write(path, part).unwrap();
     }
-    let place = Place::of(whole.tree.path());
-    let _ = Database::check(&place);
-    let Ok(Some(database)) = Database::open_at(&place) else { return };
+    let location = Location::in_tree(whole.tree.path());
+    let _ = Database::check(&location);
+    let Ok(Some(database)) = Database::open(&location) else { return };
     for pattern in ["needle", "of many$"] {
         let search = Search {
             matcher: &RegexMatcherBuilder::new().line_terminator(Some(b'\n')).build(pattern).unwrap(),
-            needs: Needs::of(&[pattern], Reading::default()).unwrap(),
+            plan: QueryPlan::new(&[pattern], PatternOptions::default()).unwrap(),
             searcher: &SearcherBuilder::new(),
-            printing: &Printing::Standard(StandardBuilder::new(), None),
+            format: &OutputFormat::Standard(StandardBuilder::new(), None),
             color: false,
             separator: b"",
-            follows: false,
+            follows_output: false,
             binary: BinaryDetection::none(),
             binary_named: BinaryDetection::none(),
             every_file: false,
             sorted: true,
-            within: &[],
-            wanted: &|_| true,
-            shown: &<[u8]>::to_vec,
+            folders: &[],
+            is_wanted: &|_| true,
+            display_path: &<[u8]>::to_vec,
             threads: &|| 1,
-            memory: Memory::Malloc,
-            only_whether: false,
+            block_source: BlockSource::Malloc,
+            first_match_only: false,
         };
         let _ = search.run(&database, Vec::new());
     }

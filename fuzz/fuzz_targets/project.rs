@@ -1,4 +1,4 @@
-//! Any text as a project file: rules, or a line that says what is wrong with which line.
+//! Parses any text as a project file. The result is rules, or an error that names the file.
 #![no_main]
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     let path = Path::new("/projects/a.project");
-    if let Err(error) = faultless_grepdb::project(path, text) {
+    if let Err(error) = faultless_grepdb::parse_project(path, text) {
         let said = error.to_string();
         assert!(said.contains("a.project") && !said.trim_end().is_empty());
     }

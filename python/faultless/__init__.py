@@ -1,4 +1,4 @@
-"""Large NumPy arrays from a pool that keeps its pages, so that they fault once and not again in every round.
+"""Large NumPy arrays from a pool that keeps its pages: they fault once, and not in every round.
 
 >>> import faultless, numpy
 >>> with faultless.numpy_pool():            # in this thread, inside the block
@@ -27,8 +27,8 @@ __all__ = ["THRESHOLD_BYTES", "numpy_pool", "prewarm", "stats", "stats_text", "u
 def numpy_pool():
     """NumPy arrays of at least THRESHOLD_BYTES that are made inside the block come from the pool.
 
-    It holds for the calling thread (more precisely, its context: contextvars), and nests. The arrays may outlive the
-    block and be freed by any thread. Also a decorator.
+    It applies to the calling thread (more precisely, to its context: contextvars), and nests. The arrays may outlive the
+    block, and any thread may free them. It is also a decorator.
     """
     outer = exchange_handler(pool_handler())
     try:
@@ -40,6 +40,6 @@ def numpy_pool():
 def use_for_numpy():
     """From now on every large NumPy array of this process comes from the pool, whichever thread makes it.
 
-    Where a memory handler was chosen explicitly (NEP 49), that one stays. There is no way back.
+    An explicitly chosen memory handler (NEP 49) stays. This call cannot be undone.
     """
     replace_default_handler()

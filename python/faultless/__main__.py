@@ -1,6 +1,6 @@
-"""python -m faultless run [script.py | -m module] [arguments]: the program with its large blocks from the pool.
+"""python -m faultless run [script.py | -m module] [arguments]: run a program with its large blocks from the pool.
 
-With the `faultless` command on PATH all large blocks of the process come from the pool; without it, NumPy's arrays.
+With the `faultless` command on PATH, all large blocks of the process come from the pool. Without it, NumPy's arrays do.
 """
 
 import importlib.util
@@ -28,7 +28,7 @@ def run_here(arguments):
     is_module = arguments[0] == "-m"
     if is_module:
         sys.path[0] = os.getcwd()
-        # Of a module inside a package, the package is looked for: to look further would import it.
+        # Checks only the package of a module, because a check of the module would import the package.
         if importlib.util.find_spec(arguments[1].partition(".")[0]) is None:
             refuse(f"no module named {arguments[1]}; check the spelling, or install it in this Python")
     elif not os.path.exists(arguments[0]):

@@ -1,9 +1,9 @@
 //! NumPy's memory handler (NEP 49) over the pool: large arrays from the pool, all others from NumPy's own handler.
 //!
-//! In: NumPy's calls, from any thread, with or without the GIL. Out: memory. It never calls Python. A block finds its way
-//! back by its address, so an array may outlive whatever chose its handler, and be freed anywhere.
+//! In: NumPy's calls, from any thread, with or without the GIL. Out: memory. It never calls Python. A block's address
+//! tells where it came from. So an array may outlive the choice of its handler, and any thread may free it.
 //!
-//! The structures are those of `numpy/ndarraytypes.h`, version 1 of the handler: NumPy 1.22 and later.
+//! The structures come from `numpy/ndarraytypes.h`, version 1 of the handler: NumPy 1.22 and later.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
@@ -22,7 +22,7 @@ pub(crate) struct Allocator {
     free: unsafe extern "C" fn(*mut c_void, *mut u8, usize),
 }
 
-// SAFETY: the functions may be called from any thread, NumPy's own and ours, and the context is only theirs.
+// SAFETY: any thread may call the functions, NumPy's and ours, and only they use the context.
 unsafe impl Sync for Allocator {}
 
 /// `PyDataMem_Handler`.
@@ -33,13 +33,13 @@ pub(crate) struct Handler {
     allocator: Allocator,
 }
 
-/// The handler's version that this file was written for.
+/// The version of the handler's structure.
 const VERSION: u8 = 1;
-/// What `numpy.core.multiarray.get_handler_name()` says.
+/// The result of `numpy.core.multiarray.get_handler_name()`.
 const NAME: &[u8] = b"faultless";
 
 impl Handler {
-    /// A handler over NumPy's own, which is copied; both live as long as the process. `None`: of an unknown version.
+    /// A handler over a copy of NumPy's own. Both live as long as the process. `None` if the version is unknown.
     pub(crate) fn over(inner: &Self) -> Option<&'static Self> {
         if inner.version != VERSION {
             return None;
@@ -53,7 +53,7 @@ impl Handler {
     }
 }
 
-/// NumPy's own allocator in Rust's terms; alignment is whatever it gives.
+/// NumPy's own allocator as a Rust allocator. It ignores alignment.
 struct Inner(Allocator);
 
 type Pooled = Global<Inner>;
@@ -88,7 +88,7 @@ unsafe fn pooled<'a>(context: *mut c_void) -> &'a Pooled {
     unsafe { &*context.cast::<Pooled>() }
 }
 
-/// The largest there is; nobody can serve it.
+/// The largest layout. No allocator can serve it.
 const ENDLESS: Layout = match Layout::from_size_align(isize::MAX as usize, 1) {
     Ok(layout) => layout,
     Err(_) => Layout::new::<u8>(),
@@ -124,7 +124,7 @@ unsafe extern "C" fn realloc(context: *mut c_void, block: *mut u8, len: usize) -
     match layout_in_pool(block) {
         // SAFETY: the block came from the pool with this length, or less.
         Some(old) => unsafe { pooled.realloc(block, old, len) },
-        // NumPy doesn't say how long the block was, so it can't be brought into the pool.
+        // NumPy does not pass the block's length, so the block cannot move into the pool.
         // SAFETY: the block is NumPy's, or null.
         None => unsafe { pooled.inner().realloc(block, layout(0), len) },
     }

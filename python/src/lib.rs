@@ -1,6 +1,6 @@
 //! The Python package's native half: NumPy's memory handler, and the pool's counters.
 //!
-//! In: calls of `faultless/__init__.py`, which is the face of the package. Out: capsules for NumPy, numbers, text.
+//! In: calls of `faultless/__init__.py`. Out: capsules for NumPy, numbers, text.
 
 mod handler;
 mod numpy;
@@ -14,7 +14,7 @@ fn counters() -> Stats {
     process::opened().map(|pool| pool.stats()).unwrap_or_default()
 }
 
-/// The counters of the pool as a dictionary; all zero before its first block.
+/// The counters of the pool as a dictionary. All are zero before the first block.
 #[pyfunction]
 fn stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
@@ -37,7 +37,7 @@ fn stats_text(format: &str) -> PyResult<String> {
     Ok(counters().exposed(format).to_string())
 }
 
-/// Makes free memory of the pool resident, so that arrays made later do not fault; how many bytes then were.
+/// Makes free memory of the pool resident, so that later arrays do not fault. Returns the resident bytes.
 #[pyfunction]
 fn prewarm(py: Python<'_>, bytes: usize) -> usize {
     py.detach(|| process::pool(process::policy).map_or(0, |pool| pool.prewarm(bytes).resident))

@@ -1,7 +1,7 @@
-//! The way to NumPy: its table of functions, and the capsules that carry handlers.
+//! NumPy's table of functions, and the capsules that carry handlers.
 //!
-//! In: a running interpreter with NumPy. Out: which handler NumPy uses, for the calling context or for all. No NumPy header is
-//! needed: the numbers are places in the table that NumPy promises to keep.
+//! In: a running interpreter with NumPy. Out: NumPy's handler changes, for the calling context or for all. No NumPy
+//! header is needed: the numbers are indices in a table whose layout NumPy guarantees.
 
 use std::ffi::{c_uint, c_void};
 
@@ -15,7 +15,7 @@ use crate::handler::Handler;
 /// The name of a capsule that carries a handler. Source: NEP 49.
 const CAPSULE: &std::ffi::CStr = c"mem_handler";
 
-/// Places in `_ARRAY_API`. Source: numpy/__multiarray_api.h.
+/// Indices in `_ARRAY_API`. Source: numpy/__multiarray_api.h.
 const FEATURE_VERSION: usize = 211;
 const SET_HANDLER: usize = 304;
 const DEFAULT_HANDLER: usize = 306;
@@ -36,7 +36,7 @@ impl Table {
             return Err(PyErr::fetch(py));
         }
         let table = Self(table.cast());
-        // SAFETY: this place has held this function since NumPy 1.4.
+        // SAFETY: this entry has held this function since NumPy 1.4.
         let version: unsafe extern "C" fn() -> c_uint =
             unsafe { std::mem::transmute(table.entry(FEATURE_VERSION)) };
         // SAFETY: it has no preconditions.
@@ -54,7 +54,7 @@ impl Table {
     /// The capsule that NumPy starts with.
     fn default_handler<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let variable: *const *mut ffi::PyObject = self.entry(DEFAULT_HANDLER).cast();
-        // SAFETY: this place has held the address of this variable since NumPy 1.22.
+        // SAFETY: this entry has held the address of this variable since NumPy 1.22.
         let capsule = unsafe { *variable };
         // SAFETY: the variable holds an object, which is borrowed here.
         unsafe { Bound::from_borrowed_ptr_or_err(py, capsule) }
@@ -94,11 +94,11 @@ pub(crate) fn pool_handler(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     unsafe { Bound::from_owned_ptr_or_err(py, capsule) }
 }
 
-/// Makes NumPy use a handler in the calling context; the one it used before.
+/// Makes NumPy use a handler in the calling context. Returns the previous one.
 #[pyfunction]
 pub(crate) fn exchange_handler<'py>(capsule: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let table = Table::of_numpy(capsule.py())?;
-    // SAFETY: this place has held this function since NumPy 1.22.
+    // SAFETY: this entry has held this function since NumPy 1.22.
     let set: unsafe extern "C" fn(*mut ffi::PyObject) -> *mut ffi::PyObject =
         unsafe { std::mem::transmute(table.entry(SET_HANDLER)) };
     // SAFETY: the object is alive, and NumPy checks that it is a capsule with a handler.
@@ -107,8 +107,8 @@ pub(crate) fn exchange_handler<'py>(capsule: &Bound<'py, PyAny>) -> PyResult<Bou
     unsafe { Bound::from_owned_ptr_or_err(capsule.py(), before) }
 }
 
-/// Makes the handler NumPy's default one, in all threads and contexts. NumPy keeps its default capsule; what changes is the
-/// handler inside. Arrays made before are given back by the new handler, to where they came from.
+/// Makes the handler NumPy's default, in all threads and contexts. NumPy keeps its default capsule; the handler inside
+/// changes. The new handler also frees earlier arrays, each to the allocator it came from.
 #[pyfunction]
 pub(crate) fn replace_default_handler(py: Python<'_>) -> PyResult<()> {
     let handler = pointer(handler(py)?);

@@ -199,7 +199,7 @@ numpy.ones(30 << 20, "u1")
 print(faults() - before)
 """
     )
-    # 7680 base pages; what is left is Python's own.
+    # Of 7680 base pages. The remaining faults are Python's own.
     assert printed[0] == "True" and int(printed[1]) < 300, printed
 
 

@@ -9,9 +9,8 @@
  *     faultless::memory_resource resource(pool.get());
  *     std::pmr::vector<double> b(1 << 20, &resource);
  *
- * Both take blocks of at least faultless::threshold bytes from the pool, and smaller ones, and whatever the pool refuses, from
- * where they would come without it. Both may be used by any thread at any time. Where memory has run out they throw
- * std::bad_alloc, nothing else ever throws.
+ * Both take blocks of at least faultless::threshold bytes from the pool. Smaller blocks, and those that the pool refuses, come from
+ * the usual allocator. Any thread may use both at any time. They throw std::bad_alloc if there is no memory, and nothing else.
  *
  * Header only, over the C ABI: link with -lfaultless.
  */
@@ -37,10 +36,10 @@
 
 namespace faultless {
 
-/* Bytes from which a block is worth a place in a pool; below, the rounding to granules would waste more than 20 %. */
+/* Bytes from which a block comes from the pool. For smaller ones the rounding to granules would waste more than 20 %. */
 constexpr std::size_t threshold = std::size_t(64) << 10;
 
-/* A pool of one's own. Whatever was allocated from it is gone with it. */
+/* A pool with an owner. Destroying it frees all its blocks. */
 class pool {
   public:
     /* Throws std::runtime_error with the reason. */
@@ -61,14 +60,14 @@ class pool {
     /* For the functions of faultless.h. */
     faultless_pool *get() const noexcept { return handle_; }
 
-    /* Makes free memory resident ahead of need; how many bytes then were. */
+    /* Makes free memory resident ahead of need. Returns the bytes that are resident. */
     std::size_t prewarm(std::size_t bytes) noexcept {
         std::size_t resident = 0;
         faultless_prewarm(handle_, bytes, &resident);
         return resident;
     }
 
-    /* A counter by its name; 0 if there is none of that name. */
+    /* A counter by its name; 0 if the name is unknown. */
     std::uint64_t stat(const char *name) const noexcept {
         std::uint64_t value = 0;
         faultless_stat_value(handle_, name, &value);
@@ -93,7 +92,7 @@ inline bool give(faultless_pool *pool, void *block, std::size_t bytes) noexcept 
 
 } // namespace detail
 
-/* An allocator for standard containers; all of them are equal and share the pool of the process. */
+/* An allocator for standard containers. All instances are equal and share the pool of the process. */
 template <class T> class allocator {
   public:
     using value_type = T;
@@ -136,7 +135,7 @@ template <class T, class U> bool operator!=(const allocator<T> &, const allocato
 
 #ifdef FAULTLESS_HAS_MEMORY_RESOURCE
 
-/* A resource for polymorphic allocators. The pool and the upstream resource must live longer. */
+/* A resource for polymorphic allocators. The pool and the upstream resource must outlive it. */
 class memory_resource : public std::pmr::memory_resource {
   public:
     /* nullptr: the pool of the process. */
@@ -145,7 +144,7 @@ class memory_resource : public std::pmr::memory_resource {
         : pool_(pool), upstream_(upstream) {}
 
   private:
-    /* Asked each time: at the very first moment of the process's pool there is none yet. */
+    /* Looked up each time: while a thread opens the pool of the process, there is none. */
     faultless_pool *source() const noexcept { return pool_ ? pool_ : faultless_process_pool(); }
 
     void *do_allocate(std::size_t bytes, std::size_t alignment) override {

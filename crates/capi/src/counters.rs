@@ -1,4 +1,4 @@
-//! Counters for C: as an array, by name, as text. The table of fields is the pool crate's.
+//! Counters for C: as an array, by name, as text. The pool crate defines the fields.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::{self, Write};
@@ -68,7 +68,7 @@ pub(crate) unsafe extern "C" fn faultless_stat_value(
     OK
 }
 
-/// Text that goes as far as the caller's room, and its whole length.
+/// Writes text into the caller's buffer, cuts it there, and counts its whole length.
 struct Cut {
     to: *mut u8,
     room: usize,
@@ -77,7 +77,7 @@ struct Cut {
 
 impl Write for Cut {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // The last place is the NUL's.
+        // The last byte is for the NUL.
         let free = self.room.saturating_sub(1).saturating_sub(self.len);
         let part = text.len().min(free);
         if part > 0 {

@@ -1,9 +1,9 @@
 //! The C ABI of the pool. Its manual is `include/faultless.h`.
 //!
-//! In: handles, lengths and addresses of C callers. Out: addresses and results, always: what can be checked is checked, and
-//! nothing unwinds, aborts or prints.
+//! In: handles, lengths and addresses of C callers. Out: addresses and results. Arguments are checked if they can be.
+//! Nothing unwinds, aborts or prints.
 //!
-//! What it does not do: small blocks, or anything that the Rust crate doesn't.
+//! Out of scope: small blocks, and anything that the Rust crate lacks.
 
 mod counters;
 mod policy;
@@ -17,7 +17,7 @@ use faultless_pool::{Kernel, Pool, process};
 use crate::policy::CPolicy;
 use crate::pools::NO_POOL;
 
-/// What a handle points to.
+/// A handle points to a pool.
 pub type Handle = Pool<Kernel>;
 
 const OK: c_int = 0;
@@ -30,11 +30,11 @@ const FOREIGN: c_int = 3;
 /// # Safety
 /// The handle is null or a live one.
 unsafe fn pool(handle: *const Handle) -> Option<&'static Handle> {
-    // SAFETY: a live handle points to a pool, which is only ever shared, and lives until nobody uses it any more.
+    // SAFETY: a live handle points to a pool. The pool is only shared, and lives until nobody uses it any more.
     unsafe { handle.as_ref() }
 }
 
-/// An error in words, with the remedy.
+/// An error as text, with the remedy.
 #[unsafe(no_mangle)]
 pub extern "C" fn faultless_error_text(error: c_int) -> *const c_char {
     let text: &CStr = match error {
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn faultless_prewarm(handle: *mut Handle, bytes: usize, re
 unsafe fn alloc(handle: *mut Handle, align: usize, len: usize, zeroed: bool) -> *mut c_void {
     // SAFETY: forwarded.
     let pool = unsafe { pool(handle) }.filter(|_| align.is_power_of_two());
-    let block = pool.and_then(|pool| process::attended(pool, |pool| pool.alloc_raw(len, align, zeroed)));
+    let block = pool.and_then(|pool| process::serve(pool, |pool| pool.alloc_raw(len, align, zeroed)));
     block.map_or(ptr::null_mut(), |block| block.as_ptr().cast())
 }
 
@@ -155,11 +155,17 @@ pub unsafe extern "C" fn faultless_realloc(
     let Some(pool) = unsafe { pool(handle) }.filter(|_| !block.is_null()) else { return INVALID };
     // SAFETY: a place for an address.
     let old = unsafe { block.read() };
-    let new = match () {
-        () if old.is_null() => pool.alloc_raw(len, 1, false),
-        () if pool.len_raw(old.addr()).is_none() => return FOREIGN,
+    let new = process::serve(pool, |pool| {
+        if old.is_null() {
+            return Ok(pool.alloc_raw(len, 1, false));
+        }
+        pool.len_raw(old.addr()).ok_or(FOREIGN)?;
         // SAFETY: the caller lets the block move.
-        () => process::attended(pool, |pool| unsafe { pool.resize_raw(old.addr(), len) }),
+        Ok(unsafe { pool.resize_raw(old.addr(), len) })
+    });
+    let new = match new {
+        Ok(new) => new,
+        Err(error) => return error,
     };
     let Some(new) = new else { return NO_MEMORY };
     // SAFETY: a place for an address.
@@ -175,9 +181,9 @@ pub unsafe extern "C" fn faultless_realloc(
 pub unsafe extern "C" fn faultless_free(handle: *mut Handle, block: *mut c_void) -> c_int {
     // SAFETY: forwarded.
     let Some(pool) = (unsafe { pool(handle) }) else { return INVALID };
-    // SAFETY: the caller gives the block up; the pool looks whether it is one.
+    // SAFETY: the caller gives the block up; the pool checks whether it is one.
     let free = |pool: &Handle| unsafe { pool.free_raw(block.addr()) };
-    if block.is_null() || process::attended(pool, free) { OK } else { FOREIGN }
+    if block.is_null() || process::serve(pool, free) { OK } else { FOREIGN }
 }
 
 /// See faultless.h.

@@ -1,13 +1,15 @@
-//! `faultless_policy`: what C callers ask of a pool.
+//! `faultless_policy`: the policy of a pool in C.
 //!
-//! In: a structure of the size that the caller knew. Out: a [`Policy`], or `None` for what this version doesn't know.
+//! In: a structure of the size that the caller was compiled with. Out: a [`Policy`], or `None` for values unknown to
+//! this version.
 
 use faultless_os::page::Order;
 use faultless_pool::{Page, Policy, Prefault, Scrub, process};
 
-/// No policy will be longer: a size beyond is garbage, and following it would read what is not the caller's.
+/// The longest policy that will ever exist. A larger size is garbage, and reading that far would leave the caller's
+/// memory.
 const POLICY_BYTES: usize = 1024;
-/// What stands for 0 where 0 is the default.
+/// The value for 0, if 0 means the default.
 const NOTHING: u64 = u64::MAX;
 
 /// `faultless_watermarks`.
@@ -18,7 +20,7 @@ struct Watermarks {
     high_bytes: u64,
 }
 
-/// `faultless_policy`. Members that a caller does not have yet are zero.
+/// `faultless_policy`. Members that the caller does not have are zero.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CPolicy {
@@ -46,7 +48,7 @@ fn bytes(number: u64) -> usize {
 }
 
 impl CPolicy {
-    /// Reads as much of a policy as the caller has; `None` if the caller's is longer and the rest is not zero.
+    /// Reads as much of a policy as the caller has. `None` if the caller's policy is longer and the rest is not zero.
     ///
     /// # Safety
     /// `from` is null or points to a policy of the size that it begins with.
@@ -107,11 +109,8 @@ impl CPolicy {
     fn prefault(self) -> Option<Prefault> {
         match self.prefault {
             0 => Some(Prefault::None),
-            1 => Some(Prefault::Touch),
-            2 => Some(Prefault::Memset),
-            3 => Some(Prefault::MapPopulate),
-            4 => Some(Prefault::Populate),
-            5 => self.stock.low_and_high().map(|(low, high)| Prefault::Ahead { low, high }),
+            1 => Some(Prefault::Populate),
+            2 => self.stock.low_and_high().map(|(low, high)| Prefault::Ahead { low, high }),
             _ => None,
         }
     }
@@ -141,7 +140,7 @@ mod tests {
     #[test]
     fn watermarks_have_an_order_and_belong_to_work_ahead_only() {
         let watermarks = |low_bytes, high_bytes| Watermarks { low_bytes, high_bytes };
-        let ahead = |stock| CPolicy { prefault: 5, stock, ..CPolicy::default() }.policy();
+        let ahead = |stock| CPolicy { prefault: 2, stock, ..CPolicy::default() }.policy();
         assert_eq!(ahead(watermarks(1, 2)).unwrap().prefault, Prefault::Ahead { low: 1, high: 2 });
         assert!(ahead(watermarks(2, 1)).is_none() && ahead(watermarks(0, 0)).is_none());
         assert!(CPolicy { stock: watermarks(2, 1), ..CPolicy::default() }.policy().is_some());

@@ -1,4 +1,4 @@
-//! The pools that C callers made: they live until they are destroyed, and `fork` finds them whole.
+//! The pools of C callers: they live until they are destroyed, and are consistent in a child of `fork`.
 //!
 //! In: policies and handles. Out: handles, which are the pools' addresses. A handle that is not in the list is refused.
 
@@ -14,7 +14,7 @@ use crate::Handle;
 /// The handle of no pool.
 pub(crate) const NO_POOL: *mut Handle = ptr::null_mut();
 
-/// Held by whoever changes the list, and across `fork`.
+/// Held while the list changes, and across `fork`.
 static GATE: Mutex<()> = Mutex::new(());
 static POOLS: Mutex<Vec<&'static Handle>> = Mutex::new(Vec::new());
 
@@ -37,7 +37,7 @@ pub(crate) fn create(policy: Policy) -> *mut Handle {
     pool
 }
 
-/// Ends a pool; false, and nothing done, if `handle` is none that was created and not destroyed.
+/// Destroys a pool. If `handle` is not a live handle of `create`, returns false and does nothing.
 ///
 /// # Safety
 /// Nothing may use the pool or its blocks any more.
@@ -48,14 +48,14 @@ pub(crate) unsafe fn destroy(handle: *mut Handle) -> bool {
     pools.swap_remove(at);
     drop((pools, gate));
     // SAFETY: it was in the list, so it is alive.
-    unsafe { &*handle }.stop_keeper();
+    unsafe { &*handle }.stop_thread();
     // SAFETY: it was made by `create`, is in the list no more, and the caller uses it no more.
     drop(unsafe { Box::from_raw(handle) });
     true
 }
 
 extern "C" fn before_fork() {
-    // A handler that forks now would wait for this fork, and so for itself.
+    // A signal handler that forks now would wait for its own thread.
     let _quiet = Quiet::begin();
     GATE.hold();
     if let Some(pools) = POOLS.lock() {
@@ -65,8 +65,8 @@ extern "C" fn before_fork() {
 
 extern "C" fn after_fork_in_parent() {
     if let Some(pools) = POOLS.lock() {
-        // An allocator's handlers were registered before ours, and have given its locks back: a thread may be started.
-        pools.iter().for_each(|pool| process::attended(pool, |pool| pool.after_fork_in_parent()));
+        // The allocator's handlers were registered before ours and have released its locks. So a thread may start.
+        pools.iter().for_each(|pool| process::serve(pool, |pool| pool.after_fork_in_parent()));
     }
     GATE.let_go();
 }

@@ -1,4 +1,4 @@
-/* Every function of faultless.h, with right and with wrong arguments. Prints the first line that does not hold. */
+/* Calls every function of faultless.h with valid and invalid arguments. Prints the first failed check. */
 #include <faultless.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ static void policies(void) {
     CHECK(faultless_pool_create(&unknown, &pool) == FAULTLESS_INVALID);
 }
 
-/* Freed memory goes back while nobody asks for it, and a pool may end while its thread is at work. */
+/* Idle memory decays, and a pool may be destroyed while its thread works. */
 static void decays(void) {
     faultless_policy policy = FAULTLESS_POLICY_INIT;
     faultless_pool *pool;

@@ -1,4 +1,4 @@
-/* The C++ face, from C++11 on: small and large, moved and swapped, by many threads. */
+/* The C++ interface, from C++11 on: small and large blocks, moves and swaps, many threads. */
 #include <faultless.hpp>
 #include <cstdio>
 #include <cstdlib>

@@ -1,9 +1,7 @@
-//! The C and C++ interface as its users meet it: installed by `install.sh`, compiled against, linked, run.
+//! The C and C++ interface as users get it: installed by `install.sh`, then programs are compiled, linked and run.
 //!
 //! Guards against: a header that differs from the library, arguments that crash instead of being refused, and build files
-//! that only work in the source tree. What is missing on the machine (compiler, pkg-config, CMake) is skipped aloud.
-
-#![allow(clippy::print_stderr, reason = "skips print their reason")]
+//! that only work in the source tree.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -17,7 +15,7 @@ fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where the interface is installed for these tests; built once, with the profile that the tests have.
+/// The folder with the installed interface; built once, with the profile of the tests.
 fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
@@ -35,16 +33,19 @@ fn run(command: &mut Command) -> Output {
     output
 }
 
-/// Whether a tool is there; if not, says what is skipped.
+/// Whether a tool is installed; if not, the test skips.
+#[track_caller]
 fn has(tool: &str) -> bool {
-    let found = Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success());
-    if !found {
-        eprintln!("skipped: no {tool} on this machine");
-    }
-    found
+    let package = match tool {
+        "cc" => "gcc",
+        "c++" => "g++",
+        "nm" => "binutils",
+        tool => tool,
+    };
+    faultless_wants::program(tool, package)
 }
 
-/// What pkg-config answers about the installation.
+/// pkg-config's answer about the installation.
 fn flags(options: &[&str]) -> Vec<String> {
     let output = run(Command::new("pkg-config")
         .args(options)
@@ -53,7 +54,7 @@ fn flags(options: &[&str]) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().split_whitespace().map(str::to_owned).collect()
 }
 
-/// Compiles a source with strict warnings and runs it; what it printed.
+/// Compiles a source with strict warnings and runs it. Returns its output.
 fn compiled_and_run(compiler: &str, standard: &str, source: &Path, link: &[String]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
@@ -123,7 +124,7 @@ fn example_in(header: &str) -> String {
     example.join("\n")
 }
 
-/// The programs of a document in a language.
+/// The programs in a document, of one language.
 fn programs_in(document: &str, language: &str) -> Vec<String> {
     let fence = format!("```{language}\n");
     document.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).map(str::to_owned).collect()
@@ -151,7 +152,7 @@ fn the_programs_in_the_documents_run_as_written() {
     assert!(ran >= 3, "one in the header, one of each language in the documents");
 }
 
-/// The words that begin like ours and are followed by a bracket.
+/// The words with our prefix before an opening bracket.
 fn declared(header: &str) -> BTreeSet<String> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let code: String = header.split("*/").filter_map(|part| part.split("/*").next()).collect();

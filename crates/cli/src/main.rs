@@ -5,36 +5,18 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-/// As the standard library's, which panics where standard error can't be written: to have nobody to tell is no reason to lose what
-/// was measured, or a program's own status.
-macro_rules! eprint {
-    ($($words:tt)*) => {{
-        use std::io::Write as _;
-        let _ = write!(std::io::stderr(), $($words)*);
-    }};
-}
-
-/// [`eprint`] with the end of a line.
-macro_rules! eprintln {
-    ($($words:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($words)*);
-    }};
-}
+#[macro_use(eprint, eprintln)]
+extern crate faultless_console;
 
 mod cmd;
 
+mod programs;
+
 use std::process::ExitCode;
 
-// Nothing of it is named here: it defines what C's mathematical library would.
-use faultless_math as _;
+use faultless_console::conclude;
 
 fn main() -> ExitCode {
-    match cmd::parse().and_then(cmd::run) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("faultless: {error}");
-            ExitCode::from(2)
-        }
-    }
+    let words: Vec<_> = std::env::args_os().collect();
+    conclude(programs::start_named(&words).and_then(|()| cmd::parse(words)).and_then(cmd::run))
 }

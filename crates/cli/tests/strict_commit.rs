@@ -5,16 +5,15 @@
 //! `FAULTLESS_TEST_OVERCOMMIT=1 cargo test -p faultless --test strict_commit`. It holds the setting while one program runs,
 //! with a commit limit so far away that no other process meets it.
 
-#![allow(clippy::print_stderr, reason = "skips print their reason")]
-
+#[allow(dead_code, reason = "only a part of it is used here")]
+#[path = "it/interposed/mod.rs"]
 mod interposed;
-#[path = "interposed/real.rs"]
-mod real;
 
 use std::fs;
 use std::sync::{Mutex, PoisonError};
 
-use interposed::{Case, compile, run};
+use faultless_wants as wants;
+use interposed::{Case, compile, real, run};
 
 const MODE: &str = "/proc/sys/vm/overcommit_memory";
 const LIMIT: &str = "/proc/sys/vm/overcommit_kbytes";
@@ -60,17 +59,15 @@ fn in_mode(mode: &str, case: Case) -> interposed::Output {
     output
 }
 
-/// Whether the setting may be changed; else the reason is on standard error.
+/// Whether the setting may be changed; else the test skips.
+#[track_caller]
 fn is_allowed() -> bool {
-    if std::env::var_os("FAULTLESS_TEST_OVERCOMMIT").is_none() {
-        eprintln!(
-            "skipped: changes vm.overcommit_memory of the whole machine; FAULTLESS_TEST_OVERCOMMIT=1 asks for it"
-        );
+    if !wants::asked("FAULTLESS_TEST_OVERCOMMIT", "it changes vm.overcommit_memory of the whole machine") {
         return false;
     }
     let tried = Mode::new("2").map(drop);
     if let Err(error) = &tried {
-        eprintln!("skipped: {MODE}: {error}");
+        wants::missing_feature("vm.overcommit_memory", error);
     }
     tried.is_ok()
 }

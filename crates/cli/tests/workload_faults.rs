@@ -18,8 +18,10 @@ fn faults(arguments: &[&str]) -> u64 {
 fn workloads_fault_as_often_as_their_size_says() {
     let thp = Host::read().thp.and_then(|thp| thp.enabled);
     if thp.as_deref() == Some("always") {
-        eprintln!("skipped: transparent_hugepage/enabled is always, faults are not per base page");
-        return;
+        return faultless_wants::missing_feature(
+            "THP not always",
+            "transparent_hugepage/enabled is always, faults are not per base page",
+        );
     }
     let start = faults(&["workload"]);
     let pages = |mib: u64| (mib << 20) / page::size() as u64;

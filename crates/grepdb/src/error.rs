@@ -1,55 +1,83 @@
-//! What can go wrong, as the user reads it.
+//! Errors, as the user reads them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::damage::Part;
-
 /// What went wrong, and with which file.
 #[derive(Debug)]
 pub enum Error {
-    /// The system refused something.
+    /// The system refused an operation.
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// Its answer.
+        /// The reason.
         source: std::io::Error,
     },
     /// There is no database in this folder.
     Missing(PathBuf),
-    /// A part of the database is not what was written.
+    /// A part of the database is not as it was written.
     Damaged {
         /// File of the database.
         path: PathBuf,
-        /// Which part of it.
-        part: Part,
+        /// The damaged part.
+        part: DamagedPart,
     },
-    /// A file of another version.
+    /// The file has another format version.
     Version {
         /// File of the database.
         path: PathBuf,
-        /// Its version.
+        /// The version in the file.
         found: u32,
     },
-    /// Somebody else is changing the database.
+    /// Another process is changing the database in this folder.
     Locked(PathBuf),
-    /// Somebody else is watching the tree.
+    /// Another process is watching the tree of the database in this folder.
     Watched(PathBuf),
-    /// The kernel does not let the tree be watched.
+    /// The kernel refuses to watch the tree.
     Watch(String),
-    /// A project file says something that means nothing.
+    /// A line of a project file is wrong.
     Project {
-        /// The file.
+        /// The project file.
         path: PathBuf,
-        /// Its line.
+        /// Number of the line.
         line: usize,
-        /// Why.
+        /// The mistake.
         why: String,
     },
-    /// The pattern is none.
+    /// A pattern, a glob or an expression can't be used.
     Pattern(String),
+}
+
+/// A part of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DamagedPart {
+    /// The manifest: the list of segments.
+    Manifest,
+    /// An essential part of a segment: its header, its chunk table, or the whole file.
+    Segment,
+    /// Posting lists. Without them every chunk is a candidate.
+    Index,
+    /// The compression dictionary that all texts of a segment need.
+    Dictionary,
+    /// The text of the chunk with this number.
+    Text(u32),
+    /// The file table of the chunk with this number.
+    Files(u32),
+}
+
+impl fmt::Display for DamagedPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Manifest => f.write_str("the list of segments"),
+            Self::Segment => f.write_str("the segment"),
+            Self::Index => f.write_str("the index"),
+            Self::Dictionary => f.write_str("the dictionary"),
+            Self::Text(chunk) => write!(f, "chunk {chunk}"),
+            Self::Files(chunk) => write!(f, "the list of files of chunk {chunk}"),
+        }
+    }
 }
 
 impl Error {
@@ -58,7 +86,7 @@ impl Error {
         move |source| Self::Io { what, path, source }
     }
 
-    /// Both name the same damaged part.
+    /// Whether both report the same damaged part.
     pub(crate) fn is_same_damage(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Damaged { path: a, part: b }, Self::Damaged { path: c, part: d }) => (b, a) == (d, c),
@@ -66,7 +94,7 @@ impl Error {
         }
     }
 
-    /// A part of the database is not what was written: what it held is still in the tree.
+    /// Whether a part of the database is damaged. The files themselves are still in the tree.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. })
     }
@@ -77,25 +105,25 @@ impl fmt::Display for Error {
         match self {
             Self::Io { what, path, source } => write!(f, "{what} {}: {source}", path.display()),
             Self::Missing(path) => {
-                write!(f, "{}: there is no database; `faultless grep init` makes one", path.display())
+                write!(f, "{}: there is no database; `faultless index init` makes one", path.display())
             }
             Self::Damaged { path, part } => {
                 let remedy = match part {
-                    Part::Manifest => "`faultless grep build` makes the database anew",
-                    Part::Segment => "`faultless grep update` makes it anew",
-                    Part::Index => "every chunk is searched; `faultless grep update` makes it anew",
-                    Part::Dictionary | Part::Text(_) => {
-                        "its files are searched in the tree; `faultless grep update` makes it anew"
+                    DamagedPart::Manifest => "`faultless index build` makes the database anew",
+                    DamagedPart::Segment => "`faultless index update` makes it anew",
+                    DamagedPart::Index => "every chunk is searched; `faultless index update` makes it anew",
+                    DamagedPart::Dictionary | DamagedPart::Text(_) => {
+                        "its files are searched in the tree; `faultless index update` makes it anew"
                     }
-                    Part::Files(_) => {
-                        "all files that are not known are searched; `faultless grep update` makes it anew"
+                    DamagedPart::Files(_) => {
+                        "all files that are not known are searched; `faultless index update` makes it anew"
                     }
                 };
                 write!(f, "{}: {part} is damaged; {remedy}", path.display())
             }
             Self::Version { path, found } => write!(
                 f,
-                "{}: version {found} of the format; `faultless grep build` makes the database anew",
+                "{}: version {found} of the format; `faultless index build` makes the database anew",
                 path.display()
             ),
             Self::Locked(path) => {
@@ -120,5 +148,5 @@ impl std::error::Error for Error {
     }
 }
 
-/// A result of this crate.
+/// A result with an [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

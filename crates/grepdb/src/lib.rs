@@ -1,81 +1,57 @@
-//! The grep database: the text of a tree in compressed chunks with an index, searched with ripgrep's own regular expressions.
+//! The grep database: the text of a tree in compressed chunks, with a trigram index. It is searched with ripgrep's
+//! own regular expressions.
 //!
 //! ```text
-//! tree -> walk -> build (content, grams, text) -> segment -> store          a database comes to be, or keeps up (update)
-//! pattern -> query -> select (index) -> search (memory, print) -> order     and is searched
+//! tree -> walk -> build -> segments -> manifest               a database is built, or updated
+//! patterns -> query -> candidate chunks -> matches -> output  and searched
 //! ```
 //! In: a tree, and patterns. Out: matches, written into a `Write`.
 //!
-//! What it does not do: read arguments, print to a terminal, or know of page faults: its blocks come from `faultless-pool`.
+//! The modules form layers. Each one uses only those above it:
+//!
+//! ```text
+//! error  encoding  path  tuning     errors; integers as bytes; tree paths; constants
+//! tree          index               the tree on disk; trigrams and posting lists
+//! store                             segments, manifest and logs: the open database
+//! build         search              files -> segments; patterns -> matches
+//! fresh                             updates, overlay and watching, on top of build
+//! ```
+//!
+//! It does not read arguments, or print to a terminal. It knows nothing of page faults: `faultless-pool` gives it its
+//! blocks.
 #![forbid(unsafe_code)]
 
 mod build;
-mod bytes;
-mod changed;
-mod content;
-mod contents;
-mod damage;
-mod database;
-mod dictionary;
+mod encoding;
 mod error;
-mod files;
-mod filter;
-mod folders;
-#[cfg(any(fuzzing, test))]
-mod fuzz;
-mod grams;
+mod fresh;
 mod index;
-mod info;
-mod live;
-mod memory;
-mod order;
-mod postings;
-mod print;
-mod project;
-mod query;
-mod rewalk;
+mod path;
 mod search;
-mod segment;
-mod select;
-mod sequence;
-mod source;
 mod store;
-mod text;
+mod tree;
 mod tuning;
-mod update;
-mod walk;
-mod watch;
 
-pub use build::Progress;
-pub use damage::Part;
-pub use database::{Database, Place, Refreshed, Updated};
-pub use error::{Error, Result};
-pub use files::{FileEntry, Kind};
-pub use filter::{By, Filter, Hit};
-pub use info::{Info, Skip};
-pub use memory::Memory;
-pub use print::{Lines, Printing};
-pub use project::project;
-pub use query::Reading;
-pub use search::{Live, Needs, Search, Searched};
-pub use source::{Group, Rules};
-pub use walk::FOLDER;
-pub use watch::{Watch, Watched};
-
-use sequence::Sequences;
-
-impl Needs {
-    /// What a line needs to match one of `patterns`, as they are searched for.
-    ///
-    /// # Errors
-    /// One of them is no regular expression.
-    pub fn of<S: AsRef<str>>(patterns: &[S], reading: Reading) -> Result<Self> {
-        let expressions = query::parse(patterns, reading)?;
-        let query = query::query(&expressions);
-        let sequences = Sequences::of(&expressions, query.is_narrow());
-        Ok(Self { query, sequences })
-    }
-}
+pub use build::commit::UpdateReport;
+pub use build::segments::Progress;
+pub use error::{DamagedPart, Error, Result};
+pub use fresh::skipped::SkipReason;
+pub use fresh::update::RefreshReport;
+pub use fresh::watch::{TreeWatcher, WatchEvent};
+pub use path::FOLDER;
+pub use search::block_source::BlockSource;
+pub use search::disk_file::DiskFile;
+pub use search::path_filter::{PathFilter, PathMatch, PathQueryKind};
+pub use search::print::{LineFormat, OutputFormat};
+pub use search::query::PatternOptions;
+pub use search::query_plan::QueryPlan;
+pub use search::request::Search;
+pub use search::run::SearchReport;
+pub use store::database::{Database, Location};
+pub use store::file_entry::{FileEntry, FileKind};
+pub use store::info::DatabaseInfo;
+pub use tree::project::parse_project;
+pub use tree::rules::{RuleGroup, Rules};
 
 #[cfg(test)]
 mod tests;

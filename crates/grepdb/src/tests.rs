@@ -1,4 +1,4 @@
-//! The whole of it against a plain scan: trees that change, and databases that are damaged.
+//! Compares the whole crate with a plain scan: on trees that change, and on damaged databases.
 
 mod changes;
 mod damage;
@@ -14,20 +14,23 @@ use grep_printer::StandardBuilder;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, SearcherBuilder};
 
-use crate::content::BINARY_WITHIN_BYTES;
-use crate::print::Text;
-use crate::{Database, Memory, Needs, Printing, Reading, Search, Searched};
+use crate::search::print::Haystack;
+use crate::tree::content::BINARY_PREFIX_BYTES;
+use crate::{
+    BlockSource, Database, Location, OutputFormat, PatternOptions, QueryPlan, Rules, Search, SearchReport,
+    UpdateReport,
+};
 
-/// What is searched for.
+/// A pattern, and how to match it.
 #[derive(Clone, Copy, Debug)]
 struct Pattern {
     text: &'static str,
     ignore_case: bool,
-    /// Over line ends.
+    /// Matches may span several lines.
     multi_line: bool,
 }
 
-/// Of every kind that the index treats in its own way.
+/// At least one of each kind that the index treats differently.
 const PATTERNS: [Pattern; 14] = {
     const fn line(text: &'static str) -> Pattern {
         Pattern { text, ignore_case: false, multi_line: false }
@@ -68,7 +71,7 @@ impl Pattern {
     }
 }
 
-/// Lines by file, as they are printed.
+/// Printed lines by file.
 type Lines = BTreeMap<String, Vec<String>>;
 
 fn lines(out: &[u8]) -> Lines {
@@ -80,60 +83,69 @@ fn lines(out: &[u8]) -> Lines {
     lines
 }
 
-/// What the database says.
-fn searched(root: &Path, pattern: Pattern) -> crate::Result<(Lines, Searched)> {
-    searched_in(&Database::open(root)?.expect("a database"), pattern)
+fn build(root: &Path) -> UpdateReport {
+    Database::build(&Location::in_tree(root), &Rules::default(), 2, &mut |_| {}).unwrap()
 }
 
-fn searched_in(database: &Database, pattern: Pattern) -> crate::Result<(Lines, Searched)> {
-    let reading = Reading { ignore_case: pattern.ignore_case, unicode: true, ..Reading::default() };
+fn update(root: &Path) -> UpdateReport {
+    Database::update(&Location::in_tree(root), None, 2, &mut |_| {}).unwrap()
+}
+
+/// The lines that the database finds.
+fn searched(root: &Path, pattern: Pattern) -> crate::Result<(Lines, SearchReport)> {
+    searched_in(&Database::open(&Location::in_tree(root))?.expect("a database"), pattern)
+}
+
+fn searched_in(database: &Database, pattern: Pattern) -> crate::Result<(Lines, SearchReport)> {
+    let reading =
+        PatternOptions { ignore_case: pattern.ignore_case, unicode: true, ..PatternOptions::default() };
     let search = Search {
         matcher: &pattern.matcher(),
-        needs: Needs::of(&[pattern.text], reading)?,
+        plan: QueryPlan::new(&[pattern.text], reading)?,
         searcher: &pattern.searcher(),
-        // One line after another as the command line does, where there is nothing else to print.
-        printing: &Printing::Standard(
+        // The fast line printer, as on the command line.
+        format: &OutputFormat::Standard(
             StandardBuilder::new(),
-            (!pattern.multi_line).then_some(crate::Lines { path: true, number: true }),
+            (!pattern.multi_line).then_some(crate::LineFormat { path: true, number: true }),
         ),
         color: false,
         separator: b"",
-        follows: false,
+        follows_output: false,
         binary: BinaryDetection::none(),
         binary_named: BinaryDetection::none(),
         every_file: false,
         sorted: false,
-        within: &[],
-        wanted: &|_| true,
-        shown: &<[u8]>::to_vec,
+        folders: &[],
+        is_wanted: &|_| true,
+        display_path: &<[u8]>::to_vec,
         threads: &|| 2,
-        memory: Memory::Pool,
-        only_whether: false,
+        block_source: BlockSource::Pool,
+        first_match_only: false,
     };
     let (out, searched) = search.run(database, Vec::new())?;
     Ok((lines(&out), searched))
 }
 
-/// What a plain scan says.
+/// The lines that a plain scan finds.
 fn scanned(root: &Path, pattern: Pattern) -> Lines {
     let (matcher, mut searcher) = (pattern.matcher(), pattern.searcher().build());
-    let mut printer = Printing::Standard(StandardBuilder::new(), None).printer(Vec::new(), false);
+    let mut printer = OutputFormat::Standard(StandardBuilder::new(), None).printer(Vec::new(), false);
     for path in files(root) {
         let text = std::fs::read(root.join(&path)).unwrap();
-        if !text[..text.len().min(BINARY_WITHIN_BYTES)].contains(&0) {
-            printer.search(&mut searcher, &matcher, &path, Text::Whole(&text)).unwrap();
+        if !text[..text.len().min(BINARY_PREFIX_BYTES)].contains(&0) {
+            printer.search(&mut searcher, &matcher, &path, Haystack::Whole(&text)).unwrap();
         }
     }
     match printer {
-        crate::print::Printer::Standard(mut printer, _) => match printer.get_mut() {
-            crate::print::Paint::Plain(out) => lines(out.get_ref()),
-            crate::print::Paint::Ansi(out) => lines(out.get_ref()),
+        crate::search::print::Printer::Standard(mut printer, _) => match printer.get_mut() {
+            crate::search::print::ColorWriter::Plain(out) => lines(out.get_ref()),
+            crate::search::print::ColorWriter::Ansi(out) => lines(out.get_ref()),
         },
         _ => unreachable!("of lines"),
     }
 }
 
-/// The regular files of a tree, but for the database.
+/// The regular files of a tree, without the database.
 fn files(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::new()];
@@ -152,7 +164,7 @@ fn files(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Writes a file that is `age` seconds old, so that the database need not doubt its time.
+/// Writes a file with a modification time `age` seconds ago, so that its time is settled.
 fn write(root: &Path, path: &[u8], text: &[u8], age: u64) {
     let path = root.join(OsStr::from_bytes(path));
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -161,7 +173,7 @@ fn write(root: &Path, path: &[u8], text: &[u8], age: u64) {
     file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
 }
 
-/// That each pattern finds what a plain scan finds, without trouble.
+/// Asserts that the database and a plain scan find the same lines for each pattern, without errors.
 fn same_lines(root: &Path, patterns: impl Iterator<Item = Pattern>) {
     for pattern in patterns {
         let (lines, searched) = searched(root, pattern).unwrap();
@@ -170,7 +182,7 @@ fn same_lines(root: &Path, patterns: impl Iterator<Item = Pattern>) {
     }
 }
 
-/// Says no more than the first difference: lines may be long.
+/// Reports only the first difference: lines may be long.
 fn assert_same(found: &Lines, truth: &Lines, pattern: Pattern) {
     if found == truth {
         return;

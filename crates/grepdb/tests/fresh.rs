@@ -1,15 +1,17 @@
-//! A tree changes: what an update reads, and what searches show before it.
+//! A tree changes. What does an update read, and what do searches find before it?
 
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use faultless_grepdb::{Database, Memory, Needs, Place, Printing, Rules, Search, Searched, Updated};
+use faultless_grepdb::{
+    BlockSource, Database, Location, OutputFormat, QueryPlan, Rules, Search, SearchReport, UpdateReport,
+};
 use grep_printer::StandardBuilder;
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, SearcherBuilder};
 
-/// Writes a file that is old enough to have a time that counts, `age` seconds.
+/// Writes a file with a modification time `age` seconds ago, so that its time is settled.
 fn write(root: &Path, path: &str, text: &str, age: u64) {
     let path = root.join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -18,7 +20,7 @@ fn write(root: &Path, path: &str, text: &str, age: u64) {
     fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
 }
 
-/// Folders get a time that counts.
+/// Waits until the times of all folders are settled.
 fn settle() {
     std::thread::sleep(Duration::from_millis(40));
 }
@@ -32,7 +34,7 @@ fn tree() -> tempfile::TempDir {
     root
 }
 
-/// With so many other files that a segment is not written anew for a few.
+/// With enough other files that a few changes don't rewrite a segment.
 fn large_tree() -> tempfile::TempDir {
     let root = tree();
     for number in 0..20 {
@@ -42,44 +44,44 @@ fn large_tree() -> tempfile::TempDir {
     root
 }
 
-fn build(root: &Path) -> Updated {
-    Database::build(root, &Rules::default(), 2, &mut |_| {}).unwrap()
+fn build(root: &Path) -> UpdateReport {
+    Database::build(&Location::in_tree(root), &Rules::default(), 2, &mut |_| {}).unwrap()
 }
 
 fn update(root: &Path) -> (u64, u64) {
-    let updated = Database::update(root, 2, &mut |_| {}).unwrap();
+    let updated = Database::update(&Location::in_tree(root), None, 2, &mut |_| {}).unwrap();
     (updated.read, updated.removed)
 }
 
-fn search(database: &Database) -> (String, Searched) {
+fn search(database: &Database) -> (String, SearchReport) {
     let matcher = RegexMatcher::new_line_matcher("word").unwrap();
     let mut searcher = SearcherBuilder::new();
     searcher.line_number(false);
     let search = Search {
         matcher: &matcher,
-        needs: Needs::NOTHING,
+        plan: QueryPlan::FULL_SCAN,
         searcher: &searcher,
-        printing: &Printing::Standard(StandardBuilder::new(), None),
+        format: &OutputFormat::Standard(StandardBuilder::new(), None),
         color: false,
         separator: b"",
-        follows: false,
+        follows_output: false,
         binary: BinaryDetection::quit(0),
         binary_named: BinaryDetection::quit(0),
         every_file: false,
         sorted: false,
-        within: &[],
-        wanted: &|_| true,
-        shown: &<[u8]>::to_vec,
+        folders: &[],
+        is_wanted: &|_| true,
+        display_path: &<[u8]>::to_vec,
         threads: &|| 2,
-        memory: Memory::Pool,
-        only_whether: false,
+        block_source: BlockSource::Pool,
+        first_match_only: false,
     };
     let (out, searched) = search.run(database, Vec::new()).unwrap();
     (String::from_utf8(out).unwrap(), searched)
 }
 
 fn found(root: &Path, fresh: bool) -> (String, u64) {
-    let mut database = Database::open(root).unwrap().unwrap();
+    let mut database = Database::open(&Location::in_tree(root)).unwrap().unwrap();
     if fresh {
         database.refresh(2).unwrap();
     }
@@ -170,8 +172,9 @@ fn a_file_that_is_marked_is_read_from_disk_until_the_next_update() {
     build(root);
     write(root, "a/new.c", "new word\n", 50);
     write(root, ".hidden", "hidden word\n", 50);
-    let place = Place::of(root);
-    let marked = Database::mark(&place, &[root.join("a/new.c"), root.join(".hidden"), "/elsewhere".into()]);
+    let location = Location::in_tree(root);
+    let marked =
+        Database::mark_changed(&location, &[root.join("a/new.c"), root.join(".hidden"), "/elsewhere".into()]);
     assert_eq!(marked.unwrap(), 1);
     assert!(found(root, false).0.contains("a/new.c:new word"));
     assert!(!found(root, false).0.contains("hidden"));
@@ -183,21 +186,21 @@ fn a_file_that_is_marked_is_read_from_disk_until_the_next_update() {
 fn a_tree_that_has_vanished_empties_no_database() {
     let root = tree();
     let kept = tempfile::tempdir().unwrap();
-    let place = Place { folder: kept.path().join("db"), root: root.path().join("a") };
-    Database::build_at(&place, &Rules::default(), 2, &mut |_| {}).unwrap();
+    let location = Location { folder: kept.path().join("db"), root: root.path().join("a") };
+    Database::build(&location, &Rules::default(), 2, &mut |_| {}).unwrap();
     fs::rename(root.path().join("a"), root.path().join("c")).unwrap();
-    let error = Database::update_at(&place, None, 2, &mut |_| {}).unwrap_err().to_string();
+    let error = Database::update(&location, None, 2, &mut |_| {}).unwrap_err().to_string();
     assert!(error.starts_with("walk /"), "{error}");
-    let database = Database::open_at(&place).unwrap().unwrap();
+    let database = Database::open(&location).unwrap().unwrap();
     assert!(database.files().unwrap().count() == 2);
 }
 
-/// One random change of a tree, out of `dice`.
+/// Makes a random change in a tree, chosen by `dice`.
 fn change(root: &Path, dice: &mut impl FnMut(u64) -> u64) {
     let folder = ["", "a", "a/b", "c", ".d"][dice(5) as usize];
     let name = ["x", "y.o", "z.c", ".hidden", ".ignore", ".gitignore", ".git/info/exclude"][dice(7) as usize];
     let path = root.join(folder).join(name);
-    // What can't be done, for another change is in its way, is not done.
+    // A change that another change made impossible is skipped.
     let _ = match dice(6) {
         0 | 1 => fs::create_dir_all(path.parent().unwrap())
             .and_then(|()| fs::write(&path, ["*.o\n", "b\n", "x\ny.o\n", "!z.c\n"][dice(4) as usize])),
@@ -218,18 +221,18 @@ fn what_is_remembered_never_hides_a_change() {
     for round in 0..12 {
         let kept = tempfile::tempdir().unwrap();
         let root = tempfile::tempdir().unwrap();
-        let place = |name: &str| Place { folder: kept.path().join(name), root: root.path().into() };
+        let location = |name: &str| Location { folder: kept.path().join(name), root: root.path().into() };
         let rules = Rules { hidden: dice(2) == 0, ..Rules::default() };
-        Database::build_at(&place("old"), &rules, 2, &mut |_| {}).unwrap();
+        Database::build(&location("old"), &rules, 2, &mut |_| {}).unwrap();
         for step in 0..12 {
             (0..=dice(4)).for_each(|_| change(root.path(), &mut dice));
             if dice(2) == 0 {
                 settle();
             }
-            Database::update_at(&place("old"), None, 2, &mut |_| {}).unwrap();
-            Database::build_at(&place("new"), &rules, 2, &mut |_| {}).unwrap();
+            Database::update(&location("old"), None, 2, &mut |_| {}).unwrap();
+            Database::build(&location("new"), &rules, 2, &mut |_| {}).unwrap();
             let paths = |name| {
-                let database = Database::open_at(&place(name)).unwrap().unwrap();
+                let database = Database::open(&location(name)).unwrap().unwrap();
                 let paths = database.files().unwrap().map(|file| String::from_utf8(file.path).unwrap());
                 paths.collect::<Vec<_>>()
             };

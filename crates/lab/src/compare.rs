@@ -1,11 +1,11 @@
-//! Two records beside each other: per cell, phase and quantity, how many times the first the second is, and whether that is
-//! more than noise.
+//! Two records beside each other: per cell, phase and quantity the ratio of the second to the first, and
+//! whether it exceeds noise.
 //!
-//! In: results of both. Out: changes, the largest first, then the cells that only one has, then what is alike. A change is
-//! beyond noise when the interval of the ratio lies wholly outside of 1 and 2 % about it, and the difference is more than a
-//! look at the clock or a program's own few faults make.
+//! In: results of both. Out: changes, the largest first; then cells that only one record has; then figures that did
+//! not change. A change exceeds noise when the interval of the ratio lies wholly outside 1 +- 2 %. The difference
+//! must also be larger than the cost of reading the clock, and larger than the few faults of any program.
 //!
-//! What it does not do: read records, or say why.
+//! It does not read records, and it does not explain a change.
 
 use std::collections::BTreeSet;
 
@@ -13,22 +13,22 @@ use faultless_trace::change::{Change, Kind};
 use faultless_trace::measurement::{self, median_interval};
 use faultless_trace::stat::Interval;
 
-use crate::experiment::Cell;
-use crate::process::MACHINE;
+use crate::cell::Cell;
 use crate::results::{Quantities, Results};
+use crate::sample::MACHINE;
 
-/// About 1, ratios that nobody acts upon.
+/// A ratio within this of 1 is not worth acting on.
 pub const ABOUT_ONE: f64 = 0.02;
-/// Differences in ns that do not count: looks at the clock and scheduling take as much.
+/// A smaller difference in ns does not count: reading the clock and scheduling take as much.
 pub const NS: f64 = 20_000.0;
-/// The same for the user's and the system's part of the time, which kernels tell apart by what their ticks happen to see: one tick
-/// at 250 Hz.
+/// The same for user and system time. The kernel splits them by its ticks; this is one tick at 250 Hz.
 pub const TICK_NS: f64 = 4e6;
-/// The same in faults: a program's own, of code and data that it uses for the first time.
+/// The same in faults: a program takes as many for code and data that it uses for the first time.
 pub const FAULTS: f64 = 32.0;
 /// The same in bytes.
 pub const BYTES: f64 = 1024.0 * 1024.0;
-/// The upper end of the count that must be, which follows from the cell: `trial` writes it beside what was counted.
+/// The upper end of the expected count. `trial` derives it from the cell and writes it beside the measured
+/// count.
 const BOUND: &str = "most_faults";
 
 /// Compares `b` with `a`.
@@ -49,29 +49,31 @@ pub fn compare(a: &Results, b: &Results) -> Vec<Change> {
 }
 
 fn of_cell(cell: &Cell, a: &Quantities, b: &Quantities) -> Vec<Change> {
-    let places: BTreeSet<&(String, String)> = a.keys().chain(b.keys()).collect();
-    let compared = places.into_iter().filter(|(phase, quantity)| phase != MACHINE && quantity != BOUND);
-    compared.map(|place| of_figure(cell, place, a.get(place), b.get(place))).collect()
+    let names: BTreeSet<&(String, String)> = a.keys().chain(b.keys()).collect();
+    let compared = names.into_iter().filter(|(phase, quantity)| phase != MACHINE && quantity != BOUND);
+    compared.map(|name| of_figure(cell, name, a.get(name), b.get(name))).collect()
 }
 
-fn of_figure(cell: &Cell, place: &(String, String), a: Option<&Vec<f64>>, b: Option<&Vec<f64>>) -> Change {
+fn of_figure(cell: &Cell, name: &(String, String), a: Option<&Vec<f64>>, b: Option<&Vec<f64>>) -> Change {
     let figures = [a, b].map(|values| values.and_then(|values| median_interval(values)));
     let ratio = a.zip(b).and_then(|(a, b)| measurement::ratio_of_independent(b, a));
     let kind = match figures {
         [Some(a), Some(b)] => {
-            let is_seen = (a.value - b.value).abs() > grain(&place.1);
-            // Where one of them is nothing there is no ratio: the intervals must not touch.
+            let is_seen = (a.value - b.value).abs() > grain(&name.1);
+            // A figure of 0 has no ratio: then the intervals must not overlap.
             let is_beyond = ratio.map_or(a.high < b.low || b.high < a.low, |ratio| away(&ratio) > 0.0);
-            match is_seen && is_beyond {
-                true if b.value > a.value => Kind::More,
-                true => Kind::Less,
-                false => Kind::Alike,
+            if !(is_seen && is_beyond) {
+                Kind::Alike
+            } else if b.value > a.value {
+                Kind::More
+            } else {
+                Kind::Less
             }
         }
         [Some(_), None] => Kind::Removed,
         _ => Kind::Added,
     };
-    Change { figures, ratio, ..change(kind, cell, (&place.0, &place.1)) }
+    Change { figures, ratio, ..change(kind, cell, (&name.0, &name.1)) }
 }
 
 /// Without figures.
@@ -87,14 +89,14 @@ fn change(kind: Kind, cell: &Cell, (phase, quantity): (&str, &str)) -> Change {
     }
 }
 
-/// The largest difference of a quantity that is nothing.
+/// The largest difference of a quantity that does not count.
 fn grain(quantity: &str) -> f64 {
     let grains =
         [("user_ns", TICK_NS), ("system_ns", TICK_NS), ("_ns", NS), ("_faults", FAULTS), ("_bytes", BYTES)];
     grains.into_iter().find(|(unit, _)| quantity.ends_with(unit)).map_or(0.0, |(_, grain)| grain)
 }
 
-/// How far an interval lies from 1, as a logarithm; 0 where it holds 1 or what is about it.
+/// How far an interval lies from 1, as a logarithm; 0 where it contains 1 or comes close to it.
 fn away(ratio: &Interval) -> f64 {
     let end = if ratio.low > 1.0 { ratio.low } else { 1.0 / ratio.high.max(f64::MIN_POSITIVE) };
     (end.ln() - ABOUT_ONE.ln_1p()).max(0.0)

@@ -1,20 +1,20 @@
-//! Random data: what a file's pages and a copied array hold, so that nothing is left out that a byte decides.
+//! Random data for files and copied arrays: every byte counts, so no access can be optimised away.
 //!
-//! In: a length and a seed. Out: bytes, and the sum of their 8-byte words in the machine's order, which any reader must find
-//! again. The same seed gives the same data.
+//! In: a length and a seed. Out: bytes, and the sum of their 8-byte words in the machine's order, which every
+//! reader must find again. The same seed gives the same data.
 
 use std::io::{self, Write};
 
 use faultless_trace::measurement::Rng;
 
-/// Bytes of a word that sums are made of.
+/// Bytes of a word of a sum.
 pub const WORD_BYTES: usize = size_of::<u64>();
 
-/// Bytes written at once, and so of the largest folio in the page cache of a file system that has large ones: a fault maps
-/// that much at a time anyway.
+/// Bytes written at once. This is also the largest folio in the page cache, on file systems with large folios.
+/// A fault maps as much anyway.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Fills memory; the sum of its words. Bytes behind the last whole word stay.
+/// Fills memory and returns the sum of its words. Bytes behind the last whole word stay.
 pub fn fill(bytes: &mut [u8], rng: &mut Rng) -> u64 {
     let mut sum = 0_u64;
     for word in bytes.chunks_exact_mut(WORD_BYTES) {
@@ -35,7 +35,7 @@ pub fn sum(bytes: &[u8]) -> u64 {
     sum
 }
 
-/// Writes `len_bytes`, a multiple of [`WORD_BYTES`]; the sum of the words.
+/// Writes `len_bytes`, a multiple of [`WORD_BYTES`], and returns the sum of the words.
 ///
 /// # Errors
 /// The writer's.

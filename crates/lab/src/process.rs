@@ -1,7 +1,8 @@
-//! A process of its own for every sample: this program again, told to measure one cell.
+//! A separate process for every sample: this program again, told to measure one cell.
 //!
-//! In: a cell. Out: its sample, as one JSON document on the child's standard output, with what other programs did to the
-//! processors meanwhile. A request to end this process (Ctrl-C) ends the child; there is no sample then, and no further one.
+//! In: a cell. Out: its sample, read from the child's standard output as one JSON document, and what other
+//! programs took of the processors meanwhile. A request to end this process (Ctrl-C) ends the child as well,
+//! without a sample.
 
 use std::ffi::OsString;
 use std::io::{Read, Seek};
@@ -11,14 +12,8 @@ use std::path::PathBuf;
 use faultless_os::activity::Activity;
 use faultless_os::spawn::{self, Ending, Plan};
 
-use crate::experiment::{Cell, Refusal};
-use crate::trial::Sample;
-
-/// The phase under which what was seen of the machine is written.
-pub const MACHINE: &str = "machine";
-/// What a first touch of a base page cost just before a sample, when its memory had been touched and given back: more than others
-/// where the hypervisor did not back it.
-pub const FIRST_TOUCH: &str = "first_touch_ns";
+use crate::cell::{Cell, Refusal};
+use crate::sample::{MACHINE, Sample};
 
 /// How to start this program for one cell.
 #[derive(Clone, Debug)]
@@ -27,19 +22,21 @@ pub struct Launcher {
     words: Vec<OsString>,
 }
 
-/// How often a waiting parent looks whether the child has ended, ns; where the kernel tells, it does not wait so long.
+/// How often a waiting parent checks whether the child has ended, ns. Where the kernel reports the end, the wait is
+/// shorter.
 const LOOK_NS: u64 = 50_000_000;
 
 impl Launcher {
-    /// A program that, given these words, the experiment's name and its parameters, prints a [`Sample`]. From now on a request
-    /// to end this process is remembered until the next sample.
+    /// `program` prints a [`Sample`] when it gets these words, the name of an experiment and its parameters.
+    /// From now on a request to end this process is remembered until the next sample.
     pub fn new(program: PathBuf, words: &[&str]) -> Self {
         spawn::remember_requests_to_end();
         Self { program, words: words.iter().map(OsString::from).collect() }
     }
 
-    /// Measures a cell, with these variables in its environment; `None` when somebody asked to end, also before. A process that
-    /// ends without a sample is a violation of what must be, and its cell is not tried again by this run.
+    /// Measures a cell, with these variables in its environment; `None` if a request to end came before or
+    /// meanwhile. A process that ends without a sample is a violation, and this run does not try its cell
+    /// again.
     ///
     /// # Errors
     /// The program could not be started.

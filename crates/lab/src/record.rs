@@ -1,4 +1,4 @@
-//! A record on disk: raw samples that are only ever added to.
+//! A record on disk: raw samples, append-only.
 //!
 //! ```text
 //! FOLDER/host.txt     the machine, for people
@@ -6,8 +6,9 @@
 //! FOLDER/samples.csv  experiment, cell, round, phase, quantity, value
 //! FOLDER/notes.csv    experiment, cell, round, kind, text: violation, refused, ended
 //! ```
-//! A sample is whole or not there: its rows are written in one piece, and a torn end (a full disk, a crash) is cut off when
-//! the record is opened again. In: samples. Out: the same, for `results`; and how often each cell was measured.
+//! A sample is there completely or not at all. Its rows are written in one piece. A torn end (a full disk, a crash)
+//! is cut off when the record is opened again. In: samples. Out: the samples for `results`, and how often each cell
+//! was measured.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,8 +19,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{Cell, Refusal};
-use crate::trial::Sample;
+use crate::cell::{Cell, Refusal};
+use crate::sample::Sample;
 
 /// One row of `samples.csv`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,7 +50,7 @@ pub struct Note {
     pub round: u32,
     /// [`VIOLATION`], [`REFUSED`] or [`ENDED`].
     pub kind: String,
-    /// What it is, in one line.
+    /// One line of text.
     pub text: String,
 }
 
@@ -61,7 +62,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// What a record was asked for; one that is gone on with must ask for the same.
+/// What a record was made with. A resumed record needs the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     /// Version of this file.
@@ -76,7 +77,7 @@ pub struct Asked {
     pub seed: u64,
 }
 
-/// What a record's folder holds besides `plan.json`: what is made of the samples as well.
+/// Files of a record beside `plan.json`, including those derived from the samples.
 const OURS: [&str; 4] = ["samples.csv", "notes.csv", "host.txt", "report.html"];
 
 /// Version of `plan.json` and the two tables.
@@ -90,15 +91,15 @@ pub struct Record {
     notes: File,
     rounds: BTreeMap<Cell, u32>,
     refused: BTreeSet<Cell>,
-    /// Locked as long as this record is open.
+    /// Locked while this record is open.
     _plan: File,
 }
 
 impl Record {
-    /// Begins a record in a folder, or goes on with the one that is there.
+    /// Begins a record in a folder, or resumes the record there.
     ///
     /// # Errors
-    /// The folder can't be written, holds something else, or was asked for something else.
+    /// The folder can't be written, holds other files, or a record that was made with something else.
     pub fn open(folder: &Path, asked: &Asked, host: &str) -> Result<Self, Refusal> {
         let failed = |error: io::Error| {
             Refusal(format!("{}: {error}; name a folder that can be written", folder.display()))
@@ -174,8 +175,8 @@ impl Record {
         self.rounds.get(cell).copied().unwrap_or(0)
     }
 
-    /// Whether the machine can't do a cell, as far as was found since this record was opened: what an earlier run was refused may be
-    /// there now.
+    /// Whether the machine refused a cell since this record was opened. An earlier run's refusals do not count:
+    /// its reason may be gone.
     pub fn is_refused(&self, cell: &Cell) -> bool {
         self.refused.contains(cell)
     }
@@ -183,7 +184,7 @@ impl Record {
     /// Adds one sample of a cell.
     ///
     /// # Errors
-    /// It can't be written; what was there is kept.
+    /// It can't be written; earlier samples are kept.
     pub fn add(&mut self, cell: &Cell, sample: &Sample) -> Result<(), Refusal> {
         let round = self.rounds(cell) + 1;
         let words = cell.words().join(" ");
@@ -251,15 +252,15 @@ impl Record {
 
 /// Kind of a note: a count, a checksum or a time that can't be right.
 pub const VIOLATION: &str = "violation";
-/// Kind of a note: the machine can't do it.
+/// Kind of a note: the machine can't measure the cell.
 pub const REFUSED: &str = "refused";
 /// Kind of a note: how a run ended.
 pub const ENDED: &str = "ended";
 /// Text of a note [`ENDED`]: every cell is finished, or can't be measured.
 pub const FINISHED: &str = "finished";
-/// Text of a note [`ENDED`]: every cell was measured, not all as often as was wanted.
+/// Text of a note [`ENDED`]: every cell was measured, but not all with enough rounds.
 pub const OUT_OF_TIME: &str = "out of time";
-/// Text of a note [`ENDED`]: somebody asked to end.
+/// Text of a note [`ENDED`]: a request to end.
 pub const INTERRUPTED: &str = "interrupted: go on with the same command";
 
 fn described(asked: &Asked) -> String {
@@ -269,23 +270,23 @@ fn described(asked: &Asked) -> String {
 /// The samples of a record.
 ///
 /// # Errors
-/// It can't be read, or is none.
-pub fn read_rows(folder: &Path) -> Result<Vec<Row>, Refusal> {
+/// It can't be read, or is not a record.
+pub(crate) fn read_rows(folder: &Path) -> Result<Vec<Row>, Refusal> {
     read_table(&folder.join("samples.csv"))
 }
 
 /// The notes of a record.
 ///
 /// # Errors
-/// It can't be read, or is none.
-pub fn read_notes(folder: &Path) -> Result<Vec<Note>, Refusal> {
+/// It can't be read, or is not a record.
+pub(crate) fn read_notes(folder: &Path) -> Result<Vec<Note>, Refusal> {
     read_table(&folder.join("notes.csv"))
 }
 
-/// What a record was asked for.
+/// What a record was made with.
 ///
 /// # Errors
-/// It can't be read, or is none.
+/// It can't be read, or is not a record.
 pub fn read_asked(folder: &Path) -> Result<Asked, Refusal> {
     let path = folder.join("plan.json");
     let text = std::fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
@@ -304,7 +305,7 @@ fn parse_asked(path: &Path, text: &str) -> Result<Asked, Refusal> {
     }
 }
 
-/// The first fact about the machine in which two descriptions differ; when and how they were begun may.
+/// The first fact about the machine in which two descriptions differ, apart from date and command.
 fn differing<'a>(there: &'a str, here: &'a str) -> Option<(&'a str, &'a str)> {
     let facts = |text: &'a str| {
         text.lines().filter(|line| !line.starts_with("command:") && !line.starts_with("begun:"))
@@ -347,7 +348,7 @@ fn unreadable(path: &Path, error: &dyn std::error::Error) -> Refusal {
     Refusal(format!("{}: {error}; name the folder of a record of faultless lab", path.display()))
 }
 
-/// Up to the last line that is whole.
+/// The text up to the last whole line.
 fn whole_len(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1)
 }
@@ -375,13 +376,14 @@ fn append<T: Serialize>(file: &mut File, rows: impl Iterator<Item = T>) -> io::R
     let before = file.metadata()?.len();
     let written = file.write_all(&bytes);
     if written.is_err() {
-        // A part of a sample is worse than none. What can't be cut off now is when the record is opened again.
+        // A part of a sample is worse than none. If it can't be cut off now, the next opening of the record
+        // does it.
         let _ = file.set_len(before);
     }
     written
 }
 
-/// Writes a file that appears whole or not at all.
+/// Writes a file that appears completely or not at all.
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     // Less the umask, as for any new file.

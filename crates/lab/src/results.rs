@@ -1,41 +1,45 @@
-//! What a record says: per cell, phase and quantity the samples, their median and its interval.
+//! The results of a record: per cell, phase and quantity the samples, their median and its interval.
 //!
-//! In: rows. Out: answers. Samples taken while other programs or the hypervisor took more than [`DISTURBED`] of the
-//! processors, or when a first touch had just cost [`COLD_TIMES`] of what it mostly did, are kept, and counted as disturbed;
-//! medians over rounds are what they hardly move.
+//! In: rows. Out: samples by cell, phase and quantity. A sample counts as disturbed if other programs or the
+//! hypervisor took more than [`DISTURBED`] of the processors meanwhile. It also does if a first touch had just cost
+//! [`COLD_TIMES`] its usual price. Disturbed samples are kept, because they hardly move a median.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use faultless_prof::price::cold::COLD_TIMES;
 use faultless_trace::measurement;
-use faultless_trace::stat::Interval;
 
-use crate::experiment::{Cell, OWN_CPU, OWN_WALL, Refusal};
-use crate::process::{FIRST_TOUCH, MACHINE};
+use crate::cell::{Cell, Refusal};
 use crate::record::{self, Note, Row};
+use crate::sample::{FIRST_TOUCH, MACHINE};
+use crate::sample::{OWN_CPU, OWN_WALL};
 
-/// Share of the processors' time that others had, beyond which a sample counts as disturbed.
+/// A sample is disturbed when others take a larger share of the processors' time.
 pub const DISTURBED: f64 = 0.1;
 
 /// All results of a record.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
     cells: BTreeMap<Cell, Quantities>,
-    /// Of each experiment, in the order in which they are run.
+    /// The round of each sample.
+    rounds: BTreeMap<Cell, Rounds>,
+    /// The phases of each experiment, in running order.
     phases: BTreeMap<String, Vec<String>>,
-    /// What was noted.
+    /// The notes.
     pub notes: Vec<Note>,
 }
 
 /// Samples in the order of the rounds, by phase and quantity.
 pub type Quantities = BTreeMap<(String, String), Vec<f64>>;
+/// The numbers of these rounds.
+type Rounds = BTreeMap<(String, String), Vec<u32>>;
 
 impl Results {
-    /// Of a record on disk, without the samples that can't be right.
+    /// Results of a record on disk, without the samples that can't be right.
     ///
     /// # Errors
-    /// It can't be read, or is none.
+    /// It can't be read, or is not a record.
     pub fn read(folder: &Path) -> Result<Self, Refusal> {
         let notes = record::read_notes(folder)?;
         let wrong: BTreeSet<_> = notes
@@ -48,12 +52,13 @@ impl Results {
         Ok(Self { notes, ..Self::of(rows)? })
     }
 
-    /// Of rows.
+    /// Results of rows.
     ///
     /// # Errors
     /// A row names no cell.
     pub fn of(rows: Vec<Row>) -> Result<Self, Refusal> {
         let mut cells: BTreeMap<Cell, Quantities> = BTreeMap::new();
+        let mut rounds: BTreeMap<Cell, Rounds> = BTreeMap::new();
         let mut phases: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for row in rows {
             let cell = Cell::parse(&row.experiment, row.cell.split_whitespace())?;
@@ -61,13 +66,15 @@ impl Results {
             if row.phase != MACHINE && !seen.contains(&row.phase) {
                 seen.push(row.phase.clone());
             }
-            cells.entry(cell).or_default().entry((row.phase, row.quantity)).or_default().push(row.value);
+            let name = (row.phase, row.quantity);
+            rounds.entry(cell.clone()).or_default().entry(name.clone()).or_default().push(row.round);
+            cells.entry(cell).or_default().entry(name).or_default().push(row.value);
         }
-        cells.values_mut().for_each(complete);
-        Ok(Self { cells, phases, notes: Vec::new() })
+        cells.values_mut().zip(rounds.values_mut()).for_each(|(cell, rounds)| complete(cell, rounds));
+        Ok(Self { cells, rounds, phases, notes: Vec::new() })
     }
 
-    /// Why cells were not measured, each once: what was refused and measured later, when it could be, is not among them.
+    /// Why cells were not measured, each once. A cell that was refused and measured later is not among them.
     pub fn refused(&self) -> Vec<&Note> {
         let mut last: BTreeMap<(&str, &str), &Note> = BTreeMap::new();
         for note in self.notes_of(record::REFUSED) {
@@ -80,12 +87,12 @@ impl Results {
         last.into_values().filter(|note| !is_measured(note)).collect()
     }
 
-    /// What was noted of one kind, such as [`record::VIOLATION`].
+    /// The notes of one kind, such as [`record::VIOLATION`].
     pub fn notes_of(&self, kind: &str) -> impl Iterator<Item = &Note> {
         self.notes.iter().filter(move |note| note.kind == kind)
     }
 
-    /// Whether anything of an experiment was measured, or refused.
+    /// Whether anything of an experiment was measured or refused.
     pub fn has(&self, experiment: &str) -> bool {
         self.cells(experiment).next().is_some() || self.notes.iter().any(|note| note.experiment == experiment)
     }
@@ -95,9 +102,15 @@ impl Results {
         self.cells.iter().filter(move |(cell, _)| cell.experiment == experiment)
     }
 
-    /// The phases of an experiment, in the order in which they are run.
+    /// The phases of an experiment, in running order.
     pub fn phases(&self, experiment: &str) -> &[String] {
         self.phases.get(experiment).map_or(&[], Vec::as_slice)
+    }
+
+    /// The rounds of the samples of one quantity of a cell.
+    pub fn rounds(&self, cell: &Cell, phase: &str, quantity: &str) -> &[u32] {
+        let name = (phase.to_owned(), quantity.to_owned());
+        self.rounds.get(cell).and_then(|rounds| rounds.get(&name)).map_or(&[], Vec::as_slice)
     }
 
     /// All cells.
@@ -116,37 +129,6 @@ impl Results {
             let has = |(name, value): &(&str, &str)| cell.text(name).is_ok_and(|found| found == *value);
             cell.experiment == experiment && parameters.iter().all(has)
         })
-    }
-
-    /// The samples of one quantity.
-    pub fn samples(
-        &self,
-        experiment: &str,
-        parameters: &[(&str, &str)],
-        phase: &str,
-        quantity: &str,
-    ) -> &[f64] {
-        let found =
-            self.find(experiment, parameters).and_then(|(_, quantities)| values(quantities, phase, quantity));
-        found.unwrap_or_default()
-    }
-
-    /// The median of one quantity, with its interval.
-    pub fn median(
-        &self,
-        experiment: &str,
-        parameters: &[(&str, &str)],
-        phase: &str,
-        quantity: &str,
-    ) -> Option<Interval> {
-        measurement::median_interval(self.samples(experiment, parameters, phase, quantity))
-    }
-
-    /// How many times `a` is `b`, paired by round; nothing where one was not measured. Each is (parameters, phase, quantity).
-    pub fn ratio(&self, experiment: &str, a: Place, b: Place) -> Option<Interval> {
-        let [a, b] =
-            [a, b].map(|(parameters, phase, quantity)| self.samples(experiment, parameters, phase, quantity));
-        (!a.is_empty() && !b.is_empty()).then(|| measurement::ratio(a, b))
     }
 
     /// How many samples there are, and how many of them were disturbed.
@@ -174,31 +156,31 @@ pub fn disturbed<'a>(cells: impl Iterator<Item = &'a Quantities>) -> (usize, usi
     })
 }
 
-/// Where a quantity is found in an experiment: parameters, phase, quantity.
-pub type Place<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
-
-/// `cpu_ns` where it was not measured, as before November 2026, or not in every round: user and system time.
-fn complete(quantities: &mut Quantities) {
+/// Fills in `cpu_ns` as the sum of user and system time where a round lacks it, as in records before November
+/// 2026.
+fn complete(quantities: &mut Quantities, rounds: &mut Rounds) {
     let phases: BTreeSet<String> = quantities.keys().map(|(phase, _)| phase.clone()).collect();
     for phase in phases {
         let part = |quantity| values(quantities, &phase, quantity).unwrap_or_default();
         let both: Vec<f64> =
             part("user_ns").iter().zip(part("system_ns")).map(|(user, system)| user + system).collect();
         if part("cpu_ns").len() < both.len() {
+            let of_user = rounds.get(&(phase.clone(), "user_ns".to_owned())).cloned().unwrap_or_default();
+            rounds.insert((phase.clone(), "cpu_ns".to_owned()), of_user);
             quantities.insert((phase, "cpu_ns".to_owned()), both);
         }
     }
 }
 
-/// CPU time of a phase of each sample, ns: of its own threads where it noted that, since the process's clock may lag behind
-/// them; else of the process.
+/// CPU time of a phase in each sample, ns. The clocks of the phase's own threads come first, since the clock of
+/// the process may lag behind them.
 pub fn cpu_ns(quantities: &Quantities, phase: &str) -> Vec<f64> {
     let found = [OWN_CPU, "cpu_ns"].into_iter().find_map(|quantity| values(quantities, phase, quantity));
     found.unwrap_or_default().to_vec()
 }
 
-/// Wall time of a phase of each sample, ns: of its own threads where it noted that, without starting and joining them; else of
-/// the phase.
+/// Wall time of a phase in each sample, ns. The time of the phase's own threads comes first: it is without
+/// starting and joining them.
 pub fn wall_ns<'a>(quantities: &'a Quantities, phase: &str) -> &'a [f64] {
     let found = [OWN_WALL, "wall_ns"].into_iter().find_map(|quantity| values(quantities, phase, quantity));
     found.unwrap_or_default()
@@ -234,11 +216,9 @@ mod tests {
             row("threads=2 access=read", 2, "wall_ns", 24.0),
         ];
         let results = Results::of(rows).unwrap();
-        assert_eq!(results.samples("touch", &[("threads", "2")], "first", "wall_ns"), [20.0, 24.0]);
-        let (two, one) = ([("threads", "2")], [("threads", "1")]);
-        let ratio = results.ratio("touch", (&two, "first", "wall_ns"), (&one, "first", "wall_ns"));
-        assert_eq!(ratio.unwrap().value, 2.0);
-        assert_eq!(results.median("touch", &[("threads", "3")], "first", "wall_ns"), None);
+        let (_, two) = results.find("touch", &[("threads", "2")]).unwrap();
+        assert_eq!(values(two, "first", "wall_ns"), Some(&[20.0, 24.0][..]));
+        assert_eq!(results.find("touch", &[("threads", "3")]), None);
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Which cell is measured when: shuffled rounds, until the intervals are narrow enough or the time is spent.
+//! Which cell is measured when: shuffled rounds, until the intervals are narrow enough or the time is up.
 //!
-//! In: experiments, effort, a record (perhaps one to go on with), a way to measure a cell. Out: the record, and how it
-//! ended. Every round measures each unfinished cell once, in another order; a cell is finished when the intervals of the wall
-//! time of all phases that take a tenth of its time or more are narrow enough.
+//! In: experiments, effort, a record (new or resumed), a way to measure a cell. Out: the record, and how the
+//! run ended. Every round measures each unfinished cell once, in a new order. A cell is finished when the
+//! intervals of its wall times are narrow enough; phases below a tenth of the cell's time do not count.
 //!
-//! What it does not do: start processes (`process`), or judge.
+//! It does not start processes (`process`), and it does not judge.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,21 +14,22 @@ use faultless_os::{counters, page};
 use faultless_trace::measurement::{Rng, median_interval};
 use faultless_trace::stat::Interval;
 
-use crate::experiment::{Cell, Effort, Experiment, Refusal, Scope};
-use crate::process::{FIRST_TOUCH, MACHINE};
+use crate::cell::{Cell, Refusal};
+use crate::experiment::{Effort, Experiment, Scope};
 use crate::record::{self, FINISHED, INTERRUPTED, OUT_OF_TIME, Record};
-use crate::trial::Sample;
+use crate::sample::Sample;
+use crate::sample::{FIRST_TOUCH, MACHINE};
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
-    /// No cell is begun after this time, ns, once each was measured once.
+    /// No cell is started after this time, ns, once each was measured once.
     pub ns: u64,
     /// Rounds that are made if the time allows.
     pub least_rounds: u32,
-    /// Rounds at the most.
+    /// Most rounds.
     pub most_rounds: u32,
-    /// Half of an interval's width over its median, below which a cell is finished.
+    /// A cell is finished when half of an interval's width is below this share of the median.
     pub precision: f64,
 }
 
@@ -51,14 +52,14 @@ impl Budget {
 pub enum Ended {
     /// Every cell is finished, or can't be measured here.
     Finished,
-    /// The time was spent.
+    /// The time was up.
     OutOfTime,
-    /// Somebody asked to end.
+    /// A request to end.
     Interrupted,
 }
 
 impl Ended {
-    /// As the record tells it.
+    /// As the record writes it.
     fn words(self) -> &'static str {
         match self {
             Self::Finished => FINISHED,
@@ -68,16 +69,16 @@ impl Ended {
     }
 }
 
-/// What is being done, for a progress bar.
+/// What the run is doing, for a progress bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress<'a> {
     /// The round, from 1.
     pub round: u32,
     /// Samples taken by this run.
     pub done: usize,
-    /// Samples that it will take if no more rounds are needed than any cell gets.
+    /// Samples that it will take if no cell needs more than the least number of rounds.
     pub planned: usize,
-    /// Nanoseconds that these take at the pace so far, as far as the time allows them; `None` before the first.
+    /// Nanoseconds that these take at the pace so far, within the time allowed; `None` before the first.
     pub left_ns: Option<u64>,
     /// The cell.
     pub cell: &'a Cell,
@@ -118,7 +119,8 @@ impl<'a> Runner<'a> {
         Ok(cells)
     }
 
-    /// Measures until it ends, which the record then tells; `measure` answers `None` when somebody asked to end.
+    /// Measures until the end, and notes in the record how it ended. `measure` returns `None` after a request
+    /// to end.
     ///
     /// # Errors
     /// A sample could not be taken or written.
@@ -131,7 +133,7 @@ impl<'a> Runner<'a> {
         let ended = self.rounds(record, measure, progress);
         match &ended {
             Ok(ended) => record.end(ended.words())?,
-            // Where it is the record that can't be written this can't be either, and the error says so.
+            // If the record itself can't be written this note can't either, and the error says so.
             Err(refusal) => drop(record.end(&format!("stopped by an error: {refusal}"))),
         }
         ended
@@ -205,7 +207,7 @@ impl<'a> Runner<'a> {
             || self.wall_ns.get(cell).is_none_or(|phases| !is_narrow(phases, self.budget.precision))
     }
 
-    /// What earlier runs measured.
+    /// How often earlier runs measured each cell.
     fn recall(&mut self, record: &Record) -> Result<(), Refusal> {
         for row in record::read_rows(record.folder())?.into_iter().filter(|row| row.quantity == "wall_ns") {
             let cell = Cell::parse(&row.experiment, row.cell.split_whitespace())?;
@@ -221,15 +223,15 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Touches as much as the cell will, and gives it back: in a virtual machine whose host takes free memory back, the next
-    /// touch of a page would be a fault in the host too. What a first touch costs then, ns per base page; it tells whether that
-    /// was of use.
+    /// Touches as much memory as the cell will, and gives it back. In a virtual machine whose host takes free
+    /// memory back, the next touch of a page would otherwise fault in the host too. Returns the price of a
+    /// first touch afterwards, ns per base page: it shows whether the warming helped.
     fn warm(&self, bytes: u64) -> Option<f64> {
         const EXTRA_BYTES: usize = 16 << 20;
         const PROBE_BYTES: usize = 2 << 20;
         self.scope.host.hypervisor.as_ref()?;
         if let Ok(mut region) = Region::new(bytes as usize + EXTRA_BYTES, page::size()) {
-            // Only to be done sooner.
+            // Only for speed.
             let _ = region.advise(0..region.len_bytes(), Advice::HugePage);
             region.touch_write(page::size());
         }
@@ -253,9 +255,10 @@ fn is_narrow(phases: &BTreeMap<String, Vec<f64>>, precision: f64) -> bool {
     telling.all(|phase| phase.high - phase.low <= 2.0 * precision * phase.value)
 }
 
-/// Why a cell that touches so much can't be measured now: more than the machine has, or than the limit of the control group leaves.
+/// Why a cell that touches so much memory can't be measured now: the machine, or the limit of its control
+/// group, leaves less.
 pub fn lacks_memory(bytes: u64) -> Option<String> {
-    /// What the lab itself has, and warms more than a cell needs.
+    /// Memory of the lab itself, and what warming takes beyond the need of a cell.
     const OWN_BYTES: u64 = 48 << 20;
     let most_bytes = faultless_os::host::Memory::most_bytes()?;
     let (needed, there) = (bytes >> 20, most_bytes >> 20);

@@ -1,50 +1,24 @@
-//! One cell, measured: each phase between two looks at the clock and the counters, checked at once.
+//! One cell, measured: each phase between two readings of the clock and the counters, checked at once.
 //!
-//! In: a trial. Out: a [`Sample`]: the quantities of every phase, and what was wrong with it. It runs in a process of its
-//! own, see `process`.
+//! In: a trial. Out: a [`Sample`]: the quantities of every phase, and what was wrong. It runs in its own
+//! process, see `process`.
 //!
-//! CPU time is `cpu_ns`, by the clock of the process. `user_ns` and `system_ns` are getrusage(2)'s, split by what the kernel's
-//! ticks happened to see: of use from [`SPLIT_NS`] on. A thread that still runs on another processor is behind in all three by up
-//! to a tick: phases of several threads note [`OWN_CPU`], by the threads' own clocks.
+//! CPU time is `cpu_ns`, by the clock of the process. Its parts `user_ns` and `system_ns` come from getrusage(2).
+//! The kernel splits the time by its ticks, so the parts are useful from [`SPLIT_NS`] on. All three lag by up to a
+//! tick for a thread that still runs on another processor. Phases of several threads therefore note `own_cpu_ns`, by
+//! the threads' own clocks.
 
 use std::hint::black_box;
 
 use faultless_os::counters::{self, Rusage, Who};
-use serde::{Deserialize, Serialize};
 
-use crate::experiment::{Cell, Experiment, Notes, OWN_CPU, OWN_FAULTS, Phase, Refusal};
+use crate::cell::{Cell, Refusal};
+use crate::experiment::{Experiment, Notes, Phase};
+use crate::sample::Sample;
+use crate::sample::{OWN_CPU, OWN_FAULTS};
 
-/// CPU time of a phase from which on its user's and its system's part can be told apart: ten ticks of a kernel at 250 Hz.
+/// CPU time of a phase from which on user and system time can be told apart: ten ticks at 250 Hz.
 pub const SPLIT_NS: f64 = 40e6;
-
-/// One quantity of one phase.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Value {
-    /// The phase, or `machine` for what was seen of the machine meanwhile.
-    pub phase: String,
-    /// The quantity; its unit ends the name.
-    pub quantity: String,
-    /// The value.
-    pub value: f64,
-}
-
-/// What one process measured of one cell.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    /// All that was measured.
-    pub values: Vec<Value>,
-    /// What is wrong with it: counts that differ from what must be, phases that can't have happened.
-    pub violations: Vec<String>,
-    /// Why the machine can't do it; there are no values then.
-    pub refused: Option<String>,
-}
-
-impl Sample {
-    /// Adds one value.
-    pub fn add(&mut self, phase: &str, quantity: &str, value: f64) {
-        self.values.push(Value { phase: phase.into(), quantity: quantity.into(), value });
-    }
-}
 
 /// Measures a cell in this process, which must be fresh.
 pub fn measure(experiment: &dyn Experiment, cell: &Cell) -> Sample {
@@ -58,14 +32,14 @@ pub fn measure(experiment: &dyn Experiment, cell: &Cell) -> Sample {
 fn try_measure(experiment: &dyn Experiment, cell: &Cell, sample: &mut Sample) -> Result<(), Refusal> {
     let mut trial = experiment.trial(cell)?;
     let phases = trial.phases();
-    // The first look takes faults of its own: code that runs for the first time.
-    Look::begin()?;
-    Look::end()?;
+    // The first reading takes faults of its own: code that runs for the first time.
+    Reading::begin()?;
+    Reading::end()?;
     for (index, phase) in phases.iter().enumerate() {
         let mut notes = Notes::default();
-        let begin = Look::begin()?;
+        let begin = Reading::begin()?;
         let checksum = black_box(trial.run(black_box(index), &mut notes))?;
-        let end = Look::end()?;
+        let end = Reading::end()?;
         let taken = end.since(&begin);
         taken.write(phase, sample);
         sample.violations.extend(violations(phase, &taken, &notes, checksum));
@@ -78,21 +52,21 @@ fn try_measure(experiment: &dyn Experiment, cell: &Cell, sample: &mut Sample) ->
 
 /// Clocks and counters at one moment, or their difference.
 #[derive(Clone, Copy, Debug, Default)]
-struct Look {
+struct Reading {
     wall_ns: u64,
     cpu_ns: u64,
     usage: Rusage,
 }
 
-impl Look {
-    /// The clocks last, so that looking is not timed.
+impl Reading {
+    /// Reads the clocks last, so that reading the counters is not timed.
     fn begin() -> Result<Self, Refusal> {
         let usage = counters::rusage(Who::Process)?;
         let cpu_ns = counters::process_cpu_ns();
         Ok(Self { wall_ns: counters::now_ns(), cpu_ns, usage })
     }
 
-    /// The clocks first.
+    /// Reads the clocks first.
     fn end() -> Result<Self, Refusal> {
         let wall_ns = counters::now_ns();
         let cpu_ns = counters::process_cpu_ns();
@@ -138,7 +112,7 @@ impl Look {
 }
 
 /// What can't be right about a phase.
-fn violations(phase: &Phase, taken: &Look, notes: &Notes, checksum: u64) -> Vec<String> {
+fn violations(phase: &Phase, taken: &Reading, notes: &Notes, checksum: u64) -> Vec<String> {
     let mut found = Vec::new();
     let name = phase.name;
     let faults = notes.of(OWN_FAULTS).map_or(taken.faults(), |faults| faults as u64);
@@ -167,7 +141,7 @@ mod tests {
     fn faults_that_a_phase_counted_itself_are_held_against_it() {
         let phase = Phase::new("first", PAGES, 0);
         let usage = Rusage { minor_faults: 9000, ..Rusage::default() };
-        let taken = Look { wall_ns: 1, usage, ..Look::default() };
+        let taken = Reading { wall_ns: 1, usage, ..Reading::default() };
         let own = Notes(vec![(OWN_FAULTS, PAGES as f64)]);
         assert_eq!(violations(&phase, &taken, &own, 0), [""; 0]);
         assert!(violations(&phase, &taken, &Notes::default(), 0)[0].contains("9000 faults"));
@@ -176,15 +150,15 @@ mod tests {
     #[test]
     fn a_phase_shorter_than_a_tick_has_its_cpu_time() {
         const SHORT_NS: u64 = 300_000;
-        let (begin, begin_ns) = (Look::begin().unwrap(), counters::thread_cpu_ns());
+        let (begin, begin_ns) = (Reading::begin().unwrap(), counters::thread_cpu_ns());
         while counters::thread_cpu_ns() - begin_ns < SHORT_NS {}
-        let taken = Look::end().unwrap().since(&begin);
+        let taken = Reading::end().unwrap().since(&begin);
         assert!(taken.cpu_ns >= SHORT_NS && taken.wall_ns >= SHORT_NS, "{taken:?}");
     }
 
     #[test]
     fn what_is_too_fast_to_have_happened_is_caught() {
-        let taken = Look { wall_ns: 900, ..Look::default() };
+        let taken = Reading { wall_ns: 900, ..Reading::default() };
         let of = |phase: Phase, notes| violations(&phase, &taken, &notes, 0).concat();
         let copy = |threads| Phase::new("copy", 0, threads).work(16_000);
         assert!(of(copy(0), Notes::default()).contains("900 ns, takes 1000 at least"));

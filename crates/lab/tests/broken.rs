@@ -1,5 +1,6 @@
-//! Experiments that are broken in the ways of the documents, run as `faultless lab verify` runs its own, but for the process per
-//! cell: in a process of this one test's own, since other tests' faults would be counted with theirs.
+//! Experiments that are broken in the ways of the documents, run like `faultless lab verify`, but without a
+//! process per cell. They have a test program of their own, since other tests' faults would be counted with
+//! theirs.
 
 use faultless_lab::experiment::Notes;
 use faultless_lab::record::{Asked, SCHEMA, VIOLATION};
@@ -20,7 +21,7 @@ enum Broken {
     FirstOptimisedAway,
     PopulatedOutside,
     SecondNeverMade,
-    /// And what it would return is known.
+    /// And its return value is known.
     SecondMadeUp,
     NotGivenBack,
 }
@@ -90,7 +91,7 @@ impl Trial for Mapped {
     }
 }
 
-/// What `faultless lab verify` ends with status 1 for.
+/// The reason for status 1 of `faultless lab verify`.
 fn violations_of(how: Broken) -> String {
     let (host, folder) = (Host::default(), tempfile::tempdir().unwrap());
     let effort = Effort::Verify;
@@ -125,7 +126,7 @@ fn each_of_the_documents_errors_is_caught_and_a_sound_experiment_is_not_blamed()
 
     let found = violations_of(Broken::SecondNeverMade);
     assert!(found.contains("second: returned 0, must return 4096"), "{found}");
-    // One interrupt takes longer than that by itself: not each of many is interrupted.
+    // One interrupt takes longer than that; not each of many samples is interrupted.
     let found: Vec<String> = (0..20).map(|_| violations_of(Broken::SecondMadeUp)).collect();
     let is_caught = |found: &String| found.contains("second: ") && found.contains("ns, takes 1024 at least");
     assert!(found.iter().filter(|found| is_caught(found)).count() >= 10, "{found:?}");

@@ -76,20 +76,6 @@ pub unsafe fn hugetlb_at(start: usize, len: usize, page_bytes: usize) -> Result<
     Err(error)
 }
 
-/// A new mapping over `start .. start + len`, made resident at once (MAP_POPULATE), as far as memory can be had; it reads as
-/// zero.
-///
-/// # Errors
-/// As for [`anonymous`]. The range is then as it was, or a hole: call [`anonymous_at`].
-///
-/// # Safety
-/// The range must be whole pages owned by the caller, who no longer needs its content.
-pub unsafe fn populated_at(start: usize, len: usize) -> Result<()> {
-    let flags = ANONYMOUS | libc::MAP_FIXED | libc::MAP_POPULATE;
-    // The caller gives up what is mapped there.
-    map(start, len, READ_WRITE, flags).map_err(|error| Error { call: "mmap(MAP_POPULATE", ..error }).map(drop)
-}
-
 /// What a mapping allows, and asks for, at the moment when MAP_POPULATE is to fill it; see mmap(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Populate {
@@ -351,7 +337,7 @@ pub fn commit_is_strict() -> bool {
 fn map(at: usize, len: usize, rights: libc::c_int, flags: libc::c_int) -> Result<usize> {
     // The sixth argument is read from the stack in its full width.
     let offset: libc::c_long = 0;
-    // SAFETY: without MAP_FIXED a new mapping never replaces another; with it, see `renew` and `populated_at`.
+    // SAFETY: without MAP_FIXED a new mapping never replaces another; with it, see `renew`.
     let start = unsafe { libc::syscall(libc::SYS_mmap, at, len, rights, flags, -1, offset) };
     if start == -1 { Err(Error::last_for("mmap", len)) } else { Ok(start as usize) }
 }
@@ -418,8 +404,7 @@ mod tests {
     #[test]
     fn moved_pages_arrive_and_leave_zeroes_behind() {
         if !pages_can_move() {
-            eprintln!("skipped: pages can't be moved here");
-            return;
+            return faultless_wants::missing_feature("moves of pages", "mremap(MREMAP_DONTUNMAP) fails");
         }
         let start = reserve(2 * LEN, 2 << 20).unwrap();
         // SAFETY: reserved above.
@@ -453,29 +438,21 @@ mod tests {
 
     #[test]
     fn only_a_hole_is_restored() {
-        let start = anonymous(LEN).unwrap();
-        assert_eq!(anonymous_at(start, LEN).unwrap_err().errno, libc::EEXIST, "it may be somebody else's");
-        // SAFETY: mapped above, and nothing uses it.
-        unsafe { release(start, LEN) }.unwrap();
-        if let Err(error) = anonymous_at(start, LEN) {
-            eprintln!("skipped: another thread took the hole: {error}");
-            return;
-        }
+        let hole = || {
+            let start = anonymous(LEN).unwrap();
+            assert_eq!(
+                anonymous_at(start, LEN).unwrap_err().errno,
+                libc::EEXIST,
+                "it may be somebody else's"
+            );
+            // SAFETY: mapped above, and nothing uses it.
+            unsafe { release(start, LEN) }.unwrap();
+            start
+        };
+        // The thread of another test may take one.
+        let mut holes = std::iter::repeat_with(hole).take(100);
+        let start = holes.find(|&start| anonymous_at(start, LEN).is_ok()).expect("one of 100 holes");
         // SAFETY: just mapped.
-        assert_eq!(unsafe { *(start as *const u8) }, 0);
-        // SAFETY: nothing uses it any more.
-        unsafe { release(start, LEN) }.unwrap();
-    }
-
-    #[test]
-    fn a_populated_mapping_is_resident_and_zero() {
-        let start = anonymous(LEN).unwrap();
-        // SAFETY: mapped above.
-        unsafe { *(start as *mut u8) = 7 };
-        // SAFETY: mapped above, content no longer needed.
-        unsafe { populated_at(start, LEN) }.unwrap();
-        assert_eq!(resident_bytes(start, LEN), LEN);
-        // SAFETY: mapped.
         assert_eq!(unsafe { *(start as *const u8) }, 0);
         // SAFETY: nothing uses it any more.
         unsafe { release(start, LEN) }.unwrap();
@@ -490,9 +467,9 @@ mod tests {
         // SAFETY: ours, and nothing uses it.
         match unsafe { hugetlb_at(start, HUGE, HUGE) } {
             Ok(()) => {}
-            Err(error) if error.errno == libc::ENOMEM => eprintln!("skipped: the hugetlb pool is empty"),
+            Err(error) if error.errno == libc::ENOMEM => faultless_wants::missing_feature("hugetlb", error),
             Err(error) => {
-                eprintln!("skipped: {error}");
+                faultless_wants::missing_feature("hugetlb", error);
                 let _ = anonymous_at(start, HUGE);
             }
         }

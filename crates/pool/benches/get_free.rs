@@ -1,8 +1,8 @@
-//! What a get and a free cost, by size and by the number of threads: ns per pair, the least of several rounds.
+//! The price of a get and a free by size and number of threads: ns per pair, the least of several rounds.
 //!
-//! `cargo bench -p faultless-pool`. Every thread takes and frees one block at a time; in `ring`, eight are alive; in
-//! `mixed`, eight of changing sizes. The memory is resident and nothing is written, so only the pool is timed. Two threads in pools of their own show what the
-//! processors themselves share.
+//! `cargo bench -p faultless-pool`. Every thread takes and frees one block at a time. In `ring` eight blocks are alive,
+//! in `mixed` eight of changing sizes. The memory is resident and nothing is written, so only the pool is timed. Two
+//! threads with pools of their own show the cost of sharing processors.
 #![allow(clippy::print_stdout)]
 
 use std::sync::Barrier;
@@ -13,7 +13,7 @@ use faultless_pool::{Kernel, Policy, Pool};
 const ROUNDS: usize = 9;
 const PAIRS: usize = 200_000;
 
-/// The sizes that a thread goes through, and how many blocks are alive.
+/// The sizes that a thread uses in turn, and how many blocks are alive.
 struct Case {
     name: &'static str,
     lens: &'static [usize],
@@ -29,7 +29,7 @@ const CASES: &[Case] = &[
     Case { name: "mixed", lens: &[200 << 10, 70 << 10, 130 << 10, 1 << 20, 256 << 10, 90 << 10], alive: 8 },
 ];
 
-/// Nanoseconds per pair of one thread.
+/// One thread's nanoseconds per pair.
 fn pairs(pool: &Pool<Kernel>, case: &Case) -> f64 {
     let mut ring = [0_usize; 8];
     let begin = Instant::now();
@@ -50,7 +50,7 @@ fn pairs(pool: &Pool<Kernel>, case: &Case) -> f64 {
     ns
 }
 
-/// Threads that go through the case at the same time, each in one of the pools.
+/// Runs the case in several threads at the same time, each in one of the pools.
 fn least(pools: &[Pool<Kernel>], case: &Case, threads: usize) -> f64 {
     let barrier = Barrier::new(threads);
     let thread = |pool: &Pool<Kernel>| {

@@ -1,6 +1,6 @@
-//! A pool as an allocator for collections: `allocator-api2`'s trait, the stable form of `std::alloc::Allocator`.
+//! A pool as an allocator for collections, by `allocator-api2`'s trait, the stable form of `std::alloc::Allocator`.
 //!
-//! In: layouts. Out: blocks of whole granules, so it is meant for few large collections and not for many small ones.
+//! In: layouts. Out: blocks of whole granules. It is meant for a few large collections, not for many small ones.
 //! `allocator_api2::vec::Vec`, `hashbrown` and others take `&Pool`.
 
 use std::alloc::Layout;
@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::block::Memory;
-use crate::policy::tuning::GRANULE_BYTES;
 use crate::pool::Pool;
+use crate::tuning::GRANULE_BYTES;
 
 /// ```
 /// # #[cfg(not(miri))] {
@@ -23,8 +23,8 @@ use crate::pool::Pool;
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-// SAFETY: blocks stay where they are until they are freed, wherever the reference is moved, and every copy of it stands
-// for the same pool; nothing else is asked of an allocator.
+// SAFETY: a block keeps its address until it is freed, even if the reference to the pool moves. All copies of the
+// reference are the same pool. The trait demands nothing else.
 unsafe impl<B: Memory> Allocator for &Pool<B> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.block(layout, false)
@@ -36,7 +36,7 @@ unsafe impl<B: Memory> Allocator for &Pool<B> {
 
     unsafe fn deallocate(&self, start: NonNull<u8>, layout: Layout) {
         if layout.size() > 0 {
-            // SAFETY: the caller gives up a block of this allocator; one of length 0 is none of the pool's.
+            // SAFETY: the caller gives up a block of this allocator. A block of length 0 is not in the pool.
             unsafe { self.free_raw(start.addr().get()) };
         }
     }
@@ -55,7 +55,8 @@ unsafe impl<B: Memory> Allocator for &Pool<B> {
         // SAFETY: the caller's promises are the same.
         let block = unsafe { self.resized(start, old, new) }?;
         let rest = block.cast::<u8>().as_ptr().wrapping_add(old.size());
-        // SAFETY: the block has `new.size()` bytes, of which the first `old.size()`, not more, are the old content.
+        // SAFETY: the block has `new.size()` bytes; the first `old.size()` of them, which are not more, are the old
+        // content.
         unsafe { rest.write_bytes(0, new.size() - old.size()) };
         Ok(block)
     }
@@ -81,7 +82,7 @@ impl<B: Memory> Pool<B> {
         Ok(NonNull::slice_from_raw_parts(start, layout.size()))
     }
 
-    /// A block with another layout and the content of `start` as far as it fits.
+    /// A block with another layout and the content of `start`, as much of it as fits.
     ///
     /// # Safety
     /// `start` was handed out with the layout `old` and is not used any more if this succeeds.
@@ -91,7 +92,7 @@ impl<B: Memory> Pool<B> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // The pool aligns what it moves to granules only.
+        // A block that the pool moves is aligned to granules only.
         if old.size() > 0 && new.size() > 0 && new.align() <= GRANULE_BYTES {
             // SAFETY: the caller gives the block up for the one returned.
             let moved = unsafe { self.resize_raw(start.addr().get(), new.size()) }.ok_or(AllocError)?;
@@ -99,7 +100,7 @@ impl<B: Memory> Pool<B> {
         }
         let block = self.block(new, false)?;
         let len = old.size().min(new.size());
-        // SAFETY: both have at least `len` bytes, and the pool gives no byte out twice.
+        // SAFETY: both have at least `len` bytes, and the pool hands no byte out twice.
         unsafe { block.cast::<u8>().copy_from_nonoverlapping(start, len) };
         // SAFETY: the caller gives the old block up.
         unsafe { self.deallocate(start, old) };

@@ -1,18 +1,20 @@
-//! The one seam: what a pool asks of whoever supplies its pages.
+//! The seam between a pool and its supplier of pages.
 //!
 //! Implementers: the kernel ([`Kernel`](crate::Kernel)), a fake on the heap ([`Fake`](crate::Fake)), and cost models.
-//! All offsets and lengths are bytes relative to the start of the reserved range, whole granules.
+//! Offsets and lengths are bytes, relative to the start of the reserved range, in whole granules.
 //!
-//! No implementation may allocate from the heap or panic when the pool is to serve as `malloc`.
+//! A backend of a pool that serves as `malloc` must not allocate from the heap and must not panic.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use crate::class::Run;
 pub use crate::front::FRONT_WORDS;
-use crate::policy::{Page, Prefault};
-use crate::state::Slab;
+use crate::policy::Page;
+use crate::slabs::Slab;
+use crate::tuning::GRANULE_BYTES;
 
-/// A piece of the reserved range, in bytes.
+/// A part of the reserved range, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Distance from the start of the range.
@@ -21,39 +23,46 @@ pub struct Span {
     pub len: usize,
 }
 
-/// What of a span is resident.
+impl Span {
+    /// The bytes of a run of granules.
+    pub(crate) fn of((start, count): Run) -> Self {
+        Self { offset: start * GRANULE_BYTES, len: count * GRANULE_BYTES }
+    }
+}
+
+/// Which part of a span is resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Touched {
-    /// The granules that are so in part at least, the first one lowest.
+pub struct Residency {
+    /// One bit per granule, lowest first: set if at least one page of it is resident.
     pub granules: u128,
-    /// The bytes that are.
+    /// The resident bytes.
     pub bytes: usize,
 }
 
-/// A range and the tables that describe it; the tables are zero and become resident only where they are used.
+/// A range and the tables that describe it. The tables are zero and become resident where they are used.
 pub struct Reserved<B: Backend + ?Sized> {
     /// Length of the range in bytes: whole slabs.
     pub len: usize,
     /// Address of its start, aligned to a slab.
     pub base: usize,
-    /// One entry per slab; usable as far as [`Backend::extend`] has been called.
+    /// One entry per slab, usable up to the last [`Backend::extend`].
     pub slabs: B::Slabs,
     /// Nineteen words per 64 slabs: three bitmaps, and two bytes per slab.
     pub words: B::Words,
-    /// One word per granule; usable as far as [`Backend::extend`] has been called.
+    /// One word per granule, usable up to the last [`Backend::extend`].
     pub blocks: B::Blocks,
-    /// [`FRONT_WORDS`] words, aligned to a cache line: blocks that were freed a moment ago.
+    /// [`FRONT_WORDS`] words, aligned to a cache line: the slots of the front.
     pub slots: B::Slots,
 }
 
-/// How a move of content went.
+/// How content was moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
     /// The pages changed their address; the old addresses read as zero.
     Pages,
     /// The bytes were copied; the old ones are still there.
     Copied,
-    /// Neither; the target must never be used again.
+    /// Not at all; the target must never be used again.
     Lost,
 }
 
@@ -63,57 +72,52 @@ pub trait Backend {
     type Slabs: DerefMut<Target = [Slab]>;
     /// A table of words.
     type Words: DerefMut<Target = [u64]>;
-    /// The table of blocks, which several threads use at a time.
+    /// The table of blocks, shared by all threads.
     type Blocks: Deref<Target = [AtomicU32]>;
-    /// The slots of the front, which several threads use at a time.
+    /// The slots of the front, shared by all threads.
     type Slots: Deref<Target = [AtomicU64]>;
 
-    /// Reserves addresses for `page` pages and the tables.
+    /// Reserves addresses for `page` pages, and the tables.
     ///
     /// # Errors
-    /// Nothing large enough could be reserved.
+    /// No range of useful length could be reserved.
     fn reserve(&self, page: Page) -> crate::Result<Reserved<Self>>;
 
-    /// Whether addresses are free of charge, so that growing blocks may get room behind them. Asked when the first does.
-    fn is_roomy(&self) -> bool;
+    /// Whether address space costs nothing, so that growing blocks may get room behind them. Called when the first
+    /// block grows.
+    fn addresses_are_free(&self) -> bool;
 
-    /// Makes slabs `from .. to` usable: their addresses and their entries in the tables. One thread at a time.
+    /// Makes slabs `from .. to` usable: their addresses and their table entries. One thread at a time.
     ///
     /// # Errors
-    /// The kernel refused; nothing changed that matters.
+    /// The kernel refused; nothing became usable.
     fn extend(&self, from: usize, to: usize) -> crate::Result<()>;
 
-    /// Makes the pages of free, Reserved granules resident.
+    /// Makes the pages of free, Reserved granules resident, or of a block that is being handed out. Nobody needs the
+    /// content of that block.
     ///
     /// # Errors
-    /// The kernel refused; they may be resident in part and still read as zero.
+    /// The kernel refused. Part of the pages may be resident now; these read as zero.
     fn populate(&self, span: Span) -> crate::Result<()>;
 
-    /// Makes the pages of a block that is being handed out resident; nobody needs its content.
-    ///
-    /// # Errors
-    /// As for [`Backend::populate`].
-    fn prefault(&self, span: Span, _way: Prefault) -> crate::Result<()> {
-        self.populate(span)
-    }
-
-    /// Bytes that got base pages where the policy asked for others.
+    /// Bytes that got base pages although the policy asked for others.
     fn fallback_bytes(&self) -> u64 {
         0
     }
 
-    /// How many bytes are resident; asked of what was populated.
+    /// The resident bytes of a span.
     fn resident_bytes(&self, span: Span) -> usize;
 
-    /// What of a span inside one slab is resident. All of it where that can't be known.
-    fn touched(&self, span: Span) -> Touched;
+    /// The resident part of a span inside one slab; all of it if that cannot be known.
+    fn residency(&self, span: Span) -> Residency;
 
-    /// Whether it makes a difference which slabs [`Backend::advise`] names.
-    fn chooses_pages(&self) -> bool {
+    /// Whether [`Backend::advise`] has an effect.
+    fn can_advise_thp(&self) -> bool {
         false
     }
 
-    /// From now on first touches in a span of whole slabs take huge pages, or base pages. What is resident stays as it is.
+    /// Makes later first touches in a span of whole slabs take huge pages, or base pages. Resident pages stay as they
+    /// are.
     ///
     /// # Errors
     /// The kernel refused; part of the span may have the advice.
@@ -121,65 +125,65 @@ pub trait Backend {
         Ok(())
     }
 
-    /// The bytes of memory that are left, to the machine or to this process's control group.
-    fn left_bytes(&self) -> usize {
+    /// The memory still available, to the machine or to this process's control group.
+    fn available_bytes(&self) -> usize {
         usize::MAX
     }
 
-    /// The longest block that the kernel would ever let a program have.
-    fn most_bytes(&self) -> usize {
+    /// The longest block that the kernel would ever grant a program.
+    fn max_block_bytes(&self) -> usize {
         usize::MAX
     }
 
-    /// The limit on this process's addresses or private memory, if there is one.
+    /// The limit on this process's address space or private memory, if there is one.
     fn limit_bytes(&self) -> Option<usize> {
         None
     }
 
-    /// Overwrites with zeroes, for somebody who is about to use the memory.
+    /// Overwrites with zeroes, for memory that is used next.
     fn zero(&self, span: Span);
 
-    /// Overwrites with zeroes ahead of need.
+    /// Overwrites with zeroes, for memory that is used later.
     fn scrub(&self, span: Span) {
         self.zero(span);
     }
 
-    /// Moves content. `by_pages` permits moving page tables; source and target do not overlap.
+    /// Moves content. `by_pages` permits moving page tables. Source and target do not overlap.
     fn relocate(&self, from: Span, to: usize, by_pages: bool) -> Moved;
 
-    /// Gives the pages back; the span reads as zero afterwards.
+    /// Gives pages back to the kernel; the span reads as zero afterwards.
     ///
     /// # Errors
-    /// The kernel refused, for locked pages for instance; of each byte the content is as it was, or zero.
+    /// The kernel refused, for example because pages are locked. Each byte is unchanged or zero.
     fn purge(&self, span: Span) -> crate::Result<()>;
 
-    /// Leaves pages of free granules out of children that are forked from now on.
+    /// Leaves pages of free granules out of children forked later.
     ///
     /// # Errors
     /// The kernel refused; part of them may be left out.
     fn withhold(&self, span: Span) -> crate::Result<()>;
 
-    /// Children get them again.
+    /// Undoes [`Backend::withhold`].
     ///
     /// # Errors
     /// The kernel refused; part of them may still be left out.
     fn share(&self, span: Span) -> crate::Result<()>;
 
-    /// Maps a span anew, in a child that it was withheld from; it reads as zero.
+    /// Maps a free span anew; it reads as zero.
     ///
     /// # Errors
     /// The kernel refused, and the span must never be used again.
     fn renew(&self, span: Span) -> crate::Result<()>;
 
-    /// Gives up the addresses from a slab on, which nobody uses before they are made usable again.
+    /// Gives up the addresses from a slab on. Nobody uses them before [`Backend::extend`].
     fn cut(&self, slabs: usize);
 
-    /// Gives up the addresses of whole slabs, which nobody uses ever again.
+    /// Gives up the addresses of whole slabs for good.
     fn abandon(&self, _span: Span) {}
 
     /// Gives everything back. The pool that owns the backend is gone.
     fn release(&self);
 
-    /// Nanoseconds of a clock that does not go back; a cost model's is virtual.
+    /// Nanoseconds of a monotonic clock. A cost model's clock is virtual.
     fn now(&self) -> u64;
 }

@@ -1,7 +1,8 @@
-//! Blocks: memory from a pool whose addresses can be dereferenced.
+//! Blocks: memory of a pool, as byte slices or raw pointers.
 //!
-//! In: lengths. Out: a [`Block`], a byte slice that returns to the pool when dropped; or, for those who implement
-//! `malloc`, raw pointers. A simulated address can't become either: only a [`Memory`] backend makes them.
+//! In: lengths. Out: a [`Block`], a byte slice that returns to the pool when dropped; a [`ZeroedBlock`]; or raw
+//! pointers, for implementers of `malloc`. Only a [`Memory`] backend makes them, so a simulated address cannot be
+//! dereferenced.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -9,21 +10,20 @@ use std::ptr::NonNull;
 use crate::backend::Backend;
 use crate::fake::Fake;
 use crate::pool::Pool;
-use crate::zeroed::ZeroedBlock;
 
 /// A backend whose usable addresses are memory.
 ///
 /// # Safety
-/// For every offset inside the usable part of the range, [`Memory::pointer`] must be valid for reads and writes of
-/// initialised bytes up to the end of that part, until [`Backend::release`]; and the backend must reach into a span
-/// only when it is asked to.
+/// Let an offset lie inside the usable part of the range. [`Memory::pointer`] must be valid for reads and writes of
+/// initialised bytes up to the end of that part, until [`Backend::release`]. The backend must access a span only inside
+/// the calls of [`Backend`].
 pub unsafe trait Memory: Backend {
     /// The memory at an offset.
     fn pointer(&self, offset: usize) -> NonNull<u8>;
 }
 
 // SAFETY: the fake's memory is initialised, lives as long as the fake, allows mutation through shared references, and
-// is touched only by the calls of `Backend`.
+// is accessed only by the calls of `Backend`.
 unsafe impl Memory for Fake {
     fn pointer(&self, offset: usize) -> NonNull<u8> {
         NonNull::new(self.start(offset)).unwrap_or(NonNull::dangling())
@@ -48,25 +48,25 @@ pub struct Block<'p, B: Memory> {
     len: usize,
 }
 
-// SAFETY: a block is the only way to its bytes, so it may be used by another thread than the one that made it, if the
-// pool may be shared; that is what B: Sync + Send says.
+// SAFETY: a block is the only way to its bytes. So another thread than its maker may use it if the pool may be shared,
+// which the bounds demand.
 unsafe impl<B: Memory + Sync + Send> Send for Block<'_, B> where Pool<B>: Sync {}
 
 impl<B: Memory> Pool<B> {
-    /// A block of `len` bytes whose content is arbitrary. `None` when the pool can't serve it.
+    /// A block of `len` bytes with arbitrary content. `None` if the pool cannot serve it.
     pub fn alloc(&self, len: usize) -> Option<Block<'_, B>> {
-        self.take(len, 1, false).map(|offset| Block { pool: self, offset, len })
+        self.alloc_at(len, 1, false).map(|offset| Block { pool: self, offset, len })
     }
 
-    /// A block of `len` zeroes. `None` when the pool can't serve it.
+    /// A block of `len` zeroes. `None` if the pool cannot serve it.
     pub fn alloc_zeroed(&self, len: usize) -> Option<ZeroedBlock<'_, B>> {
-        self.take(len, 1, true).map(|offset| ZeroedBlock::new(Block { pool: self, offset, len }))
+        self.alloc_at(len, 1, true).map(|offset| ZeroedBlock(Block { pool: self, offset, len }))
     }
 
-    /// At least `len` bytes aligned to `align`, a power of two up to [`ALIGN_BYTES`](crate::tuning::ALIGN_BYTES). Free them with
-    /// [`Pool::free_raw`].
+    /// At least `len` bytes, aligned to `align`: a power of two up to [`ALIGN_BYTES`](crate::tuning::ALIGN_BYTES). Free
+    /// the block with [`Pool::free_raw`].
     pub fn alloc_raw(&self, len: usize, align: usize, zeroed: bool) -> Option<NonNull<u8>> {
-        self.take(len, align, zeroed).map(|offset| self.backend.pointer(offset))
+        self.alloc_at(len, align, zeroed).map(|offset| self.backend().pointer(offset))
     }
 
     /// The usable length of the block that begins at an address; `None` if none does.
@@ -74,28 +74,29 @@ impl<B: Memory> Pool<B> {
         self.len_at(address.wrapping_sub(self.range().0))
     }
 
-    /// Frees a block; false, and nothing done, if none begins there.
+    /// Frees a block. If none begins at the address, returns false and does nothing.
     ///
     /// # Safety
     /// Nothing may use the block any more.
     pub unsafe fn free_raw(&self, address: usize) -> bool {
-        self.give(address.wrapping_sub(self.range().0))
+        self.free_at(address.wrapping_sub(self.range().0))
     }
 
-    /// Changes the length of a block, keeping its content. On `None` nothing changed.
+    /// Changes the length of a block and keeps its content. On `None` nothing changed.
     ///
     /// # Safety
-    /// Nothing else may use the block; if the address changes, the old one is free.
+    /// Nothing else may use the block. If the address changes, the old one is free.
     pub unsafe fn resize_raw(&self, address: usize, len: usize) -> Option<NonNull<u8>> {
-        let offset = self.resize(address.wrapping_sub(self.range().0), len)?;
-        Some(self.backend.pointer(offset))
+        let offset = self.resize_at(address.wrapping_sub(self.range().0), len)?;
+        Some(self.backend().pointer(offset))
     }
 }
 
 impl<B: Memory> Block<'_, B> {
-    /// Changes the length, keeping the content; new bytes are arbitrary. False, and nothing done, when refused.
+    /// Changes the length and keeps the content; new bytes are arbitrary. If refused, returns false and changes
+    /// nothing.
     pub fn resize(&mut self, len: usize) -> bool {
-        let Some(offset) = self.pool.resize(self.offset, len) else { return false };
+        let Some(offset) = self.pool.resize_at(self.offset, len) else { return false };
         self.offset = offset;
         self.len = len;
         true
@@ -106,8 +107,8 @@ impl<B: Memory> Deref for Block<'_, B> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        let start = self.pool.backend.pointer(self.offset);
-        // SAFETY: the pool gave this block `len` usable bytes that are nobody else's (pool model test), and Memory
+        let start = self.pool.backend().pointer(self.offset);
+        // SAFETY: the pool gave this block `len` usable bytes that belong to nobody else (pool model test), and Memory
         // promises initialised memory.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), self.len) }
     }
@@ -115,7 +116,7 @@ impl<B: Memory> Deref for Block<'_, B> {
 
 impl<B: Memory> DerefMut for Block<'_, B> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let start = self.pool.backend.pointer(self.offset);
+        let start = self.pool.backend().pointer(self.offset);
         // SAFETY: as in `deref`; `&mut self` excludes other references through this block.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.len) }
     }
@@ -123,6 +124,42 @@ impl<B: Memory> DerefMut for Block<'_, B> {
 
 impl<B: Memory> Drop for Block<'_, B> {
     fn drop(&mut self) {
-        self.pool.give(self.offset);
+        self.pool.free_at(self.offset);
+    }
+}
+
+/// A block of zeroes, owned. It can only be read, so it stays zero; [`ZeroedBlock::into_block`] makes it writable.
+///
+/// ```
+/// # #[cfg(not(miri))] {
+/// use faultless_pool::{Block, Kernel, Policy, Pool};
+/// let pool = Pool::open(Kernel::default(), Policy::default())?;
+/// let zeroes = pool.alloc_zeroed(640 << 10).ok_or("refused")?;
+/// assert!(zeroes.iter().all(|&byte| byte == 0));
+/// let mut block = zeroes.into_block();
+/// block[7] = 1;
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ZeroedBlock<'p, B: Memory>(Block<'p, B>);
+
+impl<'p, B: Memory> ZeroedBlock<'p, B> {
+    /// The block, writable.
+    pub fn into_block(self) -> Block<'p, B> {
+        self.0
+    }
+}
+
+impl<B: Memory> Deref for ZeroedBlock<'_, B> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl<'p, B: Memory> From<ZeroedBlock<'p, B>> for Block<'p, B> {
+    fn from(zeroed: ZeroedBlock<'p, B>) -> Self {
+        zeroed.into_block()
     }
 }

@@ -1,13 +1,13 @@
-//! The blocks: one word per granule that says whether a block begins there, how long it is, and whose it is.
+//! The block table: one word per granule that says whether a block begins there, how long it is, and who has it.
 //!
 //! ```text
-//! 0 -create-> the program's -seize-> held by the pool -release-> the program's
-//!                                                     -clear-> 0
+//! 0 -release-> the program's -seize-> held by the pool -release-> the program's
+//!                                                      -clear-> 0
 //! ```
-//! Seizing is one atomic step, so of two threads that free the same block one is told that it is not theirs; and the owner
-//! of a block reads its length without a lock. In: granules. Out: lengths in granules.
+//! Seizing is one atomic step. Of two threads that free the same block, the second one is refused. The owner of a block
+//! reads its length without a lock. In: granules. Out: lengths in granules.
 //!
-//! What it does not do: know what is free; that is in `state`.
+//! Out of scope: which granules are free; `slabs` knows.
 
 use std::ops::Deref;
 use std::sync::atomic::{
@@ -23,9 +23,9 @@ const GROWN_MAX: u32 = 3;
 /// The pool has the block: it is in the front, or being resized.
 const HELD: u32 = 1 << 31;
 
-/// A block as the table knows it.
+/// One block of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct Entry {
     /// Granules.
     pub(crate) count: usize,
     /// How often it grew, up to 3.
@@ -34,10 +34,17 @@ pub(crate) struct Found {
     pub(crate) fresh: bool,
 }
 
-impl Found {
-    fn word(self) -> u32 {
+impl Entry {
+    fn pack(self) -> u32 {
         let fresh = if self.fresh { FRESH } else { 0 };
         self.count as u32 & LEN_MASK | fresh | self.grown.min(GROWN_MAX) << GROWN_SHIFT
+    }
+
+    #[inline]
+    fn unpack(word: u32) -> Option<Self> {
+        let count = (word & LEN_MASK) as usize;
+        let entry = Self { count, grown: (word & !HELD) >> GROWN_SHIFT, fresh: word & FRESH != 0 };
+        (count > 0).then_some(entry)
     }
 }
 
@@ -46,14 +53,14 @@ impl Found {
 pub(crate) enum Misuse {
     /// No block begins there.
     Unknown,
-    /// The pool has it: it was freed before, or another thread is resizing it.
+    /// The pool has the block: it was freed before, or another thread is resizing it.
     Held,
 }
 
 /// The table.
 pub(crate) struct Blocks<L> {
     words: L,
-    /// Granules whose words can be used.
+    /// Granules with usable words.
     usable: AtomicUsize,
 }
 
@@ -62,65 +69,59 @@ impl<L: Deref<Target = [AtomicU32]>> Blocks<L> {
         Self { words, usable: AtomicUsize::new(0) }
     }
 
-    /// From now on the words of the first `granules` can be used.
-    pub(crate) fn reach(&self, granules: usize) {
+    /// Makes the words of the first `granules` usable.
+    pub(crate) fn extend_to(&self, granules: usize) {
         self.usable.fetch_max(granules, Release);
     }
 
     #[inline]
     fn word(&self, start: usize) -> Option<&AtomicU32> {
-        if start < self.usable.load(Acquire) { self.words.get(place(start)) } else { None }
+        if start < self.usable.load(Acquire) { self.words.get(word_index(start)) } else { None }
     }
 
     /// The program's block that begins at a granule.
     #[inline]
-    pub(crate) fn find(&self, start: usize) -> Option<Found> {
+    pub(crate) fn find(&self, start: usize) -> Option<Entry> {
         let word = self.word(start)?.load(Relaxed);
-        if word & HELD == 0 { found(word) } else { None }
+        if word & HELD == 0 { Entry::unpack(word) } else { None }
     }
 
-    /// Takes the program's block that begins at a granule away from it.
+    /// Takes the block that begins at a granule from the program.
     #[inline]
-    pub(crate) fn seize(&self, start: usize) -> Result<Found, Misuse> {
-        let place = self.word(start).ok_or(Misuse::Unknown)?;
-        let word = place.load(Relaxed);
-        let block = found(word).ok_or(Misuse::Unknown)?;
-        // Relaxed: content is passed on by whoever puts the block up for others, see `front` and the lock.
-        match word & HELD == 0 && place.compare_exchange(word, word | HELD, Relaxed, Relaxed).is_ok() {
-            true => Ok(block),
-            false => Err(Misuse::Held),
+    pub(crate) fn seize(&self, start: usize) -> Result<Entry, Misuse> {
+        let slot = self.word(start).ok_or(Misuse::Unknown)?;
+        let word = slot.load(Relaxed);
+        let block = Entry::unpack(word).ok_or(Misuse::Unknown)?;
+        // Relaxed: the front, or the lock, orders the block's content before its next use.
+        if word & HELD == 0 && slot.compare_exchange(word, word | HELD, Relaxed, Relaxed).is_ok() {
+            Ok(block)
+        } else {
+            Err(Misuse::Held)
         }
     }
 
-    /// Gives a held block, or one that was not there, to the program.
+    /// Gives a held or a new block to the program.
     #[inline]
-    pub(crate) fn release(&self, start: usize, block: Found) {
-        if let Some(place) = self.word(start) {
-            place.store(block.word(), Relaxed);
+    pub(crate) fn release(&self, start: usize, block: Entry) {
+        if let Some(slot) = self.word(start) {
+            slot.store(block.pack(), Relaxed);
         }
     }
 
-    /// Forgets a held block.
+    /// Removes a held block from the table.
     pub(crate) fn clear(&self, start: usize) {
-        if let Some(place) = self.word(start) {
-            place.store(0, Relaxed);
+        if let Some(slot) = self.word(start) {
+            slot.store(0, Relaxed);
         }
     }
 }
 
-/// Where the word of a granule lies: among those of its slab, on another cache line than those of the blocks next to it, so
-/// that threads with neighbouring blocks do not wait for each other.
+/// The index of a granule's word, among the words of the same slab. Neighbouring blocks have their words on different
+/// cache lines, so that their threads do not slow each other down.
 #[inline]
-fn place(start: usize) -> usize {
+fn word_index(start: usize) -> usize {
     let line = (start >> 2 ^ start >> 5) & 7;
     start & !127 | line << 4 | (start >> 5 & 3) << 2 | start & 3
-}
-
-#[inline]
-fn found(word: u32) -> Option<Found> {
-    let count = (word & LEN_MASK) as usize;
-    let found = Found { count, grown: (word & !HELD) >> GROWN_SHIFT, fresh: word & FRESH != 0 };
-    (found.count > 0).then_some(found)
 }
 
 #[cfg(test)]
@@ -129,11 +130,11 @@ mod tests {
 
     fn blocks() -> Blocks<Vec<AtomicU32>> {
         let blocks = Blocks::new((0..128).map(|_| AtomicU32::new(0)).collect::<Vec<_>>());
-        blocks.reach(6);
+        blocks.extend_to(6);
         blocks
     }
 
-    const BLOCK: Found = Found { count: 1 << 26, grown: 2, fresh: true };
+    const BLOCK: Entry = Entry { count: 1 << 26, grown: 2, fresh: true };
 
     #[test]
     fn a_block_is_seized_once() {
@@ -149,11 +150,11 @@ mod tests {
     }
 
     #[test]
-    fn every_word_has_a_place_and_neighbours_have_lines_of_their_own() {
-        let places: std::collections::BTreeSet<_> = (256..384).map(place).collect();
-        assert!(places.into_iter().eq(256..384));
+    fn every_word_has_an_index_and_neighbours_have_lines_of_their_own() {
+        let indices: std::collections::BTreeSet<_> = (256..384).map(word_index).collect();
+        assert!(indices.into_iter().eq(256..384));
         for step in [4, 8, 16, 32, 64] {
-            assert_ne!(place(256) / 16, place(256 + step) / 16, "{step}");
+            assert_ne!(word_index(256) / 16, word_index(256 + step) / 16, "{step}");
         }
     }
 

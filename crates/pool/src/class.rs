@@ -2,11 +2,14 @@
 //!
 //! In: a length, or a mask with one bit per granule of a slab. Out: counts and masks. Pure.
 //!
-//! "Is there a run of k ones" is log2(k) shifts and ands; its place is a count of trailing zeros.
+//! Searching a mask for `k` ones in a row takes log2(k) shifts and ands. The position is a count of trailing zeros.
 
-use crate::policy::tuning::{GRANULE_BYTES, SLAB_GRANULES};
+use crate::tuning::{GRANULE_BYTES, SLAB_GRANULES};
 
-/// The granules that `len` bytes take; at least one. `None` where no range could hold them.
+/// A run of granules: the first one, and how many.
+pub(crate) type Run = (usize, usize);
+
+/// The granules that `len` bytes take; at least one. `None` if no range could hold them.
 pub(crate) fn granules(len: usize) -> Option<usize> {
     if len > isize::MAX as usize {
         return None;
@@ -14,7 +17,27 @@ pub(crate) fn granules(len: usize) -> Option<usize> {
     Some(len.div_ceil(GRANULE_BYTES).max(1))
 }
 
-/// A mask of `count` ones from bit `first`; bits past the slab fall off.
+/// The granule that begins at an offset in bytes; `None` if none does.
+pub(crate) fn granule_at(offset: usize) -> Option<usize> {
+    offset.is_multiple_of(GRANULE_BYTES).then_some(offset / GRANULE_BYTES)
+}
+
+/// The part of a run in each of its slabs, as (slab, first granule in it, count).
+pub(crate) fn pieces((start, count): Run) -> impl Iterator<Item = (usize, usize, usize)> {
+    let end = start + count;
+    let mut at = start;
+    std::iter::from_fn(move || {
+        if at >= end {
+            return None;
+        }
+        let (slab, first) = (at / SLAB_GRANULES, at % SLAB_GRANULES);
+        let len = (SLAB_GRANULES - first).min(end - at);
+        at += len;
+        Some((slab, first, len))
+    })
+}
+
+/// A mask of `count` ones from bit `first` on, without the bits past the slab.
 pub(crate) fn run(first: usize, count: usize) -> u128 {
     let ones = if count >= SLAB_GRANULES { u128::MAX } else { (1 << count) - 1 };
     if first >= SLAB_GRANULES { 0 } else { ones << first }
@@ -134,6 +157,11 @@ mod tests {
             let naive = (0..128).step_by(align).fold(0_u128, |mask, at| mask | 1 << at);
             assert_eq!(aligned(align), naive, "{align}");
         }
+    }
+
+    #[test]
+    fn a_run_is_cut_at_slab_borders() {
+        assert!(pieces((127, 130)).eq([(0, 127, 1), (1, 0, 128), (2, 0, 1)]));
     }
 
     #[test]

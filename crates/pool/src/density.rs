@@ -1,38 +1,45 @@
-//! Huge pages where a program touches its memory densely, base pages elsewhere.
+//! Density: huge pages for memory that a program touches densely, base pages for the rest.
 //!
-//! In: slabs that are handed out for the first time, and what of single slabs is resident. Out: which slabs to advise.
-//! A huge page makes 2 MiB resident for one touch, and afterwards nobody can tell how much of it was used. So of an extent, a run of
-//! such slabs, only a first window gets huge pages on trust. In its middle one slab keeps base pages: the probe. Once that is dense the
-//! next window follows, four times as long as all that is known to be dense, at least 64 MiB; once it was skipped, the rest of the
-//! extent keeps base pages, and the window loses its advice.
+//! In: slabs that are handed out for the first time, and the residency of single slabs. Out: which slabs to advise. A
+//! huge page makes 2 MiB resident for one touch, and afterwards its residency no longer tells how much was touched. So
+//! only a first window of an extent (a run of new slabs) takes huge pages on trust. One slab in the middle of the
+//! window, the probe, keeps base pages. Once the probe is dense, the next window follows: four times as long as the
+//! dense part, at least 64 MiB. If the program skips the probe, the rest of the extent keeps base pages and the window
+//! loses its advice.
 //!
 //! ```text
 //! begin       confirmed          probe        decided = horizon             end
 //!   | huge, dense |  huge, on trust  | base |  huge, on trust | base, waiting |
 //! ```
-//! Trust is used up: what was given to extents of which nothing is known, or no good, is missing in the next one's first window, but
-//! for an eighth of what was found to be dense. At the end a new extent begins with a probe. So a thousand sparse blocks waste no
-//! more than the first of them did.
+//! Trust is limited. The slabs that took huge pages in undecided and sparse extents count against the first window of
+//! the next extent, except for an eighth of all dense slabs. Once the trust is used up, an extent begins with a probe.
+//! So a thousand sparse blocks waste no more than the first ones.
 //!
-//! A program that fills its memory from front to back in one pass so takes base pages for one slab in 8, 40, 200, at most. One that
-//! touches a page here and there pays for the first window: a sixteenth of the extent, from 16 to 128 MiB. Of large zeroed memory,
-//! which is what hash tables and sparse matrices ask for, the first window has 6 MiB.
+//! A program that fills an extent from front to back takes base pages for at most one slab in 8, 40, 200 and so on. A
+//! program that touches single pages pays for the first window: a sixteenth of the extent, between 16 and 128 MiB. For
+//! large zeroed memory the first window has 6 MiB: hash tables and sparse matrices ask for such memory.
 //!
-//! What it does not do: system calls. Those who ask [`Density::step`] make them, outside the pool's lock; the same step twice is harmless.
+//! Out of scope: system calls. The callers of [`Density::step`] make them outside the lock. Repeating a step is
+//! harmless.
 
 use core::mem::take;
 
-use crate::policy::tuning::{
-    HEAD_SLABS, PROVEN_SHARE, SAMPLES, TRUST_SHARE, TRUST_SLABS_MAX, TRUST_SLABS_MIN, TRUST_SLABS_ZEROED,
-    WINDOW_FACTOR, WINDOW_SLABS_MIN,
+use crate::tuning::{
+    DENSE_SHARE, HEAD_SLABS, PROVEN_SHARE, SAMPLES, TRUST_SHARE, TRUST_SLABS_MAX, TRUST_SLABS_MIN,
+    TRUST_SLABS_ZEROED, WINDOW_FACTOR, WINDOW_SLABS_MIN,
 };
 
-/// Extents that are looked after at a time; the oldest gives way and keeps the pages it has.
+/// Extents tracked at a time. The oldest gives way and keeps its pages.
 const EXTENTS: usize = 8;
 
-/// Small blocks that follow a sparse extent keep base pages for so many slabs: what a wrong window makes resident, 8 slabs, is then
-/// an eighth.
+/// Slabs of base pages after a sparse extent before small blocks may begin a new one. A wrong window makes 8 slabs
+/// resident, which is then an eighth.
 const CHANCE_SLABS: usize = 8 * TRUST_SLABS_MIN;
+
+/// Whether nearly all of `len` bytes is resident.
+pub(crate) fn is_dense(resident: usize, len: usize) -> bool {
+    resident >= len - len / DENSE_SHARE
+}
 
 /// All extents.
 #[derive(Debug)]
@@ -40,9 +47,9 @@ pub(crate) struct Density {
     extents: [Extent; EXTENTS],
     /// The extent that gives way next.
     oldest: usize,
-    /// Slabs that were found to be dense.
+    /// Slabs that were found dense.
     proven: usize,
-    /// Slabs that got huge pages on trust and were not found to be dense, or not yet.
+    /// Slabs that took huge pages on trust and were not found dense, or not yet.
     unproven: usize,
 }
 
@@ -50,64 +57,70 @@ pub(crate) struct Density {
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     begin: usize,
-    /// What was handed out ends here.
+    /// The end of the slabs handed out so far.
     end: usize,
-    /// The slabs before are known to be dense.
+    /// The slabs before this one are known to be dense.
     confirmed: usize,
-    /// Nothing was decided about the slabs from here on: they have base pages.
+    /// The slabs from here on are undecided and have base pages.
     decided: usize,
-    /// So far advice may go at the moment.
+    /// The end of the current window.
     horizon: usize,
-    /// The slab whose pages tell how the program touches the extent.
+    /// The slab whose pages show how the program touches the extent.
     probe: Option<usize>,
-    /// Slabs of its first window, as long as they are unproven.
+    /// Slabs of its first window while they are unproven.
     trust: usize,
-    /// Whether it is about zeroed memory.
+    /// Whether it is zeroed memory.
     zeroed: bool,
-    /// Whether one large block began it.
+    /// Whether it began with one large block.
     is_large: bool,
-    /// Whether it was found sparse, so that nothing is decided about it any more.
+    /// Whether it was found sparse, so that nothing more is decided.
     is_over: bool,
 }
 
-/// What is to be done next.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Advise slabs `begin .. end`: huge pages, or base pages.
     Advise { begin: usize, end: usize, huge: bool },
-    /// Look at some slabs and say what was found ([`Density::answer`]).
-    Look(Question),
+    /// Inspect some slabs and pass the evidence to [`Density::conclude`].
+    Inspect(Inspection),
 }
 
-/// Which slabs to look at.
+/// The slabs to inspect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct Inspection {
     extent: usize,
     pub(crate) probe: usize,
-    /// The slabs that have base pages and may have been touched.
+    /// The first slab with base pages that may have been touched.
     pub(crate) from: usize,
+    /// The end of these slabs.
     pub(crate) to: usize,
 }
 
-/// What was found.
+/// The result of an inspection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Evidence {
-    /// Slabs with base pages that are resident for the most part, or from their beginning on.
+    /// Slabs with base pages that are mostly resident, or resident from their start on.
     pub(crate) dense: usize,
-    /// Slabs of which a little is resident.
+    /// Slabs with a few resident pages.
     pub(crate) partial: usize,
-    /// Whether the probe has a little and the slab behind it has been touched.
+    /// Whether the probe has a few resident pages and the slab behind it has been touched.
     pub(crate) is_skipped: bool,
-    /// Slabs from `from` on that have been touched, without a gap.
+    /// Touched slabs from `from` on, without a gap.
     pub(crate) touched: usize,
 }
 
-impl Question {
-    /// A few slabs among those with base pages.
+impl Inspection {
+    /// A few of the slabs with base pages.
     pub(crate) fn samples(self) -> impl Iterator<Item = usize> {
         let count = self.to.saturating_sub(self.from);
         let step = count.div_ceil(SAMPLES).max(1);
         (0..SAMPLES.min(count)).map(move |at| self.from + at * step).filter(move |&slab| slab < self.to)
+    }
+
+    /// The extent to continue with if this one has to wait.
+    pub(crate) fn next(self) -> usize {
+        self.extent + 1
     }
 }
 
@@ -116,7 +129,8 @@ impl Density {
         Self { extents: [Extent::NONE; EXTENTS], oldest: 0, proven: 0, unproven: 0 }
     }
 
-    /// Slabs `begin .. end` are handed out for the first time, to be `zeroed` or not. `most`: the slabs that may get huge pages on trust.
+    /// Records that slabs `begin .. end` are handed out for the first time. `most`: the slabs that may take huge pages
+    /// on trust.
     pub(crate) fn enter(&mut self, begin: usize, end: usize, zeroed: bool, most: usize) {
         let begin = begin.max(HEAD_SLABS);
         if begin >= end {
@@ -129,38 +143,40 @@ impl Density {
             extent.end = end;
             return;
         }
-        // What was there before is gone.
+        // Earlier extents at these addresses are gone.
         let overlaps = |extent: &&mut Extent| extent.begin < end && begin < extent.end;
         self.extents.iter_mut().filter(overlaps).for_each(|extent| *extent = Extent::NONE);
-        let first = match zeroed {
-            true => TRUST_SLABS_ZEROED,
-            false => ((end - begin) / TRUST_SHARE).clamp(TRUST_SLABS_MIN, TRUST_SLABS_MAX),
+        let first = if zeroed {
+            TRUST_SLABS_ZEROED
+        } else {
+            ((end - begin) / TRUST_SHARE).clamp(TRUST_SLABS_MIN, TRUST_SLABS_MAX)
         };
         let doubt = self.unproven.saturating_sub(self.proven / PROVEN_SHARE);
         let trust = first.saturating_sub(doubt).min(most);
         self.unproven += trust;
         let empty = self.extents.iter().position(|extent| extent.begin == extent.end);
-        let place = empty.unwrap_or(self.oldest);
-        if let Some(extent) = self.extents.get_mut(place) {
+        let slot = empty.unwrap_or(self.oldest);
+        if let Some(extent) = self.extents.get_mut(slot) {
             let (confirmed, decided, horizon) = (begin, begin, begin + trust);
             let (probe, is_over) = (None, false);
             *extent =
                 Extent { begin, end, confirmed, decided, horizon, probe, trust, zeroed, is_large, is_over };
         }
-        self.oldest = (place + 1) % EXTENTS;
+        self.oldest = (slot + 1) % EXTENTS;
     }
 
-    /// What to do next; nothing where all is decided. After `Look` the same question comes again until it is answered otherwise than
-    /// by nothing new, so ask for steps from extent `from` on, and go on behind the one that is waiting.
+    /// The next action; `None` if everything is decided. An `Inspect` repeats until its evidence is conclusive. So ask
+    /// for the steps from extent `from` on, and continue behind the extent that has to wait.
     pub(crate) fn step(&mut self, from: usize) -> Option<Step> {
         let extents = self.extents.iter_mut().enumerate().skip(from);
         extents.filter(|(_, extent)| !extent.is_over).find_map(|(at, extent)| extent.step(at))
     }
 
-    /// Takes note of what was found. An advice that follows at once, and whether anything is new.
-    pub(crate) fn answer(&mut self, question: Question, found: Evidence) -> (Option<Step>, bool) {
-        let extent = self.extents.get_mut(question.extent).filter(|extent| {
-            !extent.is_over && extent.probe == Some(question.probe) && extent.decided == question.from
+    /// Evaluates the evidence of an inspection. Returns advice to give at once, and whether the evidence was
+    /// conclusive.
+    pub(crate) fn conclude(&mut self, inspection: Inspection, found: Evidence) -> (Option<Step>, bool) {
+        let extent = self.extents.get_mut(inspection.extent).filter(|extent| {
+            !extent.is_over && extent.probe == Some(inspection.probe) && extent.decided == inspection.from
         });
         let Some(extent) = extent else { return (None, true) };
         if found.dense > found.partial {
@@ -168,24 +184,17 @@ impl Density {
             extent.confirm(found.touched);
             self.unproven -= take(&mut extent.trust);
             self.proven += extent.confirmed - known;
-            // One mapping, so that pages can be moved; what is resident already stays as it is.
+            // One advice makes one mapping, so that pages can move. Resident pages stay as they are.
             return (Some(Step::Advise { begin: known, end: extent.decided, huge: true }), true);
         }
         if found.is_skipped || (found.dense == 0 && found.partial > 2) {
             extent.is_over = true;
             let (begin, end) = (extent.confirmed, extent.decided);
-            // Of a later window only this is left.
+            // Only this part of a later window is wasted.
             self.unproven += (end - begin).saturating_sub(extent.trust + 1);
             return ((begin < end).then_some(Step::Advise { begin, end, huge: false }), true);
         }
         (None, false)
-    }
-}
-
-impl Question {
-    /// The extent to go on with when this one is waiting.
-    pub(crate) fn next(self) -> usize {
-        self.extent + 1
     }
 }
 
@@ -203,8 +212,8 @@ impl Extent {
         is_over: true,
     };
 
-    /// Whether what is handed out from `begin` on belongs to it. After a sparse extent a large block has a chance of its own, and so
-    /// have small ones after enough of them that one window of base pages more or less does not matter.
+    /// Whether slabs handed out from `begin` on continue this extent. After a sparse extent a large block begins a new
+    /// one. Small blocks do so after enough of them that one wrong window does not matter.
     fn is_followed(&self, begin: usize, zeroed: bool, is_large: bool) -> bool {
         let is_next = self.begin < self.end && self.end == begin && self.zeroed == zeroed;
         let has_chance = is_large || self.is_large || begin - self.decided.min(begin) >= CHANCE_SLABS;
@@ -223,7 +232,8 @@ impl Extent {
                     self.decided += 1;
                     continue;
                 };
-                return Some(Step::Look(Question { extent: at, probe, from: self.decided, to: self.end }));
+                let (from, to) = (self.decided, self.end);
+                return Some(Step::Inspect(Inspection { extent: at, probe, from, to }));
             }
             if self.probe.is_none() && self.end > self.horizon {
                 self.probe = Some(self.decided + (limit - self.decided) / 2);
@@ -239,7 +249,8 @@ impl Extent {
         }
     }
 
-    /// What was decided so far is dense, and so are the next `touched` slabs, which nobody has waited with.
+    /// Confirms that the decided slabs are dense, and the next `touched` slabs too: the program ran ahead of the
+    /// window.
     fn confirm(&mut self, touched: usize) {
         self.decided = (self.decided + touched).min(self.end);
         self.confirmed = self.decided;
@@ -259,14 +270,14 @@ mod tests {
     const NOTHING: Evidence = Evidence { dense: 0, partial: 0, is_skipped: false, touched: 0 };
     const SKIPPED: Evidence = Evidence { dense: 0, partial: 1, is_skipped: true, touched: 0 };
 
-    /// All advice that follows where every question gets the same answer.
+    /// All advice that follows where every inspection gets the same answer.
     fn advice(density: &mut Density, found: Evidence) -> Vec<(Range<usize>, bool)> {
         let (mut all, mut from) = (Vec::new(), 0);
         while let Some(step) = density.step(from) {
             let advice = match step {
-                Step::Look(question) => {
-                    let (advice, is_new) = density.answer(question, found);
-                    from = if is_new { 0 } else { question.next() };
+                Step::Inspect(inspection) => {
+                    let (advice, is_new) = density.conclude(inspection, found);
+                    from = if is_new { 0 } else { inspection.next() };
                     advice
                 }
                 advice @ Step::Advise { .. } => Some(advice),
@@ -285,11 +296,11 @@ mod tests {
         huge
     }
 
-    /// The first question, after the advice on trust.
-    fn question(density: &mut Density) -> Question {
+    /// The first inspection, after the advice on trust.
+    fn inspection(density: &mut Density) -> Inspection {
         loop {
             match density.step(0) {
-                Some(Step::Look(question)) => return question,
+                Some(Step::Inspect(inspection)) => return inspection,
                 Some(Step::Advise { .. }) => {}
                 None => panic!("there is a probe"),
             }
@@ -338,7 +349,8 @@ mod tests {
         assert!(count(&huge(&mut density, 1600, DENSE)) > 95, "another block is another matter");
     }
 
-    /// The slabs that ever had huge pages, of blocks of so many slabs, one after the other, each of which is `found` to be so.
+    /// Counts the slabs that ever had huge pages. Blocks of `slabs` slabs follow one another; `found` is the evidence
+    /// for each.
     fn ever_huge(
         density: &mut Density,
         slabs: usize,
@@ -371,7 +383,7 @@ mod tests {
             let is_sparse = |number: usize| number.is_multiple_of(2);
             let found = |number| if is_sparse(number) { SKIPPED } else { DENSE };
             let huge = ever_huge(&mut Density::new(), slabs, zeroed, found);
-            // But for a probe in each, and what a window takes to begin.
+            // Each block loses a probe, and a window takes a while to begin.
             assert!(huge + 4000 / slabs + 100 >= 2000, "{slabs} {zeroed}: {huge}");
         }
     }
@@ -392,10 +404,10 @@ mod tests {
     fn who_outran_the_windows_gets_the_next_one_ahead() {
         let mut density = Density::new();
         density.enter(1, 1501, true, usize::MAX);
-        let question = question(&mut density);
-        assert_eq!((question.probe, question.from, question.samples().count()), (2, 4, SAMPLES));
+        let inspection = inspection(&mut density);
+        assert_eq!((inspection.probe, inspection.from, inspection.samples().count()), (2, 4, SAMPLES));
         let ahead = Evidence { touched: 96, ..DENSE };
-        let known = density.answer(question, ahead);
+        let known = density.conclude(inspection, ahead);
         assert_eq!(known, (Some(Step::Advise { begin: 1, end: 100, huge: true }), true));
         let Some(Step::Advise { begin, huge: true, .. }) = density.step(0) else { panic!("the next window") };
         assert_eq!(begin, 100);
@@ -405,10 +417,10 @@ mod tests {
     fn an_answer_that_comes_late_changes_nothing() {
         let mut density = Density::new();
         density.enter(1, 1501, true, usize::MAX);
-        let question = question(&mut density);
-        density.answer(question, DENSE);
+        let inspection = inspection(&mut density);
+        density.conclude(inspection, DENSE);
         let before = format!("{density:?}");
-        assert_eq!(density.answer(question, SKIPPED), (None, true));
+        assert_eq!(density.conclude(inspection, SKIPPED), (None, true));
         assert_eq!(format!("{density:?}"), before);
     }
 

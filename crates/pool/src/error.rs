@@ -1,11 +1,11 @@
-//! Why a pool could not be opened. Requests that fail later are `None` and counted in [`Stats`](crate::Stats).
+//! Errors of opening a pool. Requests that fail later return `None` and count in [`Stats`](crate::Stats).
 
 use std::fmt;
 
-/// What stood in the way of opening a pool.
+/// Why a pool could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// A call failed.
+    /// A system call failed.
     Os(faultless_os::Error),
     /// The base page is larger than a granule, so a granule could not be purged alone.
     PageTooLarge {

@@ -1,33 +1,33 @@
 //! The counters of a pool for people and programs: text, JSON, OpenMetrics.
 //!
-//! In: a [`Stats`](crate::Stats). Out: its fields, each with name, help and kind, and three ways to write them. The one
-//! table of fields is the struct itself: `fields!` reads names, documentation and types from its declaration.
+//! In: a [`Stats`](crate::Stats). Out: its fields, each with name, help and kind, in three formats. The struct itself
+//! is the only table of fields: `fields!` reads names, documentation and types from its declaration.
 //!
 //! A `u64` counts since the pool was opened; a `usize` is a level that also falls. The unit ends the name.
 //!
-//! It never allocates: write into whatever takes a `fmt::Write`. OpenMetrics is the format of
-//! <https://prometheus.io/docs/specs/om/open_metrics_spec/>, which Prometheus reads as it is.
+//! It writes into any `fmt::Write` and never allocates. Prometheus reads OpenMetrics, the format of
+//! <https://prometheus.io/docs/specs/om/open_metrics_spec/>.
 
 use std::ffi::CStr;
 use std::fmt::{self, Write};
 
-/// How a field moves.
+/// How a field changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Counts up from 0.
     Counter,
-    /// Goes up and down, or is a largest value.
+    /// Goes up and down, or is a maximum.
     Level,
 }
 
 /// One field of a [`Stats`](crate::Stats).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The name, also for C.
+    /// The name, also in C.
     pub name: &'static CStr,
-    /// What it says, one line.
+    /// A description in one line.
     pub help: &'static CStr,
-    /// How it moves.
+    /// How it changes.
     pub kind: Kind,
     /// The value now.
     pub value: u64,
@@ -39,14 +39,14 @@ impl Field {
         self.name.to_str().unwrap_or("")
     }
 
-    /// What it says.
+    /// The description as text.
     pub fn help(&self) -> &'static str {
         self.help.to_str().unwrap_or("")
     }
 
     fn write_open_metrics(&self, f: &mut fmt::Formatter<'_>, labels: &[Label<'_>]) -> fmt::Result {
         let name = self.name();
-        // The format's unit of time is the second.
+        // OpenMetrics demands seconds.
         let (stem, unit) = match name.strip_suffix("_ns") {
             Some(stem) => (stem, "_seconds"),
             None => (name, if name.ends_with("_bytes") { "_bytes" } else { "" }),
@@ -75,7 +75,7 @@ impl Field {
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// How to write the fields.
+/// The format of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A line per field: value, name, help.
@@ -89,7 +89,7 @@ pub enum Format {
 /// Name and value of a label.
 pub type Label<'a> = (&'a str, &'a dyn fmt::Display);
 
-/// Fields, labels and a format; what it displays is the document.
+/// Fields, labels and a format. Its `Display` is the document.
 ///
 /// ```
 /// use faultless_pool::{Exposition, Format, Stats};
@@ -106,7 +106,7 @@ pub struct Exposition<'a, F> {
 }
 
 impl<'a, F: Iterator<Item = Field> + Clone> Exposition<'a, F> {
-    /// Labels say whose counters they are; [`Format::Text`] has no place for them.
+    /// Labels name the source of the counters. [`Format::Text`] omits them.
     pub const fn new(format: Format, labels: &'a [Label<'a>], fields: F) -> Self {
         Self { fields, labels, format }
     }
@@ -140,7 +140,7 @@ impl<F: Iterator<Item = Field> + Clone> fmt::Display for Exposition<'_, F> {
     }
 }
 
-/// A label's value as both formats want it: what they escape differently does not occur in names, and becomes a space.
+/// A label's value, quoted for both formats. Control characters, which the formats escape differently, become spaces.
 struct Quoted<'a>(&'a dyn fmt::Display);
 
 struct Escaping<'a, 'f>(&'a mut fmt::Formatter<'f>);
@@ -167,7 +167,7 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// A string literal as the compiler joins it, without the space that every line of documentation begins with.
+/// The text of a doc comment without its leading space, as a C string.
 pub(crate) const fn c_text(text: &'static str) -> &'static CStr {
     let bytes = match text.as_bytes() {
         [b' ', rest @ ..] => rest,
@@ -179,7 +179,7 @@ pub(crate) const fn c_text(text: &'static str) -> &'static CStr {
     }
 }
 
-/// Declares a struct of numbers as it stands, and makes its declaration the table of [`Field`]s.
+/// Declares a struct of numbers, and makes its declaration the table of [`Field`]s.
 macro_rules! fields {
     ($(#[$about:meta])* pub struct $name:ident {
         $($(#[doc = $help:literal])+ pub $field:ident: $type:ident,)+
@@ -190,7 +190,7 @@ macro_rules! fields {
         }
 
         impl $name {
-            /// How many fields there are.
+            /// The number of fields.
             pub const FIELDS: usize = [$(stringify!($field)),+].len();
 
             /// Every field, in the order of the declaration.
@@ -203,7 +203,7 @@ macro_rules! fields {
                 }),+]
             }
 
-            /// The fields in a format; `to_string()` or `write!` it.
+            /// The fields in a format, for `to_string()` or `write!`.
             pub fn exposed(&self, format: $crate::exposition::Format) -> impl std::fmt::Display + use<> {
                 $crate::exposition::Exposition::new(format, &[], self.fields().into_iter())
             }

@@ -1,18 +1,17 @@
-//! A backend on the heap, for tests: runs under Miri, and reads as the kernel's memory would.
+//! A backend on the heap, for tests: it runs under Miri and reads as the kernel's memory would.
 //!
-//! In: the number of slabs. Out: memory whose purged and moved-away parts read as zero. Nothing here is unsafe: the
-//! granules are cells, so pointers into them stay valid while the fake writes. One cell per granule, not per word: Miri
-//! looks at every cell of a slice that is borrowed.
+//! In: the number of slabs. Out: memory whose purged and moved parts read as zero. Nothing here is unsafe: the granules
+//! are cells, so pointers into them stay valid while the fake writes. A cell is a granule and not a word, because Miri
+//! checks every cell of a borrowed slice.
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::backend::{Backend, FRONT_WORDS, Moved, Reserved, Span, Touched};
-use crate::lists::WORDS;
+use crate::backend::{Backend, FRONT_WORDS, Moved, Reserved, Residency, Span};
 use crate::policy::Page;
-use crate::policy::tuning::{GRANULE_BYTES, SLAB_BYTES, SLAB_GRANULES};
-use crate::state::Slab;
+use crate::slabs::{Slab, WORDS};
+use crate::tuning::{GRANULE_BYTES, SLAB_BYTES, SLAB_GRANULES};
 
 /// The content of a granule.
 type Content = [u64; GRANULE_BYTES / 8];
@@ -50,27 +49,27 @@ impl Fake {
         }
     }
 
-    /// From now on every purge is refused, as the kernel does with locked pages.
+    /// Refuses every purge from now on, as the kernel does with locked pages.
     pub fn refuse_purge(&self) {
         self.refuses_purge.set(true);
     }
 
-    /// From now on every move of content loses its target, as when the kernel unmaps it and another thread maps there.
+    /// Loses the target of every move from now on, as if another thread had mapped memory there.
     pub fn lose_moves(&self) {
         self.loses_moves.set(true);
     }
 
-    /// From now on populating does nothing and says that it did.
+    /// Makes populating report success and do nothing from now on.
     pub fn ignore_populate(&self) {
         self.ignores_populate.set(true);
     }
 
-    /// The memory at an offset; it may be written through, being cells.
+    /// The memory at an offset. It may be written, because it consists of cells.
     pub(crate) fn start(&self, offset: usize) -> *mut u8 {
         self.memory.as_ptr().cast_mut().cast::<u8>().wrapping_add(self.skip() + offset)
     }
 
-    /// Bytes before the first one that is aligned to a slab.
+    /// Bytes before the first slab.
     fn skip(&self) -> usize {
         let start = self.memory.as_ptr().addr();
         start.next_multiple_of(SLAB_BYTES) - start
@@ -99,7 +98,7 @@ impl Backend for Fake {
         })
     }
 
-    fn is_roomy(&self) -> bool {
+    fn addresses_are_free(&self) -> bool {
         true
     }
 
@@ -115,12 +114,12 @@ impl Backend for Fake {
         if self.ignores_populate.get() { 0 } else { span.len }
     }
 
-    fn touched(&self, span: Span) -> Touched {
+    fn residency(&self, span: Span) -> Residency {
         let granules = self.granules(span).iter().enumerate();
         let granules = granules
             .filter(|(_, granule)| granule.0.get() != ZERO)
             .fold(0_u128, |mask, (at, _)| mask | 1 << at);
-        Touched { granules, bytes: granules.count_ones() as usize * GRANULE_BYTES }
+        Residency { granules, bytes: granules.count_ones() as usize * GRANULE_BYTES }
     }
 
     fn zero(&self, span: Span) {

@@ -1,12 +1,12 @@
-//! The front: a few blocks that were freed a moment ago, where they are found again without the lock.
+//! The front: blocks that were freed a moment ago, handed out again without the lock.
 //!
-//! In: runs of granules that were blocks. Out: the same runs, the last one put in first. A shard per processor, more or
-//! less; in a shard a set per length, one cache line of slots; a slot is one word that is swapped in or out, so there is no
-//! lock that a fork could lose or another thread could hold.
+//! In: runs of granules that were blocks. Out: the same runs, last in first out. There is a shard for each group of
+//! processors. A shard has a set per length: one cache line of slots. A slot is one word that is swapped in or out. So
+//! there is no lock that a fork could lose or another thread could hold.
 //!
-//! What is in the front counts as free, although the tables behind it do not know: before anything is made resident, given
-//! back or looked at as a whole, the pool empties it. While the keeper sleeps a shard takes a little at a time, then sends who
-//! frees to the lock, where it is looked whether the keeper has to be called.
+//! Blocks in the front count as free, although the slab table has them as used. The pool empties the front before it
+//! makes anything resident, purges, or looks at all free memory. While the background thread sleeps, a shard takes only
+//! a little at a time. Then the freeing thread takes the lock and checks whether to wake the background thread.
 
 use std::ops::Deref;
 use std::sync::atomic::{
@@ -16,8 +16,8 @@ use std::sync::atomic::{
 
 use faultless_os::processor::Processors;
 
-use crate::core::Run;
-use crate::policy::tuning::{
+use crate::class::Run;
+use crate::tuning::{
     FRONT_BLOCK_BYTES, FRONT_BYTES, FRONT_LENGTHS, FRONT_SHARE, FRONT_STEP_BYTES, GRANULE_BYTES, SHARDS,
     SLOTS,
 };
@@ -25,26 +25,29 @@ use crate::policy::tuning::{
 /// Sets of a shard: one per length, and one per doubling above.
 const SETS: usize =
     FRONT_LENGTHS + (FRONT_BLOCK_BYTES / GRANULE_BYTES).ilog2() as usize - FRONT_LENGTHS.ilog2() as usize + 1;
-/// The words that all slots take.
+/// The number of words that all slots take.
 pub const FRONT_WORDS: usize = SHARDS * SETS * SLOTS;
 
-/// One cache line of slots. A slot holds a run: the first granule above, how many below; 0: empty.
+/// One cache line of slots. A slot packs a run: the first granule in the high half, the count in the low half; 0 is
+/// empty.
 type Set = [AtomicU64; SLOTS];
 
-/// What one shard holds and held; two lines are fetched at a time on x86-64.
+/// The counters of a shard. x86-64 fetches two cache lines at a time, hence the alignment.
 #[repr(align(128))]
 #[derive(Default)]
 struct Account {
     hits: AtomicU64,
-    /// Granules that ever came in, that were handed out again, and that went back to the tables.
+    /// Granules that ever came in.
     put: AtomicU64,
+    /// Granules of these that were handed out again.
     reused: AtomicU64,
+    /// Granules of these that went back to the slabs.
     retired: AtomicU64,
-    /// Granules up to which it takes blocks without anybody being asked.
+    /// Granules that the shard may hold before a freeing thread must take the lock.
     allowed: AtomicUsize,
 }
 
-/// What the front is: empty slots by processor.
+/// Slots by shard and length.
 pub(crate) struct Front<L> {
     slots: L,
     accounts: [Account; SHARDS],
@@ -55,14 +58,14 @@ pub(crate) struct Front<L> {
     largest: AtomicUsize,
 }
 
-/// The part of the front that threads on one processor use.
+/// The part of the front that a group of processors uses.
 #[derive(Clone, Copy)]
 struct Shard<'a> {
     sets: &'a [Set],
     account: &'a Account,
 }
 
-/// What blocks the front handed out, and what it holds.
+/// Sums over all shards: blocks and granules handed out, granules held.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) hits: u64,
@@ -81,19 +84,16 @@ fn unpack(word: u64) -> Run {
 /// The set of a length in granules.
 #[inline]
 fn set_of(count: usize) -> usize {
-    match count < FRONT_LENGTHS {
-        true => count,
-        false => FRONT_LENGTHS + (count / FRONT_LENGTHS).ilog2() as usize,
-    }
+    if count < FRONT_LENGTHS { count } else { FRONT_LENGTHS + (count / FRONT_LENGTHS).ilog2() as usize }
 }
 
-/// How many of the bytes that may be kept are the front's.
+/// The front's part of the bytes that may be retained.
 pub(crate) fn share(retain_bytes: usize) -> usize {
     FRONT_BYTES.min(retain_bytes / FRONT_SHARE)
 }
 
 impl<L: Deref<Target = [AtomicU64]>> Front<L> {
-    /// A front of [`FRONT_WORDS`] empty slots for a pool that may keep `retain_bytes`.
+    /// A front of [`FRONT_WORDS`] empty slots, for a pool that may retain `retain_bytes`.
     pub(crate) fn new(slots: L, retain_bytes: usize) -> Self {
         let front = Self {
             slots,
@@ -103,11 +103,11 @@ impl<L: Deref<Target = [AtomicU64]>> Front<L> {
             largest: AtomicUsize::new(0),
         };
         front.limit(share(retain_bytes));
-        front.watch(false);
+        front.meter(false);
         front
     }
 
-    /// From now on it holds so many bytes at the most; what is in it stays.
+    /// Sets the most bytes that it takes. Blocks in it stay.
     pub(crate) fn limit(&self, bytes: usize) {
         let room = bytes / GRANULE_BYTES / SHARDS;
         self.room.store(room, Relaxed);
@@ -118,24 +118,26 @@ impl<L: Deref<Target = [AtomicU64]>> Front<L> {
         self.room.load(Relaxed)
     }
 
-    /// Whether it matters from now on how much is in it: somebody sleeps who has to be called when it is much.
-    pub(crate) fn watch(&self, is_watched: bool) {
-        let allowed = if is_watched { 0 } else { usize::MAX };
+    /// Says whether to limit how much comes in without the lock: the background thread sleeps and must be woken in
+    /// time.
+    pub(crate) fn meter(&self, is_metered: bool) {
+        let allowed = if is_metered { 0 } else { usize::MAX };
         self.accounts.iter().for_each(|account| account.allowed.store(allowed, Relaxed));
     }
 
-    /// Lets a block of that many granules in where [`Front::put`] would not have before asking; false if that was not why.
-    pub(crate) fn allow(&self, count: usize) -> bool {
+    /// Raises the allowance of this thread's shard so that a block of `count` granules fits; false if the allowance was
+    /// no obstacle.
+    pub(crate) fn raise_allowance(&self, count: usize) -> bool {
         let account = self.home().account;
         let needed = account.held() + count;
-        let is_asked = needed > account.allowed.load(Relaxed);
-        if is_asked {
+        let is_exceeded = needed > account.allowed.load(Relaxed);
+        if is_exceeded {
             account.allowed.store(needed + FRONT_STEP_BYTES / GRANULE_BYTES, Relaxed);
         }
-        is_asked
+        is_exceeded
     }
 
-    /// Whether blocks of that many granules may be in it.
+    /// Whether blocks of so many granules may be in it.
     #[inline]
     pub(crate) fn suits(&self, count: usize) -> bool {
         count <= self.largest.load(Relaxed)
@@ -157,30 +159,31 @@ impl<L: Deref<Target = [AtomicU64]>> Front<L> {
         self.shard(self.processors.current())
     }
 
-    /// The last block of that many granules that was put in here, or else elsewhere.
+    /// The block of `count` granules that came in last: from this thread's shard, or else from another one.
     #[inline]
     pub(crate) fn take(&self, count: usize) -> Option<usize> {
         let at = self.processors.current();
         (at..at + SHARDS).find_map(|at| self.shard(at).take(count))
     }
 
-    /// Puts a block in; false if there is no room.
+    /// Puts a block into this thread's shard; false if there is no room.
     #[inline]
     pub(crate) fn put(&self, run: Run) -> bool {
         self.home().put(run, self.room())
     }
 
-    /// Makes room for a block where [`Front::put`] uses it now.
+    /// Makes room for a block in this thread's shard.
     pub(crate) fn make_room(&self, count: usize, each: impl FnMut(Run)) {
         let shard = self.home();
-        let sets = match shard.held() + count > self.room() {
-            true => shard.sets,
-            false => shard.sets.get(set_of(count)..).and_then(|sets| sets.get(..1)).unwrap_or_default(),
+        let sets = if shard.held() + count > self.room() {
+            shard.sets
+        } else {
+            shard.sets.get(set_of(count)..).and_then(|sets| sets.get(..1)).unwrap_or_default()
         };
         shard.retire(sets, each);
     }
 
-    /// Empties it; whether anything was in.
+    /// Empties all shards. Returns whether there was anything.
     pub(crate) fn empty(&self, mut each: impl FnMut(Run)) -> bool {
         let mut any = false;
         for shard in self.shards().filter(|shard| shard.held() > 0) {
@@ -195,13 +198,13 @@ impl<L: Deref<Target = [AtomicU64]>> Front<L> {
         any
     }
 
-    /// Whether nothing is in it.
+    /// Whether no shard holds anything.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.accounts.iter().all(|account| account.held() == 0)
     }
 
-    /// Counts again what is in it, in a child of `fork`: a thread that was about to put a block in is not there.
+    /// Corrects the counters in a child of `fork`: a thread that was putting a block in does not exist there.
     pub(crate) fn recount(&self) {
         for Shard { sets, account } in self.shards() {
             let held: usize = sets.iter().flatten().map(|slot| unpack(slot.load(Relaxed)).1).sum();
@@ -222,11 +225,12 @@ impl<L: Deref<Target = [AtomicU64]>> Front<L> {
 }
 
 impl Account {
-    /// Granules in it, and those that are about to come or have just gone.
+    /// Granules in the shard, including those that are coming in or going out right now.
     #[inline]
     fn held(&self) -> usize {
-        // What went out is read first: it came in before. After `recount`, in a child of a handler of a signal that forked
-        // in the midst of `put`, less may seem to have come in.
+        // The outgoing counters are read first, because each granule came in before it went out. In a child whose
+        // parent forked in a signal handler amid `put`, less may seem to have come in after `recount`. Hence the
+        // saturating subtraction.
         let gone = self.reused.load(Acquire) + self.retired.load(Acquire);
         self.put.load(Relaxed).saturating_sub(gone) as usize
     }
@@ -242,8 +246,8 @@ impl Shard<'_> {
     fn take(&self, count: usize) -> Option<usize> {
         for slot in self.sets.get(set_of(count))?.iter().rev() {
             let word = slot.load(Relaxed);
-            // Acquire: what the thread that put it in did to the block comes before what its taker does. Should the same
-            // run have come back in between, it is free just as well.
+            // Acquire: the accesses of the freeing thread come before the accesses of the taker. If the same run left
+            // and came back in between, it is just as free.
             if word as u32 as usize == count && slot.compare_exchange(word, 0, Acquire, Relaxed).is_ok() {
                 self.account.hits.fetch_add(1, Relaxed);
                 self.account.reused.fetch_add(count as u64, Release);
@@ -257,7 +261,7 @@ impl Shard<'_> {
     fn put(&self, run: Run, room: usize) -> bool {
         let Some(set) = self.sets.get(set_of(run.1)) else { return false };
         let Some(empty) = set.iter().position(|slot| slot.load(Relaxed) == 0) else { return false };
-        // Counted before it can be taken, so that no more is ever in than may be.
+        // Counted before it can be taken, so that the shard never holds more than allowed.
         self.account.put.fetch_add(run.1 as u64, Relaxed);
         let fits = self.held() <= room.min(self.account.allowed.load(Relaxed));
         // Release: see `take`.
@@ -269,7 +273,7 @@ impl Shard<'_> {
         is_in
     }
 
-    /// Takes everything out of some sets.
+    /// Empties some sets.
     fn retire(&self, sets: &[Set], mut each: impl FnMut(Run)) {
         let full = sets.iter().flatten().filter(|slot| slot.load(Relaxed) != 0);
         for run in full.map(|slot| unpack(slot.swap(0, Acquire))).filter(|run| run.1 > 0) {
@@ -352,10 +356,10 @@ mod tests {
     }
 
     #[test]
-    fn a_watched_front_asks_after_every_step() {
+    fn a_metered_front_asks_after_every_step() {
         let (front, step) = (keeping(1 << 30), FRONT_STEP_BYTES / GRANULE_BYTES);
-        assert!(!front.allow(1), "nobody sleeps");
-        front.watch(true);
+        assert!(!front.raise_allowance(1), "nobody sleeps");
+        front.meter(true);
         assert!(!front.put((0, 9)));
         let shard = front.shard(0);
         shard.account.allowed.store(9 + step, Relaxed);
@@ -363,7 +367,7 @@ mod tests {
         assert!(!shard.put((9 + step, 1), front.room()));
         assert!(front.empty(|_| {}) && !shard.put((0, 9), front.room()), "it begins anew");
         while !front.put((0, 9)) {
-            front.allow(9);
+            front.raise_allowance(9);
         }
         assert_eq!(front.tally().held, 9);
     }
@@ -413,8 +417,8 @@ mod tests {
                 if let Some(start) = front.take(1) {
                     assert!(!owned[start].swap(true, Relaxed), "{start} was handed out twice");
                     owned[start].store(false, Relaxed);
-                    // Who is interrupted while reading an account may find more in it than there ever was: a block more for
-                    // the slow path, as when there is no room.
+                    // A thread that is interrupted while it reads an account may see more than there ever was. Then the
+                    // block takes the slow path, as if there were no room.
                     while !front.put((start, 1)) {
                         std::thread::yield_now();
                     }

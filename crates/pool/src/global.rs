@@ -1,9 +1,9 @@
-//! A global allocator: large requests from the pool of the process, all others from the allocator it is put over.
+//! A global allocator: large requests go to the pool of the process, all others to an inner allocator.
 //!
-//! In: layouts. Out: blocks. What the pool refuses goes to the inner allocator too, so a program with this allocator never
-//! runs out of memory earlier than without.
+//! In: layouts. Out: blocks. Requests that the pool refuses go to the inner allocator too. So a program with this
+//! allocator never runs out of memory earlier than without it.
 //!
-//! It never allocates by itself and never panics.
+//! It never allocates for itself and never panics.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::NonNull;
@@ -11,9 +11,9 @@ use std::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 
 use crate::kernel::Kernel;
-use crate::policy::{Policy, tuning};
+use crate::policy::Policy;
 use crate::pool::Pool;
-use crate::process;
+use crate::{process, tuning};
 
 /// An allocator that takes large blocks from the [pool of the process](crate::process).
 ///
@@ -36,68 +36,69 @@ pub struct Global<Inner = System> {
 }
 
 impl Global {
-    /// Over the system's malloc.
+    /// Small blocks come from the system's malloc.
     pub const fn new() -> Self {
         Self::over(System)
     }
 }
 
 impl<Inner> Global<Inner> {
-    /// Over another allocator, which keeps the small blocks.
+    /// Small blocks come from `inner`.
     pub const fn over(inner: Inner) -> Self {
         Self { inner, policy: None, threshold: tuning::THRESHOLD_BYTES }
     }
 
-    /// With a policy instead of [`process::policy`].
+    /// Sets the policy; the default is [`process::policy`].
     pub const fn with_policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);
         self
     }
 
-    /// With another length in bytes from which blocks are large.
+    /// Sets the length in bytes from which blocks are large.
     pub const fn with_threshold(mut self, bytes: usize) -> Self {
         self.threshold = bytes;
         self
     }
 
-    /// The allocator that it is put over.
+    /// The inner allocator.
     pub const fn inner(&self) -> &Inner {
         &self.inner
     }
 
     /// A large block from the pool.
     fn pooled(&self, layout: Layout, zeroed: bool) -> Option<*mut u8> {
-        let block = process::attended(self.pool_for(layout.size())?, |pool| match zeroed {
-            true => pool.allocate_zeroed(layout),
-            false => pool.allocate(layout),
+        let block = process::serve(self.pool_for(layout.size())?, |pool| {
+            if zeroed { pool.allocate_zeroed(layout) } else { pool.allocate(layout) }
         });
         block.ok().map(|block| block.cast().as_ptr())
     }
 
     /// The pool, if a block of this length comes from it.
     fn pool_for(&self, len: usize) -> Option<&'static Pool<Kernel>> {
-        match len >= self.threshold {
-            true => process::pool(|| self.policy.unwrap_or_else(process::policy)),
-            false => None,
+        if len < self.threshold {
+            return None;
         }
+        process::pool(|| self.policy.unwrap_or_else(process::policy))
     }
 
-    /// The pool that a block came from. A block of the pool that shrank stays there down to half the threshold, so
-    /// shorter ones need not be looked for.
+    /// The pool, if a block came from it. Blocks that shrink stay in the pool down to half the threshold, so shorter
+    /// blocks are not the pool's.
     fn pool_of(&self, start: *mut u8, len: usize) -> Option<&'static Pool<Kernel>> {
-        match len >= self.threshold / 2 {
-            true => process::opened().filter(|pool| {
-                let (base, len) = pool.range();
-                start.addr().wrapping_sub(base) < len
-            }),
-            false => None,
+        if len < self.threshold / 2 {
+            return None;
         }
+        process::opened().filter(|pool| {
+            let (base, len) = pool.range();
+            start.addr().wrapping_sub(base) < len
+        })
     }
 }
 
 impl<Inner: GlobalAlloc> Global<Inner> {
+    /// Moves a block from one allocator to the other.
+    ///
     /// # Safety
-    /// As `realloc`; the block gets a place of the other kind.
+    /// As `realloc`; `to` is null, or has `len` bytes of the other allocator.
     unsafe fn moved(&self, start: *mut u8, layout: Layout, len: usize, to: *mut u8) -> *mut u8 {
         if !to.is_null() {
             // SAFETY: `start` has `layout.size()` bytes, `to` has `len`, and they come from different allocators.
@@ -109,8 +110,8 @@ impl<Inner: GlobalAlloc> Global<Inner> {
     }
 }
 
-// SAFETY: every block comes from the pool or from the inner allocator, both of which keep the layout; it goes back to where
-// it came from, which its address tells.
+// SAFETY: every block comes from the pool or from the inner allocator, and both keep the layout. Its address tells
+// which of them it goes back to.
 unsafe impl<Inner: GlobalAlloc> GlobalAlloc for Global<Inner> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: forwarded.
@@ -126,7 +127,7 @@ unsafe impl<Inner: GlobalAlloc> GlobalAlloc for Global<Inner> {
         match (self.pool_of(start, layout.size()), NonNull::new(start)) {
             (Some(pool), Some(start)) => {
                 // SAFETY: the caller gives up a block that, by its address, came from the pool.
-                process::attended(pool, |pool| unsafe { pool.deallocate(start, layout) });
+                process::serve(pool, |pool| unsafe { pool.deallocate(start, layout) });
             }
             // SAFETY: forwarded.
             _ => unsafe { self.inner.dealloc(start, layout) },
@@ -136,7 +137,7 @@ unsafe impl<Inner: GlobalAlloc> GlobalAlloc for Global<Inner> {
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, len: usize) -> *mut u8 {
         let Ok(new) = Layout::from_size_align(len, layout.align()) else { return std::ptr::null_mut() };
         let (Some(pool), Some(block)) = (self.pool_of(start, layout.size()), NonNull::new(start)) else {
-            // A block that is large already stays with whoever made it: it may know how to grow without copying.
+            // A block that is large already stays with its allocator, which may be able to grow it without copying.
             let becomes_large = layout.size() < self.threshold;
             return match becomes_large.then(|| self.pooled(new, false)).flatten() {
                 // SAFETY: the block is the inner allocator's, the new one the pool's.
@@ -145,13 +146,17 @@ unsafe impl<Inner: GlobalAlloc> GlobalAlloc for Global<Inner> {
                 None => unsafe { self.inner.realloc(start, layout, len) },
             };
         };
-        // In between a block stays, lest a length that swings about the threshold be copied at every call.
+        // Between half the threshold and the threshold, blocks stay in the pool. Otherwise a length that swings around
+        // the threshold would be copied at every call.
         if len >= self.threshold / 2 {
-            let resized = process::attended(pool, |pool| match len >= layout.size() {
-                // SAFETY: the block came from the pool with this layout, and the caller gives it up.
-                true => unsafe { pool.grow(block, layout, new) },
-                // SAFETY: the block came from the pool with this layout, and the caller gives it up.
-                false => unsafe { pool.shrink(block, layout, new) },
+            let resized = process::serve(pool, |pool| {
+                if len >= layout.size() {
+                    // SAFETY: the block came from the pool with this layout, and the caller gives it up.
+                    unsafe { pool.grow(block, layout, new) }
+                } else {
+                    // SAFETY: the block came from the pool with this layout, and the caller gives it up.
+                    unsafe { pool.shrink(block, layout, new) }
+                }
             });
             if let Ok(resized) = resized {
                 return resized.cast().as_ptr();

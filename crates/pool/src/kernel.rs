@@ -1,10 +1,13 @@
 //! The kernel as supplier of pages.
 //!
-//! In: spans of one range. Out: system calls. Decides nothing but where the range lies.
+//! In: spans of one range. Out: system calls. The only decision here is where the range lies.
 //!
-//! The range and its tables are mapped piece by piece, by [`Backend::extend`]: what was not needed yet is only an intention, far from
-//! where the kernel puts other mappings. So it counts against no limit (`ulimit -v`, mlockall(2)) and is not charged. Each piece
-//! is mapped where nothing is (MAP_FIXED_NOREPLACE); what another mapping has taken ends the range.
+//! [`Backend::extend`] maps the range and its tables piece by piece. The rest of the range is not even reserved; it
+//! lies far from where the kernel places other mappings. So it counts against no limit (`ulimit -v`, mlockall(2)) and
+//! no commit charge. Each piece is mapped only where nothing is mapped (MAP_FIXED_NOREPLACE). Another mapping in the
+//! way ends the range.
+
+mod inject;
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -12,31 +15,18 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::R
 
 use faultless_os::{advise, counters, map, page, pressure, zero};
 
-use crate::backend::{Backend, FRONT_WORDS, Moved, Reserved, Span, Touched};
+use crate::backend::{Backend, FRONT_WORDS, Moved, Reserved, Residency, Span};
 use crate::block::Memory;
 use crate::class::run;
 use crate::error::Error;
-use crate::lists::WORDS;
-use crate::policy::tuning::{
-    GRANULE_BYTES, HEAD_SLABS, RANGE_BYTES, RANGE_MIN_BYTES, SLAB_BYTES, SLAB_GRANULES,
-};
-use crate::policy::{Page, Prefault};
-use crate::state::Slab;
+use crate::policy::Page;
+use crate::slabs::{Slab, WORDS};
+use crate::tuning::{GRANULE_BYTES, HEAD_SLABS, RANGE_BYTES, RANGE_MIN_BYTES, SLAB_BYTES, SLAB_GRANULES};
+#[cfg(feature = "inject-failures")]
+pub use inject::Failing;
+use inject::{Call, Injector};
 
-/// The calls that can be made to fail, for tests: each counts its calls and fails from the given one on (0: never).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Failing {
-    /// mmap, but for the range and its tables.
-    pub map: u32,
-    /// mmap of a further piece of the range or of a table.
-    pub extend: u32,
-    /// madvise.
-    pub advise: u32,
-    /// mremap.
-    pub remap: u32,
-}
-
-/// The kernel; one value reserves one range.
+/// The kernel. One value reserves one range.
 #[derive(Debug, Default)]
 pub struct Kernel {
     range: Area,
@@ -44,16 +34,15 @@ pub struct Kernel {
     slabs: Area,
     blocks: Area,
     backing: AtomicU8,
-    /// Bytes that got base pages where others were asked for.
+    /// Bytes that got base pages although the policy asked for others.
     fallback_bytes: AtomicU64,
-    /// Whether pages can be moved; after a refusal it is not asked again, since every refusal may cost the target, see
-    /// `relocate`.
+    /// Whether page tables can be moved. After a refusal there are no more attempts, because each may cost the target;
+    /// see `relocate`.
     movable: AtomicU8,
-    failing: Failing,
-    calls: [AtomicU32; 4],
+    injector: Injector,
 }
 
-/// Addresses of this value: from where, and how many bytes of them are mapped.
+/// A part of the address space: its start, and how many bytes of it are mapped.
 #[derive(Debug, Default)]
 struct Area {
     start: AtomicUsize,
@@ -80,11 +69,11 @@ impl Area {
         Ok(())
     }
 
-    /// Gives up everything behind the first `kept` bytes, whole pages, which nobody may use until they are mapped again.
+    /// Unmaps everything behind the first `kept` bytes (whole pages). Nobody may use it until it is mapped again.
     fn cut(&self, kept: usize) {
         let had = self.mapped.fetch_min(kept, Relaxed);
         if kept < had {
-            // SAFETY: `reach` mapped it for this value, and who calls this knows that nobody uses it.
+            // SAFETY: `reach` mapped it for this value, and the callers know that nobody uses it.
             let _ = unsafe { map::release(self.start() + kept, had - kept) };
         }
     }
@@ -97,10 +86,10 @@ pub struct Table<T> {
     len: usize,
 }
 
-// SAFETY: a table owns its entries like a Vec does.
+// SAFETY: a table owns its entries, as a Vec does.
 unsafe impl<T: Send> Send for Table<T> {}
 
-// SAFETY: a shared table gives shared entries only, as a shared slice does.
+// SAFETY: a shared table gives only shared entries, as a shared slice does.
 unsafe impl<T: Sync> Sync for Table<T> {}
 
 impl<T> Deref for Table<T> {
@@ -108,7 +97,8 @@ impl<T> Deref for Table<T> {
 
     fn deref(&self) -> &[T] {
         // SAFETY: `reserve` mapped `len` entries for this table alone; all-zero is a valid Slab, u64,
-        // AtomicU32 and AtomicU64; entries that are not mapped yet are never read, see Core::reach and Blocks::reach.
+        // AtomicU32 and AtomicU64; nobody reads entries before they are mapped, see Core::require_usable and
+        // Blocks::extend_to.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -121,36 +111,23 @@ impl<T> DerefMut for Table<T> {
 }
 
 impl Kernel {
-    /// A kernel whose calls fail on demand.
+    /// A kernel whose calls fail on demand, for tests.
+    #[cfg(feature = "inject-failures")]
     pub fn failing(failing: Failing) -> Self {
-        Self { failing, ..Self::default() }
+        Self { injector: Injector::new(failing), ..Self::default() }
     }
 
-    /// Counts a call; whether it may be made.
-    fn may(&self, call: usize, fails_from: u32) -> crate::Result<()> {
-        let number = match self.calls.get(call) {
-            Some(calls) => calls.fetch_add(1, Relaxed) + 1,
-            None => 0,
-        };
-        if fails_from != 0 && number >= fails_from {
-            return Err(faultless_os::Error::new("injected", ENOMEM).into());
-        }
-        Ok(())
-    }
-
-    fn may_advise(&self) -> crate::Result<()> {
-        self.may(2, self.failing.advise)
-    }
-
-    /// Finds a place for a range and, before it, its tables, and maps the first page of these; the length of the range.
+    /// Chooses the addresses of the range and, before it, of its tables. Maps the first page of the tables. Returns the
+    /// length of the range.
     ///
-    /// A range has a cell of addresses for itself, twice as long, in which nothing is mapped: below `near`, where the kernel puts
-    /// mappings now, so that these can grow towards it for long. Two ranges so never meet, not even when two libraries of a
-    /// process have a pool each. Where in the cell it lies is as random as `near` is.
+    /// A range has a cell of addresses for itself: twice as long, aligned, and nothing is mapped in it. The cell lies
+    /// well below `near`, where the kernel places mappings now, so these can grow towards it for a long time. Two
+    /// ranges thus never meet, even if two libraries of a process have a pool each. The position in the cell is as
+    /// random as `near`.
     fn place(&self, near: usize) -> crate::Result<usize> {
         let mut len = RANGE_BYTES;
         loop {
-            self.may(0, self.failing.map)?;
+            self.injector.permit(Call::Map)?;
             let (slab_bytes, block_bytes) = table_bytes(len / SLAB_BYTES);
             // A cell is as long as it is aligned: a power of two.
             let first = near & !(2 * len - 1);
@@ -178,11 +155,11 @@ impl Kernel {
 
     /// Maps a further piece of an area.
     fn reach(&self, area: &Area, len: usize) -> crate::Result<()> {
-        self.may(1, self.failing.extend)?;
+        self.injector.permit(Call::Extend)?;
         area.reach(len)
     }
 
-    /// Sees to it that slabs, but for the first few, get the pages that were asked for where the pool does not choose.
+    /// Prepares slabs, except for the first few, for the pages of the policy; unless the pool itself chooses pages.
     fn back_slabs(&self, from: usize, to: usize) {
         let from = if self.backing.load(Relaxed) == CHOSEN { to } else { from.max(HEAD_SLABS) };
         if from < to {
@@ -194,7 +171,7 @@ impl Kernel {
         self.backing.load(Relaxed) == HUGETLB
     }
 
-    /// Whether the kernel moves pages, tried out before the first block depends on it.
+    /// Whether the kernel moves page tables. The first call tries it, before a block depends on it.
     fn moves_pages(&self) -> bool {
         if self.movable.load(Relaxed) == UNTRIED {
             self.movable.store(if map::pages_can_move() { MOVABLE } else { IMMOVABLE }, Relaxed);
@@ -202,26 +179,28 @@ impl Kernel {
         self.movable.load(Relaxed) == MOVABLE
     }
 
-    /// Sees to it that usable slabs, not touched yet, get the pages that were asked for, as far as there are any.
+    /// Prepares usable, untouched slabs for the pages of the policy. Counts the bytes that get base pages instead.
     fn back(&self, start: usize, len: usize) {
         let backed = match self.backing.load(Relaxed) {
             BASE => return,
-            // SAFETY: callers pass usable parts of the range.
-            THP if self.may_advise().is_ok() => unsafe { advise::thp(start, len) }.map_or(0, |()| len),
+            THP if self.injector.permit(Call::Advise).is_ok() => {
+                // SAFETY: callers pass usable parts of the range.
+                unsafe { advise::thp(start, len) }.map_or(0, |()| len)
+            }
             HUGETLB => self.back_by_hugetlb(start, len),
             _ => 0,
         };
         self.fallback_bytes.fetch_add((len - backed) as u64, Relaxed);
     }
 
-    /// Puts hugetlb pages into slabs, in pieces as large as the hugetlb pool allows; how many bytes got some.
+    /// Maps hugetlb pages into slabs, in pieces as large as the hugetlb pool allows. Returns the bytes that got some.
     fn back_by_hugetlb(&self, start: usize, len: usize) -> usize {
         let (mut done, mut piece) = (0, len);
-        while done < len && piece > 0 && self.may(0, self.failing.map).is_ok() {
+        while done < len && piece > 0 && self.injector.permit(Call::Map).is_ok() {
             // SAFETY: a slab is a hugetlb page of the usual size; nobody has used the slabs yet.
             match unsafe { map::hugetlb_at(start + done, piece, SLAB_BYTES) } {
                 Ok(()) => done += piece,
-                // The target may be gone; mapped anew it has base pages.
+                // The target may be unmapped now. Mapped anew it has base pages.
                 Err(error) if error.call != "mmap(MAP_HUGETLB" => {
                     let _ = map::anonymous_at(start + done, piece);
                     return done;
@@ -233,24 +212,6 @@ impl Kernel {
         done
     }
 
-    /// Usable bytes were mapped anew and populated before they could be advised, so that they have base pages, but where THP need no
-    /// advice. What goes back of them has what was asked for the next time.
-    fn lose_backing(&self, start: usize, len: usize) {
-        let lost = match self.backing.load(Relaxed) {
-            THP | CHOSEN => {
-                if self.may_advise().is_ok() {
-                    // SAFETY: callers pass usable parts of the range.
-                    let _ = unsafe { advise::thp(start, len) };
-                }
-                !advise::thp_comes_unasked(advise::pmd_bytes())
-            }
-            backing => backing == HUGETLB,
-        };
-        if lost {
-            self.fallback_bytes.fetch_add(len as u64, Relaxed);
-        }
-    }
-
     /// The address of a span, if it is mapped.
     fn address(&self, span: Span) -> Option<usize> {
         let end = span.offset.checked_add(span.len)?;
@@ -258,17 +219,18 @@ impl Kernel {
     }
 }
 
-/// What [`Kernel::backing`] says.
+/// Values of [`Kernel::backing`]: base pages.
 const BASE: u8 = 0;
-/// Huge pages wherever the kernel has them.
+/// Huge pages in all slabs.
 const THP: u8 = 1;
+/// Pages of the hugetlb pool.
 const HUGETLB: u8 = 2;
-/// What was asked for is not to be had.
+/// The machine lacks the pages of the policy.
 const LACKING: u8 = 3;
-/// Huge pages for the slabs that the pool names.
+/// Huge pages in the slabs that the pool advises.
 const CHOSEN: u8 = 4;
 
-/// What a policy means on this machine.
+/// The backing for a policy on this machine.
 fn backing(policy: Page) -> u8 {
     match policy {
         Page::Base => BASE,
@@ -284,13 +246,13 @@ fn backing(policy: Page) -> u8 {
     }
 }
 
-/// What [`Kernel::movable`] says; zero before anything was tried.
+/// Values of [`Kernel::movable`]; zero before the first attempt.
 const UNTRIED: u8 = 0;
 const MOVABLE: u8 = 1;
 const IMMOVABLE: u8 = 2;
-/// What an injected failure reports.
+/// The error for a lack of addresses.
 const ENOMEM: i32 = 12;
-/// What the kernel says of calls that hugetlb pages don't allow.
+/// The kernel's error for calls that hugetlb pages do not allow.
 const EINVAL: i32 = 22;
 
 impl Backend for Kernel {
@@ -303,10 +265,10 @@ impl Backend for Kernel {
         if page::size() > GRANULE_BYTES {
             return Err(Error::PageTooLarge { page_bytes: page::size() });
         }
-        // The front's slots, and the words behind them.
+        // One mapping: the front's slots, then the words of the slab table.
         let words_max = WORDS * (RANGE_BYTES / SLAB_BYTES).div_ceil(64);
         let word_bytes = whole_pages((FRONT_WORDS + words_max) * size_of::<u64>());
-        self.may(0, self.failing.map)?;
+        self.injector.permit(Call::Map)?;
         let words = map::anonymous(word_bytes)?;
         self.words.set(words, word_bytes);
         let len = self.place(words)?;
@@ -325,7 +287,7 @@ impl Backend for Kernel {
         })
     }
 
-    fn most_bytes(&self) -> usize {
+    fn max_block_bytes(&self) -> usize {
         map::memory_and_swap_bytes().unwrap_or(usize::MAX)
     }
 
@@ -333,7 +295,7 @@ impl Backend for Kernel {
         map::address_space_limit()
     }
 
-    fn is_roomy(&self) -> bool {
+    fn addresses_are_free(&self) -> bool {
         map::address_space_limit().is_none() && !map::commit_is_strict()
     }
 
@@ -347,37 +309,10 @@ impl Backend for Kernel {
     }
 
     fn populate(&self, span: Span) -> crate::Result<()> {
-        self.may_advise()?;
+        self.injector.permit(Call::Advise)?;
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range, which this value owns.
         unsafe { advise::populate(start, span.len) }.map_err(Error::from)
-    }
-
-    fn prefault(&self, span: Span, way: Prefault) -> crate::Result<()> {
-        let Some(start) = self.address(span) else { return Ok(()) };
-        match way {
-            Prefault::Touch => {
-                let mut offset = 0;
-                while offset < span.len {
-                    // SAFETY: inside the range; usable granules of a block that is being handed out.
-                    unsafe { self.pointer(span.offset + offset).write_volatile(0) };
-                    offset += page::size();
-                }
-            }
-            Prefault::Memset => self.zero(span),
-            // Where a commit limit may refuse it, what was there before could be lost.
-            Prefault::MapPopulate if self.is_roomy() => {
-                self.may(0, self.failing.map)?;
-                // SAFETY: as above; nobody needs the content.
-                if let Err(error) = unsafe { map::populated_at(start, span.len) } {
-                    let _ = map::anonymous_at(start, span.len);
-                    return Err(error.into());
-                }
-                self.lose_backing(start, span.len);
-            }
-            _ => return self.populate(span),
-        }
-        Ok(())
     }
 
     fn fallback_bytes(&self) -> u64 {
@@ -388,18 +323,19 @@ impl Backend for Kernel {
         self.address(span).map_or(0, |start| map::resident_bytes(start, span.len))
     }
 
-    fn chooses_pages(&self) -> bool {
+    fn can_advise_thp(&self) -> bool {
         self.backing.load(Relaxed) == CHOSEN
     }
 
     fn advise(&self, span: Span, huge: bool) -> crate::Result<()> {
-        self.may_advise()?;
+        self.injector.permit(Call::Advise)?;
         let Some(start) = self.address(span) else { return Ok(()) };
-        let advised = match huge {
+        let advised = if huge {
             // SAFETY: inside the range, which this value owns.
-            true => unsafe { advise::thp(start, span.len) },
+            unsafe { advise::thp(start, span.len) }
+        } else {
             // SAFETY: as above.
-            false => unsafe { advise::base(start, span.len) },
+            unsafe { advise::base(start, span.len) }
         };
         if advised.is_err() && huge {
             self.fallback_bytes.fetch_add(span.len as u64, Relaxed);
@@ -407,17 +343,17 @@ impl Backend for Kernel {
         advised.map_err(Error::from)
     }
 
-    fn left_bytes(&self) -> usize {
+    fn available_bytes(&self) -> usize {
         let group = pressure::group().map(|group| group.left_bytes());
-        let left = group.into_iter().chain(pressure::available_bytes()).min();
-        left.map_or(usize::MAX, |left| left as usize)
+        let available = group.into_iter().chain(pressure::available_bytes()).min();
+        available.map_or(usize::MAX, |bytes| bytes as usize)
     }
 
-    fn touched(&self, span: Span) -> Touched {
-        let all = Touched { granules: run(0, span.len / GRANULE_BYTES), bytes: span.len };
+    fn residency(&self, span: Span) -> Residency {
+        let all = Residency { granules: run(0, span.len / GRANULE_BYTES), bytes: span.len };
         let Some(start) = self.address(span) else { return all };
         let page_log2 = page::size().trailing_zeros();
-        // The smallest pages have 4 KiB: as many bytes as a slab can have pages.
+        // One byte per page; pages have at least 4 KiB.
         let mut pages = [0_u8; SLAB_BYTES >> 12];
         let Some(pages) = pages.get_mut(..span.len >> page_log2) else { return all };
         if map::residency(start, pages).is_err() {
@@ -425,7 +361,7 @@ impl Backend for Kernel {
         }
         let granule = |at: usize| at >> (GRANULE_BYTES.trailing_zeros() - page_log2);
         let touched = pages.iter().enumerate().filter(|(_, flags)| **flags & 1 == 1);
-        touched.fold(Touched { granules: 0, bytes: 0 }, |all, (at, _)| Touched {
+        touched.fold(Residency { granules: 0, bytes: 0 }, |all, (at, _)| Residency {
             granules: all.granules | run(granule(at), 1),
             bytes: all.bytes + page::size(),
         })
@@ -433,14 +369,14 @@ impl Backend for Kernel {
 
     fn zero(&self, span: Span) {
         if self.address(span).is_some() {
-            // SAFETY: inside the range; the pool zeroes only usable granules of a block it is handing out.
+            // SAFETY: inside the range; the pool zeroes only usable granules of a block that it is handing out.
             unsafe { zero::CACHED.zero(self.pointer(span.offset).as_ptr(), span.len) };
         }
     }
 
     fn scrub(&self, span: Span) {
         if self.address(span).is_some() {
-            // SAFETY: inside the range; usable granules that the pool has set aside. The engine is present.
+            // SAFETY: inside the range; usable granules that the pool has claimed. The engine is present.
             unsafe { zero::ahead().zero(self.pointer(span.offset).as_ptr(), span.len) };
         }
     }
@@ -448,15 +384,15 @@ impl Backend for Kernel {
     fn relocate(&self, from: Span, to: usize, by_pages: bool) -> Moved {
         let target = self.address(Span { offset: to, len: from.len });
         let (Some(source), Some(target)) = (self.address(from), target) else { return Moved::Lost };
-        // hugetlb pages never move so, and kernels up to 6.16 unmap whole ones at the target before they say it.
-        if by_pages && !self.is_hugetlb() && self.moves_pages() && self.may(3, self.failing.remap).is_ok() {
+        // hugetlb pages never move this way, and kernels up to 6.16 unmap whole pages at the target before they refuse.
+        if by_pages && !self.is_hugetlb() && self.moves_pages() && self.injector.permit(Call::Remap).is_ok() {
             // SAFETY: both spans belong to blocks of the calling thread and do not overlap (the pool's contract).
             match unsafe { map::move_pages(source, target, from.len) } {
                 Ok(()) => return Moved::Pages,
                 Err(_) => {
                     self.movable.store(IMMOVABLE, Relaxed);
-                    // The refusal may have unmapped the target, and another thread may have mapped something of its
-                    // own there since.
+                    // The refusal may have unmapped the target, and another thread may have mapped memory of its own
+                    // there since.
                     if map::anonymous_at(target, from.len).is_err() {
                         return Moved::Lost;
                     }
@@ -470,36 +406,37 @@ impl Backend for Kernel {
     }
 
     fn purge(&self, span: Span) -> crate::Result<()> {
-        // Of a hugetlb page the kernel gives back all or nothing, and says yes to either.
+        // The kernel purges whole hugetlb pages only. For a part of one it does nothing and reports success.
         if self.is_hugetlb() && !(span.offset | span.len).is_multiple_of(SLAB_BYTES) {
             return Err(faultless_os::Error::new("madvise of a part of a hugetlb page", EINVAL).into());
         }
-        self.may_advise()?;
+        self.injector.permit(Call::Advise)?;
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range; the pool purges only free granules.
         unsafe { advise::purge(start, span.len) }.map_err(Error::from)
     }
 
     fn withhold(&self, span: Span) -> crate::Result<()> {
-        self.may_advise()?;
+        self.injector.permit(Call::Advise)?;
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range; the pool withholds only free slabs.
         unsafe { advise::dont_fork(start, span.len) }.map_err(Error::from)
     }
 
     fn share(&self, span: Span) -> crate::Result<()> {
-        self.may_advise()?;
+        self.injector.permit(Call::Advise)?;
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range, which this value owns.
         unsafe { advise::do_fork(start, span.len) }.map_err(Error::from)
     }
 
     fn renew(&self, span: Span) -> crate::Result<()> {
-        self.may(0, self.failing.map)?;
+        self.injector.permit(Call::Map)?;
         let Some(start) = self.address(span) else { return Ok(()) };
         // SAFETY: inside the range; the pool renews only free slabs.
         unsafe { map::renew(start, span.len) }?;
-        // What the hugetlb pool has left is needed for copies of pages in use: who finds none is killed.
+        // The rest of the hugetlb pool is needed for copies of pages in use: the kernel kills a process that finds
+        // none.
         if self.is_hugetlb() {
             self.fallback_bytes.fetch_add(span.len as u64, Relaxed);
             return Ok(());
@@ -528,30 +465,30 @@ impl Backend for Kernel {
     }
 }
 
-// SAFETY: `extend` makes the range readable and writable zero memory before the pool hands any of it out; nothing but
-// zero, relocate and purge touch it.
+// SAFETY: `extend` makes the range readable and writable zero memory before the pool hands any of it out. Only the
+// calls of `Backend` access it.
 unsafe impl Memory for Kernel {
     fn pointer(&self, offset: usize) -> NonNull<u8> {
         pointer(self.range.start() + offset)
     }
 }
 
-/// Cells that are looked at for a range.
+/// Cells that are tried for a range.
 const CELLS: usize = 32;
 
-/// A multiple of a slab below `most`, a power of two, that follows from an address as randomly as that is.
+/// A multiple of a slab below `most` (a power of two), as random as the address.
 fn scattered(address: usize, most: usize) -> usize {
-    // Fibonacci hashing; the lowest bits of an address are always zero.
+    // Fibonacci hashing. The lowest bits of a page's address are always zero.
     let mixed = (address >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
     mixed & (most - 1) & !(SLAB_BYTES - 1)
 }
 
-/// As `page::round_up`, without a division that could panic.
+/// Like `page::round_up`, without a division that could panic.
 fn whole_pages(len: usize) -> usize {
     (len + page::size() - 1) & !(page::size() - 1)
 }
 
-/// Bytes of the tables for that many slabs: of slabs, of blocks.
+/// The lengths in bytes of the slab table and of the block table.
 fn table_bytes(slabs: usize) -> (usize, usize) {
     (whole_pages(slabs * size_of::<Slab>()), whole_pages(slabs * SLAB_GRANULES * size_of::<AtomicU32>()))
 }

@@ -1,98 +1,107 @@
-//! The pool: requests in bytes on one side, a [`Backend`] on the other; a front without locks, and one lock behind it.
+//! The pool: allocates, frees and resizes blocks. A lock-free front serves most requests, one lock serves the rest.
 //!
-//! In: lengths and alignments. Out: offsets into the reserved range (inside this crate), from which `block` makes
-//! memory where the backend has some. Whatever the backend has to do for it, in front or behind, happens outside the lock:
-//! the granules concerned are taken or claimed meanwhile, so nobody waits for a system call of another thread.
+//! In: lengths, alignments and offsets into the reserved range. Out: offsets. `block` makes memory of them if the
+//! backend has memory. Every system call is made outside the lock. The granules concerned are taken or claimed
+//! meanwhile, so no thread waits for another thread's system call.
 //!
-//! What it does not do: threads of its own, small blocks; changing the length of a block is in `resize`.
+//! Out of scope: threads of its own; small blocks. `reclaim` gives memory back, `ahead` prepares memory ahead of need.
+
+mod ahead;
+mod altered;
+mod fork;
+mod hugepages;
+mod reclaim;
+mod zeroing;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use faultless_os::lock::{Guard, Mutex};
 use faultless_os::thread::pause;
 
-use crate::backend::{Backend, Span};
-use crate::blocks::{Blocks, Found, Misuse};
-use crate::class::granules;
-use crate::core::{Core, Lack, Run, Taken, Wanted};
+use crate::backend::{Backend, Moved, Span};
+use crate::blocks::{Blocks, Entry, Misuse};
+use crate::class::{Run, granule_at, granules};
+use crate::core::{Allocation, Core, Obstacle, Request};
 use crate::front::{self, Front};
-use crate::keeper::{Keeper, Watch};
-use crate::lists::Lists;
-use crate::policy::tuning::{
-    ALIGN_BYTES, GRANULE_BYTES, LEFT_SLABS, SLAB_BYTES, SLAB_GRANULES, SPARSE_GRANULES,
-};
 use crate::policy::{Policy, Prefault, Scrub};
+use crate::slabs::SlabTable;
 use crate::stats::Stats;
+use crate::tuning::{
+    ALIGN_BYTES, AVAILABLE_SLABS, GRANULE_BYTES, GROWN_OFTEN, SLAB_BYTES, SLAB_GRANULES, SPARSE_GRANULES,
+};
+use crate::wakeup::Wakeup;
+use reclaim::background::Background;
 
 /// A pool of large blocks that keep their pages.
 pub struct Pool<B: Backend> {
-    pub(crate) front: Front<B::Slots>,
-    pub(crate) blocks: Blocks<B::Blocks>,
-    pub(crate) backend: B,
-    pub(crate) policy: Policy,
-    pub(crate) keeper: Keeper,
-    /// Whether unusual system calls are to be avoided.
-    pub(crate) confined: AtomicBool,
-    /// Whether addresses are free of charge; 0 before anybody asked.
-    roomy: AtomicU8,
-    /// Whether there may be zeroed memory behind the front.
-    pub(crate) zeroed: AtomicBool,
-    /// Whether part of the range may be somebody else's.
-    pub(crate) has_holes: AtomicBool,
+    front: Front<B::Slots>,
+    blocks: Blocks<B::Blocks>,
+    backend: B,
+    policy: Policy,
+    background: Background,
+    /// Whether the process confines its system calls, so that the pool makes no unusual ones.
+    confined: AtomicBool,
+    /// What the backend said about address space; 0 before it was asked.
+    addresses: AtomicU8,
+    /// Whether the slabs may have zeroed memory.
+    zeroed: AtomicBool,
+    /// Whether somebody else may have mapped part of the range.
+    has_holes: AtomicBool,
     /// Slabs in which the program has changed mappings.
-    pub(crate) altered_slabs: AtomicUsize,
-    /// Whether addresses count: no more of the range is made usable than is needed.
-    pub(crate) is_thrifty: AtomicBool,
-    /// Granules of the longest block that the kernel would let a program have.
-    pub(crate) most: usize,
+    altered_slabs: AtomicUsize,
+    /// Whether address space is limited: no more of the range becomes usable than is needed.
+    limits_addresses: AtomicBool,
+    /// Granules of the longest block that the kernel would grant a program.
+    max_granules: usize,
     base: usize,
     len: usize,
-    pub(crate) core: Mutex<Core<B>>,
-    /// What is counted without the lock.
+    core: Mutex<Core<B>>,
+    counters: Counters,
+}
+
+/// What the pool counts without the lock.
+#[derive(Debug, Default)]
+struct Counters {
     cleared_bytes: AtomicU64,
     wiped_bytes: AtomicU64,
     double_frees: AtomicU64,
     unknown_frees: AtomicU64,
 }
 
-const ROOMY: u8 = 1;
-const NOT_ROOMY: u8 = 2;
+const FREE: u8 = 1;
+const LIMITED: u8 = 2;
 
+/// Opening and looking.
 impl<B: Backend> Pool<B> {
     /// Reserves a range, and makes as much of it resident as [`Policy::prewarm`] says.
     ///
     /// # Errors
-    /// The backend could not reserve anything worth having.
+    /// The backend could not reserve a range of useful length.
     pub fn open(backend: B, policy: Policy) -> crate::Result<Self> {
         let range = backend.reserve(policy.page).inspect_err(|_| backend.release())?;
-        let lists = Lists::new(range.slabs, range.words, range.len / GRANULE_BYTES / SLAB_GRANULES);
+        let slabs = SlabTable::new(range.slabs, range.words, range.len / GRANULE_BYTES / SLAB_GRANULES);
         let keep = policy.retain.bytes - front::share(policy.retain.bytes);
-        let most = backend.most_bytes() / GRANULE_BYTES;
-        let mut core = Core::new(lists, keep, range.base);
-        core.watch = Watch::of(policy);
+        let wakeup = Wakeup::of(policy);
         let pool = Self {
             front: Front::new(range.slots, policy.retain.bytes),
             blocks: Blocks::new(range.blocks),
+            max_granules: backend.max_block_bytes() / GRANULE_BYTES,
             backend,
             policy,
-            keeper: Keeper::new(),
+            background: Background::new(),
             confined: AtomicBool::new(false),
-            roomy: AtomicU8::new(0),
+            addresses: AtomicU8::new(0),
             zeroed: AtomicBool::new(false),
             has_holes: AtomicBool::new(false),
             altered_slabs: AtomicUsize::new(0),
-            is_thrifty: AtomicBool::new(false),
-            most,
+            limits_addresses: AtomicBool::new(false),
             base: range.base,
             len: range.len,
-            core: Mutex::new(core),
-            cleared_bytes: AtomicU64::new(0),
-            wiped_bytes: AtomicU64::new(0),
-            double_frees: AtomicU64::new(0),
-            unknown_frees: AtomicU64::new(0),
+            core: Mutex::new(Core::new(slabs, keep, range.base, wakeup)),
+            counters: Counters::default(),
         };
-        pool.front.watch(Watch::of(policy).kept_above < usize::MAX);
-        pool.heed_limits();
+        pool.front.meter(wakeup.decays());
+        pool.apply_limits();
         pool.prewarm(policy.prewarm);
         Ok(pool)
     }
@@ -102,13 +111,13 @@ impl<B: Backend> Pool<B> {
         (self.base, self.len)
     }
 
-    /// Whether an address in the range where no block begins may be somebody else's.
+    /// Whether an address in the range at which no block begins may belong to somebody else.
     pub fn may_be_foreign(&self, address: usize) -> bool {
         let slab = address.wrapping_sub(self.base) / SLAB_BYTES;
-        self.has_holes.load(Relaxed) || self.core.lock().is_none_or(|core| slab >= core.lists.usable)
+        self.has_holes.load(Relaxed) || self.core.lock().is_none_or(|core| slab >= core.slabs.usable)
     }
 
-    /// What the pool did so far. All zero while this thread holds the pool for `fork`.
+    /// What the pool did so far. All counters are zero while this thread holds the pool for `fork`.
     pub fn stats(&self) -> Stats {
         let Some(core) = self.core.lock() else { return Stats::default() };
         let (stats, tally) = (core.stats(), self.front.tally());
@@ -119,111 +128,190 @@ impl<B: Backend> Pool<B> {
             dirty_hits: stats.dirty_hits + tally.hits,
             front_hits: tally.hits,
             reused_bytes: stats.reused_bytes + tally.reused * GRANULE_BYTES as u64,
-            cleared_bytes: stats.cleared_bytes + self.cleared_bytes.load(Relaxed),
-            scrubbed_bytes: stats.scrubbed_bytes + self.wiped_bytes.load(Relaxed),
+            cleared_bytes: stats.cleared_bytes + self.counters.cleared_bytes.load(Relaxed),
+            scrubbed_bytes: stats.scrubbed_bytes + self.counters.wiped_bytes.load(Relaxed),
             in_use_bytes: stats.in_use_bytes.saturating_sub(held_bytes),
             retained_bytes,
             peak_retained_bytes: stats.peak_retained_bytes.max(retained_bytes),
             fallback_bytes: self.backend.fallback_bytes(),
-            double_frees: self.double_frees.load(Relaxed),
-            unknown_frees: self.unknown_frees.load(Relaxed),
+            double_frees: self.counters.double_frees.load(Relaxed),
+            unknown_frees: self.counters.unknown_frees.load(Relaxed),
             ..stats
         }
     }
 
-    /// A block of at least `len` bytes aligned to `align` (a power of two).
+    pub(crate) fn backend(&self) -> &B {
+        &self.backend
+    }
+
+    /// The length in bytes of the block that begins at `offset`.
+    pub(crate) fn len_at(&self, offset: usize) -> Option<usize> {
+        Some(self.blocks.find(granule_at(offset)?)?.count * GRANULE_BYTES)
+    }
+
+    /// Whether address space costs nothing.
+    fn addresses_are_free(&self) -> bool {
+        if self.limits_addresses.load(Relaxed) {
+            return false;
+        }
+        if self.addresses.load(Relaxed) == 0 {
+            self.addresses.store(if self.backend.addresses_are_free() { FREE } else { LIMITED }, Relaxed);
+        }
+        self.addresses.load(Relaxed) == FREE
+    }
+}
+
+/// Allocating.
+impl<B: Backend> Pool<B> {
+    /// The offset of a new block of at least `len` bytes, aligned to `align` (a power of two).
     #[inline]
-    pub(crate) fn take(&self, len: usize, align: usize, zeroed: bool) -> Option<usize> {
+    pub(crate) fn alloc_at(&self, len: usize, align: usize, zeroed: bool) -> Option<usize> {
         let (count, align) = (granules(len)?, align.div_ceil(GRANULE_BYTES).max(1));
-        // What is behind may be zero already, or cheap to make so.
-        let behind = zeroed && (count >= SPARSE_GRANULES || self.zeroed.load(Relaxed));
-        let in_front = align == 1 && !behind && self.front.suits(count);
+        // The slabs may have zeroed memory, or purging may be cheaper than zeroing.
+        let prefers_slabs = zeroed && (count >= SPARSE_GRANULES || self.zeroed.load(Relaxed));
+        let in_front = align == 1 && !prefers_slabs && self.front.suits(count);
         let Some(start) = in_front.then(|| self.front.take(count)).flatten() else {
-            return self.take_behind(count, align, zeroed);
+            return self.alloc_behind_front(count, align, zeroed);
         };
-        self.blocks.release(start, Found { count, grown: 0, fresh: false });
+        self.blocks.release(start, Entry { count, grown: 0, fresh: false });
         if zeroed {
-            let span = span((start, count));
+            let span = Span::of((start, count));
             self.backend.zero(span);
-            self.cleared_bytes.fetch_add(span.len as u64, Relaxed);
+            self.counters.cleared_bytes.fetch_add(span.len as u64, Relaxed);
         }
         Some(start * GRANULE_BYTES)
     }
 
     #[inline(never)]
-    fn take_behind(&self, count: usize, align: usize, zeroed: bool) -> Option<usize> {
-        if align > ALIGN_BYTES / GRANULE_BYTES || count > self.most {
+    fn alloc_behind_front(&self, count: usize, align: usize, zeroed: bool) -> Option<usize> {
+        if align > ALIGN_BYTES / GRANULE_BYTES || count > self.max_granules {
             return self.refused();
         }
-        let wanted = self.wanted(count, align, zeroed);
-        let taken = self.served(|core, warm| core.alloc(count, wanted, warm)).or_else(|| self.refused())?;
-        self.settle(taken, count);
-        if wanted.zeroed && taken.dirty + taken.fresh == count {
+        let request = self.request(count, align, zeroed);
+        let taken = self.served(|core, only_retained| core.alloc(count, request, only_retained));
+        let taken = taken.or_else(|| self.refused())?;
+        self.after_alloc(taken, count);
+        if zeroed && taken.dirty + taken.fresh == count {
             self.zeroed.store(false, Relaxed);
         }
         let mut fresh = taken.fresh > 0;
-        if wanted.zeroed && taken.dirty > 0 {
+        if zeroed && taken.dirty > 0 {
             fresh |= self.clear((taken.start, count))?;
         }
-        self.blocks.release(taken.start, Found { count, grown: 0, fresh });
+        self.blocks.release(taken.start, Entry { count, grown: 0, fresh });
         Some(taken.start * GRANULE_BYTES)
     }
 
-    /// What a request for `count` granules asks for besides its length.
-    pub(crate) fn wanted(&self, count: usize, align: usize, zeroed: bool) -> Wanted {
-        let trusted = if self.policy.prefault.is_at_get() { 0 } else { self.trusted(count) };
-        Wanted { align, zeroed, trusted }
+    /// The properties of a request for `count` granules.
+    fn request(&self, count: usize, align: usize, zeroed: bool) -> Request {
+        let populates = self.policy.prefault == Prefault::Populate;
+        let trusted = if populates { 0 } else { self.trusted(count) };
+        Request { align, zeroed, trusted }
     }
 
-    /// Takes a block back; false if none begins there, or if it was freed before.
+    /// Calls `attempt` until it succeeds or nothing helps. In between it empties the front, and extends the usable
+    /// range. `attempt` learns whether only resident memory will do.
+    fn served<T>(&self, mut attempt: impl FnMut(&mut Core<B>, bool) -> Result<T, Obstacle>) -> Option<T> {
+        let mut only_retained = !self.front.is_empty();
+        loop {
+            let mut core = self.core.lock()?;
+            let (from, to, least) = match attempt(&mut core, only_retained) {
+                Ok(found) => return Some(found),
+                Err(Obstacle::Extend { from, to, least }) => (from, to, least),
+                Err(Obstacle::NotRetained | Obstacle::Full) if only_retained => {
+                    only_retained = false;
+                    self.front.empty(|run| self.retire(&mut core, run));
+                    continue;
+                }
+                Err(Obstacle::NotRetained | Obstacle::Full) => return None,
+                Err(Obstacle::Wait) => {
+                    drop(core);
+                    pause();
+                    continue;
+                }
+            };
+            drop(core);
+            let to = if self.limits_addresses.load(Relaxed) { least } else { to };
+            let reached = [to, least].into_iter().find(|&to| self.backend.extend(from, to).is_ok());
+            self.blocks.extend_to(reached.unwrap_or(0) * SLAB_GRANULES);
+            self.core.lock()?.end_extending(reached);
+            reached?;
+        }
+    }
+
+    fn refused<T>(&self) -> Option<T> {
+        self.core.lock()?.stats.refused += 1;
+        None
+    }
+
+    /// Follow-up work for `count` granules that were just taken.
+    fn after_alloc(&self, taken: Allocation, count: usize) {
+        if taken.wakes {
+            self.wake_thread();
+        }
+        if taken.is_unknown {
+            self.decide_pages();
+        }
+        // A process that confines its system calls makes none for this.
+        let populates = self.policy.prefault == Prefault::Populate && !self.confined.load(Relaxed);
+        if populates && taken.fresh > 0 && self.is_affordable(count) {
+            let span = Span::of((taken.start, count));
+            self.advise_for(span);
+            self.populate(span);
+        }
+        if taken.excess {
+            self.purge_excess((taken.start, 0));
+        }
+    }
+
+    /// Whether making so many granules resident takes at most half of the available memory.
+    fn is_affordable(&self, count: usize) -> bool {
+        count < AVAILABLE_SLABS * SLAB_GRANULES || count * GRANULE_BYTES <= self.backend.available_bytes() / 2
+    }
+}
+
+/// Freeing.
+impl<B: Backend> Pool<B> {
+    /// Frees the block at `offset`; false if no block begins there, or if it was freed before.
     #[inline]
-    pub(crate) fn give(&self, offset: usize) -> bool {
-        let seized = start_of(offset).ok_or(Misuse::Unknown).and_then(|start| {
+    pub(crate) fn free_at(&self, offset: usize) -> bool {
+        let seized = granule_at(offset).ok_or(Misuse::Unknown).and_then(|start| {
             let block = self.blocks.seize(start)?;
             Ok((start, block))
         });
-        match seized {
-            Ok((start, block)) if self.is_altered((start, block.count)) => {
-                self.blocks.clear(start);
-                self.give_altered((start, block.count));
-                true
+        let (start, block) = match seized {
+            Ok(seized) => seized,
+            Err(misuse) => return self.misused(misuse),
+        };
+        let run = (start, block.count);
+        if self.is_altered(run) {
+            self.blocks.clear(start);
+            self.free_altered(run);
+        } else if self.needs_inspection(block.fresh, block.count) {
+            self.free_fresh(run);
+        } else {
+            self.wipe(run);
+            if !(self.front.suits(run.1) && self.front.put(run)) {
+                self.free_behind_front(run);
             }
-            Ok((start, block)) if self.is_checked(block.fresh, block.count) => {
-                self.give_checked((start, block.count));
-                true
-            }
-            Ok((start, block)) => {
-                let run = (start, block.count);
-                self.wipe(run);
-                if !(self.front.suits(run.1) && self.front.put(run)) {
-                    self.give_behind(run);
-                }
-                true
-            }
-            Err(misuse) => self.misused(misuse),
         }
+        true
     }
 
-    /// Zeroes what is about to be freed, where the policy wants that.
+    /// Zeroes a run that is about to be freed, if the policy asks for that.
     #[inline]
-    pub(crate) fn wipe(&self, run: Run) {
+    fn wipe(&self, run: Run) {
         if self.policy.scrub == Scrub::OnFree {
-            self.backend.scrub(span(run));
-            self.wiped_bytes.fetch_add(span(run).len as u64, Relaxed);
+            self.backend.scrub(Span::of(run));
+            self.counters.wiped_bytes.fetch_add(Span::of(run).len as u64, Relaxed);
         }
-    }
-
-    /// Whether it is looked up, of so much that is no longer used, what was ever touched.
-    #[inline]
-    pub(crate) fn is_checked(&self, fresh: bool, count: usize) -> bool {
-        fresh && count >= SPARSE_GRANULES && !self.confined.load(Relaxed)
     }
 
     #[inline(never)]
-    fn give_behind(&self, run: Run) {
+    fn free_behind_front(&self, run: Run) {
         let Some(mut core) = self.core.lock() else { return };
         let suits = self.front.suits(run.1);
-        let mut is_in = suits && self.front.allow(run.1) && self.front.put(run);
+        let mut is_in = suits && self.front.raise_allowance(run.1) && self.front.put(run);
         if suits && !is_in {
             self.front.make_room(run.1, |old| self.retire(&mut core, old));
             is_in = self.front.put(run);
@@ -231,15 +319,15 @@ impl<B: Backend> Pool<B> {
         if !is_in {
             self.retire(&mut core, run);
         }
-        self.gave(core, run);
+        self.after_free(core, run);
     }
 
-    /// What is left to do after free memory became more, by a run among others.
-    pub(crate) fn gave(&self, mut core: Guard<'_, Core<B>>, run: Run) {
-        let (excess, calls) = (core.keeps_too_much(), core.calls(self.front.tally().held));
+    /// Follow-up work after a run was freed.
+    fn after_free(&self, mut core: Guard<'_, Core<B>>, run: Run) {
+        let (excess, wakes) = (core.retains_too_much(), core.wakes(self.front.tally().held));
         drop(core);
-        if calls {
-            self.call_keeper();
+        if wakes {
+            self.wake_thread();
         }
         if excess {
             self.purge_excess(run);
@@ -249,104 +337,153 @@ impl<B: Backend> Pool<B> {
     #[cold]
     fn misused(&self, misuse: Misuse) -> bool {
         match misuse {
-            Misuse::Unknown => self.unknown_frees.fetch_add(1, Relaxed),
-            Misuse::Held => self.double_frees.fetch_add(1, Relaxed),
+            Misuse::Unknown => self.counters.unknown_frees.fetch_add(1, Relaxed),
+            Misuse::Held => self.counters.double_frees.fetch_add(1, Relaxed),
         };
         false
     }
 
-    /// A held block becomes free memory.
+    /// Turns a block of the front into free granules.
     fn retire(&self, core: &mut Core<B>, run: Run) {
         self.blocks.clear(run.0);
         core.give(run, false);
     }
 
-    /// Everything in the front becomes free memory behind it; whether there was anything.
-    pub(crate) fn empty_front(&self) -> bool {
+    /// Turns all blocks of the front into free granules. Returns whether there were any.
+    fn empty_front(&self) -> bool {
         if self.front.is_empty() {
             return false;
         }
         let Some(mut core) = self.core.lock() else { return false };
         self.front.empty(|run| self.retire(&mut core, run))
     }
+}
 
-    /// The length in bytes of the block that begins at `offset`.
-    pub(crate) fn len_at(&self, offset: usize) -> Option<usize> {
-        Some(self.blocks.find(start_of(offset)?)?.count * GRANULE_BYTES)
+/// Resizing: in place, by moving page tables, or by copying. The pool holds the block meanwhile, so a thread that frees
+/// it by mistake is refused. A block that shrinks stays in place.
+impl<B: Backend> Pool<B> {
+    /// Changes the length of a block; its offset afterwards. On `None` nothing changed.
+    pub(crate) fn resize_at(&self, offset: usize, len: usize) -> Option<usize> {
+        let start = granule_at(offset)?;
+        let count = granules(len).filter(|&count| count <= self.max_granules)?;
+        let old = self.blocks.seize(start).ok()?;
+        let grown = old.grown + (count > old.count) as u32;
+        let changed = if count <= old.count {
+            self.shrink(start, old, count).then_some((start, false))
+        } else {
+            let grown = self.grow_in_place(start, old, count).map(|fresh| (start, fresh));
+            grown.or_else(|| self.grow_elsewhere(start, old, count))
+        };
+        let Some((start, fresh)) = changed else {
+            self.blocks.release(start, old);
+            return None;
+        };
+        self.blocks.release(start, Entry { count, grown, fresh: old.fresh | fresh });
+        Some(start * GRANULE_BYTES)
     }
 
-    /// What `attempt` finds, with the front emptied if that may help, and as much of the range made usable as it takes. It
-    /// hears whether only resident memory will do.
-    pub(crate) fn served<T>(
-        &self,
-        mut attempt: impl FnMut(&mut Core<B>, bool) -> Result<T, Lack>,
-    ) -> Option<T> {
-        let mut warm = !self.front.is_empty();
-        loop {
-            let mut core = self.core.lock()?;
-            let (from, to, least) = match attempt(&mut core, warm) {
-                Ok(found) => return Some(found),
-                Err(Lack::Usable { from, to, least }) => (from, to, least),
-                Err(Lack::Warm | Lack::Place) if warm => {
-                    warm = false;
-                    self.front.empty(|run| self.retire(&mut core, run));
-                    continue;
-                }
-                Err(Lack::Warm | Lack::Place) => return None,
-                Err(Lack::Turn) => {
-                    drop(core);
-                    pause();
-                    continue;
-                }
-            };
-            drop(core);
-            let to = if self.is_thrifty.load(Relaxed) { least } else { to };
-            let reached = [to, least].into_iter().find(|&to| self.backend.extend(from, to).is_ok());
-            self.blocks.reach(reached.unwrap_or(0) * SLAB_GRANULES);
-            self.core.lock()?.reached(reached);
-            reached?;
+    fn shrink(&self, start: usize, old: Entry, count: usize) -> bool {
+        let tail = (start + count, old.count - count);
+        if tail.1 == 0 {
+            return true;
         }
-    }
-
-    pub(crate) fn refused<T>(&self) -> Option<T> {
-        self.core.lock()?.stats.refused += 1;
-        None
-    }
-
-    pub(crate) fn is_roomy(&self) -> bool {
-        if self.is_thrifty.load(Relaxed) {
+        // While this thread holds the pool for `fork`, the block must keep its content too.
+        if self.core.lock().is_none() {
             return false;
         }
-        if self.roomy.load(Relaxed) == 0 {
-            self.roomy.store(if self.backend.is_roomy() { ROOMY } else { NOT_ROOMY }, Relaxed);
+        if self.is_altered(tail) {
+            self.free_altered(tail);
+            return true;
         }
-        self.roomy.load(Relaxed) == ROOMY
+        if self.needs_inspection(old.fresh, tail.1) {
+            self.free_by_residency(tail);
+            return true;
+        }
+        self.wipe(tail);
+        let Some(mut core) = self.core.lock() else { return false };
+        core.give(tail, false);
+        self.after_free(core, tail);
+        true
     }
 
-    /// Whether there is so much memory that making this many granules resident takes no more than half of what is left.
-    fn is_affordable(&self, count: usize) -> bool {
-        let is_small = count < LEFT_SLABS * SLAB_GRANULES || self.confined.load(Relaxed);
-        is_small || count * GRANULE_BYTES <= self.backend.left_bytes() / 2
+    /// Grows a block in place if the granules behind it are free. Returns whether some of these were not resident.
+    fn grow_in_place(&self, start: usize, old: Entry, count: usize) -> Option<bool> {
+        let often = old.grown + 1 >= GROWN_OFTEN;
+        let request = self.request(count - old.count, 1, false);
+        let taken = self.served(|core, only_retained| {
+            let taken = core.grow(start, old.count, count, often, request)?;
+            // The front may hold the granules behind the block.
+            taken.ok_or(if only_retained { Obstacle::NotRetained } else { Obstacle::Full })
+        })?;
+        self.after_alloc(taken, count - old.count);
+        Some(taken.fresh > 0)
     }
 
-    /// What is left to do for `count` granules that were just taken.
-    pub(crate) fn settle(&self, taken: Taken, count: usize) {
-        if taken.calls {
-            self.call_keeper();
+    /// Moves a block to a longer run. Returns its first granule, and whether some of the run was not resident.
+    fn grow_elsewhere(&self, start: usize, old: Entry, count: usize) -> Option<(usize, bool)> {
+        let from = (start, old.count);
+        let (taken, by_pages) = self.longer_run(from, old.grown, count)?;
+        self.after_alloc(taken, count);
+        let by_pages = by_pages && !self.confined.load(Relaxed) && !self.is_altered(from);
+        let huge = by_pages && self.unify_advice(from);
+        let moved = self.backend.relocate(Span::of(from), taken.start * GRANULE_BYTES, by_pages);
+        let is_empty = match moved {
+            Moved::Copied => self.wipe_copied(from, old.fresh),
+            Moved::Pages | Moved::Lost => true,
+        };
+        let is_altered = !is_empty && self.is_altered(from);
+        let mut core = self.core.lock()?;
+        match moved {
+            Moved::Lost => {
+                core.lose(count);
+                self.has_holes.store(true, Relaxed);
+                return None;
+            }
+            Moved::Pages => {
+                core.stats.grown_by_pages += 1;
+                core.arrived((taken.start, old.count), huge);
+            }
+            Moved::Copied => core.stats.grown_by_copy += 1,
         }
-        if taken.is_unknown {
-            self.discover();
+        self.blocks.clear(start);
+        if is_altered {
+            drop(core);
+            self.free_altered(from);
+        } else {
+            core.give(from, is_empty);
+            self.after_free(core, from);
         }
-        if self.policy.prefault.is_at_get() && taken.fresh > 0 && self.is_affordable(count) {
-            let span = span((taken.start, count));
-            self.advise_for(span);
-            // A touch makes no call.
-            let way = if self.confined.load(Relaxed) { Prefault::Touch } else { self.policy.prefault };
-            self.populate(span, way);
+        Some((taken.start, taken.fresh > 0))
+    }
+
+    /// Takes `count` granules for a block that has grown `grown` times. Returns also whether the block can move there
+    /// by page tables.
+    fn longer_run(&self, from: Run, grown: u32, count: usize) -> Option<(Allocation, bool)> {
+        let often = grown + 1 >= GROWN_OFTEN && count >= SLAB_GRANULES / 2;
+        let with_room = often && self.addresses_are_free();
+        let request = self.request(count, 1, false);
+        let place = |with_room| {
+            self.served(|core, only_retained| {
+                let taken = if with_room {
+                    core.alloc_with_room(count, request)?
+                } else {
+                    core.alloc(count, request, only_retained)?
+                };
+                Ok((taken, taken.start % SLAB_GRANULES == 0 && core.movable(from)))
+            })
+        };
+        with_room.then(|| place(true)).flatten().or_else(|| place(false)).or_else(|| self.refused())
+    }
+
+    /// Zeroes the old run of a copied block, if the policy asks for that. Returns whether it did so by purging. Copying
+    /// has touched the whole run, so residency no longer tells what the program had touched.
+    fn wipe_copied(&self, run: Run, fresh: bool) -> bool {
+        let is_sparse = self.policy.scrub == Scrub::OnFree && self.needs_inspection(fresh, run.1);
+        let purged = is_sparse && self.backend.purge(Span::of(run)).is_ok();
+        if !purged {
+            self.wipe(run);
         }
-        if taken.excess {
-            self.purge_excess((taken.start, 0));
-        }
+        purged
     }
 }
 
@@ -356,10 +493,26 @@ impl<B: Backend> Drop for Pool<B> {
     }
 }
 
-pub(crate) fn span((start, count): Run) -> Span {
-    Span { offset: start * GRANULE_BYTES, len: count * GRANULE_BYTES }
-}
+#[cfg(test)]
+mod tests {
+    use crate::tuning::{FLOOR_BYTES, SLAB_BYTES};
+    use crate::{Fake, Policy, Pool};
 
-pub(crate) fn start_of(offset: usize) -> Option<usize> {
-    offset.is_multiple_of(GRANULE_BYTES).then_some(offset / GRANULE_BYTES)
+    const LEN: usize = FLOOR_BYTES + 8 * SLAB_BYTES;
+
+    #[cfg_attr(miri, ignore = "more memory than Miri likes")]
+    #[test]
+    fn what_a_block_leaves_behind_wants_a_thread() {
+        for new in [SLAB_BYTES, LEN + SLAB_BYTES] {
+            let pool = Pool::open(Fake::new(3 * LEN / SLAB_BYTES), Policy::default()).unwrap();
+            let mut block = pool.alloc(LEN).unwrap();
+            block.fill(1);
+            let offset = block.as_ptr().addr() - pool.range().0;
+            std::mem::forget(block);
+            let _neighbour = pool.alloc(SLAB_BYTES).unwrap();
+            assert!(!pool.wants_thread());
+            assert_eq!(pool.resize_at(offset, new) == Some(offset), new < LEN);
+            assert!(pool.wants_thread(), "{new}");
+        }
+    }
 }

@@ -1,12 +1,12 @@
-//! The pool of this process: one for all who need no pool of their own, opened at the first need.
+//! The pool of this process: shared by all callers that need no pool of their own, opened at the first use.
 //!
-//! In: the policy of whoever comes first. Out: a reference that lives as long as the process. [`Global`](crate::Global),
-//! the C ABI and the Python package share it. `fork` finds it whole, or not there: then the child opens its own.
+//! In: the policy of the first caller. Out: a reference that lives as long as the process. [`Global`](crate::Global),
+//! the C ABI and the Python package share it. A child of `fork` has a consistent pool, or none; then it opens its own.
 //!
-//! Nobody waits for it: while one thread opens it, and for ever when it could not be opened, others get `None` and go to
-//! the memory they would use without it.
+//! No thread waits for the pool. While one thread opens it, and for good if that failed, other threads get `None` and
+//! use another allocator.
 //!
-//! What it does not do: give up in a child what the parent's half-opened pool had reserved. It is nobody's there.
+//! Out of scope: in a child, the addresses of a pool that the parent had only half opened. They stay reserved.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{
@@ -18,21 +18,22 @@ use faultless_os::lock::Mutex;
 use faultless_os::thread::Quiet;
 
 use crate::kernel::Kernel;
-use crate::policy::{Policy, tuning};
+use crate::policy::Policy;
 use crate::pool::Pool;
+use crate::tuning;
 
 static POOL: OnceLock<Pool<Kernel>> = OnceLock::new();
-/// Whether somebody opens the pool, has opened it, or failed to.
+/// Whether a thread is opening the pool, has opened it, or has failed to.
 static ASKED: AtomicBool = AtomicBool::new(false);
-/// Held while the opened pool is put where all find it, and across `fork`.
+/// Held while the opened pool is published, and across `fork`.
 static GATE: Mutex<()> = Mutex::new(());
 
-/// The pool of this process, if somebody has opened it.
+/// The pool of this process, if it is open.
 pub fn opened() -> Option<&'static Pool<Kernel>> {
     POOL.get()
 }
 
-/// The pool of this process. The first call opens it, and its policy counts. `None` while another thread opens it, and where
+/// The pool of this process. The first call opens it with its policy. `None` while another thread is opening it, and if
 /// it could not be opened.
 ///
 /// ```
@@ -48,18 +49,18 @@ pub fn pool(policy: impl FnOnce() -> Policy) -> Option<&'static Pool<Kernel>> {
     POOL.get().or_else(|| open(policy()))
 }
 
-/// Lets a pool do something for a caller, and starts its keeper if that made work for one.
+/// Makes a call of a pool, then starts the pool's background thread if the call made work for it.
 #[inline]
-pub fn attended<T>(pool: &'static Pool<Kernel>, call: impl FnOnce(&Pool<Kernel>) -> T) -> T {
+pub fn serve<T>(pool: &'static Pool<Kernel>, call: impl FnOnce(&Pool<Kernel>) -> T) -> T {
     let result = call(pool);
-    if pool.wants_keeper() {
-        pool.keep();
+    if pool.wants_thread() {
+        pool.start_thread();
     }
     result
 }
 
-/// The default policy for this machine: on a small one less free memory is kept, a quarter of what there is; in a guest that
-/// gives free pages back to its host it is kept longer, since each is a fault in two kernels when it comes back.
+/// The default policy for this machine. A small machine retains at most a quarter of its memory. A guest that gives
+/// free pages back to its host retains them longer, because their next touch faults in two kernels.
 pub fn policy() -> Policy {
     let share = faultless_os::map::memory_bytes().map_or(usize::MAX, |bytes| bytes / tuning::RETAIN_SHARE);
     let mut policy = Policy::default();
@@ -72,13 +73,13 @@ pub fn policy() -> Policy {
 
 #[cold]
 fn open(policy: Policy) -> Option<&'static Pool<Kernel>> {
-    // Without its handlers a child could find the pool locked by a thread that it doesn't have.
+    // Without the fork handlers, a thread that does not exist in the child could hold the pool's lock there.
     if ASKED.load(Acquire) || !has_handlers() || ASKED.swap(true, AcqRel) {
         return None;
     }
     let pool = Pool::open(Kernel::default(), policy).ok()?;
     let Some(_gate) = GATE.lock() else {
-        // This thread is in the midst of a fork.
+        // This thread is forking.
         ASKED.store(false, Release);
         return None;
     };
@@ -86,7 +87,7 @@ fn open(policy: Policy) -> Option<&'static Pool<Kernel>> {
     POOL.get()
 }
 
-/// Whether forks are looked after. Of threads that see to it at the same time each may: see `before_fork`.
+/// Whether the fork handlers are registered. Several threads may register them at the same time: see `before_fork`.
 fn has_handlers() -> bool {
     static REGISTERED: AtomicBool = AtomicBool::new(false);
     if !REGISTERED.load(Acquire) {
@@ -96,9 +97,9 @@ fn has_handlers() -> bool {
     REGISTERED.load(Acquire)
 }
 
-/// Registered twice, it does nothing the second time, nor do those after it.
+/// Registered twice, it does nothing the second time, and so do the handlers after it.
 extern "C" fn before_fork() {
-    // A handler that forks now would wait for this fork, and so for itself. Once all is held, it finds that.
+    // A signal handler that forks now would wait for its own thread. Signals wait until everything is held.
     let _quiet = Quiet::begin();
     if GATE.hold()
         && let Some(pool) = opened()
@@ -111,7 +112,7 @@ extern "C" fn after_fork_in_parent() {
     let Some(gate) = GATE.resume() else { return };
     drop(gate);
     if let Some(pool) = opened() {
-        attended(pool, Pool::after_fork_in_parent);
+        serve(pool, Pool::after_fork_in_parent);
     }
 }
 
@@ -119,7 +120,7 @@ extern "C" fn after_fork_in_child() {
     let Some(_gate) = GATE.resume() else { return };
     match opened() {
         Some(pool) => pool.after_fork_in_child(),
-        // Whoever was opening it is not in this process.
+        // The thread that was opening it is not in this process.
         None => ASKED.store(false, Release),
     }
 }

@@ -1,7 +1,6 @@
-//! `fork`: the child's pool is whole, free memory is not copied, and the parent pays neither for page tables nor for CoW
-//! faults of what was free.
+//! `fork`: the child's pool is consistent and free memory is not copied. For free memory the parent pays neither page
+//! tables nor CoW faults.
 #![cfg(not(miri))]
-#![allow(clippy::print_stderr, reason = "skips print their reason")]
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -10,10 +9,10 @@ use faultless_os::counters::{Who, rusage};
 use faultless_pool::{Failing, Kernel, Page, Policy, Pool, tuning};
 
 const MIB: usize = 1 << 20;
-/// Children and faults are counted for the whole process.
+/// Serializes the tests: children and faults count for the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Forks; the child's status is what `child` says, and `parent` runs while it lives.
+/// Forks. `child` gives the child's status, and `parent` runs while the child lives.
 fn forked(pool: &Pool<Kernel>, child: impl FnOnce() -> bool, parent: impl FnOnce()) -> bool {
     pool.before_fork();
     // SAFETY: the child calls only the pool, which needs no lock of another thread, and _exit.
@@ -54,7 +53,7 @@ fn parent_and_child_keep_what_is_in_use_and_the_child_starts_with_nothing_idle()
         Failing { map: 3, ..Failing::default() },
         Failing { advise: 9, ..Failing::default() },
     ] {
-        // In an emulator's small address space the injected failures hit the first reservation already.
+        // In an emulator's small address space, the injected failures already hit the first reservation.
         if failing != Failing::default() && !withholds() {
             continue;
         }
@@ -93,11 +92,12 @@ fn parent_and_child_keep_what_is_in_use_and_the_child_starts_with_nothing_idle()
     }
 }
 
-/// Whether the kernel knows MADV_DONTFORK; QEMU's user-mode emulation (7.2) ignores it, and forgets moved pages too.
+/// Whether the kernel knows MADV_DONTFORK. QEMU's user-mode emulation (7.2) ignores it, and loses moved pages too.
+#[track_caller]
 fn withholds() -> bool {
     let withholds = faultless_os::map::pages_can_move();
     if !withholds {
-        eprintln!("skipped: this kernel is emulated");
+        faultless_wants::missing_feature("a kernel that is not emulated", "it ignores MADV_DONTFORK");
     }
     withholds
 }
@@ -151,7 +151,7 @@ fn a_block_across_memory_that_was_renewed_still_grows() {
     assert!(forked(&pool, child, || ()));
 }
 
-/// Some 15 ms without withholding, on a Zen 5 guest; a slow machine is no faster without.
+/// Without withholding this takes some 15 ms on a Zen 5 guest. A slow machine is no faster without.
 #[test]
 fn forking_beside_a_large_idle_pool_is_cheap() {
     if !withholds() {

@@ -1,7 +1,7 @@
-//! This program's own allocator is `Global`: large blocks from the pool, content and alignment kept wherever they go.
+//! `Global` as this program's own allocator: large blocks come from the pool, and keep content and alignment.
 //!
-//! Guards against: blocks freed to the wrong allocator, content lost where a block crosses the threshold, memory that is
-//! not zero, and a child of `fork` that waits for a lock nobody holds any more.
+//! Guards against: blocks freed to the wrong allocator, content lost when a block crosses the threshold, memory that is
+//! not zero, and a child of `fork` that waits for a lock of a missing thread.
 
 #![cfg(not(miri))]
 
@@ -22,7 +22,7 @@ fn in_pool(start: *const u8) -> bool {
     process::opened().is_some_and(|pool| pool.len_raw(start.addr()).is_some())
 }
 
-/// While one test opens the pool, the others' blocks come from elsewhere: waits until it is open.
+/// Waits until the pool is open. While one test opens it, the blocks of other tests come from the system.
 fn opened() -> &'static Pool<Kernel> {
     while process::pool(process::policy).is_none() {
         std::thread::yield_now();
@@ -104,7 +104,7 @@ fn an_idle_program_gives_its_memory_back() {
     let pool = opened();
     drop(vec![1_u8; 200 << 20]);
     let begin = std::time::Instant::now();
-    // Thirty times the decay time: the machine may be busy, and the other tests need some of it.
+    // Thirty times the decay time: the machine and the other tests may be busy.
     while pool.stats().retained_bytes > 2 * FLOOR_BYTES {
         assert!(begin.elapsed().as_secs() < 30, "{:?}", pool.stats());
         std::thread::sleep(std::time::Duration::from_millis(20));

@@ -1,9 +1,9 @@
-//! Blocks that grow get addresses behind them; when they are gone, others get those.
+//! Growing blocks get room behind them. When they are gone, other blocks get the room.
 
 use faultless_pool::tuning::SLAB_BYTES;
 use faultless_pool::{Fake, Policy, Pool};
 
-/// Grows a block until it has room, with a neighbour in its way each time.
+/// Grows a block until it has room. Each time a neighbour is in its way.
 fn grown<'p>(pool: &'p Pool<Fake>, len: usize) -> faultless_pool::Block<'p, Fake> {
     let mut block = pool.alloc(SLAB_BYTES / 2).unwrap();
     let mut neighbours = Vec::new();

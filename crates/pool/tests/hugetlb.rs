@@ -1,4 +1,4 @@
-//! What hugetlb pages forbid. Where the machine's pool of them is empty the same programs run on base pages.
+//! Programs on hugetlb pages, which forbid some calls. If the machine's hugetlb pool is empty, they run on base pages.
 #![cfg(not(miri))]
 
 use std::sync::Barrier;

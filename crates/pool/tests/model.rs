@@ -1,7 +1,7 @@
-//! Random programs of alloc, alloc_zeroed, resize and free against a map of what must be where.
+//! Random programs of alloc, alloc_zeroed, resize and free, checked against a map of all blocks.
 //!
-//! Guards against: overlapping blocks, lost alignment, lost content, `alloc_zeroed` memory that is not zero, accounts
-//! that drift from the truth, and free memory kept beyond the bound. On the fake (also under Miri) and on the kernel.
+//! Guards against: overlapping blocks, lost alignment, lost content, `alloc_zeroed` memory that is not zero, wrong
+//! counters, and free memory retained beyond the bound. Runs on the fake (also under Miri) and on the kernel.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ enum Step {
     Free { which: usize },
     Scrub { bytes: usize },
     Stock { low: usize, high: usize },
-    Window,
+    Idle,
     PurgeIdle { bytes: usize },
-    Trim,
+    PurgeToBound,
     Fork { child: bool },
 }
 
@@ -26,13 +26,13 @@ struct Live {
     tag: u8,
 }
 
-/// A pool and what must be in it, by address.
+/// A pool and its expected blocks, by address.
 struct Model<B: Memory> {
     pool: Pool<B>,
     retain: usize,
     live: BTreeMap<usize, Live>,
     tag: u8,
-    /// Whether pages may not be given back although they should be.
+    /// Whether the kernel may refuse to purge.
     refusing: bool,
 }
 
@@ -53,9 +53,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => any::<usize>().prop_map(|which| Step::Free { which }),
         1 => (0_usize..3 << 20).prop_map(|bytes| Step::Scrub { bytes }),
         1 => (0_usize..6 << 20, 0_usize..6 << 20).prop_map(|(low, more)| Step::Stock { low, high: low + more }),
-        1 => Just(Step::Window),
+        1 => Just(Step::Idle),
         1 => (0_usize..9 << 20).prop_map(|bytes| Step::PurgeIdle { bytes }),
-        1 => Just(Step::Trim),
+        1 => Just(Step::PurgeToBound),
         1 => any::<bool>().prop_map(|child| Step::Fork { child }),
     ];
     proptest::collection::vec(step, 1..if cfg!(miri) { 20 } else { 120 })
@@ -90,9 +90,9 @@ impl<B: Memory> Model<B> {
                 Step::Free { which } => self.free(which),
                 Step::Scrub { bytes } => self.scrub(bytes),
                 Step::Stock { low, high } => self.stock(low, high),
-                Step::Window => assert!(self.refusing || self.pool.window() <= self.retain),
+                Step::Idle => assert!(self.refusing || self.pool.idle_since_last_call() <= self.retain),
                 Step::PurgeIdle { bytes } => self.purge_idle(bytes),
-                Step::Trim => self.pool.trim(),
+                Step::PurgeToBound => self.pool.purge_to_bound(),
                 Step::Fork { child } => self.fork(child),
             }
             self.check_accounts();
@@ -164,13 +164,14 @@ impl<B: Memory> Model<B> {
         assert_eq!(after.purged_bytes, before.purged_bytes + done as u64);
     }
 
-    /// What `fork` does to the pool, in the parent or in the child, without a second process.
+    /// Calls the fork handlers, of the parent or of the child, without a second process.
     fn fork(&mut self, child: bool) {
         let before = self.pool.stats();
         self.pool.before_fork();
-        match child {
-            true => self.pool.after_fork_in_child(),
-            false => self.pool.after_fork_in_parent(),
+        if child {
+            self.pool.after_fork_in_child();
+        } else {
+            self.pool.after_fork_in_parent();
         }
         let after = self.pool.stats();
         assert!(child || self.refusing || after.retained_bytes == before.retained_bytes);
@@ -210,7 +211,7 @@ impl<B: Memory> Model<B> {
     }
 }
 
-/// Offsets looked at in a block: both ends of every 4 KiB, or of the block.
+/// The offsets that are checked: both ends of every 4 KiB, and of the block.
 fn places(len: usize) -> impl Iterator<Item = usize> {
     (0..len).step_by(4096).flat_map(move |at| [at, (at + 4095).min(len - 1)])
 }
@@ -258,7 +259,7 @@ proptest! {
     }
 }
 
-/// Short enough for Miri, which watches every access to blocks and tables.
+/// Short enough for Miri, which checks every access to blocks and tables.
 #[test]
 fn a_fixed_program_keeps_the_promises_on_the_fake() {
     let policy = Policy { retain: Retain { bytes: 64 << 10, ..Retain::default() }, ..Policy::default() };

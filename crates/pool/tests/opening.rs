@@ -1,5 +1,5 @@
-//! The pool of the process while it is opened: what its policy says to make resident is, and children of `fork` that were made
-//! meanwhile have a pool too. One test, since a process opens one pool.
+//! Opening the pool of the process: it prewarms, and children forked meanwhile have a pool too. There is one test,
+//! because a process opens one pool.
 #![cfg(not(miri))]
 #![allow(clippy::print_stderr, reason = "skips print their reason")]
 
@@ -12,7 +12,7 @@ use faultless_pool::{Global, Page, Policy, Pool, Prefault, Retain, Scrub, proces
 
 use child::in_child;
 
-/// Much enough that opening takes a while.
+/// Enough that opening takes a while.
 const PREWARM: usize = 256 << 20;
 
 #[global_allocator]
@@ -27,7 +27,10 @@ static GLOBAL: Global = Global::new().with_policy(Policy {
 #[test]
 fn a_pool_that_is_being_opened_prewarms_and_is_not_missed_by_a_child() {
     if !faultless_os::map::pages_can_move() {
-        return eprintln!("skipped: this kernel is emulated, QEMU 7.2 knows no MADV_POPULATE_WRITE");
+        return faultless_wants::missing_feature(
+            "a kernel that is not emulated",
+            "QEMU 7.2 knows no MADV_POPULATE_WRITE",
+        );
     }
     let opening = AtomicBool::new(false);
     let (meanwhile, stats) = std::thread::scope(|scope| {
@@ -42,7 +45,7 @@ fn a_pool_that_is_being_opened_prewarms_and_is_not_missed_by_a_child() {
         std::thread::sleep(Duration::from_millis(5));
         let was_open = process::opened().is_some();
         let status = in_child(|| {
-            // The child has only this thread, so nobody else is opening one.
+            // The child has only this thread, so no other thread is opening a pool.
             process::pool(Policy::default).is_some_and(|pool| pool.alloc(1 << 20).is_some())
         });
         assert_eq!(status, 0, "the child has a pool of its own");

@@ -1,4 +1,4 @@
-//! Many threads on one pool: blocks change hands, somebody frees twice, and the chores go on meanwhile.
+//! Many threads on one pool: blocks change hands, one thread frees twice, and reclaim runs meanwhile.
 #![cfg(not(miri))]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -22,7 +22,7 @@ fn next(state: &mut u64) -> usize {
     (*state >> 33) as usize
 }
 
-/// One thread's program; blocks come from and go to others through channels.
+/// One thread's program. Blocks come from other threads and go to them, through channels.
 fn work<'p>(
     pool: &'p Pool<Kernel>,
     number: u8,
@@ -71,7 +71,7 @@ fn work<'p>(
     from.into_iter().for_each(|(block, tag)| check(&block, tag));
 }
 
-/// Four threads in a ring, and one that does the chores.
+/// Four threads in a ring, and one that reclaims.
 fn stress(policy: Policy) {
     let pool = Pool::open(Kernel::default(), policy).unwrap();
     let ended = AtomicBool::new(false);
@@ -80,9 +80,9 @@ fn stress(policy: Policy) {
             while !ended.load(Relaxed) {
                 pool.scrub_step(1 << 20);
                 pool.stock_step(4 << 20, 8 << 20);
-                let idle = pool.window();
+                let idle = pool.idle_since_last_call();
                 pool.purge_idle(idle / 2);
-                pool.trim();
+                pool.purge_to_bound();
                 std::thread::yield_now();
             }
         });
@@ -105,7 +105,7 @@ fn stress(policy: Policy) {
 }
 
 #[test]
-fn blocks_change_hands_while_the_chores_go_on() {
+fn blocks_change_hands_while_memory_is_reclaimed() {
     stress(Policy::default());
     stress(Policy { page: Page::Base, ..Policy::default() });
     stress(Policy {

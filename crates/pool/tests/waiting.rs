@@ -1,4 +1,4 @@
-//! No system call is made under the pool's lock: while one thread is in the kernel, another one is served.
+//! No thread makes a system call under the pool's lock: while one is in the kernel, another is served.
 #![cfg(not(miri))]
 
 use std::ptr::NonNull;
@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use faultless_pool::tuning::{SLAB_BYTES, STEP_SLABS};
 use faultless_pool::{
-    Backend, Kernel, Memory, Moved, Page, Policy, Pool, Prefault, Reserved, Result, Retain, Slab, Span,
-    Table, Touched,
+    Backend, Kernel, Memory, Moved, Page, Policy, Pool, Prefault, Reserved, Residency, Result, Retain, Slab,
+    Span, Table,
 };
 
 const BLOCK: usize = 640 << 10;
-/// Longer than any thread should have to wait.
+/// The longest that any thread should have to wait.
 const LONG: Duration = Duration::from_secs(20);
 
-/// Where a call waits until another thread has used the pool.
+/// A gate at which a call waits until another thread has used the pool.
 struct Gate {
     armed: AtomicBool,
     asks: mpsc::SyncSender<&'static str>,
     answers: Mutex<mpsc::Receiver<()>>,
 }
 
-/// The kernel, where the first call after the gate was armed waits there.
+/// The kernel, except that the first call after the gate was armed waits at the gate.
 struct Slow {
     kernel: Kernel,
     gate: Arc<Gate>,
@@ -50,8 +50,8 @@ impl Backend for Slow {
         Ok(Reserved { len, base, slabs, words, blocks, slots })
     }
 
-    fn is_roomy(&self) -> bool {
-        self.kernel.is_roomy()
+    fn addresses_are_free(&self) -> bool {
+        self.kernel.addresses_are_free()
     }
 
     fn extend(&self, from: usize, to: usize) -> Result<()> {
@@ -68,8 +68,8 @@ impl Backend for Slow {
         self.kernel.resident_bytes(span)
     }
 
-    fn touched(&self, span: Span) -> Touched {
-        self.kernel.touched(span)
+    fn residency(&self, span: Span) -> Residency {
+        self.kernel.residency(span)
     }
 
     fn zero(&self, span: Span) {
@@ -120,7 +120,8 @@ unsafe impl Memory for Slow {
     }
 }
 
-/// Runs `work` in a thread and uses the pool from this one while that is in the backend: the call it is in.
+/// Runs `work` in a thread, and uses the pool from this one while that thread is in the backend. Returns the waiting
+/// call.
 fn interrupted(policy: Policy, work: impl FnOnce(&Pool<Slow>) + Send) -> &'static str {
     let (asks, asked) = mpsc::sync_channel(1);
     let (answer, answers) = mpsc::channel();

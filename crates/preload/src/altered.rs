@@ -10,7 +10,7 @@
 
 use std::ffi::{c_int, c_long};
 
-use crate::{Void, calls, large};
+use crate::{Void, calls, pool};
 
 const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
@@ -21,7 +21,7 @@ const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn mprotect(address: usize, len: usize, rights: c_int) -> c_int {
     if rights != READ_WRITE {
-        large::altered(address, len);
+        pool::altered(address, len);
     }
     // SAFETY: forwarded.
     unsafe { calls::mprotect(address, len, rights) }
@@ -40,7 +40,7 @@ pub(crate) unsafe extern "C" fn pkey_mprotect(
 ) -> c_int {
     // A key above 0 stays with the pages.
     if rights != READ_WRITE || key > 0 {
-        large::altered(address, len);
+        pool::altered(address, len);
     }
     // SAFETY: forwarded.
     unsafe { libc::syscall(libc::SYS_pkey_mprotect, address, len, rights, key) as c_int }
@@ -53,7 +53,7 @@ pub(crate) unsafe extern "C" fn pkey_mprotect(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn madvise(address: usize, len: usize, advice: c_int) -> c_int {
     if stays(advice) {
-        large::altered(address, len);
+        pool::altered(address, len);
     }
     // SAFETY: forwarded.
     unsafe { calls::madvise(address, len, advice) }
@@ -106,7 +106,7 @@ pub(crate) unsafe extern "C" fn posix_madvise(address: usize, len: usize, advice
 /// As the C function of that name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn mlock(address: usize, len: usize) -> c_int {
-    large::altered(address, len);
+    pool::altered(address, len);
     // SAFETY: forwarded.
     unsafe { calls::mlock(address, len) }
 }
@@ -121,7 +121,7 @@ pub(crate) unsafe extern "C" fn mlock2(address: usize, len: usize, flags: c_int)
         // SAFETY: forwarded.
         return unsafe { mlock(address, len) };
     }
-    large::altered(address, len);
+    pool::altered(address, len);
     // SAFETY: forwarded.
     unsafe { libc::syscall(libc::SYS_mlock2, address, len, flags) as c_int }
 }
@@ -140,11 +140,11 @@ pub(crate) unsafe extern "C" fn mmap(
     offset: c_long,
 ) -> Void {
     if flags & libc::MAP_FIXED != 0 {
-        large::altered(address, len);
+        pool::altered(address, len);
     }
     // SAFETY: forwarded.
     let ask = || unsafe { calls::mmap(address, len, rights, flags, file, offset) };
-    large::forwarded(ask, |mapped| *mapped == libc::MAP_FAILED)
+    pool::forwarded(ask, |mapped| *mapped == libc::MAP_FAILED)
 }
 
 /// mmap(2); `off_t` has 64 bits.
@@ -170,7 +170,7 @@ pub(crate) unsafe extern "C" fn mmap64(
 /// As the C function of that name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn munmap(address: usize, len: usize) -> c_int {
-    large::altered(address, len);
+    pool::altered(address, len);
     // SAFETY: forwarded.
     unsafe { calls::munmap(address, len) }
 }
@@ -187,9 +187,9 @@ pub(crate) unsafe extern "C" fn mremap(
     flags: c_int,
     to: usize,
 ) -> Void {
-    large::altered(from, len);
+    pool::altered(from, len);
     if flags & libc::MREMAP_FIXED != 0 {
-        large::altered(to, new_len);
+        pool::altered(to, new_len);
     }
     // SAFETY: forwarded.
     unsafe { calls::mremap(from, len, new_len, flags, to) }

@@ -1,11 +1,10 @@
-//! How a C function begins: with its caller's registers, before any code of ours has changed them.
+//! The entries of the recorded C functions: they pass their caller's registers on, before code of this library changes
+//! them.
 //!
-//! In: C's arguments, at most three. Out: the same as the first arguments of a Rust function, which is jumped to; the
-//! stack pointer, the frame pointer and the return address follow as the fourth to sixth. The stack is as the caller left it.
+//! In: C's arguments, at most three. Out: a jump to a function of `recorded` with the same first arguments. The stack
+//! pointer, the frame pointer and the return address follow as the fourth to sixth. The stack is as the caller left it.
 
-use faultless_os::journal::Registers;
-
-/// Defines the C function `$name`, which goes on as `$target`.
+/// Defines the C function `$name`, which jumps to `recorded::$name`.
 macro_rules! entry {
     ($(#[$doc:meta])* $name:ident($($arg:ident: $kind:ty),*) -> $result:ty) => {
         $(#[$doc])*
@@ -24,9 +23,3 @@ macro_rules! entry {
     };
 }
 pub(crate) use entry;
-
-/// A caller, as the fourth to sixth arguments say.
-pub(crate) fn caller(sp: usize, bp: usize, return_to: usize) -> Registers {
-    // The address inside the call is looked up: what follows it may be another function's.
-    Registers { ip: return_to as u64 - 1, sp: sp as u64, bp: bp as u64, lr: return_to as u64 }
-}

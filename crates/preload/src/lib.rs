@@ -1,28 +1,34 @@
 //! The malloc interposer: large blocks from the pool, all others from the next malloc.
 //!
-//! In: `LD_PRELOAD` and the variables of `settings`. Out: the C functions below. A small block costs a comparison and a
-//! jump more than without; freeing one, the same.
+//! In: `LD_PRELOAD` and the variables of `settings`. Out: the C functions below. Allocating a small block costs one
+//! comparison and one jump more than without; so does freeing it.
 //!
 //! ```text
 //! malloc(640 KiB) -> recorded -> plain -> is_large -> large::alloc -> pool -> kernel
 //!                       |             \-> next::malloc (glibc, or an allocator preloaded behind)
 //!                       \-> record -> journal
 //! ```
-//! It never allocates, never panics and keeps no thread-local variables (the recorder: two thread-specific keys, `os::caller`). C++ `new` and `delete` come here through `malloc`.
+//! It never allocates, never panics and has no thread-local variables. The recorder has two thread-specific keys
+//! (`os::caller`). C++ `new` and `delete` reach it through `malloc`.
 //!
-//! It does nothing in setuid programs, where ld.so ignores `LD_PRELOAD`, and in static ones. It forwards every call
-//! in a program that defines malloc itself or is built with a sanitizer (`owner`).
+//! It has no effect in setuid programs, where ld.so ignores `LD_PRELOAD`, and in static programs. It forwards every
+//! call in a program that defines malloc itself or has a sanitizer (`owner`).
 
 mod altered;
+mod behind;
 mod calls;
 mod entry;
+mod environment;
 mod large;
 mod limits;
 mod line;
+mod loader;
 mod next;
 mod objects;
+mod once;
 mod owner;
 mod plain;
+mod pool;
 mod record;
 mod recorded;
 mod region;
@@ -51,8 +57,8 @@ extern "C" fn constructor() {
     begin();
 }
 
-/// What has to be done once; the constructor of an allocator behind this library may come before ours. The passive
-/// interposer only finds the next definitions.
+/// Starts the interposer, once. The constructor of an allocator behind this library may call it before ours runs. The
+/// passive interposer only finds the next definitions.
 fn begin() {
     static BEGUN: AtomicBool = AtomicBool::new(false);
     if BEGUN.swap(true, AcqRel) {
@@ -61,18 +67,21 @@ fn begin() {
     next::resolve();
     calls::find();
     objects::find();
+    loader::find();
     single::find();
     owner::tell();
     if owner::is_passive() {
         return;
     }
     let settings = settings::Settings::from_environment();
-    summary::ask(settings.summary, settings.format);
-    large::start(settings);
+    summary::start();
+    record::start();
+    pool::start(settings);
+    limits::start();
 }
 
-/// What pthread_atfork(3) of glibc calls: libraries that the program is linked with have constructors that run before ours, and
-/// our handlers have to be registered before theirs.
+/// The function that pthread_atfork(3) of glibc calls. Constructors of the program's libraries run before ours, and may
+/// register fork handlers. Ours must be registered first.
 ///
 /// # Safety
 /// The handlers are valid for as long as the object is loaded.
@@ -156,14 +165,14 @@ entry! {
 }
 
 entry! {
-    /// pvalloc(3); large blocks are whole granules, hence whole pages.
+    /// pvalloc(3). Large blocks are whole granules, hence whole pages.
     ///
     /// # Safety
     /// None beyond C's.
     pvalloc(len: usize) -> Void
 }
 
-/// free(3); errno is kept.
+/// free(3). Keeps errno.
 ///
 /// # Safety
 /// `block` must be null or a live block that nobody uses again.
@@ -174,7 +183,7 @@ pub unsafe extern "C" fn free(block: Void) {
     unsafe { plain::free(block) }
 }
 
-/// C23 free_sized: a C library that has it would free the block itself, without asking us.
+/// C23 free_sized. A C library that has it would free the block itself, and bypass this library.
 ///
 /// # Safety
 /// As [`free`].

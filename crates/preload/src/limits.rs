@@ -1,14 +1,15 @@
-//! Calls after which addresses count: `setrlimit` and `prlimit` where they limit addresses or private memory, and `mlockall`; and after
-//! which threads do: where they limit these (RLIMIT_NPROC).
+//! Calls that limit addresses, memory or threads: `setrlimit`, `prlimit` and `mlockall`.
 //!
-//! In: the program's calls. Out: the same system calls; and a pool that keeps little and maps no more than it needs. A limit of addresses
-//! that was there before the program began is looked at when the pool is opened, one of threads at the start.
+//! In: the program's calls. Out: the same system calls. Under a limit on addresses or private memory the pool retains
+//! little and maps no more than it needs. Under a limit on threads (RLIMIT_NPROC) it has no background thread. A limit
+//! that was set before the program began is read later: one on addresses when the pool is opened, one on threads at the
+//! start.
 //!
-//! What it does not see: the same by syscall(2), or by another process.
+//! Not seen: the same calls through syscall(2), or by another process.
 
 use std::ffi::c_int;
 
-use crate::large;
+use crate::pool;
 
 /// On 64-bit Linux `struct rlimit` and `struct rlimit64` are the same (getrlimit(2)).
 type Limit = libc::rlimit;
@@ -48,37 +49,37 @@ pub(crate) unsafe extern "C" fn prlimit(
     let rc = unsafe { libc::syscall(libc::SYS_prlimit64, pid, resource, new, old) as c_int };
     let is_own = pid == 0 || pid.cast_unsigned() == std::process::id();
     let is_limit = [libc::RLIMIT_AS, libc::RLIMIT_DATA].map(|limit| limit as c_int).contains(&resource);
-    // The kernel is asked, not `new`: that may be `old` too.
+    // The pool reads the limit from the kernel. `new` may have been overwritten, if `old` is the same.
     if rc == 0 && !new.is_null() && is_own {
         if is_limit {
-            large::heed_limits();
+            pool::apply_limits();
         } else if resource == libc::RLIMIT_NPROC as c_int {
-            large::count_threads();
+            pool::count_threads();
         }
     }
     rc
 }
 
-/// With fewer threads allowed than this each of them counts. Many systems limit users to some ten thousand.
+/// With fewer threads than this, each one counts. Many systems limit users to some ten thousand.
 const FEW_THREADS: libc::rlim_t = 256;
 
-/// Looks at the limit of threads that the program was started with.
-pub(crate) fn look() {
+/// Reads the limit on threads that the program was started with.
+pub(crate) fn start() {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the pointer is valid for one rlimit.
     unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut limit) };
     if limit.rlim_cur < FEW_THREADS {
-        large::count_threads();
+        pool::count_threads();
     }
 }
 
-/// mlockall(2): what is idle would be locked too, and count against RLIMIT_MEMLOCK.
+/// mlockall(2). Idle memory would be locked too, and count against RLIMIT_MEMLOCK.
 ///
 /// # Safety
 /// As the C function of that name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
-    large::is_about_to_lock(flags & libc::MCL_FUTURE != 0);
+    pool::is_about_to_lock(flags & libc::MCL_FUTURE != 0);
     // SAFETY: the system call takes an integer.
     unsafe { libc::syscall(libc::SYS_mlockall, flags) as c_int }
 }

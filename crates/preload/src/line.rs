@@ -1,11 +1,11 @@
-//! Text in place, written with one raw write(2): no allocation, no locks.
+//! Text in a fixed buffer, written with one raw write(2): no allocation, no locks.
 
 use std::ffi::CStr;
 
-/// One or more lines being put together.
+/// A buffer for a few lines.
 pub(crate) type Line = Text<{ 16 << 10 }>;
 
-/// A text being put together; a longer one is cut.
+/// A text of limited length. Longer ones are cut.
 pub(crate) struct Text<const BYTES: usize> {
     bytes: [u8; BYTES],
     len: usize,
@@ -43,15 +43,15 @@ impl<const BYTES: usize> Text<BYTES> {
         self.number(tenths / 10).text(b".").number(tenths % 10).text(b" MiB")
     }
 
-    /// The text for a system call; `None` when it may have been cut.
+    /// The text for a system call; `None` if it may have been cut.
     pub(crate) fn c_str(&self) -> Option<&CStr> {
         // Nothing was ever written behind `len`, so a zero ends the text.
         let text = (self.len < BYTES - 1).then_some(&self.bytes)?;
         CStr::from_bytes_until_nul(text).ok()
     }
 
-    /// Writes the text, and the end of its last line if it has none, to a descriptor. Whether all of it was taken, which matters
-    /// for files only: where it is for people there is nobody else to tell.
+    /// Writes the text to a descriptor, with a newline at its end. Returns whether the whole text was written. Only
+    /// files need the answer: a failure to write to a terminal cannot be reported anywhere else.
     #[inline(never)]
     pub(crate) fn write_to(&mut self, descriptor: i32) -> bool {
         let last = self.len.checked_sub(1).and_then(|last| self.bytes.get(last));

@@ -1,11 +1,11 @@
-//! The malloc behind this one: glibc's, or whatever allocator was preloaded after it.
+//! The next malloc: glibc's, or an allocator preloaded behind this library.
 //!
-//! In: nothing. Out: its functions, found by `dlsym(RTLD_NEXT)` at the first call of any; `owner` decides whether
-//! `libfaultless_small` is skipped. Each is a jump through a pointer; before they are found the pointers lead to
+//! In: nothing. Out: its functions, found by `dlsym(RTLD_NEXT)` at the first call of any of them. `owner` decides
+//! whether `libfaultless_small` is skipped. Each function is a jump through a pointer. At first the pointers lead to
 //! `resolve`.
 //!
-//! `dlsym` may itself ask for memory. That comes from a small static arena, is never freed, and once it was used the
-//! pointers of those functions that could meet such memory again lead through a check.
+//! `dlsym` itself may request memory. It gets memory from a small static arena, which is never freed. Once the arena
+//! was used, the functions that take a block check for arena memory first.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int, c_void};
@@ -26,7 +26,7 @@ const HEADER_BYTES: usize = 16;
 #[repr(C, align(16))]
 struct Arena(UnsafeCell<[u8; ARENA_BYTES]>);
 
-// SAFETY: `arena_alloc` hands every byte out once.
+// SAFETY: `arena_alloc` hands out every byte once.
 unsafe impl Sync for Arena {}
 
 static ARENA: Arena = Arena(UnsafeCell::new([0; ARENA_BYTES]));
@@ -37,7 +37,7 @@ const RESOLVING: u32 = 1;
 const RESOLVED: u32 = 2;
 static PROGRESS: AtomicU32 = AtomicU32::new(UNRESOLVED);
 
-/// One function: its pointer now, what was found, and what stands before it when the arena was used.
+/// One function: the pointer to call, and the function that was found.
 struct Slot {
     now: AtomicPtr<c_void>,
     found: AtomicPtr<c_void>,
@@ -134,7 +134,7 @@ passive!(/// `free_aligned_sized`
     free_aligned_sized, own_free_aligned_sized, FREE_ALIGNED_SIZED, lazy_free_aligned_sized,
     (block: Void, align: usize, len: usize) -> ());
 
-/// Finds the next malloc. While another call does so, the pointers lead to the arena.
+/// Finds the next malloc. Meanwhile the pointers lead to the arena.
 #[cold]
 pub(crate) fn resolve() {
     if PROGRESS.compare_exchange(UNRESOLVED, RESOLVING, AcqRel, Acquire).is_err() {
@@ -177,20 +177,20 @@ fn find_all() {
     MALLOC.find(c"malloc", early_malloc as *const c_void);
 }
 
-/// Puts the check for arena memory before the functions that take a block.
+/// Makes the functions that take a block check for arena memory first.
 fn guard() {
     FREE.now.store(guarded_free as *mut c_void, SeqCst);
     REALLOC.now.store(guarded_realloc as *mut c_void, SeqCst);
     USABLE.now.store(guarded_usable as *mut c_void, SeqCst);
 }
 
-/// A handler of `fork`.
+/// A fork handler.
 pub(crate) type Handler = Option<unsafe extern "C" fn()>;
 
-/// Registers handlers of `fork`, those of a library or of the program, which `object` names. ENOMEM where there is no memory.
+/// Registers fork handlers of the library or program that `object` identifies. Returns ENOMEM if there is no memory.
 ///
-/// Looked up by name: glibc exports only what its static part calls, musl only the function itself, and each loader refuses a
-/// library that refers to what its C library lacks.
+/// The C function is looked up by name. glibc exports only `__register_atfork`, musl only `pthread_atfork`, and a
+/// loader refuses a library that refers to a missing function.
 pub(crate) fn at_fork(
     before: Handler,
     in_parent: Handler,
@@ -202,7 +202,7 @@ pub(crate) fn at_fork(
         // SAFETY: the name is a C string.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
         if !found.is_null() {
-            // SAFETY: glibc's function is of this type, and musl's does not look at a fourth argument.
+            // SAFETY: glibc's function is of this type, and musl's ignores a fourth argument.
             let register: Register = unsafe { std::mem::transmute(found) };
             // SAFETY: forwarded.
             return unsafe { register(before, in_parent, in_child, object) };
@@ -211,8 +211,9 @@ pub(crate) fn at_fork(
     libc::ENOMEM
 }
 
-/// Whether the next malloc brings an aligned `operator new` of its own. jemalloc's (5.3) calls `aligned_alloc` by name, and
-/// so this library's, while its `operator delete` frees without asking us: what it gets there must be its own.
+/// Whether the next malloc has an aligned `operator new` of its own. jemalloc's (5.3) calls `aligned_alloc` by name,
+/// and thus this library. jemalloc's `operator delete` frees the block without this library, so the block must be
+/// jemalloc's.
 #[cold]
 pub(crate) fn has_aligned_new() -> bool {
     const YES: u32 = 1;
@@ -284,7 +285,7 @@ extern "C" fn early_malloc(len: usize) -> Void {
 }
 
 extern "C" fn early_calloc(count: usize, len: usize) -> Void {
-    // Arena memory is handed out once, so it is still zero.
+    // The arena hands out every byte once, so the memory is still zero.
     count.checked_mul(len).map_or_else(refuse, |bytes| early_malloc(bytes))
 }
 
@@ -335,7 +336,7 @@ unsafe extern "C" fn own_free_aligned_sized(block: Void, _align: usize, _len: us
     unsafe { free(block) }
 }
 
-/// Stands in where the next malloc cannot tell; as if the block were large, so that it stays where it is.
+/// Replaces a missing `malloc_usable_size`. A block that seems large stays with its allocator.
 extern "C" fn unknown_usable(_block: Void) -> usize {
     usize::MAX
 }

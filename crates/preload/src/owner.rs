@@ -142,11 +142,11 @@ pub(crate) fn is_part(object: &libc::dl_phdr_info) -> bool {
 pub(crate) fn next(name: &CStr) -> *mut c_void {
     // SAFETY: as in `decide`.
     let has_small = unsafe { WORDS.behind_small } != 0;
-    match has_small && answer() != OURS_WITH_SMALL {
-        true => behind_small(name) as *mut c_void,
-        // SAFETY: the name is a C string; RTLD_NEXT starts behind the object this code is in.
-        false => unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) },
+    if has_small && answer() != OURS_WITH_SMALL {
+        return behind_small(name) as *mut c_void;
     }
+    // SAFETY: the name is a C string; RTLD_NEXT starts behind the object this code is in.
+    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
 /// The definition of a function behind `libfaultless_small`, or 0.
@@ -170,7 +170,7 @@ fn is_ours(first: usize) -> bool {
     (words.own_begin..words.own_end).contains(&first) || is_only_called(first)
 }
 
-/// Whether the address is only a program's jump to a function that it takes the address of, and not a definition.
+/// Whether the address is only a program's jump to a function whose address it takes, and not a definition.
 ///
 /// A program that is not position-independent exports the address of such a jump under the function's name.
 #[cold]

@@ -1,10 +1,11 @@
-//! The C functions as they are without a recorder: large blocks from the pool, all others from the next malloc.
+//! The C functions without the recorder: large blocks come from the pool, all others from the next malloc.
 //!
 //! In: C's arguments. Out: C's results.
 
 use std::ffi::c_int;
 
-use crate::{Void, large, next};
+use crate::pool::{forwarded, is_large, is_ours};
+use crate::{Void, behind, large, next};
 
 /// malloc(3).
 ///
@@ -12,7 +13,7 @@ use crate::{Void, large, next};
 /// None beyond C's.
 #[inline(always)]
 pub(crate) unsafe fn malloc(len: usize) -> Void {
-    if large::is_large(len) {
+    if is_large(len) {
         // SAFETY: malloc has no preconditions.
         return pooled(1, len, false, || unsafe { next::malloc(len) });
     }
@@ -26,7 +27,7 @@ pub(crate) unsafe fn malloc(len: usize) -> Void {
 /// None beyond C's.
 pub(crate) unsafe fn calloc(count: usize, len: usize) -> Void {
     // On overflow the next calloc refuses.
-    if let Some(bytes) = count.checked_mul(len).filter(|&bytes| large::is_large(bytes)) {
+    if let Some(bytes) = count.checked_mul(len).filter(|&bytes| is_large(bytes)) {
         // SAFETY: calloc has no preconditions.
         return pooled(1, bytes, true, || unsafe { next::calloc(count, len) });
     }
@@ -34,16 +35,16 @@ pub(crate) unsafe fn calloc(count: usize, len: usize) -> Void {
     unsafe { next::calloc(count, len) }
 }
 
-/// realloc(3); a length of 0 frees, as in glibc.
+/// realloc(3). A length of 0 frees, as in glibc.
 ///
 /// # Safety
 /// `block` must be null or a live block.
 pub(crate) unsafe fn realloc(block: Void, len: usize) -> Void {
-    if large::is_ours(block) {
+    if is_ours(block) {
         // SAFETY: forwarded.
         return unsafe { large::realloc(block, len) };
     }
-    if !large::is_large(len) {
+    if !is_large(len) {
         // SAFETY: forwarded.
         return unsafe { next::realloc(block, len) };
     }
@@ -55,12 +56,12 @@ pub(crate) unsafe fn realloc(block: Void, len: usize) -> Void {
     unsafe { large::adopt(block, len) }
 }
 
-/// free(3); errno is kept.
+/// free(3). Keeps errno.
 ///
 /// # Safety
 /// `block` must be null or a live block that nobody uses again.
 pub(crate) unsafe fn free(block: Void) {
-    if large::is_ours(block) {
+    if is_ours(block) {
         // SAFETY: forwarded.
         unsafe { large::free(block) }
     } else {
@@ -69,16 +70,16 @@ pub(crate) unsafe fn free(block: Void) {
     }
 }
 
-/// A large block from the pool, or from the next malloc where the pool refuses. Never inlined: what is small must be a jump, so that
-/// a trace of the program's calls has no frame of ours.
+/// A large block from the pool, or from the next malloc if the pool refuses. Never inlined: the path of small blocks
+/// must end in a jump, so that stack traces have no frame of this library.
 #[cold]
 #[inline(never)]
 fn pooled(align: usize, len: usize, zeroed: bool, next: impl Fn() -> Void) -> Void {
     let block = if align.is_power_of_two() { large::alloc(len, align, zeroed) } else { std::ptr::null_mut() };
-    if block.is_null() { large::forwarded(next, |block| block.is_null()) } else { block }
+    if block.is_null() { forwarded(next, |block| block.is_null()) } else { block }
 }
 
-/// The next power of two, as C libraries' memalign takes other alignments; 0 where there is none.
+/// The next power of two, since memalign of C libraries rounds alignments up; 0 if there is none.
 fn rounded(align: usize) -> usize {
     align.checked_next_power_of_two().unwrap_or(0)
 }
@@ -88,7 +89,7 @@ fn rounded(align: usize) -> usize {
 /// # Safety
 /// `to` must be valid for a write of one pointer.
 pub(crate) unsafe fn posix_memalign(to: *mut Void, align: usize, len: usize) -> c_int {
-    if large::is_large(len) && align.is_multiple_of(size_of::<Void>()) && align.is_power_of_two() {
+    if is_large(len) && align.is_multiple_of(size_of::<Void>()) && align.is_power_of_two() {
         // SAFETY: the caller's promise.
         return unsafe { pooled_to(to, align, len) };
     }
@@ -106,10 +107,7 @@ unsafe fn pooled_to(to: *mut Void, align: usize, len: usize) -> c_int {
     let block = large::alloc(len, align, false);
     if block.is_null() {
         // SAFETY: forwarded.
-        return large::forwarded(
-            || unsafe { next::posix_memalign(to, align, len) },
-            |rc| *rc == libc::ENOMEM,
-        );
+        return forwarded(|| unsafe { next::posix_memalign(to, align, len) }, |rc| *rc == libc::ENOMEM);
     }
     // SAFETY: the caller passes a place for one pointer.
     unsafe { *to = block };
@@ -121,10 +119,10 @@ unsafe fn pooled_to(to: *mut Void, align: usize, len: usize) -> c_int {
 /// # Safety
 /// None beyond C's.
 pub(crate) unsafe fn aligned_alloc(align: usize, len: usize) -> Void {
-    if large::is_large(len) && !next::has_aligned_new() {
-        // Other alignments each version of a C library takes or refuses in its own way. mimalloc takes all of them, but writes into what
-        // is freed, which the program may have protected.
-        let taken = if large::is_anyone_behind() { rounded(align) } else { align };
+    if is_large(len) && !next::has_aligned_new() {
+        // Each C library has its own rule for an alignment that is no power of two. mimalloc accepts every alignment.
+        // But it writes into freed blocks, which the program may have protected.
+        let taken = if behind::is_registered() { rounded(align) } else { align };
         // SAFETY: forwarded.
         return pooled(taken, len, false, || unsafe { next::aligned_alloc(align, len) });
     }
@@ -137,7 +135,7 @@ pub(crate) unsafe fn aligned_alloc(align: usize, len: usize) -> Void {
 /// # Safety
 /// None beyond C's.
 pub(crate) unsafe fn memalign(align: usize, len: usize) -> Void {
-    if large::is_large(len) {
+    if is_large(len) {
         // SAFETY: forwarded.
         return pooled(rounded(align), len, false, || unsafe { next::memalign(align, len) });
     }
@@ -150,7 +148,7 @@ pub(crate) unsafe fn memalign(align: usize, len: usize) -> Void {
 /// # Safety
 /// None beyond C's.
 pub(crate) unsafe fn valloc(len: usize) -> Void {
-    if large::is_large(len) {
+    if is_large(len) {
         // SAFETY: forwarded.
         return pooled(faultless_os::page::size(), len, false, || unsafe { next::valloc(len) });
     }
@@ -158,12 +156,12 @@ pub(crate) unsafe fn valloc(len: usize) -> Void {
     unsafe { next::valloc(len) }
 }
 
-/// pvalloc(3); large blocks are whole granules, hence whole pages.
+/// pvalloc(3). Large blocks are whole granules, hence whole pages.
 ///
 /// # Safety
 /// None beyond C's.
 pub(crate) unsafe fn pvalloc(len: usize) -> Void {
-    if large::is_large(len) {
+    if is_large(len) {
         // SAFETY: forwarded.
         return pooled(faultless_os::page::size(), len, false, || unsafe { next::pvalloc(len) });
     }
@@ -176,7 +174,7 @@ pub(crate) unsafe fn pvalloc(len: usize) -> Void {
 /// # Safety
 /// `block` must be null or a live block.
 pub(crate) unsafe fn malloc_usable_size(block: Void) -> usize {
-    if let Some(len) = large::is_ours(block).then(|| large::usable(block)).flatten() {
+    if let Some(len) = is_ours(block).then(|| large::usable(block)).flatten() {
         return len;
     }
     // SAFETY: forwarded.

@@ -1,11 +1,13 @@
-//! The allocation recorder: what large blocks are born, moved and freed, written into the journal that `FAULTLESS_RECORD` names.
+//! The allocation recorder: writes the allocation, resizing and freeing of large blocks into the journal that
+//! `FAULTLESS_RECORD` names.
 //!
-//! In: blocks, whosever they are, and their callers' registers. Out: entries of `faultless_os::journal`. Where that can't be opened, and
-//! in a process that has forbidden itself system calls (`single`), nothing is recorded. Without a recorder a call costs two
-//! moves between registers, a jump and a comparison more, with one a small `free` a look at 8 KiB of bits.
+//! In: blocks of any allocator, and their callers' registers. Out: entries of `faultless_os::journal`. Nothing is
+//! recorded if the journal cannot be opened, or in a process that confined its system calls (`single`). Without a
+//! recorder a call costs two more moves between registers, a jump and a comparison. With one, freeing a small block
+//! costs a lookup in 8 KiB of bits.
 //!
-//! What it does not do: unwind; follow mmap(2). A mapping is unmapped and moved in parts, which blocks are not, the kernel tells of those that
-//! programs make, and the C library's own never come by here.
+//! Out of scope: unwinding, and mmap(2). Programs unmap and move mappings in parts, unlike blocks. The kernel reports
+//! the program's mappings, and the C library's own mappings never pass through here.
 
 use std::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
@@ -17,31 +19,39 @@ use faultless_os::caller;
 use faultless_os::counters::now_ns;
 use faultless_os::journal::{Entry, Journal, Kind, Registers, STACK_BYTES};
 
-use crate::large::{self, Place};
+use crate::environment::{read, size};
 use crate::line::Text;
-use crate::{Void, next};
+use crate::once::Once;
+use crate::{Void, large, next, pool};
 
 /// Blocks of at least this many bytes are recorded.
 static FROM: AtomicUsize = AtomicUsize::new(usize::MAX);
-static JOURNAL: Place<Journal> = Place::new();
+static JOURNAL: Once<Journal> = Once::new();
+/// Whether the journal's pages were made resident.
 static IS_RESIDENT: AtomicBool = AtomicBool::new(false);
 
-/// A bit for each hash of an address where a recorded block began at any time: `free` asks for the length of these alone. 8 KiB stay
-/// in the first cache; a program whose large blocks begin at ten thousand places has a seventh of the bits set.
+/// One bit per hash of an address at which a recorded block has begun. `free` looks up the length of these blocks only.
+/// 8 KiB stay in the first cache. In a program whose large blocks begin at ten thousand addresses, a seventh of the
+/// bits is set.
 static BEGUN: [AtomicU64; BEGUN_WORDS] = [const { AtomicU64::new(0) }; BEGUN_WORDS];
 const BEGUN_WORDS: usize = 1024;
 
-/// Opens the journal named by `PATH:BYTES`. `None`: the text is not of this form.
-pub(crate) fn open(text: &[u8]) -> Option<()> {
+/// Reads the environment, and opens the journal if there is to be one.
+pub(crate) fn start() {
+    read(c"FAULTLESS_RECORD", c"PATH:SIZE", &mut (), open);
+}
+
+/// Opens the journal named by `PATH:SIZE`. `None`: the text is not of this form.
+fn open(text: &[u8]) -> Option<()> {
     let colon = text.iter().rposition(|&byte| byte == b':')?;
     let (path, from) = text.split_at_checked(colon)?;
-    let from = crate::settings::size(from.get(1..)?)?;
+    let from = size(from.get(1..)?)?;
     let mut name = Text::<{ libc::PATH_MAX as usize }>::new();
     name.text(path);
     if let Ok(journal) = Journal::open(name.c_str()?) {
         caller::prepare();
         // SAFETY: called once, by the constructor; nobody reads it before FROM is set.
-        unsafe { (*JOURNAL.0.get()).write(journal) };
+        unsafe { JOURNAL.write(journal) };
         FROM.store(from, Release);
     }
     Some(())
@@ -53,13 +63,13 @@ pub(crate) fn wants(len: usize) -> bool {
     len >= FROM.load(Relaxed)
 }
 
-/// The journal, unless nothing may be recorded.
+/// The journal, if blocks are recorded.
 fn journal() -> Option<&'static Journal> {
-    if FROM.load(Acquire) == usize::MAX || large::is_confined() {
+    if FROM.load(Acquire) == usize::MAX || pool::is_confined() {
         return None;
     }
     // SAFETY: FROM was set after the journal was written.
-    Some(unsafe { (*JOURNAL.0.get()).assume_init_ref() })
+    Some(unsafe { JOURNAL.get() })
 }
 
 fn bit(block: Void) -> Option<(&'static AtomicU64, u64)> {
@@ -68,26 +78,27 @@ fn bit(block: Void) -> Option<(&'static AtomicU64, u64)> {
     Some((BEGUN.get((hash >> 6) as usize)?, 1 << (hash & 63)))
 }
 
-/// Whether this may be a recorded block, so that its length is worth asking for.
+/// Whether this may be a recorded block.
 #[inline(always)]
 fn may_be_known(block: Void) -> bool {
     bit(block).is_some_and(|(word, bit)| word.load(Relaxed) & bit != 0)
 }
 
-/// Whether a block was recorded, or is as long as those that are.
+/// Whether a block was recorded, or is as long as recorded blocks.
 pub(crate) fn is_known(block: Void) -> bool {
     if block.is_null() || !may_be_known(block) {
         return false;
     }
-    let len = match large::is_ours(block) {
-        true => large::usable(block),
+    let len = if pool::is_ours(block) {
+        large::usable(block)
+    } else {
         // SAFETY: the callers of free and realloc pass a live block.
-        false => Some(unsafe { next::malloc_usable_size(block) }),
+        Some(unsafe { next::malloc_usable_size(block) })
     };
     len.is_some_and(wants)
 }
 
-/// A block was allocated.
+/// Records that a block was allocated.
 #[inline(never)]
 pub(crate) fn born(block: Void, len: usize, site: Registers) {
     let time_ns = now_ns();
@@ -97,7 +108,7 @@ pub(crate) fn born(block: Void, len: usize, site: Registers) {
     with_stack(entry, site);
 }
 
-/// A block has another length, and perhaps another place.
+/// Records that a block has another length, and perhaps another address.
 pub(crate) fn moved(from: Void, block: Void, len: usize, begin_ns: u64, site: Registers) {
     let (time_ns, addr) = (now_ns(), block as u64);
     let entry =
@@ -116,12 +127,12 @@ fn with_stack(entry: Entry, site: Registers) {
     }
     let writer = caller::writer();
     let stack_bytes = caller::stack_bytes(writer, site.sp as usize, STACK_BYTES);
-    // SAFETY: the stack pointer is of a caller of ours, and so many bytes above it can be read.
+    // SAFETY: the stack pointer is that of our caller, and `stack_bytes` bytes above it can be read.
     unsafe { journal.write_with_stack(writer, entry, site, stack_bytes) };
     next::set_errno(errno);
 }
 
-/// A block is about to be freed.
+/// Records that a block is about to be freed.
 #[inline(always)]
 pub(crate) fn dies(block: Void) {
     if FROM.load(Relaxed) != usize::MAX && may_be_known(block) {
@@ -137,7 +148,7 @@ fn died(block: Void) {
     }
 }
 
-/// A block was freed after this time.
+/// Records that a block was freed after this time.
 pub(crate) fn gone(block: Void, time_ns: u64) {
     let Some(journal) = journal() else { return };
     let errno = next::errno();

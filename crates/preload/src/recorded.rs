@@ -1,7 +1,7 @@
-//! The C functions that may give a block, with the recorder: what is long enough goes down with its caller.
+//! The C functions that may return a block, with the recorder: long blocks are recorded with their caller.
 //!
-//! In: C's arguments, three with those that are not looked at, and the caller as `entry` puts it behind them. Out: C's results,
-//! from `plain`. A call that is not recorded ends in a jump, so a sanitizer's stack traces have no frame of ours.
+//! In: C's arguments, padded to three, then the caller's registers from `entry`. Out: C's results, from `plain`. A call
+//! that is not recorded ends in a jump, so that stack traces have no frame of this library.
 
 use std::ffi::c_int;
 
@@ -10,7 +10,7 @@ use faultless_os::journal::Registers;
 
 use crate::{Void, next, owner, plain, record};
 
-/// Declares a function that `entry` jumps to; `$site` is its caller.
+/// Declares a function that `entry` jumps to. `$site` returns its caller.
 macro_rules! recorded {
     ($(#[$doc:meta])* fn $name:ident($($arg:ident: $kind:ty),*; $site:ident) -> $result:ty $body:block) => {
         $(#[$doc])*
@@ -20,14 +20,20 @@ macro_rules! recorded {
             bp: usize,
             return_to: usize,
         ) -> $result {
-            let $site = move || crate::entry::caller(sp, bp, return_to);
+            let $site = move || caller(sp, bp, return_to);
             $body
         }
     };
 }
 
-/// What a call gave, recorded if it gave something.
-fn seen(block: Void, len: usize, site: impl FnOnce() -> Registers) -> Void {
+/// The caller's registers, from the fourth to sixth arguments.
+fn caller(sp: usize, bp: usize, return_to: usize) -> Registers {
+    // The address inside the call is looked up. The code behind the call may belong to another function.
+    Registers { ip: return_to as u64 - 1, sp: sp as u64, bp: bp as u64, lr: return_to as u64 }
+}
+
+/// Records the result of a call unless it is null.
+fn recorded(block: Void, len: usize, site: impl FnOnce() -> Registers) -> Void {
     if !block.is_null() {
         record::born(block, len, site());
     }
@@ -42,7 +48,7 @@ recorded! {
             return unsafe { plain::malloc(len) };
         }
         // SAFETY: forwarded.
-        seen(unsafe { plain::malloc(len) }, len, site)
+        recorded(unsafe { plain::malloc(len) }, len, site)
     }
 }
 
@@ -55,7 +61,7 @@ recorded! {
             return unsafe { plain::calloc(count, len) };
         }
         // SAFETY: forwarded.
-        seen(unsafe { plain::calloc(count, len) }, bytes, site)
+        recorded(unsafe { plain::calloc(count, len) }, bytes, site)
     }
 }
 
@@ -69,7 +75,7 @@ recorded! {
         }
         if !was_known {
             // SAFETY: forwarded.
-            return seen(unsafe { plain::realloc(block, len) }, len, site);
+            return recorded(unsafe { plain::realloc(block, len) }, len, site);
         }
         let begin_ns = now_ns();
         // SAFETY: forwarded.
@@ -110,22 +116,23 @@ recorded! {
         // SAFETY: forwarded.
         let error = unsafe { plain::posix_memalign(to, align, len) };
         if error == 0 {
-            // SAFETY: the call has put the block there.
-            seen(unsafe { *to }, len, site);
+            // SAFETY: the call has stored the block there.
+            recorded(unsafe { *to }, len, site);
         }
         error
     }
 }
 
 recorded! {
-    /// aligned_alloc(3). What the next malloc's own operators call they free among themselves.
+    /// aligned_alloc(3). If the next malloc's own `operator new` calls it, its `operator delete` frees the block
+    /// unseen.
     fn aligned_alloc(align: usize, len: usize, _c: usize; site) -> Void {
         if !record::wants(len) || next::has_aligned_new() {
             // SAFETY: forwarded.
             return unsafe { plain::aligned_alloc(align, len) };
         }
         // SAFETY: forwarded.
-        seen(unsafe { plain::aligned_alloc(align, len) }, len, site)
+        recorded(unsafe { plain::aligned_alloc(align, len) }, len, site)
     }
 }
 
@@ -137,7 +144,7 @@ recorded! {
             return unsafe { plain::memalign(align, len) };
         }
         // SAFETY: forwarded.
-        seen(unsafe { plain::memalign(align, len) }, len, site)
+        recorded(unsafe { plain::memalign(align, len) }, len, site)
     }
 }
 
@@ -149,7 +156,7 @@ recorded! {
             return unsafe { plain::valloc(len) };
         }
         // SAFETY: forwarded.
-        seen(unsafe { plain::valloc(len) }, len, site)
+        recorded(unsafe { plain::valloc(len) }, len, site)
     }
 }
 
@@ -161,6 +168,6 @@ recorded! {
             return unsafe { plain::pvalloc(len) };
         }
         // SAFETY: forwarded.
-        seen(unsafe { plain::pvalloc(len) }, len, site)
+        recorded(unsafe { plain::pvalloc(len) }, len, site)
     }
 }

@@ -1,8 +1,8 @@
-//! Memory for an allocator of small blocks behind this library: one region, under the pool's choice of pages.
+//! Memory for an allocator of small blocks behind this library: one region, with the pages that the policy chooses.
 //!
-//! In: a length, and what the allocator has to do around fork. Out: addresses that are zero, writable and not resident
-//! yet. The region is not the pool's afterwards and is never given back. Where addresses or memory are promised one by one
-//! (`ulimit -v`, `vm.overcommit_memory=2`) there is none, and the allocator takes from the kernel what it needs.
+//! In: a length, and the allocator's functions around fork. Out: addresses that are zero, writable and not resident
+//! yet. The region does not belong to the pool and is never given back. If addresses or memory are limited (`ulimit
+//! -v`, `vm.overcommit_memory=2`), there is no region, and the allocator maps its own memory.
 
 use std::ptr;
 
@@ -10,15 +10,15 @@ use faultless_os::{advise, map};
 use faultless_pool::Page;
 use faultless_pool::tuning::{HEAD_SLABS, SLAB_BYTES};
 
-use crate::{Void, begin, large};
+use crate::{Void, begin, behind, pool};
 
-/// Bytes at the start of the region that never use THP, as many as in the pool: mimalloc gives each size of blocks 64 or
-/// 512 KiB of its own, which huge pages would make resident as a whole. Costs a large program 512 faults once; of the
-/// peak it saves a program of a few blocks 3.6 of 5.6 MiB, sqlite3 4 of 28, gcc 5 of 75. Source: trials while this was
-/// written, on the machine of record/2026-11-21-epyc-2cpu.
+/// Bytes at the start of the region that never use THP, as in the pool. mimalloc gives each size of blocks 64 or 512
+/// KiB of its own, and a huge page would make that resident at once. This costs a large program 512 faults, once. At
+/// the peak it saves a program of a few blocks 3.6 of 5.6 MiB, sqlite3 4 of 28, gcc 5 of 75. Source: trials on the
+/// EPYC guest of the records.
 const HEAD_BYTES: usize = HEAD_SLABS * SLAB_BYTES;
 
-/// `len` bytes for mimalloc's first arena, or null; from now on `before` and `after` are called around fork.
+/// `len` bytes for mimalloc's first arena, or null. Registers `before` and `after` to be called around fork.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn faultless_region(
     len: usize,
@@ -26,7 +26,7 @@ pub(crate) extern "C" fn faultless_region(
     after: unsafe extern "C" fn(),
 ) -> Void {
     begin();
-    large::behind(before, after);
+    behind::register(before, after);
     if map::address_space_limit().is_some() || map::commit_is_strict() {
         return ptr::null_mut();
     }
@@ -37,7 +37,7 @@ pub(crate) extern "C" fn faultless_region(
         let _ = unsafe { map::release(start, len) };
         return ptr::null_mut();
     }
-    if large::page() == Some(Page::Thp) && HEAD_BYTES < len {
+    if pool::page() == Some(Page::Thp) && HEAD_BYTES < len {
         // SAFETY: inside the region.
         let _ = unsafe { advise::thp(start + HEAD_BYTES, len - HEAD_BYTES) };
     }

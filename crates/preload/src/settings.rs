@@ -1,138 +1,104 @@
-//! The environment variables, read once, before the program's `main`.
+//! The settings of the pool, from the environment.
 //!
 //! | variable | value | default |
 //! |---|---|---|
 //! | `FAULTLESS_THRESHOLD` | size from which blocks come from the pool, at least 16K, or `never` | 64K |
 //! | `FAULTLESS_POLICY` | `thp`, `base`, `hugetlb` or `mthp-64K` (or another size below 2M) | `thp` |
-//! | `FAULTLESS_PREFAULT` | `none`, `touch`, `memset`, `map-populate`, `populate` or `ahead:SIZE-SIZE` | `none` |
+//! | `FAULTLESS_PREFAULT` | `none`, `populate` or `ahead:SIZE-SIZE` | `none` |
 //! | `FAULTLESS_PREWARM` | size of memory to make resident with the first large block | 0 |
 //! | `FAULTLESS_SCRUB` | `on-get`, `on-free` or `ahead:SIZE-SIZE` | `on-get` |
 //! | `FAULTLESS_RETAIN` | size of free memory that may stay resident | a quarter of the machine, at most 4G |
-//! | `FAULTLESS_DECAY` | time after which unneeded memory has gone back: `200ms`, `1s` or `never` | `1s`; `10s` where a host takes freed pages |
+//! | `FAULTLESS_DECAY` | time after which idle memory has gone back: `200ms`, `1s` or `never` | `1s`; `10s` if a host takes freed pages |
+//! | `FAULTLESS_STRICT` | 1: abort a program that frees a large block twice, or none | 0: report it and continue |
 //! | `FAULTLESS_SUMMARY` | 1: report at exit on standard error; N > 1: on descriptor N | no report |
-//! | `FAULTLESS_SUMMARY_FILE` | the report goes into this file instead; `%p` in its name is the process number | none |
+//! | `FAULTLESS_SUMMARY_FILE` | the file for the report instead; `%p` in its name becomes the process number | none |
 //! | `FAULTLESS_SUMMARY_FORMAT` | `text`, `json` or `openmetrics` | `text` |
-//! | `FAULTLESS_STRICT` | 1: abort a program that frees a large block twice, or none | 0: report it and go on |
+//! | `FAULTLESS_RECORD` | `PATH:SIZE`: record blocks of at least this size in the journal at the path, from the pool or not | none |
 //! | `FAULTLESS_FIRST` | process that may report that `--small` has no effect; `run` sets it | none |
-//! | `FAULTLESS_RECORD` | `PATH:SIZE`: blocks of at least this size are written into the journal at the path, whether from the pool or not | none |
-//! | `FAULTLESS_FAIL` | `mmap:N,extend:N,madvise:N,mremap:N`: the pool's N-th and later calls fail. For tests | none |
 //!
-//! Sizes are bytes, or have one of the suffixes K, M, G, T (also as KiB and so on). A bad value is reported on standard error and ignored.
+//! `summary` reads its own variables, `record` and `owner` theirs. With the feature `inject-failures`, for tests,
+//! `FAULTLESS_FAIL=mmap:N,extend:N,madvise:N,mremap:N` makes the pool's N-th and later calls of these kinds fail.
+//!
+//! Sizes are bytes, or have one of the suffixes K, M, G, T (also KiB and so on).
 
 use std::ffi::CStr;
 
 use faultless_os::page::{self, Order};
-use faultless_pool::{Failing, Format, Page, Policy, Prefault, Retain, Scrub, process, tuning};
+#[cfg(feature = "inject-failures")]
+use faultless_pool::Failing;
+use faultless_pool::{Kernel, Page, Policy, Prefault, Retain, Scrub, process, tuning};
 
-use crate::line::Line;
-use crate::{record, summary};
+use crate::environment::{number, read, size};
 
-/// What the user asked for.
+/// The pool's settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) threshold: usize,
     pub(crate) policy: Policy,
-    /// The descriptor for the report.
-    pub(crate) summary: Option<i32>,
-    pub(crate) format: Format,
     /// Whether a block that is freed twice ends the program.
     pub(crate) strict: bool,
-    pub(crate) failing: Failing,
+    #[cfg(feature = "inject-failures")]
+    failing: Failing,
 }
 
 impl Settings {
-    /// The defaults; reads nothing.
-    pub(crate) const fn new() -> Self {
+    /// The defaults. Reads nothing.
+    const fn new() -> Self {
         let retain = Retain { bytes: tuning::RETAIN_BYTES, decay_ns: Some(tuning::DECAY_NS) };
-        let failing = Failing { map: 0, extend: 0, advise: 0, remap: 0 };
         let (page, prefault, scrub) = (Page::Thp, Prefault::None, Scrub::OnGet);
-        let policy = Policy { page, prefault, scrub, prewarm: 0, retain };
         Self {
             threshold: tuning::THRESHOLD_BYTES,
-            policy,
-            summary: None,
-            format: Format::Text,
+            policy: Policy { page, prefault, scrub, prewarm: 0, retain },
             strict: false,
-            failing,
+            #[cfg(feature = "inject-failures")]
+            failing: Failing { map: 0, extend: 0, advise: 0, remap: 0 },
         }
     }
 
     /// Reads the environment.
     pub(crate) fn from_environment() -> Self {
-        let mut settings = Self::new();
-        let (mut retain, mut age) = (None, None);
-        read(c"FAULTLESS_RETAIN", c"a size", &mut retain, |text| size(text).map(Some));
-        read(c"FAULTLESS_DECAY", c"a time like 200ms or 1s, or never", &mut age, |text| {
-            decay(text).map(Some)
-        });
-        settings.policy.retain = match (retain, age) {
-            (Some(bytes), Some(decay_ns)) => Retain { bytes, decay_ns },
-            _ => {
-                let usual = process::policy().retain;
-                Retain { bytes: retain.unwrap_or(usual.bytes), decay_ns: age.unwrap_or(usual.decay_ns) }
-            }
-        };
-        let threshold = |text: &[u8]| match text {
-            b"never" => Some(usize::MAX),
-            _ => size(text).filter(|&bytes| bytes >= tuning::GRANULE_BYTES),
-        };
         const THRESHOLD: &CStr = c"a size of at least 16K, or never";
-        read(c"FAULTLESS_THRESHOLD", THRESHOLD, &mut settings.threshold, threshold);
+        const PREFAULT: &CStr = c"none, populate or ahead:SIZE-SIZE";
+        let mut settings = Self::new();
         let policy = &mut settings.policy;
+        policy.retain = retain();
+        read(c"FAULTLESS_THRESHOLD", THRESHOLD, &mut settings.threshold, threshold);
         read(c"FAULTLESS_POLICY", c"thp, base, hugetlb or mthp-64K", &mut policy.page, page);
-        const PREFAULT: &CStr = c"none, touch, memset, map-populate, populate or ahead:SIZE-SIZE";
         read(c"FAULTLESS_PREFAULT", PREFAULT, &mut policy.prefault, prefault);
         read(c"FAULTLESS_PREWARM", c"a size", &mut policy.prewarm, size);
         read(c"FAULTLESS_SCRUB", c"on-get, on-free or ahead:SIZE-SIZE", &mut policy.scrub, scrub);
-        read(c"FAULTLESS_SUMMARY", c"a descriptor", &mut settings.summary, descriptor);
-        read(c"FAULTLESS_SUMMARY_FILE", c"a path", &mut (), summary::file::name);
-        read(c"FAULTLESS_SUMMARY_FORMAT", c"text, json or openmetrics", &mut settings.format, format);
         read(c"FAULTLESS_STRICT", c"0 or 1", &mut settings.strict, flag);
-        read(c"FAULTLESS_RECORD", c"PATH:SIZE", &mut (), record::open);
+        #[cfg(feature = "inject-failures")]
         read(c"FAULTLESS_FAIL", c"a list like mmap:3", &mut settings.failing, failing);
         settings
     }
-}
 
-fn read<T>(name: &CStr, expected: &CStr, value: &mut T, parse: impl FnOnce(&[u8]) -> Option<T>) {
-    // SAFETY: the name is a C string, and no other thread runs yet.
-    let text = unsafe { libc::getenv(name.as_ptr()) };
-    if text.is_null() {
-        return;
-    }
-    // SAFETY: getenv returned a C string.
-    let text = unsafe { CStr::from_ptr(text) }.to_bytes();
-    match parse(text) {
-        Some(parsed) => *value = parsed,
-        None if text.is_empty() => {}
-        None => {
-            let mut line = Line::new();
-            line.text(b"faultless: ").text(name.to_bytes()).text(b"=").text(text);
-            line.text(b" ignored: expected ").text(expected.to_bytes()).write_to(2);
-        }
+    /// The pool's supplier of pages.
+    pub(crate) fn kernel(&self) -> Kernel {
+        #[cfg(feature = "inject-failures")]
+        return Kernel::failing(self.failing);
+        #[cfg(not(feature = "inject-failures"))]
+        Kernel::default()
     }
 }
 
-fn number(text: &[u8]) -> Option<usize> {
-    let digits = |text: &[u8]| {
-        text.iter().try_fold(0_usize, |value, &byte| {
-            let digit = byte.checked_sub(b'0').filter(|&digit| digit < 10)?;
-            value.checked_mul(10)?.checked_add(digit as usize)
-        })
-    };
-    if text.is_empty() { None } else { digits(text) }
+/// The bound and the decay time. The machine is asked only for the values that the environment lacks.
+fn retain() -> Retain {
+    let (mut bytes, mut age) = (None, None);
+    read(c"FAULTLESS_RETAIN", c"a size", &mut bytes, |text| size(text).map(Some));
+    read(c"FAULTLESS_DECAY", c"a time like 200ms or 1s, or never", &mut age, |text| decay(text).map(Some));
+    if let (Some(bytes), Some(decay_ns)) = (bytes, age) {
+        return Retain { bytes, decay_ns };
+    }
+    let usual = process::policy().retain;
+    Retain { bytes: bytes.unwrap_or(usual.bytes), decay_ns: age.unwrap_or(usual.decay_ns) }
 }
 
-pub(crate) fn size(text: &[u8]) -> Option<usize> {
-    let text = text.strip_suffix(b"iB").or_else(|| text.strip_suffix(b"B")).unwrap_or(text);
-    let shift = match text.last()?.to_ascii_uppercase() {
-        b'K' => 10,
-        b'M' => 20,
-        b'G' => 30,
-        b'T' => 40,
-        _ => return number(text),
-    };
-    number(text.split_last()?.1)?.checked_mul(1 << shift)
+fn threshold(text: &[u8]) -> Option<usize> {
+    match text {
+        b"never" => Some(usize::MAX),
+        _ => size(text).filter(|&bytes| bytes >= tuning::GRANULE_BYTES),
+    }
 }
 
 fn page(text: &[u8]) -> Option<Page> {
@@ -153,9 +119,6 @@ fn page(text: &[u8]) -> Option<Page> {
 fn prefault(text: &[u8]) -> Option<Prefault> {
     match text {
         b"none" => Some(Prefault::None),
-        b"touch" => Some(Prefault::Touch),
-        b"memset" => Some(Prefault::Memset),
-        b"map-populate" => Some(Prefault::MapPopulate),
         b"populate" => Some(Prefault::Populate),
         _ => marks(text.strip_prefix(b"ahead:")?).map(|(low, high)| Prefault::Ahead { low, high }),
     }
@@ -189,23 +152,6 @@ fn decay(text: &[u8]) -> Option<Option<u64>> {
     (number(digits)? as u64).checked_mul(unit_ns).map(Some)
 }
 
-fn format(text: &[u8]) -> Option<Format> {
-    match text {
-        b"text" => Some(Format::Text),
-        b"json" => Some(Format::Json),
-        b"openmetrics" => Some(Format::OpenMetrics),
-        _ => None,
-    }
-}
-
-fn descriptor(text: &[u8]) -> Option<Option<i32>> {
-    match number(text)? {
-        0 => Some(None),
-        1 => Some(Some(2)),
-        other => i32::try_from(other).ok().map(Some),
-    }
-}
-
 fn flag(text: &[u8]) -> Option<bool> {
     match text {
         b"0" => Some(false),
@@ -214,6 +160,7 @@ fn flag(text: &[u8]) -> Option<bool> {
     }
 }
 
+#[cfg(feature = "inject-failures")]
 fn failing(text: &[u8]) -> Option<Failing> {
     let mut failing = Failing::default();
     for item in text.split(|&byte| byte == b',') {

@@ -1,16 +1,17 @@
-//! Calls that ask for a process of one thread, or that narrow what one thread may do: the keeper ends before them.
+//! Calls that need a process of one thread, or that apply to the calling thread only: the background thread ends before
+//! them.
 //!
-//! In: the program's calls. Out: the same system calls. The kernel refuses `unshare(CLONE_NEWUSER)` and `setns` into a user or
-//! mount namespace to a process with other threads, and what stays behind in the old namespaces is not the program's idea.
-//! A sandbox (seccomp, Landlock) holds for the calling thread alone: another one, of which the program knows nothing, would be
-//! outside, or be killed for a call that the filter doesn't know. Such programs say PR_SET_NO_NEW_PRIVS first.
+//! In: the program's calls. Out: the same system calls.
+//! - The kernel refuses `unshare(CLONE_NEWUSER)`, and `setns` into a user or mount namespace, to a process with other
+//!   threads. A background thread would also stay behind in the old namespaces.
+//! - A sandbox (seccomp, Landlock) applies to the calling thread alone. The background thread would be outside the
+//!   sandbox, or be killed for a call that the filter does not know. Such programs call PR_SET_NO_NEW_PRIVS first.
+//! - The C library changes the user and groups of all threads that it knows. It does not know the background thread,
+//!   which would keep the old ones.
 //!
-//! Who changes the user or groups of the process changes those of its threads, which the C library knows: the keeper, which it doesn't
-//! know, must not stay what the process was.
+//! The thread also ends before `fork`, by the handlers in `pool`.
 //!
-//! It ends before `fork` too, by the handlers of that (`large`).
-//!
-//! What it does not see: the same by syscall(2), and clone(2).
+//! Not seen: the same calls through syscall(2), and clone(2).
 
 use std::ffi::{c_char, c_int, c_ulong, c_void};
 use std::sync::atomic::{
@@ -18,9 +19,9 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
-use crate::{calls, large, next, owner};
+use crate::{calls, next, owner, pool};
 
-/// Defines C functions that go on as the next ones of their names, without a keeper.
+/// Defines C functions that call their next definitions without a background thread.
 macro_rules! alone {
     ($($name:ident($($arg:ident: $kind:ty),*) $text:literal;)*) => {$(
         #[doc = $text]
@@ -39,7 +40,7 @@ macro_rules! alone {
             // SAFETY: found under the name of a function of this type.
             let function: unsafe extern "C" fn($($kind),*) -> c_int = unsafe { std::mem::transmute(found) };
             // SAFETY: the caller keeps the contract of the C function.
-            large::alone(|| unsafe { function($($arg),*) })
+            pool::without_thread(|| unsafe { function($($arg),*) })
         }
     )*};
 }
@@ -59,14 +60,14 @@ alone! {
 
 static FORK: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Finds the next `_Fork`, which a signal handler may call.
+/// Finds the next `_Fork`. A signal handler may call `_Fork`; a lookup at the first call would happen there.
 pub(crate) fn find() {
     // SAFETY: a C string; RTLD_NEXT asks for the definition after the object this code is in.
     FORK.store(unsafe { libc::dlsym(libc::RTLD_NEXT, c"_Fork".as_ptr()) }, Release);
     owner::forget_error();
 }
 
-/// _Fork(3) (glibc 2.34, musl 1.2.2), which calls no handlers.
+/// _Fork(3) (glibc 2.34, musl 1.2.2), which calls no fork handlers.
 ///
 /// # Safety
 /// As the C function of that name.
@@ -80,7 +81,7 @@ pub(crate) unsafe extern "C" fn _Fork() -> libc::pid_t {
     // SAFETY: found under the name of a function of this type.
     let function: unsafe extern "C" fn() -> libc::pid_t = unsafe { std::mem::transmute(found) };
     // SAFETY: the caller keeps the contract of the C function.
-    large::around_fork(|| unsafe { function() })
+    pool::around_fork(|| unsafe { function() })
 }
 
 /// unshare(2)
@@ -90,7 +91,7 @@ pub(crate) unsafe extern "C" fn _Fork() -> libc::pid_t {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn unshare(flags: c_int) -> c_int {
     // SAFETY: the system call takes an integer.
-    large::alone(|| unsafe { libc::syscall(libc::SYS_unshare, flags) as c_int })
+    pool::without_thread(|| unsafe { libc::syscall(libc::SYS_unshare, flags) as c_int })
 }
 
 /// setns(2)
@@ -100,10 +101,10 @@ pub(crate) unsafe extern "C" fn unshare(flags: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn setns(descriptor: c_int, kind: c_int) -> c_int {
     // SAFETY: the system call takes two integers.
-    large::alone(|| unsafe { libc::syscall(libc::SYS_setns, descriptor, kind) as c_int })
+    pool::without_thread(|| unsafe { libc::syscall(libc::SYS_setns, descriptor, kind) as c_int })
 }
 
-/// prctl(2); the C function takes as many arguments as the option needs, all of which go through registers.
+/// prctl(2). The C function is variadic; all arguments are passed in registers.
 ///
 /// # Safety
 /// As the C function of that name.
@@ -116,7 +117,7 @@ pub(crate) unsafe extern "C" fn prctl(
     fifth: c_ulong,
 ) -> c_int {
     if option == libc::PR_SET_NO_NEW_PRIVS || option == libc::PR_SET_SECCOMP {
-        large::refuse_keeper();
+        pool::confine();
     }
     // SAFETY: forwarded.
     unsafe { calls::prctl(option, second, third, fourth, fifth) }

@@ -1,9 +1,9 @@
 //! Keeps libgcc_s.so out of every interposed process: loading it costs some 100 us, more than the rest of this library.
-//! And glibc's loader out of the libraries that it needs by name (`__tls_get_addr`): musl has no such library.
+//! Also keeps glibc's loader out of the needed libraries (`__tls_get_addr`), because musl has no such library.
 //!
-//! The standard library refers to the unwinder and to thread-local variables for panics, and this library has no path to
-//! a panic and is built with `panic = "abort"`. So the references are bound to one hidden trap instead. Hidden: the
-//! program's own unwinder is not replaced.
+//! The standard library refers to the unwinder and to thread-local variables for panics. This library has no path to a
+//! panic and is built with `panic = "abort"`. So it binds these references to one trap. The trap is hidden, so that the
+//! program keeps its own unwinder.
 
 /// Defines each name, hidden, at the same trap instruction.
 macro_rules! trap {

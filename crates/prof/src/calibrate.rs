@@ -351,7 +351,9 @@ mod tests {
 
     #[test]
     fn a_huge_page_takes_longer_than_a_base_page() {
-        let Some(huge_ns) = huge_ns() else { return eprintln!("skipped: no huge pages to be had here") };
+        let Some(huge_ns) = huge_ns() else {
+            return faultless_wants::missing_feature("THP", "no huge page to be had");
+        };
         let base_ns = run(None).unwrap().0.truth_p50_ns;
         assert!(huge_ns as f64 > 3.0 * base_ns && huge_ns < 1_000_000_000, "{huge_ns} beside {base_ns}");
     }

@@ -28,7 +28,7 @@ impl Drift {
     pub(crate) fn told(&self) -> Option<String> {
         let Self { samples, paired } = *self;
         let share = Percent(paired as f64 / samples as f64);
-        (samples > 0).then(|| format!("{share} of {} samples timed", Count(samples)))
+        (samples > 0).then(|| format!("{share} of {} timed", Count(samples).of("sample")))
     }
 }
 

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use faultless_os::ring::{Raw, Ring, records};
+use faultless_trace::measurement::Count;
 use faultless_trace::observation::KernelSamples;
 
 use crate::symbols::{HIDDEN, Symbols};
@@ -68,16 +69,16 @@ impl Stacks {
             let more =
                 if at_any_cost { "" } else { "; ask for this source by name to have five times as many" };
             return Err(format!(
-                "only {} samples in the kernel; {} are needed, {needed_s:.1} s of kernel time{more}",
-                self.in_kernel,
+                "{} in the kernel; {} are needed, {needed_s:.1} s of kernel time{more}",
+                Count(self.in_kernel).of("sample"),
                 t::KERNEL_SAMPLES_MIN,
             ));
         }
         if self.total < t::KERNEL_SAMPLES_CHEAP && !at_any_cost {
             return Err(format!(
-                "the program was short ({} samples of its CPU time): naming the kernel's functions would cost too much beside \
+                "the program was short ({} of its CPU time): naming the kernel's functions would cost too much beside \
                  it; ask for this source by name to have it all the same",
-                self.total
+                Count(self.total).of("sample")
             ));
         }
         Ok(self.named(Symbols::of_kernel().ok_or(HIDDEN)?))

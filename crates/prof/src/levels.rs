@@ -4,7 +4,7 @@
 //! replaced its program stays in the sum: nobody could have kept it for a later process, so to a reader who takes a falling
 //! sum for a release it must not look like one. What a forked child shares with its parent is not counted twice.
 //!
-//! What it does not do: see a fall and a rise between two readings.
+//! What it does not do: see a fall and a rise between two readings, or what a process did between its last reading and its end.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,6 @@ pub(crate) struct Levels {
     gone_bytes: u64,
     /// The most faults that /proc has shown, where they are read from there.
     proc_faults: u64,
-    ended: bool,
     levels: Vec<Level>,
     last: Option<Level>,
     /// How often every second level has been dropped.
@@ -52,7 +51,6 @@ impl Levels {
     /// A process replaced its program: its memory begins anew.
     pub(crate) fn exec(&mut self, pid: u32) {
         if let Some(member) = self.members.get_mut(&pid) {
-            self.ended |= member.bytes > 0;
             self.gone_bytes += std::mem::take(&mut member.bytes);
             member.inherited = Some(0);
         }
@@ -61,7 +59,6 @@ impl Levels {
     /// A process ended.
     pub(crate) fn exit(&mut self, pid: u32) {
         if let Some(member) = self.members.remove(&pid) {
-            self.ended = true;
             self.gone_bytes += member.bytes;
         }
     }
@@ -112,15 +109,8 @@ impl Levels {
         self.push(Level { time_ns, faults, anon_bytes: self.gone_bytes + live_bytes })
     }
 
-    fn push(&mut self, mut level: Level) -> bool {
+    fn push(&mut self, level: Level) -> bool {
         let last = self.last.unwrap_or_default();
-        if std::mem::take(&mut self.ended) {
-            // What the ended process touched after its last reading is not known: take all of it for growth.
-            let touched = level.faults.saturating_sub(last.faults) * faultless_os::page::size() as u64;
-            let missing = (last.anon_bytes + touched).saturating_sub(level.anon_bytes);
-            self.gone_bytes += missing;
-            level.anon_bytes += missing;
-        }
         let changed = (level.faults, level.anon_bytes) != (last.faults, last.anon_bytes);
         if changed || self.last.is_none() {
             self.last = Some(level);
@@ -174,16 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_interval_in_which_a_process_ended_count_as_growth() {
+    fn what_a_process_touched_after_its_last_reading_is_in_no_level() {
         let mut levels = Levels::default();
-        levels.push(Level { time_ns: 1, faults: 0, anon_bytes: 0 });
-        levels.members.insert(7, member(0));
+        levels.members.insert(7, member(MIB));
+        levels.push(Level { time_ns: 1, faults: 256, anon_bytes: MIB });
         levels.exit(7);
-        levels.read(2, 100);
-        let page = faultless_os::page::size() as u64;
-        assert_eq!(levels.levels.last().unwrap().anon_bytes, 100 * page);
-        levels.read(3, 100);
-        assert_eq!(levels.levels.last().unwrap().anon_bytes, 100 * page, "and stay");
+        levels.read(2, 5000);
+        assert_eq!(*levels.levels.last().unwrap(), Level { time_ns: 2, faults: 5000, anon_bytes: MIB });
     }
 
     #[test]

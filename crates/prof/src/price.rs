@@ -14,6 +14,7 @@
 mod bench;
 mod cells;
 pub mod cold;
+pub mod work;
 
 use faultless_os::counters;
 use faultless_os::host::Host;

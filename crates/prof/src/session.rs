@@ -282,6 +282,7 @@ impl Session {
             huge_ns: huge.filter(|huge| *huge > 0).and_then(|_| calibrate::huge_ns()),
             cpu_ns: self.clock.count(),
             before_exec_faults,
+            running: 0,
         }
     }
 

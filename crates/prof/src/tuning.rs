@@ -73,6 +73,11 @@ pub(crate) const SAMPLE_PERIODS: [u64; 4] = [97, 193, 389, 769];
 pub(crate) const EARLY_SAMPLE_PERIOD: u64 = 13;
 /// Samples so taken.
 pub(crate) const EARLY_SAMPLES: u64 = 770;
+/// See [`EARLY_SAMPLE_PERIOD`], where stacks come along.
+pub(crate) const EARLY_STACK_PERIOD: u64 = 31;
+/// Samples so taken: 5 ms of the program. The first 10 000 faults are recorded whole; a program of 50 000 then has some 1 300 samples, so
+/// that a kind of a tenth of its faults is known within 20 %. With one of 479 from the start it had 92.
+pub(crate) const EARLY_STACK_SAMPLES: u64 = 1_500;
 /// What a sampled fault costs the program, ns: two records (measured); our side, on another processor, takes 1.5 us.
 pub(crate) const SAMPLE_COST_NS: f64 = 1_200.0;
 /// The same with its stack, ns (measured); our side takes 5 us.

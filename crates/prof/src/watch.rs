@@ -11,6 +11,7 @@ use faultless_os::counters::{now_ns, process_cpu_ns};
 use faultless_os::schedule::Turns;
 use faultless_os::spawn;
 use faultless_trace::file::Line;
+use faultless_trace::measurement::Count;
 use faultless_trace::observation::{
     Counts, EventLoss, Exit, KernelSamples, Level, Observation, Record, SourceNote, Usage, Window,
 };
@@ -115,6 +116,8 @@ pub(crate) struct Watch {
     lost: u64,
     /// Samples copied so far.
     samples: u64,
+    /// From so many on they are taken less densely.
+    early_samples: u64,
     readings: u64,
     discover_ns: u64,
     stacks_ns: u64,
@@ -137,11 +140,12 @@ impl Watch {
             levels.begin(pid);
             levels
         });
-        let budget = if stacks.is_some() { Budget::STACKS } else { Budget::BARE };
+        let has_stacks = stacks.is_some();
+        let budget = if has_stacks { Budget::STACKS } else { Budget::BARE };
         let duty =
             if every_fault { Duty::always() } else { Duty::new(cost_ns, budget, begin_ns ^ u64::from(pid)) };
         let rings = session.lanes.iter().map(|lane| lane.ring.clone());
-        let ahead = stacks.is_some().then(|| Ahead::start(rings.collect()));
+        let ahead = has_stacks.then(|| Ahead::start(rings.collect()));
         let drain = match stacks {
             Some(beside) => Drain::with_stacks(&session.lanes, pid, beside),
             None => Drain::new(&session.lanes, pid),
@@ -163,6 +167,7 @@ impl Watch {
             burst: (process_cpu_ns(), 0),
             lost: 0,
             samples: 0,
+            early_samples: if has_stacks { t::EARLY_STACK_SAMPLES } else { t::EARLY_SAMPLES },
             readings: 0,
             discover_ns: 0,
             stacks_ns: begin_ns + t::KERNEL_DRAIN_NS,
@@ -286,7 +291,7 @@ impl Watch {
         }
         self.lost += found.lost;
         self.samples += found.samples;
-        if self.session.samples_densely() && self.samples >= t::EARLY_SAMPLES {
+        if self.session.samples_densely() && self.samples >= self.early_samples {
             self.session.thin_samples();
         }
         found.faults
@@ -393,6 +398,7 @@ impl Watch {
         let orphans = std::mem::take(&mut self.orphans);
         // Descendants of a process that is not ours never fall to us.
         let found = if is_child { orphans.finish() } else { orphans::Found::default() };
+        let counts = Counts { running: found.running, ..counts };
         let usage = orphans::sum(own, found.usage);
         let wall_ns = end_ns - self.begin_ns;
         let kernel = self.name_stacks();
@@ -448,7 +454,7 @@ impl Watch {
         }
         if self.levels.is_some() {
             let each = Duration::from_nanos(wall_ns / self.readings.max(1));
-            let text = format!("{} readings, one in {each:.1?}", self.readings);
+            let text = format!("{}, one in {each:.1?}", Count(self.readings).of("reading"));
             self.session.note("/proc/PID/statm", true, &text);
         } else if is_proc_hidden() {
             let text = "/proc is hidden: memory over time and the avoidable curve can't be known; mount it (mount -t proc proc /proc)";

@@ -14,6 +14,7 @@ fn prices_of_this_machine_are_plausible() {
     assert!((50.0..1e6).contains(&touch), "{touch} ns");
     // A fault clears the page and does more besides.
     for clear in ["clear_hot", "clear_cold"] {
+        assert!(prices.list.iter().any(|price| price.id == clear), "{clear}: {prices:?}");
         assert!(prices.ns(clear).is_none_or(|ns| ns < touch), "{clear}: {prices:?}");
     }
     let both = prices.ns("zero_page_read").unwrap() + prices.ns("write_after_read").unwrap();

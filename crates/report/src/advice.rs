@@ -119,22 +119,23 @@ pub fn json(advice: &Advice) -> String {
 
 /// Elapsed time of each arm as bars with intervals, self-contained.
 pub fn svg(advice: &Advice) -> String {
-    let base_ms = advice.scores.first().map_or(0.0, |base| base.wall_ns / 1e6);
     let bars: Vec<Bar> = advice
         .scores
         .iter()
         .enumerate()
         .map(|(index, score)| {
-            let own = score.wall_ns / 1e6 / base_ms;
-            let alone = Interval { value: own, low: own, high: own };
-            let ratio = score.wall.filter(has_ends).unwrap_or(alone);
+            // The interval is that of the ratio to the program as it is; the bar is as long as the table says.
+            let wall_ms = score.wall_ns / 1e6;
+            let ratio = score.wall.filter(|wall| has_ends(wall) && wall.value > 0.0);
+            let end =
+                |of: fn(Interval) -> f64| ratio.map_or(wall_ms, |ratio| wall_ms * of(ratio) / ratio.value);
             let faults = count(score.faults.value);
             Bar {
                 label: score.arm.name.clone(),
-                value: ratio.value * base_ms,
-                low: ratio.low * base_ms,
-                high: ratio.high * base_ms,
-                note: format!("{}, {faults} faults", Nanos(ratio.value * base_ms * 1e6)),
+                value: wall_ms,
+                low: end(|ratio| ratio.low),
+                high: end(|ratio| ratio.high),
+                note: format!("{}, {faults} faults", Nanos(score.wall_ns)),
                 highlight: advice.winner == Some(index),
             }
         })

@@ -4,7 +4,7 @@
 
 mod page;
 
-use faultless_trace::diff::{Cause, Class, Diff, Pair, Price, Row, Source};
+use faultless_trace::diff::{Cause, Class, Diff, Pair, Part, Price, Row, Source};
 use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 
@@ -13,15 +13,12 @@ use crate::table::{self, Align, WIDTH, clip, wrap};
 
 pub use page::html;
 
-/// Changes of the common price below this are not worth a line.
-const SAME_PRICE: f64 = 0.02;
-
 /// The answer, then the rows of some classes, two lines each: at most 100 columns wide, ending in a newline.
 pub fn text(diff: &Diff, only: &[Class], colour: bool) -> String {
     let palette = Palette(colour);
     let mut lines: Vec<String> =
         wrap(" ", &answer(diff), WIDTH).into_iter().map(|line| palette.strong(&line)).collect();
-    for line in [machine(diff), reading(diff)].into_iter().flatten() {
+    for line in [major(diff), machine(diff), reading(diff)].into_iter().flatten() {
         lines.extend(wrap(" ", &line, WIDTH).into_iter().map(|line| palette.faint(&line)));
     }
     for warning in &diff.warnings {
@@ -30,12 +27,7 @@ pub fn text(diff: &Diff, only: &[Class], colour: bool) -> String {
     let rows: Vec<&Row> = diff.rows.iter().filter(|row| only.contains(&row.class)).collect();
     if !rows.is_empty() {
         lines.push(String::new());
-        lines.extend(figures(&rows, palette));
-    }
-    let untold = diff.count(Class::Unchanged);
-    if untold > 0 && untold < diff.rows.len() && !only.contains(&Class::Unchanged) {
-        let line = format!(" and {untold} {} that cannot be told apart", diff.by.noun(untold));
-        lines.extend([String::new(), palette.faint(&line)]);
+        lines.extend(figures(diff, &rows, palette));
     }
     lines.join("\n") + "\n"
 }
@@ -47,7 +39,7 @@ pub fn json(diff: &Diff, only: &[Class]) -> String {
     serde_json::to_string_pretty(&diff).map_or_else(|_| "null\n".to_owned(), |json| json + "\n")
 }
 
-/// "3 of 7 functions changed: 1 added, 2 grown. Page faults take 2.10 s instead of 1.90 s (+200 ms ± 30 ms)."
+/// "3 of 7 call sites changed: 1 added, 2 grown. Page faults take 2.10 s instead of 1.90 s (+200 ms ± 30 ms)."
 fn answer(diff: &Diff) -> String {
     if diff.rows.is_empty() {
         return "No page fault was recorded in either, so there is nothing to compare.".to_owned();
@@ -86,19 +78,34 @@ fn is_timed(diff: &Diff) -> bool {
     diff.time_ns.before.value > 0.0 || diff.time_ns.after.value > 0.0
 }
 
-/// What was taken out of the times.
+/// Major faults, which are in no row.
+fn major(diff: &Diff) -> Option<String> {
+    let Part { faults: [before, after], time_ns: [before_ns, after_ns] } = diff.major;
+    let count = |value: f64| Count(value.round() as u64);
+    (before > 0.0 || after > 0.0).then(|| {
+        format!(
+            "Of these, {} instead of {} are major faults. They waited {} instead of {} for the disk, which is not in the time \
+             above and in no row below.",
+            count(after),
+            count(before),
+            Nanos(after_ns),
+            Nanos(before_ns)
+        )
+    })
+}
+
+/// What the machine was dearer.
 fn machine(diff: &Diff) -> Option<String> {
-    let Price { ratio, source, .. } = diff.price;
+    let Price { ratio: Interval { value, low, high }, source, .. } = diff.price;
     let whose = match source {
-        Source::Rows => "Faults cost",
-        Source::Calibration => "A first touch at the start cost",
+        Source::Rows => "The faults of all rows cost",
+        Source::Calibration => "Beside that, a first touch at the start cost",
         Source::None => return None,
     };
-    let alike = if source == Source::Rows { ", in all rows alike" } else { "" };
-    (is_timed(diff) && (ratio - 1.0).abs() > SAME_PRICE).then(|| {
+    (is_timed(diff) && diff.price.is_told()).then(|| {
         format!(
-            "{whose} {ratio:.2}x as much after as before{alike}: the machine. Taken out of the times below; --raw-times keeps \
-             it."
+            "{whose} {value:.2}x as much after as before ({low:.2} to {high:.2}): the machine changed, or what all rows share. \
+             Times are as measured; this alone makes no row a changed one."
         )
     })
 }
@@ -109,14 +116,14 @@ fn reading(diff: &Diff) -> Option<String> {
         |sides: usize| if sides == 1 { "1 recording".to_owned() } else { format!("{sides} recordings") };
     let (before, after) = (diff.before.len(), diff.after.len());
     let one = match before.max(after) {
-        1 => "; by how much a program differs from itself is assumed, several recordings a side would tell",
+        1 => "; how much a program differs from itself is assumed: several recordings a side would tell",
         _ => "",
     };
     let user = if diff.user_only { "; faults of user mode only (:u)" } else { "" };
     (!diff.rows.is_empty()).then(|| {
         format!(
-            "{} before, {} after{user}. A row is changed when its difference is more than {} of the whole and more than chance; \
-             all ± hold at once with {} confidence{one}. A price that has not changed beyond chance is the same on both sides.",
+            "{} before, {} after{user}. A row is changed when its difference is more than {} of the whole and more than chance. \
+             The ± of rows hold all at once with {} confidence, those of the whole with 95 %{one}.",
             runs(before),
             runs(after),
             Percent(diff.threshold),
@@ -125,7 +132,8 @@ fn reading(diff: &Diff) -> Option<String> {
     })
 }
 
-fn figures(rows: &[&Row], palette: Palette) -> Vec<String> {
+/// Two lines a row, and what is in none of them: together the whole.
+fn figures(diff: &Diff, rows: &[&Row], palette: Palette) -> Vec<String> {
     const ALIGN: [Align; 9] = [Align::Right; 9];
     let head = ["time before", "after", "difference", "faults before", "after", "difference"];
     let mut cells = vec![head.map(str::to_owned).to_vec()];
@@ -140,9 +148,13 @@ fn figures(rows: &[&Row], palette: Palette) -> Vec<String> {
             change(&row.faults, number),
         ]
     }));
+    let others = diff.rows.len() - rows.len();
+    if others > 0 {
+        cells.push(rest(diff, rows));
+    }
     let mut laid = table::columns(1, &ALIGN[..head.len()], &cells).into_iter();
     let mut lines: Vec<String> = laid.next().into_iter().map(|head| palette.faint(&head)).collect();
-    for (row, figures) in rows.iter().zip(laid) {
+    for (row, figures) in rows.iter().zip(laid.by_ref()) {
         let class = format!("{:9}", row.class.word());
         let class = match row.class {
             Class::Added | Class::Grown => palette.bad(&class),
@@ -153,8 +165,45 @@ fn figures(rows: &[&Row], palette: Palette) -> Vec<String> {
         let name = clip(&clean(&row.name), WIDTH - 11 - cause.chars().count());
         lines.push(format!(" {class} {}{cause}", palette.strong(&name)));
         lines.push(figures);
+        if let Some(explains) = &row.explains {
+            lines.push(palette.faint(&format!("   {}", explained(explains))));
+        }
+    }
+    for figures in laid {
+        let untold = others == diff.count(Class::Unchanged);
+        let which = if untold { " that cannot be told apart" } else { "" };
+        let line = format!(" and {others} other {}{which}", diff.by.noun(others));
+        lines.extend([palette.faint(&line), palette.faint(&figures)]);
     }
     lines
+}
+
+/// "by the counts of the whole +4 800 ± 90 faults, if all else is as before"
+fn explained(explains: &Interval) -> String {
+    let half = 0.5 * (explains.high - explains.low);
+    let about = if is_nothing(&number(half)) { String::new() } else { format!(" ± {}", number(half)) };
+    format!(
+        "by the exact count of the whole {}{about} faults, if all else is as before",
+        signed(explains.value, number)
+    )
+}
+
+/// The cells of what is in no row that is shown. Its differences have no interval of their own.
+fn rest(diff: &Diff, rows: &[&Row]) -> Vec<String> {
+    let left = |whole: &Pair, major: [f64; 2], of: fn(&Row) -> &Pair| {
+        let shown = |side: fn(&Pair) -> f64| rows.iter().map(|row| side(of(row))).sum::<f64>();
+        let before = whole.before.value - major[0] - shown(|pair| pair.before.value);
+        let after = whole.after.value - major[1] - shown(|pair| pair.after.value);
+        // Sums of parts may be off by the last digit.
+        [before, after]
+            .map(|left| if left < 1e-9 * whole.before.value.max(whole.after.value) { 0.0 } else { left })
+    };
+    let cells = |[before, after]: [f64; 2], show: fn(f64) -> String| {
+        [show(before), show(after), signed(after - before, show)]
+    };
+    let times = cells(left(&diff.time_ns, [0.0; 2], |row| &row.time_ns), nanos);
+    let faults = cells(left(&diff.faults, diff.major.faults, |row| &row.faults), number);
+    times.into_iter().chain(faults).collect()
 }
 
 /// Names come from programs: a terminal would obey what is in there.

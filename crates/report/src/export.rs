@@ -63,6 +63,22 @@ fn begin_ns(recording: &Recording) -> u64 {
     [first, level, header].into_iter().flatten().min().unwrap_or(0)
 }
 
+/// Figures as whole numbers that add up to the whole number next to the sum of the figures: what one is rounded by the next ones have.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rounding {
+    sum: f64,
+    given: i64,
+}
+
+impl Rounding {
+    fn next(&mut self, value: f64) -> i64 {
+        self.sum += value.max(0.0);
+        let number = whole(self.sum) - self.given;
+        self.given += number;
+        number
+    }
+}
+
 /// A figure as the whole number next to it; what is no number, or below zero, is none.
 fn whole(value: f64) -> i64 {
     value.round().clamp(0.0, i64::MAX as f64) as i64

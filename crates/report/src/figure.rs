@@ -7,7 +7,7 @@
 use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 
-use crate::tuning::{NEGLIGIBLE_BELOW, NOTHING_RATIO, SPREAD_MAX, SPREAD_SHOWN};
+use crate::tuning::{NEGLIGIBLE_BELOW, NEGLIGIBLE_TIME, NOTHING_RATIO, SPREAD_MAX, SPREAD_SHOWN};
 
 /// What a figure is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,12 @@ pub(crate) struct Figure {
 impl Figure {
     /// Of nanoseconds.
     pub(crate) fn nanos(interval: Interval) -> Self {
-        Self::of(interval, Unit::Time)
+        Self::of(interval, Unit::Time, f64::MAX)
+    }
+
+    /// The same of a part of what is at most so much: what is printed reaches no further.
+    pub(crate) fn nanos_within(interval: Interval, most: f64) -> Self {
+        Self::of(interval, Unit::Time, most)
     }
 
     /// Of seconds.
@@ -45,27 +50,32 @@ impl Figure {
 
     /// Of a share from 0 to 1.
     pub(crate) fn share(interval: Interval) -> Self {
-        Self::of(interval, Unit::Share)
+        Self::of(interval, Unit::Share, 1.0)
     }
 
     /// Of a number of things.
     pub(crate) fn count(interval: Interval) -> Self {
-        Self::of(interval, Unit::Count)
+        Self::of(interval, Unit::Count, f64::MAX)
+    }
+
+    /// The same of a part of so many.
+    pub(crate) fn count_within(interval: Interval, most: f64) -> Self {
+        Self::of(interval, Unit::Count, most)
     }
 
     /// Of how many times as much.
     pub(crate) fn ratio(interval: Interval) -> Self {
-        Self::of(interval, Unit::Ratio)
+        Self::of(interval, Unit::Ratio, f64::MAX)
     }
 
     /// Of nanoseconds, always as a range: of what lies anywhere in it.
     pub(crate) fn nanos_range(interval: Interval) -> Self {
-        Self::range(interval.low, interval.high, Unit::Time)
+        Self::range(interval, Unit::Time)
     }
 
     /// Of a number of things, always as a range.
     pub(crate) fn count_range(interval: Interval) -> Self {
-        Self::range(interval.low, interval.high, Unit::Count)
+        Self::range(interval, Unit::Count)
     }
 
     /// The same figure where it is known exactly.
@@ -78,14 +88,18 @@ impl Figure {
         Self { first: "-".to_owned(), second: String::new(), unit: "" }
     }
 
-    fn of(interval: Interval, unit: Unit) -> Self {
+    fn of(interval: Interval, unit: Unit, most: f64) -> Self {
         let Interval { value, low, high } = interval;
         let (low, high) = (low.min(value).max(0.0), high.max(value));
         let half = (high - value).max(value - low);
         if half <= SPREAD_SHOWN * value || (unit == Unit::Count && half < 0.5) {
             return Self::alone(value, unit);
         }
-        Self::spread(value, half, unit).unwrap_or_else(|| Self::range(low, high, unit))
+        let within = value + half <= most * (1.0 + SPREAD_SHOWN);
+        let spread = if within { Self::spread(value, half, unit) } else { None };
+        // What is cut to a whole is as narrow as others that have a spread: its digits tell more.
+        let digits_more = if !within && half <= SPREAD_MAX * value { 0.1 } else { 1.0 };
+        spread.unwrap_or_else(|| Self::range_of(low, high, digits_more * (high - low), unit, most))
     }
 
     fn alone(value: f64, unit: Unit) -> Self {
@@ -122,13 +136,17 @@ impl Figure {
     }
 
     /// `12 to 40 ms`: two digits, for a wide range has no more; of a narrow one as many as tell the ends apart.
-    fn range(low: f64, high: f64, unit: Unit) -> Self {
+    fn range(Interval { low, high, .. }: Interval, unit: Unit) -> Self {
+        Self::range_of(low, high, high - low, unit, f64::MAX)
+    }
+
+    /// The same with as many digits as tell apart what is so far apart, and no more than `most`.
+    fn range_of(low: f64, high: f64, apart: f64, unit: Unit, most: f64) -> Self {
         let (size, name) = unit.scale(high);
-        let (low, high) = (low / size, high / size);
-        let width = high - low;
+        let (low, high, width) = (low / size, high / size, apart / size);
         let (low, mut high) = (outward(low, width, false, unit), outward(high, width, true, unit));
-        if unit == Unit::Share {
-            high.0 = high.0.min(100.0);
+        if matches!(unit, Unit::Share | Unit::Count) {
+            high.0 = high.0.min(most / size);
         }
         Self { first: digits(low.0, low.1), second: format!("to {}", digits(high.0, high.1)), unit: name }
     }
@@ -167,9 +185,9 @@ impl Figure {
     }
 }
 
-/// Whether a row of a table of `all` can't be told from nothing and is too small, by its best estimate, to be missed.
-pub(crate) fn is_negligible(count: &Interval, all: f64) -> bool {
-    is_nothing(count) && count.value < NEGLIGIBLE_BELOW * all
+/// Whether a row can't be told from nothing and is too small to be missed, by its best estimates: its count of `all`, and its share of the time.
+pub(crate) fn is_negligible(count: &Interval, all: f64, of_time: f64) -> bool {
+    is_nothing(count) && count.value < NEGLIGIBLE_BELOW * all && of_time < NEGLIGIBLE_TIME
 }
 
 /// Whether a count can't be told from nothing: its interval reaches 0, or is so wide that it says nothing.
@@ -313,6 +331,23 @@ mod tests {
         assert_eq!(nanos(100e6, 69.9e6, 130e6), "69 to 130 ms");
         assert_eq!(count(4.0, 2.9, 5.1), "2 to 6", "4 ± 2 would be half of it");
         assert_eq!(share(0.95, 0.85, 1.0), "85 to 100 %", "95 ± 10 would be more than all");
+    }
+
+    #[test]
+    fn a_part_of_a_known_whole_is_not_said_to_be_more() {
+        let part = |low, high| Figure::count_within(Interval { value: 40_011.0, low, high }, 40_102.0);
+        assert_eq!(part(39_169.0, 40_102.0).to_string(), "39 160 to 40 102");
+        assert_eq!(part(39_950.0, 40_072.0).to_string(), "40 011 ± 61");
+        let time = Figure::nanos_within(Interval { value: 57.1e6, low: 38.6e6, high: 62.9e6 }, 62.9e6);
+        assert_eq!(time.to_string(), "38 to 63 ms");
+    }
+
+    #[test]
+    fn few_dear_faults_are_not_negligible() {
+        let count = Interval { value: 21.0, low: 0.0, high: 841.0 };
+        assert!(is_negligible(&count, 13_169.0, 0.01));
+        assert!(!is_negligible(&count, 13_169.0, 0.71), "most of the time");
+        assert!(!is_negligible(&count, 100.0, 0.01), "many of the faults");
     }
 
     #[test]

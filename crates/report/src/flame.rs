@@ -22,6 +22,10 @@ use picture::Picture;
 
 /// Letters of a title: as many as a picture is wide, less those of the search at its right and as many at its left.
 const TITLE_CHARS: usize = 106;
+/// Characters of the line below the title: as many as a picture is wide.
+const SUBTITLE_CHARS: usize = 150;
+/// Characters of a function's name in that line.
+const NAME_CHARS: usize = 24;
 /// Between the commands of two runs.
 const ARROW: &str = " -> ";
 
@@ -107,27 +111,27 @@ pub fn svg(run: &Run, settings: Settings) -> Option<String> {
     .draw()
 }
 
-/// Two sides, each the mean of its runs; `diff` is what compares them, and says what the machine was dearer.
+/// Two sides, each the mean of its runs; `diff` is what compares them, and knows the totals.
 /// `None` where there is nothing to draw.
 pub fn difference(diff: &Diff, before: &[Run], after: &[Run], settings: Settings) -> Option<String> {
-    let fold = |runs: &[Run], sides: &[faultless_trace::diff::Side]| {
-        let parts = runs.iter().zip(sides).map(|(run, side)| {
-            let price = if settings.measure == Measure::Time { side.price } else { 1.0 };
-            (Fold::new(run, settings, false), price * runs.len() as f64)
-        });
-        Fold::sum(parts)
-    };
-    let (a, b) = (fold(before, &diff.before), fold(after, &diff.after));
-    let (whole_a, whole_b) = (a.whole(), b.whole());
+    let fold =
+        |runs: &[Run]| Fold::sum(runs.iter().map(|run| (Fold::new(run, settings, false), runs.len() as f64)));
+    let (a, b) = (fold(before), fold(after));
     let change::Changes { stacks, colours } = change::changes(&a.stacks, &b.stacks, diff.threshold);
     let runs: Vec<&Run> = before.iter().chain(after).collect();
-    let mut facts =
-        vec![format!("{} before, {} after", settings.measure.show(whole_a), settings.measure.show(whole_b))];
-    if settings.measure == Measure::Time && (diff.price.ratio - 1.0).abs() > 0.02 {
-        facts.push(format!(
-            "a fault of the machine costs {:.2} times as much after: taken out",
-            diff.price.ratio
-        ));
+    let sides = |[before, after]: [f64; 2]| {
+        format!("{} before, {} after", settings.measure.show(before), settings.measure.show(after))
+    };
+    let mut facts = Vec::new();
+    match settings.measure {
+        Measure::Time => {
+            facts.push(sides([diff.time_ns.before.value, diff.time_ns.after.value]));
+            if diff.major.time_ns != [0.0; 2] {
+                facts.push(format!("waits for the disk {}", sides(diff.major.time_ns)));
+            }
+        }
+        Measure::Faults => facts.push(sides([diff.faults.before.value, diff.faults.after.value])),
+        Measure::Bytes => facts.push(sides([a.whole(), b.whole()])),
     }
     if diff.user_only {
         facts.push("user mode only (:u)".to_owned());
@@ -135,7 +139,7 @@ pub fn difference(diff: &Diff, before: &[Run], after: &[Run], settings: Settings
     facts.push(beyond_chance(diff));
     Picture {
         title: title("What changed. ", &runs, settings),
-        subtitle: facts.join(", "),
+        subtitle: clip(&facts.join(", "), SUBTITLE_CHARS),
         stacks,
         colours,
         legend: Legend(change::LEGEND.to_vec()),
@@ -148,7 +152,7 @@ pub fn difference(diff: &Diff, before: &[Run], after: &[Run], settings: Settings
 fn beyond_chance(diff: &Diff) -> String {
     const NAMES_MAX: usize = 4;
     let changed = diff.rows.iter().filter(|row| row.class != Class::Unchanged);
-    let leaf = |row: &Row| fold::clean(row.name.split(" <- ").next().unwrap_or_default());
+    let leaf = |row: &Row| clip(&fold::clean(row.name.split(" <- ").next().unwrap_or_default()), NAME_CHARS);
     let names: Vec<String> = changed.map(leaf).collect();
     let shown = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len() {
@@ -192,7 +196,7 @@ fn subtitle(run: &Run, fold: &Fold, settings: Settings) -> String {
     }
     let lost: u64 = run.recording.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.lost));
     if lost > 0 {
-        facts.push(format!("{} records lost", Count(lost)));
+        facts.push(format!("{} lost", Count(lost).of("record")));
     }
     facts.join(", ")
 }

@@ -175,15 +175,17 @@ fn answer(timeline: &Timeline) -> Markup {
     let lives: u64 = sums.iter().sum();
     let shared: u64 = timeline.processes.iter().map(|process| process.shared_ns).sum();
     let share = |state: State| percent(sums[state as usize], lives);
+    let recorded_ns = sums[State::Minor as usize] + sums[State::Major as usize];
     html! {
         (time(timeline.end_ns - timeline.begin_ns)) ", "
         (timeline.lanes.len()) @if timeline.lanes.len() == 1 { " thread" } @else { " threads" }
-        " that lived " (time(lives)) ": "
-        (share(State::Running)) " computing, "
-        strong { (percent(timeline.fault_ns as u64, lives)) " (" (Nanos(timeline.fault_ns)) ") in " (count(timeline.faults)) " page faults" }
-        @if sums[State::Blocked as usize] > 0 { " (" (share(State::Blocked)) " blocked in them)" }
+        ": "
+        strong { (Nanos(timeline.fault_ns)) " in " (count(timeline.faults)) " page faults" }
+        ". Of " (time(lives)) " that " @if timeline.lanes.len() == 1 { "it" } @else { "they" } " lived: "
+        (share(State::Running)) " computing, " (percent(recorded_ns, lives)) " in page faults recorded one by one"
+        @if sums[State::Blocked as usize] > 0 { ", " (share(State::Blocked)) " blocked in them" }
         ", " (share(State::Waiting)) " waiting, " (share(State::Preempted)) " preempted"
-        @if sums[State::Unrecorded as usize] > 0 { ", " (share(State::Unrecorded)) " running while faults were not recorded one by one, only sampled" }
+        @if sums[State::Unrecorded as usize] > 0 { ", " (share(State::Unrecorded)) " running while faults were only sampled" }
         @if shared > 0 { "; during " (time(shared)) " two or more threads of a process were in faults at once" }
         "."
         span.faint { " " (crate::command::line(&timeline.command)) }

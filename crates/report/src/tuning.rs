@@ -9,6 +9,8 @@ pub(crate) const SPREAD_SHOWN: f64 = 0.001;
 pub(crate) const NOTHING_RATIO: f64 = 10.0;
 /// Share of all faults from which on a row is shown even if it can't be told from nothing. Chosen: its range says where to look.
 pub(crate) const NEGLIGIBLE_BELOW: f64 = 0.1;
+/// Share of the time, 0 to 1, from which on it is shown as well. Chosen: a table whose rows leave out more than a tenth or so has no answer.
+pub(crate) const NEGLIGIBLE_TIME: f64 = 0.02;
 /// Rows of `stat` by kind: what a screen of 24 lines has room for beside the answer and what to do next.
 pub(crate) const KINDS_SHOWN: usize = 8;
 /// Share of faults and of their time below which a kind is told with others. Chosen: nobody acts on less.

@@ -1,8 +1,10 @@
-//! fork: mimalloc (3.3) has no handlers for it, and a child whose parent's other thread was just beginning or ending
-//! inherits a lock that nobody opens: it hangs at its first new thread. So all locks of mimalloc's are one, held over fork.
+//! fork: one lock replaces all locks of mimalloc and is held across fork. mimalloc (3.3) has no fork handlers. If
+//! another thread of the parent was beginning or ending, the child would inherit a lock that nobody releases, and hang
+//! at its first new thread.
 //!
-//! In: mimalloc's calls of `pthread_mutex_lock` and `pthread_mutex_unlock`, which the linker leads here (`--wrap`). It takes
-//! locks when threads begin and end and when an arena is made, never for a block. Not covered: its waits without a lock.
+//! In: mimalloc's calls of `pthread_mutex_lock` and `pthread_mutex_unlock`; the linker redirects them (`--wrap`).
+//! mimalloc locks when threads begin and end and when it makes an arena, never for a block. Not covered: mimalloc's
+//! waits without a lock.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -17,9 +19,9 @@ struct Lock(UnsafeCell<Mutex>);
 unsafe impl Sync for Lock {}
 
 static LOCK: Lock = Lock(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
-/// The thread that holds the lock, known by the place of its errno, which is the same in a child.
+/// The thread that holds the lock, identified by the address of its errno. The address is the same in a child.
 static OWNER: AtomicPtr<c_int> = AtomicPtr::new(ptr::null_mut());
-/// How often the owner holds it: mimalloc takes one of its locks inside another.
+/// How often the owner holds it. mimalloc takes one of its locks inside another.
 static DEPTH: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C" {
@@ -27,9 +29,9 @@ unsafe extern "C" {
     fn __real_pthread_mutex_unlock(mutex: *mut Mutex) -> c_int;
 }
 
-/// Before fork: no other thread is inside.
+/// Call it before fork. Afterwards no other thread holds the lock.
 pub(crate) extern "C" fn before() {
-    let me = crate::errno::place();
+    let me = crate::errno::location();
     if OWNER.load(Relaxed) != me {
         // SAFETY: a static mutex; unlike errno's place it is the same for all threads.
         unsafe { __real_pthread_mutex_lock(LOCK.0.get()) };
@@ -38,7 +40,7 @@ pub(crate) extern "C" fn before() {
     DEPTH.fetch_add(1, Relaxed);
 }
 
-/// After fork, in the parent and in the child.
+/// Call it after fork, in the parent and in the child.
 pub(crate) extern "C" fn after() {
     if DEPTH.fetch_sub(1, Relaxed) == 1 {
         OWNER.store(ptr::null_mut(), Relaxed);

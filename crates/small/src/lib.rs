@@ -1,4 +1,5 @@
-//! The malloc behind the interposer, for programs of many small objects: mimalloc, in memory that the interposer supplies.
+//! The malloc behind the interposer, for programs of many small objects: mimalloc, in memory that the interposer
+//! supplies.
 //!
 //! In: `LD_PRELOAD`, behind the interposer, which asks for blocks below its threshold here. Out: the C functions below,
 //! each a jump to mimalloc's with glibc's answer in the corners: errno, alignment, and `realloc` to nothing.
@@ -8,6 +9,7 @@
 
 #![cfg_attr(panic = "abort", no_std)]
 
+mod calls;
 mod errno;
 mod fork;
 mod limit;
@@ -20,17 +22,17 @@ use libmimalloc_sys as mi;
 
 type Void = *mut c_void;
 
-/// Bytes of the first arena, which the interposer supplies; beyond, mimalloc takes from the kernel a GiB at a time. Its
-/// own description takes 0.25 % of an arena, and part of that is touched at every start.
+/// Bytes of the first arena, which the interposer supplies. Later mimalloc maps one GiB at a time. mimalloc's
+/// description of an arena takes 0.25 % of it, and every start touches part of that.
 const REGION_BYTES: usize = 64 << 20;
 /// glibc's alignment of every block. mimalloc aligns blocks of up to 8 bytes to 8.
 const ALIGN_BYTES: usize = 16;
-/// Alignments above this many bytes mimalloc serves by a mapping of each block's own.
+/// Above this alignment in bytes, mimalloc gives each block a mapping of its own.
 const MAPPED_ALIGN_BYTES: usize = 64 << 10;
-/// The least length asked for then; addresses only. mimalloc (3.3, 3.4) takes shorter ones for 64 KiB longer than they are
-/// and so forgets a page that lies behind: where it could make no arena, blocks there get lost.
+/// The least length requested then; it costs addresses only. mimalloc (3.3, 3.4) takes shorter mappings for 64 KiB
+/// longer than they are, and forgets a page that lies behind. If it could make no arena, blocks in that page are lost.
 const MAPPED_BYTES: usize = (4 << 20) + (64 << 10);
-/// The longest block that C can count.
+/// The longest block in C.
 const MAX_BYTES: usize = isize::MAX as usize;
 
 #[used]
@@ -65,7 +67,7 @@ extern "C" fn constructor() {
     // SAFETY: no preconditions.
     unsafe { mi::mi_process_init() };
     take_region();
-    // Behind the region, lest mimalloc reserve an arena for its own data.
+    // After the region, so that mimalloc does not reserve an arena for its own data.
     // SAFETY: no preconditions.
     unsafe { _mi_auto_process_init() };
 }
@@ -159,7 +161,7 @@ pub unsafe extern "C" fn calloc(count: usize, len: usize) -> Void {
     }
 }
 
-/// realloc(3); a length of 0 frees, as in glibc.
+/// realloc(3). A length of 0 frees, as in glibc.
 ///
 /// # Safety
 /// `block` must be null or a live block.
@@ -297,7 +299,7 @@ fn is_glibc() -> bool {
     // SAFETY: the name is a C string.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"gnu_get_libc_version".as_ptr()) };
     if found.is_null() {
-        // Or the program's next dlerror(3) would tell of our question.
+        // Otherwise the program's next dlerror(3) would report this lookup.
         // SAFETY: no preconditions.
         unsafe { libc::dlerror() };
     }

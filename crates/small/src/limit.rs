@@ -1,7 +1,9 @@
-//! What mimalloc would ask at a bad time, and arenas that leave a program its addresses. mimalloc reserves 1 GiB at a time, which
-//! a program under an address space limit (RLIMIT_AS, `ulimit -v`) may need for its threads' stacks.
+//! mimalloc's options: short arenas under an address space limit (RLIMIT_AS, `ulimit -v`), and no system calls at a
+//! late time. By default mimalloc reserves 1 GiB at a time, which a limited program may need for the stacks of its
+//! threads.
 //!
-//! In: the limit, at the start and when an arena is reserved. Out: under a limit arenas of 32 MiB, and none for a single block.
+//! In: the limit, at the start and when an arena is reserved. Out: under a limit, arenas of 32 MiB and none for a
+//! single block.
 
 use libmimalloc_sys as mi;
 
@@ -14,16 +16,16 @@ const ARENA_BYTES: usize = 1 << 30;
 
 /// `mi_option_arena_max_object_size`, in KiB.
 const ARENA_MAX_OBJECT: mi::mi_option_t = 45;
-/// Longer blocks, which come here when the pool has no room for them, get a mapping each, which goes with the block. mimalloc
-/// would keep the addresses of an arena.
+/// Longer blocks get a mapping each, which is unmapped with the block. They come here if the pool has no room for them.
+/// mimalloc would keep the addresses of an arena.
 const MAX_OBJECT_KIB: core::ffi::c_long = 16 << 10;
 
 /// `mi_option_use_numa_nodes`.
 const USE_NUMA_NODES: mi::mi_option_t = 16;
-/// mimalloc counts no more than so many NUMA nodes.
+/// mimalloc counts at most so many NUMA nodes.
 const NODES_MAX: usize = 256;
 
-/// Counts the NUMA nodes now, as mimalloc would at some later time, when a sandbox may forbid the call.
+/// Counts the NUMA nodes now. mimalloc would do it later, when a sandbox may forbid the calls.
 fn count_nodes() {
     let nodes = (1..NODES_MAX).take_while(|&node| is_node(node)).count() + 1;
     // SAFETY: an option of this version of mimalloc.
@@ -35,12 +37,12 @@ fn is_node(node: usize) -> bool {
     let digits = [100, 10, 1].map(|unit| b'0' + (node / unit % 10) as u8);
     let first = digits.iter().position(|&digit| digit != b'0').unwrap_or(2);
     let end = path.len() - 4;
-    for (place, digit) in path.iter_mut().skip(end).zip(digits.iter().skip(first)) {
-        *place = *digit;
+    for (byte, digit) in path.iter_mut().skip(end).zip(digits.iter().skip(first)) {
+        *byte = *digit;
     }
-    let place = crate::errno::place();
-    // SAFETY: the C library's place for this thread's errno is valid.
-    let errno = unsafe { *place };
+    let location = crate::errno::location();
+    // SAFETY: the C library's location of this thread's errno is valid.
+    let errno = unsafe { *location };
     // SAFETY: the path ends with a zero.
     let is_there = unsafe { libc::access(path.as_ptr().cast(), libc::R_OK) } == 0;
     crate::errno::set(errno);

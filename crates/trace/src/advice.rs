@@ -254,7 +254,7 @@ fn score(series: Series, base: Option<&Vec<Run>>) -> Score {
         cpu_ns: median(|run| run.cpu_ns),
         peak_rss_bytes: median(|run| run.peak_rss_bytes),
         faults: measurement::median_interval(&column(shown, |run| run.faults)).unwrap_or_default(),
-        fault_time: FaultTime::of(&fault_seconds),
+        fault_time: FaultTime::of(&fault_seconds, median(|run| run.cpu_ns) / 1e9),
         wall: ratio(|run| run.wall_ns),
         cpu: ratio(|run| run.cpu_ns),
         beside_fastest: None,

@@ -17,12 +17,17 @@
 //! For a C well above the flow of one interval the first is a true lower bound, for a smaller one nearly.
 //! Nor is it known of every fault whether it took a page: the lower bound takes the fewest that can have, the upper the most.
 //!
+//! What keeping all avoids needs no order (`plateau`): the faults that take keepable pages, less those that made the program's
+//! peak. Both are known from counts, whatever the readings missed, so the curve ends in it and never exceeds it.
+//!
 //! What it does not know: sizes and addresses (a pool may be unable to use a kept page), swap, MADV_FREE.
 
 mod flow;
+mod plateau;
 
 pub use flow::{Bound, Growth, Lifecycle, Memory, flows};
-pub(crate) use flow::{anonymous_bytes, disturbed, disturbed_share, lifecycle, noise_pages};
+pub(crate) use flow::{anonymous_bytes, disturbed, lifecycle, noise_pages};
+pub(crate) use plateau::plateau;
 
 use crate::stat::{Curve, Point, Source};
 use crate::tuning::{CURVE_READINGS, KNEE_FROM, KNEE_POINTS};
@@ -161,9 +166,9 @@ pub fn curve(memory: &Memory<'_>) -> Result<Curve, String> {
         ));
     }
     let bounds = Bounds::new(memory)?;
-    let plateau = bounds.at(u64::MAX);
-    let knee = (plateau.low >= KNEE_FROM).then(|| bounds.knee(plateau));
-    Ok(Curve { source: Source::Sampled, points: bounds.points(plateau), knee, readings: readings as u64 })
+    let plateau = bounds.plateau;
+    let knee = (plateau.low >= KNEE_FROM).then(|| bounds.knee());
+    Ok(Curve { source: Source::Sampled, points: bounds.points(), knee, readings: readings as u64 })
 }
 
 /// Both bounds as shares of all faults.
@@ -172,7 +177,9 @@ struct Bounds {
     best: Avoided,
     all_pages: f64,
     page_bytes: u64,
-    peak_bytes: u64,
+    /// Who keeps so much keeps all.
+    enough_bytes: u64,
+    plateau: Point,
 }
 
 impl Bounds {
@@ -193,48 +200,61 @@ impl Bounds {
         let were_there = usize::from(memory.levels.first().is_some_and(|level| level.faults == 0));
         let taken: f64 = most.iter().skip(were_there).map(|flow| flow.faults as f64).sum();
         let all_pages = memory.all_pages.max(taken / memory.fresh_share.max(f64::MIN_POSITIVE));
-        Ok(Bounds {
+        let mut bounds = Bounds {
             worst: [kept_pages(&fewest, Order::FaultsFirst), kept_pages(&fewest, Order::ReleasesFirst)],
             best: kept_pages(&most, Order::Mixed),
             all_pages: all_pages.max(1.0),
             page_bytes: memory.page_bytes.max(1),
-            peak_bytes: memory.peak_bytes,
-        })
+            enough_bytes: u64::MAX,
+            plateau: Point { keep_bytes: u64::MAX, low: 1.0, high: 1.0 },
+        };
+        let read = bounds.at(u64::MAX - bounds.page_bytes);
+        let low = memory.plateau.0.unwrap_or(read.low);
+        bounds.plateau = Point { low, high: memory.plateau.1.unwrap_or(read.high).max(low), ..read };
+        let most_pages = bounds.worst.iter().chain([&bounds.best]).map(Avoided::most_pages).max();
+        let most_bytes = most_pages.unwrap_or(0).saturating_mul(bounds.page_bytes);
+        bounds.enough_bytes = if memory.peak_bytes == u64::MAX { most_bytes } else { memory.peak_bytes };
+        Ok(bounds)
     }
 
     fn at(&self, keep_bytes: u64) -> Point {
-        let pages = if keep_bytes >= self.peak_bytes { u64::MAX } else { keep_bytes / self.page_bytes };
-        let share = |avoided: &Avoided| (avoided.with(pages) as f64 / self.all_pages).clamp(0.0, 1.0);
-        let low = share(&self.worst[0]).min(share(&self.worst[1]));
-        Point { keep_bytes, low, high: share(&self.best).max(low) }
+        let Point { low: least, high: most, .. } = self.plateau;
+        if keep_bytes >= self.enough_bytes {
+            return Point { keep_bytes, low: least, high: most };
+        }
+        let share = |avoided: &Avoided| avoided.with(keep_bytes / self.page_bytes) as f64 / self.all_pages;
+        let low = share(&self.worst[0]).min(share(&self.worst[1])).min(least);
+        Point { keep_bytes, low, high: share(&self.best).clamp(low, most) }
     }
 
-    fn points(&self, plateau: Point) -> Vec<Point> {
+    fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();
         for keep_bytes in [MIB, 4 * MIB].into_iter().chain((3..40).map(|shift| MIB << shift)) {
             let point = self.at(keep_bytes);
             points.push(point);
-            if within(point, plateau, 0.001) {
+            if within(point, self.plateau, 0.001) {
                 break;
             }
         }
         points
     }
 
-    fn knee(&self, plateau: Point) -> Point {
-        let most_pages = self.worst.iter().chain([&self.best]).map(Avoided::most_pages).max().unwrap_or(0);
-        let most = most_pages.saturating_mul(self.page_bytes) / MIB + 1;
-        let (mut below, mut reached) = (0, most);
+    fn knee(&self) -> Point {
+        let (mut below, mut reached) = (0, self.enough_bytes / MIB + 1);
         while reached - below > 1 {
             let middle = below + (reached - below) / 2;
-            if within(self.at(middle.saturating_mul(MIB)), plateau, KNEE_POINTS) {
+            if within(self.at(middle.saturating_mul(MIB)), self.plateau, KNEE_POINTS) {
                 reached = middle;
             } else {
                 below = middle;
             }
         }
         let step = (1_u64 << reached.max(1).ilog2()) / 8;
-        self.at(reached.next_multiple_of(step.max(1)).saturating_mul(MIB))
+        // More is not avoided with less.
+        Point {
+            high: self.plateau.high,
+            ..self.at(reached.next_multiple_of(step.max(1)).saturating_mul(MIB))
+        }
     }
 }
 

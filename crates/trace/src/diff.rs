@@ -4,11 +4,12 @@
 //! Rows are matched by name, because two builds of one program have other addresses (`name`). A row is changed when its
 //! difference is more than samples leave open, more than a program differs from itself, and worth a word
 //! ([`Settings::threshold`]). That holds for all rows of a diff at once, so that many rows do not make a few false alarms
-//! (`judge`). Times are freed from what the whole machine was dearer (`price`). Counts of root and of a user are refused, other
+//! (`judge`). What the whole machine was dearer is no change of a row (`price`). Counts of root and of a user are refused, other
 //! differences between the recordings are warned of (`comparable`).
 //!
-//! Counts that were counted are compared exactly. Where the price of a row has not changed beyond chance, both sides have the same
-//! one: its time differs by what its faults do. One recording a side shows what counts tell. A change of price alone needs
+//! All figures are those of the profile, and the whole is that of [`crate::totals::Totals`]: rows, major faults and what is in
+//! no row ([`Diff::rest`]) add up to it. Counts that were counted are compared exactly; where they leave one row only that can have
+//! changed, [`Row::explains`] says by how much. One recording a side shows what counts tell. A change of price alone needs
 //! several a side: unless it is large, it does not stand out from what prices of unchanged code do from run to run.
 //!
 //! What it does not do: read files, print.
@@ -23,9 +24,9 @@ mod whole;
 
 use serde::Serialize;
 
-use crate::profile::Profile;
+use crate::profile::{Profile, Weighted};
 use crate::recording::Recording;
-use crate::stat::Interval;
+use crate::stat::{Interval, Kind};
 use crate::tuning::{DIFF_ERROR, DIFF_THRESHOLD};
 
 pub use comparable::Refusal;
@@ -91,13 +92,11 @@ pub struct Settings {
     pub threshold: f64,
     /// Leave out faults of the kernel, so that recordings of root and of a user compare.
     pub user_only: bool,
-    /// Leave times as they were measured, whatever the machine cost meanwhile.
-    pub raw_times: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { by: By::Function, threshold: DIFF_THRESHOLD, user_only: false, raw_times: false }
+        Self { by: By::Function, threshold: DIFF_THRESHOLD, user_only: false }
     }
 }
 
@@ -152,10 +151,10 @@ pub struct Pair {
     pub before: Interval,
     /// Mean of the runs after, with its 95 % interval.
     pub after: Interval,
-    /// After less before, with an interval that holds for all rows at once ([`Diff::confidence`]). Of one recording a side it
-    /// holds what that did not see: an exact count has none.
+    /// After less before. Of a row with an interval that holds for all rows at once ([`Diff::confidence`]), of the whole at 95 %.
+    /// Of one recording a side it holds what that did not see: an exact count has none.
     pub difference: Interval,
-    /// The difference is more than its interval and than what a program differs from itself, and it is large enough.
+    /// By all that is known there is a difference, it is more than a program differs from itself, and large enough.
     pub significant: bool,
 }
 
@@ -168,25 +167,39 @@ pub struct Row {
     pub class: Class,
     /// Why, where it is in both.
     pub cause: Option<Cause>,
-    /// Faults.
+    /// Faults, without major ones.
     pub faults: Pair,
-    /// Their time in ns, freed from the common price; where the row's price has not changed, at the same price on both sides.
+    /// Their time as measured, ns.
     pub time_ns: Pair,
+    /// Where this is the one row that changed: the difference in its faults if all others are as before. That is known from counts
+    /// of the whole, and better than from samples of the row.
+    pub explains: Option<Interval>,
     /// Share of the larger total, 0 to 1: of time, or of faults where that is more.
     pub share: f64,
 }
 
+/// Figures of the whole before and after, means of the runs of a side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Part {
+    /// Faults before and after.
+    pub faults: [f64; 2],
+    /// Their time before and after, ns.
+    pub time_ns: [f64; 2],
+}
+
 /// One of the recordings.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Side {
     /// The command.
     pub command: Vec<String>,
-    /// Faults, as estimated.
+    /// Faults.
     pub faults: f64,
-    /// Their time as measured, ns.
-    pub time_ns: f64,
-    /// How many times dearer all its faults were than those before; its times were divided by it.
-    pub price: f64,
+    /// CPU time in them, ns.
+    pub time_ns: Interval,
+    /// Those of the faults that were major.
+    pub major: f64,
+    /// How long those waited for the disk, ns.
+    pub major_ns: f64,
 }
 
 /// What changed.
@@ -208,10 +221,14 @@ pub struct Diff {
     pub after: Vec<Side>,
     /// What the machine was dearer.
     pub price: Price,
-    /// All faults; `significant` as for a row.
+    /// All faults.
     pub faults: Pair,
-    /// All time, ns: rows that have not changed take the same on both sides, but for the number of faults.
+    /// CPU time in them, ns.
     pub time_ns: Pair,
+    /// Major faults and how long they waited for the disk: in `faults`, not in `time_ns` and in no row.
+    pub major: Part,
+    /// Other faults that are in no row, as those in kernel mode that were counted alone.
+    pub rest: Part,
     /// What differs most first.
     pub rows: Vec<Row>,
     /// Why the figures may not be comparable, a sentence each.
@@ -220,7 +237,7 @@ pub struct Diff {
 
 impl Diff {
     /// Version of the JSON document.
-    pub const SCHEMA: u32 = 1;
+    pub const SCHEMA: u32 = 2;
 
     /// Compares recordings before with recordings after. Several of a side tell how a program differs from itself.
     ///
@@ -230,27 +247,39 @@ impl Diff {
         comparable::check(before, after, settings)?;
         let runs: Vec<&Run> = before.iter().chain(after).collect();
         let table = Table::new(&runs, settings);
-        let prices = price::prices(&runs, &table, before.len(), settings);
+        let prices = price::prices(&runs, &table, before.len());
         let judge = Judge::new(&table, &prices.runs, before.len(), settings);
         let judged: Vec<Judged> = judge.rows(&table);
-        let (faults, time_ns) = judge.all(&table.totals, &judged);
+        let mut sides: Vec<Side> = runs.iter().map(|run| side(run, settings.user_only)).collect();
+        let faults = judge.all_faults(&table, &sides.iter().map(|side| side.faults).collect::<Vec<_>>());
+        let time_ns = judge.all_time(&sides.iter().map(|side| side.time_ns).collect::<Vec<_>>());
         let parts = table.names.iter().zip(&table.rows).zip(&judged);
         let mut rows: Vec<Row> = parts.map(|((name, runs), found)| row(name, runs, found, &judge)).collect();
-        let weight = |row: &Row| judge.size(row.faults.difference.value, row.time_ns.difference.value);
+        let weight = |row: &Row| {
+            judge.size(row.explains.unwrap_or(row.faults.difference).value, row.time_ns.difference.value)
+        };
         rows.sort_by(|a, b| {
             let changed = |row: &Row| row.class != Class::Unchanged;
             let order = (changed(b), weight(b), b.share).partial_cmp(&(changed(a), weight(a), a.share));
             order.unwrap_or(std::cmp::Ordering::Equal).then_with(|| a.name.cmp(&b.name))
         });
-        let side = |(run, (all, price)): (&&Run, (&Estimate, &f64))| Side {
-            command: run.recording.header.command.clone(),
-            faults: all.faults,
-            time_ns: all.time_ns,
-            price: *price,
-        };
-        let mut sides: Vec<Side> = runs.iter().zip(table.totals.iter().zip(&prices.runs)).map(side).collect();
         let after_sides = sides.split_off(before.len());
-        let mut warnings = comparable::warnings(before, after, settings.raw_times);
+        let mean = |of: fn(&Side) -> f64| {
+            [&sides, &after_sides].map(|side| side.iter().map(of).sum::<f64>() / side.len() as f64)
+        };
+        let major = Part { faults: mean(|side| side.major), time_ns: mean(|side| side.major_ns) };
+        let beyond = |whole: &Pair, of: fn(&Row) -> &Pair| {
+            let rows = rows.iter().map(of);
+            rows.fold([whole.before.value, whole.after.value], |[before, after], row| {
+                [before - row.before.value, after - row.after.value]
+            })
+        };
+        let others = beyond(&faults, |row| &row.faults);
+        let rest = Part {
+            faults: [0, 1].map(|side| others[side] - major.faults[side]),
+            time_ns: beyond(&time_ns, |row| &row.time_ns),
+        };
+        let mut warnings = comparable::warnings(before, after);
         warnings.extend(prices.warning);
         Ok(Self {
             schema: Self::SCHEMA,
@@ -263,6 +292,8 @@ impl Diff {
             price: prices.common,
             faults,
             time_ns,
+            major,
+            rest,
             rows,
             warnings,
         })
@@ -274,34 +305,61 @@ impl Diff {
     }
 }
 
+/// The figures of a run, from its totals.
+fn side(run: &Run, user_only: bool) -> Side {
+    let profile = &run.profile;
+    let unplaced = profile.unplaced();
+    let all = || profile.faults.iter().chain(&unplaced);
+    let is_major = |fault: &&Weighted| fault.kind == Kind::Major;
+    let is_out = |fault: &&Weighted| user_only && fault.kernel;
+    let out = || all().filter(is_out);
+    let major = || all().filter(|fault| !is_out(fault) && is_major(fault));
+    let out_ns: f64 = out().filter(|fault| !is_major(fault)).map(|fault| fault.cost_ns).sum();
+    let seconds = profile.totals.time.as_ref().map_or_else(Interval::default, |time| time.seconds);
+    let part = if seconds.value > 0.0 { 1.0 - out_ns / (1e9 * seconds.value) } else { 0.0 };
+    Side {
+        command: run.recording.header.command.clone(),
+        faults: profile.totals.faults() as f64 - out().map(|fault| fault.faults).sum::<f64>(),
+        time_ns: seconds.times(1e9 * part.max(0.0)),
+        major: major().map(|fault| fault.faults).sum(),
+        major_ns: major().map(|fault| fault.cost_ns).sum(),
+    }
+}
+
 fn row(name: &str, runs: &[Estimate], found: &Judged, judge: &Judge) -> Row {
-    let Judged { faults, time_ns, .. } = *found;
+    let Judged { faults, time_ns, explains, .. } = *found;
     let (before, after) = runs.split_at(judge.before);
     let seen = |runs: &[Estimate]| runs.iter().any(|run| run.faults > 0.0);
-    let decisive = if time_ns.significant { &time_ns } else { &faults };
     let class = match (seen(before), seen(after)) {
         _ if !found.is_named() => Class::Unchanged,
         (false, _) => Class::Added,
         (_, false) => Class::Removed,
-        _ if decisive.difference.value > 0.0 => Class::Grown,
+        _ if has_grown(found) => Class::Grown,
         _ => Class::Shrunk,
     };
     let cause = matches!(class, Class::Grown | Class::Shrunk).then(|| cause(found));
     let larger = |pair: &Pair| pair.before.value.max(pair.after.value);
     let share = judge.size(larger(&faults), larger(&time_ns));
-    Row { name: name.to_owned(), class, cause, faults, time_ns, share }
+    Row { name: name.to_owned(), class, cause, faults, time_ns, explains, share }
+}
+
+fn has_grown(found: &Judged) -> bool {
+    match (found.explains, found.price) {
+        (Some(explains), None) => explains.value > 0.0,
+        (_, Some(price)) if !found.faults.significant => price > 1.0,
+        (_, price) => found.faults.after.value * price.unwrap_or(1.0) > found.faults.before.value,
+    }
 }
 
 fn cause(found: &Judged) -> Cause {
     // How much of the growth in time, as a product of count and price, the count explains.
     const MOSTLY: f64 = 0.8;
-    let growth = |pair: &Pair| (pair.after.value / pair.before.value).ln();
-    let by_count = growth(&found.faults) / growth(&found.time_ns);
-    match (found.faults.significant, found.is_price_changed) {
-        (_, false) => Cause::Faults,
-        (false, _) => Cause::Price,
-        _ if by_count > MOSTLY => Cause::Faults,
-        _ if by_count < 1.0 - MOSTLY => Cause::Price,
+    let Some(price) = found.price else { return Cause::Faults };
+    let by_faults = (found.faults.after.value / found.faults.before.value).ln();
+    match by_faults / (by_faults + price.ln()) {
+        _ if !found.faults.significant => Cause::Price,
+        by_count if by_count > MOSTLY => Cause::Faults,
+        by_count if by_count < 1.0 - MOSTLY => Cause::Price,
         _ => Cause::Both,
     }
 }

@@ -8,6 +8,8 @@ mod kind;
 mod pair;
 mod place;
 
+pub(crate) use place::Told;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -48,8 +50,11 @@ pub struct Fault {
     pub is_certain: bool,
     /// At its end a transparent huge page was mapped there.
     pub huge: bool,
-    /// A first touch of a page that this mapping had been faulted in for before: the program gave it back (MADV_DONTNEED).
-    pub again: bool,
+    /// How likely it is the first touch of a page that this mapping had been faulted in for before: the program gave the page back and
+    /// kept the mapping (MADV_DONTNEED). At least.
+    pub again: f64,
+    /// The last record of its mapping.
+    pub(crate) told: Told,
     /// Index into [`Faults::mappings`].
     pub mapping: u32,
     /// Index into [`Faults::windows`]; `None` outside all of them.
@@ -110,8 +115,8 @@ impl Faults {
             match &record.what {
                 What::Enter { addr, ip, kernel, access, mapped_bytes } => {
                     let window = find_window(&windows, record.time_ns);
-                    let place = processes.place(record.pid, *addr);
                     let was_mapped = mapped_bytes.map(|bytes| bytes > 0);
+                    let place = processes.place(record.pid, *addr);
                     tells_pages |= was_mapped.is_some();
                     let touch = kind::Touch { time_ns: record.time_ns, access: *access, fault: faults.len() };
                     let (kind, again) = history.touch(record.pid, *addr, touch, place.as_ref(), was_mapped);
@@ -121,7 +126,7 @@ impl Faults {
                         kind,
                         kind_by_place,
                         is_certain: was_mapped.is_some(),
-                        again,
+                        again: f64::from(again),
                         window,
                         ..at(record, *addr, *ip, *kernel, *access, place)
                     };
@@ -192,6 +197,19 @@ impl Faults {
             }
         }
         history.settle(&mut faults);
+        let mappings = processes.into_names();
+        let each = || faults.iter().map(|fault| (fault, 1));
+        let gone = [
+            gone(each(), &mappings, page_bytes),
+            gone(samples.iter().map(|(fault, n)| (fault, *n)), &mappings, page_bytes),
+        ];
+        for fault in faults.iter_mut().chain(samples.iter_mut().map(|(fault, _)| fault)) {
+            let since_ns = gone.iter().filter_map(|gone| gone.get(&(fault.pid, fault.tid, fault.told))).min();
+            if since_ns.is_some_and(|since_ns| fault.enter_ns >= *since_ns) {
+                (fault.kind, fault.mapping) = (kind::by_place(fault.access, None), place::UNKNOWN);
+            }
+        }
+        find_again(&mut faults, &mut samples, page_bytes);
         count_in_flight(&mut faults);
         find_interrupted(&mut faults, samples.iter_mut().map(|(fault, _)| fault), observation);
         let pair::Unmatched { enters, ends, dropped } = pairs.finish();
@@ -199,7 +217,7 @@ impl Faults {
             faults,
             windows,
             samples,
-            mappings: processes.into_names(),
+            mappings,
             tells_pages,
             unmatched_enters: enters,
             unmatched_ends: ends,
@@ -235,7 +253,8 @@ impl Fault {
             kind_by_place: kind,
             is_certain: false,
             huge: false,
-            again: false,
+            again: 0.0,
+            told: Told::default(),
             mapping: 0,
             window: None,
             in_flight: 1,
@@ -268,7 +287,8 @@ fn at(
         kind_by_place: Kind::Unplaced,
         is_certain: false,
         huge: false,
-        again: false,
+        again: 0.0,
+        told: place.map_or_else(Told::default, |place| place.told),
         mapping: place.map_or(place::UNKNOWN, |place| place.name),
         window: None,
         in_flight: 1,
@@ -332,6 +352,51 @@ fn split(window: Window, entry_ns: &[u64]) -> Vec<Window> {
 pub(crate) fn find_window(windows: &[Window], time_ns: u64) -> Option<usize> {
     let index = windows.partition_point(|w| w.begin_ns <= time_ns).checked_sub(1)?;
     (time_ns < windows[index].end_ns).then_some(index)
+}
+
+/// From when on a mapping of shared anonymous memory had gone, by thread: a page of it faults once for each thread, so what faults beyond
+/// all its pages lies in memory that mremap moved there.
+fn gone<'a>(
+    faults: impl Iterator<Item = (&'a Fault, u64)>,
+    mappings: &[String],
+    page_bytes: u64,
+) -> HashMap<(u32, u32, Told), u64> {
+    let is_shared = |fault: &Fault| {
+        let name = mappings.get(fault.mapping as usize);
+        fault.kind == Kind::Shared && name.is_some_and(|name| name.starts_with("/dev/zero"))
+    };
+    let (mut touched, mut gone) = (HashMap::<_, u64>::new(), HashMap::new());
+    for (fault, weight) in faults.filter(|(fault, _)| is_shared(fault)) {
+        let mapping = (fault.pid, fault.tid, fault.told);
+        let touched = touched.entry(mapping).or_default();
+        *touched = touched.saturating_add(weight);
+        if *touched > fault.told.len_bytes / page_bytes {
+            gone.entry(mapping).or_insert(fault.enter_ns);
+        }
+    }
+    gone
+}
+
+/// Of a mapping that had more first touches than it has pages, the rest touched a page again. Bursts count as recorded; samples say how
+/// many there were, less two standard deviations.
+fn find_again(faults: &mut [Fault], samples: &mut [(Fault, u64)], page_bytes: u64) {
+    let mut touched: HashMap<(u32, Told), [f64; 3]> = HashMap::new();
+    let mapping = |fault: &Fault| (fault.pid, fault.told);
+    let is_touch = |fault: &Fault| fault.told.len_bytes > 0 && kind::is_first_touch(fault.kind);
+    for fault in faults.iter().filter(|fault| is_touch(fault)) {
+        touched.entry(mapping(fault)).or_default()[0] += 1.0;
+    }
+    for (fault, weight) in samples.iter().filter(|(fault, _)| is_touch(fault)) {
+        let [_, weights, number] = touched.entry(mapping(fault)).or_default();
+        (*weights, *number) = (*weights + *weight as f64, *number + 1.0);
+    }
+    for fault in
+        faults.iter_mut().chain(samples.iter_mut().map(|(fault, _)| fault)).filter(|fault| is_touch(fault))
+    {
+        let [recorded, weights, number] = touched.get(&mapping(fault)).copied().unwrap_or_default();
+        let least = recorded.max(weights * (1.0 - 2.0 / f64::max(number, 1.0).sqrt())).max(1.0);
+        fault.again = fault.again.max(1.0 - fault.told.len_bytes as f64 / page_bytes as f64 / least);
+    }
 }
 
 /// Sets `in_flight` of every fault from the timed ones of its process.

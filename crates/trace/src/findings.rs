@@ -67,7 +67,7 @@ pub struct Findings {
     pub disk_ns: f64,
     /// Faults of the run.
     pub faults: u64,
-    /// So many call sites make this share of the time in the tables.
+    /// So many call sites make this share of the time of all faults, waits for the disk among it; of the faults where no time is known.
     pub most: Option<(u64, f64)>,
     /// What keeping freed pages would avoid; `None` where no site has a cure that does it.
     pub avoidable: Option<Point>,
@@ -189,7 +189,9 @@ impl Findings {
         let cured = sites.rows.iter().take(CURED_SITES).map(|row| (row.share, cure::remedy(&pattern(row))));
         let is_told = |(share, remedy): &(f64, Remedy)| remedy.cure.is_some() || *share >= UNCURED_SHARE;
         let remedies: Vec<Remedy> = cured.filter(is_told).map(|(_, remedy)| remedy).collect();
-        let no_cure = if sites.rows.is_empty() { None } else { cure::why_none(&remedies) };
+        // Without an end no curve is known, and nothing rules a cure out.
+        let is_known = !sites.rows.is_empty() && recording.footer.is_some();
+        let no_cure = is_known.then(|| cure::why_none(&remedies)).flatten();
         let is_kept = remedies.iter().any(|remedy| remedy.cure.is_some_and(Cure::keeps));
         let (kernel, no_phases) = kernel::kernel_time(recording).unzip();
         let no_phases = no_phases.flatten();
@@ -204,7 +206,8 @@ impl Findings {
         };
         let disk_ns = major_ns(&sites);
         let time_ns = stat.time.as_ref().map(|time| time.seconds.times(1e9));
-        let most = most(&sites);
+        let all = time_ns.map_or(0.0, |time_ns| time_ns.value + disk_ns);
+        let most = most(&sites, if all > 0.0 { all } else { stat.faults() as f64 });
         let tables = groups.into_iter().map(|by| {
             let found = match by {
                 Group::Site => sites.clone(),
@@ -253,11 +256,12 @@ fn major_ns(sites: &Sites) -> f64 {
     sites.all.kinds.iter().find(|(kind, ..)| *kind == Kind::Major).map_or(0.0, |(.., ns)| *ns)
 }
 
-/// How few call sites make most of the time.
-fn most(sites: &Sites) -> Option<(u64, f64)> {
+/// How few call sites make most of `all`, which is time, or faults where none is known.
+fn most(sites: &Sites, all: f64) -> Option<(u64, f64)> {
+    let is_timed = sites.all.time_ns.value > 0.0;
     let mut share = 0.0;
     for (index, row) in sites.rows.iter().take(MOST_SITES).enumerate() {
-        share += row.share;
+        share += if is_timed { row.time_ns.value } else { row.faults.value } / all.max(f64::MIN_POSITIVE);
         if share >= MOST_SHARE || index + 1 == MOST_SITES.min(sites.rows.len()) {
             return Some((index as u64 + 1, share.min(1.0)));
         }
@@ -312,4 +316,17 @@ fn lock_waits(recording: &Recording) -> [LockWaits; 2] {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn call_sites_make_their_share_of_the_time_that_the_answer_names() {
+        let of = |ns| Row { time_ns: Interval { value: ns, low: ns, high: ns }, ..Row::default() };
+        let sites = Sites { rows: vec![of(50.0), of(25.0), of(5.0)], all: of(80.0), ..Sites::default() };
+        assert_eq!(most(&sites, 80.0), Some((2, 0.9375)));
+        assert_eq!(most(&sites, 88.0), Some((3, 80.0 / 88.0)), "8 are in no row");
+    }
 }

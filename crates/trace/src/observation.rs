@@ -123,6 +123,9 @@ pub struct Counts {
     pub cpu_ns: Option<u64>,
     /// Faults that happened before the program's exec, in our own child; part of `wait4`'s figure.
     pub before_exec_faults: u64,
+    /// Processes that still ran at the end: counted as far as they had come.
+    #[serde(default)]
+    pub running: u64,
 }
 
 impl Counts {

@@ -20,7 +20,8 @@ use crate::stat::Kind;
 use crate::totals::Totals;
 
 pub use blocks::{Block, Blocks};
-pub(crate) use spread::Tally;
+pub use huge::Huge;
+pub(crate) use spread::{Tally, Whole};
 
 /// A fault and what it stands for.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,8 +63,8 @@ pub struct Basis {
     pub reading_ns: Option<f64>,
     /// The part of `cost_ns` that is the mean of its like, ns.
     pub assumed_ns: f64,
-    /// Its page had been faulted in for the same mapping before: the program gave it back.
-    pub again: bool,
+    /// How likely its page had been faulted in for the same mapping before: the program gave it back.
+    pub again: f64,
 }
 
 /// The faults of a recording, weighted.
@@ -75,8 +76,8 @@ pub struct Profile {
     pub basis: Vec<Basis>,
     /// Faults by which the samples together may stand for too few or too many, at 95 %: what they do not stand for the bursts do.
     pub doubt: f64,
-    /// Least and most faults of huge pages in user mode, where that is known.
-    pub huge: Option<(f64, f64)>,
+    /// Faults of huge pages in user mode, where something is known of them.
+    pub huge: Option<Huge>,
     /// Blocks that the allocation recorder saw.
     pub blocks: Blocks,
     /// What these faults and those beyond them make in all; every view takes its totals from here.
@@ -115,7 +116,8 @@ impl Profile {
             let kind = prices.kind_of_sample(fault);
             let cost_ns = faults * prices.mean_ns(fault, kind);
             let reading_ns = prices.sample_ns(fault);
-            let basis = Basis { alike: *faults, reading_ns, assumed_ns: cost_ns, ..Basis::default() };
+            let again = fault.again;
+            let basis = Basis { alike: *faults, reading_ns, assumed_ns: cost_ns, again, ..Basis::default() };
             both.push((profile.weighted(fault, kind, *faults, cost_ns), basis));
         }
         if let Some(first) = found.faults.first().filter(|_| weights.huge_unseen > 0.0) {
@@ -127,7 +129,8 @@ impl Profile {
         both.sort_by_key(|(fault, _)| fault.time_ns);
         (profile.faults, profile.basis) = both.into_iter().unzip();
         profile.mappings.clone_from(&found.mappings);
-        (profile.doubt, profile.huge) = (weights.doubt, weights.huge);
+        let price_ns = prices.huge_ns();
+        (profile.doubt, profile.huge) = (weights.doubt, weights.huge.map(|huge| Huge { price_ns, ..huge }));
         Totals::settle(&mut profile, found, observation);
         profile
     }

@@ -129,6 +129,9 @@ impl Stacks {
     }
 }
 
+/// Short name of code that was made while running.
+pub(crate) const GENERATED: &str = "[jit]";
+
 /// A file that code lies in, or something like one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Module {
@@ -139,8 +142,11 @@ pub struct Module {
 }
 
 impl Module {
-    /// The last part of its path.
+    /// The last part of its path; `[jit]` of code that was made while running, whichever process made it.
     pub fn short_name(&self) -> &str {
+        if self.path.starts_with("[jit ") {
+            return GENERATED;
+        }
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 }

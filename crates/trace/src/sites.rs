@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::observation::What;
-use crate::profile::{Profile, Tally, Weighted};
+use crate::profile::{Profile, Tally, Weighted, Whole};
 use crate::recording::Recording;
 use crate::stat::rows::ALL;
 use crate::stat::strata::KINDS;
@@ -122,9 +122,11 @@ impl Sites {
         let host = &recording.observation.host;
         let refaulted = refault::refaulted(profile, &naming.touching, host.page_bytes);
         let mut all = Sum::new();
+        let mut major_ns = 0.0;
         let mut sums: Vec<Sum> = Vec::new();
         for ((fault, basis), refaulted) in profile.faults.iter().zip(&profile.basis).zip(refaulted) {
             let key = keys.number(by, fault, profile, &naming);
+            major_ns += if fault.kind == Kind::Major { fault.cost_ns } else { 0.0 };
             let owner = fault.block.map(|_| owners.number(Group::Alloc, fault, profile, &naming));
             if key >= sums.len() {
                 sums.resize_with(key + 1, Sum::new);
@@ -134,7 +136,7 @@ impl Sites {
                 let kind = &mut sum.kinds[fault.kind as usize];
                 *kind = (kind.0 + fault.faults, kind.1 + fault.cost_ns);
                 sum.resident_bytes += bytes_made_resident(fault.kind, host).unwrap_or(0.0) * fault.faults;
-                sum.again += if basis.again { fault.faults } else { 0.0 };
+                sum.again += basis.again * fault.faults;
                 if owner.is_some() {
                     sum.in_blocks += fault.faults;
                     sum.refaulted += if refaulted { fault.faults } else { 0.0 };
@@ -150,6 +152,16 @@ impl Sites {
         }
         let calibration = recording.observation.calibration;
         let offset_ns = calibration.map_or(0.0, |found| found.offset_ns());
+        let whole = Whole { all: &all.tally, doubt: profile.doubt, offset_ns, huge: profile.huge };
+        let mut sum = all.row(&whole, None);
+        // The exact count is known, whatever the parts are, and the time of minor faults is that of the run.
+        sum.faults = Interval { low: sum.faults.value, high: sum.faults.value, ..sum.faults };
+        if let Some(time) = profile.totals.time.as_ref().filter(|time| time.seconds.value > 0.0) {
+            let part = (sum.time_ns.value - major_ns) / time.seconds.value;
+            let at = |seconds: f64| seconds * part + major_ns;
+            sum.time_ns = Interval { low: at(time.seconds.low), high: at(time.seconds.high), ..sum.time_ns };
+        }
+        let all_ns = sum.time_ns;
         let mut lives = match by {
             Group::Alloc => lives::by_owner(profile, &mut |block| keys.of_block(block, profile, &naming)),
             _ => Vec::new(),
@@ -164,7 +176,7 @@ impl Sites {
                 .and_then(|owner| owners.labels.get(owner))
                 .map(|(label, _)| label.clone());
             let leaf = sum.stack().and_then(|stack| naming.leaf(stack)).filter(|_| by == Group::Site);
-            let row = sum.row(&all, profile.doubt, offset_ns);
+            let row = sum.row(&whole, Some(all_ns));
             Row { label: label.0, place: label.1, leaf, allocated_by: owner, lives, ..row }
         };
         let labels = keys.labels.into_iter().zip(lives);
@@ -173,9 +185,6 @@ impl Sites {
         rows.sort_by(|a, b| {
             size(b).partial_cmp(&size(a)).unwrap_or(std::cmp::Ordering::Equal).then(a.label.cmp(&b.label))
         });
-        let mut sum = all.row(&all, profile.doubt, offset_ns);
-        // The exact count is known, whatever the parts are.
-        sum.faults = Interval { low: sum.faults.value, high: sum.faults.value, ..sum.faults };
         Self { by, rows, all: Row { label: "all".to_owned(), ..sum } }
     }
 }
@@ -195,12 +204,17 @@ impl Sum {
         most.filter(|(_, weight)| 2.0 * **weight > self.tally.time_ns).map(|(owner, _)| *owner)
     }
 
-    fn row(&self, all: &Sum, doubt: f64, offset_ns: f64) -> Row {
-        let (faults, time_ns) = self.tally.intervals(&all.tally, doubt, offset_ns);
+    /// A row; no more time than all may have taken, where that is known.
+    fn row(&self, whole: &Whole<'_>, all_ns: Option<Interval>) -> Row {
+        let (all, (faults, mut time_ns)) = (whole.all, self.tally.intervals(whole));
+        if let Some(all_ns) = all_ns {
+            time_ns.high = time_ns.high.min(all_ns.high).max(time_ns.value);
+            time_ns = if self.tally.records == all.records { all_ns } else { time_ns };
+        }
         let part = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
-        let share = match all.tally.time_ns > 0.0 {
-            true => part(self.tally.time_ns, all.tally.time_ns),
-            false => part(self.tally.faults, all.tally.faults),
+        let share = match all.time_ns > 0.0 {
+            true => part(self.tally.time_ns, all.time_ns),
+            false => part(self.tally.faults, all.faults),
         };
         let kinds = ALL.into_iter().zip(&self.kinds).filter(|(_, (faults, _))| *faults > 0.0);
         let mut kinds: Vec<(Kind, f64, f64)> =

@@ -16,7 +16,7 @@ use crate::stat::{BeyondWait4, FaultTime, Kind, Row, bytes_made_resident, time};
 /// The figures of the whole run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
-    /// One row per kind, the largest first.
+    /// One row per kind, the dearest first.
     pub rows: Vec<Row>,
     /// What `wait4` leaves out and the events counted.
     pub beyond_wait4: Option<BeyondWait4>,
@@ -91,10 +91,15 @@ impl Totals {
             if part < 1.0 {
                 cut(profile, &mut rows, part);
             }
-            bound_rows(&mut rows, bound.ns / 1e9);
             time.us_per_mib = time::us_per_mib(&rows, &observation.host);
         }
+        if let Some(time) = &time {
+            bound_rows(&mut rows, time.seconds.high);
+        }
         widen(&mut rows, &facts, &disagreements, observation);
+        // The dearest first; where nothing is known of time they stay by count.
+        let seconds = |row: &Row| row.seconds.unwrap_or(0.0);
+        rows.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
         notes.extend(disagreements.iter().map(Disagreement::to_string));
         let beyond = beyond(profile, &rows);
         profile.totals =
@@ -179,7 +184,7 @@ fn cut(profile: &mut Profile, rows: &mut [Row], part: f64) {
     }
 }
 
-/// No row can have taken more than all may, whether the sum was cut or not.
+/// No row can have taken more than all may, in seconds.
 fn bound_rows(rows: &mut [Row], bound: f64) {
     for row in rows {
         let ends = row.seconds.zip(row.seconds_interval);

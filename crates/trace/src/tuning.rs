@@ -71,8 +71,6 @@ pub(crate) const KNEE_FROM: f64 = 0.05;
 /// Largest error of a reading of resident memory that is assumed, in pages; the kernel batches 32 pages or two per
 /// CPU on each CPU (`percpu_counter_batch`), and a program rarely leaves a rest on more than a few.
 pub(crate) const RSS_NOISE_PAGES: u64 = 1024;
-/// How long the teardown of a process may last before its end is recorded, in ns (1 GiB takes about 100 ms here).
-pub(crate) const TEARDOWN_NS: u64 = 250_000_000;
 
 /// Share of the time that a cure must win at least: less is not worth a line in a start script, and with several cures tried
 /// one of them wins a little by chance.
@@ -117,6 +115,9 @@ pub(crate) const DIFF_ERROR: f64 = 0.01;
 /// Relative standard deviation of a row's faults from run to run that is assumed before repeats tell. Chosen: programs that do
 /// the same again have the same faults but for the loader, threads and the environment.
 pub(crate) const DIFF_FAULTS_SPREAD: f64 = 0.01;
+/// The same of a row whose faults several threads of a process take, or to which generated code leads: which thread takes which piece
+/// of work is chance, and so is when a compiler in the background is done. Chosen: rows of node beside itself were up to 2.1 times apart.
+pub(crate) const DIFF_CHANCE_SPREAD: f64 = 0.2;
 /// The same of what a fault of a row takes, once what is common to all rows is taken out. Measured: rows of one program recorded whole again and
 /// again on a busy machine of 2 processors were apart by 0.06; its tails are long, which one recording a side does not cover.
 pub(crate) const DIFF_PRICE_SPREAD: f64 = 0.1;

@@ -42,9 +42,6 @@ pub(crate) struct Args {
     /// Compare the faults of user mode only, where one side was recorded as root.
     #[arg(long)]
     user_only: bool,
-    /// Leave times as they were measured, also where the whole machine was dearer.
-    #[arg(long)]
-    raw_times: bool,
     /// Print one JSON document instead of the table.
     #[arg(long)]
     json: bool,
@@ -109,12 +106,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         ByArg::Mapping => By::Mapping,
     };
     let (before, after) = (runs(before)?, runs(after)?);
-    let settings = Settings {
-        by,
-        threshold: args.threshold / 100.0,
-        user_only: args.user_only,
-        raw_times: args.raw_times,
-    };
+    let settings = Settings { by, threshold: args.threshold / 100.0, user_only: args.user_only };
     let diff = Diff::new(&before, &after, &settings)?;
     if let Some(sink) = page {
         sink.write(&report::html(&diff))?;

@@ -32,9 +32,6 @@ pub(crate) struct Args {
     /// Draw what changed from FILE to this recording, what is gone included.
     #[arg(long, value_name = "FILE2", value_hint = clap::ValueHint::FilePath)]
     diff: Option<PathBuf>,
-    /// With --diff: leave times as they were measured, also where the whole machine was dearer.
-    #[arg(long, requires = "diff")]
-    raw_times: bool,
     /// Leave out faults of the kernel.
     #[arg(long)]
     user_only: bool,
@@ -94,8 +91,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Some(path) => {
             let after = [Run::new(load(path)?)];
             let by = if settings.which == Which::Touch { By::Function } else { By::Alloc };
-            let how =
-                Settings { by, user_only: args.user_only, raw_times: args.raw_times, ..Settings::default() };
+            let how = Settings { by, user_only: args.user_only, ..Settings::default() };
             let diff = Diff::new(&before, &after, &how)?;
             diff.warnings.iter().for_each(|warning| eprintln!("faultless: warning: {warning}"));
             flame::difference(&diff, &before, &after, settings)

@@ -1,56 +1,39 @@
-//! `faultless man` and `faultless completions`: written from the same flag definitions that are parsed.
+//! `faultless man` and `faultless completions`: generated from the flag definitions that are parsed.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+use faultless_console::pages::{self, CompletionsArgs, ManArgs};
 
-use super::{Failure, Outcome};
+use super::{Args, Outcome, emit};
+use crate::programs::{INDEX, LAB};
 
-/// Print the manual page, or write the pages of all verbs into a folder.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "EXAMPLES\n  faultless man | man -l -\n  faultless man --dir ~/.local/share/man/man1")]
-pub(crate) struct ManArgs {
-    /// Write faultless.1, faultless-stat.1 and so on here, instead of printing the first.
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
-}
-
-/// Print the completions for a shell.
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "EXAMPLES\n  faultless completions bash >~/.local/share/bash-completion/completions/faultless\n  \
-                  faultless completions fish >~/.config/fish/completions/faultless.fish"
-)]
-pub(crate) struct CompletionsArgs {
-    /// Which shell.
-    shell: clap_complete::Shell,
-}
-
-/// Prints or writes the manual.
+/// Prints the page of `faultless`, or writes those of all verbs and programs.
 pub(crate) fn man(args: ManArgs) -> Outcome {
     // `faultless help` has no page of its own.
-    let command = super::Args::command()
+    let command = Args::command()
         .disable_help_subcommand(true)
-        .mut_subcommand("workload", |verb| verb.disable_help_subcommand(true))
-        .mut_subcommand("grep", |verb| verb.disable_help_subcommand(true));
-    match args.dir {
-        Some(dir) => clap_mangen::generate_to(command, &dir).map_err(|error| {
-            let reason = super::sink::reason(&error);
-            Failure(format!("{}: {reason}; name a folder that exists and can be written", dir.display()))
-        })?,
-        None => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(command).render(&mut page)?;
-            return super::emit(&page, ExitCode::SUCCESS);
+        .mut_subcommand("workload", |verb| verb.disable_help_subcommand(true));
+    let Some(dir) = args.dir else { return emit(&pages::man(command)?, ExitCode::SUCCESS) };
+    // Theirs last: here `lab`, `grep` and `index` only have a line.
+    pages::man_into(command, &dir)?;
+    for program in [LAB, INDEX] {
+        if let Err(failure) = program.output(&[OsStr::new("man"), OsStr::new("--dir"), dir.as_os_str()]) {
+            eprintln!("faultless: pages left out: {failure}");
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the completions.
+/// Prints the completions of all three programs.
 pub(crate) fn completions(args: CompletionsArgs) -> Outcome {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut super::Args::command(), "faultless", &mut script);
-    super::emit(&script, ExitCode::SUCCESS)
+    let mut script = pages::completions(Args::command(), "faultless", args.shell);
+    for program in [LAB, INDEX] {
+        match program.output(&["completions", &args.shell.to_string()]) {
+            Ok(theirs) => script.extend(theirs),
+            Err(failure) => eprintln!("faultless: completions left out: {failure}"),
+        }
+    }
+    emit(&script, ExitCode::SUCCESS)
 }

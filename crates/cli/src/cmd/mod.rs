@@ -5,13 +5,10 @@ mod diff;
 mod doctor;
 mod export;
 mod flame;
-mod grep;
-mod lab;
 mod man;
 mod record;
 mod report;
 mod run;
-mod sink;
 mod stat;
 mod timeline;
 mod top;
@@ -19,12 +16,15 @@ mod trace_file;
 mod warm;
 mod workload;
 
-use std::fmt;
-use std::io::{ErrorKind, Write};
-use std::process::ExitCode;
+use std::ffi::OsString;
 
-use clap::error::{ContextKind, ErrorKind as Mistake};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
+use faultless_console::{Failure, INTERRUPTED, Outcome, emit, no_stdout, pages, sink};
+
+use crate::programs::{self, Words};
+
+const COMPLETIONS: &str = "EXAMPLES\n  faultless completions bash >~/.local/share/bash-completion/completions/faultless\n  \
+                           faultless completions fish >~/.config/fish/completions/faultless.fish";
 
 /// Find, measure and remove the time that programs lose to page faults.
 #[derive(Debug, Parser)]
@@ -44,72 +44,33 @@ enum Verb {
     Workload(workload::Args),
     Doctor(doctor::Args),
     Export(export::Args),
-    Lab(lab::Args),
     Timeline(timeline::Args),
     Flame(flame::Args),
-    Grep(Box<grep::Args>),
     Diff(diff::Args),
     Report(report::Args),
-    Man(man::ManArgs),
-    Completions(man::CompletionsArgs),
+    /// Run the experiments of the five documents on this machine [program: faultless-lab].
+    #[command(disable_help_flag = true)]
+    Lab(Words),
+    /// Search a tree with regular expressions, through a database of its text [program: faultless-grep].
+    #[command(disable_help_flag = true)]
+    Grep(Words),
+    /// Make the database that `grep` searches, and keep it up to date [program: faultless-grep].
+    #[command(disable_help_flag = true)]
+    Index(Words),
+    #[command(
+        after_help = "EXAMPLES\n  faultless man | man -l -\n  faultless man --dir ~/.local/share/man/man1"
+    )]
+    Man(pages::ManArgs),
+    #[command(after_help = COMPLETIONS)]
+    Completions(pages::CompletionsArgs),
 }
-
-/// A failure as the user reads it: what, where, and the remedy, in one line.
-#[derive(Debug)]
-pub(crate) struct Failure(pub(crate) String);
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl<E: std::error::Error> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self(error.to_string())
-    }
-}
-
-/// Exit status when somebody asked to end: 128 and the number of SIGINT.
-const INTERRUPTED: u8 = 130;
-
-/// What a verb answers.
-pub(crate) type Outcome = Result<ExitCode, Failure>;
 
 /// Reads the words of the command line. Help and version end the process here.
 ///
 /// # Errors
 /// What is wrong with the words, in one line.
-pub(crate) fn parse() -> Result<Args, Failure> {
-    let words = grep::words(std::env::args_os().collect())?;
-    if let Some(search) = grep::Args::search(&words) {
-        return Ok(Args { verb: Verb::Grep(Box::new(search)) });
-    }
-    Args::try_parse_from(words).map_err(|error| match (error.kind(), error.get(ContextKind::InvalidArg)) {
-        (Mistake::MissingRequiredArgument, Some(missing)) => {
-            let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
-            let usage = usage.trim_start_matches("Usage: ");
-            Failure(format!("{missing} is missing; write it like this: {usage}"))
-        }
-        (
-            Mistake::DisplayHelp
-            | Mistake::DisplayHelpOnMissingArgumentOrSubcommand
-            | Mistake::DisplayVersion,
-            _,
-        ) => error.exit(),
-        _ => Failure(one_line(&error)),
-    })
-}
-
-/// What clap says in several lines: the mistake, its tips, and where to read on.
-fn one_line(error: &clap::Error) -> String {
-    let text = error.render().to_string();
-    let said = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-    let said: Vec<&str> = said.filter(|line| !line.is_empty() && !line.starts_with("For more")).collect();
-    let said = said.join("; ").replace(":; ", ": ");
-    let verb = std::env::args().nth(1).filter(|word| Args::command().find_subcommand(word).is_some());
-    let help = verb.map_or_else(|| "faultless --help".into(), |verb| format!("faultless {verb} --help"));
-    format!("{}; see `{help}`", said.trim_start_matches("error: "))
+pub(crate) fn parse(words: Vec<OsString>) -> Result<Args, Failure> {
+    faultless_console::parse(words)
 }
 
 /// Runs the chosen verb.
@@ -123,28 +84,14 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Workload(args) => workload::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Export(args) => export::run(args),
-        Verb::Lab(args) => lab::run(args),
         Verb::Timeline(args) => timeline::run(args),
         Verb::Flame(args) => flame::run(args),
-        Verb::Grep(args) => grep::run(*args),
         Verb::Diff(args) => diff::run(args),
         Verb::Report(args) => report::run(args),
+        Verb::Lab(words) => programs::LAB.start(&words),
+        Verb::Grep(words) => programs::GREP.start(&words),
+        Verb::Index(words) => programs::INDEX.start(&words),
         Verb::Man(args) => man::man(args),
         Verb::Completions(args) => man::completions(args),
     }
-}
-
-/// Writes to stdout. A reader that has seen enough (`| head`) is no failure.
-fn emit(text: &[u8], code: ExitCode) -> Outcome {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(no_stdout(&error)),
-        _ => Ok(code),
-    }
-}
-
-/// Standard output can't be written.
-fn no_stdout(error: &std::io::Error) -> Failure {
-    let reason = sink::reason(error);
-    Failure(format!("standard output: {reason}; send it to a file or pipe that can be written"))
 }

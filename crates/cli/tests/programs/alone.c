@@ -1,6 +1,6 @@
-/* What only a process of one thread may do, and what a second thread could disturb, with a pool that has a keeper:
+/* What only a process of one thread may do, and what a second thread could disturb, with a pool that has a background thread:
  * namespaces, users, sandboxes, signals, descriptors, fork. Prints the same with and without the pool.
- * Told "keeper" it also demands that there was one. */
+ * With the argument "thread" it demands that there was one. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 #define BLOCKS 64
 #define LEN (1 << 20)
 
-static int with_keeper;
+static int with_thread;
 
 static int threads(void) {
     DIR *tasks = opendir("/proc/self/task");
@@ -31,7 +31,7 @@ static int threads(void) {
     return count;
 }
 
-/* More freed memory than a pool keeps without a keeper. */
+/* More freed memory than a pool retains without a background thread. */
 static void burst(void) {
     char *blocks[BLOCKS];
     for (int at = 0; at < BLOCKS; at++) {
@@ -46,8 +46,8 @@ static void burst(void) {
 
 static void rouse(void) {
     burst();
-    for (int wait = 0; with_keeper && threads() < 2; wait++) {
-        if (wait == 2000) { printf("no keeper came\n"); exit(1); }
+    for (int wait = 0; with_thread && threads() < 2; wait++) {
+        if (wait == 2000) { printf("no background thread came\n"); exit(1); }
         usleep(1000);
         burst();
     }
@@ -158,8 +158,8 @@ static int many_forks(void) {
             burst();
             _exit(!alone);
         }
-        /* The keeper ended for the fork, and begins again when that returns. */
-        if (threads() > 1 + with_keeper) return 100;
+        /* The background thread ended for the fork, and starts again when fork returns. */
+        if (threads() > 1 + with_thread) return 100;
         int status;
         waitpid(child, &status, 0);
         if (status) return 101;
@@ -175,7 +175,7 @@ static int again(void) {
 
 int main(int count, char **words) {
     if (count > 1 && !strcmp(words[1], "end")) { burst(); return 0; }
-    with_keeper = count > 1 && !strcmp(words[1], "keeper");
+    with_thread = count > 1 && !strcmp(words[1], "thread");
     rouse();
     in_child("forked", forked);
     in_child("user namespace", user_namespace);

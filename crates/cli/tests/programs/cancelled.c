@@ -1,4 +1,4 @@
-/* A thread with a cancellation pending forks while the pool has a keeper, then another one does. fork is no cancellation
+/* A thread with a cancellation pending forks while the pool has a background thread, then another one does. fork is no cancellation
  * point, and what goes on inside must be none. Prints the same with and without the pool. */
 #define _GNU_SOURCE
 #include <pthread.h>

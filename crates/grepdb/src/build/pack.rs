@@ -1,45 +1,46 @@
 //! Files -> packed chunks.
 //!
-//! In: the files of one job. Out: one chunk, or those of a large file; with what became of each file.
+//! In: the files of one job. Out: one chunk, or all chunks of a large file, with file entries.
 //!
-//! What it does not do: write, or know of other jobs.
+//! It does not write, or know of other jobs.
 
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-use crate::content::{BINARY_WITHIN_BYTES, Content};
-use crate::files::{FileEntry, Kind};
-use crate::grams::Finder;
-use crate::segment::Packed;
-use crate::text::Packer;
+use crate::index::trigram::TrigramExtractor;
+use crate::path::disk_path;
+use crate::store::compression::Compressor;
+use crate::store::file_entry::{FileEntry, FileKind};
+use crate::store::segment::PackedChunk;
+use crate::tree::content::{BINARY_PREFIX_BYTES, TextReader};
+use crate::tree::walk::TreeFile;
 use crate::tuning::{CHUNK_BYTES, HALF_BYTES, HALVES};
-use crate::walk::{Found, full};
 
-/// Most text that is read at once: with a line end it is a chunk.
+/// Size of a piece, bytes. With a line end it fills a chunk.
 const PIECE_BYTES: usize = CHUNK_BYTES - 1;
 
-/// Least room that is offered to a read.
+/// Minimum buffer for a read.
 const READ_BYTES_MIN: usize = 1 << 10;
 
 /// Packs the files of one thread. Holds some MiB.
-pub(super) struct ChunkPacker<'a> {
+pub(crate) struct ChunkPacker<'a> {
     root: &'a Path,
-    finder: Finder,
-    packer: Packer<'a>,
+    extractor: TrigramExtractor,
+    compressor: Compressor<'a>,
     text: Vec<u8>,
     piece: Vec<u8>,
     files: Vec<FileEntry>,
-    done: Vec<Packed>,
+    done: Vec<PackedChunk>,
 }
 
 impl<'a> ChunkPacker<'a> {
     /// # Errors
-    /// No memory.
-    pub(super) fn new(root: &'a Path, dictionary: &'a [u8]) -> std::io::Result<Self> {
+    /// Out of memory.
+    pub(crate) fn new(root: &'a Path, dictionary: &'a [u8]) -> std::io::Result<Self> {
         Ok(Self {
             root,
-            finder: Finder::new(),
-            packer: Packer::new(dictionary)?,
+            extractor: TrigramExtractor::new(),
+            compressor: Compressor::new(dictionary)?,
             text: Vec::with_capacity(CHUNK_BYTES),
             piece: Vec::with_capacity(CHUNK_BYTES),
             files: Vec::new(),
@@ -50,27 +51,27 @@ impl<'a> ChunkPacker<'a> {
     /// The chunks of `files`.
     ///
     /// # Errors
-    /// The compression fails; of a file that can't be read the entry says so.
-    pub(super) fn pack(&mut self, files: &[Found]) -> std::io::Result<Vec<Packed>> {
+    /// The compression fails. A file that can't be read is no error: its entry says so.
+    pub(crate) fn pack(&mut self, files: &[TreeFile]) -> std::io::Result<Vec<PackedChunk>> {
         for file in files {
             let mut entry = FileEntry {
                 path: file.path.clone(),
                 size_bytes: file.size_bytes,
                 mtime_ns: file.mtime_ns,
-                kind: Kind::Unreadable,
+                kind: FileKind::Unreadable,
                 text_bytes: 0,
                 ends_open: false,
             };
             self.piece.clear();
-            let content = Content::open(&full(self.root, &file.path));
+            let reader = TextReader::open(&disk_path(self.root, &file.path));
             let expected_bytes = usize::try_from(file.size_bytes).unwrap_or(PIECE_BYTES);
-            let begun =
-                content.and_then(|mut content| self.read(&mut content, expected_bytes).map(|()| content));
-            let is_noted = match begun {
-                Ok(content) => self.take(&mut entry, content)?,
+            let first_piece =
+                reader.and_then(|mut reader| self.read(&mut reader, expected_bytes).map(|()| reader));
+            let is_recorded = match first_piece {
+                Ok(reader) => self.take(&mut entry, reader)?,
                 Err(_) => false,
             };
-            if !is_noted {
+            if !is_recorded {
                 self.files.push(entry);
             }
         }
@@ -78,17 +79,17 @@ impl<'a> ChunkPacker<'a> {
         Ok(std::mem::take(&mut self.done))
     }
 
-    /// Fills the rest of the piece from a file of which so many bytes are expected.
-    fn read(&mut self, content: &mut Content, expected_bytes: usize) -> std::io::Result<()> {
+    /// Fills `piece` from a file of about `expected_bytes`.
+    fn read(&mut self, reader: &mut TextReader, expected_bytes: usize) -> std::io::Result<()> {
         loop {
             let len = self.piece.len();
-            // One byte more tells whether that was all.
+            // One byte more than expected: the read that returns it shows that the file has grown.
             let wanted = (expected_bytes.saturating_sub(len) + 1).max(READ_BYTES_MIN).min(PIECE_BYTES - len);
             self.piece.resize(len + wanted, 0);
-            let read = content.read(&mut self.piece[len..]);
+            let read = reader.read(&mut self.piece[len..]);
             self.piece.truncate(len + read.as_ref().map_or(0, |&read| read));
             match read {
-                // There is no more, or no room for more.
+                // End of the file, or of the buffer.
                 Ok(0) => return Ok(()),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -97,16 +98,16 @@ impl<'a> ChunkPacker<'a> {
         }
     }
 
-    /// Takes a file of which the first piece has been read. Whether its entry has been kept as well.
-    fn take(&mut self, entry: &mut FileEntry, content: Content) -> std::io::Result<bool> {
-        let first = &self.piece[..self.piece.len().min(BINARY_WITHIN_BYTES)];
+    /// Takes a file whose first piece has been read. Returns whether a chunk has its entry already.
+    fn take(&mut self, entry: &mut FileEntry, reader: TextReader) -> std::io::Result<bool> {
+        let first = &self.piece[..self.piece.len().min(BINARY_PREFIX_BYTES)];
         if memchr::memchr(0, first).is_some() {
-            entry.kind = Kind::Binary;
+            entry.kind = FileKind::Binary;
             return Ok(false);
         }
-        entry.kind = Kind::Text;
+        entry.kind = FileKind::Text;
         if self.piece.len() == PIECE_BYTES {
-            return self.take_large(entry, content);
+            return self.take_large(entry, reader);
         }
         self.take_small(entry)?;
         Ok(false)
@@ -116,7 +117,7 @@ impl<'a> ChunkPacker<'a> {
         if self.text.len() + self.piece.len() >= CHUNK_BYTES {
             self.end_chunk(false, false)?;
         }
-        self.note(entry);
+        self.count_piece(entry);
         entry.ends_open = self.piece.last().is_some_and(|&last| last != b'\n');
         self.text.append(&mut self.piece);
         if entry.ends_open {
@@ -125,8 +126,8 @@ impl<'a> ChunkPacker<'a> {
         Ok(())
     }
 
-    /// Every piece is a chunk; the first keeps the file's entry.
-    fn take_large(&mut self, entry: &mut FileEntry, mut content: Content) -> std::io::Result<bool> {
+    /// Makes a chunk of every piece. The first one gets the entry of the file.
+    fn take_large(&mut self, entry: &mut FileEntry, mut reader: TextReader) -> std::io::Result<bool> {
         self.end_chunk(false, false)?;
         let first = self.done.len();
         let mut cut_before = false;
@@ -136,7 +137,7 @@ impl<'a> ChunkPacker<'a> {
             let len = if is_last { self.piece.len() } else { line_end.unwrap_or(self.piece.len()) };
             let cuts = !is_last && line_end.is_none();
             let rest = self.piece.split_off(len);
-            self.note(entry);
+            self.count_piece(entry);
             self.text.append(&mut self.piece);
             self.piece = rest;
             entry.ends_open = is_last && self.text.last().is_some_and(|&last| last != b'\n');
@@ -149,10 +150,10 @@ impl<'a> ChunkPacker<'a> {
             if is_last {
                 break;
             }
-            if self.read(&mut content, PIECE_BYTES).is_err() {
-                // What was read of it is no file.
+            if self.read(&mut reader, PIECE_BYTES).is_err() {
+                // Half a file is no file.
                 self.done.truncate(first);
-                (entry.kind, entry.text_bytes, entry.ends_open) = (Kind::Unreadable, 0, false);
+                (entry.kind, entry.text_bytes, entry.ends_open) = (FileKind::Unreadable, 0, false);
                 return Ok(false);
             }
         }
@@ -160,14 +161,14 @@ impl<'a> ChunkPacker<'a> {
         Ok(true)
     }
 
-    fn note(&self, entry: &mut FileEntry) {
+    fn count_piece(&self, entry: &mut FileEntry) {
         if memchr::memchr(0, &self.piece).is_some() {
-            entry.kind = Kind::LateBinary;
+            entry.kind = FileKind::LateBinary;
         }
         entry.text_bytes += self.piece.len() as u64;
     }
 
-    /// What has come together is a chunk.
+    /// Packs the text so far into a chunk.
     fn end_chunk(&mut self, continues: bool, cuts_line: bool) -> std::io::Result<()> {
         if self.text.is_empty() && self.files.is_empty() {
             return Ok(());
@@ -175,13 +176,13 @@ impl<'a> ChunkPacker<'a> {
         let mut blocks = <[Vec<u8>; HALVES]>::default();
         for (half, block) in self.text.chunks(HALF_BYTES).zip(&mut blocks) {
             block.reserve(half.len() / 3);
-            self.packer.pack(half, block)?;
+            self.compressor.compress(half, block)?;
         }
-        self.done.push(Packed {
+        self.done.push(PackedChunk {
             blocks,
             text_bytes: self.text.len() as u32,
             files: std::mem::take(&mut self.files),
-            grams: self.finder.find(&self.text),
+            trigrams: self.extractor.extract(&self.text),
             continues,
             cuts_line,
         });

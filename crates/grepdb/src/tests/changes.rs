@@ -1,19 +1,19 @@
-//! Trees that change, with files of every awkward length: a search of the database finds what a plain scan finds.
+//! Trees that change, with files of every awkward length. The database and a plain scan find the same lines.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{PATTERNS, same_lines, write};
-use crate::tuning::{CHUNK_BYTES, UNITS};
-use crate::{Database, Rules};
+use super::{PATTERNS, build, same_lines, update, write};
+use crate::path::disk_path;
+use crate::tuning::{CHUNK_BYTES, SUBCHUNKS};
 
-/// How a file looks.
+/// The shape of a file.
 #[derive(Clone, Debug)]
 struct Shape {
     len: usize,
     /// Length of its lines, bytes.
     line: usize,
-    /// Where there is something to find, and what.
+    /// Positions of text that a pattern matches, and the text.
     finds: Vec<(usize, &'static str)>,
     /// Its last bytes.
     end: &'static str,
@@ -52,15 +52,15 @@ fn shape() -> impl Strategy<Value = Shape> {
         2 => Just(0_usize),
         6 => 1_usize..200,
         4 => 200_usize..30_000,
-        // About as long as a chunk or two, whichever way that is counted.
+        // About one or two chunks, give or take a few bytes.
         3 => (1..=2_usize, -4..=4_isize).prop_map(|(chunks, more)| (chunks * CHUNK_BYTES).saturating_add_signed(more)),
         1 => 2 * CHUNK_BYTES..5 * CHUNK_BYTES / 2,
     ];
     let line = prop_oneof![4 => 1_usize..120, 1 => 5_000_usize..70_000, 1 => Just(3 * CHUNK_BYTES / 2), 1 => Just(usize::MAX)];
     let place = prop_oneof![
         3 => any::<proptest::sample::Index>().prop_map(|index| index.index(CHUNK_BYTES)),
-        // About the borders of sixteenths and of chunks.
-        3 => (0..=2 * UNITS, -12..=3_isize).prop_map(|(unit, more)| (unit * (CHUNK_BYTES / UNITS)).saturating_add_signed(more)),
+        // Near the borders of subchunks and chunks.
+        3 => (0..=2 * SUBCHUNKS, -12..=3_isize).prop_map(|(subchunk, more)| (subchunk * (CHUNK_BYTES / SUBCHUNKS)).saturating_add_signed(more)),
         2 => 0..150_usize,
     ];
     let find = proptest::sample::select(
@@ -89,14 +89,14 @@ fn shape() -> impl Strategy<Value = Shape> {
     })
 }
 
-/// What happens to the tree, or the database.
+/// A change of the tree or the database.
 #[derive(Clone, Debug)]
 enum Step {
     Write(u8, Shape),
-    /// So many files at once, hardly any text in each.
+    /// Many small files in one folder.
     Many(u8, u8),
     Remove(u8),
-    /// The same length at another time.
+    /// The same content with a new time.
     Touch(u8),
     Update,
     Build,
@@ -113,7 +113,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Names whose order is not that of their bytes, in a few folders.
+/// Names in a few folders whose path order differs from their byte order.
 fn path(file: u8) -> Vec<u8> {
     const FOLDERS: [&str; 4] = ["", "a/", "a-b/", "a/b/c/"];
     format!("{}f{}", FOLDERS[usize::from(file % 4)], file / 4).into_bytes()
@@ -133,26 +133,26 @@ fn take(root: &std::path::Path, step: &Step, age: u64) {
             write(root, format!("many{folder}/{n}").as_bytes(), text, age);
         }),
         Step::Remove(file) => {
-            let _ = std::fs::remove_file(crate::walk::full(root, &path(*file)));
+            let _ = std::fs::remove_file(disk_path(root, &path(*file)));
         }
         Step::Touch(file) => {
-            let at = crate::walk::full(root, &path(*file));
+            let at = disk_path(root, &path(*file));
             if let Ok(text) = std::fs::read(&at) {
                 write(root, &path(*file), &text, age);
             }
         }
         Step::Update => {
-            Database::update(root, 2, &mut |_| {}).unwrap();
+            update(root);
         }
         Step::Build => {
-            Database::build(root, &Rules::default(), 2, &mut |_| {}).unwrap();
+            build(root);
         }
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        // Each is a tree of some MB, searched a hundred times.
+        // Each case is a tree of some MB, searched a hundred times.
         cases: ProptestConfig::default().cases / 16,
         max_shrink_iters: 300,
         ..ProptestConfig::default()

@@ -1,16 +1,15 @@
-//! Databases of which something is not what was written: the lines are right all the same, or it is said that they can't be had; and
-//! an update makes all good.
+//! Damaged databases. A search finds the right lines or says that it can't, and an update repairs the database.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{
-    Lines, PATTERNS, Pattern, assert_same, files, same_lines, scanned, searched, searched_in, write,
+    Lines, PATTERNS, Pattern, assert_same, build, files, same_lines, scanned, searched, searched_in, update,
+    write,
 };
-use crate::damage::Part;
-use crate::{Database, Error, Place, Rules};
+use crate::{DamagedPart, Database, Error, Location};
 
-/// A tree of some MB with large files and small ones, in several segments.
+/// A tree of some MB with large and small files, in several segments.
 fn tree(root: &Path) {
     let mut rng = fastrand::Rng::with_seed(7);
     let mut age = 1_000_000;
@@ -39,28 +38,28 @@ fn tree(root: &Path) {
     for n in 0..40 {
         put(format!("small/{n}"), &text(n * 500));
     }
-    Database::build(root, &Rules::default(), 2, &mut |_| {}).unwrap();
+    build(root);
     for round in 0..3 {
         for n in 0..5 {
             put(format!("later{round}/{n}"), &text(2_000));
         }
         put(format!("small/{round}"), &text(5_000));
         fs::remove_file(root.join(format!("small/{}", 10 + round))).unwrap();
-        Database::update(root, 2, &mut |_| {}).unwrap();
+        update(root);
     }
 }
 
 /// The files of the database.
 fn parts(root: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(Place::of(root).folder).unwrap().flatten().map(|entry| entry.path());
+    let entries = fs::read_dir(Location::in_tree(root).folder).unwrap().flatten().map(|entry| entry.path());
     let mut parts: Vec<_> = entries.filter(|path| path.file_name().unwrap() != "lock").collect();
     parts.sort();
     parts
 }
 
-/// A few patterns, and what they find.
+/// Path and bytes of the first segment.
 fn first_segment(root: &Path) -> (PathBuf, Vec<u8>) {
-    let path = Place::of(root).folder.join("00000001.segment");
+    let path = Location::in_tree(root).folder.join("00000001.segment");
     let bytes = fs::read(&path).unwrap();
     (path, bytes)
 }
@@ -69,10 +68,10 @@ fn truths(root: &Path) -> Vec<(Pattern, Lines)> {
     PATTERNS.into_iter().map(|pattern| (pattern, scanned(root, pattern))).collect()
 }
 
-/// Whether the database could be searched, with a look at all files before if it is to be `fresh`; then it found what is true.
+/// Whether the database can be searched, with `fresh` after a refresh. If so, asserts that the lines are right.
 fn is_searched(root: &Path, truth: &(Pattern, Lines), fresh: bool) -> bool {
     let search = || {
-        let mut database = Database::open(root)?.expect("a database");
+        let mut database = Database::open(&Location::in_tree(root))?.expect("a database");
         if fresh {
             database.refresh(2)?;
         }
@@ -84,12 +83,12 @@ fn is_searched(root: &Path, truth: &(Pattern, Lines), fresh: bool) -> bool {
             assert_same(&lines, &truth.1, truth.0);
             true
         }
-        Err(Error::Damaged { part: Part::Manifest | Part::Segment, .. }) => false,
+        Err(Error::Damaged { part: DamagedPart::Manifest | DamagedPart::Segment, .. }) => false,
         Err(other) => panic!("{other}"),
     }
 }
 
-/// How many places, of a quick test or as the environment says.
+/// Number of damaged positions: FAULTLESS_TEST_DAMAGE, or few enough for a quick test.
 fn places() -> usize {
     std::env::var("FAULTLESS_TEST_DAMAGE").ok().and_then(|places| places.parse().ok()).unwrap_or(100)
 }
@@ -107,7 +106,7 @@ fn a_search_of_a_database_with_a_damaged_byte_is_right_or_says_what_it_needs_and
     let (mut unsearched, mut built) = (0, 0);
     for place in 0..places() {
         let (path, bytes) = &whole[rng.usize(..whole.len())];
-        // Every other one where there is little text: at either end.
+        // Half of them lie near either end, which holds little text.
         let at = match place % 4 {
             0 => rng.usize(..bytes.len().min(192)),
             1 => bytes.len() - 1 - rng.usize(..bytes.len() / 5),
@@ -122,14 +121,14 @@ fn a_search_of_a_database_with_a_damaged_byte_is_right_or_says_what_it_needs_and
         }
         unsearched += usize::from(!all);
         if !all || place % 10 == 0 {
-            if Database::check(&Place::of(root.path())).is_err()
-                || Database::update(root.path(), 2, &mut |_| {}).is_err()
+            if Database::check(&Location::in_tree(root.path())).is_err()
+                || Database::update(&Location::in_tree(root.path()), None, 2, &mut |_| {}).is_err()
             {
                 built += 1;
-                Database::build(root.path(), &Rules::default(), 2, &mut |_| {}).unwrap();
+                build(root.path());
             }
             assert_eq!(
-                Database::check(&Place::of(root.path())).unwrap().len(),
+                Database::check(&Location::in_tree(root.path())).unwrap().len(),
                 0,
                 "{} byte {at}",
                 path.display()
@@ -147,7 +146,7 @@ fn files_whose_names_are_lost_are_searched_once_though_all_files_are_looked_at()
     let root = tempfile::tempdir().unwrap();
     tree(root.path());
     let (first, mut bytes) = first_segment(root.path());
-    // The first name of a group stands as it is.
+    // The first name of a file table is stored without compression.
     let name = |path: &PathBuf| memchr::memmem::find(&bytes, path.as_os_str().as_encoded_bytes());
     let at = files(root.path()).iter().find_map(name).expect("a name");
     bytes[at] ^= 1;
@@ -168,29 +167,29 @@ fn what_a_search_found_damaged_the_next_update_mends() {
     assert_eq!(
         found.trouble[0].to_string(),
         format!(
-            "{}: chunk 0 is damaged; its files are searched in the tree; `faultless grep update` makes it anew",
+            "{}: chunk 0 is damaged; its files are searched in the tree; `faultless index update` makes it anew",
             first.display()
         )
     );
-    assert!(Place::of(root.path()).folder.join("damaged").exists());
-    let updated = Database::update(root.path(), 2, &mut |_| {}).unwrap();
+    assert!(Location::in_tree(root.path()).folder.join("damaged").exists());
+    let updated = update(root.path());
     assert!(
         (1..=3).contains(&updated.read),
         "the file of that chunk, and its segment is worn: {}",
         updated.read
     );
     same_lines(root.path(), PATTERNS.into_iter());
-    assert!(!Place::of(root.path()).folder.join("damaged").exists());
+    assert!(!Location::in_tree(root.path()).folder.join("damaged").exists());
 }
 
 #[test]
 fn a_segment_that_is_gone_is_named_and_made_anew() {
     let root = tempfile::tempdir().unwrap();
     tree(root.path());
-    fs::remove_file(Place::of(root.path()).folder.join("00000001.segment")).unwrap();
+    fs::remove_file(Location::in_tree(root.path()).folder.join("00000001.segment")).unwrap();
     let error = searched(root.path(), PATTERNS[0]).unwrap_err().to_string();
-    assert!(error.ends_with("the segment is damaged; `faultless grep update` makes it anew"), "{error}");
-    Database::update(root.path(), 2, &mut |_| {}).unwrap();
+    assert!(error.ends_with("the segment is damaged; `faultless index update` makes it anew"), "{error}");
+    update(root.path());
     same_lines(root.path(), PATTERNS.into_iter());
 }
 
@@ -198,7 +197,7 @@ fn a_segment_that_is_gone_is_named_and_made_anew() {
 fn a_segment_of_another_database_is_not_taken_for_its_own() {
     let root = tempfile::tempdir().unwrap();
     tree(root.path());
-    let part = |n: u32| Place::of(root.path()).folder.join(format!("{n:08}.segment"));
+    let part = |n: u32| Location::in_tree(root.path()).folder.join(format!("{n:08}.segment"));
     fs::copy(part(2), part(1)).unwrap();
     assert!(searched(root.path(), PATTERNS[0]).unwrap_err().is_damage());
 }

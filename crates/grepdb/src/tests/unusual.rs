@@ -1,4 +1,4 @@
-//! Trees with things in them that no text editor makes.
+//! Trees with entries that no text editor makes.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,13 +6,13 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
-use super::{PATTERNS, same_lines, scanned, searched, write};
+use super::{PATTERNS, build, same_lines, scanned, searched, update, write};
+use crate::build::segments::packed;
+use crate::store::file_entry::FileKind;
+use crate::tree::content::TextReader;
+use crate::tree::walk::{TreeFile, walk};
 use crate::tuning::{CHUNK_BYTES, CHUNK_FILES_MAX};
-use crate::{Database, Rules};
-
-fn build(root: &Path) -> crate::Updated {
-    Database::build(root, &Rules::default(), 2, &mut |_| {}).unwrap()
-}
+use crate::{Database, Location, Rules};
 
 #[test]
 fn pipes_sockets_and_links_are_no_files_and_nobody_waits_for_them() {
@@ -34,8 +34,8 @@ fn a_pipe_in_the_place_of_a_file_that_was_found_is_unreadable_and_nobody_waits_f
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-    assert!(crate::content::Content::open(&path).is_err());
-    assert!(crate::content::Content::open(folder.path()).is_err());
+    assert!(TextReader::open(&path).is_err());
+    assert!(TextReader::open(folder.path()).is_err());
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_root_that_is_a_link_is_the_tree_that_it_leads_to() {
     build(&link);
     same_lines(&link, PATTERNS.into_iter());
     same_lines(&folder.path().join("tree"), PATTERNS.into_iter());
-    assert_eq!(Database::update(&link, 2, &mut |_| {}).unwrap().read, 0);
+    assert_eq!(update(&link).read, 0);
 }
 
 #[test]
@@ -70,10 +70,10 @@ fn names_of_any_bytes_and_of_any_length_are_kept() {
 fn a_file_that_can_not_be_read_is_kept_in_mind() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), b"file", b"needle\n", 100);
-    let walked = crate::walk::walk(root.path(), &Rules::default(), 1).unwrap();
+    let walked = walk(root.path(), &Rules::default(), 1).unwrap();
     fs::remove_file(root.path().join("file")).unwrap();
-    let mut packer = crate::build::packed(root.path(), &walked.files);
-    assert_eq!(packer.pop().unwrap().files[0].kind, crate::files::Kind::Unreadable);
+    let mut packer = packed(root.path(), &walked.files);
+    assert_eq!(packer.pop().unwrap().files[0].kind, FileKind::Unreadable);
     assert!(packer.is_empty());
 }
 
@@ -88,9 +88,9 @@ fn a_file_is_taken_as_it_is_when_it_is_read_whatever_its_length_was_before() {
             write(root.path(), b"a", b"needle\n", 100);
             write(root.path(), b"b", &text, 100);
             write(root.path(), b"c", b"needle\n", 100);
-            let mut walked = crate::walk::walk(root.path(), &Rules::default(), 1).unwrap();
+            let mut walked = walk(root.path(), &Rules::default(), 1).unwrap();
             walked.files[1].size_bytes = before as u64;
-            let chunks = crate::build::packed(root.path(), &walked.files);
+            let chunks = packed(root.path(), &walked.files);
             let files: Vec<_> = chunks.iter().flat_map(|chunk| &chunk.files).collect();
             let texts: Vec<u64> = files.iter().map(|file| file.text_bytes).collect();
             assert_eq!(texts, [7, now as u64, 7], "{before} bytes before");
@@ -112,7 +112,7 @@ fn more_small_files_than_a_chunk_may_have_are_several_chunks() {
     let pattern = PATTERNS[0];
     let (lines, searched) = searched(root.path(), pattern).unwrap();
     assert_eq!(lines, scanned(root.path(), pattern));
-    assert!(searched.of_chunks >= 2 && Database::check(&crate::Place::of(root.path())).unwrap().is_empty());
+    assert!(searched.of_chunks >= 2 && Database::check(&Location::in_tree(root.path())).unwrap().is_empty());
 }
 
 #[test]
@@ -127,18 +127,18 @@ fn a_folder_that_vanishes_takes_its_files_with_it() {
             (0..300).rev().for_each(|n| fs::remove_dir_all(root.path().join(n.to_string())).unwrap())
         });
         for _ in 0..5 {
-            Database::update(root.path(), 2, &mut |_| {}).unwrap();
+            update(root.path());
         }
     });
-    Database::update(root.path(), 2, &mut |_| {}).unwrap();
+    update(root.path());
     same_lines(root.path(), PATTERNS.into_iter());
 }
 
 #[test]
 fn files_without_a_length_that_have_text_are_read() {
     let text = fs::read_to_string("/proc/self/status").unwrap();
-    let files = [crate::walk::Found { path: b"status".to_vec(), size_bytes: 0, mtime_ns: 0 }];
-    let chunks = crate::build::packed(Path::new("/proc/self"), &files);
+    let files = [TreeFile { path: b"status".to_vec(), size_bytes: 0, mtime_ns: 0 }];
+    let chunks = packed(Path::new("/proc/self"), &files);
     let there = i64::from(chunks[0].text_bytes);
     assert!((there - text.len() as i64).abs() < 200 && there > 0, "{there} of {}", text.len());
 }

@@ -1,13 +1,16 @@
 //! chunks: the pipeline of "A queue of page faults", with the memory of its blocks from five sources.
 //!
-//! One thread fills a block of 640 KiB with 128 KiB of "compressed" data and hands it over a bounded queue; workers unpack it to
-//! 512 KiB in the same block, look at every byte, and free it. 932 blocks are what the document's search took. Memory by
-//! pool (ours), malloc, mmap and munmap per block, the same with MAP_POPULATE, and THP (2 MiB per block, because no smaller
-//! mapping can have one). Unpacking is a copy and looking is a hash at some 8 GB/s: stand-ins for LZ4 and a regular
-//! expression, at the speed at which the document says that page faults begin to matter.
+//! One thread fills a block of 640 KiB with 128 KiB of "compressed" data and hands it over a bounded queue.
+//! Workers unpack it to 512 KiB in the same block, read every byte, and free the block. The document's search
+//! took 932 blocks.
 //!
-//! The phase `price` maps, touches and unmaps blocks on one thread, which is what Bruce Dawson's 175 us per MB are: with it the
-//! document's argument, price times count explains the difference, is done again in `claims`.
+//! The sources are our pool, malloc, mmap and munmap per block, the same with MAP_POPULATE, and THP (2 MiB per
+//! block, since no smaller mapping can have one). Unpacking is a copy and searching is a hash at some 8 GB/s.
+//! They stand in for LZ4 and a regular expression, at the speed at which page faults begin to matter according
+//! to the document.
+//!
+//! The phase `price` maps, touches and unmaps blocks on one thread, as Bruce Dawson did for his 175 us per MB.
+//! With this price `claims` repeats the document's argument that price times count explains the difference.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -18,9 +21,8 @@ use faultless_os::{advise, page};
 use faultless_pool::{Block, Kernel, Page, Policy, Pool};
 
 use super::{memory, team, threshold};
-use crate::experiment::{
-    Cell, Chart, Document, Effort, Experiment, Measured, Notes, Phase, Refusal, Remark, Scope, Trial,
-};
+use crate::cell::{Cell, Refusal};
+use crate::experiment::{Chart, Document, Effort, Experiment, Measured, Notes, Phase, Remark, Scope, Trial};
 use crate::results::{Quantities, values};
 
 pub(super) struct Chunks;
@@ -31,9 +33,9 @@ const COPIES: usize = 4;
 const BLOCK: usize = PACKED * (COPIES + 1);
 /// Chunks in the document.
 const DOCUMENT_CHUNKS: usize = 932;
-/// Blocks of the phase `price` at the most: some 10,000 faults.
+/// Most blocks of the phase `price`: some 10,000 faults.
 const PRICE_BLOCKS: usize = 64;
-/// Faults beside those of the blocks: the channel, the pool's tables.
+/// Faults beside the blocks: the channel, the pool's tables.
 const TABLES: u64 = 96;
 
 impl Experiment for Chunks {
@@ -42,7 +44,7 @@ impl Experiment for Chunks {
     }
 
     fn about(&self) -> &'static str {
-        "What does a pipeline of 640 KiB blocks lose to page faults, by where its blocks come from?"
+        "How much time does a pipeline of 640 KiB blocks lose to page faults, by the source of its blocks?"
     }
 
     fn documents(&self) -> &'static [Document] {
@@ -71,7 +73,8 @@ impl Experiment for Chunks {
             }
         }
         if scope.effort == Effort::Quick {
-            // How much a pool asks for is decided by how far the reader is ahead: the document's queue has no bound.
+            // How much a pool asks for depends on how far the reader is ahead: the document's queue has no
+            // bound.
             cells.extend(workers.iter().map(|workers| {
                 let cell = Cell::of("chunks").with("memory", "pool").with("workers", workers);
                 cell.with("queue", chunks).with("chunks", chunks)
@@ -100,7 +103,8 @@ impl Experiment for Chunks {
         }
         match plan.memory {
             Memory::Thp => memory::check_thp(cell, advise::pmd_bytes())?,
-            // Neither malloc nor a mapping that is populated as it is made can be advised before it is touched.
+            // Memory of malloc, and a mapping that is populated as it is made, are touched before they could be
+            // advised.
             Memory::Malloc | Memory::Populate => advise::disable_thp()?,
             _ => {}
         }
@@ -150,8 +154,9 @@ impl Plan {
         Ok(Self { memory, workers: number("workers")?, queue: number("queue")?, chunks: number("chunks")? })
     }
 
-    /// Blocks that can have pages at one time: in the queue, and three for each thread: one that it holds, one that it is just
-    /// giving back, which nobody else can have yet, and one that the pool has cut elsewhere because of that.
+    /// Blocks that can have pages at one time: those in the queue, and three for each thread. A thread holds
+    /// one block. It may be giving back a second, which no other thread can have yet. The pool may therefore
+    /// have cut a third elsewhere.
     fn most_blocks(&self) -> usize {
         self.chunks.min(self.queue + 3 * (self.workers + 1))
     }
@@ -167,9 +172,9 @@ impl Plan {
         let more = *phase.faults.end() - all as u64 + TABLES;
         let faults = match self.memory {
             Memory::Mmap | Memory::Populate => all as u64..=all as u64 + more,
-            // Kept memory faults once; at least one block must have.
+            // Memory that is kept faults once; at least one block must fault.
             Memory::Pool => pages as u64..=(self.most_blocks() * pages) as u64 + more,
-            // malloc may keep it or not; the head of a block may be a page of its own.
+            // malloc may keep it or not; the head of a block may be on a separate page.
             Memory::Malloc => pages as u64..=(all + self.chunks) as u64 + more,
             Memory::Thp => memory::mostly_huge(Phase::new("", self.chunks, self.workers), all).faults,
         };
@@ -185,7 +190,7 @@ enum Chunk<'p> {
 }
 
 impl Chunk<'_> {
-    /// Puts the packed data where they belong.
+    /// Puts the packed data in their place.
     fn read(&mut self, packed: &[u8]) {
         match self {
             Self::Pool(block) => block[..PACKED].copy_from_slice(packed),
@@ -194,7 +199,7 @@ impl Chunk<'_> {
         }
     }
 
-    /// Unpacks them, each part of the block written for the first time, and looks at all of it.
+    /// Unpacks them, which writes each part of the block for the first time. Then reads the whole block.
     fn search(&mut self) -> u64 {
         for copy in 1..=COPIES {
             let at = copy * PACKED;
@@ -215,7 +220,7 @@ impl Chunk<'_> {
     }
 }
 
-/// FNV-1a over words: each depends on the one before, so it is neither skipped nor done in parallel.
+/// FNV-1a over words: each step depends on the one before, so no step is skipped or done in parallel.
 fn hashed(hash: u64, word: u64) -> u64 {
     const PRIME: u64 = 0x0100_0000_01b3;
     (hash ^ word).wrapping_mul(PRIME)
@@ -228,7 +233,7 @@ fn packed_byte(at: usize) -> u8 {
     (at.wrapping_mul(31) ^ (at >> 9)) as u8
 }
 
-/// What [`Chunk::search`] must return, without a block to unpack into.
+/// The return value of [`Chunk::search`], without a block to unpack into.
 fn hash_of_unpacked() -> u64 {
     let word = |at: usize| (at..at + 8).fold(0, |sum, at| sum << 8 | u64::from(packed_byte(at)));
     let words = (0..COPIES).flat_map(|_| (0..PACKED).step_by(8)).map(word);
@@ -246,7 +251,7 @@ impl Trial for Pipeline {
         let (page, plan) = (page::size(), self.plan);
         let price_pages = BLOCK / page * plan.price_blocks();
         let setup = Phase::new("setup", PACKED / page, 0);
-        // A block as the phase `timed` gets it: what is resident of it once a byte is written.
+        // A block as the phase `timed` gets it: how much is resident once a byte is written.
         let block = match plan.memory {
             Memory::Mmap => page,
             Memory::Populate | Memory::Thp => plan.memory.block_bytes(),
@@ -328,7 +333,7 @@ impl Pipeline {
         notes.add("handed_out_bytes", handed_out);
         match (&self.pool, plan.memory) {
             (Some(pool), _) => notes.add("requested_bytes", handed_out - pool.stats().reused_bytes as f64),
-            // malloc does not tell: its faults do.
+            // malloc does not report its requests; its faults show them.
             (None, Memory::Malloc) => {}
             (None, _) => notes.add("requested_bytes", handed_out),
         }

@@ -1,28 +1,30 @@
-//! copy: memcpy by threads into memory that was never touched, and again into the same, which is warm then.
+//! copy: memcpy by threads into memory that was never touched, and again into the same memory, which is warm
+//! then.
 //!
-//! As "Bringing The Hardware And Windows To Its Limits" does it: a source of random data, a destination of the same size, each
-//! thread copies a contiguous part, twice. What the first copy takes longer is its page faults. Between the copies the
-//! source is changed, so that the second can't be left out.
+//! As in "Bringing The Hardware And Windows To Its Limits": a source of random data, a destination of the same
+//! size, and each thread copies a contiguous part, twice. The extra time of the first copy is its page faults.
+//! The source changes between the copies, so that the second can't be optimised away.
 //!
-//! The document sets its figures beside the memory's theoretical bandwidth. That can't be asked of a machine; `kind=read` (every
-//! word is added up) and `kind=write` (memset) measure what all threads together reach of it. A copy's bandwidth counts each
-//! byte once, as in the document: the memory moves it at least twice. The C library copies and sets large blocks with stores
-//! that go round the cache.
+//! The document compares its figures with the theoretical bandwidth of the memory, which a machine does not
+//! report. Instead `kind=read` (adds up every word) and `kind=write` (memset) measure what all threads together
+//! reach. The bandwidth of a copy counts each byte once, as in the document: the memory moves it at least
+//! twice. The C library copies and sets large blocks with non-temporal stores.
 
 use faultless_os::page;
 use faultless_os::touch::Region;
 use faultless_trace::measurement::Rng;
 
 use super::team;
+use crate::cell::{Cell, Refusal};
 use crate::datafile;
-use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::experiment::{Chart, Document, Experiment, Notes, Phase, Scope, Trial};
 use crate::results::{Quantities, wall_ns};
 
 pub(super) struct Copy;
 
-/// Decides the random data.
+/// Seed of the random data.
 const SEED: u64 = 1;
-/// What `kind=write` writes.
+/// The byte that `kind=write` writes.
 const WRITTEN: u8 = 7;
 /// The shortest piece of memory that is moved at once.
 const LINE_BYTES: usize = 64;
@@ -33,7 +35,7 @@ impl Experiment for Copy {
     }
 
     fn about(&self) -> &'static str {
-        "How fast do threads copy into new memory, how fast into warm, and what does the machine's memory allow?"
+        "How fast do threads copy into new and into warm memory, and what does the machine's memory allow?"
     }
 
     fn documents(&self) -> &'static [Document] {
@@ -47,7 +49,7 @@ impl Experiment for Copy {
             for kind in ["copy", "read", "write"] {
                 let each =
                     |threads| Cell::of("copy").with("kind", kind).with("mib", mib).with("threads", threads);
-                // The limits are told by one size, and threads beyond the processors do not raise them.
+                // One size shows the limits, and more threads than processors do not raise them.
                 let least = scope.pick([1, scope.processors, 1, 1]);
                 let is_copy = kind == "copy";
                 if is_copy || mib == sizes[sizes.len() - 1] {
@@ -150,7 +152,7 @@ struct Limit {
     array: Region,
     threads: usize,
     reads: bool,
-    /// What reading found.
+    /// The sum that reading must find.
     sum: u64,
 }
 
@@ -199,7 +201,7 @@ const CHARTS: &[Chart] = &[
         x_label: "threads",
         y_label: "GB/s, each byte counted once",
         values: |cell, found| gb_per_s(cell, found, "cold"),
-        // Of the best ones the text does not say at how many threads: drawn at the number of cores.
+        // The text does not give the number of threads of the best copies: drawn at the number of cores.
         document: &[
             ("Windows 10 Creators Update, i7-4770K, its best", 4.0, 6.5),
             ("Windows 10 Fall Creators Update, i7-4770K", 3.0, 9.3),

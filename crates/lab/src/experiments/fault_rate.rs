@@ -1,13 +1,17 @@
 //! fault-rate: the page-fault test of "Prezeroing V2", by threads and by cache lines written per page.
 //!
-//! The test maps so many GB, splits them among threads and writes to a few cache lines of each page; it reports faults per
-//! second of CPU time and per second of the clock. The document compares a kernel that zeroes at the fault with one that has
-//! zeroed before. A program can't change the kernel's zeroing, so here are three arms: `kernel` faults and is given zeroes,
-//! `on-get` takes a pool's block that is zeroed when asked for, `ahead` one that was zeroed before. kernel against on-get is
-//! the worth of reuse; only on-get against ahead is the worth of zeroing early. Base pages in all three.
+//! The test maps some GB, splits them among threads and writes to a few cache lines of each page. It reports
+//! faults per second of CPU time and per second of the clock. The document compares a kernel that zeroes at the
+//! fault with a kernel that zeroed before. A program can't change the kernel's zeroing, so there are three
+//! arms, all with base pages:
 //!
-//! What zeroing ahead costs is a phase of its own, so that a cost that was only moved shows. A pool's memory is written full
-//! of ones before, so what is returned proves who zeroed it and when. Rep is always 1: rounds repeat it.
+//! `kernel` faults and gets zeroed pages. `on-get` takes a block from a pool that zeroes it on request. `ahead`
+//! takes a block that the pool zeroed before. The difference between `kernel` and `on-get` is the gain of
+//! reuse. Only the difference between `on-get` and `ahead` is the gain of zeroing early.
+//!
+//! Zeroing ahead is a phase of its own, so that a cost that was only moved shows. The memory of a pool is
+//! filled with ones before, so the return value proves who zeroed it and when. Rep is always 1: rounds repeat
+//! the test.
 
 pub(crate) mod table;
 
@@ -17,19 +21,19 @@ use faultless_os::zero;
 use faultless_pool::{Block, Kernel, Page, Policy, Pool, Retain, tuning};
 
 use super::team::{self, Done};
-use crate::experiment::{
-    Cell, Chart, Document, Experiment, Measured, Notes, Phase, Refusal, Scope, Table, Trial,
-};
+use crate::cell::{Cell, Refusal};
+use crate::experiment::{Chart, Document, Experiment, Measured, Notes, Phase, Scope, Table, Trial};
 use crate::results::{Quantities, cpu_ns, values, wall_ns};
 
 pub(super) struct FaultRate;
 
-/// Bytes of a cache line; where a machine's are longer, fewer are written than asked for.
+/// Bytes of a cache line. Where a machine has longer lines, fewer are written than asked for.
 const LINE_BYTES: usize = 64;
-/// Bytes of one block of a pool: zeroed on get it is still in the second-level cache when it is written, as a page is.
+/// Bytes of one block of a pool. Zeroed on get, it is still in the second-level cache when it is written, as a
+/// page of the kernel is.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// The phases, in order. `timed` is what the document reports.
+/// The phases, in order. The document reports `timed`.
 const SETUP: usize = 0;
 const SCRUB: usize = 1;
 const TIMED: usize = 2;
@@ -40,7 +44,7 @@ impl Experiment for FaultRate {
     }
 
     fn about(&self) -> &'static str {
-        "How many pages per second can be had zeroed, by threads and cache lines written, and what does zeroing ahead bring?"
+        "How many zeroed pages per second can threads get, by cache lines written, and what does zeroing ahead gain?"
     }
 
     fn documents(&self) -> &'static [Document] {
@@ -97,7 +101,7 @@ impl Experiment for FaultRate {
         };
         let parts = (0..threads).map(|at| {
             let blocks = |at| bytes / BLOCK_BYTES * at / threads;
-            Part { source, blocks: blocks(at + 1) - blocks(at), lines, held: Held::default() }
+            Worker { source, blocks: blocks(at + 1) - blocks(at), lines, held: Held::default() }
         });
         Ok(Box::new(Faulting { arm, bytes, lines, source, parts: parts.collect() }))
     }
@@ -119,8 +123,8 @@ enum Source {
     Pool(&'static Pool<Kernel>),
 }
 
-/// A pool that keeps everything, without a keeper: only what this experiment does is measured. It lives as long as the
-/// process, which measures one cell.
+/// A pool that keeps everything, without a background thread, so that only the work of this experiment is
+/// measured. It lives as long as the process, which measures one cell.
 fn open_pool(bytes: usize) -> Result<&'static Pool<Kernel>, Refusal> {
     let retain = Retain { bytes: bytes.saturating_mul(2), decay_ns: None };
     let policy = Policy { page: Page::Base, retain, ..Policy::default() };
@@ -133,21 +137,22 @@ struct Faulting {
     lines: usize,
     source: Source,
     /// One for each thread.
-    parts: Vec<Part>,
+    parts: Vec<Worker>,
 }
 
 impl Trial for Faulting {
     fn phases(&self) -> Vec<Phase> {
         let (pages, threads) = (self.bytes / page::size(), self.parts.len());
         let written = pages * self.lines;
-        // What is returned: the lines written, and the pages that somebody waited to see zeroed.
+        // Checksum: the lines written, and the pages that were zeroed while a thread waited.
         let (before, timed, zeroed_on_get) = match self.arm {
             Arm::Kernel => (0, pages, 0),
             Arm::OnGet => (pages, 0, pages),
             Arm::Ahead => (pages, 0, 0),
         };
         let scrubbed = if self.arm == Arm::Ahead { self.bytes / LINE_BYTES } else { 0 };
-        // The pool's own: a word for each granule in use; and memory on which the engines are tried, in base pages or larger ones.
+        // The pool's own pages: a word for each granule in use, and the memory on which the engines are tried,
+        // in base pages or larger ones.
         let words =
             if self.arm == Arm::Kernel { 0 } else { self.bytes / tuning::GRANULE_BYTES * size_of::<u64>() };
         let tried = if self.arm == Arm::Ahead { zero::TRIAL_BYTES } else { 0 };
@@ -171,17 +176,17 @@ impl Trial for Faulting {
             };
         };
         match phase {
-            // Everybody holds all of it before anybody frees, so that all of it is dirty.
+            // Every thread holds all its blocks before any thread frees, so that all of the memory is dirty.
             SETUP => {
                 if self.arm == Arm::Ahead {
-                    // Which engine is fastest is found out at the first call, once in a process.
+                    // The first call in a process finds out which engine is fastest.
                     std::hint::black_box(zero::ahead());
                 }
                 self.all(Job::Dirty)?;
                 self.free()
             }
             SCRUB if self.arm == Arm::Ahead => {
-                pool.trim();
+                pool.purge_to_bound();
                 Ok(std::iter::repeat_with(|| pool.scrub_step(usize::MAX))
                     .take_while(|&bytes| bytes > 0)
                     .sum::<usize>() as u64)
@@ -213,7 +218,7 @@ impl Faulting {
     }
 }
 
-/// What all threads do in a phase.
+/// The job of all threads in a phase.
 #[derive(Clone, Copy)]
 enum Job {
     /// Get the blocks and write every byte of them.
@@ -223,8 +228,8 @@ enum Job {
     Free,
 }
 
-/// What one thread has to do, and what it holds.
-struct Part {
+/// One thread's share of the work, and the memory that it holds.
+struct Worker {
     source: Source,
     blocks: usize,
     lines: usize,
@@ -237,7 +242,7 @@ struct Held {
     blocks: Vec<Block<'static, Kernel>>,
 }
 
-impl Part {
+impl Worker {
     fn work(&mut self, job: Job) -> Result<u64, Refusal> {
         match (job, self.source) {
             (Job::Free, _) => {
@@ -270,8 +275,9 @@ impl Part {
     }
 }
 
-/// Writes a one to the first lines of each page; the sum of what the first two bytes of each then are: one each if it was
-/// zero. Writing comes first, since reading would map the zero page.
+/// Writes a one to the first lines of each page. Returns the sum of the first two bytes of each line
+/// afterwards, which is one per line if the page was zero. Writing comes first, since reading would map the
+/// zero page.
 fn write_lines(memory: &mut [u8], lines: usize) -> u64 {
     let mut sum = 0;
     for page in memory.chunks_exact_mut(page::size()) {
@@ -321,12 +327,12 @@ const CHARTS: &[Chart] = &[
     },
 ];
 
-/// Bytes of a page of the machine that was measured.
+/// Bytes of a page of the measured machine.
 fn page_bytes(cell: &Cell, found: &Quantities) -> Option<f64> {
     Some(cell.mib("mib").ok()? as f64 / values(found, "timed", "pages")?.first()?)
 }
 
-/// Pages per second as memory.
+/// Pages per second, as memory.
 fn gb_per_s(cell: &Cell, found: &Quantities, pages_per_s: fn(&Quantities) -> Vec<f64>) -> Vec<f64> {
     let Some(page_bytes) = page_bytes(cell, found) else { return Vec::new() };
     pages_per_s(found).into_iter().map(|rate| rate * page_bytes / 1e9).collect()

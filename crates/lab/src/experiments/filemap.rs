@@ -1,17 +1,23 @@
 //! filemap: a file's random data, read by page faults through a mapping, or by read(2) into new memory.
 //!
-//! One fault maps what the page cache holds of the aligned window around it: fault-around, 64 KiB unless root has changed
-//! `/sys/kernel/debug/fault_around_bytes`, which only root can read; so the count tells it. Where the page cache has a folio of
-//! a whole page-table page, 2 MiB on x86-64, one fault maps all of that (seen on ext4 with Linux 6.18, MADV_NOHUGEPAGE or not):
-//! readahead of a large file makes such folios, writing it in pieces of 64 KiB, as here, does not. What is not cached is a
-//! major fault, and readahead decides how many there are.
+//! One fault maps the cached part of the aligned window around it (fault-around). The window is 64 KiB unless root
+//! has changed `/sys/kernel/debug/fault_around_bytes`, which only root can read, so the fault count shows its size.
+//! Where the page cache has a folio of a whole page-table page, 2 MiB on x86-64, one fault maps all its pages. That
+//! was seen on ext4 with Linux 6.18, with and without MADV_NOHUGEPAGE. Readahead of a large file makes such folios;
+//! writing it in pieces of 64 KiB, as here, does not. A page that is not cached takes a major fault, and readahead
+//! decides how many major faults there are.
 //!
-//! `how`: `fault` reads the mapping as it is; `willneed` begins to read the file into the page cache before
-//! (MADV_WILLNEED; its phase ends when the first of it is there); `populate` also maps all of it before (MADV_POPULATE_READ, Linux 5.14); `read` is read(2) into new memory,
-//! the document's case, where the kernel takes a fault per page of the buffer. `cache`: `warm`, or `cold`: taken out of the page
-//! cache with posix_fadvise, see `os::file` for what root's drop_caches would add.
+//! | parameter | meaning |
+//! |---|---|
+//! | `how=fault` | read the mapping as it is |
+//! | `how=willneed` | first start reading the file into the page cache (MADV_WILLNEED), until the first page is there |
+//! | `how=populate` | first map the whole file (MADV_POPULATE_READ, Linux 5.14) |
+//! | `how=read` | read(2) into new memory, the document's case: the kernel takes a fault per page of the buffer |
+//! | `cache=warm` | read from the page cache |
+//! | `cache=cold` | drop the file from the page cache before (posix_fadvise); `os::file` compares it with root's drop_caches |
 //!
-//! The file is a temporary one, or the one that the variable FAULTLESS_LAB_DATAFILE names: `faultless lab datafile` makes it.
+//! The file is temporary, unless the variable FAULTLESS_LAB_DATAFILE names another: `faultless lab datafile`
+//! makes one.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -23,17 +29,18 @@ use faultless_os::touch::{Advice, Region};
 use faultless_os::{advise, counters, page};
 
 use super::team;
+use crate::cell::{Cell, Refusal};
 use crate::datafile::{self, WORD_BYTES};
-use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::experiment::{Chart, Document, Effort, Experiment, Notes, Phase, Scope, Trial};
 use crate::results::wall_ns;
 
 pub(super) struct Filemap;
 
-/// Names a file to be used in place of a temporary one.
+/// Names a file that replaces the temporary one.
 const VARIABLE: &str = "FAULTLESS_LAB_DATAFILE";
-/// Fault-around as Linux has it since 3.15, where it can't be read.
+/// Linux's fault-around since 3.15, where it can't be read.
 const USUAL_WINDOW_BYTES: usize = 64 << 10;
-/// Decides the temporary file's data.
+/// Seed of the temporary file's data.
 const SEED: u64 = 1;
 
 impl Experiment for Filemap {
@@ -42,7 +49,7 @@ impl Experiment for Filemap {
     }
 
     fn about(&self) -> &'static str {
-        "What does a file cost that is read by page faults, and what do fault-around and prefetching save?"
+        "What does reading a file by page faults cost, and what do fault-around and prefetching save?"
     }
 
     fn documents(&self) -> &'static [Document] {
@@ -73,7 +80,7 @@ impl Experiment for Filemap {
     }
 
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
-        // The page cache, and the buffer that is read into.
+        // The page cache, and the buffer of read(2).
         let copies = if cell.text("how")? == "read" { 2 } else { 1 };
         Ok(cell.mib("mib")? as u64 * copies)
     }
@@ -84,7 +91,7 @@ impl Experiment for Filemap {
         let (len_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
         let Data { file, sum, is_written_here } = data(len_bytes)?;
         if is_cold {
-            // Only pages that are on the disk can leave the page cache. A file system that can't sync has none.
+            // Only pages that are on the disk can leave the page cache. A file system without sync has no disk.
             file.sync_all()?;
         }
         let has_large_folios = is_cold || !is_written_here;
@@ -101,10 +108,10 @@ impl Experiment for Filemap {
     }
 }
 
-/// What is read.
+/// The file of a cell.
 struct Data {
     file: File,
-    /// Of the words that are to be read of it.
+    /// The sum of its words.
     sum: u64,
     is_written_here: bool,
 }
@@ -132,7 +139,7 @@ fn data(len_bytes: usize) -> Result<Data, Refusal> {
     Ok(Data { file, sum, is_written_here: false })
 }
 
-/// Reads the file through; the sum of its words.
+/// Reads the file through; returns the sum of its words.
 fn sum_of(file: &File, len_bytes: usize) -> std::io::Result<u64> {
     let (mut from, mut piece) = (file, [0; 16 * 1024]);
     let (mut sum, mut left) = (0_u64, len_bytes);
@@ -167,7 +174,7 @@ const HOWS: [(&str, How); 4] = [
     ("read", How::Read),
 ];
 
-/// Waits until some of a file has come into the page cache; whether it has.
+/// Waits until a part of a file is in the page cache; returns whether it came.
 fn has_begun(map: &FileMap) -> bool {
     const PATIENCE_NS: u64 = 5_000_000_000;
     let begin_ns = counters::now_ns();
@@ -192,7 +199,7 @@ struct Reading {
     sum: u64,
     how: How,
     is_cold: bool,
-    /// Whether the page cache may have folios that one fault maps as a whole.
+    /// Whether the page cache may have folios that one fault maps completely.
     has_large_folios: bool,
     threads: usize,
     held: Held,
@@ -212,7 +219,7 @@ impl Trial for Reading {
                 vec![setup, prefetch.sum(1), mapped(first, self.threads), second]
             }
             How::Prefetch(_) => vec![setup, mapped(prefetch, 0), first, second],
-            // The kernel touches the buffer, a page at a time.
+            // The kernel touches the buffer, one page at a time.
             How::Read => {
                 vec![setup, prefetch, Phase::new("first", pages, self.threads).sum(self.sum), second]
             }
@@ -229,7 +236,8 @@ impl Trial for Reading {
 }
 
 impl Reading {
-    /// The faults of a mapping that is read once: one per window where all is cached, else up to one per page.
+    /// The faults of a mapping that is read once: one per window where everything is cached, otherwise up to
+    /// one per page.
     fn mapped(&self, pages: usize, threads: usize) -> RangeInclusive<u64> {
         let windows = pages.div_ceil(window_pages());
         let folios = match advise::pmd_bytes() {

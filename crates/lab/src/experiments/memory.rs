@@ -1,4 +1,4 @@
-//! Memory of experiments: one kind of page or the remedy, and touches of it that can't be optimised away.
+//! Memory for experiments: one kind of page or the remedy, and touches that can't be optimised away.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -6,37 +6,41 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use faultless_os::touch::Region;
 use faultless_os::{advise, page};
+use faultless_prof::price::work;
 
-use crate::experiment::{Cell, Phase, Refusal};
+use crate::cell::{Cell, Refusal};
+use crate::experiment::Phase;
 
 /// Bytes of a THP.
 ///
 /// # Errors
-/// There are none here.
+/// The machine has none.
 pub(super) fn thp_bytes(cell: &Cell) -> Result<usize, Refusal> {
     let bytes = advise::pmd_bytes();
     check_thp(cell, bytes).map(|()| bytes)
 }
 
-/// Whether there are THP of this size, or mTHP, and the kernel finds room for some now.
+/// Checks that there are THP or mTHP of this size, and that the kernel finds room for a few now.
 ///
 /// # Errors
-/// There are none here, or memory is fragmented.
+/// The machine has none, or memory is fragmented.
 pub(super) fn check_thp(cell: &Cell, bytes: usize) -> Result<(), Refusal> {
     const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
     if advise::thp_gives(bytes) {
         return probe_thp(bytes);
     }
     let kib = bytes >> 10;
-    let remedy = match bytes == advise::pmd_bytes() {
-        true if bytes == 0 => "take a kernel that has them".to_owned(),
-        true => format!("echo madvise > {FOLDER}/enabled, as root"),
-        false => format!("echo madvise > {FOLDER}/hugepages-{kib}kB/enabled, as root, on Linux 6.8 or newer"),
+    let remedy = if bytes != advise::pmd_bytes() {
+        format!("echo madvise > {FOLDER}/hugepages-{kib}kB/enabled, as root, on Linux 6.8 or newer")
+    } else if bytes > 0 {
+        format!("echo madvise > {FOLDER}/enabled, as root")
+    } else {
+        "take a kernel that has them".to_owned()
     };
     Err(Refusal(format!("{cell}: there are no transparent huge pages of {kib} KiB: {remedy}")))
 }
 
-/// Whether a few THP of this size come when they are touched.
+/// Checks that a few THP of this size come when they are touched.
 fn probe_thp(bytes: usize) -> Result<(), Refusal> {
     const COUNT: usize = 4;
     let is_small = bytes < advise::pmd_bytes();
@@ -50,49 +54,44 @@ fn probe_thp(bytes: usize) -> Result<(), Refusal> {
 
 /// The kernel fell back to smaller pages.
 pub(super) fn fragmented(whole: usize, count: usize, page_bytes: usize) -> Refusal {
-    let kib = page_bytes >> 10;
-    Refusal(format!(
-        "the kernel gave only {whole} of {count} pages of {kib} KiB: memory is fragmented: try again, \
-         or echo 1 > /proc/sys/vm/compact_memory, as root"
-    ))
+    Refusal(work::fragmented(whole, count, page_bytes))
 }
 
-/// A phase that takes one fault per huge page, where at least half of them come as such: so many it would be by base pages.
+/// A phase that takes one fault per huge page. At least half of the pages must be huge; the rest may fall back
+/// to base pages.
 pub(super) fn mostly_huge(phase: Phase, base_pages: usize) -> Phase {
     let (least, most) = phase.faults.clone().into_inner();
     phase.faults(least..=most + (base_pages as u64).saturating_sub(least) / 2)
 }
 
-/// Bytes of untouched memory that are resident once one of them is written: all where it was populated, else the page that the
-/// write got, which tells its size.
+/// Writes a byte of untouched memory; returns how many bytes are resident then. That is everything where the
+/// memory was populated, otherwise the one page of the write.
 pub(super) fn resident_by_a_write(region: &mut Region) -> u64 {
     *black_box(&mut region.bytes_mut()[0]) = 1;
     region.resident_bytes() as u64
 }
 
-/// Memory from the hugetlb pool, of which the cell needs so many pages in all.
+/// Memory from the hugetlb pool; the cell needs this many pages in all.
 ///
 /// # Errors
 /// The pool has too few pages.
 pub(super) fn hugetlb(len_bytes: usize, page_bytes: usize, pages: usize) -> Result<Region, Refusal> {
-    Region::hugetlb(len_bytes, page_bytes).map_err(|error| {
-        let kib = page_bytes >> 10;
-        let file = format!("/sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages");
-        Refusal(format!("{error}: {pages} pages are needed: echo {pages} > {file}, as root"))
-    })
+    work::hugetlb(len_bytes, page_bytes, pages).map_err(Refusal)
 }
 
-/// What the page of this number holds after its touch on turn 0, 1 or 2: a sum over pages can't be guessed.
+/// The value of a page after its touch on turn 0, 1 or 2. It differs by page, so a sum over pages can't be
+/// guessed.
 pub(super) fn mark(page: usize, turn: u8) -> u8 {
     ((page.wrapping_mul(31) ^ page >> 8) as u8 >> 1) + 41 * turn
 }
 
-/// What touching these pages must return.
+/// The sum that touching these pages must return.
 pub(super) fn marks(pages: Range<usize>, turn: u8) -> u64 {
     pages.map(|page| u64::from(mark(page, turn))).sum()
 }
 
-/// One write per step; the sum of what is there afterwards: [`marks`] of as many pages, on the first turn.
+/// One write per step; returns the sum of the values afterwards, which is [`marks`] of as many pages on the
+/// first turn.
 pub(super) fn write(memory: &mut [u8], step_bytes: usize) -> u64 {
     let slots = memory.iter_mut().step_by(step_bytes).enumerate();
     slots
@@ -103,7 +102,8 @@ pub(super) fn write(memory: &mut [u8], step_bytes: usize) -> u64 {
         .sum()
 }
 
-/// Writes to base pages of memory that threads share, or only reads them, which then must be zero; [`marks`] of these pages.
+/// Writes to base pages of memory that threads share, or only reads them, which must find zero. Returns
+/// [`marks`] of these pages.
 pub(super) fn touch(memory: &[AtomicU8], pages: impl Iterator<Item = usize>, turn: u8, writes: bool) -> u64 {
     let page_bytes = page::size();
     let touch = |page| {
@@ -128,8 +128,6 @@ mod tests {
         let cell = Cell::of("price");
         let refused = check_thp(&cell, 5 << 10).unwrap_err().0;
         assert!(refused.contains("hugepages-5kB/enabled, as root"), "{refused}");
-        let refused = hugetlb(1 << 40, 2 << 20, 1 << 19).unwrap_err().0;
-        assert!(refused.contains("echo 524288 > ") && refused.contains("nr_hugepages, as root"), "{refused}");
     }
 
     #[test]

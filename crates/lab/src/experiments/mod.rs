@@ -13,7 +13,7 @@ mod stride;
 mod team;
 mod threshold;
 mod touch;
-pub(crate) mod zeroing;
+mod zeroing;
 
 use crate::experiment::Experiment;
 

@@ -1,13 +1,15 @@
-//! phases: what the kernel does in a first touch: zeroing, page allocation, memcg, LRU, page table, locks, entry.
+//! phases: what the kernel does in a first touch: zeroing, page allocation, memcg, LRU, page table, locks,
+//! entry.
 //!
-//! The report gives three shares of a profile: clearing pages, `do_anonymous_page`, and LRU with cgroups. Here the calling thread
-//! touches new memory, gives it back and touches it again while the CPU clock samples its kernel stacks; `trace` sorts them by
-//! function, as for `faultless stat`. How often it goes round follows from the price of a fault, measured beforehand, so that
-//! enough samples come together on any machine. Samples are taken only while pages are touched, not while they go back.
+//! The report gives three shares of a profile: clearing pages, `do_anonymous_page`, and LRU with cgroups. Here
+//! the calling thread touches new memory, gives it back and touches it again, while the CPU clock samples its
+//! kernel stacks. `trace` sorts them by function, as for `faultless stat`. The number of rounds follows from
+//! the price of a fault, measured beforehand, so that enough samples come together on any machine. Samples are
+//! taken only while pages are touched, not while they go back.
 //!
-//! Needs the right to sample the kernel and the names of its functions, so root; and refuses to tell shares from too few
-//! samples. A sample costs the kernel a timer interrupt, which lengthens all phases alike; what runs with interrupts off is
-//! counted at the instruction that switches them on again.
+//! It needs root, to sample the kernel and to read the names of its functions. It refuses to compute shares
+//! from too few samples. A sample costs the kernel a timer interrupt, which lengthens all phases alike. Code
+//! that runs with interrupts off is counted at the instruction that switches them on again.
 
 use faultless_os::touch::{Advice, Region, time_first_touches, time_write};
 use faultless_os::{counters, page};
@@ -15,19 +17,18 @@ use faultless_prof::Sampler;
 use faultless_trace::stat::kernel_time;
 
 use super::memory;
-use crate::experiment::{
-    Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Remark, Scope, Trial,
-};
+use crate::cell::{Cell, Refusal};
+use crate::experiment::{Chart, Document, Effort, Experiment, Notes, Phase, Remark, Scope, Trial};
 
 pub(super) struct Phases;
 
 /// Bytes touched in one round.
 const REGION: usize = 32 << 20;
-/// Samples per second of CPU time: a prime, and a fraction of what an interrupt every 20 us would cost.
+/// Samples per second of CPU time: a prime. One interrupt every 20 us would cost far more.
 const HERTZ: u64 = 9973;
-/// Rounds are made for this many times the samples that are wanted: not every sample lies in the fault path.
+/// Rounds are made for this many times the wanted samples: not every sample lies in the fault path.
 const MORE: f64 = 1.1;
-/// Rounds at the most, 64 GiB of touches.
+/// Most rounds: 64 GiB of touches.
 const MOST_ROUNDS: usize = 2048;
 /// Faults of reading the names of the kernel's functions: ten to thirty MB of text and tables.
 const NAMES: u64 = 1 << 16;
@@ -47,10 +48,9 @@ impl Experiment for Phases {
 
     fn cells(&self, scope: &Scope) -> Vec<Cell> {
         let samples = scope.pick([450, 5_000, 10_000, 10_000]);
-        let pages: &[&str] = match scope.host.thp.as_ref().is_some_and(|thp| thp.available()) {
-            true if scope.effort >= Effort::Default => &["base", "thp"],
-            _ => &["base"],
-        };
+        let has_thp = scope.host.thp.as_ref().is_some_and(|thp| thp.available());
+        let pages: &[&str] =
+            if has_thp && scope.effort >= Effort::Default { &["base", "thp"] } else { &["base"] };
         pages.iter().map(|page| Cell::of("phases").with("page", page).with("samples", samples)).collect()
     }
 
@@ -75,7 +75,7 @@ impl Experiment for Phases {
     }
 }
 
-/// What touching the region once takes, by the median of a few touches.
+/// The time of touching the region once: the median of a few touches.
 fn round_ns(page_bytes: usize) -> Result<f64, Refusal> {
     const PAGES: usize = 256;
     const HUGE_PAGES: usize = 8;
@@ -159,10 +159,10 @@ impl Sampled {
     }
 }
 
-/// Share of the samples asked for that must have come together.
+/// The share of the wanted samples that must have come together.
 const LEAST: f64 = 0.8;
 
-/// The phases of `trace`, where they are noted, and the names of their shares.
+/// The phases of `trace`, the phase of the notes, and the names of their shares.
 const SHARES: [(&str, &str, &str); 8] = [
     ("zeroing", NAMES_PHASE, "zeroing_share"),
     ("page allocation", NAMES_PHASE, "page_allocation_share"),

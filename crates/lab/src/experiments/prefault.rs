@@ -1,12 +1,15 @@
-//! prefault: random_mixed on a slab allocator that maps its slabs inside the timed loop, as in the report on hakmem.
+//! prefault: random_mixed on a slab allocator that maps its slabs inside the timed loop, as in the report on
+//! hakmem.
 //!
-//! 256 slots; each operation frees what is in a random slot and puts a new object of 16 to 1039 bytes and a head of 16 there,
-//! of which one byte is written. The allocator gives out memory from the front of a slab to its end, never uses any of it
-//! again, maps the next slab, and unmaps one whose objects are all free. Which pages are touched follows from the random
-//! numbers alone, so the count that must be met is exact. It is close to the report's: 1,000,000 operations take 543 bytes
-//! each, 132,7xx pages. The ways to prefault: not at all, a byte per page, memset, MAP_POPULATE, MADV_POPULATE_WRITE,
-//! THP and hugetlb (slabs of 2 MiB then), all of it in the set-up (prewarm), and what the report did not try: keeping a slab
-//! that is empty for the next one (kept).
+//! There are 256 slots. Each operation frees the object in a random slot and puts a new one there, with a head of 16
+//! bytes, 16 to 1039 bytes of data, and one byte written. The allocator hands out memory from the front of a
+//! slab to its end and never reuses it. Then it maps the next slab. It unmaps a slab once all its objects are
+//! free. The touched pages follow from the random numbers alone, so the expected count is exact. It is close to
+//! the report's: 1,000,000 operations of 543 bytes each touch 132,7xx pages.
+//!
+//! The ways to prefault are: not at all, a byte per page, memset, MAP_POPULATE, MADV_POPULATE_WRITE, THP and
+//! hugetlb (with slabs of 2 MiB), and everything in the set-up (`prewarm`). One way is not in the report:
+//! keeping an empty slab for the next one (`kept`).
 //!
 //! The cells `trap=` show when memory that was to be populated faults all the same: see [`traps`].
 
@@ -16,9 +19,8 @@ use faultless_os::touch::{Advice, Populate, Region};
 use faultless_os::{advise, page};
 
 use super::memory;
-use crate::experiment::{
-    Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Remark, Scope, Trial,
-};
+use crate::cell::{Cell, Refusal};
+use crate::experiment::{Chart, Document, Effort, Experiment, Notes, Phase, Remark, Scope, Trial};
 use crate::results::values;
 
 pub(super) struct Prefault;
@@ -30,7 +32,7 @@ const LEAST: usize = 16;
 const SPREAD: u32 = 0x3ff;
 const SEED: u32 = 42;
 const SLAB: usize = 1 << 20;
-/// Slabs that are there at one time at the most, unless they are prewarmed: those with a live object, each slab some 2000 objects.
+/// Most slabs at one time, unless they are prewarmed: those with a live object. A slab holds some 2000 objects.
 const SLABS: usize = 32;
 /// Bytes of an operation on average.
 const MEAN: usize = HEAD + LEAST + SPREAD as usize / 2 + 1;
@@ -194,7 +196,7 @@ impl Random {
     }
 }
 
-/// What must be touched, from the random numbers alone.
+/// The touches that follow from the random numbers alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Count {
     slabs: usize,
@@ -202,7 +204,7 @@ struct Count {
     pages: usize,
     /// The sum of the bytes that are read when objects are freed.
     sum: u64,
-    /// Slabs that must be there at one time where empty ones are used again.
+    /// Most slabs at one time where empty ones are used again.
     kept: usize,
 }
 
@@ -220,7 +222,7 @@ impl Count {
             if let Some((slab, byte)) = slots[slot].take() {
                 found.sum += u64::from(byte);
                 live[slab] -= 1;
-                // An empty slab is free unless objects are still put into it.
+                // An empty slab is free unless new objects still go into it.
                 free += usize::from(live[slab] == 0 && slab + 1 != live.len());
             }
             if used + HEAD + size > len {
@@ -252,10 +254,10 @@ impl Count {
 struct Allocator {
     way: Way,
     slab_bytes: usize,
-    /// By number; `None` once it was unmapped. The last is the one that objects are put into.
+    /// By number; `None` once unmapped. New objects go into the last one.
     slabs: Vec<Option<Slab>>,
     used: usize,
-    /// Resident slabs that wait to be used: prewarmed ones, or kept ones.
+    /// Resident slabs that wait to be used: prewarmed or kept ones.
     ready: Vec<Region>,
 }
 
@@ -308,7 +310,7 @@ impl Allocator {
         Ok(())
     }
 
-    /// Frees an object; the byte that was in it.
+    /// Frees an object; returns its byte.
     fn free(&mut self, object: Object) -> u8 {
         let number = object.slab as usize;
         let Some(Some(slab)) = self.slabs.get_mut(number) else { return 0 };
@@ -355,7 +357,7 @@ impl Trial for Mixed {
             in_loop = memory::mostly_huge(in_loop, pages);
         }
         if self.way == Way::Kept {
-            // The last one may be new and hardly used.
+            // The last one may be new and almost empty.
             let most = *in_loop.faults.end();
             in_loop = in_loop.faults(timed.saturating_sub(slab_pages) as u64..=most);
         }
@@ -368,7 +370,7 @@ impl Trial for Mixed {
     fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
         match phase {
             0 => {
-                // The tables are made and written here, so that the loop's faults are those of slabs.
+                // The tables are made and written here, so that only slabs fault in the loop.
                 self.allocator.slabs.resize_with(self.count.slabs + 1, || None);
                 self.allocator.slabs.clear();
                 if self.way == Way::Prewarm {
@@ -445,7 +447,7 @@ mod tests {
     fn every_object_is_found_again_as_it_was_written() {
         for way in ["none", "touch", "memset", "prewarm", "kept"] {
             let sample = measured(way);
-            // Faults of this process are those of other tests too: `faultless lab verify` counts them.
+            // Other tests fault in this process too: `faultless lab verify` checks the counts.
             let wrong: Vec<_> =
                 sample.violations.iter().filter(|text| !text.contains("faults, must be")).collect();
             assert!(sample.refused.is_none() && wrong.is_empty(), "{way}: {:?} {wrong:?}", sample.refused);

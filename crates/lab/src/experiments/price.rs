@@ -1,23 +1,29 @@
 //! price: what each kind of page fault costs, and each call that causes faults or avoids them.
 //!
-//! One cell is one kind of work on one kind of page. Its phases are alike for all: `setup` (what must be there before),
-//! `timed` (the work that the cell is named after), `look` (on how many pages it had its effect, as the kernel tells), `after`
-//! (the touch that follows it: of pages that were given back, that are shared with a child, that were write-protected), each
-//! with the faults that it must take. A fork is made of a process without the pages before: `empty`. Base pages are told from
-//! larger ones by the count; larger ones are looked at before they get a price, since the kernel may fall back.
+//! One cell is one kind of work on one kind of page, by the engine that `faultless doctor` uses too ([`Work`]). All
+//! cells have the same phases, each with the faults that it must take:
 //!
-//! What it does not do: populate ahead (`prefault`), threads (`scale`).
+//! | phase | work |
+//! |---|---|
+//! | `empty` | for `fork` only: a fork of the process without the pages |
+//! | `setup` | whatever must be there before |
+//! | `timed` | the work that the cell is named after |
+//! | `look` | asking the kernel on how many pages the work had its effect |
+//! | `after` | the touch that follows: pages were given back, shared with a child, or write-protected |
+//!
+//! The fault count tells base pages from larger ones. Larger pages are checked before they get a price, since
+//! the kernel may fall back.
+//!
+//! It does not populate ahead (`prefault`) or use several threads (`scale`).
 
 mod cold;
 
 use faultless_os::page;
-use faultless_os::touch::{Advice, HeldCopy, Protection, Region};
-use faultless_os::{advise, map, procfs};
+use faultless_prof::price::work::{Kind, Pages, Work};
 
 use super::memory;
-use crate::experiment::{
-    Cell, Chart, Document, Effort, Experiment, Measured, Notes, Phase, Refusal, Remark, Scope, Trial,
-};
+use crate::cell::{Cell, Refusal};
+use crate::experiment::{Chart, Document, Effort, Experiment, Measured, Notes, Phase, Remark, Scope, Trial};
 use crate::results::{Quantities, cpu_ns, values};
 
 pub(super) struct Price;
@@ -65,9 +71,9 @@ impl Experiment for Price {
     fn memory_bytes(&self, cell: &Cell) -> Result<u64, Refusal> {
         let bytes = cell.mib("mib")? as u64;
         let times = match (cell.choice("kind", &KINDS)?, cell.text("page")?) {
-            // What is made warm before is not cold; the cell asks for memory itself.
+            // Warmed memory would not be cold: the cell asks for memory itself.
             (None, _) => 0,
-            // Memory of the hugetlb pool is no longer available memory.
+            // Memory of the hugetlb pool is not part of the available memory.
             (_, "hugetlb") => 0,
             // Copied by CoW faults.
             (Some(Kind::Fork), _) => 2,
@@ -78,46 +84,18 @@ impl Experiment for Price {
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
         let Some(kind) = cell.choice("kind", &KINDS)? else { return cold::trial(cell) };
-        let pages = Pages::of(cell, kind)?;
-        let bytes = cell.mib("mib")?;
-        if !bytes.is_multiple_of(pages.unit_bytes) {
-            let unit = pages.unit_bytes;
-            return Err(Refusal(format!("{cell}: mib={}: take a multiple of {}", bytes >> 20, unit >> 20)));
+        let (pages, bytes) = (pages_of(cell, kind)?, cell.mib("mib")?);
+        let unit_bytes = pages.unit_bytes();
+        if !bytes.is_multiple_of(unit_bytes) {
+            let (mib, unit) = (bytes >> 20, unit_bytes >> 20);
+            return Err(Refusal(format!("{cell}: mib={mib}: take a multiple of {unit}")));
         }
-        let (region, units) = (pages.region(bytes)?, bytes / pages.unit_bytes);
-        let target = match kind {
-            Kind::MoveAligned => Some(Region::new(bytes, pages.align_bytes)?),
-            Kind::MoveBeside => Some(Region::beside(bytes, pages.align_bytes)?),
-            _ => None,
-        };
-        let place = Place { start: region.start(), len_bytes: region.len_bytes() };
-        let region = Some(region);
-        Ok(Box::new(Priced { kind, pages, units, place, region, target, copy: None, was_protected: false }))
+        let work = Work::new(kind, pages, bytes / unit_bytes).map_err(Refusal)?;
+        Ok(Box::new(Priced { kind, work }))
     }
 }
 
-/// What is priced.
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    /// First touch, by writing.
-    Touch,
-    /// First touch by reading, which maps the zero page; then the write.
-    ZeroPage,
-    /// `fork`; then the writes to what both processes share.
-    Fork,
-    Munmap,
-    DontNeed,
-    /// MADV_FREE; then writes before the kernel has taken the pages.
-    Free,
-    /// `mremap` to a place where page tables can be moved as a whole.
-    MoveAligned,
-    /// `mremap` to one page beside such a place.
-    MoveBeside,
-    /// `mprotect` to read-only and back; then writes.
-    Protect,
-}
-
-/// As in the cells' names; none is guest-cold memory, which has a trial of its own.
+/// The words of the cells. Guest-cold memory has a trial of its own.
 const KINDS: [(&str, Option<Kind>); 10] = [
     ("touch", Some(Kind::Touch)),
     ("zero-page", Some(Kind::ZeroPage)),
@@ -131,95 +109,39 @@ const KINDS: [(&str, Option<Kind>); 10] = [
     ("touch-cold", None),
 ];
 
-/// One kind of page, and how memory is laid out so that it is used.
-#[derive(Clone, Copy)]
-struct Pages {
-    of: Of,
-    unit_bytes: usize,
-    /// Distance of two pages: an mTHP has a gap behind it, or the kernel would take a larger one.
-    stride_bytes: usize,
-    /// What a page table of the second level maps.
-    align_bytes: usize,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Of {
-    Base,
-    Thp,
-    Mthp,
-    Hugetlb,
-}
-
-impl Pages {
-    fn of(cell: &Cell, kind: Kind) -> Result<Self, Refusal> {
-        let text = cell.text("page")?;
-        let pmd = advise::pmd_bytes();
-        // Without THP nobody says how much that is; this is what base pages of 4 KiB and entries of 8 bytes make of it.
-        let align_bytes = if pmd > 0 { pmd } else { page::size() * (page::size() / size_of::<u64>()) };
-        let small = text.strip_suffix('k').and_then(|kib| kib.parse::<usize>().ok()).map(|kib| kib << 10);
-        let (of, unit_bytes) = match (text, small) {
-            ("base", _) => (Of::Base, page::size()),
-            ("thp", _) => (Of::Thp, align_bytes),
-            ("hugetlb", _) => (Of::Hugetlb, align_bytes),
-            (_, Some(bytes)) if bytes.is_power_of_two() && bytes > page::size() && bytes < align_bytes => {
-                (Of::Mthp, bytes)
-            }
-            _ => {
-                let takes = "takes base, thp, hugetlb, or an mTHP size such as 64k";
-                return Err(Refusal(format!("{cell}: page={text}: {takes}")));
-            }
-        };
-        if matches!(of, Of::Thp | Of::Mthp) {
-            memory::check_thp(cell, unit_bytes)?;
-        }
-        if matches!(of, Of::Mthp | Of::Hugetlb) && kind != Kind::Touch
-            || of == Of::Thp && kind == Kind::ZeroPage
-        {
-            return Err(Refusal(format!("{cell}: page={text}: is priced with kind=touch only")));
-        }
-        let stride_bytes = if of == Of::Mthp { 2 * unit_bytes } else { unit_bytes };
-        Ok(Self { of, unit_bytes, stride_bytes, align_bytes })
+/// The kind of page that a cell names.
+fn pages_of(cell: &Cell, kind: Kind) -> Result<Pages, Refusal> {
+    let text = cell.text("page")?;
+    let small = text.strip_suffix('k').and_then(|kib| kib.parse::<usize>().ok()).map(|kib| kib << 10);
+    let pages = match text {
+        "base" => Some(Pages::base()),
+        "thp" => Some(Pages::thp()),
+        "hugetlb" => Some(Pages::hugetlb_default()),
+        _ => small.and_then(Pages::mthp),
+    };
+    let takes = "takes base, thp, hugetlb, or an mTHP size such as 64k";
+    let pages = pages.ok_or_else(|| Refusal(format!("{cell}: page={text}: {takes}")))?;
+    if pages.is_transparent() {
+        memory::check_thp(cell, pages.unit_bytes())?;
     }
-
-    /// Memory for so many bytes of such pages, none of them resident.
-    fn region(self, bytes: usize) -> Result<Region, Refusal> {
-        Ok(match self.of {
-            Of::Base => Region::base_pages(bytes, self.align_bytes)?,
-            Of::Thp => Region::thp(bytes, self.align_bytes)?,
-            Of::Mthp => Region::mthp(bytes / self.unit_bytes, self.unit_bytes)?,
-            Of::Hugetlb => memory::hugetlb(bytes, self.unit_bytes, bytes / self.unit_bytes)?,
-        })
+    if !pages.takes(kind) {
+        return Err(Refusal(format!("{cell}: page={text}: is priced with kind=touch only")));
     }
+    Ok(pages)
 }
 
 /// Faults of reading `/proc/self/smaps`.
 const SMAPS: usize = 256;
 
-/// Where memory lay before the work.
-#[derive(Clone, Copy)]
-struct Place {
-    start: usize,
-    len_bytes: usize,
-}
-
 struct Priced {
     kind: Kind,
-    pages: Pages,
-    /// How many of them.
-    units: usize,
-    place: Place,
-    region: Option<Region>,
-    /// The place to which pages are moved.
-    target: Option<Region>,
-    copy: Option<HeldCopy>,
-    /// Whether pages could not be written between taking the rights and giving them back.
-    was_protected: bool,
+    work: Work,
 }
 
-/// What is done in a phase.
+/// The work of a phase.
 #[derive(Clone, Copy, PartialEq)]
 enum Step {
-    /// A fork before anything is touched: what it costs without the pages.
+    /// A fork before anything is touched: its cost without the pages.
     Empty,
     Setup,
     Timed,
@@ -236,35 +158,38 @@ impl Trial for Priced {
     fn run(&mut self, phase: usize, notes: &mut Notes) -> Result<u64, Refusal> {
         let step = self.steps()[phase];
         let by_base_page = step == Step::After && self.is_after_by_base_page();
-        notes.add("pages", if by_base_page { self.base_pages() } else { self.units } as f64);
-        match (step, self.kind) {
-            (Step::Setup, Kind::Touch | Kind::ZeroPage) => self.charge(),
-            (Step::Setup, _) => {
-                self.copy = None;
-                let sum = self.touch()?;
-                self.check_whole()?;
-                Ok(sum)
-            }
-            (Step::Timed, Kind::Touch) => self.touch(),
-            (Step::Timed, Kind::ZeroPage) => Ok(self.region()?.touch_read(page::size())),
-            (Step::Empty, _) | (Step::Timed, Kind::Fork) => {
-                self.copy = Some(HeldCopy::new()?);
-                Ok(0)
-            }
-            (Step::Timed, _) => self.work(),
-            (Step::Look, _) => self.effect().map(|units| units as u64),
+        notes.add("pages", if by_base_page { self.base_pages() } else { self.work.units() } as f64);
+        let (stride, unit) = (self.work.pages().stride_bytes(), self.work.pages().unit_bytes());
+        let work = &mut self.work;
+        let done = match (step, self.kind) {
+            (Step::Setup, _) => work.prepare(|region| memory::write(region.bytes_mut(), stride)),
+            (Step::Timed, Kind::Touch) => touch(work, stride),
+            (Step::Timed | Step::Empty, _) => work.run(),
+            (Step::Look, _) => work.effect().map(|units| units as u64),
             (Step::After, Kind::MoveAligned | Kind::MoveBeside) => {
-                let step = self.pages.unit_bytes;
-                Ok(self.region()?.touch_read(step))
+                work.region().map(|region| region.touch_read(unit))
             }
-            (Step::After, _) if by_base_page => self.touch_whole(),
-            (Step::After, _) => self.touch(),
+            (Step::After, _) if by_base_page => touch_whole(work),
+            (Step::After, _) => touch(work, stride),
             (Step::End, _) => {
-                self.copy = None;
+                work.end_copy();
                 Ok(0)
             }
-        }
+        };
+        done.map_err(Refusal)
     }
+}
+
+/// Writes to each page once and returns the sum of the marks.
+fn touch(work: &mut Work, stride: usize) -> Result<u64, String> {
+    work.region().map(|region| memory::write(region.bytes_mut(), stride))
+}
+
+/// Writes to each base page of each page once.
+fn touch_whole(work: &mut Work) -> Result<u64, String> {
+    let (unit, stride) = (work.pages().unit_bytes(), work.pages().stride_bytes());
+    let pages = work.region()?.bytes_mut().chunks_mut(stride);
+    Ok(pages.map(|page| memory::write(&mut page[..unit], page::size())).sum())
 }
 
 impl Priced {
@@ -279,7 +204,7 @@ impl Priced {
     }
 
     fn phase(&self, step: Step) -> Phase {
-        let (kind, units, base) = (self.kind, self.units, self.base_pages());
+        let (kind, units, base) = (self.kind, self.work.units(), self.base_pages());
         let marks = memory::marks(0..units, 0);
         let touched = |name, faults| Phase::new(name, faults, 0).touches(units).sum(marks);
         // A range, where the kernel or the processor decides.
@@ -289,8 +214,8 @@ impl Priced {
         };
         match (step, kind) {
             (Step::Empty, _) => Phase::new("empty", 0, 0),
-            // Populating hugetlb pages once beforehand counts as faults, or not, by kernel version.
-            (Step::Setup, Kind::Touch) if self.pages.of == Of::Hugetlb => {
+            // Whether populating hugetlb pages once counts as faults depends on the kernel version.
+            (Step::Setup, Kind::Touch) if self.work.pages().is_hugetlb() => {
                 up_to(Phase::new("setup", 0, 0), units)
             }
             (Step::Setup, Kind::Touch | Kind::ZeroPage) => Phase::new("setup", 0, 0),
@@ -298,17 +223,17 @@ impl Priced {
             (Step::Timed, Kind::Touch) => touched("timed", units),
             (Step::Timed, Kind::ZeroPage) => Phase::new("timed", base, 0).touches(base).sum(0),
             (Step::Timed, _) => Phase::new("timed", 0, 0),
-            // What the kernel tells of each mapping is a long text.
+            // The kernel's description of each mapping is a long text.
             (Step::Look, Kind::Free) => up_to(Phase::new("look", 0, 0), SMAPS).sum(units as u64),
             (Step::Look, _) => Phase::new("look", 0, 0).sum(units as u64),
-            // Of a THP that is shared only base pages are copied (Linux 5.8).
+            // The kernel copies only base pages of a shared THP (Linux 5.8).
             (Step::After, Kind::Touch | Kind::ZeroPage | Kind::Fork) => {
                 let faults = if kind == Kind::Touch { 0 } else { base };
                 let sum = (units as u64) * memory::marks(0..base / units, 0);
                 Phase::new("after", faults, 0).touches(base).sum(sum)
             }
             (Step::After, Kind::DontNeed) => touched("after", units),
-            // Without help from the processor the first write after it marks the page dirty by a fault.
+            // Without help from the processor the first write marks the page dirty by a fault.
             (Step::After, Kind::Free) if !cfg!(target_arch = "x86_64") => up_to(touched("after", 0), units),
             // Before Linux 6.0 pages stay write-protected until a fault finds that they need not be.
             (Step::After, Kind::Protect) => up_to(touched("after", 0), units),
@@ -318,108 +243,12 @@ impl Priced {
     }
 
     fn base_pages(&self) -> usize {
-        self.units * self.pages.unit_bytes / page::size()
+        self.work.units() * self.work.pages().unit_bytes() / page::size()
     }
 
     /// Whether the last phase writes to every base page of every page.
     fn is_after_by_base_page(&self) -> bool {
         matches!(self.kind, Kind::Touch | Kind::ZeroPage | Kind::Fork)
-    }
-
-    fn region(&mut self) -> Result<&mut Region, Refusal> {
-        self.region.as_mut().ok_or_else(|| Refusal("the memory of this cell is gone".into()))
-    }
-
-    /// A refused charge is an error here, and would be a signal at a touch. Otherwise nothing is to be done.
-    fn charge(&mut self) -> Result<u64, Refusal> {
-        if self.pages.of != Of::Hugetlb {
-            return Ok(0);
-        }
-        let bytes = self.units * self.pages.unit_bytes;
-        self.region()?.advise(0..bytes, Advice::PopulateWrite)?;
-        self.region = None;
-        self.region = Some(self.pages.region(bytes)?);
-        Ok(0)
-    }
-
-    /// The call that has the price.
-    fn work(&mut self) -> Result<u64, Refusal> {
-        let all = 0..self.region()?.len_bytes();
-        match self.kind {
-            Kind::Munmap => self.region = None,
-            Kind::DontNeed => self.region()?.advise(all, Advice::DontNeed)?,
-            Kind::Free => self.region()?.advise(all, Advice::Free)?,
-            Kind::Protect => {
-                if let Some(region) = self.region.take() {
-                    let mut protected = region.protect(Protection::ReadOnly)?;
-                    self.was_protected = !protected.is_writable();
-                    self.region = Some(protected.give_back()?);
-                }
-            }
-            Kind::MoveAligned | Kind::MoveBeside => {
-                if let Some(target) = self.target.take() {
-                    self.region()?.relocate(target)?;
-                }
-            }
-            Kind::Touch | Kind::ZeroPage | Kind::Fork => {}
-        }
-        Ok(0)
-    }
-
-    /// On how many pages the work had its effect.
-    fn effect(&mut self) -> Result<usize, Refusal> {
-        let (Place { start, len_bytes }, units, unit_bytes) = (self.place, self.units, self.pages.unit_bytes);
-        let resident = map::resident_bytes(start, len_bytes) / unit_bytes;
-        Ok(match self.kind {
-            Kind::Touch => self.check_whole().map(|()| units)?,
-            Kind::ZeroPage | Kind::Fork => 0,
-            // What is not mapped can't be asked.
-            Kind::Munmap => {
-                let begins = (start..start + len_bytes).step_by(unit_bytes);
-                begins.filter(|begin| map::residency(*begin, &mut [0]).is_err()).count()
-            }
-            Kind::DontNeed => units - resident,
-            Kind::Free => {
-                let free = procfs::lazy_free_bytes(start).ok_or_else(|| {
-                    Refusal("this kernel does not tell what MADV_FREE did: it takes Linux 4.13".into())
-                })?;
-                // Some wait in lists of each processor, and without swap space older kernels take them at once.
-                let found = free / unit_bytes + units - resident;
-                if found >= units / 2 { units } else { found }
-            }
-            Kind::MoveAligned | Kind::MoveBeside => {
-                let region = self.region()?;
-                let is_moved = region.start() != start;
-                if is_moved { region.resident_bytes() / unit_bytes } else { 0 }
-            }
-            Kind::Protect => resident * usize::from(self.was_protected),
-        })
-    }
-
-    /// One write to each page; the sum of what is there.
-    fn touch(&mut self) -> Result<u64, Refusal> {
-        let stride = self.pages.stride_bytes;
-        Ok(memory::write(self.region()?.bytes_mut(), stride))
-    }
-
-    /// One write to each base page of each page.
-    fn touch_whole(&mut self) -> Result<u64, Refusal> {
-        let (unit, stride) = (self.pages.unit_bytes, self.pages.stride_bytes);
-        let pages = self.region()?.bytes_mut().chunks_mut(stride);
-        Ok(pages.map(|page| memory::write(&mut page[..unit], page::size())).sum())
-    }
-
-    /// One touch must have made all of a page resident.
-    fn check_whole(&mut self) -> Result<(), Refusal> {
-        let (unit, stride) = (self.pages.unit_bytes, self.pages.stride_bytes);
-        let region = self.region()?;
-        let (start, len) = (region.start(), region.len_bytes());
-        let resident = |begin: &usize| map::resident_bytes(start + begin, unit) == unit;
-        let whole = match unit > page::size() {
-            true => (0..len).step_by(stride).filter(resident).count(),
-            false => self.units,
-        };
-        if whole == self.units { Ok(()) } else { Err(memory::fragmented(whole, self.units, unit)) }
     }
 }
 
@@ -446,14 +275,14 @@ const CHARTS: &[Chart] = &[
     },
 ];
 
-/// Guest-cold memory counts as far as it was cold.
+/// us per MiB. Of guest-cold memory only the cold groups count.
 fn us_per_mib(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
     let Some(pages_per_mib) = pages_per_mib(cell, found, phase) else { return Vec::new() };
     let ns_per_page = match values(found, phase, "cold_ns_per_page") {
         Some(cold) => cold.to_vec(),
         None => {
             let pages = values(found, phase, "pages").unwrap_or_default();
-            // Of a fork what the pages add to that of a process without them.
+            // The price of a fork is what the pages add to a fork without them.
             let fixed = if phase == "timed" { cpu_ns(found, "empty") } else { Vec::new() };
             let per_page =
                 |(at, (ns, pages)): (usize, (&f64, &f64))| (ns - fixed.get(at).unwrap_or(&0.0)) / pages;
@@ -463,7 +292,7 @@ fn us_per_mib(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
     ns_per_page.into_iter().map(|ns| ns * pages_per_mib / 1e3).collect()
 }
 
-/// An mTHP's size is in its name: between two of them is a gap. The others lie side by side.
+/// Pages per MiB. mTHP have gaps between them, so their number follows from the size in their name.
 fn pages_per_mib(cell: &Cell, found: &Quantities, phase: &str) -> Option<f64> {
     let kib = cell.text("page").ok()?.strip_suffix('k').and_then(|kib| kib.parse::<f64>().ok());
     let pages = *values(found, phase, "pages")?.first()?;
@@ -497,9 +326,9 @@ mod tests {
         for (name, _) in KINDS.into_iter().filter(|(_, kind)| kind.is_some()) {
             let sample = trial::measure(&Price, &cell(name, "base", 2));
             assert_eq!(sample.refused, None, "{name}");
-            // Other tests fault in this process too: only what every phase returned is certain here.
+            // Other tests fault in this process too: only the return value of every phase is certain here.
             let lost: Vec<_> = sample.violations.iter().filter(|text| text.contains("must return")).collect();
-            // And what they map may lie where memory was unmapped.
+            // Their mappings may lie where memory was unmapped.
             assert!(lost.is_empty() || name == "munmap", "{name} {lost:?}");
         }
     }
@@ -513,42 +342,5 @@ mod tests {
         assert!(text.contains("takes base, thp, hugetlb"), "{text}");
         let text = refused(cell("burn", "base", 2));
         assert!(text.contains("takes touch, zero-page"), "{text}");
-    }
-
-    #[test]
-    fn smaller_pages_than_asked_for_get_no_price() {
-        let pages = Pages {
-            of: Of::Thp,
-            unit_bytes: 4 * page::size(),
-            stride_bytes: 4 * page::size(),
-            align_bytes: 4 * page::size(),
-        };
-        let region = Region::base_pages(pages.unit_bytes * 2, pages.align_bytes).unwrap();
-        let mut priced = priced(Kind::Touch, pages, region);
-        priced.touch().unwrap();
-        assert!(priced.check_whole().unwrap_err().0.contains("only 0 of 2 pages"));
-        priced.touch_whole().unwrap();
-        assert_eq!(priced.check_whole(), Ok(()));
-    }
-
-    fn priced(kind: Kind, pages: Pages, region: Region) -> Priced {
-        let place = Place { start: region.start(), len_bytes: region.len_bytes() };
-        let units = place.len_bytes / pages.unit_bytes;
-        let region = Some(region);
-        Priced { kind, pages, units, place, region, target: None, copy: None, was_protected: false }
-    }
-
-    #[test]
-    fn work_that_was_not_done_has_no_effect() {
-        let cell = cell("munmap", "base", 1);
-        for (name, kind) in KINDS.into_iter().filter_map(|(name, kind)| Some((name, kind?))) {
-            if matches!(kind, Kind::Touch | Kind::ZeroPage | Kind::Fork) {
-                continue;
-            }
-            let pages = Pages::of(&cell, kind).unwrap();
-            let mut idle = priced(kind, pages, pages.region(1 << 20).unwrap());
-            idle.touch().unwrap();
-            assert_eq!(idle.effect(), Ok(0), "{name}");
-        }
     }
 }

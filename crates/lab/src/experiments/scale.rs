@@ -1,7 +1,7 @@
 //! scale: the price of a first touch by number of faulting threads, and what they wait for.
 //!
-//! Each thread touches the same amount of memory, so without waiting the time stays what one thread takes, up to the number of
-//! processors. Four arrangements differ in what the threads share, each step one lock less:
+//! Each thread touches the same amount of memory. Without waiting, the time therefore stays the same up to the
+//! number of processors. The four arrangements differ in what the threads share, each step one lock less:
 //!
 //! | `memory` | shared by the faulting threads | what it adds |
 //! |---|---|---|
@@ -10,15 +10,17 @@
 //! | `own` | address space | the mmap lock (faults take it before Linux 6.4), counters of the address space |
 //! | `process` | nothing but the machine | the zone lock, memory bandwidth, the hypervisor |
 //!
-//! `writers` map and unmap memory beside them, which takes the mmap lock for writing: as threads, `beside=threads`, or, as
-//! what that costs without a shared lock, in other processes, `beside=processes`.
+//! `writers` map and unmap memory beside the faulting threads, which takes the mmap lock for writing. With
+//! `beside=threads` they share the address space. With `beside=processes` they do not, which shows their cost
+//! without the shared lock.
 
 use faultless_os::touch::{Churner, Region, Touched, Toucher};
 use faultless_os::{counters, page, procfs};
 
 use super::memory;
 use super::team::{self, Beside, Done};
-use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::cell::{Cell, Refusal};
+use crate::experiment::{Chart, Document, Experiment, Notes, Phase, Scope, Trial};
 use crate::results::{Quantities, wall_ns};
 
 pub(crate) struct Scale;
@@ -32,7 +34,7 @@ impl Experiment for Scale {
     }
 
     fn about(&self) -> &'static str {
-        "Do page faults of several threads wait for each other, and for threads that map memory, and where?"
+        "Where do page faults of several threads wait for each other, or for threads that map memory?"
     }
 
     fn documents(&self) -> &'static [Document] {
@@ -48,7 +50,7 @@ impl Experiment for Scale {
         let mut cells = Vec::new();
         for (memory, _) in MEMORIES {
             for threads in scope.threads() {
-                // Beyond the processors nobody expects it to scale.
+                // Scaling beyond the processors is not expected.
                 if threads <= scope.processors || scope.pick([false, false, true, true]) {
                     cells.push(cell(memory, threads, 0, "none"));
                 }
@@ -76,8 +78,11 @@ impl Experiment for Scale {
 
     fn trial(&self, cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
         let memory = cell.choice("memory", &MEMORIES)?;
-        let places =
-            [("none", None), ("threads", Some(Place::Threads)), ("processes", Some(Place::Processes))];
+        let places = [
+            ("none", None),
+            ("threads", Some(Neighbour::Threads)),
+            ("processes", Some(Neighbour::Processes)),
+        ];
         let beside = cell.choice("beside", &places)?;
         let (each_bytes, threads) = (cell.mib("mib")?, cell.number("threads")?);
         let writers = cell.count("writers")?;
@@ -119,14 +124,14 @@ const MEMORIES: [(&str, Memory); 4] = [
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Neighbour {
     Threads,
     Processes,
 }
 
 struct Faulting {
     memory: Memory,
-    beside: Option<Place>,
+    beside: Option<Neighbour>,
     each_bytes: usize,
     threads: usize,
     writers: usize,
@@ -136,9 +141,9 @@ struct Faulting {
     processes_beside: Vec<Churner>,
 }
 
-/// The state of a process that has ended: proc(5).
+/// The state of an ended process: proc(5).
 const ENDED: u8 = b'Z';
-/// Faults of this process around one `fork`: what it shares with the child is copied when it is written next.
+/// Faults of this process around one `fork`: the next write to a shared page copies it.
 const FORK_FAULTS: u64 = 256;
 
 impl Trial for Faulting {
@@ -146,7 +151,7 @@ impl Trial for Faulting {
         let pages = self.threads * self.each_bytes / page::size();
         let forks = match (self.memory, self.beside) {
             (Memory::Process, _) => self.threads,
-            (_, Some(Place::Processes)) => self.writers,
+            (_, Some(Neighbour::Processes)) => self.writers,
             _ => 0,
         };
         let setup = Phase::new("setup", 0, self.writers);
@@ -166,7 +171,7 @@ impl Trial for Faulting {
                 self.set_up()
             }
             (1, Memory::Process) => Ok(self.touch_apart()?.noted(notes, true)),
-            // Other processes' faults are theirs; but this one was forked, and what it writes is copied.
+            // Faults of other processes are counted there. But this process was forked, so its own writes copy.
             (1, _) => Ok(self.touch()?.noted(notes, self.beside.is_some())),
             _ => {
                 self.touchers.clear();
@@ -200,12 +205,12 @@ impl Faulting {
         let len_bytes = WRITER_PAGES * page::size();
         match self.beside {
             None => {}
-            Some(Place::Threads) => {
+            Some(Neighbour::Threads) => {
                 self.threads_beside = Some(Beside::start(self.writers, len_bytes as u64, move || {
                     Ok(Region::new(len_bytes, page::size())?.len_bytes() as u64)
                 }));
             }
-            Some(Place::Processes) => {
+            Some(Neighbour::Processes) => {
                 for _ in 0..self.writers {
                     self.processes_beside.push(Churner::new(len_bytes)?);
                 }
@@ -214,13 +219,13 @@ impl Faulting {
         Ok(0)
     }
 
-    /// What touching must return.
+    /// The checksum of the touches.
     fn sum(&self) -> u64 {
         let (threads, pages) = (self.threads, self.each_bytes / page::size());
         match self.memory {
             Memory::Interleaved | Memory::Shared => memory::marks(0..threads * pages, 0),
             Memory::Own => threads as u64 * memory::marks(0..pages, 0),
-            // Other processes tell how many pages they touched.
+            // Other processes report how many pages they touched.
             Memory::Process => (threads * pages) as u64,
         }
     }
@@ -286,7 +291,7 @@ mod tests {
     use super::*;
     use crate::trial;
 
-    fn sample(words: &str) -> trial::Sample {
+    fn sample(words: &str) -> crate::sample::Sample {
         trial::measure(&Scale, &Cell::parse("scale", words.split(' ')).unwrap())
     }
 

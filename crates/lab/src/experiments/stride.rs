@@ -1,17 +1,21 @@
 //! stride: every n-th element of an array times three, as "Oops All Page Faults!" does it.
 //!
-//! The document's four ways to have the array: zeroed (read, then written: the zero page and then a CoW fault, two faults per
-//! page), initialised to one (the faults fall into the set-up), prefaulted (the same, by a write per page), and shared by two
-//! strides, where the first pays for both. The array is 64M elements of 4 bytes in the document.
+//! The document has four kinds of array, of 64M elements of 4 bytes each:
+//!
+//! | array | faults |
+//! |---|---|
+//! | `zeroed` | two per page in the loop: the read maps the zero page, the write copies it |
+//! | `ones` | one per page in the set-up, which writes a one to every element |
+//! | `prefaulted` | one per page in the set-up, which writes once to every page |
+//! | `shared` | as `zeroed`; two strides use the array one after the other, and the first pays for both |
 
 use faultless_os::page;
 use faultless_os::touch::Region;
 use faultless_trace::measurement::median;
 
 use super::memory;
-use crate::experiment::{
-    Cell, Chart, Document, Experiment, Measured, Notes, Phase, Refusal, Remark, Scope, Trial,
-};
+use crate::cell::{Cell, Refusal};
+use crate::experiment::{Chart, Document, Experiment, Measured, Notes, Phase, Remark, Scope, Trial};
 use crate::results::{Quantities, values};
 
 pub(super) struct Stride;
@@ -25,7 +29,7 @@ impl Experiment for Stride {
     }
 
     fn about(&self) -> &'static str {
-        "Does touching every 16th element take as long as touching each, and what has the array's memory to do with it?"
+        "Does touching every 16th element take as long as touching each, and how does that depend on the array's memory?"
     }
 
     fn documents(&self) -> &'static [Document] {
@@ -73,7 +77,7 @@ impl Experiment for Stride {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Array {
-    /// Zeroed, and used by two strides one after the other: 1, then 16.
+    /// A zeroed array, used by two strides one after the other: 1, then 16.
     Shared,
     Zeroed,
     Ones,
@@ -95,7 +99,7 @@ impl Strided {
         (self.region.len_bytes() / ELEMENT).div_ceil(stride)
     }
 
-    /// What is there once every `stride`-th element is three times what a write per page left.
+    /// The array's sum once every `stride`-th element was multiplied by three, after one write per page.
     fn marked_sum(&self, stride: usize) -> u64 {
         let elements = page::size() / ELEMENT;
         let pages = (0..self.pages()).filter(|page| (page * elements).is_multiple_of(stride));
@@ -103,7 +107,7 @@ impl Strided {
         pages.fold(0, |sum: u64, page| sum.wrapping_add(u64::from(first(page) as u32)))
     }
 
-    /// `array[i] *= 3` for every `stride`-th element; the sum of what is there now.
+    /// `array[i] *= 3` for every `stride`-th element; returns the sum of these elements.
     fn multiply(&mut self, stride: usize) -> u64 {
         let mut sum = 0_u64;
         for element in self.region.bytes_mut().chunks_exact_mut(ELEMENT).step_by(stride) {
@@ -119,7 +123,7 @@ impl Strided {
 impl Trial for Strided {
     fn phases(&self) -> Vec<Phase> {
         let (pages, work) = (self.pages(), self.elements(self.stride));
-        // One element per page at least is touched; beyond that stride pages are left out.
+        // Every page has a touched element, up to the stride of a page; longer strides skip pages.
         let touched = pages.min(work);
         let one_sum = 3 * work as u64;
         match self.array {
@@ -156,7 +160,7 @@ impl Trial for Strided {
                     .for_each(|element| element.copy_from_slice(&one));
                 0
             }
-            // Not of zero, so that what is there afterwards tells whether the loop was run.
+            // Not zero, so that the values show afterwards whether the loop was run.
             (0, Array::Prefaulted) | (2, Array::Shared) => {
                 memory::write(self.region.bytes_mut(), page::size());
                 0
@@ -194,11 +198,12 @@ const fn us_per_mib(ms: f64) -> f64 {
     ms * 1e3 / 256.0
 }
 
-/// A step of the plateau saves less than this share: beyond a cache line, half the lines are half the time.
+/// A step belongs to the plateau if it saves less than this share. Beyond a cache line, half the lines take
+/// half the time.
 const STEP_SAVES: f64 = 1.0 / 3.0;
 
-/// The strides between which time hardly falls although fewer elements are touched, as each of them touches every cache line:
-/// the longest run of such steps. Points are strides and times, by stride.
+/// The plateau: strides between which the time hardly falls although fewer elements are touched, because each
+/// stride touches every cache line. Takes strides and times, by stride; returns the longest run of small steps.
 fn plateau(points: &[(usize, f64)]) -> Option<(usize, usize)> {
     let runs = points.chunk_by(|(_, before), (_, after)| *after > (1.0 - STEP_SAVES) * before);
     let longest = runs.filter(|run| run.len() > 1).max_by_key(|run| run.len())?;
@@ -242,7 +247,7 @@ mod tests {
             plateau(&strides.zip(times.iter().copied()).collect::<Vec<_>>())
         };
         assert_eq!(times(&[26.0, 25.0, 24.0, 24.0, 23.0, 12.0, 6.0]), Some((1, 16)));
-        // Where each element takes its time, it begins later.
+        // Where each element takes time, the plateau begins later.
         assert_eq!(times(&[80.0, 41.0, 25.0, 23.0, 22.0, 11.0, 5.0]), Some((4, 16)));
         assert_eq!(times(&[80.0, 40.0, 20.0, 10.0]), None);
     }

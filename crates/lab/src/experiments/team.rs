@@ -1,6 +1,7 @@
-//! Threads of an experiment: those that share a piece of work and begin it together, and those that work beside it.
+//! Threads of an experiment: those that share a piece of work and begin it together, and those that work beside
+//! it.
 //!
-//! In: parts and what to do with one. Out: the sum of what each returned, the time and the faults that they took.
+//! In: parts of the work, and what to do with each. Out: the sum of the return values, the time and the faults.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,29 +11,32 @@ use std::time::Duration;
 
 use faultless_os::counters::{self, Who};
 
-use crate::experiment::{Notes, OWN_CPU, OWN_FAULTS, OWN_WALL, Refusal, processors};
+use crate::cell::Refusal;
+use crate::experiment::{Notes, processors};
+use crate::sample::{OWN_CPU, OWN_FAULTS, OWN_WALL};
 
 /// Notes how many processors there are: claims about threads need it.
 pub(super) fn note_processors(notes: &mut Notes) {
     notes.add("processors", processors() as f64);
 }
 
-/// What threads did together, from the moment when all were there.
+/// The work of all threads together, from the moment when all have started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Done {
-    /// Sum of what they returned.
+    /// Sum of their return values.
     pub(super) sum: u64,
     /// CPU time, ns.
     pub(super) cpu_ns: u64,
     /// Page faults.
     pub(super) faults: u64,
-    /// When the first began and the last ended, as [`counters::now_ns`] tells it.
+    /// When the first began and the last ended, by [`counters::now_ns`].
     pub(super) begin_ns: u64,
     pub(super) end_ns: u64,
 }
 
 impl Done {
-    /// Notes CPU and wall time; where others take faults meanwhile, those of these threads too. The sum is the checksum.
+    /// Notes CPU and wall time, and the threads' own faults where others fault meanwhile. Returns the sum as
+    /// checksum.
     pub(super) fn noted(self, notes: &mut Notes, others_fault: bool) -> u64 {
         notes.add(OWN_CPU, self.cpu_ns as f64);
         notes.add(OWN_WALL, self.end_ns.saturating_sub(self.begin_ns) as f64);
@@ -56,10 +60,10 @@ impl std::iter::Sum for Done {
     }
 }
 
-/// Does `work` with every part, each in a thread of its own.
+/// Does `work` with every part, each in its own thread.
 ///
 /// # Errors
-/// What a thread was refused, or a thread panicked. All are waited for.
+/// A thread was refused something, or panicked. All threads are waited for.
 pub(super) fn together<T: Send>(
     parts: Vec<T>,
     work: impl Fn(T) -> Result<u64, Refusal> + Sync,
@@ -86,13 +90,15 @@ fn panicked() -> Refusal {
     Refusal("a thread of the experiment panicked; see what it printed above".into())
 }
 
-/// `len` things in `count` contiguous parts of nearly the same length; the last ones are empty where there are too few.
+/// `len` things in `count` contiguous parts of nearly the same length; the last parts are empty where there are
+/// too few things.
 pub(super) fn parts(len: usize, count: usize) -> Vec<Range<usize>> {
     let each = len.div_ceil(count.max(1));
     (0..count).map(|index| (index * each).min(len)..((index + 1) * each).min(len)).collect()
 }
 
-/// Memory in `count` parts as [`parts`] makes them, of whole units; what is left behind the last unit is in no part.
+/// Memory in `count` parts as [`parts`] makes them, of whole units. The rest behind the last unit is in no
+/// part.
 pub(super) fn cut(mut bytes: &mut [u8], count: usize, unit_bytes: usize) -> Vec<&mut [u8]> {
     let parts = parts(bytes.len() / unit_bytes, count);
     let take = |part: Range<usize>| {
@@ -103,7 +109,7 @@ pub(super) fn cut(mut bytes: &mut [u8], count: usize, unit_bytes: usize) -> Vec<
     parts.into_iter().map(take).collect()
 }
 
-/// Threads that do something again and again while something else is measured.
+/// Threads that repeat something while something else is measured.
 #[derive(Debug)]
 pub(super) struct Beside {
     shared: Arc<Shared>,
@@ -114,7 +120,7 @@ pub(super) struct Beside {
 struct Shared {
     stop: AtomicBool,
     turns: AtomicU64,
-    /// Whether a turn returned something else than it must.
+    /// Whether a turn returned the wrong value.
     wrong: AtomicBool,
 }
 
@@ -151,15 +157,16 @@ impl Beside {
         Self { shared, threads }
     }
 
-    /// Ends them and notes the turns made since all had begun: 1, if there are any and each returned what it must.
+    /// Ends them and notes the turns since all had begun. Returns 1 if there are any and each returned the
+    /// right value.
     ///
     /// # Errors
-    /// What a turn was refused.
+    /// A turn was refused something.
     pub(super) fn end(mut self, notes: &mut Notes) -> Result<u64, Refusal> {
         const PATIENCE_NS: u64 = 1_000_000_000;
         let turns = || self.shared.turns.load(Ordering::Relaxed);
         notes.add("beside_turns", turns() as f64);
-        // Something short may have been measured within one turn, which is then still being made.
+        // A short measurement may fall within one turn, which is then still running.
         let begin_ns = counters::now_ns();
         while turns() == 0
             && !self.threads.iter().any(JoinHandle::is_finished)

@@ -1,25 +1,29 @@
-//! threshold: from which size on does malloc go to the kernel for every block, instead of using freed memory again?
+//! threshold: from which size on does malloc go to the kernel for every block, instead of using freed memory
+//! again?
 //!
-//! "A queue of page faults" found a heap that kept blocks below 508 KiB (or 1 MiB) and mapped those above afresh each time.
-//! Here a block is allocated, each of its pages written, and freed, over and over: memory that comes from the kernel takes a
-//! fault per page, memory that was kept takes none. The first two cycles stand apart, because glibc raises its thresholds when
-//! a mapped block is freed for the first time (mallopt(3), M_MMAP_THRESHOLD): they are what a program of few blocks gets.
+//! "A queue of page faults" found a heap that kept blocks below 508 KiB (or 1 MiB) and mapped larger blocks
+//! afresh each time. Here a block is allocated, each of its pages is written, and it is freed, over and over.
+//! Memory from the kernel takes a fault per page; memory that was kept takes none. The first two cycles stand
+//! apart, because glibc raises its thresholds when a mapped block is freed for the first time (mallopt(3),
+//! M_MMAP_THRESHOLD). They are the cost for a program of few blocks.
 //!
-//! Allocators: the C library's, the same with its thresholds fixed at the 128 KiB they begin with, and those found in the
-//! usual library folders, by LD_PRELOAD. THP is off for the process: a fault is a base page. Both answers are possible for most
-//! cells, so their bounds are from none to a fault per page; what glibc documents is held against exact counts.
+//! The allocators are the C library's, the same with its thresholds fixed at the initial 128 KiB, and those in
+//! the usual library folders, by LD_PRELOAD. THP is off for the process, so a fault is a base page. Most cells
+//! may keep or map their block, so their bounds go from no fault to a fault per page. Cells that glibc's manual
+//! decides have exact counts.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use faultless_os::{advise, page};
 
-use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::cell::{Cell, Refusal};
+use crate::experiment::{Chart, Document, Effort, Experiment, Notes, Phase, Scope, Trial};
 use crate::results::{Quantities, values};
 
 pub(super) struct Threshold;
 
-/// Allocators to look for: name, and how the file begins.
+/// Allocators to look for: name, and how the file name begins.
 const LIBRARIES: [(&str, &str); 3] =
     [("jemalloc", "libjemalloc.so"), ("mimalloc", "libmimalloc.so"), ("tcmalloc", "libtcmalloc_minimal.so")];
 /// Where libraries lie on Debian, Fedora, Arch, and where people install their own.
@@ -34,14 +38,15 @@ const FOLDERS: [&str; 6] = [
 /// The C library's malloc, and the same with fixed thresholds.
 const GLIBC: &str = "glibc";
 const FIXED: &str = "glibc-fixed";
-/// glibc's M_MMAP_THRESHOLD at the start, and the bound above which it never rises (mallopt(3)), in KiB.
+/// glibc's initial M_MMAP_THRESHOLD, and the bound above which it never rises (mallopt(3)), in KiB.
 const FIXED_KIB: usize = 128;
 const MOST_KIB: usize = 32 << 10;
-/// Bytes that the later cycles of a cell allocate in all, at the most but for two cycles.
+/// Bytes that the later cycles of a cell allocate in all, two cycles excepted.
 const LATER_BYTES: usize = 64 << 20;
 /// Cycles after the first two.
 const LATER_CYCLES: std::ops::RangeInclusive<usize> = 2..=64;
-/// Faults that an allocator may take for its own tables besides those of the block: arenas, page heads. glibc's are in the block.
+/// Faults that an allocator may take for its own tables, such as arenas and page heads. glibc's
+/// are in the block.
 const TABLES: u64 = 256;
 
 impl Experiment for Threshold {
@@ -50,7 +55,7 @@ impl Experiment for Threshold {
     }
 
     fn about(&self) -> &'static str {
-        "From which size on does malloc ask the kernel for every block anew?"
+        "From which size on does malloc request every block from the kernel?"
     }
 
     fn documents(&self) -> &'static [Document] {
@@ -144,14 +149,14 @@ fn library(allocator: &str) -> Option<PathBuf> {
     })
 }
 
-/// The allocator in this process that is not the C library's.
+/// The allocator in this process, if it is not the C library's.
 pub(super) fn preloaded() -> Result<Option<&'static str>, Refusal> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     Ok(LIBRARIES.iter().find(|(_, begin)| maps.contains(begin)).map(|(name, _)| *name))
 }
 
-/// Whether the allocator that was asked for is the one that answers: an LD_PRELOAD that did nothing would measure glibc
-/// under another name.
+/// Whether the wanted allocator is the one that answers. An LD_PRELOAD that failed would measure glibc under
+/// another name.
 fn check_loaded(allocator: &str) -> Result<(), Refusal> {
     let loaded = preloaded()?;
     let wanted = LIBRARIES.iter().find(|(name, _)| *name == allocator).map(|(name, _)| *name);
@@ -182,7 +187,7 @@ impl Cycles {
         if phase < 2 { 1 } else { later_cycles(self.kib) }
     }
 
-    /// Faults for tables: those of other allocators may grow by as much as a page table maps.
+    /// Faults for tables. Tables of other allocators may grow by as much as a page table maps.
     fn tables(&self) -> u64 {
         if self.is_glibc() { 0 } else { TABLES + (advise::pmd_bytes() / page::size()) as u64 }
     }
@@ -191,13 +196,14 @@ impl Cycles {
         cfg!(target_env = "gnu") && [GLIBC, FIXED].contains(&self.allocator.as_str())
     }
 
-    /// Whether glibc has to keep a block that it has had once: the size is below the thresholds that it begins with, and what it
-    /// gives back lies behind as much again.
+    /// Whether glibc has to keep a block after the first time: the size is below the initial thresholds, and
+    /// the block is followed by as much memory again.
     fn is_always_kept(&self) -> bool {
         self.is_glibc() && self.kib < FIXED_KIB
     }
 
-    /// Whether glibc has to map each block: the size is above a fixed threshold, or above what the dynamic one can become.
+    /// Whether glibc has to map each block: the size is above a fixed threshold, or above the limit of the
+    /// dynamic one.
     fn is_always_mapped(&self) -> bool {
         let least_kib = match self.allocator.as_str() {
             FIXED => FIXED_KIB,
@@ -218,7 +224,7 @@ impl Trial for Cycles {
             if self.is_always_kept() && index > 0 {
                 return phase;
             }
-            // The block's head may lie on a page of its own.
+            // The block's head may lie on a separate page.
             let most = (pages + cycles) as u64 + phase.faults.end() + self.tables();
             let least = if self.is_always_mapped() { pages as u64 } else { 0 };
             phase.faults(least..=most)
@@ -234,7 +240,7 @@ impl Trial for Cycles {
     }
 }
 
-/// Allocates, writes one byte per page, frees; the sum of what was written.
+/// Allocates, writes one byte per page, frees; returns the sum of the bytes.
 fn cycle(len_bytes: usize) -> u64 {
     let mut block: Vec<u8> = Vec::with_capacity(len_bytes);
     let slots = block.spare_capacity_mut().iter_mut().take(len_bytes).step_by(page::size());

@@ -1,15 +1,16 @@
 //! touch: first and second touch of new memory, by reading or writing, by threads and size.
 //!
-//! "Bringing The Hardware And Windows To Its Limits" touches 2000 MB twice, and its listing never makes the second touch: here
-//! both are phases, and both have to return what they read. Written once and read once, every page is one fault the first
-//! time and none the second; read first, it is a fault on the zero page.
+//! "Bringing The Hardware And Windows To Its Limits" touches 2000 MB twice, but its listing never makes the
+//! second touch. Here both are phases, and both must return the values that they read. A page that is written
+//! first takes one fault the first time and none the second. A page that is read first takes a fault on the
+//! zero page.
 //!
-//! `lock=yes` is the document's workaround: mlock (its VirtualLock) faults every page in from one thread, before many touch
-//! them. `mappers` threads map, touch and unmap a file meanwhile, and with `flush=yes` drop it from the page cache before
-//! each time, as the document's program does with `-flush`; then the faults of the touching threads are held against what must
-//! be, not those of the process.
+//! `lock=yes` is the document's workaround: mlock (its VirtualLock) faults every page in from one thread, before
+//! many threads touch them. `mappers` threads map, touch and unmap a file meanwhile. With `flush=yes` they drop it
+//! from the page cache before each time, like `-flush` in the document's program. With mappers, only the faults of
+//! the touching threads have an expected count.
 //!
-//! Each thread touches a contiguous part. THP is off for the memory; what THP does is `price`'s to say.
+//! Each thread touches a contiguous part. THP is off for the memory; the price of THP is in `price`.
 
 use std::fs::File;
 use std::io::Write;
@@ -21,8 +22,9 @@ use faultless_os::touch::Region;
 
 use super::memory;
 use super::team::{self, Beside};
+use crate::cell::{Cell, Refusal};
 use crate::datafile;
-use crate::experiment::{Cell, Chart, Document, Effort, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::experiment::{Chart, Document, Effort, Experiment, Notes, Phase, Scope, Trial};
 use crate::results::{Quantities, cpu_ns, wall_ns};
 
 pub(super) struct Touch;
@@ -33,7 +35,7 @@ impl Experiment for Touch {
     }
 
     fn about(&self) -> &'static str {
-        "What does the first touch of a page cost, what the second, and does it scale with threads?"
+        "What do the first and the second touch of a page cost, and do they scale with threads?"
     }
 
     fn documents(&self) -> &'static [Document] {
@@ -47,14 +49,14 @@ impl Experiment for Touch {
         for access in ["write", "read"] {
             for &mib in sizes {
                 for threads in scope.threads() {
-                    // Reading maps one shared page: its scaling is told by one size.
+                    // Reading maps one shared page: one size shows its scaling.
                     if access == "write" || mib == sizes[0] || scope.effort == Effort::Full {
                         cells.push(plain(access, mib, threads));
                     }
                 }
             }
         }
-        // What may be locked is little for most users: the same size is measured without the lock, too.
+        // Most users may lock little memory: the same size is measured without the lock, too.
         let mib = lockable_mib(scope.host, sizes[0]);
         for threads in [1, scope.processors] {
             cells.push(plain("write", mib, threads));
@@ -133,7 +135,8 @@ impl Variant {
     }
 }
 
-/// The largest power of two of MiB up to `most` that this user may lock and still map a little else; at least 1.
+/// The largest power of two of MiB up to `most` that this user may lock and still map a little more; at least
+/// 1.
 fn lockable_mib(host: &Host, most: usize) -> usize {
     let limit = if host.root { None } else { host.limits.memlock_bytes };
     let allowed = limit.map_or(most, |bytes| (bytes >> 20) as usize).min(most).max(1);
@@ -159,7 +162,7 @@ fn mb_per_s(cell: &Cell, found: &Quantities, phase: &str) -> Vec<f64> {
     alone(cell, found, phase).iter().map(|ns| bytes / ns * 1e3).collect()
 }
 
-/// How much this machine lets all programs commit, and what memory and swap it has.
+/// How much memory all programs together may commit here, and how much memory and swap there is.
 fn limits() -> Option<(f64, f64)> {
     let memory = Memory::now();
     let swap = Host::read_basics().swaps.unwrap_or_default().iter().map(|swap| swap.len_bytes).sum::<u64>();
@@ -195,7 +198,7 @@ struct Touching {
 const FIRST: u8 = 1;
 const SECOND: u8 = 2;
 
-/// Bytes of the file that threads beside map: some turns fit into the shortest touch.
+/// Bytes of the file that threads beside map: several turns fit into the shortest touch.
 const FILE_BYTES: usize = 256 << 10;
 
 impl Trial for Touching {
@@ -206,12 +209,12 @@ impl Trial for Touching {
         let phase = |step: &Step| match step {
             Step::Map => Phase::new("map", 0, 0),
             Step::Lock => Phase::new("lock", pages, 0),
-            // Between one fault and one per page of the file, as often as the threads please.
+            // Between one fault and one per page of the file, as often as the threads get to it.
             Step::Begin => Phase::new("begin", 0, 0).faults(0..=u64::MAX),
             Step::First => Phase::new("first", touched, self.threads).touches(pages).sum(marks(FIRST)),
             Step::Second => Phase::new("second", 0, self.threads).touches(pages).sum(marks(SECOND)),
             Step::End => Phase::new("end", 0, 0).faults(0..=u64::MAX).sum(1),
-            // What the second touch has left.
+            // The values after the second touch.
             Step::Look => Phase::new("look", 0, 0).sum(if self.writes { marks(SECOND) } else { 0 }),
         };
         self.steps.iter().map(phase).collect()
@@ -251,7 +254,7 @@ impl Touching {
         self.region.as_mut().ok_or_else(|| Refusal("touch: nothing is mapped: map is its first phase".into()))
     }
 
-    /// One access per page by all threads; the sum of what is there afterwards.
+    /// One access per page by all threads; returns the sum of the values afterwards.
     fn touch(&mut self, turn: u8, notes: &mut Notes) -> Result<u64, Refusal> {
         let (writes, threads, is_alone) = (self.writes, self.threads, self.beside.is_none());
         let bytes = self.region()?.atomics();
@@ -266,7 +269,8 @@ fn note_resident(region: &Region, notes: &mut Notes) {
     notes.add("mapped_bytes", region.len_bytes() as f64);
 }
 
-/// Threads that map, touch and unmap a small file of their own, dropped from the page cache before each time if asked for.
+/// Threads that map, touch and unmap a small file of their own, and drop it from the page cache before each
+/// time if asked for.
 fn map_beside(threads: usize, flush: bool) -> Result<Beside, Refusal> {
     let mut file = tempfile::tempfile()?;
     let bytes: Vec<u8> = (0..FILE_BYTES).map(|at| memory::mark(at, FIRST)).collect();
@@ -287,7 +291,7 @@ fn map_beside(threads: usize, flush: bool) -> Result<Beside, Refusal> {
     Ok(Beside::start(threads, sum, move || touch_file(&file, flush)))
 }
 
-/// Reads a word of every page; the sum.
+/// Reads a word of every page; returns the sum.
 fn touch_file(file: &File, flush: bool) -> Result<u64, Refusal> {
     if flush {
         file::forget(file)?;
@@ -296,7 +300,7 @@ fn touch_file(file: &File, flush: bool) -> Result<u64, Refusal> {
     Ok(map.sum(0..FILE_BYTES, page::size() / file::WORD_BYTES))
 }
 
-/// What the document touches: 2000 times 2^20 bytes, in MB.
+/// The size in the document: 2000 times 2^20 bytes, in MB.
 const MB: f64 = (2000 << 20) as f64 / 1e6;
 
 const CHARTS: &[Chart] = &[
@@ -318,7 +322,7 @@ const CHARTS: &[Chart] = &[
         x_label: "threads",
         y_label: "us per page, all threads together",
         values: |cell, found| per_page(cell, found, "second"),
-        // 13 ms: the debug build, whose memory the C library had written.
+        // 13 ms: the debug build, whose C library had written the memory.
         document: &[("Windows 10, debug build", 1.0, 0.0254)],
         ..Chart::BLANK
     },

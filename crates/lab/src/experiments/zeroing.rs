@@ -1,28 +1,30 @@
-//! zeroing: what overwriting memory with zeroes costs, by block size, and what it does to whoever comes next.
+//! zeroing: the cost of overwriting memory with zeroes, by block size, and its effect on the next reader.
 //!
-//! "Prezeroing V2" says: zeroing pays ahead of need, in large blocks, of memory that is in no cache, by something that leaves
-//! the caches alone; and that memory which was just used is better zeroed when it is needed. So each engine is measured on
-//! blocks of one order, `hot` (the same block again and again) and `cold` (more memory than caches hold, in an order that no
-//! prefetcher guesses), alone; followed by a reader of what was zeroed; and beside a working set elsewhere.
+//! "Prezeroing V2" says that zeroing pays ahead of need, in large blocks, for memory in no cache, by an engine that
+//! leaves the caches alone. Memory that was just used is better zeroed when it is needed. So each engine is
+//! measured on blocks of one order. `hot` is the same block again and again. `cold` is more memory than caches
+//! hold, in an order that no prefetcher guesses. Each is measured alone, followed by a reader of the zeroed memory,
+//! and beside a working set elsewhere.
 //!
-//! What is zeroed was not zero: each phase leaves ones behind and the next that reads must find zeroes. All memory is
-//! resident before, so nothing but the set-up faults.
+//! The memory is never zero before: each phase leaves ones behind, and the next reader must find zeroes. All
+//! memory is resident before, so only the set-up faults.
 
 use faultless_os::counters;
 use faultless_os::page::{self, Order};
 use faultless_os::touch::Region;
 use faultless_os::zero::{self, Present};
 
-use crate::experiment::{Cell, Chart, Document, Experiment, Notes, Phase, Refusal, Scope, Trial};
+use crate::cell::{Cell, Refusal};
+use crate::experiment::{Chart, Document, Experiment, Notes, Phase, Scope, Trial};
 use crate::results::{Quantities, cpu_ns, values};
 
 pub(super) struct Zeroing;
 
-/// Bytes of a cache line: the least of today's processors.
+/// Bytes of a cache line: the shortest of today's processors.
 const LINE_BYTES: usize = 64;
 /// Bytes of the working set elsewhere: it fits in a second-level cache, with room for a program's own data.
 const SET_BYTES: usize = 512 << 10;
-/// CPU time of reading that set, ns, without what comes between.
+/// CPU time of reading the working set, ns, without the zeroing between.
 const SET_NS: &str = "set_cpu_ns";
 /// Bytes that are zeroed between two readings of it: more than a second-level cache holds.
 const BETWEEN_BYTES: usize = 2 << 20;
@@ -33,7 +35,7 @@ impl Experiment for Zeroing {
     }
 
     fn about(&self) -> &'static str {
-        "What does zeroing cost by block size and engine, and what does it do to the next reader and to a working set elsewhere?"
+        "What does zeroing cost by block size and engine, and how does it affect the next reader and other cached data?"
     }
 
     fn documents(&self) -> &'static [Document] {
@@ -89,8 +91,8 @@ impl Experiment for Zeroing {
     }
 }
 
-/// Steps by so many visit everything once and no neighbours one after the other: a prime, with which no smaller number shares
-/// a factor. Knuth, The Art of Computer Programming 3, 6.4.
+/// Steps of this length visit every block once, and never a neighbour: it is a prime, so no smaller number has
+/// a factor in common with it. Knuth, The Art of Computer Programming 3, 6.4.
 const PRIME: usize = 2_654_435_761;
 /// The largest order of the kernel's page allocator on most machines: 4 MiB of 4 KiB pages.
 const MOST_ORDER: u8 = 10;
@@ -118,7 +120,8 @@ impl Trial for Overwriting {
         let set = self.batches * SET_BYTES / LINE_BYTES;
         vec![
             Phase::new("setup", pages, 0).touches(pages),
-            // As the other phases leave it: zero, but for a one in each page, which the check has just written.
+            // As the other phases leave it: zero, but with a one in each page, which the check has just
+            // written.
             Phase::new("wipe", 0, 0).work(lines),
             Phase::new("check-wipe", 0, 0).work(there).sum(0),
             Phase::new("zero", 0, 0).work(lines),
@@ -170,7 +173,7 @@ impl Overwriting {
         self.batches * self.batch_blocks
     }
 
-    /// The block that comes at this place of the order: every block once, neighbours never one after the other.
+    /// The block at this place of the order: every block once, never a neighbour of the one before.
     fn block(&mut self, at: usize) -> &mut [u8] {
         let count = (self.memory.len_bytes() / self.block_bytes).max(1);
         let begin = at.wrapping_mul(PRIME) % count * self.block_bytes;
@@ -182,8 +185,8 @@ impl Overwriting {
         engine.zero(self.block(at));
     }
 
-    /// Reads every line of the working set once, each where the one before says: no prefetcher hides where they come from.
-    /// The sum; all bytes are 1.
+    /// Reads every line of the working set once. Each line names the next, so no prefetcher hides the latency.
+    /// Returns the sum; all bytes are 1.
     fn read_set(&self) -> u64 {
         let set = self.set.bytes();
         let lines = set.len() / LINE_BYTES;
@@ -197,7 +200,7 @@ impl Overwriting {
     }
 }
 
-/// Reads every cache line; the sum.
+/// Reads every cache line; returns the sum.
 fn read(memory: &[u8]) -> u64 {
     memory.iter().step_by(LINE_BYTES).map(|slot| u64::from(*std::hint::black_box(slot))).sum()
 }
@@ -239,22 +242,22 @@ const CHARTS: &[Chart] = &[
     },
 ];
 
-/// What zeroing takes per page.
-pub(crate) fn zero_ns(found: &Quantities) -> Vec<f64> {
+/// Time of zeroing, per page.
+fn zero_ns(found: &Quantities) -> Vec<f64> {
     let pages = values(found, "zero", "pages").unwrap_or_default();
     cpu_ns(found, "zero").iter().zip(pages).map(|(zero, pages)| zero / pages).collect()
 }
 
-/// What the reader of a freshly zeroed page takes: both together, less zeroing alone. A difference of times may come out as
-/// nothing or less; each round keeps its place all the same, so that ratios compare the same rounds.
-pub(crate) fn reader_ns(found: &Quantities) -> Vec<f64> {
+/// Time of reading a freshly zeroed page: both together, less zeroing alone. The difference may be zero or
+/// negative; each round keeps its place, so that ratios compare the same rounds.
+fn reader_ns(found: &Quantities) -> Vec<f64> {
     let pages = values(found, "zero", "pages").unwrap_or_default();
     let [reader, zero] = ["reader", "zero"].map(|phase| cpu_ns(found, phase));
     reader.iter().zip(&zero).zip(pages).map(|((reader, zero), pages)| (reader - zero) / pages).collect()
 }
 
-/// How many times as long a working set elsewhere takes to be read.
-pub(crate) fn beside(found: &Quantities) -> Vec<f64> {
+/// How many times as long reading a working set elsewhere takes.
+fn beside(found: &Quantities) -> Vec<f64> {
     let [alone, beside] = ["alone", "beside"].map(|phase| values(found, phase, SET_NS).unwrap_or_default());
     beside.iter().zip(alone).map(|(beside, alone)| beside / alone).collect()
 }
@@ -273,12 +276,14 @@ mod tests {
     fn every_engine_here_zeroes_all_of_it_in_every_phase() {
         for engine in zero::engines() {
             if !engine.is_present() {
-                eprintln!("skipped: this processor has no {}", engine.name());
+                faultless_wants::missing_feature("instructions that zero", engine.name());
                 continue;
             }
             for from in ["hot", "cold"] {
                 let mut trial = Zeroing.trial(&cell(&word(engine.name()), from, 3)).unwrap();
-                for (at, phase) in trial.phases().iter().enumerate() {
+                let phases = trial.phases();
+                assert!(phases.iter().any(|phase| phase.checksum.is_some()), "{}", engine.name());
+                for (at, phase) in phases.iter().enumerate() {
                     let returned = trial.run(at, &mut Notes::default()).unwrap();
                     let expected = phase.checksum.unwrap_or(returned);
                     assert_eq!(returned, expected, "{} {from} {}", engine.name(), phase.name);

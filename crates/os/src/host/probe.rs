@@ -141,8 +141,7 @@ mod tests {
     fn probes_agree_with_a_new_kernel() {
         let release = crate::host::Host::read_below(std::path::Path::new("/")).kernel;
         if release.at_least(6, 7) != Some(true) {
-            eprintln!("skipped: needs Linux 6.7, here {:?}", release.release_text);
-            return;
+            return faultless_wants::missing_feature("Linux 6.7", format_args!("{:?}", release.release_text));
         }
         let probes = Probes::run();
         assert_eq!(probes.populate_write, Ok(()));

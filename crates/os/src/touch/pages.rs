@@ -74,7 +74,7 @@ mod tests {
         let page_bytes = 16 * page::size();
         let mut region = match Region::mthp(4, page_bytes) {
             Ok(region) => region,
-            Err(error) => return eprintln!("skipped: {error}"),
+            Err(error) => return faultless_wants::missing_feature("mTHP", error),
         };
         assert_eq!(region.bytes().as_ptr().addr() % page_bytes, 0);
         assert_eq!(region.len_bytes(), 8 * page_bytes);

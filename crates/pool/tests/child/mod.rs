@@ -1,6 +1,6 @@
 //! Work in a child of fork.
 
-/// Runs `work` in a child of fork; its wait status, 0 if it answered true.
+/// Runs `work` in a child of fork. Returns its wait status: 0 if it returned true.
 pub(crate) fn in_child(work: impl FnOnce() -> bool) -> i32 {
     // SAFETY: the child only uses the pool, computes and leaves.
     let child = unsafe { libc::fork() };

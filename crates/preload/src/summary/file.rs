@@ -1,9 +1,10 @@
-//! The report in a file of its own: written aside and renamed, so that whoever reads it finds a whole report or none.
+//! The report in a file: written under another name and renamed, so that readers find a whole report or none.
 //!
-//! In: a path, before the program's `main`; the report, at the end. Out: whether the file is there. `%p` in the file's name
-//! becomes the process number; without it the process that ends last leaves the report. The path is copied: a program may
-//! overwrite its environment. A program that confined itself gets no file: its filter might kill it for opening one. An old
-//! report's rights are kept; what is no file, a device or a link, is left alone, and no report written.
+//! In: a path, before the program's `main`; the report, at the end. Out: whether the file is there. `%p` in the file's
+//! name becomes the process number. Without it, the process that ends last leaves its report. The path is copied,
+//! because a program may overwrite its environment. A program that confined itself writes no file, because its filter
+//! might kill it for that. A new report keeps the permissions of the old one. If a device or a link has the name, no
+//! report is written.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -12,12 +13,12 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
-use crate::large;
 use crate::line::{Line, Text};
+use crate::pool;
 
 type Path = Text<{ libc::PATH_MAX as usize }>;
 
-/// The file, and the one that is written aside.
+/// The names of the file and of the temporary file.
 pub(super) struct Names(Path, Path);
 
 impl Names {
@@ -26,19 +27,19 @@ impl Names {
     }
 }
 
-struct Place(UnsafeCell<Path>);
+struct SharedPath(UnsafeCell<Path>);
 
 // SAFETY: written once, before NAMED says so; afterwards only shared references are made.
-unsafe impl Sync for Place {}
+unsafe impl Sync for SharedPath {}
 
-static PATH: Place = Place(UnsafeCell::new(Path::new()));
+static PATH: SharedPath = SharedPath(UnsafeCell::new(Path::new()));
 static NAMED: AtomicBool = AtomicBool::new(false);
 
-/// From now on the report goes to this file. Called at most once, before `main`; `None` without a path that fits.
-pub(crate) fn name(path: &[u8]) -> Option<()> {
+/// Names the file. Called at most once, before `main`. `None` if the path is empty or too long.
+pub(super) fn name(path: &[u8]) -> Option<()> {
     // SAFETY: no other thread runs yet, and NAMED, without which nobody reads it, is set below.
-    let place = unsafe { &mut *PATH.0.get() };
-    place.text(path).c_str().filter(|path| !path.is_empty())?;
+    let target = unsafe { &mut *PATH.0.get() };
+    target.text(path).c_str().filter(|path| !path.is_empty())?;
     NAMED.store(true, Release);
     Some(())
 }
@@ -48,9 +49,9 @@ pub(super) fn is_named() -> bool {
     NAMED.load(Acquire)
 }
 
-/// Writes the report to the file; false if it isn't there now. `names` is where its names are put together.
+/// Writes the report to the file; false if the file is not there afterwards. `names` are buffers.
 pub(super) fn write(report: &mut Line, Names(target, aside): &mut Names) -> bool {
-    if large::is_confined() {
+    if pool::is_confined() {
         return false;
     }
     expand(target);
@@ -58,7 +59,7 @@ pub(super) fn write(report: &mut Line, Names(target, aside): &mut Names) -> bool
     aside.text(b".").number(std::process::id().into()).text(b".part");
     let (Some(target), Some(aside)) = (target.c_str(), aside.c_str()) else { return false };
     let Some(rights) = rights(target) else { return false };
-    // A process of the same number may have been killed while it wrote.
+    // An earlier process with the same number may have been killed while it wrote.
     remove(aside);
     let is_there = create(aside, rights, report) && rename(aside, target);
     if !is_there {
@@ -67,7 +68,7 @@ pub(super) fn write(report: &mut Line, Names(target, aside): &mut Names) -> bool
     is_there
 }
 
-/// The path with the process number where its last part says `%p`.
+/// The path, with the process number for each `%p` in its last part.
 fn expand(path: &mut Path) {
     // SAFETY: written before NAMED was set, without which nobody comes here.
     let Some(named) = unsafe { &*PATH.0.get() }.c_str() else { return };
@@ -82,15 +83,15 @@ fn expand(path: &mut Path) {
     path.text(rest);
 }
 
-/// What a file that takes this one's place may be opened for.
+/// The permissions of a new report.
 enum Rights {
-    /// As any new file.
+    /// The usual permissions of a new file.
     New,
-    /// As the old one, which its owner may have closed to others.
+    /// The permissions of the old report, which others may be unable to read.
     Old(libc::mode_t),
 }
 
-/// The rights for a report of this name; `None` where something lies that is no file.
+/// The permissions for a report of this name; `None` if the name belongs to anything but a file.
 fn rights(path: &CStr) -> Option<Rights> {
     let mut old = std::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: a C string, and a place for one stat.
@@ -107,7 +108,7 @@ fn create(path: &CStr, rights: Rights, report: &mut Line) -> bool {
         Rights::New => 0o666, // less the umask, as for any new file
         Rights::Old(_) => 0o600,
     };
-    // Others may write to the folder, and what they put there is not to be followed.
+    // Others may be able to write to the folder. Their links must not be followed.
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: the path is a C string, and no descriptor is inherited.
     let file = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, mode) };

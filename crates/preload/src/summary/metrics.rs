@@ -1,19 +1,19 @@
-//! The report for programs: the pool's counters and what only the interposer knows, as JSON or as OpenMetrics text.
+//! The report for programs: the counters of the pool and of the interposer, as JSON or as OpenMetrics text.
 //!
-//! In: what the pool did. Out: text. The counters' table and both forms are the pool's.
+//! In: counters. Out: text. The pool crate defines both formats.
 
 use std::fmt::Write;
 
 use faultless_pool::{Exposition, Field, Format, Kind, Label, Stats};
 
-use super::{NAME_BYTES, name_of_process};
-use crate::large::Outcome;
+use super::name::{NAME_BYTES, name_of_process};
 use crate::line::Line;
+use crate::pool::State;
 
-/// Writes all numbers, with the program's name and process number as labels.
-pub(super) fn write(line: &mut Line, format: Format, stats: &Stats, forwarded: u64, outcome: &Outcome) {
-    let is_open = matches!(outcome, Outcome::Open(_));
-    let refused = matches!(outcome, Outcome::Open(pool) if pool.is_keeper_refused());
+/// Writes all counters, with the program's name and process number as labels.
+pub(super) fn write(line: &mut Line, format: Format, stats: &Stats, forwarded: u64, state: &State) {
+    let is_open = matches!(state, State::Open(_));
+    let refused = matches!(state, State::Open(pool) if pool.is_thread_refused());
     let level = |name, help, value| Field { name, help, kind: Kind::Level, value };
     let own = [
         level(c"pool_open", c"Whether there is a pool.", is_open.into()),
@@ -23,7 +23,7 @@ pub(super) fn write(line: &mut Line, format: Format, stats: &Stats, forwarded: u
             kind: Kind::Counter,
             value: forwarded,
         },
-        level(c"keeper_refused", c"Whether no keeper thread could be had.", refused.into()),
+        level(c"thread_refused", c"Whether no background thread could be started.", refused.into()),
     ];
     let mut name = [0; NAME_BYTES];
     let command = str::from_utf8(name_of_process(&mut name)).unwrap_or("?");

@@ -6,8 +6,6 @@ use faultless_os::page;
 use faultless_os::touch::{Advice, Region, empty_ticks, time_write};
 use faultless_trace::measurement::median;
 
-/// THPs in one round.
-pub(super) const THPS: usize = 8;
 /// Memory cleared cache-cold: more than last-level caches hold per core.
 const COLD_BYTES: usize = 64 << 20;
 /// Faults that other causes (the stack, the harness) may add to a round.
@@ -18,7 +16,6 @@ pub(super) struct Bench {
     tick_ns: f64,
     /// The step of the tick counter: 10 to 40 ns where it counts a slow clock.
     pub(super) step_ns: f64,
-    pub(super) thp_bytes: usize,
     /// Base pages for cache-cold work, and the page at which its next round begins.
     pub(super) cold: Option<Region>,
     pub(super) cold_at: usize,
@@ -31,7 +28,6 @@ impl Bench {
         Self {
             tick_ns,
             step_ns: tick_step() as f64 * tick_ns,
-            thp_bytes: thp_bytes(host),
             cold: affordable.then(cold_region).and_then(Result::ok),
             cold_at: 0,
         }
@@ -63,10 +59,6 @@ fn cold_region() -> Result<Region, String> {
     Ok(region)
 }
 
-fn thp_bytes(host: &Host) -> usize {
-    host.thp.as_ref().and_then(|thp| thp.pmd_bytes).unwrap_or(0)
-}
-
 /// Base pages only, none resident.
 pub(super) fn fresh(len: usize) -> Result<Region, String> {
     fresh_aligned(len, page::size())
@@ -81,35 +73,6 @@ pub(super) fn resident(len: usize) -> Result<Region, String> {
     let mut region = fresh(len)?;
     region.touch_write(page::size());
     Ok(region)
-}
-
-pub(super) fn huge_untouched(len: usize) -> Result<Region, String> {
-    Region::thp(THPS * len, len).map_err(|error| error.to_string())
-}
-
-/// [`THPS`] resident THPs.
-pub(super) fn huge(len: usize) -> Result<Region, String> {
-    let mut region = huge_untouched(len)?;
-    region.touch_write(len);
-    fully_resident(&mut region)?;
-    Ok(region)
-}
-
-/// One touch per THP must have made all base pages resident.
-pub(super) fn fully_resident(region: &mut Region) -> Result<(), String> {
-    let before = faults();
-    region.touch_write(page::size());
-    fell_back(before, THPS)
-}
-
-pub(super) fn fell_back(before: u64, pages: usize) -> Result<(), String> {
-    let extra = faults() - before;
-    match extra <= STRAY_FAULTS {
-        true => Ok(()),
-        false => {
-            Err(format!("the kernel fell back to smaller pages ({extra} more faults in {pages} blocks)"))
-        }
-    }
 }
 
 pub(super) fn advise(region: &mut Region, advice: Advice) -> Result<(), String> {

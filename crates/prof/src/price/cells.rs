@@ -3,17 +3,19 @@
 use faultless_os::counters;
 use faultless_os::host::Host;
 use faultless_os::page;
-use faultless_os::touch::{Advice, HeldCopy, Region, time_read};
+use faultless_os::touch::{Advice, Region, time_read};
 use faultless_trace::measurement::{Bytes, summary};
 
 use super::bench::{
-    Bench, THPS, advise, expect_faults, expect_no_faults, faults, fell_back, fresh, fresh_aligned,
-    fully_resident, huge, huge_untouched, resident, timed_call, timed_writes,
+    Bench, advise, expect_faults, expect_no_faults, faults, fresh, resident, timed_call, timed_writes,
 };
+use super::work::{Kind, Pages, Work};
 use super::{Outcome, Price};
 
 /// Base pages in one round of a price: 4 MiB of 4 KiB pages, some milliseconds.
 const PAGES: usize = 1024;
+/// THPs in one round.
+const THPS: usize = 8;
 /// Blocks of one mTHP size in one round, and their bytes in all at most.
 const MTHP_BLOCKS: usize = 256;
 const MTHP_BYTES: usize = 16 << 20;
@@ -75,45 +77,75 @@ impl Cell {
     }
 }
 
+/// Which step of a piece of work is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The call, by its CPU time.
+    Call,
+    /// Each first read.
+    Reads,
+    /// Each write after the work.
+    Writes,
+    /// All writes after the work together, by their CPU time: single ones are too short for the tick counter.
+    AllWrites,
+}
+
+/// The price of one step of some work on so many pages.
+fn priced(id: &str, what: &str, kind: Kind, (pages, units): (Pages, usize), step: Step) -> Cell {
+    let clock = if matches!(step, Step::Call | Step::AllWrites) { Clock::Cpu } else { Clock::Ticks };
+    Cell::new(id, what, pages.unit_bytes(), clock, move |bench| {
+        let stride = pages.stride_bytes();
+        if kind.is_first_touch() && !pages.is_hugetlb() {
+            Work::new(Kind::Touch, pages, units)?.region()?.touch_write(stride);
+        }
+        let mut work = Work::new(kind, pages, units)?;
+        work.prepare(|region| {
+            region.touch_write(stride);
+            0
+        })?;
+        match step {
+            Step::Call => timed_call(units, || work.run().map(|_| ())),
+            Step::Reads => timed_reads(bench, work.region()?, units),
+            Step::Writes => {
+                work.run()?;
+                let ns = timed_writes(bench, work.region()?, stride, units)?;
+                work.check_whole().map(|()| ns)
+            }
+            Step::AllWrites => {
+                work.run()?;
+                timed_call(units, || work.region().map(|region| region.touch_write(stride)))
+            }
+        }
+    })
+}
+
 /// The list for this machine.
 pub(super) fn all(host: &Host) -> Vec<Cell> {
-    let base = page::size();
+    let base = (Pages::base(), PAGES);
     let mut cells = vec![
-        Cell::new("first_touch", "first touch (write) of a base page", base, Clock::Ticks, |bench| {
-            drop(resident(PAGES * page::size())?);
-            timed_writes(bench, &mut fresh(PAGES * page::size())?, page::size(), PAGES)
-        }),
-        Cell::new(
+        priced("first_touch", "first touch (write) of a base page", Kind::Touch, base, Step::Writes),
+        priced(
             "zero_page_read",
             "first read of a base page (maps the zero page)",
+            Kind::ZeroPage,
             base,
-            Clock::Ticks,
-            zero_page_read,
+            Step::Reads,
         ),
-        Cell::new(
+        priced(
             "write_after_read",
             "write after that read (CoW of the zero page)",
+            Kind::ZeroPage,
             base,
-            Clock::Ticks,
-            |bench| {
-                drop(resident(PAGES * page::size())?);
-                let mut region = fresh(PAGES * page::size())?;
-                std::hint::black_box(region.touch_read(page::size()));
-                timed_writes(bench, &mut region, page::size(), PAGES)
-            },
+            Step::Writes,
         ),
-        Cell::new("populate_write", "MADV_POPULATE_WRITE, per base page", base, Clock::Cpu, |_| {
+        Cell::new("populate_write", "MADV_POPULATE_WRITE, per base page", page::size(), Clock::Cpu, |_| {
             drop(resident(PAGES * page::size())?);
             let mut region = fresh(PAGES * page::size())?;
             timed_call(PAGES, || advise(&mut region, Advice::PopulateWrite))
         }),
-        Cell::new("cow_after_fork", "write after fork (CoW), base page", base, Clock::Ticks, |bench| {
-            let mut region = resident(PAGES * page::size())?;
-            let _copy = HeldCopy::new().map_err(|error| error.to_string())?;
-            timed_writes(bench, &mut region, page::size(), PAGES)
-        }),
+        priced("cow_after_fork", "write after fork (CoW), base page", Kind::Fork, base, Step::Writes),
     ];
-    cells.extend(thp_cells(host));
+    cells.extend(thp_cell(host));
     cells.extend(mthp_cells(host));
     cells.extend(hugetlb_cells(host));
     cells.extend(clear_cells());
@@ -121,57 +153,27 @@ pub(super) fn all(host: &Host) -> Vec<Cell> {
     cells
 }
 
-fn zero_page_read(bench: &mut Bench) -> Result<f64, String> {
-    let region = fresh(PAGES * page::size())?;
-    let mut ticks = Vec::with_capacity(PAGES);
-    let before = faults();
-    ticks.extend(region.bytes().iter().step_by(page::size()).map(|slot| time_read(slot) as f64));
-    expect_faults(before, PAGES)?;
-    Ok(bench.p50_ns(&ticks))
-}
-
-fn thp_cells(host: &Host) -> Option<Cell> {
+fn thp_cell(host: &Host) -> Option<Cell> {
     let thp = host.thp.as_ref()?;
     let len = thp.pmd_bytes?;
-    let (available, word) = (thp.available(), thp.word().unwrap_or_default().to_owned());
-    Some(Cell::new(
-        "thp_touch",
-        format!("first touch of a THP of {}", Bytes(len as u64)),
-        len,
-        Clock::Ticks,
-        move |bench| {
-            if !available {
-                return Err(format!("THP is off (transparent_hugepage is {word})"));
-            }
-            drop(huge(len)?);
-            let mut region = huge_untouched(len)?;
-            let ns = timed_writes(bench, &mut region, len, THPS)?;
-            fully_resident(&mut region)?;
-            Ok(ns)
-        },
-    ))
+    let what = format!("first touch of a THP of {}", Bytes(len as u64));
+    if thp.available() {
+        return Some(priced("thp_touch", &what, Kind::Touch, (Pages::thp(), THPS), Step::Writes));
+    }
+    let reason = format!("THP is off (transparent_hugepage is {})", thp.word().unwrap_or_default());
+    Some(Cell::new("thp_touch", what, len, Clock::Ticks, move |_| Err(reason.clone())))
 }
 
 fn mthp_cells(host: &Host) -> Vec<Cell> {
-    let sizes: Vec<usize> = host
-        .thp
-        .iter()
-        .flat_map(|thp| thp.mthp_enabled().map(|size| size.len_bytes).collect::<Vec<_>>())
-        .collect();
-    sizes.into_iter().map(mthp_cell).collect()
+    let sizes = host.thp.iter().flat_map(|thp| thp.mthp_enabled());
+    sizes.filter_map(|size| mthp_cell(size.len_bytes)).collect()
 }
 
-fn mthp_cell(len: usize) -> Cell {
+fn mthp_cell(len: usize) -> Option<Cell> {
     let what = format!("first touch of an mTHP of {}", Bytes(len as u64));
-    Cell::new(format!("mthp_touch_{}k", len >> 10), what, len, Clock::Ticks, move |bench| {
-        let blocks = (MTHP_BYTES / len).clamp(4, MTHP_BLOCKS);
-        let mut region = Region::mthp(blocks, len).map_err(|error| error.to_string())?;
-        let ns = timed_writes(bench, &mut region, 2 * len, blocks)?;
-        let before = faults();
-        region.bytes_mut().chunks_mut(2 * len).for_each(|block| block[..len].fill(1));
-        fell_back(before, blocks)?;
-        Ok(ns)
-    })
+    let blocks = (MTHP_BYTES / len).clamp(4, MTHP_BLOCKS);
+    let id = format!("mthp_touch_{}k", len >> 10);
+    Some(priced(&id, &what, Kind::Touch, (Pages::mthp(len)?, blocks), Step::Writes))
 }
 
 fn hugetlb_cells(host: &Host) -> Vec<Cell> {
@@ -180,14 +182,18 @@ fn hugetlb_cells(host: &Host) -> Vec<Cell> {
     let cell = |pool: &faultless_os::host::HugetlbPool| {
         let (len, pages) = (pool.page_bytes, (pool.free - pool.reserved).min(THPS as u64) as usize);
         let what = format!("first touch of a hugetlb page of {}", Bytes(len as u64));
-        Cell::new(format!("hugetlb_touch_{}k", len >> 10), what, len, Clock::Ticks, move |bench| {
-            let pool = || Region::hugetlb(pages * len, len).map_err(|error| error.to_string());
-            // A refused charge is an error here, and would be SIGBUS at a touch.
-            advise(&mut pool()?, Advice::PopulateWrite)?;
-            timed_writes(bench, &mut pool()?, len, pages)
-        })
+        let id = format!("hugetlb_touch_{}k", len >> 10);
+        priced(&id, &what, Kind::Touch, (Pages::hugetlb(len), pages), Step::Writes)
     };
     host.hugetlb.iter().filter(usable).map(cell).collect()
+}
+
+fn timed_reads(bench: &Bench, region: &mut Region, count: usize) -> Result<f64, String> {
+    let mut ticks = Vec::with_capacity(count);
+    let before = faults();
+    ticks.extend(region.bytes().iter().step_by(page::size()).map(|slot| time_read(slot) as f64));
+    expect_faults(before, count)?;
+    Ok(bench.p50_ns(&ticks))
 }
 
 fn clear_cells() -> [Cell; 2] {
@@ -237,61 +243,30 @@ fn clear(page: &mut [u8]) -> f64 {
 }
 
 fn release_cells(host: &Host) -> Vec<Cell> {
-    let base = page::size();
+    let base = (Pages::base(), PAGES);
     let mut cells = vec![
-        Cell::new("munmap", "munmap, per base page", base, Clock::Cpu, |_| {
-            let region = resident(PAGES * page::size())?;
-            timed_call(PAGES, || {
-                drop(region);
-                Ok(())
-            })
-        }),
-        Cell::new("dontneed", "MADV_DONTNEED, per base page", base, Clock::Cpu, |_| {
-            let mut region = resident(PAGES * page::size())?;
-            timed_call(PAGES, || advise(&mut region, Advice::DontNeed))
-        }),
-        Cell::new("free", "MADV_FREE, per base page", base, Clock::Cpu, |_| {
-            let mut region = resident(PAGES * page::size())?;
-            timed_call(PAGES, || advise(&mut region, Advice::Free))
-        }),
-        Cell::new(
+        priced("munmap", "munmap, per base page", Kind::Munmap, base, Step::Call),
+        priced("dontneed", "MADV_DONTNEED, per base page", Kind::DontNeed, base, Step::Call),
+        priced("free", "MADV_FREE, per base page", Kind::Free, base, Step::Call),
+        priced(
             "retouch_after_free",
             "write after MADV_FREE, pages not yet taken",
+            Kind::Free,
             base,
-            Clock::Cpu,
-            |_| {
-                let mut region = resident(PAGES * page::size())?;
-                advise(&mut region, Advice::Free)?;
-                timed_call(PAGES, || {
-                    region.touch_write(page::size());
-                    Ok(())
-                })
-            },
+            Step::AllWrites,
         ),
     ];
-    let Some(len) = host.thp.as_ref().filter(|thp| thp.available()).and_then(|thp| thp.pmd_bytes) else {
-        return cells;
-    };
-    cells.push(Cell::new("munmap_thp", "munmap, per THP", len, Clock::Cpu, move |_| {
-        let region = huge(len)?;
-        timed_call(THPS, || {
-            drop(region);
-            Ok(())
-        })
-    }));
-    cells.push(Cell::new(
-        "mremap_move",
-        "mremap to a PMD-aligned place, per base page",
-        base,
-        Clock::Cpu,
-        |bench| {
-            let len = THPS * bench.thp_bytes;
-            let mut region = fresh_aligned(len, bench.thp_bytes)?;
-            region.touch_write(page::size());
-            let target = fresh_aligned(len, bench.thp_bytes)?;
-            timed_call(len / page::size(), || region.relocate(target).map_err(|error| error.to_string()))
-        },
-    ));
+    if let Some(len) = host.thp.as_ref().filter(|thp| thp.available()).and_then(|thp| thp.pmd_bytes) {
+        let moved = (Pages::base(), THPS * len / page::size());
+        cells.push(priced("munmap_thp", "munmap, per THP", Kind::Munmap, (Pages::thp(), THPS), Step::Call));
+        cells.push(priced(
+            "mremap_move",
+            "mremap to a PMD-aligned place, per base page",
+            Kind::MoveAligned,
+            moved,
+            Step::Call,
+        ));
+    }
     cells
 }
 
@@ -304,7 +279,7 @@ mod tests {
         const LEN: usize = 64 << 10;
         let host = Host::read();
         let on = host.thp.as_ref().is_some_and(|thp| thp.mthp_enabled().any(|size| size.len_bytes == LEN));
-        let mut cell = mthp_cell(LEN);
+        let mut cell = mthp_cell(LEN).unwrap();
         let mut bench = Bench::new(&host);
         cell.measure(&mut bench);
         match cell.price(&bench).outcome {

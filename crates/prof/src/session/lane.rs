@@ -55,8 +55,7 @@ impl Shape {
         let cheap = |period: &u64| cost_ns / *period as f64 <= t::SAMPLE_SHARE * fault_ns;
         let [.., last] = t::SAMPLE_PERIODS;
         let least = t::SAMPLE_PERIODS.into_iter().find(cheap).unwrap_or(last);
-        // Stacks are kept whole at first.
-        let early_period = if self.stack_bytes > 0 { 0 } else { t::EARLY_SAMPLE_PERIOD };
+        let early_period = if self.stack_bytes > 0 { t::EARLY_STACK_PERIOD } else { t::EARLY_SAMPLE_PERIOD };
         Self { period: period_from(least, now_ns()), early_period, ..self }
     }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use faultless_trace::recording::{Header, Module, Recording, Stacks};
+use faultless_wants as wants;
 use proptest::prelude::*;
 
 use super::*;
@@ -25,16 +26,21 @@ impl Captured {
     }
 }
 
-/// Compiles the program; `None` and a printed reason without a compiler.
+/// Compiles the program; `None` without a compiler.
+#[track_caller]
 fn compile(folder: &Path, flags: &[&str]) -> Option<PathBuf> {
-    let out = folder.join("program");
-    match Command::new("cc").args(flags).args(["-g", SOURCE, "-o"]).arg(&out).status() {
-        Ok(status) if status.success() => Some(out),
-        other => {
-            eprintln!("skipped: no C compiler: {other:?}");
-            None
-        }
+    if !wants::program("cc", "gcc") {
+        return None;
     }
+    let out = folder.join("program");
+    let built = Command::new("cc").args(flags).args(["-g", SOURCE, "-o"]).arg(&out).output().unwrap();
+    let said = String::from_utf8_lossy(&built.stderr);
+    if !built.status.success() && flags.contains(&"-static") {
+        wants::missing_package("libc6-dev", format_args!("no static C library: {said}"));
+        return None;
+    }
+    assert!(built.status.success(), "{flags:?}: {said}");
+    Some(out)
 }
 
 fn run(program: &Path, deep: &str) -> Captured {
@@ -141,10 +147,11 @@ fn callers_are_found_with_frame_pointers_alone() {
     let folder = tempfile::tempdir().unwrap();
     let flags = ["-O2", "-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables"];
     let Some(program) = compile(folder.path(), &flags) else { return };
-    let cut = Command::new("objcopy").args(["-R", ".debug_frame", "-R", ".eh_frame"]).arg(&program).status();
-    if !cut.as_ref().is_ok_and(|status| status.success()) {
-        return eprintln!("skipped: no objcopy: {cut:?}");
+    if !wants::program("objcopy", "binutils") {
+        return;
     }
+    let cut = Command::new("objcopy").args(["-R", ".debug_frame", "-R", ".eh_frame"]).arg(&program).status();
+    assert!(cut.unwrap().success());
     let labels = labels_of(&program);
     assert_eq!(labels[..6], EXPECTED, "{labels:?}");
 }
@@ -200,10 +207,10 @@ fn a_copy_that_ends_early_is_continued_with_the_chain_of_frame_pointers() {
 fn a_stripped_program_keeps_the_places_and_the_exported_names() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile(folder.path(), &["-O2", "-rdynamic"]) else { return };
-    let stripped = Command::new("strip").arg(&program).status();
-    if !stripped.as_ref().is_ok_and(|status| status.success()) {
-        return eprintln!("skipped: no strip: {stripped:?}");
+    if !wants::program("strip", "binutils") {
+        return;
     }
+    assert!(Command::new("strip").arg(&program).status().unwrap().success());
     let captured = run(&program, "0");
     let mut unwinder = unwinder_of(&captured, 7);
     let stack = unwinder.stack(7, &captured.stack(&captured.dump, &[])).unwrap();
@@ -222,10 +229,10 @@ fn a_separate_debug_file_gives_lines_and_a_damaged_one_a_note() {
     let (program_text, debug_text) = (program.to_str().unwrap(), debug.to_str().unwrap());
     let link = format!("--add-gnu-debuglink={debug_text}");
     for words in [&["--only-keep-debug", program_text, debug_text][..], &["-g", &link, program_text]] {
-        let status = Command::new("objcopy").args(words).status();
-        if !status.as_ref().is_ok_and(|status| status.success()) {
-            return eprintln!("skipped: no objcopy: {status:?}");
+        if !wants::program("objcopy", "binutils") {
+            return;
         }
+        assert!(Command::new("objcopy").args(words).status().unwrap().success(), "{words:?}");
     }
     labels_of(&program);
     let captured = run(&program, "0");
@@ -269,7 +276,7 @@ fn generated_code_is_named_by_the_table_of_its_process_or_its_parent() {
     let pid = std::process::id();
     let table = std::env::temp_dir().join(format!("perf-{pid}.map"));
     if table.parent() != Some(Path::new("/tmp")) {
-        return eprintln!("skipped: the folder for temporary files is not /tmp");
+        return wants::missing_feature("/tmp", "the folder for temporary files is another");
     }
     std::fs::write(&table, "5000 100 LazyCompile:~hot app.js:3\n").unwrap();
     let mut unwinder = Unwinder::default();
@@ -394,7 +401,7 @@ fn a_new_mapping_over_code_ends_what_was_known_of_it() {
 fn the_vdso_is_read_from_memory() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let Some(line) = maps.lines().find(|line| line.ends_with("[vdso]")) else {
-        return eprintln!("skipped: this process has no vdso");
+        return wants::missing_feature("vdso", "it is not mapped");
     };
     let vdso = map(line);
     let mut unwinder = Unwinder::default();
@@ -418,7 +425,7 @@ proptest! {
 
     #[test]
     fn a_damaged_file_is_no_panic(changes in prop::collection::vec((0_usize..0x2000, any::<u8>()), 1..40), keep in 0_usize..200_000) {
-        let Ok(mut bytes) = std::fs::read("/bin/true") else { return Ok(()) };
+        let mut bytes = std::fs::read("/bin/true").unwrap();
         for (at, byte) in changes {
             let at = at % bytes.len();
             bytes[at] = byte;

@@ -5,7 +5,7 @@ use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 use maud::{Markup, PreEscaped, html};
 
-use super::{answer, change, clean, machine, nanos, number, reading, why};
+use super::{answer, change, clean, explained, machine, major, nanos, number, reading, why};
 use crate::lab::frame;
 use crate::table::words;
 
@@ -42,7 +42,7 @@ pub fn html(diff: &Diff) -> String {
             @if !diff.warnings.is_empty() {
                 div.alarm { @for sentence in &diff.warnings { p { strong { "Warning: " } (unbroken(sentence)) } } }
             }
-            @for sentence in [machine(diff), reading(diff)].into_iter().flatten() { p.faint { (unbroken(&sentence)) } }
+            @for sentence in [major(diff), machine(diff), reading(diff)].into_iter().flatten() { p.faint { (unbroken(&sentence)) } }
         }
         section.part { h2 { "The recordings" } (recordings(diff)) }
         section.part id="rows" {
@@ -82,14 +82,15 @@ fn recordings(diff: &Diff) -> Markup {
     html! {
         div.scroll {
             table.figures {
-                thead { tr { th { "" } th.right { "faults" } th.right { "time as measured" } th.right { "price taken out" } th { "command" } } }
+                thead { tr { th { "" } th.right { "faults" } th.right { "CPU time in them" } th.right { "major faults" } th.right { "waits for the disk" } th { "command" } } }
                 tbody {
-                    @for (which, Side { command, faults, time_ns, price }) in sides {
+                    @for (which, Side { command, faults, time_ns, major, major_ns }) in sides {
                         tr {
                             td { (which) }
                             td.right { (Count(faults.round() as u64)) }
-                            td.right { (Nanos(*time_ns)) }
-                            td.right { (format!("{price:.2}")) }
+                            (figure(time_ns, nanos))
+                            td.right { (Count(major.round() as u64)) }
+                            td.right { (Nanos(*major_ns)) }
                             td.cell { code { (crate::command::line(command)) } }
                         }
                     }
@@ -138,7 +139,7 @@ fn line(row: &Row) -> Markup {
             (time(&row.time_ns.before)) (time(&row.time_ns.after)) (difference(&row.time_ns, nanos))
             (count(&row.faults.before)) (count(&row.faults.after)) (difference(&row.faults, number))
             td.right data-value=(format!("{:.6}", row.share)) { (Percent(row.share)) }
-            td { code { (clean(&row.name)) } }
+            td { code { (clean(&row.name)) } @if let Some(explains) = &row.explains { br; small { (explained(explains)) } } }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Folded stacks: `process;thread;root;...;leaf WEIGHT`, one line per stack, sorted.
 //!
-//! The weight is a whole number: ns of fault time, or faults. Stacks that weigh less than a half are left out. `;` in a name
+//! The weight is a whole number: ns of fault time, or faults; together they are the sum of all. Stacks that weigh nothing are left out. `;` in a name
 //! becomes `:`, since the format has no way to escape it, and control characters are replaced.
 //! Format: <https://github.com/brendangregg/FlameGraph>.
 
@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use faultless_trace::profile::Profile;
 use faultless_trace::recording::Recording;
 
-use super::{Weight, names, whole};
+use super::{Rounding, Weight, names};
 
 /// What stands for a stack that was not recorded.
 const NO_STACK: &str = "[no stack]";
@@ -41,9 +41,11 @@ pub fn write(
         }
         *lines.entry(parts.join(";")).or_default() += sum;
     }
+    let mut rounding = Rounding::default();
     for (line, sum) in lines {
-        if whole(sum) > 0 {
-            writeln!(out, "{line} {}", whole(sum))?;
+        match rounding.next(sum) {
+            0 => {}
+            weight => writeln!(out, "{line} {weight}")?,
         }
     }
     Ok(())

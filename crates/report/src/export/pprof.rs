@@ -3,7 +3,7 @@
 //! Sample types: `faults/count` and `time/nanoseconds` (the default). Labels of a sample: `process`, `thread`, `kind`, `mapping`, and
 //! `allocated_by`, the functions that allocated the block, leaf first; so `-tagfocus kind=stack` or `-tagroot allocated_by` work.
 //! Inlined functions are lines of one location. An address is the offset in the module's file; a place without a name is
-//! named `libc.so.6+0x1234`. Figures are rounded to whole ns and faults, each sum once.
+//! named `libc.so.6+0x1234`. Figures are whole ns and faults, and add up to the whole.
 
 mod proto;
 
@@ -16,7 +16,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use super::{block, mapping, names, whole};
+use super::{Rounding, block, mapping, names};
 
 /// What is summed into one sample.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +59,7 @@ fn message(recording: &Recording, profile: &Profile) -> proto::Profile {
     let mut strings = Strings::default();
     let mut code = Code::new(&recording.stacks, &mut strings);
     let mut samples = Vec::with_capacity(sums.len());
+    let [mut whole_faults, mut whole_ns] = [Rounding::default(); 2];
     for (key, (faults, cost_ns)) in sums {
         let process = processes.get(&key.pid);
         let thread = process.and_then(|process| process.threads.get(&key.tid)).map_or("", |name| name);
@@ -79,7 +80,11 @@ fn message(recording: &Recording, profile: &Profile) -> proto::Profile {
             label.push(proto::Label { key: strings.index(name), str: 0, num: i64::from(number) });
         }
         let location_id = key.stack.map_or_else(Vec::new, |stack| code.locations(stack, &mut strings));
-        samples.push(proto::Sample { location_id, value: vec![whole(faults), whole(cost_ns)], label });
+        samples.push(proto::Sample {
+            location_id,
+            value: vec![whole_faults.next(faults), whole_ns.next(cost_ns)],
+            label,
+        });
     }
     let mut value = |name, unit| proto::ValueType { r#type: strings.index(name), unit: strings.index(unit) };
     let sample_type = vec![value("faults", "count"), value("time", "nanoseconds")];

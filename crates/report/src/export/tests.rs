@@ -170,19 +170,27 @@ fn every_format_adds_up_to_the_same_time() {
 
 #[test]
 fn go_tool_pprof_reads_the_profile() {
+    if !faultless_wants::program("go", "golang-go") {
+        return;
+    }
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&bytes(pprof::write, &recording())).unwrap();
     let pprof = ["tool", "pprof", "-top", "-sample_index=time"];
-    let Ok(said) = Command::new("go").args(pprof).arg(file.path()).output() else {
-        eprintln!("skipped: there is no go here");
-        return;
-    };
+    let said = Command::new("go").args(pprof).arg(file.path()).output().unwrap();
     let (top, errors) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
     if errors.contains("no such tool") {
-        eprintln!("skipped: this go has no pprof");
-        return;
+        return faultless_wants::missing_package("golang-go", errors);
     }
     assert!(said.status.success(), "{errors}");
     assert!(top.contains("libc.so.6+0x88"), "{top}");
     assert!(top.contains("97us"), "{top}");
+}
+
+#[test]
+fn whole_numbers_add_up_to_the_whole() {
+    let mut rounding = super::Rounding::default();
+    let parts = [0.4, 0.4, 0.4, 10.3, 0.0, 0.5, 0.99];
+    let given: Vec<i64> = parts.iter().map(|part| rounding.next(*part)).collect();
+    assert_eq!(given.iter().sum::<i64>(), 13);
+    assert!(given.iter().zip(parts).all(|(given, part)| (*given as f64 - part).abs() <= 1.0), "{given:?}");
 }

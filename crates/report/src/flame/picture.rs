@@ -72,15 +72,13 @@ fn unit(measure: Measure, whole: f64) -> (&'static str, f64) {
     *units.iter().find(fits).unwrap_or(&units[units.len() - 1])
 }
 
-/// Puts what the colours mean behind the line below the title.
+/// Puts what the colours mean on a line of its own, between the line below the title, which moves up for it, and the frames.
 fn with_legend(svg: &str, legend: &Legend) -> String {
+    const BELOW_TITLE: &str = r#"<text id="subtitle" x="50.0000%" y="48.00">"#;
     let mut keys = String::new();
     for ([r, g, b], word) in &legend.0 {
         let _ = write!(keys, r#"<tspan dx="10" fill="rgb({r},{g},{b})">&#9632;</tspan> {word}"#);
     }
-    let end = svg.find(r#"id="subtitle""#).and_then(|at| Some(at + svg[at..].find("</text>")?));
-    match end {
-        Some(end) => format!("{}{keys}{}", &svg[..end], &svg[end..]),
-        None => svg.to_owned(),
-    }
+    let keys = format!(r#"<text id="legend" text-anchor="middle" x="50.0000%" y="57.00">{keys}</text>"#);
+    svg.replacen(BELOW_TITLE, &format!("{keys}{}", BELOW_TITLE.replace("48.00", "41.00")), 1)
 }

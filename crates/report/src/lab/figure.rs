@@ -15,16 +15,24 @@ pub struct Figure {
 /// A value of a quantity, for people.
 pub fn shown(quantity: &str, value: f64) -> String {
     let ends = |unit: &str| quantity.ends_with(unit);
-    match () {
-        () if !value.is_finite() => "-".to_owned(),
-        () if ends("_ns") => Nanos(value).to_string(),
-        () if ends("_share") => Percent(value).to_string(),
-        () if ends("_bytes") && value >= 0.0 => Bytes(value.round() as u64).to_string(),
-        () if value >= 0.0 && value.fract() == 0.0 && value < 1e15 => Count(value as u64).to_string(),
-        () if value.abs() >= 1e15 => format!("{value:.2e}"),
-        () if value.abs() >= 100.0 => format!("{value:.0}"),
-        () if value.abs() >= 10.0 => format!("{value:.1}"),
-        () => format!("{value:.3}"),
+    if !value.is_finite() {
+        "-".to_owned()
+    } else if ends("_ns") {
+        Nanos(value).to_string()
+    } else if ends("_share") {
+        Percent(value).to_string()
+    } else if ends("_bytes") && value >= 0.0 {
+        Bytes(value.round() as u64).to_string()
+    } else if value >= 0.0 && value.fract() == 0.0 && value < 1e15 {
+        Count(value as u64).to_string()
+    } else if value.abs() >= 1e15 {
+        format!("{value:.2e}")
+    } else if value.abs() >= 100.0 {
+        format!("{value:.0}")
+    } else if value.abs() >= 10.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.3}")
     }
 }
 
@@ -40,9 +48,10 @@ pub(super) fn range(quantity: &str, found: &Interval) -> String {
         return "one sample".to_owned();
     }
     // Nothing is counted in parts, or below zero, however an interval is made.
-    let [low, high] = match quantity.ends_with("_faults") {
-        true => [found.low.floor().max(0.0), found.high.ceil()],
-        false => [found.low, found.high],
+    let [low, high] = if quantity.ends_with("_faults") {
+        [found.low.floor().max(0.0), found.high.ceil()]
+    } else {
+        [found.low, found.high]
     };
     let (low, high) = (shown(quantity, low), shown(quantity, high));
     let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());

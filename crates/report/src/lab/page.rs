@@ -38,8 +38,10 @@ pub struct Claim {
     pub document: String,
     /// The experiment that answers it.
     pub experiment: String,
-    /// What it says.
+    /// The claim in one sentence.
     pub says: String,
+    /// The document's own words.
+    pub quote: String,
     /// Its figure there.
     pub there: String,
     /// Its figure here; empty where there is none.
@@ -54,6 +56,7 @@ fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Reproduced => "reproduced",
         Verdict::Refuted => "refuted",
+        Verdict::Modelled => "modelled",
         Verdict::CannotSay => "unknown",
     }
 }
@@ -143,6 +146,7 @@ const MAJOR: &str = "major_faults";
 const FOLDED_FROM: usize = 25;
 /// Leaves only the rows of one verdict.
 const FILTERS: &str = "#verdict-reproduced:checked~* tr.claim:not(.reproduced),#verdict-refuted:checked~* tr.claim:not(.refuted),\
+#verdict-modelled:checked~* tr.claim:not(.modelled),\
 #verdict-unknown:checked~* tr.claim:not(.unknown){display:none}";
 
 impl Report {
@@ -286,7 +290,7 @@ fn claims(claims: &[&Claim], is_whole: bool) -> Markup {
                     }
                     tr.claim.(class(claim.verdict)) {
                         td { span.verdict { (claim.verdict.words()) } }
-                        td {
+                        td title=(claim.quote) {
                             (claim.says)
                             @if is_whole { small { a href={ "#" (claim.experiment) } { (claim.experiment) } " " (claim.id) } }
                         }
@@ -325,9 +329,9 @@ fn cell(row: &Row, parameters: &[String], times: &[&str]) -> Markup {
         let is_major = figure.quantity == MAJOR && figure.found.high == 0.0;
         !is_major && figure.quantity != MINOR && !TIMES.contains(&figure.quantity.as_str())
     });
-    let must = row.faults.map(|(least, most)| match least == most {
-        true => shown(MINOR, least),
-        false => format!("{} to {}", shown(MINOR, least), shown(MINOR, most)),
+    let must = row.faults.map(|(least, most)| {
+        let [least, most] = [least, most].map(|faults| shown(MINOR, faults));
+        if least == most { least } else { format!("{least} to {most}") }
     });
     let besides: Vec<String> = besides
         .map(|figure| format!("{} {}", name(&figure.quantity), shown(&figure.quantity, figure.found.value)))

@@ -17,8 +17,9 @@ pub(super) fn table(findings: &Findings, table: &Table, palette: Palette, width:
     if sites.rows.is_empty() && sites.all.records == 0 {
         return Vec::new();
     }
-    let (nothing, shown): (Vec<&Row>, Vec<&Row>) =
-        sites.rows.iter().partition(|row| is_negligible(&row.faults, sites.all.faults.value));
+    let (all, all_ns) = (sites.all.faults.value, sites.all.time_ns.value.max(f64::MIN_POSITIVE));
+    let is_nothing = |row: &&Row| is_negligible(&row.faults, all, row.time_ns.value / all_ns);
+    let (nothing, shown): (Vec<&Row>, Vec<&Row>) = sites.rows.iter().partition(is_nothing);
     let cells = cells(table, &shown);
     let mut align = vec![Align::Right; cells[0].len()];
     if let Some(last) = align.last_mut() {
@@ -43,7 +44,7 @@ pub(super) fn table(findings: &Findings, table: &Table, palette: Palette, width:
             palette.faint(&format!("   and {} more: --top N shows more of them", Count(table.left_out))),
         );
     }
-    if sites.rows.is_empty() {
+    if sites.rows.is_empty() && table.left_out == 0 {
         lines = vec!["   no row holds what --filter asks for".to_owned()];
     }
     headed(&title(sites.by, findings), palette, lines)
@@ -67,8 +68,9 @@ fn cells(table: &Table, shown: &[&Row]) -> Vec<Vec<String>> {
     }
     head.push(column_name(sites.by));
     let column =
-        |of: fn(&Row) -> Figure| Figure::column(&shown.iter().map(|row| of(row)).collect::<Vec<_>>());
-    let (times, faults) = (column(|row| Figure::nanos(row.time_ns)), column(|row| Figure::count(row.faults)));
+        |of: &dyn Fn(&Row) -> Figure| Figure::column(&shown.iter().map(|row| of(row)).collect::<Vec<_>>());
+    let times = column(&|row| time_of(row, &sites.all));
+    let faults = column(&|row| Figure::count_within(row.faults, sites.all.faults.value));
     let mut cells = vec![head.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for ((row, time), faults) in shown.iter().zip(times).zip(faults) {
         let mut line = Vec::new();
@@ -95,11 +97,17 @@ fn cells(table: &Table, shown: &[&Row]) -> Vec<Vec<String>> {
     cells
 }
 
+fn time_of(row: &Row, all: &Row) -> Figure {
+    Figure::nanos_within(row.time_ns, all.time_ns.high)
+}
+
 /// A row's part of all. Where its figure is a range, this is one too, else its spread is that of the figure.
 fn share_of(row: &Row, all: &Row, timed: bool) -> String {
     let (own, all, is_range) = match timed {
-        true => (row.time_ns, all.time_ns.value, Figure::nanos(row.time_ns).is_range()),
-        false => (row.faults, all.faults.value, Figure::count(row.faults).is_range()),
+        true => (row.time_ns, all.time_ns.value, time_of(row, all).is_range()),
+        false => {
+            (row.faults, all.faults.value, Figure::count_within(row.faults, all.faults.value).is_range())
+        }
     };
     // A row of all there is has all of the time, whatever that is.
     let part = match is_range && all > 0.0 && row.share < 1.0 {
@@ -274,8 +282,8 @@ pub(super) fn threads(findings: &Findings, palette: Palette, width: usize) -> Ve
     let mut lines = verdict_lines(&findings.serialisation, palette, width);
     let waits = |(what, waits): (&str, &LockWaits)| {
         format!(
-            "   mmap_lock for {what}: {} waits, {}, the longest {}",
-            Count(waits.waits),
+            "   mmap_lock for {what}: {}, {}, the longest {}",
+            Count(waits.waits).of("wait"),
             Nanos(waits.time_ns as f64),
             Nanos(waits.longest_ns as f64)
         )
@@ -316,7 +324,7 @@ pub(super) fn coverage(findings: &Findings) -> Option<String> {
         };
         parts.push(format!("{} sampled elsewhere{every}{timed}", Count(coverage.sampled)));
     }
-    parts.push(format!("{} records lost", Count(coverage.lost)));
+    parts.push(format!("{} lost", Count(coverage.lost).of("record")));
     if let Some(ns) = coverage.recorder_cpu_ns {
         let share = if findings.cpu_ns > 0 {
             format!(", {} of the program's", Percent(ns as f64 / findings.cpu_ns as f64))

@@ -11,7 +11,13 @@ use crate::stat::{lost as lost_time, share};
 /// with 24 MiB kept."
 pub(super) fn answer(findings: &Findings) -> String {
     if findings.faults == 0 {
-        return "There were no page faults in the recording.".to_owned();
+        return match findings.exit {
+            None => {
+                "The recording holds no page faults and has no end: it was cut, or its recorder was killed."
+            }
+            Some(_) => "There were no page faults in the recording.",
+        }
+        .to_owned();
     }
     let mut answer = match findings.time_ns {
         Some(time_ns) if time_ns.value > 0.0 => lost(time_ns, findings.cpu_ns),

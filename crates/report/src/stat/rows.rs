@@ -1,9 +1,9 @@
-//! Faults by kind, largest first, with the sum that they make up: the table of the first screen, where small kinds and those that can't be
+//! Faults by kind, the dearest first, with the sum that they make up: the table of the first screen, where small kinds and those that can't be
 //! told from nothing are one line; and the table of where every count came from.
 
 use faultless_trace::Stat;
 use faultless_trace::measurement::{Count, Nanos};
-use faultless_trace::stat::{Interval, Row, Source};
+use faultless_trace::stat::{Interval, Kind, Row, Source};
 
 use super::section::headed;
 use crate::figure::{Figure, is_negligible};
@@ -17,10 +17,11 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
         return Vec::new();
     }
     let all = stat.faults().max(1) as f64;
-    let (shown, folded) = fold(&stat.rows, all, stat.time.as_ref().map_or(0.0, |time| time.seconds.value));
+    let all_time = stat.time.as_ref().map_or(Figure::exact(0.0), |time| time.seconds);
+    let (shown, folded) = fold(&stat.rows, all, all_time.value);
     let sum = stat.time.as_ref().map_or_else(Figure::unknown, |time| Figure::seconds(time.seconds));
-    let mut faults: Vec<Figure> = shown.iter().map(|row| Figure::count(count(row))).collect();
-    let mut seconds: Vec<Figure> = shown.iter().map(|row| time(row)).collect();
+    let mut faults: Vec<Figure> = shown.iter().map(|row| Figure::count_within(count(row), all)).collect();
+    let mut seconds: Vec<Figure> = shown.iter().map(|row| time(row, all_time.high)).collect();
     faults.push(Figure::count(Figure::exact(stat.faults() as f64)));
     seconds.push(sum);
     let (faults, seconds) = (Figure::column(&faults), Figure::column(&seconds));
@@ -46,7 +47,7 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
         *last = palette.strong(last);
     }
     if !folded.is_empty() {
-        lines.insert(lines.len() - 1, palette.faint(&format!(" {}", rest(&folded, all))));
+        lines.insert(lines.len() - 1, palette.faint(&format!(" {}", rest(&folded, all, all_time.value))));
     }
     lines
 }
@@ -64,14 +65,17 @@ fn laid_out(mut cells: Vec<Vec<String>>) -> Vec<String> {
     columns(1, &[Right, Right, Right, Left], &cells)
 }
 
-/// The rows to show, and those that are one line: unless that would be a line for one.
+/// The rows to show, and those that are one line: unless that would be a line for one. Huge pages are few and dear, and never
+/// negligible.
 fn fold(rows: &[Row], all: f64, seconds: f64) -> (Vec<&Row>, Vec<&Row>) {
     let is_small = |row: &Row| {
         let time = row.seconds_interval.map_or(0.0, |ends| ends.1);
         count(row).high < KIND_FROM * all && time < KIND_FROM * seconds.max(f64::MIN_POSITIVE)
     };
+    let of_time = |row: &Row| row.seconds.unwrap_or(0.0) / seconds.max(f64::MIN_POSITIVE);
+    let is_told = |row: &Row| row.kind == Kind::Thp || !is_negligible(&count(row), all, of_time(row));
     let (mut shown, mut folded): (Vec<&Row>, Vec<&Row>) =
-        rows.iter().partition(|row| !is_negligible(&count(row), all) && !is_small(row));
+        rows.iter().partition(|row| is_told(row) && !is_small(row));
     if shown.is_empty() || folded.len() == 1 {
         (shown, folded) = (rows.iter().collect(), Vec::new());
     }
@@ -82,13 +86,20 @@ fn fold(rows: &[Row], all: f64, seconds: f64) -> (Vec<&Row>, Vec<&Row>) {
     (shown, folded)
 }
 
-/// `and 6 other kinds, each below 10 %, 14 faults`.
-fn rest(folded: &[&Row], all: f64) -> String {
-    let most = folded.iter().map(|row| count(row).high).fold(0.0, f64::max);
+/// `and 6 other kinds, each below 10 %, 14 faults and 31.0 us`: of the faults and of the time.
+fn rest(folded: &[&Row], all: f64, seconds: f64) -> String {
+    let of_time =
+        |row: &Row| row.seconds_interval.map_or(0.0, |ends| ends.1) / seconds.max(f64::MIN_POSITIVE);
+    let most =
+        folded.iter().map(|row| (count(row).high / all).max(of_time(row))).fold(0.0, f64::max).min(1.0);
     let about = if folded.iter().any(|row| row.interval.is_some()) { "about " } else { "" };
-    let below = Figure::share(Interval { value: most / all, low: 0.0, high: most / all });
+    let below = Figure::share(Interval { value: most, low: 0.0, high: most });
     let faults = folded.iter().map(|row| row.faults).sum();
-    format!("and {} other kinds, each {}, {about}{} faults", folded.len(), below.below(), Count(faults))
+    let time = match folded.iter().filter_map(|row| row.seconds).sum::<f64>() {
+        seconds if seconds > 0.0 => format!(" and {}", Nanos(seconds * 1e9)),
+        _ => String::new(),
+    };
+    format!("and {} other kinds, each {}, {about}{} faults{time}", folded.len(), below.below(), Count(faults))
 }
 
 fn count(row: &Row) -> Interval {
@@ -100,10 +111,12 @@ fn count(row: &Row) -> Interval {
     })
 }
 
-/// Time of a row. A count that is a range has a time that is one.
-fn time(row: &Row) -> Figure {
+/// Time of a row, of all at most so many seconds.
+fn time(row: &Row, most: f64) -> Figure {
     match (row.seconds, row.seconds_interval) {
-        (Some(value), Some((low, high))) => Figure::seconds(Interval { value, low, high }),
+        (Some(value), Some((low, high))) => {
+            Figure::nanos_within(Interval { value, low, high }.times(1e9), most * 1e9)
+        }
         (Some(value), None) => Figure::seconds(Figure::exact(value)),
         (None, _) => Figure::unknown(),
     }
@@ -112,7 +125,7 @@ fn time(row: &Row) -> Figure {
 /// A row's part of all faults; where its count is a range, this is one too, else its spread is that of the count.
 fn share_of(row: &Row, all: f64) -> String {
     let count = count(row);
-    let part = match Figure::count(count).is_range() {
+    let part = match Figure::count_within(count, all).is_range() {
         true => count.times(1.0 / all),
         false => Figure::exact(count.value / all),
     };
@@ -135,8 +148,9 @@ pub(super) fn sources(stat: &Stat, palette: Palette) -> Vec<String> {
     let mut lines = columns(3, &[Align::Left, Align::Right, Align::Left, Align::Left], &cells);
     if !lines.is_empty() {
         let (minor, major) = (Count(stat.usage.minor_faults), Count(stat.usage.major_faults));
+        let beyond = stat.beyond_wait4.filter(|beyond| beyond.faults > 0);
         let beyond =
-            stat.beyond_wait4.map_or(String::new(), |b| format!(" and {} beyond it", Count(b.faults)));
+            beyond.map_or(String::new(), |beyond| format!(" and {} beyond it", Count(beyond.faults)));
         lines.push(format!("   They add up to {minor} minor and {major} major faults of wait4{beyond}."));
     }
     headed("Where the counts come from", palette, lines)
@@ -155,7 +169,6 @@ pub(super) fn name(source: Source) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultless_trace::stat::Kind;
 
     fn row(kind: Kind, faults: u64, interval: Option<(u64, u64)>) -> Row {
         let seconds = Some(faults as f64 * 1e-6);
@@ -172,10 +185,18 @@ mod tests {
         ];
         let (shown, folded) = fold(&rows, 7009.0, 0.007);
         assert_eq!(
-            (shown.len(), rest(&folded, 7009.0)),
-            (2, "and 2 other kinds, each below 10 %, about 62 faults".into())
+            (shown.len(), rest(&folded, 7009.0, 0.007)),
+            (2, "and 2 other kinds, each below 10 %, about 62 faults and 62.0 us".into())
         );
         let (shown, folded) = fold(&rows[..3], 6981.0, 0.007);
         assert_eq!((shown.len(), folded.len()), (3, 0), "a line for one saves nothing");
+        // Few and dear: most of the time, and perhaps none at all.
+        let dear = [
+            Row { seconds: Some(0.033), ..row(Kind::FileRead, 34, Some((0, 697))) },
+            Row { seconds_interval: Some((0.0, 0.002)), ..row(Kind::Thp, 0, Some((0, 10))) },
+        ];
+        let all = [&dear[..], &rows].concat();
+        let (shown, _) = fold(&all, 7009.0, 0.04);
+        assert_eq!(shown.iter().filter(|row| dear.contains(row)).count(), 2);
     }
 }

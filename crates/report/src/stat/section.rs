@@ -27,7 +27,11 @@ pub(super) fn usage(stat: &Stat, palette: Palette) -> Vec<String> {
         (Bytes(usage.peak_rss_bytes).to_string(), "peak RSS"),
     ];
     let words = figures.map(|(figure, what)| format!("{figure} {what}"));
-    vec![palette.faint(&format!(" {}", words.join("   ")))]
+    let mut lines = vec![format!(" {}", words.join("   "))];
+    if let Some(beyond) = stat.beyond_wait4.filter(|beyond| beyond.cpu_ns > 0) {
+        lines.push(format!(" {} more CPU time of processes that nobody waited for", ns(beyond.cpu_ns)));
+    }
+    lines.into_iter().map(|line| palette.faint(&line)).collect()
 }
 
 /// Time of one fault and of a MiB.
@@ -151,7 +155,7 @@ pub(crate) fn kernel_lines(kernel: &KernelTime, palette: Palette) -> Vec<String>
         .map(|(p, share)| vec![p.phase.clone(), share, bar(p.share.value, BAR)])
         .collect();
     lines.extend(columns(5, &[Align::Left, Align::Left, Align::Left], &phases));
-    headed(&format!("Kernel ({} samples of the CPU clock)", Count(kernel.samples)), palette, lines)
+    headed(&format!("Kernel ({} of the CPU clock)", Count(kernel.samples).of("sample")), palette, lines)
 }
 
 pub(crate) fn headed(head: &str, palette: Palette, lines: Vec<String>) -> Vec<String> {

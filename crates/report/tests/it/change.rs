@@ -3,6 +3,7 @@
 use faultless_report::diff::{html, json, text};
 use faultless_report::flame::{self, Measure, Settings, Which};
 use faultless_trace::diff::{By, Class, Diff, Run, Settings as How};
+use faultless_trace::measurement::Nanos;
 use faultless_trace::profile::Block;
 
 use super::runs::{Conditions, QUIET, Site, program, run, site};
@@ -130,8 +131,13 @@ fn picture_of_owners_below_touchers() {
 fn picture_of_what_changed_holds_what_is_gone() {
     let (before, after) = builds();
     let svg = flame::difference(&diff(By::Function), &before, &after, Settings::default()).unwrap();
-    for name in ["rank&lt;int, [8]&gt; [added]", "index [removed]", "decode [+10", "load [+9"] {
+    for name in ["rank&lt;int, [8]&gt; [added]", "index [removed]", "decode [+14", "load [+1"] {
         assert!(svg.contains(name), "{name}");
     }
+    // As in all other views: the totals.
+    let [a, b] = [&before, &after].map(|side| Nanos(side[0].profile.totals.time_ns()));
+    assert!(svg.contains(&format!("{a} before, {b} after")), "{a}, {b}");
+    let text = text(&diff(By::Function), &CHANGED, false);
+    assert!(text.contains(&format!("Page faults take {b} instead of {a}")), "{text}");
     insta::assert_snapshot!("flame_change.svg", without_script(&svg));
 }

@@ -59,6 +59,7 @@ fn claim(id: &str, verdict: Verdict, here: &str) -> Claim {
         document: "Oops All Page Faults!".into(),
         experiment: "touch".into(),
         says: "a zeroed array takes two faults per page".into(),
+        quote: "we are triggering two of them per \"page\"".into(),
         there: "131,145 faults for 65,536 pages = 2.00".into(),
         here: here.into(),
         verdict,
@@ -112,6 +113,7 @@ fn report() -> Report {
             claim("a", Verdict::Reproduced, "2.00 per page"),
             claim("b", Verdict::Refuted, "1.00 per page [0.99 1.01]"),
             claim("c", Verdict::CannotSay, ""),
+            claim("d", Verdict::Modelled, "1.80 times"),
         ],
         experiments: vec![Experiment {
             name: "touch".into(),

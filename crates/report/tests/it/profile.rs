@@ -54,9 +54,24 @@ fn rows_that_may_be_nothing_are_one_line() {
     for row in &mut findings.tables[0].sites.rows {
         row.faults.low = 0.0;
     }
+    let dear = text(&findings, false, None);
+    assert!(dear.contains("worker_start  src"), "12 % of the time: {dear}");
+    for row in &mut findings.tables[0].sites.rows {
+        row.time_ns = row.time_ns.times(1e-3);
+    }
     let text = text(&findings, false, None);
-    let all = "and 2 sites, about 2.82 ms and 2 400 faults together";
+    let all = "and 2 sites, about 2.82 us and 2 400 faults together";
     assert!(text.contains(all) && !text.contains("worker_start  src"), "{text}");
+}
+
+#[test]
+fn a_recording_that_was_cut_is_not_one_without_faults() {
+    let mut cut = mixed(false);
+    cut.footer = None;
+    let findings = Findings::new(&cut, &wanted());
+    assert_eq!(findings.no_cure, None, "no curve is known");
+    let text = text(&Findings::new(&Recording::default(), &wanted()), false, None);
+    assert!(text.contains("has no end: it was cut"), "{text}");
 }
 
 #[test]
@@ -69,6 +84,9 @@ fn text_of_one_table_sorted_filtered_and_cut() {
     assert!(narrow.contains("fill_table <") && !narrow.contains("decode_chunk <"), "{narrow}");
     let none = Wanted { filter: Some("no such text".to_owned()), ..wanted };
     assert!(text(&Findings::new(&mixed(true), &none), false, None).contains("no row holds"));
+    let top_none = Wanted { top: 0, filter: None, ..none };
+    let text = text(&Findings::new(&mixed(true), &top_none), false, None);
+    assert!(!text.contains("no row holds") && text.contains("more: --top N"), "{text}");
 }
 
 #[test]

@@ -59,17 +59,30 @@ fn json_of_a_pipeline() {
 }
 
 #[test]
-fn nothing_recorded_is_a_page_all_the_same() {
-    let page = page(&[("a.trace", &Recording::default())]);
-    assert!(page.contains("0 threads that lived 0"));
+fn shares_of_the_threads_lives_add_up_to_all_of_them() {
+    let recording = Pipeline { workers: 2, chunks: 40, pool: true, every_fault: false }.recording();
+    let page = page(&[("a.trace", &recording)]);
+    let answer = &page[page.find("they lived: ").unwrap()..];
+    let answer = &answer[..answer.find("<span").unwrap()];
+    let before = answer.split(" %").map(|text| text.rsplit([' ', '<']).next().unwrap_or_default());
+    let shares: Vec<f64> = before.filter_map(|share| share.parse().ok()).collect();
+    assert!(shares.len() >= 3 && (97.0..103.0).contains(&shares.iter().sum()), "{shares:?}: {answer}");
 }
 
-/// Chromium without a window, by its usual names.
+#[test]
+fn nothing_recorded_is_a_page_all_the_same() {
+    let page = page(&[("a.trace", &Recording::default())]);
+    assert!(page.contains("Of 0 that they lived"));
+}
+
+/// Usual names of Chromium.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// Chromium without a window.
 fn chromium() -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
-    let names = ["chromium", "chromium-browser", "google-chrome"];
     std::env::split_paths(&folders)
-        .flat_map(|folder| names.map(|name| folder.join(name)))
+        .flat_map(|folder| BROWSERS.map(|name| folder.join(name)))
         .find(|p| p.exists())
 }
 
@@ -90,7 +103,12 @@ fn opened(browser: &Path, page: &Path, profile: &Path) -> (String, String) {
 
 #[test]
 fn a_browser_draws_the_page_without_complaint() {
-    let Some(browser) = chromium() else { return eprintln!("skipped: no Chromium on the PATH") };
+    let Some(browser) = chromium() else {
+        return faultless_wants::missing_package(
+            "chromium",
+            format_args!("none of {BROWSERS:?} on the PATH"),
+        );
+    };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("timeline.html");
     let bursts = Pipeline { every_fault: false, ..SMALL }.recording();

@@ -16,11 +16,12 @@ pub struct FaultTime {
 }
 
 impl FaultTime {
-    /// Joins `runs`; `None` where there is none.
+    /// Joins `runs`, which took `cpu_seconds` each; `None` where there is none.
     ///
     /// What an estimate may be off by is the same for all runs as far as it comes from the calibration, so it does not shrink with
-    /// their number. It is added to the interval of the median as errors add that do not depend on each other.
-    pub(super) fn of(runs: &[Interval]) -> Option<Self> {
+    /// their number. It is added to the interval of the median as errors add that do not depend on each other. No run spends more than its
+    /// CPU time in faults.
+    pub(super) fn of(runs: &[Interval], cpu_seconds: f64) -> Option<Self> {
         let values: Vec<f64> = runs.iter().map(|run| run.value).collect();
         let Interval { value, low, high } = median_interval(&values)?;
         let own = |end: fn(&Interval) -> f64| {
@@ -34,6 +35,7 @@ impl FaultTime {
                 high: value + (high - value).hypot(own(|run| run.high)),
             },
         };
+        let seconds = Interval { high: seconds.high.min(cpu_seconds).max(seconds.value), ..seconds };
         Some(Self { seconds, runs: runs.len() as u32 })
     }
 }
@@ -49,19 +51,19 @@ mod tests {
 
     #[test]
     fn the_interval_is_wider_than_a_runs_own_and_than_the_spread() {
-        let time = FaultTime::of(&[run(0.19, 0.02), run(0.22, 0.02), run(0.26, 0.02)]).unwrap();
+        let time = FaultTime::of(&[run(0.19, 0.02), run(0.22, 0.02), run(0.26, 0.02)], 9.0).unwrap();
         let spread = median_interval(&[0.19, 0.22, 0.26]).unwrap();
         assert_eq!((time.seconds.value, time.runs), (0.22, 3));
         assert!(time.seconds.low < spread.low && time.seconds.low < 0.20, "{time:?}");
         assert!(time.seconds.high > spread.high && time.seconds.high > 0.24, "{time:?}");
-        let alike = FaultTime::of(&[run(0.2, 0.05); 9]).unwrap().seconds;
+        let alike = FaultTime::of(&[run(0.2, 0.05); 9], 9.0).unwrap().seconds;
         assert!((alike.low - 0.15).abs() < 1e-9 && (alike.high - 0.25).abs() < 1e-9, "{alike:?}");
     }
 
     #[test]
     fn one_run_that_is_far_off_does_not_become_the_figure() {
         let runs = [0.052, 0.21, 0.23, 0.22, 0.24].map(|seconds| run(seconds, 0.01));
-        assert_eq!(FaultTime::of(&runs).unwrap().seconds.value, 0.22);
+        assert_eq!(FaultTime::of(&runs, 9.0).unwrap().seconds.value, 0.22);
     }
 
     #[test]
@@ -72,7 +74,7 @@ mod tests {
                 let calibration = 1.0 + 0.05 * rng.normal();
                 let one = |rng: &mut Rng| run(calibration * (1.0 + 0.1 * rng.normal()), 0.1);
                 let runs: Vec<Interval> = (0..runs).map(|_| one(&mut rng)).collect();
-                let time = FaultTime::of(&runs).unwrap().seconds;
+                let time = FaultTime::of(&runs, 9.0).unwrap().seconds;
                 time.low <= 1.0 && 1.0 <= time.high
             });
             let hits = hits.count();
@@ -81,9 +83,15 @@ mod tests {
     }
 
     #[test]
+    fn no_more_time_than_the_run_took_is_in_faults() {
+        let time = FaultTime::of(&[run(0.04, 0.03), run(0.05, 0.03), run(0.06, 0.03)], 0.063).unwrap();
+        assert_eq!((time.seconds.value, time.seconds.high), (0.05, 0.063));
+    }
+
+    #[test]
     fn one_run_has_its_own_interval_and_none_has_nothing() {
-        let one = FaultTime::of(&[run(0.2, 0.05)]).unwrap();
+        let one = FaultTime::of(&[run(0.2, 0.05)], 9.0).unwrap();
         assert_eq!((one.seconds, one.runs), (run(0.2, 0.05), 1));
-        assert_eq!(FaultTime::of(&[]), None);
+        assert_eq!(FaultTime::of(&[], 9.0), None);
     }
 }

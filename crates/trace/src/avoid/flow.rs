@@ -6,8 +6,9 @@
 //! - resident memory is read with an error of some dozens of pages per CPU: only a new maximum of "given back so far"
 //!   counts as a release, so an error is counted once and not at every reading;
 //! - memory that appears without a counted fault (kernel mode, populate) and beyond that error counts as faulted in;
-//! - when a process forks, runs another program or ends, the sum over the tree jumps without a fault or a release:
-//!   that interval's change says nothing and is left out. No pool could have kept a page beyond its process;
+//! - when a process forks, runs another program or ends, the sum over the tree jumps without a fault or a release, and what a
+//!   process did after its last reading is not in it. That interval's change says nothing: its faults are all growth for the
+//!   lower bound, and all avoidable for the upper one;
 //! - a fault takes a page, a huge page, or none (a file's, the zero page, a copy after a fork, which only replaces one).
 //!   [`Memory::growth`] says how much, by time, with bounds: where single faults were not recorded it is not known. The
 //!   flows are made for both bounds; what resident memory grows by has faulted in at least.
@@ -16,7 +17,7 @@ use std::collections::HashMap;
 
 use crate::observation::{Level, Observation, What};
 use crate::stat::Kind;
-use crate::tuning::{RSS_NOISE_PAGES, TEARDOWN_NS};
+use crate::tuning::RSS_NOISE_PAGES;
 
 /// What happened to a process, and when: CLOCK_MONOTONIC in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +26,7 @@ pub enum Lifecycle {
     Fork(u64),
     /// It replaced its program.
     Exec(u64),
-    /// It ended; its memory went some time before this was recorded.
+    /// It ended.
     End(u64),
 }
 
@@ -37,7 +38,7 @@ pub struct Memory<'a> {
     pub page_bytes: u64,
     /// Processors, for the error of a reading.
     pub cpus: u32,
-    /// Starts and ends of processes other than the first one's.
+    /// Starts and ends of processes.
     pub lifecycle: Vec<Lifecycle>,
     /// What a fault at this time adds to resident anonymous memory.
     pub growth: &'a dyn Fn(u64) -> Growth,
@@ -46,6 +47,8 @@ pub struct Memory<'a> {
     /// The most that was resident at once, bytes, where one process was all there was; else more than any program has. What was kept
     /// and what was in use together never need more: so to keep as much is to keep all.
     pub peak_bytes: u64,
+    /// Bounds of what keeping all avoids, as shares of all faults, where counts tell them (`plateau`).
+    pub plateau: (Option<f64>, Option<f64>),
     /// Share of those faults that take a page which can have been kept, at most, 0 to 1: not those of files, stacks, copies.
     pub fresh_share: f64,
 }
@@ -92,6 +95,7 @@ pub fn flows(memory: &Memory<'_>, bound: Bound) -> Vec<super::Flow> {
         let mut releases = 0;
         if disturbed {
             taken -= missing;
+            releases = if bound == Bound::High { pages } else { 0 };
         } else if missing > 0 {
             releases = u64::try_from(missing).unwrap_or(u64::MAX);
             released += missing;
@@ -113,48 +117,25 @@ fn whole(value: f64, part: &mut f64) -> u64 {
     value as u64
 }
 
-/// Share of the intervals whose change of memory says nothing because processes came or went.
-pub(crate) fn disturbed_share(memory: &Memory<'_>) -> f64 {
-    let mut levels = memory.levels.to_vec();
-    levels.sort_by_key(|l| l.time_ns);
-    let disturbed = disturbed(&levels, &memory.lifecycle);
-    disturbed.iter().filter(|d| **d).count() as f64 / disturbed.len().max(1) as f64
-}
-
 /// Largest error of a reading of resident memory, in pages: each processor holds back a batch.
 pub(crate) fn noise_pages(cpus: u32) -> u64 {
     let cpus = u64::from(cpus.max(1));
     (cpus * 32.max(2 * cpus)).min(RSS_NOISE_PAGES)
 }
 
-/// For each reading whether a process came or went since the one before. A fork or exec may be seen a reading late; a
-/// process's memory goes before its end is recorded: the largest drop in the time a teardown may take is taken for it.
+/// For each reading whether a process came or went since the one before. A fork or exec may be seen a reading late; a process
+/// can't be read from some time before its end is recorded.
 pub(crate) fn disturbed(levels: &[Level], lifecycle: &[Lifecycle]) -> Vec<bool> {
     let mut disturbed = vec![false; levels.len()];
-    let mut mark = |index: usize| {
-        if let Some(d) = disturbed.get_mut(index) {
-            *d = true;
-        }
-    };
-    let after = |time_ns: u64| levels.partition_point(|l| l.time_ns < time_ns);
     for event in lifecycle {
-        match *event {
-            Lifecycle::Fork(ns) => {
-                mark(after(ns));
-                mark(after(ns) + 1);
-            }
-            Lifecycle::Exec(ns) => {
-                after(ns).checked_sub(1).into_iter().for_each(&mut mark);
-                mark(after(ns));
-                mark(after(ns) + 1);
-            }
-            Lifecycle::End(ns) => {
-                mark(after(ns));
-                let drop = |i: &usize| levels[i - 1].anon_bytes.saturating_sub(levels[*i].anon_bytes);
-                let teardown = after(ns.saturating_sub(TEARDOWN_NS)).max(1)..levels.len().min(after(ns) + 1);
-                teardown.max_by_key(drop).into_iter().for_each(&mut mark);
-            }
-        }
+        let (ns, before, behind) = match *event {
+            Lifecycle::Fork(ns) => (ns, 0, 1),
+            Lifecycle::Exec(ns) => (ns, 1, 1),
+            Lifecycle::End(ns) => (ns, 1, 0),
+        };
+        let after = levels.partition_point(|level| level.time_ns < ns);
+        let range = after.saturating_sub(before)..(after + behind + 1).min(levels.len());
+        disturbed[range].fill(true);
     }
     disturbed
 }
@@ -174,7 +155,7 @@ pub(crate) fn anonymous_bytes(kind: Kind, page_bytes: u64, thp_bytes: u64) -> f6
     }
 }
 
-/// When processes came, changed and went, the first one's first exec and its end left out: nothing of it can be kept anyway.
+/// When processes came, changed and went, the first one's first exec left out.
 pub(crate) fn lifecycle(observation: &Observation) -> Vec<Lifecycle> {
     let mut threads: HashMap<u32, u32> = HashMap::new();
     let first = observation.records.iter().min_by_key(|r| r.time_ns).map(|r| r.pid);
@@ -190,7 +171,7 @@ pub(crate) fn lifecycle(observation: &Observation) -> Vec<Lifecycle> {
             }
             What::Exec => started = true,
             What::Exit if *others > 0 => *others -= 1,
-            What::Exit if Some(record.pid) != first => events.push(Lifecycle::End(record.time_ns)),
+            What::Exit => events.push(Lifecycle::End(record.time_ns)),
             _ => {}
         }
     }

@@ -230,6 +230,7 @@ fn steady(levels: &[Level]) -> Memory<'_> {
         cpus: 2,
         lifecycle: Vec::new(),
         peak_bytes: u64::MAX,
+        plateau: (None, None),
         growth: &|_| Growth { low_bytes: 4096.0, high_bytes: 4096.0, fresh_share: 1.0 },
         all_pages: levels.iter().map(|l| l.faults).max().unwrap_or(0) as f64,
         fresh_share: 1.0,
@@ -317,7 +318,8 @@ fn what_a_dying_child_gives_back_can_not_be_kept() {
     let lifecycle = vec![flow::Lifecycle::Fork(9_500_000), flow::Lifecycle::End(19_800_000)];
     let curve = curve(&Memory { lifecycle, ..steady(&levels) }).unwrap();
     assert_eq!(curve.knee, None);
-    assert!(curve.points[0].high < 0.001, "{:?}", curve.points);
+    // Nor is it known that what was touched as it came and went was not avoidable.
+    assert!(curve.points[0].low == 0.0 && curve.points[0].high < 0.06, "{:?}", curve.points);
 }
 
 #[test]

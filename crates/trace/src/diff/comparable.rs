@@ -2,7 +2,7 @@
 
 use super::{By, Run, Settings};
 use crate::recording::{Header, Recording};
-use crate::tuning::{DIFF_CALIBRATION_APART, DIFF_LOST};
+use crate::tuning::DIFF_LOST;
 
 /// Why recordings can't be compared, and the remedy; one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +48,8 @@ pub(super) fn check(before: &[Run], after: &[Run], settings: &Settings) -> Resul
     Ok(())
 }
 
-/// What makes figures less comparable than they look. What the machine was dearer is one where it stays in the times.
-pub(super) fn warnings(before: &[Run], after: &[Run], raw_times: bool) -> Vec<String> {
+/// What makes figures less comparable than they look.
+pub(super) fn warnings(before: &[Run], after: &[Run]) -> Vec<String> {
     let runs: Vec<(&str, &Recording)> = before
         .iter()
         .map(|run| ("before", &run.recording))
@@ -59,16 +59,6 @@ pub(super) fn warnings(before: &[Run], after: &[Run], raw_times: bool) -> Vec<St
         .into_iter()
         .filter_map(|(name, fact)| differs(name, runs.iter().map(|(_, run)| fact(&run.header)).collect()))
         .collect();
-    let prices: Vec<f64> =
-        runs.iter().filter_map(|(_, run)| Some(run.header.calibration?.truth_p50_ns)).collect();
-    let (low, high) =
-        prices.iter().fold((f64::MAX, 0.0_f64), |(low, high), ns| (low.min(*ns), high.max(*ns)));
-    if raw_times && high > low * (1.0 + DIFF_CALIBRATION_APART) {
-        warnings.push(format!(
-            "a first touch cost {low:.0} ns at the start of one recording and {high:.0} ns at another's: the machine was not \
-             the same; counts are not touched by that"
-        ));
-    }
     for (index, (which, run)) in runs.iter().enumerate() {
         let name = match *which {
             "before" => format!("{which} {}", index + 1),

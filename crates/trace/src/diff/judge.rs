@@ -22,7 +22,8 @@ use super::{Pair, Settings};
 use crate::profile::{Basis, Tally, Weighted};
 use crate::stat::Interval;
 use crate::tuning::{
-    DIFF_APPEARED_FAULTS, DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRICE_SPREAD, DIFF_PRIOR_RUNS,
+    DIFF_APPEARED_FAULTS, DIFF_CHANCE_SPREAD, DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRICE_SPREAD,
+    DIFF_PRIOR_RUNS,
 };
 
 /// Sums over the faults of a row in one run.
@@ -64,15 +65,21 @@ pub(super) struct Estimate {
     /// Variance of the faults by what was seen of this run.
     faults_variance: f64,
     /// Relative variance of what one of them takes.
-    price_variance: f64,
+    pub(super) price_variance: f64,
     /// Variance of the faults of a row of this run that no sample fell into.
     unseen: f64,
+    /// Whose these faults are is chance: several threads share the work, or it depends on when code was made.
+    pub(super) by_chance: bool,
+    /// Samples at large that it rests on, those that tell something new.
+    hits: f64,
+    /// Faults of the run for each of them; 1 where every fault was recorded.
+    per_hit: f64,
 }
 
 impl Estimate {
     /// A row without faults in the run that this is the total of.
     pub(super) fn unseen(&self) -> Self {
-        Self { faults_variance: self.unseen, unseen: self.unseen, ..Self::default() }
+        Self { faults_variance: self.unseen, unseen: self.unseen, per_hit: self.per_hit, ..Self::default() }
     }
 }
 
@@ -125,6 +132,9 @@ impl Figure {
             faults_variance: if is_whole { 0.0 } else { self.faults_variance(all) },
             price_variance: self.price_variance(all),
             unseen: Figure::default().faults_variance(all),
+            by_chance: false,
+            hits: self.sampled / (all.per_hit() - 1.0).max(1.0),
+            per_hit: all.per_hit(),
         }
     }
 
@@ -159,13 +169,18 @@ impl Figure {
         if all.sampled <= 0.0 {
             return 0.0;
         }
-        // Kish's effective number: samples stand for unlike numbers of faults.
-        let samples = all.sampled * all.sampled / all.sampled_squares / all.in_step.max(1.0);
+        let samples = all.sampled / (all.per_hit() - 1.0);
         let share = self.sampled / all.sampled;
         let wide = (share * samples + MORE / 2.0) / (samples + MORE);
         let of_share = wide * (1.0 - wide) / (samples + MORE);
         let of_whole = if all.is_counted { 0.0 } else { share * share / samples };
         all.sampled * all.sampled * (of_share + of_whole)
+    }
+
+    /// Faults for each sample at large, by Kish's effective number: samples stand for unlike numbers of faults.
+    fn per_hit(&self) -> f64 {
+        let beside = if self.sampled > 0.0 { self.sampled_squares / self.sampled } else { 0.0 };
+        1.0 + beside * self.in_step.max(1.0)
     }
 
     /// The same of faults in bursts: a share s varies with (1 - s)^2 of its own variance and s^2 of the others'.
@@ -212,10 +227,10 @@ impl Figure {
 pub(super) struct Judged {
     pub(super) faults: Pair,
     pub(super) time_ns: Pair,
-    /// What one of its faults takes has changed, by more than chance.
-    pub(super) is_price_changed: bool,
-    /// How far `time_ns` may be off.
-    doubts: Doubts,
+    /// How many times as dear one of its faults is after, apart from the machine, where that is more than chance.
+    pub(super) price: Option<f64>,
+    /// See [`super::Row::explains`].
+    pub(super) explains: Option<Interval>,
 }
 
 impl Judged {
@@ -224,31 +239,7 @@ impl Judged {
     }
 }
 
-/// Half widths of an interval of time: `price_ns` times what the count may be off by, and what prices may be off by in all.
-#[derive(Clone, Copy, Debug, Default)]
-struct Doubt {
-    count: f64,
-    price_ns: f64,
-    priced_ns: f64,
-}
-
-impl Doubt {
-    fn half_ns(&self) -> f64 {
-        (self.count * self.price_ns).hypot(self.priced_ns)
-    }
-}
-
-/// Of a row before, after, of the difference as it was measured, and of the difference as it has to be judged: with what a
-/// program differs from itself.
-#[derive(Clone, Copy, Debug, Default)]
-struct Doubts {
-    before: Doubt,
-    after: Doubt,
-    measured: Doubt,
-    judged: Doubt,
-}
-
-/// A pair of counts or prices, and the half width of its difference as it has to be judged.
+/// A pair of figures, and the half width of its difference as it has to be judged: with what a program differs from itself.
 #[derive(Clone, Debug)]
 struct Compared {
     pair: Pair,
@@ -261,8 +252,6 @@ pub(super) struct Judge<'a> {
     pub(super) before: usize,
     prices: &'a [f64],
     threshold: f64,
-    /// Times stay as they were measured.
-    raw_times: bool,
     largest: (f64, f64),
     /// Probability beyond one end of the interval of a difference.
     tail: f64,
@@ -275,15 +264,12 @@ const ONE_TAIL: f64 = 0.025;
 
 impl<'a> Judge<'a> {
     pub(super) fn new(table: &Table, prices: &'a [f64], before: usize, settings: &Settings) -> Self {
-        let &Settings { threshold, raw_times, .. } = settings;
-        let largest = table.largest(before, prices);
+        let threshold = settings.threshold;
+        let largest = table.largest(before);
         let allowed = [DIFF_FAULTS_SPREAD, DIFF_PRICE_SPREAD];
-        let mut judge =
-            Self { before, prices, threshold, raw_times, largest, tail: DIFF_ERROR / 2.0, allowed };
-        let could_count = |row: &&Vec<Estimate>| {
-            let mut runs = row.iter().zip(prices);
-            runs.any(|(run, price)| judge.size(run.faults, run.time_ns / price) >= threshold)
-        };
+        let mut judge = Self { before, prices, threshold, largest, tail: DIFF_ERROR / 2.0, allowed };
+        let could_count =
+            |row: &&Vec<Estimate>| row.iter().any(|run| judge.size(run.faults, run.time_ns) >= threshold);
         let rows: Vec<_> = table.rows.iter().filter(could_count).collect();
         let faults: Vec<_> = rows.iter().map(|row| judge.faults(row)).collect();
         let priced: Vec<_> = rows.iter().map(|row| judge.priced(row)).collect();
@@ -303,124 +289,123 @@ impl<'a> Judge<'a> {
 
     /// What became of all rows.
     pub(super) fn rows(&self, table: &Table) -> Vec<Judged> {
-        let mut faults: Vec<Compared> = table.rows.iter().map(|runs| self.compare_faults(runs)).collect();
-        if table.is_counted {
-            let z = normal(self.tail);
-            let change = |(row, runs): (&Compared, &Vec<Estimate>)| row.change(z, self.appeared(runs));
-            let mut rows: Vec<Change> = faults.iter().zip(&table.rows).map(change).collect();
-            let is_named = |change: &Change| {
-                let apart = change.difference().abs();
-                let least = self.threshold * self.largest.0;
-                apart >= least && (apart > z * change.judged().sqrt() || change.certain >= least)
-            };
-            whole::settle(&mut rows, &self.compare_faults(&table.totals).change(z, 0.0), is_named);
-            faults.iter_mut().zip(&rows).for_each(|(faults, row)| faults.settle(row, z));
-        }
-        table.rows.iter().zip(faults).map(|(runs, faults)| self.row(runs, faults)).collect()
+        let seen: Vec<Compared> = table.rows.iter().map(|runs| self.compare_faults(runs)).collect();
+        let z = normal(self.tail);
+        let change = |(row, runs): (&Compared, &Vec<Estimate>)| row.change(z, self.appeared(row, runs));
+        let mut rows: Vec<Change> = seen.iter().zip(&table.rows).map(change).collect();
+        let least = self.threshold * self.largest.0;
+        let is_named = |change: &Change| {
+            let apart = change.difference().abs();
+            apart >= least && (apart > z * change.judged().sqrt() || change.certain >= least)
+        };
+        let whole = self.compare_faults(&table.totals).change(z, 0.0);
+        let alone = table.is_counted.then(|| whole::settle(&mut rows, &whole, is_named)).flatten();
+        let judge = |(at, seen): (usize, Compared)| {
+            let settled = &rows[at];
+            let explains = around(settled.difference(), z * settled.measured().sqrt());
+            let by_samples = half(seen.pair.difference);
+            let fits = (explains.value - seen.pair.difference.value).abs() <= by_samples;
+            let explains = (alone == Some(at) && fits && half(explains) < by_samples).then_some(explains);
+            self.row(&table.rows[at], seen, settled, explains)
+        };
+        seen.into_iter().enumerate().map(judge).collect()
     }
 
     /// Least faults of a row that is on one side only for certain: all of the begin of the other side was recorded, where this side has
-    /// some. 0 for others.
-    fn appeared(&self, runs: &[Estimate]) -> f64 {
+    /// some; or its samples are so many that the other side's cannot all have missed as many faults. 0 for others.
+    fn appeared(&self, seen: &Compared, runs: &[Estimate]) -> f64 {
         let (before, after) = runs.split_at(self.before);
-        let [without, with] =
-            if before.iter().all(|run| run.faults <= 0.0) { [before, after] } else { [after, before] };
-        let is_sure = without.iter().all(|run| run.faults <= 0.0)
-            && with.iter().all(|run| run.leading >= DIFF_APPEARED_FAULTS);
-        if is_sure { with.iter().map(|run| run.recorded).fold(f64::INFINITY, f64::min) } else { 0.0 }
+        let is_before = before.iter().any(|run| run.faults > 0.0);
+        let ([without, with], side) = match is_before {
+            true => ([after, before], seen.pair.before),
+            false => ([before, after], seen.pair.after),
+        };
+        if without.iter().any(|run| run.faults > 0.0) {
+            return 0.0;
+        }
+        let is_sure = with.iter().all(|run| run.leading >= DIFF_APPEARED_FAULTS);
+        let least = with.iter().map(|run| run.recorded).fold(f64::INFINITY, f64::min);
+        let recorded = if is_sure { least } else { 0.0 };
+        // Samples for each fault, all runs of a side together.
+        let density = |side: &[Estimate]| side.iter().map(|run| run.per_hit.recip()).sum::<f64>();
+        let hits: f64 = with.iter().map(|run| run.hits).sum();
+        let missed = (density(with) / (density(with) + density(without))).powf(hits);
+        let sampled = if missed < self.tail { side.low } else { 0.0 };
+        recorded.max(sampled)
     }
 
-    fn row(&self, runs: &[Estimate], faults: Compared) -> Judged {
+    /// `settled` is what counts and samples say together: it decides, and `seen` is what is shown.
+    fn row(&self, runs: &[Estimate], seen: Compared, settled: &Change, explains: Option<Interval>) -> Judged {
         let priced = self.priced(runs);
-        let (price, pooled_share) = self.pooled(runs);
         let prices = (priced.iter().all(|side| !side.is_empty())).then(|| {
             let sides = [0, 1].map(|side| Spread::new(&priced[side], self.allowed[1], DIFF_PRIOR_RUNS));
             self.compare(&sides)
         });
-        let faults_mean = 0.5 * (faults.pair.before.value + faults.pair.after.value);
-        let is_price_changed = prices.as_ref().is_some_and(|prices| {
-            let apart = prices.pair.difference.value.abs();
-            apart > prices.judged && apart * faults_mean >= self.threshold * self.largest.1
+        let faults_mean = 0.5 * (seen.pair.before.value + seen.pair.after.value);
+        let price = prices.filter(|Compared { pair, judged }| {
+            let apart = pair.difference.value.abs();
+            apart > *judged && apart * faults_mean >= self.threshold * self.largest.1
         });
-        let (price, doubts) = match prices.filter(|_| is_price_changed || self.raw_times) {
-            Some(prices) => apart(&faults, &prices, faults_mean),
-            None => {
-                let quantile = |tail| normal(tail) * pooled_share;
-                let doubt = |count: f64, of: f64, tail: f64| Doubt {
-                    count,
-                    price_ns: price,
-                    priced_ns: (of * price * quantile(tail)).abs(),
-                };
-                let Pair { before, after, difference, .. } = faults.pair;
-                let doubts = Doubts {
-                    before: doubt(half(before), before.value, ONE_TAIL),
-                    after: doubt(half(after), after.value, ONE_TAIL),
-                    measured: doubt(half(difference), difference.value, self.tail),
-                    judged: doubt(faults.judged, difference.value, self.tail),
-                };
-                ([price; 2], doubts)
-            }
-        };
-        let faults = self.decide(faults, self.largest.0);
-        let times = [faults.before.value * price[0], faults.after.value * price[1]];
-        Judged { faults, time_ns: self.time(times, &doubts.half_ns()), is_price_changed, doubts }
+        let apart = settled.difference().abs();
+        let is_sure = settled.certain > 0.0 || apart > normal(self.tail) * settled.judged().sqrt();
+        let is_worth = |part: f64, whole: f64| part > 0.0 && part >= self.threshold * whole;
+        let price_ns = mean_price(runs);
+        let faults = Pair { significant: is_sure && is_worth(apart, self.largest.0), ..seen.pair };
+        let is_dear = is_sure && is_worth(apart * price_ns, self.largest.1);
+        let times = |side: &[Estimate]| side.iter().map(|run| run.time(price_ns)).collect::<Vec<_>>();
+        let (before, after) = runs.split_at(self.before);
+        let allowed = self.allowed[0].hypot(self.allowed[1]);
+        let times = [before, after].map(|side| Spread::new(&times(side), allowed, DIFF_PRIOR_RUNS));
+        let time_ns = Pair { significant: is_dear || price.is_some(), ..self.compare(&times).pair };
+        let price = price.map(|found| found.pair.after.value / found.pair.before.value);
+        Judged { faults, time_ns, price, explains }
     }
 
-    /// Faults and time of all rows together. Rows that are not named are taken to be the same on both sides, but for what is missing from
-    /// the count.
-    pub(super) fn all(&self, totals: &[Estimate], rows: &[Judged]) -> (Pair, Pair) {
-        let faults = self.compare_faults(totals);
-        let Pair { before, after, difference, .. } = faults.pair;
-        let (mean_ns, mean_share) = self.pooled(totals);
-        let named = || rows.iter().filter(|row| self.raw_times || row.is_named());
-        let sum = |of: &dyn Fn(&Judged) -> f64| named().map(of).sum::<f64>();
-        let rest = difference.value - sum(&|row| row.faults.difference.value);
-        let change_ns = sum(&|row| row.time_ns.difference.value) + rest * mean_ns;
-        let before_ns = rows.iter().map(|row| row.time_ns.before.value).sum::<f64>();
-        // What is one row's too much is another's too little: of the whole only the difference of their prices stays.
-        let apart = |doubt: &Doubt| (doubt.count * (doubt.price_ns - mean_ns)).hypot(doubt.priced_ns);
-        let together =
-            |whole: f64, rest: f64, of: fn(&Doubts) -> &Doubt, rows: &mut dyn Iterator<Item = &Judged>| {
-                let rows: f64 = rows.map(|row| apart(of(&row.doubts)).powi(2)).sum();
-                (whole * mean_ns).hypot(rest * mean_ns * mean_share).hypot(rows.sqrt())
-            };
-        let (rest, z) = (rest.abs(), normal(self.tail));
-        let halves = [
-            together(half(before), 0.0, |doubts| &doubts.before, &mut rows.iter()),
-            together(half(after), 0.0, |doubts| &doubts.after, &mut rows.iter()),
-            together(half(difference), rest * z, |doubts| &doubts.measured, &mut named()),
-            together(faults.judged, rest * z, |doubts| &doubts.judged, &mut named()),
-        ];
-        let time_ns = self.time([before_ns, (before_ns + change_ns).max(0.0)], &halves);
-        (self.decide(faults, self.largest.0), time_ns)
-    }
-
-    fn decide(&self, Compared { pair, judged }: Compared, largest: f64) -> Pair {
+    /// Faults of the whole program, of which the table knows how exact they are.
+    pub(super) fn all_faults(&self, table: &Table, faults: &[f64]) -> Pair {
+        let runs = table.totals.iter().zip(faults);
+        let runs: Vec<_> = runs.map(|(run, faults)| Estimate { faults: *faults, ..*run }).collect();
+        let Compared { pair, judged } = self.compare_faults(&runs);
         let apart = pair.difference.value.abs();
-        Pair { significant: apart > judged && apart >= self.threshold * largest, ..pair }
+        Pair { significant: apart > judged && apart >= self.threshold * self.largest.0, ..pair }
     }
 
-    fn time(&self, [before, after]: [f64; 2], halves: &[f64; 4]) -> Pair {
-        let positive = |interval: Interval| Interval { low: interval.low.max(0.0), ..interval };
-        let pair = Pair {
-            before: positive(around(before, halves[0])),
-            after: positive(around(after, halves[1])),
-            difference: around(after - before, halves[2]),
-            significant: false,
+    /// Time of the whole program: that of one recording has the interval that all views give it.
+    pub(super) fn all_time(&self, times: &[Interval]) -> Pair {
+        let (before, after) = times.split_at(self.before);
+        let deviation = |time: &Interval| 0.5 * (time.high - time.low) / normal(ONE_TAIL);
+        let side = |side: &[Interval]| {
+            let runs: Vec<_> = side.iter().map(|time| (time.value, deviation(time).powi(2))).collect();
+            Spread::new(&runs, self.allowed[1], DIFF_PRIOR_RUNS)
         };
-        self.decide(Compared { pair, judged: halves[3] }, self.largest.1)
+        let shown = |side: &[Interval], spread: &Spread| match side {
+            [one] => *one,
+            _ => positive(spread.measured().interval(ONE_TAIL)),
+        };
+        let sides = [side(before), side(after)];
+        let (before, after) = (shown(before, &sides[0]), shown(after, &sides[1]));
+        let value = after.value - before.value;
+        let difference = Interval {
+            value,
+            low: value - (after.value - after.low).hypot(before.high - before.value),
+            high: value + (after.high - after.value).hypot(before.value - before.low),
+        };
+        let judged = self.compare(&sides).judged;
+        let significant = value.abs() > judged && value.abs() >= self.threshold * self.largest.1;
+        Pair { before, after, difference, significant }
     }
 
     fn compare_faults(&self, runs: &[Estimate]) -> Compared {
+        let by_chance = runs.iter().any(|run| run.by_chance);
+        let allowed = if by_chance { self.allowed[0].max(DIFF_CHANCE_SPREAD) } else { self.allowed[0] };
         // Without repeats the allowance is all that is known of what runs differ by: it is taken at its word.
-        let sides = self.faults(runs).map(|side| Spread::new(&side, self.allowed[0], f64::INFINITY));
+        let sides = self.faults(runs).map(|side| Spread::new(&side, allowed, f64::INFINITY));
         self.compare(&sides)
     }
 
     fn compare(&self, [a, b]: &[Spread; 2]) -> Compared {
         let judged = half(b.less(a).interval(self.tail));
         let (a, b) = (a.measured(), b.measured());
-        let positive = |interval: Interval| Interval { low: interval.low.max(0.0), ..interval };
         let pair = Pair {
             before: positive(a.interval(ONE_TAIL)),
             after: positive(b.interval(ONE_TAIL)),
@@ -447,17 +432,6 @@ impl<'a> Judge<'a> {
         }
         sides
     }
-
-    /// What a fault takes in all runs together, ns, and by which share of that it may be off, as a standard deviation.
-    fn pooled(&self, runs: &[Estimate]) -> (f64, f64) {
-        let (mut faults, mut time_ns, mut variance) = (0.0, 0.0, 0.0);
-        for (run, common) in runs.iter().zip(self.prices).filter(|(run, _)| run.time_ns > 0.0) {
-            let ns = run.time_ns / common;
-            (faults, time_ns) = (faults + run.faults, time_ns + ns);
-            variance += ns * ns * run.price_variance;
-        }
-        if time_ns > 0.0 { (time_ns / faults, variance.sqrt() / time_ns) } else { (0.0, 0.0) }
-    }
 }
 
 impl Compared {
@@ -476,46 +450,30 @@ impl Compared {
             certain,
         }
     }
+}
 
-    /// The same the other way.
-    fn settle(&mut self, change: &Change, z: f64) {
-        const ONE_SIDE: f64 = 1.96;
-        let [before, after] = change.seen.map(|variance| ONE_SIDE * variance.sqrt());
-        let side = |value: f64, half: f64| Interval { low: (value - half).max(0.0), ..around(value, half) };
-        self.pair.before = side(change.before, before);
-        self.pair.after = side(change.after, after);
-        self.pair.difference = around(change.difference(), z * change.measured().sqrt());
-        self.judged = z * change.judged().sqrt();
-        if change.certain > 0.0 {
-            // However few it has beyond them.
-            self.judged = self.judged.min((change.difference().abs() - change.certain).max(0.0));
-        }
+impl Estimate {
+    /// Time with its variance; `price_ns` is what a fault takes that no sample fell into.
+    fn time(&self, price_ns: f64) -> (f64, f64) {
+        let each_ns = if self.faults > 0.0 { self.time_ns / self.faults } else { price_ns };
+        let of_count = each_ns * each_ns * self.faults_variance;
+        (self.time_ns, of_count + self.time_ns * self.time_ns * self.price_variance)
     }
 }
 
-impl Doubts {
-    fn half_ns(&self) -> [f64; 4] {
-        [self.before, self.after, self.measured, self.judged].map(|doubt| doubt.half_ns())
-    }
-}
-
-/// Each side at its own price: the difference in time is that of counts at the mean price and that of prices at the mean count.
-fn apart(faults: &Compared, prices: &Compared, faults_mean: f64) -> ([f64; 2], Doubts) {
-    let (before, after) = (prices.pair.before, prices.pair.after);
-    let mean_ns = 0.5 * (before.value + after.value);
-    let doubt = |count: f64, price_ns: f64, priced_ns: f64| Doubt { count, price_ns, priced_ns };
-    let Pair { before: few, after: many, difference, .. } = faults.pair;
-    let doubts = Doubts {
-        before: doubt(half(few), before.value, few.value * half(before)),
-        after: doubt(half(many), after.value, many.value * half(after)),
-        measured: doubt(half(difference), mean_ns, faults_mean * half(prices.pair.difference)),
-        judged: doubt(faults.judged, mean_ns, faults_mean * prices.judged),
-    };
-    ([before.value, after.value], doubts)
+/// What a fault takes in all runs together, ns.
+fn mean_price(runs: &[Estimate]) -> f64 {
+    let sum = |of: fn(&Estimate) -> f64| runs.iter().filter(|run| run.time_ns > 0.0).map(of).sum::<f64>();
+    let faults = sum(|run| run.faults);
+    if faults > 0.0 { sum(|run| run.time_ns) / faults } else { 0.0 }
 }
 
 fn half(interval: Interval) -> f64 {
     interval.high - interval.value
+}
+
+fn positive(interval: Interval) -> Interval {
+    Interval { low: interval.low.max(0.0), ..interval }
 }
 
 pub(super) fn around(value: f64, half: f64) -> Interval {

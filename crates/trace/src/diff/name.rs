@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{By, Run};
 use crate::profile::Weighted;
-use crate::recording::{Frame, Stacks};
+use crate::recording::{Frame, GENERATED, Stacks};
 use crate::sites::touching::{self, Touching};
 
 /// Between a function and its caller.
@@ -49,6 +49,15 @@ pub(super) fn same_files(runs: &[&Run]) -> HashSet<String> {
         build.is_some() && all.iter().all(|other| other.get(*path).is_none_or(|found| found == *build))
     };
     all.iter().flatten().filter(is_same).map(|(path, _)| path.clone()).collect()
+}
+
+/// Of each stack whether code led there that was made while running.
+pub(super) fn generated(stacks: &Stacks) -> Vec<bool> {
+    let is_made = |frame: &Frame| {
+        let module = frame.module.and_then(|module| stacks.modules.get(module as usize));
+        module.is_some_and(|module| module.short_name() == GENERATED)
+    };
+    (0..stacks.stacks.len() as u32).map(|stack| stacks.frames_of(stack).any(is_made)).collect()
 }
 
 impl<'a> Names<'a> {

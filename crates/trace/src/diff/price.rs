@@ -1,26 +1,35 @@
 //! What all faults of a run were dearer than those of another: the machine, not the program.
 //!
 //! The price of a fault drifts by a third between phases of one machine. Where three rows or more are in all runs, the
-//! median of how their prices moved is common to them and is taken out; where they are fewer, the price of a first touch
-//! that was calibrated at the start of each run.
+//! median of how their prices moved is common to them, each by its time and by how well its price is known; where they are fewer,
+//! the price of a first touch that was calibrated at the start of each run. Rows are judged without it if its interval excludes 1.
+//! Times stay as they were measured.
 
 use serde::Serialize;
 
+use super::Run;
 use super::judge::Estimate;
+use super::spread::normal;
 use super::table::Table;
-use super::{Run, Settings};
-use crate::measurement::median;
-use crate::tuning::{DIFF_CALIBRATION_APART, DIFF_PRICED_ROWS, DIFF_THRESHOLD};
+use crate::stat::Interval;
+use crate::tuning::{DIFF_CALIBRATION_APART, DIFF_PRICE_SPREAD, DIFF_PRICED_ROWS, DIFF_THRESHOLD};
 
 /// What faults after were dearer than those before, all alike.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Price {
-    /// Times as dear; 1 where nothing was taken out.
-    pub ratio: f64,
+    /// Times as dear, with its 95 % interval.
+    pub ratio: Interval,
     /// Where it is from.
     pub source: Source,
     /// What the calibration at the start of the runs says.
     pub calibrated: Option<f64>,
+}
+
+impl Price {
+    /// It is more than chance, and rows are judged without it.
+    pub fn is_told(&self) -> bool {
+        self.ratio.low > 1.0 || self.ratio.high < 1.0
+    }
 }
 
 /// Where the common price is from.
@@ -31,7 +40,7 @@ pub enum Source {
     Rows,
     /// The calibration at the start.
     Calibration,
-    /// Nothing: times are as they were measured.
+    /// Nothing is known.
     None,
 }
 
@@ -44,7 +53,7 @@ pub(super) struct Prices {
     pub(super) warning: Option<String>,
 }
 
-pub(super) fn prices(runs: &[&Run], table: &Table, before: usize, settings: &Settings) -> Prices {
+pub(super) fn prices(runs: &[&Run], table: &Table, before: usize) -> Prices {
     let calibrated: Option<Vec<f64>> = runs
         .iter()
         .map(|run| {
@@ -52,44 +61,71 @@ pub(super) fn prices(runs: &[&Run], table: &Table, before: usize, settings: &Set
         })
         .collect();
     let calibrated = calibrated.map(|prices| relative(&prices, before));
-    let by_rows = of_rows(table, before).filter(|_| !settings.raw_times);
-    let by_calibration = calibrated.clone().filter(|_| !settings.raw_times);
-    let (found, source) = match (by_rows, by_calibration) {
-        (Some(found), _) => (found, Source::Rows),
-        (None, Some(found)) => (found, Source::Calibration),
-        (None, None) => (vec![1.0; runs.len()], Source::None),
+    let by_calibration = || calibrated.clone().map(|found| (found, DIFF_CALIBRATION_APART.ln_1p()));
+    let (found, half, source) = match (of_rows(table, before), by_calibration()) {
+        (Some((found, half)), _) => (found, half, Source::Rows),
+        (None, Some((found, half))) => (found, half, Source::Calibration),
+        (None, None) => (vec![1.0; runs.len()], 0.0, Source::None),
     };
-    let ratio = mean(&found[before..]);
+    let value = mean(&found[before..]);
+    let ratio = Interval { value, low: value / half.exp(), high: value * half.exp() };
     let calibrated = calibrated.map(|prices| mean(&prices[before..]));
-    let apart = |calibrated: &f64| (ratio / calibrated).ln().abs() > DIFF_CALIBRATION_APART.ln_1p();
-    let warning = calibrated.filter(|c| source == Source::Rows && apart(c)).map(|calibrated| {
+    let common = Price { ratio, source, calibrated };
+    let apart = |calibrated: &f64| (value / calibrated).ln().abs() > DIFF_CALIBRATION_APART.ln_1p();
+    let is_doubtful = source == Source::Rows && common.is_told();
+    let warning = calibrated.filter(|calibrated| is_doubtful && apart(calibrated)).map(|calibrated| {
         format!(
-            "all rows alike have faults {ratio:.2} times as dear after, where a first touch calibrated at the start is \
-             {calibrated:.2} times as dear: perhaps it is not the machine but what all rows have in common; --raw-times \
-             leaves it in"
+            "all rows alike have faults {value:.2} times as dear after, where a first touch calibrated at the start is \
+             {calibrated:.2} times as dear: perhaps it is not the machine but what all rows have in common"
         )
     });
-    Prices { runs: found, common: Price { ratio, source, calibrated }, warning }
+    // Repeats tell by themselves what is left.
+    let is_used = common.is_told() || runs.len() > 2;
+    Prices { runs: if is_used { found } else { vec![1.0; runs.len()] }, common, warning }
 }
 
-/// The median over the rows that are large in all runs; `None` where they are too few.
-fn of_rows(table: &Table, before: usize) -> Option<Vec<f64>> {
+/// The weighted median over the rows that are large in all runs, and half the interval of the logarithm of what it is after; `None` where
+/// they are too few.
+fn of_rows(table: &Table, before: usize) -> Option<(Vec<f64>, f64)> {
     let is_large = |(run, all): (&Estimate, &Estimate)| {
         run.faults > 0.0 && run.time_ns > 0.0 && run.time_ns >= DIFF_THRESHOLD * all.time_ns
     };
     let rows = table.rows.iter().filter(|row| row.iter().zip(&table.totals).all(is_large));
-    let moved: Vec<Vec<f64>> = rows
-        .map(|row| {
-            let prices: Vec<f64> = row.iter().map(|run| run.time_ns / run.faults).collect();
-            relative(&prices, before)
-        })
-        .collect();
+    let mut moved: Vec<(Vec<f64>, f64, f64)> = Vec::new();
+    for row in rows {
+        let prices: Vec<f64> = row.iter().map(|run| run.time_ns / run.faults).collect();
+        let of_side = |side: &[Estimate]| {
+            let known = side.iter().map(|run| run.price_variance + DIFF_PRICE_SPREAD * DIFF_PRICE_SPREAD);
+            known.sum::<f64>() / (side.len() * side.len()) as f64
+        };
+        let variance = of_side(&row[..before]) + of_side(&row[before..]);
+        let shares = row.iter().zip(&table.totals).map(|(run, all)| run.time_ns / all.time_ns);
+        let weight = shares.sum::<f64>() / row.len() as f64 / variance;
+        moved.push((relative(&prices, before), weight, variance));
+    }
     if moved.len() < DIFF_PRICED_ROWS {
         return None;
     }
-    let of_run = |run: usize| median(&moved.iter().map(|row| row[run]).collect::<Vec<_>>());
-    let found: Option<Vec<f64>> = (0..table.totals.len()).map(of_run).collect();
-    found.map(|prices| relative(&prices, before))
+    let of_run = |run: usize| weighted_median(moved.iter().map(|(prices, weight, _)| (prices[run], *weight)));
+    let found: Vec<f64> = (0..table.totals.len()).map(of_run).collect();
+    let weights: f64 = moved.iter().map(|row| row.1).sum();
+    let squares: f64 = moved.iter().map(|(_, weight, variance)| weight * weight * variance).sum();
+    // A median varies by pi / 2 more than a mean.
+    let deviation = (std::f64::consts::FRAC_PI_2 * squares).sqrt() / weights;
+    Some((relative(&found, before), normal(0.025) * deviation))
+}
+
+/// The value below which half of the weight lies.
+fn weighted_median(values: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let mut values: Vec<(f64, f64)> = values.collect();
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = 0.5 * values.iter().map(|value| value.1).sum::<f64>();
+    let mut below = 0.0;
+    let found = values.iter().find(|(_, weight)| {
+        below += weight;
+        below >= half
+    });
+    found.map_or(1.0, |found| found.0)
 }
 
 /// Divided by the mean of those before.

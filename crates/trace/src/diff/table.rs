@@ -1,14 +1,15 @@
-//! Recordings -> a table of estimates: a row per name, a column per run.
+//! Recordings -> a table of estimates of minor faults: a row per name, a column per run.
 //!
 //! What it does not do: judge (`judge` does).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::judge::{Estimate, Figure};
 use super::{Run, Settings, name};
 use crate::observation::Window;
 use crate::profile::Weighted;
 use crate::recording::Recording;
+use crate::stat::Kind;
 use crate::tuning::DIFF_PHASE_PERIODS;
 
 /// Estimates of all runs, those before first, by row.
@@ -34,7 +35,12 @@ impl Table {
             let mut figures: Vec<Figure> = vec![Figure::default(); table.names.len()];
             let (mut rows, mut order, mut recorded) = (Vec::new(), Order::default(), 0);
             let faults = run.profile.faults.iter().zip(&run.profile.basis);
-            for (fault, basis) in faults.filter(|(fault, _)| !(settings.user_only && fault.kernel)) {
+            // A major fault takes a thousand times as long as others, and whether there is one the page cache decides.
+            let is_row =
+                |fault: &Weighted| !(settings.user_only && fault.kernel) && fault.kind != Kind::Major;
+            let mut threads: HashMap<(usize, u32), HashSet<u32>> = HashMap::new();
+            let (is_generated, mut generated) = (name::generated(&run.recording.stacks), HashSet::new());
+            for (fault, basis) in faults.filter(|(fault, _)| is_row(fault)) {
                 let number = *known.entry(names.key(fault)).or_insert_with(|| {
                     let name = names.name(fault);
                     *numbers.entry(name.clone()).or_insert_with(|| {
@@ -45,6 +51,10 @@ impl Table {
                 });
                 let burst = bursts.at(fault.time_ns);
                 order.add(fault, number, burst);
+                threads.entry((number, fault.pid)).or_default().insert(fault.tid);
+                if fault.stack.is_some_and(|stack| is_generated.get(stack as usize) == Some(&true)) {
+                    generated.insert(number);
+                }
                 rows.push((fault, basis, number, burst));
             }
             figures.resize(table.names.len(), Figure::default());
@@ -59,6 +69,11 @@ impl Table {
                 .iter()
                 .enumerate()
                 .for_each(|(row, figure)| table.rows[row][run_index] = figure.estimate(&all));
+            let shared =
+                threads.into_iter().filter(|(_, threads)| threads.len() > 1).map(|((row, _), _)| row);
+            for row in shared.chain(generated) {
+                table.rows[row][run_index].by_chance = true;
+            }
             table.totals.push(all.estimate(&all));
         }
         // A row that only a later run has was not there when the earlier ones were added up.
@@ -71,14 +86,13 @@ impl Table {
     }
 
     /// Largest mean total of a side: faults, ns.
-    pub(super) fn largest(&self, before: usize, prices: &[f64]) -> (f64, f64) {
+    pub(super) fn largest(&self, before: usize) -> (f64, f64) {
         let (a, b) = self.totals.split_at(before);
-        let (price_a, price_b) = prices.split_at(before);
-        let faults = |runs: &[Estimate]| runs.iter().map(|run| run.faults).sum::<f64>() / runs.len() as f64;
-        let time = |runs: &[Estimate], prices: &[f64]| {
-            runs.iter().zip(prices).map(|(run, price)| run.time_ns / price).sum::<f64>() / runs.len() as f64
+        let mean = |runs: &[Estimate], of: fn(&Estimate) -> f64| {
+            runs.iter().map(of).sum::<f64>() / runs.len() as f64
         };
-        (faults(a).max(faults(b)), time(a, price_a).max(time(b, price_b)))
+        let largest = |of: fn(&Estimate) -> f64| mean(a, of).max(mean(b, of));
+        (largest(|run| run.faults), largest(|run| run.time_ns))
     }
 }
 

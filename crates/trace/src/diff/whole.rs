@@ -4,7 +4,8 @@
 //! grown, and of rows that could have, samples mostly allow one only. All rows but those that are named are taken to be as before:
 //! what is named has to add up to the exact difference, and its interval is what the others may differ by.
 //!
-//! In: differences of all rows with their variances. Out: the same, with those changed that are named. It names nothing itself.
+//! In: differences of all rows with their variances. Out: the same as they are to be judged. What is shown of a row are its own
+//! samples; what it is said to explain of the whole stands beside them.
 
 use crate::tuning::DIFF_RIVAL_ODDS;
 
@@ -57,8 +58,13 @@ impl Change {
 }
 
 /// Makes what is named add up to `whole`: the row that explains it alone, if there is one and no other is named for certain, else those
-/// that `is_named` holds for.
-pub(super) fn settle(rows: &mut [Change], whole: &Change, is_named: impl Fn(&Change) -> bool) {
+/// that `is_named` holds for. The row is returned if the whole has
+/// changed and it is the only one.
+pub(super) fn settle(
+    rows: &mut [Change],
+    whole: &Change,
+    is_named: impl Fn(&Change) -> bool,
+) -> Option<usize> {
     let sure = rows.iter().any(|row| row.certain > 0.0 && is_named(row));
     let explains = (is_named(whole) && !sure).then(|| explanation(rows, whole)).flatten();
     let named: Vec<usize> = match explains {
@@ -66,14 +72,14 @@ pub(super) fn settle(rows: &mut [Change], whole: &Change, is_named: impl Fn(&Cha
         None => (0..rows.len()).filter(|row| is_named(&rows[*row])).collect(),
     };
     if named.is_empty() || explains.is_none() && !sure && is_of_all(rows, whole, &named) {
-        return;
+        return None;
     }
     let sum = |of: &dyn Fn(&Change) -> f64| named.iter().map(|row| of(&rows[*row])).sum::<f64>();
     let missing = whole.difference() - sum(&Change::difference);
     let others: f64 = rows.iter().map(|row| row.own).sum::<f64>() - sum(&|row| row.own);
     let variance = sum(&Change::measured) + others + whole.measured();
     if variance <= 0.0 {
-        return;
+        return None;
     }
     let taken: f64 = sum(&|row: &Change| 0.5 * (row.before + row.after));
     let all = 0.5 * (whole.before + whole.after);
@@ -88,6 +94,7 @@ pub(super) fn settle(rows: &mut [Change], whole: &Change, is_named: impl Fn(&Cha
             row.shift(-moved * share, own);
         }
     }
+    (named.len() == 1 && is_named(whole)).then(|| named[0])
 }
 
 /// The one row that, all others being as before, explains the difference of the whole so much better than any other does, and than

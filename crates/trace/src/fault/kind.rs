@@ -9,7 +9,7 @@
 //! | unplaced | no mapping known and no end seen, or a mapping without access | faults that end in SIGSEGV |
 //! | as anonymous mmap memory | no mapping known, but the kernel handled the fault: mremap moved or grew one, which is not reported | a file's mapping moved by mremap; CoW after fork of moved memory counts as first write |
 //! | file read | file mapping that can't be written, or a private one that is read; fetches too | one fault maps up to 16 pages |
-//! | shared | shared and writable | reads are not told from writes |
+//! | shared | shared and writable | reads are not told from writes; memory that mremap moved to where a shared mapping was, until a thread has touched more pages than that had |
 //! | CoW after fork | write (or unknown access) to a private mapping older than the fork, where a page was mapped | a zero page that was read before the fork |
 //! | file, private, written | private writable file mapping, not read | reads of unknown access |
 //! | stack | stack region | a stack's zero-page reads |
@@ -78,8 +78,9 @@ impl History {
         };
         let before = before.filter(|b| b.time_ns >= place.mapped_ns);
         let kind = self.of_place(access, before, place, was_mapped);
-        let again = is_first_touch(kind) && before.is_some_and(|b| b.access == Some(Access::Write));
-        (kind, again)
+        // With a record in between it was mapped anew, or may have been.
+        let stayed = before.filter(|before| before.time_ns >= place.told.time_ns);
+        (kind, is_first_touch(kind) && stayed.is_some_and(|before| before.access == Some(Access::Write)))
     }
 
     /// The kind of a fault that is not kept: its page's past as it was seen, where the kernel does not tell.
@@ -223,7 +224,7 @@ pub(super) fn by_place(access: Option<Access>, place: Option<&Place>) -> Kind {
     })
 }
 
-fn is_first_touch(kind: Kind) -> bool {
+pub(super) fn is_first_touch(kind: Kind) -> bool {
     matches!(kind, Kind::MmapFirstWrite | Kind::HeapFirstWrite | Kind::BssFirstWrite | Kind::FirstTouch)
 }
 
@@ -386,6 +387,63 @@ mod tests {
         s.map(1, ANON, 1 << 20, "//anon").write(1, 2 * ANON);
         s.fault(1, 2 * ANON + 0x5000, Some(Access::Read), 400).write(1, 2 * ANON + 0x5000);
         assert_eq!(s.kinds(), [Kind::MmapFirstWrite, Kind::ZeroPageRead, Kind::WriteAfterZeroRead]);
+    }
+
+    #[test]
+    fn a_page_that_faults_again_within_its_mapping_was_given_back_and_one_that_was_mapped_anew_was_not() {
+        let again = |anew: bool| {
+            let mut s = Script::new();
+            for round in 0..3 {
+                if anew || round == 0 {
+                    // Larger each time, so that it could be the old one with a neighbour.
+                    s.map(1, ANON - round * PAGE, (4 + round) * PAGE, "//anon");
+                }
+                (0..4).for_each(|page| {
+                    s.write(1, ANON + page * PAGE);
+                });
+            }
+            Faults::from_observation(&s.0).faults.iter().map(|fault| fault.again).collect::<Vec<_>>()
+        };
+        assert!(again(true).iter().all(|again| *again == 0.0), "{:?}", again(true));
+        assert!(again(false)[4..].iter().all(|again| *again == 1.0), "{:?}", again(false));
+    }
+
+    #[test]
+    fn samples_of_more_touches_than_a_mapping_has_pages_touched_some_again() {
+        let again = |samples: u64| {
+            let mut s = Script::new();
+            s.map(1, ANON, 3000 * PAGE, "//anon");
+            for n in 0..samples {
+                let (addr, access) = (ANON + n * 97 % 3000 * PAGE, Some(Access::Write));
+                let (ip, kernel, major, stack, mapped_bytes) = (1, false, false, None, Some(PAGE));
+                s.push(1, What::Sample { addr, ip, kernel, major, access, stack, weight: 97, mapped_bytes });
+            }
+            Faults::from_observation(&s.0).samples.iter().map(|(fault, _)| fault.again).fold(0.0, f64::max)
+        };
+        assert_eq!(again(31), 0.0, "one pass");
+        assert!((0.8..=0.917).contains(&again(371)), "twelve passes: {}", again(371));
+    }
+
+    #[test]
+    fn memory_that_mremap_moved_to_where_shared_memory_was_is_anonymous_once_that_shows() {
+        let mut s = Script::new();
+        let map = Map {
+            begin: ANON,
+            len_bytes: 4 * PAGE,
+            prot: 3,
+            flags: 1,
+            name: "/dev/zero (deleted)".into(),
+            file_offset: 0,
+        };
+        s.push(1, What::Map(map));
+        let write = Some(Access::Write);
+        (0..4).for_each(|page| {
+            s.told(1, ANON + page * PAGE, write, [0, PAGE]);
+        });
+        (0..4).for_each(|page| {
+            s.told(1, ANON + page * PAGE, write, [0, PAGE]);
+        });
+        assert_eq!(s.kinds(), [[Kind::Shared; 4], [Kind::MmapFirstWrite; 4]].concat());
     }
 
     #[test]

@@ -60,12 +60,21 @@ pub(super) struct Place {
     pub(super) end: u64,
     /// When it was first mapped.
     pub(super) mapped_ns: u64,
+    /// The last record that covered it.
+    pub(super) told: Told,
     /// The process's last fork, if the mapping is older than that.
     pub(super) fork: Option<Fork>,
     /// It was there when the recorder came to a process that ran already: what was touched in it before was not seen.
     pub(super) was_there: bool,
     /// Index into the names.
     pub(super) name: u32,
+}
+
+/// A record of a mapping: memory that was unmapped and mapped again has a new one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Told {
+    pub(super) time_ns: u64,
+    pub(super) len_bytes: u64,
 }
 
 /// A fork as one of the two processes sees it.
@@ -81,6 +90,7 @@ struct Vma {
     end: u64,
     region: Region,
     mapped_ns: u64,
+    told: Told,
     /// Forks that the process had seen when this was mapped.
     generation: u32,
     name: u32,
@@ -134,6 +144,7 @@ impl Processes {
             begin: *begin,
             end: vma.end,
             mapped_ns: vma.mapped_ns,
+            told: vma.told,
             fork,
             was_there: process.found_ns.is_some_and(|found_ns| vma.mapped_ns <= found_ns),
             name: vma.name,
@@ -182,7 +193,8 @@ impl Processes {
                 Region::Stack => names[2],
                 _ => names[0],
             };
-            Vma { end, region, mapped_ns: time_ns, generation, name, whole: true }
+            let told = Told { time_ns, len_bytes: map.len_bytes };
+            Vma { end, region, mapped_ns: time_ns, told, generation, name, whole: true }
         };
         match stack_end {
             Some(stack_end) => {
@@ -283,7 +295,7 @@ fn overlay(vmas: &mut BTreeMap<u64, Vma>, begin: u64, new: Vma) {
         let same = old.region == new.region && new.region.is_anonymous();
         let inside = old_begin >= begin && old.end <= new.end && (old_begin, old.end) != (begin, new.end);
         if inside && (same || (old.region == Region::Bss && new.region.is_anonymous())) {
-            keep(&mut kept, old_begin, old);
+            keep(&mut kept, old_begin, Vma { told: new.told, ..old });
         }
     }
     let mut at = begin;

@@ -72,6 +72,13 @@ impl fmt::Display for Percent {
     }
 }
 
+impl Count {
+    /// With what is counted: `1 sample`, `2 samples`.
+    pub fn of(self, noun: &str) -> String {
+        format!("{self} {noun}{}", if self.0 == 1 { "" } else { "s" })
+    }
+}
+
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.0.to_string();

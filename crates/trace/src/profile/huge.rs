@@ -1,7 +1,8 @@
 //! Faults of huge pages are few and dear, so samples alone count them badly: what the machine counts and what memory grows by say how many
 //! there are.
 //!
-//! In: faults, what each stands for, and the readings of the levels. Out: the faults that stand for huge pages are as many as there were.
+//! In: faults, what each stands for, and the readings of the levels. Out: the faults that stand for huge pages are as many as there were; and
+//! how many there may be, also where none was seen.
 //!
 //! The machine's count is the most there can be. Memory grows by a huge page where one is faulted in, and by a page at most for
 //! each other fault: what it grew by beyond that between two readings is the least. Between readings in which
@@ -14,8 +15,19 @@ use crate::observation::{Level, Observation};
 use crate::stat::Kind;
 use crate::tuning::{HUGE_SHOWN_SHARE, PRICED_FAULTS};
 
+/// What is known of the faults of huge pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Huge {
+    /// Fewest, by the growth of memory and by what was seen.
+    pub least: f64,
+    /// Most: what the whole machine had, and what samples allow.
+    pub most: f64,
+    /// What one takes, ns.
+    pub price_ns: f64,
+}
+
 /// Brings the faults of huge pages to what else is known of them. Where memory shows a quarter of what the machine had, or where some were
-/// sampled and the samples allow that all of the machine's are the program's, they are taken to be: mostly nobody else takes any.
+/// seen and the samples allow that all of the machine's are the program's, they are taken to be: mostly nobody else takes any.
 pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observation) {
     let Some(most) = observation.counts.huge_at_most.map(|most| most as f64) else { return };
     // What was populated is counted, and brought by no fault of user mode; each may be a huge page.
@@ -37,11 +49,14 @@ pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observ
         (seen, squares) = (seen + weight, squares + weight * weight);
     }
     let [others, estimate] = given;
-    let each = if seen > 0.0 { squares / seen } else { 0.0 };
-    let is_all =
-        HUGE_SHOWN_SHARE * most <= likely || estimate > 0.0 && most <= exact + most_of(estimate, each);
+    let unseen = match seen > 0.0 {
+        true => most_of(estimate, squares / seen).min(others + estimate),
+        false => others + estimate,
+    };
+    let is_all = HUGE_SHOWN_SHARE * most <= likely || exact + estimate > 0.0 && most <= exact + unseen;
     let all = if is_all { most } else { (exact + estimate).max(likely).min(most) };
-    weights.huge = Some((least.max(exact).min(most), most));
+    let least = least.max(exact).min(most);
+    weights.huge = Some(Huge { least, most: most.min(exact + unseen).max(all).max(least), price_ns: 0.0 });
     let left = (all - exact).max(0.0);
     if others + estimate <= left || others <= 0.0 && left < estimate {
         return;
@@ -130,6 +145,7 @@ impl Seen {
 mod tests {
     use super::*;
     use crate::observation::{Counts, Host};
+    use crate::profile::weigh::Weight;
 
     const PAGE: u64 = 4096;
     const HUGE: u64 = 2 << 20;
@@ -159,6 +175,30 @@ mod tests {
         let all: f64 = weights.samples.iter().sum::<f64>() + weights.huge_unseen;
         assert!((all - 1000.0).abs() < 1e-6, "{all}");
         thp.map(|(weight, _)| weight).sum::<f64>() + weights.huge_unseen
+    }
+
+    #[test]
+    fn where_none_was_seen_there_may_be_as_many_as_machine_and_samples_allow() {
+        let bounds = |at_most, seen| {
+            let (found, mut weights, observation) = run(0, at_most, seen);
+            settle(&found, &mut weights, &observation);
+            weights.huge.map(|huge| (huge.least, huge.most.round()))
+        };
+        assert_eq!(bounds(10, 0), Some((0.0, 10.0)));
+        assert_eq!(bounds(500, 0), Some((0.0, 38.0)), "none of a hundred samples, one for ten");
+        assert_eq!(bounds(0, 0), Some((0.0, 0.0)));
+    }
+
+    #[test]
+    fn of_a_program_that_takes_some_all_are_taken_to_be_where_samples_allow_it() {
+        let unseen = |at_most| {
+            let (mut found, mut weights, observation) = run(0, at_most, 0);
+            found.faults = vec![Fault::timed(Kind::Thp, 0, 1000); 2];
+            weights.recorded = vec![Weight { exact: 1.0, extra: 0.0, alike: 1.0 }; 2];
+            settle(&found, &mut weights, &observation);
+            weights.huge_unseen
+        };
+        assert!((unseen(20) - 18.0).abs() < 1e-6 && unseen(500) == 0.0, "{} {}", unseen(20), unseen(500));
     }
 
     #[test]

@@ -198,7 +198,12 @@ impl Prices {
             .unwrap_or(self.calibrated_ns)
     }
 
-    /// What a fault of a huge page takes where few or none were timed, ns: the price of the calibration counts like [`HUGE_PRIOR_FAULTS`] of
+    /// What a fault of a huge page takes, ns.
+    pub(super) fn huge_ns(&self) -> f64 {
+        self.by_kind[Kind::Thp as usize].of(PRICED_FAULTS).unwrap_or_else(|| self.few_huge_ns())
+    }
+
+    /// The same where few or none were timed, ns: the price of the calibration counts like [`HUGE_PRIOR_FAULTS`] of
     /// them.
     fn few_huge_ns(&self) -> f64 {
         let others_ns = || THP_PRICE_RATIO * self.all.of(1).unwrap_or(self.calibrated_ns);

@@ -4,12 +4,15 @@
 //! from burst to burst (a ratio over clusters; Cochran 1977, ch. 6 and 9), with Student's t where there are few. How much
 //! the samples and how much the bursts stand for in all is in doubt as well.
 //!
+//! Major faults are all in the file: their number is exact. Of huge pages there are no more than the machine had.
+//!
 //! Times: a count's doubt times the price; the price of what was not timed itself varies from burst to burst, by what was seen and,
-//! where bursts are few, by what is usual; a row whose faults were not timed may cost what any other does; and every reading may
+//! where bursts are few, by what is usual; a row whose faults were not timed may cost what any other of base pages does; and every reading may
 //! be off by [`CALIBRATION_SHARE`] and by [`OFFSET_SHARE`] of what was subtracted from it.
 
-use super::{Basis, Weighted};
+use super::{Basis, Huge, Weighted};
 use crate::measurement::{share_interval, student_t};
+use crate::stat::rows::ALL;
 use crate::stat::strata::KINDS;
 use crate::stat::{Interval, Kind};
 use crate::tuning::{
@@ -42,22 +45,63 @@ struct Timed {
     sum_ns: f64,
 }
 
-/// Sums over faults of a row, or of all.
+/// Sums over minor faults of base pages, or of huge ones: the price of one says nothing of the other's.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally {
-    pub(crate) records: u64,
-    pub(crate) faults: f64,
-    pub(crate) time_ns: f64,
+struct Part {
+    is_huge: bool,
+    faults: f64,
+    time_ns: f64,
     by_samples: f64,
-    /// Squares of what each sample stands for.
-    by_samples_squared: f64,
     extra: f64,
     lost: f64,
     assumed_faults: f64,
     assumed_ns: f64,
     bursts: Vec<Burst>,
     looks: Vec<Look>,
+}
+
+/// Sums over faults of a row, or of all.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    pub(crate) records: u64,
+    pub(crate) faults: f64,
+    pub(crate) time_ns: f64,
+    /// Of base pages, of huge ones.
+    parts: [Part; 2],
+    /// Time of major faults that is the mean of others, ns. All of them are in the file, and what was read is exact.
+    major_assumed_ns: f64,
+    /// Squares of what each sample of a minor fault stands for.
+    by_samples_squared: f64,
+    bursts: Vec<Burst>,
     kinds: [Timed; KINDS],
+}
+
+/// What is known of all faults, and bounds a row's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whole<'a> {
+    pub(crate) all: &'a Tally,
+    /// Faults by which what samples stand for may be off in all.
+    pub(crate) doubt: f64,
+    /// What is subtracted from each reading, ns.
+    pub(crate) offset_ns: f64,
+    /// Faults of huge pages in user mode, where that is known.
+    pub(crate) huge: Option<Huge>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        let parts = [false, true].map(|is_huge| Part { is_huge, ..Part::default() });
+        Self {
+            records: 0,
+            faults: 0.0,
+            time_ns: 0.0,
+            parts,
+            major_assumed_ns: 0.0,
+            by_samples_squared: 0.0,
+            bursts: Vec::new(),
+            kinds: Default::default(),
+        }
+    }
 }
 
 impl Tally {
@@ -66,13 +110,96 @@ impl Tally {
         self.records += 1;
         self.faults += fault.faults;
         self.time_ns += fault.cost_ns;
+        if fault.kind == Kind::Major {
+            self.major_assumed_ns += basis.assumed_ns;
+            return;
+        }
+        self.parts[usize::from(fault.kind == Kind::Thp)].add(fault, basis);
+        match basis.burst {
+            Some(number) => add_burst(&mut self.bursts, number, fault.faults - basis.exact),
+            None => self.by_samples_squared += fault.faults * fault.faults,
+        }
+        if let Some(ns) = basis.reading_ns {
+            let kind = &mut self.kinds[fault.kind as usize];
+            (kind.timed, kind.sum_ns) = (kind.timed + 1.0, kind.sum_ns + ns);
+        }
+    }
+
+    /// Faults and time with their intervals, as a part of all.
+    pub(crate) fn intervals(&self, whole: &Whole<'_>) -> (Interval, Interval) {
+        let reading_ns = self.reading_spread_ns(whole.offset_ns);
+        let majors_ns = [1.0 - CALIBRATED_LOW, CALIBRATED_HIGH - 1.0].map(|by| by * self.major_assumed_ns);
+        let mut off = [0.0_f64; 2];
+        let mut off_ns = majors_ns.map(|ns| ns.hypot(reading_ns));
+        for part in self.parts.iter().filter(|part| part.faults > 0.0) {
+            let is_all = self.records == whole.all.records;
+            let counts = if is_all { [0.0; 2] } else { part.count_spread(whole) };
+            let prices_ns = part.assumed_spread_ns(whole.all);
+            for (end, (count, price_ns)) in counts.into_iter().zip(prices_ns).enumerate() {
+                off[end] = off[end].hypot(count);
+                off_ns[end] = off_ns[end].hypot(count * part.price_ns()).hypot(price_ns);
+            }
+        }
+        let around =
+            |value: f64, [by, to]: [f64; 2]| Interval { value, low: (value - by).max(0.0), high: value + to };
+        let faults = around(self.faults, off);
+        let most = whole.all.faults.max(self.faults);
+        (Interval { high: faults.high.min(most), ..faults }, around(self.time_ns, off_ns))
+    }
+
+    /// What faults that were not timed may take less and more in all, ns.
+    pub(crate) fn assumed_spread_ns(&self, all: &Tally) -> (f64, f64) {
+        let [base, huge] = self.parts.each_ref().map(|part| part.assumed_spread_ns(all));
+        (base[0].hypot(huge[0]), base[1].hypot(huge[1]))
+    }
+
+    /// What all minor ones may take less or more because every reading may be off, ns.
+    pub(crate) fn reading_spread_ns(&self, offset_ns: f64) -> f64 {
+        let sum = |of: fn(&Part) -> f64| self.parts.iter().map(of).sum::<f64>();
+        let (faults, time_ns) = (sum(|part| part.faults), sum(|part| part.time_ns));
+        (CALIBRATION_SHARE * time_ns).hypot(OFFSET_SHARE * offset_ns.abs() * faults)
+    }
+
+    fn by_samples(&self) -> f64 {
+        self.parts.iter().map(|part| part.by_samples).sum()
+    }
+
+    fn extra(&self) -> f64 {
+        self.parts.iter().map(|part| part.extra).sum()
+    }
+
+    /// Shares by which a price may be lower and higher that is that of others, or of the calibration: it may be any of those seen.
+    fn foreign_price_spread(&self, price_ns: f64) -> [f64; 2] {
+        if price_ns <= 0.0 {
+            return [0.0; 2];
+        }
+        let is_known =
+            |(kind, timed): &(Kind, &Timed)| *kind != Kind::Thp && timed.timed >= PRICED_FAULTS as f64;
+        let known = ALL.into_iter().zip(&self.kinds).filter(is_known);
+        let means = known.map(|(_, kind)| kind.sum_ns / kind.timed / price_ns);
+        let (low, high) = means
+            .fold((CALIBRATED_LOW, CALIBRATED_HIGH), |(low, high), mean| (low.min(mean), high.max(mean)));
+        [1.0 - low, high - 1.0]
+    }
+}
+
+fn add_burst(bursts: &mut Vec<Burst>, number: u32, extra: f64) {
+    match bursts.last_mut().filter(|burst| burst.number == number) {
+        Some(burst) => burst.extra += extra,
+        None => bursts.push(Burst { number, extra }),
+    }
+}
+
+impl Part {
+    fn add(&mut self, fault: &Weighted, basis: &Basis) {
+        self.faults += fault.faults;
+        self.time_ns += fault.cost_ns;
         self.assumed_ns += basis.assumed_ns;
         if let Some(ns) = basis.reading_ns {
-            self.time(fault.kind, basis, ns);
+            self.time(basis, ns);
         }
         let Some(number) = basis.burst else {
             self.by_samples += fault.faults;
-            self.by_samples_squared += fault.faults * fault.faults;
             self.assumed_faults += fault.faults;
             return;
         };
@@ -80,15 +207,10 @@ impl Tally {
         self.extra += extra;
         self.assumed_faults += extra;
         self.lost += (basis.exact * (basis.exact - 1.0)).max(0.0);
-        if self.bursts.last().is_none_or(|burst| burst.number != number) {
-            self.bursts.push(Burst { number, ..Burst::default() });
-        }
-        if let Some(burst) = self.bursts.last_mut() {
-            burst.extra += extra;
-        }
+        add_burst(&mut self.bursts, number, extra);
     }
 
-    fn time(&mut self, kind: Kind, basis: &Basis, ns: f64) {
+    fn time(&mut self, basis: &Basis, ns: f64) {
         if self.looks.last().is_none_or(|look| look.burst.is_none() || look.burst != basis.burst) {
             self.looks.push(Look { burst: basis.burst, ..Look::default() });
         }
@@ -96,31 +218,6 @@ impl Tally {
             look.timed += 1.0;
             (look.alike, look.sum_ns) = (look.alike + basis.alike, look.sum_ns + basis.alike * ns);
         }
-        if kind != Kind::Major {
-            let kind = &mut self.kinds[kind as usize];
-            (kind.timed, kind.sum_ns) = (kind.timed + 1.0, kind.sum_ns + ns);
-        }
-    }
-
-    /// Faults and time with their intervals, as a part of `all`.
-    pub(crate) fn intervals(&self, all: &Tally, doubt: f64, offset_ns: f64) -> (Interval, Interval) {
-        let (below, above) =
-            if self.records == all.records { (0.0, 0.0) } else { self.count_spread(all, doubt) };
-        let faults = Interval {
-            value: self.faults,
-            low: (self.faults - below).max(0.0),
-            high: (self.faults + above).min(all.faults.max(self.faults)),
-        };
-        let price_ns = self.price_ns();
-        let (cheaper, dearer) = self.assumed_spread_ns(all);
-        let reading = self.reading_spread_ns(offset_ns);
-        let half = |count: f64, price_ns_off: f64| (count * price_ns).hypot(price_ns_off).hypot(reading);
-        let time = Interval {
-            value: self.time_ns,
-            low: (self.time_ns - half(below, cheaper)).max(0.0),
-            high: self.time_ns + half(above, dearer),
-        };
-        (faults, time)
     }
 
     /// What a fault that was not timed is taken to take, ns.
@@ -132,46 +229,46 @@ impl Tally {
         }
     }
 
-    /// What faults that were not timed may take less and more in all, ns.
-    pub(crate) fn assumed_spread_ns(&self, all: &Tally) -> (f64, f64) {
-        let (cheaper, dearer) = self.price_spread(self.price_ns(), all);
-        (self.assumed_ns * cheaper, self.assumed_ns * dearer)
+    fn assumed_spread_ns(&self, all: &Tally) -> [f64; 2] {
+        self.price_spread(self.price_ns(), all).map(|share| share * self.assumed_ns)
     }
 
-    /// What all may take less or more because every reading may be off, ns.
-    pub(crate) fn reading_spread_ns(&self, offset_ns: f64) -> f64 {
-        (CALIBRATION_SHARE * self.time_ns).hypot(OFFSET_SHARE * offset_ns.abs() * self.faults)
-    }
-
-    fn count_spread(&self, all: &Tally, doubt: f64) -> (f64, f64) {
+    /// How many faults fewer and more there may be.
+    fn count_spread(&self, whole: &Whole<'_>) -> [f64; 2] {
+        let all = whole.all;
         // Kish's effective number: samples stand for unlike numbers of faults.
-        let samples = all.by_samples.powi(2) / all.by_samples_squared.max(f64::MIN_POSITIVE);
-        let hits = self.by_samples / all.by_samples.max(f64::MIN_POSITIVE) * samples;
+        let samples = all.by_samples().powi(2) / all.by_samples_squared.max(f64::MIN_POSITIVE);
+        let hits = self.by_samples / all.by_samples().max(f64::MIN_POSITIVE) * samples;
         let share = share_interval(hits, samples);
         let by_samples =
-            [share.value - share.low, share.high - share.value].map(|part| part * all.by_samples);
+            [share.value - share.low, share.high - share.value].map(|part| part * all.by_samples());
         // Records are lost in runs, not one by one.
         let lost = LOST_IN_RUNS * 1.96 * self.lost.sqrt();
-        let part = |own: f64, all: f64| if all > 0.0 { own / all * doubt } else { 0.0 };
-        let shifted = match all.extra > 0.0 {
-            true => part(self.extra, all.extra) - part(self.by_samples, all.by_samples),
-            false => part(self.by_samples, all.by_samples),
+        let part = |own: f64, all: f64| if all > 0.0 { own / all * whole.doubt } else { 0.0 };
+        let shifted = match all.extra() > 0.0 {
+            true => part(self.extra, all.extra()) - part(self.by_samples, all.by_samples()),
+            false => part(self.by_samples, all.by_samples()),
         };
         let beside = self.extra_spread(all).hypot(shifted);
         let [below, above] = by_samples.map(|part| part.hypot(lost).hypot(beside));
-        (below, above)
+        let Some(huge) = whole.huge.filter(|_| self.is_huge) else { return [below, above] };
+        // What memory grew by is the least of all together.
+        let is_all = self.faults > 0.999 * all.parts[1].faults;
+        let least = if is_all { huge.least } else { 0.0 };
+        [below.min((self.faults - least).max(0.0)), above.min((huge.most - self.faults).max(0.0))]
     }
 
     /// Of what the bursts stand for beside them, how much the row's part may be off.
     fn extra_spread(&self, all: &Tally) -> f64 {
         let looks = all.bursts.iter().filter(|burst| burst.extra > 0.0).count();
-        if all.extra <= 0.0 {
+        let whole = all.extra();
+        if whole <= 0.0 {
             return 0.0;
         }
         if looks < 2 {
-            return self.extra.max(all.extra - self.extra);
+            return self.extra.max(whole - self.extra);
         }
-        let part = self.extra / all.extra;
+        let part = self.extra / whole;
         let mut own = self.bursts.iter().peekable();
         let square = |burst: &Burst| {
             let mine = own.next_if(|mine| mine.number == burst.number).map_or(0.0, |mine| mine.extra);
@@ -183,11 +280,14 @@ impl Tally {
     }
 
     /// Shares by which the price of what was not timed may be lower and higher than `price_ns`.
-    fn price_spread(&self, price_ns: f64, all: &Tally) -> (f64, f64) {
+    fn price_spread(&self, price_ns: f64, all: &Tally) -> [f64; 2] {
         let timed: f64 = self.looks.iter().map(|look| look.timed).sum();
         let sum_ns: f64 = self.looks.iter().map(|look| look.sum_ns).sum();
         if timed < PRICED_FAULTS as f64 || sum_ns <= 0.0 {
-            return all.foreign_price_spread(price_ns);
+            return match self.is_huge {
+                true => [1.0 - CALIBRATED_LOW, CALIBRATED_HIGH - 1.0],
+                false => all.foreign_price_spread(price_ns),
+            };
         }
         let all_looks: Vec<&Look> = self.looks.iter().filter(|look| look.alike > 0.0).collect();
         let alike: f64 = all_looks.iter().map(|look| look.alike).sum();
@@ -207,19 +307,7 @@ impl Tally {
         let variance =
             (PRICE_PRIOR_BURSTS * ONE_BURST_SHARE.powi(2) + free * seen) / (PRICE_PRIOR_BURSTS + free);
         let half = student_t((PRICE_PRIOR_BURSTS + free) as usize) * (variance / looks).sqrt();
-        (half.min(1.0), half)
-    }
-
-    /// The same where the price is that of others, or of the calibration: it may be any of those seen.
-    fn foreign_price_spread(&self, price_ns: f64) -> (f64, f64) {
-        if price_ns <= 0.0 {
-            return (0.0, 0.0);
-        }
-        let known = self.kinds.iter().filter(|kind| kind.timed >= PRICED_FAULTS as f64);
-        let means = known.map(|kind| kind.sum_ns / kind.timed / price_ns);
-        let (low, high) = means
-            .fold((CALIBRATED_LOW, CALIBRATED_HIGH), |(low, high), mean| (low.min(mean), high.max(mean)));
-        (1.0 - low, high - 1.0)
+        [half.min(1.0), half]
     }
 }
 
@@ -228,18 +316,18 @@ mod tests {
     use super::*;
 
     /// A row with bursts of 50 faults that took so long each, one look at a time.
-    fn row(means_ns: &[f64]) -> Tally {
+    fn row(means_ns: &[f64]) -> Part {
         let look = |(number, mean_ns): (usize, &f64)| Look {
             burst: Some(number as u32),
             timed: 50.0,
             alike: 50.0,
             sum_ns: 50.0 * mean_ns,
         };
-        Tally { looks: means_ns.iter().enumerate().map(look).collect(), ..Tally::default() }
+        Part { looks: means_ns.iter().enumerate().map(look).collect(), ..Part::default() }
     }
 
     fn half(means_ns: &[f64]) -> f64 {
-        row(means_ns).price_spread(1000.0, &Tally::default()).1
+        row(means_ns).price_spread(1000.0, &Tally::default())[1]
     }
 
     #[test]
@@ -263,7 +351,56 @@ mod tests {
     fn a_row_that_was_not_timed_may_cost_what_any_kind_does() {
         let mut all = Tally::default();
         all.kinds[Kind::ZeroPageRead as usize] = Timed { timed: 100.0, sum_ns: 1_000_000.0 };
-        let (cheaper, dearer) = Tally::default().price_spread(1000.0, &all);
-        assert_eq!((cheaper, dearer), (1.0 - CALIBRATED_LOW, 9.0));
+        assert_eq!(Part::default().price_spread(1000.0, &all), [1.0 - CALIBRATED_LOW, 9.0]);
+    }
+
+    fn fault(kind: Kind, faults: f64, price_ns: f64) -> Weighted {
+        Weighted {
+            time_ns: 0,
+            pid: 1,
+            tid: 1,
+            addr: 0,
+            stack: None,
+            block: None,
+            kind,
+            mapping: 0,
+            kernel: false,
+            faults,
+            cost_ns: faults * price_ns,
+        }
+    }
+
+    /// Samples that stand for a hundred each: 100 of base pages, 10 major faults, and a huge page.
+    #[test]
+    fn major_faults_are_exact_and_huge_pages_bounded_by_the_machine() {
+        let sample = |kind, price_ns, weight| {
+            let basis = Basis {
+                alike: weight,
+                reading_ns: Some(price_ns),
+                assumed_ns: if kind == Kind::Major { 0.0 } else { weight * price_ns },
+                ..Basis::default()
+            };
+            (fault(kind, weight, price_ns), basis)
+        };
+        let base = vec![sample(Kind::MmapFirstWrite, 1e3, 100.0); 100];
+        let majors = vec![sample(Kind::Major, 3e6, 1.0); 10];
+        let huge = [sample(Kind::Thp, 1e5, 6.0)];
+        let tally = |of: &[&[(Weighted, Basis)]]| {
+            let mut tally = Tally::default();
+            of.concat().iter().for_each(|(fault, basis)| tally.add(fault, basis));
+            tally
+        };
+        let all = tally(&[&base, &majors, &huge]);
+        let known = Huge { least: 2.0, most: 20.0, price_ns: 1e5 };
+        let whole = Whole { all: &all, doubt: 800.0, offset_ns: 100.0, huge: Some(known) };
+        let (faults, time_ns) = tally(&[&majors]).intervals(&whole);
+        assert_eq!((faults.low, faults.high), (10.0, 10.0));
+        assert_eq!((time_ns.low, time_ns.high), (3e7, 3e7));
+        let (faults, time_ns) = tally(&[&huge]).intervals(&whole);
+        assert_eq!((faults.low, faults.high), (2.0, 20.0));
+        assert!(time_ns.high < 20.0 * 2e5 && time_ns.high > 20.0 * 1e5, "{time_ns:?}");
+        // A site with one major fault may have others, each as dear as those of base pages.
+        let (faults, time_ns) = tally(&[&majors[..1], &base[..1]]).intervals(&whole);
+        assert!(faults.high > 500.0 && time_ns.high < 3e6 + 1e7, "{faults:?} {time_ns:?}");
     }
 }

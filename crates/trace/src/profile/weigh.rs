@@ -17,7 +17,7 @@
 
 use std::collections::HashMap;
 
-use super::huge;
+use super::huge::{self, Huge};
 use crate::fault::{Fault, Faults};
 use crate::observation::Observation;
 use crate::stat::Kind;
@@ -51,8 +51,8 @@ pub(super) struct Weights {
     pub(super) doubt: f64,
     /// Faults of huge pages that there must be, and none of which was seen elsewhere than in a burst.
     pub(super) huge_unseen: f64,
-    /// Least and most faults of huge pages in user mode.
-    pub(super) huge: Option<(f64, f64)>,
+    /// Faults of huge pages in user mode, without their price.
+    pub(super) huge: Option<Huge>,
 }
 
 /// Weighs what was found.

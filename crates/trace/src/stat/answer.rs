@@ -6,25 +6,23 @@ use super::strata::{Strata, is_fresh};
 use super::{Curve, Kind, Row, Stat, kernel, rows, serial, time};
 use crate::avoid::{self, Growth, Lifecycle, Memory, anonymous_bytes, lifecycle};
 use crate::fault::{Faults, find_window};
-use crate::measurement::{Count, Percent};
+use crate::measurement::Count;
 use crate::observation::{Observation, Window};
 use crate::profile::Profile;
 use crate::reconcile::Check;
 use crate::recording::Stacks;
 use crate::totals::Totals;
-use crate::tuning::WIDE_BOUNDS;
+use crate::tuning::{POOL_FAULTS, WIDE_BOUNDS};
 
-/// Share of recorded faults without an end, or of readings that say nothing, from which on it is worth a note.
+/// Share of recorded faults without an end from which on it is worth a note.
 const NOTE_FROM: f64 = 0.01;
-/// The same for readings that processes' starts and ends spoil.
-const DISTURBED_FROM: f64 = 0.2;
 
 /// Before Linux 5.11.
 const PAGES_UNKNOWN: &str = "what pages were mapped is not known (Linux tells from 5.11 on): a fault that mapped a huge page counts as \
                              one of a base page, and copies after a fork are told by the faults recorded before";
 /// Why the bounds of the avoidable curve are far apart.
-const WIDE: &str = "the bounds of the avoidable share are far apart: too few faults were recorded, or too unlike ones, to tell those \
-                    that take new pages from copies after a fork, reads of the zero page and files";
+const WIDE: &str = "the bounds of the avoidable share are far apart: too little is known of which faults take new pages, or of what \
+                    processes held at their end";
 
 impl Stat {
     /// Version of the JSON document; rises when a field changes its meaning or goes.
@@ -51,7 +49,7 @@ impl Stat {
         let is_unread = disagreements.iter().any(|one| one.check == Check::Readings);
         let (avoidable, avoid_notes) = avoidable(observation, faults, profile, &strata, is_unread);
         // A range shows that already, and where there is no curve that is missing, not noted.
-        let told = |note: &&String| avoidable.is_none() || *note == WIDE;
+        let told = |note: &&String| avoidable.is_none() || note.as_str() == WIDE;
         details.extend(avoid_notes.iter().filter(told).cloned());
         let no_curve = avoid_notes.first().filter(|_| avoidable.is_none()).cloned();
         notes.extend(avoid_notes);
@@ -103,8 +101,8 @@ fn recording_notes(faults: &Faults) -> Vec<String> {
     let lost = faults.windows.iter().filter(|w| w.recorded).map(|w| w.lost).fold(0, u64::saturating_add);
     if lost > 0 {
         notes.push(format!(
-            "the rings lost {} records; the windows' exact counts make up for them",
-            Count(lost)
+            "the rings lost {}; the windows' exact counts make up for them",
+            Count(lost).of("record")
         ));
     }
     let untimed = faults.unmatched_enters.saturating_add(faults.dropped_pairs);
@@ -165,9 +163,16 @@ fn avoidable(
     let unknown = Growth { low_bytes: 0.0, high_bytes: page, fresh_share: 1.0 };
     let growth =
         |time_ns: u64| find_window(&faults.windows, time_ns).and_then(|w| in_window[w]).unwrap_or(unknown);
-    let peak_bytes = Some(observation.usage.peak_rss_bytes).filter(|peak| *peak > 0 && lifecycle.is_empty());
+    let is_end = |event: &Lifecycle| matches!(event, Lifecycle::End(_));
+    let is_single = lifecycle.iter().filter(|event| !is_end(event)).count() == 0;
+    let peak_bytes = Some(observation.usage.peak_rss_bytes).filter(|peak| *peak > 0 && is_single);
+    // Rows of few looks at the program are no shares of it.
+    let sampled = profile.basis.iter().filter(|basis| basis.burst.is_none()).count() as u64;
+    let is_told = strata.is_complete() || sampled >= POOL_FAULTS;
+    let plateau = avoid::plateau(rows, &profile.faults, observation);
     let memory = Memory {
         peak_bytes: peak_bytes.unwrap_or(u64::MAX),
+        plateau: plateau.map_or((None, None), |[low, high]| (Some(low).filter(|_| is_told), Some(high))),
         levels: &observation.levels,
         page_bytes,
         cpus: host.cpus,
@@ -177,21 +182,11 @@ fn avoidable(
             / page,
         fresh_share: fresh_share(rows),
     };
-    let mut notes = Vec::new();
-    let disturbed = avoid::disturbed_share(&memory);
     match avoid::curve(&memory) {
         Err(why) => (None, vec![why]),
         Ok(curve) => {
-            if disturbed > DISTURBED_FROM {
-                notes.push(format!(
-                    "{} of the memory readings fall to starts and ends of processes and say nothing of releases: the avoidable share may be higher",
-                    Percent(disturbed)
-                ));
-            }
-            if curve.points.iter().any(|p| p.high - p.low > WIDE_BOUNDS) {
-                notes.push(WIDE.to_owned());
-            }
-            (Some(curve), notes)
+            let wide = curve.points.iter().any(|point| point.high - point.low > WIDE_BOUNDS);
+            (Some(curve), Vec::from_iter(wide.then(|| WIDE.to_owned())))
         }
     }
 }

@@ -250,8 +250,8 @@ pub fn kernel_time(samples: &KernelSamples) -> (KernelTime, Option<String>) {
     };
     let note = (!enough && fault > 0).then(|| {
         format!(
-            "kernel phases are not given: {} samples fell into the fault path, {} are needed",
-            Count(fault),
+            "kernel phases are not given: {} fell into the fault path, {} are needed",
+            Count(fault).of("sample"),
             Count(PHASE_SAMPLES)
         )
     });

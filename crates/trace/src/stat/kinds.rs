@@ -4,7 +4,8 @@ use super::rows::ALL;
 use super::strata::KINDS;
 use super::{Interval, Kind};
 use crate::measurement::weighted_percentile;
-use crate::profile::{Profile, Tally};
+use crate::profile::{Huge, Profile, Tally, Whole};
+use crate::tuning::CALIBRATED_HIGH;
 
 /// Sums by kind; minor faults of kernel mode are a kind of their own.
 pub(crate) struct Kinds {
@@ -14,8 +15,7 @@ pub(crate) struct Kinds {
     all: Tally,
     minor: Tally,
     doubt: f64,
-    /// Least and most faults of huge pages in user mode.
-    huge: Option<(f64, f64)>,
+    huge: Option<Huge>,
     offset_ns: f64,
 }
 
@@ -61,23 +61,31 @@ impl Kinds {
         (self.user_faults().iter().sum(), of(Kind::KernelMode), of(Kind::Major))
     }
 
-    /// How many faults of a kind there are.
-    pub(super) fn faults(&self, kind: Kind) -> Interval {
-        let found = self.of[kind as usize].intervals(&self.all, self.doubt, self.offset_ns).0;
-        match self.huge.filter(|_| kind == Kind::Thp) {
-            Some((least, most)) => Interval {
-                low: found.low.max(least).min(found.value),
-                high: found.high.min(most).max(found.value),
-                ..found
-            },
-            None => found,
+    fn whole(&self) -> Whole<'_> {
+        Whole { all: &self.all, doubt: self.doubt, offset_ns: self.offset_ns, huge: self.huge }
+    }
+
+    /// How many faults of a kind there are, and their time, ns. Huge pages of which none was seen there may be too.
+    fn intervals(&self, kind: Kind) -> (Interval, Interval) {
+        let tally = &self.of[kind as usize];
+        match self.huge.filter(|_| kind == Kind::Thp && tally.faults <= 0.0) {
+            Some(huge) => {
+                let unseen = Interval { high: huge.most, ..Interval::default() };
+                (unseen, unseen.times(huge.price_ns * CALIBRATED_HIGH))
+            }
+            None => tally.intervals(&self.whole()),
         }
     }
 
-    /// Lower and upper end of the time of a kind, in parts of its best estimate; `None` where none was recorded.
-    pub(super) fn time_spread(&self, kind: Kind) -> Option<(f64, f64)> {
-        let time = self.of[kind as usize].intervals(&self.all, self.doubt, self.offset_ns).1;
-        (time.value > 0.0).then(|| (time.low / time.value, time.high / time.value))
+    /// How many faults of a kind there are.
+    pub(super) fn faults(&self, kind: Kind) -> Interval {
+        self.intervals(kind).0
+    }
+
+    /// Time of a kind, ns; `None` where none was recorded, and none can have been.
+    pub(super) fn kind_time_ns(&self, kind: Kind) -> Option<Interval> {
+        let time_ns = self.intervals(kind).1;
+        (self.of[kind as usize].faults > 0.0 || time_ns.high > 0.0).then_some(time_ns)
     }
 
     /// Faults whose own time is known, major ones left out.
@@ -91,13 +99,7 @@ impl Kinds {
         (tally.faults > 0.0).then(|| tally.time_ns / tally.faults)
     }
 
-    /// Seconds of a kind; `None` where none was recorded.
-    pub(super) fn seconds(&self, kind: Kind) -> Option<f64> {
-        let tally = &self.of[kind as usize];
-        (tally.faults > 0.0).then_some(tally.time_ns / 1e9)
-    }
-
-    /// The same of several together.
+    /// The same of several kinds together.
     pub(super) fn mean_ns_of(&self, kinds: &[Kind]) -> Option<f64> {
         let sum = |of: fn(&Tally) -> f64| kinds.iter().map(|kind| of(&self.of[*kind as usize])).sum::<f64>();
         let faults = sum(|tally| tally.faults);
@@ -123,8 +125,12 @@ impl Kinds {
         let reading_ns = self.minor.reading_spread_ns(self.offset_ns);
         let (mut below, mut above) = (reading_ns, reading_ns);
         for kind in ALL.into_iter().filter(|kind| *kind != Kind::Major) {
-            let faults = self.faults(kind);
-            let dearer_ns = self.mean_ns(kind).map_or(0.0, |ns| ns - usual_ns);
+            let (faults, time_ns) = self.intervals(kind);
+            let Some(mean_ns) = self.mean_ns(kind) else {
+                above = above.hypot(time_ns.high);
+                continue;
+            };
+            let dearer_ns = mean_ns - usual_ns;
             let by = [faults.value - faults.low, faults.high - faults.value].map(|by| by * dearer_ns.abs());
             let [lower, higher] = if dearer_ns > 0.0 { by } else { [by[1], by[0]] };
             let (cheaper, dearer) = self.of[kind as usize].assumed_spread_ns(&self.all);

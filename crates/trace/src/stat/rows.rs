@@ -120,9 +120,20 @@ pub(crate) fn rows(
     }
     rows.sort_by_key(|row| (std::cmp::Reverse(row.faults), row.kind));
     let cpu_ns = observation.counts.cpu_ns.unwrap_or(0).saturating_sub(observation.usage.cpu_ns());
-    let beyond = (parts.beyond > 0).then_some(BeyondWait4 { faults: parts.beyond, cpu_ns });
+    // What still runs has ticks at most in /proc, and its faults are counted: so is its time.
+    let running = observation.counts.running;
+    let is_beyond = parts.beyond > 0 || running > 0 && cpu_ns > 0;
+    let beyond = is_beyond.then_some(BeyondWait4 { faults: parts.beyond, cpu_ns });
     let is_waited = observation.usage.cpu_ns() > 0 || observation.usage.minor_faults > 0;
-    (rows, beyond, notes(&parts, is_waited))
+    let mut said = notes(&parts, is_waited);
+    said.notes.extend((running > 0).then(|| match running {
+        1 => "1 process still ran when the command ended: what it did later is not counted".to_owned(),
+        n => format!(
+            "{} processes still ran when the command ended: what they did later is not counted",
+            Count(n)
+        ),
+    }));
+    (rows, beyond, said)
 }
 
 fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64, major_seen: u64) -> Parts {
@@ -222,21 +233,22 @@ fn user_rows(user: u64, kinds: &Kinds, known: Known) -> Vec<Row> {
     }
     let mut rows = Vec::new();
     for (kind, faults) in ALL.into_iter().zip(apportion(user, &weights)) {
-        if faults == 0 {
-            continue;
-        }
         let source = match known.all {
             _ if has_past(kind) && !known.pages => Source::Inferred,
             false if kind == Kind::Thp => Source::Inferred,
             true => Source::Counted,
             false => Source::Sampled,
         };
-        let scale = user as f64 / sampled;
-        let interval = (!known.all).then(|| kinds.faults(kind)).map(|i| {
-            let (low, high) = ((i.low * scale).floor() as u64, (i.high * scale).ceil() as u64);
+        // How many huge pages there are at most is counted, and no share.
+        let scale = if kind == Kind::Thp { 1.0 } else { user as f64 / sampled };
+        let interval = (!known.all).then(|| {
+            let found = kinds.faults(kind);
+            let (low, high) = ((found.low * scale).floor() as u64, (found.high * scale).ceil() as u64);
             (low.min(faults), high.clamp(faults, user))
         });
-        rows.push(Row { interval, ..bare(kind, faults, source) });
+        if faults > 0 || interval.is_some_and(|(_, high)| kind == Kind::Thp && high > 0) {
+            rows.push(Row { interval, ..bare(kind, faults, source) });
+        }
     }
     rows
 }
@@ -273,6 +285,17 @@ mod tests {
         let counts = Counts { user_faults: Some(54), ..Counts::default() };
         let parts = parts(&usage(8263, 0), &counts, 0, 0);
         assert_eq!((parts.user, parts.rest, parts.rest_kind), (54, 8209, Some(Kind::KernelOrPopulate)));
+    }
+
+    #[test]
+    fn what_still_runs_is_told_and_has_its_cpu_time() {
+        let usage = Usage { user_ns: 500_000, system_ns: 285_000, minor_faults: 20_082, ..Usage::default() };
+        let counts =
+            Counts { user_faults: Some(20_082), cpu_ns: Some(30_000_000), running: 1, ..Counts::default() };
+        let observation = Observation { usage, counts, ..Observation::default() };
+        let stat = crate::Stat::from_observation(&observation);
+        assert_eq!(stat.cpu_ns(), 30_000_000);
+        assert!(stat.notes.iter().any(|note| note.starts_with("1 process still ran")), "{:?}", stat.notes);
     }
 
     #[test]

@@ -176,7 +176,7 @@ fn growth(pool: &[Stratum], value: &impl Fn(Kind) -> f64) -> Option<Growth> {
 
 /// Whether a fault of this kind takes a page that kept memory could have been: not what a mapping gets once, as bss, stacks and copies
 /// of files do.
-pub(super) fn is_fresh(kind: Kind) -> bool {
+pub(crate) fn is_fresh(kind: Kind) -> bool {
     use Kind::{
         BeforeExec, BssFirstWrite, CowAfterFork, FilePrivateWrite, FileRead, Major, Shared, Stack,
         ZeroPageRead,

@@ -42,28 +42,26 @@ pub(crate) fn time(basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, O
     let minor: Vec<Kind> = super::rows::ALL.into_iter().filter(|kind| *kind != Kind::Major).collect();
     let usual_ns = kinds.mean_ns_of(&FIRST_TOUCHES).or_else(|| kinds.mean_ns_of(&minor)).unwrap_or(0.0);
     let mut foreign = 0.0;
-    for row in rows.iter_mut().filter(|row| row.kind != Kind::BeforeExec) {
-        let own = kinds.seconds(row.kind);
-        row.p50_ns = kinds.p50_ns(row.kind);
-        if row.kind != Kind::Major {
-            let seconds = own.unwrap_or(usual_ns * row.faults as f64 / 1e9);
-            foreign += if own.is_none() { seconds } else { 0.0 };
-            row.seconds = Some(seconds);
-            let (low, high) = kinds
-                .time_spread(row.kind)
-                .filter(|_| own.is_some())
-                .unwrap_or((CALIBRATED_LOW, CALIBRATED_HIGH));
-            row.seconds_interval = Some((seconds * low, seconds * high));
-        }
-    }
+    // What is in no recorded fault is priced like first touches.
     let own = kinds.time_ns().times(1e-9);
+    let timed =
+        rows.iter().filter(|row| row.kind != Kind::Major).filter_map(|row| kinds.kind_time_ns(row.kind));
+    let of_rows = timed.map(|time_ns| time_ns.value / 1e9).sum::<f64>();
     // A kind of less than half a fault has time, and no row: the others take it.
-    let of_rows: f64 =
-        rows.iter().filter(|row| kinds.seconds(row.kind).is_some()).filter_map(|row| row.seconds).sum();
-    for row in rows.iter_mut().filter(|row| of_rows > 0.0 && kinds.seconds(row.kind).is_some()) {
-        let part = own.value / of_rows;
-        row.seconds = row.seconds.map(|seconds| seconds * part);
-        row.seconds_interval = row.seconds_interval.map(|(low, high)| (low * part, high * part));
+    let part = if of_rows > 0.0 { own.value / of_rows } else { 1.0 };
+    for row in rows.iter_mut().filter(|row| row.kind != Kind::BeforeExec) {
+        row.p50_ns = kinds.p50_ns(row.kind);
+        if row.kind == Kind::Major {
+            continue;
+        }
+        let time = kinds.kind_time_ns(row.kind).map(|time_ns| time_ns.times(part / 1e9));
+        let time = time.unwrap_or_else(|| {
+            let value = usual_ns * row.faults as f64 / 1e9;
+            foreign += value;
+            Interval { value, low: value * CALIBRATED_LOW, high: value * CALIBRATED_HIGH }
+        });
+        row.seconds = Some(time.value);
+        row.seconds_interval = Some((time.low, time.high));
     }
     let value = own.value + foreign;
     let low = own.low + foreign * CALIBRATED_LOW;
@@ -99,16 +97,19 @@ const FIRST_TOUCHES: [Kind; 4] =
     [Kind::MmapFirstWrite, Kind::HeapFirstWrite, Kind::BssFirstWrite, Kind::FirstTouch];
 
 fn calibrated(truth_ns: f64, basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, Option<String>) {
+    let of = |faults: u64| {
+        let value = truth_ns * faults as f64 / 1e9;
+        let huge = basis.huge_at_most.unwrap_or(0).min(faults) as f64;
+        let high = ((faults as f64 - huge) * UNTIMED_HIGH + huge * UNTIMED_HUGE) * truth_ns / 1e9;
+        Interval { value, low: value * UNTIMED_LOW, high }
+    };
+    let mut faults = 0_u64;
     for row in rows.iter_mut().filter(|r| !matches!(r.kind, Kind::Major | Kind::BeforeExec)) {
-        let seconds = truth_ns * row.faults as f64 / 1e9;
-        row.seconds = Some(seconds);
-        row.seconds_interval = Some((seconds * CALIBRATED_LOW, seconds * CALIBRATED_HIGH));
+        let time = of(row.faults);
+        (row.seconds, row.seconds_interval) = (Some(time.value), Some((time.low, time.high)));
+        faults = faults.saturating_add(row.faults);
     }
-    let value: f64 = rows.iter().filter_map(|r| r.seconds).sum();
-    let faults = value * 1e9 / truth_ns;
-    let huge = basis.huge_at_most.map_or(0.0, |huge| (huge as f64).min(faults));
-    let high = ((faults - huge) * UNTIMED_HIGH + huge * UNTIMED_HUGE) * truth_ns / 1e9;
-    let seconds = Interval { value, low: value * UNTIMED_LOW, high };
+    let seconds = of(faults);
     let time = FaultTime {
         source: Source::Calibrated,
         timed: 0,

@@ -60,10 +60,11 @@ fn window() -> impl Strategy<Value = Window> {
 fn counts() -> impl Strategy<Value = Counts> {
     let count = || prop::option::of(number());
     let events = (count(), count(), count(), count(), count(), count(), count());
-    (events, number()).prop_map(
+    (events, number(), number()).prop_map(
         |(
             (user_faults, all_faults, minor_faults, major_faults, huge_at_most, huge_ns, cpu_ns),
             before_exec_faults,
+            running,
         )| Counts {
             user_faults,
             all_faults,
@@ -73,6 +74,7 @@ fn counts() -> impl Strategy<Value = Counts> {
             huge_ns,
             cpu_ns,
             before_exec_faults,
+            running,
         },
     )
 }
@@ -143,9 +145,11 @@ proptest! {
         let beyond = stat.beyond_wait4.map_or(0, |beyond| beyond.faults);
         prop_assert_eq!(sum, u128::from(waited) + u128::from(beyond));
         for row in &stat.rows {
-            prop_assert!(row.faults > 0);
+            prop_assert!(row.faults > 0 || row.interval.is_some_and(|(_, high)| high > 0), "{:?}", row);
             prop_assert!(row.interval.is_none_or(|(low, high)| low <= row.faults && row.faults <= high), "{:?}", row);
             prop_assert!(row.seconds.is_none_or(|s| s.is_finite() && s >= 0.0), "{:?}", row);
+            let most = stat.time.as_ref().map_or(f64::MAX, |time| time.seconds.high * (1.0 + 1e-9));
+            prop_assert!(row.seconds_interval.is_none_or(|(_, high)| high <= most), "{:?} {:?}", row, stat.time);
         }
         if let Some(time) = &stat.time {
             prop_assert!(is_share(time.share), "{:?}", time);

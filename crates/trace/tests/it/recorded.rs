@@ -243,7 +243,8 @@ impl Run {
             user_ns: self.now / 2,
             system_ns: self.now * 2 / 3,
             minor_faults: self.faults,
-            peak_rss_bytes: 64 * MIB,
+            peak_rss_bytes: observation.levels.iter().map(|level| level.anon_bytes).max().unwrap_or(0)
+                + MIB / 4,
             ..Usage::default()
         };
         observation.counts = Counts { user_faults: Some(self.faults), ..Counts::default() };

@@ -6,7 +6,8 @@ use faultless_trace::measurement::Rng;
 use faultless_trace::observation::{Calibration, Exit};
 use faultless_trace::profile::{Basis, Profile, Weighted};
 use faultless_trace::recording::{Footer, Frame, Header, Module, Name, Recording, Settings, Stacks};
-use faultless_trace::stat::Kind;
+use faultless_trace::stat::{FaultTime, Interval, Kind, Row, Source};
+use faultless_trace::totals::Totals;
 
 use super::scenario;
 
@@ -162,5 +163,37 @@ pub(crate) fn with_basis(mut run: Run) -> Run {
         ..Basis::default()
     };
     run.profile.basis = run.profile.faults.iter().map(basis).collect();
+    run.profile.totals = totals(&run.profile);
     run
+}
+
+/// What all views would say of these faults, the time to 5 %.
+fn totals(profile: &Profile) -> Totals {
+    let sum = |is_major: bool, of: fn(&Weighted) -> f64| {
+        profile.faults.iter().filter(|fault| (fault.kind == Kind::Major) == is_major).map(of).sum::<f64>()
+    };
+    let row = |kind, is_major| Row {
+        kind,
+        faults: sum(is_major, |fault| fault.faults).round() as u64,
+        interval: None,
+        seconds: Some(sum(is_major, |fault| fault.cost_ns) / 1e9),
+        seconds_interval: None,
+        p50_ns: None,
+        source: Source::Counted,
+    };
+    let rows = vec![row(Kind::MmapFirstWrite, false), row(Kind::Major, true)];
+    let value = sum(false, |fault| fault.cost_ns) / 1e9;
+    let time = FaultTime {
+        source: Source::Sampled,
+        timed: 1,
+        p50_ns: 0.0,
+        p90_ns: 0.0,
+        p99_ns: 0.0,
+        raw_p50_ns: 0.0,
+        offset_ns: 0.0,
+        seconds: Interval { value, low: 0.95 * value, high: 1.05 * value },
+        share: Interval::default(),
+        us_per_mib: None,
+    };
+    Totals { rows, time: (value > 0.0).then_some(time), ..Totals::default() }
 }

@@ -100,10 +100,9 @@ fn what_a_program_held_when_it_replaced_itself_could_not_have_been_kept() {
         s.program(1);
         s.map(1, ANON, 64 * MIB, 3, "//anon");
         s.touch(1, ANON, 4000);
-        s.release(4000);
     }
     let curve = Stat::from_observation(&s.finish(0)).avoidable.unwrap();
-    assert!(curve.points.iter().all(|p| p.high < 0.02), "{curve:?}");
+    assert!(curve.points.iter().all(|p| p.low == 0.0 && p.high < 0.05), "{curve:?}");
 }
 
 /// 64 MiB touched, then faulted once more without a page being taken: by a forked parent, or as reads of the zero page before.
@@ -228,7 +227,7 @@ fn a_pipeline_shows_every_part_of_the_answer() {
     assert!(ratio.low > 1.25, "{ratio:?}");
     assert!(stat.kernel.unwrap().phases.is_some());
     let knee = stat.avoidable.unwrap().knee.unwrap();
-    assert!((20..=24).contains(&(knee.keep_bytes >> 20)) && knee.low > 0.9, "{knee:?}");
+    assert!((20..=24).contains(&(knee.keep_bytes >> 20)) && knee.low > 0.8, "{knee:?}");
 }
 
 #[test]
@@ -243,4 +242,25 @@ fn an_answer_survives_its_json() {
     let back: Stat = serde_json::from_str(&serde_json::to_string(&stat).unwrap()).unwrap();
     let counts = |stat: &Stat| stat.rows.iter().map(|r| (r.kind, r.faults, r.source)).collect::<Vec<_>>();
     assert_eq!((counts(&back), &back.notes, &back.host), (counts(&stat), &stat.notes, &stat.host));
+}
+
+/// Huge pages that neither a sample nor memory showed, and the machine had.
+#[test]
+fn huge_pages_of_which_none_was_seen_have_a_row_up_to_the_machines() {
+    let mut observation = scenario::bursts();
+    observation.counts.huge_at_most = Some(10);
+    let stat = Stat::from_observation(&observation);
+    let row = stat.rows.iter().find(|row| row.kind == Kind::Thp).unwrap();
+    assert_eq!((row.faults, row.interval), (0, Some((0, 10))));
+    let (time, (low, high)) = (stat.time.as_ref().unwrap(), row.seconds_interval.unwrap());
+    assert!(low == 0.0 && high > 0.0 && high <= time.seconds.high, "{row:?} {time:?}");
+    let seconds: Vec<f64> = stat.rows.iter().map(|row| row.seconds.unwrap_or(0.0)).collect();
+    assert!(seconds.is_sorted_by(|a, b| a >= b), "the dearest first: {seconds:?}");
+}
+
+#[test]
+fn untimed_rows_have_the_same_bounds_as_their_total() {
+    let stat = Stat::from_observation(&scenario::denied(true));
+    let (time, row) = (stat.time.unwrap(), stat.rows.iter().find(|row| row.seconds.is_some()).unwrap());
+    assert_eq!(row.seconds_interval, Some((time.seconds.low, time.seconds.high)));
 }

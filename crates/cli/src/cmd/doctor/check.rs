@@ -17,6 +17,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use faultless_os::spawn;
 use faultless_prof::{Options, Request, Task, facts};
 use faultless_trace::Stat;
 use faultless_trace::findings::{Findings, Wanted};
@@ -30,7 +31,7 @@ use serde::Serialize;
 use crate::cmd::warm::Warm;
 use crate::cmd::workload::Standing;
 use crate::cmd::workload::timed::Told;
-use crate::cmd::{Failure, Outcome, emit};
+use crate::cmd::{Failure, INTERRUPTED, Outcome, emit};
 
 /// Rounds; in each every program runs under `stat` and under `record`, each time beside a twin. Chosen: 100 intervals and more for each verb.
 const ROUNDS: usize = 10;
@@ -94,6 +95,8 @@ struct Report {
     answer: Answer,
     host: Host,
     rounds: usize,
+    /// Somebody asked for the end before all rounds were over.
+    is_interrupted: bool,
     /// By how much a fault of any process takes longer while events are open, ns.
     open_events_ns: f64,
     programs: Vec<Row>,
@@ -176,6 +179,10 @@ impl Rounds {
     fn new(warm: Warm) -> Self {
         Self { warm, stat: Vec::new(), record: Vec::new() }
     }
+
+    fn is_empty(&self) -> bool {
+        self.stat.is_empty() && self.record.is_empty()
+    }
 }
 
 /// Runs it. Status 1 where something lies outside the limits.
@@ -193,11 +200,19 @@ pub(super) fn run(only: &str, json: bool) -> Outcome {
     let open_events_ns = faultless_prof::open_events_ns().unwrap_or(0.0);
     let rounds = take(&programs, &host, open_events_ns)?;
     let report = report(&programs, host, open_events_ns, rounds);
+    if report.is_interrupted {
+        eprintln!("faultless: interrupted; figures are of the rounds until then");
+    }
     let text = match json {
         true => serde_json::to_string_pretty(&report)? + "\n",
         false => text::text(&report),
     };
-    emit(text.as_bytes(), if report.answer == Answer::Holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    let code = match report.answer {
+        _ if report.is_interrupted => INTERRUPTED,
+        Answer::Holds => 0,
+        Answer::Fails | Answer::CannotSay => 1,
+    };
+    emit(text.as_bytes(), ExitCode::from(code))
 }
 
 /// All rounds of all programs; in a round each runs under either verb, which take turns in coming first.
@@ -208,14 +223,20 @@ fn take(programs: &[&'static Program], host: &Host, open_events_ns: f64) -> Resu
     }
     let warm = || Warm::new(host.hypervisor.is_some());
     let mut rounds: Vec<Rounds> = programs.iter().map(|_| Rounds::new(warm())).collect();
-    for round in 0..ROUNDS {
+    spawn::remember_requests_to_end();
+    'rounds: for round in 0..ROUNDS {
         for (&program, rounds) in programs.iter().zip(&mut rounds) {
             bar.set_message(program.0);
             if program.cannot_run(host).is_none() {
                 for turn in 0..2 {
                     rounds.warm.touch();
                     let is_stat = (round + turn) % 2 == 0;
-                    let said = program.said(host, is_stat, &mut rounds.warm, open_events_ns)?;
+                    let said = program.said(host, is_stat, &mut rounds.warm, open_events_ns);
+                    // Ctrl-C has reached the program too, and ended it.
+                    if spawn::asked_to_end() {
+                        break 'rounds;
+                    }
+                    let said = said?;
                     if is_stat { &mut rounds.stat } else { &mut rounds.record }.push(said);
                 }
             }
@@ -307,7 +328,6 @@ impl Program {
         Ok(Said::of_record(&Findings::new(&recording, &wanted), Own::of(&whole(told)?)?))
     }
 
-    /// Ctrl-C reaches the program too: then the check ends as well.
     fn ended_well(&self, status: Option<i32>) -> Result<(), Failure> {
         let how = match status {
             Some(0) => return Ok(()),
@@ -423,12 +443,25 @@ fn report(programs: &[&Program], host: Host, open_events_ns: f64, rounds: Vec<Ro
         .iter()
         .zip(rounds)
         .map(|(program, rounds)| Row {
-            cannot_say: program.cannot_run(&host).map(Into::into),
+            cannot_say: program
+                .cannot_run(&host)
+                .or_else(|| rounds.is_empty().then_some("interrupted"))
+                .map(Into::into),
             ..row(program.0, &rounds)
         })
         .collect();
     let (answer, verdict) = verdict(&rows);
-    Report { schema: SCHEMA, verdict, answer, host, rounds: ROUNDS, open_events_ns, programs: rows }
+    let is_interrupted = spawn::asked_to_end();
+    Report {
+        schema: SCHEMA,
+        verdict,
+        answer,
+        host,
+        rounds: ROUNDS,
+        is_interrupted,
+        open_events_ns,
+        programs: rows,
+    }
 }
 
 fn row(program: &'static str, rounds: &Rounds) -> Row {

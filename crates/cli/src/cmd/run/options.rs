@@ -41,12 +41,6 @@ enum Prefault {
     /// At the first touch
     #[default]
     None,
-    /// When the block is handed out, one byte per page: moves the faults, removes none
-    Touch,
-    /// When the block is handed out, every byte: as touch, and writes everything once more
-    Memset,
-    /// When the block is handed out, by mapping it anew with MAP_POPULATE, which gives base pages
-    MapPopulate,
     /// When the block is handed out, by one call (MADV_POPULATE_WRITE)
     Populate,
     /// Before it is asked for, by a thread of its own on an idle processor; see --stock
@@ -250,10 +244,9 @@ mod tests {
 
     #[test]
     fn values_are_told_in_the_words_of_the_command_line() {
-        let options =
-            Options { policy: Policy::Mthp64K, prefault: Prefault::MapPopulate, ..Options::default() };
+        let options = Options { policy: Policy::Mthp64K, prefault: Prefault::Populate, ..Options::default() };
         assert_eq!(value(&options, "FAULTLESS_POLICY"), "mthp-64K");
-        assert_eq!(value(&options, "FAULTLESS_PREFAULT"), "map-populate");
+        assert_eq!(value(&options, "FAULTLESS_PREFAULT"), "populate");
         assert_eq!(value(&options, "FAULTLESS_SCRUB"), "on-get");
         assert_eq!(value(&options, "FAULTLESS_SUMMARY"), "0");
     }

@@ -4,7 +4,6 @@
 
 use std::fmt::Write;
 
-use faultless_prof::live::Task;
 use faultless_trace::measurement::{Count, Nanos, Percent};
 use ratatui::backend::TestBackend;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
@@ -13,7 +12,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Clear, Paragraph, RenderDirection, Sparkline};
 use ratatui::{Frame, Terminal};
 
-use super::model::{Model, share};
+use super::model::{Model, share, whole};
 use super::{sites, table};
 
 /// Meanings and how they look; without colour they differ by weight alone.
@@ -172,15 +171,8 @@ fn summary<'a>(model: &Model, theme: Theme, width: u16) -> Line<'a> {
     if interval.end_ns == 0 {
         return Line::styled("looking ...", theme.faint());
     }
-    let whole = Task {
-        faults: interval.faults,
-        major_faults: interval.major_faults,
-        cpu_ns: interval.cpu_ns,
-        fault_ns: interval.fault_ns,
-        ..Task::default()
-    };
     let of_process = model.detail.map(|pid| model.task(pid).cloned().unwrap_or_default());
-    let task = of_process.unwrap_or(whole);
+    let task = of_process.unwrap_or_else(|| whole(interval));
     let share = share(&task);
     let rate = |count: u64| Count(model.per_s(count as f64).round() as u64);
     let mut spans = vec![

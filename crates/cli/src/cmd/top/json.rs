@@ -6,7 +6,7 @@ use faultless_prof::live::{Site, Task};
 use faultless_trace::stat::Point;
 use serde::Serialize;
 
-use super::model::{Model, seconds, share};
+use super::model::{Model, cpu_ns, seconds, share, whole};
 
 /// Version of the JSON output; raised when a field changes its meaning or goes.
 const SCHEMA: u32 = 1;
@@ -64,7 +64,7 @@ pub(super) fn line(model: &Model) -> serde_json::Result<String> {
     let interval = &model.interval;
     let rows = model.rows();
     let rows = rows.iter().filter(|task| task.faults > 0 || task.cpu_ns > 0);
-    let cpu_ns = interval.cpu_ns.max(1) as f64;
+    let whole = whole(interval);
     let line = Line {
         schema: SCHEMA,
         subject: &model.subject,
@@ -74,8 +74,8 @@ pub(super) fn line(model: &Model) -> serde_json::Result<String> {
         faults_per_s: model.per_s(interval.faults as f64),
         major_faults_per_s: model.per_s(interval.major_faults as f64),
         fault_ns_per_s: model.per_s(interval.fault_ns),
-        fault_share: (interval.fault_ns / cpu_ns).min(1.0),
-        cpu_ns_per_s: model.per_s(interval.cpu_ns as f64),
+        fault_share: share(&whole),
+        cpu_ns_per_s: model.per_s(cpu_ns(&whole)),
         price_ns: interval.price_ns,
         price_faults: interval.timed,
         processes: rows.map(|task| row(model, task)).collect(),
@@ -95,7 +95,7 @@ fn row<'a>(model: &Model, task: &'a Task) -> Row<'a> {
         major_faults_per_s: model.per_s(task.major_faults as f64),
         fault_ns_per_s: model.per_s(task.fault_ns),
         fault_share: share(task),
-        cpu_ns_per_s: model.per_s(task.cpu_ns as f64),
+        cpu_ns_per_s: model.per_s(cpu_ns(task)),
         anon_bytes: task.anon_bytes,
         avoidable: task.avoidable,
     }

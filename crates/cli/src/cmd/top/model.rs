@@ -60,9 +60,25 @@ impl Sort {
     }
 }
 
-/// Share of a task's CPU time that its faults take, 0 to 1. The two are not read in the same instant.
+/// CPU time of a task, ns: at least what its faults took. The kernel counts CPU time in ticks, so a task that runs rarely shows none.
+pub(super) fn cpu_ns(task: &Task) -> f64 {
+    task.fault_ns.max(task.cpu_ns as f64)
+}
+
+/// All that is watched, as one task.
+pub(super) fn whole(interval: &Interval) -> Task {
+    Task {
+        faults: interval.faults,
+        major_faults: interval.major_faults,
+        cpu_ns: interval.cpu_ns,
+        fault_ns: interval.fault_ns,
+        ..Task::default()
+    }
+}
+
+/// Share of a task's CPU time that its faults take, 0 to 1.
 pub(super) fn share(task: &Task) -> f64 {
-    if task.cpu_ns == 0 { 0.0 } else { (task.fault_ns / task.cpu_ns as f64).min(1.0) }
+    if task.fault_ns > 0.0 { task.fault_ns / cpu_ns(task) } else { 0.0 }
 }
 
 /// What the one who shows must do after a key.

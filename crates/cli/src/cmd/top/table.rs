@@ -12,7 +12,7 @@ use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Row, Table};
 
 use super::frame::Theme;
-use super::model::{Model, share};
+use super::model::{Model, cpu_ns, share};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
@@ -91,7 +91,7 @@ impl Column {
             Self::Name => plain(task.name.clone()),
             Self::Faults => plain(Count(model.per_s(task.faults as f64).round() as u64).to_string()),
             Self::Time => plain(Nanos(model.per_s(task.fault_ns)).to_string()),
-            Self::Cpu => plain(Percent(model.per_s(task.cpu_ns as f64) / 1e9).to_string()),
+            Self::Cpu => plain(Percent(model.per_s(cpu_ns(task)) / 1e9).to_string()),
             Self::Share => (Percent(share(task)).to_string(), theme.share(share(task))),
             Self::Avoidable => match &task.avoidable {
                 Some(point) => (range(point), if point.low >= HALF { theme.good() } else { Style::new() }),

@@ -1,13 +1,15 @@
 //! The tables of "Prezeroing V2" as the document prints them, with our rows beside its own.
 //!
-//! In: the document's rows, and measured cells. Out: tables of text, and the document's points for the charts. Its pages are
-//! of 16 KiB and its cache lines of 128 bytes (ia64), so what is drawn is memory, not pages. Its Wall column is printed with
-//! a stray 0 behind the point (7.097 for 7.97) and is recomputed from its own faults and their rate.
+//! In: the document's rows, and measured cells. Out: tables of text, and the document's points for the charts.
+//! The document's pages have 16 KiB and its cache lines 128 bytes (ia64), so the charts show memory, not pages.
+//! Its Wall column is printed with a stray 0 behind the point (7.097 for 7.97); here it is recomputed from its
+//! own faults and their rate.
 
 use faultless_trace::measurement::{Count, median};
 
 use super::{ARMS, LINE_BYTES, per_cpu_s, per_wall_s};
-use crate::experiment::{Cell, Measured, Table};
+use crate::cell::Cell;
+use crate::experiment::{Measured, Table};
 use crate::results::{Quantities, cpu_ns, values, wall_ns};
 
 /// A row of the document.
@@ -17,7 +19,7 @@ pub(crate) struct Theirs {
     gb: f64,
     rep: f64,
     threads: f64,
-    /// Cache lines written of a page's 128.
+    /// Cache lines written, of 128 per page.
     lines: f64,
     /// User, System and Wall as printed, s.
     times: [&'static str; 3],
@@ -31,12 +33,12 @@ const THEIR_LINE_BYTES: f64 = 128.0;
 const PAGES_PER_GB: f64 = 65_536.0;
 
 impl Theirs {
-    /// Seconds that the document's own count of faults and their rate make.
+    /// Seconds that follow from the document's own count of faults and their rate.
     pub(crate) fn wall_s(&self) -> f64 {
         self.gb * self.rep * PAGES_PER_GB / self.per_wall_s
     }
 
-    /// Whether that is what is printed.
+    /// Whether the printed column agrees.
     pub(crate) fn is_printed_right(&self) -> bool {
         self.times[2].parse::<f64>().is_ok_and(|printed_s| (printed_s / self.wall_s() - 1.0).abs() < 0.01)
     }
@@ -108,7 +110,7 @@ pub(super) const fn points_by_threads(is_wall: bool) -> [Point; 9] {
     points
 }
 
-/// GB per second of CPU time by the share of a page that is written, in percent.
+/// GB per second of CPU time by the written share of a page, in percent.
 pub(super) const fn points_by_lines() -> [Point; 8] {
     let mut points = [("", 0.0, 0.0); 8];
     let mut at = 0;
@@ -231,7 +233,8 @@ impl Row {
     }
 }
 
-/// User and system time of a run, by their shares over all of them; together where they are too short to be told apart.
+/// User and system time of a run, by their shares over all runs; together where they are too short to be told
+/// apart.
 fn split(cpu_ns: f64, user: &[f64], system: &[f64]) -> [String; 2] {
     let [user_ns, system_ns] = [user, system].map(|part| part.iter().sum::<f64>());
     let both_ns = user_ns + system_ns;
@@ -245,7 +248,7 @@ fn seconds(value: f64) -> String {
     if value < 0.1 { format!("{value:.4}") } else { format!("{value:.3}") }
 }
 
-/// Both tables; those without a row of ours are left out.
+/// Both tables, without those that have no row of ours.
 pub(super) fn tables(cells: &Measured) -> Vec<Table> {
     let of = |theirs: &[Theirs], parameter: &str, order: fn(&Row) -> f64| {
         let drawn = cells.iter().filter(|(cell, _)| cell.text(parameter) == Ok("1"));
@@ -253,7 +256,7 @@ pub(super) fn tables(cells: &Measured) -> Vec<Table> {
         ours.sort_by_key(|row| ARMS.iter().position(|(arm, _)| *arm == row.arm));
         let is_there = !ours.is_empty();
         let mut rows: Vec<Row> = theirs.iter().map(|row| Row::from(*row)).chain(ours).collect();
-        // The document's stay before ours of the same place.
+        // The document's rows stay before ours of the same place.
         rows.sort_by(|a, b| order(a).total_cmp(&order(b)));
         is_there.then(|| rows.iter().map(|row| (row.is_document, row.texts())).collect())
     };
@@ -299,7 +302,7 @@ mod tests {
         let ours =
             |table: &Table| -> Vec<usize> { (0..table.rows.len()).filter(|at| !table.rows[*at].0).collect() };
         assert_eq!((threads.rows.len(), ours(threads)), (11, vec![3, 6]));
-        // A line of 64 of 4 KiB is as much as two of 128 of 16 KiB.
+        // A line of 64 bytes in 4 KiB equals two lines of 128 in 16 KiB.
         assert_eq!((lines.rows.len(), ours(lines)), (10, vec![2, 5]));
         assert!(tables.iter().flat_map(|table| &table.rows).all(|(_, texts)| texts.len() == HEADS.len()));
         assert_eq!(column(threads, 11)[3], "655 360");

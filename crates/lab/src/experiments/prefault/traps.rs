@@ -1,8 +1,8 @@
 //! When memory that was to be populated faults all the same.
 //!
-//! The report could not tell why MAP_POPULATE "did nothing". mmap(2) never says that it did: "the mmap() call doesn't fail if the
-//! mapping cannot be populated". Each cell populates a region in a way that works or does not, looks at its residency, and
-//! writes to every page:
+//! The report could not explain why MAP_POPULATE "did nothing". mmap(2) never reports it: "the mmap() call
+//! doesn't fail if the mapping cannot be populated". Each cell populates a region in a way that works or does
+//! not, reads its residency, and writes to every page:
 //!
 //! | trap | resident afterwards | faults of the writes |
 //! |---|---|---|
@@ -14,14 +14,15 @@
 //! | `given-back` | nothing: MADV_DONTNEED | one per page |
 //! | `forked` | all, shared with a child | one per page: CoW |
 //!
-//! `read-only` stands for a private mapping of a file as well: the page cache is mapped, and a write after mprotect(2) copies.
-//! Not shown, because mmap(2) itself fails: RLIMIT_AS, and RLIMIT_MEMLOCK with MAP_LOCKED. Not shown, because it ends the program: a
-//! cgroup that has no memory left.
+//! `read-only` also stands for a private mapping of a file: the page cache is mapped, and a write after
+//! mprotect(2) copies. Two cases are not shown because mmap(2) itself fails: RLIMIT_AS, and RLIMIT_MEMLOCK with
+//! MAP_LOCKED. One is not shown because it ends the program: a cgroup that has no memory left.
 
 use faultless_os::touch::{Advice, HeldCopy, Populate, Protection, Region};
 use faultless_os::{advise, page};
 
-use crate::experiment::{Cell, Notes, Phase, Refusal, Scope, Trial};
+use crate::cell::{Cell, Refusal};
+use crate::experiment::{Notes, Phase, Scope, Trial};
 
 const TRAPS: [(&str, Trap); 7] = [
     ("none", Trap::None),
@@ -33,7 +34,7 @@ const TRAPS: [(&str, Trap); 7] = [
     ("forked", Trap::Forked),
 ];
 
-/// Faults of the program's own pages, that a fork makes CoW as well.
+/// Faults of the program's own pages, which a fork makes CoW as well.
 const OWN_AFTER_FORK: u64 = 128;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,7 +54,7 @@ pub(super) fn cells(scope: &Scope) -> Vec<Cell> {
 }
 
 pub(super) fn memory_bytes(cell: &Cell) -> Result<u64, Refusal> {
-    // After a fork every page is there twice.
+    // After a fork every page exists twice.
     Ok(cell.mib("mib")? as u64 * 2)
 }
 

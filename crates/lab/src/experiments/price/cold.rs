@@ -1,9 +1,10 @@
-//! Guest-cold memory: the first touch of pages that the hypervisor has not backed yet, which fault twice, once in the host.
+//! Guest-cold memory: first touches of pages that the hypervisor has not backed yet. They fault twice, once in
+//! the host.
 //!
-//! A guest can't ask which pages those are. So: memory is held until touching more of it costs clearly more, which is where
-//! warm memory ends; then fresh memory beyond it is touched in groups, and groups that cost clearly more than warm ones are
-//! cold. If there are none, nothing can be said: somebody may have touched all of it before. Memory that this cell has touched
-//! is warm from then on, unless the host takes it back.
+//! A guest can't ask which pages are cold. So memory is held until touching more of it costs clearly more:
+//! there warm memory ends. Then fresh memory beyond it is touched in groups, and groups that cost clearly more
+//! than warm ones are cold. Without any, nothing can be said: all of the memory may have been touched before.
+//! Memory that this cell has touched stays warm, unless the host takes it back.
 
 use faultless_os::host::{Host, Memory};
 use faultless_os::page;
@@ -11,16 +12,18 @@ use faultless_os::touch::{Advice, Region, time_groups};
 use faultless_prof::price::cold::{COLD_TIMES, GROUP_BYTES, cold_groups};
 use faultless_trace::measurement::median;
 
-use crate::experiment::{Cell, Notes, Phase, Refusal, Trial};
+use crate::cell::{Cell, Refusal};
+use crate::experiment::{Notes, Phase, Trial};
 
-/// Bytes that are held at most for each byte that is touched beyond them.
+/// Most bytes that are held for each byte that is touched beyond them.
 const HELD_TIMES: usize = 64;
-/// Bytes of it that are touched between two looks at what they cost.
+/// Bytes of held memory between two readings of their cost.
 const STEP_BYTES: usize = 64 << 20;
-/// A part in so many of the fresh memory is touched first, as warm memory: what was given back last is handed out first.
+/// This part of the fresh memory is touched first, as warm memory: what was given back last is handed out
+/// first.
 const WARM_SHARE: usize = 4;
 
-/// Nothing that the runner warms would be cold, so the memory it takes is asked for here.
+/// Memory that the runner warms would not be cold, so the cell asks for its memory here.
 pub(super) fn trial(cell: &Cell) -> Result<Box<dyn Trial>, Refusal> {
     let fresh_bytes = cell.mib("mib")?;
     if !fresh_bytes.is_multiple_of(WARM_SHARE * GROUP_BYTES) {
@@ -57,7 +60,7 @@ struct Cold {
 impl Trial for Cold {
     fn phases(&self) -> Vec<Phase> {
         let pages = |region: &Region| region.len_bytes() / page::size();
-        // Base pages or larger ones, and up to where they become cold.
+        // Base pages or larger ones, up to where they become cold.
         let hold = Phase::new("hold", pages(&self.held), 0);
         let most = *hold.faults.end();
         vec![
@@ -88,7 +91,7 @@ impl Trial for Cold {
 }
 
 impl Cold {
-    /// Touches memory until it costs clearly more than the cheapest of it; the bytes touched.
+    /// Touches memory until it costs clearly more than the cheapest of it; returns the bytes touched.
     fn hold(&mut self) -> usize {
         let (mut held, mut least_ns) = (0, f64::MAX);
         for step in self.held.bytes_mut().chunks_mut(STEP_BYTES) {
@@ -103,7 +106,7 @@ impl Cold {
     }
 }
 
-/// ns per page of the cold groups, and which share of all they are.
+/// ns per page of the cold groups, and their share of all groups.
 fn judge(groups: &[f64], warm_ns: f64) -> Result<(f64, f64), Refusal> {
     let cold = cold_groups(groups, warm_ns)
         .map_err(|why| Refusal(format!("{why}: try again after a restart of this machine")))?;

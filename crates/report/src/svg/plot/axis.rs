@@ -26,17 +26,15 @@ impl Axis {
         let usable: Vec<f64> = decisive.iter().chain(others).copied().filter(is_usable).collect();
         let low = usable.iter().copied().fold(f64::INFINITY, f64::min);
         let high = usable.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let (low, high) = match usable.is_empty() {
-            true => (1.0, 10.0),
-            false if is_log => {
-                let wanting = (2.0 / (high / low)).max(1.0).sqrt();
-                let room = (high / low).powf(0.05).max(1.06);
-                (low / wanting / room, high * wanting * room)
-            }
-            false => {
-                let room = ((high - low) * 0.06).max(high.abs().max(1.0) * 0.02);
-                (if low == 0.0 { 0.0 } else { low - room }, high + room)
-            }
+        let (low, high) = if usable.is_empty() {
+            (1.0, 10.0)
+        } else if is_log {
+            let wanting = (2.0 / (high / low)).max(1.0).sqrt();
+            let room = (high / low).powf(0.05).max(1.06);
+            (low / wanting / room, high * wanting * room)
+        } else {
+            let room = ((high - low) * 0.06).max(high.abs().max(1.0) * 0.02);
+            (if low == 0.0 { 0.0 } else { low - room }, high + room)
         };
         Self { low, high, is_log, from, to }
     }
@@ -82,11 +80,14 @@ impl Axis {
 /// A number as short as it can be told: three digits that matter, `k` and `M` for thousands and millions.
 pub(super) fn short(value: f64) -> String {
     let size = value.abs();
-    match () {
-        () if size >= 1e15 || (size > 0.0 && size < 1e-6) => format!("{value:.0e}"),
-        () if size >= 1e6 => trimmed(value / 1e6) + "M",
-        () if size >= 1e4 => trimmed(value / 1e3) + "k",
-        () => trimmed(value),
+    if size >= 1e15 || (size > 0.0 && size < 1e-6) {
+        format!("{value:.0e}")
+    } else if size >= 1e6 {
+        trimmed(value / 1e6) + "M"
+    } else if size >= 1e4 {
+        trimmed(value / 1e3) + "k"
+    } else {
+        trimmed(value)
     }
 }
 
@@ -94,10 +95,7 @@ fn trimmed(value: f64) -> String {
     let whole_digits = value.abs().max(1e-9).log10().floor() as i32;
     let decimals = (2 - whole_digits).clamp(0, 9) as usize;
     let text = format!("{value:.decimals$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 #[cfg(test)]

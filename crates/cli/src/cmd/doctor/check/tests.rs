@@ -79,6 +79,7 @@ fn what_cannot_run_says_why() {
         answer: Answer::Holds,
         host: Host::default(),
         rounds: ROUNDS,
+        is_interrupted: false,
         open_events_ns: 0.0,
         programs: vec![Row {
             program: "huge pages between",

@@ -1,0 +1,1 @@
+"""What all scripts that take records share: how a command is run, in which order, what is kept, and how a limit is judged."""

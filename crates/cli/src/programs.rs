@@ -1,0 +1,96 @@
+//! The programs behind `faultless lab`, `faultless grep` and `faultless index`, which this one starts in its place.
+//!
+//! In: the words of the command line. Out: the other program, found beside this one or on PATH, as git and cargo find theirs.
+//!
+//! What it does not do: read the other program's words.
+
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use faultless_console::{Failure, Outcome};
+
+/// The words for another program, which reads them itself.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Words {
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
+}
+
+/// A program that this one starts.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// The word after `faultless`.
+    verb: &'static str,
+    /// The file, which cargo's package is called after as well.
+    file: &'static str,
+    /// The name it is started under.
+    name: &'static str,
+}
+
+/// `faultless-lab`.
+pub(crate) const LAB: Program = Program { verb: "lab", file: "faultless-lab", name: "faultless-lab" };
+/// `faultless-grep`.
+pub(crate) const GREP: Program = Program { verb: "grep", file: "faultless-grep", name: "faultless-grep" };
+/// `faultless-grep` under the name that makes it keep its database.
+pub(crate) const INDEX: Program = Program { verb: "index", file: "faultless-grep", name: "faultless-index" };
+
+/// Starts the program that the first word names, before any word is parsed: this process becomes it. Returns where the word names none.
+///
+/// # Errors
+/// The program is not installed, or can't be started.
+pub(crate) fn start_named(words: &[OsString]) -> Result<(), Failure> {
+    let named = |word: &OsString| [LAB, GREP, INDEX].into_iter().find(|program| word == program.verb);
+    match words {
+        [_, verb, rest @ ..] if verb != "help" => {
+            named(verb).map_or(Ok(()), |program| Err(program.become_it(rest)))
+        }
+        [_, _, verb] => named(verb).map_or(Ok(()), |program| Err(program.become_it(&["--help"]))),
+        _ => Ok(()),
+    }
+}
+
+impl Program {
+    /// Starts it in place of this process.
+    pub(crate) fn start(&self, words: &Words) -> Outcome {
+        Err(self.become_it(&words.words))
+    }
+
+    fn become_it<W: AsRef<OsStr>>(&self, words: &[W]) -> Failure {
+        self.failure(&self.command().args(words).exec())
+    }
+
+    /// What this program prints for `words`.
+    ///
+    /// # Errors
+    /// It is not installed, can't be started, or failed.
+    pub(crate) fn output<W: AsRef<OsStr>>(&self, words: &[W]) -> Result<Vec<u8>, Failure> {
+        let output = self.command().args(words).output().map_err(|error| self.failure(&error))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() {
+            Ok(output.stdout)
+        } else {
+            Err(Failure(said.trim_end().replace("faultless: ", "")))
+        }
+    }
+
+    fn command(&self) -> Command {
+        let own = std::env::current_exe().ok();
+        let beside = own.map(|own| own.with_file_name(self.file)).filter(|file| file.exists());
+        let mut command = Command::new(beside.unwrap_or_else(|| self.file.into()));
+        command.arg0(self.name);
+        command
+    }
+
+    fn failure(&self, error: &std::io::Error) -> Failure {
+        let Self { file, .. } = self;
+        Failure(match error.kind() {
+            ErrorKind::NotFound => format!(
+                "{file} is not installed, neither beside this program nor on PATH; in a checkout, `cargo install --path crates/{}` installs it",
+                file.trim_start_matches("faultless-")
+            ),
+            _ => format!("{file}: {}; install it again", faultless_console::sink::reason(error)),
+        })
+    }
+}

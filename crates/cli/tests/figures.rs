@@ -1,0 +1,309 @@
+//! Every figure of README.md and RESULTS.md, recomputed from its record.
+//!
+//! record/INDEX.toml -> rows of the tables, cell by cell. Fails when a figure has no entry, an entry has no row, a record
+//! is not cited, a file is missing, or prose states a measured figure. With `FAULTLESS_FIGURES=write` it writes the
+//! computed cells into RESULTS.md instead, for a new row whose cells are still empty.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::{env, fs};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+#[path = "figures/computed.rs"]
+mod computed;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Index {
+    /// Folder below record/ -> how it was taken.
+    record: BTreeMap<String, Taken>,
+    /// Key at the end of a table's row -> its figures.
+    row: BTreeMap<String, Row>,
+    /// Key above a block of text -> the file that has these lines.
+    screen: BTreeMap<String, Screen>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Taken {
+    commit: String,
+    command: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    file: String,
+    /// One computation for each cell between the first and the last.
+    figures: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Screen {
+    file: String,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()
+}
+
+fn document(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap()
+}
+
+fn index() -> Index {
+    toml::from_str(&document("record/INDEX.toml")).unwrap()
+}
+
+/// The text of a record's file, unpacked.
+fn record(file: &str) -> String {
+    let path = root().join("record").join(file);
+    let mut text = String::new();
+    let opened = fs::File::open(&path).unwrap_or_else(|error| panic!("record/{file}: {error}"));
+    if file.ends_with(".gz") {
+        flate2::read::GzDecoder::new(opened).read_to_string(&mut text).unwrap();
+    } else {
+        { opened }.read_to_string(&mut text).unwrap();
+    }
+    text
+}
+
+/// The cells of each row of INDEX.toml.
+static COMPUTED: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(|| {
+    let mut files = BTreeMap::new();
+    let index = index();
+    let rows = index.row.iter().map(|(key, row)| {
+        let file = files
+            .entry(row.file.clone())
+            .or_insert_with(|| computed::File::read(&row.file, &record(&row.file)));
+        (key.clone(), row.figures.iter().map(|figure| file.compute(key, figure)).collect())
+    });
+    rows.collect()
+});
+
+/// A line of a table: its cells.
+fn cells(line: &str) -> Option<Vec<&str>> {
+    let line = line.trim().strip_prefix('|')?.strip_suffix('|')?;
+    Some(line.split('|').map(str::trim).collect())
+}
+
+/// Rows of the tables of a document: key and cells. The key is the last cell: `key` or [key](RESULTS.md#place).
+fn keyed(text: &str) -> Vec<(String, Vec<&str>)> {
+    let key = |cell: &str| {
+        let link = cell
+            .strip_prefix('[')
+            .and_then(|rest| rest.split_once("](RESULTS.md#"))
+            .map(|(key, _)| key.to_owned());
+        link.or_else(|| cell.strip_prefix('`')?.strip_suffix('`').map(str::to_owned))
+    };
+    text.lines().filter_map(cells).filter_map(|cells| Some((key(cells.last()?)?, cells))).collect()
+}
+
+/// Blocks of code with the key that the comment above them has.
+fn screens(text: &str) -> Vec<(String, String)> {
+    let blocks = text.split("<!-- screen: ").skip(1);
+    let found = blocks.map(|rest| {
+        let (key, rest) = rest.split_once(" -->").unwrap();
+        let body =
+            rest.trim_start().strip_prefix("```text\n").expect("a block of text follows the key of a screen");
+        (key.to_owned(), body.split("```").next().unwrap().to_owned())
+    });
+    found.collect()
+}
+
+/// Prose without tables, code, links and what stands in backquotes.
+fn prose(text: &str) -> String {
+    let mut fenced = false;
+    let lines = text.lines().filter(|line| {
+        fenced ^= line.starts_with("```");
+        !fenced && !line.starts_with("```") && !line.trim_start().starts_with(['|', '<', '#'])
+    });
+    let joined = lines.collect::<Vec<_>>().join(" ");
+    let unquoted: String = joined.split('`').step_by(2).collect::<Vec<_>>().join("x");
+    // The target of a link is no prose.
+    unquoted
+        .split("](")
+        .enumerate()
+        .map(|(at, part)| if at == 0 { part } else { part.split_once(')').map_or("", |split| split.1) })
+        .collect()
+}
+
+/// What prose states as measured: a number and a unit of time, a percentage, or so many times as much.
+fn measured(prose: &str) -> Vec<String> {
+    const UNITS: [&str; 9] = ["%", "ms", "us", "ns", "s", "times", "faults", "GB/s", "MB"];
+    let words: Vec<&str> = prose.split_whitespace().collect();
+    let number =
+        |word: &str| word.trim_start_matches(['(', '[', '-', '+']).starts_with(|c: char| c.is_ascii_digit());
+    let unit = |word: &str| UNITS.contains(&word.trim_end_matches(['.', ',', ';', ':', ')']));
+    // The level of all intervals is no figure.
+    let pairs = words
+        .windows(2)
+        .filter(|pair| number(pair[0]) && unit(pair[1]) && pair[0] != "95")
+        .map(|pair| pair.join(" "));
+    let factors = words
+        .iter()
+        .filter(|word| number(word) && word.trim_end_matches(['.', ',', ';', ')']).ends_with('x'));
+    pairs.chain(factors.map(|word| (*word).to_owned())).collect()
+}
+
+#[test]
+fn every_row_says_what_its_record_says() {
+    let computed = &*COMPUTED;
+    let write = env::var("FAULTLESS_FIGURES").is_ok_and(|value| value == "write");
+    let mut text = document("RESULTS.md");
+    let mut wrong = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (key, cells) in keyed(&document("RESULTS.md")) {
+        let Some(figures) = computed.get(&key) else {
+            wrong.push(format!("RESULTS.md: `{key}` is not in INDEX.toml"));
+            continue;
+        };
+        assert!(seen.insert(key.clone()), "RESULTS.md has two rows `{key}`");
+        if cells[1..cells.len() - 1] != figures[..] {
+            wrong.push(format!(
+                "RESULTS.md: `{key}` says {:?}, its record {figures:?}",
+                &cells[1..cells.len() - 1]
+            ));
+            let old = text.lines().find(|line| line.ends_with(&format!("| `{key}` |"))).unwrap().to_owned();
+            text = text.replace(&old, &format!("| {} | {} | `{key}` |", cells[0], figures.join(" | ")));
+        }
+    }
+    wrong.extend(
+        computed
+            .keys()
+            .filter(|key| !seen.contains(*key))
+            .map(|key| format!("INDEX.toml: no row of RESULTS.md has `{key}`")),
+    );
+    if write {
+        fs::write(root().join("RESULTS.md"), text).unwrap();
+    }
+    assert!(write || wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_readme_repeats_results_and_nothing_else() {
+    let (readme, computed) = (document("README.md"), &*COMPUTED);
+    let rows = keyed(&readme);
+    assert!(rows.len() > 3, "README.md has no tables of figures");
+    for (key, cells) in rows {
+        let figures = computed.get(&key).unwrap_or_else(|| panic!("README.md: `{key}` is not in INDEX.toml"));
+        for cell in &cells[1..cells.len() - 1] {
+            assert!(
+                figures.iter().any(|figure| figure == cell),
+                "README.md: `{key}` says {cell}, its record {figures:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_table_of_figures_has_keys() {
+    for name in ["README.md", "RESULTS.md"] {
+        let text = document(name);
+        let keys = keyed(&text).len();
+        let keyless = text.lines().filter_map(cells).filter(|cells| {
+            let last = cells.last().unwrap();
+            // Neither a head nor the line below it.
+            let head = ["key", "record"].contains(last)
+                || cells.iter().all(|cell| cell.chars().all(|c| "-: ".contains(c)));
+            !head && !last.contains("](RESULTS.md#") && !last.starts_with('`')
+        });
+        let loose: Vec<String> = keyless
+            .map(|cells| cells.join(" | "))
+            .filter(|row| !measured(&prose(&row.replace('|', " "))).is_empty())
+            .collect();
+        assert!(keys > 0 && loose.is_empty(), "{name}: rows without a key: {loose:?}");
+    }
+}
+
+#[test]
+fn prose_states_no_measured_figure() {
+    assert_eq!(
+        measured(&prose("It takes 3 ms, 2x; `4 ms` [5 %](a.md) for 7 files.")),
+        ["3 ms,", "[5 %", "2x;"]
+    );
+    for name in ["README.md", "RESULTS.md"] {
+        let found = measured(&prose(&document(name)));
+        assert!(found.is_empty(), "{name}: figures in prose have no record: {found:?}");
+    }
+}
+
+#[test]
+fn screens_are_lines_of_their_records() {
+    let index = index();
+    let mut seen = BTreeSet::new();
+    for name in ["README.md", "RESULTS.md"] {
+        for (key, body) in screens(&document(name)) {
+            let screen =
+                index.screen.get(&key).unwrap_or_else(|| panic!("{name}: no screen {key} in INDEX.toml"));
+            let text = record(&screen.file);
+            // A line of three points stands for what is left out.
+            for part in body.split("...\n").filter(|part| !part.is_empty()) {
+                assert!(
+                    text.contains(part),
+                    "{name}: the screen {key} is not in record/{}: {part}",
+                    screen.file
+                );
+            }
+            assert!(body.lines().count() > 2, "{name}: the screen {key} shows nothing");
+            seen.insert(key);
+        }
+    }
+    assert!(
+        index.screen.keys().all(|key| seen.contains(key)),
+        "INDEX.toml has a screen that no document shows"
+    );
+}
+
+#[test]
+fn every_record_is_cited_and_says_its_commit() {
+    // A line may break anywhere.
+    let (index, results) = (index(), document("RESULTS.md").split_whitespace().collect::<Vec<_>>().join(" "));
+    let cited: BTreeSet<&str> = index
+        .row
+        .values()
+        .map(|row| row.file.as_str())
+        .chain(index.screen.values().map(|screen| screen.file.as_str()))
+        .collect();
+    let mut folders = BTreeSet::new();
+    let mut bytes = 0;
+    for topic in fs::read_dir(root().join("record"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+    {
+        for folder in fs::read_dir(&topic).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = folder.strip_prefix(root().join("record")).unwrap().to_str().unwrap().to_owned();
+            for file in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap()) {
+                let path = format!("{name}/{}", file.file_name().to_str().unwrap());
+                bytes += file.metadata().unwrap().len();
+                assert!(
+                    path.ends_with("/host.txt") || cited.contains(path.as_str()),
+                    "record/{path} is not cited: drop it"
+                );
+            }
+            let taken =
+                index.record.get(&name).unwrap_or_else(|| panic!("record/{name} is not in INDEX.toml"));
+            let host = fs::read_to_string(folder.join("host.txt")).unwrap_or_default();
+            assert!(
+                host.contains(&format!(" {}", taken.commit)),
+                "record/{name}/host.txt does not name the commit {}",
+                taken.commit
+            );
+            for said in [&format!("record/{name}"), &taken.commit, &taken.command] {
+                assert!(results.contains(said.as_str()), "RESULTS.md does not say {said}, of record/{name}");
+            }
+            folders.insert(name);
+        }
+    }
+    assert!(
+        index.record.keys().all(|name| folders.contains(name)),
+        "INDEX.toml names a folder that is not there"
+    );
+    assert!(bytes < 6 << 20, "record/ has {bytes} bytes: compress, or drop what nobody cites");
+}

@@ -1,0 +1,229 @@
+//! `advise` as a user runs it: guards against comparing what can't be compared, and against verdicts from noise.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use faultless_wants as wants;
+
+use crate::{machine, text};
+
+fn advise(options: &[&str], command: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_faultless"))
+        .arg("advise")
+        .args(options)
+        .arg("--")
+        .args(command)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_program_that_faults_in_large_blocks_gets_a_cure_and_its_faults_go() {
+    let own = env!("CARGO_BIN_EXE_faultless");
+    let output = advise(
+        &["--runs", "5", "--json", "--max-rss-increase", "400"],
+        &[own, "workload", "--quiet", "chunk-pipeline", "--chunks", "600"],
+        "",
+    );
+    let advice: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    assert_eq!(advice["rounds"], 5);
+    let scores = advice["scores"].as_array().unwrap();
+    let faults = |name: &str| {
+        let score = scores.iter().find(|score| score["arm"]["name"] == name);
+        score.map(|score| score["faults"]["value"].as_f64().unwrap())
+    };
+    let (plain, pool) = (faults("as it is").unwrap(), faults("pool, base pages").unwrap());
+    assert!(pool < plain / 1.5, "{pool} of {plain} faults are left");
+    assert!(scores.iter().all(|score| score["standing"].as_str().is_some_and(|word| word != "differs")));
+    let mut timed = 0;
+    for score in scores.iter().filter(|score| !score["fault_time"].is_null()) {
+        let time = &score["fault_time"];
+        timed += 1;
+        let end = |name: &str| time["seconds"][name].as_f64().unwrap();
+        assert_eq!(time["runs"], 3, "{score}");
+        assert!(end("low") <= end("value") && end("value") <= end("high"), "{score}");
+    }
+    if timed == 0 {
+        wants::missing_feature("perf events", "no fault of any arm was timed");
+    }
+    let winner = advice["winner"].as_u64();
+    assert_eq!(output.status.code(), Some(i32::from(winner.is_none())));
+}
+
+#[test]
+fn every_run_reads_the_same_input() {
+    let output = advise(&["--runs", "3", "--json"], &["wc", "-l"], "one\ntwo\n");
+    let advice: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    let scores = advice["scores"].as_array().unwrap();
+    assert!(scores.len() > 1 && scores.iter().all(|score| score["standing"] != "differs"), "{advice}");
+    assert!(scores.iter().all(|score| score["runs"][0]["stdout_bytes"] == 2));
+}
+
+#[test]
+fn a_program_without_large_blocks_is_told_that_nothing_helps() {
+    let output =
+        advise(&["--runs", "7"], &["sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done"], "");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).starts_with("Nothing "));
+}
+
+#[test]
+fn runs_that_print_different_things_are_not_compared() {
+    let random = ["sh", "-c", "head -c 8 /dev/urandom"];
+    let output = advise(&["--runs", "3"], &random, "");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("different things from run to run"), "{}", text(&output.stderr));
+    assert!(output.stdout.is_empty());
+    assert_ne!(advise(&["--runs", "3", "--any-output"], &random, "").status.code(), Some(2));
+}
+
+#[test]
+fn wrong_input_is_one_clear_line_and_status_2() {
+    for (options, command, says) in [
+        (vec![], vec!["no-such-command-here"], "no such command"),
+        (vec![], vec!["/etc/passwd"], "chmod +x"),
+        (vec!["--max-rss-increase", "-5"], vec!["true"], "max-rss-increase"),
+        (vec!["--svg", "/no/such/folder/a.svg"], vec!["true"], "/no/such/folder/a.svg"),
+        (vec!["--runs", "1"], vec!["true"], "--runs"),
+        (vec!["--runs", "0"], vec!["true"], "--runs"),
+    ] {
+        let output = advise(&options, &command, "");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{options:?} {command:?}: {stderr}");
+        assert!(stderr.contains(says), "{stderr}");
+    }
+}
+
+#[test]
+fn a_short_program_and_few_rounds_come_with_a_warning() {
+    let output = advise(&["--runs", "3"], &["true"], "");
+    let shown = text(&output.stdout);
+    assert!(shown.contains("note: 3 rounds are few") && shown.contains("note: a run takes"), "{shown}");
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+}
+
+#[test]
+fn a_program_that_fails_each_time_in_the_same_way_is_compared_and_the_user_told() {
+    let output = advise(&["--runs", "3"], &["sh", "-c", "echo the reason >&2; exit 3"], "");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("ends with status 3") && stderr.contains("the reason"), "{stderr}");
+}
+
+#[test]
+fn output_of_any_length_is_compared() {
+    let output = advise(&["--runs", "3", "--json"], &["head", "-c", "30000000", "/dev/zero"], "");
+    let advice: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    let scores = advice["scores"].as_array().unwrap();
+    assert!(scores.len() > 1, "{advice}");
+    assert!(scores.iter().all(|score| score["runs"][0]["stdout_bytes"] == 30_000_000), "{advice}");
+}
+
+#[test]
+fn the_picture_is_written_whole() {
+    let path = std::env::temp_dir().join(format!("faultless-advise-{}.svg", std::process::id()));
+    let output = advise(&["--runs", "3", "--svg", path.to_str().unwrap()], &["true"], "");
+    let svg = std::fs::read_to_string(&path).unwrap_or_default();
+    let _ = std::fs::remove_file(&path);
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_process_left_behind_with_the_output_ends_in_one_line_not_in_waiting() {
+    let begin = Instant::now();
+    let output = advise(&["--runs", "3"], &["sh", "-c", "sleep 60 & echo started"], "");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("left a process running"), "{}", text(&output.stderr));
+    assert!(begin.elapsed() < Duration::from_secs(50));
+}
+
+/// The file to which a program writes one line for each of its runs.
+fn log(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("advise-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+fn runs(log: &Path) -> usize {
+    std::fs::read_to_string(log).unwrap_or_default().lines().count()
+}
+
+/// Compares a program whose `stuck`th run does not end, and sends SIGINT in that run. `None`: SIGINT is ignored here.
+#[track_caller]
+fn interrupted_in_run(stuck: usize, options: &[&str]) -> Option<Output> {
+    if !machine::sigint() {
+        return None;
+    }
+    let log = log(&format!("{stuck}-{}", options.len()));
+    let program = format!("echo run >>$0; [ $(wc -l <$0) -lt {stuck} ] || exec sleep 60");
+    let child = Command::new(env!("CARGO_BIN_EXE_faultless"))
+        .args(["advise", "--runs", "9"])
+        .args(options)
+        .args(["--", "sh", "-c", &program, log.to_str().unwrap()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begin = Instant::now();
+    while runs(&log) < stuck && begin.elapsed() < Duration::from_secs(50) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(runs(&log), stuck, "no run after the signal: {}", text(&output.stderr));
+    let _ = std::fs::remove_file(&log);
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    Some(output)
+}
+
+#[test]
+fn interrupted_in_the_first_run_says_in_one_line_that_nothing_was_measured() {
+    for options in [&[][..], &["--json"]] {
+        let Some(output) = interrupted_in_run(1, options) else { return };
+        let stderr = text(&output.stderr);
+        assert!(output.stdout.is_empty() && stderr.lines().count() == 1, "{stderr}");
+        assert!(
+            stderr.ends_with("interrupted before the first run ended: nothing was measured\n"),
+            "{stderr}"
+        );
+    }
+}
+
+#[test]
+fn interrupted_in_the_warm_up_shows_the_runs_that_ended() {
+    for stuck in [2, 3] {
+        let Some(output) = interrupted_in_run(stuck, &[]) else { return };
+        let shown = text(&output.stdout);
+        assert!(shown.starts_with("No verdict, for no round was finished") && shown.contains("  as it is  "));
+        assert!(shown.contains("note: interrupted in the warm-up: one run of 1 of "), "{shown}");
+    }
+}
+
+#[test]
+fn interrupted_after_the_warm_up_or_a_round_shows_what_there_is() {
+    let plain = advise(&["--runs", "3", "--json"], &["true"], "");
+    let advice: serde_json::Value = serde_json::from_slice(&plain.stdout).unwrap();
+    let arms = advice["scores"].as_array().unwrap().len();
+    // Once unrecorded, then a warm-up of every arm; the first round is followed by recorded runs.
+    let Some(output) = interrupted_in_run(1 + arms + 2, &["--json"]) else { return };
+    let advice: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&advice["rounds"], advice["scores"].as_array().unwrap().len()), (&0.into(), arms));
+    assert_eq!(advice["notes"][0], "interrupted after 0 of 9 rounds");
+    assert!(advice["scores"][1]["standing"] == "not_judged" && advice["scores"][1]["wall"].is_null());
+    for (stuck, rounds) in [(1 + 3 * arms + 2, 1), (1 + 4 * arms + 2, 2)] {
+        let output = interrupted_in_run(stuck, &[]).unwrap();
+        let shown = text(&output.stdout);
+        assert!(shown.contains(&format!("note: interrupted after {rounds} of 9 rounds")), "{shown}");
+        assert!(shown.contains("(one round has no interval)") == (rounds == 1), "{shown}");
+    }
+}

@@ -1,0 +1,134 @@
+//! Threads and processes that come and go: counts add up to `wait4`'s, and what is in no figure is said.
+
+use super::*;
+
+/// A way to live and what comes of it.
+struct Life {
+    way: &'static [&'static str],
+    /// First writes of anonymous pages by the program's own code.
+    pages: u64,
+    /// Faults beside them at most: loading each of its processes, stacks of its threads.
+    more: u64,
+    status: i32,
+}
+
+const LIVES: [Life; 8] = [
+    Life { way: &["short"], pages: 500 * 20, more: 2000, status: 0 },
+    Life { way: &["many"], pages: 64 * 200, more: 1000, status: 0 },
+    Life { way: &["exec", "10"], pages: 10 * 100, more: 1500, status: 0 },
+    Life { way: &["vfork"], pages: 200 * 20, more: 20_000, status: 0 },
+    Life { way: &["spawn"], pages: 100 * 20, more: 10_000, status: 0 },
+    Life { way: &["kill"], pages: 2000, more: 500, status: 128 + 9 },
+    Life { way: &["close"], pages: 2000 + 20 * 20, more: 500, status: 0 },
+    Life { way: &["undumpable"], pages: 2000 + 20 * 20, more: 500, status: 0 },
+];
+
+/// First writes of anonymous memory while a process is loaded, at most.
+const LOADING: u64 = 30;
+
+/// Processes of a life.
+fn processes(life: &Life) -> u64 {
+    match life.way[0] {
+        "vfork" => 201,
+        "spawn" => 101,
+        "exec" => 10,
+        _ => 1,
+    }
+}
+
+#[test]
+fn rows_add_up_and_the_kind_that_was_touched_is_within_its_interval() {
+    let Some(place) = Place::with(&["faults"]) else { return };
+    let events = has_events(&place);
+    for life in &LIVES {
+        let program = [&["./faults"], life.way].concat();
+        let (stat, status) = place.stat(&[], FAULTLESS, &program);
+        assert_eq!(status, Some(life.status), "{program:?}");
+        assert_counts(&stat, life.pages, life.more);
+        assert_eq!(source(&stat, "wait4"), (true, ""), "nothing is left running: {program:?}");
+        if !events {
+            continue;
+        }
+        let rows = stat["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["kind"] == "mmap_first_write");
+        let row = row.unwrap_or_else(|| panic!("{program:?}: {stat}"));
+        let faults = row["faults"].as_u64().unwrap();
+        let [low, high] = [0, 1].map(|end| row["interval"][end].as_u64().unwrap_or(faults));
+        // One interval in twenty misses: such a run must not fail the test.
+        let slack = (high - low) / 2 + faults / 50;
+        let most = life.pages + LOADING * processes(life);
+        assert!(low.saturating_sub(slack) <= most && life.pages <= high + slack, "{program:?}: {row}");
+        let (_, note) = source(&stat, "fault pairs");
+        // A recorder that came late, since all processors were busy, has recorded most faults one by one: then there may be no samples.
+        let timed = stat["time"]["timed"].as_u64().unwrap();
+        assert!(
+            note.contains("samples timed") || timed > faults / 2,
+            "{program:?}: {note}; {timed} of {faults}"
+        );
+    }
+}
+
+#[test]
+fn a_daemon_left_behind_is_said() {
+    let Some(place) = Place::with(&["faults"]) else { return };
+    // Events alone tell of a process that nobody waits for.
+    if !has_events(&place) {
+        return;
+    }
+    let (stat, status) = place.stat(&[], FAULTLESS, &["./faults", "daemon"]);
+    assert_eq!(status, Some(0));
+    let (_, note) = source(&stat, "wait4");
+    assert!(note.contains("1 that still run, as far as they had come"), "{note}");
+    // What it touched until then is in: two rounds at least, unless it got no processor.
+    assert_counts(&stat, 500, 1800);
+    let out = place.run(&[FAULTLESS, "record", "-o", "x.trace", "--", "./faults", "daemon"]);
+    let said = text(&out.stderr);
+    if out.status.success() {
+        assert!(said.contains("1 that still run, as far as they had come"), "{said}");
+    } else {
+        assert!(said.contains("can't be recorded"), "{said}");
+    }
+}
+
+#[test]
+fn a_recording_holds_all_that_wait4_counted() {
+    let Some(place) = Place::with(&["faults"]) else { return };
+    if !has_events(&place) {
+        return;
+    }
+    for life in &LIVES {
+        let program = [&["./faults"], life.way].concat();
+        let own = [FAULTLESS, "record", "-o", "x.trace", "--"];
+        let out = place.run(&[&own[..], &program].concat());
+        assert_eq!(out.status.code(), Some(life.status), "{}", text(&out.stderr));
+        let out = place.run(&[FAULTLESS, "report", "--json", "x.trace"]);
+        let report: Value = serde_json::from_slice(&out.stdout).unwrap();
+        let faults = report["faults"].as_u64().unwrap();
+        assert!((life.pages..life.pages + life.more).contains(&faults), "{program:?}: {faults}");
+        let lost = report["coverage"]["lost"].as_u64().unwrap();
+        let notes = report["notes"].to_string();
+        assert_eq!(notes.contains("records were lost"), lost > 0, "{notes}");
+    }
+}
+
+#[test]
+fn a_set_user_id_program_is_said_to_be_hidden() {
+    let Some(place) = Place::with(&["faults"]) else { return };
+    let Some(user) = as_user(3) else { return };
+    if !has_events(&place) {
+        return;
+    }
+    machine::copy_program(FAULTLESS, place.path("faultless"));
+    std::fs::set_permissions(place.path("faults"), PermissionsExt::from_mode(0o4755)).unwrap();
+    let user: Vec<&str> = user.iter().map(String::as_str).collect();
+    let (stat, status) = place.stat(&user, "./faultless", &["./faults", "touch", "8000"]);
+    assert_eq!(status, Some(0));
+    assert_counts(&stat, 8000, 500);
+    let notes = stat["notes"].to_string();
+    if source(&stat, "page-faults:u").0 {
+        assert!(notes.contains("the kernel took the events away, as from a set-user-ID program"), "{stat}");
+    }
+    let unknown = stat["rows"].as_array().unwrap().iter().find(|row| row["kind"] == "unknown");
+    assert!(unknown.is_some_and(|row| row["faults"].as_u64().unwrap() >= 8000), "{stat}");
+    assert_eq!(stat["time"]["source"], "calibrated", "a range");
+}

@@ -1,0 +1,135 @@
+//! `flame` and `diff` on trace files of programs that are made up: what changed is named, wrong input is a clear line.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use faultless_wants as wants;
+
+use crate::machine;
+use crate::traced::{OLD, Traces, trace};
+
+#[test]
+fn what_changed_between_two_files_is_named() {
+    let traces = Traces::new();
+    let text = traces.out("diff old new");
+    for line in [
+        "3 of 5 call sites changed",
+        " grown     decode <- main  (more faults)",
+        " removed   index <- main",
+        " added     rank <- main",
+        " and 2 other call sites that cannot be told apart",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!text.contains("load"), "{text}");
+    let only = traces.out("diff --only added,removed old new");
+    assert!(only.contains(" added     rank") && !only.contains("decode"), "{only}");
+    assert!(traces.out("diff old old").contains("None of 4 call sites changed"));
+    let repeated = traces.out("diff old old old --against new new new");
+    assert!(repeated.contains("3 recordings before") && repeated.contains(" added     rank"), "{repeated}");
+}
+
+#[test]
+fn one_recording_a_side_of_two_builds_names_the_caller_that_was_added() {
+    if !machine::recorder() {
+        return;
+    }
+    if !wants::program("cc", "gcc") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/callers.c");
+    for (program, define) in [("first", "-DAS_IT_IS"), ("second", "-DAS_IT_IS"), ("more", "-DADDED")] {
+        let words = ["-O1", "-g", define, "-o", program];
+        let status = Command::new("cc").args(words).arg(&source).current_dir(&folder).status().unwrap();
+        assert!(status.success(), "callers.c does not compile");
+    }
+    let faultless = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_faultless"));
+        let out = command.args(words).current_dir(&folder).output().unwrap();
+        assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
+        out.stdout
+    };
+    let counted = |program: &str| {
+        let file = format!("{program}.trace");
+        faultless(&["record", "-o", &file, "--", &format!("./{program}")]);
+        let recording = faultless_trace::file::read(&fs::read(folder.path().join(&file)).unwrap()).unwrap();
+        recording.observation.counts.user_faults
+    };
+    let diff = |other: &str| -> serde_json::Value {
+        serde_json::from_slice(&faultless(&["diff", "--json", "first.trace", other])).unwrap()
+    };
+    let mut added = Vec::new();
+    // Each is one recording a side. On a busy machine a part of the faults is sampled; of such a pair one in ten is off by more than a tenth.
+    for _ in 0..5 {
+        let (Some(before), Some(after)) = (counted("first"), counted("more")) else {
+            return wants::missing_feature("perf events", "this user can not count faults");
+        };
+        let found = diff("more.trace");
+        let row = &found["rows"][0];
+        assert_eq!((&row["name"], &row["class"]), (&"grab <- added".into(), &"added".into()), "{found:#}");
+        // Where samples were taken the exact count of the whole says more.
+        let explained = row["explains"]["value"].as_f64();
+        added.push(explained.unwrap_or_else(|| row["faults"]["difference"]["value"].as_f64().unwrap()));
+        let of_whole = |end: &str| found["faults"]["difference"][end].as_f64().unwrap();
+        // As root the few faults in kernel mode are in it as well.
+        assert!((of_whole("value") - (after as f64 - before as f64)).abs() < 20.0, "{:#}", found["faults"]);
+        assert!(of_whole("high") - of_whole("low") < 0.01, "{:#}", found["faults"]);
+    }
+    added.sort_by(f64::total_cmp);
+    assert!((1800.0..2200.0).contains(&added[2]), "{added:?}");
+    counted("second");
+    let same = diff("second.trace");
+    let rows = same["rows"].as_array().unwrap();
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["class"] == "unchanged"), "{same:#}");
+}
+
+#[test]
+fn the_document_the_page_and_the_picture_say_the_same() {
+    let traces = Traces::new();
+    let json = traces.out("diff --json --by stack --html page.html --flame change.svg old new");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(
+        (rows.len(), &rows[0]["name"], &rows[0]["class"]),
+        (5, &"decode <- main".into(), &"grown".into())
+    );
+    let page = fs::read_to_string(traces.path("page.html")).unwrap();
+    assert!(page.contains("decode &lt;- main") && page.contains("class=\"row added\""));
+    let picture = fs::read_to_string(traces.path("change.svg")).unwrap();
+    assert!(picture.contains("rank [added]") && picture.contains("index [removed]"));
+}
+
+#[test]
+fn a_flame_graph_goes_to_stdout_or_into_a_file() {
+    let traces = Traces::new();
+    fs::copy(traces.path("old"), traces.path("faultless.trace")).unwrap();
+    let picture = traces.out("flame --by faults");
+    assert!(picture.starts_with("<?xml") && picture.contains("decode (600 faults,"), "{}", &picture[..80]);
+    assert_eq!(traces.out("flame --diff new -o change.svg old"), "");
+    assert!(fs::read_to_string(traces.path("change.svg")).unwrap().contains("decode [+100%]"));
+}
+
+#[test]
+fn wrong_input_is_one_line_with_a_remedy() {
+    let traces = Traces::new();
+    trace(&traces.path("user"), &OLD, true);
+    trace(&traces.path("empty"), &[], false);
+    for (words, remedy) in [
+        ("diff old user", "--user-only"),
+        ("diff old", "--against"),
+        ("diff old new user", "--against"),
+        ("diff old nowhere", "name a trace FILE"),
+        ("diff --by alloc old new", "--alloc"),
+        ("diff -o missing/x old new", "name a FILE"),
+        ("flame --stack both old", "--alloc"),
+        ("flame empty", "record a program that touches memory"),
+        ("flame nowhere", "name a trace FILE"),
+    ] {
+        let said = traces.refused(words);
+        assert!(said.contains(remedy), "{words}: {said}");
+    }
+    assert!(traces.out("diff --user-only old user").contains("user mode only (:u)"));
+    assert!(traces.out("diff empty empty").contains("No page fault was recorded in either"));
+}

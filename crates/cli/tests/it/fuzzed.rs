@@ -1,0 +1,136 @@
+//! Random programs under `faultless run`: whatever a program does, it prints the same and ends in the same way as without.
+//!
+//! `FAULTLESS_FUZZ_SECONDS=1800` tries new programs for so long, each in all policies; without it some seconds, each in one or two.
+//! `FAULTLESS_FUZZ_BASE=N` begins with another seed. Guards against all that the other tests did not think of: fork, threads,
+//! signals, limits, locked and protected pages, and ways to end, in each other's midst. The last tests guard against a search
+//! that finds nothing because it looks at nothing.
+
+#![allow(clippy::print_stderr, reason = "the long search prints what it does")]
+
+mod driver;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::interposed::{MORE_POLICIES, POLICIES, compile, compile_with};
+use driver::{Difference, Driver, Environment, Policy, Seed, Under};
+
+/// With these mlockall(2) counts the addresses of mimalloc's first arena too, as the help of `run` says: it is left out.
+const SMALL: [&[&str]; 2] = [&["--small=mimalloc"], &["--small=mimalloc", "--decay", "20ms"]];
+
+/// A search that tried fewer programs says nothing.
+const LEAST_TRIED: u64 = 3;
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name)
+        .map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: not a number")))
+}
+
+fn told(differences: &[Difference]) -> String {
+    differences.iter().map(Difference::to_string).collect()
+}
+
+fn fuzzed() -> Option<PathBuf> {
+    compile("fuzzed.c", &["-pthread"])
+}
+
+#[test]
+fn a_random_program_is_never_different_with_the_pool() {
+    let Some(program) = fuzzed() else { return };
+    let no_options: &[&str] = &[];
+    let all = [no_options].into_iter().chain(POLICIES).chain(MORE_POLICIES);
+    search(Driver::new(program), &all.map(Policy).collect::<Vec<_>>(), number("FAULTLESS_FUZZ_SECONDS", 25));
+}
+
+#[test]
+fn a_random_program_is_never_different_with_mimalloc_for_small_blocks() {
+    let Some(program) = fuzzed() else { return };
+    let seconds = number("FAULTLESS_FUZZ_SECONDS", 80) / 8;
+    search(Driver::new(program).without("lock"), &SMALL.map(Policy), seconds);
+}
+
+fn search(driver: Driver, policies: &[Policy], seconds: u64) {
+    let (first, is_long) = (number("FAULTLESS_FUZZ_BASE", 1), seconds > 120);
+    let some = |seed: u64| -> Vec<&dyn Under> {
+        let count = if is_long { policies.len() } else { 1 + seed as usize % 2 };
+        // The number of policies has no divisor in common with that of profiles: in time each meets each.
+        (0..count).map(|at| &policies[(seed as usize + at * 8) % policies.len()] as &dyn Under).collect()
+    };
+    let most = if is_long { 20 } else { 3 };
+    let (tried, differences) = driver.search(first, Duration::from_secs(seconds), most, some);
+    eprintln!("{tried} programs");
+    assert!(
+        tried >= LEAST_TRIED && differences.is_empty(),
+        "{tried} programs, {} differences\n{}",
+        differences.len(),
+        told(&differences)
+    );
+}
+
+#[test]
+fn a_random_musl_program_is_never_different_with_the_pool() {
+    let Some(program) = compile_with("musl-gcc", "fuzzed.c", &["-pthread"]) else { return };
+    let policies =
+        [Policy(&[]), Policy(&["--small=mimalloc"]), Policy(&["--decay", "20ms", "--policy", "base"])];
+    let some = |seed: u64| vec![&policies[seed as usize % 3] as &dyn Under];
+    let (tried, differences) =
+        Driver::new(program).without("lock").search(1, Duration::from_secs(8), 2, some);
+    assert!(tried >= LEAST_TRIED && differences.is_empty(), "{tried} programs\n{}", told(&differences));
+}
+
+/// Otherwise a difference would say nothing about the pool.
+#[test]
+fn the_programs_do_not_depend_on_what_the_c_library_chooses() {
+    let Some(program) = fuzzed() else { return };
+    let filled = Environment(&[("MALLOC_PERTURB_", "165")]);
+    let narrow = Environment(&[("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1")]);
+    let some = |seed: u64| vec![if seed.is_multiple_of(2) { &filled } else { &narrow } as &dyn Under];
+    // Filling GiB that no other run touches is all that it would do.
+    let driver = Driver::new(program).without("oversize");
+    let (tried, differences) = driver.search(1, Duration::from_secs(8), 2, some);
+    assert!(tried >= LEAST_TRIED && differences.is_empty(), "{tried} programs\n{}", told(&differences));
+}
+
+/// Searches under an allocator with one mistake, with programs of these profiles.
+fn planted(mistake: &str, nth: fn(u64) -> Seed) {
+    let flags = [&format!("-D{mistake}") as &str, "-shared", "-fPIC", "-pthread"];
+    let (Some(program), Some(library)) = (fuzzed(), compile("planted.c", &flags)) else { return };
+    let variables = [("LD_PRELOAD", library.to_str().unwrap())];
+    let broken = Environment(&variables);
+    let driver = Driver::new(program).least_limit(Duration::from_secs(3)).programs(nth);
+    let (tried, differences) = driver.search(1, Duration::from_secs(60), 1, |_| vec![&broken as &dyn Under]);
+    eprintln!("{mistake}: {tried} programs\n{}", told(&differences));
+    assert!(!differences.is_empty(), "{mistake}: {tried} programs did not show it");
+}
+
+/// Many requests in little time.
+fn blocks(seed: u64) -> Seed {
+    Seed { seed, operations: 150, profile: seed % 2 }
+}
+
+#[test]
+fn content_that_an_allocator_spoils_is_found() {
+    planted("CALLOC_IS_SELDOM_ZERO", blocks);
+    planted("REALLOC_LOSES_A_BYTE", blocks);
+}
+
+#[test]
+fn an_errno_that_an_allocator_changes_is_found() {
+    planted("ERRNO_CHANGES", blocks);
+}
+
+#[test]
+fn pages_that_an_allocator_hands_on_as_they_were_left_are_found() {
+    planted("BLOCKS_ARE_KEPT", Seed::nth);
+}
+
+#[test]
+fn a_request_that_an_allocator_should_refuse_is_found() {
+    planted("NOTHING_IS_REFUSED", Seed::nth);
+}
+
+#[test]
+fn a_thread_of_an_allocators_own_and_a_hang_are_found() {
+    planted("A_THREAD_RUNS", Seed::nth);
+    planted("FREE_HANGS", Seed::nth);
+}

@@ -1,0 +1,239 @@
+//! Programs with an allocator of their own, and programs built with a sanitizer, under the interposer.
+//!
+//! Guards against blocks that reach an allocator that did not make them, and against sanitizers that refuse to start,
+//! find less, or show a function of ours. Prints what it skips because it is not installed.
+
+use std::path::{Path, PathBuf};
+
+use faultless_wants as wants;
+
+use crate::interposed::{Case, Output, compile, compile_with, ended, run, same_lines};
+
+const SMALL: &str = "--small=mimalloc";
+const ALLOCATORS: [&str; 4] = ["jemalloc", "tcmalloc", "tcmalloc_minimal", "mimalloc"];
+
+/// Compiles a C++ program with another allocator; `None`, with the reason printed, if that is not installed.
+fn with_allocator(flags: &[&str]) -> Option<PathBuf> {
+    compile_with("g++", "owners.cpp", &[&["-std=c++17", "-pthread"], flags].concat())
+}
+
+fn lines_about_small(stderr: &str) -> usize {
+    stderr.matches("faultless: --small has no effect here: ").count()
+}
+
+/// Demands the same output from a program that keeps its allocator. `--small` must report once that it has no effect.
+fn keeps_its_allocator(program: &Path, named: &str) {
+    let expected = run(Case::plain(program)).stdout;
+    for options in [&[][..], &["--threshold", "16K"], &["--policy", "base", "--retain", "0"]] {
+        let output = run(Case::pooled(program, options));
+        assert_eq!(
+            (output.stdout.as_str(), output.stderr.as_str()),
+            (expected.as_str(), ""),
+            "{named} {options:?}"
+        );
+    }
+    let output = run(Case::pooled(program, &[SMALL]));
+    assert_eq!(output.stdout, expected, "{named} {SMALL}");
+    assert_eq!(lines_about_small(&output.stderr), 1, "{}", output.stderr);
+    assert!(output.stderr.contains(named) && output.stderr.lines().count() == 1, "{}", output.stderr);
+    // Only the first process of a tree reports it.
+    let script = "\"$0\"; \"$0\"";
+    let children = run(Case::pooled("sh", &[SMALL]).args(&["-c", script]).args(&[program]));
+    assert_eq!((children.stdout, children.stderr), (expected.repeat(2), String::new()), "{named}");
+    let again = "\"$0\" && exec \"$0\"";
+    let output = run(Case::pooled("sh", &[SMALL]).args(&["-c", again]).args(&[program]));
+    assert_eq!((output.stdout, lines_about_small(&output.stderr)), (expected.repeat(2), 1), "{named}");
+}
+
+#[test]
+fn a_program_keeps_the_allocator_that_it_is_linked_with() {
+    for name in ALLOCATORS {
+        let library = format!("-l{name}");
+        let Some(program) = with_allocator(&["-Wl,--no-as-needed", &library]) else { continue };
+        keeps_its_allocator(&program, &format!("the program brings an allocator of its own, lib{name}.so"));
+    }
+}
+
+#[test]
+fn a_program_keeps_the_allocator_that_is_linked_into_it() {
+    for name in ["jemalloc", "tcmalloc_minimal"] {
+        let library = format!("-l:lib{name}.a");
+        // The whole archive, because it comes before the object that needs it.
+        let flags =
+            ["-Wl,--whole-archive", &library, "-Wl,--no-whole-archive", "-Wl,--no-as-needed", "-ldl", "-lm"];
+        let Some(program) = with_allocator(&flags) else { continue };
+        keeps_its_allocator(&program, "the program defines malloc itself");
+    }
+}
+
+#[test]
+fn an_allocator_that_the_user_preloads_serves_before_ours() {
+    let Some(program) = with_allocator(&[]) else { return };
+    for (name, package) in [
+        ("libjemalloc.so.2", "libjemalloc2"),
+        ("libtcmalloc.so.4", "libgoogle-perftools-dev"),
+        ("libtcmalloc_minimal.so.4", "libgoogle-perftools-dev"),
+        ("libmimalloc.so.2", "libmimalloc2.0"),
+    ] {
+        let plain = ended(Case::plain(&program).env("LD_PRELOAD", name));
+        if !plain.stderr.is_empty() {
+            wants::missing_package(package, &plain.stderr);
+            continue;
+        }
+        for options in [&[][..], &[SMALL]] {
+            let output = run(Case::pooled(&program, options).env("LD_PRELOAD", name));
+            assert_eq!(output.stdout, plain.stdout, "{name} {options:?}");
+            assert_eq!(lines_about_small(&output.stderr), options.len(), "{name}: {}", output.stderr);
+        }
+    }
+}
+
+#[test]
+fn without_another_allocator_small_blocks_are_mimallocs_and_nothing_is_said() {
+    let Some(program) = with_allocator(&[]) else { return };
+    let output = run(Case::pooled(&program, &[SMALL]));
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("ok\n", ""));
+    let statistics = run(Case::pooled(&program, &[SMALL]).env("MIMALLOC_SHOW_STATS", "1"));
+    assert!(statistics.stderr.starts_with("subproc"), "{}", statistics.stderr);
+}
+
+#[test]
+fn a_program_that_defines_malloc_goes_on_with_it() {
+    for kind in ["-DARENA", "-DWRAPPER"] {
+        let Some(program) = compile("own_malloc.c", &[kind, "-ldl"]) else { return };
+        let expected = run(Case::plain(&program)).stdout;
+        for options in [&[][..], &[SMALL], &["--threshold", "16K"]] {
+            assert_eq!(run(Case::pooled(&program, options)).stdout, expected, "{kind} {options:?}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_only_takes_mallocs_address_gets_blocks_from_the_pool() {
+    // A program that is not position-independent exports the address of its jump to malloc.
+    for flags in [&["-DADDRESS", "-no-pie", "-fno-pie"][..], &["-DADDRESS"]] {
+        let Some(program) = compile("own_malloc.c", flags) else { return };
+        for options in [&["--summary"][..], &["--summary", SMALL]] {
+            let output = run(Case::pooled(&program, options));
+            assert!(
+                output.stderr.contains(" dirty, ") && !output.stderr.contains("--small"),
+                "{}",
+                output.stderr
+            );
+            assert_eq!(output.stdout, "taken and called\n0 wrong\n");
+        }
+    }
+}
+
+const ADDRESS: &[&str] = &["none", "leak", "overflow", "double-free", "use-after-free"];
+const ADDRESS_AND_UNDEFINED: &[&str] = &["none", "leak", "integer", "double-free", "use-after-free"];
+const LEAK: &[&str] = &["none", "leak"];
+const MEMORY: &[&str] = &["none", "branch"];
+const THREAD: &[&str] = &["none", "race"];
+const UNDEFINED: &[&str] = &["none", "integer"];
+
+/// Compiler, flags, and the mistakes of `sanitized.c` that the sanitizer finds.
+const SANITIZERS: [(&str, &[&str], &[&str]); 15] = [
+    ("gcc", &["-fsanitize=address"], ADDRESS),
+    ("gcc", &["-fsanitize=address", "-DDEFAULTS"], ADDRESS),
+    ("gcc", &["-fsanitize=address", "-static-libasan"], ADDRESS),
+    ("gcc", &["-fsanitize=leak"], LEAK),
+    ("gcc", &["-fsanitize=thread"], THREAD),
+    ("gcc", &["-fsanitize=thread", "-static-libtsan"], THREAD),
+    ("gcc", &["-fsanitize=undefined"], UNDEFINED),
+    ("gcc", &["-fsanitize=address,undefined"], ADDRESS_AND_UNDEFINED),
+    ("clang", &["-fsanitize=address"], ADDRESS),
+    ("clang", &["-fsanitize=address", "-shared-libsan"], ADDRESS),
+    ("clang", &["-fsanitize=leak"], LEAK),
+    ("clang", &["-fsanitize=memory"], MEMORY),
+    ("clang", &["-fsanitize=thread"], THREAD),
+    ("clang", &["-fsanitize=undefined"], UNDEFINED),
+    ("clang", &["-fsanitize=address,undefined"], ADDRESS_AND_UNDEFINED),
+];
+
+/// A sanitizer's report without addresses and process numbers.
+fn comparable(stderr: &str) -> String {
+    let mut text = String::new();
+    let is_dump = |line: &str| line.starts_with("=>") || line.starts_with("  0x");
+    // The unwinder may print random words above a program's first frame.
+    for line in stderr.lines().filter(|line| !is_dump(line) && !line.contains("<unknown module>")) {
+        for word in line.split_inclusive([' ', '(', ')', ',', '+']) {
+            let varies = ["0x", "==", "[0x", "pid=", "tid="].iter().any(|begin| word.starts_with(begin));
+            text += if varies { "# " } else { word };
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The summary of ThreadSanitizer's report. The order of the threads in the rest is random.
+fn finding(stderr: &str) -> String {
+    stderr.lines().filter(|line| line.starts_with("SUMMARY: ")).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn sanitizers_start_and_find_the_same_in_the_same_words() {
+    for (compiler, flags, mistakes) in SANITIZERS {
+        let shared =
+            (compiler == "clang" && flags.contains(&"-shared-libsan")).then(clang_libraries).flatten();
+        let all = [&["-g", "-pthread"], flags, shared.as_deref().as_slice()].concat();
+        let Some(program) = compile_with(compiler, "sanitized.c", &all) else { continue };
+        let is_of_threads = flags.contains(&"-fsanitize=thread");
+        for mistake in mistakes {
+            let plain = ended(Case::plain(&program).args(&[mistake]));
+            if *mistake == "none" && plain.status != 0 {
+                wants::missing_feature("sanitizers", format_args!("{compiler} {flags:?}: {}", plain.stderr));
+                break;
+            }
+            let as_child = ["-c", "\"$0\" \"$1\"; exit $?"];
+            let program = program.to_str().unwrap();
+            let ways = [
+                ("directly", Case::pooled(program, &[]).args(&[mistake])),
+                ("as a child", Case::pooled("sh", &[]).args(&as_child).args(&[program, mistake])),
+                ("with --small", Case::pooled("sh", &[SMALL]).args(&as_child).args(&[program, mistake])),
+            ];
+            assert!(
+                *mistake == "none" || !plain.stderr.is_empty(),
+                "{compiler} {flags:?} finds no {mistake}"
+            );
+            for (way, case) in ways {
+                let what = format!("{compiler} {flags:?} {mistake} {way}");
+                ends_the_same(&plain, &ended(case), is_of_threads, &what);
+            }
+        }
+    }
+}
+
+fn ends_the_same(plain: &Output, pooled: &Output, is_of_threads: bool, what: &str) {
+    let said = &pooled.stderr;
+    assert_eq!((pooled.status, &pooled.stdout), (plain.status, &plain.stdout), "{what}: {said}");
+    let said = said.lines().filter(|line| !line.starts_with("faultless: "));
+    let said: String = said.map(|line| format!("{line}\n")).collect();
+    match is_of_threads {
+        true => same_lines(&finding(&plain.stderr), &finding(&said), what),
+        false => same_lines(&comparable(&plain.stderr), &comparable(&said), what),
+    }
+}
+
+/// The linker flag for clang's shared sanitizer libraries.
+fn clang_libraries() -> Option<String> {
+    let output = std::process::Command::new("clang").arg("-print-runtime-dir").output().ok()?;
+    let folder = String::from_utf8(output.stdout).ok()?;
+    Some(format!("-Wl,-rpath={}", folder.trim()))
+}
+
+#[test]
+fn a_program_with_a_sanitizer_is_run_with_a_word_that_nothing_can_be_done() {
+    for (compiler, flags, name) in [
+        ("gcc", "-fsanitize=address", "AddressSanitizer"),
+        ("gcc", "-fsanitize=thread", "ThreadSanitizer"),
+        ("gcc", "-fsanitize=leak", "LeakSanitizer"),
+        ("clang", "-fsanitize=address", "AddressSanitizer"),
+        ("clang", "-fsanitize=memory", "MemorySanitizer"),
+    ] {
+        let Some(program) = compile_with(compiler, "sanitized.c", &["-pthread", flags]) else { continue };
+        let output = run(Case::pooled(&program, &[]));
+        let line = format!("is built with {name}, which has to see every block");
+        assert!(output.stderr.contains(&line) && output.stderr.lines().count() == 1, "{}", output.stderr);
+    }
+}

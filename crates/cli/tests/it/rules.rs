@@ -1,0 +1,201 @@
+//! The dependency rules of ARCHITECTURE.md, checked: who may depend on whom, who may be unsafe, who may print; and that
+//! what the documents point to is there.
+//!
+//! Guards against the mistake of reaching across a layer because it compiles, and against documents left behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A row of the table of dependencies in ARCHITECTURE.md.
+struct Rule {
+    name: String,
+    /// Crates of ours that it may depend on.
+    depends_on: Vec<String>,
+    may_use_libc: bool,
+    /// Files and folders that may hold `unsafe`; `all` for every file.
+    unsafe_in: Vec<String>,
+    /// Files and folders that may print; `yes` for every file.
+    prints: Vec<String>,
+}
+
+/// The rules, as the table says.
+fn rules() -> Vec<Rule> {
+    let text = fs::read_to_string(crates().parent().unwrap().join("ARCHITECTURE.md")).unwrap();
+    let table = text.split("| crate | may depend on |").nth(1).expect("the table of dependencies");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let words = |cell: &str| -> Vec<String> {
+        let words = cell.split_whitespace().map(|word| word.trim_matches('`').to_owned());
+        words.filter(|word| word != "-" && word != "no").collect()
+    };
+    rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [name, depends_on, libc, unsafe_in, _, prints] = cells[..] else { panic!("six cells: {row}") };
+        Rule {
+            name: name.trim_matches('`').to_owned(),
+            depends_on: words(depends_on),
+            may_use_libc: libc == "yes",
+            unsafe_in: words(unsafe_in),
+            prints: words(prints),
+        }
+    })
+    .collect()
+}
+
+/// Whether a file is among those that a cell names.
+fn is_in(path: &Path, named: &[String]) -> bool {
+    named.iter().any(|named| match named.strip_suffix('/') {
+        Some(folder) => path.components().any(|part| part.as_os_str() == folder),
+        None => {
+            named == "all" || named == "yes" || path.file_name().is_some_and(|name| name == named.as_str())
+        }
+    })
+}
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
+}
+
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().is_some_and(|name| name == "tests.rs") {
+            continue; // unit tests that fill a file of their own
+        }
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Lines of code with comments and doc comments cut off, and the unit tests at the bottom left out.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let text = text.split("mod tests {").next().unwrap();
+    text.lines().map(|line| line.split("//").next().unwrap()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_crate_has_a_rule() {
+    let mut found: Vec<String> = fs::read_dir(crates())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    found.sort();
+    let mut ruled: Vec<String> = rules().into_iter().map(|rule| rule.name).collect();
+    ruled.sort();
+    assert_eq!(found, ruled);
+}
+
+#[test]
+fn crates_depend_only_on_what_their_layer_allows() {
+    for Rule { name, depends_on, may_use_libc, .. } in rules() {
+        let manifest = fs::read_to_string(crates().join(&name).join("Cargo.toml")).unwrap();
+        let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or("");
+        let dependencies = dependencies.split("\n[").next().unwrap();
+        for line in dependencies.lines() {
+            let dependency = line.split(['.', ' ', '=']).next().unwrap();
+            if let Some(ours) = dependency.strip_prefix("faultless-") {
+                assert!(
+                    depends_on.iter().any(|allowed| allowed == ours),
+                    "{name} depends on {ours}; allowed: {depends_on:?}"
+                );
+            }
+            assert!(dependency != "libc" || may_use_libc, "{name} depends on libc: that is for os to wrap");
+        }
+    }
+}
+
+#[test]
+fn unsafe_stays_where_it_is_allowed() {
+    for Rule { name, unsafe_in, .. } in rules() {
+        for path in
+            sources(&crates().join(&name).join("src")).into_iter().filter(|path| !is_in(path, &unsafe_in))
+        {
+            let code = code(&path);
+            let found = code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe");
+            assert!(!found, "unsafe in {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn only_programs_print() {
+    for Rule { name, prints, .. } in rules() {
+        for path in
+            sources(&crates().join(&name).join("src")).into_iter().filter(|path| !is_in(path, &prints))
+        {
+            let code = code(&path);
+            let said =
+                ["println!", "print!", "dbg!", "process::exit"].into_iter().find(|word| code.contains(word));
+            assert_eq!(said, None, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_page_size_is_asked_and_never_written_down() {
+    for Rule { name, .. } in rules() {
+        for path in sources(&crates().join(name).join("src")) {
+            let code = code(&path);
+            let literal = code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| {
+                let digits: String = word.chars().take_while(char::is_ascii_digit).collect();
+                digits == "4096" || word == "0x1000"
+            });
+            assert!(!literal, "a literal page size in {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn files_are_short_enough_to_read() {
+    for Rule { name, .. } in rules() {
+        for path in sources(&crates().join(name)) {
+            let lines = fs::read_to_string(&path).unwrap().lines().count();
+            assert!(lines <= 600, "{} has {lines} lines: split it", path.display());
+        }
+    }
+}
+
+/// The documents of the project, wherever they lie.
+fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.is_dir() && !["target", ".git", "corpus"].contains(&name) {
+            documents(&path, found);
+        } else if name.ends_with(".md") {
+            found.push(path);
+        }
+    }
+}
+
+/// What a document points to inside the tree: targets of links, and paths in backquotes that begin with a folder of
+/// the project. Not what has a placeholder in it.
+fn pointers(text: &str) -> Vec<&str> {
+    const FOLDERS: [&str; 5] = ["crates/", "record/", "bench/", "fuzz/", ".ci/"];
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+    let links = links.filter(|link| !link.is_empty() && !link.contains("://"));
+    let quoted = text.split('`').skip(1).step_by(2).filter(|word| {
+        FOLDERS.iter().any(|folder| word.starts_with(folder)) && !word.contains(['<', '*', '{', ' '])
+    });
+    links.chain(quoted).collect()
+}
+
+#[test]
+fn what_the_documents_point_to_is_there() {
+    assert_eq!(pointers("[a](b.md#c), [d](https://e), `record/f`, `g/h`"), ["b.md", "record/f"]);
+    let root = crates().parent().unwrap().to_path_buf();
+    let mut found = Vec::new();
+    documents(&root, &mut found);
+    assert!(found.iter().any(|path| path.ends_with("README.md")));
+    for path in found {
+        for to in pointers(&fs::read_to_string(&path).unwrap()) {
+            let there = path.parent().unwrap().join(to).exists() || root.join(to).exists();
+            assert!(there, "{} points to {to}, which does not exist", path.display());
+        }
+    }
+}

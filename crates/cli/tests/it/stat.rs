@@ -1,0 +1,352 @@
+//! `faultless stat` as a user meets it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use faultless_wants as wants;
+
+use crate::{FAULTLESS, machine, text};
+
+#[path = "../../../report/tests/it/spread.rs"]
+mod spread;
+
+fn stat(words: &[&str]) -> Output {
+    Command::new(FAULTLESS).arg("stat").args(words).output().unwrap()
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+#[test]
+fn stdout_and_status_are_the_programs_and_the_report_goes_to_stderr() {
+    let out = stat(&["--", "sh", "-c", "echo data; echo error >&2; exit 3"]);
+    assert_eq!(out.status.code(), Some(3));
+    assert_eq!(text(&out.stdout), "data\n");
+    let report = text(&out.stderr);
+    assert!(report.starts_with("error\n") && report.contains("faultless stat: "), "{report}");
+}
+
+#[test]
+fn stdin_reaches_the_program() {
+    let mut child = Command::new(FAULTLESS)
+        .args(["stat", "--", "cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"through").unwrap();
+    assert_eq!(child.wait_with_output().unwrap().stdout, b"through");
+}
+
+#[test]
+fn a_signal_that_ends_the_program_shows_in_the_status() {
+    assert_eq!(stat(&["--", "sh", "-c", "kill -KILL $$"]).status.code(), Some(128 + 9));
+}
+
+#[test]
+fn a_signal_to_faultless_reaches_the_program_and_the_report_still_comes() {
+    for (signal, number) in [("TERM", 15), ("INT", 2)] {
+        if signal == "INT" && !machine::sigint() {
+            continue;
+        }
+        let child = Command::new(FAULTLESS)
+            .args(["stat", "--", "sh", "-c", "echo ready; exec sleep 60"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut child = child;
+        let mut ready = [0; 6];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+        let out = child.wait_with_output().unwrap();
+        assert_eq!(out.status.code(), Some(128 + number), "{signal}");
+        assert!(text(&out.stderr).contains("faultless stat: "), "{}", text(&out.stderr));
+    }
+}
+
+#[test]
+fn json_is_one_document_whose_rows_add_up() {
+    let path = scratch("report.json");
+    let out = stat(&["--json", "-o", path.to_str().unwrap(), "--", "sh", "-c", "true"]);
+    assert!(out.status.success() && out.stderr.is_empty(), "{}", text(&out.stderr));
+    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let rows: u64 =
+        report["rows"].as_array().unwrap().iter().map(|row| row["faults"].as_u64().unwrap()).sum();
+    let usage = &report["usage"];
+    let total = usage["minor_faults"].as_u64().unwrap() + usage["major_faults"].as_u64().unwrap();
+    assert_eq!(rows, total);
+    assert!(total > 0);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told_before_the_program_runs() {
+    let witness = scratch("witness");
+    let out = stat(&["-o", "/nonexistent/report", "--", "touch", witness.to_str().unwrap()]);
+    assert_eq!(out.status.code(), Some(2));
+    let error = text(&out.stderr);
+    assert!(error.starts_with("faultless: /nonexistent/report") && error.lines().count() == 1, "{error}");
+    assert!(!witness.exists(), "the program must not have run");
+    let out = stat(&["-o", "/", "--", "true"]);
+    assert_eq!(out.status.code(), Some(2), "{}", text(&out.stderr));
+}
+
+#[test]
+fn a_report_replaces_the_old_one_and_leaves_nothing_beside_it() {
+    let folder = scratch("folder");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("report");
+    std::fs::write(&path, "old").unwrap();
+    let link = folder.join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert!(stat(&["-o", link.to_str().unwrap(), "--", "true"]).status.success());
+    assert!(std::fs::read_to_string(&path).unwrap().contains("faultless stat: "));
+    assert!(link.is_symlink(), "the link's target is replaced, not the link");
+    assert_eq!(stat(&["-o", path.to_str().unwrap(), "--", "faultless-no-such"]).status.code(), Some(2));
+    assert!(std::fs::read_to_string(&path).unwrap().contains("faultless stat: "), "no run, no change");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2, "no part file is left");
+    assert!(stat(&["-o", "/dev/null", "--", "true"]).status.success());
+}
+
+#[test]
+fn a_report_goes_where_a_link_points_and_stays_closed_to_others() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let (file, link) = (scratch("linked-report"), scratch("link-to-report"));
+    symlink(file.file_name().unwrap(), &link).unwrap();
+    for _ in 0..2 {
+        assert!(stat(&["-o", link.to_str().unwrap(), "--", "true"]).status.success());
+        assert!(link.is_symlink() && text(&std::fs::read(&file).unwrap()).contains("faultless stat: "));
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    assert!(stat(&["-o", link.to_str().unwrap(), "--", "true"]).status.success());
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    std::fs::remove_file(link).unwrap();
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn wrong_commands_are_one_clear_line() {
+    for (command, word) in [
+        ("faultless-no-such", "no such command"),
+        ("/etc/passwd", "no right to execute"),
+        ("/etc", "a folder"),
+    ] {
+        let out = stat(&["--", command]);
+        let error = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(2));
+        assert!(error.starts_with("faultless: ") && error.contains(word), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn a_missing_command_is_one_line_for_every_verb_that_needs_one() {
+    for words in [&["stat"][..], &["stat", "--json"], &["stat", "--"], &["run"], &["run", "--summary"]] {
+        let out = Command::new(FAULTLESS).args(words).output().unwrap();
+        let error = text(&out.stderr);
+        assert_eq!((out.status.code(), error.lines().count()), (Some(2), 1), "{words:?}: {error}");
+        let told = error.starts_with("faultless: <CMD>... is missing; write it like this: faultless ");
+        assert!(told && error.contains(words[0]), "{error}");
+    }
+}
+
+#[test]
+fn pairs_alone_bring_the_counters_that_they_are_scaled_by() {
+    let out = stat(&["--explain", "--sources", "pairs", "--", "true"]);
+    assert!(out.status.success());
+    let report = text(&out.stderr);
+    let state = |source: &str| report.lines().find(|line| line.contains(source)).map(|line| &line[..12]);
+    if state(" page-faults:u").is_some_and(|state| state.contains("not used")) {
+        wants::missing_feature("perf events", "no counter: its pairs say that they lack it");
+    } else {
+        assert!(!report.contains("not without the counter"), "{report}");
+    }
+    assert_eq!(
+        state(" fault pairs "),
+        state(" page-faults:u"),
+        "both or, where perf is denied, neither: {report}"
+    );
+}
+
+#[test]
+fn without_any_event_it_still_answers() {
+    let out = stat(&["--explain", "--sources", "none", "--", "true"]);
+    assert!(out.status.success());
+    assert!(text(&out.stderr).contains("not asked for"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn a_normal_user_gets_rows_that_add_up_too() {
+    if !machine::other_users() {
+        return;
+    }
+    let copy = std::env::temp_dir().join(format!("faultless-stat-{}", std::process::id()));
+    machine::copy_program(FAULTLESS, &copy);
+    let user = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+    let out = Command::new("setpriv")
+        .args(user)
+        .arg(&copy)
+        .args(["stat", "--json", "--", "sh", "-c", "true"])
+        .current_dir("/")
+        .output()
+        .unwrap();
+    std::fs::remove_file(&copy).unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
+    let rows: u64 =
+        report["rows"].as_array().unwrap().iter().map(|row| row["faults"].as_u64().unwrap()).sum();
+    assert_eq!(
+        rows,
+        report["usage"]["minor_faults"].as_u64().unwrap() + report["usage"]["major_faults"].as_u64().unwrap()
+    );
+}
+
+#[test]
+fn children_of_a_program_that_ignores_sigchld_are_in_the_rows() {
+    // A shell can't be made to ignore the end of its own children; python can.
+    let script = "import mmap,os,signal,time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n\
+        if os.fork() == 0:\n  m = mmap.mmap(-1, 40 << 20)\n  for i in range(0, 40 << 20, 4096): m[i] = 1\n  os._exit(0)\n\
+        time.sleep(0.5)";
+    if !wants::program("python3", "python3") {
+        return;
+    }
+    let out = stat(&["--json", "--", "python3", "-c", script]);
+    let report: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
+    if report["sources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|s| s["source"] == "page-faults:u" && s["used"] == false)
+    {
+        return wants::missing_feature("perf events", "they alone know those faults");
+    }
+    let beyond = report["beyond_wait4"]["faults"].as_u64().unwrap_or(0);
+    let rows: u64 =
+        report["rows"].as_array().unwrap().iter().map(|row| row["faults"].as_u64().unwrap()).sum();
+    let waited =
+        report["usage"]["minor_faults"].as_u64().unwrap() + report["usage"]["major_faults"].as_u64().unwrap();
+    assert!(beyond > 500, "{report}");
+    assert_eq!(rows, waited + beyond);
+}
+
+/// Runs faultless in mount namespaces of its own where `hidden` is an empty folder; `None` where that is refused.
+#[track_caller]
+fn hiding(hidden: &str, words: &[&str]) -> Option<Output> {
+    let script = format!("mount -t tmpfs none {hidden} && exec \"$@\"");
+    let run = |words: &[&str]| {
+        Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, "sh"])
+            .args(words)
+            .output()
+    };
+    match run(&["true"]) {
+        Ok(out) if out.status.success() => run(&[&[FAULTLESS], words].concat()).ok(),
+        Ok(out) => {
+            wants::missing_feature("user namespaces", text(&out.stderr));
+            None
+        }
+        Err(error) => {
+            wants::missing_package("util-linux", format_args!("unshare: {error}"));
+            None
+        }
+    }
+}
+
+#[test]
+fn where_proc_is_hidden_there_is_no_avoidable_curve_and_a_line_says_why() {
+    let words = ["stat", "--json", "--", FAULTLESS, "workload", "--quiet", "calloc-full"];
+    let Some(out) = hiding("/proc", &words) else { return };
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
+    assert!(report["avoidable"].is_null(), "{report}");
+    assert!(report["sources"].to_string().contains("/proc is hidden"), "{report}");
+}
+
+#[test]
+fn where_sys_is_hidden_faults_are_recorded_on_every_processor() {
+    let words = ["stat", "--json", "--", FAULTLESS, "workload", "--quiet", "calloc-full"];
+    let Some(out) = hiding("/sys", &words) else { return };
+    let hidden: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
+    // An empty folder instead of an empty folder.
+    let out = hiding("/mnt", &words).unwrap();
+    let plain: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
+    let used = |report: &serde_json::Value| {
+        let sources = report["sources"].as_array().unwrap().iter();
+        sources.filter(|source| source["source"] == "fault pairs").any(|source| source["used"] == true)
+    };
+    if used(&hidden) {
+        assert!(hidden["time"]["timed"].as_u64().is_some_and(|timed| timed > 300), "{hidden}");
+    } else {
+        wants::missing_feature("perf events", format_args!("no fault pairs: {}", plain["sources"]));
+    }
+    assert_eq!(used(&hidden), used(&plain), "{hidden}");
+}
+
+#[test]
+fn where_proc_or_sys_is_hidden_the_other_verbs_say_so_and_go_on() {
+    let Some(out) = hiding("/proc", &["run", "--", "echo", "ran"]) else { return };
+    let error = text(&out.stderr);
+    assert_eq!((out.status.code(), text(&out.stdout).as_str()), (Some(0), "ran\n"), "{error}");
+    assert!(error.starts_with("faultless: /proc is hidden") && error.lines().count() == 1, "{error}");
+    let Some(out) = hiding("/sys", &["advise", "-n", "3", "--", "true"]) else { return };
+    let advice = text(&out.stdout) + &text(&out.stderr);
+    assert!(advice.contains("/sys is hidden"), "{advice}");
+    for hidden in ["/proc", "/sys"] {
+        let Some(out) = hiding(hidden, &["doctor"]) else { return };
+        let report = text(&out.stdout);
+        assert!(out.status.success() && report.contains(&format!("{hidden} = hidden")), "{report}");
+        assert!(!report.contains("this kernel has no THP"), "{report}");
+    }
+}
+
+#[test]
+fn what_is_missing_and_how_figures_came_about_is_told_when_asked_for() {
+    let plain = text(&stat(&["--", "true"]).stderr);
+    let explained = text(&stat(&["--explain", "--", "true"]).stderr);
+    for head in [" Missing", " Where the counts come from", " Sources", " How the figures came about"] {
+        assert!(explained.contains(head) && !plain.contains(head), "{head}: {plain}\n{explained}");
+    }
+    // A run of a millisecond is too short for the avoidable share, whoever runs it.
+    assert!(explained.contains("avoidable faults: memory was read"), "{explained}");
+    assert!(plain.trim_end().ends_with("--explain says what is missing and why"), "{plain}");
+    let both = stat(&["--explain", "--json", "--", "true"]);
+    assert_eq!(both.status.code(), Some(2), "{}", text(&both.stderr));
+}
+
+#[test]
+fn no_figure_of_a_real_program_has_a_spread_wider_than_the_limit() {
+    if !machine::recorder() {
+        return;
+    }
+    let faultless = FAULTLESS;
+    let trace = scratch("spread.trace");
+    let trace = trace.to_str().unwrap();
+    let programs: [&[&str]; 4] = [
+        &["true"],
+        &["sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do true | cat; done"],
+        &["sort", "/proc/self/maps"],
+        &[faultless, "workload", "--quiet", "touch-once", "--mib=64"],
+    ];
+    let mut figures = 0;
+    for program in programs {
+        let run = |words: &[&str]| Command::new(faultless).args(words).args(program).output().unwrap();
+        let said = text(&run(&["stat", "--explain", "--"]).stderr);
+        assert!(said.contains(" faultless stat: "), "{said}");
+        let lines: Vec<&str> = said.lines().take_while(|line| !line.starts_with(" Missing")).collect();
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{said}");
+        figures += spread::assert_narrow(&said);
+        run(&["record", "-o", trace, "--"]);
+        let report = Command::new(faultless).args(["report", "--explain", trace]).output().unwrap();
+        assert!(text(&report.stdout).contains(" faultless report: "), "{}", text(&report.stderr));
+        figures += spread::assert_narrow(&text(&report.stdout));
+    }
+    if figures == 0 {
+        wants::missing_feature("perf events", "no figure has a spread");
+    }
+    std::fs::remove_file(trace).unwrap();
+}

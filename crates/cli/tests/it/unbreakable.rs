@@ -1,0 +1,388 @@
+//! What a program must not notice of `faultless run`: how it ends, what it is refused, what it keeps, and who else is in it.
+//!
+//! Each program of `programs/unbreakable` runs as it is first, which says what is right, and then with the pool. Guards against a
+//! thread or a limit of the pool's own that the program meets, against memory that becomes resident although nobody touched
+//! it, and against freed memory that stays.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use faultless_wants as wants;
+
+use crate::interposed::group::MemoryGroup;
+use crate::interposed::{Case, compile, finish};
+
+/// Far more than any of these programs takes.
+const LIMIT: Duration = Duration::from_secs(60);
+/// The control group of small containers.
+const GROUP_BYTES: u64 = 700_000_000;
+
+const DEFAULT: &[&str] = &[];
+const SMALL: &[&str] = &["--small=mimalloc"];
+
+fn program(name: &str) -> Option<PathBuf> {
+    compile(&format!("unbreakable/{name}.c"), &["-pthread"])
+}
+
+/// How a command ended, and what it printed.
+fn ended(case: Case, limit: Duration) -> (String, String) {
+    let (status, output) = finish(case, limit);
+    let how = match status {
+        None => "hangs".into(),
+        Some(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => format!("status {code}"),
+            (None, signal) => format!("signal {}", signal.unwrap_or(0)),
+        },
+    };
+    (how, output.stdout)
+}
+
+/// What a program prints that must succeed.
+fn printed(case: Case) -> String {
+    let (how, stdout) = ended(case, LIMIT);
+    assert_eq!(how, "status 0", "{stdout}");
+    stdout
+}
+
+fn numbers(text: &str) -> Vec<u64> {
+    text.split_whitespace()
+        .map(|word| word.parse().unwrap_or_else(|_| panic!("not numbers: {text}")))
+        .collect()
+}
+
+/// A group of 700 MB, or why there is none on standard error.
+#[track_caller]
+fn group() -> Option<MemoryGroup> {
+    let group = MemoryGroup::new(GROUP_BYTES);
+    if let Err(reason) = &group {
+        wants::missing_feature("memory control groups", reason);
+    }
+    group.ok()
+}
+
+fn in_group(case: Case, group: Option<&MemoryGroup>) -> Case {
+    match group {
+        Some(group) => case.group(group.path()),
+        None => case,
+    }
+}
+
+/// Fails with what was found, so that one run of the tests shows the whole picture.
+fn none(wrong: &[String]) {
+    let some = &wrong[..wrong.len().min(16)];
+    assert!(wrong.is_empty(), "{} differences, among them\n{}", wrong.len(), some.join("\n"));
+}
+
+#[test]
+fn a_process_ends_with_the_last_of_its_own_threads() {
+    let Some(program) = program("ends") else { return };
+    let mut wrong = Vec::new();
+    // With the fourth a thread of the pool's that waited for the decay would be seen.
+    let all: [&[&str]; 5] =
+        [DEFAULT, &["--decay", "1s"], SMALL, &["--decay", "60s"], &["--prefault", "ahead", "--decay", "1s"]];
+    for way in ["main", "worker", "last", "term", "kill"] {
+        let plain = ended(Case::plain(&program).args(&[way]), LIMIT);
+        let right =
+            if way == "term" || way == "kill" { ("signal 15", "") } else { ("status 0", "exit handler\n") };
+        assert_eq!((plain.0.as_str(), plain.1.as_str()), right, "{way}");
+        for options in all {
+            let here = ended(Case::pooled(&program, options).args(&[way]), Duration::from_secs(5));
+            if here != plain {
+                wrong.push(format!("{way} {options:?}: {here:?} instead of {plain:?}"));
+            }
+        }
+    }
+    none(&wrong);
+}
+
+/// The lines of `here` that are others than those of `plain`.
+fn compare_lines(wrong: &mut Vec<String>, what: &str, plain: &str, here: &(String, String)) {
+    let (how, lines) = here;
+    if how != "status 0" {
+        wrong.push(format!("{what}: {how} after {} lines", lines.lines().count()));
+    } else if lines.lines().count() != plain.lines().count() {
+        wrong.push(format!(
+            "{what}: {} lines, without the pool {}",
+            lines.lines().count(),
+            plain.lines().count()
+        ));
+    }
+    for (plain, here) in plain.lines().zip(lines.lines()).filter(|(plain, here)| plain != here) {
+        wrong.push(format!("{what}: {here}, without the pool {plain}"));
+    }
+}
+
+#[test]
+fn what_is_too_large_is_refused_as_without() {
+    let Some(program) = program("oversized") else { return };
+    let plain = printed(Case::plain(&program));
+    assert!(plain.contains(": block") && plain.contains(": null"), "{plain}");
+    let mut wrong = Vec::new();
+    for options in [DEFAULT, SMALL, &["--policy", "base", "--retain", "0"]] {
+        let here = ended(Case::pooled(&program, options), LIMIT);
+        compare_lines(&mut wrong, &format!("{options:?}"), &plain, &here);
+    }
+    none(&wrong);
+}
+
+#[test]
+fn what_is_too_large_for_a_control_group_is_refused_as_without() {
+    let (Some(program), Some(group)) = (program("oversized"), group()) else { return };
+    let plain = printed(Case::plain(&program).group(group.path()));
+    let mut wrong = Vec::new();
+    for options in [DEFAULT, SMALL] {
+        let here = ended(Case::pooled(&program, options).group(group.path()), LIMIT);
+        compare_lines(&mut wrong, &format!("{options:?}"), &plain, &here);
+    }
+    none(&wrong);
+}
+
+#[test]
+fn python_in_a_control_group_gets_a_memory_error() {
+    let Some(group) = group() else { return };
+    let script = "try:\n bytearray(64 << 30)\n print('block')\nexcept MemoryError:\n print('MemoryError')";
+    let python = |case: Case| ended(case.args(&["-c", script]).group(group.path()), LIMIT);
+    if !wants::program("python3", "python3") {
+        return;
+    }
+    let plain = python(Case::plain("python3"));
+    if plain.1 != "MemoryError\n" {
+        return wants::missing_feature(
+            "a refusal of 64 GiB",
+            format_args!("this machine has them, or promises more than it has: {plain:?}"),
+        );
+    }
+    for options in [DEFAULT, SMALL] {
+        assert_eq!(python(Case::pooled("python3", options)), plain, "{options:?}");
+    }
+}
+
+#[test]
+fn an_address_space_limit_leaves_95_percent_of_what_it_leaves_without() {
+    let Some(program) = program("measures") else { return };
+    let names = ["largest block", "sum of 1 MiB", "sum of 64 MiB", "largest block after use"];
+    let mut wrong = Vec::new();
+    for kib in ["1000000", "4000000"] {
+        let plain = numbers(&printed(Case::plain(&program).limited("-v", kib)));
+        for options in [DEFAULT, SMALL] {
+            let (how, text) = ended(Case::pooled(&program, options).limited("-v", kib), LIMIT);
+            if how != "status 0" {
+                wrong.push(format!("{kib} {options:?}: {how}"));
+                continue;
+            }
+            assert_eq!((plain.len(), numbers(&text).len()), (names.len(), names.len()), "{text}");
+            for ((name, plain), here) in names.iter().zip(&plain).zip(numbers(&text)) {
+                // mimalloc takes 32 MiB of addresses at a time.
+                let kept = if options == SMALL && kib == "1000000" { 92 } else { 95 };
+                if here * 100 < plain * kept {
+                    wrong.push(format!(
+                        "ulimit -v {kib} {options:?}, {name}: {here} MiB, without {plain} MiB"
+                    ));
+                }
+            }
+        }
+    }
+    none(&wrong);
+}
+
+#[test]
+fn threads_have_their_stacks_under_an_address_space_limit() {
+    let Some(program) = program("many_threads") else { return };
+    let plain = printed(Case::plain(&program).limited("-v", "1500000"));
+    assert_eq!(plain, "64 threads, 64 blocks\n");
+    for options in [DEFAULT, SMALL] {
+        assert_eq!(printed(Case::pooled(&program, options).limited("-v", "1500000")), plain, "{options:?}");
+    }
+}
+
+#[test]
+fn what_large_blocks_have_left_under_an_address_space_limit_is_there_for_all_else() {
+    let Some(program) = program("after_large") else { return };
+    let mut wrong = Vec::new();
+    for words in
+        [["all", "small"], ["all", "stacks"], ["most", "small"], ["most", "stacks"], ["most", "maps"]]
+    {
+        let plain = numbers(&printed(Case::plain(&program).args(&words).limited("-v", "1000000")))[0];
+        assert!(plain > 50, "{words:?}: {plain}");
+        // mimalloc keeps addresses, as the help of `run` says: 13 stacks of 121.
+        for (options, kept) in [(DEFAULT, 95), (SMALL, 88)] {
+            let here = printed(Case::pooled(&program, options).args(&words).limited("-v", "1000000"));
+            if numbers(&here)[0] * 100 < plain * kept {
+                wrong.push(format!("{words:?} {options:?}: {here}, without {plain}"));
+            }
+        }
+    }
+    none(&wrong);
+}
+
+/// Peak resident MiB of one sparse program with the pool, beside a bound; what is wrong.
+fn sparse(
+    program: &Path,
+    group: Option<&MemoryGroup>,
+    words: [&str; 3],
+    bound: fn(u64) -> u64,
+) -> Option<String> {
+    let plain = numbers(&printed(in_group(Case::plain(program).args(&words), group)))[0];
+    let case = Case::pooled(program, &["--decay", "200ms"]).args(&words);
+    let (how, text) = ended(in_group(case, group), LIMIT);
+    let words = words.join(" ");
+    if how != "status 0" {
+        return Some(format!("{words}: {how} {text}"));
+    }
+    let (here, most) = (numbers(&text)[0], bound(plain));
+    (here > most).then(|| format!("{words}: {here} MiB, without {plain} MiB, at most {most} MiB"))
+}
+
+/// 3000 MiB of zeroes of which a program touches little: nobody else may touch the rest, also when the memory is used again.
+#[test]
+fn zeroed_memory_stays_as_sparse_as_its_program_uses_it() {
+    let Some(program) = program("sparse") else { return };
+    let group = group();
+    let patterns = ["every-2M", "every-64K", "some"];
+    let all = patterns.map(|pattern| {
+        [
+            ["calloc", pattern, "0"],
+            ["many-zeroed", pattern, "0"],
+            ["again", pattern, "0"],
+            ["later", pattern, "400"],
+        ]
+    });
+    let run = |words: [&str; 3]| sparse(&program, group.as_ref(), words, |plain| plain * 6 / 5 + 8);
+    none(&all.into_iter().flatten().filter_map(run).collect::<Vec<_>>());
+}
+
+#[test]
+fn memory_stays_nearly_as_sparse_as_its_program_uses_it() {
+    let Some(program) = program("sparse") else { return };
+    let group = group();
+    let patterns = ["every-2M", "every-64K", "some"];
+    let all = patterns.map(|pattern| ["malloc", "many", "realloc", "steps"].map(|way| [way, pattern, "0"]));
+    // Many blocks may waste no more than the first of them did: 16 MiB, and what the pool itself takes.
+    let bound = |way: &str| -> fn(u64) -> u64 {
+        if way == "many" { |plain| plain + 20 } else { |plain| plain + 3000 / 8 }
+    };
+    let run = |words: [&str; 3]| sparse(&program, group.as_ref(), words, bound(words[0]));
+    none(&all.into_iter().flatten().filter_map(run).collect::<Vec<_>>());
+}
+
+#[test]
+fn freed_memory_of_a_program_that_locks_all_of_it_goes_back() {
+    let Some(program) = program("locks") else { return };
+    let text = printed(Case::plain(&program).args(&["all", "100", "0"]));
+    if text == "refused\n" {
+        return wants::missing_feature("RLIMIT_MEMLOCK", "this user may not lock 976 MiB");
+    }
+    let plain = numbers(&text);
+    let resident = |options: &[&str], ms: &str, most: u64| {
+        numbers(&printed(Case::pooled(&program, options).args(&["all", ms, &most.to_string()])))
+    };
+    // The pool's thread may be giving part of it back when `free` returns.
+    let at_once = resident(&["--retain", "0"], "500", plain[0] + 16)[1];
+    // 32 MiB are always kept.
+    let most = plain[1] + 32 + 16;
+    let decayed = resident(&["--decay", "500ms"], "9000", most);
+    assert!(at_once <= plain[0] + 16, "--retain 0: {at_once} MiB, without {} MiB", plain[0]);
+    assert!(decayed[0] > most, "nothing was kept that could go back: {} MiB", decayed[0]);
+    assert!(decayed[1] <= most, "after the decay time: {} MiB, without {} MiB", decayed[1], plain[1]);
+}
+
+#[test]
+fn a_user_may_lock_all_memory_of_a_small_program() {
+    let Some(program) = program("locks") else { return };
+    let mut wrong = Vec::new();
+    for way in ["fresh", "used", "freed"] {
+        let plain = printed(Case::plain(&program).args(&[way]));
+        if plain != "0\n" {
+            wants::missing_feature("RLIMIT_MEMLOCK", format_args!("{way}: errno {plain} without the pool"));
+            continue;
+        }
+        // With --small=mimalloc the addresses of its first arena count too, see the help of `run`.
+        let here = printed(Case::pooled(&program, DEFAULT).args(&[way]));
+        if here != plain {
+            wrong.push(format!("{way}: errno {}", here.trim()));
+        }
+    }
+    none(&wrong);
+}
+
+/// One look of `idles` at itself.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    ms: u64,
+    resident_mib: u64,
+    threads: u64,
+}
+
+fn looks(text: &str) -> Vec<Look> {
+    let look = |line: &str| match numbers(line)[..] {
+        [ms, resident_mib, threads] => Look { ms, resident_mib, threads },
+        _ => panic!("{line}"),
+    };
+    text.lines().filter(|line| !line.starts_with("unshare")).map(look).collect()
+}
+
+/// What is wrong with how 1 GiB went back; without a decay time it is the one of the two defaults that fits.
+fn decayed(text: &str, decay_ms: Option<u64>) -> Vec<String> {
+    let looks = looks(text);
+    let (first, last) = (looks[0], looks[looks.len() - 1]);
+    let most = (first.resident_mib / 10).max(32);
+    let end = looks.iter().find(|look| look.resident_mib <= most).map(|look| look.ms);
+    let falls: Vec<u64> = looks
+        .windows(2)
+        .filter(|pair| pair[1].resident_mib + 4 <= pair[0].resident_mib)
+        .map(|pair| pair[1].ms)
+        .collect();
+    let decay_ms = decay_ms.unwrap_or(if end.is_some_and(|ms| ms < 2500) { 1000 } else { 10_000 });
+    let mut wrong = Vec::new();
+    let mut demand = |is_right: bool, what: String| wrong.extend((!is_right).then_some(what));
+    demand(first.resident_mib > 500, format!("{first:?}: nothing was kept"));
+    demand(
+        end.is_some_and(|ms| ms <= decay_ms * 3 / 2 + 500),
+        format!("at most {most} MiB since {end:?} ms"),
+    );
+    demand(falls.len() >= 5, format!("it fell at {falls:?} ms: fewer than 5 steps"));
+    demand(
+        falls.first().is_some_and(|&ms| ms < decay_ms / 2),
+        format!("it began to fall at {:?} ms", falls.first()),
+    );
+    demand(looks.iter().all(|look| look.threads <= 2), "more than one thread of the pool's".into());
+    demand(last.threads == 1, format!("{last:?}: not alone"));
+    demand(text.ends_with("unshare 0\n"), format!("{:?}", text.lines().last()));
+    wrong
+}
+
+#[test]
+fn freed_memory_goes_back_in_steps_and_who_gives_it_back_is_gone_then() {
+    let Some(program) = program("idles") else { return };
+    let plain = printed(Case::plain(&program).args(&["1000"]));
+    if !plain.ends_with("unshare 0\n") {
+        return wants::missing_feature("user namespaces", plain);
+    }
+    let mut wrong = Vec::new();
+    for (options, decay_ms) in [(&["--decay", "1s"][..], Some(1000)), (DEFAULT, None)] {
+        let text = printed(Case::pooled(&program, options).args(&[decay_ms.unwrap_or(10_000).to_string()]));
+        let found = decayed(&text, decay_ms);
+        wrong.extend(found.iter().map(|what| format!("{options:?}: {what}")));
+    }
+    none(&wrong);
+}
+
+#[test]
+fn a_program_that_frees_little_is_alone() {
+    let Some(program) = program("idles") else { return };
+    assert_eq!(printed(Case::plain(&program).args(&["little"])), "1\n");
+    for options in [DEFAULT, &["--decay", "50ms"]] {
+        assert_eq!(printed(Case::pooled(&program, options).args(&["little"])), "1\n", "{options:?}");
+    }
+}
+
+#[test]
+fn a_process_is_alone_when_it_forks_and_so_is_its_child() {
+    let Some(program) = program("forks") else { return };
+    let plain = printed(Case::plain(&program));
+    assert_eq!(plain, "parent 1, child 1\n");
+    for options in [DEFAULT, &["--decay", "20ms"]] {
+        assert_eq!(printed(Case::pooled(&program, options)), plain, "{options:?}");
+    }
+}

@@ -1,0 +1,180 @@
+//! Where a report goes: standard error, or a file that appears whole or not at all.
+
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io::{self, BufWriter, IsTerminal, Seek, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::Failure;
+
+/// Where the report goes; found out before the program runs, so that hours of it are not lost to a typing error. Until
+/// the report is written nothing lies beside the file, whatever ends this process.
+#[derive(Debug)]
+pub enum Sink {
+    /// Standard error.
+    Stderr,
+    /// A pipe, a terminal, `/dev/null`, the program's own output: written behind what is there.
+    Behind(PathBuf, File),
+    /// A file that can be written but not replaced: its folder is closed, or replacing it would change its owner or
+    /// take it from its other names.
+    Over(PathBuf, File),
+    /// A file that is replaced as a whole, with the rights that the old one had.
+    Whole(PathBuf, Option<Permissions>),
+}
+
+/// Links followed at most, as in the kernel (path_resolution(7)).
+const MOST_LINKS: u32 = 40;
+
+impl Sink {
+    /// A file to be written whole at the end; where it can't be written, that is found out now.
+    pub fn file(path: &Path) -> Result<Self, Failure> {
+        let path = if path == Path::new("-") { Path::new("/dev/stdout") } else { path };
+        let failure = |error: io::Error| {
+            Failure(format!("{}: {}; name a FILE that can be written", path.display(), reason(&error)))
+        };
+        // The file that a symbolic link points to is to be replaced, not the link.
+        let target = resolve(path.to_owned(), MOST_LINKS);
+        if path.as_os_str().is_empty() {
+            return Err(failure(io::ErrorKind::NotFound.into()));
+        }
+        if path.as_os_str().as_bytes().ends_with(b"/") || target.file_name().is_none() {
+            return Err(failure(io::ErrorKind::IsADirectory.into()));
+        }
+        // Unnamed: gone with this process.
+        let probe = || tempfile::tempfile_in(folder(&target))?.metadata();
+        if !target.exists() {
+            probe().map_err(failure)?;
+            return Ok(Self::Whole(target, None));
+        }
+        let file = OpenOptions::new().append(true).open(&target).map_err(failure)?;
+        let old = file.metadata().map_err(failure)?;
+        if !old.is_file() || is_own_stream(&old) {
+            return Ok(Self::Behind(target, file));
+        }
+        let same_owner = |new: Metadata| (new.uid(), new.gid()) == (old.uid(), old.gid());
+        match probe().is_ok_and(same_owner) && old.nlink() == 1 {
+            true => Ok(Self::Whole(target, Some(old.permissions()))),
+            false => Ok(Self::Over(target, file)),
+        }
+    }
+
+    /// The same for a file that other processes write, aside and then renamed, with the rights of the old one: its absolute
+    /// path. They put their number where its name says `%p`, and behind the name of what lies aside.
+    pub fn replaceable(path: &Path) -> Result<PathBuf, Failure> {
+        const NUMBER: &str = "4194304"; // PID_MAX_LIMIT, proc_pid_max(5)
+        const NAME_MAX: usize = 255; // limits.h
+        let failure = |reason: &str| {
+            Failure(format!("{}: {reason}; name a FILE that does not exist yet", path.display()))
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().replace("%p", NUMBER);
+        if format!("{name}.{NUMBER}.part").len() > NAME_MAX {
+            return Err(failure("its name is too long for what is written aside"));
+        }
+        match Self::file(path)? {
+            Self::Whole(target, _) => std::path::absolute(target).map_err(|error| failure(&reason(&error))),
+            Self::Stderr | Self::Behind(..) | Self::Over(..) => Err(failure("cannot be replaced as a whole")),
+        }
+    }
+
+    /// Whether the reader is a terminal that has not been told NO_COLOR.
+    pub fn wants_colour(&self) -> bool {
+        matches!(self, Self::Stderr) && io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+    }
+
+    /// Writes the report and makes it durable.
+    pub fn write(self, report: &str) -> Result<(), Failure> {
+        self.fill(|out| out.write_all(report.as_bytes()))
+    }
+
+    /// Lets `write` write it, piece by piece, and makes it durable.
+    pub fn fill(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+        let failure = |path: &Path, error: io::Error, lost: &str| {
+            Failure(format!("{}: {}; {lost} lost", path.display(), reason(&error)))
+        };
+        match self {
+            Self::Stderr => {
+                // Nobody reads it any more: that is no failure of the program that was run.
+                let _ = write(&mut io::stderr().lock());
+                Ok(())
+            }
+            Self::Behind(path, file) => {
+                buffered(file, write).map(drop).map_err(|error| failure(&path, error, "the report is"))
+            }
+            Self::Over(path, file) => overwrite(file, write)
+                .map_err(|error| failure(&path, error, "the report and what the file held are")),
+            Self::Whole(path, rights) => {
+                replace(&path, rights, write).map_err(|error| failure(&path, error, "the report is"))
+            }
+        }
+    }
+}
+
+fn buffered<F: Write>(file: F, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<F> {
+    let mut out = BufWriter::new(file);
+    write(&mut out)?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)
+}
+
+fn overwrite(mut file: File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    buffered(file, write)?.sync_all()
+}
+
+/// Writes beside the file and renames over it.
+fn replace(
+    target: &Path,
+    rights: Option<Permissions>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    const NEW: u32 = 0o666; // less the umask, as for any new file
+    let aside = tempfile::Builder::new()
+        .prefix(target.file_name().unwrap_or_default())
+        .suffix(".part")
+        .permissions(Permissions::from_mode(NEW))
+        .tempfile_in(folder(target))?;
+    let aside = buffered(aside, write)?;
+    if let Some(rights) = rights {
+        // A report that its owner has closed to others stays so.
+        aside.as_file().set_permissions(rights)?;
+    }
+    aside.as_file().sync_all()?;
+    aside.persist(target)?;
+    Ok(())
+}
+
+fn folder(target: &Path) -> &Path {
+    target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The file that symbolic links lead to, whether it exists or not.
+fn resolve(path: PathBuf, links: u32) -> PathBuf {
+    match (path.canonicalize(), path.read_link()) {
+        (Ok(found), _) => found,
+        // What /dev/stdout leads to can be a pipe: it is there, and has no path.
+        (Err(_), Ok(to)) if links > 0 && !path.exists() => resolve(folder(&path).join(to), links - 1),
+        _ => path,
+    }
+}
+
+/// Whether this is the file that standard output or standard error goes to, which the program writes as well.
+fn is_own_stream(file: &Metadata) -> bool {
+    let same = |stream: io::Result<std::os::fd::OwnedFd>| {
+        let stream = stream.and_then(|stream| File::from(stream).metadata());
+        stream.is_ok_and(|stream| (stream.dev(), stream.ino()) == (file.dev(), file.ino()))
+    };
+    same(io::stdout().as_fd().try_clone_to_owned()) || same(io::stderr().as_fd().try_clone_to_owned())
+}
+
+/// An I/O error without its number; where only its kind is known, in the same words.
+pub fn reason(error: &io::Error) -> String {
+    let text = match error.kind() {
+        io::ErrorKind::StorageFull => "No space left on device".into(),
+        io::ErrorKind::QuotaExceeded => "Disk quota exceeded".into(),
+        io::ErrorKind::FileTooLarge => "File too large".into(),
+        _ => error.to_string(),
+    };
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,59 @@
+//! `faultless index build`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use faultless_grepdb::{Database, Location, Rules};
+
+use crate::done;
+use crate::place::{self, Chosen, Which};
+use faultless_console::{Failure, Outcome};
+
+/// Make the database anew, with the rules that it has.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The tree; that of the current folder where none is named.
+    #[arg(value_hint = clap::ValueHint::DirPath, conflicts_with = "project")]
+    root: Option<PathBuf>,
+    #[command(flatten)]
+    which: Which,
+    /// Workers; as many as there are processors where none are named.
+    #[arg(short = 'j', long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> Outcome {
+    let here = place::here()?;
+    let chosen = match &args.root {
+        Some(root) => {
+            let root = root
+                .canonicalize()
+                .map_err(|error| Failure(format!("{}: {error}; name a folder", root.display())))?;
+            vec![Chosen { place: Location::in_tree(&root), project: None }]
+        }
+        // There may be none yet.
+        None if args.which.project.is_empty() && Database::find_root(&here).is_none() => {
+            vec![Chosen { place: Location::in_tree(&here), project: None }]
+        }
+        None => args.which.chosen()?,
+    };
+    for Chosen { place, project } in chosen {
+        let rules = match project {
+            Some((_, rules)) => rules,
+            None => Database::rules_at(&place)
+                .unwrap_or_else(|error| {
+                    eprintln!(
+                        "faultless: {error}; what belongs to it is taken to be what a new one would have"
+                    );
+                    Some(Rules::default())
+                })
+                .unwrap_or_default(),
+        };
+        let threads = crate::threads(args.threads);
+        let (updated, seconds) =
+            done::with_bar("building", |progress| Database::build(&place, &rules, threads, progress))?;
+        done::tell(&updated, seconds);
+    }
+    Ok(ExitCode::SUCCESS)
+}

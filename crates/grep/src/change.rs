@@ -1,0 +1,46 @@
+//! `faultless index change`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use faultless_grepdb::Database;
+
+use crate::place::Which;
+use faultless_console::{Failure, Outcome};
+
+/// Say that files have changed: searches read them from disk until the next update.
+///
+/// For editors and build tools that know. Files that do not belong to the database are told of.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    which: Which,
+    /// Files; they need not be there any more.
+    #[arg(required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> Outcome {
+    let files = args.files.iter().map(|file| whole(file.as_path())).collect::<Result<Vec<_>, _>>()?;
+    let mut marked = 0;
+    for chosen in args.which.chosen()? {
+        marked = marked.max(Database::mark_changed(&chosen.place, &files)?);
+    }
+    if marked < files.len() {
+        eprintln!(
+            "faultless: {} of {} files do not belong to the database; `faultless index info --list-skipped` tells why",
+            files.len() - marked,
+            files.len()
+        );
+        return Ok(ExitCode::from(1));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The file as a walk would name it; its folder is there even where it is gone.
+fn whole(file: &Path) -> Result<PathBuf, Failure> {
+    let file = std::path::absolute(file)?;
+    let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else { return Ok(file) };
+    Ok(folder.canonicalize().map_or(file.clone(), |folder| folder.join(name)))
+}

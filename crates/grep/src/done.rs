@@ -1,0 +1,56 @@
+//! What a build or update says: a bar while it runs, and a line when it is done.
+
+use std::io::IsTerminal;
+use std::time::Instant;
+
+use faultless_grepdb::{Progress, UpdateReport};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+
+use faultless_console::Failure;
+
+/// Runs `work` with a bar on standard error, where that is a terminal. What it did, and how long it took, s.
+pub(crate) fn with_bar<E: Into<Failure>>(
+    what: &'static str,
+    work: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<UpdateReport, E>,
+) -> Result<(UpdateReport, Option<f64>), Failure> {
+    let begin = Instant::now();
+    let style = ProgressStyle::with_template("{prefix} {wide_bar} {msg} {bytes}/{total_bytes} {eta}").ok();
+    let bar = style.filter(|_| std::io::stderr().is_terminal()).map(|style| {
+        ProgressBar::new(0).with_style(style.progress_chars("=> ")).with_prefix(what).with_message("looking")
+    });
+    let done = work(&mut |progress| {
+        if let Some(bar) = &bar {
+            bar.set_length(progress.of_bytes);
+            bar.set_position(progress.bytes);
+            bar.set_message(format!("{} files", HumanCount(progress.files)));
+        }
+    });
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    Ok((done.map_err(Into::into)?, Some(begin.elapsed().as_secs_f64())))
+}
+
+/// The line on it, and what could not be seen.
+pub(crate) fn tell(done: &UpdateReport, seconds: Option<f64>) {
+    let (read, removed, files) = (HumanCount(done.read), HumanCount(done.removed), HumanCount(done.files));
+    let seconds = seconds.map_or_else(String::new, |seconds| format!("; {seconds:.2} s"));
+    eprintln!(
+        "{read} files read, {removed} removed, {files} in the database; {} of text; {} written{seconds}",
+        megabytes(done.text_bytes),
+        megabytes(done.written_bytes)
+    );
+    for trouble in &done.trouble {
+        eprintln!("faultless: {trouble}; it is left out");
+    }
+}
+
+/// Bytes as MB, with as many digits as tell something.
+pub(crate) fn megabytes(bytes: u64) -> String {
+    let megabytes = bytes as f64 / 1e6;
+    match bytes {
+        0 => "0 MB".into(),
+        1..1_000_000 => format!("{megabytes:.3} MB"),
+        _ => format!("{megabytes:.1} MB"),
+    }
+}

@@ -1,0 +1,36 @@
+//! `faultless index filter`.
+
+use std::io::BufRead;
+use std::process::ExitCode;
+
+use crate::matching::Matching;
+use faultless_console::{Failure, Outcome, emit};
+
+/// Filter lines of standard input as `files` filters paths.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "EXAMPLE\n  git ls-files | faultless index filter --by fuzzy schdcore")]
+pub(crate) struct Args {
+    /// What to look for.
+    query: String,
+    #[command(flatten)]
+    matching: Matching,
+    /// Lines end with a NUL byte, here and there.
+    #[arg(short = '0', long)]
+    null: bool,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> Outcome {
+    let mut filter = args.matching.filter(&args.query)?;
+    let end = if args.null { 0 } else { b'\n' };
+    let mut failed = None;
+    let lines =
+        std::io::stdin().lock().split(end).map_while(|line| line.map_err(|error| failed = Some(error)).ok());
+    let found = args.matching.hits(&mut filter, lines, |_| true);
+    if let Some(error) = failed {
+        return Err(Failure(format!("standard input: {error}")));
+    }
+    let mut out = Vec::new();
+    found.iter().for_each(|found| args.matching.show(found, end, &mut out));
+    emit(&out, if found.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,34 @@
+//! The flags of a search: ripgrep's names and meanings, and a few of our own.
+//!
+//! In: the command line. Out: [`Args`].
+//!
+//! What it does not do: act on them.
+
+pub(crate) mod engine;
+pub(crate) mod looks;
+pub(crate) mod pattern;
+pub(crate) mod quick;
+pub(crate) mod which;
+
+use std::ffi::OsString;
+
+/// What a search is told.
+#[derive(Debug, Default, clap::Args)]
+#[group(skip)]
+#[command(args_override_self = true)]
+pub(crate) struct Args {
+    /// Regular expression; with -e or -f this is a path, too.
+    #[arg(allow_hyphen_values = false)]
+    pub(crate) pattern: Option<OsString>,
+    /// Files and folders; all below the current folder where none is named; `-` is standard input.
+    #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    pub(crate) paths: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) matching: pattern::Flags,
+    #[command(flatten)]
+    pub(crate) which: which::Flags,
+    #[command(flatten)]
+    pub(crate) looks: looks::Flags,
+    #[command(flatten)]
+    pub(crate) engine: engine::Flags,
+}

@@ -1,0 +1,115 @@
+//! `faultless index info`.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use faultless_grepdb::{Database, DatabaseInfo};
+use indicatif::HumanCount;
+
+use crate::done::megabytes;
+use crate::place::{Chosen, Which, ago};
+use crate::skipped;
+use faultless_console::{Failure, Outcome, emit};
+
+/// What the database holds: files, text, size, age, and what is left out.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    which: Which,
+    /// Name all that is left out, and why.
+    #[arg(long, conflicts_with = "json")]
+    list_skipped: bool,
+    /// As JSON, an object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> Outcome {
+    let mut out = Vec::new();
+    for chosen in args.which.chosen()? {
+        let database = chosen.open()?;
+        out.extend(match (args.list_skipped, args.json) {
+            (true, _) => skipped::list(&database)?,
+            (_, true) => json(&chosen, &database)?,
+            _ => text(&chosen, &database)?.into_bytes(),
+        });
+    }
+    emit(&out, ExitCode::SUCCESS)
+}
+
+fn text(chosen: &Chosen, database: &Database) -> Result<String, Failure> {
+    let info = database.info()?;
+    let mut out = String::new();
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(out, "{name:<9} {value}");
+    };
+    if let Some((name, _)) = &chosen.project {
+        row("project", name.clone());
+    }
+    row("tree", database.location().root.display().to_string());
+    row("database", database.location().folder.display().to_string());
+    row("files", format!("{}, {} of text", HumanCount(info.files), megabytes(info.text_bytes)));
+    let share = 100.0 * info.disk_bytes as f64 / info.text_bytes.max(1) as f64;
+    let index = 100.0 * info.index_bytes as f64 / info.disk_bytes.max(1) as f64;
+    row(
+        "size",
+        format!("{}, {share:.1} % of the text; {index:.1} % of it index", megabytes(info.disk_bytes)),
+    );
+    row(
+        "segments",
+        format!(
+            "{}, {} chunks, {} files out of date in them",
+            info.segments,
+            HumanCount(info.chunks),
+            HumanCount(info.dead)
+        ),
+    );
+    row("looked", format!("{} ago", ago(age(&info))));
+    if info.marked > 0 {
+        row("changed", format!("{} files, searched on disk until the next update", HumanCount(info.marked)));
+    }
+    if info.late_binary > 0 {
+        row(
+            "in part",
+            format!("{} files with a NUL byte after the first 64 KiB", HumanCount(info.late_binary)),
+        );
+    }
+    let left_out = skipped::counts(&database.skipped(crate::threads(None))?);
+    row("left out", left_out.trim_start_matches("left out: ").to_owned());
+    Ok(out)
+}
+
+fn json(chosen: &Chosen, database: &Database) -> Result<Vec<u8>, Failure> {
+    let info = database.info()?;
+    let mut skipped = serde_json::Map::new();
+    for (why, _) in database.skipped(crate::threads(None))? {
+        let count = skipped.entry(skipped::word(why)).or_insert(0.into());
+        *count = (count.as_u64().unwrap_or_default() + 1).into();
+    }
+    let value = serde_json::json!({
+        "project": chosen.project.as_ref().map(|(name, _)| name),
+        "root": database.location().root.to_string_lossy(),
+        "folder": database.location().folder.to_string_lossy(),
+        "files": info.files,
+        "files_in_part": info.late_binary,
+        "text_bytes": info.text_bytes,
+        "disk_bytes": info.disk_bytes,
+        "index_bytes": info.index_bytes,
+        "segments": info.segments,
+        "chunks": info.chunks,
+        "dead_files": info.dead,
+        "changed_files": info.marked,
+        "age_s": age(&info).as_secs_f64(),
+        "skipped": skipped,
+    });
+    let mut line = serde_json::to_vec(&value)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+fn age(info: &DatabaseInfo) -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.saturating_sub(Duration::from_nanos(info.walked_ns))
+}

@@ -1,0 +1,56 @@
+//! `faultless index interactive`.
+
+use std::io::{BufRead, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use crate::{files, flags, search};
+use faultless_console::{Failure, Outcome, no_stdout, one_line};
+
+/// Answer one query after another: for editors, which then pay the start of a process once.
+///
+/// Each line of standard input is `search ARGS` or `files ARGS`, with quotes as in a shell. An answer ends with a line of a NUL byte and
+/// the exit code.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+/// A line of input.
+#[derive(Debug, clap::Parser)]
+#[command(name = "", no_binary_name = true, disable_help_subcommand = true)]
+enum Line {
+    /// Search
+    Search(Box<flags::Args>),
+    /// Find files
+    Files(files::Args),
+}
+
+/// Runs the verb.
+pub(crate) fn run(_: Args) -> Outcome {
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(|error| Failure(format!("standard input: {error}")))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let code = answer(&line).unwrap_or_else(|failure| {
+            eprintln!("faultless: {failure}");
+            ExitCode::from(2)
+        });
+        let code = [0, 1, 2].into_iter().find(|&known| code == ExitCode::from(known)).unwrap_or(2);
+        let mut out = std::io::stdout().lock();
+        match writeln!(out, "\0{code}").and_then(|()| out.flush()) {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => break,
+            written => written.map_err(|error| no_stdout(&error))?,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn answer(line: &str) -> Outcome {
+    let words = shlex::split(line).ok_or_else(|| Failure("a quote has no end; close it".into()))?;
+    match Line::try_parse_from(words) {
+        Ok(Line::Search(args)) => search::run(*args),
+        Ok(Line::Files(args)) => files::run(args),
+        Err(error) => Err(Failure(one_line(&error, &crate::Search::command(), None))),
+    }
+}

@@ -1,0 +1,262 @@
+//! A search that has been understood -> trees searched one after another: each through its database, and where it has none or not all, on
+//! disk.
+//!
+//! In: [`Job`] and [`scope::Scope`]. Out: matches; what came of all trees together ([`Done`]).
+//!
+//! What it does not do: understand flags (`patterns`, `printing`, `scope`), or read files and databases (`faultless_grepdb`).
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+
+use faultless_grepdb::{Database, DiskFile, FileKind, Location, QueryPlan, Search, SearchReport};
+use grep_printer::Stats;
+use grep_regex::RegexMatcher;
+use grep_searcher::{BinaryDetection, SearcherBuilder};
+
+use crate::disk::Disk;
+use crate::flags::Args;
+use crate::flags::looks::Sort;
+use crate::place::Chosen;
+use crate::printing::Looks;
+use crate::scope::{self, Filter, Folder, Tree};
+use crate::{patterns, place, totals};
+use faultless_console::{Failure, no_stdout};
+
+/// Live files that may wait for a worker.
+const LIVE_WAITS: usize = 256;
+const EVERY_KIND: &[FileKind] =
+    &[FileKind::Text, FileKind::LateBinary, FileKind::Binary, FileKind::Unreadable];
+
+/// A search that has been understood.
+pub(crate) struct Job<'a> {
+    pub(crate) args: &'a Args,
+    pub(crate) matcher: RegexMatcher,
+    pub(crate) plan: QueryPlan,
+    pub(crate) searcher: SearcherBuilder,
+    pub(crate) looks: Looks,
+    pub(crate) filter: Filter,
+}
+
+/// What came of all trees together.
+#[derive(Default)]
+pub(crate) struct Done {
+    pub(crate) matched: bool,
+    pub(crate) failed: bool,
+    /// There were files that might have been read.
+    pub(crate) has_files: bool,
+    stats: Stats,
+    pub(crate) searched: SearchReport,
+}
+
+impl Done {
+    /// Something could not be read.
+    pub(crate) fn trouble(&mut self, args: &Args, trouble: &dyn std::fmt::Display) {
+        self.failed = true;
+        if !args.looks.no_messages {
+            eprintln!("faultless: {trouble}");
+        }
+    }
+
+    fn add(&mut self, args: &Args, searched: SearchReport) {
+        // An output that takes no more has taken something.
+        self.matched |= searched.matched || searched.output_error.is_some();
+        for trouble in &searched.trouble {
+            let failed = self.failed;
+            self.trouble(args, trouble);
+            // What was damaged has been read from the tree.
+            self.failed = failed || !trouble.is_damage();
+        }
+        self.stats += &searched.stats;
+        self.searched.files += searched.files;
+        self.searched.files_with_matches += searched.files_with_matches;
+        self.searched.chunks += searched.chunks;
+        self.searched.of_chunks += searched.of_chunks;
+        self.searched.text_bytes += searched.text_bytes;
+        self.searched.has_printed |= searched.has_printed;
+        self.searched.output_error = searched.output_error;
+    }
+}
+
+impl Job<'_> {
+    fn threads(&self) -> usize {
+        crate::threads(self.args.engine.threads)
+    }
+
+    /// Searches what was named, and prints the totals.
+    pub(crate) fn everywhere<W: Write + Send>(
+        &self,
+        scope: scope::Scope,
+        mut out: W,
+        done: &mut Done,
+    ) -> Result<(), Failure> {
+        let begin = std::time::Instant::now();
+        let mut named = scope.named;
+        let mut trees = scope.trees;
+        if trees.is_empty() {
+            trees.push(Tree { root: None, project: None, folders: Vec::new() });
+        }
+        for tree in trees {
+            let searched;
+            (out, searched) = self.tree(tree, std::mem::take(&mut named), out, done)?;
+            done.add(self.args, searched);
+            let unwritten = out.flush().err().map(|error| error.kind());
+            match unwritten.or(done.searched.output_error) {
+                // Whoever reads has seen enough.
+                Some(std::io::ErrorKind::BrokenPipe) => return Ok(()),
+                Some(kind) => return Err(no_stdout(&kind.into())),
+                None if done.matched && self.looks.only_whether => return Ok(()),
+                None => {}
+            }
+        }
+        if self.looks.stats {
+            let text = totals::text(&done.stats, begin.elapsed(), self.args.looks.json);
+            match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                    return Err(no_stdout(&error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Searches the folders of a tree, and files that were named.
+    fn tree<W: Write + Send>(
+        &self,
+        tree: Tree,
+        named: Vec<DiskFile>,
+        out: W,
+        done: &mut Done,
+    ) -> Result<(W, SearchReport), Failure> {
+        let root = tree.root.clone().unwrap_or_default();
+        let (database, mut disk) = self.asked(tree, done)?;
+        let mut folders = disk.rest.clone();
+        if !self.is_wider(&database) {
+            disk.rest.clear();
+        } else if !disk.rest.is_empty() {
+            disk.has = database.paths(EVERY_KIND)?;
+            disk.has.extend(database.changed_paths().iter().cloned());
+        }
+        disk.files.extend(named);
+        if patterns::binary(self.args).0 != BinaryDetection::quit(0) {
+            let paths = database.paths(&[FileKind::Binary])?;
+            let wanted = |path: &&Vec<u8>| self.wanted(&root, &folders, path, self.filter.is_empty());
+            let shown = |path: &[u8]| shown(&folders, path);
+            // Of these the database only knows that they were there.
+            let there = |path: &Vec<u8>| DiskFile::at(database.location(), path, &shown);
+            disk.files.extend(paths.iter().filter(wanted).filter_map(there));
+        }
+        // Of two that hold a file the narrower shows it.
+        folders.sort_by_key(|folder| std::cmp::Reverse(folder.below.len()));
+        let within: Vec<Vec<u8>> = folders.iter().map(|folder| folder.below.clone()).collect();
+        let everything = self.filter.is_empty();
+        let (binary, binary_named) = patterns::binary(self.args);
+        let search = Search {
+            matcher: &self.matcher,
+            plan: self.plan.clone(),
+            searcher: &self.searcher,
+            format: &self.looks.format,
+            color: self.looks.color,
+            separator: &self.looks.separator,
+            follows_output: done.searched.has_printed,
+            binary,
+            binary_named,
+            every_file: self.looks.every_file,
+            sorted: self.args.looks.sort == Sort::Path,
+            folders: if within.iter().any(Vec::is_empty) { &[] } else { &within },
+            is_wanted: &|path| self.wanted(&root, &folders, path, everything),
+            display_path: &|path| shown(&folders, path),
+            threads: &|| self.threads(),
+            block_source: self.args.engine.memory.block_source(),
+            first_match_only: self.looks.only_whether,
+        };
+        let (out, searched) = if disk.is_empty() {
+            search.run(&database, out)?
+        } else {
+            let failed = AtomicBool::new(false);
+            let result = std::thread::scope(|scope| {
+                let (to, live) = sync_channel(LIVE_WAITS);
+                let failed = &failed;
+                scope.spawn(move || disk.send(self.args, &self.filter, self.threads(), &to, failed));
+                search.run_with(&database, Some(live), out)
+            });
+            done.failed |= failed.load(Ordering::Relaxed);
+            result?
+        };
+        // What the index spares has been searched, too; who looks whether there is such wants to know why nothing was found.
+        let has = || match everything {
+            true => Ok(!folders.is_empty()),
+            false => {
+                database.paths(EVERY_KIND).map(|paths| paths.iter().any(|path| (search.is_wanted)(path)))
+            }
+        };
+        done.has_files |= searched.matched || searched.files > 0 || has()?;
+        // What was found shows that the database is behind.
+        let warnings =
+            [place::stale(&database, searched.stale), place::unlooked(searched.unchecked, searched.stale)];
+        if !self.args.looks.no_messages {
+            warnings.iter().flatten().for_each(|warning| eprintln!("{warning}"));
+        }
+        Ok((out, searched))
+    }
+
+    /// The database of `tree`, and which of its folders it has (`rest`) and has not (`whole`).
+    fn asked(&self, tree: Tree, done: &mut Done) -> Result<(Arc<Database>, Disk), Failure> {
+        let whole = |folders| (Arc::default(), Disk { whole: folders, ..Disk::default() });
+        let Some(root) = &tree.root else {
+            if !tree.folders.is_empty() && !self.args.looks.no_messages && !self.args.looks.quiet {
+                eprintln!(
+                    "faultless: no database here: the files are read; `faultless index init` makes one"
+                );
+            }
+            return Ok(whole(tree.folders));
+        };
+        let is_project = tree.project.is_some();
+        let chosen = tree.project.unwrap_or_else(|| Chosen { place: Location::in_tree(root), project: None });
+        if !is_project && (self.args.which.is_beyond_databases() || self.args.matching.null_data) {
+            return Ok(whole(tree.folders));
+        }
+        let opened = if self.args.which.fresh { chosen.refreshed().map(Arc::new) } else { chosen.opened() };
+        let database = match opened {
+            Ok(database) => database,
+            Err(error) if is_project => return Err(error),
+            Err(error) => {
+                done.trouble(self.args, &format!("{error}; until then the files are read"));
+                return Ok(whole(tree.folders));
+            }
+        };
+        let mut disk = Disk::default();
+        for folder in tree.folders {
+            let has = match database.has_files_below(&folder.below) {
+                // The search tells, and reads what is lost.
+                Err(error) if error.is_damage() => true,
+                has => has?,
+            };
+            if has { disk.rest.push(folder) } else { disk.whole.push(folder) }
+        }
+        Ok((database, disk))
+    }
+
+    /// More files are asked for than the database has.
+    fn is_wider(&self, database: &Database) -> bool {
+        let (flags, rules) = (&self.args.which, database.rules());
+        (flags.asks_hidden() || scope::names_hidden(self.args)) && !rules.hidden
+            || flags.asks_ignored() && !rules.no_ignore
+    }
+
+    fn wanted(&self, root: &Path, folders: &[Folder], path: &[u8], everything: bool) -> bool {
+        let is_wanted = |folder: &Folder| {
+            let below = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&folder.below);
+            folder.rest(path).is_some_and(|rest| everything || self.filter.wants(&root.join(below), rest))
+        };
+        folders.iter().any(is_wanted)
+    }
+}
+
+fn shown(folders: &[Folder], path: &[u8]) -> Vec<u8> {
+    let shown = folders.iter().find_map(|folder| folder.rest(path).map(|rest| folder.shown(rest)));
+    shown.unwrap_or_else(|| path.to_vec())
+}

@@ -1,0 +1,98 @@
+//! `faultless-grep`: search a tree through a database of its text. Started under the name `faultless-index` it keeps that database.
+//!
+//! In: the words of a search, or a verb of the database. Out: matches or a report on stdout; exit status 0 with a match, 1 without, 2 for
+//! a failure.
+//!
+//! What it does not do: measure page faults beyond its own (`faultless stat`).
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+#[macro_use(eprint, eprintln)]
+extern crate faultless_console;
+
+mod build;
+mod change;
+mod disk;
+mod done;
+mod files;
+mod filter;
+mod flags;
+mod index;
+mod info;
+mod init;
+mod interactive;
+mod job;
+mod matching;
+mod measure;
+mod out;
+mod patterns;
+mod place;
+mod printing;
+mod projects;
+mod scope;
+mod search;
+mod skipped;
+mod stdin;
+mod totals;
+mod update;
+mod watch;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+use faultless_console::{Failure, Outcome, conclude, parse};
+
+/// The name under which this program keeps the database instead of searching it.
+const INDEX: &str = "faultless-index";
+
+/// Search a tree with regular expressions, through a database of its text.
+///
+/// Flags have ripgrep's names and meanings. The search uses the database of the nearest folder upwards that has one (`faultless index
+/// init` makes it) and reads the files where there is none. FAULTLESS_GREP_OPTIONS holds flags for every search.
+#[derive(Debug, Parser)]
+#[command(name = "faultless-grep", bin_name = "faultless grep", version)]
+struct Search {
+    #[command(flatten)]
+    search: flags::Args,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let is_index =
+        words.first().and_then(|program| Path::new(program).file_name()).is_some_and(|name| name == INDEX);
+    conclude(if is_index { index::run(words) } else { search(words) })
+}
+
+fn search(mut words: Vec<OsString>) -> Outcome {
+    words.splice(1.min(words.len())..1.min(words.len()), options()?);
+    // To describe all flags to clap takes as long as the index takes to find a word.
+    let quick = words.get(1..).and_then(flags::quick::read);
+    search::run(match quick {
+        Some(args) => args,
+        None => parse::<Search>(words)?.search,
+    })
+}
+
+/// The flags of FAULTLESS_GREP_OPTIONS.
+fn options() -> Result<Vec<OsString>, Failure> {
+    let Some(options) = std::env::var_os("FAULTLESS_GREP_OPTIONS") else { return Ok(Vec::new()) };
+    let options = options.into_string().map_err(|options| {
+        let options = options.display();
+        Failure(format!("FAULTLESS_GREP_OPTIONS: {options}: not UTF-8; write flags in UTF-8"))
+    })?;
+    let options = shlex::split(&options).ok_or_else(|| {
+        Failure("FAULTLESS_GREP_OPTIONS: a quotation mark is missing; write flags as in a shell".into())
+    })?;
+    Ok(options.into_iter().map(OsString::from).collect())
+}
+
+/// More workers than this wait for each other and for their memory; a walk with a thousand does not end.
+const THREADS_MAX: usize = 256;
+
+/// Workers: `named`, or one for each processor.
+fn threads(named: Option<usize>) -> usize {
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    named.filter(|&named| named > 0).unwrap_or_else(processors).min(THREADS_MAX)
+}

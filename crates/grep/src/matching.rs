@@ -1,0 +1,122 @@
+//! A query for paths or lines as it is asked on the command line, and how its hits are shown.
+
+use std::io::IsTerminal;
+
+use faultless_grepdb::{PathFilter, PathMatch, PathQueryKind};
+
+use faultless_console::Failure;
+
+/// How a query is meant.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Way {
+    /// A regular expression for the whole path (qgrep's fp).
+    #[default]
+    Path,
+    /// A regular expression for the name, which follows the last slash (fn).
+    Name,
+    /// Words that all must be in the name; one with a slash may be anywhere in the path (fs).
+    Words,
+    /// Letters that come in this order; the best first (ff).
+    Fuzzy,
+}
+
+/// When there is colour.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Color {
+    /// On a terminal.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// A query's options.
+#[derive(Clone, Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Matching {
+    /// What the query is.
+    #[arg(long, value_name = "WAY", default_value = "path")]
+    by: Way,
+    /// Case does not matter.
+    #[arg(short, long)]
+    ignore_case: bool,
+    /// At most so many.
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Mark what hits.
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    color: Color,
+}
+
+/// A line that hits.
+pub(crate) struct Found {
+    pub(crate) line: Vec<u8>,
+    hit: PathMatch,
+}
+
+impl Matching {
+    /// The query `query`; none: all lines hit.
+    pub(crate) fn filter(&self, query: &str) -> Result<PathFilter, Failure> {
+        let by = match self.by {
+            Way::Path => PathQueryKind::Path,
+            Way::Name => PathQueryKind::Name,
+            Way::Words => PathQueryKind::Words,
+            Way::Fuzzy => PathQueryKind::Fuzzy,
+        };
+        Ok(PathFilter::new(query, by, self.ignore_case)?.spans(self.colors()))
+    }
+
+    /// Those of `lines` that hit and are to be `kept`, as many as are wanted, in their order or the best first.
+    pub(crate) fn hits(
+        &self,
+        filter: &mut PathFilter,
+        lines: impl Iterator<Item = Vec<u8>>,
+        kept: impl FnMut(&Found) -> bool,
+    ) -> Vec<Found> {
+        let most = self.limit.unwrap_or(usize::MAX);
+        let hits = lines.filter_map(|line| Some(Found { hit: filter.find(&line)?, line }));
+        match self.by {
+            Way::Fuzzy => best(hits.collect()).into_iter().filter(kept).take(most).collect(),
+            _ => hits.filter(kept).take(most).collect(),
+        }
+    }
+
+    /// As many of `hits` as are wanted, the best first where there are better ones.
+    pub(crate) fn best(&self, mut hits: Vec<Found>) -> Vec<Found> {
+        if matches!(self.by, Way::Fuzzy) {
+            hits = best(hits);
+        }
+        hits.truncate(self.limit.unwrap_or(usize::MAX));
+        hits
+    }
+
+    /// Appends a hit to `out`.
+    pub(crate) fn show(&self, found: &Found, end: u8, out: &mut Vec<u8>) {
+        let mut at = 0;
+        if self.colors() {
+            for span in &found.hit.spans {
+                out.extend_from_slice(&found.line[at..span.start]);
+                out.extend_from_slice(b"\x1b[1m\x1b[31m");
+                out.extend_from_slice(&found.line[span.clone()]);
+                out.extend_from_slice(b"\x1b[0m");
+                at = span.end;
+            }
+        }
+        out.extend_from_slice(&found.line[at..]);
+        out.push(end);
+    }
+
+    fn colors(&self) -> bool {
+        match self.color {
+            Color::Auto => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+            Color::Always => true,
+            Color::Never => false,
+        }
+    }
+}
+
+/// `hits`, the best first; of two that are as good the shorter says more.
+fn best(mut hits: Vec<Found>) -> Vec<Found> {
+    hits.sort_by(|a, b| (b.hit.score, a.line.len()).cmp(&(a.hit.score, b.line.len())));
+    hits
+}

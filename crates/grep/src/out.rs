@@ -1,0 +1,138 @@
+//! Between the matches and standard output: at most so many lines, and the form that Visual Studio knows.
+//!
+//! In: text as ripgrep's printers write it. Out: the same, less or other.
+//!
+//! What it does not do: put matches in order.
+
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+
+/// Bytes that are written at once where nobody watches.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Where matches go.
+pub(crate) enum Out {
+    Plain(BufWriter<File>),
+    Limited(BufWriter<File>, Limit),
+}
+
+/// Lines that may still be written.
+pub(crate) struct Limit {
+    pub(crate) lines: u64,
+    /// What ends one.
+    pub(crate) end: u8,
+}
+
+impl Out {
+    /// Into `file`; what is written `at_once`, or when there is much of it.
+    pub(crate) fn new(file: File, at_once: bool, limit: Option<Limit>) -> Self {
+        let buffer_bytes = if at_once || file.is_terminal() { 0 } else { BUFFER_BYTES };
+        let file = BufWriter::with_capacity(buffer_bytes, file);
+        match limit {
+            Some(limit) => Self::Limited(file, limit),
+            None => Self::Plain(file),
+        }
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(file) => file.write(bytes),
+            Self::Limited(file, Limit { lines, end }) => {
+                let mut ends = bytes.iter().enumerate().filter(|(_, byte)| *byte == end);
+                let last = ends.nth(usize::try_from(lines.saturating_sub(1)).unwrap_or(usize::MAX));
+                match last.filter(|_| *lines > 0) {
+                    None if *lines > 0 => {
+                        file.write_all(bytes)?;
+                        *lines -= bytes.iter().filter(|byte| *byte == end).count() as u64;
+                        Ok(bytes.len())
+                    }
+                    last => {
+                        file.write_all(&bytes[..last.map_or(0, |(at, _)| at + 1)])?;
+                        *lines = 0;
+                        // As from a reader that has seen enough: the search ends.
+                        Err(ErrorKind::BrokenPipe.into())
+                    }
+                }
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(file) | Self::Limited(file, _) => file.flush(),
+        }
+    }
+}
+
+/// `path NUL line:text` -> `path(line):text`, line by line.
+pub(crate) struct VisualStudio<W> {
+    out: W,
+    column: bool,
+    line: Vec<u8>,
+}
+
+impl<W: Write> VisualStudio<W> {
+    pub(crate) fn new(out: W, column: bool) -> Self {
+        Self { out, column, line: Vec::new() }
+    }
+}
+
+/// A line in the form of Visual Studio.
+fn rewritten(line: &[u8], column: bool) -> Option<Vec<u8>> {
+    let nul = line.iter().position(|&byte| byte == 0)?;
+    let (path, rest) = (&line[..nul], &line[nul + 1..]);
+    let number = |text: &[u8]| text.iter().position(|byte| !byte.is_ascii_digit()).filter(|&end| end > 0);
+    let end = number(rest)?;
+    let mut place = rest[..end].to_vec();
+    let is_match = rest[end] == b':';
+    let mut rest = &rest[end + 1..];
+    if column
+        && is_match
+        && let Some(end) = number(rest)
+    {
+        place.push(b',');
+        place.extend_from_slice(&rest[..end]);
+        rest = &rest[end + 1..];
+    }
+    Some([path, b"(", &place, b"):", rest].concat())
+}
+
+impl<W: Write> Write for VisualStudio<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 16);
+        for part in bytes.split_inclusive(|&byte| byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                match rewritten(&self.line, self.column) {
+                    Some(line) => out.extend_from_slice(&line),
+                    None => out.extend_from_slice(&self.line),
+                }
+                self.line.clear();
+            }
+        }
+        self.out.write_all(&out)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn visual_studio_gets_path_and_line_in_brackets() {
+        let form = |line: &str, column| {
+            rewritten(line.as_bytes(), column).map(|line| String::from_utf8(line).unwrap())
+        };
+        assert_eq!(form("a/b\u{0}12:x:1\n", false).unwrap(), "a/b(12):x:1\n");
+        assert_eq!(form("a\u{0}12:3:x\n", true).unwrap(), "a(12,3):x\n");
+        assert_eq!(form("a\u{0}12-5:x\n", true).unwrap(), "a(12):5:x\n");
+        assert_eq!(form("--\n", false), None);
+    }
+}

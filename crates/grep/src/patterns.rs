@@ -1,0 +1,186 @@
+//! Flags -> what matches: the matcher, and what the index needs to know of it.
+//!
+//! In: [`Args`]. Out: [`Patterns`] and the paths that are left; a [`RegexMatcher`]; [`QueryPlan`]; a [`SearcherBuilder`].
+//!
+//! What it does not do: search.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::path::Path;
+
+use faultless_grepdb::{PatternOptions, QueryPlan};
+use grep_matcher::LineTerminator;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Encoding, SearcherBuilder};
+
+use crate::flags::Args;
+use faultless_console::{Failure, sink};
+
+/// What is looked for, and where.
+pub(crate) struct Patterns {
+    pub(crate) patterns: Vec<String>,
+    pub(crate) paths: Vec<OsString>,
+}
+
+/// The patterns and paths of `args`.
+pub(crate) fn patterns(args: &Args) -> Result<Patterns, Failure> {
+    let flags = &args.matching;
+    if flags.patterns.is_empty() && flags.pattern_files.is_empty() {
+        let pattern = args.pattern.clone().ok_or_else(|| {
+            Failure("PATTERN is missing; write it like this: faultless grep PATTERN [PATH]...".into())
+        })?;
+        let pattern = pattern.into_string().map_err(|pattern| {
+            let pattern = pattern.display();
+            Failure(format!("{pattern}: the pattern is no UTF-8; write bytes like this: '(?-u:\\xFF)'"))
+        })?;
+        return Ok(Patterns { patterns: vec![pattern], paths: args.paths.clone() });
+    }
+    let mut patterns = flags.patterns.clone();
+    for path in &flags.pattern_files {
+        let lines = match path == Path::new("-") {
+            true => grep_cli::patterns_from_stdin(),
+            false => grep_cli::patterns_from_path(path),
+        };
+        // The error names the file.
+        patterns.extend(
+            lines.map_err(|error| Failure(format!("{}; name a FILE of patterns", sink::reason(&error))))?,
+        );
+    }
+    // The same pattern twice makes an automaton larger, and finds no more.
+    let mut seen = HashSet::new();
+    patterns.retain(|pattern| seen.insert(pattern.clone()));
+    let paths = args.pattern.iter().chain(&args.paths).cloned().collect();
+    Ok(Patterns { patterns, paths })
+}
+
+/// What NUL bytes do: in files that were found, and in those that were named.
+pub(crate) fn binary(args: &Args) -> (BinaryDetection, BinaryDetection) {
+    if args.which.text || args.matching.null_data {
+        return (BinaryDetection::none(), BinaryDetection::none());
+    }
+    let found = match args.which.asks_binary() {
+        true => BinaryDetection::convert(0),
+        false => BinaryDetection::quit(0),
+    };
+    (found, BinaryDetection::convert(0))
+}
+
+/// What finds matches.
+pub(crate) fn matcher(args: &Args, patterns: &[String]) -> Result<RegexMatcher, Failure> {
+    let flags = &args.matching;
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .multi_line(true)
+        .unicode(!flags.no_unicode)
+        .octal(false)
+        .fixed_strings(flags.fixed_strings)
+        .case_insensitive(flags.ignore_case)
+        .case_smart(flags.smart_case)
+        .whole_line(flags.line_regexp)
+        .word(flags.word_regexp);
+    if flags.multiline {
+        builder.dot_matches_new_line(flags.multiline_dotall);
+        if flags.crlf {
+            builder.crlf(true).line_terminator(None);
+        }
+    } else {
+        builder.line_terminator(Some(b'\n'));
+        if flags.crlf {
+            builder.crlf(true);
+        }
+        if flags.null_data {
+            builder.line_terminator(Some(0));
+        }
+    }
+    if let Some(limit) = flags.regex_size_limit {
+        builder.size_limit(usize::try_from(limit).unwrap_or(usize::MAX));
+    }
+    if let Some(limit) = flags.dfa_size_limit {
+        builder.dfa_size_limit(usize::try_from(limit).unwrap_or(usize::MAX));
+    }
+    if binary(args).1 != BinaryDetection::none() {
+        builder.ban_byte(Some(0));
+    }
+    builder.build_many(patterns).map_err(|error| {
+        if let Some(mistake) = patterns.iter().find_map(|pattern| mistake(pattern, !flags.no_unicode)) {
+            return Failure(format!("{mistake}; -F takes it as text"));
+        }
+        let error = error.to_string();
+        let remedy = match &error {
+            error if error.contains("pattern contains \"\\0\"") => "-a searches for NUL bytes",
+            error if error.contains("not allowed") => "-U matches line ends",
+            error if error.contains("size limit") => "--regex-size-limit allows more",
+            _ => "-F takes it as text",
+        };
+        // Patterns that only together are wrong are shown in lines before.
+        let what = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        Failure(format!("{what}; {remedy}"))
+    })
+}
+
+/// What is wrong with a regular expression, and at which of its characters; nothing if it can be read.
+fn mistake(pattern: &str, unicode: bool) -> Option<String> {
+    let mut builder = regex_syntax::ParserBuilder::new();
+    let error = builder.unicode(unicode).utf8(false).build().parse(pattern).err()?;
+    let (what, begin) = match &error {
+        regex_syntax::Error::Parse(error) => (error.kind().to_string(), error.span().start.offset),
+        regex_syntax::Error::Translate(error) => (error.kind().to_string(), error.span().start.offset),
+        _ => return None,
+    };
+    let at = pattern[..begin].chars().count() + 1;
+    Some(format!("{}: {what} at character {at}", pattern.replace('\n', "\\n")))
+}
+
+/// What the index has to be asked.
+pub(crate) fn query_plan(args: &Args, patterns: &[String]) -> Result<QueryPlan, Failure> {
+    let flags = &args.matching;
+    let looks = &args.looks;
+    if flags.invert_match || looks.passthru || looks.files_without_match || looks.include_zero {
+        return Ok(QueryPlan::FULL_SCAN);
+    }
+    let options = PatternOptions {
+        // Where case may matter, asking as if it did not finds no less.
+        ignore_case: flags.ignore_case || flags.smart_case,
+        unicode: !flags.no_unicode,
+        crlf: flags.crlf,
+        fixed: flags.fixed_strings,
+    };
+    let plan = QueryPlan::new(patterns, options)?;
+    Ok(if args.engine.brute_force { plan.without_index() } else { plan })
+}
+
+/// What goes through lines.
+pub(crate) fn searcher(args: &Args, line_number: bool) -> Result<SearcherBuilder, Failure> {
+    let (flags, looks) = (&args.matching, &args.looks);
+    let terminator = match (flags.crlf, flags.null_data) {
+        (true, _) => LineTerminator::crlf(),
+        (_, true) => LineTerminator::byte(0),
+        _ => LineTerminator::byte(b'\n'),
+    };
+    let context = looks.context.unwrap_or(0);
+    let mut builder = SearcherBuilder::new();
+    builder
+        .max_matches(flags.max_count)
+        .line_terminator(terminator)
+        .invert_match(flags.invert_match)
+        .line_number(line_number)
+        .multi_line(flags.multiline)
+        .stop_on_nonmatch(flags.stop_on_nonmatch)
+        .passthru(looks.passthru)
+        .before_context(looks.before_context.unwrap_or(context))
+        .after_context(looks.after_context.unwrap_or(context));
+    match args.which.encoding.as_deref() {
+        None | Some("auto") => {}
+        Some("none") => {
+            builder.bom_sniffing(false);
+        }
+        Some(label) => {
+            let encoding = Encoding::new(label).map_err(|_| {
+                let remedy = "name one that browsers know, such as latin1, utf-16le or shift_jis, or none";
+                Failure(format!("{label}: no such encoding; {remedy}"))
+            })?;
+            builder.encoding(Some(encoding));
+        }
+    }
+    Ok(builder)
+}

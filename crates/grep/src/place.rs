@@ -1,0 +1,277 @@
+//! Which databases a verb is about: that of the tree here, or those of projects.
+//!
+//! A project is a file `$XDG_CONFIG_HOME/faultless/grep/NAME.cfg`; its database lies in `$XDG_DATA_HOME/faultless/grep/NAME`.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use faultless_grepdb::{Database, Location, Rules};
+
+use faultless_console::{Failure, sink};
+
+/// Which databases.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[group(skip)]
+pub(crate) struct Which {
+    /// The databases of these projects, and not that of the tree here; `*` is all, NAME/ those below NAME.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) project: Vec<String>,
+}
+
+/// A database that is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    pub(crate) place: Location,
+    /// Of a project: its name, and what its file says belongs to it.
+    pub(crate) project: Option<(String, Rules)>,
+}
+
+impl Which {
+    /// The databases that are meant; that there are any is not said.
+    pub(crate) fn chosen(&self) -> Result<Vec<Chosen>, Failure> {
+        if self.project.is_empty() {
+            let here = here()?;
+            let root = Database::find_root(&here).ok_or_else(|| {
+                let here = here.display();
+                Failure(format!("{here}: no database here or above; `faultless index init` makes one"))
+            })?;
+            return Ok(vec![Chosen { place: Location::in_tree(&root), project: None }]);
+        }
+        let all = names()?;
+        let mut chosen = Vec::new();
+        for wanted in &self.project {
+            let is_meant = |name: &&String| match wanted.strip_suffix('/') {
+                Some(_) => name.starts_with(wanted.as_str()),
+                None => *name == wanted || wanted == "*",
+            };
+            let before = chosen.len();
+            for name in all.iter().filter(is_meant) {
+                chosen.push(project(name)?);
+            }
+            if chosen.len() == before {
+                let folder = config()?;
+                return Err(Failure(format!(
+                    "{wanted}: no such project in {}; `faultless index projects` lists them, `faultless index init --name {wanted} PATH` makes one",
+                    folder.display()
+                )));
+            }
+        }
+        Ok(chosen)
+    }
+}
+
+impl Chosen {
+    /// Opens it.
+    pub(crate) fn open(&self) -> Result<Database, Failure> {
+        Database::open(&self.place)?.ok_or_else(|| self.missing())
+    }
+
+    /// Opens it, or hands out the one that is open and has not changed since.
+    pub(crate) fn opened(&self) -> Result<Arc<Database>, Failure> {
+        static OPEN: Mutex<Option<(Stamp, Arc<Database>)>> = Mutex::new(None);
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = Stamp::of(&self.place.folder);
+        if let Some((then, database)) = &*open
+            && *then == stamp
+        {
+            return Ok(database.clone());
+        }
+        let database = Arc::new(self.open()?);
+        *open = Some((stamp, database.clone()));
+        Ok(database)
+    }
+
+    /// The root that its paths are below.
+    pub(crate) fn open_root(&self) -> Result<PathBuf, Failure> {
+        Ok(self.opened()?.location().root.clone())
+    }
+
+    /// Opens it and compares it with the disk.
+    pub(crate) fn refreshed(&self) -> Result<Database, Failure> {
+        let mut database = self.open()?;
+        for trouble in database.refresh(crate::threads(None))?.trouble {
+            eprintln!("faultless: {trouble}; it is left out");
+        }
+        Ok(database)
+    }
+
+    /// There is none.
+    pub(crate) fn missing(&self) -> Failure {
+        match &self.project {
+            Some((name, _)) => Failure(format!(
+                "project {name} has no database; `faultless index build --project {name}` makes it"
+            )),
+            None => Failure(format!(
+                "{}: no database; `faultless index init` makes one",
+                self.place.root.display()
+            )),
+        }
+    }
+}
+
+/// Tells one state of a database from another.
+#[derive(PartialEq, Eq)]
+struct Stamp(Vec<(PathBuf, Option<(u64, SystemTime)>)>);
+
+impl Stamp {
+    fn of(folder: &Path) -> Self {
+        let state = |path: &Path| {
+            let metadata = std::fs::metadata(path).ok()?;
+            Some((metadata.len(), metadata.modified().ok()?))
+        };
+        let files = ["manifest", "changed"].map(|name| folder.join(name));
+        Self(files.into_iter().map(|path| (path.clone(), state(&path))).collect())
+    }
+}
+
+/// The project called `name`.
+fn project(name: &str) -> Result<Chosen, Failure> {
+    let path = file(name)?;
+    let text =
+        std::fs::read_to_string(&path).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+    let rules = faultless_grepdb::parse_project(&path, &text)?;
+    let root = rules.root().unwrap_or_else(|| "/".into());
+    let place = Location { folder: data()?.join(name), root };
+    Ok(Chosen { place, project: Some((name.to_owned(), rules)) })
+}
+
+/// The file of the project called `name`.
+pub(crate) fn file(name: &str) -> Result<PathBuf, Failure> {
+    let is_plain = |part: std::path::Component<'_>| matches!(part, std::path::Component::Normal(_));
+    if name.is_empty()
+        || name == "*"
+        || name.contains(',')
+        || name.ends_with('/')
+        || !Path::new(name).components().all(is_plain)
+    {
+        return Err(Failure(format!("{name:?} is no name for a project; take letters and digits")));
+    }
+    Ok(config()?.join(format!("{name}.cfg")))
+}
+
+/// The names of all projects, in order.
+pub(crate) fn names() -> Result<Vec<String>, Failure> {
+    fn collect(folder: &Path, before: &str, names: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            let name = format!("{before}{name}");
+            match name.strip_suffix(".cfg") {
+                Some(name) => names.push(name.to_owned()),
+                None if entry.path().is_dir() => collect(&entry.path(), &format!("{name}/"), names),
+                None => {}
+            }
+        }
+    }
+    let mut names = Vec::new();
+    collect(&config()?, "", &mut names);
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn config() -> Result<PathBuf, Failure> {
+    below("XDG_CONFIG_HOME", ".config")
+}
+
+fn data() -> Result<PathBuf, Failure> {
+    below("XDG_DATA_HOME", ".local/share")
+}
+
+fn below(variable: &str, usual: &str) -> Result<PathBuf, Failure> {
+    let named = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = named.or_else(|| Some(std::env::home_dir()?.join(usual)));
+    let folder = folder.ok_or_else(|| Failure(format!("neither {variable} nor HOME is set; set one")))?;
+    Ok(folder.join("faultless/grep"))
+}
+
+/// The current folder.
+pub(crate) fn here() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| {
+        Failure(format!("current folder: {}; change to a folder that exists", sink::reason(&error)))
+    })
+}
+
+/// What comes before a path of the tree at `root` where it is shown from `here`: nothing or a part of the way where it lies below `root`, else
+/// the whole way. And what its paths begin with that are below `here`.
+pub(crate) fn prefix(root: &Path, here: &Path) -> (Vec<u8>, Vec<u8>) {
+    let folder = |path: &Path| match path.as_os_str().as_encoded_bytes() {
+        [] => Vec::new(),
+        path if path.ends_with(b"/") => path.to_vec(),
+        path => [path, b"/"].concat(),
+    };
+    match (root.strip_prefix(here), here.strip_prefix(root)) {
+        (Ok(way), _) => (folder(way), Vec::new()),
+        (_, Ok(below)) => (Vec::new(), folder(below)),
+        _ => (folder(root), Vec::new()),
+    }
+}
+
+/// The word on a result of which `stale` files had changed; nothing where none had.
+pub(crate) fn stale(database: &Database, stale: u64) -> Option<String> {
+    let files = match stale {
+        0 => return None,
+        1 => "1 file of this result has".into(),
+        stale => format!("{stale} files of this result have"),
+    };
+    let age = age(database);
+    Some(format!(
+        "faultless: {files} changed since the database saw the tree {age} ago, and was searched as it is now; there may be more: --fresh \
+         looks at all, `faultless index update` brings it up to date"
+    ))
+}
+
+/// The word on `gone` files that were left out of a result of paths; nothing where none were.
+pub(crate) fn gone(database: &Database, gone: u64) -> Option<String> {
+    let files = match gone {
+        0 => return None,
+        1 => "1 file of this result is gone and was left out".into(),
+        gone => format!("{gone} files of this result are gone and were left out"),
+    };
+    let age = age(database);
+    Some(format!(
+        "faultless: {files}; the database saw the tree {age} ago, so there may be new ones: --fresh finds them, `faultless index update` \
+         brings it up to date"
+    ))
+}
+
+/// How long ago the tree was last looked at.
+fn age(database: &Database) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    ago(now.saturating_sub(Duration::from_nanos(database.walked_ns())))
+}
+
+/// The word on `unlooked` files of a result; nothing where none of those that were looked at had changed (`stale`) and nobody sits there.
+pub(crate) fn unlooked(unlooked: u64, stale: u64) -> Option<String> {
+    let files = match unlooked {
+        0 => return None,
+        1 => "1 file of this result was".into(),
+        unlooked => format!("{unlooked} files of this result were"),
+    };
+    (stale > 0 || std::io::stderr().is_terminal())
+        .then(|| format!("faultless: {files} not looked at on disk; --fresh looks at all"))
+}
+
+/// A length of time in one unit.
+pub(crate) fn ago(age: Duration) -> String {
+    match age.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unlooked;
+
+    #[test]
+    fn files_that_were_not_looked_at_are_told_of_where_others_had_changed() {
+        assert_eq!(unlooked(0, 3), None);
+        let said = "faultless: 1 file of this result was not looked at on disk; --fresh looks at all";
+        assert_eq!(unlooked(1, 3).as_deref(), Some(said));
+        assert!(unlooked(20_000, 1).unwrap().contains("20000 files of this result were not"));
+    }
+}

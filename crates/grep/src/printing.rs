@@ -1,0 +1,181 @@
+//! Flags -> what is printed, and how.
+//!
+//! In: [`Args`]. Out: [`Looks`], with one of ripgrep's printers.
+//!
+//! What it does not do: print.
+
+use grep_printer::{
+    ColorSpecs, HyperlinkConfig, HyperlinkEnvironment, JSONBuilder, StandardBuilder, SummaryBuilder,
+    SummaryKind,
+};
+
+use faultless_grepdb::{LineFormat, OutputFormat};
+
+use crate::flags::Args;
+use crate::flags::looks::{Color, Flags, Format};
+use faultless_console::Failure;
+
+/// How matches are shown.
+pub(crate) struct Looks {
+    pub(crate) format: OutputFormat,
+    /// Between what two files print.
+    pub(crate) separator: Vec<u8>,
+    pub(crate) color: bool,
+    pub(crate) line_number: bool,
+    /// Totals come after the matches.
+    pub(crate) stats: bool,
+    /// Nothing is printed, so the first match is enough.
+    pub(crate) only_whether: bool,
+    /// Files without a match are of interest.
+    pub(crate) every_file: bool,
+}
+
+/// What is shown for `args`, where one named file is searched (`one_file`), on a terminal or not.
+pub(crate) fn looks(args: &Args, one_file: bool, terminal: bool) -> Result<Looks, Failure> {
+    let flags = &args.looks;
+    let vs = flags.format == Some(Format::Vs);
+    let heading = !flags.vimgrep && !vs && !flags.no_heading && (flags.pretty || flags.heading || terminal);
+    let column = flags.column || flags.vimgrep && !flags.no_column;
+    let with_filename = flags.with_filename || !flags.no_filename && (flags.vimgrep || !one_file);
+    let summary = summary(args);
+    let stats = flags.stats || flags.json;
+    let line_number = if flags.no_line_number {
+        false
+    } else {
+        let standard = terminal || column || flags.vimgrep || flags.pretty || vs;
+        flags.line_number || flags.json || summary.is_none() && standard
+    };
+    let mut specs = grep_printer::default_color_specs();
+    specs.extend(flags.colors.iter().cloned());
+    let specs = ColorSpecs::new(&specs);
+    let links = hyperlinks(flags);
+    let terminator = (flags.null || vs).then_some(0);
+    let path_separator = match &flags.path_separator {
+        Some(separator) => one_byte(separator)?,
+        None => vs.then_some(b'\\'),
+    };
+    let context = flags.context.unwrap_or(0).max(flags.before_context.unwrap_or(0));
+    let context = context.max(flags.after_context.unwrap_or(0));
+    let separator =
+        |given: &Option<String>, usual| given.as_deref().map_or_else(|| usual, grep_cli::unescape);
+    let context_separator =
+        (!flags.no_context_separator).then(|| separator(&flags.context_separator, b"--".to_vec()));
+    let between = separator(&flags.field_match_separator, b":".to_vec());
+    let file_separator = match summary {
+        None if heading && !flags.json => Some(Vec::new()),
+        None if context > 0 && !flags.passthru && !flags.json => context_separator.clone(),
+        _ => None,
+    };
+    let replacement = flags.replace.clone().map(String::into_bytes);
+    let format = if let Some(kind) = summary {
+        let mut builder = SummaryBuilder::new();
+        builder
+            .color_specs(specs)
+            .exclude_zero(!flags.include_zero)
+            .hyperlink(links)
+            .kind(kind)
+            .path(with_filename)
+            .path_terminator(flags.null.then_some(0))
+            .separator_field(b":".to_vec())
+            .separator_path(path_separator)
+            .stats(stats);
+        OutputFormat::Summary(builder)
+    } else if flags.json {
+        let mut builder = JSONBuilder::new();
+        builder.replacement(replacement);
+        OutputFormat::Json(builder)
+    } else {
+        let is_plain = !(flags.byte_offset
+            || column
+            || heading
+            || flags.only_matching
+            || flags.vimgrep
+            || stats
+            || flags.trim
+            || flags.passthru
+            || args.matching.crlf
+            || args.matching.multiline
+            || args.matching.null_data)
+            && context == 0
+            && flags.max_columns.is_none_or(|columns| columns == 0)
+            && terminator.is_none()
+            && replacement.is_none()
+            && path_separator.is_none()
+            && between == b":";
+        let plain = is_plain.then_some(LineFormat { path: with_filename, number: line_number });
+        let mut builder = StandardBuilder::new();
+        builder
+            .byte_offset(flags.byte_offset)
+            .color_specs(specs)
+            .column(column)
+            .heading(heading)
+            .hyperlink(links)
+            .max_columns(flags.max_columns.filter(|&columns| columns > 0))
+            .max_columns_preview(flags.max_columns_preview)
+            .only_matching(flags.only_matching)
+            .path(with_filename)
+            .path_terminator(terminator)
+            .per_match_one_line(true)
+            .per_match(flags.vimgrep)
+            .replacement(replacement)
+            .separator_context(context_separator)
+            .separator_field_context(separator(&flags.field_context_separator, b"-".to_vec()))
+            .separator_field_match(between)
+            .separator_path(path_separator)
+            .separator_search(file_separator.clone())
+            .stats(stats)
+            .trim_ascii(flags.trim);
+        OutputFormat::Standard(builder, plain)
+    };
+    Ok(Looks {
+        format,
+        separator: file_separator.map_or(Vec::new(), |separator| [&separator[..], b"\n"].concat()),
+        color: color(flags, terminal),
+        line_number,
+        stats,
+        only_whether: flags.quiet && !stats,
+        every_file: flags.files_without_match || flags.include_zero,
+    })
+}
+
+/// What is printed of a file, where it is not its lines.
+fn summary(args: &Args) -> Option<SummaryKind> {
+    let flags = &args.looks;
+    let inverted = args.matching.invert_match;
+    Some(match () {
+        () if flags.quiet && flags.files_without_match => SummaryKind::QuietWithoutMatch,
+        () if flags.quiet => SummaryKind::QuietWithMatch,
+        () if flags.files_with_matches => SummaryKind::PathWithMatch,
+        () if flags.files_without_match => SummaryKind::PathWithoutMatch,
+        () if flags.count && flags.only_matching && !inverted => SummaryKind::CountMatches,
+        () if flags.count_matches && !inverted => SummaryKind::CountMatches,
+        () if flags.count || flags.count_matches => SummaryKind::Count,
+        () => return None,
+    })
+}
+
+fn color(flags: &Flags, terminal: bool) -> bool {
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    match flags.color {
+        Color::Always | Color::Ansi => true,
+        Color::Never => false,
+        Color::Auto if flags.pretty => true,
+        Color::Auto => terminal && !dumb && std::env::var_os("NO_COLOR").is_none(),
+    }
+}
+
+fn hyperlinks(flags: &Flags) -> HyperlinkConfig {
+    let Some(format) = &flags.hyperlink_format else { return HyperlinkConfig::default() };
+    let mut environment = HyperlinkEnvironment::new();
+    let host = grep_cli::hostname().ok().and_then(|host| host.into_string().ok());
+    environment.host(host);
+    HyperlinkConfig::new(environment, format.clone())
+}
+
+fn one_byte(separator: &str) -> Result<Option<u8>, Failure> {
+    match grep_cli::unescape(separator)[..] {
+        [] => Ok(None),
+        [byte] => Ok(Some(byte)),
+        _ => Err(Failure(format!("--path-separator {separator}: more than one byte; name one, such as /"))),
+    }
+}

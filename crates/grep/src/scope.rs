@@ -1,0 +1,245 @@
+//! Paths of the command line -> what the database is asked, and what is read from the disk.
+//!
+//! In: [`Args`] and paths. Out: [`Scope`]: folders, each in the tree of its database if it has one; files that were named.
+//!
+//! What it does not do: walk (`disk`).
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use faultless_grepdb::{Database, DiskFile};
+use ignore::overrides::{Override, OverrideBuilder};
+use ignore::types::{Types, TypesBuilder};
+
+use crate::flags::Args;
+use crate::place::{self, Chosen};
+use crate::stdin::Stdin;
+use faultless_console::{Failure, sink};
+
+/// Where is searched.
+#[derive(Default)]
+pub(crate) struct Scope {
+    pub(crate) trees: Vec<Tree>,
+    /// Files that were named.
+    pub(crate) named: Vec<DiskFile>,
+    /// That is one of them.
+    pub(crate) stdin: Option<Stdin>,
+    /// What was named and is not there.
+    pub(crate) trouble: Vec<String>,
+    /// One file was named, so it goes without saying.
+    pub(crate) one_file: bool,
+}
+
+/// Folders of one tree.
+pub(crate) struct Tree {
+    /// Its root, if it has a database.
+    pub(crate) root: Option<PathBuf>,
+    /// It is that of a project.
+    pub(crate) project: Option<Chosen>,
+    pub(crate) folders: Vec<Folder>,
+}
+
+/// A folder that is searched.
+#[derive(Clone, Debug)]
+pub(crate) struct Folder {
+    /// As it was named, which is how its files are shown; empty for the current folder where none was named.
+    pub(crate) named: PathBuf,
+    /// Below the root.
+    pub(crate) below: Vec<u8>,
+}
+
+/// Sorts `paths` out.
+pub(crate) fn scope(args: &Args, paths: &[OsString]) -> Result<Scope, Failure> {
+    let mut scope = Scope::default();
+    if paths.is_empty() {
+        scope.add_folder(PathBuf::new(), &place::here()?);
+        return Ok(scope);
+    }
+    for path in paths {
+        if path == "-" {
+            // It can be read once.
+            if scope.stdin.is_none() {
+                scope.named.push(named(args, &scope.stdin.insert(Stdin::new()?).path(), b"<stdin>"));
+            }
+            continue;
+        }
+        match Path::new(path).canonicalize() {
+            Ok(real) if real.is_dir() => scope.add_folder(path.into(), &real),
+            Ok(_) => scope.named.push(named(args, Path::new(path), path.as_bytes())),
+            Err(error) => {
+                let path = Path::new(path).display();
+                scope.trouble.push(format!("{path}: {}; name what exists", sink::reason(&error)));
+            }
+        }
+    }
+    scope.one_file = paths.len() == 1 && scope.trees.is_empty();
+    Ok(scope)
+}
+
+/// All of `projects`, or what is below `paths` in them.
+pub(crate) fn projects(projects: Vec<Chosen>, paths: &[OsString]) -> Result<Scope, Failure> {
+    let here = place::here()?;
+    let mut scope = Scope::default();
+    let mut named: Vec<(&Path, PathBuf)> = Vec::new();
+    for path in paths.iter().map(Path::new) {
+        match path.canonicalize() {
+            Ok(real) => named.push((path, real)),
+            Err(error) => {
+                let path = path.display();
+                scope.trouble.push(format!("{path}: {}; name what exists", sink::reason(&error)));
+            }
+        }
+    }
+    for project in projects {
+        let root = project.open_root()?;
+        let whole = Folder { named: root.strip_prefix(&here).unwrap_or(&root).into(), below: Vec::new() };
+        let part = |(path, real): &(&Path, PathBuf)| {
+            let below = real.strip_prefix(&root).ok()?.as_os_str().as_bytes().to_vec();
+            Some(Folder { named: path.to_path_buf(), below })
+        };
+        let folders = if paths.is_empty() { vec![whole] } else { named.iter().filter_map(part).collect() };
+        scope.trees.push(Tree { root: Some(root), project: Some(project), folders });
+    }
+    Ok(scope)
+}
+
+fn named(args: &Args, path: &Path, shown: &[u8]) -> DiskFile {
+    let has_encoding = args.which.names_encoding();
+    DiskFile {
+        path: path.into(),
+        display_path: shown.into(),
+        tree_path: shown.into(),
+        is_named: true,
+        has_encoding,
+    }
+}
+
+impl Scope {
+    fn add_folder(&mut self, named: PathBuf, real: &Path) {
+        let root = Database::find_root(real);
+        let below = root.as_ref().and_then(|root| real.strip_prefix(root).ok());
+        let below = below.map_or(Vec::new(), |below| below.as_os_str().as_bytes().to_vec());
+        let folder = Folder { named, below };
+        match self.trees.iter_mut().find(|tree| tree.root == root) {
+            Some(tree) => tree.folders.push(folder),
+            None => self.trees.push(Tree { root, project: None, folders: vec![folder] }),
+        }
+    }
+}
+
+impl Folder {
+    /// What `path`, below the root, is below this folder.
+    pub(crate) fn rest<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+        if self.below.is_empty() {
+            return Some(path);
+        }
+        path.strip_prefix(&self.below[..])?.strip_prefix(b"/")
+    }
+
+    /// How its file `rest` is shown.
+    pub(crate) fn shown(&self, rest: &[u8]) -> Vec<u8> {
+        if self.named.as_os_str().is_empty() {
+            return rest.to_vec();
+        }
+        self.named.join(std::ffi::OsStr::from_bytes(rest)).into_os_string().into_vec()
+    }
+
+    /// Where its file `rest` belongs among those of the database.
+    pub(crate) fn place(&self, rest: &[u8]) -> Vec<u8> {
+        if self.below.is_empty() { rest.to_vec() } else { [&self.below[..], b"/", rest].concat() }
+    }
+}
+
+/// Which files of the folders.
+pub(crate) struct Filter {
+    pub(crate) globs: Override,
+    /// Nothing where none is chosen: to ask none takes as long as to find a word.
+    pub(crate) types: Option<Types>,
+    max_depth: Option<usize>,
+}
+
+impl Filter {
+    pub(crate) fn new(args: &Args) -> Result<Self, Failure> {
+        let flags = &args.which;
+        let has_types = [&flags.types, &flags.types_not, &flags.types_add, &flags.types_clear];
+        let types = match has_types.iter().any(|named| !named.is_empty()) {
+            true => Some(types(args)?.build().map_err(|error| remedied(&error, "--type-list lists them"))?),
+            false => None,
+        };
+        let has_globs = !(flags.globs.is_empty() && flags.iglobs.is_empty());
+        let globs = if has_globs { globs(args)? } else { Override::empty() };
+        Ok(Self { globs, types, max_depth: flags.max_depth })
+    }
+
+    /// Everything is wanted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.globs.is_empty() && self.types.as_ref().is_none_or(Types::is_empty) && self.max_depth.is_none()
+    }
+
+    /// Whether the file `rest` of `folder` is wanted: neither it nor a folder that it is in is left out.
+    pub(crate) fn wants(&self, folder: &Path, rest: &[u8]) -> bool {
+        let rest = Path::new(std::ffi::OsStr::from_bytes(rest));
+        if self.max_depth.is_some_and(|most| rest.components().count() > most) {
+            return false;
+        }
+        let path = folder.join(rest);
+        let file = self.globs.matched(&path, false);
+        let of_type = |types: &Types| !types.matched(&path, false).is_ignore();
+        if file.is_ignore() || file.is_none() && !self.types.as_ref().is_none_or(of_type) {
+            return false;
+        }
+        let above = rest.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+        self.globs.is_empty()
+            || !above.into_iter().any(|above| self.globs.matched(folder.join(above), true).is_ignore())
+    }
+}
+
+fn globs(args: &Args) -> Result<Override, Failure> {
+    let flags = &args.which;
+    let mut builder = OverrideBuilder::new(place::here()?);
+    let wrong = |error| remedied(&error, "a backslash before a character takes it as it is");
+    builder.case_insensitive(flags.glob_case_insensitive)?;
+    for glob in &flags.globs {
+        builder.add(glob).map_err(wrong)?;
+    }
+    builder.case_insensitive(true)?;
+    for glob in &flags.iglobs {
+        builder.add(glob).map_err(wrong)?;
+    }
+    Ok(builder.build()?)
+}
+
+fn remedied(error: &ignore::Error, remedy: &str) -> Failure {
+    Failure(format!("{error}; {remedy}"))
+}
+
+/// The types that there are, and those that are chosen.
+pub(crate) fn types(args: &Args) -> Result<TypesBuilder, Failure> {
+    let flags = &args.which;
+    let mut builder = TypesBuilder::new();
+    builder.add_defaults();
+    for name in &flags.types_clear {
+        builder.clear(name);
+    }
+    for definition in &flags.types_add {
+        let remedy = "write it like this: 'web:*.html'";
+        builder.add_def(definition).map_err(|error| remedied(&error, remedy))?;
+    }
+    for name in &flags.types {
+        builder.select(name);
+    }
+    for name in &flags.types_not {
+        builder.negate(name);
+    }
+    Ok(builder)
+}
+
+/// A glob names hidden files.
+pub(crate) fn names_hidden(args: &Args) -> bool {
+    let hidden = |glob: &String| {
+        let is_hidden = |part: Component<'_>| matches!(part, Component::Normal(name) if name.as_bytes().starts_with(b"."));
+        !glob.starts_with('!') && Path::new(glob).components().any(is_hidden)
+    };
+    args.which.globs.iter().chain(&args.which.iglobs).any(hidden)
+}

@@ -1,0 +1,105 @@
+//! `faultless grep PATTERN [PATH]`.
+//!
+//! In: [`Args`]. Out: matches on stdout; the exit status is 0 with a match, 1 without, 2 where something could not be read.
+//!
+//! What it does not do: read files or databases (`faultless_grepdb`).
+
+use std::fs::File;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use crate::flags::Args;
+use crate::flags::engine::Source;
+use crate::flags::looks::Format;
+use crate::job::{Done, Job};
+use crate::measure;
+use crate::out::{Limit, Out, VisualStudio};
+use crate::patterns;
+use crate::printing::looks;
+use crate::scope::{self, Filter};
+use crate::stdin::Stdin;
+use faultless_console::{Failure, Outcome, emit};
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> Outcome {
+    if args.which.type_list {
+        return type_list(&args);
+    }
+    if !args.which.databases.project.is_empty()
+        && let Some(flag) = from_disk(&args)
+    {
+        let remedy = "name folders, without --project";
+        return Err(Failure(format!("{flag} reads files from the disk, --project only databases; {remedy}")));
+    }
+    if args.engine.memory == Source::All {
+        return measure::all(&args);
+    }
+    let begin = measure::Begin::now();
+    let patterns = patterns::patterns(&args)?;
+    let mut scope = match args.which.databases.project[..] {
+        [] => scope::scope(&args, &patterns.paths)?,
+        _ => scope::projects(args.which.databases.chosen()?, &patterns.paths)?,
+    };
+    let stdout = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
+    let looks = looks(&args, scope.one_file, stdout.is_terminal())?;
+    let job = Job {
+        matcher: patterns::matcher(&args, &patterns.patterns)?,
+        plan: patterns::query_plan(&args, &patterns.patterns)?,
+        searcher: patterns::searcher(&args, looks.line_number)?,
+        filter: Filter::new(&args)?,
+        looks,
+        args: &args,
+    };
+    let stdin = scope.stdin.take();
+    let mut done = Done::default();
+    scope.trouble.iter().for_each(|trouble| done.trouble(&args, trouble));
+    // What matches nothing reads nothing.
+    let nothing = patterns.patterns.is_empty() && !args.matching.invert_match;
+    if !nothing && args.matching.max_count != Some(0) {
+        let limit = args.looks.limit.map(|lines| Limit { lines, end: line_end(&args) });
+        let out = Out::new(stdout, args.looks.line_buffered, limit);
+        match args.looks.format {
+            Some(Format::Vs) => {
+                job.everywhere(scope, VisualStudio::new(out, args.looks.column), &mut done)?;
+            }
+            None => job.everywhere(scope, out, &mut done)?,
+        }
+        if let Some(trouble) = stdin.as_ref().and_then(Stdin::trouble) {
+            done.trouble(&args, trouble);
+        }
+        if patterns.paths.is_empty() && !done.matched && !done.has_files {
+            let remedy = "take back some of --glob, --type, --max-depth, or add --hidden or --no-ignore";
+            done.trouble(&args, &format!("no file was searched; {remedy}"));
+        }
+    }
+    if args.engine.stat.is_some() {
+        begin.tell(&args, &done.searched);
+    }
+    Ok(ExitCode::from(match (done.matched, done.failed) {
+        (true, false) => 0,
+        (true, true) if args.looks.quiet => 0,
+        (_, true) => 2,
+        (false, false) => 1,
+    }))
+}
+
+/// What ends the lines that are printed.
+fn line_end(args: &Args) -> u8 {
+    let looks = &args.looks;
+    let only_paths = looks.files_with_matches || looks.files_without_match;
+    if !looks.json && (args.matching.null_data || looks.null && only_paths) { 0 } else { b'\n' }
+}
+
+/// A flag for which files are read from the disk, whatever databases have.
+fn from_disk(args: &Args) -> Option<&'static str> {
+    args.which.beyond_databases().or_else(|| args.matching.null_data.then_some("--null-data"))
+}
+
+fn type_list(args: &Args) -> Outcome {
+    let mut text = String::new();
+    for definition in scope::types(args)?.definitions() {
+        text += &format!("{}: {}\n", definition.name(), definition.globs().join(", "));
+    }
+    emit(text.as_bytes(), ExitCode::SUCCESS)
+}

@@ -1,0 +1,41 @@
+//! What of a tree is not searched: counts, or each by name.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use faultless_grepdb::{Database, SkipReason};
+use indicatif::HumanCount;
+
+use faultless_console::Failure;
+
+/// One line with counts; folders count as one.
+pub(crate) fn counts(skipped: &[(SkipReason, Vec<u8>)]) -> String {
+    let mut counts: BTreeMap<SkipReason, u64> = BTreeMap::new();
+    skipped.iter().for_each(|(why, _)| *counts.entry(*why).or_default() += 1);
+    let words: Vec<String> =
+        counts.iter().map(|(why, count)| format!("{} {}", HumanCount(*count), word(*why))).collect();
+    if words.is_empty() { "left out: nothing".into() } else { format!("left out: {}", words.join(", ")) }
+}
+
+/// Each with the reason, a line each on standard output.
+pub(crate) fn list(database: &Database) -> Result<Vec<u8>, Failure> {
+    let mut out = Vec::new();
+    for (why, path) in database.skipped(crate::threads(None))? {
+        write!(out, "{:<10} ", word(why))?;
+        out.extend_from_slice(&path);
+        out.push(b'\n');
+    }
+    Ok(out)
+}
+
+/// The reason in a word.
+pub(crate) fn word(why: SkipReason) -> &'static str {
+    match why {
+        SkipReason::Hidden => "hidden",
+        SkipReason::Ignored => "ignored",
+        SkipReason::Binary => "binary",
+        SkipReason::Unreadable => "unreadable",
+        SkipReason::Link => "link",
+        SkipReason::Special => "special",
+    }
+}

@@ -1,0 +1,53 @@
+//! `faultless index watch`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use faultless_grepdb::{TreeWatcher, WatchEvent};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::done;
+use crate::place::Which;
+use faultless_console::{Failure, Outcome};
+
+/// Keep the database up to date until Ctrl-C.
+///
+/// A file that changes is searched on disk from that moment on; when nothing has changed for a while, the database is updated.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    which: Which,
+    /// Update when nothing has changed for so long.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    quiet: Duration,
+    /// Workers of an update; as many as there are processors where none are named.
+    #[arg(short = 'j', long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> Outcome {
+    let [chosen] = &args.which.chosen()?[..] else {
+        return Err(Failure("watch is for one database; start one for each project".into()));
+    };
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, ended.clone())?;
+    }
+    let watch = TreeWatcher {
+        location: &chosen.place,
+        quiet: args.quiet,
+        threads: super::threads(args.threads),
+        is_stopped: &|| ended.load(Ordering::Relaxed),
+    };
+    watch.run(&mut |event| match event {
+        WatchEvent::Started(folders) => eprintln!("watching {folders} folders; Ctrl-C ends it"),
+        WatchEvent::Marked(files) => eprintln!("{files} files changed"),
+        WatchEvent::Updated(updated) => done::tell(&updated, None),
+        WatchEvent::EventsLost => eprintln!("too much happened at once; looking at everything"),
+        WatchEvent::Busy => eprintln!("another process is updating the database; waiting for it"),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,374 @@
+//! `faultless index`: databases are made, told of, filtered and kept up.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
+
+/// A tree and a home of its own.
+struct Place {
+    _folder: tempfile::TempDir,
+    tree: std::path::PathBuf,
+    home: std::path::PathBuf,
+}
+
+impl Place {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let place =
+            Self { tree: folder.path().join("tree"), home: folder.path().join("home"), _folder: folder };
+        fs::create_dir_all(&place.home).unwrap();
+        files.iter().for_each(|(path, text)| place.write(path, text));
+        place
+    }
+
+    /// Writes a file that is not so fresh that it counts as changed for ever.
+    fn write(&self, path: &str, text: &str) {
+        let path = self.tree.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        let time = SystemTime::now() - Duration::from_secs(10);
+        fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = crate::either(args);
+        command.current_dir(&self.tree);
+        command.env("HOME", &self.home).env_remove("XDG_CONFIG_HOME").env_remove("XDG_DATA_HOME");
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// The output of what must do.
+    fn out(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// What is said by what must fail.
+    fn failure(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output.stdout));
+        let said = text(&output.stderr);
+        assert_eq!(said.lines().count(), 1, "one line: {said}");
+        said
+    }
+
+    fn with_input(&self, args: &[&str], input: &str) -> Output {
+        let mut child = self
+            .command(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const FILES: [(&str, &str); 4] = [
+    ("kernel/sched/core.c", "int schedule(void)\n"),
+    ("kernel/fork.c", "int fork(void)\n"),
+    ("fs/Makefile", "obj-y\n"),
+    ("data.bin", "int \0"),
+];
+
+#[test]
+fn more_threads_than_are_of_use_do_no_harm() {
+    let place = Place::new(&[("a", "foo\n")]);
+    place.out(&["init", "-j100000"]);
+    assert_eq!(place.out(&["-j100000", "foo"]), "a:foo\n");
+}
+
+#[test]
+fn init_says_what_was_left_out_and_names_it() {
+    let place = Place::new(&FILES);
+    place.write(".hidden", "int x\n");
+    place.write("out.o", "int o\n");
+    place.write(".ignore", "*.o\n");
+    std::os::unix::fs::symlink("data.bin", place.tree.join("link")).unwrap();
+    let said = text(&place.run(&["init"]).stderr);
+    assert!(said.contains("4 files read, 0 removed, 4 in the database"), "{said}");
+    assert!(said.contains("left out: 2 hidden, 1 ignored, 1 binary, 1 link;"), "{said}");
+    let listed = place.out(&["init", "--list-skipped"]);
+    let expected =
+        "hidden     .hidden\nhidden     .ignore\nbinary     data.bin\nlink       link\nignored    out.o\n";
+    assert_eq!(listed, expected);
+    assert_eq!(place.out(&["info", "--list-skipped"]), expected);
+    let said = text(&place.run(&["init", "--hidden", "-g", "!*.bin"]).stderr);
+    assert!(said.contains("5 files read") && said.contains("left out: 2 ignored, 1 link;"), "{said}");
+    assert_eq!(place.out(&["files"]).lines().count(), 5);
+}
+
+#[test]
+fn an_update_tells_what_it_did_and_keeps_the_rules() {
+    let place = Place::new(&FILES);
+    place.run(&["init", "--hidden"]);
+    place.write(".new", "int n\n");
+    fs::remove_file(place.tree.join("fs/Makefile")).unwrap();
+    let said = text(&place.run(&["update"]).stderr);
+    assert!(said.starts_with("1 files read, 1 removed, 4 in the database;"), "{said}");
+    assert_eq!(place.out(&["files"]), ".new\nkernel/fork.c\nkernel/sched/core.c\n");
+    place.run(&["build"]);
+    assert!(place.out(&["files"]).contains(".new"), "build keeps the rules");
+}
+
+#[test]
+fn info_is_text_or_json() {
+    let place = Place::new(&FILES);
+    place.run(&["init"]);
+    let info = place.out(&["info"]);
+    assert!(info.contains("files     3, ") && info.contains("left out  1 binary"), "{info}");
+    let json: serde_json::Value = serde_json::from_str(&place.out(&["info", "--json"])).unwrap();
+    assert_eq!((json["files"].as_u64(), json["skipped"]["binary"].as_u64()), (Some(3), Some(1)));
+    assert!(json["disk_bytes"].as_u64() > json["index_bytes"].as_u64());
+}
+
+#[test]
+fn files_are_found_by_path_name_words_and_letters() {
+    let place = Place::new(&FILES);
+    place.run(&["init"]);
+    assert_eq!(place.out(&["files", "sched/.*c$"]), "kernel/sched/core.c\n");
+    assert_eq!(place.out(&["files", "--by", "name", "^f"]), "kernel/fork.c\n");
+    assert_eq!(place.out(&["files", "--by", "words", "make", "-0"]), "fs/Makefile\0");
+    assert_eq!(place.out(&["files", "--by", "fuzzy", "krncor"]), "kernel/sched/core.c\n");
+    assert_eq!(place.out(&["files", "--limit", "1"]).lines().count(), 1);
+    assert_eq!(place.out(&["files", "fork", "--color", "always"]), "kernel/\x1b[1m\x1b[31mfork\x1b[0m.c\n");
+    assert_eq!(place.run(&["files", "nothing"]).status.code(), Some(1));
+    assert_eq!(place.run(&["files", "("]).status.code(), Some(2));
+    let below = place.command(&["files"]).current_dir(place.tree.join("kernel")).output().unwrap();
+    assert_eq!(text(&below.stdout), "fork.c\nsched/core.c\n");
+}
+
+#[test]
+fn files_that_are_gone_are_not_shown_and_new_ones_are_when_asked() {
+    let place = Place::new(&FILES);
+    place.run(&["init"]);
+    place.write("kernel/new.c", "int new(void)\n");
+    fs::remove_file(place.tree.join("kernel/fork.c")).unwrap();
+    let output = place.run(&["files", "kernel"]);
+    assert_eq!(text(&output.stdout), "kernel/sched/core.c\n");
+    let said = text(&output.stderr);
+    assert!(said.starts_with("faultless: 1 file of this result is gone and was left out; the"), "{said}");
+    assert!(said.contains("--fresh") && said.lines().count() == 1, "{said}");
+    for by in ["path", "fuzzy"] {
+        assert_eq!(
+            place.out(&["files", "--by", by, "kernel", "--limit", "1"]),
+            "kernel/sched/core.c\n",
+            "{by}"
+        );
+    }
+    let output = place.run(&["files", "--fresh", "kernel"]);
+    assert_eq!(
+        (text(&output.stdout), text(&output.stderr)),
+        ("kernel/new.c\nkernel/sched/core.c\n".into(), "".into())
+    );
+}
+
+#[test]
+fn lines_of_standard_input_are_filtered() {
+    let place = Place::new(&FILES);
+    let lines = "a/xyz\nb/abc\nabc/d\n";
+    assert_eq!(text(&place.with_input(&["filter", "abc"], lines).stdout), "b/abc\nabc/d\n");
+    assert_eq!(text(&place.with_input(&["filter", "--by", "name", "abc"], lines).stdout), "b/abc\n");
+    assert_eq!(place.with_input(&["filter", "none"], lines).status.code(), Some(1));
+}
+
+#[test]
+fn a_search_says_that_the_database_is_behind_and_fresh_looks_at_all() {
+    let place = Place::new(&FILES);
+    place.run(&["init"]);
+    assert_eq!(text(&place.run(&["fork"]).stderr), "");
+    place.write("kernel/fork.c", "int fork(void) changed\n");
+    place.write("kernel/new.c", "int fork_new(void)\n");
+    let output = place.run(&["fork"]);
+    assert_eq!(text(&output.stdout), "kernel/fork.c:int fork(void) changed\n");
+    assert!(text(&output.stderr).starts_with("faultless: 1 file of this result has changed"));
+    let output = place.run(&["--fresh", "fork"]);
+    let both = "kernel/fork.c:int fork(void) changed\nkernel/new.c:int fork_new(void)\n";
+    assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), (both, ""));
+}
+
+#[test]
+fn utf_32_is_found_in_files_that_are_read_from_the_disk() {
+    let place = Place::new(&FILES);
+    let utf32 = |word: fn(u32) -> [u8; 4], text: &str| -> Vec<u8> {
+        "\u{feff}".chars().chain(text.chars()).flat_map(|char| word(char as u32)).collect()
+    };
+    fs::write(place.tree.join("le"), utf32(u32::to_le_bytes, "größer 🦀\n")).unwrap();
+    fs::write(place.tree.join("be"), utf32(u32::to_be_bytes, "größer 🦀\n")).unwrap();
+    let both = "be:größer 🦀\nle:größer 🦀\n";
+    let found = |args: &[&str]| text(&place.run(args).stdout);
+    assert_eq!(found(&["--sort=path", "größer"]), both, "there is no database");
+    assert_eq!(found(&["größer", "be", "le", "--sort=path"]), both, "they are named");
+    assert_eq!(found(&["größer", "-Enone"]), "", "their bytes are what counts");
+    place.run(&["init"]);
+    assert_eq!(found(&["größer", "--sort=path"]), both, "they are in the database");
+    for path in ["le", "be"] {
+        let file = fs::File::options().write(true).open(place.tree.join(path)).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(20)).unwrap();
+    }
+    assert_eq!(found(&["größer", "--sort=path"]), both, "they seem to have changed");
+    assert_eq!(found(&["größer", "--sort=path", "--fresh"]), both);
+}
+
+#[test]
+fn what_is_marked_is_searched_on_disk() {
+    let place = Place::new(&FILES);
+    place.run(&["init"]);
+    place.write("kernel/new.c", "int fork_new(void)\n");
+    place.out(&["change", "kernel/new.c"]);
+    assert_eq!(place.out(&["fork_new"]), "kernel/new.c:int fork_new(void)\n");
+    assert!(place.out(&["info"]).contains("changed   1 files"));
+    assert_eq!(place.run(&["change", ".hidden"]).status.code(), Some(1));
+    place.out(&["update"]);
+    assert!(!place.out(&["info"]).contains("changed"));
+    assert_eq!(place.out(&["fork_new"]), "kernel/new.c:int fork_new(void)\n");
+}
+
+#[test]
+fn a_project_has_several_folders_and_expressions() {
+    let place = Place::new(&FILES);
+    let config = place.home.join(".config/faultless/grep");
+    fs::create_dir_all(&config).unwrap();
+    let tree = place.tree.display();
+    let file = format!("path {tree}/kernel\ngroup\npath {tree}/fs\ninclude make\nendgroup\nexclude ^sched\n");
+    fs::write(config.join("two.cfg"), file).unwrap();
+    assert!(place.failure(&["fork", "--project", "two"]).contains("faultless index build --project two"));
+    place.out(&["build", "--project", "two"]);
+    assert!(!place.tree.join(".faultless").exists(), "nothing is written into the tree");
+    assert_eq!(place.out(&["files", "--project", "two"]), "fs/Makefile\nkernel/fork.c\n");
+    let elsewhere = place.command(&["files", "--project", "*", "fork"]).current_dir("/").output().unwrap();
+    assert!(text(&elsewhere.stdout).ends_with("/tree/kernel/fork.c\n"));
+    assert!(place.out(&["projects"]).starts_with("two  2 files"));
+    fs::write(config.join("two.cfg"), format!("path {tree}/kernel\n")).unwrap();
+    place.out(&["update", "--project", "two"]);
+    assert_eq!(place.out(&["files", "--project", "two"]), "kernel/fork.c\nkernel/sched/core.c\n");
+    fs::write(config.join("two.cfg"), "path").unwrap();
+    assert!(place.failure(&["update", "--project", "two"]).contains("two.cfg:1: "));
+    assert!(place.failure(&["update", "--project", "three"]).contains("no such project"));
+}
+
+#[test]
+fn init_makes_a_project_with_a_name() {
+    let place = Place::new(&FILES);
+    let init = ["init", "--name", "mine", "kernel", "--hidden"];
+    place.out(&init);
+    assert_eq!(place.out(&["files", "--project", "mine"]).lines().count(), 2);
+    assert!(place.failure(&init).contains("there is such a project"));
+    assert!(place.failure(&["init", "--name", "../up"]).contains("no name"));
+}
+
+#[test]
+fn queries_are_answered_one_after_another() {
+    let place = Place::new(&FILES);
+    place.run(&["init"]);
+    let output = place.with_input(&["interactive"], "search 'fork'\nfiles nothing\nsearch '('\n\"\n");
+    let said = text(&output.stdout);
+    assert_eq!(said, "kernel/fork.c:int fork(void)\n\u{0}0\n\u{0}1\n\u{0}2\n\u{0}2\n");
+    assert!(text(&output.stderr).contains("a quote has no end"));
+}
+
+#[test]
+fn what_can_not_be_done_is_said_in_a_line() {
+    let place = Place::new(&FILES);
+    for verb in ["update", "info", "files"] {
+        assert!(
+            place.failure(&[verb]).contains("no database here or above; `faultless index init` makes one")
+        );
+    }
+    assert!(place.failure(&["change", "x"]).contains("`faultless index init`"));
+    assert!(place.failure(&["init", "nowhere"]).contains("nowhere"));
+    assert!(place.failure(&["init", "data.bin"]).contains("no folder"));
+    place.out(&["init"]);
+    let lock = fs::File::options().write(true).open(place.tree.join(".faultless/grep/lock")).unwrap();
+    lock.lock().unwrap();
+    assert!(place.failure(&["update"]).contains("another process is updating this database"));
+    assert!(place.failure(&["init"]).contains("another process is updating this database"));
+}
+
+#[test]
+fn flags_that_read_the_disk_do_not_go_with_projects() {
+    let place = Place::new(&FILES);
+    place.out(&["init", "--name", "kernel", "kernel"]);
+    assert!(place.out(&["--project", "kernel", "-Eauto", "fork"]).contains("int fork"));
+    for (words, flag) in [
+        (&["--max-filesize=1"][..], "--max-filesize"),
+        (&["-Elatin1"], "--encoding"),
+        (&["-L"], "--follow"),
+        (&["--ignore-file", "fs/Makefile"], "--ignore-file"),
+        (&["--one-file-system"], "--one-file-system"),
+        (&["--null-data"], "--null-data"),
+    ] {
+        let said = place.failure(&[&["--project", "kernel", "fork"], words].concat());
+        let expected = format!("faultless: {flag} reads files from the disk, ");
+        assert!(said.starts_with(&expected) && said.contains("without --project"), "{said}");
+    }
+}
+
+/// Waits until `what` is true; the time of a watch is not ours.
+fn wait(what: impl Fn() -> bool) {
+    let end = SystemTime::now() + Duration::from_secs(20);
+    while !what() {
+        assert!(SystemTime::now() < end, "nothing happened");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_watch_keeps_up_with_files_folders_and_renames() {
+    let place = Place::new(&FILES);
+    place.out(&["init"]);
+    let log = place.home.join("log");
+    let mut watch = place
+        .command(&["watch", "--quiet", "200ms"])
+        .stderr(fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let log = || fs::read_to_string(&log).unwrap();
+    let finds = |pattern: &str| text(&place.run(&[pattern]).stdout);
+    wait(|| log().contains("in the database"));
+    assert!(place.failure(&["watch"]).contains("another process is watching"));
+    fs::write(place.tree.join("kernel/fork.c"), "int spoon(void)\n").unwrap();
+    wait(|| finds("spoon") == "kernel/fork.c:int spoon(void)\n");
+    fs::create_dir_all(place.tree.join("new/deep")).unwrap();
+    fs::write(place.tree.join("new/deep/x.c"), "int knife(void)\n").unwrap();
+    wait(|| finds("knife") == "new/deep/x.c:int knife(void)\n");
+    fs::rename(place.tree.join("new"), place.tree.join("other")).unwrap();
+    wait(|| finds("knife") == "other/deep/x.c:int knife(void)\n");
+    fs::write(place.tree.join("other/deep/y.c"), "int plate(void)\n").unwrap();
+    wait(|| finds("plate") == "other/deep/y.c:int plate(void)\n");
+    fs::remove_dir_all(place.tree.join("other")).unwrap();
+    wait(|| finds("knife").is_empty() && place.out(&["files"]).lines().count() == 3);
+    let interrupted = Command::new("kill").args(["-INT", &watch.id().to_string()]).status().unwrap();
+    assert!(interrupted.success() && watch.wait().unwrap().success());
+    let said = log();
+    assert!(!said.contains("faultless:"), "{said}");
+}
+
+#[test]
+fn a_watch_ends_when_the_tree_has_gone() {
+    let place = Place::new(&FILES);
+    place.out(&["init", "--name", "kernel", "kernel"]);
+    let mut watch = place.command(&["watch", "--project", "kernel"]).stderr(Stdio::piped()).spawn().unwrap();
+    fs::rename(place.tree.join("kernel"), Path::new(&place.home).join("kernel")).unwrap();
+    assert_eq!(watch.wait().unwrap().code(), Some(2));
+}
+
+#[test]
+fn a_file_that_ends_with_half_a_line_end_has_an_empty_line_there() {
+    let place = Place::new(&[("a", "x\r"), ("b", "y\r\nz\r\n"), ("c", "z\r\n\r\n")]);
+    place.out(&["init"]);
+    // As ripgrep prints it.
+    assert_eq!(place.out(&["--crlf", "-n", "^$"]), "a:1:x\r\r\nc:2:\r\n");
+}

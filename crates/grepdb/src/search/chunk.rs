@@ -1,0 +1,125 @@
+//! Searches a chunk that holds several files.
+//!
+//! In: a chunk and its candidate subchunks. Out: matches in its files.
+//!
+//! If text without a match has no output, the chunk is searched as one text, and only files with a candidate line are
+//! looked up. Otherwise every file is searched.
+//!
+//! It does not search files of several chunks (`large_file`).
+
+use std::io::Write;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use crate::error::{Error, Result};
+use crate::index::trigram::SUBCHUNK_BYTES;
+use crate::search::chunk_files::ChunkFiles;
+use crate::search::damaged::search_on_disk;
+use crate::search::output::OutputSlot;
+use crate::search::state::ChunkTask;
+use crate::search::worker::Worker;
+use crate::tuning::SUBCHUNKS;
+
+/// Searches the files of a chunk that have a candidate line.
+pub(super) fn search_candidates<'o, W: Write + Send>(
+    worker: &mut Worker<'o, W>,
+    task: &ChunkTask,
+    slot: OutputSlot<'o, W>,
+) -> Result<()> {
+    let state = worker.state;
+    let segment = &state.database.segments[task.segment as usize];
+    let mut files = ChunkFiles::new(segment, task.first);
+    let mask = state.candidate_mask(task.segment, task.first);
+    let read = files.span(mask).and_then(|span| {
+        let begin = span.start;
+        state.chunk_text_span(segment, task.first, span).map(|text| (begin, text))
+    });
+    let (begin, text) = match read {
+        Err(damage @ Error::Damaged { .. }) => return search_on_disk(worker, task, slot, damage),
+        read => read?,
+    };
+    let text = text.text();
+    worker.choose_prefilter(text);
+    let mut printer = None;
+    let mut slot = Some(slot);
+    let mut at = 0;
+    for lines in candidate_spans(text, begin, mask) {
+        at = at.max(lines.start);
+        while at < lines.end {
+            let Some(found) = worker.find_candidate(text, at, lines.end) else { break };
+            at = found;
+            // A pattern may match at the very end of a text without a final line end.
+            let file = match files.at(begin + at.min(text.len() - 1)) {
+                // The file table is read once, before anything is printed. So the slot is still there.
+                Err(damage @ Error::Damaged { .. }) => {
+                    return slot.take().map_or(Ok(()), |slot| search_on_disk(worker, task, slot, damage));
+                }
+                file => file?,
+            };
+            let Some((number, entry, span)) = file else { break };
+            let span = span.start - begin..span.end - begin;
+            at = span.end + usize::from(entry.ends_open);
+            if !worker.is_wanted(task, number, entry) {
+                continue;
+            }
+            if printer.is_none() {
+                printer = slot.take().map(|slot| worker.printer(slot));
+            }
+            let Some(printer) = &mut printer else { break };
+            worker.search_stored(printer, entry, &text[span])?;
+        }
+        if state.stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Searches every file of a chunk, empty ones included.
+pub(super) fn search_every_file<'o, W: Write + Send>(
+    worker: &mut Worker<'o, W>,
+    task: &ChunkTask,
+    slot: OutputSlot<'o, W>,
+) -> Result<()> {
+    let segment = &worker.state.database.segments[task.segment as usize];
+    let read = segment.files_of_chunk(task.first).and_then(|entries| {
+        Ok((entries, segment.file_numbers(task.first)?, worker.state.chunk_text(segment, task.first)?))
+    });
+    let (entries, numbers, text) = match read {
+        Err(damage @ Error::Damaged { .. }) => return search_on_disk(worker, task, slot, damage),
+        read => read?,
+    };
+    let text = text.text();
+    let mut printer = worker.printer(slot);
+    let mut begin = 0;
+    for (number, entry) in numbers.zip(&entries) {
+        let end = begin + entry.text_bytes as usize;
+        if worker.is_wanted(task, number, entry) {
+            worker.search_stored(&mut printer, entry, &text[begin..end])?;
+        }
+        begin = end + usize::from(entry.ends_open);
+    }
+    Ok(())
+}
+
+/// The lines that begin in the subchunks of `mask`, as ranges of `text`. `text` begins at byte `begin` of the chunk.
+pub(super) fn candidate_spans(text: &[u8], begin: usize, mask: u16) -> impl Iterator<Item = Range<usize>> {
+    let line_from = move |at: usize| match at.saturating_sub(begin) {
+        0 => 0,
+        at if at > text.len() => text.len(),
+        // The first line that begins at or after `at`.
+        at => memchr::memchr(b'\n', &text[at - 1..]).map_or(text.len(), |end| at + end),
+    };
+    let mut subchunk = 0;
+    std::iter::from_fn(move || {
+        while subchunk < SUBCHUNKS && mask & 1 << subchunk == 0 {
+            subchunk += 1;
+        }
+        let first = subchunk;
+        while subchunk < SUBCHUNKS && mask & 1 << subchunk != 0 {
+            subchunk += 1;
+        }
+        let end = if subchunk == SUBCHUNKS { text.len() } else { line_from(subchunk * SUBCHUNK_BYTES) };
+        (first < SUBCHUNKS).then(|| line_from(first * SUBCHUNK_BYTES)..end)
+    })
+}

@@ -1,0 +1,174 @@
+//! Matches of a file -> text, as ripgrep prints them.
+//!
+//! In: the builders of ripgrep's own printers. Out: a [`Printer`] for one output slot.
+//!
+//! It does not choose colours or layout (`cli`).
+
+mod lines;
+
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use grep_printer::{JSONBuilder, StandardBuilder, Stats, SummaryBuilder};
+use grep_regex::RegexMatcher;
+use grep_searcher::Searcher;
+pub use lines::LineFormat;
+use lines::LineSink;
+use termcolor::{Ansi, ColorSpec, NoColor, WriteColor};
+
+/// How matches are printed.
+#[derive(Clone, Debug)]
+pub enum OutputFormat {
+    /// Lines. With a [`LineFormat`], text in memory is printed by a faster printer without colours.
+    Standard(StandardBuilder, Option<LineFormat>),
+    /// Counts or paths.
+    Summary(SummaryBuilder),
+    /// JSON lines.
+    Json(JSONBuilder),
+}
+
+/// Writes with or without colours.
+pub(crate) enum ColorWriter<W: Write> {
+    Plain(NoColor<W>),
+    Ansi(Ansi<W>),
+}
+
+impl<W: Write> ColorWriter<W> {
+    pub(crate) fn new(out: W, color: bool) -> Self {
+        if color { Self::Ansi(Ansi::new(out)) } else { Self::Plain(NoColor::new(out)) }
+    }
+}
+
+impl<W: Write> Write for ColorWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(out) => out.write(bytes),
+            Self::Ansi(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<W: Write> WriteColor for ColorWriter<W> {
+    fn supports_color(&self) -> bool {
+        matches!(self, Self::Ansi(_))
+    }
+
+    fn set_color(&mut self, spec: &ColorSpec) -> io::Result<()> {
+        match self {
+            Self::Plain(_) => Ok(()),
+            Self::Ansi(out) => out.set_color(spec),
+        }
+    }
+
+    fn set_hyperlink(&mut self, link: &termcolor::HyperlinkSpec<'_>) -> io::Result<()> {
+        match self {
+            Self::Plain(_) => Ok(()),
+            Self::Ansi(out) => out.set_hyperlink(link),
+        }
+    }
+
+    fn supports_hyperlinks(&self) -> bool {
+        matches!(self, Self::Ansi(_))
+    }
+
+    fn reset(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(_) => Ok(()),
+            Self::Ansi(out) => out.reset(),
+        }
+    }
+
+    fn is_synchronous(&self) -> bool {
+        false
+    }
+}
+
+/// Prints into one output slot.
+pub(crate) enum Printer<W: Write> {
+    Standard(grep_printer::Standard<ColorWriter<W>>, Option<LineFormat>),
+    Summary(grep_printer::Summary<ColorWriter<W>>),
+    Json(grep_printer::JSON<ColorWriter<W>>),
+}
+
+/// The text to search.
+pub(crate) enum Haystack<'t> {
+    /// Text in memory.
+    Whole(&'t [u8]),
+    /// A stream.
+    Stream(&'t mut dyn io::Read),
+    /// A file on disk.
+    File(&'t std::fs::File),
+}
+
+/// The result of searching one file.
+#[derive(Clone, Debug)]
+pub(crate) struct FileOutcome {
+    /// The file has a match; with inverted matching, a line without one.
+    pub(crate) matched: bool,
+    /// Counts, if the printer collects them.
+    pub(crate) stats: Option<Stats>,
+}
+
+impl OutputFormat {
+    pub(crate) fn printer<W: Write>(&self, out: W, color: bool) -> Printer<W> {
+        let out = ColorWriter::new(out, color);
+        match self {
+            Self::Standard(builder, lines) => Printer::Standard(builder.build(out), lines.filter(|_| !color)),
+            Self::Summary(builder) => Printer::Summary(builder.build(out)),
+            Self::Json(builder) => Printer::Json(builder.build(out)),
+        }
+    }
+}
+
+impl<W: Write> Printer<W> {
+    /// Searches a text and prints its matches.
+    pub(crate) fn search(
+        &mut self,
+        searcher: &mut Searcher,
+        matcher: &RegexMatcher,
+        path: &Path,
+        text: Haystack<'_>,
+    ) -> io::Result<FileOutcome> {
+        match self {
+            Self::Standard(printer, Some(lines)) if matches!(text, Haystack::Whole(_)) => {
+                let path = path.as_os_str().as_bytes();
+                let mut sink = LineSink { out: printer.get_mut(), lines: *lines, path, matched: false };
+                search_haystack(searcher, matcher, text, &mut sink)?;
+                Ok(FileOutcome { matched: sink.matched, stats: None })
+            }
+            Self::Standard(printer, _) => {
+                let mut sink = printer.sink_with_path(matcher, path);
+                search_haystack(searcher, matcher, text, &mut sink)?;
+                Ok(FileOutcome { matched: sink.has_match(), stats: sink.stats().cloned() })
+            }
+            Self::Summary(printer) => {
+                let mut sink = printer.sink_with_path(matcher, path);
+                search_haystack(searcher, matcher, text, &mut sink)?;
+                Ok(FileOutcome { matched: sink.has_match(), stats: sink.stats().cloned() })
+            }
+            Self::Json(printer) => {
+                let mut sink = printer.sink_with_path(matcher, path);
+                search_haystack(searcher, matcher, text, &mut sink)?;
+                Ok(FileOutcome { matched: sink.has_match(), stats: Some(sink.stats().clone()) })
+            }
+        }
+    }
+}
+
+fn search_haystack<S: grep_searcher::Sink<Error = io::Error>>(
+    searcher: &mut Searcher,
+    matcher: &RegexMatcher,
+    text: Haystack<'_>,
+    sink: S,
+) -> io::Result<()> {
+    match text {
+        Haystack::Whole(text) => searcher.search_slice(matcher, text, sink),
+        Haystack::Stream(text) => searcher.search_reader(matcher, text, sink),
+        Haystack::File(file) => searcher.search_file(matcher, file, sink),
+    }
+}

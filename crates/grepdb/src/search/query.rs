@@ -1,0 +1,302 @@
+//! A regular expression -> a query for trigrams.
+//!
+//! In: patterns, as they are given to the matcher. Out: a [`TrigramQuery`] that every matching text satisfies, and
+//! few other texts.
+//!
+//! The analysis works from the inside out. For each subexpression it knows the set of strings that can match; or else
+//! the sets of prefixes and suffixes, and a query for the middle. Subexpressions in sequence are joined.
+//!
+//! It does not look up trigrams (`candidates`).
+//!
+//! Reference: Cox, "Regular Expression Matching with a Trigram Index", 2012.
+
+use std::collections::BTreeSet;
+
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Class, Hir, HirKind};
+
+use crate::error::{Error, Result};
+use crate::index::trigram::Trigram;
+
+/// A condition on the trigrams of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TrigramQuery {
+    /// Every text satisfies it.
+    Any,
+    /// No text satisfies it.
+    Nothing,
+    Trigram(Trigram),
+    And(Vec<TrigramQuery>),
+    Or(Vec<TrigramQuery>),
+}
+
+impl TrigramQuery {
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Any, other) | (other, Self::Any) => other,
+            (Self::Nothing, _) | (_, Self::Nothing) => Self::Nothing,
+            (Self::And(mut all), Self::And(more)) => {
+                all.extend(more);
+                Self::And(all)
+            }
+            (Self::And(mut all), one) | (one, Self::And(mut all)) => {
+                all.push(one);
+                Self::And(all)
+            }
+            (one, other) if one == other => one,
+            (one, other) => Self::And(vec![one, other]),
+        }
+    }
+
+    /// Whether every match contains one of a few literals.
+    pub(crate) fn is_narrow(&self) -> bool {
+        match self {
+            Self::Any => false,
+            Self::Nothing | Self::Trigram(_) => true,
+            Self::And(parts) => parts.iter().any(Self::is_narrow),
+            Self::Or(parts) => parts.len() <= LITERALS_MAX && parts.iter().all(Self::is_narrow),
+        }
+    }
+
+    /// Whether a text with these trigrams satisfies it.
+    #[cfg(any(fuzzing, test))]
+    pub(crate) fn holds(&self, trigrams: &BTreeSet<Trigram>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Nothing => false,
+            Self::Trigram(trigram) => trigrams.contains(trigram),
+            Self::And(parts) => parts.iter().all(|part| part.holds(trigrams)),
+            Self::Or(parts) => parts.iter().any(|part| part.holds(trigrams)),
+        }
+    }
+
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Nothing, other) | (other, Self::Nothing) => other,
+            (Self::Any, _) | (_, Self::Any) => Self::Any,
+            (Self::Or(mut all), Self::Or(more)) => {
+                all.extend(more);
+                Self::Or(all)
+            }
+            (Self::Or(mut all), one) | (one, Self::Or(mut all)) => {
+                all.push(one);
+                Self::Or(all)
+            }
+            (one, other) if one == other => one,
+            (one, other) => Self::Or(vec![one, other]),
+        }
+    }
+}
+
+/// How to read patterns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PatternOptions {
+    /// Ignore case.
+    pub ignore_case: bool,
+    /// Match characters instead of bytes.
+    pub unicode: bool,
+    /// Lines may end with CR LF.
+    pub crlf: bool,
+    /// Patterns are literal text.
+    pub fixed: bool,
+}
+
+/// The query for a match of one of `expressions`.
+pub(crate) fn trigram_query(expressions: &[Hir]) -> TrigramQuery {
+    expressions
+        .iter()
+        .fold(TrigramQuery::Nothing, |query, expression| query.or(ExprInfo::of(expression).finish()))
+}
+
+/// Parses `patterns`.
+///
+/// # Errors
+/// A pattern is not a regular expression.
+pub(crate) fn parse<S: AsRef<str>>(patterns: &[S], options: PatternOptions) -> Result<Vec<Hir>> {
+    patterns.iter().map(|pattern| expression(pattern.as_ref(), options)).collect()
+}
+
+fn expression(pattern: &str, options: PatternOptions) -> Result<Hir> {
+    let escaped = options.fixed.then(|| regex_syntax::escape(pattern));
+    let mut parser = ParserBuilder::new();
+    parser
+        .utf8(false)
+        .multi_line(true)
+        .unicode(options.unicode)
+        .case_insensitive(options.ignore_case)
+        .crlf(options.crlf);
+    let parsed = parser.build().parse(escaped.as_deref().unwrap_or(pattern));
+    parsed.map_err(|error| Error::Pattern(error.to_string()))
+}
+
+/// Strings in lower case.
+type Strings = BTreeSet<Vec<u8>>;
+
+/// Matchers search for this many literals at once without losing speed.
+const LITERALS_MAX: usize = 8;
+/// Larger sets of strings are given up.
+const STRINGS_MAX: usize = 24;
+/// Larger character classes count as any character.
+const CHARS_MAX: usize = 40;
+/// Copies of a repeated subexpression that are analysed.
+const COPIES_MAX: u32 = 3;
+/// Bytes of a prefix or suffix that can form a trigram with their neighbours.
+const EDGE_BYTES: usize = 2;
+
+/// The strings and trigrams in every match of a subexpression.
+#[derive(Clone, Debug)]
+struct ExprInfo {
+    /// All possible matches. If this is `None`, a match begins with one of `prefixes` and ends with one of
+    /// `suffixes`.
+    exact: Option<Strings>,
+    prefixes: Strings,
+    suffixes: Strings,
+    /// The query for the whole subexpression, without what `exact` says.
+    query: TrigramQuery,
+}
+
+impl ExprInfo {
+    fn exact(strings: Strings) -> Self {
+        Self {
+            exact: Some(strings),
+            prefixes: Strings::new(),
+            suffixes: Strings::new(),
+            query: TrigramQuery::Any,
+        }
+    }
+
+    fn empty() -> Self {
+        Self::exact(Strings::from([Vec::new()]))
+    }
+
+    fn any() -> Self {
+        let nothing = Strings::from([Vec::new()]);
+        Self { exact: None, prefixes: nothing.clone(), suffixes: nothing, query: TrigramQuery::Any }
+    }
+
+    fn of(hir: &Hir) -> Self {
+        match hir.kind() {
+            HirKind::Empty | HirKind::Look(_) => Self::empty(),
+            HirKind::Literal(literal) => Self::exact(Strings::from([literal.0.to_ascii_lowercase()])),
+            HirKind::Class(class) => chars(class).map_or_else(Self::any, Self::exact),
+            HirKind::Capture(capture) => Self::of(&capture.sub),
+            HirKind::Concat(parts) => parts.iter().fold(Self::empty(), |all, part| all.then(Self::of(part))),
+            HirKind::Alternation(parts) => {
+                let nothing = Self::exact(Strings::new());
+                parts.iter().fold(nothing, |any, part| any.or(Self::of(part)))
+            }
+            HirKind::Repetition(repetition) => {
+                let one = Self::of(&repetition.sub);
+                if repetition.min == 0 {
+                    return if repetition.max == Some(1) { one.or(Self::empty()) } else { Self::any() };
+                }
+                let copies = repetition.min.min(COPIES_MAX);
+                let all = (0..copies).fold(Self::empty(), |all, _| all.then(one.clone()));
+                if repetition.max == Some(copies) { all } else { all.without_exact() }
+            }
+        }
+    }
+
+    /// This subexpression, followed by `next`.
+    fn then(self, next: Self) -> Self {
+        if let (Some(ours), Some(theirs)) = (&self.exact, &next.exact)
+            && ours.len() * theirs.len() <= STRINGS_MAX
+        {
+            return Self::exact(crossed(ours, theirs));
+        }
+        let (ours, theirs) = (self.exact.clone(), next.exact.clone());
+        let (before, after) = (self.without_exact(), next.without_exact());
+        let spanning = trigrams(&crossed(&before.suffixes, &after.prefixes));
+        Self {
+            exact: None,
+            prefixes: ours
+                .map_or(before.prefixes, |ours| shortened(&crossed(&ours, &after.prefixes), prefix)),
+            suffixes: theirs
+                .map_or(after.suffixes, |theirs| shortened(&crossed(&before.suffixes, &theirs), suffix)),
+            query: before.query.and(after.query).and(spanning),
+        }
+    }
+
+    /// This subexpression, or `other`.
+    fn or(self, other: Self) -> Self {
+        if let (Some(ours), Some(theirs)) = (&self.exact, &other.exact)
+            && ours.len() + theirs.len() <= STRINGS_MAX
+        {
+            return Self::exact(ours | theirs);
+        }
+        let (ours, theirs) = (self.without_exact(), other.without_exact());
+        Self {
+            exact: None,
+            prefixes: shortened(&(&ours.prefixes | &theirs.prefixes), prefix),
+            suffixes: shortened(&(&ours.suffixes | &theirs.suffixes), suffix),
+            query: ours.query.or(theirs.query),
+        }
+    }
+
+    /// Moves `exact` into the other fields.
+    fn without_exact(self) -> Self {
+        let Some(exact) = self.exact else { return self };
+        Self {
+            exact: None,
+            prefixes: shortened(&exact, prefix),
+            suffixes: shortened(&exact, suffix),
+            query: self.query.and(trigrams(&exact)),
+        }
+    }
+
+    fn finish(self) -> TrigramQuery {
+        self.without_exact().query
+    }
+}
+
+/// The characters of a small class.
+fn chars(class: &Class) -> Option<Strings> {
+    let strings: Strings = match class {
+        Class::Unicode(class) => {
+            let chars = class.ranges().iter().flat_map(|range| range.start()..=range.end());
+            let utf8 = |char: char| char.encode_utf8(&mut [0; 4]).as_bytes().to_ascii_lowercase();
+            chars.take(CHARS_MAX + 1).map(utf8).collect()
+        }
+        Class::Bytes(class) => {
+            let bytes = class.ranges().iter().flat_map(|range| range.start()..=range.end());
+            bytes.take(CHARS_MAX + 1).map(|byte| vec![byte.to_ascii_lowercase()]).collect()
+        }
+    };
+    (strings.len() <= STRINGS_MAX).then_some(strings)
+}
+
+/// Every concatenation of one of `before` and one of `after`.
+fn crossed(before: &Strings, after: &Strings) -> Strings {
+    before.iter().flat_map(|before| after.iter().map(|after| [&before[..], after].concat())).collect()
+}
+
+fn prefix(string: &[u8]) -> &[u8] {
+    &string[..string.len().min(EDGE_BYTES)]
+}
+
+fn suffix(string: &[u8]) -> &[u8] {
+    &string[string.len().saturating_sub(EDGE_BYTES)..]
+}
+
+/// The prefixes or suffixes of `strings`. Too many of them become one empty string, which says nothing.
+fn shortened(strings: &Strings, edge: fn(&[u8]) -> &[u8]) -> Strings {
+    let edges: Strings = strings.iter().map(|string| edge(string).to_vec()).collect();
+    if edges.len() > STRINGS_MAX || edges.iter().any(Vec::is_empty) {
+        return Strings::from([Vec::new()]);
+    }
+    edges
+}
+
+/// The query for a text that contains one of `strings`.
+fn trigrams(strings: &Strings) -> TrigramQuery {
+    if strings.len() > STRINGS_MAX * STRINGS_MAX {
+        return TrigramQuery::Any;
+    }
+    strings.iter().fold(TrigramQuery::Nothing, |any, string| {
+        let trigrams = string.windows(3).filter_map(|bytes| Trigram::of(bytes.try_into().ok()?));
+        any.or(trigrams.fold(TrigramQuery::Any, |all, trigram| all.and(TrigramQuery::Trigram(trigram))))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! A worker: searches one file after another, stored or on disk.
+//!
+//! In: the shared state. Out: matches, printed into output slots.
+//!
+//! It does not choose chunks (`candidates`), or take chunks apart (`chunk`, `large_file`).
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use grep_matcher::{LineMatchKind, Matcher};
+use grep_searcher::Searcher;
+
+use crate::error::{Error, Result};
+use crate::search::disk_file::DiskFile;
+use crate::search::output::OutputSlot;
+use crate::search::prefilter::{NeedleStats, Prefilter};
+use crate::search::print::{FileOutcome, Haystack, Printer};
+use crate::search::state::{ChunkTask, SearchState};
+use crate::store::file_entry::{FileEntry, FileKind};
+use crate::tree::content::{TextReader, has_utf32_bom};
+use crate::tuning as t;
+
+pub(crate) struct Worker<'a, W> {
+    pub(crate) state: &'a SearchState<'a, W>,
+    /// For texts in memory: it needs no buffer.
+    searcher: Searcher,
+    /// For files on disk.
+    disk_searcher: Option<Searcher>,
+    /// Text without a candidate line has no output. The worker skips it.
+    pub(crate) skips_text: bool,
+    /// What to look for before the matcher runs. Chosen by the texts seen so far.
+    prefilter: Option<Prefilter<'a>>,
+    needle_stats: NeedleStats<'a>,
+    texts_seen: usize,
+}
+
+impl<'a, W: Write + Send> Worker<'a, W> {
+    pub(crate) fn new(state: &'a SearchState<'a, W>) -> Self {
+        let search = state.search;
+        let searcher = search.searcher.clone().bom_sniffing(false).heap_limit(Some(1)).build();
+        // With CRLF line ends a pattern can match after a final \r. That is no line end, until the database adds its
+        // \n.
+        let skips_text = !searcher.invert_match()
+            && !searcher.line_terminator().is_crlf()
+            && !search.every_file
+            && !searcher.passthru()
+            && !searcher.multi_line_with_matcher(search.matcher)
+            && search.matcher.line_terminator() == Some(searcher.line_terminator());
+        Self {
+            state,
+            searcher,
+            disk_searcher: None,
+            skips_text,
+            prefilter: None,
+            needle_stats: search.plan.needles.stats(),
+            texts_seen: 0,
+        }
+    }
+
+    /// A printer into `slot`.
+    pub(crate) fn printer<'o>(&self, slot: OutputSlot<'o, W>) -> Printer<OutputSlot<'o, W>> {
+        self.state.search.format.printer(slot, self.state.search.color)
+    }
+
+    /// A position in the first candidate line of `text[from..to]`, which is whole lines.
+    pub(crate) fn find_candidate(&self, text: &[u8], mut from: usize, to: usize) -> Option<usize> {
+        let matcher = self.state.search.matcher;
+        let candidate = |lines: Range<usize>| match matcher.find_candidate_line(&text[lines.clone()]) {
+            Ok(Some(LineMatchKind::Confirmed(at) | LineMatchKind::Candidate(at))) => Some(lines.start + at),
+            _ => None,
+        };
+        let Some(prefilter) = &self.prefilter else { return candidate(from..to) };
+        while let Some(hit) = prefilter.find(text, from, to) {
+            let begin = memchr::memrchr(b'\n', &text[from..hit]).map_or(from, |end| from + end + 1);
+            let end = memchr::memchr(b'\n', &text[hit..to]).map_or(to, |end| hit + end + 1);
+            if prefilter.admits(&text[begin..end])
+                && let Some(found) = candidate(begin..end)
+            {
+                return Some(found);
+            }
+            from = end;
+        }
+        None
+    }
+
+    /// Counts `text`, and now and then chooses the prefilter anew.
+    pub(crate) fn choose_prefilter(&mut self, text: &[u8]) {
+        if self.skips_text && self.texts_seen.is_multiple_of(t::TEXTS_PER_CHOICE) {
+            self.prefilter = self.needle_stats.choose(&text[..text.len().min(t::CHOICE_BYTES)]);
+        }
+        self.texts_seen += 1;
+    }
+
+    /// Searches the text of a stored file, or the file itself if it has changed.
+    pub(crate) fn search_stored(
+        &mut self,
+        printer: &mut Printer<OutputSlot<'_, W>>,
+        entry: &FileEntry,
+        mut text: &[u8],
+    ) -> Result<()> {
+        if self.search_if_stale(printer, entry)? {
+            return Ok(());
+        }
+        let search = self.state.search;
+        let path = (search.display_path)(&entry.path);
+        let path = Path::new(OsStr::from_bytes(&path));
+        let outcome = if entry.kind == FileKind::LateBinary {
+            let searcher = &mut self.stream_searcher(entry.kind);
+            printer.search(searcher, search.matcher, path, Haystack::Stream(&mut text))
+        } else {
+            printer.search(&mut self.searcher, search.matcher, path, Haystack::Whole(text))
+        };
+        self.record(outcome)
+    }
+
+    /// Searches a file on disk.
+    pub(crate) fn search_disk_file(
+        &mut self,
+        printer: &mut Printer<OutputSlot<'_, W>>,
+        disk_file: &DiskFile,
+    ) -> Result<()> {
+        let search = self.state.search;
+        let file = File::open(&disk_file.path).map_err(Error::io("read", &disk_file.path))?;
+        let searcher = self.disk_searcher.get_or_insert_with(|| search.searcher.build());
+        let binary = if disk_file.is_named { &search.binary_named } else { &search.binary };
+        searcher.set_binary_detection(binary.clone());
+        let path = Path::new(OsStr::from_bytes(&disk_file.display_path));
+        let outcome = if !disk_file.has_encoding && has_utf32_bom(&file) {
+            let mut text = TextReader::open(&disk_file.path).map_err(Error::io("read", &disk_file.path))?;
+            printer.search(searcher, search.matcher, path, Haystack::Stream(&mut text))
+        } else {
+            printer.search(searcher, search.matcher, path, Haystack::File(&file))
+        };
+        match outcome {
+            Err(error) if !self.state.output.has_failed() => Err(Error::io("read", &disk_file.path)(error)),
+            outcome => self.record(outcome),
+        }
+    }
+
+    /// Checks whether the file of `entry` changed since the database read it. If so, searches it on disk, if it still
+    /// exists, and returns true.
+    pub(crate) fn search_if_stale(
+        &mut self,
+        printer: &mut Printer<OutputSlot<'_, W>>,
+        entry: &FileEntry,
+    ) -> Result<bool> {
+        let location = &self.state.database.location;
+        if !self.state.checks.is_stale(location, entry) {
+            return Ok(false);
+        }
+        if let Some(file) = DiskFile::at(location, &entry.path, self.state.search.display_path) {
+            self.search_disk_file(printer, &file)?;
+        }
+        Ok(true)
+    }
+
+    /// A searcher for one file of this `kind` that is read piece by piece. Its result before a NUL byte depends on
+    /// the size of its reads, which grows with the longest line so far. So each file gets its own.
+    pub(crate) fn stream_searcher(&self, kind: FileKind) -> Searcher {
+        let search = self.state.search;
+        // The database has decoded byte order marks already.
+        let mut searcher = search.searcher.clone().bom_sniffing(false).build();
+        if kind == FileKind::LateBinary {
+            searcher.set_binary_detection(search.binary.clone());
+        }
+        searcher
+    }
+
+    /// Counts a file that was searched.
+    pub(crate) fn record(&self, outcome: io::Result<FileOutcome>) -> Result<()> {
+        match outcome {
+            Ok(outcome) => {
+                self.state.files.fetch_add(1, Ordering::Relaxed);
+                if let Some(stats) = outcome.stats {
+                    *self.state.stats.lock().unwrap_or_else(PoisonError::into_inner) += stats;
+                }
+                if outcome.matched {
+                    self.state.files_with_matches.fetch_add(1, Ordering::Relaxed);
+                    self.state.stop.fetch_or(self.state.search.first_match_only, Ordering::Relaxed);
+                }
+                Ok(())
+            }
+            // The output has failed and keeps the reason. All workers stop.
+            Err(_) if self.state.output.has_failed() => {
+                self.state.stop.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error) => Err(Error::Pattern(error.to_string())),
+        }
+    }
+
+    /// Whether to search the stored text of file `number`.
+    pub(crate) fn is_wanted(&self, task: &ChunkTask, number: u32, entry: &FileEntry) -> bool {
+        let has_text = matches!(entry.kind, FileKind::Text | FileKind::LateBinary);
+        has_text
+            && task.files.contains(&number)
+            && !self.state.database.overlay.contains(&entry.path)
+            && !self.state.database.has_tombstone(task.segment as usize, number)
+            && (self.state.search.is_wanted)(&entry.path)
+    }
+}

@@ -1,0 +1,165 @@
+//! Writes a segment.
+//!
+//! In: packed chunks, in order. Out: a complete file, synced to disk when [`SegmentWriter::finish`] returns.
+//!
+//! It does not compress, or change the manifest.
+
+use std::fs::File;
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use super::chunk::{ChunkMeta, ChunkRun, HalfBlock};
+use super::header::{HEADER_BYTES, Header, Section};
+use crate::encoding::checksum;
+use crate::error::{Error, Result};
+use crate::index::posting_list::PostingCollector;
+use crate::index::trigram::Trigram;
+use crate::store::file_entry::{self, FileEntry};
+use crate::tuning as t;
+use crate::tuning::HALVES;
+
+/// A chunk before it is written.
+#[derive(Debug, Default)]
+pub(crate) struct PackedChunk {
+    /// The compressed halves.
+    pub(crate) blocks: [Vec<u8>; HALVES],
+    pub(crate) text_bytes: u32,
+    /// The files that begin in the chunk.
+    pub(crate) files: Vec<FileEntry>,
+    pub(crate) trigrams: Vec<(Trigram, u16)>,
+    pub(crate) continues: bool,
+    pub(crate) cuts_line: bool,
+}
+
+/// A segment that is being written.
+pub(crate) struct SegmentWriter {
+    path: PathBuf,
+    out: BufWriter<File>,
+    at: u64,
+    chunks: Vec<ChunkMeta>,
+    runs: Vec<ChunkRun>,
+    file_tables: Vec<u8>,
+    files: u32,
+    text_bytes: u64,
+    lists: PostingCollector,
+    dictionary: Vec<u8>,
+}
+
+impl SegmentWriter {
+    /// Creates the file at `path`, which must not exist.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub(crate) fn create(path: &Path, dictionary: Vec<u8>) -> Result<Self> {
+        let file = File::create_new(path).map_err(Error::io("create", path))?;
+        let mut writer = Self {
+            path: path.to_path_buf(),
+            out: BufWriter::with_capacity(1 << 20, file),
+            at: 0,
+            chunks: Vec::new(),
+            runs: Vec::new(),
+            file_tables: Vec::new(),
+            files: 0,
+            text_bytes: 0,
+            lists: PostingCollector::new(),
+            dictionary,
+        };
+        writer.write(&[0; HEADER_BYTES])?;
+        Ok(writer)
+    }
+
+    /// Appends a chunk.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub(crate) fn add(&mut self, packed: PackedChunk) -> Result<()> {
+        let files_begin = self.file_tables.len() as u32;
+        file_entry::encode_entries(&packed.files, &mut self.file_tables);
+        let table = &self.file_tables[files_begin as usize..];
+        let chunk = ChunkMeta {
+            begin: self.at,
+            halves: packed
+                .blocks
+                .each_ref()
+                .map(|block| HalfBlock { packed_bytes: block.len() as u32, crc: checksum(block) }),
+            text_bytes: packed.text_bytes,
+            files_begin,
+            files_bytes: table.len() as u32,
+            files_crc: checksum(table),
+            first_file: self.files,
+        };
+        let number = self.chunks.len() as u32;
+        if packed.continues {
+            match self.runs.last_mut().filter(|run| run.first + run.chunks == number) {
+                Some(run) => run.chunks += 1,
+                None => self.runs.push(ChunkRun { first: number - 1, chunks: 2, cuts_line: false }),
+            }
+            if let Some(run) = self.runs.last_mut() {
+                run.cuts_line |= packed.cuts_line;
+            }
+        }
+        self.lists.add(packed.trigrams.into_iter());
+        self.chunks.push(chunk);
+        self.files += packed.files.len() as u32;
+        self.text_bytes += u64::from(packed.text_bytes);
+        packed.blocks.iter().try_for_each(|block| self.write(block))
+    }
+
+    /// Whether the next chunk must go to another segment.
+    pub(crate) fn is_full(&self) -> bool {
+        self.text_bytes >= t::SEGMENT_BYTES_MAX || self.file_tables.len() >= t::SEGMENT_FILES_BYTES_MAX
+    }
+
+    /// Text so far, bytes.
+    pub(crate) fn text_bytes(&self) -> u64 {
+        self.text_bytes
+    }
+
+    /// Writes all tables, with `threads` threads, and syncs the file. Returns the number of files and the size of the
+    /// segment, bytes.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub(crate) fn finish(mut self, threads: usize) -> Result<(u32, u64)> {
+        let mut header = Header {
+            files: self.files,
+            chunks: self.chunks.len() as u32,
+            text_bytes: self.text_bytes,
+            ..Header::default()
+        };
+        let file_tables = std::mem::take(&mut self.file_tables);
+        header.file_tables = Section { crc: 0, ..self.section(&file_tables)? };
+        let (lists, directory) =
+            std::mem::replace(&mut self.lists, PostingCollector::new()).finish(header.chunks, threads);
+        header.lists = Section { crc: 0, ..self.section(&lists)? };
+        let mut table = Vec::new();
+        for block in self.chunks.chunks(ChunkMeta::BLOCK as usize) {
+            let begin = table.len();
+            block.iter().for_each(|chunk| chunk.encode(&mut table));
+            let crc = checksum(&table[begin..]);
+            table.extend(crc.to_le_bytes());
+        }
+        header.table = Section { crc: 0, ..self.section(&table)? };
+        header.runs = self.section(&ChunkRun::encode(&self.runs))?;
+        header.directory = self.section(directory.encode())?;
+        let dictionary = std::mem::take(&mut self.dictionary);
+        header.dictionary = self.section(&dictionary)?;
+        let path = &self.path;
+        self.out.seek(SeekFrom::Start(0)).map_err(Error::io("write", path))?;
+        self.out.write_all(&header.encode()).map_err(Error::io("write", path))?;
+        self.out.flush().map_err(Error::io("write", path))?;
+        self.out.get_ref().sync_data().map_err(Error::io("write", path))?;
+        Ok((self.files, self.at))
+    }
+
+    fn section(&mut self, bytes: &[u8]) -> Result<Section> {
+        let begin = self.at;
+        self.write(bytes)?;
+        Ok(Section { begin, len_bytes: bytes.len() as u64, crc: checksum(bytes) })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.at += bytes.len() as u64;
+        self.out.write_all(bytes).map_err(Error::io("write", &self.path))
+    }
+}

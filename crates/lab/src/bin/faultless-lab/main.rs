@@ -1,0 +1,171 @@
+//! `faultless-lab`: the experiments of the five documents, on this machine, with a verdict on each of their claims.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+#[macro_use(eprintln)]
+extern crate faultless_console;
+
+mod chart;
+mod compare;
+mod datafile;
+mod measure;
+mod report;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use faultless_console::pages::{self, CompletionsArgs, ManArgs};
+use faultless_console::{Failure, Outcome, conclude, emit, parse};
+use faultless_lab::{Cell, Effort, Experiment, experiments, runner, trial};
+
+/// Run the experiments of the five documents on this machine, with a verdict on every claim.
+///
+/// Every sample is a process of its own, in shuffled order, and counts its page faults beside those that must be. What was
+/// measured is kept in a folder; started again with the same words, an interrupted run goes on.
+#[derive(Debug, Parser)]
+#[command(
+    name = "faultless-lab",
+    bin_name = "faultless lab",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_help_heading = "Other uses",
+    disable_help_subcommand = true,
+    after_help = "\
+EXAMPLES
+  faultless lab --quick
+  faultless lab touch stride -o my-machine
+  faultless lab verify
+  faultless lab report my-machine --charts charts
+  faultless lab compare last-week my-machine -o changes.html
+
+Exit status: 0 every count is what it must be, 1 some are not, 2 it could not be measured, 130 interrupted."
+)]
+struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+
+    /// Experiments to run; all of them by default. See `faultless lab list`.
+    #[arg(value_name = "EXPERIMENT")]
+    experiments: Vec<String>,
+    /// Below a minute instead of 40: small sizes, few repetitions.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// Up to five hours: large sizes, many repetitions.
+    #[arg(long)]
+    full: bool,
+    /// Folder of the record, which may exist: what is in it is kept and gone on with. At the end it holds report.html. By default
+    /// faultless-lab-EFFORT, with the names of the experiments behind it, in the working directory.
+    #[arg(long, short, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// Print one JSON document instead of the tables.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the experiments, what each asks, and where the question comes from.
+    List {
+        /// Print one JSON document instead.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check in seconds that every experiment takes the faults that it must.
+    Verify {
+        /// Print one JSON document instead.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a page of a record: claims, plots, tables.
+    Report(report::Args),
+    /// Compare two records: machines, kernels, settings, versions.
+    Compare(compare::Args),
+    /// Write a file of random data for `filemap` to read: FAULTLESS_LAB_DATAFILE names it.
+    Datafile(datafile::Args),
+    Man(ManArgs),
+    Completions(CompletionsArgs),
+    /// Measure one cell in this process and print it.
+    #[command(hide = true)]
+    Cell {
+        /// The experiment.
+        experiment: String,
+        /// Its parameters.
+        parameters: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    conclude(parse::<Args>(std::env::args_os().collect()).and_then(run))
+}
+
+fn run(args: Args) -> Outcome {
+    match args.action {
+        Some(Action::List { json }) => {
+            let text = if json { table::list_json()? } else { table::list() };
+            emit(text.as_bytes(), ExitCode::SUCCESS)
+        }
+        Some(Action::Verify { json }) => measure::verify(json),
+        Some(Action::Report(args)) => report::run(&args),
+        Some(Action::Compare(args)) => compare::run(&args),
+        Some(Action::Datafile(args)) => datafile::run(&args),
+        Some(Action::Man(args)) => man(args),
+        Some(Action::Completions(args)) => {
+            emit(&pages::completions(Args::command(), "faultless-lab", args.shell), ExitCode::SUCCESS)
+        }
+        Some(Action::Cell { experiment, parameters }) => cell(&experiment, &parameters),
+        None => {
+            let effort = match (args.quick, args.full) {
+                (true, _) => Effort::Quick,
+                (_, true) => Effort::Full,
+                _ => Effort::Default,
+            };
+            let chosen = chosen(&args.experiments)?;
+            let folder = args.output.unwrap_or_else(|| default_folder(&chosen, effort).into());
+            measure::run(chosen, effort, &folder, args.json)
+        }
+    }
+}
+
+fn man(args: ManArgs) -> Outcome {
+    match args.dir {
+        Some(dir) => pages::man_into(Args::command(), &dir).map(|()| ExitCode::SUCCESS),
+        None => emit(&pages::man(Args::command())?, ExitCode::SUCCESS),
+    }
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static dyn Experiment>, Failure> {
+    if names.is_empty() {
+        return Ok(experiments::ALL.to_vec());
+    }
+    let wanted = names.iter().map(|name| Ok(found(name)?.name())).collect::<Result<Vec<_>, Failure>>()?;
+    Ok(experiments::ALL.iter().copied().filter(|experiment| wanted.contains(&experiment.name())).collect())
+}
+
+fn default_folder(chosen: &[&'static dyn Experiment], effort: Effort) -> String {
+    let names: Vec<_> = chosen.iter().map(|experiment| experiment.name()).collect();
+    if names.len() == experiments::ALL.len() {
+        format!("faultless-lab-{}", effort.word())
+    } else {
+        format!("faultless-lab-{}-{}", effort.word(), names.join("-"))
+    }
+}
+
+fn found(name: &str) -> Result<&'static dyn Experiment, Failure> {
+    experiments::find(name).ok_or_else(|| {
+        let names: Vec<_> = experiments::ALL.iter().map(|experiment| experiment.name()).collect();
+        Failure(format!("there is no experiment {name}; there are {}", names.join(", ")))
+    })
+}
+
+fn cell(experiment: &str, parameters: &[String]) -> Outcome {
+    let cell = Cell::parse(experiment, parameters.iter().map(String::as_str)).map_err(measure::failure)?;
+    let experiment = found(experiment)?;
+    let bytes = experiment.memory_bytes(&cell).map_err(measure::failure)?;
+    if let Some(why) = runner::lacks_memory(bytes) {
+        return Err(Failure(format!("{cell}: {why}")));
+    }
+    let sample = trial::measure(experiment, &cell);
+    emit((serde_json::to_string(&sample)? + "\n").as_bytes(), ExitCode::SUCCESS)
+}

@@ -1,0 +1,151 @@
+//! Running the lab: processes, progress, and what is said at the end.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use faultless_lab::experiment::processors;
+use faultless_lab::process::Launcher;
+use faultless_lab::record::{Asked, SCHEMA, VIOLATION};
+use faultless_lab::runner::{Budget, Ended, Progress, Runner};
+use faultless_lab::{Effort, Experiment, Record, Results, Scope, experiments};
+use faultless_os::host::Host;
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+
+use crate::{report, table};
+use faultless_console::{Failure, INTERRUPTED, Outcome, emit};
+
+/// Measures into a folder and tells what was found.
+pub(crate) fn run(
+    experiments: Vec<&'static dyn Experiment>,
+    effort: Effort,
+    folder: &Path,
+    json: bool,
+) -> Outcome {
+    let host = Host::read();
+    let ended = measure(experiments, effort, folder, &host)?;
+    let results = Results::read(folder).map_err(failure)?;
+    for note in results.refused() {
+        eprintln!("faultless: left out: {note}");
+    }
+    let written = report::write(folder, &results);
+    if let Ok(page) = &written {
+        eprintln!("faultless: the page is {}", page.display());
+    }
+    let text = if json { table::json(&results)? } else { table::text(&results)? };
+    let mut status = code(&results);
+    if ended == Ended::Interrupted {
+        let folder = folder.display();
+        eprintln!("faultless: interrupted; what was measured is kept in {folder}, the same command goes on");
+        status = ExitCode::from(INTERRUPTED);
+    }
+    let said = emit(text.as_bytes(), status);
+    written.and(said)
+}
+
+/// Every kind of cell once, as small as counts can be.
+pub(crate) fn verify(json: bool) -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let host = Host::read();
+    let ended = measure(experiments::ALL.to_vec(), Effort::Verify, folder.path(), &host)?;
+    if ended == Ended::Interrupted {
+        eprintln!("faultless: interrupted; nothing of it is kept");
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    let results = Results::read(folder.path()).map_err(failure)?;
+    let text = if json { table::json(&results)? } else { table::counts(&results) };
+    emit(text.as_bytes(), code(&results))
+}
+
+/// 0 when every count is what it must be, 1 when some are not, 2 when nothing could be measured.
+fn code(results: &Results) -> ExitCode {
+    let is_wrong = results.notes_of(VIOLATION).next().is_some();
+    let is_empty = results.all().next().is_none();
+    ExitCode::from(if is_wrong {
+        1
+    } else if is_empty {
+        2
+    } else {
+        0
+    })
+}
+
+fn measure(
+    experiments: Vec<&'static dyn Experiment>,
+    effort: Effort,
+    folder: &Path,
+    host: &Host,
+) -> Result<Ended, Failure> {
+    let scope = Scope { host, processors: processors(), effort };
+    let asked = Asked {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION").into(),
+        effort: effort.word().into(),
+        experiments: experiments.iter().map(|experiment| experiment.name().to_owned()).collect(),
+        seed: fastrand::u64(..),
+    };
+    let mut record = Record::open(folder, &asked, &table::host(host)).map_err(failure)?;
+    let launcher = Launcher::new(std::env::current_exe()?, &["cell"]);
+    let bar = progress();
+    let runner = Runner::new(experiments, scope, Budget::of(effort), asked.seed);
+    let mut taken = 0_usize;
+    let ended = runner.run(
+        &mut record,
+        |cell, environment| {
+            let sample = launcher.measure(cell, environment)?;
+            taken += usize::from(sample.as_ref().is_some_and(|sample| sample.refused.is_none()));
+            Ok(sample)
+        },
+        |now| show(&bar, now),
+    );
+    bar.finish_and_clear();
+    let ended = ended.map_err(failure)?;
+    if (ended, taken) == (Ended::Finished, 0) {
+        let folder = folder.display();
+        eprintln!(
+            "faultless: {folder} was finished already, nothing was measured; name another folder with -o to begin anew"
+        );
+    }
+    Ok(ended)
+}
+
+pub(crate) fn failure(refusal: faultless_lab::Refusal) -> Failure {
+    Failure(refusal.0)
+}
+
+fn show(bar: &ProgressBar, now: &Progress) {
+    bar.set_length(now.planned as u64);
+    bar.set_position(now.done as u64);
+    let left = now.left_ns.map(|ns| format!(", {} left", HumanDuration(std::time::Duration::from_nanos(ns))));
+    bar.set_message(format!("round {}{}: {}", now.round, left.unwrap_or_default(), now.cell));
+}
+
+fn progress() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    let style = ProgressStyle::with_template("{bar:20} {pos}/{len} {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultless_lab::record::{Note, REFUSED};
+
+    #[test]
+    fn a_count_that_can_not_be_ends_with_status_1() {
+        let told = |kind: &str| {
+            let note = Note {
+                experiment: "touch".into(),
+                cell: "threads=1".into(),
+                round: 1,
+                kind: kind.into(),
+                text: "first: 0 faults, must be 1024 to 1048".into(),
+            };
+            let mut results = Results::default();
+            results.notes.push(note);
+            format!("{:?}", code(&results))
+        };
+        assert_eq!(told(VIOLATION), format!("{:?}", ExitCode::from(1)));
+        assert_eq!(told(REFUSED), format!("{:?}", ExitCode::from(2)), "nothing was measured");
+    }
+}

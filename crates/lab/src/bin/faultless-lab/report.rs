@@ -1,0 +1,309 @@
+//! `faultless lab report`: a record as one HTML page, and its charts as files of their own.
+//!
+//! In: a record. Out: what `faultless_report::lab` draws. Looks up; what things look like is decided there.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use faultless_lab::claims;
+use faultless_lab::record::{self, Asked, ENDED, FINISHED, OUT_OF_TIME, VIOLATION};
+use faultless_lab::results::{self, Quantities};
+use faultless_lab::{Cell, Experiment, Results, experiments, trial};
+use faultless_prof::price::cold;
+use faultless_report::lab::{Figure, Report, page};
+use faultless_report::svg;
+use faultless_trace::measurement::median_interval;
+
+use crate::measure::failure;
+use crate::{chart, table};
+use faultless_console::sink::Sink;
+use faultless_console::{Failure, Outcome, emit};
+
+/// The page that a record's folder holds after every run.
+const PAGE: &str = "report.html";
+
+/// Where to.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Folder of the record.
+    folder: PathBuf,
+    /// The page; report.html in the record's folder by default.
+    #[arg(long, short, value_name = "FILE.html")]
+    output: Option<PathBuf>,
+    /// Folder for every chart as a picture (.svg) and as a table (.csv).
+    #[arg(long, value_name = "FOLDER")]
+    charts: Option<PathBuf>,
+    /// Print one JSON document instead of the tables.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Writes the page of a record, and prints what it says.
+pub(crate) fn run(args: &Args) -> Outcome {
+    let results = Results::read(&args.folder).map_err(failure)?;
+    let report = report(&args.folder, &results)?;
+    let page = args.output.clone().unwrap_or_else(|| args.folder.join(PAGE));
+    // All places are tried before anything is written.
+    let sink = Sink::file(&page)?;
+    if let Some(folder) = &args.charts {
+        charts(folder, &report)?;
+    }
+    sink.write(&report.html())?;
+    eprintln!("faultless: the page is {}", page.display());
+    let text = if args.json { table::json(&results)? } else { table::text(&results)? };
+    emit(text.as_bytes(), ExitCode::SUCCESS)
+}
+
+/// Writes the page into the record's folder; its path.
+pub(crate) fn write(folder: &Path, results: &Results) -> Result<PathBuf, Failure> {
+    let page = folder.join(PAGE);
+    Sink::file(&page)?.write(&report(folder, results)?.html())?;
+    Ok(page)
+}
+
+fn charts(folder: &Path, report: &Report) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(|error| {
+        let reason = faultless_console::sink::reason(&error);
+        Failure(format!("{}: {reason}; name a folder that can be written", folder.display()))
+    })?;
+    for plot in report.experiments.iter().flat_map(|experiment| &experiment.plots) {
+        Sink::file(&folder.join(format!("{}.svg", plot.id)))?.write(&svg::plot(plot))?;
+        Sink::file(&folder.join(format!("{}.csv", plot.id)))?.write(&svg::csv(plot))?;
+    }
+    for table in report.experiments.iter().flat_map(|experiment| &experiment.tables) {
+        Sink::file(&folder.join(format!("{}.csv", table.id)))?.write(&page::csv(table))?;
+    }
+    Ok(())
+}
+
+/// What a record is called: the last part of its path.
+pub(crate) fn name(folder: &Path) -> String {
+    let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    whole.file_name().map_or_else(|| whole.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// The machine: `name: value` lines of `host.txt`.
+pub(crate) fn machine(folder: &Path) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(folder.join("host.txt")).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
+}
+
+fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
+    let asked = record::read_asked(folder).map_err(failure)?;
+    let mut names = asked.experiments.clone();
+    let place = |name: &String| experiments::ALL.iter().position(|experiment| experiment.name() == name);
+    names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
+    let (samples, disturbed) = results.disturbed();
+    let mut claims = claims::all().map_err(failure)?;
+    claims.retain(|claim| names.contains(&claim.experiment));
+    let mut machine = machine(folder);
+    machine.push(("faultless".into(), asked.version.clone()));
+    Ok(Report {
+        name: name(folder),
+        asked: format!("{} at {} effort:", asked.experiments.join(", "), asked.effort),
+        measured: format!(
+            "{}, {}, {disturbed} of them disturbed by other programs or the hypervisor{}.",
+            counted(results.all().count(), "cell"),
+            counted(samples, "sample"),
+            if disturbed * 2 > samples {
+                ": verdicts on times mean little, those on counts hold"
+            } else {
+                ""
+            }
+        ),
+        unfinished: unfinished(folder, results)?,
+        machine,
+        violations: results.notes_of(VIOLATION).map(ToString::to_string).collect(),
+        claims: claims.into_iter().map(|found| claim(found, results)).collect(),
+        experiments: names.iter().map(|name| experiment(name, &asked, results)).collect(),
+    })
+}
+
+/// Why a record is not whole, going by how the last run on it ended.
+pub(crate) fn unfinished(folder: &Path, results: &Results) -> Result<Option<String>, Failure> {
+    if record::is_torn(folder).map_err(failure)? {
+        return Ok(Some(
+            "A table ends inside a line: the last sample was not wholly written, and is left out.".into(),
+        ));
+    }
+    if results.all().next().is_none() {
+        return Ok(Some("It holds no sample.".into()));
+    }
+    let last = results.notes_of(ENDED).last().map(|note| note.text.as_str());
+    Ok(match last {
+        Some(FINISHED | OUT_OF_TIME) => None,
+        Some(other) => Some(format!("The last run was {other}.")),
+        None => {
+            Some("The last run did not say how it ended: it goes on, was killed, or the disk is full.".into())
+        }
+    })
+}
+
+fn claim(claim: claims::Claim, results: &Results) -> page::Claim {
+    let finding = claim.judge(results);
+    page::Claim {
+        id: claim.id,
+        document: claim.document.title().into(),
+        experiment: claim.experiment,
+        says: claim.says,
+        quote: claim.quote,
+        there: claim.figure,
+        here: finding.ours,
+        verdict: finding.verdict,
+        why: finding.why,
+    }
+}
+
+fn experiment(name: &str, asked: &Asked, results: &Results) -> page::Experiment {
+    let known: Option<&dyn Experiment> = experiments::find(name);
+    let mut cells: Vec<(&Cell, &Quantities)> = results.cells(name).collect();
+    cells.sort_by(|(a, _), (b, _)| natural(a, b));
+    let mut parameters: Vec<String> = Vec::new();
+    for (parameter, _) in cells.iter().flat_map(|(cell, _)| &cell.parameters) {
+        if !parameters.contains(parameter) {
+            parameters.push(parameter.clone());
+        }
+    }
+    let phases = results.phases(name);
+    let table = cells.iter().flat_map(|&(cell, quantities)| {
+        let of_phase = |phase: &String| row(cell, quantities, phase, &parameters, results);
+        phases.iter().filter_map(of_phase).collect::<Vec<_>>()
+    });
+    let charts = known.map_or(&[][..], |experiment| experiment.charts());
+    let refused = results.refused().into_iter().filter(|note| note.experiment == name);
+    page::Experiment {
+        name: name.into(),
+        question: known
+            .map_or("This version of faultless does not know this experiment.", |known| known.about())
+            .into(),
+        sources: known.map_or(&[][..], |known| known.documents()).iter().map(|d| d.title().into()).collect(),
+        plots: charts.iter().map(|found| chart::plot(found, &cells)).collect(),
+        tables: known.map_or(Vec::new(), |known| known.tables(&cells)).into_iter().map(table_of).collect(),
+        rows: table.collect(),
+        how: how(&cells, phases),
+        refused: refused.map(|note| format!("{}: {}", note.cell, note.text)).collect(),
+        command: repeat(name, &asked.effort),
+        parameters,
+    }
+}
+
+fn table_of(found: faultless_lab::Table) -> page::Table {
+    let row = |(is_document, texts)| page::TableRow { is_document, texts };
+    page::Table {
+        id: found.id.into(),
+        title: found.title.into(),
+        heads: found.heads.iter().map(|head| (*head).into()).collect(),
+        rows: found.rows.into_iter().map(row).collect(),
+        remark: found.remark.into(),
+    }
+}
+
+fn row(
+    cell: &Cell,
+    quantities: &Quantities,
+    phase: &str,
+    parameters: &[String],
+    results: &Results,
+) -> Option<page::Row> {
+    const EXPECTED: [&str; 2] = ["expected_faults", "most_faults"];
+    const SPLIT: [&str; 2] = ["user_ns", "system_ns"];
+    let of_phase = quantities.iter().filter(|((found, _), _)| found == phase);
+    let figures: Vec<Figure> = of_phase
+        .filter_map(|((_, quantity), values)| {
+            Some(Figure { quantity: quantity.clone(), found: median_interval(values)? })
+        })
+        .collect();
+    let [least, most] = EXPECTED.map(|quantity| {
+        figures.iter().find(|figure| figure.quantity == quantity).map(|figure| figure.found.value)
+    });
+    let cpu = figures.iter().find(|figure| figure.quantity == "cpu_ns");
+    let is_split = cpu.is_some_and(|figure| figure.found.value >= trial::SPLIT_NS);
+    let is_shown = |figure: &Figure| {
+        let quantity = figure.quantity.as_str();
+        !EXPECTED.contains(&quantity) && (is_split || !SPLIT.contains(&quantity))
+    };
+    let words = cell.words().join(" ");
+    let violations = results.notes_of(VIOLATION).filter(|note| {
+        let is_here = note.experiment == cell.experiment && note.cell == words;
+        is_here && note.text.starts_with(&format!("{phase}: "))
+    });
+    (!figures.is_empty()).then(|| page::Row {
+        parameters: parameters
+            .iter()
+            .map(|name| cell.text(name).map(str::to_owned).unwrap_or_default())
+            .collect(),
+        phase: phase.into(),
+        samples: results::values(quantities, phase, "wall_ns").map_or(0, <[f64]>::len),
+        faults: least.zip(most),
+        violations: violations.map(|note| note.text.clone()).collect(),
+        figures: figures.into_iter().filter(is_shown).collect(),
+    })
+}
+
+fn how(cells: &[(&Cell, &Quantities)], phases: &[String]) -> Vec<String> {
+    let rounds = |(_, quantities): &(&Cell, &Quantities)| quantities.values().map(Vec::len).max();
+    let rounds: BTreeSet<usize> = cells.iter().filter_map(rounds).collect();
+    let rounds = match (rounds.first(), rounds.last()) {
+        (Some(&least), Some(most)) if least == *most => counted(least, "round"),
+        (Some(least), Some(most)) => format!("{least} to {most} rounds"),
+        _ => "no round".to_owned(),
+    };
+    let (samples, disturbed) = results::disturbed(cells.iter().map(|(_, quantities)| *quantities));
+    vec![
+        format!(
+            "{} in {rounds}, in another order each round; every sample is a process of its own. In a virtual machine \
+             as much memory as a sample needs is touched and given back before it, so that its pages are guest-warm.",
+            counted(cells.len(), "cell")
+        ),
+        format!(
+            "Phases: {}. Each is timed and its faults are counted alike, beside those that it must take from first \
+             principles; a phase that takes others, is too fast to have happened, or returns another checksum than it must \
+             is said to be wrong.",
+            phases.join(", ")
+        ),
+        format!(
+            "Figures are medians over the samples with their 95 % intervals: a bootstrap, below eight samples joined with \
+             Student's t. {disturbed} of {samples} samples were taken while other programs or the hypervisor had more than \
+             {:.0} % of the processors, or when a first touch had just cost more than {} times what it mostly did, as \
+             guest-cold memory does; they are kept.",
+            results::DISTURBED * 100.0,
+            cold::COLD_TIMES
+        ),
+        format!(
+            "CPU time is the process's. The kernel tells its user and system parts apart by what its clock's ticks happen to \
+             see, so they are left out below {:.0} ms.",
+            trial::SPLIT_NS / 1e6
+        ),
+    ]
+}
+
+/// `1 cell`, `2 cells`.
+pub(crate) fn counted(count: usize, of: &str) -> String {
+    format!("{count} {of}{}", if count == 1 { "" } else { "s" })
+}
+
+fn repeat(experiment: &str, effort: &str) -> String {
+    match effort {
+        "quick" | "full" => format!("faultless lab {experiment} --{effort} -o {experiment}-again"),
+        "verify" => "faultless lab verify".to_owned(),
+        _ => format!("faultless lab {experiment} -o {experiment}-again"),
+    }
+}
+
+/// Numbers by their value, words by their letters, parameter by parameter.
+pub(crate) fn natural(a: &Cell, b: &Cell) -> Ordering {
+    let parameters = a.parameters.iter().zip(&b.parameters);
+    let of_each = parameters.map(|((_, a), (_, b))| natural_text(a, b));
+    of_each.fold(Ordering::Equal, Ordering::then).then_with(|| a.cmp(b))
+}
+
+/// The same for two values.
+pub(crate) fn natural_text(a: &str, b: &str) -> Ordering {
+    match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(a), Ok(b)) => a.total_cmp(&b),
+        _ => a.cmp(b),
+    }
+}

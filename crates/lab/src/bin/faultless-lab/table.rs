@@ -1,0 +1,253 @@
+//! What the lab found, as text.
+
+use std::fmt::Write;
+
+use faultless_lab::claims::{self, Claim, Finding};
+use faultless_lab::record::VIOLATION;
+use faultless_lab::{Document, Results, experiments};
+use faultless_os::host::{Host, HugetlbPool};
+use faultless_trace::measurement::{Bytes, median_interval};
+use serde::Serialize;
+
+use faultless_console::Failure;
+
+use crate::measure::failure;
+
+/// The experiments.
+pub(crate) fn list() -> String {
+    let mut text = String::new();
+    for experiment in experiments::ALL {
+        let from: Vec<_> = experiment.documents().iter().map(|document| document.title()).collect();
+        let _ = writeln!(
+            text,
+            "{:<12}{}\n{:<12}from {}",
+            experiment.name(),
+            experiment.about(),
+            "",
+            from.join("; ")
+        );
+    }
+    text
+}
+
+#[derive(Serialize)]
+struct JsonList {
+    schema: u32,
+    experiments: Vec<JsonExperiment>,
+}
+
+#[derive(Serialize)]
+struct JsonExperiment {
+    name: &'static str,
+    asks: &'static str,
+    documents: Vec<&'static str>,
+}
+
+/// The same as one JSON document.
+pub(crate) fn list_json() -> Result<String, Failure> {
+    let experiments = experiments::ALL.iter().map(|experiment| JsonExperiment {
+        name: experiment.name(),
+        asks: experiment.about(),
+        documents: experiment.documents().iter().map(|document| document.title()).collect(),
+    });
+    let list = JsonList { schema: SCHEMA, experiments: experiments.collect() };
+    Ok(serde_json::to_string_pretty(&list)? + "\n")
+}
+
+/// The machine, for people.
+pub(crate) fn host(host: &Host) -> String {
+    let or_unknown = |text: Option<&str>| text.unwrap_or("unknown").to_owned();
+    let thp = host.thp.as_ref().map_or("none".into(), |thp| or_unknown(thp.word()));
+    let memory = host.memory.total_bytes.map_or("unknown".into(), |bytes| Bytes(bytes).to_string());
+    let (settings, hugetlb) = (settings(host), hugetlb(host));
+    let words: Vec<_> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().replace('\n', " ")).collect();
+    format!(
+        "kernel:     {}\ncpu:        {}, {} processors\nmemory:     {memory}\npage:       {} bytes, THP {thp}\nhypervisor: {}\nlibc:       glibc {}\n\
+         settings:   {settings}\nhugetlb:    {hugetlb}\ntunables:   {}\npreload:    {}\nbegun:      {}\ncommand:    faultless {}\n",
+        or_unknown(host.kernel.release_text.as_deref()),
+        or_unknown(host.cpu.model.as_deref()),
+        host.cpu.online.map_or("unknown".into(), |count| count.to_string()),
+        host.page_bytes,
+        or_unknown(host.hypervisor.as_deref().or(Some("none shows itself"))),
+        or_unknown(host.glibc.as_deref()),
+        host.glibc_tunables.as_deref().unwrap_or("none"),
+        std::env::var("LD_PRELOAD").ok().filter(|text| !text.is_empty()).unwrap_or("none".into()),
+        humantime::format_rfc3339_seconds(std::time::SystemTime::now()),
+        words.join(" "),
+    )
+}
+
+/// What else bears on faults, and can be set.
+fn settings(host: &Host) -> String {
+    let thp = host.thp.as_ref().and_then(|thp| thp.defrag.as_deref());
+    let defrag = thp.map(|defrag| format!("THP defrag {defrag}"));
+    let names = [
+        "vm/overcommit_memory",
+        "vm/swappiness",
+        "vm/min_free_kbytes",
+        "vm/zone_reclaim_mode",
+        "kernel/numa_balancing",
+    ];
+    let numbers = names.iter().filter_map(|name| Some(format!("{name} {}", host.sysctl.get(*name)?)));
+    let swap = host.swaps.as_ref().map(|swaps| format!("{} swap areas", swaps.len()));
+    defrag.into_iter().chain(numbers).chain(swap).collect::<Vec<_>>().join(", ")
+}
+
+fn hugetlb(host: &Host) -> String {
+    let pool = |pool: &HugetlbPool| format!("{} of {}", pool.pages, Bytes(pool.page_bytes as u64));
+    let pools: Vec<_> = host.hugetlb.iter().filter(|found| found.pages > 0).map(pool).collect();
+    if pools.is_empty() { "none".into() } else { pools.join(", ") }
+}
+
+/// The claims that the experiments of a record answer.
+fn claims_of(results: &Results) -> Result<Vec<Claim>, Failure> {
+    let mut claims = claims::all().map_err(failure)?;
+    claims.retain(|claim| results.has(&claim.experiment));
+    Ok(claims)
+}
+
+/// The verdicts, document by document, and the counts.
+pub(crate) fn text(results: &Results) -> Result<String, Failure> {
+    let mut text = String::new();
+    let all = claims_of(results)?;
+    for document in Document::ALL {
+        let mut claims = all.iter().filter(|claim| claim.document == document).peekable();
+        if claims.peek().is_none() {
+            continue;
+        }
+        let _ = writeln!(text, "{}", document.title());
+        for claim in claims {
+            text.push_str(&lines(claim, &claim.judge(results)));
+        }
+        text.push('\n');
+    }
+    Ok(text + &counts(results))
+}
+
+/// A claim in two lines.
+fn lines(claim: &Claim, Finding { verdict, ours, why }: &Finding) -> String {
+    let ours = if ours.is_empty() { "-" } else { ours };
+    format!(
+        "  {:<12}  {}\n  {:<12}  there {}; here {ours}; {why}\n",
+        verdict.words(),
+        claim.says,
+        "",
+        claim.figure
+    )
+}
+
+/// How many samples there are, and which of them can't be right.
+pub(crate) fn counts(results: &Results) -> String {
+    let mut text = String::new();
+    let (all, disturbed) = results.disturbed();
+    let cells = results.all().count();
+    let (violations, refused) = (results.notes_of(VIOLATION), results.refused().len());
+    let lines: Vec<_> = violations.map(|note| format!("  {note}\n")).collect();
+    let _ = writeln!(
+        text,
+        "{cells} cells, {all} samples ({disturbed} disturbed by others), {} counts that can't be, {refused} cells refused",
+        lines.len(),
+    );
+    text + &lines.concat()
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: u32,
+    claims: Vec<JsonClaim<'a>>,
+    violations: Vec<String>,
+    refused: Vec<String>,
+    figures: Vec<JsonFigure<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonFigure<'a> {
+    experiment: &'a str,
+    cell: String,
+    phase: &'a str,
+    quantity: &'a str,
+    median: f64,
+    /// Its 95 % interval; one sample gives none.
+    interval: Option<[f64; 2]>,
+    samples: usize,
+}
+
+#[derive(Serialize)]
+struct JsonClaim<'a> {
+    id: &'a str,
+    document: &'a str,
+    says: &'a str,
+    quote: &'a str,
+    figure: &'a str,
+    verdict: &'a str,
+    ours: String,
+    why: String,
+}
+
+impl<'a> JsonClaim<'a> {
+    fn new(claim: &'a Claim, Finding { verdict, ours, why }: Finding) -> Self {
+        Self {
+            id: &claim.id,
+            document: claim.document.title(),
+            says: &claim.says,
+            quote: &claim.quote,
+            figure: &claim.figure,
+            verdict: verdict.words(),
+            ours,
+            why,
+        }
+    }
+}
+
+/// Version of the JSON output; raised when a field changes its meaning or goes.
+const SCHEMA: u32 = 1;
+
+/// The same as one JSON document.
+pub(crate) fn json(results: &Results) -> Result<String, Failure> {
+    let all = claims_of(results)?;
+    let claims = all.iter().map(|claim| JsonClaim::new(claim, claim.judge(results)));
+    let figures = results.all().flat_map(|(cell, quantities)| {
+        let words = cell.words().join(" ");
+        quantities.iter().filter_map(move |((phase, quantity), values)| {
+            let found = median_interval(values)?;
+            Some(JsonFigure {
+                experiment: &cell.experiment,
+                cell: words.clone(),
+                phase,
+                quantity,
+                median: found.value,
+                interval: (found.high < f64::MAX).then_some([found.low, found.high]),
+                samples: values.len(),
+            })
+        })
+    });
+    let json = Json {
+        schema: SCHEMA,
+        claims: claims.collect(),
+        violations: results.notes_of(VIOLATION).map(ToString::to_string).collect(),
+        refused: results.refused().into_iter().map(ToString::to_string).collect(),
+        figures: figures.collect(),
+    };
+    Ok(serde_json::to_string_pretty(&json)? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use faultless_lab::claims::Verdict;
+
+    use super::*;
+
+    #[test]
+    fn a_modelled_claim_is_told_with_its_reason_as_text_and_as_json() {
+        let all = claims::all().unwrap();
+        let why = "a queueing model of the lock".to_owned();
+        let finding = Finding { verdict: Verdict::Modelled, ours: "1.80 times".into(), why };
+        let text = lines(&all[0], &finding);
+        assert!(text.starts_with("  modelled      "), "{text}");
+        assert!(text.ends_with("here 1.80 times; a queueing model of the lock\n"), "{text}");
+        let json = serde_json::to_value(JsonClaim::new(&all[0], finding)).unwrap();
+        assert_eq!(json["verdict"], "modelled");
+        assert_eq!(json["why"], "a queueing model of the lock");
+    }
+}

@@ -1,0 +1,75 @@
+//! Judges and texts of single claims that no formula can express.
+//!
+//! In: results. Out: a finding, nothing where the cells were not measured.
+
+mod heap;
+mod waits;
+
+use faultless_trace::measurement::median;
+use faultless_trace::verdict::Verdict;
+
+use super::finding::{Finding, short};
+use crate::experiments::fault_rate::table::{BY_LINES, BY_THREADS, Theirs};
+use crate::results::Results;
+
+/// A judge of its own; nothing where the cells were not measured.
+pub(super) type Judge = fn(&Results) -> Option<Finding>;
+
+/// The judges by name.
+const JUDGES: [(&str, Judge); 4] = [
+    ("most-heaps-map", heap::most_map),
+    ("process-wide-lock", waits::judge),
+    ("wall-column-by-threads", |results| wall_column(results, &BY_THREADS)),
+    ("wall-column-by-lines", |results| wall_column(results, &BY_LINES)),
+];
+
+type Text = fn(&Results) -> Option<String>;
+
+/// Texts for `{NAME}`; nothing where the cells were not measured.
+const TEXTS: [(&str, Text); 3] = [
+    ("fault_parts", |results| Some(fault_parts(results))),
+    ("glibc_maps_from", |results| heap::maps_from(results, "glibc")),
+    ("glibc_fixed_maps_from", |results| heap::maps_from(results, "glibc-fixed")),
+];
+
+/// The judge of that name.
+pub(super) fn judge(name: &str) -> Option<Judge> {
+    JUDGES.into_iter().find(|(known, _)| *known == name).map(|(_, judge)| judge)
+}
+
+/// Whether there is a text of that name.
+pub(super) fn has_text(name: &str) -> bool {
+    TEXTS.iter().any(|(known, _)| *known == name)
+}
+
+/// The text of that name, if there is such a name; nothing in it where the cells were not measured.
+pub(super) fn text(name: &str, results: &Results) -> Option<Option<String>> {
+    TEXTS.into_iter().find(|(known, _)| *known == name).map(|(_, text)| text(results))
+}
+
+/// The shares of a first touch in the kernel, the largest first.
+fn fault_parts(results: &Results) -> String {
+    let Some((_, found)) = results.find("phases", &[("page", "base")]) else { return String::new() };
+    let shares = found.iter().filter(|((phase, name), _)| phase == "names" && name.ends_with("_share"));
+    // The share of all samples that lie in faults is not a part of a fault.
+    let parts = shares.filter(|((_, name), _)| name != "fault_share");
+    let mut parts: Vec<_> = parts
+        .filter_map(|((_, name), samples)| Some((name.trim_end_matches("_share"), median(samples)?)))
+        .collect();
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let parts =
+        parts.iter().map(|(name, share)| format!("{} {} %", name.replace('_', " "), short(share * 100.0)));
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// Whether the Wall column of a table of the document is the quotient of its own faults and rates.
+fn wall_column(results: &Results, rows: &[Theirs]) -> Option<Finding> {
+    results.cells("fault-rate").next()?;
+    let is_right = rows.iter().all(Theirs::is_printed_right);
+    let seconds: Vec<_> = rows.iter().map(|row| short(row.wall_s())).collect();
+    Some(Finding {
+        verdict: if is_right { Verdict::Reproduced } else { Verdict::Refuted },
+        ours: format!("{} s", seconds.join(" ")),
+        why: "recomputed from the document's own faults and rate: hundredths are printed behind a stray 0, as in 7.097 for 7.97".into(),
+    })
+}

@@ -1,0 +1,321 @@
+//! `faultless lab` from outside: what it keeps, what it says when something is wrong, and what its records become.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+fn lab(words: &[&str]) -> Command {
+    lab_by("env", &[], words)
+}
+
+fn said(words: &[&str]) -> (Option<i32>, String, String) {
+    told(&lab(words).output().unwrap())
+}
+
+fn told(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Samples of a record as they lie on disk.
+fn samples(folder: &Path) -> String {
+    fs::read_to_string(folder.join("samples.csv")).unwrap_or_default()
+}
+
+/// Waits for something that comes soon.
+fn until(what: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !what() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it never came");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn send(signal: &str, child: &Child) {
+    let words = [format!("-{signal}"), child.id().to_string()];
+    assert!(Command::new("kill").args(words).status().unwrap().success());
+}
+
+/// `faultless lab` by way of another program, which becomes it after it has changed what a child inherits.
+fn lab_by(program: &str, before: &[&str], words: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(before).args([env!("CARGO_BIN_EXE_faultless-lab")]).args(words);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// The same, with files that can't become longer than `kib`, of which the kernel tells by an error and not by a signal.
+fn lab_on_a_short_disk(kib: usize, words: &[&str]) -> Output {
+    // A block is 512 bytes (POSIX), of which bash makes 1024 unless it is called sh.
+    let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", kib * 2);
+    lab_by("sh", &["-c", &script], words).output().unwrap()
+}
+
+/// What both halves of [`record`] said.
+struct Run {
+    folder: PathBuf,
+    interrupted: (Option<i32>, String, String),
+    page: String,
+    before: String,
+    finished: (Option<i32>, String, String),
+}
+
+/// A record that was interrupted after a few samples, and gone on with to its end; made once.
+fn record() -> &'static Run {
+    static RUN: OnceLock<Run> = OnceLock::new();
+    RUN.get_or_init(|| {
+        // Nobody drops what is static: the next run takes away what this one leaves in the build's folder.
+        let at = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("lab-record");
+        let _ = fs::remove_dir_all(&at);
+        let words = ["touch", "--quick", "-o", path(&at)];
+        let child = lab(&words).spawn().unwrap();
+        until(|| samples(&at).lines().count() > 1);
+        send("TERM", &child);
+        let interrupted = told(&child.wait_with_output().unwrap());
+        let page = fs::read_to_string(at.join("report.html")).unwrap_or_default();
+        let before = samples(&at);
+        let finished = said(&[&words[..], &["--json"]].concat());
+        Run { folder: at, interrupted, page, before, finished }
+    })
+}
+
+fn folder() -> PathBuf {
+    record().folder.clone()
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_there_is_and_the_same_command_goes_on() {
+    let run = record();
+    let (code, tables, said) = &run.interrupted;
+    assert_eq!(*code, Some(130), "{said}");
+    assert!(said.contains("interrupted; what was measured is kept in"), "{said}");
+    assert!(tables.contains("cells, "), "{tables}");
+    assert!(run.page.contains("Not whole."), "the page says nothing of the end");
+    let (code, json, said) = &run.finished;
+    assert_eq!(*code, Some(0), "{said}");
+    let json: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert!(json["claims"].is_array() && json["violations"].as_array().unwrap().is_empty(), "{json}");
+    let after = samples(&folder());
+    assert!(after.starts_with(&run.before) && after.len() > run.before.len());
+    assert!(!fs::read_to_string(folder().join("report.html")).unwrap().contains("Not whole."));
+}
+
+/// The last line of a record's notes.
+fn last_note(folder: &Path) -> String {
+    let notes = fs::read_to_string(folder.join("notes.csv")).unwrap();
+    notes.lines().last().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn ctrl_c_is_noted_in_the_record() {
+    let able = Command::new("env").args(["--default-signal=INT", "true"]).stderr(Stdio::null()).status();
+    if !able.is_ok_and(|status| status.success()) {
+        return faultless_wants::missing_package(
+            "coreutils",
+            "env(1) can't undo that these tests may run with SIGINT ignored; that of GNU coreutils 8.31 can",
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["touch", "--quick", "-o", path(folder.path())];
+    let child = lab_by("env", &["--default-signal=INT"], &words).spawn().unwrap();
+    until(|| samples(folder.path()).lines().count() > 1);
+    send("INT", &child);
+    let (code, _, said) = told(&child.wait_with_output().unwrap());
+    assert_eq!(code, Some(130), "{said}");
+    assert!(last_note(folder.path()).contains("interrupted"), "{}", last_note(folder.path()));
+}
+
+#[test]
+fn a_job_in_the_background_that_ignores_ctrl_c_goes_on_and_can_be_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["touch", "--quick", "-o", path(folder.path())];
+    let script = "trap '' INT; exec \"$0\" \"$@\"";
+    let child = lab_by("sh", &["-c", script], &words).spawn().unwrap();
+    let rows = || samples(folder.path()).lines().count();
+    until(|| rows() > 1);
+    send("INT", &child);
+    let before = rows();
+    // The sample that was being taken, and one that was begun afterwards.
+    until(|| rows() > before + 100);
+    send("TERM", &child);
+    let (code, _, said) = told(&child.wait_with_output().unwrap());
+    assert_eq!(code, Some(130), "{said}");
+    assert!(last_note(folder.path()).contains("interrupted"), "{}", last_note(folder.path()));
+}
+
+#[test]
+fn a_data_file_that_was_interrupted_is_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("random");
+    let child = lab(&["datafile", path(&file), "--mib", "65536"]).spawn().unwrap();
+    until(|| fs::metadata(&file).is_ok_and(|file| file.len() > 0));
+    send("TERM", &child);
+    let (code, _, said) = told(&child.wait_with_output().unwrap());
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("random is not kept") && said.lines().count() == 1, "{said}");
+    assert!(!file.exists());
+}
+
+#[test]
+fn a_record_becomes_a_page_and_files_for_every_chart() {
+    let record = folder();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (page, charts) = (elsewhere.path().join("page.html"), elsewhere.path().join("charts"));
+    let (code, text, said) =
+        said(&["report", path(&record), "-o", path(&page), "--charts", path(&charts), "--json"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{text}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("First touch by threads"));
+    assert!(page.contains("faultless lab touch --quick") && page.contains("must be"));
+    let without_names = page.replace("http://www.w3.org/2000/svg", "");
+    let fetches =
+        ["http:", "https:", "src=", "@import", "url("].iter().any(|word| without_names.contains(word));
+    assert!(!fetches, "the page needs something from elsewhere");
+    let table = fs::read_to_string(charts.join("touch-first.csv")).unwrap();
+    assert!(table.starts_with("line,from,threads,value,low,high\n") && table.lines().count() > 4, "{table}");
+    assert!(fs::read_to_string(charts.join("touch-first.svg")).unwrap().contains("<style>"));
+}
+
+#[test]
+fn a_record_is_like_itself_and_changes_are_found() {
+    /// How the lines of the cells begin that are left out.
+    const REMOVED: &str = "touch,access=read mib=64 threads=1 ";
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (a, b) = (folder(), elsewhere.path().join("changed"));
+    let (code, text, _) = said(&["compare", path(&a), path(&a)]);
+    assert_eq!(code, Some(0));
+    assert!(text.contains("\n0 of ") && text.contains("the same cells in both"), "{text}");
+    fs::create_dir(&b).unwrap();
+    for file in ["plan.json", "host.txt", "notes.csv"] {
+        fs::copy(a.join(file), b.join(file)).unwrap();
+    }
+    fs::write(b.join("host.txt"), "kernel: of another time\n").unwrap();
+    let slower = |line: &str| match line.rsplit_once(",minor_faults,") {
+        Some((head, value)) if head.contains("access=write") && head.ends_with("first") => {
+            format!("{head},minor_faults,{}\n", value.parse::<f64>().unwrap() * 10.0)
+        }
+        _ => format!("{line}\n"),
+    };
+    let rows = samples(&a);
+    let kept = rows.lines().filter(|line| !line.starts_with(REMOVED));
+    fs::write(b.join("samples.csv"), kept.map(slower).collect::<String>()).unwrap();
+    let page = elsewhere.path().join("page.html");
+    let (code, json, said) = said(&["compare", path(&a), path(&b), "--json", "-o", path(&page)]);
+    assert_eq!(code, Some(0), "{said}");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let first = &json["changes"][0];
+    assert_eq!((first["kind"].as_str(), first["quantity"].as_str()), (Some("more"), Some("minor_faults")));
+    assert!((first["ratio"]["value"].as_f64().unwrap() - 10.0).abs() < 0.1, "{first}");
+    let removed = json["changes"].as_array().unwrap().iter().find(|change| change["kind"] == "removed");
+    let cell = removed.and_then(|change| change["cell"].as_str()).unwrap_or_default();
+    assert!(format!("touch,{cell}").starts_with(REMOVED), "{json}");
+    let places = |name: &str| json["facts"].as_array().unwrap().iter().position(|fact| fact["name"] == name);
+    assert!(places("kernel") < places("faultless"), "what differs comes first: {json}");
+    assert!(fs::read_to_string(page).unwrap().contains("of another time"));
+}
+
+#[test]
+fn wrong_words_are_answered_with_the_remedy() {
+    let empty = tempfile::tempdir().unwrap();
+    let nothing = path(empty.path());
+    let record = folder();
+    let record = path(&record);
+    for (words, expected) in [
+        (&["nonsense"][..], "there is no experiment nonsense; there are touch"),
+        (&["report", nothing][..], "name the folder of a record of faultless lab"),
+        (&["compare", nothing, nothing][..], "name the folder of a record of faultless lab"),
+        (&["touch", "--quick", "-o", "/proc/nowhere"][..], "name a folder that can be written"),
+        (&["stride", "--quick", "-o", record][..], "name another folder"),
+        (&["report", record, "-o", "/proc/page.html"][..], "name a FILE that can be written"),
+        (
+            &["report", record, "-o", "/dev/null", "--charts", "/proc/charts"][..],
+            "name a folder that can be written",
+        ),
+    ] {
+        let (code, _, said) = said(words);
+        assert_eq!(code, Some(2), "{words:?}: {said}");
+        assert!(said.contains(expected) && said.lines().count() == 1, "{words:?}: {said}");
+    }
+    assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+/// A file system of a few pages.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(at: &Path) -> Option<Self> {
+        let words = ["-t", "tmpfs", "-o", "size=32k", "tmpfs", path(at)];
+        let done = Command::new("mount").args(words).stderr(Stdio::null()).status();
+        done.is_ok_and(|status| status.success()).then(|| Self(at.to_owned()))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+/// Of a run whose record could not be written to its end: what it says and what it leaves.
+fn assert_kept_and_marked(record: &Path, output: &Output, why: &str) {
+    let (code, _, stderr) = told(output);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains(why) && stderr.contains("make room and start again"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let kept = samples(record);
+    assert!(kept.lines().count() > 1 && kept.ends_with('\n'), "{kept}");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let page = elsewhere.path().join("page.html");
+    let (code, _, stderr) = said(&["report", path(record), "-o", path(&page)]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(fs::read_to_string(page).unwrap().contains("Not whole."));
+}
+
+#[test]
+fn a_record_that_can_not_grow_keeps_whole_samples_and_says_why_it_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lab_on_a_short_disk(16, &["touch", "--quick", "-o", path(folder.path())]);
+    assert_kept_and_marked(folder.path(), &output, "samples.csv: File too large");
+    let note = last_note(folder.path());
+    assert!(note.contains("stopped by an error") && note.contains("samples.csv"), "{note}");
+}
+
+#[test]
+fn a_data_file_that_can_not_be_written_whole_is_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("random");
+    let (code, _, said) = told(&lab_on_a_short_disk(512, &["datafile", path(&file), "--mib", "2"]));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("random: File too large; make room") && said.lines().count() == 1, "{said}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn on_a_full_disk_whole_samples_are_kept_and_no_part_of_a_data_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(small) = Small::mount(folder.path()) else {
+        return faultless_wants::missing_feature("mounts", "no small file system, which takes root");
+    };
+    let file = small.0.join("random");
+    let (code, _, stderr) = said(&["datafile", path(&file), "--mib", "1"]);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("random: No space left on device; make room"), "{stderr}");
+    assert_eq!(fs::read_dir(&small.0).unwrap().count(), 0);
+    let record = small.0.join("record");
+    let output = lab(&["touch", "--quick", "-o", path(&record)]).output().unwrap();
+    assert_kept_and_marked(&record, &output, "No space left on device");
+}
+
+#[test]
+fn every_experiment_takes_the_faults_that_it_must() {
+    let (code, text, said) = said(&["verify"]);
+    assert_eq!(code, Some(0), "{text}{said}");
+    assert!(text.contains(" 0 counts that can't be"), "{text}");
+}

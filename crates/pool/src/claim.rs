@@ -1,0 +1,185 @@
+//! Claims: free granules that are set aside for work outside the lock.
+//!
+//! In: how much. Out: a run of granules that nobody else can take until [`Core::finish`]: to purge, to zero, or to
+//! populate. Wholly free slabs come first.
+//!
+//! Out of scope: the work itself. `pool::reclaim` and `pool::ahead` do it without the lock.
+
+use crate::backend::{Backend, Span};
+use crate::class::{Run, pieces, run, runs};
+use crate::core::{Core, Obstacle};
+use crate::slabs::{Counts, Map, Runs, Slab};
+use crate::tuning::{CLAIM_SLABS, GRANULE_BYTES, SCRUB_GRANULES, SLAB_GRANULES, TRIES};
+
+/// The work on claimed granules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Purge wholly free slabs.
+    PurgeSlabs,
+    /// Purge a part of a slab.
+    PurgePart,
+    /// Overwrite with zeroes.
+    Scrub,
+    /// Populate.
+    Stock,
+}
+
+/// Granules that are set aside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    run: Run,
+    /// The states of the granules when they were claimed.
+    counts: Counts,
+    work: Work,
+}
+
+impl Claim {
+    /// Whether it is a purge of wholly free slabs.
+    pub(crate) fn is_slabs(self) -> bool {
+        self.work == Work::PurgeSlabs
+    }
+
+    pub(crate) fn resident_bytes(self) -> usize {
+        self.counts.resident() * GRANULE_BYTES
+    }
+
+    pub(crate) fn span(self) -> Span {
+        Span::of(self.run)
+    }
+}
+
+impl<B: Backend> Core<B> {
+    /// What to purge first while more is retained than allowed: the wholly free slabs that have been free for longest,
+    /// then the rest of the run that was just freed.
+    pub(crate) fn claim_excess(&mut self, freed: Run) -> Option<Claim> {
+        let excess = self.retained.checked_sub(self.bound()).filter(|&excess| excess > 0)?;
+        if let Some(claim) = self.claim_idle(excess) {
+            return Some(claim);
+        }
+        let rest = pieces(freed).find_map(|(slab, first, len)| {
+            let retained = self.slabs.slab(slab).retained() & run(first, len);
+            runs(retained).next().map(|(at, len)| (slab * SLAB_GRANULES + at, len))
+        });
+        rest.map(|rest| self.claim(rest, Work::PurgePart))
+    }
+
+    /// Wholly free slabs to purge: those that have been free for longest, or the highest ones. At most `granules`, and
+    /// at least one slab.
+    pub(crate) fn claim_idle(&mut self, granules: usize) -> Option<Claim> {
+        let oldest = self.slabs.oldest_retained()?;
+        let most = granules.div_ceil(SLAB_GRANULES).clamp(1, CLAIM_SLABS);
+        let (begin, end) = if self.highest_first {
+            self.slabs.highest_retained(most)?
+        } else {
+            self.oldest_neighbours(oldest, most)
+        };
+        Some(self.claim((begin * SLAB_GRANULES, (end - begin) * SLAB_GRANULES), Work::PurgeSlabs))
+    }
+
+    /// The oldest retained slab, and those freed next after it that lie beside it; as (begin, end).
+    fn oldest_neighbours(&self, oldest: usize, most: usize) -> (usize, usize) {
+        let (mut begin, mut end) = (oldest, oldest + 1);
+        let mut newer = self.slabs.newer(oldest);
+        while let Some(slab) = newer.filter(|_| end - begin < most) {
+            match slab {
+                _ if slab == end => end += 1,
+                _ if slab + 1 == begin => begin = slab,
+                _ => break,
+            }
+            newer = self.slabs.newer(slab);
+        }
+        (begin, end)
+    }
+
+    /// Dirty granules to zero, at most `granules`. The highest wholly free slab comes first, because placement searches
+    /// from below. Then come the longest runs in partly used slabs.
+    pub(crate) fn claim_dirty(&mut self, granules: usize) -> Option<Claim> {
+        if self.retained == self.zeroed {
+            return None;
+        }
+        let slabs = &self.slabs;
+        let longest = |slab: usize, least: usize| {
+            let (first, len) = runs(slabs.slab(slab).free_dirty()).max_by_key(|&(_, len)| len)?;
+            (len >= least).then_some((slab * SLAB_GRANULES + first, len.min(granules.max(1))))
+        };
+        let idle = slabs.last(Map::Dirty).and_then(|slab| longest(slab, 1));
+        let part = |least: usize| {
+            let next = |from| slabs.seek_run(Runs::Retained, least, from);
+            let candidates = std::iter::successors(next(0), |&slab| next(slab + 1));
+            candidates.take(TRIES).find_map(|slab| longest(slab, least))
+        };
+        let found = idle.or_else(|| SCRUB_GRANULES.into_iter().find_map(part));
+        found.map(|run| self.claim(run, Work::Scrub))
+    }
+
+    /// Free memory to populate, once less than `low` granules are retained and until `high` are. Slabs that were used
+    /// before come first, then new ones.
+    pub(crate) fn claim_stock(&mut self, low: usize, high: usize) -> Result<Option<Claim>, Obstacle> {
+        self.expected = self.expected.max(high);
+        let room = self.bound().saturating_sub(self.retained) / SLAB_GRANULES;
+        self.stocking = self.retained < low || (self.stocking && self.retained < high);
+        let missing = high.max(low).saturating_sub(self.retained).div_ceil(SLAB_GRANULES).min(room);
+        if self.stocking { self.claim_reserved(missing) } else { Ok(None) }
+    }
+
+    /// At most so many wholly free slabs that are not resident, to populate.
+    pub(crate) fn claim_reserved(&mut self, slabs: usize) -> Result<Option<Claim>, Obstacle> {
+        let most = slabs.min(CLAIM_SLABS);
+        let begin = self.slabs.first_reserved();
+        let fits = |&slab: &usize| slab < self.slabs.count && self.slabs.is_reserved(slab);
+        let count = (begin..begin + most).take_while(fits).count();
+        if count == 0 {
+            return Ok(None);
+        }
+        self.require_usable((begin + count) * SLAB_GRANULES)?;
+        self.slabs.rise(begin + count);
+        Ok(Some(self.claim((begin * SLAB_GRANULES, count * SLAB_GRANULES), Work::Stock)))
+    }
+
+    fn claim(&mut self, run: Run, work: Work) -> Claim {
+        let counts = self.slabs.change(run, Slab::claim);
+        // Scrubbed memory stays resident all the time.
+        if work != Work::Scrub {
+            self.retain_less(counts);
+        }
+        Claim { run, counts, work }
+    }
+
+    /// Ends a claim: the work was done, or the kernel refused, after so many ns.
+    pub(crate) fn finish(&mut self, claim: Claim, done: bool, ns: u64) {
+        let bytes = claim.resident_bytes() as u64;
+        let pinned = !done && claim.work == Work::PurgeSlabs;
+        self.slabs.change(claim.run, |slab, mask| {
+            match claim.work {
+                _ if !done => slab.put_back(mask),
+                Work::PurgeSlabs | Work::PurgePart => slab.purged(mask),
+                Work::Scrub | Work::Stock => slab.now_zero(mask),
+            }
+            slab.pinned = pinned;
+            Counts::default()
+        });
+        let all_zeroed = Counts { zeroed: claim.run.1, ..Counts::default() };
+        match claim.work {
+            Work::PurgeSlabs | Work::PurgePart => {
+                self.stats.purge_ns += ns;
+                self.stats.purges += done as u64;
+                self.stats.purge_failures += !done as u64;
+                if done {
+                    self.stats.purged_bytes += bytes;
+                } else {
+                    self.retain_more(claim.counts);
+                }
+            }
+            Work::Scrub => {
+                self.stats.scrub_ns += ns;
+                self.stats.scrubbed_bytes += bytes;
+                self.zeroed += claim.run.1;
+            }
+            Work::Stock => {
+                self.stats.stock_ns += ns;
+                self.retain_more(if done { all_zeroed } else { claim.counts });
+                self.stats.stocked_bytes += if done { claim.span().len as u64 } else { 0 };
+            }
+        }
+    }
+}

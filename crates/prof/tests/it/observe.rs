@@ -1,0 +1,203 @@
+//! Programs that fault a known number of times, observed.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::Command;
+
+use faultless_prof::{Failure, Request, Sources, observe};
+use faultless_trace::observation::{Access, Exit, Observation, What};
+use faultless_wants as wants;
+
+use crate::program::program;
+
+fn request(words: &[&str], allow: Sources) -> Request {
+    Request { command: words.iter().map(OsString::from).collect(), allow, ..Request::default() }
+}
+
+fn run(mode: &str, pages: u32, allow: Sources) -> Option<Observation> {
+    let program = program()?;
+    let pages = pages.to_string();
+    let stdout = Some(File::create("/dev/null").unwrap().into());
+    let request = request(&[program.to_str().unwrap(), mode, &pages], allow);
+    let found = observe(Request { stdout, ..request }).unwrap();
+    assert_eq!(found.exit, Exit::Status(0));
+    Some(found)
+}
+
+/// Whether a source was used; if not, why.
+fn source(found: &Observation, source: &str) -> Result<(), String> {
+    let note = found.sources.iter().find(|note| note.source == source);
+    let note = note.unwrap_or_else(|| panic!("{source} is not among {:?}", found.sources));
+    if note.used { Ok(()) } else { Err(format!("{source}: {}", note.note)) }
+}
+
+/// Whether a source that was asked for was used; if not, the test skips.
+#[track_caller]
+fn used(found: &Observation, name: &str) -> bool {
+    source(found, name).map_err(|why| wants::missing_feature("perf events", why)).is_ok()
+}
+
+/// Entry-to-end times, and how many entries had no end.
+fn pairs(found: &Observation) -> (Vec<u64>, usize) {
+    let (mut open, mut times) = (HashMap::new(), Vec::new());
+    let mut entries = 0;
+    for record in &found.records {
+        match record.what {
+            What::Enter { addr, .. } => {
+                entries += 1;
+                open.insert(record.tid, (addr, record.time_ns));
+            }
+            What::End { addr, .. } => {
+                if let Some((begun, time_ns)) = open.remove(&record.tid)
+                    && begun == addr
+                {
+                    times.push(record.time_ns - time_ns);
+                }
+            }
+            _ => {}
+        }
+    }
+    times.sort_unstable();
+    let unmatched = entries - times.len();
+    (times, unmatched)
+}
+
+#[test]
+fn counts_reconcile_with_wait4_on_a_tree_of_threads_children_and_an_orphan() {
+    const PAGES: u32 = 3000;
+    let Some(found) = run("tree", PAGES, Sources::default()) else { return };
+    // Events alone tell of an orphan.
+    if !used(&found, "page-faults:u") {
+        return;
+    }
+    let total = found.usage.minor_faults + found.usage.major_faults;
+    assert!(total >= 6 * u64::from(PAGES), "wait4 holds the orphan's faults too: {total}");
+    let before = found.counts.before_exec_faults;
+    assert!(before > 0 && before < 500, "{before}");
+    let user = found.counts.user_faults.unwrap();
+    assert!((6 * u64::from(PAGES)..=total - before).contains(&user), "{user} of {total}");
+    if let Some(all) = found.counts.all_faults {
+        let rest = (total - before).checked_sub(all).expect("no more faults than wait4 has");
+        assert!(rest < 100, "exec and fork populate a few pages without a trap, not {rest}");
+    }
+}
+
+#[test]
+fn windows_hold_every_fault_and_records_lie_in_recorded_windows() {
+    let Some(found) = run("touch", 60_000, Sources::default()) else { return };
+    if !used(&found, "fault pairs") {
+        return;
+    }
+    assert!(found.windows.windows(2).all(|pair| pair[0].end_ns == pair[1].begin_ns));
+    let counted: u64 = found.windows.iter().map(|window| window.faults).sum();
+    assert_eq!(Some(counted), found.counts.user_faults);
+    assert!(
+        found.windows.iter().any(|window| !window.recorded),
+        "60 000 faults in a row are not all recorded"
+    );
+    let inside =
+        |time_ns: u64| found.windows.iter().any(|w| w.recorded && (w.begin_ns..w.end_ns).contains(&time_ns));
+    let mut faults = 0;
+    for record in &found.records {
+        if matches!(record.what, What::Enter { .. } | What::End { .. }) {
+            faults += 1;
+            assert!(inside(record.time_ns), "a fault at {} outside", record.time_ns);
+        }
+    }
+    assert!(faults > 1000, "{faults} records");
+    assert!(found.records.is_sorted_by_key(|record| record.time_ns));
+    assert!(
+        found.records.iter().any(|record| matches!(&record.what, What::Map(map) if map.name == "//anon"))
+    );
+}
+
+#[test]
+fn pairs_match_and_the_corrected_median_is_near_the_programs_own() {
+    let Some(program) = program() else { return };
+    let path = program.with_extension("out");
+    let stdout = File::create(&path).unwrap().into();
+    let words = [program.to_str().unwrap(), "touch", "40000"];
+    let found = observe(Request { stdout: Some(stdout), ..request(&words, Sources::default()) }).unwrap();
+    if !used(&found, "fault pairs") {
+        return;
+    }
+    let mut text = String::new();
+    File::open(&path).unwrap().read_to_string(&mut text).unwrap();
+    let truth_ns: f64 = text.trim().parse().expect("the program's stdout went to the file");
+    let (times, unmatched) = pairs(&found);
+    let lost: u64 = found.windows.iter().map(|window| window.lost).sum();
+    assert!(lost > 0 || unmatched * 100 <= times.len(), "{unmatched} of {} unmatched", times.len());
+    let corrected_ns = times[times.len() / 2] as f64 - found.calibration.unwrap().offset_ns();
+    let ratio = corrected_ns / truth_ns;
+    eprintln!("truth {truth_ns} ns, corrected {corrected_ns:.0} ns, {} faults", times.len());
+    assert!((0.4..2.5).contains(&ratio), "timings are noisy, but not by {ratio}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn stores_of_a_touch_loop_are_seen_as_writes() {
+    let Some(found) = run("touch", 20_000, Sources::default()) else { return };
+    if !used(&found, "fault pairs") {
+        return;
+    }
+    let accesses = found.records.iter().filter_map(|record| match record.what {
+        What::Enter { access, kernel: false, .. } => Some(access),
+        _ => None,
+    });
+    let (all, writes) = accesses
+        .fold((0, 0), |(all, writes), access| (all + 1, writes + u32::from(access == Some(Access::Write))));
+    assert!(writes * 10 > all * 9, "{writes} writes of {all}");
+}
+
+#[test]
+fn with_every_event_denied_levels_and_usage_remain() {
+    let allow = Sources { levels: true, ..Sources::NONE };
+    let Some(found) = run("touch", 60_000, allow) else { return };
+    assert!(source(&found, "page-faults:u").is_err() && source(&found, "fault pairs").is_err());
+    assert_eq!(found.counts.user_faults, None);
+    assert!(found.usage.minor_faults > 60_000 && found.usage.wall_ns > 0 && found.usage.cpu_ns() > 0);
+    assert!(found.windows.is_empty() && found.kernel.is_none());
+    let last = found.levels.last().unwrap();
+    let total = found.usage.minor_faults + found.usage.major_faults;
+    assert!(last.faults > 1000 && last.faults <= total, "{} of {total} by /proc", last.faults);
+    assert!(found.levels.iter().any(|level| level.anon_bytes > 1 << 20), "the touched pages are seen");
+    let calibration = found.calibration.unwrap();
+    assert!(calibration.truth_p50_ns > 0.0 && calibration.offset_ns() == 0.0);
+}
+
+#[test]
+fn counting_alone_needs_no_reading_while_the_program_runs() {
+    let Some(found) = run("touch", 5000, Sources::COUNTERS) else { return };
+    assert!(found.levels.is_empty() && found.calibration.is_none());
+    assert!(found.records.is_empty());
+    if used(&found, "page-faults:u") {
+        assert!(found.counts.user_faults.unwrap() >= 5000);
+    }
+}
+
+#[test]
+fn a_command_that_cannot_run_is_told_apart() {
+    let failure = |command: &str| observe(request(&[command], Sources::NONE)).unwrap_err();
+    assert_eq!(failure("faultless-no-such"), Failure::NotFound("faultless-no-such".into()));
+    assert!(matches!(failure("/etc/passwd"), Failure::NotExecutable(_)));
+    assert!(matches!(failure("/nonexistent/program"), Failure::NotFound(_)));
+    let script = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("script-{}", std::process::id()));
+    std::fs::write(&script, "#!/nonexistent/interpreter\n").unwrap();
+    let status = Command::new("chmod").arg("+x").arg(&script).status().unwrap();
+    assert!(status.success());
+    assert!(matches!(failure(script.to_str().unwrap()), Failure::NoInterpreter(_)));
+    assert_eq!(observe(Request::default()).unwrap_err(), Failure::Empty);
+    assert_eq!(failure("a\0b"), Failure::Nul);
+}
+
+#[test]
+fn endings_and_extra_environment_are_passed_on() {
+    let mut request = request(&["sh", "-c", "exit $FAULTLESS_STATUS"], Sources::NONE);
+    request.env.push(("FAULTLESS_STATUS".into(), "5".into()));
+    assert_eq!(observe(request).unwrap().exit, Exit::Status(5));
+    let killed = observe(self::request(&["sh", "-c", "kill -KILL $$"], Sources::default())).unwrap();
+    assert_eq!(killed.exit, Exit::Signal(9));
+}

@@ -1,0 +1,358 @@
+//! Programs that fault a known number of times, recorded.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::Command;
+use std::rc::Rc;
+use std::time::Duration;
+
+use faultless_prof::{Failure, Options, Recorded, Request, Task, record};
+use faultless_trace::file::read;
+use faultless_trace::observation::{Exit, What};
+use faultless_trace::recording::{Name, Recording};
+use faultless_wants as wants;
+
+use crate::program::program;
+
+#[derive(Clone, Default)]
+struct Shared(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn take(task: Task, options: &Options) -> Result<(Recorded, Recording), Failure> {
+    let file = Shared::default();
+    let recorded = record(task, options, Box::new(file.clone()), &mut |_| ())?;
+    let recording = read(&file.0.borrow()).unwrap();
+    assert_eq!(recorded.file_bytes, file.0.borrow().len() as u64);
+    assert!(recording.missing.is_empty(), "{:?}", recording.missing);
+    Ok((recorded, recording))
+}
+
+/// Runs the program of these tests; `None` where single faults can't be recorded.
+#[track_caller]
+fn run(mode: &str, pages: u32, options: &Options) -> Option<(Recorded, Recording)> {
+    let words = [program()?.into_os_string(), mode.into(), pages.to_string().into()];
+    let stdout = Some(File::create("/dev/null").unwrap().into());
+    let request = Request { command: Vec::from(words), stdout, ..Request::default() };
+    let found = match take(Task::Command(request), options) {
+        Err(Failure::NotRecorded(why)) => {
+            wants::missing_feature("perf events", why);
+            return None;
+        }
+        found => found.unwrap(),
+    };
+    assert_eq!(found.0.exit, Exit::Status(0));
+    match found.0.sources.iter().find(|source| source.source == "fault pairs" && !source.used) {
+        Some(source) => {
+            wants::missing_feature("perf events", format_args!("fault pairs: {}", source.note));
+            None
+        }
+        None => Some(found),
+    }
+}
+
+/// Entries in user mode and in the kernel.
+fn entries(recording: &Recording) -> (u64, u64) {
+    let mut found = (0, 0);
+    for record in &recording.observation.records {
+        match record.what {
+            What::Enter { kernel: false, .. } => found.0 += 1,
+            What::Enter { kernel: true, .. } => found.1 += 1,
+            _ => {}
+        }
+    }
+    found
+}
+
+fn all() -> Options {
+    Options { every_fault: true, cpu_hertz: Some(0), ..Options::default() }
+}
+
+/// Records of entries that the rings lost; `None` where the kernel does not tell.
+#[track_caller]
+fn lost_entries(recorded: &Recorded) -> Option<u64> {
+    let Some(losses) = &recorded.event_losses else {
+        wants::missing_feature("PERF_FORMAT_LOST", "the kernel does not tell what each event lost");
+        return None;
+    };
+    Some(losses.iter().filter(|loss| loss.event == "entry").map(|loss| loss.lost).sum())
+}
+
+#[test]
+fn every_fault_of_threads_and_children_is_in_the_file_or_counted_as_lost() {
+    const PAGES: u32 = 2000;
+    let Some((recorded, recording)) = run("tree", PAGES, &all()) else { return };
+    let Some(lost) = lost_entries(&recorded) else { return };
+    let (user, kernel) = entries(&recording);
+    let counts = recorded.counts;
+    let counted = counts.all_faults.or(counts.user_faults).unwrap();
+    assert_eq!(user + kernel + lost, counted, "{user} and {kernel}, {lost} lost");
+    assert!(counted >= 6 * u64::from(PAGES));
+    let windows: u64 = recording.observation.windows.iter().map(|window| window.faults).sum();
+    assert_eq!(Some(windows), counts.user_faults);
+    assert!(recording.observation.windows.iter().all(|window| window.recorded));
+    let pids: std::collections::HashSet<u32> =
+        recording.observation.records.iter().map(|record| record.pid).collect();
+    assert!(lost > 0 || pids.len() >= 6, "{pids:?}");
+}
+
+#[test]
+fn what_a_ring_too_small_loses_is_counted_exactly() {
+    let options = Options { ring_pages: Some(8), ..all() };
+    // Where the recorder is quick such rings are enough for a while.
+    let mut found = None;
+    for pages in [30_000, 100_000, 300_000, 1_000_000] {
+        let Some((recorded, recording)) = run("touch", pages, &options) else { return };
+        let Some(lost) = lost_entries(&recorded) else { return };
+        let (user, kernel) = entries(&recording);
+        let counted = recorded.counts.all_faults.or(recorded.counts.user_faults).unwrap();
+        assert_eq!(user + kernel + lost, counted, "{user} and {kernel}, {lost} lost");
+        if lost > 0 {
+            found = Some((recorded, recording));
+            break;
+        }
+    }
+    let (recorded, recording) = found.expect("a million faults, and rings of 8 pages lost none");
+    let all: u64 = recorded.event_losses.unwrap().iter().map(|loss| loss.lost).sum();
+    assert!(!recording.losses.is_empty());
+    // A loss is written down with the next record that fits; the last ones may have none.
+    assert!(recording.losses.iter().map(|loss| loss.lost).sum::<u64>() <= all);
+    assert!(recording.losses.iter().all(|loss| loss.begin_ns <= loss.end_ns && loss.begin_ns > 0));
+}
+
+#[test]
+fn samples_stand_for_all_faults() {
+    let mut whole = None;
+    for _ in 0..5 {
+        let Some((recorded, recording)) = run("touch", 200_000, &Options::default()) else { return };
+        // A busy machine may read a ring too late.
+        if !recorded.event_losses.iter().flatten().any(|loss| loss.lost > 0) {
+            whole = Some((recorded, recording));
+            break;
+        }
+    }
+    let (recorded, recording) = whole.expect("five recordings, and each has lost something");
+    let weights = recording.observation.records.iter().filter_map(|record| match record.what {
+        What::Sample { weight, major: false, .. } => Some(weight),
+        _ => None,
+    });
+    let (samples, estimate) = weights.fold((0_u64, 0), |(n, sum), weight| (n + 1, sum + weight));
+    let counted = recorded.counts.minor_faults.unwrap();
+    // Every processor and thread counts to the period by itself; on each something is left over.
+    let period = recording.header.settings.sample_period;
+    assert!((97..=1025).contains(&period), "{period}");
+    let slack = period as f64 * (samples as f64).sqrt().max(8.0);
+    // In bursts the kernel gives samples the id of the pair (Linux 6.18), so that they are not told from it.
+    let (user, kernel) = entries(&recording);
+    let at_most = (estimate + user + kernel) as f64;
+    assert!(
+        (estimate as f64) < counted as f64 + slack && at_most > counted as f64 - slack,
+        "{estimate} for {counted}"
+    );
+    assert!(recording.observation.windows.iter().any(|window| !window.recorded));
+    let writes = recording.observation.records.iter().filter(|record| {
+        matches!(record.what, What::Sample { access: Some(faultless_trace::observation::Access::Write), .. })
+    });
+    if cfg!(target_arch = "x86_64") {
+        assert!(writes.count() as u64 * 10 > samples * 8, "a touch is a write");
+    }
+}
+
+#[test]
+fn names_switches_and_mappings_are_recorded() {
+    let Some((_, recording)) = run("tree", 3000, &Options::default()) else { return };
+    let records = &recording.observation.records;
+    let has = |what: fn(&What) -> bool| records.iter().any(|record| what(&record.what));
+    assert!(has(|what| matches!(what, What::Exec)));
+    assert!(has(|what| matches!(what, What::Name(name) if name.starts_with("observe-"))));
+    assert!(has(|what| matches!(what, What::Switch { out: true, .. })));
+    assert!(has(|what| matches!(what, What::Switch { out: false, .. })));
+    assert!(has(|what| matches!(what, What::Map(map) if map.name == "//anon")));
+    assert!(recording.footer.unwrap().recorder_cpu_ns > 0);
+}
+
+#[test]
+fn a_file_at_its_limit_keeps_counting() {
+    for options in [all(), Options::default()] {
+        let options = Options { max_bytes: 1, ..options };
+        let Some((recorded, recording)) = run("touch", 60_000, &options) else { return };
+        assert!(recorded.cut_short && recorded.trouble.is_none());
+        let (user, _) = entries(&recording);
+        let windows = &recording.observation.windows;
+        assert!(user < 60_000 && windows.iter().any(|window| !window.recorded), "{user}: {windows:?}");
+        let counted: u64 = windows.iter().map(|window| window.faults).sum();
+        let counts = recorded.counts;
+        assert_eq!(Some(counted), counts.user_faults);
+        let ended = counts.minor_faults.unwrap() + counts.major_faults.unwrap();
+        assert!(ended + 10 >= counted, "{counts:?}");
+    }
+}
+
+#[test]
+fn a_running_process_is_recorded_from_now_on_with_its_children() {
+    const PAGES: u64 = 3000;
+    let Some(program) = program() else { return };
+    let script = format!("sleep 0.3; '{}' tree {PAGES}; exit 3", program.display());
+    let mut child = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let found = take(Task::Process(child.id()), &all());
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    let (recorded, recording) = match found {
+        Err(Failure::NotWatched(_, why)) => return wants::missing_feature("perf events", why),
+        found => found.unwrap(),
+    };
+    assert_eq!(recorded.exit, Exit::Unknown);
+    assert!(recording.header.settings.attached);
+    assert_eq!(recording.header.command[0], "sh");
+    let counted = recorded.counts.user_faults.unwrap();
+    assert!(counted >= 6 * PAGES, "{counted}");
+    let records = &recording.observation.records;
+    let begin_ns = recording.header.begin_ns;
+    assert!(
+        records.iter().any(|record| record.time_ns == begin_ns
+            && matches!(&record.what, What::Map(map) if map.name == "[stack]")),
+        "what was mapped before is known"
+    );
+    let named = |record: &&faultless_trace::observation::Record| matches!(record.what, What::Name(_));
+    assert!(records.iter().filter(named).any(|record| record.pid == child.id()));
+}
+
+#[test]
+fn what_cannot_be_watched_is_told_apart() {
+    let failure = |pid| take(Task::Process(pid), &Options::default()).unwrap_err();
+    assert_eq!(failure(u32::MAX), Failure::NoProcess(u32::MAX));
+    let kernel_thread = 2;
+    match std::fs::read_to_string("/proc/2/comm") {
+        Ok(name) if name.trim() == "kthreadd" => {
+            assert_eq!(failure(kernel_thread), Failure::KernelThread(2));
+        }
+        other => wants::missing_feature("the kernel's process 2", format_args!("{other:?}")),
+    }
+    if run("touch", 100, &Options::default()).is_none() {
+        return;
+    }
+    let often = Options { cpu_hertz: Some(u64::MAX), ..Options::default() };
+    let command = vec![OsString::from("true")];
+    let task = Task::Command(Request { command, ..Request::default() });
+    assert!(matches!(take(task, &often).unwrap_err(), Failure::TooOften(_)));
+    let command = vec![OsString::from("faultless-no-such")];
+    let task = Task::Command(Request { command, ..Request::default() });
+    assert_eq!(take(task, &all()).unwrap_err(), Failure::NotFound("faultless-no-such".into()));
+}
+
+#[test]
+fn faults_and_samples_have_stacks_down_to_main() {
+    for options in [Options::default(), all()] {
+        let Some((_, recording)) = run("touch", 20_000, &options) else { return };
+        let (mut touched, mut whole) = (0_u32, 0_u32);
+        for record in &recording.observation.records {
+            let stack = match record.what {
+                What::End { stack, .. } | What::Sample { stack, .. } => stack,
+                _ => continue,
+            };
+            let labels = stack.map(|stack| recording.stacks.labels(stack)).unwrap_or_default();
+            if labels.first().is_some_and(|label| label == "touch") {
+                touched += 1;
+                whole += u32::from(labels.iter().any(|label| label == "main"));
+            }
+        }
+        assert!(touched > 200, "{touched}");
+        assert!(whole * 100 > touched * 95, "{whole} of {touched}");
+    }
+}
+
+/// Frames by the file that they lie in and their place there, with their names.
+fn named(recording: &Recording) -> HashMap<(String, u64), Vec<Name>> {
+    let module = |module: u32| recording.stacks.modules[module as usize].path.clone();
+    let frames = recording.stacks.frames.iter();
+    frames.filter_map(|frame| Some(((module(frame.module?), frame.address), frame.names.clone()))).collect()
+}
+
+#[test]
+fn a_short_program_is_recorded_whole_every_fault_with_its_stack() {
+    // A busy machine may read a ring too late; what then is lost must be said, and a quiet moment comes.
+    let mut was_whole = false;
+    for pages in [3000, 3000, 3000, 3000, 3000] {
+        let Some((recorded, recording)) = run("touch", pages, &Options::default()) else { return };
+        let counted = recorded.counts.all_faults.or(recorded.counts.user_faults).unwrap();
+        let (user, kernel) = entries(&recording);
+        let lost =
+            recorded.event_losses.iter().flatten().map(|event| event.lost).sum::<u64>() + recorded.lost;
+        assert_eq!(recorded.complete, (lost == 0).then_some(counted), "{user} and {kernel}, {lost} lost");
+        assert_eq!(recording.complete(), recorded.complete);
+        if recorded.complete.is_none() {
+            continue;
+        }
+        was_whole = true;
+        assert_eq!(user + kernel, counted);
+        assert!(recording.observation.windows.iter().all(|window| window.recorded));
+        let ends = recording.observation.records.iter().filter_map(|record| match record.what {
+            What::End { stack, .. } => Some(stack),
+            _ => None,
+        });
+        let stacks: Vec<_> = ends.collect();
+        // Accesses that end in a signal have no end; this program has none.
+        assert_eq!(stacks.len() as u64, counted);
+        let missing = stacks.iter().filter(|stack| stack.is_none()).count();
+        assert!(missing == 0, "{missing} of {counted} without a stack");
+    }
+    assert!(was_whole, "five recordings, and none is complete");
+}
+
+#[test]
+fn a_program_that_faults_for_long_is_not_recorded_whole() {
+    let Some((recorded, recording)) = run("touch", 200_000, &Options::default()) else { return };
+    assert_eq!((recorded.complete, recording.complete()), (None, None));
+}
+
+#[test]
+fn names_of_an_earlier_recording_are_those_that_are_looked_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = folder.path().join("cache/names");
+    let kept = || -> Vec<PathBuf> {
+        std::fs::read_dir(&names).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let options = Options { names: Some(names.clone()), ..Options::default() };
+    let Some((_, plain)) = run("touch", 2000, &Options::default()) else { return };
+    assert!(!names.exists());
+    let Some((_, missed)) = run("touch", 2000, &options) else { return };
+    let files = kept();
+    assert!(!files.is_empty());
+    let Some((_, hit)) = run("touch", 2000, &options) else { return };
+    // Noise in all of them.
+    for file in &files {
+        std::fs::write(file, "noise").unwrap();
+    }
+    let Some((_, damaged)) = run("touch", 2000, &options) else { return };
+    assert!(
+        files.iter().any(|file| std::fs::read(file).unwrap() != b"noise"),
+        "what is damaged is written anew"
+    );
+    // As a file in the place of the folder.
+    std::fs::remove_dir_all(&names).unwrap();
+    std::fs::write(&names, "").unwrap();
+    let Some((_, none)) = run("touch", 2000, &options) else { return };
+    let plain = named(&plain);
+    for (what, recording) in [("missed", missed), ("hit", hit), ("damaged", damaged), ("none", none)] {
+        let mut same = 0;
+        for (place, names) in named(&recording) {
+            if let Some(known) = plain.get(&place) {
+                assert_eq!(*known, names, "{what}: {place:?}");
+                same += usize::from(!names.is_empty());
+            }
+        }
+        assert!(same >= 3, "{what}: {same}");
+    }
+}

@@ -1,0 +1,209 @@
+//! Counts -> what a program that kept all it ever had would have avoided, with bounds.
+//!
+//! In any order of faults and releases, each process takes its peak of keepable pages once, and no fault that takes one more is
+//! needed. So what is avoidable are the faults that take keepable pages, less those that made the peaks. A peak is at
+//! least what a reading found, and at most the largest resident size that the kernel noted (`ru_maxrss`).
+//!
+//! What it does not do: know which faults of kernel mode, populated pages and faults of unknown kind take a keepable page.
+//! They may all, or none.
+
+use std::collections::HashMap;
+
+use super::flow::noise_pages;
+use crate::observation::{Observation, What};
+use crate::profile::Weighted;
+use crate::stat::strata::is_fresh;
+use crate::stat::{Kind, Row};
+
+/// Least and most of all faults that keeping everything avoids, as shares; `None` where no peak is known.
+pub(crate) fn plateau(rows: &[Row], faults: &[Weighted], observation: &Observation) -> Option<[f64; 2]> {
+    let host = &observation.host;
+    let page = host.page_bytes.max(1) as f64;
+    let huge_pages = (host.thp_bytes as f64 / page).max(1.0);
+    let peak_pages = Some(observation.usage.peak_rss_bytes as f64 / page).filter(|peak| *peak > 0.0)?;
+    let all: f64 = rows.iter().map(|row| row.faults as f64).sum();
+    let [_, zero_reads] = bounds(rows, |kind| kind == Kind::ZeroPageRead);
+    let [others, _] =
+        bounds(rows, |kind| is_fresh(kind) && !may_be_fresh(kind) && kind != Kind::WriteAfterZeroRead);
+    let [after_reads, _] = bounds(rows, |kind| kind == Kind::WriteAfterZeroRead);
+    let [known, _] = bounds(rows, |kind| !is_fresh(kind));
+    let [_, most] = bounds(rows, is_fresh);
+    // A write to a page that is mapped and was not read only got its right back.
+    let fewest = others + after_reads.min(zero_reads);
+    let most = most.min(all - known);
+
+    let peak = peaks(faults, observation, peak_pages, huge_pages, most);
+    let there =
+        observation.levels.iter().filter(|level| level.faults == 0).map(|level| level.anon_bytes).max();
+    let highest = observation.levels.iter().max_by_key(|level| level.anon_bytes).copied().unwrap_or_default();
+    // What was taken by then, at most, by faults of these kinds.
+    let until = |of: fn(Kind) -> bool| {
+        let some = faults.iter().filter(|fault| fault.time_ns <= highest.time_ns && of(fault.kind));
+        let add = |(sum, squares), fault: &Weighted| (sum + fault.faults, squares + fault.faults.powi(2));
+        let (sum, squares) = some.fold((0.0, 0.0), add);
+        sum + 2.0 * f64::sqrt(squares)
+    };
+    let huge = until(|kind| kind == Kind::Thp);
+    let not_keepable =
+        until(|kind| matches!(kind, Kind::BssFirstWrite | Kind::Stack | Kind::FilePrivateWrite));
+    let grown = highest.anon_bytes.saturating_sub(there.unwrap_or(0)) as f64 / page;
+    let seen = (grown - noise_pages(host.cpus) as f64 - not_keepable).max(0.0);
+    // The fewest faults that make so many pages resident.
+    let largest = host.mthp_bytes.iter().copied().max().map_or(1.0, |bytes| (bytes as f64 / page).max(1.0));
+    let by_huge = (seen / huge_pages).min(huge);
+    let least_peak = by_huge + (seen - by_huge * huge_pages).max(0.0) / largest;
+    let share = |faults: f64| if all > 0.0 { (faults / all).clamp(0.0, 1.0) } else { 0.0 };
+    let low = share(fewest - peak);
+    Some([low, share(most - least_peak).max(low)])
+}
+
+/// The most faults that can have made the peaks of all processes. What one process gave back is of no use to another.
+fn peaks(faults: &[Weighted], observation: &Observation, peak_pages: f64, huge_pages: f64, most: f64) -> f64 {
+    let mut programs: HashMap<u32, f64> = HashMap::new();
+    let mut forks = 0;
+    for record in &observation.records {
+        match record.what {
+            What::Exec => *programs.entry(record.pid).or_default() += 1.0,
+            What::Fork { parent } if parent != record.pid => forks += 1,
+            _ => {}
+        }
+    }
+    let mut taken: HashMap<(u32, bool), (f64, f64)> = HashMap::new();
+    for fault in faults.iter().filter(|fault| is_fresh(fault.kind)) {
+        let sums = taken.entry((fault.pid, fault.kind == Kind::Thp)).or_default();
+        *sums = (sums.0 + fault.faults, sums.1 + fault.faults * fault.faults);
+    }
+    let most_of = |pid, is_huge| {
+        let peaks = peak_pages * programs.get(&pid).copied().unwrap_or(0.0).max(1.0);
+        if is_huge { peaks / huge_pages } else { peaks }
+    };
+    if forks == 0 {
+        let Some(pid) = faults.first().map(|fault| fault.pid) else { return most };
+        let huge = taken.get(&(pid, true)).map_or(0.0, |(faults, _)| faults.min(most_of(pid, true)));
+        return huge + most_of(pid, false).min(most);
+    }
+    let scale = most / taken.values().map(|(faults, _)| faults).sum::<f64>().max(1.0);
+    let (mut peaks, mut variance) = (0.0, 0.0);
+    for ((pid, is_huge), (faults, squares)) in taken {
+        let (faults, most) = (faults * scale.max(1.0), most_of(pid, is_huge));
+        peaks += faults.min(most);
+        variance += if faults < most { squares } else { 0.0 };
+    }
+    peaks + 2.0 * f64::sqrt(variance)
+}
+
+/// Whether nobody knows if a fault of this kind takes a keepable page.
+fn may_be_fresh(kind: Kind) -> bool {
+    use Kind::{KernelMode, KernelOrPopulate, Populate, Unknown, Unplaced, UserUnknown};
+    matches!(kind, KernelMode | KernelOrPopulate | Populate | Unknown | Unplaced | UserUnknown)
+}
+
+/// Least and most faults of some kinds together.
+fn bounds(rows: &[Row], of: impl Fn(Kind) -> bool) -> [f64; 2] {
+    let (mut sum, mut below, mut above) = (0.0, 0.0, 0.0);
+    for row in rows.iter().filter(|row| of(row.kind)) {
+        let faults = row.faults as f64;
+        let (low, high) = row.interval.map_or((faults, faults), |(low, high)| (low as f64, high as f64));
+        (sum, below, above) = (sum + faults, below + (faults - low).powi(2), above + (high - faults).powi(2));
+    }
+    [sum - f64::sqrt(below), sum + f64::sqrt(above)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::{Counts, Host, Level, Record, Usage};
+    use crate::stat::Source;
+
+    const PAGE: u64 = 4096;
+
+    fn row(kind: Kind, faults: u64) -> Row {
+        Row {
+            kind,
+            faults,
+            interval: None,
+            seconds: None,
+            seconds_interval: None,
+            p50_ns: None,
+            source: Source::Counted,
+        }
+    }
+
+    fn fault(pid: u32, kind: Kind, faults: f64) -> Weighted {
+        Weighted {
+            time_ns: 0,
+            pid,
+            tid: pid,
+            addr: 0,
+            stack: None,
+            block: None,
+            kind,
+            mapping: 0,
+            kernel: false,
+            faults,
+            cost_ns: 0.0,
+        }
+    }
+
+    /// Read at these pages, with this peak.
+    fn observed(pages: &[u64], peak_pages: u64) -> Observation {
+        let level = |(n, pages): (usize, &u64)| Level {
+            time_ns: n as u64,
+            faults: 1 + n as u64,
+            anon_bytes: pages * PAGE,
+        };
+        Observation {
+            host: Host { page_bytes: PAGE, thp_bytes: 512 * PAGE, cpus: 1, ..Host::default() },
+            usage: Usage { peak_rss_bytes: peak_pages * PAGE, ..Usage::default() },
+            counts: Counts::default(),
+            levels: pages.iter().enumerate().map(level).collect(),
+            ..Observation::default()
+        }
+    }
+
+    fn holds(truth: f64, [low, high]: [f64; 2], width: f64) {
+        assert!(low <= truth && truth <= high && high - low <= width, "{truth} in {low} to {high}");
+    }
+
+    #[test]
+    fn a_peak_that_readings_missed_is_in_the_bounds() {
+        // 200 rounds of 200 pages, of which two readings saw 40 and 120.
+        let rows = [row(Kind::MmapFirstWrite, 40_000), row(Kind::FileRead, 100)];
+        let faults = [fault(1, Kind::MmapFirstWrite, 40_000.0)];
+        holds(39_800.0 / 40_100.0, plateau(&rows, &faults, &observed(&[40, 120], 450)).unwrap(), 0.015);
+    }
+
+    #[test]
+    fn huge_pages_and_base_pages_have_peaks_of_their_own() {
+        let rows = [row(Kind::MmapFirstWrite, 40_000), row(Kind::Thp, 20), row(Kind::FileRead, 100)];
+        let faults = [fault(1, Kind::MmapFirstWrite, 40_000.0), fault(1, Kind::Thp, 20.0)];
+        holds(38_019.0 / 40_120.0, plateau(&rows, &faults, &observed(&[1500], 2400)).unwrap(), 0.07);
+    }
+
+    #[test]
+    fn writes_that_only_get_their_right_back_may_be_avoidable_or_not() {
+        let rows = [
+            row(Kind::MmapFirstWrite, 30_000),
+            row(Kind::ZeroPageRead, 8000),
+            row(Kind::WriteAfterZeroRead, 9000),
+        ];
+        let faults = [fault(1, Kind::MmapFirstWrite, 30_000.0)];
+        holds(18_000.0 / 47_000.0, plateau(&rows, &faults, &observed(&[20_000], 20_400)).unwrap(), 0.04);
+    }
+
+    #[test]
+    fn what_short_processes_held_is_not_known_and_one_does_not_serve_another() {
+        let mut observation = observed(&[60], 400);
+        let fork = |pid| Record { time_ns: 1, pid, tid: pid, what: What::Fork { parent: 1 } };
+        observation.records = (2..12).map(fork).collect();
+        let rows = [row(Kind::MmapFirstWrite, 600), row(Kind::FileRead, 1400)];
+        let faults = Vec::from_iter((1..12).map(|pid| fault(pid, Kind::MmapFirstWrite, 600.0 / 11.0)));
+        let [low, high] = plateau(&rows, &faults, &observation).unwrap();
+        assert!(low == 0.0 && (0.28..=0.3).contains(&high), "{low} to {high}");
+    }
+
+    #[test]
+    fn without_a_peak_nothing_is_known() {
+        assert_eq!(plateau(&[row(Kind::MmapFirstWrite, 10)], &[], &observed(&[5], 0)), None);
+    }
+}

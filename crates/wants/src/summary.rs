@@ -1,0 +1,73 @@
+//! The end of `cargo test`: records of one run -> a list on stdout, and whether more was skipped than may be.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use crate::allowed::Allowed;
+use crate::record::{self, Kind, Record};
+
+/// Prints what was skipped since this `cargo test` began. Fails if `FAULTLESS_TEST_REQUIRE=all` and `missing.txt` does not
+/// allow it.
+#[must_use]
+pub fn main() -> ExitCode {
+    // Tools that only ask for the names of tests get none.
+    if std::env::args().any(|word| word == "--list") {
+        return ExitCode::SUCCESS;
+    }
+    let records = record::take();
+    print!("{}", text(&records));
+    let excess = if crate::requires_all() { excess(&records, &Allowed::committed()) } else { Vec::new() };
+    for line in &excess {
+        println!("{}=all: {line}", crate::REQUIRE);
+    }
+    if excess.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A paragraph for each thing that is missing: one line says what and why, then one line a test.
+fn text(records: &[Record]) -> String {
+    let tests: BTreeSet<_> = records.iter().map(test).collect();
+    let mut text = match tests.len() {
+        0 => "nothing was skipped\n".to_owned(),
+        1 => "1 test skipped all or a part of it\n".to_owned(),
+        count => format!("{count} tests skipped all or a part of them\n"),
+    };
+    let mut last = None;
+    for record in records {
+        let Record { kind, what, package, test, place, why } = record;
+        if last != Some((kind, what)) {
+            let _ = writeln!(text, "  no {} {what}", kind.word());
+            last = Some((kind, what));
+        }
+        let _ = writeln!(text, "    {package} {test} ({place}): {why}");
+    }
+    text
+}
+
+/// What tells tests apart. Where all tests share a thread, only the place does.
+fn test(record: &Record) -> (&str, &str, &str) {
+    let file = record.place.split(':').next().unwrap_or_default();
+    let place = if record.test == "a test" { record.place.as_str() } else { file };
+    (&record.package, &record.test, place)
+}
+
+/// What is missing though it must be there, and what is missing in more tests than may lack it: a line each.
+fn excess(records: &[Record], allowed: &Allowed) -> Vec<String> {
+    let missing: BTreeSet<_> = records.iter().map(|record| (record.kind, record.what.as_str())).collect();
+    let mut lines = Vec::new();
+    for (kind, what) in missing.into_iter().filter(|(kind, _)| *kind != Kind::Request) {
+        let of_it = records.iter().filter(|record| (record.kind, record.what.as_str()) == (kind, what));
+        let tests: BTreeSet<_> = of_it.map(test).collect();
+        let most = allowed.tests(kind, what);
+        if tests.len() > most {
+            let names: Vec<&str> = tests.iter().map(|(_, test, _)| *test).collect();
+            lines.push(format!(
+                "{} {what} is missing in {} tests, missing.txt allows {most}: {}",
+                kind.word(),
+                tests.len(),
+                names.join(", ")
+            ));
+        }
+    }
+    lines
+}
