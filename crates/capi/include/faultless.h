@@ -119,7 +119,8 @@ typedef struct faultless_policy {
 /* The default policy: faultless_policy policy = FAULTLESS_POLICY_INIT; */
 #define FAULTLESS_POLICY_INIT {sizeof(faultless_policy), 0, 0, 0, 0, {0, 0}, {0, 0}, 0, 0, 0}
 
-/* Creates a pool. It reserves addresses, and memory only for prewarm_bytes. `policy` may be NULL for the default.
+/* Creates a pool. It maps addresses when blocks need them; only prewarm_bytes become resident now. `policy` may be NULL for the
+ * default.
  * FAULTLESS_INVALID: `pool` is NULL, or the policy has an unknown size or value. FAULTLESS_NO_MEMORY: no addresses. */
 int faultless_pool_create(const faultless_policy *policy, faultless_pool **pool);
 

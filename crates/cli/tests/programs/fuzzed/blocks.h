@@ -24,7 +24,8 @@ static enum answer answer_to(struct worker *w, size_t len) {
     enum answer space = under_limit(w, world.space_limit, len), data = under_limit(w, world.data_limit, len);
     if (space == REFUSED || data == REFUSED) return REFUSED;
     if (space == UNCLEAR || data == UNCLEAR) return UNCLEAR;
-    /* Below an eighth of the machine also for an allocator that makes blocks resident. Locked programs get all of it at once. */
+    /* Below an eighth of the machine, also for an allocator that makes blocks resident. In locked programs a block is resident at
+     * once. */
     return len <= (world.is_locked ? 32 * MIB : world.machine_bytes / 8) ? SURE : UNCLEAR;
 }
 
@@ -49,7 +50,7 @@ static size_t some_len(struct worker *w) {
 
 static size_t some_align(struct worker *w) {
     static const size_t odd[] = {0, 1, 2, 3, 4, 12, 24, 48, 100, 4095, 12288, (size_t)3 << 20};
-#ifdef __GLIBC__ /* musl refuses what is no power of two, and an allocator in front of it may answer as glibc */
+#ifdef __GLIBC__ /* musl refuses other numbers than powers of two; an allocator in front of it may answer as glibc */
     if (chance(w, 20)) return odd[pick(w, sizeof odd / sizeof *odd)];
 #endif
     return (size_t)8 << pick(w, chance(w, 85) ? 12 : 20); /* up to 16 KiB, seldom to 4 MiB */
@@ -57,7 +58,7 @@ static size_t some_align(struct worker *w) {
 
 static void write_block(struct worker *w, struct slot *s);
 
-/* What is promised of every new block. A block shorter than 16 bytes may have the alignment of what fits into it. */
+/* The promises of every new block. A block shorter than 16 bytes may have the alignment of the largest type that fits. */
 static void describe(struct worker *w, struct slot *s, const char *call, size_t align, int error) {
     size_t least = s->len >= 16 ? 16 : s->len >= 8 ? 8 : 1;
     if (align & (align - 1)) align = 0; /* not a power of two: the C library rounds it up, or not, by its version */
@@ -80,7 +81,7 @@ static void begin_slot(struct slot *s, unsigned char *p, size_t len) {
 static void after_zeroed(struct worker *w, struct slot *s) {
     know_zero(s, 0, s->len);
     if (s->len > 48 * MIB || !spend(w, s->len / 4)) {
-        /* Only spots, so that the time stays bounded; what is zero anywhere is checked again later. */
+        /* Only spots, to bound the time. All zeroes are checked again later. */
         struct extent spots = {0, s->len, world.page * (1 + s->len / (1024 * world.page)) + 8, 0, 0};
         if (first_bad(s->p, &spots, 0, s->len) != (size_t)-1) say(w, "WRONG: not zero");
         s->extents = 0;

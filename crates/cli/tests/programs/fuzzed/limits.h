@@ -14,7 +14,7 @@ static int set_limit(int resource, size_t bytes) {
     return outcome(setrlimit(resource, &limit));
 }
 
-/* A limit of the addresses or of the writable memory, far above what is in use, or none again. */
+/* A limit on addresses or on writable memory, far above the present use; or no limit any more. */
 static void limit_memory(struct worker *w) {
     int is_space = chance(w, 50);
     size_t bytes = chance(w, 30) ? 0 : 2 * live(w) + (192 + pick(w, 1024)) * MIB;
@@ -39,7 +39,7 @@ static void meet_limit(struct worker *w, struct slot *s) {
     say(w, "beyond the limit %d: %s, %s", way, p ? "block" : "null", errno_word(error));
     if (p) _exit(92);
     check(w, s, 0);
-    /* The C library answers a refusal by reserving a heap of 64 MiB, for which it asks 128, where it can. */
+    /* After a refusal the C library tries to reserve a heap of 64 MiB, and asks for 128 MiB for that. */
     size_t others = live(w) + 192 * MIB;
     len = limit / 16 * 15 > others ? limit / 16 * 15 - others : 0;
     if (len == 0 || len > world.machine_bytes / 8 || world.is_locked) return;

@@ -219,8 +219,8 @@ static void replace(struct worker *w, struct slot *s) {
     check(w, s, 0);
 }
 
-/* In a child of fork: what was not to be forked is gone, what was to be wiped is zero, nothing is locked, and what is shared is
- * given up, since the parent counts on its content. */
+/* In a child of fork, MADV_DONTFORK memory is gone, MADV_WIPEONFORK memory is zero, and nothing is locked. Shared memory is
+ * given up, because the parent relies on its content. */
 static void inherit(struct worker *w) {
     world.locked = 0;
     world.is_locked = 0;

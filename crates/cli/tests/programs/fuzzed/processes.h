@@ -43,7 +43,7 @@ static void fork_child(struct worker *w) {
 #ifdef SECCOMP_MODE_FILTER
 #define ALLOW(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
-/* A child that lets itself make no calls but those of the C library's malloc, and its own. */
+/* A child that allows itself only the system calls of the C library's malloc, and its own. */
 static void fork_confined(struct worker *w) {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -83,7 +83,7 @@ static void fork_confined(struct worker *w) {
 static void fork_confined(struct worker *w) { fork_child(w); }
 #endif
 
-/* Only a process of one thread may; the C library's function, or the system call by itself right after fork. */
+/* Only a process of one thread may. By the C library's function, or by the bare system call right after fork. */
 static void fork_unshared(struct worker *w) {
     int is_direct = chance(w, 30);
     pid_t child = fork();
@@ -102,7 +102,7 @@ static void fork_unshared(struct worker *w) {
     wait_for(w, "unshared child", child);
 }
 
-/* The program itself, with a seed of its own; silent, so that what it saw is in its status. */
+/* The program itself, with a seed of its own. It is silent; its status tells the result. */
 static void words_of_child(struct worker *w, char text[3][24], char *words[6]) {
     snprintf(text[0], 24, "%zu", pick(w, 1 << 30));
     snprintf(text[1], 24, "%zu", 5 + pick(w, 20));

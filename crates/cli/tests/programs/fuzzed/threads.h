@@ -92,7 +92,7 @@ static void collect(struct worker *w) {
         for (int at = 0; at < SLOTS; at++) {
             struct slot *s = &workers[id].slots[at];
             if (!s->p) continue;
-            if (world.depth) memset(s, 0, sizeof *s); /* forked while its thread ran: what it holds is not known */
+            if (world.depth) memset(s, 0, sizeof *s); /* forked while its thread ran: its content is unknown */
             else leave_or_end(w, s), release(w, s);
         }
 }

@@ -1,7 +1,7 @@
 /* What every operation of fuzzed.c knows: the random numbers, the log, the blocks and what must lie in them.
  *
- * A slot holds a block and a list of extents: parts of the block that were written, with the key of their pattern. What is in
- * no extent is unspecified and never read. The log has no addresses and no times. */
+ * A slot holds a block and a list of extents: parts of the block that were written, with the key of their pattern. Bytes in
+ * no extent are unspecified and never read. The log has no addresses and no times. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -34,7 +34,7 @@ enum special { NOTHING, NO_ACCESS, READ_ONLY, GUARDED, NOT_FORKED, WIPED, LOCKED
 struct slot {
     unsigned char *p;
     size_t len;
-    int is_sole; /* certainly a mapping of its own under the C library alone: what is left in it goes with it */
+    int is_sole; /* certainly a mapping of its own under the C library alone: free removes all of the mapping */
     int extents;
     struct extent extent[EXTENTS];
     enum special special;
@@ -56,8 +56,8 @@ struct worker {
 };
 
 static struct worker workers[WORKERS];
-/* The process: how many forks above it, what it may do, and what is in force. Alone are programs that set limits: they have one
- * thread, no other process has their user, and all that is locked is counted. */
+/* The process: its forks, its rights, and the limits in force. `is_alone`: the program sets limits. It has one thread, no other
+ * process has its user, and it counts all locked memory. */
 static struct {
     int profile, depth, is_quiet, is_fixed, is_user, is_alone, is_locked, threads_live, is_of_threads;
     uint64_t seed, hash;
@@ -114,8 +114,9 @@ static void say(struct worker *w, const char *format, ...) {
 }
 
 /* Before each call errno gets a value that no call here sets. It should still be there after a success. The C library alone
- * sometimes leaves another, from a way that it tried first: in the heaps of threads ENOMEM, by chance, and in any heap that can't grow
- * under a limit, which nobody tells; else whoever compares lets "kept" stand against it. */
+ * sometimes leaves another value, from a first attempt: by chance ENOMEM in the heaps of threads, and the same, unreported, in a
+ * heap that can't grow under a limit. Where it left another value, the comparison accepts "kept"
+ * from the pool. */
 enum { KEPT = 113 };
 
 static int after_success(struct worker *w, int error) { 
@@ -223,7 +224,7 @@ static void know_zero(struct slot *s, size_t from, size_t to) { know(s, (struct 
 
 static int is_unreadable(const struct slot *s) { return s->special == NO_ACCESS || s->special == GUARDED; }
 
-/* Reads what is known of a block. Says what is wrong, where anything is; `whole` reads every byte instead of some of each page. */
+/* Checks the known content of a block and reports a mistake. With `whole` it reads every byte, else some of each page. */
 static int check(struct worker *w, struct slot *s, int whole) {
     for (int at = 0; s->p && at < s->extents; at++) {
         const struct extent *e = &s->extent[at];
