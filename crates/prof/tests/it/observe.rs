@@ -161,7 +161,9 @@ fn with_every_event_denied_levels_and_usage_remain() {
         let Some(found) = run("touch", pages, allow) else { return };
         assert!(source(&found, "page-faults:u").is_err() && source(&found, "fault pairs").is_err());
         assert_eq!(found.counts.user_faults, None);
-        assert!(found.usage.minor_faults > pages.into() && found.usage.wall_ns > 0 && found.usage.cpu_ns() > 0);
+        assert!(
+            found.usage.minor_faults > pages.into() && found.usage.wall_ns > 0 && found.usage.cpu_ns() > 0
+        );
         assert!(found.windows.is_empty() && found.kernel.is_none());
         let last = found.levels.last().unwrap();
         let total = found.usage.minor_faults + found.usage.major_faults;

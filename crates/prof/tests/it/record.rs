@@ -35,11 +35,7 @@ fn take(task: Task, options: &Options) -> Result<(Recorded, Recording), Failure>
 }
 
 /// The same; writes a byte to `looked` once the recorder has looked for the first time, which it tells in its first progress.
-fn take_telling(
-    task: Task,
-    options: &Options,
-    looked: impl Write,
-) -> Result<(Recorded, Recording), Failure> {
+fn take_telling(task: Task, options: &Options, looked: impl Write) -> Result<(Recorded, Recording), Failure> {
     let (file, mut looked) = (Shared::default(), Some(looked));
     let mut progress = |_: &_| {
         if let Some(mut looked) = looked.take() {
