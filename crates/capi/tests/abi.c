@@ -108,7 +108,7 @@ static void decays(void) {
             CHECK(faultless_free(pool, all) == FAULTLESS_OK);
         }
         if (round == 0) {
-            for (int wait = 0; wait < 1000; wait++) { /* up to 100 times the decay time: the machine may be busy */
+            for (int wait = 0; wait < 10000; wait++) { /* up to 1000 times the decay time: the machine may be busy */
                 CHECK(faultless_stat_value(pool, "retained_bytes", &retained) == FAULTLESS_OK);
                 if (retained <= (uint64_t)32 << 20) break;
                 usleep(10000);
@@ -160,7 +160,7 @@ static void forks(faultless_pool *pool) {
     memset(block, 7, 300000);
     pid_t child = fork();
     if (child == 0) {
-        alarm(20);
+        alarm(600);
         unsigned char *other = faultless_alloc(pool, 300000);
         int well = other && all_bytes(block, 300000, 7) && !faultless_free(pool, block) && !faultless_free(pool, other);
         _exit(well ? 0 : 1);

@@ -79,7 +79,7 @@ mod tests {
         let mut all = Vec::new();
         read.read_to_end(&mut all).unwrap();
         assert_eq!(all, b"x", "and the other end sees the end");
-        assert!(begin.elapsed() < Duration::from_secs(10));
+        assert!(begin.elapsed() < Duration::from_secs(300));
         kept.write_all(b"y").unwrap();
         drop(kept);
         all.clear();

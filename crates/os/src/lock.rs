@@ -168,13 +168,21 @@ mod tests {
     #[cfg(not(miri))]
     fn who_sleeps_on_a_lock_that_was_freed_without_a_wake_up_is_roused() {
         let lock = Mutex::new(());
+        let waited_for = &lock;
         lock.hold();
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| drop(lock.lock()));
-            while lock.word.load(Relaxed) & AWAITED == 0 {
+            let (tell, told) = std::sync::mpsc::channel();
+            let waiter = scope.spawn(move || {
+                // SAFETY: gettid has no arguments and cannot fail.
+                tell.send(unsafe { libc::syscall(libc::SYS_gettid) }).unwrap();
+                drop(waited_for.lock());
+            });
+            let status = format!("/proc/self/task/{}/status", told.recv().unwrap());
+            let sleeps = || std::fs::read_to_string(&status).unwrap().contains("State:\tS");
+            // Once it says that it waits it sleeps nowhere else.
+            while lock.word.load(Relaxed) & AWAITED == 0 || !sleeps() {
                 std::thread::yield_now();
             }
-            std::thread::sleep(std::time::Duration::from_millis(20));
             // An unlock that was interrupted before it woke anybody.
             lock.held.store(false, Relaxed);
             lock.word.store(FREE, Release);

@@ -319,7 +319,7 @@ mod tests {
     fn until(what: impl Fn() -> bool) {
         let begin = std::time::Instant::now();
         while !what() {
-            assert!(begin.elapsed().as_secs() < 60, "it never came");
+            assert!(begin.elapsed().as_secs() < 300, "it never came");
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }
@@ -382,7 +382,7 @@ mod tests {
         }
         background.wake();
         background.sleep(0, None);
-        assert!(begin.elapsed().as_secs() < 60);
+        assert!(begin.elapsed().as_secs() < 300);
     }
 
     #[test]

@@ -104,9 +104,9 @@ fn an_idle_program_gives_its_memory_back() {
     let pool = opened();
     drop(vec![1_u8; 200 << 20]);
     let begin = std::time::Instant::now();
-    // Thirty times the decay time: the machine and the other tests may be busy.
+    // Far longer than the decay time: the machine and the other tests may be busy.
     while pool.stats().retained_bytes > 2 * FLOOR_BYTES {
-        assert!(begin.elapsed().as_secs() < 30, "{:?}", pool.stats());
+        assert!(begin.elapsed().as_secs() < 300, "{:?}", pool.stats());
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use faultless_os::advise::pmd_bytes;
-use faultless_os::counters::{now_ns, tick};
+use faultless_os::counters::{now_ns, time_and_tick};
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::{Raw, Ring, records};
 use faultless_os::touch::{Region, Touch, empty_ticks, time_touches, time_write};
@@ -28,7 +28,7 @@ use crate::{facts, tuning as t};
 
 /// Calibrates; with `end`, what the end of a fault writes, tries the events as well. `None` only where memory can't be mapped.
 pub(crate) fn run(end: Option<Output>) -> Option<(Calibration, Option<Written>)> {
-    let clock = Clock { begin_ns: now_ns(), begin: tick(), empty_ticks: empty_ticks() };
+    let clock = Clock::begin(empty_ticks());
     let open_ticks = end.and_then(|_| open_ticks(t::CALIBRATION_OPENINGS));
     let mut pair = end.and_then(|end| Pair::open(end).ok());
     // What comes first finds nothing in the caches.
@@ -61,7 +61,7 @@ pub(crate) fn run(end: Option<Output>) -> Option<(Calibration, Option<Written>)>
 /// By how much a fault of any process takes longer while somebody has the events of `stat` open, ns: the median of many openings, 0.1 s.
 /// `None` where they can't be opened.
 pub fn open_events_ns() -> Option<f64> {
-    let clock = Clock { begin_ns: now_ns(), begin: tick(), empty_ticks: 0 };
+    let clock = Clock::begin(0);
     open_ticks(t::OPENINGS).map(|ticks| ticks * clock.tick_ns())
 }
 
@@ -87,7 +87,7 @@ fn open_ticks(openings: usize) -> Option<f64> {
 /// find it out of the caches, the second in them: on one guest 230 and 100 us. `None` where there are none to be had.
 pub(crate) fn huge_ns() -> Option<u64> {
     let bytes = Some(pmd_bytes()).filter(|bytes| *bytes > 0)?;
-    let clock = Clock { begin_ns: now_ns(), begin: tick(), empty_ticks: empty_ticks() };
+    let clock = Clock::begin(empty_ticks());
     let before = facts::huge_faults()?;
     let mut ticks = Vec::new();
     for _ in 0..2 {
@@ -117,9 +117,15 @@ struct Clock {
 }
 
 impl Clock {
+    fn begin(empty_ticks: u64) -> Self {
+        let (begin_ns, begin) = time_and_tick();
+        Self { begin_ns, begin, empty_ticks }
+    }
+
     /// ns, since the begin.
     fn tick_ns(&self) -> f64 {
-        (now_ns() - self.begin_ns) as f64 / tick().wrapping_sub(self.begin).max(1) as f64
+        let (end_ns, end) = time_and_tick();
+        (end_ns - self.begin_ns) as f64 / end.wrapping_sub(self.begin).max(1) as f64
     }
 
     /// What an interval of so many ticks took since the begin, ns.

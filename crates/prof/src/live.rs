@@ -254,6 +254,8 @@ impl Live {
         self.tasks.look();
         let pids: Vec<u32> = self.root.into_iter().collect();
         self.tasks.look_at_threads(&pids);
+        // What was sampled during the calibration is in no interval.
+        let _ = self.stacks.as_mut().map(Stacks::take);
         self.last = self.totals();
         self.tick_ns = self.last.time_ns;
         self

@@ -71,7 +71,7 @@ impl Sampler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultless_os::counters::now_ns;
+    use faultless_os::counters::thread_cpu_ns;
     use faultless_os::touch::time_first_touches;
 
     const PAGES: usize = 4000;
@@ -82,10 +82,10 @@ mod tests {
             Ok(sampler) => sampler,
             Err(why) => return faultless_wants::missing_feature("perf events", why),
         };
-        let begin_ns = now_ns();
+        let begin_ns = thread_cpu_ns();
         sampler.enable().unwrap();
         let mut ticks = Vec::with_capacity(PAGES);
-        while now_ns() - begin_ns < 400_000_000 {
+        while thread_cpu_ns() - begin_ns < 400_000_000 {
             ticks.clear();
             time_first_touches(PAGES, &mut ticks).unwrap();
         }

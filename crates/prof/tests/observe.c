@@ -1,10 +1,14 @@
 /* Faults in known numbers: `touch PAGES` touches so many private pages and prints the median time of a touch in ns;
-   `tree PAGES` does it in two threads, three children and one grandchild that nobody waits for. */
+   `tree PAGES` does it in two threads, three children and one grandchild that nobody waits for.
+   With a third word it first waits for a byte on its stdin. */
+#define _GNU_SOURCE
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,8 +40,20 @@ static void *touch(void *times) {
     return NULL;
 }
 
+/* Returns once a process that is no child of ours has ended: its usage is complete then. */
+static void await_end(pid_t pid) {
+#ifdef SYS_pidfd_open
+    struct pollfd end = {syscall(SYS_pidfd_open, pid, 0), POLLIN, 0};
+    if (end.fd >= 0) poll(&end, 1, -1);
+#else
+    (void)pid;
+    usleep(50000);
+#endif
+}
+
 int main(int argc, char **argv) {
-    if (argc < 3) return 9;
+    char byte;
+    if (argc < 3 || (argc > 3 && read(0, &byte, 1) != 1)) return 9;
     pages = strtoul(argv[2], NULL, 10);
     page = sysconf(_SC_PAGESIZE);
     if (strcmp(argv[1], "touch") == 0) {
@@ -55,17 +71,18 @@ int main(int argc, char **argv) {
         if (fork() == 0) _exit(touch(NULL) != NULL);
     while (wait(NULL) > 0) {}
     int done[2];
-    char byte;
     if (pipe(done) != 0) return 9;
     if (fork() == 0) {
         if (fork() == 0) {
             touch(NULL);
-            _exit(write(done[1], "x", 1) != 1);
+            pid_t own = getpid();
+            _exit(write(done[1], &own, sizeof own) != sizeof own);
         }
         _exit(0);
     }
     wait(NULL);
-    if (read(done[0], &byte, 1) != 1) return 9;
-    usleep(50000);
+    pid_t orphan;
+    if (read(done[0], &orphan, sizeof orphan) != sizeof orphan) return 9;
+    await_end(orphan);
     return 0;
 }

@@ -70,10 +70,17 @@ fn every_run_reads_the_same_input() {
 
 #[test]
 fn a_program_without_large_blocks_is_told_that_nothing_helps() {
-    let output =
-        advise(&["--runs", "7"], &["sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done"], "");
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
-    assert!(text(&output.stdout).starts_with("Nothing "));
+    let program = ["sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done"];
+    // Of intervals at 95 % one in twenty misses: a verdict that comes again is none of chance.
+    for _ in 0..3 {
+        let output = advise(&["--runs", "7"], &program, "");
+        let shown = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(i32::from(shown.starts_with("Nothing "))), "{shown}");
+        if shown.starts_with("Nothing ") {
+            return;
+        }
+    }
+    panic!("something helps, three times");
 }
 
 #[test]
@@ -140,10 +147,16 @@ fn the_picture_is_written_whole() {
 #[test]
 fn a_process_left_behind_with_the_output_ends_in_one_line_not_in_waiting() {
     let begin = Instant::now();
-    let output = advise(&["--runs", "3"], &["sh", "-c", "sleep 60 & echo started"], "");
+    let left = log("left");
+    let output =
+        advise(&["--runs", "3"], &["sh", "-c", "sleep 1000 & echo $! >>$0", left.to_str().unwrap()], "");
+    for pid in std::fs::read_to_string(&left).unwrap().lines() {
+        let _ = Command::new("kill").arg(pid).stderr(Stdio::null()).status();
+    }
+    std::fs::remove_file(&left).unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("left a process running"), "{}", text(&output.stderr));
-    assert!(begin.elapsed() < Duration::from_secs(50));
+    assert!(begin.elapsed() < Duration::from_secs(500));
 }
 
 /// The file to which a program writes one line for each of its runs.
@@ -164,7 +177,7 @@ fn interrupted_in_run(stuck: usize, options: &[&str]) -> Option<Output> {
         return None;
     }
     let log = log(&format!("{stuck}-{}", options.len()));
-    let program = format!("echo run >>$0; [ $(wc -l <$0) -lt {stuck} ] || exec sleep 60");
+    let program = format!("echo run >>$0; [ $(wc -l <$0) -lt {stuck} ] || exec sleep 1000");
     let child = Command::new(env!("CARGO_BIN_EXE_faultless"))
         .args(["advise", "--runs", "9"])
         .args(options)
@@ -175,7 +188,7 @@ fn interrupted_in_run(stuck: usize, options: &[&str]) -> Option<Output> {
         .spawn()
         .unwrap();
     let begin = Instant::now();
-    while runs(&log) < stuck && begin.elapsed() < Duration::from_secs(50) {
+    while runs(&log) < stuck && begin.elapsed() < Duration::from_secs(500) {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());

@@ -57,10 +57,16 @@ impl Place {
         self.command(words).output().unwrap()
     }
 
+    /// The same, with a standard input that ends only when it has ended.
+    fn run_held(&self, words: &[&str]) -> Output {
+        let (stdin, _held) = std::io::pipe().unwrap();
+        self.command(words).stdin(stdin).output().unwrap()
+    }
+
     /// Runs `stat --json` behind the words of `before`: the answer and the status.
     fn stat(&self, before: &[&str], faultless: &str, program: &[&str]) -> (Value, Option<i32>) {
         let own = [faultless, "stat", "--json", "-o", "stat.json", "--"];
-        let out = self.run(&[before, &own, program].concat());
+        let out = self.run_held(&[before, &own, program].concat());
         let file = self.path("stat.json");
         let json = std::fs::read(&file).unwrap_or_else(|_| panic!("{program:?}: {}", text(&out.stderr)));
         std::fs::remove_file(file).unwrap();

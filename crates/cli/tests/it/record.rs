@@ -1,10 +1,11 @@
 //! `faultless record` as a user meets it.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use faultless_trace::observation::{Exit, What};
 use faultless_trace::recording::{Frame, Recording};
@@ -27,6 +28,24 @@ fn load(path: &Path) -> Recording {
 
 fn names(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Waits for what comes, be it late; `false` where `child` has ended before.
+fn until(child: &mut Child, what: impl Fn() -> bool) -> bool {
+    let begin = Instant::now();
+    while !what() {
+        if child.try_wait().unwrap().is_some() {
+            return what();
+        }
+        assert!(begin.elapsed() < Duration::from_secs(300), "it never came");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
+/// Whether the recorder of this file is at work: it has written the first part.
+fn is_begun(part: &Path) -> bool {
+    part.metadata().is_ok_and(|part| part.len() > 0)
 }
 
 #[test]
@@ -54,17 +73,25 @@ fn a_killed_recorder_leaves_a_part_that_can_be_read() {
         return;
     }
     let folder = folder();
+    // It ends with its standard input, which this process holds.
     let mut child = Command::new(FAULTLESS)
-        .args(["record", "-o", "x.trace", "--", "sh", "-c", "sleep 1.4"])
+        .args(["record", "-o", "x.trace", "--", "cat"])
         .current_dir(folder.path())
+        .stdin(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(1100));
+    let stdin = child.stdin.take();
+    let part = folder.path().join("x.trace.part");
+    // The second writing: the first may hold nothing but the header.
+    assert!(until(&mut child, || is_begun(&part)));
+    let first = part.metadata().unwrap().len();
+    assert!(until(&mut child, || part.metadata().unwrap().len() > first));
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(names(folder.path()), [folder.path().join("x.trace.part")]);
-    let recording = load(&folder.path().join("x.trace.part"));
+    drop(stdin);
+    assert_eq!(names(folder.path()), [part.clone()]);
+    let recording = load(&part);
     assert!(recording.missing.iter().any(|text| text.contains("killed")), "{:?}", recording.missing);
     if recording.header.settings.stack_bytes == 0 || recording.observation.windows.is_empty() {
         return wants::missing_feature("perf events", format_args!("{:?}", recording.header.settings));
@@ -73,18 +100,19 @@ fn a_killed_recorder_leaves_a_part_that_can_be_read() {
     assert!(records.iter().any(|record| matches!(record.what, What::Map(_))), "{records:?}");
 }
 
+/// Begins to record a process that runs.
+fn record_of(program: &Child, folder: &Path) -> Child {
+    let mut command = Command::new(FAULTLESS);
+    command.args(["record", "-p", &program.id().to_string()]).current_dir(folder);
+    command.stderr(Stdio::piped()).spawn().unwrap()
+}
+
 #[test]
 fn a_request_to_end_ends_the_recording_of_a_running_process_and_not_the_process() {
     let folder = folder();
-    let mut program = Command::new("sleep").arg("3").spawn().unwrap();
-    let pid = program.id().to_string();
-    let recorder = Command::new(FAULTLESS)
-        .args(["record", "-p", &pid])
-        .current_dir(folder.path())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(Duration::from_millis(700));
+    let mut program = Command::new("sleep").arg("1000").spawn().unwrap();
+    let mut recorder = record_of(&program, folder.path());
+    until(&mut recorder, || is_begun(&folder.path().join("faultless.trace.part")));
     let number = recorder.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &number]).status().unwrap().success());
     let out = recorder.wait_with_output().unwrap();
@@ -175,7 +203,12 @@ fn the_status_of_the_program_is_passed_on_though_nobody_can_be_told_of_the_file(
 fn a_process_that_has_ended_and_was_not_waited_for_is_gone() {
     let folder = folder();
     let mut ended = Command::new("true").spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    let has_ended = || faultless_os::procfs::stat(ended.id()).unwrap().has_ended();
+    let begin = Instant::now();
+    while !has_ended() {
+        assert!(begin.elapsed() < Duration::from_secs(300), "it does not end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let out = record(folder.path(), &["-p", &ended.id().to_string()]);
     ended.wait().unwrap();
     let said = text(&out.stderr);
@@ -186,11 +219,14 @@ fn a_process_that_has_ended_and_was_not_waited_for_is_gone() {
 #[test]
 fn where_nothing_was_to_be_named_no_names_are_missing() {
     let folder = folder();
-    let mut program = Command::new("sleep").arg("1").spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(200));
-    let pid = program.id().to_string();
+    let mut program = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    program.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    program.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let mut recorder = record_of(&program, folder.path());
+    until(&mut recorder, || is_begun(&folder.path().join("faultless.trace.part")));
     // Its end is seen without our having reaped it.
-    let out = record(folder.path(), &["-p", &pid]);
+    program.kill().unwrap();
+    let out = recorder.wait_with_output().unwrap();
     program.wait().unwrap();
     let said = text(&out.stderr);
     if said.contains("perf_event_open") && !out.status.success() {
@@ -259,7 +295,9 @@ fn a_normal_user_records_too() {
     assert!(recording.header.settings.user_only);
     let samples = recording.observation.records.iter();
     let samples = samples.filter(|record| matches!(record.what, What::Sample { kernel: false, .. }));
-    assert!(samples.count() > 5);
+    let losses = recording.footer.iter().flat_map(|footer| footer.event_losses.iter().flatten());
+    let lost: u64 = losses.filter(|loss| loss.event == "sample").map(|loss| loss.lost).sum();
+    assert!(samples.count() as u64 + lost > 5, "{lost} lost");
     let refused = as_user(&["record", "-p", "1", "-o", "other.trace"]);
     let said = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{said}");
@@ -288,8 +326,12 @@ fn a_complete_recording_says_so_and_so_does_its_report() {
         return;
     }
     let folder = folder();
-    for _ in 0..5 {
-        let out = record(folder.path(), &["--", FAULTLESS, "workload", "--quiet", "touch-once", "--mib=8"]);
+    // A busy machine may read a ring too late. Those of the last program hold all of its faults though nobody reads them.
+    let touches =
+        ["8", "8", "8", "1"].map(|mib| [FAULTLESS, "workload", "--quiet", "touch-once", "--mib", mib]);
+    let touches = touches.each_ref().map(|words| (&words[..], words[5].parse::<u64>().unwrap() * 256));
+    for (program, least) in touches.into_iter().chain([(&["true"][..], 10)]) {
+        let out = record(folder.path(), &[&["--"], program].concat());
         let said = text(&out.stderr);
         let recording = load(&folder.path().join("faultless.trace"));
         if !machine::events(&recording) {
@@ -299,18 +341,17 @@ fn a_complete_recording_says_so_and_so_does_its_report() {
             Command::new(FAULTLESS).args(["report", "--explain"]).current_dir(folder.path()).output();
         let report = text(&report.unwrap().stdout);
         match recording.complete() {
-            // A busy machine may read a ring too late.
             None => assert!(!said.contains("complete") && !report.contains("complete"), "{said}{report}"),
             Some(faults) => {
                 assert!(
-                    faults >= 2048 && says_complete(&said, faults) && says_complete(&report, faults),
+                    faults >= least && says_complete(&said, faults) && says_complete(&report, faults),
                     "{said}{report}"
                 );
                 return;
             }
         }
     }
-    panic!("five recordings of 2048 faults, and none is complete");
+    panic!("five recordings, and none is complete");
 }
 
 #[test]

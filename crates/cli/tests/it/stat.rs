@@ -208,10 +208,10 @@ fn a_normal_user_gets_rows_that_add_up_too() {
 
 #[test]
 fn children_of_a_program_that_ignores_sigchld_are_in_the_rows() {
-    // A shell can't be made to ignore the end of its own children; python can.
-    let script = "import mmap,os,signal,time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n\
+    // A shell can't be made to ignore the end of its own children; python can. To wait is then to wait for the last, whose usage is lost.
+    let script = "import mmap,os,signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n\
         if os.fork() == 0:\n  m = mmap.mmap(-1, 40 << 20)\n  for i in range(0, 40 << 20, 4096): m[i] = 1\n  os._exit(0)\n\
-        time.sleep(0.5)";
+        try: os.wait()\nexcept ChildProcessError: pass";
     if !wants::program("python3", "python3") {
         return;
     }
@@ -307,12 +307,13 @@ fn where_proc_or_sys_is_hidden_the_other_verbs_say_so_and_go_on() {
 #[test]
 fn what_is_missing_and_how_figures_came_about_is_told_when_asked_for() {
     let plain = text(&stat(&["--", "true"]).stderr);
-    let explained = text(&stat(&["--explain", "--", "true"]).stderr);
+    let is_short = |explained: &String| explained.contains("avoidable faults: memory was read");
+    // A run of a millisecond is too short for the avoidable share, whoever runs it; on a busy machine few are so short.
+    let mut runs = (0..20).map(|_| text(&stat(&["--explain", "--", "true"]).stderr));
+    let explained = runs.find(is_short).expect("no run of 20 is short");
     for head in [" Missing", " Where the counts come from", " Sources", " How the figures came about"] {
         assert!(explained.contains(head) && !plain.contains(head), "{head}: {plain}\n{explained}");
     }
-    // A run of a millisecond is too short for the avoidable share, whoever runs it.
-    assert!(explained.contains("avoidable faults: memory was read"), "{explained}");
     assert!(plain.trim_end().ends_with("--explain says what is missing and why"), "{plain}");
     let both = stat(&["--explain", "--json", "--", "true"]);
     assert_eq!(both.status.code(), Some(2), "{}", text(&both.stderr));

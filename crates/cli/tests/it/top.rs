@@ -23,9 +23,7 @@ struct Busy(Child);
 impl Busy {
     fn start() -> Self {
         let words = ["workload", "--quiet", "chunk-pipeline", "--chunks", "1000000"];
-        let child = faultless(&words).stdout(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(200));
-        Self(child)
+        Self(faultless(&words).stdout(Stdio::null()).spawn().unwrap())
     }
 }
 
@@ -36,33 +34,54 @@ impl Drop for Busy {
     }
 }
 
+/// What one frame of so many seconds shows, until it is `enough`: on a busy machine nobody gets much of a short one.
+fn frame(words: &[&str], enough: impl Fn(&str) -> bool) -> String {
+    let mut shown = String::new();
+    for seconds in ["0.6", "3", "12"] {
+        let output = top(&[&["--once", "-d", seconds], words].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        shown = text(&output.stdout);
+        if enough(&shown) {
+            return shown;
+        }
+    }
+    panic!("{words:?}: {shown}");
+}
+
 #[test]
 fn once_on_a_busy_process_shows_its_rate_and_what_it_costs() {
     let busy = Busy::start();
-    let output = top(&["--once", "-d", "0.6", "-p", &busy.0.id().to_string()]);
-    let shown = text(&output.stdout);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let row = shown.lines().find(|line| line.trim_start().starts_with(&busy.0.id().to_string())).unwrap();
-    assert!(row.contains("faultless") && (row.contains(" ms") || row.contains(" us")), "{shown}");
-    assert!(!shown.starts_with("faultless top  ended") && shown.contains("of CPU"), "{shown}");
+    let pid = busy.0.id().to_string();
+    frame(&["-p", &pid], |shown| {
+        assert!(!shown.starts_with("faultless top  ended") && shown.contains("of CPU"), "{shown}");
+        let row = shown.lines().find(|line| line.trim_start().starts_with(&pid));
+        row.is_some_and(|row| row.contains("faultless") && (row.contains(" ms") || row.contains(" us")))
+    });
 }
 
 #[test]
 fn json_of_a_busy_process_is_a_line_with_figures_that_fit_together() {
+    /// Faults for each sample of a program.
+    const PERIOD: f64 = 31.0;
     let busy = Busy::start();
-    let output = top(&["--json", "--once", "-d", "0.8", "-p", &busy.0.id().to_string()]);
-    let shown = text(&output.stdout);
-    assert_eq!(shown.lines().count(), 1, "{shown}");
+    let pid = busy.0.id();
+    let shown = frame(&["--json", "-p", &pid.to_string()], |shown| {
+        assert_eq!(shown.lines().count(), 1, "{shown}");
+        let line: serde_json::Value = serde_json::from_str(shown).unwrap();
+        let row = &line["processes"][0];
+        assert!(row.is_null() || row["pid"] == pid, "{shown}");
+        let number = |value: &serde_json::Value| value.as_f64().unwrap_or(0.0);
+        let (rate, time) = (number(&row["faults_per_s"]), number(&row["fault_ns_per_s"]));
+        let sampled: f64 =
+            line["sites"].as_array().unwrap().iter().map(|site| number(&site["faults_per_s"])).sum();
+        let seconds = (number(&line["end_ns"]) - number(&line["begin_ns"])) / 1e9;
+        let lost = number(&line["lost"]) * PERIOD / seconds;
+        let adds_up = !line["missing"].as_array().unwrap().is_empty()
+            || sampled < 2.0 * rate && sampled + lost > 0.5 * rate;
+        rate > 100.0 && time / rate > 50.0 && adds_up
+    });
     let line: serde_json::Value = serde_json::from_str(&shown).unwrap();
-    let row = &line["processes"][0];
-    assert_eq!(row["pid"], busy.0.id());
-    let (rate, time) = (row["faults_per_s"].as_f64().unwrap(), row["fault_ns_per_s"].as_f64().unwrap());
-    assert!(rate > 100.0 && time / rate > 50.0, "{shown}");
-    if line["missing"].as_array().unwrap().is_empty() {
-        let sites = line["sites"].as_array().unwrap();
-        let sampled: f64 = sites.iter().map(|site| site["faults_per_s"].as_f64().unwrap()).sum();
-        assert!((0.5..2.0).contains(&(sampled / rate)), "sites add up to {sampled} of {rate}");
-    } else {
+    if !line["missing"].as_array().unwrap().is_empty() {
         wants::missing_feature("perf events", format_args!("no sites: {}", line["missing"]));
     }
 }
@@ -70,31 +89,39 @@ fn json_of_a_busy_process_is_a_line_with_figures_that_fit_together() {
 #[test]
 fn a_busy_process_is_among_the_first_of_the_whole_system() {
     let busy = Busy::start();
-    let output = top(&["--json", "--once", "-d", "0.5"]);
-    let line: serde_json::Value = serde_json::from_str(&text(&output.stdout)).unwrap();
-    let rows = line["processes"].as_array().unwrap();
-    let row = rows.iter().find(|row| row["pid"] == busy.0.id()).expect("it is listed");
-    assert!(row["faults_per_s"].as_f64().unwrap() > 0.0);
-    let all = line["faults_per_s"].as_f64().unwrap();
-    assert!(rows.iter().all(|row| row["faults_per_s"].as_f64().unwrap() <= all * 1.001));
+    frame(&["--json"], |shown| {
+        let line: serde_json::Value = serde_json::from_str(shown).unwrap();
+        let rows = line["processes"].as_array().unwrap();
+        let rate = |row: &serde_json::Value| row["faults_per_s"].as_f64().unwrap();
+        let all = line["faults_per_s"].as_f64().unwrap();
+        assert!(rows.iter().all(|row| rate(row) <= all * 1.001), "{shown}");
+        rows.iter().any(|row| row["pid"] == busy.0.id() && rate(row) > 0.0)
+    });
 }
 
 #[test]
 fn a_command_gives_its_status_and_its_output_stays_out_of_the_data() {
-    let output = top(&["--json", "-d", "0.2", "--", "sh", "-c", "echo said; sleep 0.5; exit 3"]);
-    assert_eq!(output.status.code(), Some(3));
-    assert_eq!(text(&output.stderr), "said\n");
-    let lines: Vec<serde_json::Value> =
-        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(lines.len() >= 2);
-    assert_eq!(lines.last().unwrap()["ended"], true);
+    // On a busy machine a short command has ended at the first look.
+    for seconds in ["0.5", "3", "12"] {
+        let script = format!("echo said; sleep {seconds}; exit 3");
+        let output = top(&["--json", "-d", "0.2", "--", "sh", "-c", &script]);
+        assert_eq!(output.status.code(), Some(3));
+        assert_eq!(text(&output.stderr), "said\n");
+        let lines: Vec<serde_json::Value> =
+            text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.last().unwrap()["ended"], true);
+        if lines.len() >= 2 {
+            return;
+        }
+    }
+    panic!("one line in 12 s");
 }
 
 #[test]
 fn a_command_ends_with_the_view() {
     let begin = std::time::Instant::now();
-    let output = top(&["--once", "-d", "0.2", "--", "sleep", "60"]);
-    assert!(output.status.success() && begin.elapsed() < Duration::from_secs(10));
+    let output = top(&["--once", "-d", "0.2", "--", "sleep", "1000"]);
+    assert!(output.status.success() && begin.elapsed() < Duration::from_secs(500));
     assert!(text(&output.stdout).contains("sleep"), "{}", text(&output.stdout));
 }
 

@@ -11,7 +11,7 @@ use faultless_wants as wants;
 
 use crate::interposed::{Case, compile, faultless, finish};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(600);
 
 fn program(name: &str) -> Option<PathBuf> {
     compile(&format!("unbreakable/{name}.c"), &["-pthread"])

@@ -47,7 +47,7 @@ static void burst(void) {
 static void rouse(void) {
     burst();
     for (int wait = 0; with_thread && threads() < 2; wait++) {
-        if (wait == 2000) { printf("no background thread came\n"); exit(1); }
+        if (wait == 20000) { printf("no background thread came\n"); exit(1); }
         usleep(1000);
         burst();
     }

@@ -46,7 +46,7 @@ int main(int count, char **words) {
     } else if (strcmp(way, "forks") == 0) {
         for (int at = 0; at < 12; at++) blocks[at] = written(10 * MIB);
         free_all(blocks, 12);
-        for (int round = 0; round < 200 && resident_mib() > 40; round++) {
+        for (int round = 0; round < 5000 && resident_mib() > 40; round++) { /* less where the machine is not busy */
             pid_t child = fork();
             if (child == 0) _exit(0);
             waitpid(child, 0, 0);
@@ -78,7 +78,7 @@ int main(int count, char **words) {
         return 2;
     }
     long limit = strcmp(way, "grow") == 0 ? 250 : 40; /* what is in use, 32 MiB, and the program */
-    for (int look = 0; look < 200; look++) {
+    for (int look = 0; look < 4000; look++) {
         if (resident_mib() <= limit) {
             puts("gone");
             return 0;

@@ -38,7 +38,7 @@ static void *allocate(void *unused) {
 
 int main(void) {
     pthread_t thread;
-    alarm(60);
+    alarm(600);
     pthread_atfork(before, after, after);
     block = malloc(200000);
     for (int i = 0; i < 3; i++) pthread_create(&thread, 0, allocate, 0);

@@ -20,7 +20,7 @@ static void handler(int number) {
 int main(void) {
     static char *blocks[64];
     unsigned random = 1;
-    alarm(100);
+    alarm(600);
     signal(SIGPROF, handler);
     struct itimerval every = {{0, 2000}, {0, 2000}};
     setitimer(ITIMER_PROF, &every, 0);

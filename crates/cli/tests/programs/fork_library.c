@@ -37,14 +37,14 @@ static void *allocate(void *unused) {
 
 static int forked(void) {
     pid_t child = fork();
-    if (child == 0) { alarm(20); _exit(0); }
+    if (child == 0) { alarm(600); _exit(0); }
     int status;
     waitpid(child, &status, 0);
     return status;
 }
 
 int main(void) {
-    alarm(60);
+    alarm(600);
     free(malloc(1 << 20));
     int failed = forked();
     pthread_t thread;

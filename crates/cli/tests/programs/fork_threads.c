@@ -37,7 +37,7 @@ int main(void) {
         pid_t child = fork();
         if (child < 0) continue;
         if (child == 0) {
-            alarm(20);
+            alarm(600);
             pthread_t thread;
             allocate(NULL);
             if (pthread_create(&thread, NULL, allocate, NULL) == 0) pthread_join(thread, NULL);

@@ -23,7 +23,7 @@ int main(void) {
     usleep(5000);
     pid_t child = fork();
     if (child == 0) {
-        alarm(20);
+        alarm(600);
         _exit(!is_pooled());
     }
     if (child < 0 || waitpid(child, &status, 0) != child || pthread_join(thread, NULL)) return 4;

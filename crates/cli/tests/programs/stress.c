@@ -102,7 +102,7 @@ static void in_child(struct slot *own, uint64_t *s) {
     pid_t pid = fork();
     if (pid < 0) { if (errno != ENOMEM && errno != EAGAIN) fail("fork"); return; }
     if (pid == 0) {
-        alarm(60);
+        alarm(600);
         for (int i = 0; i < OWN; i++) {
             drop(&own[i]);
             make(&own[i], s);

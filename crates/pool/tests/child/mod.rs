@@ -6,7 +6,7 @@ pub(crate) fn in_child(work: impl FnOnce() -> bool) -> i32 {
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: a child that cannot go on must not wait for ever.
-        unsafe { libc::alarm(20) };
+        unsafe { libc::alarm(600) };
         let status = i32::from(!work());
         // SAFETY: leaves without the parent's handlers.
         unsafe { libc::_exit(status) };

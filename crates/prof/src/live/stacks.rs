@@ -137,6 +137,7 @@ impl Stacks {
 
     /// What came since the last call, and how many samples were lost.
     pub(super) fn take(&mut self) -> (HashMap<Hit, Hits>, u64) {
+        self.drain();
         (std::mem::take(&mut self.hits), std::mem::take(&mut self.lost))
     }
 }

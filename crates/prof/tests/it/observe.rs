@@ -94,10 +94,11 @@ fn windows_hold_every_fault_and_records_lie_in_recorded_windows() {
     assert!(found.windows.windows(2).all(|pair| pair[0].end_ns == pair[1].begin_ns));
     let counted: u64 = found.windows.iter().map(|window| window.faults).sum();
     assert_eq!(Some(counted), found.counts.user_faults);
-    assert!(
-        found.windows.iter().any(|window| !window.recorded),
-        "60 000 faults in a row are not all recorded"
-    );
+    let entries = found.records.iter().filter(|record| matches!(record.what, What::Enter { .. })).count();
+    assert!(entries < 60_000, "60 000 faults in a row are not all recorded");
+    // Only who comes too late for the rings does not pause.
+    let lost = found.event_losses.iter().flatten().any(|loss| loss.lost > 0);
+    assert!(lost || found.windows.iter().any(|window| !window.recorded), "{:?}", found.windows);
     let inside =
         |time_ns: u64| found.windows.iter().any(|w| w.recorded && (w.begin_ns..w.end_ns).contains(&time_ns));
     let mut faults = 0;
@@ -155,17 +156,25 @@ fn stores_of_a_touch_loop_are_seen_as_writes() {
 #[test]
 fn with_every_event_denied_levels_and_usage_remain() {
     let allow = Sources { levels: true, ..Sources::NONE };
-    let Some(found) = run("touch", 60_000, allow) else { return };
-    assert!(source(&found, "page-faults:u").is_err() && source(&found, "fault pairs").is_err());
-    assert_eq!(found.counts.user_faults, None);
-    assert!(found.usage.minor_faults > 60_000 && found.usage.wall_ns > 0 && found.usage.cpu_ns() > 0);
-    assert!(found.windows.is_empty() && found.kernel.is_none());
-    let last = found.levels.last().unwrap();
-    let total = found.usage.minor_faults + found.usage.major_faults;
-    assert!(last.faults > 1000 && last.faults <= total, "{} of {total} by /proc", last.faults);
-    assert!(found.levels.iter().any(|level| level.anon_bytes > 1 << 20), "the touched pages are seen");
-    let calibration = found.calibration.unwrap();
-    assert!(calibration.truth_p50_ns > 0.0 && calibration.offset_ns() == 0.0);
+    // Levels are read while the program runs: where the machine is busy, who reads them gets a processor in time only of a longer one.
+    for pages in [60_000, 200_000, 600_000] {
+        let Some(found) = run("touch", pages, allow) else { return };
+        assert!(source(&found, "page-faults:u").is_err() && source(&found, "fault pairs").is_err());
+        assert_eq!(found.counts.user_faults, None);
+        assert!(
+            found.usage.minor_faults > pages.into() && found.usage.wall_ns > 0 && found.usage.cpu_ns() > 0
+        );
+        assert!(found.windows.is_empty() && found.kernel.is_none());
+        let last = found.levels.last().unwrap();
+        let total = found.usage.minor_faults + found.usage.major_faults;
+        assert!(last.faults > 1000 && last.faults <= total, "{} of {total} by /proc", last.faults);
+        let calibration = found.calibration.unwrap();
+        assert!(calibration.truth_p50_ns > 0.0 && calibration.offset_ns() == 0.0);
+        if found.levels.iter().any(|level| level.anon_bytes > 1 << 20) {
+            return;
+        }
+    }
+    panic!("the touched pages are not seen");
 }
 
 #[test]

@@ -4,11 +4,10 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, PipeReader, Write};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::rc::Rc;
-use std::time::Duration;
 
 use faultless_prof::{Failure, Options, Recorded, Request, Task, record};
 use faultless_trace::file::read;
@@ -32,8 +31,18 @@ impl Write for Shared {
 }
 
 fn take(task: Task, options: &Options) -> Result<(Recorded, Recording), Failure> {
-    let file = Shared::default();
-    let recorded = record(task, options, Box::new(file.clone()), &mut |_| ())?;
+    take_telling(task, options, io::sink())
+}
+
+/// The same; writes a byte to `looked` once the recorder has looked for the first time, which it tells in its first progress.
+fn take_telling(task: Task, options: &Options, looked: impl Write) -> Result<(Recorded, Recording), Failure> {
+    let (file, mut looked) = (Shared::default(), Some(looked));
+    let mut progress = |_: &_| {
+        if let Some(mut looked) = looked.take() {
+            looked.write_all(b"\n").unwrap();
+        }
+    };
+    let recorded = record(task, options, Box::new(file.clone()), &mut progress)?;
     let recording = read(&file.0.borrow()).unwrap();
     assert_eq!(recorded.file_bytes, file.0.borrow().len() as u64);
     assert!(recording.missing.is_empty(), "{:?}", recording.missing);
@@ -43,10 +52,27 @@ fn take(task: Task, options: &Options) -> Result<(Recorded, Recording), Failure>
 /// Runs the program of these tests; `None` where single faults can't be recorded.
 #[track_caller]
 fn run(mode: &str, pages: u32, options: &Options) -> Option<(Recorded, Recording)> {
-    let words = [program()?.into_os_string(), mode.into(), pages.to_string().into()];
+    checked(take(Task::Command(request(mode, pages, None)?), options))
+}
+
+/// The same, but the program begins only when the recorder has looked once.
+#[track_caller]
+fn run_once_looked(mode: &str, pages: u32, options: &Options) -> Option<(Recorded, Recording)> {
+    let (stdin, looked) = io::pipe().unwrap();
+    checked(take_telling(Task::Command(request(mode, pages, Some(stdin))?), options, looked))
+}
+
+#[track_caller]
+fn request(mode: &str, pages: u32, stdin: Option<PipeReader>) -> Option<Request> {
+    let mut command = vec![program()?.into_os_string(), mode.into(), pages.to_string().into()];
+    command.extend(stdin.is_some().then(|| "once told".into()));
     let stdout = Some(File::create("/dev/null").unwrap().into());
-    let request = Request { command: Vec::from(words), stdout, ..Request::default() };
-    let found = match take(Task::Command(request), options) {
+    Some(Request { command, stdin: stdin.map(Into::into), stdout, ..Request::default() })
+}
+
+#[track_caller]
+fn checked(found: Result<(Recorded, Recording), Failure>) -> Option<(Recorded, Recording)> {
+    let found = match found {
         Err(Failure::NotRecorded(why)) => {
             wants::missing_feature("perf events", why);
             return None;
@@ -80,14 +106,20 @@ fn all() -> Options {
     Options { every_fault: true, cpu_hertz: Some(0), ..Options::default() }
 }
 
+/// Records of this event that the rings lost, as far as the kernel tells.
+fn lost(recorded: &Recorded, event: &str) -> u64 {
+    let losses = recorded.event_losses.iter().flatten();
+    losses.filter(|loss| loss.event == event).map(|loss| loss.lost).sum()
+}
+
 /// Records of entries that the rings lost; `None` where the kernel does not tell.
 #[track_caller]
 fn lost_entries(recorded: &Recorded) -> Option<u64> {
-    let Some(losses) = &recorded.event_losses else {
+    if recorded.event_losses.is_none() {
         wants::missing_feature("PERF_FORMAT_LOST", "the kernel does not tell what each event lost");
         return None;
-    };
-    Some(losses.iter().filter(|loss| loss.event == "entry").map(|loss| loss.lost).sum())
+    }
+    Some(lost(recorded, "entry"))
 }
 
 #[test]
@@ -119,54 +151,57 @@ fn what_a_ring_too_small_loses_is_counted_exactly() {
         let (user, kernel) = entries(&recording);
         let counted = recorded.counts.all_faults.or(recorded.counts.user_faults).unwrap();
         assert_eq!(user + kernel + lost, counted, "{user} and {kernel}, {lost} lost");
-        if lost > 0 {
+        // A loss is written down with the next record that fits; the last ones may have none.
+        if !recording.losses.is_empty() {
             found = Some((recorded, recording));
             break;
         }
     }
-    let (recorded, recording) = found.expect("a million faults, and rings of 8 pages lost none");
+    let (recorded, recording) = found.expect("a million faults, and rings of 8 pages say of no loss");
     let all: u64 = recorded.event_losses.unwrap().iter().map(|loss| loss.lost).sum();
-    assert!(!recording.losses.is_empty());
-    // A loss is written down with the next record that fits; the last ones may have none.
     assert!(recording.losses.iter().map(|loss| loss.lost).sum::<u64>() <= all);
     assert!(recording.losses.iter().all(|loss| loss.begin_ns <= loss.end_ns && loss.begin_ns > 0));
 }
 
 #[test]
 fn samples_stand_for_all_faults() {
-    let mut whole = None;
+    // A busy machine may read a ring too late. What was lost is in the bounds; a recording without loss has the narrowest.
     for _ in 0..5 {
         let Some((recorded, recording)) = run("touch", 200_000, &Options::default()) else { return };
-        // A busy machine may read a ring too late.
+        assert_samples_stand_for_all(&recorded, &recording);
         if !recorded.event_losses.iter().flatten().any(|loss| loss.lost > 0) {
-            whole = Some((recorded, recording));
-            break;
+            return;
         }
     }
-    let (recorded, recording) = whole.expect("five recordings, and each has lost something");
+}
+
+fn assert_samples_stand_for_all(recorded: &Recorded, recording: &Recording) {
     let weights = recording.observation.records.iter().filter_map(|record| match record.what {
         What::Sample { weight, major: false, .. } => Some(weight),
         _ => None,
     });
     let (samples, estimate) = weights.fold((0_u64, 0), |(n, sum), weight| (n + 1, sum + weight));
+    let (lost_samples, lost_entries) = (lost(recorded, "sample"), lost(recorded, "entry"));
     let counted = recorded.counts.minor_faults.unwrap();
     // Every processor and thread counts to the period by itself; on each something is left over.
     let period = recording.header.settings.sample_period;
     assert!((97..=1025).contains(&period), "{period}");
-    let slack = period as f64 * (samples as f64).sqrt().max(8.0);
-    // In bursts the kernel gives samples the id of the pair (Linux 6.18), so that they are not told from it.
-    let (user, kernel) = entries(&recording);
-    let at_most = (estimate + user + kernel) as f64;
-    assert!(
-        (estimate as f64) < counted as f64 + slack && at_most > counted as f64 - slack,
-        "{estimate} for {counted}"
-    );
-    assert!(recording.observation.windows.iter().any(|window| !window.recorded));
+    let slack = period as f64 * ((samples + lost_samples) as f64).sqrt().max(8.0);
+    // In bursts the kernel gives samples the id of the pair (Linux 6.18), so that they are not told from it. A lost one stands for no
+    // more than the longest period.
+    let (user, kernel) = entries(recording);
+    let at_most = (estimate + user + kernel + lost_entries + lost_samples * period) as f64;
+    let told = format!("{estimate} for {counted}; {lost_samples} samples and {lost_entries} entries lost");
+    assert!((estimate as f64) < counted as f64 + slack && at_most > counted as f64 - slack, "{told}");
+    // Unless the recorder came too late to pause: then each fault is there, or counted as lost.
+    let all = recorded.counts.all_faults.or(recorded.counts.user_faults).unwrap();
+    let pauses = recording.observation.windows.iter().any(|window| !window.recorded);
+    assert!(pauses || user + kernel + lost_entries == all, "{user} and {kernel} of {all}; {told}");
     let writes = recording.observation.records.iter().filter(|record| {
         matches!(record.what, What::Sample { access: Some(faultless_trace::observation::Access::Write), .. })
     });
     if cfg!(target_arch = "x86_64") {
-        assert!(writes.count() as u64 * 10 > samples * 8, "a touch is a write");
+        assert!(writes.count() as u64 * 10 >= samples * 8, "a touch is a write");
     }
 }
 
@@ -187,7 +222,7 @@ fn names_switches_and_mappings_are_recorded() {
 fn a_file_at_its_limit_keeps_counting() {
     for options in [all(), Options::default()] {
         let options = Options { max_bytes: 1, ..options };
-        let Some((recorded, recording)) = run("touch", 60_000, &options) else { return };
+        let Some((recorded, recording)) = run_once_looked("touch", 60_000, &options) else { return };
         assert!(recorded.cut_short && recorded.trouble.is_none());
         let (user, _) = entries(&recording);
         let windows = &recording.observation.windows;
@@ -204,10 +239,10 @@ fn a_file_at_its_limit_keeps_counting() {
 fn a_running_process_is_recorded_from_now_on_with_its_children() {
     const PAGES: u64 = 3000;
     let Some(program) = program() else { return };
-    let script = format!("sleep 0.3; '{}' tree {PAGES}; exit 3", program.display());
-    let mut child = Command::new("sh").args(["-c", &script]).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(50));
-    let found = take(Task::Process(child.id()), &all());
+    let script = format!("read -r told; '{}' tree {PAGES}; exit 3", program.display());
+    let mut child = Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
+    let looked = child.stdin.take().unwrap();
+    let found = take_telling(Task::Process(child.id()), &all(), looked);
     assert_eq!(child.wait().unwrap().code(), Some(3));
     let (recorded, recording) = match found {
         Err(Failure::NotWatched(_, why)) => return wants::missing_feature("perf events", why),
@@ -282,9 +317,9 @@ fn named(recording: &Recording) -> HashMap<(String, u64), Vec<Name>> {
 
 #[test]
 fn a_short_program_is_recorded_whole_every_fault_with_its_stack() {
-    // A busy machine may read a ring too late; what then is lost must be said, and a quiet moment comes.
+    // A busy machine may read a ring too late; what then is lost must be said. The last few faults fit in though nobody reads it.
     let mut was_whole = false;
-    for pages in [3000, 3000, 3000, 3000, 3000] {
+    for pages in [3000, 3000, 3000, 1000, 100] {
         let Some((recorded, recording)) = run("touch", pages, &Options::default()) else { return };
         let counted = recorded.counts.all_faults.or(recorded.counts.user_faults).unwrap();
         let (user, kernel) = entries(&recording);
@@ -313,8 +348,15 @@ fn a_short_program_is_recorded_whole_every_fault_with_its_stack() {
 
 #[test]
 fn a_program_that_faults_for_long_is_not_recorded_whole() {
-    let Some((recorded, recording)) = run("touch", 200_000, &Options::default()) else { return };
-    assert_eq!((recorded.complete, recording.complete()), (None, None));
+    // A recorder that comes too late to pause has them all, as long as the copies of the rings have room: 256 MiB, for some 200 000 faults.
+    for pages in [200_000, 400_000] {
+        let Some((recorded, recording)) = run("touch", pages, &Options::default()) else { return };
+        assert_eq!(recorded.complete, recording.complete());
+        let Some(complete) = recorded.complete else { return };
+        let (user, kernel) = entries(&recording);
+        assert_eq!(user + kernel, complete);
+    }
+    panic!("400 000 faults are recorded whole");
 }
 
 #[test]

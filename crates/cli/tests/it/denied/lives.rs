@@ -81,7 +81,7 @@ fn a_daemon_left_behind_is_said() {
     assert!(note.contains("1 that still run, as far as they had come"), "{note}");
     // What it touched until then is in: two rounds at least, unless it got no processor.
     assert_counts(&stat, 500, 1800);
-    let out = place.run(&[FAULTLESS, "record", "-o", "x.trace", "--", "./faults", "daemon"]);
+    let out = place.run_held(&[FAULTLESS, "record", "-o", "x.trace", "--", "./faults", "daemon"]);
     let said = text(&out.stderr);
     if out.status.success() {
         assert!(said.contains("1 that still run, as far as they had come"), "{said}");

@@ -16,8 +16,10 @@ use crate::interposed::{Case, faultless, finish};
 /// As `PROFILES` in `programs/fuzzed.c`.
 pub(crate) const PROFILES: u64 = 9;
 /// Within this a program ends, whatever the machine does meanwhile; and within so many times what it takes as it is.
-const LEAST_LIMIT: Duration = Duration::from_secs(20);
+const LEAST_LIMIT: Duration = Duration::from_secs(120);
 const TIMES_PLAIN: u32 = 20;
+/// A search that tried fewer programs says nothing: it goes on until it has.
+const LEAST_TRIED: u64 = 3;
 /// Programs in a group of this share of the machine can't take its memory, whatever the tested allocator makes of them.
 const GROUP_SHARE: u64 = 3;
 
@@ -200,7 +202,8 @@ impl Driver {
     ) -> (u64, Vec<Difference>) {
         let (next, found, begin) = (AtomicU64::new(first), Mutex::new(Vec::new()), Instant::now());
         let work = || {
-            while begin.elapsed() < time && found.lock().unwrap().len() < most {
+            let is_over = || begin.elapsed() >= time && next.load(Relaxed) - first >= LEAST_TRIED;
+            while !is_over() && found.lock().unwrap().len() < most {
                 let number = next.fetch_add(1, Relaxed);
                 let differences = self.try_seed((self.nth)(number), &under(number));
                 found.lock().unwrap().extend(differences);

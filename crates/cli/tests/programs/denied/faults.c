@@ -61,18 +61,22 @@ static void children(int all, char *self, int by_vfork) {
     }
 }
 
-/* 500 pages; then a daemon touches 50 at a time, for 0.2 s, of which this process sees a part. */
+/* 500 pages; then a daemon touches 50 at a time, for 0.2 s, of which this process sees a part. It ends when its input does. */
 static void daemon_left(void) {
     touch(500);
     pid_t pid = fork();
     if (pid == 0) {
         setsid();
         if (fork() != 0) _exit(0);
+        /* Who waits for the end of the outputs waits for the program. */
+        close(1);
+        close(2);
         for (int n = 0; n < 20; n++) {
             touch(50);
             pause_ms(10);
         }
-        _exit(0);
+        char byte;
+        _exit(read(0, &byte, 1) != 0);
     }
     await(pid);
     pause_ms(50);

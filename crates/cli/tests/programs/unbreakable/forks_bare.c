@@ -14,7 +14,7 @@ int main(void) {
         sleep_ms(round % 7);
         pid_t child = _Fork();
         if (child == 0) {
-            alarm(10);
+            alarm(300);
             char *large = malloc(5 * MIB), *zero = calloc(5, MIB);
             memset(large, 1, 5 * MIB);
             _exit(large[MIB] != 1 || zero[MIB] != 0);
