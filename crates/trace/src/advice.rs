@@ -10,8 +10,8 @@ mod rivals;
 use serde::{Deserialize, Serialize};
 
 use crate::measurement;
+use crate::measurement::Interval;
 use crate::observation::{Exit, Host};
-use crate::stat::Interval;
 use crate::tuning;
 
 pub use fault_time::FaultTime;

@@ -23,16 +23,44 @@
 //! What it does not know: sizes and addresses (a pool may be unable to use a kept page), swap, MADV_FREE.
 
 mod flow;
+mod growth;
 mod plateau;
+mod run;
 
-pub use flow::{Bound, Growth, Lifecycle, Memory, flows};
-pub(crate) use flow::{anonymous_bytes, disturbed, lifecycle, noise_pages};
-pub(crate) use plateau::plateau;
+use serde::{Deserialize, Serialize};
 
-use crate::stat::{Curve, Point, Source};
+pub use crate::levels::Lifecycle;
+pub use flow::{Bound, Growth, Memory, flows};
+pub(crate) use run::{WIDE, avoidable};
+
+use crate::kind::Source;
 use crate::tuning::{CURVE_READINGS, KNEE_FROM, KNEE_POINTS};
 
 const MIB: u64 = 1 << 20;
+
+/// The avoidable curve.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// Where the releases come from: `Sampled` has bounds that differ.
+    pub source: Source,
+    /// Points by rising `keep_bytes`.
+    pub points: Vec<Point>,
+    /// The smallest amount that reaches (nearly) all that can be avoided.
+    pub knee: Option<Point>,
+    /// Number of readings of the counters.
+    pub readings: u64,
+}
+
+/// Had the program kept at most `keep_bytes` of freed pages ...
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Kept at most, in bytes.
+    pub keep_bytes: u64,
+    /// ... at least this share of its faults need not have happened, 0 to 1 ...
+    pub low: f64,
+    /// ... and at most this share.
+    pub high: f64,
+}
 
 /// Pages that faults made resident, and pages that were given back, in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

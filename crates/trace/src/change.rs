@@ -1,6 +1,6 @@
 //! What became of one figure, or of one cell, between two records of the lab: `lab` finds it, `report` tells it.
 
-use crate::stat::Interval;
+use crate::measurement::Interval;
 
 /// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::Percent;
+use crate::avoid::Point;
+use crate::kind::Kind;
+use crate::measurement::{Interval, Percent};
 use crate::observation::Host;
 use crate::sites::{Lives, Row};
-use crate::stat::{Interval, Kind, Point};
 use crate::tuning::{
     ABOVE_THRESHOLD, ABSENT_SHARE, CURVE_OFF, MIN_GAIN, MMAP_THRESHOLD_BYTES, PATTERN_SHARE, POPULATE_SAVES,
     QUEUE_BLOCKS, QUEUE_BYTES, QUEUE_GROWTH, START_PART, THP_PER_BLOCK, THP_SAVES, UNCURED_SHARE,

@@ -24,9 +24,10 @@ mod whole;
 
 use serde::Serialize;
 
+use crate::kind::Kind;
+use crate::measurement::Interval;
 use crate::profile::{Profile, Weighted};
 use crate::recording::Recording;
-use crate::stat::{Interval, Kind};
 use crate::tuning::{DIFF_ERROR, DIFF_THRESHOLD};
 
 pub use comparable::Refusal;

@@ -13,8 +13,8 @@ pub(crate) use place::Told;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
+use crate::kind::Kind;
 use crate::observation::{Access, Observation, Record, What, Window};
-use crate::stat::Kind;
 use crate::tuning::{HUGE_PAGES, PIECE_FAULTS, READING_BEHIND_NS, READING_NS};
 
 /// One recorded fault.

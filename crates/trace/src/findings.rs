@@ -8,14 +8,17 @@ mod notes;
 
 use serde::{Deserialize, Serialize};
 
+use crate::avoid::Point;
 use crate::cure::{self, Cure, Pattern, Remedy};
 use crate::fault::Faults;
+use crate::kind::Kind;
+use crate::measurement::Interval;
 use crate::observation::{Exit, Host, SourceNote, What};
 use crate::profile::Profile;
 use crate::recording::{Recording, Settings};
 use crate::sites::{Group, NO_BLOCK, Row, Sites};
 use crate::stat::missing::denied;
-use crate::stat::{Interval, KernelTime, Kind, Missing, Part, Point, Serialisation, Stat};
+use crate::stat::{KernelTime, Missing, Part, Serialisation, Stat};
 use crate::tuning::{CURED_SITES, MOST_SHARE, MOST_SITES, UNCURED_SHARE};
 
 /// What is wanted of a recording.

@@ -17,6 +17,8 @@ pub mod diff;
 pub mod fault;
 pub mod file;
 pub mod findings;
+mod kind;
+mod levels;
 pub mod measurement;
 pub mod observation;
 pub mod profile;
@@ -25,7 +27,6 @@ pub mod recording;
 pub mod sites;
 pub mod stat;
 pub mod timeline;
-pub mod totals;
 mod tuning;
 pub mod verdict;
 

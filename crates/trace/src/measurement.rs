@@ -8,6 +8,8 @@ mod bootstrap;
 mod rank;
 mod unit;
 
+use serde::{Deserialize, Serialize};
+
 pub use bootstrap::{
     Rng, interval_of, mean, median_interval, percentiles_of_draws, ratio, ratio_of_independent,
     share_interval, sum,
@@ -15,6 +17,24 @@ pub use bootstrap::{
 pub(crate) use bootstrap::{ratio_of_medians, student_t};
 pub(crate) use rank::{paired_estimate, paired_interval};
 pub use unit::{Bytes, Count, Nanos, Percent, Seconds};
+
+/// A figure with the interval that holds it with 95 % confidence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Best estimate.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// The interval of so many times the figure.
+    pub fn times(self, factor: f64) -> Self {
+        Self { value: self.value * factor, low: self.low * factor, high: self.high * factor }
+    }
+}
 
 /// Median, spread, minimum and number of some samples, in the samples' own unit.
 #[derive(Clone, Copy, Debug, PartialEq)]

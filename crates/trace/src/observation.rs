@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::stat::Kind;
+use crate::kind::Kind;
 
 /// Everything that was observed of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -78,6 +78,25 @@ pub struct Host {
     pub root: bool,
 }
 
+impl Host {
+    /// Bytes of anonymous memory that a fault of this kind makes resident. `None` for kinds that say nothing of anonymous memory:
+    /// file-backed (fault-around maps further pages), zero page, shared, and unknown ones.
+    pub fn bytes_made_resident(&self, kind: Kind) -> Option<f64> {
+        use Kind::{
+            BssFirstWrite, CowAfterFork, FilePrivateWrite, FirstTouch, HeapFirstWrite, KernelMode,
+            KernelOrPopulate, MmapFirstWrite, Populate, Stack, Thp, WriteAfterZeroRead,
+        };
+        match kind {
+            Thp => Some(self.thp_bytes as f64),
+            MmapFirstWrite | HeapFirstWrite | BssFirstWrite | FirstTouch | WriteAfterZeroRead
+            | CowAfterFork | Stack | FilePrivateWrite | KernelMode | Populate | KernelOrPopulate => {
+                Some(self.page_bytes as f64)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The kernel's accounting of a finished program (`wait4`), its waited-for children included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
@@ -133,6 +152,13 @@ impl Counts {
     pub fn recordable(&self) -> Option<u64> {
         self.all_faults.or(self.user_faults)
     }
+
+    /// Accesses that raised a page-fault event and ended in a signal, as a guard page or a garbage collector's barrier does.
+    pub(crate) fn failed(&self) -> u64 {
+        let handled =
+            self.minor_faults.zip(self.major_faults).map(|(minor, major)| minor.saturating_add(major));
+        self.recordable().zip(handled).map_or(0, |(all, handled)| all.saturating_sub(handled))
+    }
 }
 
 /// Found at start by faulting private pages with and without the events.
@@ -171,6 +197,11 @@ impl Calibration {
             mapped_offset_ns: self.mapped_offset_ns.map(there),
             ..self
         }
+    }
+
+    /// Whether its figures can be times of faults: below a second.
+    pub(crate) fn is_sound(&self) -> bool {
+        [self.pair_p50_ns, self.truth_p50_ns].iter().all(|ns| (0.0..1e9).contains(ns))
     }
 
     /// What to subtract from the time between entry and end; may be negative.

@@ -9,19 +9,27 @@ mod alike;
 mod blocks;
 mod cold;
 mod huge;
+mod kinds;
 mod price;
+mod rows;
 mod spread;
+mod strata;
+mod time;
+mod totals;
 mod weigh;
 
 use crate::fault::{Fault, Faults};
+use crate::kind::Kind;
 use crate::observation::Observation;
 use crate::recording::{Recording, Stacks};
-use crate::stat::Kind;
-use crate::totals::Totals;
 
 pub use blocks::{Block, Blocks};
 pub use huge::Huge;
+pub use rows::BeyondWait4;
 pub(crate) use spread::{Tally, Whole};
+pub(crate) use strata::{Strata, Stratum};
+pub use time::FaultTime;
+pub use totals::Totals;
 
 /// A fault and what it stands for.
 #[derive(Clone, Debug, PartialEq)]

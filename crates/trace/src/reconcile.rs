@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::measurement::{Bytes, Count, Nanos};
 
 pub(crate) use checks::check;
-pub(crate) use facts::{Facts, is_user, time_bound};
+pub(crate) use facts::{Facts, time_bound};
 
 /// Two sources that can't both be right.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

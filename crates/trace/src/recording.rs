@@ -3,6 +3,8 @@
 //! `prof` writes it line by line through [`crate::file::Writer`]; [`crate::file::read`] puts it together again.
 //! Raw as the [`Observation`]: nothing is corrected, scaled or classified ([`crate::profile`] does that).
 
+pub(crate) mod touching;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::observation::{
     Calibration, Counts, EventLoss, Exit, Host, KernelSamples, Observation, Record, SourceNote, Usage, What,
 };
+
+pub use touching::is_runtime;
 
 /// A recorded run.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,23 +6,19 @@
 
 mod lives;
 mod refault;
-pub(crate) mod touching;
 
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::kind::{ALL, KINDS, Kind};
+use crate::measurement::Interval;
 use crate::observation::What;
 use crate::profile::{Profile, Tally, Weighted, Whole};
 use crate::recording::Recording;
-use crate::stat::rows::ALL;
-use crate::stat::strata::KINDS;
-use crate::stat::time::bytes_made_resident;
-use crate::stat::{Interval, Kind};
+use crate::recording::touching::{self, Touching};
 
 pub use lives::Lives;
-use touching::Touching;
-pub use touching::is_runtime;
 
 /// What rows stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,7 +131,7 @@ impl Sites {
                 sum.tally.add(fault, basis);
                 let kind = &mut sum.kinds[fault.kind as usize];
                 *kind = (kind.0 + fault.faults, kind.1 + fault.cost_ns);
-                sum.resident_bytes += bytes_made_resident(fault.kind, host).unwrap_or(0.0) * fault.faults;
+                sum.resident_bytes += host.bytes_made_resident(fault.kind).unwrap_or(0.0) * fault.faults;
                 sum.again += basis.again * fault.faults;
                 if owner.is_some() {
                     sum.in_blocks += fault.faults;

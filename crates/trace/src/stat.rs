@@ -4,23 +4,21 @@
 
 mod answer;
 mod kernel;
-pub(crate) mod kinds;
 pub(crate) mod missing;
-mod mix;
-pub(crate) mod rows;
 mod serial;
-pub(crate) mod strata;
-pub(crate) mod time;
 
 use serde::{Deserialize, Serialize};
 
 use crate::observation::{Exit, Host, SourceNote, Usage};
 use crate::reconcile::Disagreement;
 
+pub use crate::avoid::{Curve, Point};
+pub use crate::kind::{Kind, Row, Source};
+pub use crate::measurement::Interval;
+pub use crate::profile::{BeyondWait4, FaultTime};
 pub use crate::tuning::WAIT_LATENCY_RATIO;
 pub use kernel::kernel_time;
 pub use missing::{Missing, Part};
-pub use time::bytes_made_resident;
 
 /// What one run lost to page faults. This is also the JSON document of `stat --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,192 +75,6 @@ impl Stat {
         let all_ns = self.usage.cpu_ns().saturating_add(self.beyond_wait4.map_or(0, |beyond| beyond.cpu_ns));
         all_ns.saturating_sub(self.recorder_ns)
     }
-}
-
-/// Of processes that nobody waited for, such as children of a program that ignores SIGCHLD: the kernel drops their usage.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BeyondWait4 {
-    /// Faults, at least.
-    pub faults: u64,
-    /// CPU time, where it was counted.
-    pub cpu_ns: u64,
-}
-
-/// A figure with the interval that holds it with 95 % confidence.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Interval {
-    /// Best estimate.
-    pub value: f64,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
-impl Interval {
-    /// The interval of so many times the figure.
-    pub fn times(self, factor: f64) -> Self {
-        Self { value: self.value * factor, low: self.low * factor, high: self.high * factor }
-    }
-}
-
-/// How a figure came about, from best to worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// Counted by the kernel, every one.
-    Counted,
-    /// From recorded single faults, scaled to the exact count of their span of time.
-    Sampled,
-    /// From recorded faults and a rule that can be wrong; the rule is in METHODOLOGY.md.
-    Inferred,
-    /// The count times the price of a fault that was measured at start on this machine.
-    Calibrated,
-    /// What is left when all other rows are taken from the kernel's total.
-    Remainder,
-}
-
-/// Faults of one kind.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
-    /// Which kind.
-    pub kind: Kind,
-    /// Faults; exact where `source` is `Counted` or `Remainder`, else the best estimate.
-    pub faults: u64,
-    /// 95 % interval of a sampled count.
-    pub interval: Option<(u64, u64)>,
-    /// CPU seconds in them, where known.
-    pub seconds: Option<f64>,
-    /// 95 % interval of `seconds`.
-    #[serde(default)]
-    pub seconds_interval: Option<(f64, f64)>,
-    /// Median time of one, corrected, in ns, where known.
-    pub p50_ns: Option<f64>,
-    /// Where the count comes from.
-    pub source: Source,
-}
-
-/// Kinds of faults: what was touched, and what the kernel had to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// First write to private memory of mmap (malloc's large blocks included).
-    MmapFirstWrite,
-    /// First write to the brk heap.
-    HeapFirstWrite,
-    /// First write to bss.
-    BssFirstWrite,
-    /// First touch of anonymous memory, read or write not known.
-    FirstTouch,
-    /// A fault that mapped a whole transparent huge page.
-    Thp,
-    /// A read that mapped the zero page.
-    ZeroPageRead,
-    /// A write to a page that a read had mapped to the zero page.
-    WriteAfterZeroRead,
-    /// A write to a page shared with another process since fork.
-    CowAfterFork,
-    /// Stack growth, main thread and others.
-    Stack,
-    /// File-backed: code and read-only data.
-    FileRead,
-    /// File-backed, private, written: a copy is made (data segments).
-    FilePrivateWrite,
-    /// Shared memory and shared file mappings.
-    Shared,
-    /// Recorded, but in no mapping that is known.
-    Unplaced,
-    /// Counted in user mode; nothing more is known.
-    UserUnknown,
-    /// Taken in kernel mode, as `read` into fresh memory does.
-    KernelMode,
-    /// Done by the kernel without a trap: MAP_POPULATE, MADV_POPULATE, mlock, get_user_pages.
-    Populate,
-    /// Kernel mode and populate together, where rights do not allow to tell them apart.
-    KernelOrPopulate,
-    /// Needed I/O.
-    Major,
-    /// No event could be opened, or the kernel took them away: nothing is known but that it happened.
-    Unknown,
-    /// Taken by faultless's own child before it ran the command; part of `wait4`'s figure.
-    BeforeExec,
-}
-
-impl Kind {
-    /// As a reader sees it.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::MmapFirstWrite => "first write, mmap",
-            Self::HeapFirstWrite => "first write, heap",
-            Self::BssFirstWrite => "first write, bss",
-            Self::FirstTouch => "first touch",
-            Self::Thp => "transparent huge page",
-            Self::ZeroPageRead => "zero-page read",
-            Self::WriteAfterZeroRead => "write after zero-page read",
-            Self::CowAfterFork => "copy on write after fork",
-            Self::Stack => "stack",
-            Self::FileRead => "file: code, read-only data",
-            Self::FilePrivateWrite => "file: private write",
-            Self::Shared => "shared memory",
-            Self::Unplaced => "in no known mapping",
-            Self::UserUnknown => "user mode, kind unknown",
-            Self::KernelMode => "taken in kernel mode",
-            Self::Populate => "populated without a trap",
-            Self::KernelOrPopulate => "in kernel mode or populated",
-            Self::Major => "major (I/O)",
-            Self::Unknown => "kind unknown",
-            Self::BeforeExec => "before the command ran",
-        }
-    }
-}
-
-/// How long faults took.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FaultTime {
-    /// Where the figures come from.
-    pub source: Source,
-    /// Faults timed.
-    pub timed: u64,
-    /// Median, corrected, in ns.
-    pub p50_ns: f64,
-    /// 90th percentile, corrected, in ns.
-    pub p90_ns: f64,
-    /// 99th percentile, corrected, in ns.
-    pub p99_ns: f64,
-    /// Median as read, before correction, in ns.
-    pub raw_p50_ns: f64,
-    /// What was subtracted from each reading, in ns.
-    pub offset_ns: f64,
-    /// CPU seconds in faults.
-    pub seconds: Interval,
-    /// The same as a share of the program's CPU time, 0 to 1.
-    pub share: Interval,
-    /// Microseconds per MiB of memory that faults made resident, where that is known.
-    pub us_per_mib: Option<f64>,
-}
-
-/// The avoidable curve.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Curve {
-    /// Where the releases come from: `Sampled` has bounds that differ.
-    pub source: Source,
-    /// Points by rising `keep_bytes`.
-    pub points: Vec<Point>,
-    /// The smallest amount that reaches (nearly) all that can be avoided.
-    pub knee: Option<Point>,
-    /// Number of readings of the counters.
-    pub readings: u64,
-}
-
-/// Had the program kept at most `keep_bytes` of freed pages ...
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Point {
-    /// Kept at most, in bytes.
-    pub keep_bytes: u64,
-    /// ... at least this share of its faults need not have happened, 0 to 1 ...
-    pub low: f64,
-    /// ... and at most this share.
-    pub high: f64,
 }
 
 /// Do faults of several threads wait for each other?

@@ -18,10 +18,10 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use crate::fault::{Fault, Faults};
+use crate::kind::Kind;
 use crate::observation::{Level, What};
 use crate::profile::Profile;
 use crate::recording::{Loss, Recording};
-use crate::stat::Kind;
 
 /// What a thread was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]

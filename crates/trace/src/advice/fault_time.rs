@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::{median, median_interval};
-use crate::stat::Interval;
+use crate::measurement::{Interval, median, median_interval};
 
 /// CPU time in page faults.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

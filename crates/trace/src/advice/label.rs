@@ -2,8 +2,7 @@
 //! decides, but for the thresholds, which the phrase names.
 
 use super::{Score, Standing};
-use crate::measurement::Percent;
-use crate::stat::Interval;
+use crate::measurement::{Interval, Percent};
 use crate::tuning::{FEWER_FAULTS, MAX_LOSS, MIN_GAIN, SAME_MEMORY};
 
 /// What an interval of a ratio of times says.

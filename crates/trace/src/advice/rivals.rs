@@ -5,8 +5,7 @@
 
 use super::label::between;
 use super::{Run, Score, Standing, column};
-use crate::measurement::{Percent, paired_estimate, paired_interval, ratio};
-use crate::stat::Interval;
+use crate::measurement::{Interval, Percent, paired_estimate, paired_interval, ratio};
 use crate::tuning::{FALSELY_SLOWER, MIN_GAIN, WORTHWHILE_BYTES, WORTHWHILE_SHARE};
 
 /// The winner, all that are level with the fastest, and where these are several the reason of the choice. Notes beside each

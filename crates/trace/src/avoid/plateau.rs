@@ -9,11 +9,10 @@
 
 use std::collections::HashMap;
 
-use super::flow::noise_pages;
+use crate::kind::{Kind, Row};
+use crate::levels::noise_pages;
 use crate::observation::{Observation, What};
 use crate::profile::Weighted;
-use crate::stat::strata::is_fresh;
-use crate::stat::{Kind, Row};
 
 /// Least and most of all faults that keeping everything avoids, as shares; `None` where no peak is known.
 pub(crate) fn plateau(rows: &[Row], faults: &[Weighted], observation: &Observation) -> Option<[f64; 2]> {
@@ -24,10 +23,10 @@ pub(crate) fn plateau(rows: &[Row], faults: &[Weighted], observation: &Observati
     let all: f64 = rows.iter().map(|row| row.faults as f64).sum();
     let [_, zero_reads] = bounds(rows, |kind| kind == Kind::ZeroPageRead);
     let [others, _] =
-        bounds(rows, |kind| is_fresh(kind) && !may_be_fresh(kind) && kind != Kind::WriteAfterZeroRead);
+        bounds(rows, |kind| kind.is_fresh() && !may_be_fresh(kind) && kind != Kind::WriteAfterZeroRead);
     let [after_reads, _] = bounds(rows, |kind| kind == Kind::WriteAfterZeroRead);
-    let [known, _] = bounds(rows, |kind| !is_fresh(kind));
-    let [_, most] = bounds(rows, is_fresh);
+    let [known, _] = bounds(rows, |kind| !kind.is_fresh());
+    let [_, most] = bounds(rows, Kind::is_fresh);
     // A write to a page that is mapped and was not read only got its right back.
     let fewest = others + after_reads.min(zero_reads);
     let most = most.min(all - known);
@@ -69,7 +68,7 @@ fn peaks(faults: &[Weighted], observation: &Observation, peak_pages: f64, huge_p
         }
     }
     let mut taken: HashMap<(u32, bool), (f64, f64)> = HashMap::new();
-    for fault in faults.iter().filter(|fault| is_fresh(fault.kind)) {
+    for fault in faults.iter().filter(|fault| fault.kind.is_fresh()) {
         let sums = taken.entry((fault.pid, fault.kind == Kind::Thp)).or_default();
         *sums = (sums.0 + fault.faults, sums.1 + fault.faults * fault.faults);
     }
@@ -112,8 +111,8 @@ fn bounds(rows: &[Row], of: impl Fn(Kind) -> bool) -> [f64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::Source;
     use crate::observation::{Counts, Host, Level, Record, Usage};
-    use crate::stat::Source;
 
     const PAGE: u64 = 4096;
 

@@ -19,8 +19,8 @@ use super::spread::{Spread, common_spread, normal};
 use super::table::Table;
 use super::whole::{self, Change};
 use super::{Pair, Settings};
+use crate::measurement::Interval;
 use crate::profile::{Basis, Tally, Weighted};
-use crate::stat::Interval;
 use crate::tuning::{
     DIFF_APPEARED_FAULTS, DIFF_CHANCE_SPREAD, DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRICE_SPREAD,
     DIFF_PRIOR_RUNS,

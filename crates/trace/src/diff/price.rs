@@ -11,7 +11,7 @@ use super::Run;
 use super::judge::Estimate;
 use super::spread::normal;
 use super::table::Table;
-use crate::stat::Interval;
+use crate::measurement::Interval;
 use crate::tuning::{DIFF_CALIBRATION_APART, DIFF_PRICE_SPREAD, DIFF_PRICED_ROWS, DIFF_THRESHOLD};
 
 /// What faults after were dearer than those before, all alike.

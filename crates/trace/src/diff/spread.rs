@@ -3,7 +3,7 @@
 //! What it does not do: know what the values are, or judge them (`judge` does).
 
 use super::judge::around;
-use crate::stat::Interval;
+use crate::measurement::Interval;
 use crate::tuning::DIFF_PRIOR_RUNS;
 
 /// A mean and the variance of it: of what is known, and of what runs differ by, with its degrees of freedom.

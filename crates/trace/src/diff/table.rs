@@ -6,10 +6,10 @@ use std::collections::{HashMap, HashSet};
 
 use super::judge::{Estimate, Figure};
 use super::{Run, Settings, name};
+use crate::kind::Kind;
 use crate::observation::Window;
 use crate::profile::Weighted;
 use crate::recording::Recording;
-use crate::stat::Kind;
 use crate::tuning::DIFF_PHASE_PERIODS;
 
 /// Estimates of all runs, those before first, by row.

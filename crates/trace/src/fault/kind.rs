@@ -27,8 +27,8 @@ use std::collections::HashMap;
 
 use super::Fault;
 use super::place::{Place, Region};
+use crate::kind::Kind;
 use crate::observation::Access;
-use crate::stat::Kind;
 
 /// A recorded fault of a page.
 #[derive(Clone, Copy, Debug)]
@@ -236,8 +236,8 @@ pub(super) fn of_huge_page(kind: Kind) -> Kind {
 #[cfg(test)]
 mod tests {
     use crate::fault::Faults;
+    use crate::kind::Kind;
     use crate::observation::{Access, Host, Map, Observation, Record, What};
-    use crate::stat::Kind;
 
     const ANON: u64 = 0x7f00_0000_0000;
     const PAGE: u64 = 4096;

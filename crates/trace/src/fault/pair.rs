@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 
 use super::{Fault, find_window};
+use crate::kind::Kind;
 use crate::observation::{Record, Window};
-use crate::stat::Kind;
 
 /// What found no partner.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -3,7 +3,7 @@
 //! are not.
 
 use super::{median, percentile_of_sorted, sorted};
-use crate::stat::Interval;
+use crate::measurement::Interval;
 use crate::tuning::{RANK_BOOTSTRAP_FROM, RESAMPLES, SEED};
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, seeded, good enough to draw resamples; not for secrets.

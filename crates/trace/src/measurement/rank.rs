@@ -5,7 +5,7 @@
 //! is distributed. Nothing else is assumed, and single slow rounds move the result little. It does not measure.
 
 use super::{percentile_of_sorted, sorted};
-use crate::stat::Interval;
+use crate::measurement::Interval;
 
 /// How many times `a` is `b`: the median of the means of all pairs of rounds. 1 where no round can be used.
 pub(crate) fn paired_estimate(a: &[f64], b: &[f64]) -> f64 {

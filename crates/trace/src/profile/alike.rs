@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use crate::fault::Fault;
+use crate::kind::Kind;
 use crate::measurement::Rng;
-use crate::stat::Kind;
 use crate::tuning::{NEIGHBOURS, PRICED_FAULTS};
 
 /// Time and kind of faults, by stack or site and by what their place alone says.

@@ -6,10 +6,8 @@
 
 use super::weigh::Weights;
 use crate::fault::{Fault, Faults};
+use crate::kind::{ALL, KINDS, Kind};
 use crate::measurement::{median, weighted_percentile};
-use crate::stat::Kind;
-use crate::stat::rows::ALL;
-use crate::stat::strata::KINDS;
 use crate::tuning::{COLD_NEAR_SAMPLES, PRICED_FAULTS};
 
 /// What timed samples of each kind read too much, ns: of a kind of which too little is known what those of all kinds do, and 0 where

@@ -9,10 +9,10 @@
 //! faults were seen, it is known how many of them take a page, which tells more.
 
 use super::weigh::Weights;
-use crate::avoid;
 use crate::fault::{Fault, Faults};
-use crate::observation::{Level, Observation};
-use crate::stat::Kind;
+use crate::kind::Kind;
+use crate::levels;
+use crate::observation::{Counts, Host, Level, Observation};
 use crate::tuning::{HUGE_SHOWN_SHARE, PRICED_FAULTS};
 
 /// What is known of the faults of huge pages.
@@ -90,8 +90,8 @@ fn grown(found: &Faults, weights: &Weights, observation: &Observation) -> [f64; 
         return [0.0; 2];
     }
     let seen = Seen::new(found, weights, host.page_bytes);
-    let noise_bytes = avoid::noise_pages(host.cpus) as f64 * page;
-    let disturbed = avoid::disturbed(&observation.levels, &avoid::lifecycle(observation));
+    let noise_bytes = levels::noise_pages(host.cpus) as f64 * page;
+    let disturbed = levels::disturbed(&observation.levels, &levels::lifecycle(observation));
     let mut sums = [0.0; 2];
     for (pair, disturbed) in observation.levels.windows(2).zip(disturbed.iter().skip(1)) {
         let [Level { time_ns: from, .. }, Level { time_ns: to, .. }] = [pair[0], pair[1]];
@@ -119,7 +119,7 @@ impl Seen {
         let of_base_pages = recorded
             .chain(sampled)
             .filter(|(fault, weight)| fault.kind != Kind::Thp && !fault.kernel && *weight > 0.0);
-        let takes = |fault: &Fault| avoid::anonymous_bytes(fault.kind, page_bytes, page_bytes) > 0.0;
+        let takes = |fault: &Fault| fault.kind.anonymous_bytes(page_bytes, page_bytes) > 0.0;
         let mut seen: Vec<_> =
             of_base_pages.map(|(fault, weight)| (fault.enter_ns, weight, takes(fault))).collect();
         seen.sort_by_key(|(time_ns, ..)| *time_ns);
@@ -144,7 +144,7 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::{Counts, Host};
+    use crate::levels;
     use crate::profile::weigh::Weight;
 
     const PAGE: u64 = 4096;

@@ -14,14 +14,11 @@ use super::alike::Neighbours;
 use super::cold;
 use super::weigh::{Weight, Weights};
 use crate::fault::{Fault, Faults};
+use crate::kind::{ALL, KINDS, Kind};
 use crate::measurement::weighted_percentile;
-use crate::observation::Observation;
+use crate::observation::{Calibration, Observation};
 use crate::recording::Stacks;
-use crate::sites::touching::Touching;
-use crate::stat::Kind;
-use crate::stat::rows::ALL;
-use crate::stat::strata::KINDS;
-use crate::stat::time::is_sound;
+use crate::recording::touching::Touching;
 use crate::tuning::{BURST_WORTH, HUGE_PRIOR_FAULTS, PRICED_FAULTS, THP_PRICE_RATIO, WAIT_LATENCY_RATIO};
 
 /// Sum of times, of weights, and how many.
@@ -65,8 +62,7 @@ pub(super) struct Prices {
 
 impl Prices {
     pub(super) fn new(found: &Faults, weights: &Weights, observation: &Observation, stacks: &Stacks) -> Self {
-        let calibration = observation.calibration;
-        let calibration = calibration.filter(is_sound);
+        let calibration = observation.calibration.filter(Calibration::is_sound);
         let mut prices = Self {
             touching: Touching::new(stacks),
             instructions: HashMap::new(),

@@ -11,10 +11,8 @@
 //! be off by [`CALIBRATION_SHARE`] and by [`OFFSET_SHARE`] of what was subtracted from it.
 
 use super::{Basis, Huge, Weighted};
-use crate::measurement::{share_interval, student_t};
-use crate::stat::rows::ALL;
-use crate::stat::strata::KINDS;
-use crate::stat::{Interval, Kind};
+use crate::kind::{ALL, KINDS, Kind};
+use crate::measurement::{Interval, share_interval, student_t};
 use crate::tuning::{
     CALIBRATED_HIGH, CALIBRATED_LOW, CALIBRATION_SHARE, LOST_IN_RUNS, OFFSET_SHARE, ONE_BURST_SHARE,
     PRICE_PRIOR_BURSTS, PRICED_FAULTS,

@@ -6,7 +6,7 @@
 //! Everywhere else the samples speak. A sample stands for as many faults of its thread as the period is long, but what a
 //! thread does after its last sample has none, and a short-lived thread has none at all. So threads with few samples are
 //! described by the faults recorded of them in the bursts, each standing for faults of the windows around its burst, as in
-//! `stat::strata`; how many such faults there are in all is what the other threads' samples leave of the exact count. All
+//! `strata`; how many such faults there are in all is what the other threads' samples leave of the exact count. All
 //! that was not recorded is at last made to add up to the exact count.
 //!
 //! Major faults are all in the file and stand for themselves.
@@ -18,11 +18,10 @@
 use std::collections::HashMap;
 
 use super::huge::{self, Huge};
+use super::strata::{Strata, Stratum};
 use crate::fault::{Fault, Faults};
+use crate::kind::Kind;
 use crate::observation::Observation;
-use crate::stat::Kind;
-use crate::stat::rows::failed;
-use crate::stat::strata::{Strata, Stratum};
 use crate::tuning::{ALL_SEEN_SHARE, FEW_SAMPLES, POOL_FAULTS, SHORT_THREADS_RATIO};
 
 /// What a recorded fault stands for.
@@ -58,7 +57,7 @@ pub(super) struct Weights {
 /// Weighs what was found.
 pub(super) fn weights(found: &Faults, observation: &Observation) -> Weights {
     let counts = &observation.counts;
-    let failed = failed(counts);
+    let failed = counts.failed();
     let strata = Strata::new(found, failed > 0);
     let mut stratum_of: Vec<Option<&Stratum>> = vec![None; found.windows.len()];
     strata.strata.iter().for_each(|stratum| stratum_of[stratum.window] = Some(stratum));

@@ -5,9 +5,9 @@
 use std::collections::HashSet;
 
 use crate::fault::Faults;
+use crate::kind::{Kind, Row};
+use crate::measurement::Interval;
 use crate::observation::{Level, Observation, What};
-use crate::stat::time::bytes_made_resident;
-use crate::stat::{Interval, Kind, Row};
 use crate::tuning::{
     FAULT_AROUND_BYTES, KHUGEPAGED_BYTES, KHUGEPAGED_NS, OWN_IMAGE_BYTES, RECORDER_CERTAIN, RSS_NOISE_PAGES,
     TICK_NS, TICK_SPREADS, TICKS_A_PROCESS,
@@ -140,9 +140,9 @@ impl Facts {
             minor: counts.minor_faults,
             major: counts.major_faults,
             before_exec: counts.before_exec_faults,
-            failed: crate::stat::rows::failed(&counts),
+            failed: counts.failed(),
             rows: sum(rows.iter().map(|row| row.faults)),
-            rows_user: sum(rows.iter().filter(|row| is_user(row.kind)).map(|row| row.faults)),
+            rows_user: sum(rows.iter().filter(|row| row.kind.is_user()).map(|row| row.faults)),
             windows,
             processes: processes(observation),
             recorded_beyond: recorded_beyond(found),
@@ -175,12 +175,6 @@ fn huge_found(found: &Faults, rows: &[Row]) -> f64 {
     let row = rows.iter().find(|row| row.kind == Kind::Thp);
     let least = row.map_or(0, |row| row.interval.map_or(row.faults, |(low, _)| low));
     seen.max(least) as f64
-}
-
-/// Kinds of minor faults taken in user mode.
-pub(crate) fn is_user(kind: Kind) -> bool {
-    use Kind::{BeforeExec, KernelMode, KernelOrPopulate, Major, Populate, Unknown};
-    !matches!(kind, BeforeExec | KernelMode | KernelOrPopulate | Major | Populate | Unknown)
 }
 
 /// Every window claims to hold all of its faults, and they are all there.
@@ -239,7 +233,7 @@ impl Memory {
         let most = |row: &Row| row.interval.map_or(row.faults, |(_, high)| high) as f64;
         let (mut anonymous, mut others) = (0.0, 0.0);
         for row in rows.iter().filter(|row| !matches!(row.kind, Kind::Thp | Kind::BeforeExec)) {
-            let is_anonymous = bytes_made_resident(row.kind, host).is_some()
+            let is_anonymous = host.bytes_made_resident(row.kind).is_some()
                 || matches!(row.kind, Kind::UserUnknown | Kind::Unplaced | Kind::Unknown | Kind::Major);
             anonymous += if is_anonymous { most(row) * folio } else { 0.0 };
             others += match row.kind {

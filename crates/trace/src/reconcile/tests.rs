@@ -1,7 +1,7 @@
 //! Contradictions that no observation can bring about, since the rows are made from it; the others are planted in `tests/it/reconcile.rs`.
 
 use super::*;
-use crate::stat::Interval;
+use crate::measurement::Interval;
 
 /// A run of 10,000 faults, each of 1 us, of which everything is known and agrees.
 fn sound() -> Facts {

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::touching::Touching;
 use crate::profile::{Block, Profile};
+use crate::recording::touching::Touching;
 
 /// Who allocated a block: process, and the function that is named for its stack.
 type Owner = (u32, Option<(u32, u32)>);

@@ -3,8 +3,9 @@
 //! The median time of a fault that began while k - 1 others of its process were in flight, over that of one alone.
 //! Only anonymous first touches of base pages are compared: mixing kinds would compare programs with themselves.
 
-use super::{Kind, Serialisation};
+use super::Serialisation;
 use crate::fault::Faults;
+use crate::kind::FIRST_TOUCHES;
 use crate::measurement::{Count, ratio_of_medians};
 use crate::tuning::{SERIAL_FAULTS, SERIAL_RATIO};
 
@@ -16,7 +17,7 @@ pub(super) const ONE_THREAD: &str = "only one thread faulted";
 pub(super) fn serialisation(faults: &Faults, offset_ns: f64) -> Serialisation {
     let cannot = |why: String| Serialisation::CannotSay { why };
     let mut by_count: Vec<Vec<f64>> = Vec::new();
-    let comparable = faults.faults.iter().filter(|f| !f.kernel && is_comparable(f.kind));
+    let comparable = faults.faults.iter().filter(|f| !f.kernel && FIRST_TOUCHES.contains(&f.kind));
     for (in_flight, ns) in comparable.filter_map(|f| Some((f.in_flight as usize, f.duration_ns?))) {
         if by_count.len() <= in_flight {
             by_count.resize(in_flight.min(faults.faults.len()) + 1, Vec::new());
@@ -54,10 +55,6 @@ pub(super) fn serialisation(faults: &Faults, offset_ns: f64) -> Serialisation {
         }
         Some(ratio) => Serialisation::Independent { threads: threads as u32, ratio },
     }
-}
-
-fn is_comparable(kind: Kind) -> bool {
-    matches!(kind, Kind::MmapFirstWrite | Kind::HeapFirstWrite | Kind::BssFirstWrite | Kind::FirstTouch)
 }
 
 fn more_than_one_thread(faults: &Faults) -> bool {

@@ -4,12 +4,40 @@
 //! are priced like anonymous first touches, which is what they mostly are; faults before exec cost the program nothing.
 //! Major faults are timed in their row and left out of the seconds: their time is the disk's.
 
+use serde::{Deserialize, Serialize};
+
 use super::kinds::Kinds;
-use super::{FaultTime, Interval, Kind, Row, Source};
-use crate::observation::{Calibration, Host};
+use crate::kind::{ALL, FIRST_TOUCHES, Kind, Row, Source};
+use crate::measurement::Interval;
+use crate::observation::Host;
 use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW, UNTIMED_HIGH, UNTIMED_HUGE, UNTIMED_LOW};
 
 const MIB: f64 = (1_u64 << 20) as f64;
+
+/// How long faults took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FaultTime {
+    /// Where the figures come from.
+    pub source: Source,
+    /// Faults timed.
+    pub timed: u64,
+    /// Median, corrected, in ns.
+    pub p50_ns: f64,
+    /// 90th percentile, corrected, in ns.
+    pub p90_ns: f64,
+    /// 99th percentile, corrected, in ns.
+    pub p99_ns: f64,
+    /// Median as read, before correction, in ns.
+    pub raw_p50_ns: f64,
+    /// What was subtracted from each reading, in ns.
+    pub offset_ns: f64,
+    /// CPU seconds in faults.
+    pub seconds: Interval,
+    /// The same as a share of the program's CPU time, 0 to 1.
+    pub share: Interval,
+    /// Microseconds per MiB of memory that faults made resident, where that is known.
+    pub us_per_mib: Option<f64>,
+}
 
 /// What the time rests on.
 pub(crate) struct Basis<'a> {
@@ -39,7 +67,7 @@ pub(crate) fn time(basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, O
             ),
         };
     }
-    let minor: Vec<Kind> = super::rows::ALL.into_iter().filter(|kind| *kind != Kind::Major).collect();
+    let minor: Vec<Kind> = ALL.into_iter().filter(|kind| *kind != Kind::Major).collect();
     let usual_ns = kinds.mean_ns_of(&FIRST_TOUCHES).or_else(|| kinds.mean_ns_of(&minor)).unwrap_or(0.0);
     let mut foreign = 0.0;
     // What is in no recorded fault is priced like first touches.
@@ -82,19 +110,6 @@ pub(crate) fn time(basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, O
     };
     (Some(time), None)
 }
-
-/// Whether a calibration's figures can be times of faults.
-pub(crate) fn is_sound(found: &Calibration) -> bool {
-    is_latency(found.pair_p50_ns) && is_latency(found.truth_p50_ns)
-}
-
-/// Whether a figure can be the time of a fault at all: below a second.
-fn is_latency(ns: f64) -> bool {
-    (0.0..1e9).contains(&ns)
-}
-
-const FIRST_TOUCHES: [Kind; 4] =
-    [Kind::MmapFirstWrite, Kind::HeapFirstWrite, Kind::BssFirstWrite, Kind::FirstTouch];
 
 fn calibrated(truth_ns: f64, basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, Option<String>) {
     let of = |faults: u64| {
@@ -142,25 +157,10 @@ fn share(seconds: Interval, cpu_ns: f64) -> Interval {
     Interval { value: of(seconds.value), low: of(seconds.low), high: of(seconds.high) }
 }
 
-/// Bytes of anonymous memory that a fault of this kind makes resident; `None` for kinds that are no part of us per MiB:
-/// file-backed (fault-around maps what is there), zero page, shared, and the unknown.
-pub fn bytes_made_resident(kind: Kind, host: &Host) -> Option<f64> {
-    use Kind::{
-        BssFirstWrite, CowAfterFork, FilePrivateWrite, FirstTouch, HeapFirstWrite, KernelMode,
-        KernelOrPopulate, MmapFirstWrite, Populate, Stack, Thp, WriteAfterZeroRead,
-    };
-    match kind {
-        Thp => Some(host.thp_bytes as f64),
-        MmapFirstWrite | HeapFirstWrite | BssFirstWrite | FirstTouch | WriteAfterZeroRead | CowAfterFork
-        | Stack | FilePrivateWrite | KernelMode | Populate | KernelOrPopulate => Some(host.page_bytes as f64),
-        _ => None,
-    }
-}
-
 /// Microseconds per MiB that faults made resident.
 pub(crate) fn us_per_mib(rows: &[Row], host: &Host) -> Option<f64> {
     let known =
-        rows.iter().filter_map(|r| Some((r.seconds?, bytes_made_resident(r.kind, host)? * r.faults as f64)));
+        rows.iter().filter_map(|r| Some((r.seconds?, host.bytes_made_resident(r.kind)? * r.faults as f64)));
     let (seconds, bytes) = known.fold((0.0, 0.0), |(s, b), (seconds, bytes)| (s + seconds, b + bytes));
     (bytes > 0.0).then(|| seconds * 1e6 / (bytes / MIB)).filter(|us| us.is_finite())
 }

@@ -5,7 +5,7 @@
 //! families and the standard libraries of C++ and Rust, which a source file tells where a name comes without its namespace.
 //! Where nothing else is on the stack the leaf itself is named.
 
-use crate::recording::{Frame, Name, Stacks};
+use super::{Frame, Name, Stacks};
 
 /// Beginnings of the file names of modules that are nobody's own code.
 const MODULES: [&str; 19] = [

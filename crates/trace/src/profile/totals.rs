@@ -4,14 +4,15 @@
 //! made to add up to them: its faults to the exact counts, its times to what CPU time allows. What then is in no fault of the
 //! profile (kernel mode of a user, populated pages) is in [`Totals::beyond`]. `reconcile` says what disagreed on the way.
 
+use super::kinds::Kinds;
+use super::rows::{self, BeyondWait4, Known};
+use super::strata::Strata;
+use super::time::{self, FaultTime};
+use super::{Profile, Weighted};
 use crate::fault::Faults;
-use crate::observation::Observation;
-use crate::profile::{Profile, Weighted};
+use crate::kind::{Kind, Row};
+use crate::observation::{Calibration, Observation};
 use crate::reconcile::{self, Check, Disagreement, Facts, time_bound};
-use crate::stat::kinds::Kinds;
-use crate::stat::rows::{self, Known, failed};
-use crate::stat::strata::Strata;
-use crate::stat::{BeyondWait4, FaultTime, Kind, Row, bytes_made_resident, time};
 
 /// The figures of the whole run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -49,9 +50,9 @@ impl Totals {
 
     /// Adds up a profile, makes it agree with the exact counts and the CPU time, and keeps the totals in it.
     pub(crate) fn settle(profile: &mut Profile, found: &Faults, observation: &Observation) {
-        let strata = Strata::new(found, failed(&observation.counts) > 0);
+        let strata = Strata::new(found, observation.counts.failed() > 0);
         let known = Known { all: strata.is_complete(), pages: found.tells_pages };
-        let calibration = observation.calibration.filter(time::is_sound);
+        let calibration = observation.calibration.filter(Calibration::is_sound);
         let offset_ns = calibration.map_or(0.0, |found| found.offset_ns());
         let counted = found.windows.iter().map(|w| w.faults).fold(0, u64::saturating_add);
         let major_seen = faults_of(profile, Mode::Major).round() as u64;
@@ -148,7 +149,7 @@ fn faults_of(profile: &Profile, of: Mode) -> f64 {
 
 fn row_faults(rows: &[Row], of: Mode) -> u64 {
     let is_of = |kind: Kind| match of {
-        Mode::User => reconcile::is_user(kind),
+        Mode::User => kind.is_user(),
         Mode::Kernel => kind == Kind::KernelMode,
         Mode::Major => kind == Kind::Major,
     };
@@ -198,7 +199,7 @@ fn beyond(profile: &Profile, rows: &[Row]) -> Vec<(Kind, u64, Option<f64>)> {
     let missing = |row: &Row| match row.kind {
         Kind::Major => row.faults.saturating_sub(major.round() as u64),
         Kind::KernelMode if kernel > 0.0 => 0,
-        kind if reconcile::is_user(kind) && user > 0.0 => 0,
+        kind if kind.is_user() && user > 0.0 => 0,
         _ => row.faults,
     };
     let rows = rows.iter().map(|row| (row.kind, missing(row), row.seconds));
@@ -228,8 +229,8 @@ fn widen(rows: &mut [Row], facts: &Facts, disagreements: &[Disagreement], observ
             }
             Check::Growth => {
                 let by = (off / page_bytes).ceil() as u64;
-                for row in rows.iter_mut().filter(|row| reconcile::is_user(row.kind)) {
-                    let takes_memory = bytes_made_resident(row.kind, &observation.host).is_some();
+                for row in rows.iter_mut().filter(|row| row.kind.is_user()) {
+                    let takes_memory = observation.host.bytes_made_resident(row.kind).is_some();
                     let (below, above) = if takes_memory { (0, by) } else { (by, 0) };
                     stretch(row, below, above, user);
                 }

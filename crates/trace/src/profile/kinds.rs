@@ -1,10 +1,8 @@
 //! Weighted faults -> what each kind has of them, and what that rests on.
 
-use super::rows::ALL;
-use super::strata::KINDS;
-use super::{Interval, Kind};
-use crate::measurement::weighted_percentile;
-use crate::profile::{Huge, Profile, Tally, Whole};
+use super::{Huge, Profile, Tally, Whole};
+use crate::kind::{ALL, KINDS, Kind};
+use crate::measurement::{Interval, weighted_percentile};
 use crate::tuning::CALIBRATED_HIGH;
 
 /// Sums by kind; minor faults of kernel mode are a kind of their own.

@@ -7,14 +7,9 @@
 
 use std::ops::Range;
 
-use super::rows::ALL;
-use crate::avoid::Growth;
 use crate::fault::{Fault, Faults};
-use crate::stat::Kind;
-use crate::tuning::{POOL_FAULTS, UNSEEN_PARTS};
-
-/// Number of kinds; a kind is an index below it.
-pub(crate) const KINDS: usize = Kind::BeforeExec as usize + 1;
+use crate::kind::KINDS;
+use crate::tuning::POOL_FAULTS;
 
 /// A recorded window and what it stands for.
 #[derive(Clone, Debug)]
@@ -26,7 +21,7 @@ pub(crate) struct Stratum {
     /// Faults of unrecorded windows that it stands for.
     pub(crate) extra: f64,
     /// Recorded faults by kind, those of no kind left out.
-    pub(super) kinds: [u64; KINDS],
+    pub(crate) kinds: [u64; KINDS],
     /// Recorded faults.
     pub(crate) recorded: u64,
 }
@@ -36,7 +31,7 @@ pub(crate) struct Stratum {
 pub(crate) struct Strata {
     pub(crate) strata: Vec<Stratum>,
     /// For every window the strata that describe it, as a range.
-    pub(super) described_by: Vec<Range<usize>>,
+    pub(crate) described_by: Vec<Range<usize>>,
     /// Faults that no recorded window stands for: there is none.
     pub(crate) undescribed: f64,
 }
@@ -102,97 +97,15 @@ impl Strata {
         }
     }
 
-    /// What a fault of a window adds to memory, where `value` is what one of each kind adds and `page` what a first touch
-    /// adds. An unrecorded window is made like its neighbours, in between them or like one of the two. Behind a fork it may be
-    /// unlike both, as far as so many looks can have missed that: copies come in one go. After the only look it is unknown.
-    pub(super) fn growth_in_window(
-        &self,
-        window: usize,
-        value: &impl Fn(Kind) -> f64,
-        page: f64,
-        forked: bool,
-    ) -> Option<Growth> {
-        let pool = self.strata.get(self.described_by.get(window)?.clone())?;
-        let next = pool.partition_point(|s| s.window < window);
-        if let Some(own) = pool.get(next).filter(|s| s.window == window) {
-            return growth(std::slice::from_ref(own), value);
-        }
-        let (before, after) = pool.split_at(next);
-        let sides = [growth(before, value), growth(after, value)];
-        let around = sides.into_iter().flatten().reduce(|a, b| Growth {
-            low_bytes: a.low_bytes.min(b.low_bytes),
-            high_bytes: a.high_bytes.max(b.high_bytes),
-            fresh_share: f64::midpoint(a.fresh_share, b.fresh_share),
-        })?;
-        let looks = self.looks().len();
-        let missed = match looks {
-            0 | 1 => 1.0,
-            _ if forked => (UNSEEN_PARTS / looks as f64).min(1.0),
-            _ => 0.0,
-        };
-        Some(Growth {
-            low_bytes: around.low_bytes * (1.0 - missed),
-            high_bytes: around.high_bytes.max(page.min(around.high_bytes + missed * page)),
-            ..around
-        })
-    }
-
     /// Whether every fault of the run was recorded: nothing is estimated.
     pub(crate) fn is_complete(&self) -> bool {
         let whole = |s: &Stratum| s.extra == 0.0 && s.exact == s.recorded as f64;
         self.undescribed == 0.0 && !self.strata.is_empty() && self.strata.iter().all(whole)
     }
-
-    /// Stretches of recorded windows, one right behind the other, that stand for others. Their pieces are one look at the
-    /// program and not several.
-    fn looks(&self) -> Vec<&[Stratum]> {
-        let stretches = self.strata.chunk_by(|a, b| a.window + 1 == b.window);
-        stretches.filter(|stretch| extra(stretch) > 0.0).collect()
-    }
 }
 
 fn recorded(strata: &[Stratum]) -> f64 {
     strata.iter().map(|s| s.recorded as f64).sum()
-}
-
-/// Faults of unrecorded windows that these stand for.
-fn extra(strata: &[Stratum]) -> f64 {
-    strata.iter().map(|s| s.extra).sum()
-}
-
-/// What the recorded faults of these windows add to memory, each; `None` without any.
-fn growth(pool: &[Stratum], value: &impl Fn(Kind) -> f64) -> Option<Growth> {
-    let sum = |of: &dyn Fn(&Stratum) -> f64| pool.iter().map(of).sum::<f64>();
-    let of_kind = |kind: Kind| sum(&|s| s.kinds[kind as usize] as f64 * value(kind));
-    let recorded = recorded(pool);
-    let bytes: f64 = ALL.into_iter().map(of_kind).sum();
-    let fresh = bytes - ALL.into_iter().filter(|kind| !is_fresh(*kind)).map(of_kind).sum::<f64>();
-    (recorded > 0.0).then(|| Growth {
-        low_bytes: bytes / recorded,
-        high_bytes: bytes / recorded,
-        fresh_share: if bytes > 0.0 { fresh / bytes } else { 1.0 },
-    })
-}
-
-/// Whether a fault of this kind takes a page that kept memory could have been: not what a mapping gets once, as bss, stacks and copies
-/// of files do.
-pub(crate) fn is_fresh(kind: Kind) -> bool {
-    use Kind::{
-        BeforeExec, BssFirstWrite, CowAfterFork, FilePrivateWrite, FileRead, Major, Shared, Stack,
-        ZeroPageRead,
-    };
-    !matches!(
-        kind,
-        BeforeExec
-            | BssFirstWrite
-            | CowAfterFork
-            | FilePrivateWrite
-            | FileRead
-            | Major
-            | Shared
-            | Stack
-            | ZeroPageRead
-    )
 }
 
 /// How many strata of a side it takes to have enough faults; `None` when all are too few.
@@ -208,6 +121,7 @@ fn enough<'a>(mut side: impl Iterator<Item = &'a Stratum>) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::Kind;
     use crate::observation::Window;
 
     /// Windows as (faults, recorded faults by two kinds); `None` is not recorded.

@@ -3,13 +3,12 @@
 //! Samples come at all times, so they tell what happened between recorded windows; `strata` can only guess that from the windows
 //! beside it. Where there are too few of them it has to.
 
-use super::Kind;
-use super::strata::is_fresh;
-use crate::avoid::Growth;
+use super::Growth;
+use crate::kind::{ALL, Kind};
 use crate::measurement::share_interval;
 use crate::observation::Window;
-use crate::profile::{Profile, Weighted};
-use crate::tuning::POOL_FAULTS;
+use crate::profile::{Profile, Strata, Stratum, Weighted};
+use crate::tuning::{POOL_FAULTS, UNSEEN_PARTS};
 
 /// The faults of user mode that were sampled at large, in the order of time.
 pub(super) struct Mix<'a>(Vec<&'a Weighted>);
@@ -35,7 +34,7 @@ impl<'a> Mix<'a> {
         let faults = sum(&|fault| fault.faults);
         let taking = sum(&|fault| if value(fault.kind) > 0.0 { fault.faults } else { 0.0 });
         let bytes = sum(&|fault| value(fault.kind) * fault.faults);
-        let fresh = sum(&|fault| if is_fresh(fault.kind) { value(fault.kind) * fault.faults } else { 0.0 });
+        let fresh = sum(&|fault| if fault.kind.is_fresh() { value(fault.kind) * fault.faults } else { 0.0 });
         if faults <= 0.0 {
             return None;
         }
@@ -48,6 +47,62 @@ impl<'a> Mix<'a> {
             fresh_share: if bytes > 0.0 { fresh / bytes } else { 1.0 },
         })
     }
+}
+
+/// What a fault of a window adds to memory, where `value` is what one of each kind adds and `page` what a first touch
+/// adds. An unrecorded window is made like its neighbours, in between them or like one of the two. Behind a fork it may be
+/// unlike both, as far as so many looks can have missed that: copies come in one go. After the only look it is unknown.
+pub(super) fn growth_in_window(
+    strata: &Strata,
+    window: usize,
+    value: &impl Fn(Kind) -> f64,
+    page: f64,
+    forked: bool,
+) -> Option<Growth> {
+    let pool = strata.strata.get(strata.described_by.get(window)?.clone())?;
+    let next = pool.partition_point(|s| s.window < window);
+    if let Some(own) = pool.get(next).filter(|s| s.window == window) {
+        return growth(std::slice::from_ref(own), value);
+    }
+    let (before, after) = pool.split_at(next);
+    let sides = [growth(before, value), growth(after, value)];
+    let around = sides.into_iter().flatten().reduce(|a, b| Growth {
+        low_bytes: a.low_bytes.min(b.low_bytes),
+        high_bytes: a.high_bytes.max(b.high_bytes),
+        fresh_share: f64::midpoint(a.fresh_share, b.fresh_share),
+    })?;
+    let looks = looks(strata);
+    let missed = match looks {
+        0 | 1 => 1.0,
+        _ if forked => (UNSEEN_PARTS / looks as f64).min(1.0),
+        _ => 0.0,
+    };
+    Some(Growth {
+        low_bytes: around.low_bytes * (1.0 - missed),
+        high_bytes: around.high_bytes.max(page.min(around.high_bytes + missed * page)),
+        ..around
+    })
+}
+
+/// Stretches of recorded windows, one right behind the other, that stand for others. Their pieces are one look at the program and
+/// not several.
+fn looks(strata: &Strata) -> usize {
+    let stretches = strata.strata.chunk_by(|a, b| a.window + 1 == b.window);
+    stretches.filter(|stretch| stretch.iter().map(|s| s.extra).sum::<f64>() > 0.0).count()
+}
+
+/// What the recorded faults of these windows add to memory, each; `None` without any.
+fn growth(pool: &[Stratum], value: &impl Fn(Kind) -> f64) -> Option<Growth> {
+    let sum = |of: &dyn Fn(&Stratum) -> f64| pool.iter().map(of).sum::<f64>();
+    let of_kind = |kind: Kind| sum(&|s| s.kinds[kind as usize] as f64 * value(kind));
+    let recorded = sum(&|s| s.recorded as f64);
+    let bytes: f64 = ALL.into_iter().map(of_kind).sum();
+    let fresh = bytes - ALL.into_iter().filter(|kind| !kind.is_fresh()).map(of_kind).sum::<f64>();
+    (recorded > 0.0).then(|| Growth {
+        low_bytes: bytes / recorded,
+        high_bytes: bytes / recorded,
+        fresh_share: if bytes > 0.0 { fresh / bytes } else { 1.0 },
+    })
 }
 
 #[cfg(test)]
