@@ -73,7 +73,7 @@ pub struct Flow {
 
 /// In which order faults and releases of one interval are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub(crate) enum Order {
     /// All faults, then all releases.
     FaultsFirst,
     /// All releases, then all faults.
@@ -84,7 +84,7 @@ pub enum Order {
 
 /// How many faults would have been avoided, for every amount kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Avoided {
+pub(crate) struct Avoided {
     /// Avoided as soon as one page is kept.
     at_once: u64,
     /// (C, n): one more fault is avoided at C, at C + 1, ... n in all.
@@ -93,7 +93,7 @@ pub struct Avoided {
 
 impl Avoided {
     /// Faults avoided with at most `pages` kept.
-    pub fn with(&self, pages: u64) -> u64 {
+    pub(crate) fn with(&self, pages: u64) -> u64 {
         if pages == 0 {
             return 0;
         }
@@ -103,7 +103,7 @@ impl Avoided {
     }
 
     /// The amount from which more pages avoid nothing more.
-    pub fn most_pages(&self) -> u64 {
+    pub(crate) fn most_pages(&self) -> u64 {
         let last = self.steps.iter().map(|(first, n)| first.saturating_add(n - 1)).max();
         last.unwrap_or(0).max(u64::from(self.at_once > 0))
     }
@@ -117,15 +117,7 @@ struct Segment {
 }
 
 /// Runs the flows through a stack of kept pages, for all amounts at once.
-///
-/// ```
-/// use faultless_trace::avoid::{Flow, Order, kept_pages};
-/// let burst = Flow { faults: 100, releases: 100 };
-/// let avoided = kept_pages(&[burst; 8], Order::FaultsFirst);
-/// assert_eq!(avoided.with(100), 700); // 7 of 8
-/// assert_eq!(avoided.with(25), 175);
-/// ```
-pub fn kept_pages(flows: &[Flow], order: Order) -> Avoided {
+pub(crate) fn kept_pages(flows: &[Flow], order: Order) -> Avoided {
     let mut avoided = Avoided::default();
     let mut stack: Vec<Segment> = Vec::new();
     let mut height = 0;

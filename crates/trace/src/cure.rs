@@ -9,10 +9,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::avoid::Point;
-use crate::kind::Kind;
+use crate::kind::{FIRST_TOUCHES, Kind};
 use crate::measurement::{Interval, Percent};
 use crate::observation::Host;
-use crate::sites::{Lives, Row};
+use crate::sites::{BlockLives, Row};
 use crate::tuning::{
     ABOVE_THRESHOLD, ABSENT_SHARE, CURVE_OFF, MIN_GAIN, MMAP_THRESHOLD_BYTES, PATTERN_SHARE, POPULATE_SAVES,
     QUEUE_BLOCKS, QUEUE_BYTES, QUEUE_GROWTH, START_PART, THP_PER_BLOCK, THP_SAVES, UNCURED_SHARE,
@@ -74,7 +74,7 @@ pub struct Pattern<'a> {
     /// All faults.
     pub all: &'a Row,
     /// The blocks that it touches, where they were recorded.
-    pub lives: Option<&'a Lives>,
+    pub lives: Option<&'a BlockLives>,
     /// Blocks were recorded: what lies in none is not malloc's, or too small for a pool.
     pub blocks: bool,
     /// The machine.
@@ -109,7 +109,7 @@ const RULES: [Rule; 7] = [
         why: |p| {
             format!(
                 "{} of its faults read memory that nobody has written, which maps the zero page; the write that follows faults again",
-                part(p.share(&[Kind::ZeroPageRead]))
+                Percent(p.share(&[Kind::ZeroPageRead]))
             )
         },
         how: |_| "write before the first read, or do not read what is known to be zero",
@@ -121,7 +121,7 @@ const RULES: [Rule; 7] = [
         why: |p| {
             format!(
                 "at least {} of its faults bring back pages that were given back while their mapping stayed",
-                part(p.row.again)
+                Percent(p.row.again)
             )
         },
         how: |_| "give memory back with MADV_FREE instead of MADV_DONTNEED, or later (of an allocator: a longer decay)",
@@ -133,7 +133,7 @@ const RULES: [Rule; 7] = [
         why: |p| {
             format!(
                 "{} of its faults touch pages that its own earlier blocks had covered, and the blocks lie just above what malloc maps one by one or trims",
-                part(p.refault())
+                Percent(p.refault())
             )
         },
         how: |_| "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296, or mallopt",
@@ -144,13 +144,13 @@ const RULES: [Rule; 7] = [
         why: |p| match (p.row.refault, p.knee) {
             (None, Some(knee)) => format!(
                 "{} to {} of all faults would not have been, had freed pages been kept; this site makes {} of them",
-                part(knee.low),
-                part(knee.high),
-                part(p.of_all())
+                Percent(knee.low),
+                Percent(knee.high),
+                Percent(p.of_all())
             ),
             _ => format!(
                 "{} of its faults touch pages that its own earlier blocks had covered and given back",
-                part(p.refault())
+                Percent(p.refault())
             ),
         },
         how: |p| match (p.row.refault, p.blocks) {
@@ -310,8 +310,6 @@ fn time_share(row: &Row, kind: Kind) -> f64 {
     if row.time_ns.value > 0.0 { ns / row.time_ns.value } else { 0.0 }
 }
 
-const FRESH: [Kind; 4] = [Kind::MmapFirstWrite, Kind::HeapFirstWrite, Kind::BssFirstWrite, Kind::FirstTouch];
-
 /// The share that a ratio over so many records stands for, with about 95 %.
 fn about(share: f64, records: u64) -> [f64; 3] {
     let half = 1.96 * (share * (1.0 - share) / records.max(1) as f64).sqrt() + 1.0 / records.max(1) as f64;
@@ -354,7 +352,8 @@ fn pool(p: &Pattern<'_>) -> Option<Saves> {
     let high = (knee.high / of_all).min(1.0);
     let saves = [low, f64::midpoint(knee.low, knee.high).clamp(low, high), high];
     // Without a lower bound the curve speaks of other sites.
-    (low > 0.0 && p.share(&FRESH) >= WHOLE_SHARE && p.row.again < PATTERN_SHARE).then_some((saves, saves))
+    (low > 0.0 && p.share(&FIRST_TOUCHES) >= WHOLE_SHARE && p.row.again < PATTERN_SHARE)
+        .then_some((saves, saves))
 }
 
 fn bounded_queue(p: &Pattern<'_>) -> Option<Saves> {
@@ -371,7 +370,7 @@ fn thp(p: &Pattern<'_>) -> Option<Saves> {
     let thp_bytes = p.host.thp_bytes;
     let possible = thp_bytes > p.host.page_bytes && p.host.thp != "never";
     let large = p.lives.is_some_and(|l| thp_bytes > 0 && l.median_bytes >= THP_PER_BLOCK * thp_bytes);
-    let whole = p.touched() >= WHOLE_SHARE && p.share(&FRESH) >= WHOLE_SHARE;
+    let whole = p.touched() >= WHOLE_SHARE && p.share(&FIRST_TOUCHES) >= WHOLE_SHARE;
     let faults = 1.0 - p.host.page_bytes as f64 / thp_bytes.max(1) as f64;
     (possible && large && whole).then_some(([WHOLE_SHARE * faults, faults, faults], THP_SAVES))
 }
@@ -382,12 +381,9 @@ fn prefault(p: &Pattern<'_>) -> Option<Saves> {
     let at_start = lives.last_ns.saturating_sub(begin_ns) as f64 <= START_PART * len_ns as f64;
     let stays = 2 * lives.never_freed >= lives.blocks
         || lives.median_life_ns.is_some_and(|ns| ns as f64 >= PATTERN_SHARE * len_ns as f64);
-    let once = p.refault() < ABSENT_SHARE && p.touched() >= WHOLE_SHARE && p.share(&FRESH) >= WHOLE_SHARE;
+    let once =
+        p.refault() < ABSENT_SHARE && p.touched() >= WHOLE_SHARE && p.share(&FIRST_TOUCHES) >= WHOLE_SHARE;
     (at_start && stays && once).then_some(([WHOLE_SHARE, 1.0, 1.0], POPULATE_SAVES))
-}
-
-fn part(share: f64) -> Percent {
-    Percent(share)
 }
 
 #[cfg(test)]

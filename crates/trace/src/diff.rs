@@ -31,7 +31,7 @@ use crate::recording::Recording;
 use crate::tuning::{DIFF_ERROR, DIFF_THRESHOLD};
 
 pub use comparable::Refusal;
-pub use price::{Price, Source};
+pub use price::{Price, PriceSource};
 
 use judge::{Estimate, Judge, Judged};
 use table::Table;
@@ -181,7 +181,7 @@ pub struct Row {
 
 /// Figures of the whole before and after, means of the runs of a side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Part {
+pub struct BeforeAfter {
     /// Faults before and after.
     pub faults: [f64; 2],
     /// Their time before and after, ns.
@@ -227,9 +227,9 @@ pub struct Diff {
     /// CPU time in them, ns.
     pub time_ns: Pair,
     /// Major faults and how long they waited for the disk: in `faults`, not in `time_ns` and in no row.
-    pub major: Part,
+    pub major: BeforeAfter,
     /// Other faults that are in no row, as those in kernel mode that were counted alone.
-    pub rest: Part,
+    pub rest: BeforeAfter,
     /// What differs most first.
     pub rows: Vec<Row>,
     /// Why the figures may not be comparable, a sentence each.
@@ -268,7 +268,7 @@ impl Diff {
         let mean = |of: fn(&Side) -> f64| {
             [&sides, &after_sides].map(|side| side.iter().map(of).sum::<f64>() / side.len() as f64)
         };
-        let major = Part { faults: mean(|side| side.major), time_ns: mean(|side| side.major_ns) };
+        let major = BeforeAfter { faults: mean(|side| side.major), time_ns: mean(|side| side.major_ns) };
         let beyond = |whole: &Pair, of: fn(&Row) -> &Pair| {
             let rows = rows.iter().map(of);
             rows.fold([whole.before.value, whole.after.value], |[before, after], row| {
@@ -276,7 +276,7 @@ impl Diff {
             })
         };
         let others = beyond(&faults, |row| &row.faults);
-        let rest = Part {
+        let rest = BeforeAfter {
             faults: [0, 1].map(|side| others[side] - major.faults[side]),
             time_ns: beyond(&time_ns, |row| &row.time_ns),
         };

@@ -249,7 +249,7 @@ impl Findings {
 }
 
 /// The blocks that a touching site's faults fell into, where they are mostly of one allocating site.
-fn row_lives<'a>(row: &Row, owners: &'a Sites) -> Option<&'a crate::sites::Lives> {
+fn row_lives<'a>(row: &Row, owners: &'a Sites) -> Option<&'a crate::sites::BlockLives> {
     let owner = row.allocated_by.as_ref().filter(|owner| *owner != NO_BLOCK)?;
     owners.rows.iter().find(|row| row.label == *owner).and_then(|row| row.lives.as_ref())
 }

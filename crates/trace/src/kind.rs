@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Kinds of faults: what was touched, and what the kernel had to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// First write to private memory of mmap (malloc's large blocks included).
@@ -45,6 +45,7 @@ pub enum Kind {
     /// Needed I/O.
     Major,
     /// No event could be opened, or the kernel took them away: nothing is known but that it happened.
+    #[default]
     Unknown,
     /// Taken by faultless's own child before it ran the command; part of `wait4`'s figure.
     BeforeExec,
@@ -75,6 +76,11 @@ impl Kind {
             Self::Unknown => "kind unknown",
             Self::BeforeExec => "before the command ran",
         }
+    }
+
+    /// Whether it is the first touch of anonymous memory in base pages.
+    pub(crate) fn is_first_touch(self) -> bool {
+        FIRST_TOUCHES.contains(&self)
     }
 
     /// Whether a fault of this kind takes a page that kept memory could have been: not what a mapping gets once, as bss, stacks and copies
@@ -185,6 +191,13 @@ pub struct Row {
     pub p50_ns: Option<f64>,
     /// Where the count comes from.
     pub source: Source,
+}
+
+impl Row {
+    /// A row of which only the count is known.
+    pub(crate) fn new(kind: Kind, faults: u64, source: Source) -> Self {
+        Self { kind, faults, interval: None, seconds: None, seconds_interval: None, p50_ns: None, source }
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub mod avoid;
 pub mod change;
 pub mod cure;
 pub mod diff;
-pub mod fault;
+mod fault;
 pub mod file;
 pub mod findings;
 mod kind;

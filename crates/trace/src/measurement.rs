@@ -11,10 +11,9 @@ mod unit;
 use serde::{Deserialize, Serialize};
 
 pub use bootstrap::{
-    Rng, interval_of, mean, median_interval, percentiles_of_draws, ratio, ratio_of_independent,
-    share_interval, sum,
+    Rng, interval_of, mean, median_interval, ratio, ratio_of_independent, share_interval, sum,
 };
-pub(crate) use bootstrap::{ratio_of_medians, student_t};
+pub(crate) use bootstrap::{ratio_of_medians, student_t, welch_freedom};
 pub(crate) use rank::{paired_estimate, paired_interval};
 pub use unit::{Bytes, Count, Nanos, Percent, Seconds};
 
@@ -30,9 +29,19 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// `value` plus and minus `half`.
+    pub(crate) fn around(value: f64, half: f64) -> Self {
+        Self { value, low: value - half, high: value + half }
+    }
+
+    /// The same function of the estimate and of both ends.
+    pub(crate) fn map(self, of: impl Fn(f64) -> f64) -> Self {
+        Self { value: of(self.value), low: of(self.low), high: of(self.high) }
+    }
+
     /// The interval of so many times the figure.
     pub fn times(self, factor: f64) -> Self {
-        Self { value: self.value * factor, low: self.low * factor, high: self.high * factor }
+        self.map(|end| end * factor)
     }
 }
 
@@ -68,7 +77,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// The value below which a share `p` (0 to 1) of the samples lies, interpolated linearly between neighbours.
-pub fn percentile(values: &[f64], p: f64) -> Option<f64> {
+pub(crate) fn percentile(values: &[f64], p: f64) -> Option<f64> {
     percentile_of_sorted(&sorted(values), p)
 }
 
@@ -80,7 +89,7 @@ pub fn sorted(values: &[f64]) -> Vec<f64> {
 }
 
 /// [`percentile`] of values that are sorted and finite already.
-pub fn percentile_of_sorted(sorted: &[f64], p: f64) -> Option<f64> {
+pub(crate) fn percentile_of_sorted(sorted: &[f64], p: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let at = p.clamp(0.0, 1.0) * last as f64;
     let (below, above) = (sorted[at.floor() as usize], sorted[(at.ceil() as usize).min(last)]);
@@ -92,7 +101,7 @@ pub fn percentile_of_sorted(sorted: &[f64], p: f64) -> Option<f64> {
 /// The smallest value whose weight, with the weight of all smaller ones, reaches a share `p` of the whole weight.
 ///
 /// `samples` are (value, weight), sorted by value; weights are at least 0. `None` when the weights add up to nothing.
-pub fn weighted_percentile(samples: &[(f64, f64)], p: f64) -> Option<f64> {
+pub(crate) fn weighted_percentile(samples: &[(f64, f64)], p: f64) -> Option<f64> {
     let whole: f64 = samples.iter().map(|s| s.1).sum();
     if !whole.is_finite() || whole <= 0.0 {
         return None;
@@ -107,16 +116,16 @@ pub fn weighted_percentile(samples: &[(f64, f64)], p: f64) -> Option<f64> {
     samples.last().map(|s| s.0)
 }
 
+/// [`weighted_percentile`] of the middle, of samples in any order.
+pub(crate) fn weighted_median(mut samples: Vec<(f64, f64)>) -> Option<f64> {
+    samples.sort_by(|a, b| a.0.total_cmp(&b.0));
+    weighted_percentile(&samples, 0.5)
+}
+
 /// Splits `total` in proportion to `weights` so that the parts add up to it exactly (largest remainder; Hamilton's
 /// method). Ties go to the earlier part. Weights that are not positive get nothing; with none positive the first part
 /// gets all.
-///
-/// ```
-/// use faultless_trace::measurement::apportion;
-/// assert_eq!(apportion(10, &[1.0, 1.0, 1.0]), [4, 3, 3]);
-/// assert_eq!(apportion(u64::MAX, &[0.0, 1.0]), [0, u64::MAX]);
-/// ```
-pub fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
+pub(crate) fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
     let largest = weights.iter().copied().filter(|w| w.is_finite()).fold(0.0, f64::max);
     if weights.is_empty() {
         return Vec::new();
@@ -171,6 +180,12 @@ mod tests {
     #[test]
     fn apportioning_whole_weights_to_their_sum_changes_nothing() {
         assert_eq!(apportion(131_134, &[131_000.0, 100.0, 33.0, 1.0]), [131_000, 100, 33, 1]);
+    }
+
+    #[test]
+    fn the_largest_remainder_gets_the_rest_and_the_first_one_of_equals() {
+        assert_eq!(apportion(10, &[1.0, 1.0, 1.0]), [4, 3, 3]);
+        assert_eq!(apportion(u64::MAX, &[0.0, 1.0]), [0, u64::MAX]);
     }
 
     proptest! {

@@ -211,7 +211,7 @@ impl Calibration {
 
     /// The same for a kind of fault: what clears no page leaves the recorder in the caches, and a page that is mapped already takes
     /// longer to record.
-    pub fn offset_ns_of(&self, kind: Kind) -> f64 {
+    pub(crate) fn offset_ns_of(&self, kind: Kind) -> f64 {
         let own_ns = match kind {
             Kind::ZeroPageRead | Kind::FileRead => self.read_offset_ns,
             Kind::CowAfterFork | Kind::WriteAfterZeroRead => self.mapped_offset_ns,

@@ -32,7 +32,7 @@ pub use time::FaultTime;
 pub use totals::Totals;
 
 /// A fault and what it stands for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Weighted {
     /// When it began.
     pub time_ns: u64,
@@ -146,6 +146,11 @@ impl Profile {
     /// Faults of the totals that no recorded or sampled one stands for, one for each kind: without a stack, at the end.
     pub fn unplaced(&self) -> Vec<Weighted> {
         self.totals.unplaced(self.faults.last())
+    }
+
+    /// The stack that allocated the block which a fault touched.
+    pub(crate) fn allocated_by(&self, fault: &Weighted) -> Option<u32> {
+        self.blocks.blocks.get(fault.block? as usize)?.stack
     }
 
     fn weighted(&self, fault: &Fault, kind: Kind, faults: f64, cost_ns: f64) -> Weighted {

@@ -25,9 +25,9 @@ pub struct Disagreement {
     /// Which check found it.
     pub check: Check,
     /// One source with its figure.
-    pub first: Said,
+    pub first: SourceFigure,
     /// The other one.
-    pub second: Said,
+    pub second: SourceFigure,
     /// Which of them the totals follow.
     pub believed: Believed,
     /// Why, and what was done.
@@ -76,7 +76,7 @@ pub enum Check {
 
 /// A source and what it says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Said {
+pub struct SourceFigure {
     /// Which source, as a reader knows it.
     pub source: String,
     /// Its figure, in `unit`.
@@ -111,7 +111,7 @@ pub enum Believed {
     Neither,
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for SourceFigure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = self.value.max(0.0).round() as u64;
         write!(f, "{}: ", self.source)?;

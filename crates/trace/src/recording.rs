@@ -125,10 +125,14 @@ impl Stacks {
         labels
     }
 
+    /// The file that a frame lies in.
+    pub(crate) fn module(&self, frame: &Frame) -> Option<&Module> {
+        self.modules.get(frame.module? as usize)
+    }
+
     /// `libc.so.6+0x1234`.
     pub fn place(&self, frame: &Frame) -> String {
-        let module = frame.module.and_then(|module| self.modules.get(module as usize));
-        let name = module.map_or("[unknown]", |module| module.short_name());
+        let name = self.module(frame).map_or("[unknown]", Module::short_name);
         format!("{name}+{:#x}", frame.address)
     }
 }

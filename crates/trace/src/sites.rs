@@ -18,7 +18,7 @@ use crate::profile::{Profile, Tally, Weighted, Whole};
 use crate::recording::Recording;
 use crate::recording::touching::{self, Touching};
 
-pub use lives::Lives;
+pub use lives::BlockLives;
 
 /// What rows stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +74,7 @@ pub struct Row {
     /// The allocating site of most of its time, where that is more than half.
     pub allocated_by: Option<String>,
     /// For an allocating site its blocks.
-    pub lives: Option<Lives>,
+    pub lives: Option<BlockLives>,
 }
 
 /// The rows of a grouping.
@@ -91,7 +91,7 @@ pub struct Sites {
 /// No stack was recorded.
 pub const NO_STACK: &str = "[no stack]";
 /// The memory is no block that the allocation recorder saw.
-pub const NO_BLOCK: &str = "[no recorded block]";
+pub(crate) const NO_BLOCK: &str = "[no recorded block]";
 
 /// What a row stands for, and its file and line.
 type Label = (String, Option<String>);
@@ -164,7 +164,7 @@ impl Sites {
         };
         sums.resize_with(sums.len().max(lives.len()), Sum::new);
         lives.resize(sums.len(), None);
-        let finish = |(sum, (label, lives)): (Sum, (Label, Option<Lives>))| {
+        let finish = |(sum, (label, lives)): (Sum, (Label, Option<BlockLives>))| {
             let by_stack = matches!(by, Group::Site | Group::Function | Group::Stack);
             let owner = sum
                 .owner()
@@ -267,7 +267,7 @@ impl<'a> Naming<'a> {
     /// Function, and file and line, of the frame to be named.
     fn site(&self, stack: Option<u32>, without: &str) -> Label {
         let stacks = &self.recording.stacks;
-        let found = stack.and_then(|stack| self.touching.place(stack));
+        let found = stack.and_then(|stack| self.touching.function(stack));
         let Some((frame, name)) = found else { return (without.to_owned(), None) };
         let Some(frame) = stacks.frames.get(frame as usize) else { return (without.to_owned(), None) };
         let Some(name) = frame.names.get(name as usize) else { return (stacks.place(frame), None) };

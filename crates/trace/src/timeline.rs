@@ -6,12 +6,12 @@
 //! Where faults were not recorded one by one, running is [`State::Unrecorded`], and sampled faults are points with a weight.
 //! The time between being woken and getting a processor is part of waiting: no record tells them apart.
 //!
-//! What it does not do: draw, or judge. `life` follows a thread's switches, `spans` puts switches and faults together.
+//! What it does not do: draw, or judge. `threads` follows a thread's switches, `spans` puts switches and faults together.
 
-mod life;
 mod spans;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 use std::collections::HashMap;
 
@@ -175,19 +175,17 @@ impl Timeline {
         let (begin_ns, end_ns) = bounds(recording);
         let found = Faults::from_observation(observation);
         let recorded = coverage(&found, begin_ns, end_ns);
-        let mut lives = life::Lives::new(begin_ns, end_ns, recording);
+        let mut threads = threads::Threads::new(begin_ns, end_ns, recording);
         let mut classes = Classes::new(profile);
         for fault in &found.faults {
-            if let Some(lane) = lives.at(fault.pid, fault.tid, fault.enter_ns) {
+            if let Some(lane) = threads.at(fault.pid, fault.tid, fault.enter_ns) {
                 let weighted = classes.weighted(fault.enter_ns, fault.tid);
                 let class = classes.number(Class {
                     kind: fault.kind,
                     major: fault.kind == Kind::Major,
                     kernel: fault.kernel,
                     stack: fault.stack,
-                    owner: weighted
-                        .and_then(|w| profile.blocks.blocks.get(w.block? as usize))
-                        .and_then(|b| b.stack),
+                    owner: weighted.and_then(|w| profile.allocated_by(w)),
                     mapping: weighted.map(|w| w.mapping),
                     in_flight: fault.in_flight,
                     weight: 1,
@@ -208,17 +206,15 @@ impl Timeline {
             if is_recorded(enter_ns) {
                 continue;
             }
-            let Some(lane) = lives.at(pid, tid, enter_ns) else { continue };
+            let Some(lane) = threads.at(pid, tid, enter_ns) else { continue };
             let weighted = classes.weighted(enter_ns, tid);
-            let owner =
-                weighted.and_then(|w| profile.blocks.blocks.get(w.block? as usize)).and_then(|b| b.stack);
             let otherwise = if major { Kind::Major } else { Kind::UserUnknown };
             let class = classes.number(Class {
                 kind: weighted.map_or(otherwise, |w| w.kind),
                 major,
                 kernel,
                 stack,
-                owner,
+                owner: weighted.and_then(|w| profile.allocated_by(w)),
                 mapping: weighted.map(|w| w.mapping),
                 in_flight: 0,
                 weight: weighted.map_or(weight, |w| w.faults.round() as u64),
@@ -227,12 +223,12 @@ impl Timeline {
             lane.faults.push((enter_ns, None, addr, class));
         }
         for fault in &profile.faults {
-            if let Some(lane) = lives.at(fault.pid, fault.tid, fault.time_ns) {
+            if let Some(lane) = threads.at(fault.pid, fault.tid, fault.time_ns) {
                 lane.fault_count += fault.faults;
                 lane.fault_ns += if fault.kind == Kind::Major { 0.0 } else { fault.cost_ns };
             }
         }
-        let lanes = lives.finish(&recorded, &classes.classes);
+        let lanes = threads.finish(&recorded, &classes.classes);
         let in_lanes = |of: fn(&Lane) -> f64| lanes.iter().map(of).sum::<f64>();
         let (faults, fault_ns) = (profile.totals.faults(), profile.totals.time_ns());
         let elsewhere = (

@@ -7,7 +7,7 @@ use crate::tuning::{FEWER_FAULTS, MAX_LOSS, MIN_GAIN, SAME_MEMORY};
 
 /// What an interval of a ratio of times says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
+enum Effect {
     Less,
     PerhapsLittleLess,
     Same,
@@ -16,7 +16,7 @@ enum Change {
     More,
 }
 
-impl Change {
+impl Effect {
     /// Of the ends as they are printed, with three decimals.
     fn of(ratio: &Interval) -> Self {
         let printed = |end: f64| (end * 1000.0).round();
@@ -64,12 +64,12 @@ pub(super) fn judged(
     let (Some(wall), Some(cpu)) = (&score.wall, &score.cpu) else {
         return (Standing::NotJudged, "not judged: no round was finished".into());
     };
-    let changes = [Change::of(wall), Change::of(cpu)];
+    let changes = [Effect::of(wall), Effect::of(cpu)];
     let words = words(wall, cpu);
     let any = |change| changes.contains(&change);
-    let gains = any(Change::Less) || any(Change::PerhapsLittleLess);
+    let gains = any(Effect::Less) || any(Effect::PerhapsLittleLess);
     let more_memory = score.peak_rss_bytes / base.peak_rss_bytes - 1.0;
-    if any(Change::More) {
+    if any(Effect::More) {
         let why = if gains {
             format!("; not recommended: {} more of either time rules it out", Percent(MAX_LOSS))
         } else {
@@ -87,10 +87,10 @@ pub(super) fn judged(
         return (Standing::TooMuchMemory, words + &why);
     }
     let standing = match () {
-        () if any(Change::Less) => Standing::Helps,
-        () if any(Change::PerhapsLittleMore) => Standing::SmallLoss,
-        () if any(Change::PerhapsLittleLess) => Standing::SmallGain,
-        () if any(Change::NotCertain) => Standing::NotCertain,
+        () if any(Effect::Less) => Standing::Helps,
+        () if any(Effect::PerhapsLittleMore) => Standing::SmallLoss,
+        () if any(Effect::PerhapsLittleLess) => Standing::SmallGain,
+        () if any(Effect::NotCertain) => Standing::NotCertain,
         () => Standing::NoDifference,
     };
     (standing, words)
@@ -98,7 +98,7 @@ pub(super) fn judged(
 
 /// One phrase where both times say the same, else one each.
 fn words(wall: &Interval, cpu: &Interval) -> String {
-    let [of_wall, of_cpu] = [wall, cpu].map(Change::of);
+    let [of_wall, of_cpu] = [wall, cpu].map(Effect::of);
     if of_wall == of_cpu {
         return of_wall.words(wall, "", "faster", "slower");
     }

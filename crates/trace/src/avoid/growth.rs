@@ -71,10 +71,10 @@ pub(super) fn growth_in_window(
         high_bytes: a.high_bytes.max(b.high_bytes),
         fresh_share: f64::midpoint(a.fresh_share, b.fresh_share),
     })?;
-    let looks = looks(strata);
-    let missed = match looks {
+    let bursts = bursts(strata);
+    let missed = match bursts {
         0 | 1 => 1.0,
-        _ if forked => (UNSEEN_PARTS / looks as f64).min(1.0),
+        _ if forked => (UNSEEN_PARTS / bursts as f64).min(1.0),
         _ => 0.0,
     };
     Some(Growth {
@@ -86,7 +86,7 @@ pub(super) fn growth_in_window(
 
 /// Stretches of recorded windows, one right behind the other, that stand for others. Their pieces are one look at the program and
 /// not several.
-fn looks(strata: &Strata) -> usize {
+fn bursts(strata: &Strata) -> usize {
     let stretches = strata.strata.chunk_by(|a, b| a.window + 1 == b.window);
     stretches.filter(|stretch| stretch.iter().map(|s| s.extra).sum::<f64>() > 0.0).count()
 }
@@ -113,16 +113,9 @@ mod tests {
     fn profile(kinds: &[Kind]) -> Profile {
         let fault = |(n, kind): (usize, &Kind)| Weighted {
             time_ns: n as u64,
-            pid: 1,
-            tid: 1,
-            addr: 0,
-            stack: None,
-            block: None,
             kind: *kind,
-            mapping: 0,
-            kernel: false,
             faults: 97.0,
-            cost_ns: 0.0,
+            ..Weighted::default()
         };
         Profile {
             faults: kinds.iter().enumerate().map(fault).collect(),

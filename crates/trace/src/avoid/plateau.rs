@@ -117,31 +117,11 @@ mod tests {
     const PAGE: u64 = 4096;
 
     fn row(kind: Kind, faults: u64) -> Row {
-        Row {
-            kind,
-            faults,
-            interval: None,
-            seconds: None,
-            seconds_interval: None,
-            p50_ns: None,
-            source: Source::Counted,
-        }
+        Row::new(kind, faults, Source::Counted)
     }
 
     fn fault(pid: u32, kind: Kind, faults: f64) -> Weighted {
-        Weighted {
-            time_ns: 0,
-            pid,
-            tid: pid,
-            addr: 0,
-            stack: None,
-            block: None,
-            kind,
-            mapping: 0,
-            kernel: false,
-            faults,
-            cost_ns: 0.0,
-        }
+        Weighted { pid, tid: pid, kind, faults, ..Weighted::default() }
     }
 
     /// Read at these pages, with this peak.

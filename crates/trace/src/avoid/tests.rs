@@ -299,6 +299,12 @@ fn eight_equal_bursts_need_only_the_first() {
 }
 
 #[test]
+fn a_pool_of_a_quarter_of_the_burst_serves_a_quarter_of_each() {
+    let avoided = kept_pages(&[Flow { faults: 100, releases: 100 }; 8], Order::FaultsFirst);
+    assert_eq!((avoided.with(100), avoided.with(25)), (700, 175));
+}
+
+#[test]
 fn a_program_that_touches_everything_once_can_avoid_nothing() {
     let levels = bursts(1, 100_000, 40);
     let curve = curve(&steady(&levels)).unwrap();
@@ -315,7 +321,7 @@ fn what_a_dying_child_gives_back_can_not_be_kept() {
     levels.extend((20..40).map(|i| level(i, 25_600 + 1280 * (i - 20), 100 + 5 * (i - 20))));
     let naive = curve(&steady(&levels)).unwrap();
     assert!(naive.knee.is_some(), "without the records of processes it looks avoidable");
-    let lifecycle = vec![flow::Lifecycle::Fork(9_500_000), flow::Lifecycle::End(19_800_000)];
+    let lifecycle = vec![Lifecycle::Fork(9_500_000), Lifecycle::End(19_800_000)];
     let curve = curve(&Memory { lifecycle, ..steady(&levels) }).unwrap();
     assert_eq!(curve.knee, None);
     // Nor is it known that what was touched as it came and went was not avoidable.

@@ -17,7 +17,7 @@
 
 use super::spread::{Spread, common_spread, normal};
 use super::table::Table;
-use super::whole::{self, Change};
+use super::whole::{self, CountChange};
 use super::{Pair, Settings};
 use crate::measurement::Interval;
 use crate::profile::{Basis, Tally, Weighted};
@@ -208,8 +208,8 @@ impl Figure {
     /// How much what bursts say of this row differs from burst to burst.
     fn bursts_variance(&self, all: &Figure) -> f64 {
         let whole = all.beside_bursts();
-        let looks = all.beside.len() as f64;
-        if whole <= 0.0 || looks < 2.0 {
+        let bursts = all.beside.len() as f64;
+        if whole <= 0.0 || bursts < 2.0 {
             return 0.0;
         }
         let part = self.beside_bursts() / whole;
@@ -218,7 +218,7 @@ impl Figure {
             let mine = own.next_if(|mine| mine.0 == burst.0).map_or(0.0, |mine| mine.1);
             (mine - part * burst.1).powi(2)
         };
-        all.beside.iter().map(square).sum::<f64>() * looks / (looks - 1.0)
+        all.beside.iter().map(square).sum::<f64>() * bursts / (bursts - 1.0)
     }
 }
 
@@ -292,9 +292,9 @@ impl<'a> Judge<'a> {
         let seen: Vec<Compared> = table.rows.iter().map(|runs| self.compare_faults(runs)).collect();
         let z = normal(self.tail);
         let change = |(row, runs): (&Compared, &Vec<Estimate>)| row.change(z, self.appeared(row, runs));
-        let mut rows: Vec<Change> = seen.iter().zip(&table.rows).map(change).collect();
+        let mut rows: Vec<CountChange> = seen.iter().zip(&table.rows).map(change).collect();
         let least = self.threshold * self.largest.0;
-        let is_named = |change: &Change| {
+        let is_named = |change: &CountChange| {
             let apart = change.difference().abs();
             apart >= least && (apart > z * change.judged().sqrt() || change.certain >= least)
         };
@@ -302,7 +302,7 @@ impl<'a> Judge<'a> {
         let alone = table.is_counted.then(|| whole::settle(&mut rows, &whole, is_named)).flatten();
         let judge = |(at, seen): (usize, Compared)| {
             let settled = &rows[at];
-            let explains = around(settled.difference(), z * settled.measured().sqrt());
+            let explains = Interval::around(settled.difference(), z * settled.measured().sqrt());
             let by_samples = half(seen.pair.difference);
             let fits = (explains.value - seen.pair.difference.value).abs() <= by_samples;
             let explains = (alone == Some(at) && fits && half(explains) < by_samples).then_some(explains);
@@ -335,7 +335,13 @@ impl<'a> Judge<'a> {
     }
 
     /// `settled` is what counts and samples say together: it decides, and `seen` is what is shown.
-    fn row(&self, runs: &[Estimate], seen: Compared, settled: &Change, explains: Option<Interval>) -> Judged {
+    fn row(
+        &self,
+        runs: &[Estimate],
+        seen: Compared,
+        settled: &CountChange,
+        explains: Option<Interval>,
+    ) -> Judged {
         let priced = self.priced(runs);
         let prices = (priced.iter().all(|side| !side.is_empty())).then(|| {
             let sides = [0, 1].map(|side| Spread::new(&priced[side], self.allowed[1], DIFF_PRIOR_RUNS));
@@ -436,13 +442,13 @@ impl<'a> Judge<'a> {
 
 impl Compared {
     /// `z` standard deviations are half an interval of the difference.
-    fn change(&self, z: f64, certain: f64) -> Change {
+    fn change(&self, z: f64, certain: f64) -> CountChange {
         const ONE_SIDE: f64 = 1.96;
         let Pair { before, after, difference, .. } = self.pair;
         let measured = (half(difference) / z).powi(2);
         let sides = [before, after].map(|side| (half(side) / ONE_SIDE).powi(2));
         let scale = measured / (sides[0] + sides[1]).max(f64::MIN_POSITIVE);
-        Change {
+        CountChange {
             before: before.value,
             after: after.value,
             seen: sides.map(|side| side * scale),
@@ -474,8 +480,4 @@ fn half(interval: Interval) -> f64 {
 
 fn positive(interval: Interval) -> Interval {
     Interval { low: interval.low.max(0.0), ..interval }
-}
-
-pub(super) fn around(value: f64, half: f64) -> Interval {
-    Interval { value, low: value - half, high: value + half }
 }

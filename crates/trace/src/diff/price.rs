@@ -11,7 +11,7 @@ use super::Run;
 use super::judge::Estimate;
 use super::spread::normal;
 use super::table::Table;
-use crate::measurement::Interval;
+use crate::measurement::{Interval, weighted_median};
 use crate::tuning::{DIFF_CALIBRATION_APART, DIFF_PRICE_SPREAD, DIFF_PRICED_ROWS, DIFF_THRESHOLD};
 
 /// What faults after were dearer than those before, all alike.
@@ -20,7 +20,7 @@ pub struct Price {
     /// Times as dear, with its 95 % interval.
     pub ratio: Interval,
     /// Where it is from.
-    pub source: Source,
+    pub source: PriceSource,
     /// What the calibration at the start of the runs says.
     pub calibrated: Option<f64>,
 }
@@ -35,7 +35,7 @@ impl Price {
 /// Where the common price is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum PriceSource {
     /// The median over rows.
     Rows,
     /// The calibration at the start.
@@ -63,16 +63,16 @@ pub(super) fn prices(runs: &[&Run], table: &Table, before: usize) -> Prices {
     let calibrated = calibrated.map(|prices| relative(&prices, before));
     let by_calibration = || calibrated.clone().map(|found| (found, DIFF_CALIBRATION_APART.ln_1p()));
     let (found, half, source) = match (of_rows(table, before), by_calibration()) {
-        (Some((found, half)), _) => (found, half, Source::Rows),
-        (None, Some((found, half))) => (found, half, Source::Calibration),
-        (None, None) => (vec![1.0; runs.len()], 0.0, Source::None),
+        (Some((found, half)), _) => (found, half, PriceSource::Rows),
+        (None, Some((found, half))) => (found, half, PriceSource::Calibration),
+        (None, None) => (vec![1.0; runs.len()], 0.0, PriceSource::None),
     };
     let value = mean(&found[before..]);
     let ratio = Interval { value, low: value / half.exp(), high: value * half.exp() };
     let calibrated = calibrated.map(|prices| mean(&prices[before..]));
     let common = Price { ratio, source, calibrated };
     let apart = |calibrated: &f64| (value / calibrated).ln().abs() > DIFF_CALIBRATION_APART.ln_1p();
-    let is_doubtful = source == Source::Rows && common.is_told();
+    let is_doubtful = source == PriceSource::Rows && common.is_told();
     let warning = calibrated.filter(|calibrated| is_doubtful && apart(calibrated)).map(|calibrated| {
         format!(
             "all rows alike have faults {value:.2} times as dear after, where a first touch calibrated at the start is \
@@ -106,26 +106,16 @@ fn of_rows(table: &Table, before: usize) -> Option<(Vec<f64>, f64)> {
     if moved.len() < DIFF_PRICED_ROWS {
         return None;
     }
-    let of_run = |run: usize| weighted_median(moved.iter().map(|(prices, weight, _)| (prices[run], *weight)));
+    let of_run = |run: usize| {
+        let prices = moved.iter().map(|(prices, weight, _)| (prices[run], *weight));
+        weighted_median(prices.collect()).unwrap_or(1.0)
+    };
     let found: Vec<f64> = (0..table.totals.len()).map(of_run).collect();
     let weights: f64 = moved.iter().map(|row| row.1).sum();
     let squares: f64 = moved.iter().map(|(_, weight, variance)| weight * weight * variance).sum();
     // A median varies by pi / 2 more than a mean.
     let deviation = (std::f64::consts::FRAC_PI_2 * squares).sqrt() / weights;
     Some((relative(&found, before), normal(0.025) * deviation))
-}
-
-/// The value below which half of the weight lies.
-fn weighted_median(values: impl Iterator<Item = (f64, f64)>) -> f64 {
-    let mut values: Vec<(f64, f64)> = values.collect();
-    values.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let half = 0.5 * values.iter().map(|value| value.1).sum::<f64>();
-    let mut below = 0.0;
-    let found = values.iter().find(|(_, weight)| {
-        below += weight;
-        below >= half
-    });
-    found.map_or(1.0, |found| found.0)
 }
 
 /// Divided by the mean of those before.

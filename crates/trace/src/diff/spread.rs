@@ -2,8 +2,7 @@
 //!
 //! What it does not do: know what the values are, or judge them (`judge` does).
 
-use super::judge::around;
-use crate::measurement::Interval;
+use crate::measurement::{Interval, welch_freedom};
 use crate::tuning::DIFF_PRIOR_RUNS;
 
 /// A mean and the variance of it: of what is known, and of what runs differ by, with its degrees of freedom.
@@ -44,7 +43,7 @@ impl Spread {
             mean: self.mean - other.mean,
             known: self.known + other.known,
             guessed: self.guessed + other.guessed,
-            freedom: welch((self.guessed, self.freedom), (other.guessed, other.freedom)),
+            freedom: welch_freedom([(self.guessed, self.freedom), (other.guessed, other.freedom)]),
         }
     }
 
@@ -53,7 +52,7 @@ impl Spread {
         // The known part has no end of freedom.
         let freedom =
             if self.guessed > 0.0 { self.freedom * (variance / self.guessed).powi(2) } else { f64::INFINITY };
-        around(self.mean, student(tail, freedom) * variance.sqrt())
+        Interval::around(self.mean, student(tail, freedom) * variance.sqrt())
     }
 }
 
@@ -69,13 +68,6 @@ pub(super) fn common_spread<'a>(sides: impl Iterator<Item = &'a Vec<(f64, f64)>>
         },
     );
     if freedom > 0.0 { (squares / freedom).sqrt() } else { 0.0 }
-}
-
-/// Degrees of freedom of the sum of two variances (Welch 1947).
-fn welch(a: (f64, f64), b: (f64, f64)) -> f64 {
-    let part = |(variance, freedom): (f64, f64)| variance * variance / freedom;
-    let parts = part(a) + part(b);
-    if parts > 0.0 { (a.0 + b.0).powi(2) / parts } else { a.1 + b.1 }
 }
 
 /// The value that Student's t exceeds with probability `tail` below 0.5: an expansion in 1 / freedom around the normal

@@ -33,7 +33,7 @@ impl Table {
             let mut bursts = Bursts::new(&run.recording.observation.windows);
             let mut known: HashMap<name::Key, usize> = HashMap::new();
             let mut figures: Vec<Figure> = vec![Figure::default(); table.names.len()];
-            let (mut rows, mut order, mut recorded) = (Vec::new(), Order::default(), 0);
+            let (mut rows, mut aliasing, mut recorded) = (Vec::new(), Aliasing::default(), 0);
             let faults = run.profile.faults.iter().zip(&run.profile.basis);
             // A major fault takes a thousand times as long as others, and whether there is one the page cache decides.
             let is_row =
@@ -50,7 +50,7 @@ impl Table {
                     })
                 });
                 let burst = bursts.at(fault.time_ns);
-                order.add(fault, number, burst);
+                aliasing.add(fault, number, burst);
                 threads.entry((number, fault.pid)).or_default().insert(fault.tid);
                 if fault.stack.is_some_and(|stack| is_generated.get(stack as usize) == Some(&true)) {
                     generated.insert(number);
@@ -58,7 +58,8 @@ impl Table {
                 rows.push((fault, basis, number, burst));
             }
             figures.resize(table.names.len(), Figure::default());
-            let mut all = Figure::of_all(self::is_counted(run, settings), run.profile.doubt, order.in_step());
+            let mut all =
+                Figure::of_all(self::is_counted(run, settings), run.profile.doubt, aliasing.in_step());
             for (fault, basis, number, burst) in rows {
                 recorded += u64::from(burst.is_some());
                 figures[number].leading += f64::from(u8::from(burst.is_some() && recorded <= leading));
@@ -109,7 +110,7 @@ fn is_counted(run: &Run, settings: &Settings) -> bool {
 /// Then a thread's samples come from one row for long, though the program changes rows often, as bursts show. Rows that it stays in for
 /// periods on end are phases: their samples are of one row as they should be.
 #[derive(Default)]
-struct Order {
+struct Aliasing {
     rows: HashMap<usize, InRow>,
     /// Row of a thread's last sample.
     sampled: HashMap<(u32, u32), usize>,
@@ -130,7 +131,7 @@ struct InRow {
     left: f64,
 }
 
-impl Order {
+impl Aliasing {
     fn add(&mut self, fault: &Weighted, row: usize, burst: Option<u32>) {
         let thread = (fault.pid, fault.tid);
         if let Some(burst) = burst {
@@ -183,7 +184,7 @@ fn leading(run: &Run) -> u64 {
     run.profile.faults.iter().take_while(|fault| bursts.at(fault.time_ns) == Some(0)).count() as u64
 }
 
-/// Stretches of recorded windows, asked in the order of time.
+/// Stretches of recorded windows, asked in the aliasing of time.
 struct Bursts {
     /// Begin, end, number.
     windows: Vec<(u64, u64, u32)>,

@@ -11,7 +11,7 @@ use crate::tuning::DIFF_RIVAL_ODDS;
 
 /// A count before and after.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Change {
+pub(super) struct CountChange {
     pub(super) before: f64,
     pub(super) after: f64,
     /// Variances of both by what was seen.
@@ -22,7 +22,7 @@ pub(super) struct Change {
     pub(super) certain: f64,
 }
 
-impl Change {
+impl CountChange {
     pub(super) fn difference(&self) -> f64 {
         self.after - self.before
     }
@@ -61,9 +61,9 @@ impl Change {
 /// that `is_named` holds for. The row is returned if the whole has
 /// changed and it is the only one.
 pub(super) fn settle(
-    rows: &mut [Change],
-    whole: &Change,
-    is_named: impl Fn(&Change) -> bool,
+    rows: &mut [CountChange],
+    whole: &CountChange,
+    is_named: impl Fn(&CountChange) -> bool,
 ) -> Option<usize> {
     let sure = rows.iter().any(|row| row.certain > 0.0 && is_named(row));
     let explains = (is_named(whole) && !sure).then(|| explanation(rows, whole)).flatten();
@@ -74,16 +74,16 @@ pub(super) fn settle(
     if named.is_empty() || explains.is_none() && !sure && is_of_all(rows, whole, &named) {
         return None;
     }
-    let sum = |of: &dyn Fn(&Change) -> f64| named.iter().map(|row| of(&rows[*row])).sum::<f64>();
-    let missing = whole.difference() - sum(&Change::difference);
+    let sum = |of: &dyn Fn(&CountChange) -> f64| named.iter().map(|row| of(&rows[*row])).sum::<f64>();
+    let missing = whole.difference() - sum(&CountChange::difference);
     let others: f64 = rows.iter().map(|row| row.own).sum::<f64>() - sum(&|row| row.own);
-    let variance = sum(&Change::measured) + others + whole.measured();
+    let variance = sum(&CountChange::measured) + others + whole.measured();
     if variance <= 0.0 {
         return None;
     }
-    let taken: f64 = sum(&|row: &Change| 0.5 * (row.before + row.after));
+    let taken: f64 = sum(&|row: &CountChange| 0.5 * (row.before + row.after));
     let all = 0.5 * (whole.before + whole.after);
-    let moved = missing * sum(&Change::measured) / variance;
+    let moved = missing * sum(&CountChange::measured) / variance;
     for (at, row) in rows.iter_mut().enumerate() {
         let own = row.measured();
         if named.contains(&at) {
@@ -99,7 +99,7 @@ pub(super) fn settle(
 
 /// The one row that, all others being as before, explains the difference of the whole so much better than any other does, and than
 /// growth of all alike, that chance does not.
-fn explanation(rows: &[Change], whole: &Change) -> Option<usize> {
+fn explanation(rows: &[CountChange], whole: &CountChange) -> Option<usize> {
     let difference = whole.difference();
     let mut found: Vec<(f64, usize)> =
         rows.iter().enumerate().map(|(at, row)| (row.misfit(difference) - row.misfit(0.0), at)).collect();
@@ -111,14 +111,14 @@ fn explanation(rows: &[Change], whole: &Change) -> Option<usize> {
 }
 
 /// How much better than no change growth of all rows alike fits them, as a misfit below 0.
-fn alike(rows: &[Change], whole: &Change) -> f64 {
+fn alike(rows: &[CountChange], whole: &CountChange) -> f64 {
     let all = (whole.before + whole.after).max(f64::MIN_POSITIVE);
-    let part = |row: &Change| whole.difference() * (row.before + row.after) / all;
+    let part = |row: &CountChange| whole.difference() * (row.before + row.after) / all;
     rows.iter().map(|row| row.misfit(part(row)) - row.misfit(0.0)).sum()
 }
 
 /// Growth of all rows alike fits them better than growth of the named ones does.
-fn is_of_all(rows: &[Change], whole: &Change, named: &[usize]) -> bool {
+fn is_of_all(rows: &[CountChange], whole: &CountChange, named: &[usize]) -> bool {
     let own: f64 = named.iter().map(|row| -rows[*row].misfit(0.0)).sum();
     alike(rows, whole) < own
 }
@@ -127,8 +127,8 @@ fn is_of_all(rows: &[Change], whole: &Change, named: &[usize]) -> bool {
 mod tests {
     use super::*;
 
-    fn change(before: f64, after: f64, deviation: f64) -> Change {
-        Change {
+    fn change(before: f64, after: f64, deviation: f64) -> CountChange {
+        CountChange {
             before,
             after,
             seen: [deviation * deviation / 2.0; 2],
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    fn is_named(change: &Change) -> bool {
+    fn is_named(change: &CountChange) -> bool {
         change.difference().abs() > 3.3 * change.judged().sqrt()
     }
 

@@ -26,7 +26,7 @@
 use std::collections::HashMap;
 
 use super::Fault;
-use super::place::{Place, Region};
+use super::mappings::{Mapping, Region};
 use crate::kind::Kind;
 use crate::observation::Access;
 
@@ -66,21 +66,21 @@ impl History {
         pid: u32,
         addr: u64,
         touch: Touch,
-        place: Option<&Place>,
+        mapping: Option<&Mapping>,
         was_mapped: Option<bool>,
     ) -> (Kind, bool) {
         let access = touch.access;
         let before = self.pages.entry(pid).or_default().insert(addr / self.page_bytes, touch);
-        let Some(place) = place else {
+        let Some(mapping) = mapping else {
             let kind = self.anonymous(MOVED, access, before, was_mapped);
             self.moved.push((touch.fault, kind));
             return (Kind::Unplaced, false);
         };
-        let before = before.filter(|b| b.time_ns >= place.mapped_ns);
-        let kind = self.of_place(access, before, place, was_mapped);
+        let before = before.filter(|b| b.time_ns >= mapping.mapped_ns);
+        let kind = self.of_mapping(access, before, mapping, was_mapped);
         // With a record in between it was mapped anew, or may have been.
-        let stayed = before.filter(|before| before.time_ns >= place.told.time_ns);
-        (kind, is_first_touch(kind) && stayed.is_some_and(|before| before.access == Some(Access::Write)))
+        let stayed = before.filter(|before| before.time_ns >= mapping.record.time_ns);
+        (kind, kind.is_first_touch() && stayed.is_some_and(|before| before.access == Some(Access::Write)))
     }
 
     /// The kind of a fault that is not kept: its page's past as it was seen, where the kernel does not tell.
@@ -89,25 +89,25 @@ impl History {
         pid: u32,
         addr: u64,
         access: Option<Access>,
-        place: &Place,
+        mapping: &Mapping,
         was_mapped: Option<bool>,
     ) -> Kind {
-        let Some(_) = was_mapped else { return by_place(access, Some(place)) };
+        let Some(_) = was_mapped else { return without_past(access, Some(mapping)) };
         let before = self.pages.get(&pid).and_then(|pages| pages.get(&(addr / self.page_bytes))).copied();
-        self.of_place(access, before.filter(|b| b.time_ns >= place.mapped_ns), place, was_mapped)
+        self.of_mapping(access, before.filter(|b| b.time_ns >= mapping.mapped_ns), mapping, was_mapped)
     }
 
-    fn of_place(
+    fn of_mapping(
         &mut self,
         access: Option<Access>,
         before: Option<Touch>,
-        place: &Place,
+        mapping: &Mapping,
         was_mapped: Option<bool>,
     ) -> Kind {
-        match by_region(access, place.region) {
-            _ if is_copy(access, before, place, was_mapped) => Kind::CowAfterFork,
+        match by_region(access, mapping.region) {
+            _ if is_copy(access, before, mapping, was_mapped) => Kind::CowAfterFork,
             Some(kind) => kind,
-            None => self.anonymous(place.region, access, before, was_mapped),
+            None => self.anonymous(mapping.region, access, before, was_mapped),
         }
     }
 
@@ -172,20 +172,25 @@ impl History {
 }
 
 /// Whether an access copies a page that two processes share after a fork.
-fn is_copy(access: Option<Access>, before: Option<Touch>, place: &Place, was_mapped: Option<bool>) -> bool {
-    let Some(fork) = place.fork.filter(|_| may_copy(access, place)) else { return false };
+fn is_copy(
+    access: Option<Access>,
+    before: Option<Touch>,
+    mapping: &Mapping,
+    was_mapped: Option<bool>,
+) -> bool {
+    let Some(fork) = mapping.fork.filter(|_| may_copy(access, mapping)) else { return false };
     if before.is_some_and(|b| b.time_ns >= fork.time_ns) {
         return false;
     }
     was_mapped.unwrap_or(match before {
         Some(before) => fork.is_child || before.access != Some(Access::Read),
-        None => fork.is_child || place.was_there,
+        None => fork.is_child || mapping.was_there,
     })
 }
 
 /// Whether such an access may copy a page that two processes share after a fork.
-fn may_copy(access: Option<Access>, place: &Place) -> bool {
-    let private = place.region.is_anonymous() || place.region == Region::FilePrivate;
+fn may_copy(access: Option<Access>, mapping: &Mapping) -> bool {
+    let private = mapping.region.is_anonymous() || mapping.region == Region::FilePrivate;
     private && matches!(access, None | Some(Access::Write))
 }
 
@@ -210,11 +215,11 @@ fn first_write(region: Region) -> Kind {
     }
 }
 
-/// The kind of a fault of which nothing but access and place is known: as if its page had no past.
-pub(super) fn by_place(access: Option<Access>, place: Option<&Place>) -> Kind {
-    let region = place.map_or(Region::Mmap, |place| place.region);
-    let shares = |place: &Place| place.fork.is_some_and(|fork| fork.is_child || place.was_there);
-    if place.is_some_and(|place| shares(place) && may_copy(access, place)) {
+/// The kind of a fault of which nothing but access and mapping is known: as if its page had no past.
+pub(super) fn without_past(access: Option<Access>, mapping: Option<&Mapping>) -> Kind {
+    let region = mapping.map_or(Region::Mmap, |mapping| mapping.region);
+    let shares = |mapping: &Mapping| mapping.fork.is_some_and(|fork| fork.is_child || mapping.was_there);
+    if mapping.is_some_and(|mapping| shares(mapping) && may_copy(access, mapping)) {
         return Kind::CowAfterFork;
     }
     by_region(access, region).unwrap_or_else(|| match access {
@@ -224,13 +229,9 @@ pub(super) fn by_place(access: Option<Access>, place: Option<&Place>) -> Kind {
     })
 }
 
-pub(super) fn is_first_touch(kind: Kind) -> bool {
-    matches!(kind, Kind::MmapFirstWrite | Kind::HeapFirstWrite | Kind::BssFirstWrite | Kind::FirstTouch)
-}
-
 /// The kind of a fault behind which a huge page is mapped.
 pub(super) fn of_huge_page(kind: Kind) -> Kind {
-    if is_first_touch(kind) || kind == Kind::WriteAfterZeroRead { Kind::Thp } else { kind }
+    if kind.is_first_touch() || kind == Kind::WriteAfterZeroRead { Kind::Thp } else { kind }
 }
 
 #[cfg(test)]

@@ -24,18 +24,18 @@ pub(super) struct Unmatched {
 struct Open {
     addr: u64,
     index: usize,
-    away: Away,
+    preemption: Preemption,
 }
 
 /// How long a thread was preempted within a fault.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Away {
+pub(super) struct Preemption {
     pub(super) preempted_ns: u64,
     /// Since when it has been, if it is.
     left_ns: Option<u64>,
 }
 
-impl Away {
+impl Preemption {
     /// The thread was preempted, or else a switch of another kind.
     pub(super) fn switch(&mut self, time_ns: u64, preempted: bool) {
         if let Some(left_ns) = self.left_ns.take() {
@@ -59,7 +59,7 @@ impl<'a> Pairs<'a> {
 
     /// Notes that the thread entered fault number `index`.
     pub(super) fn enter(&mut self, record: &Record, addr: u64, index: usize) {
-        let open = Open { addr, index, away: Away::default() };
+        let open = Open { addr, index, preemption: Preemption::default() };
         if self.open.insert(record.tid, open).is_some() {
             self.unmatched.enters += 1;
         }
@@ -68,7 +68,7 @@ impl<'a> Pairs<'a> {
     /// The thread was preempted, or else a switch of another kind.
     pub(super) fn switch(&mut self, record: &Record, preempted: bool) {
         if let Some(open) = self.open.get_mut(&record.tid) {
-            open.away.switch(record.time_ns, preempted);
+            open.preemption.switch(record.time_ns, preempted);
         }
     }
 
@@ -90,7 +90,7 @@ impl<'a> Pairs<'a> {
         let Some(fault) = faults.get_mut(open.index) else { return };
         fault.stack = stack;
         fault.huge = huge;
-        fault.preempted_ns = open.away.preempted_ns;
+        fault.preempted_ns = open.preemption.preempted_ns;
         if major {
             fault.kind = Kind::Major;
         }

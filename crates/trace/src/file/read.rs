@@ -44,7 +44,7 @@ impl fmt::Display for Unreadable {
 impl std::error::Error for Unreadable {}
 
 /// Whether `bytes` begin like a trace file.
-pub fn is_trace(bytes: &[u8]) -> bool {
+fn is_trace(bytes: &[u8]) -> bool {
     bytes.get(..4) == Some(&MAGIC.to_le_bytes())
         && bytes.get(8..).is_some_and(|rest| rest.starts_with(MARK.as_bytes()))
 }
@@ -67,7 +67,7 @@ pub fn read(bytes: &[u8]) -> Result<Recording, Unreadable> {
     if version.parse::<u32>().is_ok_and(|version| version > VERSION) {
         return Err(Unreadable::TooNew(version.to_owned()));
     }
-    let mut found = Found {
+    let mut reader = Reader {
         header: None,
         recording: Recording::default(),
         unreadable_bytes: 0,
@@ -76,20 +76,20 @@ pub fn read(bytes: &[u8]) -> Result<Recording, Unreadable> {
     };
     let mut at = frames;
     while let Some(begin) = find(bytes, at) {
-        found.unreadable_bytes += (begin - at) as u64;
+        reader.unreadable_bytes += (begin - at) as u64;
         at = match frame(&bytes[begin..]) {
             Some((lines, len)) => {
-                found.lines(&lines);
+                reader.lines(&lines);
                 begin + len
             }
             None => {
-                found.unreadable_bytes += 4;
+                reader.unreadable_bytes += 4;
                 begin + 4
             }
         };
     }
-    found.unreadable_bytes += (bytes.len() - at) as u64;
-    found.finish()
+    reader.unreadable_bytes += (bytes.len() - at) as u64;
+    reader.finish()
 }
 
 /// Where the next frame's length stands.
@@ -123,7 +123,7 @@ fn put<T: Clone + Default>(table: &mut Vec<T>, number: u32, value: T, gaps: &mut
     }
 }
 
-struct Found {
+struct Reader {
     header: Option<Header>,
     recording: Recording,
     unreadable_bytes: u64,
@@ -132,7 +132,7 @@ struct Found {
     gaps: usize,
 }
 
-impl Found {
+impl Reader {
     fn lines(&mut self, lines: &[u8]) {
         for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
             match serde_json::from_slice(line) {

@@ -36,9 +36,8 @@ fn samples(recording: &Recording) -> Option<KernelSamples> {
 
 /// The kernel's functions of a stack, leaf first.
 fn functions(stacks: &Stacks, stack: u32) -> Vec<String> {
-    let module = |number: u32| stacks.modules.get(number as usize);
-    let in_kernel = stacks.frames_of(stack).take_while(|frame| {
-        frame.module.and_then(module).is_some_and(|module| module.path.starts_with("[kernel"))
-    });
+    let in_kernel = stacks
+        .frames_of(stack)
+        .take_while(|frame| stacks.module(frame).is_some_and(|module| module.path.starts_with("[kernel")));
     in_kernel.flat_map(|frame| frame.names.iter().map(|name| name.function.clone())).collect()
 }

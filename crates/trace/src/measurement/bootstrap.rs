@@ -12,7 +12,7 @@ pub struct Rng(u64);
 
 impl Rng {
     /// The generator that every interval of this crate starts from.
-    pub fn seeded() -> Self {
+    pub(crate) fn seeded() -> Self {
         Rng(SEED)
     }
 
@@ -48,7 +48,7 @@ impl Rng {
 }
 
 /// `value` with the 2.5th and the 97.5th percentile of bootstrap draws, widened to hold `value` where they do not.
-pub fn percentiles_of_draws(value: f64, draws: &[f64]) -> Interval {
+pub(crate) fn percentiles_of_draws(value: f64, draws: &[f64]) -> Interval {
     let draws = sorted(draws);
     let low = percentile_of_sorted(&draws, 0.025).unwrap_or(value);
     let high = percentile_of_sorted(&draws, 0.975).unwrap_or(value);
@@ -161,8 +161,7 @@ pub fn ratio(a: &[f64], b: &[f64]) -> Interval {
 pub fn ratio_of_independent(a: &[f64], b: &[f64]) -> Option<Interval> {
     let bootstrap = ratio_of_medians(a, b).filter(|found| found.value > 0.0)?;
     let [a, b] = [a, b].map(|values| {
-        let logs: Vec<f64> = values.iter().filter(|v| v.is_finite() && **v > 0.0).map(|v| v.ln()).collect();
-        logs
+        values.iter().filter(|v| v.is_finite() && **v > 0.0).map(|v| v.ln()).collect::<Vec<f64>>()
     });
     if a.len() < 2 || b.len() < 2 {
         return Some(Interval { low: 0.0, high: f64::MAX, ..bootstrap });
@@ -177,17 +176,24 @@ pub fn ratio_of_independent(a: &[f64], b: &[f64]) -> Option<Interval> {
 
 /// Difference of two means, and half of its 95 % interval (Welch 1947); at least two values of each.
 fn welch(a: &[f64], b: &[f64]) -> (f64, f64) {
-    let [(mean_a, a, freedom_a), (mean_b, b, freedom_b)] = [a, b].map(|values| {
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        (mean, variance / n, n - 1.0)
-    });
-    let freedom = match a + b {
-        0.0 => 1.0,
-        both => both * both / (a * a / freedom_a + b * b / freedom_b),
-    };
-    (mean_a - mean_b, student_t(freedom.max(1.0) as usize) * (a + b).sqrt())
+    let [(mean_a, variance_a), (mean_b, variance_b)] = [a, b].map(mean_with_variance);
+    let freedom = welch_freedom([(variance_a, a.len() as f64 - 1.0), (variance_b, b.len() as f64 - 1.0)]);
+    (mean_a - mean_b, student_t(freedom.max(1.0) as usize) * (variance_a + variance_b).sqrt())
+}
+
+/// Degrees of freedom of the sum of two variances, each with its own (Welch 1947).
+pub(crate) fn welch_freedom([a, b]: [(f64, f64); 2]) -> f64 {
+    let part = |(variance, freedom): (f64, f64)| variance * variance / freedom;
+    let parts = part(a) + part(b);
+    if parts > 0.0 { (a.0 + b.0).powi(2) / parts } else { a.1 + b.1 }
+}
+
+/// The mean of two or more values, and the variance of that mean.
+fn mean_with_variance(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    (mean, variance / n)
 }
 
 /// As many can carry a bootstrap.
@@ -197,10 +203,8 @@ const ENOUGH_ROUNDS: usize = 8;
 fn t_interval(values: &[f64]) -> (f64, f64) {
     let is_positive = values.iter().all(|v| *v > 0.0);
     let used: Vec<f64> = values.iter().map(|v| if is_positive { v.ln() } else { *v }).collect();
-    let n = used.len() as f64;
-    let mean = used.iter().sum::<f64>() / n;
-    let variance = used.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let half = student_t(used.len() - 1) * (variance / n).sqrt();
+    let (mean, variance) = mean_with_variance(&used);
+    let half = student_t(used.len() - 1) * variance.sqrt();
     match is_positive {
         true => ((mean - half).exp(), (mean + half).exp().min(f64::MAX)),
         false => (mean - half, mean + half),

@@ -7,20 +7,15 @@
 use super::weigh::Weights;
 use crate::fault::{Fault, Faults};
 use crate::kind::{ALL, KINDS, Kind};
-use crate::measurement::{median, weighted_percentile};
+use crate::measurement::{median, weighted_median};
 use crate::tuning::{COLD_NEAR_SAMPLES, PRICED_FAULTS};
 
 /// What timed samples of each kind read too much, ns: of a kind of which too little is known what those of all kinds do, and 0 where
 /// nothing is.
 pub(super) fn excesses_ns(found: &Faults, weights: &Weights) -> [f64; KINDS] {
     let of_kinds = ALL.map(|kind| excesses(found, weights, kind));
-    let usual_ns = middle(of_kinds.iter().flatten().copied().collect()).unwrap_or(0.0);
-    of_kinds.map(|excesses| middle(excesses).unwrap_or(usual_ns).max(0.0))
-}
-
-fn middle(mut excesses: Vec<(f64, f64)>) -> Option<f64> {
-    excesses.sort_by(|a, b| a.0.total_cmp(&b.0));
-    weighted_percentile(&excesses, 0.5)
+    let usual_ns = weighted_median(of_kinds.iter().flatten().copied().collect()).unwrap_or(0.0);
+    of_kinds.map(|excesses| weighted_median(excesses).unwrap_or(usual_ns).max(0.0))
 }
 
 /// By how much samples of a kind read more than each burst of it, and what the burst stands for.

@@ -12,7 +12,7 @@ use super::weigh::Weights;
 use crate::fault::{Fault, Faults};
 use crate::kind::Kind;
 use crate::levels;
-use crate::observation::{Counts, Host, Level, Observation};
+use crate::observation::{Level, Observation};
 use crate::tuning::{HUGE_SHOWN_SHARE, PRICED_FAULTS};
 
 /// What is known of the faults of huge pages.
@@ -89,7 +89,7 @@ fn grown(found: &Faults, weights: &Weights, observation: &Observation) -> [f64; 
     if step <= 0.0 {
         return [0.0; 2];
     }
-    let seen = Seen::new(found, weights, host.page_bytes);
+    let seen = BasePageFaults::new(found, weights, host.page_bytes);
     let noise_bytes = levels::noise_pages(host.cpus) as f64 * page;
     let disturbed = levels::disturbed(&observation.levels, &levels::lifecycle(observation));
     let mut sums = [0.0; 2];
@@ -110,9 +110,9 @@ fn grown(found: &Faults, weights: &Weights, observation: &Observation) -> [f64; 
 }
 
 /// Faults of base pages: when, what each stands for, and whether it takes a page.
-struct Seen(Vec<(u64, f64, bool)>);
+struct BasePageFaults(Vec<(u64, f64, bool)>);
 
-impl Seen {
+impl BasePageFaults {
     fn new(found: &Faults, weights: &Weights, page_bytes: u64) -> Self {
         let recorded = found.faults.iter().zip(weights.recorded.iter().map(|weight| weight.faults()));
         let sampled = found.samples.iter().map(|(fault, _)| fault).zip(weights.samples.iter().copied());
@@ -144,7 +144,7 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::levels;
+    use crate::observation::{Counts, Host};
     use crate::profile::weigh::Weight;
 
     const PAGE: u64 = 4096;

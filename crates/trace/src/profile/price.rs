@@ -15,7 +15,7 @@ use super::cold;
 use super::weigh::{Weight, Weights};
 use crate::fault::{Fault, Faults};
 use crate::kind::{ALL, KINDS, Kind};
-use crate::measurement::weighted_percentile;
+use crate::measurement::weighted_median;
 use crate::observation::{Calibration, Observation};
 use crate::recording::Stacks;
 use crate::recording::touching::Touching;
@@ -118,9 +118,8 @@ impl Prices {
                 readings[fault.kind as usize].push((ns.max(0.0), weight.alike));
             }
         }
-        for (cap, readings) in self.cap_ns.iter_mut().zip(&mut readings) {
-            readings.sort_by(|a, b| a.0.total_cmp(&b.0));
-            if let Some(p50) = weighted_percentile(readings, 0.5).filter(|p50| *p50 > 0.0) {
+        for (cap, readings) in self.cap_ns.iter_mut().zip(readings) {
+            if let Some(p50) = weighted_median(readings).filter(|p50| *p50 > 0.0) {
                 *cap = p50 * WAIT_LATENCY_RATIO;
             }
         }
@@ -131,7 +130,7 @@ impl Prices {
         if matches!(fault.kind, Kind::Major | Kind::Thp) {
             return;
         }
-        let (place, stack) = (fault.kind_by_place, self.stack(fault));
+        let (place, stack) = (fault.kind_without_past, self.stack(fault));
         let site = stack.and_then(|stack| self.touching.frame(stack));
         if let Some(stack) = stack {
             self.kinds_by_stack.add((stack, place), fault);
@@ -219,8 +218,8 @@ impl Prices {
 
     /// What a sampled fault was.
     pub(super) fn kind_of_sample(&mut self, fault: &Fault) -> Kind {
-        let (Some(stack), place) = (self.stack(fault), fault.kind_by_place) else {
-            return fault.kind_by_place;
+        let (Some(stack), place) = (self.stack(fault), fault.kind_without_past) else {
+            return fault.kind_without_past;
         };
         if matches!(fault.kind, Kind::Major | Kind::Thp) || fault.is_certain {
             return fault.kind;
@@ -249,7 +248,7 @@ mod tests {
         // Of the faults of one instruction every second is of a huge page, and known to be.
         let fault = |kind, time_ns, is_certain| Fault {
             ip: 7,
-            kind_by_place: Kind::MmapFirstWrite,
+            kind_without_past: Kind::MmapFirstWrite,
             is_certain,
             ..Fault::timed(kind, time_ns, 1_000)
         };

@@ -24,7 +24,7 @@ pub struct BeyondWait4 {
 
 /// What is known of single faults.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub(crate) struct Exactness {
     /// Every one was recorded.
     pub(crate) all: bool,
     /// What pages were mapped before and after.
@@ -55,7 +55,7 @@ const REST_FROM: f64 = 0.1;
 const FAILED_FROM: f64 = 0.001;
 
 /// What is said of a run's counts.
-pub(crate) struct Said {
+pub(crate) struct RowNotes {
     pub(crate) notes: Vec<String>,
     /// Of `notes` the one that changes nothing for a reader.
     pub(crate) detail: Option<String>,
@@ -65,9 +65,9 @@ pub(crate) struct Said {
 pub(crate) fn rows(
     observation: &Observation,
     kinds: &Kinds,
-    known: Known,
+    known: Exactness,
     counted_in_windows: u64,
-) -> (Vec<Row>, Option<BeyondWait4>, Said) {
+) -> (Vec<Row>, Option<BeyondWait4>, RowNotes) {
     // Where nothing was counted, as in a file of perf's, what was recorded is the total.
     let counts = observation.counts;
     let is_counted = counts.user_faults.is_some() || counts.all_faults.is_some() || counted_in_windows > 0;
@@ -85,7 +85,7 @@ pub(crate) fn rows(
     let mut rows = user_rows(parts.user, kinds, known);
     let mut push = |kind, faults, source| {
         if faults > 0 {
-            rows.push(bare(kind, faults, source));
+            rows.push(Row::new(kind, faults, source));
         }
     };
     push(Kind::Major, parts.major, Source::Counted);
@@ -158,7 +158,7 @@ fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64, major_seen: u6
     }
 }
 
-fn notes(parts: &Parts, is_waited: bool) -> Said {
+fn notes(parts: &Parts, is_waited: bool) -> RowNotes {
     let mut notes = Vec::new();
     if parts.beyond > 0 && is_waited {
         notes.push(format!(
@@ -190,7 +190,7 @@ fn notes(parts: &Parts, is_waited: bool) -> Said {
         )
     });
     notes.extend(detail.clone());
-    Said { notes, detail }
+    RowNotes { notes, detail }
 }
 
 /// Kinds that hang on the page's past.
@@ -198,16 +198,11 @@ fn has_past(kind: Kind) -> bool {
     matches!(kind, Kind::CowAfterFork | Kind::WriteAfterZeroRead)
 }
 
-/// A row of which nothing is known but the count.
-fn bare(kind: Kind, faults: u64, source: Source) -> Row {
-    Row { kind, faults, interval: None, seconds: None, seconds_interval: None, p50_ns: None, source }
-}
-
-fn user_rows(user: u64, kinds: &Kinds, known: Known) -> Vec<Row> {
+fn user_rows(user: u64, kinds: &Kinds, known: Exactness) -> Vec<Row> {
     let weights = kinds.user_faults();
     let sampled: f64 = weights.iter().sum();
     if sampled <= 0.0 {
-        return if user > 0 { vec![bare(Kind::UserUnknown, user, Source::Counted)] } else { Vec::new() };
+        return if user > 0 { vec![Row::new(Kind::UserUnknown, user, Source::Counted)] } else { Vec::new() };
     }
     let mut rows = Vec::new();
     for (kind, faults) in ALL.into_iter().zip(apportion(user, &weights)) {
@@ -225,7 +220,7 @@ fn user_rows(user: u64, kinds: &Kinds, known: Known) -> Vec<Row> {
             (low.min(faults), high.clamp(faults, user))
         });
         if faults > 0 || interval.is_some_and(|(_, high)| kind == Kind::Thp && high > 0) {
-            rows.push(Row { interval, ..bare(kind, faults, source) });
+            rows.push(Row { interval, ..Row::new(kind, faults, source) });
         }
     }
     rows

@@ -28,7 +28,7 @@ struct Burst {
 
 /// What one burst, or a sample by itself, says of prices.
 #[derive(Clone, Copy, Debug, Default)]
-struct Look {
+struct PriceCluster {
     burst: Option<u32>,
     timed: f64,
     /// Faults that the timed ones are like, and their time.
@@ -45,7 +45,7 @@ struct Timed {
 
 /// Sums over minor faults of base pages, or of huge ones: the price of one says nothing of the other's.
 #[derive(Clone, Debug, Default)]
-struct Part {
+struct SizeTally {
     is_huge: bool,
     faults: f64,
     time_ns: f64,
@@ -55,7 +55,7 @@ struct Part {
     assumed_faults: f64,
     assumed_ns: f64,
     bursts: Vec<Burst>,
-    looks: Vec<Look>,
+    clusters: Vec<PriceCluster>,
 }
 
 /// Sums over faults of a row, or of all.
@@ -65,7 +65,7 @@ pub(crate) struct Tally {
     pub(crate) faults: f64,
     pub(crate) time_ns: f64,
     /// Of base pages, of huge ones.
-    parts: [Part; 2],
+    sizes: [SizeTally; 2],
     /// Time of major faults that is the mean of others, ns. All of them are in the file, and what was read is exact.
     major_assumed_ns: f64,
     /// Squares of what each sample of a minor fault stands for.
@@ -88,12 +88,12 @@ pub(crate) struct Whole<'a> {
 
 impl Default for Tally {
     fn default() -> Self {
-        let parts = [false, true].map(|is_huge| Part { is_huge, ..Part::default() });
+        let sizes = [false, true].map(|is_huge| SizeTally { is_huge, ..SizeTally::default() });
         Self {
             records: 0,
             faults: 0.0,
             time_ns: 0.0,
-            parts,
+            sizes,
             major_assumed_ns: 0.0,
             by_samples_squared: 0.0,
             bursts: Vec::new(),
@@ -112,7 +112,7 @@ impl Tally {
             self.major_assumed_ns += basis.assumed_ns;
             return;
         }
-        self.parts[usize::from(fault.kind == Kind::Thp)].add(fault, basis);
+        self.sizes[usize::from(fault.kind == Kind::Thp)].add(fault, basis);
         match basis.burst {
             Some(number) => add_burst(&mut self.bursts, number, fault.faults - basis.exact),
             None => self.by_samples_squared += fault.faults * fault.faults,
@@ -129,7 +129,7 @@ impl Tally {
         let majors_ns = [1.0 - CALIBRATED_LOW, CALIBRATED_HIGH - 1.0].map(|by| by * self.major_assumed_ns);
         let mut off = [0.0_f64; 2];
         let mut off_ns = majors_ns.map(|ns| ns.hypot(reading_ns));
-        for part in self.parts.iter().filter(|part| part.faults > 0.0) {
+        for part in self.sizes.iter().filter(|part| part.faults > 0.0) {
             let is_all = self.records == whole.all.records;
             let counts = if is_all { [0.0; 2] } else { part.count_spread(whole) };
             let prices_ns = part.assumed_spread_ns(whole.all);
@@ -147,23 +147,23 @@ impl Tally {
 
     /// What faults that were not timed may take less and more in all, ns.
     pub(crate) fn assumed_spread_ns(&self, all: &Tally) -> (f64, f64) {
-        let [base, huge] = self.parts.each_ref().map(|part| part.assumed_spread_ns(all));
+        let [base, huge] = self.sizes.each_ref().map(|part| part.assumed_spread_ns(all));
         (base[0].hypot(huge[0]), base[1].hypot(huge[1]))
     }
 
     /// What all minor ones may take less or more because every reading may be off, ns.
     pub(crate) fn reading_spread_ns(&self, offset_ns: f64) -> f64 {
-        let sum = |of: fn(&Part) -> f64| self.parts.iter().map(of).sum::<f64>();
+        let sum = |of: fn(&SizeTally) -> f64| self.sizes.iter().map(of).sum::<f64>();
         let (faults, time_ns) = (sum(|part| part.faults), sum(|part| part.time_ns));
         (CALIBRATION_SHARE * time_ns).hypot(OFFSET_SHARE * offset_ns.abs() * faults)
     }
 
     fn by_samples(&self) -> f64 {
-        self.parts.iter().map(|part| part.by_samples).sum()
+        self.sizes.iter().map(|part| part.by_samples).sum()
     }
 
     fn extra(&self) -> f64 {
-        self.parts.iter().map(|part| part.extra).sum()
+        self.sizes.iter().map(|part| part.extra).sum()
     }
 
     /// Shares by which a price may be lower and higher that is that of others, or of the calibration: it may be any of those seen.
@@ -188,7 +188,7 @@ fn add_burst(bursts: &mut Vec<Burst>, number: u32, extra: f64) {
     }
 }
 
-impl Part {
+impl SizeTally {
     fn add(&mut self, fault: &Weighted, basis: &Basis) {
         self.faults += fault.faults;
         self.time_ns += fault.cost_ns;
@@ -209,12 +209,14 @@ impl Part {
     }
 
     fn time(&mut self, basis: &Basis, ns: f64) {
-        if self.looks.last().is_none_or(|look| look.burst.is_none() || look.burst != basis.burst) {
-            self.looks.push(Look { burst: basis.burst, ..Look::default() });
+        if self.clusters.last().is_none_or(|cluster| cluster.burst.is_none() || cluster.burst != basis.burst)
+        {
+            self.clusters.push(PriceCluster { burst: basis.burst, ..PriceCluster::default() });
         }
-        if let Some(look) = self.looks.last_mut() {
-            look.timed += 1.0;
-            (look.alike, look.sum_ns) = (look.alike + basis.alike, look.sum_ns + basis.alike * ns);
+        if let Some(cluster) = self.clusters.last_mut() {
+            cluster.timed += 1.0;
+            (cluster.alike, cluster.sum_ns) =
+                (cluster.alike + basis.alike, cluster.sum_ns + basis.alike * ns);
         }
     }
 
@@ -251,19 +253,19 @@ impl Part {
         let [below, above] = by_samples.map(|part| part.hypot(lost).hypot(beside));
         let Some(huge) = whole.huge.filter(|_| self.is_huge) else { return [below, above] };
         // What memory grew by is the least of all together.
-        let is_all = self.faults > 0.999 * all.parts[1].faults;
+        let is_all = self.faults > 0.999 * all.sizes[1].faults;
         let least = if is_all { huge.least } else { 0.0 };
         [below.min((self.faults - least).max(0.0)), above.min((huge.most - self.faults).max(0.0))]
     }
 
     /// Of what the bursts stand for beside them, how much the row's part may be off.
     fn extra_spread(&self, all: &Tally) -> f64 {
-        let looks = all.bursts.iter().filter(|burst| burst.extra > 0.0).count();
+        let bursts = all.bursts.iter().filter(|burst| burst.extra > 0.0).count();
         let whole = all.extra();
         if whole <= 0.0 {
             return 0.0;
         }
-        if looks < 2 {
+        if bursts < 2 {
             return self.extra.max(whole - self.extra);
         }
         let part = self.extra / whole;
@@ -273,30 +275,32 @@ impl Part {
             (mine - part * burst.extra).powi(2)
         };
         let squares: f64 = all.bursts.iter().map(square).sum();
-        let looks_f = looks as f64;
-        student_t(looks - 1) * (looks_f / (looks_f - 1.0) * squares).sqrt()
+        let n = bursts as f64;
+        student_t(bursts - 1) * (n / (n - 1.0) * squares).sqrt()
     }
 
     /// Shares by which the price of what was not timed may be lower and higher than `price_ns`.
     fn price_spread(&self, price_ns: f64, all: &Tally) -> [f64; 2] {
-        let timed: f64 = self.looks.iter().map(|look| look.timed).sum();
-        let sum_ns: f64 = self.looks.iter().map(|look| look.sum_ns).sum();
+        let timed: f64 = self.clusters.iter().map(|cluster| cluster.timed).sum();
+        let sum_ns: f64 = self.clusters.iter().map(|cluster| cluster.sum_ns).sum();
         if timed < PRICED_FAULTS as f64 || sum_ns <= 0.0 {
             return match self.is_huge {
                 true => [1.0 - CALIBRATED_LOW, CALIBRATED_HIGH - 1.0],
                 false => all.foreign_price_spread(price_ns),
             };
         }
-        let all_looks: Vec<&Look> = self.looks.iter().filter(|look| look.alike > 0.0).collect();
-        let alike: f64 = all_looks.iter().map(|look| look.alike).sum();
+        let weighted: Vec<&PriceCluster> =
+            self.clusters.iter().filter(|cluster| cluster.alike > 0.0).collect();
+        let alike: f64 = weighted.iter().map(|cluster| cluster.alike).sum();
         let mean_ns = sum_ns / alike;
-        // Kish's effective number: looks that stand for few faults tell little.
-        let looks = alike * alike / all_looks.iter().map(|look| look.alike * look.alike).sum::<f64>();
-        let free = looks - 1.0;
+        // Kish's effective number: clusters that stand for few faults tell little.
+        let effective =
+            alike * alike / weighted.iter().map(|cluster| cluster.alike * cluster.alike).sum::<f64>();
+        let free = effective - 1.0;
         // Looks at regular times follow a price that drifts (memory that a hypervisor backs at first touch), and neighbours alone tell
         // how far one of them may be off: successive differences (Wolter 2007, ch. 8).
         let (mut seen, mut weight) = (0.0, 0.0);
-        for (a, b) in all_looks.iter().zip(all_looks.iter().skip(1)) {
+        for (a, b) in weighted.iter().zip(weighted.iter().skip(1)) {
             let apart = (a.sum_ns / a.alike - b.sum_ns / b.alike) / mean_ns;
             let both = a.alike.min(b.alike);
             (seen, weight) = (seen + both * apart * apart / 2.0, weight + both);
@@ -304,7 +308,7 @@ impl Part {
         let seen = if weight > 0.0 { seen / weight } else { 0.0 };
         let variance =
             (PRICE_PRIOR_BURSTS * ONE_BURST_SHARE.powi(2) + free * seen) / (PRICE_PRIOR_BURSTS + free);
-        let half = student_t((PRICE_PRIOR_BURSTS + free) as usize) * (variance / looks).sqrt();
+        let half = student_t((PRICE_PRIOR_BURSTS + free) as usize) * (variance / effective).sqrt();
         [half.min(1.0), half]
     }
 }
@@ -313,15 +317,15 @@ impl Part {
 mod tests {
     use super::*;
 
-    /// A row with bursts of 50 faults that took so long each, one look at a time.
-    fn row(means_ns: &[f64]) -> Part {
-        let look = |(number, mean_ns): (usize, &f64)| Look {
+    /// A row with bursts of 50 faults that took so long each, one cluster at a time.
+    fn row(means_ns: &[f64]) -> SizeTally {
+        let cluster = |(number, mean_ns): (usize, &f64)| PriceCluster {
             burst: Some(number as u32),
             timed: 50.0,
             alike: 50.0,
             sum_ns: 50.0 * mean_ns,
         };
-        Part { looks: means_ns.iter().enumerate().map(look).collect(), ..Part::default() }
+        SizeTally { clusters: means_ns.iter().enumerate().map(cluster).collect(), ..SizeTally::default() }
     }
 
     fn half(means_ns: &[f64]) -> f64 {
@@ -334,14 +338,15 @@ mod tests {
         assert!((0.5..1.0).contains(&half(&steady[..1])), "{}", half(&steady[..1]));
         assert!(half(&steady[..1]) > half(&steady[..4]) && half(&steady[..4]) > half(&steady));
         assert!(half(&steady) < 0.06, "{}", half(&steady));
-        let wild: Vec<f64> = (0..40).map(|look| if look % 2 == 0 { 500.0 } else { 1500.0 }).collect();
+        let wild: Vec<f64> = (0..40).map(|cluster| if cluster % 2 == 0 { 500.0 } else { 1500.0 }).collect();
         assert!(half(&wild) > 0.15, "{}", half(&wild));
     }
 
     #[test]
     fn a_price_that_drifts_is_known_better_than_one_that_jumps() {
-        let drift: Vec<f64> = (0..40).map(|look| if look < 15 { 11_000.0 } else { 1_800.0 }).collect();
-        let jumps: Vec<f64> = (0..40).map(|look| if look % 8 < 3 { 11_000.0 } else { 1_800.0 }).collect();
+        let drift: Vec<f64> = (0..40).map(|cluster| if cluster < 15 { 11_000.0 } else { 1_800.0 }).collect();
+        let jumps: Vec<f64> =
+            (0..40).map(|cluster| if cluster % 8 < 3 { 11_000.0 } else { 1_800.0 }).collect();
         assert!(half(&drift) < half(&jumps) / 2.0, "{} {}", half(&drift), half(&jumps));
     }
 
@@ -349,7 +354,7 @@ mod tests {
     fn a_row_that_was_not_timed_may_cost_what_any_kind_does() {
         let mut all = Tally::default();
         all.kinds[Kind::ZeroPageRead as usize] = Timed { timed: 100.0, sum_ns: 1_000_000.0 };
-        assert_eq!(Part::default().price_spread(1000.0, &all), [1.0 - CALIBRATED_LOW, 9.0]);
+        assert_eq!(SizeTally::default().price_spread(1000.0, &all), [1.0 - CALIBRATED_LOW, 9.0]);
     }
 
     fn fault(kind: Kind, faults: f64, price_ns: f64) -> Weighted {

@@ -40,7 +40,7 @@ pub struct FaultTime {
 }
 
 /// What the time rests on.
-pub(crate) struct Basis<'a> {
+pub(crate) struct Inputs<'a> {
     pub(crate) kinds: &'a Kinds,
     /// Every fault was recorded.
     pub(crate) complete: bool,
@@ -56,11 +56,11 @@ pub(crate) struct Basis<'a> {
 }
 
 /// Fills in the rows' times and gives the whole, not yet cut to what CPU time allows; `None` with a note where nothing is known of time.
-pub(crate) fn time(basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, Option<String>) {
-    let kinds = basis.kinds;
+pub(crate) fn time(inputs: &Inputs<'_>, rows: &mut [Row]) -> (Option<FaultTime>, Option<String>) {
+    let kinds = inputs.kinds;
     if kinds.timed() == 0 {
-        return match basis.truth_ns {
-            Some(truth_ns) => calibrated(truth_ns, basis, rows),
+        return match inputs.truth_ns {
+            Some(truth_ns) => calibrated(truth_ns, inputs, rows),
             None => (
                 None,
                 Some("no fault was timed and none was calibrated: nothing is known of time".to_owned()),
@@ -97,24 +97,24 @@ pub(crate) fn time(basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, O
     let seconds = Interval { value, low, high };
     let p50_ns = kinds.percentile_ns(0.5).unwrap_or(0.0);
     let time = FaultTime {
-        source: if basis.complete { Source::Counted } else { Source::Sampled },
+        source: if inputs.complete { Source::Counted } else { Source::Sampled },
         timed: kinds.timed(),
         p50_ns,
         p90_ns: kinds.percentile_ns(0.9).unwrap_or(0.0),
         p99_ns: kinds.percentile_ns(0.99).unwrap_or(0.0),
-        raw_p50_ns: p50_ns + basis.offset_ns,
-        offset_ns: basis.offset_ns,
+        raw_p50_ns: p50_ns + inputs.offset_ns,
+        offset_ns: inputs.offset_ns,
         seconds,
-        share: share(seconds, basis.cpu_ns),
-        us_per_mib: us_per_mib(rows, basis.host),
+        share: share(seconds, inputs.cpu_ns),
+        us_per_mib: us_per_mib(rows, inputs.host),
     };
     (Some(time), None)
 }
 
-fn calibrated(truth_ns: f64, basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, Option<String>) {
+fn calibrated(truth_ns: f64, inputs: &Inputs<'_>, rows: &mut [Row]) -> (Option<FaultTime>, Option<String>) {
     let of = |faults: u64| {
         let value = truth_ns * faults as f64 / 1e9;
-        let huge = basis.huge_at_most.unwrap_or(0).min(faults) as f64;
+        let huge = inputs.huge_at_most.unwrap_or(0).min(faults) as f64;
         let high = ((faults as f64 - huge) * UNTIMED_HIGH + huge * UNTIMED_HUGE) * truth_ns / 1e9;
         Interval { value, low: value * UNTIMED_LOW, high }
     };
@@ -134,8 +134,8 @@ fn calibrated(truth_ns: f64, basis: &Basis<'_>, rows: &mut [Row]) -> (Option<Fau
         raw_p50_ns: truth_ns,
         offset_ns: 0.0,
         seconds,
-        share: share(seconds, basis.cpu_ns),
-        us_per_mib: us_per_mib(rows, basis.host),
+        share: share(seconds, inputs.cpu_ns),
+        us_per_mib: us_per_mib(rows, inputs.host),
     };
     let note = "no fault of the program was timed: seconds are the number of faults times the price of a first touch \
                 measured at start, by half to four times, and by up to 150 for each huge page that the machine had meanwhile";
@@ -145,16 +145,14 @@ fn calibrated(truth_ns: f64, basis: &Basis<'_>, rows: &mut [Row]) -> (Option<Fau
 impl FaultTime {
     /// Cuts the seconds to a bound that they can't exceed.
     pub(crate) fn cut(&mut self, bound: f64, cpu_ns: f64) {
-        let Interval { value, low, high } = self.seconds;
-        self.seconds = Interval { value: value.min(bound), low: low.min(bound), high: high.min(bound) };
+        self.seconds = self.seconds.map(|seconds| seconds.min(bound));
         self.share = share(self.seconds, cpu_ns);
     }
 }
 
 fn share(seconds: Interval, cpu_ns: f64) -> Interval {
     let cpu = cpu_ns / 1e9;
-    let of = |s: f64| if cpu > 0.0 { (s / cpu).clamp(0.0, 1.0) } else { 0.0 };
-    Interval { value: of(seconds.value), low: of(seconds.low), high: of(seconds.high) }
+    seconds.map(|seconds| if cpu > 0.0 { (seconds / cpu).clamp(0.0, 1.0) } else { 0.0 })
 }
 
 /// Microseconds per MiB that faults made resident.

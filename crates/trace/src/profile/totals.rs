@@ -5,7 +5,7 @@
 //! profile (kernel mode of a user, populated pages) is in [`Totals::beyond`]. `reconcile` says what disagreed on the way.
 
 use super::kinds::Kinds;
-use super::rows::{self, BeyondWait4, Known};
+use super::rows::{self, BeyondWait4, Exactness};
 use super::strata::Strata;
 use super::time::{self, FaultTime};
 use super::{Profile, Weighted};
@@ -51,7 +51,7 @@ impl Totals {
     /// Adds up a profile, makes it agree with the exact counts and the CPU time, and keeps the totals in it.
     pub(crate) fn settle(profile: &mut Profile, found: &Faults, observation: &Observation) {
         let strata = Strata::new(found, observation.counts.failed() > 0);
-        let known = Known { all: strata.is_complete(), pages: found.tells_pages };
+        let known = Exactness { all: strata.is_complete(), pages: found.tells_pages };
         let calibration = observation.calibration.filter(Calibration::is_sound);
         let offset_ns = calibration.map_or(0.0, |found| found.offset_ns());
         let counted = found.windows.iter().map(|w| w.faults).fold(0, u64::saturating_add);
@@ -65,7 +65,7 @@ impl Totals {
         let recorder_ns = recorder_ns(observation, found);
         let beyond_ns = beyond_wait4.map_or(0, |beyond| beyond.cpu_ns);
         let cpu_ns = observation.usage.cpu_ns().saturating_add(beyond_ns).saturating_sub(recorder_ns);
-        let basis = time::Basis {
+        let basis = time::Inputs {
             kinds: &kinds,
             complete: known.all,
             truth_ns: calibration.map(|found| found.truth_p50_ns).filter(|ns| *ns > 0.0),
@@ -113,14 +113,11 @@ impl Totals {
             time_ns: last.map_or(0, |last| last.time_ns),
             pid: last.map_or(0, |last| last.pid),
             tid: last.map_or(0, |last| last.tid),
-            addr: 0,
-            stack: None,
-            block: None,
             kind: *kind,
-            mapping: 0,
             kernel: matches!(kind, Kind::KernelMode | Kind::KernelOrPopulate | Kind::Populate),
             faults: *faults as f64,
             cost_ns: seconds.unwrap_or(0.0) * 1e9,
+            ..Weighted::default()
         };
         self.beyond.iter().map(unplaced).collect()
     }

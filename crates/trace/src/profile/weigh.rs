@@ -62,7 +62,7 @@ pub(super) fn weights(found: &Faults, observation: &Observation) -> Weights {
     let mut stratum_of: Vec<Option<&Stratum>> = vec![None; found.windows.len()];
     strata.strata.iter().for_each(|stratum| stratum_of[stratum.window] = Some(stratum));
     let stratum = |fault: &Fault| fault.window.and_then(|window| stratum_of[window]);
-    let whole = whole_by_window(found);
+    let whole = found.ended_by_window();
     let is_whole = |fault: &Fault| {
         fault.duration_ns.is_some() || fault.window.is_none_or(|window| whole[window] == 0 && failed == 0)
     };
@@ -164,17 +164,6 @@ fn all_seen(found: &Faults, user_faults: Option<u64>, whole: &[u64]) -> Option<f
     let complete = found.windows.iter().all(|window| window.recorded && window.lost == 0);
     (complete && whole > 0).then_some(())?;
     Some(user_faults? as f64 / whole as f64).filter(|each| (each - 1.0).abs() < ALL_SEEN_SHARE)
-}
-
-/// Recorded user-mode faults of each window whose end was seen.
-fn whole_by_window(found: &Faults) -> Vec<u64> {
-    let mut whole = vec![0; found.windows.len()];
-    for fault in found.faults.iter().filter(|f| !f.kernel && f.duration_ns.is_some()) {
-        if let Some(window) = fault.window {
-            whole[window] += 1;
-        }
-    }
-    whole
 }
 
 /// Samples of minor faults taken per sample seen, at least 1.

@@ -50,13 +50,13 @@ pub(crate) struct Facts {
     /// Anonymous memory, bytes: faulted in at most; grown between readings at least.
     pub(crate) faulted_bytes: Option<f64>,
     pub(crate) grown_bytes: f64,
-    /// Memory of all kinds, bytes: mapped by faults at most; the largest process.
+    /// Resident of all kinds, bytes: mapped by faults at most; the largest process.
     pub(crate) mapped_bytes: Option<f64>,
     pub(crate) peak_bytes: f64,
     /// Time in faults, ns: all, as estimated; the sum of the rows; the part of rows too small to be shown.
     pub(crate) time_ns: Option<Interval>,
     pub(crate) rows_time_ns: f64,
-    pub(crate) bound: Option<Bound>,
+    pub(crate) bound: Option<TimeBound>,
     /// CPU time, and what all processors had meanwhile, ns.
     pub(crate) cpu_ns: f64,
     pub(crate) processors_ns: Option<f64>,
@@ -69,7 +69,7 @@ pub(crate) struct Facts {
 
 /// The most time that faults can have had.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Bound {
+pub(crate) struct TimeBound {
     pub(crate) ns: f64,
     /// It is the CPU time, not the system time.
     pub(crate) is_cpu: bool,
@@ -83,7 +83,7 @@ pub(crate) fn time_bound(
     cpu_ns: f64,
     recorder_ns: f64,
     faults: f64,
-) -> Option<Bound> {
+) -> Option<TimeBound> {
     if cpu_ns <= 0.0 {
         return None;
     }
@@ -100,8 +100,8 @@ pub(crate) fn time_bound(
         system_ns - RECORDER_CERTAIN * recorder_ns + unwaited_ns + trap_ns + ticks_ns.max(scatter_ns)
     });
     Some(match by_system {
-        Some(ns) if ns < cpu_ns => Bound { ns: ns.max(0.0), is_cpu: false },
-        _ => Bound { ns: cpu_ns, is_cpu: true },
+        Some(ns) if ns < cpu_ns => TimeBound { ns: ns.max(0.0), is_cpu: false },
+        _ => TimeBound { ns: cpu_ns, is_cpu: true },
     })
 }
 
@@ -123,7 +123,7 @@ impl Facts {
         let windows = (!observation.windows.is_empty()).then(|| {
             (sum(observation.windows.iter().map(|window| window.faults)), observation.windows.len() as u64)
         });
-        let memory = Memory::new(observation, rows);
+        let memory = Resident::new(observation, rows);
         let processors_ns = (observation.host.cpus > 0 && usage.wall_ns > 0)
             .then(|| usage.wall_ns as f64 * f64::from(observation.host.cpus));
         let losses = observation.event_losses.as_ref();
@@ -187,16 +187,10 @@ fn is_whole(observation: &Observation, found: &Faults) -> bool {
 /// Handled user-mode faults recorded in windows beyond what was counted in them. Neighbours are added up first: a window's count is
 /// read while faults go on, so a few may stand on the other side of its edge.
 fn recorded_beyond(found: &Faults) -> (u64, u64) {
-    let mut recorded = vec![0_u64; found.windows.len()];
-    for fault in found.faults.iter().filter(|fault| !fault.kernel && fault.duration_ns.is_some()) {
-        if let Some(window) = fault.window {
-            recorded[window] += 1;
-        }
-    }
-    let all = |of: &dyn Fn(usize) -> u64| sum((0..found.windows.len()).map(of));
-    let counted = |w: usize| if found.windows[w].recorded { found.windows[w].faults } else { 0 };
-    let seen = |w: usize| if found.windows[w].recorded { recorded[w] } else { 0 };
-    (all(&seen).saturating_sub(all(&counted)), all(&counted))
+    let ended = found.ended_by_window();
+    let windows = || found.windows.iter().zip(&ended).filter(|(window, _)| window.recorded);
+    let counted = sum(windows().map(|(window, _)| window.faults));
+    (sum(windows().map(|(_, ended)| *ended)).saturating_sub(counted), counted)
 }
 
 fn samples(observation: &Observation, found: &Faults) -> Option<(u64, u64, u64)> {
@@ -212,13 +206,13 @@ fn samples(observation: &Observation, found: &Faults) -> Option<(u64, u64, u64)>
 }
 
 /// What faults made resident, and what was read of it.
-struct Memory {
+struct Resident {
     faulted_bytes: Option<f64>,
     grown_bytes: f64,
     mapped_bytes: Option<f64>,
 }
 
-impl Memory {
+impl Resident {
     fn new(observation: &Observation, rows: &[Row]) -> Self {
         let host = &observation.host;
         let page = host.page_bytes.max(1) as f64;

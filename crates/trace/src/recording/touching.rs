@@ -99,17 +99,18 @@ impl Touching {
 
     /// Its frame.
     pub(crate) fn frame(&self, stack: u32) -> Option<u32> {
-        self.place(stack).map(|(frame, _)| frame)
+        self.function(stack).map(|(frame, _)| frame)
     }
 
     /// Its frame, and which of the functions inlined there.
-    pub(crate) fn place(&self, stack: u32) -> Option<(u32, u32)> {
+    pub(crate) fn function(&self, stack: u32) -> Option<(u32, u32)> {
         self.found.get(stack as usize).copied().flatten()
     }
 }
 
 fn find(stacks: &Stacks, stack: u32) -> Option<(u32, u32)> {
-    let in_kernel = |frame: &Frame| module(stacks, frame) == Some("[kernel]");
+    let in_kernel =
+        |frame: &Frame| stacks.module(frame).is_some_and(|module| module.short_name() == "[kernel]");
     let leaf = || known(stacks, stack).find(|(_, frame)| !in_kernel(frame));
     own(stacks, stack)
         .next()
@@ -131,12 +132,8 @@ fn known(stacks: &Stacks, stack: u32) -> impl Iterator<Item = (u32, &Frame)> {
     frames.iter().filter_map(|&number| Some((number, stacks.frames.get(number as usize)?)))
 }
 
-fn module<'a>(stacks: &'a Stacks, frame: &Frame) -> Option<&'a str> {
-    stacks.modules.get(frame.module? as usize).map(|module| module.short_name())
-}
-
 fn is_foreign(stacks: &Stacks, frame: &Frame) -> bool {
-    module(stacks, frame).is_some_and(is_runtime)
+    stacks.module(frame).is_some_and(|module| is_runtime(module.short_name()))
 }
 
 /// Whether a module with this file name is nobody's own code: the C library, the loader, an allocator, the kernel. Sites pass over it, so
@@ -198,7 +195,7 @@ mod tests {
             stacks: vec![(0..frames.len() as u32).collect()],
             frames,
         };
-        Touching::new(&stacks).place(0)
+        Touching::new(&stacks).function(0)
     }
 
     #[test]

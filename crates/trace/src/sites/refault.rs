@@ -15,7 +15,8 @@ type Owner = (u32, Option<(u32, u32)>);
 pub(super) fn refaulted(profile: &Profile, touching: &Touching, page_bytes: u64) -> Vec<bool> {
     let page_bytes = page_bytes.max(1);
     let blocks = &profile.blocks.blocks;
-    let owner = |block: &Block| -> Owner { (block.pid, block.stack.and_then(|stack| touching.place(stack))) };
+    let owner =
+        |block: &Block| -> Owner { (block.pid, block.stack.and_then(|stack| touching.function(stack))) };
     let mut died: Vec<(u64, &Block)> = blocks.iter().filter_map(|b| Some((b.died_ns?, b))).collect();
     died.sort_by_key(|(time_ns, _)| *time_ns);
     let mut died = died.into_iter().peekable();

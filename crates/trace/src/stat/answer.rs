@@ -51,7 +51,7 @@ impl Stat {
         details.extend(row_notes.iter().cloned());
         notes.extend(row_notes);
         let serialisation = serial::serialisation(faults, offset_ns);
-        let missing = missing(&missing::Known {
+        let missing = missing(&missing::Inputs {
             observation,
             rows: &rows,
             time: time.as_ref(),

@@ -6,7 +6,7 @@
 //! `.isra.0`), so prefixes are compared. Single phases wander between runs (samples taken with interrupts off land on
 //! the next instruction that enables them: "entry" takes more than its due), hence the intervals and the minimum.
 
-use super::{Interval, KernelTime, PhaseShare};
+use super::{KernelTime, PhaseShare};
 use crate::measurement::{Count, share_interval};
 use crate::observation::KernelSamples;
 use crate::tuning::PHASE_SAMPLES;
@@ -224,11 +224,7 @@ pub fn kernel_time(samples: &KernelSamples) -> (KernelTime, Option<String>) {
         }
     }
     let total = samples.total.max(fault.saturating_add(release));
-    let seconds = |hits| {
-        let Interval { value, low, high } = share_interval(hits as f64, total as f64);
-        let all = total as f64 * samples.period_ns as f64 / 1e9;
-        Interval { value: value * all, low: low * all, high: high * all }
-    };
+    let all_seconds = total as f64 * samples.period_ns as f64 / 1e9;
     let enough = fault >= PHASE_SAMPLES;
     let shares = || {
         let named = PHASES.iter().map(|p| p.0).chain([OTHER]).zip(phases);
@@ -245,7 +241,7 @@ pub fn kernel_time(samples: &KernelSamples) -> (KernelTime, Option<String>) {
     let time = KernelTime {
         samples: samples.total,
         fault_samples: fault,
-        release_seconds: seconds(release),
+        release_seconds: share_interval(release as f64, total as f64).times(all_seconds),
         phases: enough.then(shares),
     };
     let note = (!enough && fault > 0).then(|| {

@@ -54,7 +54,7 @@ impl Part {
 }
 
 /// What is known of an answer.
-pub(super) struct Known<'a> {
+pub(super) struct Inputs<'a> {
     pub(super) observation: &'a Observation,
     pub(super) rows: &'a [Row],
     pub(super) time: Option<&'a FaultTime>,
@@ -68,7 +68,7 @@ pub(super) struct Known<'a> {
 }
 
 /// What is missing, in the order of the answer.
-pub(super) fn missing(known: &Known<'_>) -> Vec<Missing> {
+pub(super) fn missing(known: &Inputs<'_>) -> Vec<Missing> {
     let has = |kind| known.rows.iter().any(|row| row.kind == kind);
     let denied = |name: &str| denied(&known.observation.sources, name);
     let events = || denied("page-faults:u").or_else(|| denied("fault pairs"));

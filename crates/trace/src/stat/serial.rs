@@ -5,7 +5,6 @@
 
 use super::Serialisation;
 use crate::fault::Faults;
-use crate::kind::FIRST_TOUCHES;
 use crate::measurement::{Count, ratio_of_medians};
 use crate::tuning::{SERIAL_FAULTS, SERIAL_RATIO};
 
@@ -17,7 +16,7 @@ pub(super) const ONE_THREAD: &str = "only one thread faulted";
 pub(super) fn serialisation(faults: &Faults, offset_ns: f64) -> Serialisation {
     let cannot = |why: String| Serialisation::CannotSay { why };
     let mut by_count: Vec<Vec<f64>> = Vec::new();
-    let comparable = faults.faults.iter().filter(|f| !f.kernel && FIRST_TOUCHES.contains(&f.kind));
+    let comparable = faults.faults.iter().filter(|f| !f.kernel && f.kind.is_first_touch());
     for (in_flight, ns) in comparable.filter_map(|f| Some((f.in_flight as usize, f.duration_ns?))) {
         if by_count.len() <= in_flight {
             by_count.resize(in_flight.min(faults.faults.len()) + 1, Vec::new());
@@ -66,6 +65,7 @@ fn more_than_one_thread(faults: &Faults) -> bool {
 mod tests {
     use super::*;
     use crate::fault::Fault;
+    use crate::kind::Kind;
 
     fn fault(in_flight: u32, ns: u64) -> Fault {
         Fault { tid: in_flight, in_flight, ..Fault::timed(Kind::MmapFirstWrite, 0, ns) }

@@ -1,6 +1,6 @@
 //! What changed between runs whose truth is known: exactly that is named, and nothing where nothing changed.
 
-use faultless_trace::diff::{By, Cause, Class, Diff, Pair, Part, Run, Settings};
+use faultless_trace::diff::{BeforeAfter, By, Cause, Class, Diff, Pair, Run, Settings};
 use faultless_trace::measurement::Rng;
 use faultless_trace::observation::Window;
 use faultless_trace::profile::{Block, Weighted};
@@ -283,7 +283,7 @@ fn major_faults_are_apart() {
     let found = diff(std::slice::from_ref(&cold), &[run(&program(), QUIET)]);
     assert_eq!(named(&found), []);
     adds_up(&found, &cold);
-    let Part { faults, time_ns } = found.major;
+    let BeforeAfter { faults, time_ns } = found.major;
     assert_eq!((faults, time_ns), ([28.0, 0.0], [84e6, 0.0]));
     assert_eq!(found.faults.difference.value, 0.0);
     assert!(found.time_ns.before.value < 14e6 && !found.price.is_told(), "{found:#?}");

@@ -4,10 +4,9 @@
 use faultless_trace::diff::Run;
 use faultless_trace::measurement::Rng;
 use faultless_trace::observation::{Calibration, Exit};
-use faultless_trace::profile::{Basis, Profile, Weighted};
+use faultless_trace::profile::{Basis, Profile, Totals, Weighted};
 use faultless_trace::recording::{Footer, Frame, Header, Module, Name, Recording, Settings, Stacks};
 use faultless_trace::stat::{FaultTime, Interval, Kind, Row, Source};
-use faultless_trace::totals::Totals;
 
 use super::scenario;
 

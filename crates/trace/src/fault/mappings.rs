@@ -4,7 +4,7 @@
 //! an address that was unmapped still has its last mapping. Fork copies (lazily: a shell's thousand children cost
 //! nothing until one maps something), exec clears, the last thread's exit drops.
 //!
-//! How regions are told apart, and where that is weak:
+//! How regions are record apart, and where that is weak:
 //!
 //! | region | rule | weakness |
 //! |---|---|---|
@@ -54,14 +54,14 @@ impl Region {
 
 /// A mapping at an address, and what its process went through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Mapping {
     pub(super) region: Region,
     pub(super) begin: u64,
     pub(super) end: u64,
     /// When it was first mapped.
     pub(super) mapped_ns: u64,
     /// The last record that covered it.
-    pub(super) told: Told,
+    pub(super) record: MapRecord,
     /// The process's last fork, if the mapping is older than that.
     pub(super) fork: Option<Fork>,
     /// It was there when the recorder came to a process that ran already: what was touched in it before was not seen.
@@ -72,7 +72,7 @@ pub(super) struct Place {
 
 /// A record of a mapping: memory that was unmapped and mapped again has a new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Told {
+pub(crate) struct MapRecord {
     pub(super) time_ns: u64,
     pub(super) len_bytes: u64,
 }
@@ -90,7 +90,7 @@ struct Vma {
     end: u64,
     region: Region,
     mapped_ns: u64,
-    told: Told,
+    record: MapRecord,
     /// Forks that the process had seen when this was mapped.
     generation: u32,
     name: u32,
@@ -105,7 +105,7 @@ struct Process {
     code: Rc<BTreeSet<u32>>,
     generation: u32,
     fork: Option<Fork>,
-    /// When its first mappings were told, of a process whose beginning was not seen.
+    /// When its first mappings were record, of a process whose beginning was not seen.
     found_ns: Option<u64>,
     /// Threads beyond the first.
     more_threads: u32,
@@ -131,7 +131,7 @@ impl Default for Processes {
 
 impl Processes {
     /// What lies at `addr`; `None` where nothing is known.
-    pub(super) fn place(&self, pid: u32, addr: u64) -> Option<Place> {
+    pub(super) fn mapping(&self, pid: u32, addr: u64) -> Option<Mapping> {
         let process = self.processes.get(&pid)?;
         let below = process.vmas.range(..=addr).next_back().filter(|(_, vma)| addr < vma.end);
         let (begin, vma) = below.or_else(|| {
@@ -139,12 +139,12 @@ impl Processes {
             (above.1.region == Region::Stack && above.0 - addr <= STACK_REACH_BYTES).then_some(above)
         })?;
         let fork = process.fork.filter(|_| vma.generation < process.generation);
-        Some(Place {
+        Some(Mapping {
             region: vma.region,
             begin: *begin,
             end: vma.end,
             mapped_ns: vma.mapped_ns,
-            told: vma.told,
+            record: vma.record,
             fork,
             was_there: process.found_ns.is_some_and(|found_ns| vma.mapped_ns <= found_ns),
             name: vma.name,
@@ -193,8 +193,8 @@ impl Processes {
                 Region::Stack => names[2],
                 _ => names[0],
             };
-            let told = Told { time_ns, len_bytes: map.len_bytes };
-            Vma { end, region, mapped_ns: time_ns, told, generation, name, whole: true }
+            let record = MapRecord { time_ns, len_bytes: map.len_bytes };
+            Vma { end, region, mapped_ns: time_ns, record, generation, name, whole: true }
         };
         match stack_end {
             Some(stack_end) => {
@@ -272,7 +272,7 @@ fn ends_data_segment(vmas: &BTreeMap<u64, Vma>, code: &BTreeSet<u32>, begin: u64
 /// Where the stack ends whose memory begins at `begin`: the end of the reserved mapping around it.
 fn thread_stack_end(vmas: &BTreeMap<u64, Vma>, begin: u64, end: u64) -> Option<u64> {
     let (guard, reserved) = vmas.range(..begin).next_back()?;
-    // What others have left of a mapping is none: that it was given back is not told.
+    // What others have left of a mapping is none: that it was given back is not record.
     let fresh = reserved.region == Region::Reserved && reserved.whole;
     let fills = begin < reserved.end && reserved.end <= end;
     (fresh && fills && begin - guard <= GUARD_MAX_BYTES).then_some(reserved.end)
@@ -295,7 +295,7 @@ fn overlay(vmas: &mut BTreeMap<u64, Vma>, begin: u64, new: Vma) {
         let same = old.region == new.region && new.region.is_anonymous();
         let inside = old_begin >= begin && old.end <= new.end && (old_begin, old.end) != (begin, new.end);
         if inside && (same || (old.region == Region::Bss && new.region.is_anonymous())) {
-            keep(&mut kept, old_begin, Vma { told: new.told, ..old });
+            keep(&mut kept, old_begin, Vma { record: new.record, ..old });
         }
     }
     let mut at = begin;
@@ -335,7 +335,7 @@ mod tests {
     }
 
     fn region(processes: &Processes, pid: u32, addr: u64) -> Option<Region> {
-        processes.place(pid, addr).map(|p| p.region)
+        processes.mapping(pid, addr).map(|p| p.region)
     }
 
     #[test]
@@ -404,9 +404,9 @@ mod tests {
         p.map(1, 1, &map(0x1000, 0x9000, 3, "//anon"));
         p.fork(2, 1, 5);
         p.map(1, 6, &map(0x2_0000, 0x3_0000, 3, "//anon"));
-        assert_eq!(p.place(2, 0x1000).unwrap().fork, Some(Fork { time_ns: 5, is_child: true }));
-        assert_eq!(p.place(1, 0x1000).unwrap().fork, Some(Fork { time_ns: 5, is_child: false }));
-        assert_eq!(p.place(1, 0x2_0000).unwrap().fork, None, "mapped after the fork");
+        assert_eq!(p.mapping(2, 0x1000).unwrap().fork, Some(Fork { time_ns: 5, is_child: true }));
+        assert_eq!(p.mapping(1, 0x1000).unwrap().fork, Some(Fork { time_ns: 5, is_child: false }));
+        assert_eq!(p.mapping(1, 0x2_0000).unwrap().fork, None, "mapped after the fork");
         assert_eq!(region(&p, 2, 0x2_0000), None);
         p.exec(2);
         assert_eq!(region(&p, 2, 0x1000), None);
@@ -423,7 +423,7 @@ mod tests {
             p.map(1, i, &map(top - i * 0x10_0000, top, 3, "//anon"));
         }
         assert!(p.processes[&1].vmas.len() <= 2, "{}", p.processes[&1].vmas.len());
-        assert_eq!(p.place(1, top - 1).unwrap().mapped_ns, 1);
+        assert_eq!(p.mapping(1, top - 1).unwrap().mapped_ns, 1);
     }
 
     #[test]
