@@ -1,10 +1,12 @@
-//! A site's figures -> the cure that fits its pattern, and what it would save; or none, with the reason.
+//! The figures of a site -> the cure that fits its pattern and the savings, or the reason why there is none.
 //!
-//! One table of rules, tried in order; the first that fits is named if it saves enough of the CPU time to be worth a change
-//! (`MIN_GAIN`). Savings are intervals: shares of the site's faults that the pattern explains, times their measured time.
-//! A cure that is named here is a hypothesis: `faultless advise` measures those that need no change of the program.
+//! The rules stand in one table and are tried in order. The first that fits is named if it saves enough CPU
+//! time to be worth a change (`MIN_GAIN`). Savings are intervals: the share of the site's faults that the
+//! pattern explains, times their measured time. A cure named here is a hypothesis. `faultless advise`
+//! measures those that need no change of the program.
 //!
-//! It knows nothing of what the program means to do, and of sites without recorded blocks only the kinds of their faults.
+//! The rules do not know the purpose of the program. Without recorded blocks they know only the kinds of a
+//! site's faults.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +21,7 @@ use crate::tuning::{
     WHOLE_SHARE,
 };
 
-/// What can be done about a site's faults.
+/// Cures for the faults of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cure {
@@ -46,12 +48,12 @@ impl Cure {
     }
 }
 
-/// A cure for a site, or why there is none.
+/// A cure for a site, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Remedy {
     /// The site's label.
     pub site: String,
-    /// Its `file:line` where known: closures share a label.
+    /// Its `file:line` if known: closures share a label.
     #[serde(default)]
     pub place: Option<String>,
     /// The cure; `None`: leave it.
@@ -73,29 +75,31 @@ pub struct Pattern<'a> {
     pub row: &'a Row,
     /// All faults.
     pub all: &'a Row,
-    /// The blocks that it touches, where they were recorded.
+    /// The blocks that it touches, if they were recorded.
     pub lives: Option<&'a BlockLives>,
-    /// Blocks were recorded: what lies in none is not malloc's, or too small for a pool.
+    /// Blocks were recorded. A fault outside them touched memory that is not malloc's, or a block too small
+    /// to record.
     pub blocks: bool,
     /// The machine.
     pub host: &'a Host,
     /// The run: begin and length, ns.
     pub run_ns: (u64, u64),
-    /// CPU time of the run, ns; 0 where not known.
+    /// CPU time of the run, ns; 0 if not known.
     pub cpu_ns: u64,
-    /// What keeping freed pages would avoid of all faults.
+    /// Share of all faults that keeping freed pages would avoid.
     pub knee: Option<Point>,
-    /// The most that keeping would avoid of all faults, whatever is kept, 0 to 1; `None` where memory was not read.
+    /// Upper bound of the share of all faults that keeping any amount avoids, 0 to 1; `None` if memory was
+    /// not read.
     pub most_avoidable: Option<f64>,
 }
 
 /// Shares of a site's faults and of its time that a cure saves: at least, likely, at most.
 type Saves = ([f64; 3], [f64; 3]);
 
-/// A rule: when it fits, what it saves, what to say.
+/// A rule: its condition, the savings, and the text.
 struct Rule {
     cure: Cure,
-    /// What it saves where it fits.
+    /// The savings if the rule fits.
     saves: fn(&Pattern<'_>) -> Option<Saves>,
     why: fn(&Pattern<'_>) -> String,
     how: fn(&Pattern<'_>) -> &'static str,
@@ -103,7 +107,7 @@ struct Rule {
 
 const RULES: [Rule; 7] = [
     Rule {
-        // Two faults for each page, and the first one is for nothing.
+        // A page takes two faults, and the first is useless.
         cure: Cure::WriteFirst,
         saves: write_first,
         why: |p| {
@@ -115,7 +119,8 @@ const RULES: [Rule; 7] = [
         how: |_| "write before the first read, or do not read what is known to be zero",
     },
     Rule {
-        // The mapping stayed and its pages went: that is MADV_DONTNEED, which zeroes what comes back.
+        // The mapping stayed and its pages went: MADV_DONTNEED, after which the kernel zeroes every page
+        // anew.
         cure: Cure::MadvFree,
         saves: madv_free,
         why: |p| {
@@ -127,7 +132,7 @@ const RULES: [Rule; 7] = [
         how: |_| "give memory back with MADV_FREE instead of MADV_DONTNEED, or later (of an allocator: a longer decay)",
     },
     Rule {
-        // malloc maps each such block anew and unmaps it; one setting keeps them in the heap.
+        // malloc maps and unmaps each such block. One setting keeps them in the heap.
         cure: Cure::Thresholds,
         saves: thresholds,
         why: |p| {
@@ -166,7 +171,7 @@ const RULES: [Rule; 7] = [
         },
     },
     Rule {
-        // What is produced is not consumed as fast: every block is new memory.
+        // Production outruns consumption, so every block is new memory.
         cure: Cure::BoundedQueue,
         saves: bounded_queue,
         why: |p| {
@@ -186,7 +191,7 @@ const RULES: [Rule; 7] = [
         how: |_| "madvise(MADV_HUGEPAGE) on them, aligned to huge pages; of malloc: GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
     },
     Rule {
-        // No time is saved but the traps; it moves to where it does not hurt.
+        // It saves only the traps; the other time moves to the start.
         cure: Cure::Prefault,
         saves: prefault,
         why: |_| "blocks of the start that stay and are touched once".to_owned(),
@@ -194,7 +199,7 @@ const RULES: [Rule; 7] = [
     },
 ];
 
-/// Of a pattern that fits a site of little time.
+/// The pattern fits, but the site takes too little time.
 const NOT_WORTH: &str = "what could be saved is not worth a change";
 
 /// The cure for a site.
@@ -211,7 +216,7 @@ pub fn remedy(pattern: &Pattern<'_>) -> Remedy {
         time_ns: Interval::default(),
     };
     let Some((rule, (faults, time))) = fits else { return nothing(no_pattern(pattern)) };
-    // Nothing saves more than all there is.
+    // No cure saves more than the whole.
     let of = |whole: &Interval, [low, value, high]: [f64; 3]| Interval {
         value: whole.value * value.min(1.0),
         low: whole.low * low.min(1.0),
@@ -247,7 +252,7 @@ fn no_pattern(p: &Pattern<'_>) -> String {
     }
 }
 
-/// Why there is no cure, where no site has one.
+/// The reason to show if no site has a cure.
 pub(crate) fn why_none(remedies: &[Remedy]) -> Option<String> {
     if remedies.iter().any(|remedy| remedy.cure.is_some()) {
         return None;
@@ -264,7 +269,7 @@ pub(crate) fn why_none(remedies: &[Remedy]) -> Option<String> {
 }
 
 impl Pattern<'_> {
-    /// What a cure that keeps memory saves is no more than the curve says that keeping avoids.
+    /// Limits the savings of a cure that keeps memory to those of the avoidable curve.
     fn limited(&self, cure: Cure, saves: Saves) -> Saves {
         match self.most_avoidable.filter(|_| cure.keeps() && self.of_all() > 0.0) {
             Some(most) => {
@@ -289,7 +294,7 @@ impl Pattern<'_> {
         if self.all.faults.value > 0.0 { self.row.faults.value / self.all.faults.value } else { 0.0 }
     }
 
-    /// Share of what its blocks asked for that its faults made resident.
+    /// Share of its blocks' bytes that its faults made resident.
     fn touched(&self) -> f64 {
         self.lives.filter(|l| l.bytes > 0).map_or(0.0, |l| self.row.resident_bytes / l.bytes as f64)
     }
@@ -310,7 +315,7 @@ fn time_share(row: &Row, kind: Kind) -> f64 {
     if row.time_ns.value > 0.0 { ns / row.time_ns.value } else { 0.0 }
 }
 
-/// The share that a ratio over so many records stands for, with about 95 %.
+/// A share with its 95 % interval, from this number of records.
 fn about(share: f64, records: u64) -> [f64; 3] {
     let half = 1.96 * (share * (1.0 - share) / records.max(1) as f64).sqrt() + 1.0 / records.max(1) as f64;
     [(share - half).max(0.0), share, (share + half).min(1.0)]
@@ -327,7 +332,7 @@ fn write_first(p: &Pattern<'_>) -> Option<Saves> {
 
 fn madv_free(p: &Pattern<'_>) -> Option<Saves> {
     let own = p.share(&[Kind::MmapFirstWrite]) >= WHOLE_SHARE && p.refault() < ABSENT_SHARE;
-    // The kernel takes the pages where memory is short, and the call itself stays.
+    // The kernel takes the pages if memory is short, and the call itself stays.
     let saves = [0.0, p.row.again, 1.0];
     (own && p.row.again >= PATTERN_SHARE).then_some((saves, saves))
 }
@@ -347,11 +352,11 @@ fn pool(p: &Pattern<'_>) -> Option<Saves> {
     }
     let knee = p.knee.filter(|knee| p.row.refault.is_none() && knee.low >= PATTERN_SHARE)?;
     let of_all = p.of_all();
-    // Which faults the curve means is not known: all of them elsewhere, or all of them here.
+    // The curve does not say where the avoidable faults are: all elsewhere, or all here.
     let low = (1.0 - (1.0 - knee.low) / of_all).max(0.0);
     let high = (knee.high / of_all).min(1.0);
     let saves = [low, f64::midpoint(knee.low, knee.high).clamp(low, high), high];
-    // Without a lower bound the curve speaks of other sites.
+    // Without a lower bound the curve may describe other sites.
     (low > 0.0 && p.share(&FIRST_TOUCHES) >= WHOLE_SHARE && p.row.again < PATTERN_SHARE)
         .then_some((saves, saves))
 }

@@ -1,8 +1,8 @@
-//! Records -> faults: each with its duration, its mapping and its kind.
+//! Records -> faults, each with its duration, its mapping and its kind.
 //!
-//! Three steps, a file each: `pair` joins a fault's entry and end, `mapping` follows every process's mappings,
-//! `kind` says what the kernel had to do. This file runs them over the records in the order of time.
-//! It does not correct durations, scale to exact counts, or drop faults that it can't explain: those are `Unplaced`.
+//! Three steps, a file each: `pair` joins the entry and the end of a fault, `mappings` follows every
+//! process's mappings, `kind` classifies. This file runs them over the records in the order of time. It does
+//! not correct durations or scale to exact counts. Faults without an explanation are kept as `Unplaced`.
 
 mod kind;
 mod mappings;
@@ -22,11 +22,11 @@ use crate::tuning::{HUGE_PAGES, PIECE_FAULTS, READING_BEHIND_NS, READING_NS};
 pub(crate) struct Fault {
     /// Entry, CLOCK_MONOTONIC.
     pub(crate) enter_ns: u64,
-    /// Entry to end as read, uncorrected; `None` where the end was not seen or can't be trusted.
+    /// Entry to end as read, uncorrected; `None` if the end was not seen or can't be trusted.
     pub(crate) duration_ns: Option<u64>,
-    /// The recorder may have interrupted it to read a counter, so that its duration says too much.
+    /// The recorder may have interrupted it to read a counter, so its duration is too long.
     pub(crate) interrupted: bool,
-    /// The part of it in which the thread, able to run, had lost its processor to another; 0 where switches are not recorded.
+    /// Part of the duration in which the thread was preempted; 0 if switches are not recorded.
     pub(crate) preempted_ns: u64,
     /// Process.
     pub(crate) pid: u32,
@@ -36,31 +36,31 @@ pub(crate) struct Fault {
     pub(crate) addr: u64,
     /// Faulting instruction address.
     pub(crate) ip: u64,
-    /// Who touched it, where stacks are recorded and its end was seen.
+    /// The touching stack, if stacks are recorded and its end was seen.
     pub(crate) stack: Option<u32>,
     /// Taken in kernel mode.
     pub(crate) kernel: bool,
-    /// Read, write or fetch, where known.
+    /// Read, write or fetch, if known.
     pub(crate) access: Option<Access>,
-    /// What it was.
+    /// Its kind.
     pub(crate) kind: Kind,
-    /// What its mapping and access alone say that it was.
+    /// Its kind judged by mapping and access alone.
     pub(crate) kind_without_past: Kind,
-    /// The kernel map_record what page was mapped before: the kind hangs on nothing else.
+    /// The kernel reported the page that was mapped before, so the kind needs no other evidence.
     pub(crate) is_certain: bool,
     /// At its end a transparent huge page was mapped there.
     pub(crate) huge: bool,
-    /// How likely it is the first touch of a page that this mapping had been faulted in for before: the program gave the page back and
-    /// kept the mapping (MADV_DONTNEED). At least.
+    /// Lower bound of the probability that this mapping had the page before: the program gave it back and
+    /// kept the mapping (MADV_DONTNEED).
     pub(crate) again: f64,
     /// The last record of its mapping.
     pub(crate) map_record: MapRecord,
     /// Index into [`Faults::mappings`].
     pub(crate) mapping: u32,
-    /// Index into [`Faults::windows`]; `None` outside all of them.
+    /// Index into [`Faults::windows`]; `None` outside all windows.
     pub(crate) window: Option<usize>,
-    /// Faults of this process in flight when this one began, itself included. Counted at its entry and not over its
-    /// whole length: a long fault meets more others because it is long, which would look like waiting.
+    /// Faults of this process in flight at its entry, itself included. Not counted over its whole length: a
+    /// long fault meets more others, which would look like waiting.
     pub(crate) in_flight: u32,
 }
 
@@ -79,13 +79,14 @@ struct Entered {
 pub(crate) struct Faults {
     /// The faults.
     pub(crate) faults: Vec<Fault>,
-    /// The observation's windows by begin; where it has none but has faults, one window that holds them all.
+    /// The windows by begin; without windows, one that holds all faults.
     pub(crate) windows: Vec<Window>,
-    /// Faults sampled at large, and how many each stands for; of those that are not certain the kind is `kind_without_past`.
+    /// Sampled faults, and the number that each represents. The kind of an uncertain one is
+    /// `kind_without_past`.
     pub(crate) samples: Vec<(Fault, u64)>,
     /// Names of mappings.
     pub(crate) mappings: Vec<String>,
-    /// The kernel map_record the sizes of the pages that were mapped before and after a fault.
+    /// The kernel reported the sizes of the pages mapped before and after a fault.
     pub(crate) tells_pages: bool,
     /// Entries without an end: signals, lost records, the end of a window.
     pub(crate) unmatched_enters: u64,
@@ -229,7 +230,7 @@ impl Faults {
 }
 
 impl Faults {
-    /// Recorded faults of user mode in each window whose end was seen.
+    /// Recorded user-mode faults of each window with an end.
     pub(crate) fn ended_by_window(&self) -> Vec<u64> {
         let mut ended = vec![0; self.windows.len()];
         for fault in self.faults.iter().filter(|fault| !fault.kernel && fault.duration_ns.is_some()) {
@@ -242,7 +243,7 @@ impl Faults {
 }
 
 impl Fault {
-    /// Entry to end as read, of a fault whose time can be taken for that of others.
+    /// Entry to end as read, if the time is representative of other faults.
     pub(crate) fn reading_ns(&self) -> Option<u64> {
         self.duration_ns.filter(|_| !self.interrupted)
     }
@@ -265,7 +266,7 @@ impl Fault {
     }
 }
 
-/// A fault as far as its own record and mapping tell.
+/// A fault with the facts of its own record and mapping.
 fn at(
     record: &Record,
     addr: u64,
@@ -316,9 +317,9 @@ fn windows(observation: &Observation) -> Vec<Window> {
     windows.into_iter().flat_map(|window| split(window, &entry_ns)).collect()
 }
 
-/// Cuts a long recorded window into pieces of [`PIECE_FAULTS`] recorded faults, so that a program's start, which is always
-/// recorded, does not speak for what comes long after it. The window's count goes to the pieces by their recorded faults;
-/// where records were lost, or nearly none were seen, it stays whole.
+/// Cuts a long recorded window into pieces of [`PIECE_FAULTS`] recorded faults. A program's start is always
+/// recorded, and must not stand for later phases. The pieces share the window's count by their recorded
+/// faults. The window stays whole if records were lost or hardly any were seen.
 fn split(window: Window, entry_ns: &[u64]) -> Vec<Window> {
     let from = entry_ns.partition_point(|ns| *ns < window.begin_ns);
     let to = entry_ns.partition_point(|ns| *ns < window.end_ns);
@@ -344,14 +345,14 @@ fn split(window: Window, entry_ns: &[u64]) -> Vec<Window> {
         .collect()
 }
 
-/// The window that holds a time, of windows that are sorted by begin.
+/// The window that contains a time; windows are sorted by begin.
 pub(crate) fn find_window(windows: &[Window], time_ns: u64) -> Option<usize> {
     let index = windows.partition_point(|w| w.begin_ns <= time_ns).checked_sub(1)?;
     (time_ns < windows[index].end_ns).then_some(index)
 }
 
-/// From when on a mapping of shared anonymous memory had gone, by thread: a page of it faults once for each thread, so what faults beyond
-/// all its pages lies in memory that mremap moved there.
+/// By thread, the time from which a mapping of shared anonymous memory is gone. Each of its pages faults once
+/// per thread, so further faults lie in memory that mremap moved there.
 fn gone<'a>(
     faults: impl Iterator<Item = (&'a Fault, u64)>,
     mappings: &[String],
@@ -373,8 +374,8 @@ fn gone<'a>(
     gone
 }
 
-/// Of a mapping that had more first touches than it has pages, the rest touched a page again. Bursts count as recorded; samples say how
-/// many there were, less two standard deviations.
+/// If a mapping had more first touches than pages, the surplus touched pages again. Faults in bursts count as
+/// recorded; the estimate from samples is reduced by two standard deviations.
 fn find_again(faults: &mut [Fault], samples: &mut [(Fault, u64)], page_bytes: u64) {
     let mut touched: HashMap<(u32, MapRecord), [f64; 3]> = HashMap::new();
     let mapping = |fault: &Fault| (fault.pid, fault.map_record);
@@ -410,7 +411,8 @@ fn count_in_flight(faults: &mut [Fault]) {
     }
 }
 
-/// Sets `interrupted` where a counter may have been read: the processor that runs the program is asked for it, by an interrupt.
+/// Sets `interrupted` if a counter may have been read: reading one interrupts the processor that runs the
+/// program.
 fn find_interrupted<'a>(
     faults: &'a mut [Fault],
     samples: impl Iterator<Item = &'a mut Fault>,

@@ -40,7 +40,7 @@ pub enum Kind {
     KernelMode,
     /// Done by the kernel without a trap: MAP_POPULATE, MADV_POPULATE, mlock, get_user_pages.
     Populate,
-    /// Kernel mode and populate together, where rights do not allow to tell them apart.
+    /// Kernel mode and populate together: without rights they can't be told apart.
     KernelOrPopulate,
     /// Needed I/O.
     Major,
@@ -83,8 +83,8 @@ impl Kind {
         FIRST_TOUCHES.contains(&self)
     }
 
-    /// Whether a fault of this kind takes a page that kept memory could have been: not what a mapping gets once, as bss, stacks and copies
-    /// of files do.
+    /// Whether a fault of this kind takes a page that kept memory could have served. A mapping gets bss,
+    /// stacks and copies of files only once.
     pub(crate) fn is_fresh(self) -> bool {
         use Kind::{
             BeforeExec, BssFirstWrite, CowAfterFork, FilePrivateWrite, FileRead, Major, Shared, Stack,
@@ -104,7 +104,7 @@ impl Kind {
         )
     }
 
-    /// Kinds of minor faults taken in user mode.
+    /// Whether it is a minor fault taken in user mode.
     pub(crate) fn is_user(self) -> bool {
         use Kind::{BeforeExec, KernelMode, KernelOrPopulate, Major, Populate, Unknown};
         !matches!(self, BeforeExec | KernelMode | KernelOrPopulate | Major | Populate | Unknown)
@@ -169,7 +169,7 @@ pub enum Source {
     Inferred,
     /// The count times the price of a fault that was measured at start on this machine.
     Calibrated,
-    /// What is left when all other rows are taken from the kernel's total.
+    /// The kernel's total less all other rows.
     Remainder,
 }
 
@@ -182,19 +182,19 @@ pub struct Row {
     pub faults: u64,
     /// 95 % interval of a sampled count.
     pub interval: Option<(u64, u64)>,
-    /// CPU seconds in them, where known.
+    /// CPU seconds in them, if known.
     pub seconds: Option<f64>,
     /// 95 % interval of `seconds`.
     #[serde(default)]
     pub seconds_interval: Option<(f64, f64)>,
-    /// Median time of one, corrected, in ns, where known.
+    /// Median time of one, corrected, in ns, if known.
     pub p50_ns: Option<f64>,
     /// Where the count comes from.
     pub source: Source,
 }
 
 impl Row {
-    /// A row of which only the count is known.
+    /// A row with a count and nothing else.
     pub(crate) fn new(kind: Kind, faults: u64, source: Source) -> Self {
         Self { kind, faults, interval: None, seconds: None, seconds_interval: None, p50_ns: None, source }
     }

@@ -1,13 +1,14 @@
-//! Readings of memory and the lives of processes -> how far a reading may be off, and which readings say nothing.
+//! Readings of memory and the lives of processes -> the error of a reading, and the readings that say
+//! nothing.
 //!
-//! What the readings mean is left to `avoid` and to `profile::huge`.
+//! `avoid` and `profile::huge` interpret the readings.
 
 use std::collections::HashMap;
 
 use crate::observation::{Level, Observation, What};
 use crate::tuning::RSS_NOISE_PAGES;
 
-/// What happened to a process, and when: CLOCK_MONOTONIC in ns.
+/// An event in the life of a process, with its time: CLOCK_MONOTONIC in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lifecycle {
     /// A process came from another.

@@ -1,7 +1,8 @@
-//! What was observed of a program and what it means. Pure: no clock, no system call, no I/O of its own.
+//! Observations of a program -> their meaning. Pure: no clock, no system call, no I/O of its own.
 //!
-//! `prof` fills an [`Observation`]; the analyses here turn it into a [`Stat`]; `report` prints that. What the lab and `report`
-//! both have to name is here as well: [`change`], [`verdict`].
+//! `prof` fills an [`Observation`] or a [`recording::Recording`]. The analyses turn it into a [`Stat`],
+//! [`findings::Findings`] and other documents, which `report` prints. [`change`] and [`verdict`] hold names
+//! that the lab and `report` share.
 //!
 //! ```
 //! let stat = faultless_trace::Stat::from_observation(&faultless_trace::Observation::default());

@@ -1,8 +1,7 @@
-//! Statistics of repeated measurements: samples in, medians, spreads and 95 % intervals out; and the types that own
-//! how a figure is printed.
+//! Samples -> medians, spreads and 95 % intervals; and the types that print figures with their units.
 //!
-//! Everything is deterministic: the same samples give the same interval. Values that are not finite are left out.
-//! It neither measures nor knows what a value means.
+//! Everything is deterministic: the same samples give the same interval. Values that are not finite are left
+//! out. Nothing here measures, or knows the meaning of a value.
 
 mod bootstrap;
 mod rank;
@@ -34,12 +33,12 @@ impl Interval {
         Self { value, low: value - half, high: value + half }
     }
 
-    /// The same function of the estimate and of both ends.
+    /// The same function applied to the estimate and to both ends.
     pub(crate) fn map(self, of: impl Fn(f64) -> f64) -> Self {
         Self { value: of(self.value), low: of(self.low), high: of(self.high) }
     }
 
-    /// The interval of so many times the figure.
+    /// The interval of `factor` times the figure.
     pub fn times(self, factor: f64) -> Self {
         self.map(|end| end * factor)
     }
@@ -52,13 +51,13 @@ pub struct Summary {
     pub median: f64,
     /// Median absolute deviation from the median; not scaled to a standard deviation.
     pub mad: f64,
-    /// The smallest value: what the machine can do undisturbed.
+    /// The smallest value: the undisturbed machine.
     pub min: f64,
     /// Number of samples.
     pub n: usize,
 }
 
-/// Summarises samples; `None` when there is none that is finite.
+/// Summarises samples; `None` without finite ones.
 ///
 /// ```
 /// let s = faultless_trace::measurement::summary(&[3.0, 1.0, 2.0, 10.0, 2.0]).unwrap();
@@ -71,12 +70,12 @@ pub fn summary(values: &[f64]) -> Option<Summary> {
     Some(Summary { median, mad: self::median(&deviations)?, min: sorted[0], n: sorted.len() })
 }
 
-/// The middle value (the mean of the two middle ones); `None` without finite values.
+/// The middle value, or the mean of the two middle ones; `None` without finite values.
 pub fn median(values: &[f64]) -> Option<f64> {
     percentile(values, 0.5)
 }
 
-/// The value below which a share `p` (0 to 1) of the samples lies, interpolated linearly between neighbours.
+/// The value below which a share `p` (0 to 1) of the samples lies, interpolated linearly.
 pub(crate) fn percentile(values: &[f64], p: f64) -> Option<f64> {
     percentile_of_sorted(&sorted(values), p)
 }
@@ -98,9 +97,9 @@ pub(crate) fn percentile_of_sorted(sorted: &[f64], p: f64) -> Option<f64> {
     Some(below * (1.0 - part) + above * part)
 }
 
-/// The smallest value whose weight, with the weight of all smaller ones, reaches a share `p` of the whole weight.
+/// The smallest value whose weight, with all smaller values, reaches a share `p` of the total weight.
 ///
-/// `samples` are (value, weight), sorted by value; weights are at least 0. `None` when the weights add up to nothing.
+/// `samples` are (value, weight), sorted by value; weights are at least 0. `None` if the weights add up to 0.
 pub(crate) fn weighted_percentile(samples: &[(f64, f64)], p: f64) -> Option<f64> {
     let whole: f64 = samples.iter().map(|s| s.1).sum();
     if !whole.is_finite() || whole <= 0.0 {
@@ -122,9 +121,9 @@ pub(crate) fn weighted_median(mut samples: Vec<(f64, f64)>) -> Option<f64> {
     weighted_percentile(&samples, 0.5)
 }
 
-/// Splits `total` in proportion to `weights` so that the parts add up to it exactly (largest remainder; Hamilton's
-/// method). Ties go to the earlier part. Weights that are not positive get nothing; with none positive the first part
-/// gets all.
+/// Splits `total` in proportion to `weights` so that the parts add up to it exactly (largest remainder;
+/// Hamilton's method). Ties go to the earlier part. Weights that are not positive get nothing; without a
+/// positive weight the first part gets all.
 pub(crate) fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
     let largest = weights.iter().copied().filter(|w| w.is_finite()).fold(0.0, f64::max);
     if weights.is_empty() {

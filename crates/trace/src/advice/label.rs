@@ -1,11 +1,11 @@
-//! What the intervals of an arm say, as a word for programs and a phrase for readers: nothing that is not printed beside it
-//! decides, but for the thresholds, which the phrase names.
+//! The intervals of an arm -> its standing, and a phrase for readers. Only printed figures and the thresholds
+//! that the phrase names decide.
 
 use super::{Score, Standing};
 use crate::measurement::{Interval, Percent};
 use crate::tuning::{FEWER_FAULTS, MAX_LOSS, MIN_GAIN, SAME_MEMORY};
 
-/// What an interval of a ratio of times says.
+/// The effect that an interval of a ratio of times shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
     Less,
@@ -17,7 +17,7 @@ enum Effect {
 }
 
 impl Effect {
-    /// Of the ends as they are printed, with three decimals.
+    /// Rounds the ends to three decimals first, as they are printed.
     fn of(ratio: &Interval) -> Self {
         let printed = |end: f64| (end * 1000.0).round();
         let (low, high) = (printed(ratio.low), printed(ratio.high));
@@ -51,7 +51,7 @@ impl Effect {
     }
 }
 
-/// `score` beside the baseline's: its standing, and the label that says why.
+/// The standing of `score` compared with the baseline, and the label that gives the reason.
 pub(super) fn judged(
     score: &Score,
     base: &Score,
@@ -96,7 +96,7 @@ pub(super) fn judged(
     (standing, words)
 }
 
-/// One phrase where both times say the same, else one each.
+/// One phrase if both times agree, else one for each.
 fn words(wall: &Interval, cpu: &Interval) -> String {
     let [of_wall, of_cpu] = [wall, cpu].map(Effect::of);
     if of_wall == of_cpu {

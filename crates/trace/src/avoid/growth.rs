@@ -1,7 +1,7 @@
-//! Samples of a stretch of time -> what a fault in it adds to memory, with bounds.
+//! The faults of a window -> the resident memory that one of them adds, with bounds.
 //!
-//! Samples come at all times, so they tell what happened between recorded windows; `strata` can only guess that from the windows
-//! beside it. Where there are too few of them it has to.
+//! Samples come at all times, so they describe unrecorded windows as well ([`Mix`]). With too few samples the
+//! recorded windows on both sides have to do ([`growth_in_window`]).
 
 use super::Growth;
 use crate::kind::{ALL, Kind};
@@ -10,7 +10,7 @@ use crate::observation::Window;
 use crate::profile::{Profile, Strata, Stratum, Weighted};
 use crate::tuning::{POOL_FAULTS, UNSEEN_PARTS};
 
-/// The faults of user mode that were sampled at large, in the order of time.
+/// Sampled faults of user mode, in the order of time.
 pub(super) struct Mix<'a>(Vec<&'a Weighted>);
 
 impl<'a> Mix<'a> {
@@ -20,8 +20,8 @@ impl<'a> Mix<'a> {
         Self(at_large.map(|(fault, _)| fault).collect())
     }
 
-    /// Growth in an unrecorded window, from the samples in it and, where those are few, from the nearest ones; `value` is what one of
-    /// each kind adds. `None` where there are too few in all.
+    /// Growth in an unrecorded window, from the samples in it, and from the nearest ones if those are few.
+    /// `value` gives the bytes that a fault of each kind adds. `None` with too few samples in all.
     pub(super) fn growth(&self, window: &Window, value: &impl Fn(Kind) -> f64) -> Option<Growth> {
         let at = |ns: u64| self.0.partition_point(|fault| fault.time_ns < ns);
         let from = at(window.begin_ns);
@@ -49,9 +49,10 @@ impl<'a> Mix<'a> {
     }
 }
 
-/// What a fault of a window adds to memory, where `value` is what one of each kind adds and `page` what a first touch
-/// adds. An unrecorded window is made like its neighbours, in between them or like one of the two. Behind a fork it may be
-/// unlike both, as far as so many looks can have missed that: copies come in one go. After the only look it is unknown.
+/// Growth in a window, from recorded faults. `value` gives the bytes that a fault of each kind adds, `page`
+/// those of a first touch. An unrecorded window lies between its neighbours. After a fork it may differ from
+/// both, by as much as this number of bursts can have missed: copies come in one go. With a single burst
+/// nothing is known.
 pub(super) fn growth_in_window(
     strata: &Strata,
     window: usize,
@@ -84,14 +85,13 @@ pub(super) fn growth_in_window(
     })
 }
 
-/// Stretches of recorded windows, one right behind the other, that stand for others. Their pieces are one look at the program and
-/// not several.
+/// The number of bursts that stand for unrecorded windows: runs of adjacent recorded windows.
 fn bursts(strata: &Strata) -> usize {
     let stretches = strata.strata.chunk_by(|a, b| a.window + 1 == b.window);
     stretches.filter(|stretch| stretch.iter().map(|s| s.extra).sum::<f64>() > 0.0).count()
 }
 
-/// What the recorded faults of these windows add to memory, each; `None` without any.
+/// Memory that each recorded fault of these windows adds; `None` without any.
 fn growth(pool: &[Stratum], value: &impl Fn(Kind) -> f64) -> Option<Growth> {
     let sum = |of: &dyn Fn(&Stratum) -> f64| pool.iter().map(of).sum::<f64>();
     let of_kind = |kind: Kind| sum(&|s| s.kinds[kind as usize] as f64 * value(kind));

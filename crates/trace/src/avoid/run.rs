@@ -1,4 +1,4 @@
-//! One run -> its avoidable curve: what is known of the run's faults, put together as [`Memory`].
+//! One run -> its avoidable curve. Collects the inputs as [`Memory`].
 
 use super::growth::{Mix, growth_in_window};
 use super::plateau::plateau;
@@ -15,7 +15,7 @@ use crate::tuning::{POOL_FAULTS, WIDE_BOUNDS};
 pub(crate) const WIDE: &str = "the bounds of the avoidable share are far apart: too little is known of which faults take new pages, or of what \
                     processes held at their end";
 
-/// The curve of a run, and what must be said about it; without a curve, why there is none.
+/// The curve of a run with its notes; without a curve the first note says why.
 pub(crate) fn avoidable(
     observation: &Observation,
     faults: &Faults,
@@ -47,7 +47,7 @@ pub(crate) fn avoidable(
     let is_end = |event: &Lifecycle| matches!(event, Lifecycle::End(_));
     let is_single = lifecycle.iter().filter(|event| !is_end(event)).count() == 0;
     let peak_bytes = Some(observation.usage.peak_rss_bytes).filter(|peak| *peak > 0 && is_single);
-    // Rows of few looks at the program are no shares of it.
+    // A few bursts are too few to take the rows as shares of the run.
     let sampled = profile.basis.iter().filter(|basis| basis.burst.is_none()).count() as u64;
     let is_told = strata.is_complete() || sampled >= POOL_FAULTS;
     let plateau = plateau(rows, &profile.faults, observation);
@@ -80,7 +80,7 @@ fn fresh_share(rows: &[Row]) -> f64 {
     if all > 0.0 { (fresh / all).min(1.0) } else { 0.0 }
 }
 
-/// What a fault takes that takes anonymous memory at all, on average; `page` where there is none.
+/// Memory that a fault of these rows takes on average, if it takes any; `page` without such faults.
 fn fresh_bytes(rows: &[Row], bytes_of: &impl Fn(Kind) -> f64, page: f64) -> f64 {
     let fresh = rows.iter().filter(|r| r.kind.is_fresh()).map(|r| (bytes_of(r.kind), r.faults as f64));
     let (sum, faults) =

@@ -1,8 +1,9 @@
-//! Faults -> the names of the rows that they belong to, alike in two builds of a program.
+//! Faults -> the names of their rows, equal in two builds of a program.
 //!
-//! A function is named with its caller, since one helper touches for many: `grab <- parse`. Runtime libraries are passed over in
-//! both, and a function that calls itself is no caller. Functions have names; where there are none, a place is its offset in the file where all runs have the same build of it,
-//! and the file alone otherwise. A file with the name of the command is `[program]`.
+//! A function is named with its caller, because one helper touches for many: `grab <- parse`. Runtime
+//! libraries are skipped in both, and a recursive function is not its own caller. A place without a function
+//! name is shown as its offset in the file if all runs have the same build of the file, else as the file
+//! alone. A file named like the command is `[program]`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,10 +15,10 @@ use crate::sites::{NO_BLOCK, NO_STACK};
 
 /// Between a function and its caller.
 const CALLED_BY: &str = " <- ";
-/// What the C library enters a program by: nobody's caller.
+/// The C library's entry into a program, which is no caller.
 const ENTRY: &str = "_start";
 
-/// What one name belongs to within a run.
+/// Key of a name within a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
     Stack(Option<u32>),
@@ -35,7 +36,7 @@ pub(super) struct Names<'a> {
     touching: Touching,
 }
 
-/// Paths of modules that all runs have in the same build, where that is known.
+/// Paths of modules that have the same build id in all runs.
 pub(super) fn same_files(runs: &[&Run]) -> HashSet<String> {
     let builds = |run: &Run| -> HashMap<String, Option<String>> {
         run.recording

@@ -1,9 +1,9 @@
-//! What all faults of a run were dearer than those of another: the machine, not the program.
+//! The change of price that all faults share: the machine's, not the program's.
 //!
-//! The price of a fault drifts by a third between phases of one machine. Where three rows or more are in all runs, the
-//! median of how their prices moved is common to them, each by its time and by how well its price is known; where they are fewer,
-//! the price of a first touch that was calibrated at the start of each run. Rows are judged without it if its interval excludes 1.
-//! Times stay as they were measured.
+//! The price of a fault drifts by a third between phases of one machine. With three rows or more in all runs,
+//! the shared change is the median over these rows, weighted by their time and by the precision of their
+//! price. With fewer rows it is the change of the price of a first touch, calibrated at the start of each
+//! run. If its interval excludes 1, rows are judged without it. Times stay as measured.
 
 use serde::Serialize;
 
@@ -14,25 +14,25 @@ use super::table::Table;
 use crate::measurement::{Interval, weighted_median};
 use crate::tuning::{DIFF_CALIBRATION_APART, DIFF_PRICE_SPREAD, DIFF_PRICED_ROWS, DIFF_THRESHOLD};
 
-/// What faults after were dearer than those before, all alike.
+/// Shared change of the price of a fault, after over before.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Price {
-    /// Times as dear, with its 95 % interval.
+    /// The ratio with its 95 % interval.
     pub ratio: Interval,
-    /// Where it is from.
+    /// Its source.
     pub source: PriceSource,
-    /// What the calibration at the start of the runs says.
+    /// The ratio by the calibration at the start of the runs.
     pub calibrated: Option<f64>,
 }
 
 impl Price {
-    /// It is more than chance, and rows are judged without it.
+    /// It exceeds chance, and rows are judged without it.
     pub fn is_told(&self) -> bool {
         self.ratio.low > 1.0 || self.ratio.high < 1.0
     }
 }
 
-/// Where the common price is from.
+/// The source of the shared price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PriceSource {
@@ -40,13 +40,13 @@ pub enum PriceSource {
     Rows,
     /// The calibration at the start.
     Calibration,
-    /// Nothing is known.
+    /// Neither is known.
     None,
 }
 
 /// Prices of all runs.
 pub(super) struct Prices {
-    /// Of each, with 1 for those before, in the mean.
+    /// By run, relative to the mean of those before.
     pub(super) runs: Vec<f64>,
     pub(super) common: Price,
     /// Rows and calibration disagree.
@@ -79,13 +79,13 @@ pub(super) fn prices(runs: &[&Run], table: &Table, before: usize) -> Prices {
              {calibrated:.2} times as dear: perhaps it is not the machine but what all rows have in common"
         )
     });
-    // Repeats tell by themselves what is left.
+    // With repeats the rest shows in the spread.
     let is_used = common.is_told() || runs.len() > 2;
     Prices { runs: if is_used { found } else { vec![1.0; runs.len()] }, common, warning }
 }
 
-/// The weighted median over the rows that are large in all runs, and half the interval of the logarithm of what it is after; `None` where
-/// they are too few.
+/// The weighted median over the rows that are large in all runs, and half the interval of the logarithm of
+/// the ratio; `None` with too few rows.
 fn of_rows(table: &Table, before: usize) -> Option<(Vec<f64>, f64)> {
     let is_large = |(run, all): (&Estimate, &Estimate)| {
         run.faults > 0.0 && run.time_ns > 0.0 && run.time_ns >= DIFF_THRESHOLD * all.time_ns
@@ -118,7 +118,7 @@ fn of_rows(table: &Table, before: usize) -> Option<(Vec<f64>, f64)> {
     Some((relative(&found, before), normal(0.025) * deviation))
 }
 
-/// Divided by the mean of those before.
+/// Prices divided by the mean before.
 fn relative(prices: &[f64], before: usize) -> Vec<f64> {
     let base = mean(&prices[..before]);
     prices.iter().map(|price| price / base).collect()

@@ -1,9 +1,9 @@
-//! Entry + end -> duration. A thread is inside one fault at a time, so an end belongs to the last entry of its thread
-//! if the address agrees; anything else is counted as unmatched.
+//! Entry + end -> duration. A thread is inside one fault at a time. So an end belongs to the last entry of
+//! its thread if the addresses agree; other records are counted as unmatched.
 //!
-//! Weakness: where records are lost inside one window, a wrong pair needs a lost end, a lost entry, and the same
-//! address again right after (a read of the zero page and the write that follows). Such a pair would read too long;
-//! pairs that cross a lossy window's border are not timed at all.
+//! Weakness: lost records inside one window can produce a wrong pair. That takes a lost end, a lost entry,
+//! and the same address again right after, as in a read of the zero page followed by a write. Such a pair is
+//! too long. A pair that crosses the border of a window with losses is not timed.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub(super) struct Unmatched {
     pub(super) dropped: u64,
 }
 
-/// A fault whose end has not come.
+/// A fault that waits for its end.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     addr: u64,
@@ -31,12 +31,12 @@ struct Open {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Preemption {
     pub(super) preempted_ns: u64,
-    /// Since when it has been, if it is.
+    /// The time since it is preempted, if it is.
     left_ns: Option<u64>,
 }
 
 impl Preemption {
-    /// The thread was preempted, or else a switch of another kind.
+    /// The thread was preempted; otherwise this is another switch.
     pub(super) fn switch(&mut self, time_ns: u64, preempted: bool) {
         if let Some(left_ns) = self.left_ns.take() {
             self.preempted_ns += time_ns.saturating_sub(left_ns);
@@ -65,7 +65,7 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    /// The thread was preempted, or else a switch of another kind.
+    /// See [`Preemption::switch`].
     pub(super) fn switch(&mut self, record: &Record, preempted: bool) {
         if let Some(open) = self.open.get_mut(&record.tid) {
             open.preemption.switch(record.time_ns, preempted);

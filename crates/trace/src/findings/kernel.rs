@@ -1,4 +1,4 @@
-//! Samples of the CPU clock with kernel stacks -> seconds and phases, as `stat` gives them.
+//! Samples of the CPU clock with kernel stacks -> seconds and phases, as in `stat`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::observation::{KernelSamples, What};
 use crate::recording::{Recording, Stacks};
 use crate::stat::{KernelTime, kernel_time as of_samples};
 
-/// Kernel time, from the footer's samples or those of the trace; and why there are no phases.
+/// Kernel time from the samples of the footer or of the trace, and the reason if there are no phases.
 pub(super) fn kernel_time(recording: &Recording) -> Option<(KernelTime, Option<String>)> {
     match &recording.observation.kernel {
         Some(samples) => Some(of_samples(samples)),
