@@ -1,14 +1,14 @@
-//! What a row's figures rest on -> how far they may be off, at 95 %.
+//! The evidence behind a row -> its error at 95 %.
 //!
-//! Counts: what was counted is exact. Samples vary as draws do (Wilson). What bursts say about faults beside them varies
-//! from burst to burst (a ratio over clusters; Cochran 1977, ch. 6 and 9), with Student's t where there are few. How much
-//! the samples and how much the bursts stand for in all is in doubt as well.
+//! Counts: counted faults are exact. Samples vary as draws do (Wilson). Faults that bursts represent vary
+//! between bursts (a ratio over clusters; Cochran 1977, ch. 6 and 9), with Student's t for few bursts. The
+//! totals that samples and bursts represent are uncertain as well. Major faults are all in the file, so their
+//! number is exact. Huge pages are bounded by the machine's count.
 //!
-//! Major faults are all in the file: their number is exact. Of huge pages there are no more than the machine had.
-//!
-//! Times: a count's doubt times the price; the price of what was not timed itself varies from burst to burst, by what was seen and,
-//! where bursts are few, by what is usual; a row whose faults were not timed may cost what any other of base pages does; and every reading may
-//! be off by [`CALIBRATION_SHARE`] and by [`OFFSET_SHARE`] of what was subtracted from it.
+//! Times: the error of a count times its price. The price of untimed faults varies between bursts: by the
+//! variation seen, and with few bursts by the usual variation. A row without timed faults may have the price
+//! of any other row of base pages. Every reading may be off by [`CALIBRATION_SHARE`], and by [`OFFSET_SHARE`]
+//! of its offset.
 
 use super::{Basis, Huge, Weighted};
 use crate::kind::{ALL, KINDS, Kind};
@@ -18,32 +18,32 @@ use crate::tuning::{
     PRICE_PRIOR_BURSTS, PRICED_FAULTS,
 };
 
-/// What one burst says of counts.
+/// Counts from one burst.
 #[derive(Clone, Copy, Debug, Default)]
 struct Burst {
     number: u32,
-    /// Faults beside it that its own stand for.
+    /// Faults that it represents beyond its own.
     extra: f64,
 }
 
-/// What one burst, or a sample by itself, says of prices.
+/// Prices from one burst or one sample.
 #[derive(Clone, Copy, Debug, Default)]
 struct PriceCluster {
     burst: Option<u32>,
     timed: f64,
-    /// Faults that the timed ones are like, and their time.
+    /// Faults that the timed ones represent, and their time.
     alike: f64,
     sum_ns: f64,
 }
 
-/// Timed faults of a kind, major ones apart, which wait for a disk.
+/// Timed faults of a kind; major ones are separate, because they wait for a disk.
 #[derive(Clone, Copy, Debug, Default)]
 struct Timed {
     timed: f64,
     sum_ns: f64,
 }
 
-/// Sums over minor faults of base pages, or of huge ones: the price of one says nothing of the other's.
+/// Sums over minor faults of base pages, or of huge ones: the prices differ.
 #[derive(Clone, Debug, Default)]
 struct SizeTally {
     is_huge: bool,
@@ -64,25 +64,26 @@ pub(crate) struct Tally {
     pub(crate) records: u64,
     pub(crate) faults: f64,
     pub(crate) time_ns: f64,
-    /// Of base pages, of huge ones.
+    /// Base pages, huge pages.
     sizes: [SizeTally; 2],
-    /// Time of major faults that is the mean of others, ns. All of them are in the file, and what was read is exact.
+    /// Time of major faults that is the mean of others, ns. All of them are in the file, and a reading is
+    /// exact.
     major_assumed_ns: f64,
-    /// Squares of what each sample of a minor fault stands for.
+    /// Squares of the faults that each sample of a minor fault represents.
     by_samples_squared: f64,
     bursts: Vec<Burst>,
     kinds: [Timed; KINDS],
 }
 
-/// What is known of all faults, and bounds a row's.
+/// The whole run, which bounds a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Whole<'a> {
     pub(crate) all: &'a Tally,
-    /// Faults by which what samples stand for may be off in all.
+    /// Error of the faults that all samples together represent.
     pub(crate) doubt: f64,
-    /// What is subtracted from each reading, ns.
+    /// The offset subtracted from each reading, ns.
     pub(crate) offset_ns: f64,
-    /// Faults of huge pages in user mode, where that is known.
+    /// Faults of huge pages in user mode, if known.
     pub(crate) huge: Option<Huge>,
 }
 
@@ -145,13 +146,13 @@ impl Tally {
         (Interval { high: faults.high.min(most), ..faults }, around(self.time_ns, off_ns))
     }
 
-    /// What faults that were not timed may take less and more in all, ns.
+    /// How much less and more the untimed faults may take in all, ns.
     pub(crate) fn assumed_spread_ns(&self, all: &Tally) -> (f64, f64) {
         let [base, huge] = self.sizes.each_ref().map(|part| part.assumed_spread_ns(all));
         (base[0].hypot(huge[0]), base[1].hypot(huge[1]))
     }
 
-    /// What all minor ones may take less or more because every reading may be off, ns.
+    /// Error of the time of all minor faults because every reading may be off, ns.
     pub(crate) fn reading_spread_ns(&self, offset_ns: f64) -> f64 {
         let sum = |of: fn(&SizeTally) -> f64| self.sizes.iter().map(of).sum::<f64>();
         let (faults, time_ns) = (sum(|part| part.faults), sum(|part| part.time_ns));
@@ -166,7 +167,8 @@ impl Tally {
         self.sizes.iter().map(|part| part.extra).sum()
     }
 
-    /// Shares by which a price may be lower and higher that is that of others, or of the calibration: it may be any of those seen.
+    /// Shares by which a price taken from other rows or the calibration may be lower and higher: it may be
+    /// any price seen.
     fn foreign_price_spread(&self, price_ns: f64) -> [f64; 2] {
         if price_ns <= 0.0 {
             return [0.0; 2];
@@ -220,7 +222,7 @@ impl SizeTally {
         }
     }
 
-    /// What a fault that was not timed is taken to take, ns.
+    /// Assumed time of a fault that was not timed, ns.
     fn price_ns(&self) -> f64 {
         match self.assumed_faults {
             n if n > 0.0 => self.assumed_ns / n,
@@ -233,10 +235,10 @@ impl SizeTally {
         self.price_spread(self.price_ns(), all).map(|share| share * self.assumed_ns)
     }
 
-    /// How many faults fewer and more there may be.
+    /// How many fewer and more faults there may be.
     fn count_spread(&self, whole: &Whole<'_>) -> [f64; 2] {
         let all = whole.all;
-        // Kish's effective number: samples stand for unlike numbers of faults.
+        // Kish's effective number: samples represent different numbers of faults.
         let samples = all.by_samples().powi(2) / all.by_samples_squared.max(f64::MIN_POSITIVE);
         let hits = self.by_samples / all.by_samples().max(f64::MIN_POSITIVE) * samples;
         let share = share_interval(hits, samples);
@@ -252,13 +254,13 @@ impl SizeTally {
         let beside = self.extra_spread(all).hypot(shifted);
         let [below, above] = by_samples.map(|part| part.hypot(lost).hypot(beside));
         let Some(huge) = whole.huge.filter(|_| self.is_huge) else { return [below, above] };
-        // What memory grew by is the least of all together.
+        // The growth of memory is a lower bound of all together.
         let is_all = self.faults > 0.999 * all.sizes[1].faults;
         let least = if is_all { huge.least } else { 0.0 };
         [below.min((self.faults - least).max(0.0)), above.min((huge.most - self.faults).max(0.0))]
     }
 
-    /// Of what the bursts stand for beside them, how much the row's part may be off.
+    /// Error of the row's part of the faults that bursts represent.
     fn extra_spread(&self, all: &Tally) -> f64 {
         let bursts = all.bursts.iter().filter(|burst| burst.extra > 0.0).count();
         let whole = all.extra();
@@ -279,7 +281,7 @@ impl SizeTally {
         student_t(bursts - 1) * (n / (n - 1.0) * squares).sqrt()
     }
 
-    /// Shares by which the price of what was not timed may be lower and higher than `price_ns`.
+    /// Shares by which the price of untimed faults may be lower and higher than `price_ns`.
     fn price_spread(&self, price_ns: f64, all: &Tally) -> [f64; 2] {
         let timed: f64 = self.clusters.iter().map(|cluster| cluster.timed).sum();
         let sum_ns: f64 = self.clusters.iter().map(|cluster| cluster.sum_ns).sum();
@@ -293,12 +295,12 @@ impl SizeTally {
             self.clusters.iter().filter(|cluster| cluster.alike > 0.0).collect();
         let alike: f64 = weighted.iter().map(|cluster| cluster.alike).sum();
         let mean_ns = sum_ns / alike;
-        // Kish's effective number: clusters that stand for few faults tell little.
+        // Kish's effective number: clusters that represent few faults say little.
         let effective =
             alike * alike / weighted.iter().map(|cluster| cluster.alike * cluster.alike).sum::<f64>();
         let free = effective - 1.0;
-        // Looks at regular times follow a price that drifts (memory that a hypervisor backs at first touch), and neighbours alone tell
-        // how far one of them may be off: successive differences (Wolter 2007, ch. 8).
+        // Bursts at regular times follow a drifting price, such as memory that a hypervisor backs at first
+        // touch. Only neighbours show the error of one: successive differences (Wolter 2007, ch. 8).
         let (mut seen, mut weight) = (0.0, 0.0);
         for (a, b) in weighted.iter().zip(weighted.iter().skip(1)) {
             let apart = (a.sum_ns / a.alike - b.sum_ns / b.alike) / mean_ns;
@@ -402,7 +404,7 @@ mod tests {
         let (faults, time_ns) = tally(&[&huge]).intervals(&whole);
         assert_eq!((faults.low, faults.high), (2.0, 20.0));
         assert!(time_ns.high < 20.0 * 2e5 && time_ns.high > 20.0 * 1e5, "{time_ns:?}");
-        // A site with one major fault may have others, each as dear as those of base pages.
+        // A site with one major fault may have others, each at the price of base pages.
         let (faults, time_ns) = tally(&[&majors[..1], &base[..1]]).intervals(&whole);
         assert!(faults.high > 500.0 && time_ns.high < 3e6 + 1e7, "{faults:?} {time_ns:?}");
     }

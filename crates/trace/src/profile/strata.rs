@@ -1,9 +1,10 @@
-//! Windows + recorded faults -> how many faults of the run each recorded one stands for.
+//! Windows and recorded faults -> the number of faults of the run that each recorded fault represents.
 //!
-//! A recorded window is exact: its faults were counted, and its recorded faults share that count (more than one each
-//! where records were lost). The count of an unrecorded window goes to the recorded windows on both sides, as many as
-//! it takes to have [`POOL_FAULTS`] faults on each, half to each side: so it gets their mix of kinds and their times, and
-//! a phase of the program is described by its own faults. Faults of kernel mode are left out: windows count user mode.
+//! A recorded window is exact: its recorded faults share its count, more than one each if records were lost.
+//! The count of an unrecorded window goes to the recorded windows on both sides, half to each. As many
+//! windows of a side share it as have [`POOL_FAULTS`] faults. So it gets their mix of kinds and their times,
+//! and a phase of the program is described by its own faults. Faults of kernel mode are left out: windows
+//! count user mode.
 
 use std::ops::Range;
 
@@ -11,16 +12,16 @@ use crate::fault::{Fault, Faults};
 use crate::kind::KINDS;
 use crate::tuning::POOL_FAULTS;
 
-/// A recorded window and what it stands for.
+/// A recorded window, and the faults that it represents.
 #[derive(Clone, Debug)]
 pub(crate) struct Stratum {
     /// Index into the windows.
     pub(crate) window: usize,
     /// Faults counted in it.
     pub(crate) exact: f64,
-    /// Faults of unrecorded windows that it stands for.
+    /// Faults of unrecorded windows that it represents.
     pub(crate) extra: f64,
-    /// Recorded faults by kind, those of no kind left out.
+    /// Recorded faults by kind; a fault without a kind is left out.
     pub(crate) kinds: [u64; KINDS],
     /// Recorded faults.
     pub(crate) recorded: u64,
@@ -30,14 +31,14 @@ pub(crate) struct Stratum {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Strata {
     pub(crate) strata: Vec<Stratum>,
-    /// For every window the strata that describe it, as a range.
+    /// For every window the range of strata that describe it.
     pub(crate) described_by: Vec<Range<usize>>,
-    /// Faults that no recorded window stands for: there is none.
+    /// Faults of unrecorded windows if there is no recorded one.
     pub(crate) undescribed: f64,
 }
 
 impl Strata {
-    /// `handled_only`: faults whose end was not seen are of no kind, since many were none.
+    /// `handled_only`: a fault without an end has no kind, because many such accesses were no faults.
     pub(crate) fn new(faults: &Faults, handled_only: bool) -> Self {
         let counts = |fault: &&Fault| !fault.kernel && (!handled_only || fault.duration_ns.is_some());
         let mut kinds = vec![[0_u64; KINDS]; faults.windows.len()];
@@ -78,8 +79,8 @@ impl Strata {
         next - left..next + right
     }
 
-    /// Gives the faults of an unrecorded window to the strata around it: as much to those before it as to those behind it,
-    /// however many were recorded there, since the program may have changed anywhere in between. A side of less than
+    /// Gives the faults of an unrecorded window to the strata around it, half to each side, however many
+    /// faults were recorded there: the program may have changed anywhere in between. A side with less than
     /// [`POOL_FAULTS`] gets less.
     fn spread(&mut self, window: usize, range: &Range<usize>, faults: f64) {
         let pool = &mut self.strata[range.clone()];
@@ -108,7 +109,7 @@ fn recorded(strata: &[Stratum]) -> f64 {
     strata.iter().map(|s| s.recorded as f64).sum()
 }
 
-/// How many strata of a side it takes to have enough faults; `None` when all are too few.
+/// The number of strata of a side with enough faults together; `None` if all are too few.
 fn enough<'a>(mut side: impl Iterator<Item = &'a Stratum>) -> Option<usize> {
     let mut seen = 0;
     let last = side.position(|s| {
@@ -124,7 +125,7 @@ mod tests {
     use crate::kind::Kind;
     use crate::observation::Window;
 
-    /// Windows as (faults, recorded faults by two kinds); `None` is not recorded.
+    /// Windows as (faults, recorded faults by two kinds); `None`: not recorded.
     fn faults(windows: &[(u64, Option<[u64; 2]>)]) -> Faults {
         let mut faults = Faults::default();
         for (index, (counted, recorded)) in windows.iter().enumerate() {

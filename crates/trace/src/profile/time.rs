@@ -1,8 +1,9 @@
-//! Times by kind -> seconds per kind and in all, with an interval.
+//! Times by kind -> seconds per kind and in all, with intervals.
 //!
-//! Seconds are the sum over the rows of mean x count. Rows without recorded faults (kernel mode, populate, unknown)
-//! are priced like anonymous first touches, which is what they mostly are; faults before exec cost the program nothing.
-//! Major faults are timed in their row and left out of the seconds: their time is the disk's.
+//! Seconds are the sum over the rows of mean times count. Rows without recorded faults (kernel mode,
+//! populate, unknown) have the price of anonymous first touches, which most of them are. Faults before exec
+//! cost the program nothing. Major faults are timed in their row and left out of the seconds: their time is
+//! the disk's.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,13 +30,13 @@ pub struct FaultTime {
     pub p99_ns: f64,
     /// Median as read, before correction, in ns.
     pub raw_p50_ns: f64,
-    /// What was subtracted from each reading, in ns.
+    /// The offset subtracted from each reading, in ns.
     pub offset_ns: f64,
     /// CPU seconds in faults.
     pub seconds: Interval,
     /// The same as a share of the program's CPU time, 0 to 1.
     pub share: Interval,
-    /// Microseconds per MiB of memory that faults made resident, where that is known.
+    /// Microseconds per MiB of memory that faults made resident, if known.
     pub us_per_mib: Option<f64>,
 }
 
@@ -44,9 +45,9 @@ pub(crate) struct Inputs<'a> {
     pub(crate) kinds: &'a Kinds,
     /// Every fault was recorded.
     pub(crate) complete: bool,
-    /// What a first touch took in the calibration, ns.
+    /// Calibrated time of a first touch, ns.
     pub(crate) truth_ns: Option<f64>,
-    /// What was subtracted from each reading, ns.
+    /// The offset subtracted from each reading, ns.
     pub(crate) offset_ns: f64,
     /// Faults of huge pages of the machine while the program ran.
     pub(crate) huge_at_most: Option<u64>,
@@ -55,7 +56,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) cpu_ns: f64,
 }
 
-/// Fills in the rows' times and gives the whole, not yet cut to what CPU time allows; `None` with a note where nothing is known of time.
+/// Fills in the rows' times and returns the total, not yet limited by CPU time; `None` with a note if no time
+/// is known.
 pub(crate) fn time(inputs: &Inputs<'_>, rows: &mut [Row]) -> (Option<FaultTime>, Option<String>) {
     let kinds = inputs.kinds;
     if kinds.timed() == 0 {
@@ -70,7 +72,7 @@ pub(crate) fn time(inputs: &Inputs<'_>, rows: &mut [Row]) -> (Option<FaultTime>,
     let minor: Vec<Kind> = ALL.into_iter().filter(|kind| *kind != Kind::Major).collect();
     let usual_ns = kinds.mean_ns_of(&FIRST_TOUCHES).or_else(|| kinds.mean_ns_of(&minor)).unwrap_or(0.0);
     let mut foreign = 0.0;
-    // What is in no recorded fault is priced like first touches.
+    // Faults outside all recorded ones have the price of first touches.
     let own = kinds.time_ns().times(1e-9);
     let timed =
         rows.iter().filter(|row| row.kind != Kind::Major).filter_map(|row| kinds.kind_time_ns(row.kind));

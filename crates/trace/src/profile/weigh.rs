@@ -1,19 +1,20 @@
-//! Faults, samples and exact counts -> how many faults of the run each recorded or sampled one stands for.
+//! Faults, samples and exact counts -> the number of faults of the run that each recorded or sampled fault
+//! represents.
 //!
-//! Where single faults were recorded they stand for themselves; where records of a window were lost, or ends were, the
-//! window's exact count is shared among those that are whole. There the samples say nothing new and count for nothing.
+//! A fault recorded in a window represents itself. If a window lost records or ends, its whole faults share
+//! the exact count. Samples inside recorded windows add nothing and count for nothing.
 //!
-//! Everywhere else the samples speak. A sample stands for as many faults of its thread as the period is long, but what a
-//! thread does after its last sample has none, and a short-lived thread has none at all. So threads with few samples are
-//! described by the faults recorded of them in the bursts, each standing for faults of the windows around its burst, as in
-//! `strata`; how many such faults there are in all is what the other threads' samples leave of the exact count. All
-//! that was not recorded is at last made to add up to the exact count.
+//! Elsewhere samples decide. A sample represents one period of its thread's faults. A thread's faults after
+//! its last sample have none, and a short-lived thread may have no sample at all. So threads with few samples
+//! are described by their faults in the bursts, each of which represents faults of the windows around it, as
+//! in `strata`. The number of such faults is the exact count less the share of the other threads' samples.
+//! Finally all unrecorded faults are scaled to the exact count.
 //!
-//! Major faults are all in the file and stand for themselves.
+//! Major faults are all in the file and represent themselves. Faults of kernel mode have no exact count by
+//! window: only their samples decide, or the bursts if there are too few.
 //!
-//! Faults of kernel mode have no exact count by window: their samples speak alone, or the bursts where there are too few.
-//!
-//! Weakness: a thread's tail is half a period for each processor that it ran on, and on how many it ran is not known.
+//! Weakness: a thread's tail is half a period for each processor that it ran on, and their number is not
+//! known.
 
 use std::collections::HashMap;
 
@@ -24,14 +25,14 @@ use crate::kind::Kind;
 use crate::observation::Observation;
 use crate::tuning::{ALL_SEEN_SHARE, FEW_SAMPLES, POOL_FAULTS, SHORT_THREADS_RATIO};
 
-/// What a recorded fault stands for.
+/// The faults that a recorded fault represents.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Weight {
-    /// Faults counted beside it.
+    /// Counted beside it.
     pub(super) exact: f64,
-    /// Faults elsewhere.
+    /// Elsewhere.
     pub(super) extra: f64,
-    /// Faults of its time that it is like, for means.
+    /// Similar faults of its time, for means.
     pub(super) alike: f64,
 }
 
@@ -41,14 +42,14 @@ impl Weight {
     }
 }
 
-/// What all of them stand for, in their order.
+/// The weights of all faults, in their order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Weights {
     pub(super) recorded: Vec<Weight>,
     pub(super) samples: Vec<f64>,
-    /// Faults by which what samples stand for may be off in all, at 95 %.
+    /// Error at 95 % of the faults that all samples together represent.
     pub(super) doubt: f64,
-    /// Faults of huge pages that there must be, and none of which was seen elsewhere than in a burst.
+    /// Faults of huge pages that must exist although none was seen outside bursts.
     pub(super) huge_unseen: f64,
     /// Faults of huge pages in user mode, without their price.
     pub(super) huge: Option<Huge>,
@@ -76,7 +77,8 @@ pub(super) fn weights(found: &Faults, observation: &Observation) -> Weights {
     for (weight, fault) in weights.recorded.iter_mut().zip(&found.faults) {
         if let Some(stratum) = stratum(fault).filter(|_| !fault.kernel && is_whole(fault)) {
             let ended = fault.window.map_or(0, |window| whole[window]);
-            // Accesses that end in a signal never have an end: of what was counted they are the same part as of what was recorded.
+            // Accesses that end in a signal never have an end. Their share is the same among counted and
+            // recorded faults.
             let sharing = if ended == 0 || failed > 0 { stratum.recorded } else { ended };
             weight.exact = all_seen.unwrap_or(stratum.exact / sharing as f64);
             weight.extra = stratum.extra / sharing as f64;
@@ -101,8 +103,8 @@ pub(super) fn weights(found: &Faults, observation: &Observation) -> Weights {
     weights
 }
 
-/// Every major fault is in the file, also outside bursts: it stands for itself, or for its part of all where some were lost. What it was
-/// taken to stand for, too much or too little, is the minor ones'.
+/// Every major fault is in the file, also outside bursts, so it represents itself. If some were lost, the
+/// rest share the count. The surplus of its earlier weight goes to the minor faults.
 fn majors(found: &Faults, weights: &mut Weights, observation: &Observation) {
     let unrecorded = |fault: &Fault| fault.window.is_none_or(|window| !found.windows[window].recorded);
     let each = lost_majors(found, weights, observation, &unrecorded);
@@ -137,7 +139,7 @@ fn majors(found: &Faults, weights: &mut Weights, observation: &Observation) {
     }
 }
 
-/// Major faults counted per one in the file; 1 where none was lost.
+/// Major faults counted per one in the file; 1 if none was lost.
 fn lost_majors(
     found: &Faults,
     weights: &Weights,
@@ -157,8 +159,8 @@ fn lost_majors(
     }
 }
 
-/// Where every fault of the run was recorded and nothing lost: what each stands for, which is itself. A window's own count, which is read
-/// while faults go on, may be off by a few at its edges.
+/// The weight of each fault if every fault of the run was recorded and none lost. It is not exactly 1: a
+/// window's count is read while faults go on, and may be off by a few.
 fn all_seen(found: &Faults, user_faults: Option<u64>, whole: &[u64]) -> Option<f64> {
     let whole: u64 = whole.iter().sum();
     let complete = found.windows.iter().all(|window| window.recorded && window.lost == 0);
@@ -173,7 +175,7 @@ fn lost_samples(observation: &Observation, seen: u64) -> f64 {
     if seen == 0 { 1.0 } else { 1.0 + lost as f64 / seen as f64 }
 }
 
-/// Gives out the faults that were not recorded.
+/// Spreads the unrecorded faults over samples and bursts.
 fn spread(
     found: &Faults,
     weights: &mut Weights,
@@ -190,7 +192,7 @@ fn spread(
         *weight = if outside(fault) { *period as f64 * lost } else { 0.0 };
     }
     let Some(unseen) = unseen else {
-        // Nothing was counted: every sample is taken at its word, as is every recorded fault.
+        // Without counts, samples and recorded faults keep their own weights.
         weights.recorded.iter_mut().for_each(|weight| weight.extra = 0.0);
         return;
     };
@@ -203,11 +205,11 @@ fn spread(
         pairs.filter(|(_, (fault, _))| is_long(fault) == long).map(|(weight, _)| weight).sum()
     };
     let long = samples_of(true, weights) + long_threads * period / 2.0 * unseen_part;
-    // The samples of a thread are off by part of a period wherever a burst begins or ends.
+    // The samples of a thread are off by part of a period at each begin and end of a burst.
     let ends = 2.0
         * found.windows.chunk_by(|a, b| a.recorded == b.recorded).filter(|w| w[0].recorded).count() as f64;
     let noise = 1.96 * period * ((ends + 1.0) * long_threads / 12.0).sqrt();
-    // And by half a period for every processor that it also ran on.
+    // And by half a period for every further processor that it ran on.
     let tails = long_threads * period / 2.0 * cpus.saturating_sub(1) as f64 * unseen_part;
     let mut left = (unseen - long).max(0.0);
     let (mut evidence, mut seen) = (0.0, 0_u64);
@@ -232,7 +234,7 @@ fn spread(
     let scale = if evidence > 0.0 { left / evidence } else { 0.0 };
     weights.recorded.iter_mut().for_each(|weight| weight.extra *= scale);
     if weights.samples.iter().any(|weight| *weight > 0.0) {
-        // What neither samples nor bursts explain is of threads that nobody saw: whom to give it to is a guess.
+        // The unexplained rest belongs to threads that nothing saw; its owners are a guess.
         let given = weights.recorded.iter().map(|weight| weight.extra).sum::<f64>();
         weights.doubt = noise + tails + (left - given).max(0.0);
     }
@@ -243,7 +245,7 @@ fn spread(
         weights.samples.iter_mut().for_each(|weight| *weight *= scale);
         weights.recorded.iter_mut().for_each(|weight| weight.extra *= scale);
     } else {
-        // Nothing is known of it: it is taken to be like what was recorded.
+        // Without evidence the rest is assumed to be like the recorded faults.
         let exact: f64 = weights.recorded.iter().map(|w| w.exact).sum();
         let scale = if exact > 0.0 { unseen / exact } else { 0.0 };
         weights.recorded.iter_mut().for_each(|weight| weight.extra = weight.exact * scale);
