@@ -20,7 +20,7 @@ pub use crate::tuning::WAIT_LATENCY_RATIO;
 pub use kernel::kernel_time;
 pub use missing::{Missing, Part};
 
-/// What one run lost to page faults. This is also the JSON document of `stat --json`.
+/// The loss of one run to page faults. This is also the JSON document of `stat --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stat {
     /// Version of this document's shape.
@@ -33,30 +33,30 @@ pub struct Stat {
     pub host: Host,
     /// `wait4`.
     pub usage: Usage,
-    /// What `wait4` leaves out and the events counted; `None` when nothing.
+    /// Counted by the events, but missing from `wait4`; `None` if nothing is.
     pub beyond_wait4: Option<BeyondWait4>,
-    /// CPU time that recording has added to the program's, as calibrated, ns; in `usage` too.
+    /// CPU time that recording added to the program's, as calibrated, ns; part of `usage`.
     #[serde(default)]
     pub recorder_ns: u64,
     /// One row per kind; the faults of all rows add up to `usage.minor_faults + usage.major_faults` and
     /// `beyond_wait4.faults` exactly.
     pub rows: Vec<Row>,
-    /// How long faults took, or `None` with a note where nothing was known.
+    /// Time of the faults; `None` with a note if nothing is known.
     pub time: Option<FaultTime>,
     /// Share of the faults that keeping freed pages would have saved, by how much is kept.
     pub avoidable: Option<Curve>,
     /// Whether the faults of several threads wait for each other.
     pub serialisation: Serialisation,
-    /// Where kernel time went, as root; `None` with a note when refused.
+    /// Kernel time by phase, as root; `None` with a note if refused.
     pub kernel: Option<KernelTime>,
-    /// Which sources were used, which were denied, and what would change that.
+    /// The sources that were used, those that were denied, and the remedy.
     pub sources: Vec<SourceNote>,
     /// Sources of these figures that can't both be right, and which is believed; each is in `notes` too.
     #[serde(default)]
     pub disagreements: Vec<Disagreement>,
     /// Things the reader must know to read the figures right.
     pub notes: Vec<String>,
-    /// Those of `notes` that say how figures came about, and change nothing in how they are read.
+    /// The notes about method. They do not change how to read the figures.
     #[serde(skip)]
     pub details: Vec<String>,
     /// Parts of the answer that could not be given, and why.
@@ -70,7 +70,7 @@ impl Stat {
         self.rows.iter().fold(0, |sum, row| sum.saturating_add(row.faults))
     }
 
-    /// CPU time of all processes, without what recording has added.
+    /// CPU time of all processes, less the time that recording added.
     pub fn cpu_ns(&self) -> u64 {
         let all_ns = self.usage.cpu_ns().saturating_add(self.beyond_wait4.map_or(0, |beyond| beyond.cpu_ns));
         all_ns.saturating_sub(self.recorder_ns)
@@ -81,7 +81,8 @@ impl Stat {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Serialisation {
-    /// They do: median latency with `threads` faults in flight is `ratio` times that of one alone.
+    /// They do: the median latency with `threads` faults in flight is `ratio` times the latency of a single
+    /// one.
     Serialised {
         /// Most faults in flight with enough samples.
         threads: u32,
@@ -102,17 +103,17 @@ pub enum Serialisation {
     },
 }
 
-/// Kernel CPU time by what it was for, from samples of the CPU clock.
+/// Kernel CPU time by purpose, from samples of the CPU clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelTime {
     /// Samples in all, user mode included.
     pub samples: u64,
-    /// Samples in the page-fault path. How long that takes is [`Stat::time`], which samples do not say as well: they hold the
-    /// recorder, and fall behind what runs with interrupts off.
+    /// Samples in the page-fault path. [`Stat::time`] gives its time more precisely: samples include the
+    /// recorder, and are late in code that runs with interrupts off.
     pub fault_samples: u64,
     /// Seconds in unmapping, exit and madvise that releases pages.
     pub release_seconds: Interval,
-    /// Share of the time in faults by phase, 0 to 1; `None` when there are too few samples.
+    /// Share of the time in faults by phase, 0 to 1; `None` with too few samples.
     pub phases: Option<Vec<PhaseShare>>,
 }
 

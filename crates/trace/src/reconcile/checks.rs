@@ -1,7 +1,7 @@
-//! The checks: each holds two figures of [`Facts`] against each other.
+//! The checks: each compares two figures of [`Facts`].
 //!
-//! The first to be believed is what the kernel counts; then what bounds an estimate; then the estimate. Each check allows for
-//! what both sources are known to be off by.
+//! Counts of the kernel are believed first, then bounds of an estimate, then the estimate. Each check allows
+//! for the known error of both sources.
 
 use super::{Believed, Check, Disagreement, Facts, SourceFigure, Unit};
 use crate::tuning::{COUNTERS_APART, COUNTERS_APART_SHARE, ROUNDED_SHARE};
@@ -31,12 +31,12 @@ const CHECKS: [fn(&Facts) -> Option<Disagreement>; 17] = [
     losses,
 ];
 
-/// What counters that are read one after another may be apart by.
+/// The possible difference between counters that are read one after another.
 fn apart(counted: u64) -> f64 {
     COUNTERS_APART as f64 + counted as f64 * COUNTERS_APART_SHARE
 }
 
-/// Whether a count is larger than another one, and by more than what counters are apart by and `more`.
+/// Whether a count exceeds another by more than the counters' possible difference and `more`.
 fn exceeds(count: u64, other: u64, more: u64) -> bool {
     count as f64 > other as f64 + apart(other) + more as f64
 }
@@ -72,7 +72,8 @@ fn rows_total(f: &Facts) -> Option<Disagreement> {
 }
 
 fn events_total(f: &Facts) -> Option<Disagreement> {
-    // More than wait4 has is usual where children are left alone, or where accesses that end in signals can't be told apart.
+    // More events than wait4's faults are usual with unwaited-for children, and if accesses that end in
+    // signals can't be told apart.
     let (waited, _) = f.waited.zip(f.minor.zip(f.major))?;
     let counted = f.all.or(f.user)?.saturating_sub(f.failed).saturating_add(f.before_exec);
     (f.processes == Some(1) && waited > 0 && exceeds(counted, waited, 0)).then_some(())?;

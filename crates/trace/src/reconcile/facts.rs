@@ -1,6 +1,6 @@
-//! Observation, what was found in it and the rows made of it -> the figures that checks hold against each other.
+//! Observation, faults and rows -> the figures that the checks compare.
 //!
-//! `None` stands for what no source told: a check without both of its figures says nothing.
+//! `None`: no source reports the figure. A check without both of its figures says nothing.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use crate::tuning::{
 /// Every figure of a run that a second source bounds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Facts {
-    /// `wait4`: minor and major faults; `None` where nothing was waited for.
+    /// `wait4`: minor and major faults; `None` if no process was waited for.
     pub(crate) waited: Option<u64>,
     pub(crate) waited_major: u64,
     /// Events: in user mode, in all modes, handled minor and major ones, before exec.
@@ -31,18 +31,19 @@ pub(crate) struct Facts {
     pub(crate) failed: u64,
     /// Beyond `wait4`, as the rows have it.
     pub(crate) beyond: u64,
-    /// Faults of all rows, and of those of user mode.
+    /// Faults of all rows, and of the user-mode rows.
     pub(crate) rows: u64,
     pub(crate) rows_user: u64,
     /// Sum of the counts of all windows, with how many counts that is.
     pub(crate) windows: Option<(u64, u64)>,
-    /// Processes that were seen; `None` where nobody told of forks.
+    /// Processes seen; `None` without records of forks.
     pub(crate) processes: Option<u64>,
-    /// Handled faults that windows hold beyond their count, and the counts of those windows.
+    /// Handled faults that windows hold beyond their count, and the counts of these windows.
     pub(crate) recorded_beyond: (u64, u64),
     /// The counter at the last reading of memory.
     pub(crate) last_reading: Option<u64>,
-    /// What samples of user mode stand for, the largest of them, and threads times processors that have one each under way.
+    /// Faults that user-mode samples represent, the largest of them, and threads times processors: each may
+    /// have one sample under way.
     pub(crate) samples: Option<(u64, u64, u64)>,
     /// Faults of huge pages: found at least; of the machine.
     pub(crate) huge_found: f64,
@@ -53,14 +54,14 @@ pub(crate) struct Facts {
     /// Resident of all kinds, bytes: mapped by faults at most; the largest process.
     pub(crate) mapped_bytes: Option<f64>,
     pub(crate) peak_bytes: f64,
-    /// Time in faults, ns: all, as estimated; the sum of the rows; the part of rows too small to be shown.
+    /// Time in faults, ns: the estimate, and the sum of the rows.
     pub(crate) time_ns: Option<Interval>,
     pub(crate) rows_time_ns: f64,
     pub(crate) bound: Option<TimeBound>,
-    /// CPU time, and what all processors had meanwhile, ns.
+    /// CPU time, and the elapsed time of all processors, ns.
     pub(crate) cpu_ns: f64,
     pub(crate) processors_ns: Option<f64>,
-    /// Records lost: as rings told inside windows; as the events told.
+    /// Records lost, according to the rings and to the events.
     pub(crate) lost_in_rings: u64,
     pub(crate) lost_by_events: Option<u64>,
     /// Records were lost, and yet every fault counts as recorded.
@@ -75,9 +76,9 @@ pub(crate) struct TimeBound {
     pub(crate) is_cpu: bool,
 }
 
-/// Faults run in the kernel, but for the trap: their time is part of the system time. Whether a kernel splits CPU time by its tick
-/// is not known, so that is assumed: two ticks of each process may be on the wrong side, and ticks scatter as draws do. The sum of
-/// user and system time is exact in any case.
+/// Faults run in the kernel, except for the trap, so their time is part of the system time. The kernel may
+/// split CPU time by its tick, which is assumed. Then two ticks of each process may be on the wrong side, and
+/// ticks scatter as draws do. The sum of user and system time is always exact.
 pub(crate) fn time_bound(
     observation: &Observation,
     cpu_ns: f64,
@@ -105,7 +106,7 @@ pub(crate) fn time_bound(
     })
 }
 
-/// Processes of the run; `None` where nobody told of forks.
+/// Processes of the run; `None` without records of forks.
 fn processes(observation: &Observation) -> Option<u64> {
     let forks = observation
         .records
@@ -169,7 +170,7 @@ fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)
 }
 
-/// Faults of huge pages: those seen one by one, and no fewer than the interval says.
+/// Faults of huge pages: those recorded singly, but at least the low end of the interval.
 fn huge_found(found: &Faults, rows: &[Row]) -> f64 {
     let seen = found.faults.iter().filter(|fault| fault.kind == Kind::Thp).count() as u64;
     let row = rows.iter().find(|row| row.kind == Kind::Thp);
@@ -184,8 +185,8 @@ fn is_whole(observation: &Observation, found: &Faults) -> bool {
     all && counted > 0 && found.faults.iter().filter(|fault| !fault.kernel).count() as u64 >= counted
 }
 
-/// Handled user-mode faults recorded in windows beyond what was counted in them. Neighbours are added up first: a window's count is
-/// read while faults go on, so a few may stand on the other side of its edge.
+/// Handled user-mode faults recorded beyond the counts of their windows. Neighbours are summed first: a
+/// window's count is read while faults go on, so a few may lie beyond its edge.
 fn recorded_beyond(found: &Faults) -> (u64, u64) {
     let ended = found.ended_by_window();
     let windows = || found.windows.iter().zip(&ended).filter(|(window, _)| window.recorded);
@@ -205,7 +206,7 @@ fn samples(observation: &Observation, found: &Faults) -> Option<(u64, u64, u64)>
     (most > 0).then_some((all, most, lanes))
 }
 
-/// What faults made resident, and what was read of it.
+/// Memory that faults made resident, and its readings.
 struct Resident {
     faulted_bytes: Option<f64>,
     grown_bytes: f64,
@@ -248,7 +249,7 @@ impl Resident {
             0.0
         };
         let faulted_bytes = huge_bytes.map(|bytes| bytes + anonymous + collapsed);
-        // What ran before was mapped by nobody's faults that were counted.
+        // Memory mapped before the recorder attached came from uncounted faults.
         let is_whole = observation.records.iter().any(|record| matches!(record.what, What::Exec));
         Self {
             faulted_bytes,
@@ -258,7 +259,8 @@ impl Resident {
     }
 }
 
-/// Bytes by which resident memory rose in all, falls left out, between readings that no start or end of a process disturbs.
+/// Bytes by which resident memory rose in all, ignoring falls, between readings undisturbed by starts and
+/// ends of processes.
 fn grown(observation: &Observation, noise: f64) -> f64 {
     let mut levels: Vec<&Level> = observation.levels.iter().collect();
     levels.sort_by_key(|level| level.time_ns);
@@ -273,7 +275,7 @@ fn grown(observation: &Observation, noise: f64) -> f64 {
         records.filter(|r| is_event(&r.what, r.pid, r.tid)).map(|r| r.time_ns).collect();
     events.sort_unstable();
     let mut grown = 0.0;
-    // The lowest and the highest reading since the last fall, without what was disturbed.
+    // The lowest and the highest reading since the last fall, corrected for disturbed ones.
     let (mut low, mut high, mut shift) = (0.0_f64, 0.0_f64, 0.0);
     for (index, level) in levels.iter().enumerate() {
         let bytes = level.anon_bytes as f64;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::measurement::Interval;
 
-/// A run of 10,000 faults, each of 1 us, of which everything is known and agrees.
+/// A run of 10,000 faults of 1 us each; every source is known, and all agree.
 fn sound() -> Facts {
     let time_ns = Interval { value: 1e7, low: 0.9e7, high: 1.1e7 };
     Facts {

@@ -1,13 +1,13 @@
-//! Stacks -> who is to be named for them: the first function from the leaf up that is the program's own.
+//! Stacks -> the function to name for each: the first from the leaf up that is the program's own.
 //!
-//! A fault in `memset` is the fault of who called it, so helpers at the leaf are passed over: what lies in the C library, the
-//! loader, an allocator or the kernel, and by name what may be linked statically or inlined: the memset, memcpy and malloc
-//! families and the standard libraries of C++ and Rust, which a source file tells where a name comes without its namespace.
-//! Where nothing else is on the stack the leaf itself is named.
+//! A fault in `memset` belongs to its caller, so helpers at the leaf are skipped. By module: the C library,
+//! the loader, allocators and the kernel. By name, as they may be linked statically or inlined: the memset,
+//! memcpy and malloc families, and the standard libraries of C++ and Rust. The source file identifies a
+//! library function whose name has no namespace. If nothing else is on the stack, the leaf is named.
 
 use super::{Frame, Name, Stacks};
 
-/// Beginnings of the file names of modules that are nobody's own code.
+/// Beginnings of the file names of runtime modules.
 const MODULES: [&str; 19] = [
     "[kernel]",
     "[vdso]",
@@ -29,7 +29,7 @@ const MODULES: [&str; 19] = [
     "linux-vdso",
     "preload-",
 ];
-/// Beginnings of names in the standard libraries of C++ and Rust, and of what compilers inline.
+/// Beginnings of names in the standard libraries of C++ and Rust, and of compiler intrinsics.
 const LIBRARIES: [&str; 14] = [
     "std::",
     "void std::",
@@ -79,7 +79,7 @@ const HELPERS: [&str; 27] = [
     "mremap",
     "sbrk",
 ];
-/// What may stand before such a name, and after it.
+/// Prefixes and suffixes of such names.
 const BEFORE: [&str; 7] = ["libc_", "GI_", "mi_", "je_", "tc_", "faultless_", "dso_"];
 const AFTER: [&str; 12] =
     ["avx", "sse", "ssse3", "evex", "erms", "unaligned", "generic", "zva", "chk", "aarch64", "ifunc", "impl"];
@@ -136,8 +136,8 @@ fn is_foreign(stacks: &Stacks, frame: &Frame) -> bool {
     stacks.module(frame).is_some_and(|module| is_runtime(module.short_name()))
 }
 
-/// Whether a module with this file name is nobody's own code: the C library, the loader, an allocator, the kernel. Sites pass over it, so
-/// its lines are never shown in them.
+/// Whether a module with this file name is a runtime library: the C library, the loader, an allocator, or the
+/// kernel. Sites skip it, so they never show its lines.
 pub fn is_runtime(file_name: &str) -> bool {
     MODULES.iter().any(|begin| file_name.starts_with(begin))
 }

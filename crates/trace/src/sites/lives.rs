@@ -1,4 +1,4 @@
-//! Blocks -> how many, how large and how long-lived those of one allocating site are.
+//! The blocks of one allocating site -> their number, sizes and lifetimes.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub struct BlockLives {
     pub bytes: u64,
     /// Median length, bytes.
     pub median_bytes: u64,
-    /// Median life of the blocks that were freed, ns; `None` where most were not.
+    /// Median lifetime of the freed blocks, ns; `None` if most were not freed.
     pub median_life_ns: Option<u64>,
     /// Blocks that were not freed before the end.
     pub never_freed: u64,

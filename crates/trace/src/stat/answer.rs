@@ -1,4 +1,4 @@
-//! Observation -> [`Stat`]: runs the analyses one after another and collects what must be said about them.
+//! Observation -> [`Stat`]: runs the analyses in order and collects their notes.
 
 use super::missing::{self, missing};
 use super::{Kind, Row, Stat, kernel, serial};
@@ -20,14 +20,14 @@ impl Stat {
     /// Version of the JSON document; rises when a field changes its meaning or goes.
     pub const SCHEMA: u32 = 2;
 
-    /// What an observation means. Never fails: what can't be known is `None`, with a note.
+    /// The answer for an observation. Never fails: an unknown part is `None`, with a note.
     pub fn from_observation(observation: &Observation) -> Self {
         let faults = Faults::from_observation(observation);
         let profile = Profile::of(&faults, observation, &Stacks::default());
         Self::of(observation, &faults, &profile)
     }
 
-    /// What an observation means whose faults have been found and weighed.
+    /// The answer for an observation whose faults have been weighed.
     pub(crate) fn of(observation: &Observation, faults: &Faults, profile: &Profile) -> Self {
         let calibration = observation.calibration.filter(Calibration::is_sound);
         let offset_ns = calibration.map_or(0.0, |found| found.offset_ns());
@@ -38,7 +38,7 @@ impl Stat {
         notes.extend(pages);
         notes.extend(recording_notes(faults));
         let (avoidable, avoid_notes) = avoid::avoidable(observation, faults, profile);
-        // A range shows that already, and where there is no curve that is missing, not noted.
+        // A range shows that already. A missing curve is listed as missing, not as a note.
         let told = |note: &&String| avoidable.is_none() || note.as_str() == avoid::WIDE;
         details.extend(avoid_notes.iter().filter(told).cloned());
         let no_curve = avoid_notes.first().filter(|_| avoidable.is_none()).cloned();

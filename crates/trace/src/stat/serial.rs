@@ -1,7 +1,8 @@
-//! Recorded faults -> do those of several threads wait for each other?
+//! Recorded faults -> whether faults of several threads wait for each other.
 //!
-//! The median time of a fault that began while k - 1 others of its process were in flight, over that of one alone.
-//! Only anonymous first touches of base pages are compared: mixing kinds would compare programs with themselves.
+//! The figure is the median time of faults that began while k - 1 others of their process were in flight,
+//! over the median of single ones. Only anonymous first touches of base pages are compared, because kinds
+//! differ in price.
 
 use super::Serialisation;
 use crate::fault::Faults;
@@ -11,8 +12,8 @@ use crate::tuning::{SERIAL_FAULTS, SERIAL_RATIO};
 /// Why there is no verdict on a program to which the question does not apply.
 pub(super) const ONE_THREAD: &str = "only one thread faulted";
 
-/// The verdict. "Serialised" needs the low end of the ratio's 95 % interval above 1.25: two hardware threads that share
-/// a core, and memory bandwidth, slow each other by up to that much without any lock.
+/// The verdict. "Serialised" needs the low end of the ratio's 95 % interval above 1.25. Two hardware threads
+/// of one core, and memory bandwidth, slow each other by up to that much without any lock.
 pub(super) fn serialisation(faults: &Faults, offset_ns: f64) -> Serialisation {
     let cannot = |why: String| Serialisation::CannotSay { why };
     let mut by_count: Vec<Vec<f64>> = Vec::new();

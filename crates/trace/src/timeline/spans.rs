@@ -1,4 +1,4 @@
-//! A thread's switches, its faults, and when faults were recorded -> what it did, span by span.
+//! A thread's switches and faults, and the recorded windows -> its states, span by span.
 
 use super::threads::SchedState;
 use super::{Class, Lane, State};
@@ -31,7 +31,7 @@ pub(super) fn fill(
         }
         let fault = faults.peek().copied();
         let span = recorded.get(cover).copied();
-        // What holds now ends; what comes next begins.
+        // The current span ends, or the next one begins.
         let edge = |(from, to): (u64, u64)| if from <= now { to } else { from };
         let edges = [
             fault.map(|(from, to, _)| edge((from, to))),

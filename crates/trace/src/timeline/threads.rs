@@ -84,7 +84,7 @@ impl Threads {
         let is_birth = matches!(what, What::Fork { .. });
         let last = self.numbers.get(&(pid, tid)).and_then(|numbers| numbers.last().copied());
         let number = match last {
-            // What follows the exit is its own last switch.
+            // A record after the exit is the thread's own last switch.
             Some(number) if self.threads[number].has_ended && !is_birth => return,
             Some(number) if !self.threads[number].has_ended => number,
             None if !is_task => return,
@@ -131,7 +131,7 @@ impl Threads {
         last.map(|&number| self.threads[number].lane.name.clone()).unwrap_or_default()
     }
 
-    /// A thread that was given no name has that of its process, and that one its program's.
+    /// A thread without a name gets its process's name, and a process without one its program's.
     fn name(&mut self, command: &[String]) {
         let program = command.first().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
         let mut first: HashMap<u32, String> = HashMap::new();
