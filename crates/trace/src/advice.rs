@@ -179,9 +179,9 @@ impl std::error::Error for Refusal {}
 
 /// Judges `series`, whose first is the baseline.
 ///
-/// A cure helps if three conditions hold. The 95 % interval of its ratio of elapsed or CPU time lies below `1
-/// - 2 %`. The interval of the other time does not lie above `1 + 3 %`. It lowers the number of faults by 5 %
-/// or more: all cures act through faults, so one that leaves them unchanged won by chance.
+/// A cure helps if three conditions hold. The 95 % interval of its ratio of elapsed or CPU time lies below 98
+/// %. The interval of the other time does not lie above 103 %. It lowers the number of faults by 5 % or more:
+/// all cures act through faults, so one that leaves them unchanged won by chance.
 ///
 /// The cures that help are then compared with the fastest of them, round by round. The cheapest of the level
 /// cures wins. Otherwise the first one wins, because the caller lists simpler cures first.

@@ -73,7 +73,7 @@ pub struct Flow {
     pub releases: u64,
 }
 
-/// In which order faults and releases of one interval are run.
+/// The order in which faults and releases of one interval are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// All faults, then all releases.

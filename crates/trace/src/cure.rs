@@ -269,7 +269,7 @@ pub(crate) fn why_none(remedies: &[Remedy]) -> Option<String> {
 }
 
 impl Pattern<'_> {
-    /// Limits the savings of a cure that keeps memory to those of the avoidable curve.
+    /// A cure that keeps memory saves no more than the avoidable curve allows.
     fn limited(&self, cure: Cure, saves: Saves) -> Saves {
         match self.most_avoidable.filter(|_| cure.keeps() && self.of_all() > 0.0) {
             Some(most) => {

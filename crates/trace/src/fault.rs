@@ -251,7 +251,7 @@ impl Fault {
 
 #[cfg(test)]
 impl Fault {
-    /// One of a program with one thread, for tests.
+    /// A fault of a program with one thread, for tests.
     pub(crate) fn timed(kind: Kind, enter_ns: u64, duration_ns: u64) -> Self {
         Self {
             enter_ns,

@@ -32,7 +32,7 @@ const MAGIC: u32 = 0x184D_2A5F;
 const MAGIC_LEN: u32 = 0x184D_2A5E;
 /// Contents of the first frame before the version.
 const MARK: &str = "faultless trace ";
-/// Bytes of lines after which the writer ends a frame: small enough that little is lost with one, large enough to compress.
+/// Bytes of lines in a frame: few enough to lose little with one, enough to compress well.
 const FRAME_BYTES: usize = 256 << 10;
 /// Most bytes of lines in a frame that a reader takes: a damaged length must not fill the memory.
 const FRAME_BYTES_MAX: u64 = 64 << 20;

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Kinds of faults: what was touched, and what the kernel had to do.
+/// Kinds of faults, by the touched memory and the kernel's work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {

@@ -4,6 +4,10 @@
 //! [`findings::Findings`] and other documents, which `report` prints. [`change`] and [`verdict`] hold names
 //! that the lab and `report` share.
 //!
+//! The modules form layers without circles, bottom to top: `tuning`, `kind`, `measurement`; `observation`,
+//! `levels`, `recording`, `file`, `fault`; `reconcile`, `profile`; `avoid`, `sites`, `timeline`, `diff`,
+//! `advice`; `stat`, `cure`; `findings`.
+//!
 //! ```
 //! let stat = faultless_trace::Stat::from_observation(&faultless_trace::Observation::default());
 //! assert!(stat.rows.is_empty());

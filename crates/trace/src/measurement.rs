@@ -9,9 +9,7 @@ mod unit;
 
 use serde::{Deserialize, Serialize};
 
-pub use bootstrap::{
-    Rng, interval_of, mean, median_interval, ratio, ratio_of_independent, share_interval, sum,
-};
+pub use bootstrap::{Rng, interval_of, median_interval, ratio, ratio_of_independent, share_interval};
 pub(crate) use bootstrap::{ratio_of_medians, student_t, welch_freedom};
 pub(crate) use rank::{paired_estimate, paired_interval};
 pub use unit::{Bytes, Count, Nanos, Percent, Seconds};
@@ -81,7 +79,7 @@ pub(crate) fn percentile(values: &[f64], p: f64) -> Option<f64> {
 }
 
 /// The finite values in rising order.
-pub fn sorted(values: &[f64]) -> Vec<f64> {
+pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
     sorted

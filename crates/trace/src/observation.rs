@@ -21,7 +21,7 @@ pub struct Observation {
     pub counts: Counts,
     /// The error of a measured fault, found at start.
     pub calibration: Option<Calibration>,
-    /// Spans of time, one after another, in which single faults were or were not recorded; exact counts for each.
+    /// Consecutive spans of time with their exact counts; in some of them single faults were recorded.
     pub windows: Vec<Window>,
     /// Records of the rings, sorted by time. Fault records only inside windows that are `recorded`.
     pub records: Vec<Record>,
@@ -174,7 +174,7 @@ pub struct Calibration {
     pub record_cost_ns: f64,
     /// Pages touched for each of the above.
     pub pages: u32,
-    /// [`offset_ns`](Self::offset_ns) of a fault that maps a page which exists: the zero page.
+    /// [`offset_ns`](Self::offset_ns) of a fault that maps an existing page: the zero page.
     #[serde(default)]
     pub read_offset_ns: Option<f64>,
     /// [`offset_ns`](Self::offset_ns) of a write to a page that was mapped.
@@ -291,7 +291,7 @@ pub enum What {
         /// Size of the page mapped before, 0 for none; `None` if the kernel does not report it.
         mapped_bytes: Option<u64>,
     },
-    /// One of many handled faults, taken also outside recorded windows: each stands for `weight`.
+    /// A sampled fault was handled, inside or outside recorded windows. It represents `weight` faults.
     Sample {
         /// A sampled fault was handled, inside or outside recorded windows. It represents `weight` faults.
         addr: u64,

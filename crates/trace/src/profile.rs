@@ -151,7 +151,7 @@ impl Profile {
         self.totals.unplaced(self.faults.last())
     }
 
-    /// The stack that allocated the block which a fault touched.
+    /// The allocating stack of the block that a fault touched.
     pub(crate) fn allocated_by(&self, fault: &Weighted) -> Option<u32> {
         self.blocks.blocks.get(fault.block? as usize)?.stack
     }

@@ -191,13 +191,13 @@ impl Sum {
     }
 
     fn stack(&self) -> Option<u32> {
-        self.stacks.iter().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0))).map(|(stack, _)| *stack)
+        heaviest(&self.stacks).map(|(stack, _)| stack)
     }
 
     /// The allocating site of more than half of its time.
     fn owner(&self) -> Option<usize> {
-        let most = self.owners.iter().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)));
-        most.filter(|(_, weight)| 2.0 * **weight > self.tally.time_ns).map(|(owner, _)| *owner)
+        let most = heaviest(&self.owners);
+        most.filter(|(_, weight)| 2.0 * weight > self.tally.time_ns).map(|(owner, _)| owner)
     }
 
     /// A row; its time is bounded by the time of all, if known.
@@ -231,7 +231,13 @@ impl Sum {
     }
 }
 
-/// What names need.
+/// The entry of the largest weight; of equals the first.
+fn heaviest<K: Copy + Ord>(weights: &HashMap<K, f64>) -> Option<(K, f64)> {
+    let most = weights.iter().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)));
+    most.map(|(key, weight)| (*key, *weight))
+}
+
+/// Looks up the names of stacks and threads.
 struct Naming<'a> {
     recording: &'a Recording,
     touching: Touching,

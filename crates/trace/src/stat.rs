@@ -51,7 +51,7 @@ pub struct Stat {
     pub kernel: Option<KernelTime>,
     /// The sources that were used, those that were denied, and the remedy.
     pub sources: Vec<SourceNote>,
-    /// Sources of these figures that can't both be right, and which is believed; each is in `notes` too.
+    /// Contradictory sources of these figures, and the one believed; each is in `notes` too.
     #[serde(default)]
     pub disagreements: Vec<Disagreement>,
     /// Things the reader must know to read the figures right.

@@ -225,7 +225,7 @@ pub(crate) const DOUBT_SHARE: f64 = 0.05;
 /// those before the right one are dead: an allocator reuses few places for one length. Only damaged files
 /// have more.
 pub(crate) const NEAR_BLOCKS_MAX: usize = 1024;
-/// Forks through which a block is looked for in parents: a chain that goes on ends in a damaged file.
+/// Forks through which a block is searched in parents; a longer chain exists only in damaged files.
 pub(crate) const FORKS_MAX: usize = 64;
 /// Time before a block's recorded birth in which touches of its memory belong to its creation, in ns: calloc
 /// of 100 MiB takes about that long.
@@ -235,7 +235,8 @@ pub(crate) const BEFORE_BIRTH_NS: u64 = 100_000_000;
 pub(crate) const TICK_NS: f64 = 10e6;
 /// Ticks of a process that may be on the wrong side: one at each end.
 pub(crate) const TICKS_A_PROCESS: f64 = 2.0;
-/// Standard deviations by which ticks may scatter between user and system time: 3 are one in 700, and a note must not be chance.
+/// Standard deviations by which ticks may scatter between user and system time. 3 is one case in 700: a note
+/// must not come from chance.
 pub(crate) const TICK_SPREADS: f64 = 3.0;
 /// Share of the recorder's calibrated cost that is certainly in the system time. Chosen: a busy machine calibrates up to 1.3 times too much.
 pub(crate) const RECORDER_CERTAIN: f64 = 0.7;

@@ -51,7 +51,7 @@ pub struct Growth {
     pub fresh_share: f64,
 }
 
-/// Which of the bounds of [`Growth`] holds.
+/// One of the two bounds of [`Growth`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// As little as can have been faulted in, and so given back.

@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_peak_that_readings_missed_is_in_the_bounds() {
-        // 200 rounds of 200 pages, of which two readings saw 40 and 120.
+        // 200 rounds of 200 pages. Two readings saw 40 and 120 of them.
         let rows = [row(Kind::MmapFirstWrite, 40_000), row(Kind::FileRead, 100)];
         let faults = [fault(1, Kind::MmapFirstWrite, 40_000.0)];
         holds(39_800.0 / 40_100.0, plateau(&rows, &faults, &observed(&[40, 120], 450)).unwrap(), 0.015);

@@ -80,7 +80,7 @@ fn fresh_share(rows: &[Row]) -> f64 {
     if all > 0.0 { (fresh / all).min(1.0) } else { 0.0 }
 }
 
-/// Memory that a fault of these rows takes on average, if it takes any; `page` without such faults.
+/// Mean memory per fault of these rows that takes any; `page` without such faults.
 fn fresh_bytes(rows: &[Row], bytes_of: &impl Fn(Kind) -> f64, page: f64) -> f64 {
     let fresh = rows.iter().filter(|r| r.kind.is_fresh()).map(|r| (bytes_of(r.kind), r.faults as f64));
     let (sum, faults) =

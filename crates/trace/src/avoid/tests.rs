@@ -159,7 +159,7 @@ enum Does {
 
 const PIECE: u64 = 100;
 
-/// Intervals of what was done, with how well the kinds of each are known: 0 not at all, 1 exactly, for both bounds.
+/// Intervals of actions, each with the precision of the kinds for both bounds: 0 unknown, 1 exact.
 fn some_kinds() -> impl Strategy<Value = Vec<(Vec<Does>, f64, f64)>> {
     let does = prop_oneof![Just(Does::FirstTouch), Just(Does::OtherFault), Just(Does::Release)];
     let known = || prop_oneof![Just(0.0), 0.0..1.0f64, Just(1.0)];

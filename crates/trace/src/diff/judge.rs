@@ -48,7 +48,7 @@ pub(super) struct Figure {
     doubt: f64,
     /// Sums of w^2, of w^2 p and of w^2 p^2, with p the price of the fault.
     squares: [f64; 3],
-    /// Recorded faults at the start of the run, as far as every run recorded each one.
+    /// Recorded faults at the start of the run, up to the length that every run recorded completely.
     pub(super) leading: f64,
     /// All recorded faults.
     recorded: f64,
@@ -315,9 +315,9 @@ impl<'a> Judge<'a> {
         seen.into_iter().enumerate().map(judge).collect()
     }
 
-    /// For a row on one side only: the least faults that are certain; 0 for others. Certain are recorded
-    /// leading faults, if the other side recorded all of its leading faults. Certain are also samples so many
-    /// that the other side cannot have missed as many faults.
+    /// For a row on one side only: the least number of faults that is certain; else 0. Two kinds of evidence
+    /// count: leading faults, if the other side recorded all of its own; and more samples than the other side
+    /// can have missed.
     fn appeared(&self, seen: &Compared, runs: &[Estimate]) -> f64 {
         let (before, after) = runs.split_at(self.before);
         let is_before = before.iter().any(|run| run.faults > 0.0);

@@ -77,11 +77,11 @@ pub(crate) struct MapRecord {
     pub(super) len_bytes: u64,
 }
 
-/// A fork as one of the two processes sees it.
+/// A fork from the view of one of the two processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fork {
     pub(super) time_ns: u64,
-    /// Seen from the child, which has not replaced its program since.
+    /// Seen from the child, and it has not replaced its program since.
     pub(super) is_child: bool,
 }
 

@@ -76,16 +76,6 @@ pub fn interval_of<T>(clusters: &[T], statistic: impl Fn(&[&T]) -> f64) -> Optio
     value.is_finite().then(|| percentiles_of_draws(value, &draws))
 }
 
-/// Mean with its interval.
-pub fn mean(values: &[f64]) -> Option<Interval> {
-    interval_of(&sorted(values), |v| v.iter().copied().sum::<f64>() / v.len() as f64)
-}
-
-/// Sum with its interval, the number of values being given.
-pub fn sum(values: &[f64]) -> Option<Interval> {
-    interval_of(&sorted(values), |v| v.iter().copied().sum())
-}
-
 /// Median with its 95 % interval.
 ///
 /// The median of a resample of n sorted values is the value at a random rank. For many values that rank is
@@ -344,10 +334,9 @@ mod tests {
     fn interval_of_a_mean_shrinks_with_the_root_of_n() {
         let mut rng = Rng(9);
         let values: Vec<f64> = (0..400).map(|_| rng.normal()).collect();
-        let interval = mean(&values).unwrap();
+        let interval = interval_of(&values, |v| v.iter().copied().sum::<f64>() / v.len() as f64).unwrap();
         let width = interval.high - interval.low;
         assert!((width - 2.0 * 1.96 / 20.0).abs() < 0.05, "{width}");
-        assert!((sum(&values).unwrap().value - interval.value * 400.0).abs() < 1e-6);
     }
 
     #[test]

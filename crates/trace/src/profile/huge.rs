@@ -64,13 +64,10 @@ pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observ
     }
     let part = |new: f64, old: f64| if old > 0.0 { new / old } else { 1.0 };
     let scales = [part(others + estimate - left, others), part(left, estimate)];
-    let scale = |fault: &Fault| match fault.kernel {
+    weights.scale(found, |fault| match fault.kernel {
         true => 1.0,
         false => scales[usize::from(fault.kind == Kind::Thp)],
-    };
-    weights.recorded.iter_mut().zip(&found.faults).for_each(|(weight, fault)| weight.extra *= scale(fault));
-    let sampled = weights.samples.iter_mut().zip(&found.samples);
-    sampled.for_each(|(weight, (fault, _))| *weight *= scale(fault));
+    });
     weights.huge_unseen = if estimate > 0.0 { 0.0 } else { left };
 }
 

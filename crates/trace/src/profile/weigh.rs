@@ -55,7 +55,24 @@ pub(super) struct Weights {
     pub(super) huge: Option<Huge>,
 }
 
-/// Weighs what was found.
+impl Weights {
+    /// Unrecorded faults that these faults represent.
+    fn unrecorded(&self, found: &Faults, is: impl Fn(&Fault) -> bool) -> f64 {
+        let recorded = self.recorded.iter().zip(&found.faults).filter(|(_, fault)| is(fault));
+        let sampled = self.samples.iter().zip(&found.samples).filter(|(_, (fault, _))| is(fault));
+        recorded.map(|(weight, _)| weight.extra).sum::<f64>() + sampled.map(|(weight, _)| weight).sum::<f64>()
+    }
+
+    /// Multiplies the unrecorded faults that each fault represents.
+    pub(super) fn scale(&mut self, found: &Faults, factor: impl Fn(&Fault) -> f64) {
+        let recorded = self.recorded.iter_mut().zip(&found.faults);
+        recorded.for_each(|(weight, fault)| weight.extra *= factor(fault));
+        let sampled = self.samples.iter_mut().zip(&found.samples);
+        sampled.for_each(|(weight, (fault, _))| *weight *= factor(fault));
+    }
+}
+
+/// Weighs recorded and sampled faults.
 pub(super) fn weights(found: &Faults, observation: &Observation) -> Weights {
     let counts = &observation.counts;
     let failed = counts.failed();
@@ -124,17 +141,10 @@ fn majors(found: &Faults, weights: &mut Weights, observation: &Observation) {
                 *weight = stands_for;
             }
         }
-        let recorded = weights.recorded.iter().zip(&found.faults).filter(|(_, fault)| is(fault, false));
-        let sampled = weights.samples.iter().zip(&found.samples).filter(|(_, (fault, _))| is(fault, false));
-        let given = recorded.map(|(w, _)| w.extra).sum::<f64>() + sampled.map(|(w, _)| w).sum::<f64>();
+        let given = weights.unrecorded(found, |fault| is(fault, false));
         if given > 0.0 {
             let scale = (1.0 + surplus / given).max(0.0);
-            let recorded =
-                weights.recorded.iter_mut().zip(&found.faults).filter(|(_, fault)| is(fault, false));
-            recorded.for_each(|(weight, _)| weight.extra *= scale);
-            let sampled =
-                weights.samples.iter_mut().zip(&found.samples).filter(|(_, (fault, _))| is(fault, false));
-            sampled.for_each(|(weight, _)| *weight *= scale);
+            weights.scale(found, |fault| if is(fault, false) { scale } else { 1.0 });
         }
     }
 }
@@ -238,12 +248,9 @@ fn spread(
         let given = weights.recorded.iter().map(|weight| weight.extra).sum::<f64>();
         weights.doubt = noise + tails + (left - given).max(0.0);
     }
-    let given: f64 =
-        weights.samples.iter().sum::<f64>() + weights.recorded.iter().map(|w| w.extra).sum::<f64>();
+    let given = weights.unrecorded(found, |_| true);
     if given > 0.0 {
-        let scale = unseen / given;
-        weights.samples.iter_mut().for_each(|weight| *weight *= scale);
-        weights.recorded.iter_mut().for_each(|weight| weight.extra *= scale);
+        weights.scale(found, |_| unseen / given);
     } else {
         // Without evidence the rest is assumed to be like the recorded faults.
         let exact: f64 = weights.recorded.iter().map(|w| w.exact).sum();

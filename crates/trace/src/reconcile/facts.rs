@@ -76,9 +76,9 @@ pub(crate) struct TimeBound {
     pub(crate) is_cpu: bool,
 }
 
-/// Faults run in the kernel, except for the trap, so their time is part of the system time. The kernel may
-/// split CPU time by its tick, which is assumed. Then two ticks of each process may be on the wrong side, and
-/// ticks scatter as draws do. The sum of user and system time is always exact.
+/// Faults run in the kernel, except for the trap, so their time is part of the system time. The kernel is
+/// assumed to split CPU time by its tick. Then two ticks of each process may be on the wrong side, and ticks
+/// scatter as draws do. The sum of user and system time is always exact.
 pub(crate) fn time_bound(
     observation: &Observation,
     cpu_ns: f64,

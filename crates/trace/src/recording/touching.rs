@@ -87,7 +87,7 @@ const AFTER: [&str; 12] =
 /// The function to be named for each stack.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Touching {
-    /// Frame, and which of its names.
+    /// By stack: the frame, and the index of its name.
     found: Vec<Option<(u32, u32)>>,
 }
 
@@ -102,7 +102,7 @@ impl Touching {
         self.function(stack).map(|(frame, _)| frame)
     }
 
-    /// Its frame, and which of the functions inlined there.
+    /// The frame and the index of the inlined function, by stack.
     pub(crate) fn function(&self, stack: u32) -> Option<(u32, u32)> {
         self.found.get(stack as usize).copied().flatten()
     }
@@ -117,8 +117,8 @@ fn find(stacks: &Stacks, stack: u32) -> Option<(u32, u32)> {
         .or_else(|| leaf().or_else(|| known(stacks, stack).next()).map(|(number, _)| (number, 0)))
 }
 
-/// The program's own functions on a stack, leaf first: frame, and which of the functions inlined there. A place without a
-/// name counts as one.
+/// The program's own functions on a stack, leaf first: frame and index of the inlined function. An unnamed
+/// place counts as one.
 pub(crate) fn own(stacks: &Stacks, stack: u32) -> impl Iterator<Item = (u32, u32)> {
     known(stacks, stack).filter(|(_, frame)| !is_foreign(stacks, frame)).flat_map(|(number, frame)| {
         let unnamed = frame.names.is_empty().then_some(0);

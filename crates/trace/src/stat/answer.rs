@@ -9,7 +9,7 @@ use crate::observation::{Calibration, Observation};
 use crate::profile::{Profile, Totals};
 use crate::recording::Stacks;
 
-/// Share of recorded faults without an end from which on it is worth a note.
+/// Share of recorded faults without an end that is worth a note.
 const NOTE_FROM: f64 = 0.01;
 
 /// Before Linux 5.11.

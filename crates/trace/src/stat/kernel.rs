@@ -211,7 +211,7 @@ const RELEASE: [&str; 17] = [
     "release_pages",
 ];
 
-/// Sorts the samples; the note says why there are no phases.
+/// Classifies the samples. The note gives the reason if there are no phases.
 pub fn kernel_time(samples: &KernelSamples) -> (KernelTime, Option<String>) {
     let (mut fault, mut release) = (0_u64, 0_u64);
     let mut phases = [0_u64; PHASES.len() + 1];

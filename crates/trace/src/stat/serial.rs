@@ -9,7 +9,7 @@ use crate::fault::Faults;
 use crate::measurement::{Count, ratio_of_medians};
 use crate::tuning::{SERIAL_FAULTS, SERIAL_RATIO};
 
-/// Why there is no verdict on a program to which the question does not apply.
+/// The reason for programs with one thread, to which the question does not apply.
 pub(super) const ONE_THREAD: &str = "only one thread faulted";
 
 /// The verdict. "Serialised" needs the low end of the ratio's 95 % interval above 1.25. Two hardware threads

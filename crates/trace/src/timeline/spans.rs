@@ -54,8 +54,8 @@ pub(super) fn fill(
     (lane.end_ns, lane.spans, lane.totals_ns) = (end_ns, spans, totals_ns);
 }
 
-/// `fault` says whether the fault that it is in is major. A thread that is preempted inside a fault waits for a processor,
-/// not for memory.
+/// `fault`: the thread is in a fault; whether it is a major one. A thread preempted inside a fault waits for
+/// a processor, not for memory.
 fn state(at: SchedState, fault: Option<bool>, is_recorded: bool) -> State {
     match (fault, at) {
         (_, SchedState::Ready) => State::Preempted,

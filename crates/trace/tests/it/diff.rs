@@ -190,7 +190,7 @@ fn a_machine_that_is_dearer_for_all_is_no_change_of_the_program() {
     assert!((times.after.value / times.before.value - 1.6).abs() < 0.05, "as measured: {times:?}");
 }
 
-/// One row of three has nearly all the time. That two small ones were cheaper says nothing of the machine.
+/// One row of three has nearly all the time. Lower prices of two small rows say nothing about the machine.
 #[test]
 fn a_price_is_common_only_if_rows_that_weigh_say_so() {
     let mut sites = [
@@ -320,7 +320,7 @@ fn generated_code_is_no_change() {
     assert_eq!(names, ["[jit] <- main", "add <- [jit]"]);
 }
 
-/// Which of two pieces of shared work a thread gets is chance; alone it does the same again.
+/// Chance gives a thread one of two pieces of shared work. A single thread always does the same.
 #[test]
 fn work_that_threads_share_may_move_between_rows() {
     let sites = |a, b| [site(&["mark", "gc"], a, 700.0), site(&["sweep", "gc"], b, 700.0)];

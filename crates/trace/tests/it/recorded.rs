@@ -92,7 +92,7 @@ impl Run {
         run
     }
 
-    /// Records all of the `first` faults, and samples one in `period` beyond the first `skip`.
+    /// Records all of the `first` faults, then samples one in `period`. The first period has `skip` faults already.
     pub(crate) fn sampled_as(mut self, first: u64, period: u64, skip: u64) -> Self {
         self.first = first;
         self.r.header.settings.sample_period = period;

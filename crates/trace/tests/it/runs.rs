@@ -39,7 +39,7 @@ pub(crate) fn program() -> Vec<Site> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conditions {
     pub(crate) seed: u64,
-    /// Faults that a recorded one stands for; 1: every fault.
+    /// Faults that a recorded one represents; 1: every fault.
     pub(crate) period: u32,
     /// The machine's price in this run.
     pub(crate) price: f64,
