@@ -4,7 +4,7 @@
 
 mod page;
 
-use faultless_trace::diff::{Cause, Class, Diff, Pair, Part, Price, Row, Source};
+use faultless_trace::diff::{BeforeAfter, Cause, Class, Diff, Pair, Price, PriceSource, Row};
 use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 
@@ -80,7 +80,7 @@ fn is_timed(diff: &Diff) -> bool {
 
 /// Major faults, which are in no row.
 fn major(diff: &Diff) -> Option<String> {
-    let Part { faults: [before, after], time_ns: [before_ns, after_ns] } = diff.major;
+    let BeforeAfter { faults: [before, after], time_ns: [before_ns, after_ns] } = diff.major;
     let count = |value: f64| Count(value.round() as u64);
     (before > 0.0 || after > 0.0).then(|| {
         format!(
@@ -98,9 +98,9 @@ fn major(diff: &Diff) -> Option<String> {
 fn machine(diff: &Diff) -> Option<String> {
     let Price { ratio: Interval { value, low, high }, source, .. } = diff.price;
     let whose = match source {
-        Source::Rows => "The faults of all rows cost",
-        Source::Calibration => "Beside that, a first touch at the start cost",
-        Source::None => return None,
+        PriceSource::Rows => "The faults of all rows cost",
+        PriceSource::Calibration => "Beside that, a first touch at the start cost",
+        PriceSource::None => return None,
     };
     (is_timed(diff) && diff.price.is_told()).then(|| {
         format!(

@@ -1,7 +1,8 @@
-//! Which cure wins: rounds of runs in, a verdict out. Pure; the runs are made by the caller.
+//! Rounds of runs -> a verdict on each cure, and which one to adopt.
 //!
-//! Every round runs each arm once, in shuffled order, so the machine's drift hits all arms alike; only ratios to the
-//! baseline of the same round are compared. What this does not do: run anything, or know how a cure is applied.
+//! Every round runs each arm once, in shuffled order, so drift of the machine affects all arms alike. Each
+//! run is compared only with the baseline of its round. This module does not run anything, and does not know
+//! how a cure is applied.
 
 mod fault_time;
 mod label;
@@ -10,8 +11,8 @@ mod rivals;
 use serde::{Deserialize, Serialize};
 
 use crate::measurement;
+use crate::measurement::Interval;
 use crate::observation::{Exit, Host};
-use crate::stat::Interval;
 use crate::tuning;
 
 pub use fault_time::FaultTime;
@@ -53,15 +54,16 @@ pub struct Run {
 pub struct Series {
     /// The candidate.
     pub arm: Arm,
-    /// The run before all rounds. It fills caches and is shown only where no round was finished.
+    /// The run before all rounds. It fills caches; it is shown only if no round was finished.
     pub warm_up: Run,
     /// One run per round.
     pub runs: Vec<Run>,
-    /// CPU seconds in page faults, one interval for each run that recorded single faults; `runs` has none of those.
+    /// CPU seconds in page faults, one interval for each run that recorded single faults. Those runs are not
+    /// in `runs`.
     pub fault_seconds: Vec<Interval>,
 }
 
-/// What one arm came to, beside the baseline.
+/// The result of one arm, compared with the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     /// The candidate.
@@ -72,16 +74,17 @@ pub struct Score {
     pub cpu_ns: f64,
     /// Median number of faults, with its interval over the rounds.
     pub faults: Interval,
-    /// CPU time in page faults; `None` where no recorded run could tell.
+    /// CPU time in page faults; `None` if no run recorded them.
     pub fault_time: Option<FaultTime>,
     /// Median of the peak resident sets in bytes.
     pub peak_rss_bytes: f64,
-    /// Elapsed time as a ratio to the baseline of the same round; `None` for the baseline and where no round was finished.
+    /// Elapsed time as a ratio to the baseline of the same round. `None` for the baseline, and without a
+    /// finished round.
     pub wall: Option<Interval>,
     /// CPU time likewise.
     pub cpu: Option<Interval>,
-    /// Elapsed time as a ratio to the fastest cure's in the same round; `None` for that cure, for one that does not help, and
-    /// for too few rounds.
+    /// Elapsed time as a ratio to the fastest cure in the same round. `None` for the fastest cure, for a cure
+    /// that does not help, and with too few rounds.
     pub beside_fastest: Option<Interval>,
     /// What became of it.
     pub standing: Standing,
@@ -91,25 +94,25 @@ pub struct Score {
     pub runs: Vec<Run>,
 }
 
-/// What became of an arm. Thresholds: 2 % is the least gain that counts, 3 % the largest loss.
+/// The verdict on an arm. A gain counts from 2 % on, a loss from 3 % on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// It is what the others are compared with.
+    /// The arm that the others are compared with.
     Baseline,
     /// It helps.
     Helps,
-    /// It gains time, but perhaps less than what counts.
+    /// It gains time, but perhaps too little to count.
     SmallGain,
     /// The intervals contain 1 and leave no room for a difference that counts.
     NoDifference,
     /// An interval contains 1 and a difference that counts.
     NotCertain,
-    /// It costs time, but perhaps less than what counts.
+    /// It costs time, but perhaps too little to count.
     SmallLoss,
     /// It costs time.
     Hurts,
-    /// It gains time, but takes (nearly) all the faults: what it gains does not come from the cure.
+    /// It gains time, but takes nearly all the faults. The gain does not come from the cure.
     SameFaults,
     /// It gains time, but takes more memory than was allowed.
     TooMuchMemory,
@@ -134,11 +137,11 @@ pub struct Advice {
     pub max_rss_increase: f64,
     /// All arms, baseline first.
     pub scores: Vec<Score>,
-    /// Index in `scores` of the cure to adopt, or `None`: nothing is shown to help.
+    /// Index in `scores` of the cure to adopt; `None` if no cure is shown to help.
     pub winner: Option<usize>,
-    /// The cures, the winner among them, that these rounds do not tell apart; empty without a winner.
+    /// The winner and the cures that these rounds do not tell from it; empty without a winner.
     pub level: Vec<usize>,
-    /// Where several are level: which they are, and why the winner was chosen.
+    /// If several cures are level: their names, and why the winner was chosen.
     pub choice: Option<String>,
     /// Things the reader must know to read the figures right.
     pub notes: Vec<String>,
@@ -176,13 +179,15 @@ impl std::error::Error for Refusal {}
 
 /// Judges `series`, whose first is the baseline.
 ///
-/// A cure helps when the 95 % interval of its elapsed or CPU time ratio lies below `1 - 2 %` and the other of the two
-/// does not lie above `1 + 3 %`, and when it lowers the number of faults by 5 % or more: all cures act through faults, so
-/// one that leaves them as they are has won by chance. The cures that help are then compared with the fastest of them, round by
-/// round. Of those that are level with it the cheapest wins, else the first: the caller lists the simpler cures first.
+/// A cure helps if three conditions hold. The 95 % interval of its ratio of elapsed or CPU time lies below 98
+/// %. The interval of the other time does not lie above 103 %. It lowers the number of faults by 5 % or more:
+/// all cures act through faults, so one that leaves them unchanged won by chance.
+///
+/// The cures that help are then compared with the fastest of them, round by round. The cheapest of the level
+/// cures wins. Otherwise the first one wins, because the caller lists simpler cures first.
 ///
 /// # Errors
-/// [`Refusal`] when the baseline does not repeat itself; with `any_output` only its exit is held against it.
+/// [`Refusal`] if the runs of the baseline differ; with `any_output` only their exit has to agree.
 pub fn judge(
     command: Vec<String>,
     host: Host,
@@ -218,7 +223,7 @@ pub fn judge(
     Ok(Advice { schema: 2, command, host, rounds, max_rss_increase, scores, winner, level, choice, notes })
 }
 
-/// What a verdict from such runs cannot tell.
+/// Reasons to doubt a verdict from such runs.
 fn doubts(scores: &[Score], rounds: u32) -> Vec<String> {
     let mut notes = Vec::new();
     let base = &scores[0];

@@ -1,38 +1,68 @@
-//! The avoidable curve: had the program kept at most C bytes of the pages it gave back, what share of its faults need
-//! not have happened?
+//! The avoidable curve. Suppose the program had kept at most C bytes of the pages that it gave back: which
+//! share of its faults would not have happened?
 //!
-//! Model: kept pages are a stack of at most C. A release puts a page on top (and the one at the bottom is given back
-//! when there are more than C), a fault takes the top one, or is a real fault when there is none. Which page is dropped
-//! does not matter to the count; dropping the bottom makes the stack of a smaller C the top part of that of a larger C
-//! (inclusion), so one pass over the trace gives every C: a page that was taken had been covered by at most so many
-//! others while it waited, and every C above that would have kept it.
+//! In: [`Flow`]s, pages faulted in and given back per interval (`flow` computes them from sampled counters).
+//! Out: `Avoided`, the number of avoided faults for any C, and the points and the knee of [`curve`]. `run`
+//! collects the inputs of one run.
 //!
-//! In: [`Flow`]s, pages faulted in and given back per interval (`flow` makes them from sampled counters).
-//! Out: [`Avoided`], the number of avoided faults for any C, and [`curve`]'s points and knee.
+//! Model: the kept pages are a stack of at most C. A release pushes a page; beyond C pages the bottom one is
+//! dropped. A fault pops the top page, or is a real fault if the stack is empty. Which page is dropped does
+//! not change the count. Dropping the bottom makes the stack of a smaller C the top part of a larger one
+//! (inclusion). So one pass gives every C: a page that is taken had at most some number of others above it
+//! while it waited, and every larger C would have kept it.
 //!
-//! The order inside an interval is not known. [`Order::Mixed`] is the best there can be for any C, faults and releases
-//! alternating: what one interval releases serves its own faults and only the difference touches the stack; a true
-//! upper bound. For the lower bound the two extreme orders are run, and the worse one is taken for each C: with
-//! releases last they come too late for the interval's faults, with releases first they overflow a small stack.
-//! For a C well above the flow of one interval the first is a true lower bound, for a smaller one nearly.
-//! Nor is it known of every fault whether it took a page: the lower bound takes the fewest that can have, the upper the most.
+//! The order inside an interval is not known. `Order::Mixed` is the best order for any C: releases of an
+//! interval serve its own faults, and only the difference touches the stack. This is a true upper bound. The
+//! lower bound runs the two extreme orders and takes the worse for each C. With releases last they come too
+//! late for the interval's faults; with releases first they overflow a small stack. This is a true lower
+//! bound if C is well above the flow of one interval, and nearly one otherwise. Whether a fault took a page
+//! is not always known either: the lower bound assumes the fewest such faults, the upper bound the most.
 //!
-//! What keeping all avoids needs no order (`plateau`): the faults that take keepable pages, less those that made the program's
-//! peak. Both are known from counts, whatever the readings missed, so the curve ends in it and never exceeds it.
+//! Keeping everything needs no order (`plateau`): it avoids the faults that take keepable pages, less those
+//! that built up the peak. Counts give both, whatever the readings missed, so the curve ends at the plateau.
 //!
-//! What it does not know: sizes and addresses (a pool may be unable to use a kept page), swap, MADV_FREE.
+//! The model knows no sizes and no addresses (a pool may be unable to use a kept page), no swap, and no
+//! MADV_FREE.
 
 mod flow;
+mod growth;
 mod plateau;
+mod run;
 
-pub use flow::{Bound, Growth, Lifecycle, Memory, flows};
-pub(crate) use flow::{anonymous_bytes, disturbed, lifecycle, noise_pages};
-pub(crate) use plateau::plateau;
+use serde::{Deserialize, Serialize};
 
-use crate::stat::{Curve, Point, Source};
+pub use crate::levels::Lifecycle;
+pub use flow::{Bound, Growth, Memory, flows};
+pub(crate) use run::{WIDE, avoidable};
+
+use crate::kind::Source;
 use crate::tuning::{CURVE_READINGS, KNEE_FROM, KNEE_POINTS};
 
 const MIB: u64 = 1 << 20;
+
+/// The avoidable curve.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// How the releases are known: with `Sampled` the two bounds differ.
+    pub source: Source,
+    /// Points by rising `keep_bytes`.
+    pub points: Vec<Point>,
+    /// The smallest amount that reaches (nearly) all that can be avoided.
+    pub knee: Option<Point>,
+    /// Number of readings of the counters.
+    pub readings: u64,
+}
+
+/// Had the program kept at most `keep_bytes` of freed pages ...
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Kept at most, in bytes.
+    pub keep_bytes: u64,
+    /// ... at least this share of its faults need not have happened, 0 to 1 ...
+    pub low: f64,
+    /// ... and at most this share.
+    pub high: f64,
+}
 
 /// Pages that faults made resident, and pages that were given back, in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,9 +73,9 @@ pub struct Flow {
     pub releases: u64,
 }
 
-/// In which order faults and releases of one interval are run.
+/// The order in which faults and releases of one interval are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub(crate) enum Order {
     /// All faults, then all releases.
     FaultsFirst,
     /// All releases, then all faults.
@@ -56,7 +86,7 @@ pub enum Order {
 
 /// How many faults would have been avoided, for every amount kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Avoided {
+pub(crate) struct Avoided {
     /// Avoided as soon as one page is kept.
     at_once: u64,
     /// (C, n): one more fault is avoided at C, at C + 1, ... n in all.
@@ -65,7 +95,7 @@ pub struct Avoided {
 
 impl Avoided {
     /// Faults avoided with at most `pages` kept.
-    pub fn with(&self, pages: u64) -> u64 {
+    pub(crate) fn with(&self, pages: u64) -> u64 {
         if pages == 0 {
             return 0;
         }
@@ -75,7 +105,7 @@ impl Avoided {
     }
 
     /// The amount from which more pages avoid nothing more.
-    pub fn most_pages(&self) -> u64 {
+    pub(crate) fn most_pages(&self) -> u64 {
         let last = self.steps.iter().map(|(first, n)| first.saturating_add(n - 1)).max();
         last.unwrap_or(0).max(u64::from(self.at_once > 0))
     }
@@ -89,15 +119,7 @@ struct Segment {
 }
 
 /// Runs the flows through a stack of kept pages, for all amounts at once.
-///
-/// ```
-/// use faultless_trace::avoid::{Flow, Order, kept_pages};
-/// let burst = Flow { faults: 100, releases: 100 };
-/// let avoided = kept_pages(&[burst; 8], Order::FaultsFirst);
-/// assert_eq!(avoided.with(100), 700); // 7 of 8
-/// assert_eq!(avoided.with(25), 175);
-/// ```
-pub fn kept_pages(flows: &[Flow], order: Order) -> Avoided {
+pub(crate) fn kept_pages(flows: &[Flow], order: Order) -> Avoided {
     let mut avoided = Avoided::default();
     let mut stack: Vec<Segment> = Vec::new();
     let mut height = 0;
@@ -151,10 +173,10 @@ fn take(stack: &mut Vec<Segment>, height: &mut u64, mut pages: u64, steps: &mut 
 
 /// Points and knee of sampled memory, or why there are none.
 ///
-/// Points stand at 1, 4, 8, 16 ... MiB, up to the first that reaches the plateau (all that can be avoided; the rest is
-/// compulsory: the first touch of peak memory). The knee is the smallest whole MiB whose two bounds are both within two
-/// points of their plateau, rounded up to a figure one can remember (by an eighth at most: 63 becomes 64); it is named
-/// only when the plateau is worth it (5 %).
+/// Points stand at 1, 4, 8, 16 ... MiB, up to the first that reaches the plateau: all avoidable faults. The
+/// rest is compulsory, the first touch of peak memory. The knee is the smallest whole MiB with both bounds
+/// within two points of their plateau. It is rounded up by an eighth at most, to a figure easy to remember:
+/// 63 becomes 64. It is named only if the plateau is worth it (5 %).
 ///
 /// # Errors
 /// The reason, in words, when there are too few readings or nothing was faulted in.
@@ -177,7 +199,7 @@ struct Bounds {
     best: Avoided,
     all_pages: f64,
     page_bytes: u64,
-    /// Who keeps so much keeps all.
+    /// From this amount on, everything is kept.
     enough_bytes: u64,
     plateau: Point,
 }
@@ -195,8 +217,8 @@ impl Bounds {
                 "no anonymous memory was faulted in between two readings: no avoidable curve".to_owned()
             );
         }
-        // Of all faults no more can be avoided than take pages: where more pages were taken than a fault's usual size says, faults are larger.
-        // What was resident before the first counted fault was there before we came.
+        // Only faults that take pages can be avoided. If more pages were taken than faults of the usual size
+        // would, the faults are larger. Memory that was resident before the first counted fault is left out.
         let were_there = usize::from(memory.levels.first().is_some_and(|level| level.faults == 0));
         let taken: f64 = most.iter().skip(were_there).map(|flow| flow.faults as f64).sum();
         let all_pages = memory.all_pages.max(taken / memory.fresh_share.max(f64::MIN_POSITIVE));

@@ -1,8 +1,8 @@
-//! What became of one figure, or of one cell, between two records of the lab: `lab` finds it, `report` tells it.
+//! A change of a figure, or of a cell, between two records of the lab. `lab` finds it, `report` shows it.
 
-use crate::stat::Interval;
+use crate::measurement::Interval;
 
-/// What became of it.
+/// The direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// More than before, beyond noise.
@@ -13,7 +13,7 @@ pub enum Kind {
     Added,
     /// Only in the first.
     Removed,
-    /// The same as far as can be told.
+    /// No difference detected.
     Alike,
 }
 
@@ -33,7 +33,7 @@ impl Kind {
     }
 }
 
-/// A figure of both records, or what only one has.
+/// A figure of both records, or of one alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// What became of it.
@@ -48,6 +48,6 @@ pub struct Change {
     pub quantity: String,
     /// Medians with their intervals.
     pub figures: [Option<Interval>; 2],
-    /// How many times the first the second is; none where there is no such number.
+    /// The second figure over the first; `None` without such a ratio.
     pub ratio: Option<Interval>,
 }

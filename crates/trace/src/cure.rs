@@ -1,24 +1,27 @@
-//! A site's figures -> the cure that fits its pattern, and what it would save; or none, with the reason.
+//! The figures of a site -> the cure that fits its pattern and the savings, or the reason why there is none.
 //!
-//! One table of rules, tried in order; the first that fits is named if it saves enough of the CPU time to be worth a change
-//! (`MIN_GAIN`). Savings are intervals: shares of the site's faults that the pattern explains, times their measured time.
-//! A cure that is named here is a hypothesis: `faultless advise` measures those that need no change of the program.
+//! The rules stand in one table and are tried in order. The first that fits is named if it saves enough CPU
+//! time to be worth a change (`MIN_GAIN`). Savings are intervals: the share of the site's faults that the
+//! pattern explains, times their measured time. A cure named here is a hypothesis. `faultless advise`
+//! measures those that need no change of the program.
 //!
-//! It knows nothing of what the program means to do, and of sites without recorded blocks only the kinds of their faults.
+//! The rules do not know the purpose of the program. Without recorded blocks they know only the kinds of a
+//! site's faults.
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::Percent;
+use crate::avoid::Point;
+use crate::kind::{FIRST_TOUCHES, Kind};
+use crate::measurement::{Interval, Percent};
 use crate::observation::Host;
-use crate::sites::{Lives, Row};
-use crate::stat::{Interval, Kind, Point};
+use crate::sites::{BlockLives, Row};
 use crate::tuning::{
     ABOVE_THRESHOLD, ABSENT_SHARE, CURVE_OFF, MIN_GAIN, MMAP_THRESHOLD_BYTES, PATTERN_SHARE, POPULATE_SAVES,
     QUEUE_BLOCKS, QUEUE_BYTES, QUEUE_GROWTH, START_PART, THP_PER_BLOCK, THP_SAVES, UNCURED_SHARE,
     WHOLE_SHARE,
 };
 
-/// What can be done about a site's faults.
+/// Cures for the faults of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cure {
@@ -45,12 +48,12 @@ impl Cure {
     }
 }
 
-/// A cure for a site, or why there is none.
+/// A cure for a site, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Remedy {
     /// The site's label.
     pub site: String,
-    /// Its `file:line` where known: closures share a label.
+    /// Its `file:line` if known: closures share a label.
     #[serde(default)]
     pub place: Option<String>,
     /// The cure; `None`: leave it.
@@ -72,29 +75,31 @@ pub struct Pattern<'a> {
     pub row: &'a Row,
     /// All faults.
     pub all: &'a Row,
-    /// The blocks that it touches, where they were recorded.
-    pub lives: Option<&'a Lives>,
-    /// Blocks were recorded: what lies in none is not malloc's, or too small for a pool.
+    /// The blocks that it touches, if they were recorded.
+    pub lives: Option<&'a BlockLives>,
+    /// Blocks were recorded. A fault outside them touched memory that is not malloc's, or a block too small
+    /// to record.
     pub blocks: bool,
     /// The machine.
     pub host: &'a Host,
     /// The run: begin and length, ns.
     pub run_ns: (u64, u64),
-    /// CPU time of the run, ns; 0 where not known.
+    /// CPU time of the run, ns; 0 if not known.
     pub cpu_ns: u64,
-    /// What keeping freed pages would avoid of all faults.
+    /// Share of all faults that keeping freed pages would avoid.
     pub knee: Option<Point>,
-    /// The most that keeping would avoid of all faults, whatever is kept, 0 to 1; `None` where memory was not read.
+    /// Upper bound of the share of all faults that keeping any amount avoids, 0 to 1; `None` if memory was
+    /// not read.
     pub most_avoidable: Option<f64>,
 }
 
 /// Shares of a site's faults and of its time that a cure saves: at least, likely, at most.
 type Saves = ([f64; 3], [f64; 3]);
 
-/// A rule: when it fits, what it saves, what to say.
+/// A rule: its condition, the savings, and the text.
 struct Rule {
     cure: Cure,
-    /// What it saves where it fits.
+    /// The savings if the rule fits.
     saves: fn(&Pattern<'_>) -> Option<Saves>,
     why: fn(&Pattern<'_>) -> String,
     how: fn(&Pattern<'_>) -> &'static str,
@@ -102,37 +107,38 @@ struct Rule {
 
 const RULES: [Rule; 7] = [
     Rule {
-        // Two faults for each page, and the first one is for nothing.
+        // A page takes two faults, and the first is useless.
         cure: Cure::WriteFirst,
         saves: write_first,
         why: |p| {
             format!(
                 "{} of its faults read memory that nobody has written, which maps the zero page; the write that follows faults again",
-                part(p.share(&[Kind::ZeroPageRead]))
+                Percent(p.share(&[Kind::ZeroPageRead]))
             )
         },
         how: |_| "write before the first read, or do not read what is known to be zero",
     },
     Rule {
-        // The mapping stayed and its pages went: that is MADV_DONTNEED, which zeroes what comes back.
+        // The mapping stayed and its pages went: MADV_DONTNEED, after which the kernel zeroes every page
+        // anew.
         cure: Cure::MadvFree,
         saves: madv_free,
         why: |p| {
             format!(
                 "at least {} of its faults bring back pages that were given back while their mapping stayed",
-                part(p.row.again)
+                Percent(p.row.again)
             )
         },
         how: |_| "give memory back with MADV_FREE instead of MADV_DONTNEED, or later (of an allocator: a longer decay)",
     },
     Rule {
-        // malloc maps each such block anew and unmaps it; one setting keeps them in the heap.
+        // malloc maps and unmaps each such block. One setting keeps them in the heap.
         cure: Cure::Thresholds,
         saves: thresholds,
         why: |p| {
             format!(
                 "{} of its faults touch pages that its own earlier blocks had covered, and the blocks lie just above what malloc maps one by one or trims",
-                part(p.refault())
+                Percent(p.refault())
             )
         },
         how: |_| "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296, or mallopt",
@@ -143,13 +149,13 @@ const RULES: [Rule; 7] = [
         why: |p| match (p.row.refault, p.knee) {
             (None, Some(knee)) => format!(
                 "{} to {} of all faults would not have been, had freed pages been kept; this site makes {} of them",
-                part(knee.low),
-                part(knee.high),
-                part(p.of_all())
+                Percent(knee.low),
+                Percent(knee.high),
+                Percent(p.of_all())
             ),
             _ => format!(
                 "{} of its faults touch pages that its own earlier blocks had covered and given back",
-                part(p.refault())
+                Percent(p.refault())
             ),
         },
         how: |p| match (p.row.refault, p.blocks) {
@@ -165,7 +171,7 @@ const RULES: [Rule; 7] = [
         },
     },
     Rule {
-        // What is produced is not consumed as fast: every block is new memory.
+        // Production outruns consumption, so every block is new memory.
         cure: Cure::BoundedQueue,
         saves: bounded_queue,
         why: |p| {
@@ -185,7 +191,7 @@ const RULES: [Rule; 7] = [
         how: |_| "madvise(MADV_HUGEPAGE) on them, aligned to huge pages; of malloc: GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
     },
     Rule {
-        // No time is saved but the traps; it moves to where it does not hurt.
+        // It saves only the traps; the other time moves to the start.
         cure: Cure::Prefault,
         saves: prefault,
         why: |_| "blocks of the start that stay and are touched once".to_owned(),
@@ -193,7 +199,7 @@ const RULES: [Rule; 7] = [
     },
 ];
 
-/// Of a pattern that fits a site of little time.
+/// The pattern fits, but the site takes too little time.
 const NOT_WORTH: &str = "what could be saved is not worth a change";
 
 /// The cure for a site.
@@ -210,7 +216,7 @@ pub fn remedy(pattern: &Pattern<'_>) -> Remedy {
         time_ns: Interval::default(),
     };
     let Some((rule, (faults, time))) = fits else { return nothing(no_pattern(pattern)) };
-    // Nothing saves more than all there is.
+    // No cure saves more than the whole.
     let of = |whole: &Interval, [low, value, high]: [f64; 3]| Interval {
         value: whole.value * value.min(1.0),
         low: whole.low * low.min(1.0),
@@ -246,7 +252,7 @@ fn no_pattern(p: &Pattern<'_>) -> String {
     }
 }
 
-/// Why there is no cure, where no site has one.
+/// The reason to show if no site has a cure.
 pub(crate) fn why_none(remedies: &[Remedy]) -> Option<String> {
     if remedies.iter().any(|remedy| remedy.cure.is_some()) {
         return None;
@@ -263,7 +269,7 @@ pub(crate) fn why_none(remedies: &[Remedy]) -> Option<String> {
 }
 
 impl Pattern<'_> {
-    /// What a cure that keeps memory saves is no more than the curve says that keeping avoids.
+    /// A cure that keeps memory saves no more than the avoidable curve allows.
     fn limited(&self, cure: Cure, saves: Saves) -> Saves {
         match self.most_avoidable.filter(|_| cure.keeps() && self.of_all() > 0.0) {
             Some(most) => {
@@ -288,7 +294,7 @@ impl Pattern<'_> {
         if self.all.faults.value > 0.0 { self.row.faults.value / self.all.faults.value } else { 0.0 }
     }
 
-    /// Share of what its blocks asked for that its faults made resident.
+    /// Share of its blocks' bytes that its faults made resident.
     fn touched(&self) -> f64 {
         self.lives.filter(|l| l.bytes > 0).map_or(0.0, |l| self.row.resident_bytes / l.bytes as f64)
     }
@@ -309,9 +315,7 @@ fn time_share(row: &Row, kind: Kind) -> f64 {
     if row.time_ns.value > 0.0 { ns / row.time_ns.value } else { 0.0 }
 }
 
-const FRESH: [Kind; 4] = [Kind::MmapFirstWrite, Kind::HeapFirstWrite, Kind::BssFirstWrite, Kind::FirstTouch];
-
-/// The share that a ratio over so many records stands for, with about 95 %.
+/// A share with its 95 % interval, from this number of records.
 fn about(share: f64, records: u64) -> [f64; 3] {
     let half = 1.96 * (share * (1.0 - share) / records.max(1) as f64).sqrt() + 1.0 / records.max(1) as f64;
     [(share - half).max(0.0), share, (share + half).min(1.0)]
@@ -328,7 +332,7 @@ fn write_first(p: &Pattern<'_>) -> Option<Saves> {
 
 fn madv_free(p: &Pattern<'_>) -> Option<Saves> {
     let own = p.share(&[Kind::MmapFirstWrite]) >= WHOLE_SHARE && p.refault() < ABSENT_SHARE;
-    // The kernel takes the pages where memory is short, and the call itself stays.
+    // The kernel takes the pages if memory is short, and the call itself stays.
     let saves = [0.0, p.row.again, 1.0];
     (own && p.row.again >= PATTERN_SHARE).then_some((saves, saves))
 }
@@ -348,12 +352,13 @@ fn pool(p: &Pattern<'_>) -> Option<Saves> {
     }
     let knee = p.knee.filter(|knee| p.row.refault.is_none() && knee.low >= PATTERN_SHARE)?;
     let of_all = p.of_all();
-    // Which faults the curve means is not known: all of them elsewhere, or all of them here.
+    // The curve does not say where the avoidable faults are: all elsewhere, or all here.
     let low = (1.0 - (1.0 - knee.low) / of_all).max(0.0);
     let high = (knee.high / of_all).min(1.0);
     let saves = [low, f64::midpoint(knee.low, knee.high).clamp(low, high), high];
-    // Without a lower bound the curve speaks of other sites.
-    (low > 0.0 && p.share(&FRESH) >= WHOLE_SHARE && p.row.again < PATTERN_SHARE).then_some((saves, saves))
+    // Without a lower bound the curve may describe other sites.
+    (low > 0.0 && p.share(&FIRST_TOUCHES) >= WHOLE_SHARE && p.row.again < PATTERN_SHARE)
+        .then_some((saves, saves))
 }
 
 fn bounded_queue(p: &Pattern<'_>) -> Option<Saves> {
@@ -370,7 +375,7 @@ fn thp(p: &Pattern<'_>) -> Option<Saves> {
     let thp_bytes = p.host.thp_bytes;
     let possible = thp_bytes > p.host.page_bytes && p.host.thp != "never";
     let large = p.lives.is_some_and(|l| thp_bytes > 0 && l.median_bytes >= THP_PER_BLOCK * thp_bytes);
-    let whole = p.touched() >= WHOLE_SHARE && p.share(&FRESH) >= WHOLE_SHARE;
+    let whole = p.touched() >= WHOLE_SHARE && p.share(&FIRST_TOUCHES) >= WHOLE_SHARE;
     let faults = 1.0 - p.host.page_bytes as f64 / thp_bytes.max(1) as f64;
     (possible && large && whole).then_some(([WHOLE_SHARE * faults, faults, faults], THP_SAVES))
 }
@@ -381,12 +386,9 @@ fn prefault(p: &Pattern<'_>) -> Option<Saves> {
     let at_start = lives.last_ns.saturating_sub(begin_ns) as f64 <= START_PART * len_ns as f64;
     let stays = 2 * lives.never_freed >= lives.blocks
         || lives.median_life_ns.is_some_and(|ns| ns as f64 >= PATTERN_SHARE * len_ns as f64);
-    let once = p.refault() < ABSENT_SHARE && p.touched() >= WHOLE_SHARE && p.share(&FRESH) >= WHOLE_SHARE;
+    let once =
+        p.refault() < ABSENT_SHARE && p.touched() >= WHOLE_SHARE && p.share(&FIRST_TOUCHES) >= WHOLE_SHARE;
     (at_start && stays && once).then_some(([WHOLE_SHARE, 1.0, 1.0], POPULATE_SAVES))
-}
-
-fn part(share: f64) -> Percent {
-    Percent(share)
 }
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
-//! Recordings before and after -> what was added, removed, grown, shrunk, by function and caller, stack, allocating site or
-//! mapping.
+//! Recordings before and after -> the rows that were added, removed, grown or shrunk. A row is a function
+//! with its caller, a stack, an allocating site or a mapping.
 //!
-//! Rows are matched by name, because two builds of one program have other addresses (`name`). A row is changed when its
-//! difference is more than samples leave open, more than a program differs from itself, and worth a word
-//! ([`Settings::threshold`]). That holds for all rows of a diff at once, so that many rows do not make a few false alarms
-//! (`judge`). What the whole machine was dearer is no change of a row (`price`). Counts of root and of a user are refused, other
-//! differences between the recordings are warned of (`comparable`).
+//! Rows are matched by name, because two builds of a program have different addresses (`name`). A row has
+//! changed if its difference exceeds the sampling error, exceeds the variation from run to run, and reaches
+//! [`Settings::threshold`]. This holds for all rows of a diff at once, so many rows cause no false alarms
+//! (`judge`). A price that rose for all faults is the machine's, and no row's (`price`). Recordings of root
+//! and of a user are not compared; other differences between recordings cause warnings (`comparable`).
 //!
-//! All figures are those of the profile, and the whole is that of [`crate::totals::Totals`]: rows, major faults and what is in
-//! no row ([`Diff::rest`]) add up to it. Counts that were counted are compared exactly; where they leave one row only that can have
-//! changed, [`Row::explains`] says by how much. One recording a side shows what counts tell. A change of price alone needs
-//! several a side: unless it is large, it does not stand out from what prices of unchanged code do from run to run.
+//! All figures come from the profile, and the total from [`crate::profile::Totals`]: rows, major faults and
+//! [`Diff::rest`] add up to it. Exact counts are compared exactly. If they leave only one row that can have
+//! changed, [`Row::explains`] gives its difference. One recording a side shows changes of counts. A small
+//! change of price needs several recordings a side: prices of unchanged code also vary from run to run.
 //!
-//! What it does not do: read files, print.
+//! Nothing here reads files or prints.
 
 mod comparable;
 mod judge;
@@ -24,13 +24,14 @@ mod whole;
 
 use serde::Serialize;
 
+use crate::kind::Kind;
+use crate::measurement::Interval;
 use crate::profile::{Profile, Weighted};
 use crate::recording::Recording;
-use crate::stat::{Interval, Kind};
 use crate::tuning::{DIFF_ERROR, DIFF_THRESHOLD};
 
 pub use comparable::Refusal;
-pub use price::{Price, Source};
+pub use price::{Price, PriceSource};
 
 use judge::{Estimate, Judge, Judged};
 use table::Table;
@@ -68,7 +69,7 @@ pub enum By {
 }
 
 impl By {
-    /// What a row is, for `number` of them.
+    /// The noun for a row, for `number` of them.
     pub fn noun(self, number: usize) -> &'static str {
         match (self, number) {
             (Self::Function, 1) => "call site",
@@ -108,11 +109,11 @@ pub enum Class {
     Added,
     /// Only before.
     Removed,
-    /// More time after, or more faults where the time can't tell.
+    /// More time after; more faults if the time can't tell.
     Grown,
     /// Less.
     Shrunk,
-    /// The same as far as can be told.
+    /// No difference detected.
     Unchanged,
 }
 
@@ -151,36 +152,36 @@ pub struct Pair {
     pub before: Interval,
     /// Mean of the runs after, with its 95 % interval.
     pub after: Interval,
-    /// After less before. Of a row with an interval that holds for all rows at once ([`Diff::confidence`]), of the whole at 95 %.
-    /// Of one recording a side it holds what that did not see: an exact count has none.
+    /// After less before. Rows: the interval holds for all rows at once ([`Diff::confidence`]). The whole: at
+    /// 95 %. With one recording a side it covers sampling error only, so an exact count has none.
     pub difference: Interval,
-    /// By all that is known there is a difference, it is more than a program differs from itself, and large enough.
+    /// The difference exceeds sampling error and the variation from run to run, and is large enough.
     pub significant: bool,
 }
 
-/// What became of a function, stack, allocating site or mapping.
+/// A function, stack, allocating site or mapping before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// Its name; of a call site and of a stack the functions, leaf first.
     pub name: String,
     /// What became of it.
     pub class: Class,
-    /// Why, where it is in both.
+    /// The cause, if the row is on both sides.
     pub cause: Option<Cause>,
     /// Faults, without major ones.
     pub faults: Pair,
     /// Their time as measured, ns.
     pub time_ns: Pair,
-    /// Where this is the one row that changed: the difference in its faults if all others are as before. That is known from counts
-    /// of the whole, and better than from samples of the row.
+    /// If this is the only row that changed: the difference in its faults, all other rows being unchanged. It
+    /// follows from counts of the whole, so it is more precise than samples of the row.
     pub explains: Option<Interval>,
-    /// Share of the larger total, 0 to 1: of time, or of faults where that is more.
+    /// Share of the larger total of time or of faults, whichever is larger; 0 to 1.
     pub share: f64,
 }
 
 /// Figures of the whole before and after, means of the runs of a side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Part {
+pub struct BeforeAfter {
     /// Faults before and after.
     pub faults: [f64; 2],
     /// Their time before and after, ns.
@@ -196,9 +197,9 @@ pub struct Side {
     pub faults: f64,
     /// CPU time in them, ns.
     pub time_ns: Interval,
-    /// Those of the faults that were major.
+    /// The major ones among them.
     pub major: f64,
-    /// How long those waited for the disk, ns.
+    /// Their wait for the disk, ns.
     pub major_ns: f64,
 }
 
@@ -211,7 +212,7 @@ pub struct Diff {
     pub by: By,
     /// Least difference that counts, as a share of the larger total.
     pub threshold: f64,
-    /// With what probability the intervals of all differences hold at once.
+    /// Probability that the intervals of all differences hold at once.
     pub confidence: f64,
     /// Faults of user mode only.
     pub user_only: bool,
@@ -219,16 +220,16 @@ pub struct Diff {
     pub before: Vec<Side>,
     /// The recordings after.
     pub after: Vec<Side>,
-    /// What the machine was dearer.
+    /// The change of price that all faults share.
     pub price: Price,
     /// All faults.
     pub faults: Pair,
     /// CPU time in them, ns.
     pub time_ns: Pair,
     /// Major faults and how long they waited for the disk: in `faults`, not in `time_ns` and in no row.
-    pub major: Part,
-    /// Other faults that are in no row, as those in kernel mode that were counted alone.
-    pub rest: Part,
+    pub major: BeforeAfter,
+    /// Other faults outside all rows, such as kernel-mode faults that were only counted.
+    pub rest: BeforeAfter,
     /// What differs most first.
     pub rows: Vec<Row>,
     /// Why the figures may not be comparable, a sentence each.
@@ -239,10 +240,12 @@ impl Diff {
     /// Version of the JSON document.
     pub const SCHEMA: u32 = 2;
 
-    /// Compares recordings before with recordings after. Several of a side tell how a program differs from itself.
+    /// Compares recordings before with recordings after. Repeats on a side show the variation from run to
+    /// run.
     ///
     /// # Errors
-    /// Counts that mean different things: of root and of a user; by allocating site without allocations; none on a side.
+    /// Counts with different meanings (root and user), grouping by allocating site without allocations, or an
+    /// empty side.
     pub fn new(before: &[Run], after: &[Run], settings: &Settings) -> Result<Self, Refusal> {
         comparable::check(before, after, settings)?;
         let runs: Vec<&Run> = before.iter().chain(after).collect();
@@ -267,7 +270,7 @@ impl Diff {
         let mean = |of: fn(&Side) -> f64| {
             [&sides, &after_sides].map(|side| side.iter().map(of).sum::<f64>() / side.len() as f64)
         };
-        let major = Part { faults: mean(|side| side.major), time_ns: mean(|side| side.major_ns) };
+        let major = BeforeAfter { faults: mean(|side| side.major), time_ns: mean(|side| side.major_ns) };
         let beyond = |whole: &Pair, of: fn(&Row) -> &Pair| {
             let rows = rows.iter().map(of);
             rows.fold([whole.before.value, whole.after.value], |[before, after], row| {
@@ -275,7 +278,7 @@ impl Diff {
             })
         };
         let others = beyond(&faults, |row| &row.faults);
-        let rest = Part {
+        let rest = BeforeAfter {
             faults: [0, 1].map(|side| others[side] - major.faults[side]),
             time_ns: beyond(&time_ns, |row| &row.time_ns),
         };

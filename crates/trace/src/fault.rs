@@ -1,67 +1,67 @@
-//! Records -> faults: each with its duration, its place and its kind.
+//! Records -> faults, each with its duration, its mapping and its kind.
 //!
-//! Three steps, a file each: `pair` joins a fault's entry and end, `place` follows every process's mappings,
-//! `kind` says what the kernel had to do. This file runs them over the records in the order of time.
-//! It does not correct durations, scale to exact counts, or drop faults that it can't explain: those are `Unplaced`.
+//! Three steps, a file each: `pair` joins the entry and the end of a fault, `mappings` follows every
+//! process's mappings, `kind` classifies. This file runs them over the records in the order of time. It does
+//! not correct durations or scale to exact counts. Faults without an explanation are kept as `Unplaced`.
 
 mod kind;
+mod mappings;
 mod pair;
-mod place;
 
-pub(crate) use place::Told;
+pub(crate) use mappings::MapRecord;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
+use crate::kind::Kind;
 use crate::observation::{Access, Observation, Record, What, Window};
-use crate::stat::Kind;
 use crate::tuning::{HUGE_PAGES, PIECE_FAULTS, READING_BEHIND_NS, READING_NS};
 
 /// One recorded fault.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Fault {
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Fault {
     /// Entry, CLOCK_MONOTONIC.
-    pub enter_ns: u64,
-    /// Entry to end as read, uncorrected; `None` where the end was not seen or can't be trusted.
-    pub duration_ns: Option<u64>,
-    /// The recorder may have interrupted it to read a counter, so that its duration says too much.
-    pub interrupted: bool,
-    /// The part of it in which the thread, able to run, had lost its processor to another; 0 where switches are not recorded.
-    pub preempted_ns: u64,
+    pub(crate) enter_ns: u64,
+    /// Entry to end as read, uncorrected; `None` if the end was not seen or can't be trusted.
+    pub(crate) duration_ns: Option<u64>,
+    /// The recorder may have interrupted it to read a counter, so its duration is too long.
+    pub(crate) interrupted: bool,
+    /// Part of the duration in which the thread was preempted; 0 if switches are not recorded.
+    pub(crate) preempted_ns: u64,
     /// Process.
-    pub pid: u32,
+    pub(crate) pid: u32,
     /// Thread.
-    pub tid: u32,
+    pub(crate) tid: u32,
     /// Faulting data address.
-    pub addr: u64,
+    pub(crate) addr: u64,
     /// Faulting instruction address.
-    pub ip: u64,
-    /// Who touched it, where stacks are recorded and its end was seen.
-    pub stack: Option<u32>,
+    pub(crate) ip: u64,
+    /// The touching stack, if stacks are recorded and its end was seen.
+    pub(crate) stack: Option<u32>,
     /// Taken in kernel mode.
-    pub kernel: bool,
-    /// Read, write or fetch, where known.
-    pub access: Option<Access>,
-    /// What it was.
-    pub kind: Kind,
-    /// What its place and access alone say that it was.
-    pub kind_by_place: Kind,
-    /// The kernel told what page was mapped before: the kind hangs on nothing else.
-    pub is_certain: bool,
+    pub(crate) kernel: bool,
+    /// Read, write or fetch, if known.
+    pub(crate) access: Option<Access>,
+    /// Its kind.
+    pub(crate) kind: Kind,
+    /// Its kind judged by mapping and access alone.
+    pub(crate) kind_without_past: Kind,
+    /// The kernel reported the page that was mapped before, so the kind needs no other evidence.
+    pub(crate) is_certain: bool,
     /// At its end a transparent huge page was mapped there.
-    pub huge: bool,
-    /// How likely it is the first touch of a page that this mapping had been faulted in for before: the program gave the page back and
-    /// kept the mapping (MADV_DONTNEED). At least.
-    pub again: f64,
+    pub(crate) huge: bool,
+    /// Lower bound of the probability that this mapping had the page before: the program gave it back and
+    /// kept the mapping (MADV_DONTNEED).
+    pub(crate) again: f64,
     /// The last record of its mapping.
-    pub(crate) told: Told,
+    pub(crate) map_record: MapRecord,
     /// Index into [`Faults::mappings`].
-    pub mapping: u32,
-    /// Index into [`Faults::windows`]; `None` outside all of them.
-    pub window: Option<usize>,
-    /// Faults of this process in flight when this one began, itself included. Counted at its entry and not over its
-    /// whole length: a long fault meets more others because it is long, which would look like waiting.
-    pub in_flight: u32,
+    pub(crate) mapping: u32,
+    /// Index into [`Faults::windows`]; `None` outside all windows.
+    pub(crate) window: Option<usize>,
+    /// Faults of this process in flight at its entry, itself included. Not counted over its whole length: a
+    /// long fault meets more others, which would look like waiting.
+    pub(crate) in_flight: u32,
 }
 
 /// The entry of a sample that waits for its end.
@@ -71,33 +71,34 @@ struct Entered {
     /// Data address and instruction.
     at: (u64, u64),
     was_mapped: Option<bool>,
-    away: pair::Away,
+    preemption: pair::Preemption,
 }
 
 /// All recorded faults of a run, by time of entry.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Faults {
+pub(crate) struct Faults {
     /// The faults.
-    pub faults: Vec<Fault>,
-    /// The observation's windows by begin; where it has none but has faults, one window that holds them all.
-    pub windows: Vec<Window>,
-    /// Faults sampled at large, and how many each stands for; of those that are not certain the kind is `kind_by_place`.
-    pub samples: Vec<(Fault, u64)>,
+    pub(crate) faults: Vec<Fault>,
+    /// The windows by begin; without windows, one that holds all faults.
+    pub(crate) windows: Vec<Window>,
+    /// Sampled faults, and the number that each represents. The kind of an uncertain one is
+    /// `kind_without_past`.
+    pub(crate) samples: Vec<(Fault, u64)>,
     /// Names of mappings.
-    pub mappings: Vec<String>,
-    /// The kernel told the sizes of the pages that were mapped before and after a fault.
-    pub tells_pages: bool,
+    pub(crate) mappings: Vec<String>,
+    /// The kernel reported the sizes of the pages mapped before and after a fault.
+    pub(crate) tells_pages: bool,
     /// Entries without an end: signals, lost records, the end of a window.
-    pub unmatched_enters: u64,
+    pub(crate) unmatched_enters: u64,
     /// Ends without an entry.
-    pub unmatched_ends: u64,
+    pub(crate) unmatched_ends: u64,
     /// Pairs that began in one window and ended in another while records were lost: not timed.
-    pub dropped_pairs: u64,
+    pub(crate) dropped_pairs: u64,
 }
 
 impl Faults {
     /// Pairs, places and classifies everything that was recorded.
-    pub fn from_observation(observation: &Observation) -> Self {
+    pub(crate) fn from_observation(observation: &Observation) -> Self {
         let windows = windows(observation);
         let page_bytes = observation.host.page_bytes.max(1);
         let huge_bytes = match observation.host.thp_bytes {
@@ -105,7 +106,7 @@ impl Faults {
             thp_bytes => thp_bytes,
         };
         let mut pairs = pair::Pairs::new(&windows);
-        let mut processes = place::Processes::default();
+        let mut processes = mappings::Processes::default();
         let mut history = kind::History::new(page_bytes);
         let mut faults: Vec<Fault> = Vec::new();
         let mut samples = Vec::new();
@@ -116,19 +117,19 @@ impl Faults {
                 What::Enter { addr, ip, kernel, access, mapped_bytes } => {
                     let window = find_window(&windows, record.time_ns);
                     let was_mapped = mapped_bytes.map(|bytes| bytes > 0);
-                    let place = processes.place(record.pid, *addr);
+                    let mapping = processes.mapping(record.pid, *addr);
                     tells_pages |= was_mapped.is_some();
                     let touch = kind::Touch { time_ns: record.time_ns, access: *access, fault: faults.len() };
-                    let (kind, again) = history.touch(record.pid, *addr, touch, place.as_ref(), was_mapped);
-                    let kind_by_place = kind::by_place(*access, place.as_ref());
+                    let (kind, again) = history.touch(record.pid, *addr, touch, mapping.as_ref(), was_mapped);
+                    let kind_without_past = kind::without_past(*access, mapping.as_ref());
                     pairs.enter(record, *addr, faults.len());
                     let fault = Fault {
                         kind,
-                        kind_by_place,
+                        kind_without_past,
                         is_certain: was_mapped.is_some(),
                         again: f64::from(again),
                         window,
-                        ..at(record, *addr, *ip, *kernel, *access, place)
+                        ..at(record, *addr, *ip, *kernel, *access, mapping)
                     };
                     faults.push(fault);
                 }
@@ -153,31 +154,32 @@ impl Faults {
                 What::SampleEnter { addr, ip, mapped_bytes } => {
                     let was_mapped = mapped_bytes.map(|bytes| bytes > 0);
                     let at = (*addr, *ip);
-                    let away = pair::Away::default();
-                    entered.insert(record.tid, Entered { time_ns: record.time_ns, at, was_mapped, away });
+                    let preemption = pair::Preemption::default();
+                    entered
+                        .insert(record.tid, Entered { time_ns: record.time_ns, at, was_mapped, preemption });
                 }
                 What::Sample { addr, ip, kernel, major, access, stack, weight, mapped_bytes } => {
-                    let place = processes.place(record.pid, *addr);
+                    let mapping = processes.mapping(record.pid, *addr);
                     let window = find_window(&windows, record.time_ns);
                     let entered = entered.remove(&record.tid).filter(|entered| entered.at == (*addr, *ip));
                     let enter_ns = entered.map_or(record.time_ns, |entered| entered.time_ns);
                     let was_mapped = entered.and_then(|entered| entered.was_mapped);
                     let huge = mapped_bytes.is_some_and(|bytes| bytes >= huge_bytes);
-                    let kind = match place.as_ref() {
+                    let kind = match mapping.as_ref() {
                         _ if *major => Kind::Major,
-                        Some(place) => history.kind(record.pid, *addr, *access, place, was_mapped),
-                        None => kind::by_place(*access, None),
+                        Some(mapping) => history.kind(record.pid, *addr, *access, mapping, was_mapped),
+                        None => kind::without_past(*access, None),
                     };
                     let kind = if huge { kind::of_huge_page(kind) } else { kind };
-                    let kind_by_place = kind::by_place(*access, place.as_ref());
-                    let fault = at(record, *addr, *ip, *kernel, *access, place);
+                    let kind_without_past = kind::without_past(*access, mapping.as_ref());
+                    let fault = at(record, *addr, *ip, *kernel, *access, mapping);
                     let fault = Fault {
                         enter_ns,
-                        preempted_ns: entered.map_or(0, |entered| entered.away.preempted_ns),
+                        preempted_ns: entered.map_or(0, |entered| entered.preemption.preempted_ns),
                         duration_ns: entered.map(|_| record.time_ns.saturating_sub(enter_ns)),
                         stack: *stack,
                         kind,
-                        kind_by_place,
+                        kind_without_past,
                         is_certain: was_mapped.is_some(),
                         huge,
                         window,
@@ -189,7 +191,7 @@ impl Faults {
                     let preempted = *out && *preempted;
                     pairs.switch(record, preempted);
                     if let Some(entered) = entered.get_mut(&record.tid) {
-                        entered.away.switch(record.time_ns, preempted);
+                        entered.preemption.switch(record.time_ns, preempted);
                     }
                 }
                 What::Cpu { .. } | What::LockWait { .. } => {}
@@ -204,9 +206,10 @@ impl Faults {
             gone(samples.iter().map(|(fault, n)| (fault, *n)), &mappings, page_bytes),
         ];
         for fault in faults.iter_mut().chain(samples.iter_mut().map(|(fault, _)| fault)) {
-            let since_ns = gone.iter().filter_map(|gone| gone.get(&(fault.pid, fault.tid, fault.told))).min();
+            let since_ns =
+                gone.iter().filter_map(|gone| gone.get(&(fault.pid, fault.tid, fault.map_record))).min();
             if since_ns.is_some_and(|since_ns| fault.enter_ns >= *since_ns) {
-                (fault.kind, fault.mapping) = (kind::by_place(fault.access, None), place::UNKNOWN);
+                (fault.kind, fault.mapping) = (kind::without_past(fault.access, None), mappings::UNKNOWN);
             }
         }
         find_again(&mut faults, &mut samples, page_bytes);
@@ -226,8 +229,21 @@ impl Faults {
     }
 }
 
+impl Faults {
+    /// Recorded user-mode faults of each window with an end.
+    pub(crate) fn ended_by_window(&self) -> Vec<u64> {
+        let mut ended = vec![0; self.windows.len()];
+        for fault in self.faults.iter().filter(|fault| !fault.kernel && fault.duration_ns.is_some()) {
+            if let Some(window) = fault.window {
+                ended[window] += 1;
+            }
+        }
+        ended
+    }
+}
+
 impl Fault {
-    /// Entry to end as read, of a fault whose time can be taken for that of others.
+    /// Entry to end as read, if the time is representative of other faults.
     pub(crate) fn reading_ns(&self) -> Option<u64> {
         self.duration_ns.filter(|_| !self.interrupted)
     }
@@ -235,63 +251,44 @@ impl Fault {
 
 #[cfg(test)]
 impl Fault {
-    /// One of a program with one thread, for tests.
+    /// A fault of a program with one thread, for tests.
     pub(crate) fn timed(kind: Kind, enter_ns: u64, duration_ns: u64) -> Self {
         Self {
             enter_ns,
             duration_ns: Some(duration_ns),
-            interrupted: false,
-            preempted_ns: 0,
             pid: 1,
             tid: 1,
-            addr: 0,
-            ip: 0,
-            stack: None,
-            kernel: false,
-            access: None,
             kind,
-            kind_by_place: kind,
-            is_certain: false,
-            huge: false,
-            again: 0.0,
-            told: Told::default(),
-            mapping: 0,
-            window: None,
+            kind_without_past: kind,
             in_flight: 1,
+            ..Self::default()
         }
     }
 }
 
-/// A fault as far as its own record and place tell.
+/// A fault with the facts of its own record and mapping.
 fn at(
     record: &Record,
     addr: u64,
     ip: u64,
     kernel: bool,
     access: Option<Access>,
-    place: Option<place::Place>,
+    mapping: Option<mappings::Mapping>,
 ) -> Fault {
     Fault {
         enter_ns: record.time_ns,
-        duration_ns: None,
-        interrupted: false,
-        preempted_ns: 0,
         pid: record.pid,
         tid: record.tid,
         addr,
         ip,
-        stack: None,
         kernel,
         access,
         kind: Kind::Unplaced,
-        kind_by_place: Kind::Unplaced,
-        is_certain: false,
-        huge: false,
-        again: 0.0,
-        told: place.map_or_else(Told::default, |place| place.told),
-        mapping: place.map_or(place::UNKNOWN, |place| place.name),
-        window: None,
+        kind_without_past: Kind::Unplaced,
+        map_record: mapping.map_or_else(MapRecord::default, |mapping| mapping.record),
+        mapping: mapping.map_or(mappings::UNKNOWN, |mapping| mapping.name),
         in_flight: 1,
+        ..Fault::default()
     }
 }
 
@@ -320,9 +317,9 @@ fn windows(observation: &Observation) -> Vec<Window> {
     windows.into_iter().flat_map(|window| split(window, &entry_ns)).collect()
 }
 
-/// Cuts a long recorded window into pieces of [`PIECE_FAULTS`] recorded faults, so that a program's start, which is always
-/// recorded, does not speak for what comes long after it. The window's count goes to the pieces by their recorded faults;
-/// where records were lost, or nearly none were seen, it stays whole.
+/// Cuts a long recorded window into pieces of [`PIECE_FAULTS`] recorded faults. A program's start is always
+/// recorded, and must not stand for later phases. The pieces share the window's count by their recorded
+/// faults. The window stays whole if records were lost or hardly any were seen.
 fn split(window: Window, entry_ns: &[u64]) -> Vec<Window> {
     let from = entry_ns.partition_point(|ns| *ns < window.begin_ns);
     let to = entry_ns.partition_point(|ns| *ns < window.end_ns);
@@ -348,41 +345,41 @@ fn split(window: Window, entry_ns: &[u64]) -> Vec<Window> {
         .collect()
 }
 
-/// The window that holds a time, of windows that are sorted by begin.
+/// The window that contains a time; windows are sorted by begin.
 pub(crate) fn find_window(windows: &[Window], time_ns: u64) -> Option<usize> {
     let index = windows.partition_point(|w| w.begin_ns <= time_ns).checked_sub(1)?;
     (time_ns < windows[index].end_ns).then_some(index)
 }
 
-/// From when on a mapping of shared anonymous memory had gone, by thread: a page of it faults once for each thread, so what faults beyond
-/// all its pages lies in memory that mremap moved there.
+/// By thread, the time from which a mapping of shared anonymous memory is gone. Each of its pages faults once
+/// per thread, so further faults lie in memory that mremap moved there.
 fn gone<'a>(
     faults: impl Iterator<Item = (&'a Fault, u64)>,
     mappings: &[String],
     page_bytes: u64,
-) -> HashMap<(u32, u32, Told), u64> {
+) -> HashMap<(u32, u32, MapRecord), u64> {
     let is_shared = |fault: &Fault| {
         let name = mappings.get(fault.mapping as usize);
         fault.kind == Kind::Shared && name.is_some_and(|name| name.starts_with("/dev/zero"))
     };
     let (mut touched, mut gone) = (HashMap::<_, u64>::new(), HashMap::new());
     for (fault, weight) in faults.filter(|(fault, _)| is_shared(fault)) {
-        let mapping = (fault.pid, fault.tid, fault.told);
+        let mapping = (fault.pid, fault.tid, fault.map_record);
         let touched = touched.entry(mapping).or_default();
         *touched = touched.saturating_add(weight);
-        if *touched > fault.told.len_bytes / page_bytes {
+        if *touched > fault.map_record.len_bytes / page_bytes {
             gone.entry(mapping).or_insert(fault.enter_ns);
         }
     }
     gone
 }
 
-/// Of a mapping that had more first touches than it has pages, the rest touched a page again. Bursts count as recorded; samples say how
-/// many there were, less two standard deviations.
+/// If a mapping had more first touches than pages, the surplus touched pages again. Faults in bursts count as
+/// recorded; the estimate from samples is reduced by two standard deviations.
 fn find_again(faults: &mut [Fault], samples: &mut [(Fault, u64)], page_bytes: u64) {
-    let mut touched: HashMap<(u32, Told), [f64; 3]> = HashMap::new();
-    let mapping = |fault: &Fault| (fault.pid, fault.told);
-    let is_touch = |fault: &Fault| fault.told.len_bytes > 0 && kind::is_first_touch(fault.kind);
+    let mut touched: HashMap<(u32, MapRecord), [f64; 3]> = HashMap::new();
+    let mapping = |fault: &Fault| (fault.pid, fault.map_record);
+    let is_touch = |fault: &Fault| fault.map_record.len_bytes > 0 && fault.kind.is_first_touch();
     for fault in faults.iter().filter(|fault| is_touch(fault)) {
         touched.entry(mapping(fault)).or_default()[0] += 1.0;
     }
@@ -395,7 +392,7 @@ fn find_again(faults: &mut [Fault], samples: &mut [(Fault, u64)], page_bytes: u6
     {
         let [recorded, weights, number] = touched.get(&mapping(fault)).copied().unwrap_or_default();
         let least = recorded.max(weights * (1.0 - 2.0 / f64::max(number, 1.0).sqrt())).max(1.0);
-        fault.again = fault.again.max(1.0 - fault.told.len_bytes as f64 / page_bytes as f64 / least);
+        fault.again = fault.again.max(1.0 - fault.map_record.len_bytes as f64 / page_bytes as f64 / least);
     }
 }
 
@@ -414,7 +411,8 @@ fn count_in_flight(faults: &mut [Fault]) {
     }
 }
 
-/// Sets `interrupted` where a counter may have been read: the processor that runs the program is asked for it, by an interrupt.
+/// Sets `interrupted` if a counter may have been read: reading one interrupts the processor that runs the
+/// program.
 fn find_interrupted<'a>(
     faults: &'a mut [Fault],
     samples: impl Iterator<Item = &'a mut Fault>,

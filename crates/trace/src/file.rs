@@ -7,11 +7,11 @@
 //! ...                                              and so on, in twos
 //! ```
 //!
-//! So `lz4 -dc FILE | jq` reads it. Every line is an object of one member, its kind. The first is the `header`, which
-//! names the fields of the kinds that are arrays (`columns`); the last is the `footer`; what refers to a stack, frame or
-//! module by number comes behind it. Kinds that a reader does not know are left out and counted: a newer version may add
-//! kinds and fields, never change them. A file that was cut off or damaged gives what its whole frames hold.
-//! Times are ns of CLOCK_MONOTONIC.
+//! So `lz4 -dc FILE | jq` reads it. Every line is an object with one member, named after its kind. The first
+//! line is the `header`, which names the fields of the kinds that are arrays (`columns`). The last is the
+//! `footer`. A line that refers to a stack, frame or module by number follows its definition. Readers skip
+//! and count kinds that they do not know: a newer version may add kinds and fields, but never change them. A
+//! damaged or cut file yields the contents of its whole frames. Times are ns of CLOCK_MONOTONIC.
 //!
 //! LZ4 frames: <https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md>.
 
@@ -20,7 +20,7 @@ mod read;
 mod write;
 
 pub use line::Line;
-pub use read::{Unreadable, is_trace, read};
+pub use read::{Unreadable, read};
 pub use write::Writer;
 
 /// Version of the format that is written, and the newest that is read.
@@ -30,9 +30,9 @@ pub const VERSION: u32 = 1;
 const MAGIC: u32 = 0x184D_2A5F;
 /// Magic number of the skippable frame before each frame of lines.
 const MAGIC_LEN: u32 = 0x184D_2A5E;
-/// What the first frame holds before the version.
+/// Contents of the first frame before the version.
 const MARK: &str = "faultless trace ";
-/// Bytes of lines after which the writer ends a frame: small enough that little is lost with one, large enough to compress.
+/// Bytes of lines in a frame: few enough to lose little with one, enough to compress well.
 const FRAME_BYTES: usize = 256 << 10;
 /// Most bytes of lines in a frame that a reader takes: a damaged length must not fill the memory.
 const FRAME_BYTES_MAX: u64 = 64 << 20;

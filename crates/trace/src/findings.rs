@@ -1,33 +1,37 @@
-//! A recording -> the answer of `faultless report`: how much time went to faults, where, and what to do about it.
+//! A recording -> the answer of `faultless report`: how much time went to faults, where, and what to do about
+//! it.
 //!
-//! [`Stat`] gives what needs no sites (totals, the avoidable curve, serialisation, kernel phases), `sites` the rows, `cure`
-//! the cures. This is also the JSON document of `report --json`.
+//! [`Stat`] gives the parts that need no sites: totals, the avoidable curve, serialisation, kernel phases.
+//! `sites` gives the rows, `cure` the cures. [`Findings`] is also the JSON document of `report --json`.
 
 mod kernel;
 mod notes;
 
 use serde::{Deserialize, Serialize};
 
+use crate::avoid::Point;
 use crate::cure::{self, Cure, Pattern, Remedy};
 use crate::fault::Faults;
+use crate::kind::Kind;
+use crate::measurement::Interval;
 use crate::observation::{Exit, Host, SourceNote, What};
 use crate::profile::Profile;
 use crate::recording::{Recording, Settings};
 use crate::sites::{Group, NO_BLOCK, Row, Sites};
 use crate::stat::missing::denied;
-use crate::stat::{Interval, KernelTime, Kind, Missing, Part, Point, Serialisation, Stat};
+use crate::stat::{KernelTime, Missing, Part, Serialisation, Stat};
 use crate::tuning::{CURED_SITES, MOST_SHARE, MOST_SITES, UNCURED_SHARE};
 
-/// What is wanted of a recording.
+/// The request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Only this grouping; all of the usual ones where none is named.
+    /// This grouping only; `None`: all of the usual ones.
     pub by: Option<Group>,
-    /// Largest first by this.
+    /// The figure to sort by, largest first.
     pub sort: Sort,
-    /// Rows of a table at most.
+    /// Rows per table at most.
     pub top: usize,
-    /// Only rows whose label, place or leaf holds this text.
+    /// Only rows with this text in their label, place or leaf.
     pub filter: Option<String>,
 }
 
@@ -53,34 +57,35 @@ pub struct Findings {
     pub schema: u32,
     /// The command and its arguments.
     pub command: Vec<String>,
-    /// How it ended; `None` where the recorder was killed before.
+    /// How it ended; `None` if the recorder was killed before.
     pub exit: Option<Exit>,
     /// The machine.
     pub host: Host,
     /// How it was recorded.
     pub settings: Settings,
-    /// CPU time of the program, ns; 0 where not known.
+    /// CPU time of the program, ns; 0 if not known.
     pub cpu_ns: u64,
-    /// CPU time in faults, ns; `None` where nothing is known of time.
+    /// CPU time in faults, ns; `None` if no time is known.
     pub time_ns: Option<Interval>,
-    /// Time of major faults, which wait for a disk: in the tables, and no CPU time, ns.
+    /// Time of major faults, ns. They wait for a disk: in the tables, but no CPU time.
     pub disk_ns: f64,
     /// Faults of the run.
     pub faults: u64,
-    /// So many call sites make this share of the time of all faults, waits for the disk among it; of the faults where no time is known.
+    /// How few call sites make most of the time of all faults, disk waits included, and their share. Of the
+    /// faults if no time is known.
     pub most: Option<(u64, f64)>,
-    /// What keeping freed pages would avoid; `None` where no site has a cure that does it.
+    /// The gain from keeping freed pages; `None` if no site has a cure that keeps them.
     pub avoidable: Option<Point>,
-    /// Why no site has a cure, where none has.
+    /// The reason if no site has a cure.
     #[serde(default)]
     pub no_cure: Option<String>,
-    /// Rows, by what was asked for.
+    /// The requested tables.
     pub tables: Vec<Table>,
-    /// For the largest sites what to do; of small ones only what can be done.
+    /// The largest sites with their cures; small sites only if they have one.
     pub remedies: Vec<Remedy>,
     /// Faults that are in no table, by kind, with seconds.
     pub beyond: Vec<Beyond>,
-    /// 95 % intervals of those seconds, one for each.
+    /// The 95 % intervals of their seconds.
     #[serde(default)]
     pub beyond_seconds: Vec<Option<(f64, f64)>>,
     /// Kernel time, as root.
@@ -93,18 +98,18 @@ pub struct Findings {
     pub coverage: Coverage,
     /// What the reader must know.
     pub notes: Vec<String>,
-    /// Those of `notes` that say how figures came about, and change nothing in how they are read.
+    /// The notes about method. They do not change how to read the figures.
     #[serde(skip)]
     pub details: Vec<String>,
     /// Parts of the answer that could not be given, and why.
     #[serde(default)]
     pub missing: Vec<Missing>,
-    /// Which sources were used, which were denied, and what would change that.
+    /// The sources that were used, those that were denied, and the remedy.
     #[serde(default)]
     pub sources: Vec<SourceNote>,
 }
 
-/// A grouping, cut to what was asked for.
+/// The rows of a grouping that were requested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Table {
     /// The rows.
@@ -139,7 +144,7 @@ pub struct Coverage {
     pub timed: u64,
     /// Faults sampled at large.
     pub sampled: u64,
-    /// Those of them with their own time.
+    /// Sampled faults with their own time.
     pub sampled_timed: u64,
     /// Records that were lost.
     pub lost: u64,
@@ -155,7 +160,7 @@ impl Findings {
     /// Version of the JSON document; rises when a field changes its meaning or goes.
     pub const SCHEMA: u32 = 2;
 
-    /// What a recording says. Never fails: what is not known is left out, with a note.
+    /// The findings of a recording. Never fails: an unknown part is left out, with a note.
     pub fn new(recording: &Recording, wanted: &Wanted) -> Self {
         let observation = &recording.observation;
         let faults = Faults::from_observation(observation);
@@ -245,8 +250,8 @@ impl Findings {
     }
 }
 
-/// The blocks that a touching site's faults fell into, where they are mostly of one allocating site.
-fn row_lives<'a>(row: &Row, owners: &'a Sites) -> Option<&'a crate::sites::Lives> {
+/// The blocks that a touching site's faults fell into, if one allocating site made most of them.
+fn row_lives<'a>(row: &Row, owners: &'a Sites) -> Option<&'a crate::sites::BlockLives> {
     let owner = row.allocated_by.as_ref().filter(|owner| *owner != NO_BLOCK)?;
     owners.rows.iter().find(|row| row.label == *owner).and_then(|row| row.lives.as_ref())
 }
@@ -256,7 +261,7 @@ fn major_ns(sites: &Sites) -> f64 {
     sites.all.kinds.iter().find(|(kind, ..)| *kind == Kind::Major).map_or(0.0, |(.., ns)| *ns)
 }
 
-/// How few call sites make most of `all`, which is time, or faults where none is known.
+/// How few call sites make most of `all`, which is time, or faults if no time is known.
 fn most(sites: &Sites, all: f64) -> Option<(u64, f64)> {
     let is_timed = sites.all.time_ns.value > 0.0;
     let mut share = 0.0;
@@ -287,7 +292,7 @@ fn cut(mut sites: Sites, wanted: &Wanted) -> Table {
     Table { sites, left_out }
 }
 
-/// What `stat` would miss; the faults of kernel mode where they are in no row; waits for `mmap_lock`; the kernel's phases.
+/// Missing parts of `stat`, then kernel-mode faults outside all rows, `mmap_lock` waits, and kernel phases.
 fn missing(
     mut missing: Vec<Missing>,
     sources: &[SourceNote],

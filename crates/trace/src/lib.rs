@@ -1,7 +1,12 @@
-//! What was observed of a program and what it means. Pure: no clock, no system call, no I/O of its own.
+//! Observations of a program -> their meaning. Pure: no clock, no system call, no I/O of its own.
 //!
-//! `prof` fills an [`Observation`]; the analyses here turn it into a [`Stat`]; `report` prints that. What the lab and `report`
-//! both have to name is here as well: [`change`], [`verdict`].
+//! `prof` fills an [`Observation`] or a [`recording::Recording`]. The analyses turn it into a [`Stat`],
+//! [`findings::Findings`] and other documents, which `report` prints. [`change`] and [`verdict`] hold names
+//! that the lab and `report` share.
+//!
+//! The modules form layers without circles, bottom to top: `tuning`, `kind`, `measurement`; `observation`,
+//! `levels`, `recording`, `file`, `fault`; `reconcile`, `profile`; `avoid`, `sites`, `timeline`, `diff`,
+//! `advice`; `stat`, `cure`; `findings`.
 //!
 //! ```
 //! let stat = faultless_trace::Stat::from_observation(&faultless_trace::Observation::default());
@@ -14,9 +19,11 @@ pub mod avoid;
 pub mod change;
 pub mod cure;
 pub mod diff;
-pub mod fault;
+mod fault;
 pub mod file;
 pub mod findings;
+mod kind;
+mod levels;
 pub mod measurement;
 pub mod observation;
 pub mod profile;
@@ -25,7 +32,6 @@ pub mod recording;
 pub mod sites;
 pub mod stat;
 pub mod timeline;
-pub mod totals;
 mod tuning;
 pub mod verdict;
 

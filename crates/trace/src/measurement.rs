@@ -1,20 +1,46 @@
-//! Statistics of repeated measurements: samples in, medians, spreads and 95 % intervals out; and the types that own
-//! how a figure is printed.
+//! Samples -> medians, spreads and 95 % intervals; and the types that print figures with their units.
 //!
-//! Everything is deterministic: the same samples give the same interval. Values that are not finite are left out.
-//! It neither measures nor knows what a value means.
+//! Everything is deterministic: the same samples give the same interval. Values that are not finite are left
+//! out. Nothing here measures, or knows the meaning of a value.
 
 mod bootstrap;
 mod rank;
 mod unit;
 
-pub use bootstrap::{
-    Rng, interval_of, mean, median_interval, percentiles_of_draws, ratio, ratio_of_independent,
-    share_interval, sum,
-};
-pub(crate) use bootstrap::{ratio_of_medians, student_t};
+use serde::{Deserialize, Serialize};
+
+pub use bootstrap::{Rng, interval_of, median_interval, ratio, ratio_of_independent, share_interval};
+pub(crate) use bootstrap::{ratio_of_medians, student_t, welch_freedom};
 pub(crate) use rank::{paired_estimate, paired_interval};
 pub use unit::{Bytes, Count, Nanos, Percent, Seconds};
+
+/// A figure with the interval that holds it with 95 % confidence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Best estimate.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// `value` plus and minus `half`.
+    pub(crate) fn around(value: f64, half: f64) -> Self {
+        Self { value, low: value - half, high: value + half }
+    }
+
+    /// The same function applied to the estimate and to both ends.
+    pub(crate) fn map(self, of: impl Fn(f64) -> f64) -> Self {
+        Self { value: of(self.value), low: of(self.low), high: of(self.high) }
+    }
+
+    /// The interval of `factor` times the figure.
+    pub fn times(self, factor: f64) -> Self {
+        self.map(|end| end * factor)
+    }
+}
 
 /// Median, spread, minimum and number of some samples, in the samples' own unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,13 +49,13 @@ pub struct Summary {
     pub median: f64,
     /// Median absolute deviation from the median; not scaled to a standard deviation.
     pub mad: f64,
-    /// The smallest value: what the machine can do undisturbed.
+    /// The smallest value: the undisturbed machine.
     pub min: f64,
     /// Number of samples.
     pub n: usize,
 }
 
-/// Summarises samples; `None` when there is none that is finite.
+/// Summarises samples; `None` without finite ones.
 ///
 /// ```
 /// let s = faultless_trace::measurement::summary(&[3.0, 1.0, 2.0, 10.0, 2.0]).unwrap();
@@ -42,25 +68,25 @@ pub fn summary(values: &[f64]) -> Option<Summary> {
     Some(Summary { median, mad: self::median(&deviations)?, min: sorted[0], n: sorted.len() })
 }
 
-/// The middle value (the mean of the two middle ones); `None` without finite values.
+/// The middle value, or the mean of the two middle ones; `None` without finite values.
 pub fn median(values: &[f64]) -> Option<f64> {
     percentile(values, 0.5)
 }
 
-/// The value below which a share `p` (0 to 1) of the samples lies, interpolated linearly between neighbours.
-pub fn percentile(values: &[f64], p: f64) -> Option<f64> {
+/// The value below which a share `p` (0 to 1) of the samples lies, interpolated linearly.
+pub(crate) fn percentile(values: &[f64], p: f64) -> Option<f64> {
     percentile_of_sorted(&sorted(values), p)
 }
 
 /// The finite values in rising order.
-pub fn sorted(values: &[f64]) -> Vec<f64> {
+pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
     sorted
 }
 
 /// [`percentile`] of values that are sorted and finite already.
-pub fn percentile_of_sorted(sorted: &[f64], p: f64) -> Option<f64> {
+pub(crate) fn percentile_of_sorted(sorted: &[f64], p: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let at = p.clamp(0.0, 1.0) * last as f64;
     let (below, above) = (sorted[at.floor() as usize], sorted[(at.ceil() as usize).min(last)]);
@@ -69,10 +95,10 @@ pub fn percentile_of_sorted(sorted: &[f64], p: f64) -> Option<f64> {
     Some(below * (1.0 - part) + above * part)
 }
 
-/// The smallest value whose weight, with the weight of all smaller ones, reaches a share `p` of the whole weight.
+/// The smallest value whose weight, with all smaller values, reaches a share `p` of the total weight.
 ///
-/// `samples` are (value, weight), sorted by value; weights are at least 0. `None` when the weights add up to nothing.
-pub fn weighted_percentile(samples: &[(f64, f64)], p: f64) -> Option<f64> {
+/// `samples` are (value, weight), sorted by value; weights are at least 0. `None` if the weights add up to 0.
+pub(crate) fn weighted_percentile(samples: &[(f64, f64)], p: f64) -> Option<f64> {
     let whole: f64 = samples.iter().map(|s| s.1).sum();
     if !whole.is_finite() || whole <= 0.0 {
         return None;
@@ -87,16 +113,16 @@ pub fn weighted_percentile(samples: &[(f64, f64)], p: f64) -> Option<f64> {
     samples.last().map(|s| s.0)
 }
 
-/// Splits `total` in proportion to `weights` so that the parts add up to it exactly (largest remainder; Hamilton's
-/// method). Ties go to the earlier part. Weights that are not positive get nothing; with none positive the first part
-/// gets all.
-///
-/// ```
-/// use faultless_trace::measurement::apportion;
-/// assert_eq!(apportion(10, &[1.0, 1.0, 1.0]), [4, 3, 3]);
-/// assert_eq!(apportion(u64::MAX, &[0.0, 1.0]), [0, u64::MAX]);
-/// ```
-pub fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
+/// [`weighted_percentile`] of the middle, of samples in any order.
+pub(crate) fn weighted_median(mut samples: Vec<(f64, f64)>) -> Option<f64> {
+    samples.sort_by(|a, b| a.0.total_cmp(&b.0));
+    weighted_percentile(&samples, 0.5)
+}
+
+/// Splits `total` in proportion to `weights` so that the parts add up to it exactly (largest remainder;
+/// Hamilton's method). Ties go to the earlier part. Weights that are not positive get nothing; without a
+/// positive weight the first part gets all.
+pub(crate) fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
     let largest = weights.iter().copied().filter(|w| w.is_finite()).fold(0.0, f64::max);
     if weights.is_empty() {
         return Vec::new();
@@ -151,6 +177,12 @@ mod tests {
     #[test]
     fn apportioning_whole_weights_to_their_sum_changes_nothing() {
         assert_eq!(apportion(131_134, &[131_000.0, 100.0, 33.0, 1.0]), [131_000, 100, 33, 1]);
+    }
+
+    #[test]
+    fn the_largest_remainder_gets_the_rest_and_the_first_one_of_equals() {
+        assert_eq!(apportion(10, &[1.0, 1.0, 1.0]), [4, 3, 3]);
+        assert_eq!(apportion(u64::MAX, &[0.0, 1.0]), [0, u64::MAX]);
     }
 
     proptest! {

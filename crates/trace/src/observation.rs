@@ -1,10 +1,10 @@
-//! The raw material: what the kernel said about one run of a program, in the order of time, before any meaning.
+//! Raw observations of one run: the kernel's records and counts, in the order of time.
 //!
 //! Times are nanoseconds of CLOCK_MONOTONIC. Nothing here is corrected, scaled or classified.
 
 use serde::{Deserialize, Serialize};
 
-use crate::stat::Kind;
+use crate::kind::Kind;
 
 /// Everything that was observed of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -15,24 +15,24 @@ pub struct Observation {
     pub exit: Exit,
     /// The machine.
     pub host: Host,
-    /// What `wait4` said of the program and of the children that it waited for.
+    /// `wait4` for the program and its waited-for children.
     pub usage: Usage,
-    /// Exact counts of software events, where they could be opened.
+    /// Exact counts of software events, if they could be opened.
     pub counts: Counts,
-    /// What a measured fault is off by, found at start.
+    /// The error of a measured fault, found at start.
     pub calibration: Option<Calibration>,
-    /// Spans of time, one after another, in which single faults were or were not recorded; exact counts for each.
+    /// Consecutive spans of time with their exact counts; in some of them single faults were recorded.
     pub windows: Vec<Window>,
-    /// What the rings held, sorted by time. Fault records only inside windows that are `recorded`.
+    /// Records of the rings, sorted by time. Fault records only inside windows that are `recorded`.
     pub records: Vec<Record>,
     /// The fault counter and the resident memory over time, summed over the process tree.
     pub levels: Vec<Level>,
-    /// Samples of the CPU clock in the kernel, by what the kernel was doing (root only).
+    /// Kernel samples of the CPU clock by stack (root only).
     pub kernel: Option<KernelSamples>,
-    /// What each event lost; `None` where the kernel does not tell.
+    /// Losses per event; `None` if the kernel does not report them.
     #[serde(default)]
     pub event_losses: Option<Vec<EventLoss>>,
-    /// For each source of data that was tried: whether it was used, else why not and what would change that.
+    /// Every source that was tried: whether it was used, else the reason and the remedy.
     pub sources: Vec<SourceNote>,
 }
 
@@ -47,11 +47,11 @@ pub enum Exit {
     Status(i32),
     /// This signal ended it.
     Signal(i32),
-    /// Not known: it ran before it was watched, and somebody else waits for it.
+    /// Not known: it ran before it was watched, and another process waits for it.
     Unknown,
 }
 
-/// The facts of the machine that a reader needs beside the figures.
+/// Facts about the machine that a reader needs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// `uname -r`.
@@ -64,18 +64,37 @@ pub struct Host {
     pub memory_bytes: u64,
     /// Base page size in bytes.
     pub page_bytes: u64,
-    /// Size of a transparent huge page in bytes, 0 where there are none.
+    /// Size of a transparent huge page in bytes; 0 if there are none.
     pub thp_bytes: u64,
     /// The chosen word of `transparent_hugepage/enabled`.
     pub thp: String,
     /// Sizes in bytes of mTHP that are not `never`.
     pub mthp_bytes: Vec<u64>,
-    /// Whether a hypervisor runs below, and its name where known.
+    /// The hypervisor's name if known; `None` without one.
     pub hypervisor: Option<String>,
     /// `kernel.perf_event_paranoid`.
     pub perf_paranoid: Option<i32>,
     /// Whether the measuring process is root.
     pub root: bool,
+}
+
+impl Host {
+    /// Bytes of anonymous memory that a fault of this kind makes resident. `None` for file pages
+    /// (fault-around maps several), the zero page, shared memory and unknown kinds.
+    pub fn bytes_made_resident(&self, kind: Kind) -> Option<f64> {
+        use Kind::{
+            BssFirstWrite, CowAfterFork, FilePrivateWrite, FirstTouch, HeapFirstWrite, KernelMode,
+            KernelOrPopulate, MmapFirstWrite, Populate, Stack, Thp, WriteAfterZeroRead,
+        };
+        match kind {
+            Thp => Some(self.thp_bytes as f64),
+            MmapFirstWrite | HeapFirstWrite | BssFirstWrite | FirstTouch | WriteAfterZeroRead
+            | CowAfterFork | Stack | FilePrivateWrite | KernelMode | Populate | KernelOrPopulate => {
+                Some(self.page_bytes as f64)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The kernel's accounting of a finished program (`wait4`), its waited-for children included.
@@ -102,7 +121,7 @@ impl Usage {
     }
 }
 
-/// Whole-run counts of perf software events over the process tree. `None`: it could not be opened.
+/// Whole-run counts of perf software events over the process tree. `None`: the event could not be opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// PAGE_FAULTS taken in user mode (`:u`).
@@ -113,25 +132,34 @@ pub struct Counts {
     pub minor_faults: Option<u64>,
     /// PAGE_FAULTS_MAJ, in the modes that could be counted.
     pub major_faults: Option<u64>,
-    /// Faults of huge pages of the whole machine meanwhile: of the program at most so many.
+    /// Faults of huge pages of the whole machine during the run: an upper bound for the program.
     #[serde(default)]
     pub huge_at_most: Option<u64>,
-    /// What a fault of a huge page took right after the run, where there were any meanwhile: the median of a few, by the tick counter, in ns.
+    /// Time of a fault of a huge page right after the run, ns: the median of a few, by the tick counter.
+    /// `None` if the run had none.
     #[serde(default)]
     pub huge_ns: Option<u64>,
-    /// CPU time, children included that nobody waits for.
+    /// CPU time, unwaited-for children included.
     pub cpu_ns: Option<u64>,
     /// Faults that happened before the program's exec, in our own child; part of `wait4`'s figure.
     pub before_exec_faults: u64,
-    /// Processes that still ran at the end: counted as far as they had come.
+    /// Processes that still ran at the end; counted up to then.
     #[serde(default)]
     pub running: u64,
 }
 
 impl Counts {
-    /// Faults that records could be of: in all modes where those were counted, else in user mode.
+    /// Faults that could be recorded: of all modes if those were counted, else of user mode.
     pub fn recordable(&self) -> Option<u64> {
         self.all_faults.or(self.user_faults)
+    }
+
+    /// Accesses that raised a page-fault event and ended in a signal, as with a guard page or a garbage
+    /// collector's barrier.
+    pub(crate) fn failed(&self) -> u64 {
+        let handled =
+            self.minor_faults.zip(self.major_faults).map(|(minor, major)| minor.saturating_add(major));
+        self.recordable().zip(handled).map_or(0, |(all, handled)| all.saturating_sub(handled))
     }
 }
 
@@ -142,11 +170,11 @@ pub struct Calibration {
     pub truth_p50_ns: f64,
     /// Median entry-to-end time as the event pair reads it, in ns.
     pub pair_p50_ns: f64,
-    /// What one recorded fault costs the program beyond the fault itself, in ns.
+    /// Overhead of one recorded fault for the program, in ns.
     pub record_cost_ns: f64,
     /// Pages touched for each of the above.
     pub pages: u32,
-    /// [`offset_ns`](Self::offset_ns) of a fault that maps a page which exists: the zero page.
+    /// [`offset_ns`](Self::offset_ns) of a fault that maps an existing page: the zero page.
     #[serde(default)]
     pub read_offset_ns: Option<f64>,
     /// [`offset_ns`](Self::offset_ns) of a write to a page that was mapped.
@@ -155,11 +183,12 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// The same for a run in which writing a record takes `slower` times the `written_ns` of the calibration, and `again` entries
-    /// of a fault are written beside its first.
+    /// The calibration for a run with slower records. Writing a record takes `slower` times the `written_ns`
+    /// of the calibration, and `again` further entries of a fault are written beside its first.
     ///
-    /// An offset is the time of a record, which slows down, less the trap outside the two time stamps, which does not: as the machine changed
-    /// between two states, offsets on one guest went from -210 to -90 ns, and `written_ns` from 124 to some 240.
+    /// An offset is the time of a record, which slows down, less the trap outside the two time stamps, which
+    /// does not. On one guest that changed between two states, offsets went from -210 to -90 ns and
+    /// `written_ns` from 124 to some 240.
     #[must_use]
     pub fn in_run(self, slower: f64, written_ns: f64, again: f64) -> Self {
         let there = |offset_ns: f64| {
@@ -173,14 +202,19 @@ impl Calibration {
         }
     }
 
-    /// What to subtract from the time between entry and end; may be negative.
+    /// Whether its figures can be times of faults: below a second.
+    pub(crate) fn is_sound(&self) -> bool {
+        [self.pair_p50_ns, self.truth_p50_ns].iter().all(|ns| (0.0..1e9).contains(ns))
+    }
+
+    /// The amount to subtract from the time between entry and end; may be negative.
     pub fn offset_ns(&self) -> f64 {
         self.pair_p50_ns - self.truth_p50_ns
     }
 
-    /// The same for a kind of fault: what clears no page leaves the recorder in the caches, and a page that is mapped already takes
-    /// longer to record.
-    pub fn offset_ns_of(&self, kind: Kind) -> f64 {
+    /// The offset for a kind of fault. A fault that clears no page leaves the recorder in the caches. A page
+    /// that is already mapped takes longer to record.
+    pub(crate) fn offset_ns_of(&self, kind: Kind) -> f64 {
         let own_ns = match kind {
             Kind::ZeroPageRead | Kind::FileRead => self.read_offset_ns,
             Kind::CowAfterFork | Kind::WriteAfterZeroRead => self.mapped_offset_ns,
@@ -230,9 +264,10 @@ pub enum What {
         ip: u64,
         /// Taken in kernel mode.
         kernel: bool,
-        /// What the instruction was doing with `addr`, where it could be decoded.
+        /// The instruction's use of `addr`, if it could be decoded.
         access: Option<Access>,
-        /// Size of the page that was mapped there before, 0 for none; `None` where the kernel does not tell (before Linux 5.11).
+        /// Size of the page mapped before, 0 for none; `None` if the kernel does not report it (before Linux
+        /// 5.11).
         mapped_bytes: Option<u64>,
     },
     /// The fault at `addr` of this thread was handled.
@@ -241,23 +276,24 @@ pub enum What {
         addr: u64,
         /// It needed I/O.
         major: bool,
-        /// Who touched it: index into [`Stacks::stacks`](crate::recording::Stacks), where stacks are recorded.
+        /// The touching stack: index into [`Stacks::stacks`](crate::recording::Stacks), if stacks are
+        /// recorded.
         stack: Option<u32>,
-        /// Size of the page that is mapped there now; `None` where the kernel does not tell.
+        /// Size of the page mapped now; `None` if the kernel does not report it.
         mapped_bytes: Option<u64>,
     },
-    /// A fault began of which the thread's next sample tells the rest, if it is of the same address and instruction.
+    /// A sampled fault began. The thread's next sample completes it if address and instruction agree.
     SampleEnter {
         /// Faulting data address.
         addr: u64,
         /// Faulting instruction address.
         ip: u64,
-        /// Size of the page that was mapped there before, 0 for none; `None` where the kernel does not tell.
+        /// Size of the page mapped before, 0 for none; `None` if the kernel does not report it.
         mapped_bytes: Option<u64>,
     },
-    /// One of many handled faults, taken also outside recorded windows: each stands for `weight`.
+    /// A sampled fault was handled, inside or outside recorded windows. It represents `weight` faults.
     Sample {
-        /// Faulting data address.
+        /// A sampled fault was handled, inside or outside recorded windows. It represents `weight` faults.
         addr: u64,
         /// Faulting instruction address.
         ip: u64,
@@ -265,13 +301,13 @@ pub enum What {
         kernel: bool,
         /// It needed I/O.
         major: bool,
-        /// What the instruction was doing, where it could be decoded.
+        /// The instruction's use of `addr`, if it could be decoded.
         access: Option<Access>,
-        /// Who touched it.
+        /// The touching stack.
         stack: Option<u32>,
-        /// Faults that it stands for.
+        /// Faults that it represents.
         weight: u64,
-        /// Size of the page that is mapped there now; `None` where the kernel does not tell.
+        /// Size of the page mapped now; `None` if the kernel does not report it.
         mapped_bytes: Option<u64>,
     },
     /// A sample of the CPU clock: the thread was running this.
@@ -322,9 +358,9 @@ pub enum What {
     },
     /// The thread was given this name.
     Name(String),
-    /// A mapping appeared (PERF_RECORD_MMAP2); it hides what it covers.
+    /// A mapping appeared (PERF_RECORD_MMAP2) and covers older ones.
     Map(Map),
-    /// `pid` came from `parent` by fork or clone; a thread where they are equal.
+    /// `pid` came from `parent` by fork or clone; if they are equal, `tid` is a new thread.
     Fork {
         /// Parent process.
         parent: u32,
@@ -369,13 +405,14 @@ pub struct Map {
 pub struct Level {
     /// When.
     pub time_ns: u64,
-    /// Faults so far, process tree, as counted in user mode (or read from /proc where no event could be opened).
+    /// Faults so far of the process tree, counted in user mode, or read from /proc if no event could be
+    /// opened.
     pub faults: u64,
     /// Resident anonymous bytes, process tree.
     pub anon_bytes: u64,
 }
 
-/// What one event lost in all (PERF_FORMAT_LOST, Linux 6.0).
+/// Losses of one event (PERF_FORMAT_LOST, Linux 6.0).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventLoss {
     /// `entry`, `minor end`, `major end`, `sample entry`, `sample`, `major sample`, `cpu clock`, `tasks` and others.
@@ -397,19 +434,19 @@ pub struct KernelSamples {
     pub stacks: Vec<(Vec<String>, u64)>,
 }
 
-/// What became of a source of data.
+/// A source of data, and whether it was used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceNote {
-    /// What it is: `page-faults:u`, `fault pairs`, `cpu-clock with kernel stacks`, `/proc/PID/statm`.
+    /// Its name: `page-faults:u`, `fault pairs`, `cpu-clock with kernel stacks`, `/proc/PID/statm`.
     pub source: String,
     /// Whether it was used.
     pub used: bool,
-    /// Why not, and what would change that; or how much of it was read.
+    /// The reason and the remedy if it was not used; else how much of it was read.
     pub note: String,
 }
 
 impl SourceNote {
-    /// The note of a source that was left out because nobody wanted it.
+    /// The note of a source that was not requested.
     pub const NOT_ASKED_FOR: &str = "not asked for";
 }
 

@@ -1,30 +1,40 @@
-//! Recording -> weighted faults: each says who touched, whose block it was, and what it stands for.
+//! Recording -> weighted faults: each with its touching stack, its block, and the number of faults that it
+//! represents.
 //!
-//! Every view adds these up by what it groups by: their sums are the estimates for the whole run, and all user-mode ones
-//! together are its exact count. `weigh` says how many faults each stands for, `price` how long those took.
+//! Every view groups and adds these faults. Their sums are the estimates for the whole run; all user-mode
+//! faults add up to the exact count. `weigh` finds the number of faults that each represents, `price` their
+//! time, `totals` the figures of the run.
 //!
-//! What it does not do: group, sort, or give intervals (`sites` does).
+//! It does not group, sort, or give intervals (`sites` does).
 
 mod alike;
 mod blocks;
 mod cold;
 mod huge;
+mod kinds;
 mod price;
+mod rows;
 mod spread;
+mod strata;
+mod time;
+mod totals;
 mod weigh;
 
 use crate::fault::{Fault, Faults};
+use crate::kind::Kind;
 use crate::observation::Observation;
 use crate::recording::{Recording, Stacks};
-use crate::stat::Kind;
-use crate::totals::Totals;
 
 pub use blocks::{Block, Blocks};
 pub use huge::Huge;
+pub use rows::BeyondWait4;
 pub(crate) use spread::{Tally, Whole};
+pub(crate) use strata::{Strata, Stratum};
+pub use time::FaultTime;
+pub use totals::Totals;
 
-/// A fault and what it stands for.
-#[derive(Clone, Debug, PartialEq)]
+/// A fault, and the faults that it represents.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Weighted {
     /// When it began.
     pub time_ns: u64,
@@ -34,36 +44,36 @@ pub struct Weighted {
     pub tid: u32,
     /// Faulting data address.
     pub addr: u64,
-    /// Who touched.
+    /// The touching stack.
     pub stack: Option<u32>,
-    /// Index into [`Blocks::blocks`]: the block that was touched, where allocations were recorded.
+    /// Index into [`Blocks::blocks`]: the touched block, if allocations were recorded.
     pub block: Option<u32>,
-    /// What it was.
+    /// Its kind.
     pub kind: Kind,
     /// Index into [`Profile::mappings`].
     pub mapping: u32,
     /// Taken in kernel mode.
     pub kernel: bool,
-    /// Faults of the run that it stands for.
+    /// Faults of the run that it represents.
     pub faults: f64,
     /// Their time, corrected, ns.
     pub cost_ns: f64,
 }
 
-/// What the figures of a [`Weighted`] fault rest on: for intervals.
+/// The evidence behind a [`Weighted`] fault, for intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Basis {
-    /// The stretch of time in which it was recorded, one of many: faults of one stretch are alike. `None`: it was sampled at large.
+    /// The number of its burst: faults of one burst are alike. `None`: it was sampled.
     pub burst: Option<u32>,
-    /// Faults that it stands for and that were counted beside it; the others are taken to be like it.
+    /// The counted faults among those that it represents. The others are assumed to be like it.
     pub exact: f64,
-    /// Weight of its time in means: faults that it is like, in a burst a part of them.
+    /// Weight of its time in means: the faults that it resembles; in a burst a part of them.
     pub alike: f64,
     /// Its own time, corrected, ns.
     pub reading_ns: Option<f64>,
-    /// The part of `cost_ns` that is the mean of its like, ns.
+    /// The part of `cost_ns` that is the mean of similar faults, ns.
     pub assumed_ns: f64,
-    /// How likely its page had been faulted in for the same mapping before: the program gave it back.
+    /// The probability that the same mapping had its page before: the program gave it back.
     pub again: f64,
 }
 
@@ -72,15 +82,15 @@ pub struct Basis {
 pub struct Profile {
     /// In the order of time.
     pub faults: Vec<Weighted>,
-    /// For each of them what its figures rest on.
+    /// The evidence behind each of them.
     pub basis: Vec<Basis>,
-    /// Faults by which the samples together may stand for too few or too many, at 95 %: what they do not stand for the bursts do.
+    /// Error at 95 % of the faults that all samples together represent; the bursts represent the rest.
     pub doubt: f64,
-    /// Faults of huge pages in user mode, where something is known of them.
+    /// Faults of huge pages in user mode, if anything is known of them.
     pub huge: Option<Huge>,
     /// Blocks that the allocation recorder saw.
     pub blocks: Blocks,
-    /// What these faults and those beyond them make in all; every view takes its totals from here.
+    /// The figures of the whole run. Every view takes its totals from here.
     pub totals: Totals,
     /// Names of mappings: a file, `[heap]`, `[stack]`, `[bss]`, `//anon`; the first is `[unknown]`.
     pub mappings: Vec<String>,
@@ -93,7 +103,7 @@ impl Profile {
         Self::of(&Faults::from_observation(observation), observation, &recording.stacks)
     }
 
-    /// Weighs what was found in an observation.
+    /// Weighs the faults found in an observation.
     pub(crate) fn of(found: &Faults, observation: &Observation, stacks: &Stacks) -> Self {
         let weights = weigh::weights(found, observation);
         let mut prices = price::Prices::new(found, &weights, observation, stacks);
@@ -135,9 +145,15 @@ impl Profile {
         profile
     }
 
-    /// Faults of the totals that no recorded or sampled one stands for, one for each kind: without a stack, at the end.
+    /// Faults of the totals that no recorded or sampled one represents, one for each kind: without a stack,
+    /// at the end of the run.
     pub fn unplaced(&self) -> Vec<Weighted> {
         self.totals.unplaced(self.faults.last())
+    }
+
+    /// The allocating stack of the block that a fault touched.
+    pub(crate) fn allocated_by(&self, fault: &Weighted) -> Option<u32> {
+        self.blocks.blocks.get(fault.block? as usize)?.stack
     }
 
     fn weighted(&self, fault: &Fault, kind: Kind, faults: f64, cost_ns: f64) -> Weighted {
@@ -157,7 +173,7 @@ impl Profile {
     }
 }
 
-/// For each window the number of its stretch of recorded windows: the pieces of one burst are one look at the program.
+/// For each window the number of its burst. Pieces of one burst are one cluster.
 fn bursts(found: &Faults) -> Vec<u32> {
     let mut burst = 0;
     let number = |window: &crate::observation::Window| {

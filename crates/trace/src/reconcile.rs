@@ -1,9 +1,10 @@
-//! The figures of one run, beside each other -> what disagrees, which source is wrong, and which one is believed.
+//! Figures of one run, compared with each other -> the disagreements, and the source to believe.
 //!
-//! In: `Facts`, every figure of a run that a second source bounds. Out: [`Disagreement`]s, none for a sound run. A check
-//! speaks only beyond the known error of both of its sources. What it says is also done: `totals` cuts or widens the figure.
+//! In: `Facts`, every figure of a run that a second source bounds. Out: [`Disagreement`]s, none for a sound
+//! run. A check reports only a difference beyond the known error of both sources. `profile::totals` then cuts
+//! or widens the figure.
 //!
-//! What it does not do: correct (`totals` does), or compare runs.
+//! Nothing here corrects a figure or compares runs.
 
 mod checks;
 mod facts;
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::measurement::{Bytes, Count, Nanos};
 
 pub(crate) use checks::check;
-pub(crate) use facts::{Facts, is_user, time_bound};
+pub(crate) use facts::{Facts, time_bound};
 
 /// Two sources that can't both be right.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,22 +26,22 @@ pub struct Disagreement {
     /// Which check found it.
     pub check: Check,
     /// One source with its figure.
-    pub first: Said,
+    pub first: SourceFigure,
     /// The other one.
-    pub second: Said,
+    pub second: SourceFigure,
     /// Which of them the totals follow.
     pub believed: Believed,
     /// Why, and what was done.
     pub why: String,
 }
 
-/// What is held against what.
+/// The figures that a check compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
     /// Rows of kinds against `wait4`'s total.
     RowsTotal,
-    /// Events against `wait4` where there was one process only.
+    /// Events against `wait4`, for a single process.
     EventsTotal,
     /// Rows of user-mode kinds against the counter of user mode.
     RowsUser,
@@ -52,17 +53,17 @@ pub enum Check {
     Records,
     /// The counter at the last reading of memory against the counter at the end.
     Readings,
-    /// All faults against those of user mode.
+    /// The counters: all modes against user mode.
     KernelMode,
     /// Samples times their period against the counter.
     Samples,
     /// Major faults of the events against `wait4`'s.
     Major,
-    /// Huge pages found against those of the machine.
+    /// Huge pages found against the machine's count.
     HugePages,
     /// Memory that faults made resident against the growth that was read.
     Growth,
-    /// The same against the largest resident size.
+    /// Memory that faults made resident against the largest resident size.
     PeakMemory,
     /// Time of the kinds against the time of all.
     KindsTime,
@@ -70,13 +71,13 @@ pub enum Check {
     Time,
     /// CPU time against elapsed time.
     CpuTime,
-    /// Lost records as the rings told against what the events lost.
+    /// Records lost by the rings against those lost by the events.
     Losses,
 }
 
-/// A source and what it says.
+/// A source and its figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Said {
+pub struct SourceFigure {
     /// Which source, as a reader knows it.
     pub source: String,
     /// Its figure, in `unit`.
@@ -111,7 +112,7 @@ pub enum Believed {
     Neither,
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for SourceFigure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = self.value.max(0.0).round() as u64;
         write!(f, "{}: ", self.source)?;

@@ -1,7 +1,10 @@
-//! One recorded run as every view reads it: what was observed, with stacks, blocks and switches, and what is missing.
+//! One recorded run as every view reads it: the observation, with stacks, blocks and switches, and what is
+//! missing from it.
 //!
-//! `prof` writes it line by line through [`crate::file::Writer`]; [`crate::file::read`] puts it together again.
-//! Raw as the [`Observation`]: nothing is corrected, scaled or classified ([`crate::profile`] does that).
+//! `prof` writes it line by line through [`crate::file::Writer`]; [`crate::file::read`] rebuilds it. It is
+//! raw like the [`Observation`]; [`crate::profile`] corrects, scales and classifies.
+
+pub(crate) mod touching;
 
 use std::collections::BTreeMap;
 
@@ -10,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::observation::{
     Calibration, Counts, EventLoss, Exit, Host, KernelSamples, Observation, Record, SourceNote, Usage, What,
 };
+
+pub use touching::is_runtime;
 
 /// A recorded run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,14 +27,14 @@ pub struct Recording {
     pub stacks: Stacks,
     /// Records that rings lost.
     pub losses: Vec<Loss>,
-    /// The end; `None` where the recorder was killed.
+    /// The end; `None` if the recorder was killed.
     pub footer: Option<Footer>,
-    /// What the file should hold and does not, in words.
+    /// The missing parts of the file, in words.
     pub missing: Vec<String>,
 }
 
 impl Recording {
-    /// The faults that were counted, if each of them is here by itself and nothing was lost.
+    /// The number of counted faults, if each was recorded singly and nothing was lost.
     pub fn complete(&self) -> Option<u64> {
         let observation = &self.observation;
         let is_entry = |record: &&Record| matches!(record.what, What::Enter { .. });
@@ -54,7 +59,7 @@ pub struct Header {
     pub command: Vec<String>,
     /// The machine.
     pub host: Host,
-    /// What a measured fault is off by, found at start.
+    /// The error of a measured fault, found at start.
     pub calibration: Option<Calibration>,
     /// How it was recorded.
     pub settings: Settings,
@@ -72,13 +77,14 @@ pub struct Header {
 pub struct Settings {
     /// Every fault, not bursts.
     pub every_fault: bool,
-    /// Faults per sampled stack outside bursts, 0 for none.
+    /// Faults per sampled stack outside bursts; 0 for none.
     pub sample_period: u64,
-    /// Samples of the CPU clock per second of CPU time, 0 for none.
+    /// Samples of the CPU clock per second of CPU time; 0 for none.
     pub cpu_hertz: u64,
     /// Bytes of stack copied for each sample.
     pub stack_bytes: u32,
-    /// Blocks from this length on were recorded with who allocated them; `None` without the allocation recorder.
+    /// Least length of the blocks that were recorded with their allocating stack; `None` without the
+    /// allocation recorder.
     pub alloc_from_bytes: Option<u64>,
     /// Attached to a running process.
     pub attached: bool,
@@ -98,7 +104,8 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// The functions of a stack, leaf first, inlined ones before what they are inlined in. Unnamed places yield none.
+    /// The functions of a stack, leaf first, inlined ones before their containing function. Unnamed places
+    /// yield none.
     pub fn names(&self, stack: u32) -> impl Iterator<Item = &Name> {
         self.frames_of(stack).flat_map(|frame| &frame.names)
     }
@@ -109,7 +116,7 @@ impl Stacks {
         frames.iter().filter_map(|&frame| self.frames.get(frame as usize))
     }
 
-    /// The labels of a stack as a reader sees them, leaf first: function names; `module+0x12` where there is none.
+    /// The labels of a stack for a reader, leaf first: function names, or `module+0x12` without one.
     pub fn labels(&self, stack: u32) -> Vec<String> {
         let mut labels = Vec::new();
         for frame in self.frames_of(stack) {
@@ -121,18 +128,22 @@ impl Stacks {
         labels
     }
 
+    /// The module of a frame.
+    pub(crate) fn module(&self, frame: &Frame) -> Option<&Module> {
+        self.modules.get(frame.module? as usize)
+    }
+
     /// `libc.so.6+0x1234`.
     pub fn place(&self, frame: &Frame) -> String {
-        let module = frame.module.and_then(|module| self.modules.get(module as usize));
-        let name = module.map_or("[unknown]", |module| module.short_name());
+        let name = self.module(frame).map_or("[unknown]", Module::short_name);
         format!("{name}+{:#x}", frame.address)
     }
 }
 
-/// Short name of code that was made while running.
+/// The short name of code generated at run time.
 pub(crate) const GENERATED: &str = "[jit]";
 
-/// A file that code lies in, or something like one.
+/// A file with code, or a similar source of code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Module {
     /// Its path as the program saw it; `[kernel]`, `[vdso]`, `[jit PID]`.
@@ -142,7 +153,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// The last part of its path; `[jit]` of code that was made while running, whichever process made it.
+    /// The last part of its path; `[jit]` for code generated at run time, in any process.
     pub fn short_name(&self) -> &str {
         if self.path.starts_with("[jit ") {
             return GENERATED;
@@ -154,11 +165,12 @@ impl Module {
 /// A place in code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
-    /// Index into [`Stacks::modules`]; `None` where no mapping was known.
+    /// Index into [`Stacks::modules`]; `None` if no mapping was known.
     pub module: Option<u32>,
-    /// Offset in the module's file; the address itself where the module is no file. Of a caller: of the call, not behind it.
+    /// Offset in the module's file, or the address if the module is no file. For a caller, the address of the
+    /// call instruction.
     pub address: u64,
-    /// What lies there: inlined functions first, then what they are inlined in. Empty where it is not known.
+    /// The functions there: inlined ones first, then the containing one. Empty if not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<Name>,
 }
@@ -194,17 +206,17 @@ pub struct Loss {
 pub struct Footer {
     /// How the program ended.
     pub exit: Exit,
-    /// `wait4`; of an attached process what it used meanwhile.
+    /// `wait4`; for an attached process, its usage meanwhile.
     pub usage: Usage,
     /// Exact counts.
     pub counts: Counts,
     /// Kernel stacks by name, as root.
     pub kernel: Option<KernelSamples>,
-    /// What became of each source.
+    /// The outcome of each source.
     pub sources: Vec<SourceNote>,
     /// CPU time of the recorder itself while the program ran, ns.
     pub recorder_cpu_ns: u64,
-    /// What each event lost; `None` where the kernel does not tell.
+    /// Losses per event; `None` if the kernel does not report them.
     pub event_losses: Option<Vec<EventLoss>>,
     /// The header's, as it held for this run.
     #[serde(default)]

@@ -1,34 +1,30 @@
-//! Weighted faults -> rows by what a reader asks for: call site, function, stack, allocating site, kind, mapping, thread,
-//! process. Each with faults, time and their 95 % intervals, memory made resident, and for blocks how long they lived and
-//! how often the same memory faulted again.
+//! Weighted faults -> rows by call site, function, stack, allocating site, kind, mapping, thread or process.
+//! A row has faults and time with their 95 % intervals, and resident memory. A row of blocks also has their
+//! lifetimes and refaults.
 //!
-//! All rows of a grouping add up to all faults of the profile. It judges nothing (`cure` does).
+//! All rows of a grouping add up to all faults of the profile. Nothing is judged (`cure` does).
 
 mod lives;
 mod refault;
-pub(crate) mod touching;
 
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::kind::{ALL, KINDS, Kind};
+use crate::measurement::Interval;
 use crate::observation::What;
 use crate::profile::{Profile, Tally, Weighted, Whole};
 use crate::recording::Recording;
-use crate::stat::rows::ALL;
-use crate::stat::strata::KINDS;
-use crate::stat::time::bytes_made_resident;
-use crate::stat::{Interval, Kind};
+use crate::recording::touching::{self, Touching};
 
-pub use lives::Lives;
-use touching::Touching;
-pub use touching::is_runtime;
+pub use lives::BlockLives;
 
 /// What rows stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
-    /// Function and line that touched; who called `memset`, not `memset`.
+    /// Function and line that touched: the caller of `memset`, not `memset`.
     #[default]
     Site,
     /// Function that touched.
@@ -50,13 +46,13 @@ pub enum Group {
 /// A row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What it stands for, as a reader sees it.
+    /// The label for a reader.
     pub label: String,
     /// `file:line` where known.
     pub place: Option<String>,
-    /// The library function at the leaf in which it touched, most often.
+    /// The most frequent library function at the leaf.
     pub leaf: Option<String>,
-    /// The stack that took most time: index into the recording's stacks.
+    /// The stack with the most time: index into the recording's stacks.
     pub stack: Option<u32>,
     /// Faults.
     pub faults: Interval,
@@ -64,21 +60,21 @@ pub struct Row {
     pub time_ns: Interval,
     /// Memory that they made resident, bytes.
     pub resident_bytes: f64,
-    /// Share of all time, or of all faults where no time is known; 0 to 1.
+    /// Share of all time, or of all faults if no time is known; 0 to 1.
     pub share: f64,
     /// Records that the row rests on.
     pub records: u64,
-    /// Kinds with faults and ns, the most time first.
+    /// Kinds with faults and ns, most time first.
     pub kinds: Vec<(Kind, f64, f64)>,
-    /// Share of its faults that touched pages which a block of the same allocating site had covered before and given
-    /// back; `None` where no fault fell into a recorded block.
+    /// Share of its faults on pages that an earlier block of the same allocating site had covered and given
+    /// back. `None` if no fault fell into a recorded block.
     pub refault: Option<f64>,
-    /// Share of its faults on pages faulted in before for the same mapping, as recorded: at least.
+    /// Lower bound of its share of faults on pages that the same mapping had before.
     pub again: f64,
-    /// The allocating site of most of its time, where that is more than half.
+    /// The allocating site of most of its time, if more than half.
     pub allocated_by: Option<String>,
     /// For an allocating site its blocks.
-    pub lives: Option<Lives>,
+    pub lives: Option<BlockLives>,
 }
 
 /// The rows of a grouping.
@@ -92,12 +88,12 @@ pub struct Sites {
     pub all: Row,
 }
 
-/// No stack was recorded.
+/// Label of faults without a stack.
 pub const NO_STACK: &str = "[no stack]";
-/// The memory is no block that the allocation recorder saw.
-pub const NO_BLOCK: &str = "[no recorded block]";
+/// Label of faults outside all recorded blocks.
+pub(crate) const NO_BLOCK: &str = "[no recorded block]";
 
-/// What a row stands for, and its file and line.
+/// The name of a row, and its file and line.
 type Label = (String, Option<String>);
 
 /// A row being added up.
@@ -135,7 +131,7 @@ impl Sites {
                 sum.tally.add(fault, basis);
                 let kind = &mut sum.kinds[fault.kind as usize];
                 *kind = (kind.0 + fault.faults, kind.1 + fault.cost_ns);
-                sum.resident_bytes += bytes_made_resident(fault.kind, host).unwrap_or(0.0) * fault.faults;
+                sum.resident_bytes += host.bytes_made_resident(fault.kind).unwrap_or(0.0) * fault.faults;
                 sum.again += basis.again * fault.faults;
                 if owner.is_some() {
                     sum.in_blocks += fault.faults;
@@ -154,7 +150,7 @@ impl Sites {
         let offset_ns = calibration.map_or(0.0, |found| found.offset_ns());
         let whole = Whole { all: &all.tally, doubt: profile.doubt, offset_ns, huge: profile.huge };
         let mut sum = all.row(&whole, None);
-        // The exact count is known, whatever the parts are, and the time of minor faults is that of the run.
+        // The exact count is known, whatever the parts, and the time of minor faults is the run's.
         sum.faults = Interval { low: sum.faults.value, high: sum.faults.value, ..sum.faults };
         if let Some(time) = profile.totals.time.as_ref().filter(|time| time.seconds.value > 0.0) {
             let part = (sum.time_ns.value - major_ns) / time.seconds.value;
@@ -168,7 +164,7 @@ impl Sites {
         };
         sums.resize_with(sums.len().max(lives.len()), Sum::new);
         lives.resize(sums.len(), None);
-        let finish = |(sum, (label, lives)): (Sum, (Label, Option<Lives>))| {
+        let finish = |(sum, (label, lives)): (Sum, (Label, Option<BlockLives>))| {
             let by_stack = matches!(by, Group::Site | Group::Function | Group::Stack);
             let owner = sum
                 .owner()
@@ -195,16 +191,16 @@ impl Sum {
     }
 
     fn stack(&self) -> Option<u32> {
-        self.stacks.iter().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0))).map(|(stack, _)| *stack)
+        heaviest(&self.stacks).map(|(stack, _)| stack)
     }
 
-    /// Who allocated what took more than half of its time.
+    /// The allocating site of more than half of its time.
     fn owner(&self) -> Option<usize> {
-        let most = self.owners.iter().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)));
-        most.filter(|(_, weight)| 2.0 * **weight > self.tally.time_ns).map(|(owner, _)| *owner)
+        let most = heaviest(&self.owners);
+        most.filter(|(_, weight)| 2.0 * weight > self.tally.time_ns).map(|(owner, _)| owner)
     }
 
-    /// A row; no more time than all may have taken, where that is known.
+    /// A row; its time is bounded by the time of all, if known.
     fn row(&self, whole: &Whole<'_>, all_ns: Option<Interval>) -> Row {
         let (all, (faults, mut time_ns)) = (whole.all, self.tally.intervals(whole));
         if let Some(all_ns) = all_ns {
@@ -235,7 +231,13 @@ impl Sum {
     }
 }
 
-/// What names need.
+/// The entry of the largest weight; of equals the first.
+fn heaviest<K: Copy + Ord>(weights: &HashMap<K, f64>) -> Option<(K, f64)> {
+    let most = weights.iter().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)));
+    most.map(|(key, weight)| (*key, *weight))
+}
+
+/// Looks up the names of stacks and threads.
 struct Naming<'a> {
     recording: &'a Recording,
     touching: Touching,
@@ -271,7 +273,7 @@ impl<'a> Naming<'a> {
     /// Function, and file and line, of the frame to be named.
     fn site(&self, stack: Option<u32>, without: &str) -> Label {
         let stacks = &self.recording.stacks;
-        let found = stack.and_then(|stack| self.touching.place(stack));
+        let found = stack.and_then(|stack| self.touching.function(stack));
         let Some((frame, name)) = found else { return (without.to_owned(), None) };
         let Some(frame) = stacks.frames.get(frame as usize) else { return (without.to_owned(), None) };
         let Some(name) = frame.names.get(name as usize) else { return (stacks.place(frame), None) };
@@ -282,7 +284,7 @@ impl<'a> Naming<'a> {
         (name.function.clone(), place)
     }
 
-    /// The function at the leaf, where that is not the one to be named.
+    /// The function at the leaf, unless it is the named one.
     fn leaf(&self, stack: u32) -> Option<String> {
         let leaf = touching::short(self.recording.stacks.labels(stack).into_iter().next()?);
         (leaf != self.site(Some(stack), NO_STACK).0).then_some(leaf)
@@ -293,12 +295,12 @@ impl<'a> Naming<'a> {
     }
 }
 
-/// Numbers of rows, by what they stand for.
+/// Numbers of rows, by label.
 #[derive(Default)]
 struct Keys {
     number_of: HashMap<Label, usize>,
     labels: Vec<Label>,
-    /// Of stacks, kinds, mappings and threads whose row is known: a name is made once.
+    /// Rows of known stacks, kinds, mappings and threads, so that each label is built once.
     known: HashMap<(u32, u32), usize>,
 }
 

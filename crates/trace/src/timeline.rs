@@ -1,27 +1,27 @@
-//! Recording + profile -> a lane per thread: what it did at each time of its life, and every fault in it.
+//! Recording and profile -> a lane per thread, with its state at each time and all its faults.
 //!
-//! The spans of a lane follow each other without a gap from the thread's begin to its end, so its totals add up to its life.
-//! Times of spans are as they were read: a recorded fault is longer than an unrecorded one by [`Timeline::offset_ns`]. How many faults
-//! there were and how long they took, of a thread and of all, comes from the profile, as in every view.
-//! Where faults were not recorded one by one, running is [`State::Unrecorded`], and sampled faults are points with a weight.
-//! The time between being woken and getting a processor is part of waiting: no record tells them apart.
+//! The spans of a lane cover the thread's life without a gap, so their totals add up to its life. Times of
+//! spans are uncorrected: a recorded fault takes longer than an unrecorded one by [`Timeline::offset_ns`].
+//! The number of faults and their time come from the profile, as in every view. Outside recorded windows
+//! running is [`State::Unrecorded`], and sampled faults are points with a weight. Waiting includes the time
+//! from wakeup to running: no record separates them.
 //!
-//! What it does not do: draw, or judge. `life` follows a thread's switches, `spans` puts switches and faults together.
+//! Nothing here draws or judges. `threads` follows a thread's switches, `spans` merges switches and faults.
 
-mod life;
 mod spans;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 
 use crate::fault::{Fault, Faults};
+use crate::kind::Kind;
 use crate::observation::{Level, What};
 use crate::profile::Profile;
 use crate::recording::{Loss, Recording};
-use crate::stat::Kind;
 
 /// What a thread was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -58,7 +58,7 @@ impl State {
         Self::Unknown,
     ];
 
-    /// Whether page faults are what the time goes to.
+    /// Whether the time goes to page faults.
     pub fn is_fault(self) -> bool {
         matches!(self, Self::Minor | Self::Major | Self::Blocked)
     }
@@ -89,15 +89,15 @@ pub struct Timeline {
     pub losses: Vec<Loss>,
     /// Faults and resident memory over time, all processes together.
     pub levels: Vec<Level>,
-    /// How much longer faults were read than they take unrecorded, ns.
+    /// Excess of recorded over unrecorded faults, ns.
     pub offset_ns: f64,
     /// Faults of the run.
     pub faults: u64,
     /// CPU time in them, ns.
     pub fault_ns: f64,
-    /// Those of them that are no thread's: faults, and their time in ns.
+    /// The faults of no thread, and their time in ns.
     pub elsewhere: (u64, f64),
-    /// What a reader has to know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
@@ -131,13 +131,14 @@ pub struct Lane {
     pub end_ns: u64,
     /// Time in each state, in the order of [`State::ALL`], ns. They add up to its life.
     pub totals_ns: [u64; State::ALL.len()],
-    /// What it did, one after another: length in ns, state.
+    /// Its states in order: length in ns, state.
     pub spans: Vec<(u64, State)>,
-    /// Its faults, and those that they stand for.
+    /// Its faults, including those that samples represent.
     pub fault_count: f64,
     /// CPU time in them, corrected, ns.
     pub fault_ns: f64,
-    /// Its faults by begin: time in ns, duration in ns where the end was seen, address, index into [`Timeline::classes`].
+    /// Its faults by begin: time in ns, duration in ns if the end was seen, address, index into
+    /// [`Timeline::classes`].
     pub faults: Vec<(u64, Option<u64>, u64, u32)>,
     /// Waits for the lock of the address space: end in ns, length in ns, whether for writing.
     pub lock_waits: Vec<(u64, u64, bool)>,
@@ -148,7 +149,7 @@ pub struct Lane {
 /// What faults have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Class {
-    /// What they were.
+    /// The stack that allocated the touched block.
     pub kind: Kind,
     /// They needed I/O.
     pub major: bool,
@@ -162,32 +163,30 @@ pub struct Class {
     pub mapping: Option<u32>,
     /// Threads of the process in faults when it began, itself included; 0 for samples.
     pub in_flight: u32,
-    /// Faults that each stands for.
+    /// Faults that each represents.
     pub weight: u64,
-    /// Their time where they are samples, ns.
+    /// Time of samples, ns.
     pub cost_ns: u64,
 }
 
 impl Timeline {
-    /// Lays out a recording; `profile` is what [`Profile::new`] made of it.
+    /// Lays out a recording; `profile` comes from [`Profile::new`].
     pub fn new(recording: &Recording, profile: &Profile) -> Self {
         let observation = &recording.observation;
         let (begin_ns, end_ns) = bounds(recording);
         let found = Faults::from_observation(observation);
         let recorded = coverage(&found, begin_ns, end_ns);
-        let mut lives = life::Lives::new(begin_ns, end_ns, recording);
+        let mut threads = threads::Threads::new(begin_ns, end_ns, recording);
         let mut classes = Classes::new(profile);
         for fault in &found.faults {
-            if let Some(lane) = lives.at(fault.pid, fault.tid, fault.enter_ns) {
+            if let Some(lane) = threads.at(fault.pid, fault.tid, fault.enter_ns) {
                 let weighted = classes.weighted(fault.enter_ns, fault.tid);
                 let class = classes.number(Class {
                     kind: fault.kind,
                     major: fault.kind == Kind::Major,
                     kernel: fault.kernel,
                     stack: fault.stack,
-                    owner: weighted
-                        .and_then(|w| profile.blocks.blocks.get(w.block? as usize))
-                        .and_then(|b| b.stack),
+                    owner: weighted.and_then(|w| profile.allocated_by(w)),
                     mapping: weighted.map(|w| w.mapping),
                     in_flight: fault.in_flight,
                     weight: 1,
@@ -208,17 +207,15 @@ impl Timeline {
             if is_recorded(enter_ns) {
                 continue;
             }
-            let Some(lane) = lives.at(pid, tid, enter_ns) else { continue };
+            let Some(lane) = threads.at(pid, tid, enter_ns) else { continue };
             let weighted = classes.weighted(enter_ns, tid);
-            let owner =
-                weighted.and_then(|w| profile.blocks.blocks.get(w.block? as usize)).and_then(|b| b.stack);
             let otherwise = if major { Kind::Major } else { Kind::UserUnknown };
             let class = classes.number(Class {
                 kind: weighted.map_or(otherwise, |w| w.kind),
                 major,
                 kernel,
                 stack,
-                owner,
+                owner: weighted.and_then(|w| profile.allocated_by(w)),
                 mapping: weighted.map(|w| w.mapping),
                 in_flight: 0,
                 weight: weighted.map_or(weight, |w| w.faults.round() as u64),
@@ -227,12 +224,12 @@ impl Timeline {
             lane.faults.push((enter_ns, None, addr, class));
         }
         for fault in &profile.faults {
-            if let Some(lane) = lives.at(fault.pid, fault.tid, fault.time_ns) {
+            if let Some(lane) = threads.at(fault.pid, fault.tid, fault.time_ns) {
                 lane.fault_count += fault.faults;
                 lane.fault_ns += if fault.kind == Kind::Major { 0.0 } else { fault.cost_ns };
             }
         }
-        let lanes = lives.finish(&recorded, &classes.classes);
+        let lanes = threads.finish(&recorded, &classes.classes);
         let in_lanes = |of: fn(&Lane) -> f64| lanes.iter().map(of).sum::<f64>();
         let (faults, fault_ns) = (profile.totals.faults(), profile.totals.time_ns());
         let elsewhere = (
@@ -307,7 +304,7 @@ fn bounds(recording: &Recording) -> (u64, u64) {
     (times().min().unwrap_or_default(), times().max().unwrap_or_default())
 }
 
-/// Recorded windows, those that touch as one.
+/// The recorded windows; adjacent ones are merged.
 fn coverage(found: &Faults, begin_ns: u64, end_ns: u64) -> Vec<(u64, u64)> {
     let mut spans: Vec<(u64, u64)> = Vec::new();
     for window in found.windows.iter().filter(|window| window.recorded) {
@@ -336,7 +333,7 @@ fn processes(lanes: &[Lane]) -> Vec<Process> {
             .filter_map(|fault| Some((fault.0, fault.1.filter(|ns| *ns > 0)?)));
         let mut edges: Vec<(u64, bool)> =
             timed.flat_map(|(at, ns)| [(at, true), (at.saturating_add(ns), false)]).collect();
-        // An end before a begin of the same time: those two did not meet.
+        // An end sorts before a begin of the same time: those two did not overlap.
         edges.sort_unstable();
         let (mut inside, mut before_ns) = (0_u32, 0);
         for (time_ns, is_begin) in edges {

@@ -9,7 +9,7 @@ pub enum Verdict {
     Refuted,
     /// Nothing was measured: the figure comes from a model, which the explanation names.
     Modelled,
-    /// What was measured does not tell.
+    /// The measurement does not tell.
     CannotSay,
 }
 

@@ -16,7 +16,7 @@ use blazesym::symbolize::source::{self, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
 use faultless_trace::observation::SourceNote;
 use faultless_trace::recording::Name;
-use faultless_trace::sites::is_runtime;
+use faultless_trace::recording::is_runtime;
 
 use super::unreadable;
 use crate::unwind::Elf;

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use faultless_trace::diff::Run;
 use faultless_trace::profile::Weighted;
 use faultless_trace::recording::{Frame, Stacks};
-use faultless_trace::stat::bytes_made_resident;
 
 use super::colour::Kind;
 use super::{Measure, Settings, Which};
@@ -106,7 +105,7 @@ fn weight(run: &Run, fault: &Weighted, measure: Measure) -> f64 {
         Measure::Time => fault.cost_ns,
         Measure::Faults => fault.faults,
         Measure::Bytes => {
-            fault.faults * bytes_made_resident(fault.kind, &run.recording.header.host).unwrap_or(0.0)
+            fault.faults * run.recording.header.host.bytes_made_resident(fault.kind).unwrap_or(0.0)
         }
     }
 }

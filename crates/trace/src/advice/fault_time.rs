@@ -1,26 +1,24 @@
-//! Time in faults of one arm: the estimates of several recorded runs -> one figure with an interval.
+//! Time in faults of one arm, estimated in several recorded runs -> one figure with an interval.
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::{median, median_interval};
-use crate::stat::Interval;
+use crate::measurement::{Interval, median, median_interval};
 
 /// CPU time in page faults.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FaultTime {
-    /// Median of the runs, in seconds. The interval holds what one run's estimate may be off by and how far the runs are apart;
-    /// of a single run only the first.
+    /// Median of the runs, in seconds. The interval covers the error of one estimate and the spread between
+    /// runs; with a single run only the error.
     pub seconds: Interval,
     /// Recorded runs.
     pub runs: u32,
 }
 
 impl FaultTime {
-    /// Joins `runs`, which took `cpu_seconds` each; `None` where there is none.
+    /// Joins `runs`, each of which took `cpu_seconds`; `None` without runs.
     ///
-    /// What an estimate may be off by is the same for all runs as far as it comes from the calibration, so it does not shrink with
-    /// their number. It is added to the interval of the median as errors add that do not depend on each other. No run spends more than its
-    /// CPU time in faults.
+    /// The calibration's error is the same in all runs, so it does not shrink with their number. It is added
+    /// to the interval of the median as an independent error. No run spends more than its CPU time in faults.
     pub(super) fn of(runs: &[Interval], cpu_seconds: f64) -> Option<Self> {
         let values: Vec<f64> = runs.iter().map(|run| run.value).collect();
         let Interval { value, low, high } = median_interval(&values)?;

@@ -1,14 +1,13 @@
-//! What the intervals of an arm say, as a word for programs and a phrase for readers: nothing that is not printed beside it
-//! decides, but for the thresholds, which the phrase names.
+//! The intervals of an arm -> its standing, and a phrase for readers. Only printed figures and the thresholds
+//! that the phrase names decide.
 
 use super::{Score, Standing};
-use crate::measurement::Percent;
-use crate::stat::Interval;
+use crate::measurement::{Interval, Percent};
 use crate::tuning::{FEWER_FAULTS, MAX_LOSS, MIN_GAIN, SAME_MEMORY};
 
-/// What an interval of a ratio of times says.
+/// The effect that an interval of a ratio of times shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
+enum Effect {
     Less,
     PerhapsLittleLess,
     Same,
@@ -17,8 +16,8 @@ enum Change {
     More,
 }
 
-impl Change {
-    /// Of the ends as they are printed, with three decimals.
+impl Effect {
+    /// Rounds the ends to three decimals first, as they are printed.
     fn of(ratio: &Interval) -> Self {
         let printed = |end: f64| (end * 1000.0).round();
         let (low, high) = (printed(ratio.low), printed(ratio.high));
@@ -52,7 +51,7 @@ impl Change {
     }
 }
 
-/// `score` beside the baseline's: its standing, and the label that says why.
+/// The standing of `score` compared with the baseline, and the label that gives the reason.
 pub(super) fn judged(
     score: &Score,
     base: &Score,
@@ -65,12 +64,12 @@ pub(super) fn judged(
     let (Some(wall), Some(cpu)) = (&score.wall, &score.cpu) else {
         return (Standing::NotJudged, "not judged: no round was finished".into());
     };
-    let changes = [Change::of(wall), Change::of(cpu)];
+    let changes = [Effect::of(wall), Effect::of(cpu)];
     let words = words(wall, cpu);
     let any = |change| changes.contains(&change);
-    let gains = any(Change::Less) || any(Change::PerhapsLittleLess);
+    let gains = any(Effect::Less) || any(Effect::PerhapsLittleLess);
     let more_memory = score.peak_rss_bytes / base.peak_rss_bytes - 1.0;
-    if any(Change::More) {
+    if any(Effect::More) {
         let why = if gains {
             format!("; not recommended: {} more of either time rules it out", Percent(MAX_LOSS))
         } else {
@@ -88,18 +87,18 @@ pub(super) fn judged(
         return (Standing::TooMuchMemory, words + &why);
     }
     let standing = match () {
-        () if any(Change::Less) => Standing::Helps,
-        () if any(Change::PerhapsLittleMore) => Standing::SmallLoss,
-        () if any(Change::PerhapsLittleLess) => Standing::SmallGain,
-        () if any(Change::NotCertain) => Standing::NotCertain,
+        () if any(Effect::Less) => Standing::Helps,
+        () if any(Effect::PerhapsLittleMore) => Standing::SmallLoss,
+        () if any(Effect::PerhapsLittleLess) => Standing::SmallGain,
+        () if any(Effect::NotCertain) => Standing::NotCertain,
         () => Standing::NoDifference,
     };
     (standing, words)
 }
 
-/// One phrase where both times say the same, else one each.
+/// One phrase if both times agree, else one for each.
 fn words(wall: &Interval, cpu: &Interval) -> String {
-    let [of_wall, of_cpu] = [wall, cpu].map(Change::of);
+    let [of_wall, of_cpu] = [wall, cpu].map(Effect::of);
     if of_wall == of_cpu {
         return of_wall.words(wall, "", "faster", "slower");
     }

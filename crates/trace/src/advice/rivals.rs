@@ -1,16 +1,16 @@
-//! Which cure to adopt: the cures that help -> the fastest, those that are level with it, and the one to recommend.
+//! The cures that help -> the fastest, the cures level with it, and the one to recommend.
 //!
-//! Two intervals against the baseline say little about two cures against each other, so these are compared in pairs,
-//! round by round. Of cures that are level the choice follows a fixed order, so the next invocation makes the same one.
+//! Intervals against the baseline say little about two cures against each other. So cures are compared in
+//! pairs, round by round. Among level cures the choice follows a fixed order, so that the next invocation
+//! chooses alike.
 
 use super::label::between;
 use super::{Run, Score, Standing, column};
-use crate::measurement::{Percent, paired_estimate, paired_interval, ratio};
-use crate::stat::Interval;
+use crate::measurement::{Interval, Percent, paired_estimate, paired_interval, ratio};
 use crate::tuning::{FALSELY_SLOWER, MIN_GAIN, WORTHWHILE_BYTES, WORTHWHILE_SHARE};
 
-/// The winner, all that are level with the fastest, and where these are several the reason of the choice. Notes beside each
-/// other cure how it compares with the fastest.
+/// The winner, all cures level with the fastest, and the reason for the choice if there are several. Adds to
+/// the label of each other cure how it compares with the fastest.
 pub(super) fn choose(scores: &mut [Score]) -> (Option<usize>, Vec<usize>, Option<String>) {
     let level = level(scores);
     let Some((winner, why)) = cheapest(scores, &level) else {
@@ -28,9 +28,9 @@ pub(super) fn choose(scores: &mut [Score]) -> (Option<usize>, Vec<usize>, Option
     (Some(winner), level, choice)
 }
 
-/// The fastest of the cures that help and those that are level with it; none where nothing helps.
+/// The fastest of the cures that help, and the cures level with it; empty if nothing helps.
 fn level(scores: &mut [Score]) -> Vec<usize> {
-    // One whose gain may be small stays in the running: it is often level with one that helps, and simpler.
+    // A cure whose gain may be small stays a candidate: it is often level with one that helps, and simpler.
     let is_candidate = |score: &Score| matches!(score.standing, Standing::Helps | Standing::SmallGain);
     let mut level: Vec<usize> = (0..scores.len()).filter(|&index| is_candidate(&scores[index])).collect();
     let walls: Vec<Vec<f64>> = scores.iter().map(|score| column(&score.runs, |run| run.wall_ns)).collect();
@@ -40,7 +40,7 @@ fn level(scores: &mut [Score]) -> Vec<usize> {
     else {
         return Vec::new();
     };
-    // The same rounds say which is the fastest, so that any pair may be the one that is compared.
+    // The same rounds also decide which cure is the fastest, so the error is divided among all pairs.
     let pairs = level.len() * (level.len() - 1) / 2;
     let error = FALSELY_SLOWER / pairs.max(1) as f64;
     let (name, wall) = (scores[fastest].arm.name.clone(), scores[fastest].wall);
@@ -59,7 +59,7 @@ fn level(scores: &mut [Score]) -> Vec<usize> {
     level
 }
 
-/// Whether a cure is level with the fastest, and why. `overlap`: their printed intervals do.
+/// Whether a cure is level with the fastest, and why. `overlap`: their printed intervals overlap.
 fn compared(beside: Option<Interval>, overlap: bool, rounds: usize) -> (bool, String) {
     match beside {
         Some(ratio) if ratio.low > 1.0 && ratio.value > 1.0 + MIN_GAIN => (false, between(&ratio)),
@@ -72,7 +72,7 @@ fn compared(beside: Option<Interval>, overlap: bool, rounds: usize) -> (bool, St
     }
 }
 
-/// Of `level` the first that no other beats by CPU time, then by memory, each by a margin that no noise makes up.
+/// The first of `level` that no other beats by CPU time, then by memory, each by a margin beyond noise.
 fn cheapest(scores: &[Score], level: &[usize]) -> Option<(usize, &'static str)> {
     let less = |of: fn(&Run) -> u64, a: usize, b: usize| {
         let [a, b] = [a, b].map(|index| column(&scores[index].runs, of));

@@ -1,36 +1,23 @@
 //! Sampled counters -> pages faulted in and given back per interval.
 //!
-//! What is given back is not counted by anyone; it follows from what is: pages in - change of resident memory.
-//! Four things would spoil that and are dealt with:
+//! Nothing counts the pages given back. They are computed: pages faulted in less the change of resident
+//! memory. Four errors are dealt with:
 //!
-//! - resident memory is read with an error of some dozens of pages per CPU: only a new maximum of "given back so far"
-//!   counts as a release, so an error is counted once and not at every reading;
-//! - memory that appears without a counted fault (kernel mode, populate) and beyond that error counts as faulted in;
-//! - when a process forks, runs another program or ends, the sum over the tree jumps without a fault or a release, and what a
-//!   process did after its last reading is not in it. That interval's change says nothing: its faults are all growth for the
-//!   lower bound, and all avoidable for the upper one;
-//! - a fault takes a page, a huge page, or none (a file's, the zero page, a copy after a fork, which only replaces one).
-//!   [`Memory::growth`] says how much, by time, with bounds: where single faults were not recorded it is not known. The
-//!   flows are made for both bounds; what resident memory grows by has faulted in at least.
+//! - A reading of resident memory is off by some dozens of pages per CPU. Only a new maximum of "given back
+//!   so far" counts as a release, so an error counts once, not at every reading.
+//! - Memory that appears without a counted fault (kernel mode, populate), beyond that error, counts as
+//!   faulted in.
+//! - If a process forks, runs another program or ends, the sum over the tree jumps without a fault or a
+//!   release, and faults after a process's last reading are missing. The change in that interval says
+//!   nothing. Its faults are all growth for the lower bound, and all avoidable for the upper one.
+//! - A fault takes a page, a huge page, or none: a file's page, the zero page, or a copy after a fork, which
+//!   replaces one. [`Memory::growth`] gives bounds by time, because single faults are recorded only in some
+//!   windows. Flows are computed for both bounds; growth of resident memory was faulted in at least.
 
-use std::collections::HashMap;
+use crate::levels::{Lifecycle, disturbed, noise_pages};
+use crate::observation::Level;
 
-use crate::observation::{Level, Observation, What};
-use crate::stat::Kind;
-use crate::tuning::RSS_NOISE_PAGES;
-
-/// What happened to a process, and when: CLOCK_MONOTONIC in ns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lifecycle {
-    /// A process came from another.
-    Fork(u64),
-    /// It replaced its program.
-    Exec(u64),
-    /// It ended.
-    End(u64),
-}
-
-/// A program's memory over time, and what is needed to read it.
+/// A program's memory over time, with everything needed to interpret it.
 pub struct Memory<'a> {
     /// Readings of the counters; taken in the order of time whatever their order here.
     pub levels: &'a [Level],
@@ -40,31 +27,31 @@ pub struct Memory<'a> {
     pub cpus: u32,
     /// Starts and ends of processes.
     pub lifecycle: Vec<Lifecycle>,
-    /// What a fault at this time adds to resident anonymous memory.
+    /// Resident anonymous memory that a fault at this time adds.
     pub growth: &'a dyn Fn(u64) -> Growth,
-    /// All faults of the run, each as many pages as one that takes memory takes on average.
+    /// All faults of the run, in pages: each counts the average of those that take memory.
     pub all_pages: f64,
-    /// The most that was resident at once, bytes, where one process was all there was; else more than any program has. What was kept
-    /// and what was in use together never need more: so to keep as much is to keep all.
+    /// The peak of resident memory in bytes if there was one process; else more than any program has. Kept
+    /// memory and memory in use together never need more, so keeping this much is keeping all.
     pub peak_bytes: u64,
-    /// Bounds of what keeping all avoids, as shares of all faults, where counts tell them (`plateau`).
+    /// Bounds of the share of all faults that keeping everything avoids, if counts give them (`plateau`).
     pub plateau: (Option<f64>, Option<f64>),
-    /// Share of those faults that take a page which can have been kept, at most, 0 to 1: not those of files, stacks, copies.
+    /// Upper bound of the share of faults whose page can have been kept, 0 to 1: not files, stacks or copies.
     pub fresh_share: f64,
 }
 
-/// What one fault adds to resident anonymous memory, on average.
+/// Resident anonymous memory that one fault adds, on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Growth {
     /// At least, in bytes.
     pub low_bytes: f64,
     /// At most, in bytes.
     pub high_bytes: f64,
-    /// Share of the growth that a kept page could have served, 0 to 1: not stacks, and not what is copied from files.
+    /// Share of the growth that a kept page could have served, 0 to 1: not stacks, and not copies of files.
     pub fresh_share: f64,
 }
 
-/// Which of the bounds of [`Growth`] holds.
+/// One of the two bounds of [`Growth`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// As little as can have been faulted in, and so given back.
@@ -81,7 +68,7 @@ pub fn flows(memory: &Memory<'_>, bound: Bound) -> Vec<super::Flow> {
     let page_bytes = memory.page_bytes.max(1);
     let noise = i128::from(noise_pages(memory.cpus));
     let (mut before, mut part, mut fresh_part) = (Level::default(), 0.0, 0.0);
-    // Pages in so far, corrected for jumps, less those resident, must equal pages given back so far.
+    // Pages in so far, corrected for jumps, less resident pages, must equal pages given back so far.
     let (mut taken, mut released) = (0_i128, 0_i128);
     let mut flows = Vec::with_capacity(levels.len());
     for (level, disturbed) in levels.iter().zip(disturbed) {
@@ -110,70 +97,9 @@ pub fn flows(memory: &Memory<'_>, bound: Bound) -> Vec<super::Flow> {
     flows
 }
 
-/// The whole part of `value` and what was left over from the last time; the rest is left over.
+/// The whole part of `value` plus the remainder of the last call; `part` keeps the new remainder.
 fn whole(value: f64, part: &mut f64) -> u64 {
     let value = value + *part;
     *part = if value.is_finite() { value.fract() } else { 0.0 };
     value as u64
-}
-
-/// Largest error of a reading of resident memory, in pages: each processor holds back a batch.
-pub(crate) fn noise_pages(cpus: u32) -> u64 {
-    let cpus = u64::from(cpus.max(1));
-    (cpus * 32.max(2 * cpus)).min(RSS_NOISE_PAGES)
-}
-
-/// For each reading whether a process came or went since the one before. A fork or exec may be seen a reading late; a process
-/// can't be read from some time before its end is recorded.
-pub(crate) fn disturbed(levels: &[Level], lifecycle: &[Lifecycle]) -> Vec<bool> {
-    let mut disturbed = vec![false; levels.len()];
-    for event in lifecycle {
-        let (ns, before, behind) = match *event {
-            Lifecycle::Fork(ns) => (ns, 0, 1),
-            Lifecycle::Exec(ns) => (ns, 1, 1),
-            Lifecycle::End(ns) => (ns, 1, 0),
-        };
-        let after = levels.partition_point(|level| level.time_ns < ns);
-        let range = after.saturating_sub(before)..(after + behind + 1).min(levels.len());
-        disturbed[range].fill(true);
-    }
-    disturbed
-}
-
-/// Resident anonymous memory that a fault adds. A copy after a fork replaces a page that was counted already; swapped
-/// and file pages that a major fault brings are not fresh.
-pub(crate) fn anonymous_bytes(kind: Kind, page_bytes: u64, thp_bytes: u64) -> f64 {
-    match kind {
-        Kind::Thp => thp_bytes.max(page_bytes) as f64,
-        Kind::ZeroPageRead
-        | Kind::CowAfterFork
-        | Kind::FileRead
-        | Kind::Shared
-        | Kind::Major
-        | Kind::BeforeExec => 0.0,
-        _ => page_bytes as f64,
-    }
-}
-
-/// When processes came, changed and went, the first one's first exec left out.
-pub(crate) fn lifecycle(observation: &Observation) -> Vec<Lifecycle> {
-    let mut threads: HashMap<u32, u32> = HashMap::new();
-    let first = observation.records.iter().min_by_key(|r| r.time_ns).map(|r| r.pid);
-    let mut events = Vec::new();
-    let mut started = false;
-    for record in &observation.records {
-        let others = threads.entry(record.pid).or_default();
-        match record.what {
-            What::Fork { parent } if parent == record.pid => *others = others.saturating_add(1),
-            What::Fork { .. } => events.push(Lifecycle::Fork(record.time_ns)),
-            What::Exec if started || Some(record.pid) != first => {
-                events.push(Lifecycle::Exec(record.time_ns))
-            }
-            What::Exec => started = true,
-            What::Exit if *others > 0 => *others -= 1,
-            What::Exit => events.push(Lifecycle::End(record.time_ns)),
-            _ => {}
-        }
-    }
-    events
 }

@@ -1,21 +1,21 @@
-//! Counts -> what a program that kept all it ever had would have avoided, with bounds.
+//! Counts -> the share of faults that a program would have avoided if it had kept everything, with bounds.
 //!
-//! In any order of faults and releases, each process takes its peak of keepable pages once, and no fault that takes one more is
-//! needed. So what is avoidable are the faults that take keepable pages, less those that made the peaks. A peak is at
-//! least what a reading found, and at most the largest resident size that the kernel noted (`ru_maxrss`).
+//! In any order of faults and releases, each process takes its peak of keepable pages once, and needs no
+//! further such fault. So the avoidable faults are those that take keepable pages, less those that built up
+//! the peaks. A peak is at least as high as a reading, and at most the largest resident size that the kernel
+//! noted (`ru_maxrss`).
 //!
-//! What it does not do: know which faults of kernel mode, populated pages and faults of unknown kind take a keepable page.
-//! They may all, or none.
+//! It is not known whether faults of kernel mode, populated pages and faults of unknown kind take a keepable
+//! page. The bounds allow for all of them and for none.
 
 use std::collections::HashMap;
 
-use super::flow::noise_pages;
+use crate::kind::{Kind, Row};
+use crate::levels::noise_pages;
 use crate::observation::{Observation, What};
 use crate::profile::Weighted;
-use crate::stat::strata::is_fresh;
-use crate::stat::{Kind, Row};
 
-/// Least and most of all faults that keeping everything avoids, as shares; `None` where no peak is known.
+/// Bounds of the share of all faults that keeping everything avoids; `None` without a known peak.
 pub(crate) fn plateau(rows: &[Row], faults: &[Weighted], observation: &Observation) -> Option<[f64; 2]> {
     let host = &observation.host;
     let page = host.page_bytes.max(1) as f64;
@@ -24,11 +24,11 @@ pub(crate) fn plateau(rows: &[Row], faults: &[Weighted], observation: &Observati
     let all: f64 = rows.iter().map(|row| row.faults as f64).sum();
     let [_, zero_reads] = bounds(rows, |kind| kind == Kind::ZeroPageRead);
     let [others, _] =
-        bounds(rows, |kind| is_fresh(kind) && !may_be_fresh(kind) && kind != Kind::WriteAfterZeroRead);
+        bounds(rows, |kind| kind.is_fresh() && !may_be_fresh(kind) && kind != Kind::WriteAfterZeroRead);
     let [after_reads, _] = bounds(rows, |kind| kind == Kind::WriteAfterZeroRead);
-    let [known, _] = bounds(rows, |kind| !is_fresh(kind));
-    let [_, most] = bounds(rows, is_fresh);
-    // A write to a page that is mapped and was not read only got its right back.
+    let [known, _] = bounds(rows, |kind| !kind.is_fresh());
+    let [_, most] = bounds(rows, Kind::is_fresh);
+    // Without an earlier read, such a write only regained its right: it took no page.
     let fewest = others + after_reads.min(zero_reads);
     let most = most.min(all - known);
 
@@ -36,7 +36,7 @@ pub(crate) fn plateau(rows: &[Row], faults: &[Weighted], observation: &Observati
     let there =
         observation.levels.iter().filter(|level| level.faults == 0).map(|level| level.anon_bytes).max();
     let highest = observation.levels.iter().max_by_key(|level| level.anon_bytes).copied().unwrap_or_default();
-    // What was taken by then, at most, by faults of these kinds.
+    // Upper bound of the faults of these kinds up to the highest reading.
     let until = |of: fn(Kind) -> bool| {
         let some = faults.iter().filter(|fault| fault.time_ns <= highest.time_ns && of(fault.kind));
         let add = |(sum, squares), fault: &Weighted| (sum + fault.faults, squares + fault.faults.powi(2));
@@ -48,7 +48,7 @@ pub(crate) fn plateau(rows: &[Row], faults: &[Weighted], observation: &Observati
         until(|kind| matches!(kind, Kind::BssFirstWrite | Kind::Stack | Kind::FilePrivateWrite));
     let grown = highest.anon_bytes.saturating_sub(there.unwrap_or(0)) as f64 / page;
     let seen = (grown - noise_pages(host.cpus) as f64 - not_keepable).max(0.0);
-    // The fewest faults that make so many pages resident.
+    // The fewest faults that make this many pages resident.
     let largest = host.mthp_bytes.iter().copied().max().map_or(1.0, |bytes| (bytes as f64 / page).max(1.0));
     let by_huge = (seen / huge_pages).min(huge);
     let least_peak = by_huge + (seen - by_huge * huge_pages).max(0.0) / largest;
@@ -57,7 +57,8 @@ pub(crate) fn plateau(rows: &[Row], faults: &[Weighted], observation: &Observati
     Some([low, share(most - least_peak).max(low)])
 }
 
-/// The most faults that can have made the peaks of all processes. What one process gave back is of no use to another.
+/// The most faults that can have built up the peaks of all processes. Memory of one process does not serve
+/// another.
 fn peaks(faults: &[Weighted], observation: &Observation, peak_pages: f64, huge_pages: f64, most: f64) -> f64 {
     let mut programs: HashMap<u32, f64> = HashMap::new();
     let mut forks = 0;
@@ -69,7 +70,7 @@ fn peaks(faults: &[Weighted], observation: &Observation, peak_pages: f64, huge_p
         }
     }
     let mut taken: HashMap<(u32, bool), (f64, f64)> = HashMap::new();
-    for fault in faults.iter().filter(|fault| is_fresh(fault.kind)) {
+    for fault in faults.iter().filter(|fault| fault.kind.is_fresh()) {
         let sums = taken.entry((fault.pid, fault.kind == Kind::Thp)).or_default();
         *sums = (sums.0 + fault.faults, sums.1 + fault.faults * fault.faults);
     }
@@ -92,7 +93,7 @@ fn peaks(faults: &[Weighted], observation: &Observation, peak_pages: f64, huge_p
     peaks + 2.0 * f64::sqrt(variance)
 }
 
-/// Whether nobody knows if a fault of this kind takes a keepable page.
+/// Whether a fault of this kind may or may not take a keepable page.
 fn may_be_fresh(kind: Kind) -> bool {
     use Kind::{KernelMode, KernelOrPopulate, Populate, Unknown, Unplaced, UserUnknown};
     matches!(kind, KernelMode | KernelOrPopulate | Populate | Unknown | Unplaced | UserUnknown)
@@ -112,37 +113,17 @@ fn bounds(rows: &[Row], of: impl Fn(Kind) -> bool) -> [f64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::Source;
     use crate::observation::{Counts, Host, Level, Record, Usage};
-    use crate::stat::Source;
 
     const PAGE: u64 = 4096;
 
     fn row(kind: Kind, faults: u64) -> Row {
-        Row {
-            kind,
-            faults,
-            interval: None,
-            seconds: None,
-            seconds_interval: None,
-            p50_ns: None,
-            source: Source::Counted,
-        }
+        Row::new(kind, faults, Source::Counted)
     }
 
     fn fault(pid: u32, kind: Kind, faults: f64) -> Weighted {
-        Weighted {
-            time_ns: 0,
-            pid,
-            tid: pid,
-            addr: 0,
-            stack: None,
-            block: None,
-            kind,
-            mapping: 0,
-            kernel: false,
-            faults,
-            cost_ns: 0.0,
-        }
+        Weighted { pid, tid: pid, kind, faults, ..Weighted::default() }
     }
 
     /// Read at these pages, with this peak.
@@ -167,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_peak_that_readings_missed_is_in_the_bounds() {
-        // 200 rounds of 200 pages, of which two readings saw 40 and 120.
+        // 200 rounds of 200 pages. Two readings saw 40 and 120 of them.
         let rows = [row(Kind::MmapFirstWrite, 40_000), row(Kind::FileRead, 100)];
         let faults = [fault(1, Kind::MmapFirstWrite, 40_000.0)];
         holds(39_800.0 / 40_100.0, plateau(&rows, &faults, &observed(&[40, 120], 450)).unwrap(), 0.015);

@@ -28,7 +28,8 @@ fn page_by_page(flows: &[Flow], order: Order, most: usize) -> u64 {
                 (0..flow.faults).for_each(|_| fault(&mut pool));
             }
             Order::Mixed => {
-                // Serve from the pool what is more than the releases, then alternate, then keep the rest.
+                // The pool serves the faults beyond the releases, then both alternate, then it keeps the
+                // rest.
                 let both = flow.faults.min(flow.releases);
                 (0..flow.faults - both).for_each(|_| fault(&mut pool));
                 for _ in 0..both {
@@ -112,7 +113,7 @@ proptest! {
         let (mut live, mut peak, mut compulsory, mut faults) = (0_i64, 0_i64, 0, 0);
         let mut kept = Vec::new();
         for flow in &flows {
-            // Only what is live can be released.
+            // Only live pages can be released.
             let releases = (flow.releases as i64).min(live + flow.faults as i64);
             kept.push(Flow { faults: flow.faults, releases: releases as u64 });
             live += flow.faults as i64;
@@ -147,7 +148,7 @@ proptest! {
     }
 }
 
-/// What a program does, [`PIECE`] pages at a time: more than the error that is assumed of a reading.
+/// An action of the program on [`PIECE`] pages: more than the assumed error of a reading.
 #[derive(Clone, Copy, Debug)]
 enum Does {
     FirstTouch,
@@ -158,7 +159,7 @@ enum Does {
 
 const PIECE: u64 = 100;
 
-/// Intervals of what was done, with how well the kinds of each are known: 0 not at all, 1 exactly, for both bounds.
+/// Intervals of actions, each with the precision of the kinds for both bounds: 0 unknown, 1 exact.
 fn some_kinds() -> impl Strategy<Value = Vec<(Vec<Does>, f64, f64)>> {
     let does = prop_oneof![Just(Does::FirstTouch), Just(Does::OtherFault), Just(Does::Release)];
     let known = || prop_oneof![Just(0.0), 0.0..1.0f64, Just(1.0)];
@@ -181,7 +182,7 @@ fn served(trace: &[(Vec<Does>, f64, f64)], most: u64) -> u64 {
     avoided
 }
 
-/// The levels that would be read, and what is known of the faults of each interval.
+/// The levels that a recorder would read, and the growth of each interval.
 fn read(trace: &[(Vec<Does>, f64, f64)]) -> (Vec<Level>, Vec<Growth>) {
     let (mut level, mut levels, mut known) = (Level::default(), vec![], vec![]);
     for (interval, low, high) in trace {
@@ -239,7 +240,7 @@ fn steady(levels: &[Level]) -> Memory<'_> {
 
 #[test]
 fn no_more_is_avoidable_than_faults_that_take_pages() {
-    // Eight bursts, each fault of 16 pages, where a usual one was said to take 1; a fifth of the faults is of files.
+    // Eight bursts. Each fault takes 16 pages, where 1 is assumed; a fifth of the faults is of files.
     let mut levels = bursts(8, 6400, 50);
     levels.iter_mut().for_each(|level| level.faults /= 16);
     let growth = |_| Growth { low_bytes: 65_536.0, high_bytes: 65_536.0, fresh_share: 1.0 };
@@ -251,7 +252,7 @@ fn no_more_is_avoidable_than_faults_that_take_pages() {
 
 #[test]
 fn to_keep_as_much_as_was_ever_resident_is_to_keep_all() {
-    // A block of 1 MiB that is made and given back twenty times between two readings, with the program's start before it.
+    // A block of 1 MiB is allocated and freed twenty times between two readings, after the program's start.
     let mut levels = vec![Level::default()];
     for n in 1..=40 {
         levels.push(Level { time_ns: n * 2_000_000, faults: 500 + n * 20 * 256, anon_bytes: 500 * 4096 });
@@ -299,6 +300,12 @@ fn eight_equal_bursts_need_only_the_first() {
 }
 
 #[test]
+fn a_pool_of_a_quarter_of_the_burst_serves_a_quarter_of_each() {
+    let avoided = kept_pages(&[Flow { faults: 100, releases: 100 }; 8], Order::FaultsFirst);
+    assert_eq!((avoided.with(100), avoided.with(25)), (700, 175));
+}
+
+#[test]
 fn a_program_that_touches_everything_once_can_avoid_nothing() {
     let levels = bursts(1, 100_000, 40);
     let curve = curve(&steady(&levels)).unwrap();
@@ -308,17 +315,18 @@ fn a_program_that_touches_everything_once_can_avoid_nothing() {
 
 #[test]
 fn what_a_dying_child_gives_back_can_not_be_kept() {
-    // A parent with 100 MiB forks; the child's copy is counted again at once, touched by nobody, and goes at its end.
+    // A parent with 100 MiB forks. The child's copy counts again at once, is never touched, and goes when the
+    // child ends.
     let level = |i: u64, faults, mib: u64| Level { time_ns: i * 1_000_000, faults, anon_bytes: mib * MIB };
     let mut levels: Vec<Level> = (0..10).map(|i| level(i, 2560 * i, 10 * i)).collect();
     levels.extend((10..20).map(|i| level(i, 25_600, 200)));
     levels.extend((20..40).map(|i| level(i, 25_600 + 1280 * (i - 20), 100 + 5 * (i - 20))));
     let naive = curve(&steady(&levels)).unwrap();
     assert!(naive.knee.is_some(), "without the records of processes it looks avoidable");
-    let lifecycle = vec![flow::Lifecycle::Fork(9_500_000), flow::Lifecycle::End(19_800_000)];
+    let lifecycle = vec![Lifecycle::Fork(9_500_000), Lifecycle::End(19_800_000)];
     let curve = curve(&Memory { lifecycle, ..steady(&levels) }).unwrap();
     assert_eq!(curve.knee, None);
-    // Nor is it known that what was touched as it came and went was not avoidable.
+    // Faults on memory that came and went in between may have been avoidable.
     assert!(curve.points[0].low == 0.0 && curve.points[0].high < 0.06, "{:?}", curve.points);
 }
 

@@ -26,8 +26,8 @@ fn row(faults: f64, kinds: &[(Kind, f64)]) -> Row {
 }
 
 /// 100 MiB of blocks of this length, each freed at once.
-fn lives(median_bytes: u64) -> Lives {
-    Lives {
+fn lives(median_bytes: u64) -> BlockLives {
+    BlockLives {
         blocks: 100 * MIB / median_bytes,
         bytes: 100 * MIB,
         median_bytes,
@@ -37,11 +37,11 @@ fn lives(median_bytes: u64) -> Lives {
         live_late: 1,
         first_ns: 0,
         last_ns: 1_000_000_000,
-        ..Lives::default()
+        ..BlockLives::default()
     }
 }
 
-fn find(row: &Row, all: &Row, lives: Option<&Lives>, knee: Option<Point>) -> Remedy {
+fn find(row: &Row, all: &Row, lives: Option<&BlockLives>, knee: Option<Point>) -> Remedy {
     let host = host();
     let blocks = lives.is_some();
     let run_ns = (0, 1_000_000_000);
@@ -140,10 +140,10 @@ fn pages_given_back_inside_a_mapping_that_stays() {
 #[test]
 fn blocks_that_pile_up() {
     let site = Row { refault: Some(0.05), ..row(PAGES, &[(Kind::MmapFirstWrite, 1.0)]) };
-    let queue = Lives { live_early: 4, live_late: 40, peak_bytes: 40 * MIB, ..lives(MIB) };
+    let queue = BlockLives { live_early: 4, live_late: 40, peak_bytes: 40 * MIB, ..lives(MIB) };
     let found = find(&site, &site, Some(&queue), None);
     assert_eq!((found.cure, found.faults.low), (Some(Cure::BoundedQueue), 0.0));
-    let kept = Lives { never_freed: queue.blocks, ..queue };
+    let kept = BlockLives { never_freed: queue.blocks, ..queue };
     assert_ne!(find(&site, &site, Some(&kept), None).cure, Some(Cure::BoundedQueue), "a table, not a queue");
 }
 
@@ -155,7 +155,7 @@ fn large_blocks_touched_whole_and_once() {
     assert!(found.time_ns.low < found.time_ns.value && found.time_ns.value < found.faults.value * 1000.0);
     let sparse = Row { resident_bytes: site.resident_bytes / 10.0, ..site.clone() };
     assert_eq!(find(&sparse, &sparse, Some(&lives(50 * MIB)), None).cure, None);
-    let table = Lives { never_freed: 100, last_ns: 1000, median_life_ns: None, ..lives(MIB) };
+    let table = BlockLives { never_freed: 100, last_ns: 1000, median_life_ns: None, ..lives(MIB) };
     assert_eq!(find(&site, &site, Some(&table), None).cure, Some(Cure::Prefault));
 }
 

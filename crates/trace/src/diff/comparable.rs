@@ -48,7 +48,7 @@ pub(super) fn check(before: &[Run], after: &[Run], settings: &Settings) -> Resul
     Ok(())
 }
 
-/// What makes figures less comparable than they look.
+/// Differences that make the figures less comparable.
 pub(super) fn warnings(before: &[Run], after: &[Run]) -> Vec<String> {
     let runs: Vec<(&str, &Recording)> = before
         .iter()

@@ -1,26 +1,30 @@
 //! Estimates of several runs -> a difference with its interval, and whether it counts.
 //!
-//! Counts and prices are judged apart. A difference in time is that of counts at the mean price, and that of prices at the mean
-//! count only where prices differ beyond chance: else both sides have one price, and its noise from run to run is in no row.
+//! Counts and prices are judged separately. A difference in time comes from counts at the mean price. If
+//! prices differ beyond chance, it also comes from prices at the mean count. Otherwise both sides have one
+//! price, and its noise is in no row.
 //!
-//! Three kinds of noise add up. Sampling: samples vary as shares of a known whole do, and where faults recorded in bursts
-//! stand for those beside them, a burst is one look (a ratio over clusters; Cochran 1977, ch. 6).
-//! Where all faults were counted, samples only say whose they are: what is one row's too much is another's too little, and rows
-//! have to agree with the whole (`whole`). How many
-//! of them samples stand for and how many the bursts is in doubt as well ([`crate::profile::Profile::doubt`]).
-//! Prices: faults of one row differ in what they cost, and those of one burst are dear or cheap together. From run to run: an
-//! allowance stands for it with one recording a side; with repeats that is at least what all rows together spread, and a
-//! row's own spread replaces it the more of them there are, as a prior worth [`DIFF_PRIOR_RUNS`] runs.
-//! The allowance decides what is named. It is no part of the interval of one recording a side, which says what was not seen.
-//! The intervals of differences are those of Student's t with Welch's degrees of freedom, widened so that they
-//! hold for all rows that could be named (Bonferroni).
+//! Three kinds of noise add up:
+//!
+//! - Sampling. Samples vary as shares of a known whole. For faults in bursts that stand for others, each
+//!   burst is a cluster (a ratio over clusters; Cochran 1977, ch. 6). If all faults were counted, an excess
+//!   in one row is missing in another, and rows have to agree with the whole (`whole`). The split between
+//!   samples and bursts is uncertain as well ([`crate::profile::Profile::doubt`]).
+//! - Prices. Faults of one row differ in cost, and faults of one burst are similar.
+//! - Variation from run to run. With one recording a side an allowance stands for it. With repeats the
+//!   allowance is at least the common spread of all rows, and a prior worth [`DIFF_PRIOR_RUNS`] runs against
+//!   a row's own spread.
+//!
+//! The allowance decides which rows are named. It is no part of the interval of one recording a side, which
+//! covers sampling error only. Intervals of differences use Student's t with Welch's degrees of freedom. They
+//! are widened to hold for all rows that could be named (Bonferroni).
 
 use super::spread::{Spread, common_spread, normal};
 use super::table::Table;
-use super::whole::{self, Change};
+use super::whole::{self, CountChange};
 use super::{Pair, Settings};
+use crate::measurement::Interval;
 use crate::profile::{Basis, Tally, Weighted};
-use crate::stat::Interval;
 use crate::tuning::{
     DIFF_APPEARED_FAULTS, DIFF_CHANCE_SPREAD, DIFF_ERROR, DIFF_FAULTS_SPREAD, DIFF_PRICE_SPREAD,
     DIFF_PRIOR_RUNS,
@@ -31,66 +35,66 @@ use crate::tuning::{
 pub(super) struct Figure {
     faults: f64,
     time_ns: f64,
-    /// Sum of w (w - 1) in bursts.
+    /// The sum of w (w - 1) in bursts.
     sampling: f64,
-    /// Faults that samples at large stand for, and the squares of what each does: both beside themselves.
+    /// Faults that samples represent beyond themselves, and the sum of their squares per sample.
     sampled: f64,
     sampled_squares: f64,
-    /// Samples at large for each one that tells something new: more than 1 where they fall into step with the program.
+    /// Samples per independent one: more than 1 if sampling aliases with the program.
     in_step: f64,
     /// The number of all of them is known.
     is_counted: bool,
-    /// Faults of all of them by which samples may stand for too few or too many, at 95 %.
+    /// Error at 95 % of the faults that all samples together represent.
     doubt: f64,
     /// Sums of w^2, of w^2 p and of w^2 p^2, with p the price of the fault.
     squares: [f64; 3],
-    /// Recorded ones among so many first faults as are recorded of every run.
+    /// Recorded faults at the start of the run, up to the length that every run recorded completely.
     pub(super) leading: f64,
-    /// Recorded ones in all.
+    /// All recorded faults.
     recorded: f64,
-    /// By burst, the faults beside it that its own stand for.
+    /// By burst, the faults that it represents beyond its own.
     beside: Vec<(u32, f64)>,
-    /// How well the price of those is known that were not timed.
+    /// For the price of faults that were not timed.
     tally: Tally,
 }
 
-/// What a run says about a row.
+/// The estimate of a row in one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Estimate {
     pub(super) faults: f64,
     pub(super) time_ns: f64,
-    /// Of the faults those that were recorded, and those at the begin of the run of which all runs have each.
+    /// Recorded faults, and the leading ones of them ([`Figure::leading`]).
     recorded: f64,
     leading: f64,
-    /// Variance of the faults by what was seen of this run.
+    /// Sampling variance of the faults.
     faults_variance: f64,
-    /// Relative variance of what one of them takes.
+    /// Relative variance of the price of one.
     pub(super) price_variance: f64,
-    /// Variance of the faults of a row of this run that no sample fell into.
+    /// Variance of the faults of a row of this run without any sample.
     unseen: f64,
-    /// Whose these faults are is chance: several threads share the work, or it depends on when code was made.
+    /// Chance decides which row gets these faults: threads share the work, or code was generated at run time.
     pub(super) by_chance: bool,
-    /// Samples at large that it rests on, those that tell something new.
+    /// The independent samples that it rests on.
     hits: f64,
-    /// Faults of the run for each of them; 1 where every fault was recorded.
+    /// Faults of the run per independent sample; 1 if every fault was recorded.
     per_hit: f64,
 }
 
 impl Estimate {
-    /// A row without faults in the run that this is the total of.
+    /// A row without faults in the run with this total.
     pub(super) fn unseen(&self) -> Self {
         Self { faults_variance: self.unseen, unseen: self.unseen, per_hit: self.per_hit, ..Self::default() }
     }
 }
 
 impl Figure {
-    /// Of a whole run; `is_counted`: how many faults it has is known, and samples only tell whose they are. `doubt` is that of
-    /// its profile, `in_step` how many samples tell as much as one.
+    /// The figure of a whole run. `is_counted`: its number of faults is exact, and samples only share it out.
+    /// `doubt` comes from its profile; `in_step` is the number of samples per independent one.
     pub(super) fn of_all(is_counted: bool, doubt: f64, in_step: f64) -> Self {
         Self { is_counted, doubt, in_step, ..Self::default() }
     }
 
-    /// Adds a fault, in the order of time; `burst`: the stretch of recorded windows that it is in.
+    /// Adds a fault, in the order of time; `burst` is its run of recorded windows.
     pub(super) fn add(&mut self, fault: &Weighted, basis: &Basis, burst: Option<u32>) {
         let (weight, cost_ns) = (fault.faults, fault.cost_ns);
         if !(weight.is_finite() && cost_ns.is_finite() && weight > 0.0) {
@@ -122,7 +126,7 @@ impl Figure {
 
     /// `all` is the whole run.
     pub(super) fn estimate(&self, all: &Figure) -> Estimate {
-        // Of a whole that was counted nothing can have been missed.
+        // If the whole was counted, no fault of it can have been missed.
         let is_whole = all.is_counted && self.faults >= all.faults;
         Estimate {
             faults: self.faults,
@@ -139,7 +143,7 @@ impl Figure {
     }
 
     fn faults_variance(&self, all: &Figure) -> f64 {
-        // What a fault in a burst stands for is added, as if one had been missed.
+        // One missed fault is added: as many as a fault in a burst represents.
         let missed = if all.faults > 0.0 { all.sampling / all.faults } else { 0.0 };
         let in_bursts =
             self.bursts_sampling_variance(all) + self.bursts_variance(all) + missed * (missed + 1.0);
@@ -148,7 +152,7 @@ impl Figure {
 }
 
 impl Figure {
-    /// Relative variance of the price: faults differ in what they take, and most of them may not have been timed.
+    /// Relative variance of the price: faults differ in cost, and most of them may not have been timed.
     fn price_variance(&self, all: &Figure) -> f64 {
         const SIGMAS: f64 = 1.96;
         if self.time_ns <= 0.0 {
@@ -162,8 +166,8 @@ impl Figure {
         (around_mean.max(0.0) + assumed) / self.time_ns.powi(2)
     }
 
-    /// What samples leave open: their share of a known whole, with two hits and two misses more so that none and all say
-    /// what they can (Agresti & Coull 1998); of a whole that is not known its own variance as well.
+    /// Sampling variance: a share of a known whole, with two more hits and two more misses so that 0 and all
+    /// have a width (Agresti & Coull 1998). If the whole is not known, its variance is added.
     fn samples_variance(&self, all: &Figure) -> f64 {
         const MORE: f64 = 4.0;
         if all.sampled <= 0.0 {
@@ -177,24 +181,24 @@ impl Figure {
         all.sampled * all.sampled * (of_share + of_whole)
     }
 
-    /// Faults for each sample at large, by Kish's effective number: samples stand for unlike numbers of faults.
+    /// Faults per sample, by Kish's effective number: samples represent different numbers of faults.
     fn per_hit(&self) -> f64 {
         let beside = if self.sampled > 0.0 { self.sampled_squares / self.sampled } else { 0.0 };
         1.0 + beside * self.in_step.max(1.0)
     }
 
-    /// The same of faults in bursts: a share s varies with (1 - s)^2 of its own variance and s^2 of the others'.
+    /// The same for faults in bursts: a share s has (1 - s)^2 of its own variance and s^2 of the others'.
     fn bursts_sampling_variance(&self, all: &Figure) -> f64 {
         let share = if all.is_counted && all.faults > 0.0 { self.faults / all.faults } else { 0.0 };
         (self.sampling * (1.0 - 2.0 * share) + all.sampling * share * share).max(0.0)
     }
 
-    /// Faults that what is seen in bursts stands for beside them.
+    /// Faults that bursts represent beyond their own.
     fn beside_bursts(&self) -> f64 {
         self.beside.iter().map(|burst| burst.1).sum()
     }
 
-    /// What is in doubt goes from rows that samples tell of to rows that bursts tell of, or back.
+    /// The uncertain faults belong to rows that samples describe, or to rows that bursts describe.
     fn doubt_variance(&self, all: &Figure) -> f64 {
         const SIGMAS: f64 = 1.96;
         if all.doubt <= 0.0 {
@@ -205,11 +209,11 @@ impl Figure {
         (shifted * all.doubt / SIGMAS).powi(2)
     }
 
-    /// How much what bursts say of this row differs from burst to burst.
+    /// Variance of this row's share between bursts.
     fn bursts_variance(&self, all: &Figure) -> f64 {
         let whole = all.beside_bursts();
-        let looks = all.beside.len() as f64;
-        if whole <= 0.0 || looks < 2.0 {
+        let bursts = all.beside.len() as f64;
+        if whole <= 0.0 || bursts < 2.0 {
             return 0.0;
         }
         let part = self.beside_bursts() / whole;
@@ -218,16 +222,16 @@ impl Figure {
             let mine = own.next_if(|mine| mine.0 == burst.0).map_or(0.0, |mine| mine.1);
             (mine - part * burst.1).powi(2)
         };
-        all.beside.iter().map(square).sum::<f64>() * looks / (looks - 1.0)
+        all.beside.iter().map(square).sum::<f64>() * bursts / (bursts - 1.0)
     }
 }
 
-/// What is said of a row.
+/// The judgement of a row.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
     pub(super) faults: Pair,
     pub(super) time_ns: Pair,
-    /// How many times as dear one of its faults is after, apart from the machine, where that is more than chance.
+    /// Price of a fault after over before, apart from the machine's change; `None` if within chance.
     pub(super) price: Option<f64>,
     /// See [`super::Row::explains`].
     pub(super) explains: Option<Interval>,
@@ -239,23 +243,23 @@ impl Judged {
     }
 }
 
-/// A pair of figures, and the half width of its difference as it has to be judged: with what a program differs from itself.
+/// A pair of figures, and the half width of its difference including the variation from run to run.
 #[derive(Clone, Debug)]
 struct Compared {
     pair: Pair,
     judged: f64,
 }
 
-/// Knows what is needed to judge a row of a table.
+/// The context for judging the rows of a table.
 pub(super) struct Judge<'a> {
-    /// Runs before.
+    /// Number of runs before.
     pub(super) before: usize,
     prices: &'a [f64],
     threshold: f64,
     largest: (f64, f64),
     /// Probability beyond one end of the interval of a difference.
     tail: f64,
-    /// Relative standard deviation from run to run to allow for: of faults, of their price.
+    /// Allowed relative standard deviation from run to run: of faults, of their price.
     allowed: [f64; 2],
 }
 
@@ -276,25 +280,25 @@ impl<'a> Judge<'a> {
         for (allowed, sides) in judge.allowed.iter_mut().zip([faults, priced]) {
             *allowed = allowed.max(common_spread(sides.iter().flatten()));
         }
-        // Two figures each, and two ends.
+        // Two figures per row, and two ends each.
         judge.tail = DIFF_ERROR / 2.0 / (2 * rows.len().max(1)) as f64;
         judge
     }
 
-    /// Share of the largest total: of faults or of time, which is more.
+    /// The larger of the shares of the largest totals of faults and time.
     pub(super) fn size(&self, faults: f64, time_ns: f64) -> f64 {
         let share = |part: f64, whole: f64| if whole > 0.0 { part.abs() / whole } else { 0.0 };
         share(faults, self.largest.0).max(share(time_ns, self.largest.1))
     }
 
-    /// What became of all rows.
+    /// The judgements of all rows.
     pub(super) fn rows(&self, table: &Table) -> Vec<Judged> {
         let seen: Vec<Compared> = table.rows.iter().map(|runs| self.compare_faults(runs)).collect();
         let z = normal(self.tail);
         let change = |(row, runs): (&Compared, &Vec<Estimate>)| row.change(z, self.appeared(row, runs));
-        let mut rows: Vec<Change> = seen.iter().zip(&table.rows).map(change).collect();
+        let mut rows: Vec<CountChange> = seen.iter().zip(&table.rows).map(change).collect();
         let least = self.threshold * self.largest.0;
-        let is_named = |change: &Change| {
+        let is_named = |change: &CountChange| {
             let apart = change.difference().abs();
             apart >= least && (apart > z * change.judged().sqrt() || change.certain >= least)
         };
@@ -302,7 +306,7 @@ impl<'a> Judge<'a> {
         let alone = table.is_counted.then(|| whole::settle(&mut rows, &whole, is_named)).flatten();
         let judge = |(at, seen): (usize, Compared)| {
             let settled = &rows[at];
-            let explains = around(settled.difference(), z * settled.measured().sqrt());
+            let explains = Interval::around(settled.difference(), z * settled.measured().sqrt());
             let by_samples = half(seen.pair.difference);
             let fits = (explains.value - seen.pair.difference.value).abs() <= by_samples;
             let explains = (alone == Some(at) && fits && half(explains) < by_samples).then_some(explains);
@@ -311,8 +315,9 @@ impl<'a> Judge<'a> {
         seen.into_iter().enumerate().map(judge).collect()
     }
 
-    /// Least faults of a row that is on one side only for certain: all of the begin of the other side was recorded, where this side has
-    /// some; or its samples are so many that the other side's cannot all have missed as many faults. 0 for others.
+    /// For a row on one side only: the least number of faults that is certain; else 0. Two kinds of evidence
+    /// count: leading faults, if the other side recorded all of its own; and more samples than the other side
+    /// can have missed.
     fn appeared(&self, seen: &Compared, runs: &[Estimate]) -> f64 {
         let (before, after) = runs.split_at(self.before);
         let is_before = before.iter().any(|run| run.faults > 0.0);
@@ -334,8 +339,14 @@ impl<'a> Judge<'a> {
         recorded.max(sampled)
     }
 
-    /// `settled` is what counts and samples say together: it decides, and `seen` is what is shown.
-    fn row(&self, runs: &[Estimate], seen: Compared, settled: &Change, explains: Option<Interval>) -> Judged {
+    /// `settled` combines counts and samples and decides; `seen` is shown.
+    fn row(
+        &self,
+        runs: &[Estimate],
+        seen: Compared,
+        settled: &CountChange,
+        explains: Option<Interval>,
+    ) -> Judged {
         let priced = self.priced(runs);
         let prices = (priced.iter().all(|side| !side.is_empty())).then(|| {
             let sides = [0, 1].map(|side| Spread::new(&priced[side], self.allowed[1], DIFF_PRIOR_RUNS));
@@ -361,7 +372,7 @@ impl<'a> Judge<'a> {
         Judged { faults, time_ns, price, explains }
     }
 
-    /// Faults of the whole program, of which the table knows how exact they are.
+    /// Faults of the whole program. The table knows their precision.
     pub(super) fn all_faults(&self, table: &Table, faults: &[f64]) -> Pair {
         let runs = table.totals.iter().zip(faults);
         let runs: Vec<_> = runs.map(|(run, faults)| Estimate { faults: *faults, ..*run }).collect();
@@ -370,7 +381,7 @@ impl<'a> Judge<'a> {
         Pair { significant: apart > judged && apart >= self.threshold * self.largest.0, ..pair }
     }
 
-    /// Time of the whole program: that of one recording has the interval that all views give it.
+    /// Time of the whole program. With one recording it has the interval of every view.
     pub(super) fn all_time(&self, times: &[Interval]) -> Pair {
         let (before, after) = times.split_at(self.before);
         let deviation = |time: &Interval| 0.5 * (time.high - time.low) / normal(ONE_TAIL);
@@ -398,7 +409,7 @@ impl<'a> Judge<'a> {
     fn compare_faults(&self, runs: &[Estimate]) -> Compared {
         let by_chance = runs.iter().any(|run| run.by_chance);
         let allowed = if by_chance { self.allowed[0].max(DIFF_CHANCE_SPREAD) } else { self.allowed[0] };
-        // Without repeats the allowance is all that is known of what runs differ by: it is taken at its word.
+        // Without repeats only the allowance is known, so it has no degrees of freedom to estimate.
         let sides = self.faults(runs).map(|side| Spread::new(&side, allowed, f64::INFINITY));
         self.compare(&sides)
     }
@@ -421,7 +432,7 @@ impl<'a> Judge<'a> {
         [before, after].map(|side| side.iter().map(|run| (run.faults, run.faults_variance)).collect())
     }
 
-    /// What a fault takes in each run that has some, with its variance.
+    /// Price of a fault in each run that has some, with its variance.
     fn priced(&self, runs: &[Estimate]) -> [Vec<(f64, f64)>; 2] {
         let mut sides = [Vec::new(), Vec::new()];
         for (at, (run, common)) in runs.iter().zip(self.prices).enumerate() {
@@ -435,14 +446,14 @@ impl<'a> Judge<'a> {
 }
 
 impl Compared {
-    /// `z` standard deviations are half an interval of the difference.
-    fn change(&self, z: f64, certain: f64) -> Change {
+    /// `z` standard deviations are half the interval of the difference.
+    fn change(&self, z: f64, certain: f64) -> CountChange {
         const ONE_SIDE: f64 = 1.96;
         let Pair { before, after, difference, .. } = self.pair;
         let measured = (half(difference) / z).powi(2);
         let sides = [before, after].map(|side| (half(side) / ONE_SIDE).powi(2));
         let scale = measured / (sides[0] + sides[1]).max(f64::MIN_POSITIVE);
-        Change {
+        CountChange {
             before: before.value,
             after: after.value,
             seen: sides.map(|side| side * scale),
@@ -453,7 +464,7 @@ impl Compared {
 }
 
 impl Estimate {
-    /// Time with its variance; `price_ns` is what a fault takes that no sample fell into.
+    /// Time with its variance; `price_ns` is the price for a row without samples.
     fn time(&self, price_ns: f64) -> (f64, f64) {
         let each_ns = if self.faults > 0.0 { self.time_ns / self.faults } else { price_ns };
         let of_count = each_ns * each_ns * self.faults_variance;
@@ -461,7 +472,7 @@ impl Estimate {
     }
 }
 
-/// What a fault takes in all runs together, ns.
+/// Mean price of a fault over all runs, ns.
 fn mean_price(runs: &[Estimate]) -> f64 {
     let sum = |of: fn(&Estimate) -> f64| runs.iter().filter(|run| run.time_ns > 0.0).map(of).sum::<f64>();
     let faults = sum(|run| run.faults);
@@ -474,8 +485,4 @@ fn half(interval: Interval) -> f64 {
 
 fn positive(interval: Interval) -> Interval {
     Interval { low: interval.low.max(0.0), ..interval }
-}
-
-pub(super) fn around(value: f64, half: f64) -> Interval {
-    Interval { value, low: value - half, high: value + half }
 }

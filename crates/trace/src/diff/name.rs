@@ -1,22 +1,24 @@
-//! Faults -> the names of the rows that they belong to, alike in two builds of a program.
+//! Faults -> the names of their rows, equal in two builds of a program.
 //!
-//! A function is named with its caller, since one helper touches for many: `grab <- parse`. Runtime libraries are passed over in
-//! both, and a function that calls itself is no caller. Functions have names; where there are none, a place is its offset in the file where all runs have the same build of it,
-//! and the file alone otherwise. A file with the name of the command is `[program]`.
+//! A function is named with its caller, because one helper touches for many: `grab <- parse`. Runtime
+//! libraries are skipped in both, and a recursive function is not its own caller. A place without a function
+//! name is shown as its offset in the file if all runs have the same build of the file, else as the file
+//! alone. A file named like the command is `[program]`.
 
 use std::collections::{HashMap, HashSet};
 
 use super::{By, Run};
 use crate::profile::Weighted;
+use crate::recording::touching::{self, Touching};
 use crate::recording::{Frame, GENERATED, Stacks};
-use crate::sites::touching::{self, Touching};
+use crate::sites::{NO_BLOCK, NO_STACK};
 
 /// Between a function and its caller.
 const CALLED_BY: &str = " <- ";
-/// What the C library enters a program by: nobody's caller.
+/// The C library's entry into a program, which is no caller.
 const ENTRY: &str = "_start";
 
-/// What one name belongs to within a run.
+/// Key of a name within a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
     Stack(Option<u32>),
@@ -34,7 +36,7 @@ pub(super) struct Names<'a> {
     touching: Touching,
 }
 
-/// Paths of modules that all runs have in the same build, where that is known.
+/// Paths of modules that have the same build id in all runs.
 pub(super) fn same_files(runs: &[&Run]) -> HashSet<String> {
     let builds = |run: &Run| -> HashMap<String, Option<String>> {
         run.recording
@@ -53,10 +55,7 @@ pub(super) fn same_files(runs: &[&Run]) -> HashSet<String> {
 
 /// Of each stack whether code led there that was made while running.
 pub(super) fn generated(stacks: &Stacks) -> Vec<bool> {
-    let is_made = |frame: &Frame| {
-        let module = frame.module.and_then(|module| stacks.modules.get(module as usize));
-        module.is_some_and(|module| module.short_name() == GENERATED)
-    };
+    let is_made = |frame: &Frame| stacks.module(frame).is_some_and(|module| module.short_name() == GENERATED);
     (0..stacks.stacks.len() as u32).map(|stack| stacks.frames_of(stack).any(is_made)).collect()
 }
 
@@ -81,14 +80,14 @@ impl<'a> Names<'a> {
 
     pub(super) fn name(&self, fault: &Weighted) -> String {
         let name = match (self.key(fault), self.by) {
-            (Key::NoBlock, _) => "[no recorded block]".to_owned(),
+            (Key::NoBlock, _) => NO_BLOCK.to_owned(),
             (Key::Mapping(mapping), _) => self.mapping(mapping),
-            (Key::Stack(None), _) => "[no stack]".to_owned(),
+            (Key::Stack(None), _) => NO_STACK.to_owned(),
             (Key::Stack(Some(stack)), By::Stack) => self.stack(stack),
             (Key::Stack(Some(stack)), By::Alloc) => self.function(stack),
             (Key::Stack(Some(stack)), _) => self.function_and_caller(stack),
         };
-        if name.is_empty() { "[no stack]".to_owned() } else { name }
+        if name.is_empty() { NO_STACK.to_owned() } else { name }
     }
 
     fn stacks(&self) -> &'a Stacks {
@@ -114,7 +113,7 @@ impl<'a> Names<'a> {
 
     /// The function to be named for it, and no more.
     fn function(&self, stack: u32) -> String {
-        self.touching.place(stack).map_or_else(String::new, |place| self.at(place))
+        self.touching.function(stack).map_or_else(String::new, |place| self.at(place))
     }
 
     fn function_and_caller(&self, stack: u32) -> String {
@@ -139,8 +138,7 @@ impl<'a> Names<'a> {
     }
 
     fn place(&self, frame: &Frame) -> String {
-        let module = frame.module.and_then(|module| self.stacks().modules.get(module as usize));
-        let Some(module) = module else { return "[unknown]".to_owned() };
+        let Some(module) = self.stacks().module(frame) else { return "[unknown]".to_owned() };
         let file = if module.short_name() == self.program { "[program]" } else { module.short_name() };
         match self.same_files.contains(&module.path) {
             true => format!("{file}+{:#x}", frame.address),

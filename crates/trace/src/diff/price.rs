@@ -1,9 +1,9 @@
-//! What all faults of a run were dearer than those of another: the machine, not the program.
+//! The change of price that all faults share: the machine's, not the program's.
 //!
-//! The price of a fault drifts by a third between phases of one machine. Where three rows or more are in all runs, the
-//! median of how their prices moved is common to them, each by its time and by how well its price is known; where they are fewer,
-//! the price of a first touch that was calibrated at the start of each run. Rows are judged without it if its interval excludes 1.
-//! Times stay as they were measured.
+//! The price of a fault drifts by a third between phases of one machine. With three rows or more in all runs,
+//! the shared change is the median over these rows, weighted by their time and by the precision of their
+//! price. With fewer rows it is the change of the price of a first touch, calibrated at the start of each
+//! run. If its interval excludes 1, rows are judged without it. Times stay as measured.
 
 use serde::Serialize;
 
@@ -11,42 +11,42 @@ use super::Run;
 use super::judge::Estimate;
 use super::spread::normal;
 use super::table::Table;
-use crate::stat::Interval;
+use crate::measurement::{Interval, weighted_median};
 use crate::tuning::{DIFF_CALIBRATION_APART, DIFF_PRICE_SPREAD, DIFF_PRICED_ROWS, DIFF_THRESHOLD};
 
-/// What faults after were dearer than those before, all alike.
+/// Shared change of the price of a fault, after over before.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Price {
-    /// Times as dear, with its 95 % interval.
+    /// The ratio with its 95 % interval.
     pub ratio: Interval,
-    /// Where it is from.
-    pub source: Source,
-    /// What the calibration at the start of the runs says.
+    /// Its source.
+    pub source: PriceSource,
+    /// The ratio by the calibration at the start of the runs.
     pub calibrated: Option<f64>,
 }
 
 impl Price {
-    /// It is more than chance, and rows are judged without it.
+    /// It exceeds chance, and rows are judged without it.
     pub fn is_told(&self) -> bool {
         self.ratio.low > 1.0 || self.ratio.high < 1.0
     }
 }
 
-/// Where the common price is from.
+/// The source of the shared price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum PriceSource {
     /// The median over rows.
     Rows,
     /// The calibration at the start.
     Calibration,
-    /// Nothing is known.
+    /// Neither is known.
     None,
 }
 
 /// Prices of all runs.
 pub(super) struct Prices {
-    /// Of each, with 1 for those before, in the mean.
+    /// By run, relative to the mean of those before.
     pub(super) runs: Vec<f64>,
     pub(super) common: Price,
     /// Rows and calibration disagree.
@@ -63,29 +63,29 @@ pub(super) fn prices(runs: &[&Run], table: &Table, before: usize) -> Prices {
     let calibrated = calibrated.map(|prices| relative(&prices, before));
     let by_calibration = || calibrated.clone().map(|found| (found, DIFF_CALIBRATION_APART.ln_1p()));
     let (found, half, source) = match (of_rows(table, before), by_calibration()) {
-        (Some((found, half)), _) => (found, half, Source::Rows),
-        (None, Some((found, half))) => (found, half, Source::Calibration),
-        (None, None) => (vec![1.0; runs.len()], 0.0, Source::None),
+        (Some((found, half)), _) => (found, half, PriceSource::Rows),
+        (None, Some((found, half))) => (found, half, PriceSource::Calibration),
+        (None, None) => (vec![1.0; runs.len()], 0.0, PriceSource::None),
     };
     let value = mean(&found[before..]);
     let ratio = Interval { value, low: value / half.exp(), high: value * half.exp() };
     let calibrated = calibrated.map(|prices| mean(&prices[before..]));
     let common = Price { ratio, source, calibrated };
     let apart = |calibrated: &f64| (value / calibrated).ln().abs() > DIFF_CALIBRATION_APART.ln_1p();
-    let is_doubtful = source == Source::Rows && common.is_told();
+    let is_doubtful = source == PriceSource::Rows && common.is_told();
     let warning = calibrated.filter(|calibrated| is_doubtful && apart(calibrated)).map(|calibrated| {
         format!(
             "all rows alike have faults {value:.2} times as dear after, where a first touch calibrated at the start is \
              {calibrated:.2} times as dear: perhaps it is not the machine but what all rows have in common"
         )
     });
-    // Repeats tell by themselves what is left.
+    // With repeats the rest shows in the spread.
     let is_used = common.is_told() || runs.len() > 2;
     Prices { runs: if is_used { found } else { vec![1.0; runs.len()] }, common, warning }
 }
 
-/// The weighted median over the rows that are large in all runs, and half the interval of the logarithm of what it is after; `None` where
-/// they are too few.
+/// The weighted median over the rows that are large in all runs, and half the interval of the logarithm of
+/// the ratio; `None` with too few rows.
 fn of_rows(table: &Table, before: usize) -> Option<(Vec<f64>, f64)> {
     let is_large = |(run, all): (&Estimate, &Estimate)| {
         run.faults > 0.0 && run.time_ns > 0.0 && run.time_ns >= DIFF_THRESHOLD * all.time_ns
@@ -106,7 +106,10 @@ fn of_rows(table: &Table, before: usize) -> Option<(Vec<f64>, f64)> {
     if moved.len() < DIFF_PRICED_ROWS {
         return None;
     }
-    let of_run = |run: usize| weighted_median(moved.iter().map(|(prices, weight, _)| (prices[run], *weight)));
+    let of_run = |run: usize| {
+        let prices = moved.iter().map(|(prices, weight, _)| (prices[run], *weight));
+        weighted_median(prices.collect()).unwrap_or(1.0)
+    };
     let found: Vec<f64> = (0..table.totals.len()).map(of_run).collect();
     let weights: f64 = moved.iter().map(|row| row.1).sum();
     let squares: f64 = moved.iter().map(|(_, weight, variance)| weight * weight * variance).sum();
@@ -115,20 +118,7 @@ fn of_rows(table: &Table, before: usize) -> Option<(Vec<f64>, f64)> {
     Some((relative(&found, before), normal(0.025) * deviation))
 }
 
-/// The value below which half of the weight lies.
-fn weighted_median(values: impl Iterator<Item = (f64, f64)>) -> f64 {
-    let mut values: Vec<(f64, f64)> = values.collect();
-    values.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let half = 0.5 * values.iter().map(|value| value.1).sum::<f64>();
-    let mut below = 0.0;
-    let found = values.iter().find(|(_, weight)| {
-        below += weight;
-        below >= half
-    });
-    found.map_or(1.0, |found| found.0)
-}
-
-/// Divided by the mean of those before.
+/// Prices divided by the mean before.
 fn relative(prices: &[f64], before: usize) -> Vec<f64> {
     let base = mean(&prices[..before]);
     prices.iter().map(|price| price / base).collect()

@@ -1,12 +1,12 @@
-//! Values of several runs with their variances -> their mean, how far it may be off, and what runs differ by.
+//! Values of several runs with their variances -> their mean, its error, and the spread between runs.
 //!
-//! What it does not do: know what the values are, or judge them (`judge` does).
+//! It does not know the meaning of the values; `judge` does.
 
-use super::judge::around;
-use crate::stat::Interval;
+use crate::measurement::{Interval, welch_freedom};
 use crate::tuning::DIFF_PRIOR_RUNS;
 
-/// A mean and the variance of it: of what is known, and of what runs differ by, with its degrees of freedom.
+/// A mean and its variance: the known part, and the part estimated from the spread between runs with its
+/// degrees of freedom.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spread {
     runs: usize,
@@ -17,14 +17,14 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Of values with their variances. `spread` is the relative standard deviation to allow from run to run, which without repeats
-    /// is worth `freedom_of_one` runs.
+    /// The spread of values with their variances. `spread` is the relative standard deviation to allow from
+    /// run to run. Without repeats it counts like `freedom_of_one` runs.
     pub(super) fn new(runs: &[(f64, f64)], spread: f64, freedom_of_one: f64) -> Self {
         let n = runs.len() as f64;
         let mean = runs.iter().map(|run| run.0).sum::<f64>() / n;
         let within = runs.iter().map(|run| run.1).sum::<f64>() / n;
         let squares: f64 = runs.iter().map(|run| (run.0 - mean).powi(2)).sum();
-        // What runs differ by beyond what each is uncertain of itself.
+        // Spread between runs beyond the error of each.
         let between = (squares - (n - 1.0) * within).max(0.0);
         let allowed = (spread * mean).powi(2);
         let freedom = DIFF_PRIOR_RUNS + n - 1.0;
@@ -33,7 +33,7 @@ impl Spread {
         Self { runs: runs.len(), mean, known: within / n, guessed: guessed / n, freedom }
     }
 
-    /// What was measured: one run tells nothing of what others would differ by.
+    /// The measured part: a single run shows no spread between runs.
     pub(super) fn measured(&self) -> Self {
         Self { guessed: if self.runs == 1 { 0.0 } else { self.guessed }, ..*self }
     }
@@ -44,20 +44,21 @@ impl Spread {
             mean: self.mean - other.mean,
             known: self.known + other.known,
             guessed: self.guessed + other.guessed,
-            freedom: welch((self.guessed, self.freedom), (other.guessed, other.freedom)),
+            freedom: welch_freedom([(self.guessed, self.freedom), (other.guessed, other.freedom)]),
         }
     }
 
     pub(super) fn interval(&self, tail: f64) -> Interval {
         let variance = self.known + self.guessed;
-        // The known part has no end of freedom.
+        // The known part has infinite degrees of freedom.
         let freedom =
             if self.guessed > 0.0 { self.freedom * (variance / self.guessed).powi(2) } else { f64::INFINITY };
-        around(self.mean, student(tail, freedom) * variance.sqrt())
+        Interval::around(self.mean, student(tail, freedom) * variance.sqrt())
     }
 }
 
-/// Relative standard deviation from run to run over all sides of rows, beyond what each run is uncertain of; 0 without repeats.
+/// Relative standard deviation from run to run over all rows, beyond the error of each run; 0 without
+/// repeats.
 pub(super) fn common_spread<'a>(sides: impl Iterator<Item = &'a Vec<(f64, f64)>>) -> f64 {
     let (squares, freedom) = sides.filter(|side| side.len() > 1 && side.iter().all(|run| run.0 > 0.0)).fold(
         (0.0, 0.0),
@@ -71,15 +72,8 @@ pub(super) fn common_spread<'a>(sides: impl Iterator<Item = &'a Vec<(f64, f64)>>
     if freedom > 0.0 { (squares / freedom).sqrt() } else { 0.0 }
 }
 
-/// Degrees of freedom of the sum of two variances (Welch 1947).
-fn welch(a: (f64, f64), b: (f64, f64)) -> f64 {
-    let part = |(variance, freedom): (f64, f64)| variance * variance / freedom;
-    let parts = part(a) + part(b);
-    if parts > 0.0 { (a.0 + b.0).powi(2) / parts } else { a.1 + b.1 }
-}
-
-/// The value that Student's t exceeds with probability `tail` below 0.5: an expansion in 1 / freedom around the normal
-/// quantile (Abramowitz & Stegun 26.7.5), good to 2 % from 4 degrees of freedom on.
+/// The value that Student's t exceeds with probability `tail` below 0.5. An expansion in 1 / freedom around
+/// the normal quantile (Abramowitz & Stegun 26.7.5), good to 2 % from 4 degrees of freedom on.
 fn student(tail: f64, freedom: f64) -> f64 {
     let z = normal(tail);
     let square = z * z;

@@ -1,18 +1,16 @@
-//! Recordings -> a table of estimates of minor faults: a row per name, a column per run.
-//!
-//! What it does not do: judge (`judge` does).
+//! Recordings -> a table of estimates of minor faults: a row per name, a column per run. Nothing is judged.
 
 use std::collections::{HashMap, HashSet};
 
 use super::judge::{Estimate, Figure};
 use super::{Run, Settings, name};
+use crate::kind::Kind;
 use crate::observation::Window;
 use crate::profile::Weighted;
 use crate::recording::Recording;
-use crate::stat::Kind;
 use crate::tuning::DIFF_PHASE_PERIODS;
 
-/// Estimates of all runs, those before first, by row.
+/// Estimates of all runs by row, those before first.
 pub(super) struct Table {
     pub(super) names: Vec<String>,
     pub(super) rows: Vec<Vec<Estimate>>,
@@ -33,9 +31,10 @@ impl Table {
             let mut bursts = Bursts::new(&run.recording.observation.windows);
             let mut known: HashMap<name::Key, usize> = HashMap::new();
             let mut figures: Vec<Figure> = vec![Figure::default(); table.names.len()];
-            let (mut rows, mut order, mut recorded) = (Vec::new(), Order::default(), 0);
+            let (mut rows, mut aliasing, mut recorded) = (Vec::new(), Aliasing::default(), 0);
             let faults = run.profile.faults.iter().zip(&run.profile.basis);
-            // A major fault takes a thousand times as long as others, and whether there is one the page cache decides.
+            // A major fault takes a thousand times as long as others, and the page cache decides whether
+            // there is one.
             let is_row =
                 |fault: &Weighted| !(settings.user_only && fault.kernel) && fault.kind != Kind::Major;
             let mut threads: HashMap<(usize, u32), HashSet<u32>> = HashMap::new();
@@ -50,7 +49,7 @@ impl Table {
                     })
                 });
                 let burst = bursts.at(fault.time_ns);
-                order.add(fault, number, burst);
+                aliasing.add(fault, number, burst);
                 threads.entry((number, fault.pid)).or_default().insert(fault.tid);
                 if fault.stack.is_some_and(|stack| is_generated.get(stack as usize) == Some(&true)) {
                     generated.insert(number);
@@ -58,7 +57,8 @@ impl Table {
                 rows.push((fault, basis, number, burst));
             }
             figures.resize(table.names.len(), Figure::default());
-            let mut all = Figure::of_all(self::is_counted(run, settings), run.profile.doubt, order.in_step());
+            let mut all =
+                Figure::of_all(self::is_counted(run, settings), run.profile.doubt, aliasing.in_step());
             for (fault, basis, number, burst) in rows {
                 recorded += u64::from(burst.is_some());
                 figures[number].leading += f64::from(u8::from(burst.is_some() && recorded <= leading));
@@ -76,7 +76,7 @@ impl Table {
             }
             table.totals.push(all.estimate(&all));
         }
-        // A row that only a later run has was not there when the earlier ones were added up.
+        // A row that only a later run has did not exist when the earlier ones were added up.
         for (run_index, total) in table.totals.iter().enumerate() {
             let unseen = total.unseen();
             let empty = |row: &&mut Vec<Estimate>| row[run_index].faults == 0.0;
@@ -96,7 +96,7 @@ impl Table {
     }
 }
 
-/// Whether the faults that are compared were counted, so that what they stand for adds up to a known number.
+/// Whether the compared faults were counted, so that their estimates add up to a known number.
 fn is_counted(run: &Run, settings: &Settings) -> bool {
     let Recording { header, observation, .. } = &run.recording;
     let counts = &observation.counts;
@@ -104,33 +104,34 @@ fn is_counted(run: &Run, settings: &Settings) -> bool {
     counts.user_faults.is_some() && (user_only || counts.all_faults.is_some())
 }
 
-/// Whether samples of a fixed period fall into step with a program that repeats itself.
+/// Whether samples of a fixed period alias with a program that repeats itself.
 ///
-/// Then a thread's samples come from one row for long, though the program changes rows often, as bursts show. Rows that it stays in for
-/// periods on end are phases: their samples are of one row as they should be.
+/// Then a thread's samples come from one row for long, although bursts show that the program changes rows
+/// often. A row in which the program stays for whole periods is a phase: its samples come from one row
+/// rightly.
 #[derive(Default)]
-struct Order {
+struct Aliasing {
     rows: HashMap<usize, InRow>,
     /// Row of a thread's last sample.
     sampled: HashMap<(u32, u32), usize>,
     /// Burst and row of a thread's last fault in one.
     recorded: HashMap<(u32, u32), (u32, usize)>,
-    /// Samples behind another one of their thread, and those of the same row as that.
+    /// Samples that follow another one of their thread, and how many of them have its row.
     pairs: f64,
     alike: f64,
-    /// Faults that samples stand for.
+    /// Faults that samples represent.
     faults: f64,
 }
 
 #[derive(Default)]
 struct InRow {
     samples: f64,
-    /// Faults in bursts, and how often the thread's next one there was of another row.
+    /// Faults in bursts, and how often the thread's next fault there was of another row.
     recorded: f64,
     left: f64,
 }
 
-impl Order {
+impl Aliasing {
     fn add(&mut self, fault: &Weighted, row: usize, burst: Option<u32>) {
         let thread = (fault.pid, fault.tid);
         if let Some(burst) = burst {
@@ -149,7 +150,7 @@ impl Order {
         }
     }
 
-    /// How many samples tell as much as one that is by itself: by the autocorrelation from one to the next.
+    /// Samples per independent one, from the autocorrelation between neighbours.
     fn in_step(&self) -> f64 {
         let samples: f64 = self.rows.values().map(|row| row.samples).sum();
         if self.pairs <= 0.0 {
@@ -158,14 +159,14 @@ impl Order {
         let period = self.faults / samples;
         let expected: f64 = self.rows.values().map(|row| row.stays(samples, period)).sum();
         let beyond = (self.alike / self.pairs - expected) / (1.0 - expected).max(f64::MIN_POSITIVE);
-        // With all alike they are one look.
+        // If all samples are alike, they count as one.
         let beyond = beyond.clamp(0.0, 1.0 - 2.0 / (samples + 1.0));
         (1.0 + beyond) / (1.0 - beyond)
     }
 }
 
 impl InRow {
-    /// Probability that a sample is of this row and the next one too.
+    /// Probability that a sample and the next one are both of this row.
     fn stays(&self, samples: f64, period: f64) -> f64 {
         let share = self.samples / samples;
         let is_phase = self.recorded >= DIFF_PHASE_PERIODS * period * self.left;
@@ -177,13 +178,13 @@ impl InRow {
     }
 }
 
-/// Faults from the begin of a run on of which each was recorded.
+/// Number of faults at the start of a run that were all recorded.
 fn leading(run: &Run) -> u64 {
     let mut bursts = Bursts::new(&run.recording.observation.windows);
     run.profile.faults.iter().take_while(|fault| bursts.at(fault.time_ns) == Some(0)).count() as u64
 }
 
-/// Stretches of recorded windows, asked in the order of time.
+/// Runs of recorded windows, queried in the order of time.
 struct Bursts {
     /// Begin, end, number.
     windows: Vec<(u64, u64, u32)>,

@@ -1,38 +1,38 @@
 //! Counts of rows and the exact count of the whole -> counts of rows that agree with the whole.
 //!
-//! Samples tell whose faults are, coarsely; how many there are in all was counted. So a whole that has grown by 2000 has a row that has
-//! grown, and of rows that could have, samples mostly allow one only. All rows but those that are named are taken to be as before:
-//! what is named has to add up to the exact difference, and its interval is what the others may differ by.
+//! Samples assign faults to rows, coarsely; the total was counted. If the whole has grown by 2000, some row
+//! has grown, and samples mostly leave one candidate only. All other rows are assumed unchanged. So the named
+//! rows have to add up to the exact difference, and their interval is the possible change of the others.
 //!
-//! In: differences of all rows with their variances. Out: the same as they are to be judged. What is shown of a row are its own
-//! samples; what it is said to explain of the whole stands beside them.
+//! In: differences of all rows with their variances. Out: the same, adjusted for the judgement. The row shown
+//! keeps its own samples; [`super::Row::explains`] stands beside them.
 
 use crate::tuning::DIFF_RIVAL_ODDS;
 
 /// A count before and after.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Change {
+pub(super) struct CountChange {
     pub(super) before: f64,
     pub(super) after: f64,
-    /// Variances of both by what was seen.
+    /// Sampling variances of both.
     pub(super) seen: [f64; 2],
-    /// Variance of the difference by which a program differs from itself.
+    /// Variance of the difference from run to run.
     pub(super) own: f64,
-    /// Least faults of a row that is on one side only for certain, else 0.
+    /// For a row on one side only: the least faults that are certain; else 0.
     pub(super) certain: f64,
 }
 
-impl Change {
+impl CountChange {
     pub(super) fn difference(&self) -> f64 {
         self.after - self.before
     }
 
-    /// Variance of the difference, as far as it was measured.
+    /// Sampling variance of the difference.
     pub(super) fn measured(&self) -> f64 {
         self.seen[0] + self.seen[1]
     }
 
-    /// The same, as it has to be judged.
+    /// The variance that decides: with the variation from run to run.
     pub(super) fn judged(&self) -> f64 {
         self.measured() + self.own
     }
@@ -41,10 +41,10 @@ impl Change {
         (self.difference() - difference).powi(2) / self.judged().max(f64::MIN_POSITIVE)
     }
 
-    /// Moves the difference by so much, and says how far it may still be off.
+    /// Shifts the difference, and sets the variance that is left.
     fn shift(&mut self, by: f64, measured: f64) {
         let [before, after] = self.seen;
-        // A row that is on one side only stays so.
+        // A row on one side only stays so.
         let after_part = match (self.before > 0.0, self.after > 0.0) {
             (true, false) => 0.0,
             (false, true) => 1.0,
@@ -57,13 +57,13 @@ impl Change {
     }
 }
 
-/// Makes what is named add up to `whole`: the row that explains it alone, if there is one and no other is named for certain, else those
-/// that `is_named` holds for. The row is returned if the whole has
-/// changed and it is the only one.
+/// Adjusts the named rows so that they add up to `whole`. The named row is the one that explains the whole
+/// alone, unless another is certain; without one, those that pass `is_named`. Returns the row if the whole
+/// has changed and it is the only one.
 pub(super) fn settle(
-    rows: &mut [Change],
-    whole: &Change,
-    is_named: impl Fn(&Change) -> bool,
+    rows: &mut [CountChange],
+    whole: &CountChange,
+    is_named: impl Fn(&CountChange) -> bool,
 ) -> Option<usize> {
     let sure = rows.iter().any(|row| row.certain > 0.0 && is_named(row));
     let explains = (is_named(whole) && !sure).then(|| explanation(rows, whole)).flatten();
@@ -74,22 +74,22 @@ pub(super) fn settle(
     if named.is_empty() || explains.is_none() && !sure && is_of_all(rows, whole, &named) {
         return None;
     }
-    let sum = |of: &dyn Fn(&Change) -> f64| named.iter().map(|row| of(&rows[*row])).sum::<f64>();
-    let missing = whole.difference() - sum(&Change::difference);
+    let sum = |of: &dyn Fn(&CountChange) -> f64| named.iter().map(|row| of(&rows[*row])).sum::<f64>();
+    let missing = whole.difference() - sum(&CountChange::difference);
     let others: f64 = rows.iter().map(|row| row.own).sum::<f64>() - sum(&|row| row.own);
-    let variance = sum(&Change::measured) + others + whole.measured();
+    let variance = sum(&CountChange::measured) + others + whole.measured();
     if variance <= 0.0 {
         return None;
     }
-    let taken: f64 = sum(&|row: &Change| 0.5 * (row.before + row.after));
+    let taken: f64 = sum(&|row: &CountChange| 0.5 * (row.before + row.after));
     let all = 0.5 * (whole.before + whole.after);
-    let moved = missing * sum(&Change::measured) / variance;
+    let moved = missing * sum(&CountChange::measured) / variance;
     for (at, row) in rows.iter_mut().enumerate() {
         let own = row.measured();
         if named.contains(&at) {
             row.shift(missing * own / variance, own - own * own / variance);
         } else if all > taken {
-            // What samples gave to the named rows by chance they took from the others.
+            // Faults that samples assigned to the named rows by chance are missing from the others.
             let share = 0.5 * (row.before + row.after) / (all - taken);
             row.shift(-moved * share, own);
         }
@@ -97,9 +97,9 @@ pub(super) fn settle(
     (named.len() == 1 && is_named(whole)).then(|| named[0])
 }
 
-/// The one row that, all others being as before, explains the difference of the whole so much better than any other does, and than
-/// growth of all alike, that chance does not.
-fn explanation(rows: &[Change], whole: &Change) -> Option<usize> {
+/// The one row that explains the difference of the whole, all others being unchanged. It must do so much
+/// better than any other row, and than equal growth of all rows.
+fn explanation(rows: &[CountChange], whole: &CountChange) -> Option<usize> {
     let difference = whole.difference();
     let mut found: Vec<(f64, usize)> =
         rows.iter().enumerate().map(|(at, row)| (row.misfit(difference) - row.misfit(0.0), at)).collect();
@@ -110,15 +110,15 @@ fn explanation(rows: &[Change], whole: &Change) -> Option<usize> {
     (rival - best > 2.0 * DIFF_RIVAL_ODDS.ln()).then_some(row)
 }
 
-/// How much better than no change growth of all rows alike fits them, as a misfit below 0.
-fn alike(rows: &[Change], whole: &Change) -> f64 {
+/// Misfit of equal growth of all rows, less the misfit of no change.
+fn alike(rows: &[CountChange], whole: &CountChange) -> f64 {
     let all = (whole.before + whole.after).max(f64::MIN_POSITIVE);
-    let part = |row: &Change| whole.difference() * (row.before + row.after) / all;
+    let part = |row: &CountChange| whole.difference() * (row.before + row.after) / all;
     rows.iter().map(|row| row.misfit(part(row)) - row.misfit(0.0)).sum()
 }
 
-/// Growth of all rows alike fits them better than growth of the named ones does.
-fn is_of_all(rows: &[Change], whole: &Change, named: &[usize]) -> bool {
+/// Whether equal growth of all rows fits better than growth of the named ones.
+fn is_of_all(rows: &[CountChange], whole: &CountChange, named: &[usize]) -> bool {
     let own: f64 = named.iter().map(|row| -rows[*row].misfit(0.0)).sum();
     alike(rows, whole) < own
 }
@@ -127,8 +127,8 @@ fn is_of_all(rows: &[Change], whole: &Change, named: &[usize]) -> bool {
 mod tests {
     use super::*;
 
-    fn change(before: f64, after: f64, deviation: f64) -> Change {
-        Change {
+    fn change(before: f64, after: f64, deviation: f64) -> CountChange {
+        CountChange {
             before,
             after,
             seen: [deviation * deviation / 2.0; 2],
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    fn is_named(change: &Change) -> bool {
+    fn is_named(change: &CountChange) -> bool {
         change.difference().abs() > 3.3 * change.judged().sqrt()
     }
 

@@ -1,7 +1,7 @@
-//! Place + access + what happened to the page before -> kind.
+//! Mapping + access + history of the page -> kind.
 //!
-//! The software event carries no error code, so a kind is a conclusion. Rules in the order in which they are tried,
-//! each with its weakness:
+//! The software event carries no error code, so a kind is inferred. Rules in the order in which they are
+//! tried, each with its weakness:
 //!
 //! | kind | rule | weakness |
 //! |---|---|---|
@@ -19,16 +19,17 @@
 //! | first write | anonymous write: heap, bss, mmap by region | refaults after MADV_DONTNEED are first writes too, rightly: a fresh page is zeroed |
 //! | first touch | anonymous, access unknown; when the page's next fault is recorded as a write, this one is a zero-page read after the fact | |
 //!
-//! Whether a page was mapped the kernel tells with each fault (Linux 5.11). Where it does not, the faults recorded before must do:
-//! in a forked child all such writes are copies, in a parent those to pages whose last fault was seen and was no read; reads in
-//! unrecorded windows are unseen, so that a write after one counts as a first write; huge pages are not told from others.
+//! The kernel reports with each fault whether a page was mapped (Linux 5.11). Without that, earlier recorded
+//! faults decide. In a forked child all such writes are copies. In a parent they are copies if the page's
+//! last fault was seen and was no read. Reads in unrecorded windows are not seen, so a write after one counts
+//! as a first write. Huge pages can't be told from others.
 
 use std::collections::HashMap;
 
 use super::Fault;
-use super::place::{Place, Region};
+use super::mappings::{Mapping, Region};
+use crate::kind::Kind;
 use crate::observation::Access;
-use crate::stat::Kind;
 
 /// A recorded fault of a page.
 #[derive(Clone, Copy, Debug)]
@@ -42,13 +43,13 @@ pub(super) struct Touch {
 /// Memory that mremap moved or grew: somewhere, since the kernel reports no mapping for it.
 const MOVED: Region = Region::Mmap;
 
-/// What was seen of every page, and the conclusions that have to wait for the end.
+/// The last fault of every page, and the conclusions that need all faults.
 #[derive(Debug)]
 pub(super) struct History {
     page_bytes: u64,
     /// The last recorded fault of each page, by process.
     pages: HashMap<u32, HashMap<u64, Touch>>,
-    /// Faults found to be zero-page reads by what came later.
+    /// Faults that later records show to be zero-page reads.
     reads: Vec<usize>,
     /// Faults in no known mapping, and their kind if they turn out to have been handled.
     moved: Vec<(usize, Kind)>,
@@ -59,55 +60,55 @@ impl History {
         History { page_bytes, pages: HashMap::new(), reads: Vec::new(), moved: Vec::new() }
     }
 
-    /// The kind of a fault at `addr` as far as it can be told now, and whether the page was faulted in before. `was_mapped`: a page
-    /// was mapped there when it began.
+    /// The kind of a fault at `addr` so far, and whether the page was faulted in before. `was_mapped`: a page
+    /// was mapped when the fault began.
     pub(super) fn touch(
         &mut self,
         pid: u32,
         addr: u64,
         touch: Touch,
-        place: Option<&Place>,
+        mapping: Option<&Mapping>,
         was_mapped: Option<bool>,
     ) -> (Kind, bool) {
         let access = touch.access;
         let before = self.pages.entry(pid).or_default().insert(addr / self.page_bytes, touch);
-        let Some(place) = place else {
+        let Some(mapping) = mapping else {
             let kind = self.anonymous(MOVED, access, before, was_mapped);
             self.moved.push((touch.fault, kind));
             return (Kind::Unplaced, false);
         };
-        let before = before.filter(|b| b.time_ns >= place.mapped_ns);
-        let kind = self.of_place(access, before, place, was_mapped);
+        let before = before.filter(|b| b.time_ns >= mapping.mapped_ns);
+        let kind = self.of_mapping(access, before, mapping, was_mapped);
         // With a record in between it was mapped anew, or may have been.
-        let stayed = before.filter(|before| before.time_ns >= place.told.time_ns);
-        (kind, is_first_touch(kind) && stayed.is_some_and(|before| before.access == Some(Access::Write)))
+        let stayed = before.filter(|before| before.time_ns >= mapping.record.time_ns);
+        (kind, kind.is_first_touch() && stayed.is_some_and(|before| before.access == Some(Access::Write)))
     }
 
-    /// The kind of a fault that is not kept: its page's past as it was seen, where the kernel does not tell.
+    /// The kind of a fault that does not enter the history.
     pub(super) fn kind(
         &mut self,
         pid: u32,
         addr: u64,
         access: Option<Access>,
-        place: &Place,
+        mapping: &Mapping,
         was_mapped: Option<bool>,
     ) -> Kind {
-        let Some(_) = was_mapped else { return by_place(access, Some(place)) };
+        let Some(_) = was_mapped else { return without_past(access, Some(mapping)) };
         let before = self.pages.get(&pid).and_then(|pages| pages.get(&(addr / self.page_bytes))).copied();
-        self.of_place(access, before.filter(|b| b.time_ns >= place.mapped_ns), place, was_mapped)
+        self.of_mapping(access, before.filter(|b| b.time_ns >= mapping.mapped_ns), mapping, was_mapped)
     }
 
-    fn of_place(
+    fn of_mapping(
         &mut self,
         access: Option<Access>,
         before: Option<Touch>,
-        place: &Place,
+        mapping: &Mapping,
         was_mapped: Option<bool>,
     ) -> Kind {
-        match by_region(access, place.region) {
-            _ if is_copy(access, before, place, was_mapped) => Kind::CowAfterFork,
+        match by_region(access, mapping.region) {
+            _ if is_copy(access, before, mapping, was_mapped) => Kind::CowAfterFork,
             Some(kind) => kind,
-            None => self.anonymous(place.region, access, before, was_mapped),
+            None => self.anonymous(mapping.region, access, before, was_mapped),
         }
     }
 
@@ -125,7 +126,7 @@ impl History {
 
     /// Draws the conclusions that needed all faults: moved memory, reads seen late, huge pages.
     pub(super) fn settle(self, faults: &mut [Fault]) {
-        // The last fault of a burst ends behind it: where most were handled, those without an end were too.
+        // A burst may stop before its last faults end: if most were handled, so were those without an end.
         let handled = self.moved.iter().filter(|(index, _)| faults[*index].duration_ns.is_some()).count();
         for (index, kind) in &self.moved {
             let fault = &mut faults[*index];
@@ -161,7 +162,8 @@ impl History {
         });
         match access {
             _ if after_read => {
-                // Unless the page was released in between, which is not reported, that one mapped the zero page.
+                // Unless the page was released in between, which is not reported, the earlier fault mapped
+                // the zero page.
                 self.reads.extend(untold.filter(|_| access.is_some()).map(|touch| touch.fault));
                 Kind::WriteAfterZeroRead
             }
@@ -172,24 +174,29 @@ impl History {
 }
 
 /// Whether an access copies a page that two processes share after a fork.
-fn is_copy(access: Option<Access>, before: Option<Touch>, place: &Place, was_mapped: Option<bool>) -> bool {
-    let Some(fork) = place.fork.filter(|_| may_copy(access, place)) else { return false };
+fn is_copy(
+    access: Option<Access>,
+    before: Option<Touch>,
+    mapping: &Mapping,
+    was_mapped: Option<bool>,
+) -> bool {
+    let Some(fork) = mapping.fork.filter(|_| may_copy(access, mapping)) else { return false };
     if before.is_some_and(|b| b.time_ns >= fork.time_ns) {
         return false;
     }
     was_mapped.unwrap_or(match before {
         Some(before) => fork.is_child || before.access != Some(Access::Read),
-        None => fork.is_child || place.was_there,
+        None => fork.is_child || mapping.was_there,
     })
 }
 
-/// Whether such an access may copy a page that two processes share after a fork.
-fn may_copy(access: Option<Access>, place: &Place) -> bool {
-    let private = place.region.is_anonymous() || place.region == Region::FilePrivate;
+/// Whether such an access can copy a page shared after a fork.
+fn may_copy(access: Option<Access>, mapping: &Mapping) -> bool {
+    let private = mapping.region.is_anonymous() || mapping.region == Region::FilePrivate;
     private && matches!(access, None | Some(Access::Write))
 }
 
-/// The kind where it does not depend on the page's past; `None` for anonymous memory.
+/// The kind if the page's history does not matter; `None` for anonymous memory.
 fn by_region(access: Option<Access>, region: Region) -> Option<Kind> {
     Some(match region {
         Region::Reserved => Kind::Unplaced,
@@ -210,11 +217,11 @@ fn first_write(region: Region) -> Kind {
     }
 }
 
-/// The kind of a fault of which nothing but access and place is known: as if its page had no past.
-pub(super) fn by_place(access: Option<Access>, place: Option<&Place>) -> Kind {
-    let region = place.map_or(Region::Mmap, |place| place.region);
-    let shares = |place: &Place| place.fork.is_some_and(|fork| fork.is_child || place.was_there);
-    if place.is_some_and(|place| shares(place) && may_copy(access, place)) {
+/// The kind by access and mapping alone, as if the page had no history.
+pub(super) fn without_past(access: Option<Access>, mapping: Option<&Mapping>) -> Kind {
+    let region = mapping.map_or(Region::Mmap, |mapping| mapping.region);
+    let shares = |mapping: &Mapping| mapping.fork.is_some_and(|fork| fork.is_child || mapping.was_there);
+    if mapping.is_some_and(|mapping| shares(mapping) && may_copy(access, mapping)) {
         return Kind::CowAfterFork;
     }
     by_region(access, region).unwrap_or_else(|| match access {
@@ -224,20 +231,16 @@ pub(super) fn by_place(access: Option<Access>, place: Option<&Place>) -> Kind {
     })
 }
 
-pub(super) fn is_first_touch(kind: Kind) -> bool {
-    matches!(kind, Kind::MmapFirstWrite | Kind::HeapFirstWrite | Kind::BssFirstWrite | Kind::FirstTouch)
-}
-
-/// The kind of a fault behind which a huge page is mapped.
+/// The kind of a fault that left a huge page mapped.
 pub(super) fn of_huge_page(kind: Kind) -> Kind {
-    if is_first_touch(kind) || kind == Kind::WriteAfterZeroRead { Kind::Thp } else { kind }
+    if kind.is_first_touch() || kind == Kind::WriteAfterZeroRead { Kind::Thp } else { kind }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::fault::Faults;
+    use crate::kind::Kind;
     use crate::observation::{Access, Host, Map, Observation, Record, What};
-    use crate::stat::Kind;
 
     const ANON: u64 = 0x7f00_0000_0000;
     const PAGE: u64 = 4096;

@@ -1,15 +1,15 @@
-//! Entry + end -> duration. A thread is inside one fault at a time, so an end belongs to the last entry of its thread
-//! if the address agrees; anything else is counted as unmatched.
+//! Entry + end -> duration. A thread is inside one fault at a time. So an end belongs to the last entry of
+//! its thread if the addresses agree; other records are counted as unmatched.
 //!
-//! Weakness: where records are lost inside one window, a wrong pair needs a lost end, a lost entry, and the same
-//! address again right after (a read of the zero page and the write that follows). Such a pair would read too long;
-//! pairs that cross a lossy window's border are not timed at all.
+//! Weakness: lost records inside one window can produce a wrong pair. That takes a lost end, a lost entry,
+//! and the same address again right after, as in a read of the zero page followed by a write. Such a pair is
+//! too long. A pair that crosses the border of a window with losses is not timed.
 
 use std::collections::HashMap;
 
 use super::{Fault, find_window};
+use crate::kind::Kind;
 use crate::observation::{Record, Window};
-use crate::stat::Kind;
 
 /// What found no partner.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -19,24 +19,24 @@ pub(super) struct Unmatched {
     pub(super) dropped: u64,
 }
 
-/// A fault whose end has not come.
+/// A fault that waits for its end.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     addr: u64,
     index: usize,
-    away: Away,
+    preemption: Preemption,
 }
 
 /// How long a thread was preempted within a fault.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Away {
+pub(super) struct Preemption {
     pub(super) preempted_ns: u64,
-    /// Since when it has been, if it is.
+    /// The time since it is preempted, if it is.
     left_ns: Option<u64>,
 }
 
-impl Away {
-    /// The thread was preempted, or else a switch of another kind.
+impl Preemption {
+    /// The thread was preempted; otherwise this is another switch.
     pub(super) fn switch(&mut self, time_ns: u64, preempted: bool) {
         if let Some(left_ns) = self.left_ns.take() {
             self.preempted_ns += time_ns.saturating_sub(left_ns);
@@ -59,16 +59,16 @@ impl<'a> Pairs<'a> {
 
     /// Notes that the thread entered fault number `index`.
     pub(super) fn enter(&mut self, record: &Record, addr: u64, index: usize) {
-        let open = Open { addr, index, away: Away::default() };
+        let open = Open { addr, index, preemption: Preemption::default() };
         if self.open.insert(record.tid, open).is_some() {
             self.unmatched.enters += 1;
         }
     }
 
-    /// The thread was preempted, or else a switch of another kind.
+    /// See [`Preemption::switch`].
     pub(super) fn switch(&mut self, record: &Record, preempted: bool) {
         if let Some(open) = self.open.get_mut(&record.tid) {
-            open.away.switch(record.time_ns, preempted);
+            open.preemption.switch(record.time_ns, preempted);
         }
     }
 
@@ -90,7 +90,7 @@ impl<'a> Pairs<'a> {
         let Some(fault) = faults.get_mut(open.index) else { return };
         fault.stack = stack;
         fault.huge = huge;
-        fault.preempted_ns = open.away.preempted_ns;
+        fault.preempted_ns = open.preemption.preempted_ns;
         if major {
             fault.kind = Kind::Major;
         }

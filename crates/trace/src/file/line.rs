@@ -55,7 +55,7 @@ pub enum Line {
     Exit(u64, u32, u32),
     /// [`What::Name`]: time, pid, tid, name.
     Name(u64, u32, u32, String),
-    /// A module: its number, which counts up from 0, and what it is.
+    /// A module with its number, which counts up from 0.
     Module(u32, Module),
     /// A frame: its number likewise.
     Frame(u32, Frame),

@@ -9,7 +9,7 @@ use super::{FRAME_BYTES_MAX, Line, MAGIC, MAGIC_LEN, MARK, VERSION};
 use crate::observation::Observation;
 use crate::recording::{Header, Recording};
 
-/// First bytes of the skippable frame that tells a frame's length.
+/// First bytes of the skippable frame with a frame's length.
 const FRAME: [u8; 4] = MAGIC_LEN.to_le_bytes();
 
 /// Why a file is no trace.
@@ -44,15 +44,15 @@ impl fmt::Display for Unreadable {
 impl std::error::Error for Unreadable {}
 
 /// Whether `bytes` begin like a trace file.
-pub fn is_trace(bytes: &[u8]) -> bool {
+fn is_trace(bytes: &[u8]) -> bool {
     bytes.get(..4) == Some(&MAGIC.to_le_bytes())
         && bytes.get(8..).is_some_and(|rest| rest.starts_with(MARK.as_bytes()))
 }
 
-/// Reads a whole trace file. What can't be read is left out and named in [`Recording::missing`].
+/// Reads a whole trace file. Unreadable parts are left out and named in [`Recording::missing`].
 ///
 /// # Errors
-/// It is no trace file, of a newer version, or holds not even its header.
+/// The file is no trace, was written by a newer version, or has no readable header.
 pub fn read(bytes: &[u8]) -> Result<Recording, Unreadable> {
     if bytes.is_empty() {
         return Err(Unreadable::Empty);
@@ -67,7 +67,7 @@ pub fn read(bytes: &[u8]) -> Result<Recording, Unreadable> {
     if version.parse::<u32>().is_ok_and(|version| version > VERSION) {
         return Err(Unreadable::TooNew(version.to_owned()));
     }
-    let mut found = Found {
+    let mut reader = Reader {
         header: None,
         recording: Recording::default(),
         unreadable_bytes: 0,
@@ -76,29 +76,29 @@ pub fn read(bytes: &[u8]) -> Result<Recording, Unreadable> {
     };
     let mut at = frames;
     while let Some(begin) = find(bytes, at) {
-        found.unreadable_bytes += (begin - at) as u64;
+        reader.unreadable_bytes += (begin - at) as u64;
         at = match frame(&bytes[begin..]) {
             Some((lines, len)) => {
-                found.lines(&lines);
+                reader.lines(&lines);
                 begin + len
             }
             None => {
-                found.unreadable_bytes += 4;
+                reader.unreadable_bytes += 4;
                 begin + 4
             }
         };
     }
-    found.unreadable_bytes += (bytes.len() - at) as u64;
-    found.finish()
+    reader.unreadable_bytes += (bytes.len() - at) as u64;
+    reader.finish()
 }
 
-/// Where the next frame's length stands.
+/// The position of the next frame's length.
 fn find(bytes: &[u8], from: usize) -> Option<usize> {
     let rest = bytes.get(from..)?;
     rest.windows(FRAME.len()).position(|window| window == FRAME).map(|at| from + at)
 }
 
-/// The lines of the frame whose length `bytes` begin with, and the length of both.
+/// The lines of the frame after the length at the start of `bytes`, and the length of both.
 fn frame(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     let len = u32::from_le_bytes(bytes.get(8..12)?.try_into().ok()?) as usize;
     let frame = bytes.get(12..12_usize.checked_add(len)?)?;
@@ -107,10 +107,10 @@ fn frame(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     ((lines.len() as u64) < FRAME_BYTES_MAX).then_some((lines, 12 + len))
 }
 
-/// Most numbers of a file that may be missing because frames of it are: wrong ones must not fill the memory.
+/// The most numbers that may be missing from a file with lost frames; corrupt numbers must not fill memory.
 const GAPS_MAX: usize = 1 << 20;
 
-/// Puts `value` in its place; what is missing before it is empty, as far as `gaps` allows.
+/// Stores `value` at `number`. Missing entries before it are empty, up to `gaps` of them.
 fn put<T: Clone + Default>(table: &mut Vec<T>, number: u32, value: T, gaps: &mut usize) {
     let number = number as usize;
     let missing = number.saturating_sub(table.len());
@@ -123,7 +123,7 @@ fn put<T: Clone + Default>(table: &mut Vec<T>, number: u32, value: T, gaps: &mut
     }
 }
 
-struct Found {
+struct Reader {
     header: Option<Header>,
     recording: Recording,
     unreadable_bytes: u64,
@@ -132,7 +132,7 @@ struct Found {
     gaps: usize,
 }
 
-impl Found {
+impl Reader {
     fn lines(&mut self, lines: &[u8]) {
         for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
             match serde_json::from_slice(line) {

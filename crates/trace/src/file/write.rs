@@ -9,8 +9,8 @@ use super::{FRAME_BYTES, Line, MAGIC, MAGIC_LEN, MARK, VERSION};
 use crate::observation::Record;
 use crate::recording::{Header, Stacks};
 
-/// Writes a trace file. Lines wait in memory until a frame is full or [`Writer::flush`] is called; what has been flushed
-/// can be read, whatever becomes of the process.
+/// Writes a trace file. Lines wait in memory until a frame is full or [`Writer::flush`] is called. Flushed
+/// data stays readable even if the process is killed.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: W,
@@ -22,7 +22,7 @@ impl<W: Write> Writer<W> {
     /// Begins the file. `header` gets its version and columns here.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn new(mut out: W, header: Header) -> io::Result<Self> {
         let mark = format!("{MARK}{VERSION}\n");
         out.write_all(&MAGIC.to_le_bytes())?;
@@ -38,7 +38,7 @@ impl<W: Write> Writer<W> {
     /// Adds a line.
     ///
     /// # Errors
-    /// Those of the file, when a frame is written.
+    /// Errors of the file, if a frame is written.
     pub fn line(&mut self, line: &Line) -> io::Result<()> {
         serde_json::to_writer(&mut self.lines, line)?;
         self.lines.push(b'\n');
@@ -73,19 +73,19 @@ impl<W: Write> Writer<W> {
         self.written_bytes
     }
 
-    /// Writes down what waits.
+    /// Writes the waiting lines.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Errors of the file.
     pub fn flush(&mut self) -> io::Result<()> {
         self.end_frame()?;
         self.out.flush()
     }
 
-    /// Ends the file and gives it back.
+    /// Ends the file and returns it.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Errors of the file.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         Ok(self.out)

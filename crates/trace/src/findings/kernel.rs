@@ -1,4 +1,4 @@
-//! Samples of the CPU clock with kernel stacks -> seconds and phases, as `stat` gives them.
+//! Samples of the CPU clock with kernel stacks -> seconds and phases, as in `stat`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::observation::{KernelSamples, What};
 use crate::recording::{Recording, Stacks};
 use crate::stat::{KernelTime, kernel_time as of_samples};
 
-/// Kernel time, from the footer's samples or those of the trace; and why there are no phases.
+/// Kernel time from the samples of the footer or of the trace, and the reason if there are no phases.
 pub(super) fn kernel_time(recording: &Recording) -> Option<(KernelTime, Option<String>)> {
     match &recording.observation.kernel {
         Some(samples) => Some(of_samples(samples)),
@@ -36,9 +36,8 @@ fn samples(recording: &Recording) -> Option<KernelSamples> {
 
 /// The kernel's functions of a stack, leaf first.
 fn functions(stacks: &Stacks, stack: u32) -> Vec<String> {
-    let module = |number: u32| stacks.modules.get(number as usize);
-    let in_kernel = stacks.frames_of(stack).take_while(|frame| {
-        frame.module.and_then(module).is_some_and(|module| module.path.starts_with("[kernel"))
-    });
+    let in_kernel = stacks
+        .frames_of(stack)
+        .take_while(|frame| stacks.module(frame).is_some_and(|module| module.path.starts_with("[kernel")));
     in_kernel.flat_map(|frame| frame.names.iter().map(|name| name.function.clone())).collect()
 }

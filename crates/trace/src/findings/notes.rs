@@ -1,4 +1,4 @@
-//! What the figures rest on, and what the reader must know of it.
+//! The evidence behind the figures, and the notes that a reader needs.
 
 use super::Coverage;
 use crate::measurement::{Bytes, Count, Percent};
@@ -34,7 +34,7 @@ pub(super) fn coverage(recording: &Recording, profile: &Profile, sites: &Sites) 
 pub(super) const USER_ONLY: &str = "recorded in user mode only (:u): faults that the kernel takes for the program, as in read() into fresh \
                                     memory, are in no row; root records them";
 
-/// All notes; and those of them that say how figures came about, and change nothing in how they are read.
+/// All notes, and those of them about method, which do not change how to read the figures.
 pub(super) fn notes(
     recording: &Recording,
     stat: &Stat,

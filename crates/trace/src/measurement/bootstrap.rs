@@ -1,9 +1,9 @@
-//! Bootstrap intervals: samples -> 95 % interval of a median, a mean, a sum, a ratio, or of anything computed from
-//! clusters. Percentile method, fixed seed. Does not check that samples are independent; clusters are for when they
-//! are not.
+//! Bootstrap intervals: samples -> 95 % interval of a median, a mean, a ratio, or of any statistic of
+//! clusters. Percentile method, fixed seed. It does not check that samples are independent; use clusters if
+//! they are not.
 
 use super::{median, percentile_of_sorted, sorted};
-use crate::stat::Interval;
+use crate::measurement::Interval;
 use crate::tuning::{RANK_BOOTSTRAP_FROM, RESAMPLES, SEED};
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, seeded, good enough to draw resamples; not for secrets.
@@ -12,7 +12,7 @@ pub struct Rng(u64);
 
 impl Rng {
     /// The generator that every interval of this crate starts from.
-    pub fn seeded() -> Self {
+    pub(crate) fn seeded() -> Self {
         Rng(SEED)
     }
 
@@ -47,8 +47,8 @@ impl Rng {
     }
 }
 
-/// `value` with the 2.5th and the 97.5th percentile of bootstrap draws, widened to hold `value` where they do not.
-pub fn percentiles_of_draws(value: f64, draws: &[f64]) -> Interval {
+/// `value` with the 2.5th and 97.5th percentiles of the draws, widened to contain `value`.
+pub(crate) fn percentiles_of_draws(value: f64, draws: &[f64]) -> Interval {
     let draws = sorted(draws);
     let low = percentile_of_sorted(&draws, 0.025).unwrap_or(value);
     let high = percentile_of_sorted(&draws, 0.975).unwrap_or(value);
@@ -57,8 +57,8 @@ pub fn percentiles_of_draws(value: f64, draws: &[f64]) -> Interval {
 
 /// The interval of `statistic` when whole clusters (windows, rounds) are drawn with replacement.
 ///
-/// Single faults of one window are alike; drawing faults would pretend to know more than was seen. `None` without
-/// clusters, or when the statistic of all of them is not finite.
+/// Faults of one window are alike, so drawing single faults would overstate the evidence. `None` without
+/// clusters, or if the statistic of all of them is not finite.
 pub fn interval_of<T>(clusters: &[T], statistic: impl Fn(&[&T]) -> f64) -> Option<Interval> {
     if clusters.is_empty() {
         return None;
@@ -76,23 +76,15 @@ pub fn interval_of<T>(clusters: &[T], statistic: impl Fn(&[&T]) -> f64) -> Optio
     value.is_finite().then(|| percentiles_of_draws(value, &draws))
 }
 
-/// Mean with its interval.
-pub fn mean(values: &[f64]) -> Option<Interval> {
-    interval_of(&sorted(values), |v| v.iter().copied().sum::<f64>() / v.len() as f64)
-}
-
-/// Sum with its interval, the number of values being given.
-pub fn sum(values: &[f64]) -> Option<Interval> {
-    interval_of(&sorted(values), |v| v.iter().copied().sum())
-}
-
 /// Median with its 95 % interval.
 ///
-/// The median of a resample of n sorted values is the value at a random rank; for many values that rank is drawn from
-/// its normal approximation (mean n/2, deviation sqrt(n)/2) and nothing is sorted again. Few values can not carry a bootstrap
-/// (the range of n of them holds the true median only with 1 - 2^(1-n)), so below eight the interval is joined with Student's t,
-/// on the logarithms where all are positive, which is wide as it must be: with three values the ends lie 2.5 deviations
-/// off. With one value the interval is 0 to `f64::MAX`: it says nothing. Values that are all the same have no width.
+/// The median of a resample of n sorted values is the value at a random rank. For many values that rank is
+/// drawn from its normal approximation (mean n/2, deviation sqrt(n)/2), without sorting again.
+///
+/// Few values cannot carry a bootstrap: the range of n values contains the true median with probability 1 -
+/// 2^(1-n) only. So below eight values the interval is joined with Student's t, on the logarithms if all are
+/// positive. With three values its ends lie 2.5 deviations off, as they must. A single value has the interval
+/// 0 to `f64::MAX`, which says nothing. Equal values have no width.
 pub fn median_interval(values: &[f64]) -> Option<Interval> {
     let sorted = sorted(values);
     let value = percentile_of_sorted(&sorted, 0.5)?;
@@ -125,9 +117,10 @@ pub(crate) fn median_of_draw(sorted: &[f64], rng: &mut Rng) -> f64 {
 
 /// How many times `a` is `b`, from PAIRED rounds: `a[i]` and `b[i]` were measured next to each other.
 ///
-/// The value is the median of the per-round ratios, the interval its bootstrap over rounds; a slow drift of the machine
-/// cancels within a round. "Faster" needs an interval that excludes 1. See [`median_interval`] for few rounds. Rounds in which a
-/// value is not positive and finite are left out; with no round left the value is 1 and the interval says nothing.
+/// The value is the median of the per-round ratios, the interval its bootstrap over rounds. A slow drift of
+/// the machine cancels within a round. "Faster" needs an interval that excludes 1. See [`median_interval`]
+/// for few rounds. Rounds with a value that is not positive and finite are left out. Without rounds the value
+/// is 1, and the interval says nothing.
 ///
 /// ```
 /// use faultless_trace::measurement::ratio;
@@ -146,12 +139,12 @@ pub fn ratio(a: &[f64], b: &[f64]) -> Interval {
     median_interval(&ratios).unwrap_or(Interval { value: 1.0, low: 0.0, high: f64::MAX })
 }
 
-/// How many times `a` is `b`, from INDEPENDENT samples, such as those of two days or two machines.
+/// How many times `a` is `b`, from INDEPENDENT samples, such as two days or two machines.
 ///
-/// The value is the ratio of the medians, the interval that of both drawn anew; below eight samples of one of them it is
-/// joined with Welch's on the logarithms. `None` where a median is not positive; with a single sample of one of them the
-/// interval is 0 to `f64::MAX`. Constants are taken at their word: two of them have a ratio without width. The interval holds
-/// what varies within a sample, not what differs from one day to the next.
+/// The value is the ratio of the medians, the interval the bootstrap of both. If one sample has fewer than
+/// eight values, the interval is joined with Welch's on the logarithms. `None` if a median is not positive.
+/// With a single value in one sample the interval is 0 to `f64::MAX`. Two constants have a ratio without
+/// width. The interval contains the variation within a sample, not differences between days.
 ///
 /// ```
 /// use faultless_trace::measurement::ratio_of_independent;
@@ -161,8 +154,7 @@ pub fn ratio(a: &[f64], b: &[f64]) -> Interval {
 pub fn ratio_of_independent(a: &[f64], b: &[f64]) -> Option<Interval> {
     let bootstrap = ratio_of_medians(a, b).filter(|found| found.value > 0.0)?;
     let [a, b] = [a, b].map(|values| {
-        let logs: Vec<f64> = values.iter().filter(|v| v.is_finite() && **v > 0.0).map(|v| v.ln()).collect();
-        logs
+        values.iter().filter(|v| v.is_finite() && **v > 0.0).map(|v| v.ln()).collect::<Vec<f64>>()
     });
     if a.len() < 2 || b.len() < 2 {
         return Some(Interval { low: 0.0, high: f64::MAX, ..bootstrap });
@@ -177,30 +169,35 @@ pub fn ratio_of_independent(a: &[f64], b: &[f64]) -> Option<Interval> {
 
 /// Difference of two means, and half of its 95 % interval (Welch 1947); at least two values of each.
 fn welch(a: &[f64], b: &[f64]) -> (f64, f64) {
-    let [(mean_a, a, freedom_a), (mean_b, b, freedom_b)] = [a, b].map(|values| {
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        (mean, variance / n, n - 1.0)
-    });
-    let freedom = match a + b {
-        0.0 => 1.0,
-        both => both * both / (a * a / freedom_a + b * b / freedom_b),
-    };
-    (mean_a - mean_b, student_t(freedom.max(1.0) as usize) * (a + b).sqrt())
+    let [(mean_a, variance_a), (mean_b, variance_b)] = [a, b].map(mean_with_variance);
+    let freedom = welch_freedom([(variance_a, a.len() as f64 - 1.0), (variance_b, b.len() as f64 - 1.0)]);
+    (mean_a - mean_b, student_t(freedom.max(1.0) as usize) * (variance_a + variance_b).sqrt())
 }
 
-/// As many can carry a bootstrap.
+/// Degrees of freedom of the sum of two variances, each with its own (Welch 1947).
+pub(crate) fn welch_freedom([a, b]: [(f64, f64); 2]) -> f64 {
+    let part = |(variance, freedom): (f64, f64)| variance * variance / freedom;
+    let parts = part(a) + part(b);
+    if parts > 0.0 { (a.0 + b.0).powi(2) / parts } else { a.1 + b.1 }
+}
+
+/// The mean of two or more values, and the variance of that mean.
+fn mean_with_variance(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    (mean, variance / n)
+}
+
+/// Enough values for a bootstrap.
 const ENOUGH_ROUNDS: usize = 8;
 
-/// Student's 95 % interval of the mean of 2 to 7 values, of the geometric one where all are positive.
+/// Student's 95 % interval of the mean of 2 to 7 values, of the geometric mean if all are positive.
 fn t_interval(values: &[f64]) -> (f64, f64) {
     let is_positive = values.iter().all(|v| *v > 0.0);
     let used: Vec<f64> = values.iter().map(|v| if is_positive { v.ln() } else { *v }).collect();
-    let n = used.len() as f64;
-    let mean = used.iter().sum::<f64>() / n;
-    let variance = used.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let half = student_t(used.len() - 1) * (variance / n).sqrt();
+    let (mean, variance) = mean_with_variance(&used);
+    let half = student_t(used.len() - 1) * variance.sqrt();
     match is_positive {
         true => ((mean - half).exp(), (mean + half).exp().min(f64::MAX)),
         false => (mean - half, mean + half),
@@ -230,7 +227,7 @@ pub fn share_interval(hits: f64, total: f64) -> Interval {
     Interval { value, low: (centre - half).clamp(0.0, value), high: (centre + half).clamp(value, 1.0) }
 }
 
-/// The median of `a` over that of `b`, two independent samples, each drawn anew.
+/// The median of `a` over the median of `b`, two independent samples, each resampled.
 pub(crate) fn ratio_of_medians(a: &[f64], b: &[f64]) -> Option<Interval> {
     let (value_a, value_b) = (median(a)?, median(b)?);
     if value_b <= 0.0 {
@@ -247,7 +244,7 @@ pub(crate) fn ratio_of_medians(a: &[f64], b: &[f64]) -> Option<Interval> {
 mod tests {
     use super::*;
 
-    /// Share of 200 trials whose interval holds the true ratio 2 when rounds scatter by a deviation of 10 %.
+    /// Share of 200 trials whose interval contains the true ratio 2, with a deviation of 10 % between rounds.
     fn coverage(rounds: usize) -> f64 {
         let mut rng = Rng(7);
         let trials = 200;
@@ -337,10 +334,9 @@ mod tests {
     fn interval_of_a_mean_shrinks_with_the_root_of_n() {
         let mut rng = Rng(9);
         let values: Vec<f64> = (0..400).map(|_| rng.normal()).collect();
-        let interval = mean(&values).unwrap();
+        let interval = interval_of(&values, |v| v.iter().copied().sum::<f64>() / v.len() as f64).unwrap();
         let width = interval.high - interval.low;
         assert!((width - 2.0 * 1.96 / 20.0).abs() < 0.05, "{width}");
-        assert!((sum(&values).unwrap().value - interval.value * 400.0).abs() < 1e-6);
     }
 
     #[test]

@@ -1,19 +1,20 @@
-//! Two programs in paired rounds, compared by Wilcoxon's signed ranks (Hodges & Lehmann 1963; Hollander, Wolfe & Chicken,
-//! Nonparametric Statistical Methods, 3.1 to 3.3): values in, the ratio and its exact interval out.
+//! Paired rounds of two programs -> their ratio and its exact interval, by Wilcoxon's signed ranks (Hodges &
+//! Lehmann 1963; Hollander, Wolfe & Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
 //!
-//! Where both take the same time the logarithm of a round's ratio is as likely above 0 as below, however the machine's noise
-//! is distributed. Nothing else is assumed, and single slow rounds move the result little. It does not measure.
+//! If both programs take the same time, the logarithm of a round's ratio is as likely above 0 as below,
+//! whatever the distribution of the noise. Nothing else is assumed, and single slow rounds move the result
+//! little.
 
 use super::{percentile_of_sorted, sorted};
-use crate::stat::Interval;
+use crate::measurement::Interval;
 
-/// How many times `a` is `b`: the median of the means of all pairs of rounds. 1 where no round can be used.
+/// How many times `a` is `b`: the median of the means of all pairs of rounds. 1 without usable rounds.
 pub(crate) fn paired_estimate(a: &[f64], b: &[f64]) -> f64 {
     percentile_of_sorted(&pair_means(a, b), 0.5).unwrap_or(0.0).exp()
 }
 
-/// [`paired_estimate`] with the interval that misses the true ratio with probability `error` at most. `None`: there are too few
-/// rounds for any such interval.
+/// [`paired_estimate`] with an interval that misses the true ratio with probability `error` at most. `None`
+/// with too few rounds.
 pub(crate) fn paired_interval(a: &[f64], b: &[f64], error: f64) -> Option<Interval> {
     let means = pair_means(a, b);
     let rounds = ((2.0 * means.len() as f64 + 0.25).sqrt() - 0.5).round() as usize;
@@ -22,7 +23,7 @@ pub(crate) fn paired_interval(a: &[f64], b: &[f64], error: f64) -> Option<Interv
     Some(Interval { value: paired_estimate(a, b), low, high })
 }
 
-/// The means of the logarithms of all pairs of rounds, each round with itself too, in rising order.
+/// The means of the logarithms of all pairs of rounds, in rising order; a round also pairs with itself.
 fn pair_means(a: &[f64], b: &[f64]) -> Vec<f64> {
     let logs: Vec<f64> = a.iter().zip(b).map(|(a, b)| (a / b).ln()).filter(|log| log.is_finite()).collect();
     let pairs =
@@ -30,7 +31,7 @@ fn pair_means(a: &[f64], b: &[f64]) -> Vec<f64> {
     sorted(&pairs.collect::<Vec<f64>>())
 }
 
-/// The largest sum of ranks of one sign that both signs together reach or fall short of with probability `error` at most.
+/// The largest sum of ranks of one sign that is improbable: both tails together have at most `error`.
 fn largest_unlikely_sum(rounds: usize, error: f64) -> Option<usize> {
     let half = rounds * (rounds + 1) / 4;
     let mut probability = vec![0.0; half + 1];

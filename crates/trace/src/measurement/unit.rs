@@ -1,5 +1,5 @@
-//! Figures that know their unit: each type stores one unit, and its `Display` chooses prefix and digits for a reader.
-//! Three significant digits, a thin blank before the unit, `us` and not a letter outside ASCII. Parses nothing.
+//! Figures with a unit: each type stores one unit, and its `Display` chooses prefix and digits. Three
+//! significant digits, a space before the unit, and `us` to stay within ASCII. Parses nothing.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub struct Seconds(pub f64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(pub u64);
 
-/// A share from 0 to 1. `0.3 %`, `4.2 %`, `45 %`; never `100 %` or `0 %` for something that is not all or nothing.
+/// A share from 0 to 1. `0.3 %`, `4.2 %`, `45 %`; `100 %` and `0 %` only if exact.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Percent(pub f64);
 
@@ -73,7 +73,7 @@ impl fmt::Display for Percent {
 }
 
 impl Count {
-    /// With what is counted: `1 sample`, `2 samples`.
+    /// The count with its noun: `1 sample`, `2 samples`.
     pub fn of(self, noun: &str) -> String {
         format!("{self} {noun}{}", if self.0 == 1 { "" } else { "s" })
     }

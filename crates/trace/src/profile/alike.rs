@@ -1,15 +1,15 @@
-//! Faults of known kind -> what a sampled fault of the same stack or site was, whose kind is not known.
+//! Faults of known kind -> the kind of a sampled fault of the same stack or site.
 //!
-//! It is taken to be what one of those nearest in time was, drawn by lot: a program has phases.
+//! It is drawn at random from the faults nearest in time, because a program has phases.
 
 use std::collections::HashMap;
 
 use crate::fault::Fault;
+use crate::kind::Kind;
 use crate::measurement::Rng;
-use crate::stat::Kind;
 use crate::tuning::{NEIGHBOURS, PRICED_FAULTS};
 
-/// Time and kind of faults, by stack or site and by what their place alone says.
+/// Time and kind of faults, by stack or site and by their kind without a history.
 #[derive(Debug)]
 pub(super) struct Neighbours {
     of: HashMap<(u32, Kind), Vec<(u64, Kind)>>,
@@ -31,7 +31,7 @@ impl Neighbours {
         self.of.values_mut().for_each(|faults| faults.sort_by_key(|(time_ns, _)| *time_ns));
     }
 
-    /// What a fault there at this time was; `None` where too few are known.
+    /// The kind of a fault there at this time; `None` with too few known faults.
     pub(super) fn near(&mut self, at: (u32, Kind), time_ns: u64) -> Option<Kind> {
         let faults = self.of.get(&at).filter(|faults| faults.len() as u64 >= PRICED_FAULTS)?;
         let near = NEIGHBOURS.min(faults.len());

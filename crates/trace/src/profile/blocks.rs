@@ -1,11 +1,11 @@
-//! Records of allocations -> blocks, each with its life, and whose block an address was in at a time.
+//! Records of allocations -> blocks with their lives, and the block that holds an address at a time.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::observation::{Observation, What};
 use crate::tuning::{BEFORE_BIRTH_NS, FORKS_MAX, NEAR_BLOCKS_MAX};
 
-/// A block from birth to death; one that moved is a new block with the old one's number in `moved_from`.
+/// A block from birth to death. A moved block is a new one, with the old one's number in `moved_from`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     /// Process.
@@ -18,7 +18,7 @@ pub struct Block {
     pub stack: Option<u32>,
     /// When.
     pub born_ns: u64,
-    /// When it was freed; `None`: not before the end.
+    /// When it was freed; `None` if it lived to the end.
     pub died_ns: Option<u64>,
     /// The block that it was before a realloc.
     pub moved_from: Option<u32>,
@@ -29,12 +29,12 @@ pub struct Block {
 pub struct Blocks {
     /// The blocks.
     pub blocks: Vec<Block>,
-    /// By process, binary logarithm of the length and first address, in the order of birth: what one absurd length in a damaged
-    /// file makes slow is its own class.
+    /// By process, binary logarithm of the length, and first address; in the order of birth. An absurd length
+    /// in a damaged file slows down only its own class.
     at: HashMap<(u32, u32), BTreeMap<u64, Vec<u32>>>,
-    /// For each process when its memory became another: at a fork that of its parent, at an exec nobody's.
+    /// The times at which a process's memory was replaced: at a fork by its parent's, at an exec by none.
     origins: HashMap<u32, Vec<(u64, Option<u32>)>>,
-    /// When a process first freed at an address what was its parent's before.
+    /// When a process first freed, at an address, a block that its parent had allocated.
     freed: HashMap<(u32, u64), u64>,
 }
 
@@ -86,7 +86,7 @@ impl Blocks {
         blocks
     }
 
-    /// The block that held `addr` at this time: one of the process's own, or one that it has from its parent.
+    /// The block that held `addr` at this time: the process's own, or one inherited from its parent.
     pub fn at(&self, pid: u32, addr: u64, time_ns: u64) -> Option<u32> {
         let (mut of, mut by_ns) = (pid, time_ns);
         let mut heirs: Vec<(u32, u64)> = Vec::new();
@@ -105,7 +105,7 @@ impl Blocks {
         None
     }
 
-    /// When the memory of a process became what it was at this time, and whose it was before.
+    /// When the memory of a process, as of this time, was replaced, and the process it came from.
     fn origin(&self, pid: u32, time_ns: u64) -> (u64, Option<u32>) {
         let origins = self.origins.get(&pid).map_or(&[][..], Vec::as_slice);
         origins[..origins.partition_point(|origin| origin.0 <= time_ns)].last().copied().unwrap_or_default()
@@ -113,7 +113,7 @@ impl Blocks {
 
     fn own(&self, pid: u32, addr: u64, since_ns: u64, time_ns: u64) -> Option<u32> {
         self.near(pid, addr).find_map(|numbers| {
-            // At one address one block follows the other: only the last born by then can live.
+            // Blocks at one address follow each other, so only the last one born by then can live.
             let number = *numbers[..self.born(numbers, time_ns)].last()?;
             let block = &self.blocks[number as usize];
             let lives = block.born_ns >= since_ns && block.died_ns.is_none_or(|died_ns| time_ns < died_ns);
@@ -121,8 +121,8 @@ impl Blocks {
         })
     }
 
-    /// The same, or the block that was handed out there soon after: malloc writes its head, and calloc zeroes it, before its
-    /// birth is recorded.
+    /// As [`Blocks::at`], or the block handed out there soon after: malloc writes its header, and calloc
+    /// zeroes it, before its birth is recorded.
     pub fn touched(&self, pid: u32, addr: u64, time_ns: u64) -> Option<u32> {
         self.at(pid, addr, time_ns).or_else(|| {
             let next = |numbers: &Vec<u32>| numbers.get(self.born(numbers, time_ns)).copied();
@@ -145,7 +145,7 @@ impl Blocks {
         )
     }
 
-    /// How many of the blocks that followed each other at one address were born by then.
+    /// The number of blocks at one address that were born by then.
     fn born(&self, numbers: &[u32], time_ns: u64) -> usize {
         numbers.partition_point(|&number| self.blocks[number as usize].born_ns <= time_ns)
     }
@@ -158,7 +158,7 @@ impl Blocks {
         number
     }
 
-    /// Ends a block; one that is not the process's own is that of a parent, which keeps it.
+    /// Ends a block. A block of the parent is noted as freed in this process; the parent keeps it.
     fn free(&mut self, number: Option<u32>, pid: u32, addr: u64, time_ns: u64) {
         self.end(number, time_ns);
         if number.is_none() && self.origins.contains_key(&pid) {

@@ -1,31 +1,25 @@
-//! Bursts beside the samples around them -> what a timed sample reads too much.
+//! Bursts and the samples around them -> the excess time that a timed sample shows.
 //!
-//! The entry of a fault is written between its two time stamps. A recorder that is used for one fault in hundreds finds its code and its
-//! ring out of the cache, and takes longer for that than within a burst, or in the calibration. Each burst is set beside the samples that
-//! are nearest to it in time, since prices drift; the median over the bursts is the excess.
+//! The entry of a fault is written between its two time stamps. A recorder that runs for one fault in
+//! hundreds finds its code and its ring out of the cache. It then takes longer than within a burst, or in the
+//! calibration. Each burst is compared with the samples nearest in time, because prices drift. The median
+//! over the bursts is the excess.
 
 use super::weigh::Weights;
 use crate::fault::{Fault, Faults};
-use crate::measurement::{median, weighted_percentile};
-use crate::stat::Kind;
-use crate::stat::rows::ALL;
-use crate::stat::strata::KINDS;
+use crate::kind::{ALL, KINDS, Kind};
+use crate::measurement::{median, weighted_median};
 use crate::tuning::{COLD_NEAR_SAMPLES, PRICED_FAULTS};
 
-/// What timed samples of each kind read too much, ns: of a kind of which too little is known what those of all kinds do, and 0 where
-/// nothing is.
+/// The excess of timed samples of each kind, ns. A kind with too few samples has the excess of all kinds; 0
+/// if that is not known either.
 pub(super) fn excesses_ns(found: &Faults, weights: &Weights) -> [f64; KINDS] {
     let of_kinds = ALL.map(|kind| excesses(found, weights, kind));
-    let usual_ns = middle(of_kinds.iter().flatten().copied().collect()).unwrap_or(0.0);
-    of_kinds.map(|excesses| middle(excesses).unwrap_or(usual_ns).max(0.0))
+    let usual_ns = weighted_median(of_kinds.iter().flatten().copied().collect()).unwrap_or(0.0);
+    of_kinds.map(|excesses| weighted_median(excesses).unwrap_or(usual_ns).max(0.0))
 }
 
-fn middle(mut excesses: Vec<(f64, f64)>) -> Option<f64> {
-    excesses.sort_by(|a, b| a.0.total_cmp(&b.0));
-    weighted_percentile(&excesses, 0.5)
-}
-
-/// By how much samples of a kind read more than each burst of it, and what the burst stands for.
+/// The excess of samples of a kind over each burst of it, and the weight of the burst.
 fn excesses(found: &Faults, weights: &Weights, kind: Kind) -> Vec<(f64, f64)> {
     let is_ours = |fault: &Fault| fault.kind == kind && !fault.kernel;
     let sampled = found.samples.iter().zip(&weights.samples).filter(|(_, weight)| **weight > 0.0);
@@ -51,7 +45,7 @@ fn excesses(found: &Faults, weights: &Weights, kind: Kind) -> Vec<(f64, f64)> {
     bursts.filter_map(beside).collect()
 }
 
-/// The samples nearest to a time, of samples by time.
+/// The samples nearest to a time; `samples` are sorted by time.
 fn near(samples: &[(u64, f64)], time_ns: u64) -> &[(u64, f64)] {
     let at = samples.partition_point(|(ns, _)| *ns < time_ns);
     let from = at.saturating_sub(COLD_NEAR_SAMPLES / 2).min(samples.len() - COLD_NEAR_SAMPLES);
@@ -64,7 +58,7 @@ mod tests {
     use crate::observation::Window;
     use crate::profile::weigh::Weight;
 
-    /// Twenty bursts of ten faults with twenty samples around each, which read so much more.
+    /// Twenty bursts of ten faults, with twenty samples around each that read longer by `excess_ns`.
     fn run(excess_ns: u64, price_ns: impl Fn(u64) -> u64) -> (Faults, Weights) {
         let mut found = Faults::default();
         for burst in 0..20_u64 {

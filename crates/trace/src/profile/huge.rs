@@ -1,36 +1,37 @@
-//! Faults of huge pages are few and dear, so samples alone count them badly: what the machine counts and what memory grows by say how many
-//! there are.
+//! Faults of huge pages are few and expensive, so samples count them badly. The machine's count and the
+//! growth of memory bound their number.
 //!
-//! In: faults, what each stands for, and the readings of the levels. Out: the faults that stand for huge pages are as many as there were; and
-//! how many there may be, also where none was seen.
+//! In: faults with their weights, and the readings of memory. Out: weights that add up to the likely number
+//! of huge pages, and bounds of it, also if none was seen.
 //!
-//! The machine's count is the most there can be. Memory grows by a huge page where one is faulted in, and by a page at most for
-//! each other fault: what it grew by beyond that between two readings is the least. Between readings in which
-//! faults were seen, it is known how many of them take a page, which tells more.
+//! The machine's count is the maximum. Memory grows by a huge page per such fault, and by at most a page for
+//! each other fault. Growth beyond that between two readings gives the minimum. If enough faults were seen
+//! between the readings, the share that takes a page is known, which gives a better estimate.
 
 use super::weigh::Weights;
-use crate::avoid;
 use crate::fault::{Fault, Faults};
+use crate::kind::Kind;
+use crate::levels;
 use crate::observation::{Level, Observation};
-use crate::stat::Kind;
 use crate::tuning::{HUGE_SHOWN_SHARE, PRICED_FAULTS};
 
-/// What is known of the faults of huge pages.
+/// Known bounds of the faults of huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Huge {
-    /// Fewest, by the growth of memory and by what was seen.
+    /// Fewest, by the growth of memory and by the faults seen.
     pub least: f64,
-    /// Most: what the whole machine had, and what samples allow.
+    /// Most, by the machine's count and by the samples.
     pub most: f64,
-    /// What one takes, ns.
+    /// The time of one, ns.
     pub price_ns: f64,
 }
 
-/// Brings the faults of huge pages to what else is known of them. Where memory shows a quarter of what the machine had, or where some were
-/// seen and the samples allow that all of the machine's are the program's, they are taken to be: mostly nobody else takes any.
+/// Adjusts the weights of huge-page faults. The program is assumed to have caused all of the machine's in two
+/// cases: its memory shows a quarter of them, or some were seen and samples allow all. Other programs rarely
+/// take any.
 pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observation) {
     let Some(most) = observation.counts.huge_at_most.map(|most| most as f64) else { return };
-    // What was populated is counted, and brought by no fault of user mode; each may be a huge page.
+    // Populated pages are counted without a user-mode fault; each may be a huge page.
     let user = observation.counts.user_faults.unwrap_or(0);
     let populated = observation.usage.minor_faults.saturating_sub(user);
     let grown = grown(found, weights, observation).map(|grown| (grown - populated as f64).clamp(0.0, most));
@@ -63,25 +64,24 @@ pub(super) fn settle(found: &Faults, weights: &mut Weights, observation: &Observ
     }
     let part = |new: f64, old: f64| if old > 0.0 { new / old } else { 1.0 };
     let scales = [part(others + estimate - left, others), part(left, estimate)];
-    let scale = |fault: &Fault| match fault.kernel {
+    weights.scale(found, |fault| match fault.kernel {
         true => 1.0,
         false => scales[usize::from(fault.kind == Kind::Thp)],
-    };
-    weights.recorded.iter_mut().zip(&found.faults).for_each(|(weight, fault)| weight.extra *= scale(fault));
-    let sampled = weights.samples.iter_mut().zip(&found.samples);
-    sampled.for_each(|(weight, (fault, _))| *weight *= scale(fault));
+    });
     weights.huge_unseen = if estimate > 0.0 { 0.0 } else { left };
 }
 
-/// The most faults that samples allow which stand for `estimate`, each for so many: the upper end of a Poisson number (score interval, 95 %).
+/// The most faults that samples allow, if their estimate is `estimate` and each represents `each`: the upper
+/// end of a Poisson number (score interval, 95 %).
 fn most_of(estimate: f64, each: f64) -> f64 {
     const Z: f64 = 1.96;
     let number = if each > 0.0 { estimate / each } else { 0.0 };
     each * (number + Z * Z / 2.0 + Z * (number + Z * Z / 4.0).sqrt())
 }
 
-/// Huge pages that memory has grown by between readings, where that is more than they are off by: beyond a page for each fault, and beyond what
-/// the other faults seen in between take. A fork brings memory without faults, so readings around one say nothing.
+/// Huge pages that memory grew by between readings, beyond the error of the readings: first beyond a page for
+/// each fault, then beyond the pages that the other faults took. A fork brings memory without faults, so
+/// readings around one say nothing.
 fn grown(found: &Faults, weights: &Weights, observation: &Observation) -> [f64; 2] {
     let host = &observation.host;
     let (page, huge) = (host.page_bytes as f64, host.thp_bytes as f64);
@@ -89,9 +89,9 @@ fn grown(found: &Faults, weights: &Weights, observation: &Observation) -> [f64; 
     if step <= 0.0 {
         return [0.0; 2];
     }
-    let seen = Seen::new(found, weights, host.page_bytes);
-    let noise_bytes = avoid::noise_pages(host.cpus) as f64 * page;
-    let disturbed = avoid::disturbed(&observation.levels, &avoid::lifecycle(observation));
+    let seen = BasePageFaults::new(found, weights, host.page_bytes);
+    let noise_bytes = levels::noise_pages(host.cpus) as f64 * page;
+    let disturbed = levels::disturbed(&observation.levels, &levels::lifecycle(observation));
     let mut sums = [0.0; 2];
     for (pair, disturbed) in observation.levels.windows(2).zip(disturbed.iter().skip(1)) {
         let [Level { time_ns: from, .. }, Level { time_ns: to, .. }] = [pair[0], pair[1]];
@@ -109,24 +109,25 @@ fn grown(found: &Faults, weights: &Weights, observation: &Observation) -> [f64; 
     sums
 }
 
-/// Faults of base pages: when, what each stands for, and whether it takes a page.
-struct Seen(Vec<(u64, f64, bool)>);
+/// Faults of base pages: time, weight, and whether it takes a page.
+struct BasePageFaults(Vec<(u64, f64, bool)>);
 
-impl Seen {
+impl BasePageFaults {
     fn new(found: &Faults, weights: &Weights, page_bytes: u64) -> Self {
         let recorded = found.faults.iter().zip(weights.recorded.iter().map(|weight| weight.faults()));
         let sampled = found.samples.iter().map(|(fault, _)| fault).zip(weights.samples.iter().copied());
         let of_base_pages = recorded
             .chain(sampled)
             .filter(|(fault, weight)| fault.kind != Kind::Thp && !fault.kernel && *weight > 0.0);
-        let takes = |fault: &Fault| avoid::anonymous_bytes(fault.kind, page_bytes, page_bytes) > 0.0;
+        let takes = |fault: &Fault| fault.kind.anonymous_bytes(page_bytes, page_bytes) > 0.0;
         let mut seen: Vec<_> =
             of_base_pages.map(|(fault, weight)| (fault.enter_ns, weight, takes(fault))).collect();
         seen.sort_by_key(|(time_ns, ..)| *time_ns);
         Self(seen)
     }
 
-    /// Share of the faults in a span of time that take a page, and twice its standard error; `None` where too few were seen.
+    /// Share of the faults in a span of time that take a page, and twice its standard error; `None` with too
+    /// few faults.
     fn taking(&self, from_ns: u64, to_ns: u64) -> Option<(f64, f64)> {
         let at = |ns| self.0.partition_point(|(time_ns, ..)| *time_ns < ns);
         let seen = self.0.get(at(from_ns)..at(to_ns))?;
@@ -136,7 +137,7 @@ impl Seen {
         let all: f64 = seen.iter().map(|(_, weight, _)| weight).sum();
         let squares: f64 = seen.iter().map(|(_, weight, _)| weight * weight).sum();
         let part = seen.iter().filter(|(.., takes)| *takes).map(|(_, weight, _)| weight).sum::<f64>() / all;
-        // Kish's effective number: samples stand for more than recorded faults.
+        // Kish's effective number: samples represent more faults than recorded faults do.
         Some((part, 2.0 * (part * (1.0 - part) * squares / (all * all)).sqrt()))
     }
 }
@@ -150,7 +151,7 @@ mod tests {
     const PAGE: u64 = 4096;
     const HUGE: u64 = 2 << 20;
 
-    /// A hundred faults, one of which stands for each ten; memory grows by a page for each, and by so many huge pages.
+    /// A hundred faults, each tenth one a sample; memory grows by a page for each, and by `huge` huge pages.
     fn run(huge: u64, at_most: u64, seen: usize) -> (Faults, Weights, Observation) {
         let mut found = Faults::default();
         for n in 0..100 {

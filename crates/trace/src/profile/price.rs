@@ -1,12 +1,14 @@
-//! Timed faults -> what one of a site and kind takes, and what kind a sampled one is.
+//! Timed faults -> the mean time by site and kind, and the kinds of sampled faults.
 //!
-//! A reading is corrected by the calibrated offset and by the time that the thread was preempted, never below 0, and taken as at most so many medians of its kind as
-//! `stat` does: what is longer waited. A fault without a reading takes the mean of its like: of the same stack and kind where
-//! enough were timed, else of the same touching site and kind, else of the kind, else of all, else what a first touch took
-//! in the calibration. Means are weighed by what each timed fault stands for: a program's start is recorded more densely.
+//! A reading is corrected by the calibrated offset and by the preempted time, and is never below 0. It is
+//! capped at [`WAIT_LATENCY_RATIO`] medians of its kind: a longer fault waited. A fault without a reading
+//! takes a mean. The mean is of its stack and kind if enough were timed; else of its touching site and kind;
+//! else of its kind; else of all; else the calibrated time of a first touch. Means are weighted, because a
+//! program's start is recorded more densely.
 //!
-//! A sampled fault's kind is known where the kernel told what pages were mapped before and after it. Else it follows from place and access,
-//! and from the faults recorded at its stack, else its site, at about its time (`alike`). Without stacks the instruction stands for the stack.
+//! The kind of a sampled fault is known if the kernel reported the pages mapped before and after it.
+//! Otherwise it follows from mapping and access, and from the faults recorded at its stack or its site at
+//! about its time (`alike`). Without stacks the instruction stands for the stack.
 
 use std::collections::HashMap;
 
@@ -14,17 +16,14 @@ use super::alike::Neighbours;
 use super::cold;
 use super::weigh::{Weight, Weights};
 use crate::fault::{Fault, Faults};
-use crate::measurement::weighted_percentile;
-use crate::observation::Observation;
+use crate::kind::{ALL, KINDS, Kind};
+use crate::measurement::weighted_median;
+use crate::observation::{Calibration, Observation};
 use crate::recording::Stacks;
-use crate::sites::touching::Touching;
-use crate::stat::Kind;
-use crate::stat::rows::ALL;
-use crate::stat::strata::KINDS;
-use crate::stat::time::is_sound;
+use crate::recording::touching::Touching;
 use crate::tuning::{BURST_WORTH, HUGE_PRIOR_FAULTS, PRICED_FAULTS, THP_PRICE_RATIO, WAIT_LATENCY_RATIO};
 
-/// Sum of times, of weights, and how many.
+/// Sum of times, sum of weights, and number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     sum: f64,
@@ -45,12 +44,12 @@ impl Mean {
 /// What faults take.
 pub(super) struct Prices {
     touching: Touching,
-    /// Numbers of instructions, which stand for stacks where none are recorded.
+    /// Numbers of instructions, which stand for stacks if none are recorded.
     instructions: HashMap<u64, u32>,
     offset_ns: [f64; KINDS],
-    /// What a timed sample reads too much, since a recorder that is rarely used is cold, ns.
+    /// The excess of a timed sample, ns: a recorder that rarely runs is cold.
     cold_ns: [f64; KINDS],
-    /// What the faults of bursts count for beside timed samples.
+    /// The weight of faults in bursts beside timed samples.
     pub(super) burst_part: f64,
     cap_ns: [f64; KINDS],
     by_stack: HashMap<(u32, Kind), Mean>,
@@ -65,8 +64,7 @@ pub(super) struct Prices {
 
 impl Prices {
     pub(super) fn new(found: &Faults, weights: &Weights, observation: &Observation, stacks: &Stacks) -> Self {
-        let calibration = observation.calibration;
-        let calibration = calibration.filter(is_sound);
+        let calibration = observation.calibration.filter(Calibration::is_sound);
         let mut prices = Self {
             touching: Touching::new(stacks),
             instructions: HashMap::new(),
@@ -110,7 +108,7 @@ impl Prices {
         }
     }
 
-    /// Who touched: the stack, or the instruction where no stacks are recorded.
+    /// The touching stack, or the instruction if no stacks are recorded.
     fn stack(&self, fault: &Fault) -> Option<u32> {
         fault.stack.or_else(|| self.instructions.get(&fault.ip).copied())
     }
@@ -122,20 +120,19 @@ impl Prices {
                 readings[fault.kind as usize].push((ns.max(0.0), weight.alike));
             }
         }
-        for (cap, readings) in self.cap_ns.iter_mut().zip(&mut readings) {
-            readings.sort_by(|a, b| a.0.total_cmp(&b.0));
-            if let Some(p50) = weighted_percentile(readings, 0.5).filter(|p50| *p50 > 0.0) {
+        for (cap, readings) in self.cap_ns.iter_mut().zip(readings) {
+            if let Some(p50) = weighted_median(readings).filter(|p50| *p50 > 0.0) {
                 *cap = p50 * WAIT_LATENCY_RATIO;
             }
         }
     }
 
-    /// What a fault of its stack, site and place turned out to be. That a page is huge its own end tells.
+    /// Learns the kind of a fault at its stack and site. Its own end shows whether a page is huge.
     fn learn_kind(&mut self, fault: &Fault) {
         if matches!(fault.kind, Kind::Major | Kind::Thp) {
             return;
         }
-        let (place, stack) = (fault.kind_by_place, self.stack(fault));
+        let (place, stack) = (fault.kind_without_past, self.stack(fault));
         let site = stack.and_then(|stack| self.touching.frame(stack));
         if let Some(stack) = stack {
             self.kinds_by_stack.add((stack, place), fault);
@@ -162,17 +159,17 @@ impl Prices {
         }
     }
 
-    /// The same of a sampled one.
+    /// As [`Prices::reading_ns`], for a sample.
     pub(super) fn sample_ns(&self, fault: &Fault) -> Option<f64> {
         Some((self.reading_ns(fault)? - self.cold_ns[fault.kind as usize]).max(0.0))
     }
 
-    /// The time of a recorded fault, corrected, ns, where it speaks for others.
+    /// The corrected time of a recorded fault, ns, if it is representative.
     fn reading_ns(&self, fault: &Fault) -> Option<f64> {
         Some(self.corrected_ns(fault)?.clamp(0.0, self.cap_ns[fault.kind as usize]))
     }
 
-    /// Another thread's turn is no time of the fault; what it waits for is.
+    /// Another thread's turn does not count as time of the fault; its own waits do.
     fn corrected_ns(&self, fault: &Fault) -> Option<f64> {
         Some(
             fault.reading_ns()?.saturating_sub(fault.preempted_ns) as f64
@@ -180,7 +177,7 @@ impl Prices {
         )
     }
 
-    /// What a fault as this one takes on average, if it is of this kind, ns; 0 where nothing is known.
+    /// Mean time of a fault like this one, if it is of this kind, ns; 0 if nothing is known.
     pub(super) fn mean_ns(&self, fault: &Fault, kind: Kind) -> f64 {
         let stack = self.stack(fault);
         let by_stack = || self.by_stack.get(&(stack?, kind))?.of(PRICED_FAULTS);
@@ -198,13 +195,13 @@ impl Prices {
             .unwrap_or(self.calibrated_ns)
     }
 
-    /// What a fault of a huge page takes, ns.
+    /// Mean time of a fault of a huge page, ns.
     pub(super) fn huge_ns(&self) -> f64 {
         self.by_kind[Kind::Thp as usize].of(PRICED_FAULTS).unwrap_or_else(|| self.few_huge_ns())
     }
 
-    /// The same where few or none were timed, ns: the price of the calibration counts like [`HUGE_PRIOR_FAULTS`] of
-    /// them.
+    /// As [`Prices::huge_ns`] with few or no timed faults: the calibrated price counts like
+    /// [`HUGE_PRIOR_FAULTS`] of them.
     fn few_huge_ns(&self) -> f64 {
         let others_ns = || THP_PRICE_RATIO * self.all.of(1).unwrap_or(self.calibrated_ns);
         let prior_ns = self.calibrated_huge_ns.unwrap_or_else(others_ns);
@@ -213,7 +210,8 @@ impl Prices {
         (seen.of(1).unwrap_or(0.0) * timed + prior_ns * HUGE_PRIOR_FAULTS) / (timed + HUGE_PRIOR_FAULTS)
     }
 
-    /// Time of what a recorded fault stands for, its own time, and the part of the first that is not its own, ns.
+    /// For a recorded fault: the time of all faults that it represents, its own time, and the assumed part of
+    /// the first, ns.
     pub(super) fn cost(&self, fault: &Fault, weight: &Weight) -> (f64, Option<f64>, f64) {
         let reading_ns = self.reading_ns(fault);
         let assumed = if reading_ns.is_some() { weight.extra } else { weight.faults() };
@@ -221,10 +219,10 @@ impl Prices {
         (reading_ns.map_or(0.0, |ns| ns * weight.exact) + assumed_ns, reading_ns, assumed_ns)
     }
 
-    /// What a sampled fault was.
+    /// The kind of a sampled fault.
     pub(super) fn kind_of_sample(&mut self, fault: &Fault) -> Kind {
-        let (Some(stack), place) = (self.stack(fault), fault.kind_by_place) else {
-            return fault.kind_by_place;
+        let (Some(stack), place) = (self.stack(fault), fault.kind_without_past) else {
+            return fault.kind_without_past;
         };
         if matches!(fault.kind, Kind::Major | Kind::Thp) || fault.is_certain {
             return fault.kind;
@@ -235,7 +233,8 @@ impl Prices {
     }
 }
 
-/// Timed samples are spread evenly over the run, and faults of a burst are alike: the more of the former, the less the latter count.
+/// Timed samples are spread evenly over the run, and faults of a burst are alike. So the more samples there
+/// are, the less a burst counts.
 fn burst_part(found: &Faults, weights: &Weights) -> f64 {
     let sampled = found.samples.iter().zip(&weights.samples);
     let timed = sampled.filter(|((fault, _), weight)| **weight > 0.0 && fault.reading_ns().is_some()).count();
@@ -253,7 +252,7 @@ mod tests {
         // Of the faults of one instruction every second is of a huge page, and known to be.
         let fault = |kind, time_ns, is_certain| Fault {
             ip: 7,
-            kind_by_place: Kind::MmapFirstWrite,
+            kind_without_past: Kind::MmapFirstWrite,
             is_certain,
             ..Fault::timed(kind, time_ns, 1_000)
         };
@@ -285,7 +284,7 @@ mod tests {
         assert_eq!(mean_ns(2, Some(180_000)), 140_000.0);
         assert_eq!(mean_ns(6, Some(180_000)), 120_000.0);
         assert_eq!(mean_ns(8, Some(180_000)), 100_000.0);
-        // Without a calibrated price: so many times what other faults take.
+        // Without a calibrated price: this many times the price of other faults.
         assert_eq!(mean_ns(0, None), 1_000.0 * THP_PRICE_RATIO);
     }
 }

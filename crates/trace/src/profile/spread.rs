@@ -1,53 +1,51 @@
-//! What a row's figures rest on -> how far they may be off, at 95 %.
+//! The evidence behind a row -> its error at 95 %.
 //!
-//! Counts: what was counted is exact. Samples vary as draws do (Wilson). What bursts say about faults beside them varies
-//! from burst to burst (a ratio over clusters; Cochran 1977, ch. 6 and 9), with Student's t where there are few. How much
-//! the samples and how much the bursts stand for in all is in doubt as well.
+//! Counts: counted faults are exact. Samples vary as draws do (Wilson). Faults that bursts represent vary
+//! between bursts (a ratio over clusters; Cochran 1977, ch. 6 and 9), with Student's t for few bursts. The
+//! totals that samples and bursts represent are uncertain as well. Major faults are all in the file, so their
+//! number is exact. Huge pages are bounded by the machine's count.
 //!
-//! Major faults are all in the file: their number is exact. Of huge pages there are no more than the machine had.
-//!
-//! Times: a count's doubt times the price; the price of what was not timed itself varies from burst to burst, by what was seen and,
-//! where bursts are few, by what is usual; a row whose faults were not timed may cost what any other of base pages does; and every reading may
-//! be off by [`CALIBRATION_SHARE`] and by [`OFFSET_SHARE`] of what was subtracted from it.
+//! Times: the error of a count times its price. The price of untimed faults varies between bursts: by the
+//! variation seen, and with few bursts by the usual variation. A row without timed faults may have the price
+//! of any other row of base pages. Every reading may be off by [`CALIBRATION_SHARE`], and by [`OFFSET_SHARE`]
+//! of its offset.
 
 use super::{Basis, Huge, Weighted};
-use crate::measurement::{share_interval, student_t};
-use crate::stat::rows::ALL;
-use crate::stat::strata::KINDS;
-use crate::stat::{Interval, Kind};
+use crate::kind::{ALL, KINDS, Kind};
+use crate::measurement::{Interval, share_interval, student_t};
 use crate::tuning::{
     CALIBRATED_HIGH, CALIBRATED_LOW, CALIBRATION_SHARE, LOST_IN_RUNS, OFFSET_SHARE, ONE_BURST_SHARE,
     PRICE_PRIOR_BURSTS, PRICED_FAULTS,
 };
 
-/// What one burst says of counts.
+/// Counts from one burst.
 #[derive(Clone, Copy, Debug, Default)]
 struct Burst {
     number: u32,
-    /// Faults beside it that its own stand for.
+    /// Faults that it represents beyond its own.
     extra: f64,
 }
 
-/// What one burst, or a sample by itself, says of prices.
+/// Prices from one burst or one sample.
 #[derive(Clone, Copy, Debug, Default)]
-struct Look {
+struct PriceCluster {
     burst: Option<u32>,
     timed: f64,
-    /// Faults that the timed ones are like, and their time.
+    /// Faults that the timed ones represent, and their time.
     alike: f64,
     sum_ns: f64,
 }
 
-/// Timed faults of a kind, major ones apart, which wait for a disk.
+/// Timed faults of a kind; major ones are separate, because they wait for a disk.
 #[derive(Clone, Copy, Debug, Default)]
 struct Timed {
     timed: f64,
     sum_ns: f64,
 }
 
-/// Sums over minor faults of base pages, or of huge ones: the price of one says nothing of the other's.
+/// Sums over minor faults of base pages, or of huge ones: the prices differ.
 #[derive(Clone, Debug, Default)]
-struct Part {
+struct SizeTally {
     is_huge: bool,
     faults: f64,
     time_ns: f64,
@@ -57,7 +55,7 @@ struct Part {
     assumed_faults: f64,
     assumed_ns: f64,
     bursts: Vec<Burst>,
-    looks: Vec<Look>,
+    clusters: Vec<PriceCluster>,
 }
 
 /// Sums over faults of a row, or of all.
@@ -66,36 +64,37 @@ pub(crate) struct Tally {
     pub(crate) records: u64,
     pub(crate) faults: f64,
     pub(crate) time_ns: f64,
-    /// Of base pages, of huge ones.
-    parts: [Part; 2],
-    /// Time of major faults that is the mean of others, ns. All of them are in the file, and what was read is exact.
+    /// Base pages, huge pages.
+    sizes: [SizeTally; 2],
+    /// Time of major faults that is the mean of others, ns. All of them are in the file, and a reading is
+    /// exact.
     major_assumed_ns: f64,
-    /// Squares of what each sample of a minor fault stands for.
+    /// Squares of the faults that each sample of a minor fault represents.
     by_samples_squared: f64,
     bursts: Vec<Burst>,
     kinds: [Timed; KINDS],
 }
 
-/// What is known of all faults, and bounds a row's.
+/// The whole run, which bounds a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Whole<'a> {
     pub(crate) all: &'a Tally,
-    /// Faults by which what samples stand for may be off in all.
+    /// Error of the faults that all samples together represent.
     pub(crate) doubt: f64,
-    /// What is subtracted from each reading, ns.
+    /// The offset subtracted from each reading, ns.
     pub(crate) offset_ns: f64,
-    /// Faults of huge pages in user mode, where that is known.
+    /// Faults of huge pages in user mode, if known.
     pub(crate) huge: Option<Huge>,
 }
 
 impl Default for Tally {
     fn default() -> Self {
-        let parts = [false, true].map(|is_huge| Part { is_huge, ..Part::default() });
+        let sizes = [false, true].map(|is_huge| SizeTally { is_huge, ..SizeTally::default() });
         Self {
             records: 0,
             faults: 0.0,
             time_ns: 0.0,
-            parts,
+            sizes,
             major_assumed_ns: 0.0,
             by_samples_squared: 0.0,
             bursts: Vec::new(),
@@ -114,7 +113,7 @@ impl Tally {
             self.major_assumed_ns += basis.assumed_ns;
             return;
         }
-        self.parts[usize::from(fault.kind == Kind::Thp)].add(fault, basis);
+        self.sizes[usize::from(fault.kind == Kind::Thp)].add(fault, basis);
         match basis.burst {
             Some(number) => add_burst(&mut self.bursts, number, fault.faults - basis.exact),
             None => self.by_samples_squared += fault.faults * fault.faults,
@@ -131,7 +130,7 @@ impl Tally {
         let majors_ns = [1.0 - CALIBRATED_LOW, CALIBRATED_HIGH - 1.0].map(|by| by * self.major_assumed_ns);
         let mut off = [0.0_f64; 2];
         let mut off_ns = majors_ns.map(|ns| ns.hypot(reading_ns));
-        for part in self.parts.iter().filter(|part| part.faults > 0.0) {
+        for part in self.sizes.iter().filter(|part| part.faults > 0.0) {
             let is_all = self.records == whole.all.records;
             let counts = if is_all { [0.0; 2] } else { part.count_spread(whole) };
             let prices_ns = part.assumed_spread_ns(whole.all);
@@ -147,28 +146,29 @@ impl Tally {
         (Interval { high: faults.high.min(most), ..faults }, around(self.time_ns, off_ns))
     }
 
-    /// What faults that were not timed may take less and more in all, ns.
+    /// How much less and more the untimed faults may take in all, ns.
     pub(crate) fn assumed_spread_ns(&self, all: &Tally) -> (f64, f64) {
-        let [base, huge] = self.parts.each_ref().map(|part| part.assumed_spread_ns(all));
+        let [base, huge] = self.sizes.each_ref().map(|part| part.assumed_spread_ns(all));
         (base[0].hypot(huge[0]), base[1].hypot(huge[1]))
     }
 
-    /// What all minor ones may take less or more because every reading may be off, ns.
+    /// Error of the time of all minor faults because every reading may be off, ns.
     pub(crate) fn reading_spread_ns(&self, offset_ns: f64) -> f64 {
-        let sum = |of: fn(&Part) -> f64| self.parts.iter().map(of).sum::<f64>();
+        let sum = |of: fn(&SizeTally) -> f64| self.sizes.iter().map(of).sum::<f64>();
         let (faults, time_ns) = (sum(|part| part.faults), sum(|part| part.time_ns));
         (CALIBRATION_SHARE * time_ns).hypot(OFFSET_SHARE * offset_ns.abs() * faults)
     }
 
     fn by_samples(&self) -> f64 {
-        self.parts.iter().map(|part| part.by_samples).sum()
+        self.sizes.iter().map(|part| part.by_samples).sum()
     }
 
     fn extra(&self) -> f64 {
-        self.parts.iter().map(|part| part.extra).sum()
+        self.sizes.iter().map(|part| part.extra).sum()
     }
 
-    /// Shares by which a price may be lower and higher that is that of others, or of the calibration: it may be any of those seen.
+    /// Shares by which a price taken from other rows or the calibration may be lower and higher: it may be
+    /// any price seen.
     fn foreign_price_spread(&self, price_ns: f64) -> [f64; 2] {
         if price_ns <= 0.0 {
             return [0.0; 2];
@@ -190,7 +190,7 @@ fn add_burst(bursts: &mut Vec<Burst>, number: u32, extra: f64) {
     }
 }
 
-impl Part {
+impl SizeTally {
     fn add(&mut self, fault: &Weighted, basis: &Basis) {
         self.faults += fault.faults;
         self.time_ns += fault.cost_ns;
@@ -211,16 +211,18 @@ impl Part {
     }
 
     fn time(&mut self, basis: &Basis, ns: f64) {
-        if self.looks.last().is_none_or(|look| look.burst.is_none() || look.burst != basis.burst) {
-            self.looks.push(Look { burst: basis.burst, ..Look::default() });
+        if self.clusters.last().is_none_or(|cluster| cluster.burst.is_none() || cluster.burst != basis.burst)
+        {
+            self.clusters.push(PriceCluster { burst: basis.burst, ..PriceCluster::default() });
         }
-        if let Some(look) = self.looks.last_mut() {
-            look.timed += 1.0;
-            (look.alike, look.sum_ns) = (look.alike + basis.alike, look.sum_ns + basis.alike * ns);
+        if let Some(cluster) = self.clusters.last_mut() {
+            cluster.timed += 1.0;
+            (cluster.alike, cluster.sum_ns) =
+                (cluster.alike + basis.alike, cluster.sum_ns + basis.alike * ns);
         }
     }
 
-    /// What a fault that was not timed is taken to take, ns.
+    /// Assumed time of a fault that was not timed, ns.
     fn price_ns(&self) -> f64 {
         match self.assumed_faults {
             n if n > 0.0 => self.assumed_ns / n,
@@ -233,10 +235,10 @@ impl Part {
         self.price_spread(self.price_ns(), all).map(|share| share * self.assumed_ns)
     }
 
-    /// How many faults fewer and more there may be.
+    /// How many fewer and more faults there may be.
     fn count_spread(&self, whole: &Whole<'_>) -> [f64; 2] {
         let all = whole.all;
-        // Kish's effective number: samples stand for unlike numbers of faults.
+        // Kish's effective number: samples represent different numbers of faults.
         let samples = all.by_samples().powi(2) / all.by_samples_squared.max(f64::MIN_POSITIVE);
         let hits = self.by_samples / all.by_samples().max(f64::MIN_POSITIVE) * samples;
         let share = share_interval(hits, samples);
@@ -252,20 +254,20 @@ impl Part {
         let beside = self.extra_spread(all).hypot(shifted);
         let [below, above] = by_samples.map(|part| part.hypot(lost).hypot(beside));
         let Some(huge) = whole.huge.filter(|_| self.is_huge) else { return [below, above] };
-        // What memory grew by is the least of all together.
-        let is_all = self.faults > 0.999 * all.parts[1].faults;
+        // The growth of memory is a lower bound of all together.
+        let is_all = self.faults > 0.999 * all.sizes[1].faults;
         let least = if is_all { huge.least } else { 0.0 };
         [below.min((self.faults - least).max(0.0)), above.min((huge.most - self.faults).max(0.0))]
     }
 
-    /// Of what the bursts stand for beside them, how much the row's part may be off.
+    /// Error of the row's part of the faults that bursts represent.
     fn extra_spread(&self, all: &Tally) -> f64 {
-        let looks = all.bursts.iter().filter(|burst| burst.extra > 0.0).count();
+        let bursts = all.bursts.iter().filter(|burst| burst.extra > 0.0).count();
         let whole = all.extra();
         if whole <= 0.0 {
             return 0.0;
         }
-        if looks < 2 {
+        if bursts < 2 {
             return self.extra.max(whole - self.extra);
         }
         let part = self.extra / whole;
@@ -275,30 +277,32 @@ impl Part {
             (mine - part * burst.extra).powi(2)
         };
         let squares: f64 = all.bursts.iter().map(square).sum();
-        let looks_f = looks as f64;
-        student_t(looks - 1) * (looks_f / (looks_f - 1.0) * squares).sqrt()
+        let n = bursts as f64;
+        student_t(bursts - 1) * (n / (n - 1.0) * squares).sqrt()
     }
 
-    /// Shares by which the price of what was not timed may be lower and higher than `price_ns`.
+    /// Shares by which the price of untimed faults may be lower and higher than `price_ns`.
     fn price_spread(&self, price_ns: f64, all: &Tally) -> [f64; 2] {
-        let timed: f64 = self.looks.iter().map(|look| look.timed).sum();
-        let sum_ns: f64 = self.looks.iter().map(|look| look.sum_ns).sum();
+        let timed: f64 = self.clusters.iter().map(|cluster| cluster.timed).sum();
+        let sum_ns: f64 = self.clusters.iter().map(|cluster| cluster.sum_ns).sum();
         if timed < PRICED_FAULTS as f64 || sum_ns <= 0.0 {
             return match self.is_huge {
                 true => [1.0 - CALIBRATED_LOW, CALIBRATED_HIGH - 1.0],
                 false => all.foreign_price_spread(price_ns),
             };
         }
-        let all_looks: Vec<&Look> = self.looks.iter().filter(|look| look.alike > 0.0).collect();
-        let alike: f64 = all_looks.iter().map(|look| look.alike).sum();
+        let weighted: Vec<&PriceCluster> =
+            self.clusters.iter().filter(|cluster| cluster.alike > 0.0).collect();
+        let alike: f64 = weighted.iter().map(|cluster| cluster.alike).sum();
         let mean_ns = sum_ns / alike;
-        // Kish's effective number: looks that stand for few faults tell little.
-        let looks = alike * alike / all_looks.iter().map(|look| look.alike * look.alike).sum::<f64>();
-        let free = looks - 1.0;
-        // Looks at regular times follow a price that drifts (memory that a hypervisor backs at first touch), and neighbours alone tell
-        // how far one of them may be off: successive differences (Wolter 2007, ch. 8).
+        // Kish's effective number: clusters that represent few faults say little.
+        let effective =
+            alike * alike / weighted.iter().map(|cluster| cluster.alike * cluster.alike).sum::<f64>();
+        let free = effective - 1.0;
+        // Bursts at regular times follow a drifting price, such as memory that a hypervisor backs at first
+        // touch. Only neighbours show the error of one: successive differences (Wolter 2007, ch. 8).
         let (mut seen, mut weight) = (0.0, 0.0);
-        for (a, b) in all_looks.iter().zip(all_looks.iter().skip(1)) {
+        for (a, b) in weighted.iter().zip(weighted.iter().skip(1)) {
             let apart = (a.sum_ns / a.alike - b.sum_ns / b.alike) / mean_ns;
             let both = a.alike.min(b.alike);
             (seen, weight) = (seen + both * apart * apart / 2.0, weight + both);
@@ -306,7 +310,7 @@ impl Part {
         let seen = if weight > 0.0 { seen / weight } else { 0.0 };
         let variance =
             (PRICE_PRIOR_BURSTS * ONE_BURST_SHARE.powi(2) + free * seen) / (PRICE_PRIOR_BURSTS + free);
-        let half = student_t((PRICE_PRIOR_BURSTS + free) as usize) * (variance / looks).sqrt();
+        let half = student_t((PRICE_PRIOR_BURSTS + free) as usize) * (variance / effective).sqrt();
         [half.min(1.0), half]
     }
 }
@@ -315,15 +319,15 @@ impl Part {
 mod tests {
     use super::*;
 
-    /// A row with bursts of 50 faults that took so long each, one look at a time.
-    fn row(means_ns: &[f64]) -> Part {
-        let look = |(number, mean_ns): (usize, &f64)| Look {
+    /// A row with bursts of 50 faults that took so long each, one cluster at a time.
+    fn row(means_ns: &[f64]) -> SizeTally {
+        let cluster = |(number, mean_ns): (usize, &f64)| PriceCluster {
             burst: Some(number as u32),
             timed: 50.0,
             alike: 50.0,
             sum_ns: 50.0 * mean_ns,
         };
-        Part { looks: means_ns.iter().enumerate().map(look).collect(), ..Part::default() }
+        SizeTally { clusters: means_ns.iter().enumerate().map(cluster).collect(), ..SizeTally::default() }
     }
 
     fn half(means_ns: &[f64]) -> f64 {
@@ -336,14 +340,15 @@ mod tests {
         assert!((0.5..1.0).contains(&half(&steady[..1])), "{}", half(&steady[..1]));
         assert!(half(&steady[..1]) > half(&steady[..4]) && half(&steady[..4]) > half(&steady));
         assert!(half(&steady) < 0.06, "{}", half(&steady));
-        let wild: Vec<f64> = (0..40).map(|look| if look % 2 == 0 { 500.0 } else { 1500.0 }).collect();
+        let wild: Vec<f64> = (0..40).map(|cluster| if cluster % 2 == 0 { 500.0 } else { 1500.0 }).collect();
         assert!(half(&wild) > 0.15, "{}", half(&wild));
     }
 
     #[test]
     fn a_price_that_drifts_is_known_better_than_one_that_jumps() {
-        let drift: Vec<f64> = (0..40).map(|look| if look < 15 { 11_000.0 } else { 1_800.0 }).collect();
-        let jumps: Vec<f64> = (0..40).map(|look| if look % 8 < 3 { 11_000.0 } else { 1_800.0 }).collect();
+        let drift: Vec<f64> = (0..40).map(|cluster| if cluster < 15 { 11_000.0 } else { 1_800.0 }).collect();
+        let jumps: Vec<f64> =
+            (0..40).map(|cluster| if cluster % 8 < 3 { 11_000.0 } else { 1_800.0 }).collect();
         assert!(half(&drift) < half(&jumps) / 2.0, "{} {}", half(&drift), half(&jumps));
     }
 
@@ -351,7 +356,7 @@ mod tests {
     fn a_row_that_was_not_timed_may_cost_what_any_kind_does() {
         let mut all = Tally::default();
         all.kinds[Kind::ZeroPageRead as usize] = Timed { timed: 100.0, sum_ns: 1_000_000.0 };
-        assert_eq!(Part::default().price_spread(1000.0, &all), [1.0 - CALIBRATED_LOW, 9.0]);
+        assert_eq!(SizeTally::default().price_spread(1000.0, &all), [1.0 - CALIBRATED_LOW, 9.0]);
     }
 
     fn fault(kind: Kind, faults: f64, price_ns: f64) -> Weighted {
@@ -399,7 +404,7 @@ mod tests {
         let (faults, time_ns) = tally(&[&huge]).intervals(&whole);
         assert_eq!((faults.low, faults.high), (2.0, 20.0));
         assert!(time_ns.high < 20.0 * 2e5 && time_ns.high > 20.0 * 1e5, "{time_ns:?}");
-        // A site with one major fault may have others, each as dear as those of base pages.
+        // A site with one major fault may have others, each at the price of base pages.
         let (faults, time_ns) = tally(&[&majors[..1], &base[..1]]).intervals(&whole);
         assert!(faults.high > 500.0 && time_ns.high < 3e6 + 1e7, "{faults:?} {time_ns:?}");
     }

@@ -1,38 +1,38 @@
-//! Faults, samples and exact counts -> how many faults of the run each recorded or sampled one stands for.
+//! Faults, samples and exact counts -> the number of faults of the run that each recorded or sampled fault
+//! represents.
 //!
-//! Where single faults were recorded they stand for themselves; where records of a window were lost, or ends were, the
-//! window's exact count is shared among those that are whole. There the samples say nothing new and count for nothing.
+//! A fault recorded in a window represents itself. If a window lost records or ends, its whole faults share
+//! the exact count. Samples inside recorded windows add nothing and count for nothing.
 //!
-//! Everywhere else the samples speak. A sample stands for as many faults of its thread as the period is long, but what a
-//! thread does after its last sample has none, and a short-lived thread has none at all. So threads with few samples are
-//! described by the faults recorded of them in the bursts, each standing for faults of the windows around its burst, as in
-//! `stat::strata`; how many such faults there are in all is what the other threads' samples leave of the exact count. All
-//! that was not recorded is at last made to add up to the exact count.
+//! Elsewhere samples decide. A sample represents one period of its thread's faults. A thread's faults after
+//! its last sample have none, and a short-lived thread may have no sample at all. So threads with few samples
+//! are described by their faults in the bursts, each of which represents faults of the windows around it, as
+//! in `strata`. The number of such faults is the exact count less the share of the other threads' samples.
+//! Finally all unrecorded faults are scaled to the exact count.
 //!
-//! Major faults are all in the file and stand for themselves.
+//! Major faults are all in the file and represent themselves. Faults of kernel mode have no exact count by
+//! window: only their samples decide, or the bursts if there are too few.
 //!
-//! Faults of kernel mode have no exact count by window: their samples speak alone, or the bursts where there are too few.
-//!
-//! Weakness: a thread's tail is half a period for each processor that it ran on, and on how many it ran is not known.
+//! Weakness: a thread's tail is half a period for each processor that it ran on, and their number is not
+//! known.
 
 use std::collections::HashMap;
 
 use super::huge::{self, Huge};
+use super::strata::{Strata, Stratum};
 use crate::fault::{Fault, Faults};
+use crate::kind::Kind;
 use crate::observation::Observation;
-use crate::stat::Kind;
-use crate::stat::rows::failed;
-use crate::stat::strata::{Strata, Stratum};
 use crate::tuning::{ALL_SEEN_SHARE, FEW_SAMPLES, POOL_FAULTS, SHORT_THREADS_RATIO};
 
-/// What a recorded fault stands for.
+/// The faults that a recorded fault represents.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Weight {
-    /// Faults counted beside it.
+    /// Counted beside it.
     pub(super) exact: f64,
-    /// Faults elsewhere.
+    /// Elsewhere.
     pub(super) extra: f64,
-    /// Faults of its time that it is like, for means.
+    /// Similar faults of its time, for means.
     pub(super) alike: f64,
 }
 
@@ -42,28 +42,45 @@ impl Weight {
     }
 }
 
-/// What all of them stand for, in their order.
+/// The weights of all faults, in their order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Weights {
     pub(super) recorded: Vec<Weight>,
     pub(super) samples: Vec<f64>,
-    /// Faults by which what samples stand for may be off in all, at 95 %.
+    /// Error at 95 % of the faults that all samples together represent.
     pub(super) doubt: f64,
-    /// Faults of huge pages that there must be, and none of which was seen elsewhere than in a burst.
+    /// Faults of huge pages that must exist although none was seen outside bursts.
     pub(super) huge_unseen: f64,
     /// Faults of huge pages in user mode, without their price.
     pub(super) huge: Option<Huge>,
 }
 
-/// Weighs what was found.
+impl Weights {
+    /// Unrecorded faults that these faults represent.
+    fn unrecorded(&self, found: &Faults, is: impl Fn(&Fault) -> bool) -> f64 {
+        let recorded = self.recorded.iter().zip(&found.faults).filter(|(_, fault)| is(fault));
+        let sampled = self.samples.iter().zip(&found.samples).filter(|(_, (fault, _))| is(fault));
+        recorded.map(|(weight, _)| weight.extra).sum::<f64>() + sampled.map(|(weight, _)| weight).sum::<f64>()
+    }
+
+    /// Multiplies the unrecorded faults that each fault represents.
+    pub(super) fn scale(&mut self, found: &Faults, factor: impl Fn(&Fault) -> f64) {
+        let recorded = self.recorded.iter_mut().zip(&found.faults);
+        recorded.for_each(|(weight, fault)| weight.extra *= factor(fault));
+        let sampled = self.samples.iter_mut().zip(&found.samples);
+        sampled.for_each(|(weight, (fault, _))| *weight *= factor(fault));
+    }
+}
+
+/// Weighs recorded and sampled faults.
 pub(super) fn weights(found: &Faults, observation: &Observation) -> Weights {
     let counts = &observation.counts;
-    let failed = failed(counts);
+    let failed = counts.failed();
     let strata = Strata::new(found, failed > 0);
     let mut stratum_of: Vec<Option<&Stratum>> = vec![None; found.windows.len()];
     strata.strata.iter().for_each(|stratum| stratum_of[stratum.window] = Some(stratum));
     let stratum = |fault: &Fault| fault.window.and_then(|window| stratum_of[window]);
-    let whole = whole_by_window(found);
+    let whole = found.ended_by_window();
     let is_whole = |fault: &Fault| {
         fault.duration_ns.is_some() || fault.window.is_none_or(|window| whole[window] == 0 && failed == 0)
     };
@@ -77,7 +94,8 @@ pub(super) fn weights(found: &Faults, observation: &Observation) -> Weights {
     for (weight, fault) in weights.recorded.iter_mut().zip(&found.faults) {
         if let Some(stratum) = stratum(fault).filter(|_| !fault.kernel && is_whole(fault)) {
             let ended = fault.window.map_or(0, |window| whole[window]);
-            // Accesses that end in a signal never have an end: of what was counted they are the same part as of what was recorded.
+            // Accesses that end in a signal never have an end. Their share is the same among counted and
+            // recorded faults.
             let sharing = if ended == 0 || failed > 0 { stratum.recorded } else { ended };
             weight.exact = all_seen.unwrap_or(stratum.exact / sharing as f64);
             weight.extra = stratum.extra / sharing as f64;
@@ -102,8 +120,8 @@ pub(super) fn weights(found: &Faults, observation: &Observation) -> Weights {
     weights
 }
 
-/// Every major fault is in the file, also outside bursts: it stands for itself, or for its part of all where some were lost. What it was
-/// taken to stand for, too much or too little, is the minor ones'.
+/// Every major fault is in the file, also outside bursts, so it represents itself. If some were lost, the
+/// rest share the count. The surplus of its earlier weight goes to the minor faults.
 fn majors(found: &Faults, weights: &mut Weights, observation: &Observation) {
     let unrecorded = |fault: &Fault| fault.window.is_none_or(|window| !found.windows[window].recorded);
     let each = lost_majors(found, weights, observation, &unrecorded);
@@ -123,22 +141,15 @@ fn majors(found: &Faults, weights: &mut Weights, observation: &Observation) {
                 *weight = stands_for;
             }
         }
-        let recorded = weights.recorded.iter().zip(&found.faults).filter(|(_, fault)| is(fault, false));
-        let sampled = weights.samples.iter().zip(&found.samples).filter(|(_, (fault, _))| is(fault, false));
-        let given = recorded.map(|(w, _)| w.extra).sum::<f64>() + sampled.map(|(w, _)| w).sum::<f64>();
+        let given = weights.unrecorded(found, |fault| is(fault, false));
         if given > 0.0 {
             let scale = (1.0 + surplus / given).max(0.0);
-            let recorded =
-                weights.recorded.iter_mut().zip(&found.faults).filter(|(_, fault)| is(fault, false));
-            recorded.for_each(|(weight, _)| weight.extra *= scale);
-            let sampled =
-                weights.samples.iter_mut().zip(&found.samples).filter(|(_, (fault, _))| is(fault, false));
-            sampled.for_each(|(weight, _)| *weight *= scale);
+            weights.scale(found, |fault| if is(fault, false) { scale } else { 1.0 });
         }
     }
 }
 
-/// Major faults counted per one in the file; 1 where none was lost.
+/// Major faults counted per one in the file; 1 if none was lost.
 fn lost_majors(
     found: &Faults,
     weights: &Weights,
@@ -158,24 +169,13 @@ fn lost_majors(
     }
 }
 
-/// Where every fault of the run was recorded and nothing lost: what each stands for, which is itself. A window's own count, which is read
-/// while faults go on, may be off by a few at its edges.
+/// The weight of each fault if every fault of the run was recorded and none lost. It is not exactly 1: a
+/// window's count is read while faults go on, and may be off by a few.
 fn all_seen(found: &Faults, user_faults: Option<u64>, whole: &[u64]) -> Option<f64> {
     let whole: u64 = whole.iter().sum();
     let complete = found.windows.iter().all(|window| window.recorded && window.lost == 0);
     (complete && whole > 0).then_some(())?;
     Some(user_faults? as f64 / whole as f64).filter(|each| (each - 1.0).abs() < ALL_SEEN_SHARE)
-}
-
-/// Recorded user-mode faults of each window whose end was seen.
-fn whole_by_window(found: &Faults) -> Vec<u64> {
-    let mut whole = vec![0; found.windows.len()];
-    for fault in found.faults.iter().filter(|f| !f.kernel && f.duration_ns.is_some()) {
-        if let Some(window) = fault.window {
-            whole[window] += 1;
-        }
-    }
-    whole
 }
 
 /// Samples of minor faults taken per sample seen, at least 1.
@@ -185,7 +185,7 @@ fn lost_samples(observation: &Observation, seen: u64) -> f64 {
     if seen == 0 { 1.0 } else { 1.0 + lost as f64 / seen as f64 }
 }
 
-/// Gives out the faults that were not recorded.
+/// Spreads the unrecorded faults over samples and bursts.
 fn spread(
     found: &Faults,
     weights: &mut Weights,
@@ -202,7 +202,7 @@ fn spread(
         *weight = if outside(fault) { *period as f64 * lost } else { 0.0 };
     }
     let Some(unseen) = unseen else {
-        // Nothing was counted: every sample is taken at its word, as is every recorded fault.
+        // Without counts, samples and recorded faults keep their own weights.
         weights.recorded.iter_mut().for_each(|weight| weight.extra = 0.0);
         return;
     };
@@ -215,11 +215,11 @@ fn spread(
         pairs.filter(|(_, (fault, _))| is_long(fault) == long).map(|(weight, _)| weight).sum()
     };
     let long = samples_of(true, weights) + long_threads * period / 2.0 * unseen_part;
-    // The samples of a thread are off by part of a period wherever a burst begins or ends.
+    // The samples of a thread are off by part of a period at each begin and end of a burst.
     let ends = 2.0
         * found.windows.chunk_by(|a, b| a.recorded == b.recorded).filter(|w| w[0].recorded).count() as f64;
     let noise = 1.96 * period * ((ends + 1.0) * long_threads / 12.0).sqrt();
-    // And by half a period for every processor that it also ran on.
+    // And by half a period for every further processor that it ran on.
     let tails = long_threads * period / 2.0 * cpus.saturating_sub(1) as f64 * unseen_part;
     let mut left = (unseen - long).max(0.0);
     let (mut evidence, mut seen) = (0.0, 0_u64);
@@ -244,18 +244,15 @@ fn spread(
     let scale = if evidence > 0.0 { left / evidence } else { 0.0 };
     weights.recorded.iter_mut().for_each(|weight| weight.extra *= scale);
     if weights.samples.iter().any(|weight| *weight > 0.0) {
-        // What neither samples nor bursts explain is of threads that nobody saw: whom to give it to is a guess.
+        // The unexplained rest belongs to threads that nothing saw; its owners are a guess.
         let given = weights.recorded.iter().map(|weight| weight.extra).sum::<f64>();
         weights.doubt = noise + tails + (left - given).max(0.0);
     }
-    let given: f64 =
-        weights.samples.iter().sum::<f64>() + weights.recorded.iter().map(|w| w.extra).sum::<f64>();
+    let given = weights.unrecorded(found, |_| true);
     if given > 0.0 {
-        let scale = unseen / given;
-        weights.samples.iter_mut().for_each(|weight| *weight *= scale);
-        weights.recorded.iter_mut().for_each(|weight| weight.extra *= scale);
+        weights.scale(found, |_| unseen / given);
     } else {
-        // Nothing is known of it: it is taken to be like what was recorded.
+        // Without evidence the rest is assumed to be like the recorded faults.
         let exact: f64 = weights.recorded.iter().map(|w| w.exact).sum();
         let scale = if exact > 0.0 { unseen / exact } else { 0.0 };
         weights.recorded.iter_mut().for_each(|weight| weight.extra = weight.exact * scale);

@@ -1,9 +1,9 @@
-//! The checks: each holds two figures of [`Facts`] against each other.
+//! The checks: each compares two figures of [`Facts`].
 //!
-//! The first to be believed is what the kernel counts; then what bounds an estimate; then the estimate. Each check allows for
-//! what both sources are known to be off by.
+//! Counts of the kernel are believed first, then bounds of an estimate, then the estimate. Each check allows
+//! for the known error of both sources.
 
-use super::{Believed, Check, Disagreement, Facts, Said, Unit};
+use super::{Believed, Check, Disagreement, Facts, SourceFigure, Unit};
 use crate::tuning::{COUNTERS_APART, COUNTERS_APART_SHARE, ROUNDED_SHARE};
 
 /// All disagreements, by check.
@@ -31,12 +31,12 @@ const CHECKS: [fn(&Facts) -> Option<Disagreement>; 17] = [
     losses,
 ];
 
-/// What counters that are read one after another may be apart by.
+/// The possible difference between counters that are read one after another.
 fn apart(counted: u64) -> f64 {
     COUNTERS_APART as f64 + counted as f64 * COUNTERS_APART_SHARE
 }
 
-/// Whether a count is larger than another one, and by more than what counters are apart by and `more`.
+/// Whether a count exceeds another by more than the counters' possible difference and `more`.
 fn exceeds(count: u64, other: u64, more: u64) -> bool {
     count as f64 > other as f64 + apart(other) + more as f64
 }
@@ -44,11 +44,12 @@ fn exceeds(count: u64, other: u64, more: u64) -> bool {
 fn found(
     check: Check,
     unit: Unit,
-    said: [(&str, f64); 2],
+    figures: [(&str, f64); 2],
     believed: Believed,
     why: &str,
 ) -> Option<Disagreement> {
-    let [first, second] = said.map(|(source, value)| Said { source: source.to_owned(), value, unit });
+    let [first, second] =
+        figures.map(|(source, value)| SourceFigure { source: source.to_owned(), value, unit });
     Some(Disagreement { check, first, second, believed, why: why.to_owned() })
 }
 
@@ -60,24 +61,25 @@ const EVENTS: &str = "the events";
 fn rows_total(f: &Facts) -> Option<Disagreement> {
     let total = f.waited?.saturating_add(f.beyond);
     (f.rows != total).then_some(())?;
-    let said = [(ROWS, f.rows as f64), ("wait4 and the events beyond it", total as f64)];
+    let figures = [(ROWS, f.rows as f64), ("wait4 and the events beyond it", total as f64)];
     found(
         Check::RowsTotal,
         Unit::Faults,
-        said,
+        figures,
         Believed::Second,
         "The kinds do not add up to the total: use the total only.",
     )
 }
 
 fn events_total(f: &Facts) -> Option<Disagreement> {
-    // More than wait4 has is usual where children are left alone, or where accesses that end in signals can't be told apart.
+    // More events than wait4's faults are usual with unwaited-for children, and if accesses that end in
+    // signals can't be told apart.
     let (waited, _) = f.waited.zip(f.minor.zip(f.major))?;
     let counted = f.all.or(f.user)?.saturating_sub(f.failed).saturating_add(f.before_exec);
     (f.processes == Some(1) && waited > 0 && exceeds(counted, waited, 0)).then_some(())?;
-    let said = [(EVENTS, counted as f64), (WAIT4, waited as f64)];
+    let figures = [(EVENTS, counted as f64), (WAIT4, waited as f64)];
     let why = "There was one process only, so both count the same faults. The larger total is shown.";
-    found(Check::EventsTotal, Unit::Faults, said, Believed::First, why)
+    found(Check::EventsTotal, Unit::Faults, figures, Believed::First, why)
 }
 
 fn rows_user(f: &Facts) -> Option<Disagreement> {
@@ -86,11 +88,11 @@ fn rows_user(f: &Facts) -> Option<Disagreement> {
         (f.user?.saturating_sub(f.failed), f.major.unwrap_or(f.waited_major).max(f.major_seen));
     let off = f.rows_user.abs_diff(user);
     exceeds(off, 0, major.saturating_add(apart(user) as u64)).then_some(())?;
-    let said = [(ROWS, f.rows_user as f64), (USER, user as f64)];
+    let figures = [(ROWS, f.rows_user as f64), (USER, user as f64)];
     found(
         Check::RowsUser,
         Unit::Faults,
-        said,
+        figures,
         Believed::Second,
         "The kinds are shares of a wrong total: use shares only.",
     )
@@ -100,96 +102,102 @@ fn handled(f: &Facts) -> Option<Disagreement> {
     let begun = f.all.or(f.user)?;
     let handled = f.minor?.saturating_add(f.major?);
     exceeds(handled, begun, 0).then_some(())?;
-    let said = [("events of faults handled", handled as f64), ("events of faults begun", begun as f64)];
+    let figures = [("events of faults handled", handled as f64), ("events of faults begun", begun as f64)];
     let why = "No fault is handled that did not begin. The rows follow what began.";
-    found(Check::Handled, Unit::Faults, said, Believed::Second, why)
+    found(Check::Handled, Unit::Faults, figures, Believed::Second, why)
 }
 
 fn windows(f: &Facts) -> Option<Disagreement> {
     let (user, (sum, number)) = (f.user?, f.windows?);
     exceeds(sum, user, number).then_some(())?;
-    let said = [("counts of the recorded and unrecorded stretches", sum as f64), (USER, user as f64)];
+    let figures = [("counts of the recorded and unrecorded stretches", sum as f64), (USER, user as f64)];
     let why = "The stretches only share out what the counter has.";
-    found(Check::Windows, Unit::Faults, said, Believed::Second, why)
+    found(Check::Windows, Unit::Faults, figures, Believed::Second, why)
 }
 
 fn records(f: &Facts) -> Option<Disagreement> {
     let (beyond, counted) = f.recorded_beyond;
     let edges = f.windows.map_or(0, |(_, number)| number);
     (f.windows.is_some() && beyond as f64 > apart(counted) + edges as f64).then_some(())?;
-    let said = [
+    let figures = [
         ("single records", counted as f64 + beyond as f64),
         ("the counts of their stretches", counted as f64),
     ];
-    found(Check::Records, Unit::Faults, said, Believed::Second, "Records count as shares of their stretch.")
+    found(
+        Check::Records,
+        Unit::Faults,
+        figures,
+        Believed::Second,
+        "Records count as shares of their stretch.",
+    )
 }
 
 fn readings(f: &Facts) -> Option<Disagreement> {
     let (user, last) = (f.all.or(f.user)?, f.last_reading?);
     exceeds(last, user, 0).then_some(())?;
-    let said = [("readings beside memory", last as f64), (USER, user as f64)];
+    let figures = [("readings beside memory", last as f64), (USER, user as f64)];
     let why = "The avoidable share rests on those readings and is not given.";
-    found(Check::Readings, Unit::Faults, said, Believed::Second, why)
+    found(Check::Readings, Unit::Faults, figures, Believed::Second, why)
 }
 
 fn kernel_mode(f: &Facts) -> Option<Disagreement> {
     let (all, user) = (f.all?, f.user?);
     exceeds(user, all, 0).then_some(())?;
-    let said = [("the counter of all modes", all as f64), (USER, user as f64)];
+    let figures = [("the counter of all modes", all as f64), (USER, user as f64)];
     let why = "User mode is part of all modes. Faults of kernel mode are not told apart.";
-    found(Check::KernelMode, Unit::Faults, said, Believed::Second, why)
+    found(Check::KernelMode, Unit::Faults, figures, Believed::Second, why)
 }
 
 fn samples(f: &Facts) -> Option<Disagreement> {
     // A thread has a period under way on each processor; a sample never comes early.
     let (user, (sum, most, lanes)) = (f.user?, f.samples?);
     exceeds(sum, user, most.saturating_mul(lanes)).then_some(())?;
-    let said = [("samples times their period", sum as f64), (USER, user as f64)];
+    let figures = [("samples times their period", sum as f64), (USER, user as f64)];
     let why = "Samples give shares, the counter the total; intervals of the kinds hold both.";
-    found(Check::Samples, Unit::Faults, said, Believed::Second, why)
+    found(Check::Samples, Unit::Faults, figures, Believed::Second, why)
 }
 
 fn major(f: &Facts) -> Option<Disagreement> {
     let events = f.major.unwrap_or(0).max(f.major_seen);
     (f.waited.is_some() && f.beyond == 0 && events > f.waited_major).then_some(())?;
-    let said = [("events of major faults", events as f64), (WAIT4, f.waited_major as f64)];
+    let figures = [("events of major faults", events as f64), (WAIT4, f.waited_major as f64)];
     let why = "Every process was waited for, so wait4 has them all. The larger number is shown.";
-    found(Check::Major, Unit::Faults, said, Believed::First, why)
+    found(Check::Major, Unit::Faults, figures, Believed::First, why)
 }
 
 fn huge_pages(f: &Facts) -> Option<Disagreement> {
     let machine = f.huge_machine? as f64;
     (f.huge_found > machine + COUNTERS_APART as f64).then_some(())?;
-    let said = [("faults of huge pages found", f.huge_found), ("those of the whole machine", machine)];
+    let figures = [("faults of huge pages found", f.huge_found), ("those of the whole machine", machine)];
     let why = "The program has at most what the machine has. The interval of that kind holds both.";
-    found(Check::HugePages, Unit::Faults, said, Believed::Second, why)
+    found(Check::HugePages, Unit::Faults, figures, Believed::Second, why)
 }
 
 fn growth(f: &Facts) -> Option<Disagreement> {
     let faulted = f.faulted_bytes?;
     (f.grown_bytes > faulted).then_some(())?;
-    let said = [
+    let figures = [
         ("memory that the faults of these kinds can have made resident", faulted),
         ("growth of resident memory", f.grown_bytes),
     ];
     let why = "Growth is read from the kernel: more of the faults took memory than their kinds say. Intervals of the kinds hold both.";
-    found(Check::Growth, Unit::Bytes, said, Believed::Second, why)
+    found(Check::Growth, Unit::Bytes, figures, Believed::Second, why)
 }
 
 fn peak_memory(f: &Facts) -> Option<Disagreement> {
     let mapped = f.mapped_bytes?;
     (f.peak_bytes > mapped).then_some(())?;
-    let said =
+    let figures =
         [("memory that the faults can have mapped", mapped), ("largest resident size (wait4)", f.peak_bytes)];
     let why = "Faults are missing from the total, or memory came without one.";
-    found(Check::PeakMemory, Unit::Bytes, said, Believed::Second, why)
+    found(Check::PeakMemory, Unit::Bytes, figures, Believed::Second, why)
 }
 
 fn kinds_time(f: &Facts) -> Option<Disagreement> {
     let all = f.time_ns?.value;
     ((f.rows_time_ns - all).abs() > ROUNDED_SHARE * all).then_some(())?;
-    let said = [("times of the kinds", f.rows_time_ns), ("time of all faults", all)];
-    found(Check::KindsTime, Unit::Ns, said, Believed::Second, "Use the time of all faults only.")
+    let figures = [("times of the kinds", f.rows_time_ns), ("time of all faults", all)];
+    found(Check::KindsTime, Unit::Ns, figures, Believed::Second, "Use the time of all faults only.")
 }
 
 fn time(f: &Facts) -> Option<Disagreement> {
@@ -199,27 +207,27 @@ fn time(f: &Facts) -> Option<Disagreement> {
         true => "the CPU time",
         false => "the system time, with the traps and the error of the kernel's clock",
     };
-    let said = [("times of the faults", time.value), (source, bound.ns)];
+    let figures = [("times of the faults", time.value), (source, bound.ns)];
     let why = "The faults waited (locks, reclaim, the hypervisor), or were read too long. All times are cut to it alike.";
-    found(Check::Time, Unit::Ns, said, Believed::Second, why)
+    found(Check::Time, Unit::Ns, figures, Believed::Second, why)
 }
 
 fn cpu_time(f: &Facts) -> Option<Disagreement> {
     let most = f.processors_ns?;
     (f.cpu_ns > most * (1.0 + ROUNDED_SHARE)).then_some(())?;
-    let said = [("CPU time (wait4)", f.cpu_ns), ("elapsed time of all processors", most)];
+    let figures = [("CPU time (wait4)", f.cpu_ns), ("elapsed time of all processors", most)];
     let why = "Children that ran before were waited for, or processors came later: shares of the CPU time are too small.";
-    found(Check::CpuTime, Unit::Ns, said, Believed::Neither, why)
+    found(Check::CpuTime, Unit::Ns, figures, Believed::Neither, why)
 }
 
 fn losses(f: &Facts) -> Option<Disagreement> {
     if let Some(lost) = f.lost_but_whole {
-        let said = [("the stretches lost", 0.0), ("what each event lost", lost as f64)];
+        let figures = [("the stretches lost", 0.0), ("what each event lost", lost as f64)];
         let why = "Not every fault was recorded, though every stretch looks whole. The counts hold, the rest is scaled.";
-        return found(Check::Losses, Unit::Records, said, Believed::Second, why);
+        return found(Check::Losses, Unit::Records, figures, Believed::Second, why);
     }
     let by_events = f.lost_by_events?;
     (f.lost_in_rings > by_events).then_some(())?;
-    let said = [("the rings lost", f.lost_in_rings as f64), ("what each event lost", by_events as f64)];
-    found(Check::Losses, Unit::Records, said, Believed::First, "The larger loss is reckoned with.")
+    let figures = [("the rings lost", f.lost_in_rings as f64), ("what each event lost", by_events as f64)];
+    found(Check::Losses, Unit::Records, figures, Believed::First, "The larger loss is reckoned with.")
 }

@@ -1,13 +1,13 @@
-//! Observation, what was found in it and the rows made of it -> the figures that checks hold against each other.
+//! Observation, faults and rows -> the figures that the checks compare.
 //!
-//! `None` stands for what no source told: a check without both of its figures says nothing.
+//! `None`: no source reports the figure. A check without both of its figures says nothing.
 
 use std::collections::HashSet;
 
 use crate::fault::Faults;
+use crate::kind::{Kind, Row};
+use crate::measurement::Interval;
 use crate::observation::{Level, Observation, What};
-use crate::stat::time::bytes_made_resident;
-use crate::stat::{Interval, Kind, Row};
 use crate::tuning::{
     FAULT_AROUND_BYTES, KHUGEPAGED_BYTES, KHUGEPAGED_NS, OWN_IMAGE_BYTES, RECORDER_CERTAIN, RSS_NOISE_PAGES,
     TICK_NS, TICK_SPREADS, TICKS_A_PROCESS,
@@ -16,7 +16,7 @@ use crate::tuning::{
 /// Every figure of a run that a second source bounds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Facts {
-    /// `wait4`: minor and major faults; `None` where nothing was waited for.
+    /// `wait4`: minor and major faults; `None` if no process was waited for.
     pub(crate) waited: Option<u64>,
     pub(crate) waited_major: u64,
     /// Events: in user mode, in all modes, handled minor and major ones, before exec.
@@ -31,18 +31,19 @@ pub(crate) struct Facts {
     pub(crate) failed: u64,
     /// Beyond `wait4`, as the rows have it.
     pub(crate) beyond: u64,
-    /// Faults of all rows, and of those of user mode.
+    /// Faults of all rows, and of the user-mode rows.
     pub(crate) rows: u64,
     pub(crate) rows_user: u64,
     /// Sum of the counts of all windows, with how many counts that is.
     pub(crate) windows: Option<(u64, u64)>,
-    /// Processes that were seen; `None` where nobody told of forks.
+    /// Processes seen; `None` without records of forks.
     pub(crate) processes: Option<u64>,
-    /// Handled faults that windows hold beyond their count, and the counts of those windows.
+    /// Handled faults that windows hold beyond their count, and the counts of these windows.
     pub(crate) recorded_beyond: (u64, u64),
     /// The counter at the last reading of memory.
     pub(crate) last_reading: Option<u64>,
-    /// What samples of user mode stand for, the largest of them, and threads times processors that have one each under way.
+    /// Faults that user-mode samples represent, the largest of them, and threads times processors: each may
+    /// have one sample under way.
     pub(crate) samples: Option<(u64, u64, u64)>,
     /// Faults of huge pages: found at least; of the machine.
     pub(crate) huge_found: f64,
@@ -50,17 +51,17 @@ pub(crate) struct Facts {
     /// Anonymous memory, bytes: faulted in at most; grown between readings at least.
     pub(crate) faulted_bytes: Option<f64>,
     pub(crate) grown_bytes: f64,
-    /// Memory of all kinds, bytes: mapped by faults at most; the largest process.
+    /// Resident of all kinds, bytes: mapped by faults at most; the largest process.
     pub(crate) mapped_bytes: Option<f64>,
     pub(crate) peak_bytes: f64,
-    /// Time in faults, ns: all, as estimated; the sum of the rows; the part of rows too small to be shown.
+    /// Time in faults, ns: the estimate, and the sum of the rows.
     pub(crate) time_ns: Option<Interval>,
     pub(crate) rows_time_ns: f64,
-    pub(crate) bound: Option<Bound>,
-    /// CPU time, and what all processors had meanwhile, ns.
+    pub(crate) bound: Option<TimeBound>,
+    /// CPU time, and the elapsed time of all processors, ns.
     pub(crate) cpu_ns: f64,
     pub(crate) processors_ns: Option<f64>,
-    /// Records lost: as rings told inside windows; as the events told.
+    /// Records lost, according to the rings and to the events.
     pub(crate) lost_in_rings: u64,
     pub(crate) lost_by_events: Option<u64>,
     /// Records were lost, and yet every fault counts as recorded.
@@ -69,21 +70,21 @@ pub(crate) struct Facts {
 
 /// The most time that faults can have had.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Bound {
+pub(crate) struct TimeBound {
     pub(crate) ns: f64,
     /// It is the CPU time, not the system time.
     pub(crate) is_cpu: bool,
 }
 
-/// Faults run in the kernel, but for the trap: their time is part of the system time. Whether a kernel splits CPU time by its tick
-/// is not known, so that is assumed: two ticks of each process may be on the wrong side, and ticks scatter as draws do. The sum of
-/// user and system time is exact in any case.
+/// Faults run in the kernel, except for the trap, so their time is part of the system time. The kernel is
+/// assumed to split CPU time by its tick. Then two ticks of each process may be on the wrong side, and ticks
+/// scatter as draws do. The sum of user and system time is always exact.
 pub(crate) fn time_bound(
     observation: &Observation,
     cpu_ns: f64,
     recorder_ns: f64,
     faults: f64,
-) -> Option<Bound> {
+) -> Option<TimeBound> {
     if cpu_ns <= 0.0 {
         return None;
     }
@@ -100,12 +101,12 @@ pub(crate) fn time_bound(
         system_ns - RECORDER_CERTAIN * recorder_ns + unwaited_ns + trap_ns + ticks_ns.max(scatter_ns)
     });
     Some(match by_system {
-        Some(ns) if ns < cpu_ns => Bound { ns: ns.max(0.0), is_cpu: false },
-        _ => Bound { ns: cpu_ns, is_cpu: true },
+        Some(ns) if ns < cpu_ns => TimeBound { ns: ns.max(0.0), is_cpu: false },
+        _ => TimeBound { ns: cpu_ns, is_cpu: true },
     })
 }
 
-/// Processes of the run; `None` where nobody told of forks.
+/// Processes of the run; `None` without records of forks.
 fn processes(observation: &Observation) -> Option<u64> {
     let forks = observation
         .records
@@ -123,7 +124,7 @@ impl Facts {
         let windows = (!observation.windows.is_empty()).then(|| {
             (sum(observation.windows.iter().map(|window| window.faults)), observation.windows.len() as u64)
         });
-        let memory = Memory::new(observation, rows);
+        let memory = Resident::new(observation, rows);
         let processors_ns = (observation.host.cpus > 0 && usage.wall_ns > 0)
             .then(|| usage.wall_ns as f64 * f64::from(observation.host.cpus));
         let losses = observation.event_losses.as_ref();
@@ -140,9 +141,9 @@ impl Facts {
             minor: counts.minor_faults,
             major: counts.major_faults,
             before_exec: counts.before_exec_faults,
-            failed: crate::stat::rows::failed(&counts),
+            failed: counts.failed(),
             rows: sum(rows.iter().map(|row| row.faults)),
-            rows_user: sum(rows.iter().filter(|row| is_user(row.kind)).map(|row| row.faults)),
+            rows_user: sum(rows.iter().filter(|row| row.kind.is_user()).map(|row| row.faults)),
             windows,
             processes: processes(observation),
             recorded_beyond: recorded_beyond(found),
@@ -169,18 +170,12 @@ fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)
 }
 
-/// Faults of huge pages: those seen one by one, and no fewer than the interval says.
+/// Faults of huge pages: those recorded singly, but at least the low end of the interval.
 fn huge_found(found: &Faults, rows: &[Row]) -> f64 {
     let seen = found.faults.iter().filter(|fault| fault.kind == Kind::Thp).count() as u64;
     let row = rows.iter().find(|row| row.kind == Kind::Thp);
     let least = row.map_or(0, |row| row.interval.map_or(row.faults, |(low, _)| low));
     seen.max(least) as f64
-}
-
-/// Kinds of minor faults taken in user mode.
-pub(crate) fn is_user(kind: Kind) -> bool {
-    use Kind::{BeforeExec, KernelMode, KernelOrPopulate, Major, Populate, Unknown};
-    !matches!(kind, BeforeExec | KernelMode | KernelOrPopulate | Major | Populate | Unknown)
 }
 
 /// Every window claims to hold all of its faults, and they are all there.
@@ -190,19 +185,13 @@ fn is_whole(observation: &Observation, found: &Faults) -> bool {
     all && counted > 0 && found.faults.iter().filter(|fault| !fault.kernel).count() as u64 >= counted
 }
 
-/// Handled user-mode faults recorded in windows beyond what was counted in them. Neighbours are added up first: a window's count is
-/// read while faults go on, so a few may stand on the other side of its edge.
+/// Handled user-mode faults recorded beyond the counts of their windows. Neighbours are summed first: a
+/// window's count is read while faults go on, so a few may lie beyond its edge.
 fn recorded_beyond(found: &Faults) -> (u64, u64) {
-    let mut recorded = vec![0_u64; found.windows.len()];
-    for fault in found.faults.iter().filter(|fault| !fault.kernel && fault.duration_ns.is_some()) {
-        if let Some(window) = fault.window {
-            recorded[window] += 1;
-        }
-    }
-    let all = |of: &dyn Fn(usize) -> u64| sum((0..found.windows.len()).map(of));
-    let counted = |w: usize| if found.windows[w].recorded { found.windows[w].faults } else { 0 };
-    let seen = |w: usize| if found.windows[w].recorded { recorded[w] } else { 0 };
-    (all(&seen).saturating_sub(all(&counted)), all(&counted))
+    let ended = found.ended_by_window();
+    let windows = || found.windows.iter().zip(&ended).filter(|(window, _)| window.recorded);
+    let counted = sum(windows().map(|(window, _)| window.faults));
+    (sum(windows().map(|(_, ended)| *ended)).saturating_sub(counted), counted)
 }
 
 fn samples(observation: &Observation, found: &Faults) -> Option<(u64, u64, u64)> {
@@ -217,14 +206,14 @@ fn samples(observation: &Observation, found: &Faults) -> Option<(u64, u64, u64)>
     (most > 0).then_some((all, most, lanes))
 }
 
-/// What faults made resident, and what was read of it.
-struct Memory {
+/// Memory that faults made resident, and its readings.
+struct Resident {
     faulted_bytes: Option<f64>,
     grown_bytes: f64,
     mapped_bytes: Option<f64>,
 }
 
-impl Memory {
+impl Resident {
     fn new(observation: &Observation, rows: &[Row]) -> Self {
         let host = &observation.host;
         let page = host.page_bytes.max(1) as f64;
@@ -239,7 +228,7 @@ impl Memory {
         let most = |row: &Row| row.interval.map_or(row.faults, |(_, high)| high) as f64;
         let (mut anonymous, mut others) = (0.0, 0.0);
         for row in rows.iter().filter(|row| !matches!(row.kind, Kind::Thp | Kind::BeforeExec)) {
-            let is_anonymous = bytes_made_resident(row.kind, host).is_some()
+            let is_anonymous = host.bytes_made_resident(row.kind).is_some()
                 || matches!(row.kind, Kind::UserUnknown | Kind::Unplaced | Kind::Unknown | Kind::Major);
             anonymous += if is_anonymous { most(row) * folio } else { 0.0 };
             others += match row.kind {
@@ -260,7 +249,7 @@ impl Memory {
             0.0
         };
         let faulted_bytes = huge_bytes.map(|bytes| bytes + anonymous + collapsed);
-        // What ran before was mapped by nobody's faults that were counted.
+        // Memory mapped before the recorder attached came from uncounted faults.
         let is_whole = observation.records.iter().any(|record| matches!(record.what, What::Exec));
         Self {
             faulted_bytes,
@@ -270,7 +259,8 @@ impl Memory {
     }
 }
 
-/// Bytes by which resident memory rose in all, falls left out, between readings that no start or end of a process disturbs.
+/// Bytes by which resident memory rose in all, ignoring falls, between readings undisturbed by starts and
+/// ends of processes.
 fn grown(observation: &Observation, noise: f64) -> f64 {
     let mut levels: Vec<&Level> = observation.levels.iter().collect();
     levels.sort_by_key(|level| level.time_ns);
@@ -285,7 +275,7 @@ fn grown(observation: &Observation, noise: f64) -> f64 {
         records.filter(|r| is_event(&r.what, r.pid, r.tid)).map(|r| r.time_ns).collect();
     events.sort_unstable();
     let mut grown = 0.0;
-    // The lowest and the highest reading since the last fall, without what was disturbed.
+    // The lowest and the highest reading since the last fall, corrected for disturbed ones.
     let (mut low, mut high, mut shift) = (0.0_f64, 0.0_f64, 0.0);
     for (index, level) in levels.iter().enumerate() {
         let bytes = level.anon_bytes as f64;

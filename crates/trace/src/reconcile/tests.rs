@@ -1,9 +1,9 @@
 //! Contradictions that no observation can bring about, since the rows are made from it; the others are planted in `tests/it/reconcile.rs`.
 
 use super::*;
-use crate::stat::Interval;
+use crate::measurement::Interval;
 
-/// A run of 10,000 faults, each of 1 us, of which everything is known and agrees.
+/// A run of 10,000 faults of 1 us each; every source is known, and all agree.
 fn sound() -> Facts {
     let time_ns = Interval { value: 1e7, low: 0.9e7, high: 1.1e7 };
     Facts {

@@ -1,4 +1,4 @@
-//! Blocks -> how many, how large and how long-lived those of one allocating site are.
+//! The blocks of one allocating site -> their number, sizes and lifetimes.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,14 +7,14 @@ use crate::profile::{Block, Profile};
 
 /// The blocks of an allocating site.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Lives {
+pub struct BlockLives {
     /// Blocks allocated; one that was moved by realloc counts once.
     pub blocks: u64,
     /// Bytes asked for in all, growth by realloc included.
     pub bytes: u64,
     /// Median length, bytes.
     pub median_bytes: u64,
-    /// Median life of the blocks that were freed, ns; `None` where most were not.
+    /// Median lifetime of the freed blocks, ns; `None` if most were not freed.
     pub median_life_ns: Option<u64>,
     /// Blocks that were not freed before the end.
     pub never_freed: u64,
@@ -30,8 +30,8 @@ pub struct Lives {
     pub last_ns: u64,
 }
 
-/// Lives by the number that `owner` gives a block.
-pub(super) fn by_owner(profile: &Profile, owner: &mut dyn FnMut(u32) -> usize) -> Vec<Option<Lives>> {
+/// BlockLives by the number that `owner` gives a block.
+pub(super) fn by_owner(profile: &Profile, owner: &mut dyn FnMut(u32) -> usize) -> Vec<Option<BlockLives>> {
     let blocks = &profile.blocks.blocks;
     let mut owned: Vec<Vec<u32>> = Vec::new();
     for number in 0..blocks.len() as u32 {
@@ -48,7 +48,7 @@ pub(super) fn by_owner(profile: &Profile, owner: &mut dyn FnMut(u32) -> usize) -
     owned.into_iter().map(lives).collect()
 }
 
-fn of(owned: &[&Block], all: &[Block]) -> Lives {
+fn of(owned: &[&Block], all: &[Block]) -> BlockLives {
     let came_from = |block: &Block| block.moved_from.and_then(|from| all.get(from as usize));
     let grown =
         |block: &Block| block.len_bytes.saturating_sub(came_from(block).map_or(0, |from| from.len_bytes));
@@ -57,7 +57,7 @@ fn of(owned: &[&Block], all: &[Block]) -> Lives {
         owned.iter().filter_map(|b| Some(b.died_ns?.saturating_sub(b.born_ns) as f64)).collect();
     let first_ns = owned.iter().map(|block| block.born_ns).min().unwrap_or(0);
     let last_ns = owned.iter().map(|block| block.born_ns).max().unwrap_or(0);
-    let mut found = Lives {
+    let mut found = BlockLives {
         blocks: owned.iter().filter(|block| block.moved_from.is_none()).count() as u64,
         bytes: owned.iter().map(|block| grown(block)).fold(0, u64::saturating_add),
         median_bytes: median(&lengths).unwrap_or(0.0) as u64,
@@ -65,14 +65,14 @@ fn of(owned: &[&Block], all: &[Block]) -> Lives {
         never_freed: (owned.len() - lives.len()) as u64,
         first_ns,
         last_ns,
-        ..Lives::default()
+        ..BlockLives::default()
     };
     follow(owned, &mut found);
     found
 }
 
 /// Runs through births and deaths.
-fn follow(owned: &[&Block], found: &mut Lives) {
+fn follow(owned: &[&Block], found: &mut BlockLives) {
     let births = owned.iter().map(|block| (block.born_ns, true, block.len_bytes));
     let deaths = owned.iter().filter_map(|block| Some((block.died_ns?, false, block.len_bytes)));
     let mut events: Vec<(u64, bool, u64)> = births.chain(deaths).collect();

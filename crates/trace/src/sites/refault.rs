@@ -1,21 +1,22 @@
-//! Faults + blocks -> which faults brought back memory that the program had just given back.
+//! Faults and blocks -> the faults on memory that the program had given back.
 //!
-//! A fault counts when its page had been covered by an earlier block of the same allocating site that is freed by then: a
-//! pool would have kept the page. What it does not know: whether the page was given back at once or long after.
+//! A fault counts if an earlier block of the same allocating site, freed by then, had covered its page: a
+//! pool would have kept the page. It is not known how long the page was gone.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::touching::Touching;
 use crate::profile::{Block, Profile};
+use crate::recording::touching::Touching;
 
-/// Who allocated a block: process, and the function that is named for its stack.
+/// Owner of a block: process, and the named function of its stack.
 type Owner = (u32, Option<(u32, u32)>);
 
-/// For each fault of the profile whether it is one.
+/// Whether each fault of the profile is a refault.
 pub(super) fn refaulted(profile: &Profile, touching: &Touching, page_bytes: u64) -> Vec<bool> {
     let page_bytes = page_bytes.max(1);
     let blocks = &profile.blocks.blocks;
-    let owner = |block: &Block| -> Owner { (block.pid, block.stack.and_then(|stack| touching.place(stack))) };
+    let owner =
+        |block: &Block| -> Owner { (block.pid, block.stack.and_then(|stack| touching.function(stack))) };
     let mut died: Vec<(u64, &Block)> = blocks.iter().filter_map(|b| Some((b.died_ns?, b))).collect();
     died.sort_by_key(|(time_ns, _)| *time_ns);
     let mut died = died.into_iter().peekable();

@@ -1,18 +1,19 @@
-//! Kernel samples -> the phases of the fault path, as shares of it, and seconds in releasing memory.
+//! Kernel samples -> shares of the phases of the fault path, and seconds spent in releasing memory.
 //!
-//! A stack is classified by its first known function from the leaf up: small functions are inlined or unknown, their
-//! callers tell what they are for. A sample is in the fault path if a fault's entry or `handle_mm_fault` is on its
-//! stack, else on the release side if an unmapping function is. Names end in compiler suffixes (`.constprop.0`,
-//! `.isra.0`), so prefixes are compared. Single phases wander between runs (samples taken with interrupts off land on
-//! the next instruction that enables them: "entry" takes more than its due), hence the intervals and the minimum.
+//! The first known function of a stack, from the leaf up, gives the phase: small functions are inlined or
+//! unknown, and their callers show the purpose. A sample is in the fault path if a fault's entry or
+//! `handle_mm_fault` is on its stack. It is on the release side if an unmapping function is. Prefixes are
+//! compared, because names end in compiler suffixes (`.constprop.0`, `.isra.0`). Single phases vary between
+//! runs, hence the intervals and the minimum: a sample taken with interrupts off lands on the next
+//! instruction that enables them, so "entry" gets too many.
 
-use super::{Interval, KernelTime, PhaseShare};
+use super::{KernelTime, PhaseShare};
 use crate::measurement::{Count, share_interval};
 use crate::observation::KernelSamples;
 use crate::tuning::PHASE_SAMPLES;
 
-/// Phases and the function-name prefixes that tell them; the first phase that matches a function has it. A `*` in
-/// front means "anywhere in the name".
+/// Phases with their prefixes of function names; the first matching phase wins. A leading `*` means "anywhere
+/// in the name".
 const PHASES: [(&str, &[&str]); 7] = [
     (
         "zeroing",
@@ -179,7 +180,7 @@ const PHASES: [(&str, &[&str]); 7] = [
         ],
     ),
 ];
-/// The name of what no phase has.
+/// The name for samples of no phase.
 const OTHER: &str = "other";
 
 const FAULT_PATH: [&str; 6] = [
@@ -210,7 +211,7 @@ const RELEASE: [&str; 17] = [
     "release_pages",
 ];
 
-/// Sorts the samples; the note says why there are no phases.
+/// Classifies the samples. The note gives the reason if there are no phases.
 pub fn kernel_time(samples: &KernelSamples) -> (KernelTime, Option<String>) {
     let (mut fault, mut release) = (0_u64, 0_u64);
     let mut phases = [0_u64; PHASES.len() + 1];
@@ -224,11 +225,7 @@ pub fn kernel_time(samples: &KernelSamples) -> (KernelTime, Option<String>) {
         }
     }
     let total = samples.total.max(fault.saturating_add(release));
-    let seconds = |hits| {
-        let Interval { value, low, high } = share_interval(hits as f64, total as f64);
-        let all = total as f64 * samples.period_ns as f64 / 1e9;
-        Interval { value: value * all, low: low * all, high: high * all }
-    };
+    let all_seconds = total as f64 * samples.period_ns as f64 / 1e9;
     let enough = fault >= PHASE_SAMPLES;
     let shares = || {
         let named = PHASES.iter().map(|p| p.0).chain([OTHER]).zip(phases);
@@ -245,7 +242,7 @@ pub fn kernel_time(samples: &KernelSamples) -> (KernelTime, Option<String>) {
     let time = KernelTime {
         samples: samples.total,
         fault_samples: fault,
-        release_seconds: seconds(release),
+        release_seconds: share_interval(release as f64, total as f64).times(all_seconds),
         phases: enough.then(shares),
     };
     let note = (!enough && fault > 0).then(|| {
@@ -270,7 +267,7 @@ fn phase_of(stack: &[String]) -> usize {
     let known = |f: &String| PHASES.iter().position(|(_, prefixes)| is_any(f, prefixes));
     let generic = |f: &&String| !is_any(f, &["handle_mm_fault", "__handle_mm_fault", "handle_pte_fault"]);
     match stack.first() {
-        // The big dispatchers themselves are nobody's phase.
+        // The large dispatchers belong to no phase.
         Some(leaf) if !generic(&leaf) => PHASES.len(),
         _ => stack.iter().filter(generic).find_map(known).unwrap_or(PHASES.len()),
     }

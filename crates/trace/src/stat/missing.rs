@@ -1,7 +1,7 @@
-//! What an answer lacks -> each part that could not be given, with the reason and what would bring it.
+//! Parts that an answer lacks -> each with the reason and the remedy.
 //!
-//! A part that does not apply to the program (do the threads of a program with one thread wait for each other?) is not missing,
-//! and neither is one that was not asked for.
+//! A part is not missing if the question does not apply, as with serialisation in a program with one thread.
+//! Nor is it missing if it was not requested.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +9,12 @@ use super::serial::ONE_THREAD;
 use super::{FaultTime, Kind, Row, Serialisation, Source};
 use crate::observation::{Observation, SourceNote};
 
-/// A part of the answer that could not be given.
+/// A missing part of the answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
     /// Which.
     pub part: Part,
-    /// Why, and what would bring it.
+    /// The reason, and the remedy.
     pub why: String,
 }
 
@@ -24,7 +24,7 @@ pub struct Missing {
 pub enum Part {
     /// Faults by kind.
     Kinds,
-    /// Faults of kernel mode apart from pages that the kernel populated.
+    /// Kernel-mode faults, separate from pages that the kernel populated.
     KernelMode,
     /// The program's own time of a fault.
     Time,
@@ -53,12 +53,12 @@ impl Part {
     }
 }
 
-/// What is known of an answer.
-pub(super) struct Known<'a> {
+/// The answer so far.
+pub(super) struct Inputs<'a> {
     pub(super) observation: &'a Observation,
     pub(super) rows: &'a [Row],
     pub(super) time: Option<&'a FaultTime>,
-    /// Why there is no avoidable curve; `None` where there is one, or memory was not read at all.
+    /// The reason if there is no avoidable curve; `None` if there is one, or memory was not read.
     pub(super) no_curve: Option<String>,
     pub(super) has_curve: bool,
     pub(super) serialisation: &'a Serialisation,
@@ -67,8 +67,8 @@ pub(super) struct Known<'a> {
     pub(super) no_phases: Option<String>,
 }
 
-/// What is missing, in the order of the answer.
-pub(super) fn missing(known: &Known<'_>) -> Vec<Missing> {
+/// The missing parts, in the order of the answer.
+pub(super) fn missing(known: &Inputs<'_>) -> Vec<Missing> {
     let has = |kind| known.rows.iter().any(|row| row.kind == kind);
     let denied = |name: &str| denied(&known.observation.sources, name);
     let events = || denied("page-faults:u").or_else(|| denied("fault pairs"));
@@ -96,7 +96,7 @@ pub(super) fn missing(known: &Known<'_>) -> Vec<Missing> {
     found.into_iter().filter_map(|(part, why)| Some(Missing { part, why: why? })).collect()
 }
 
-/// Why a source whose name begins like this was not used; `None` where it was used, or not asked for.
+/// Why no source with this prefix was used; `None` if one was used, or not requested.
 pub(crate) fn denied(sources: &[SourceNote], name: &str) -> Option<String> {
     let refused = |source: &&SourceNote| {
         !source.used && source.source.starts_with(name) && source.note != SourceNote::NOT_ASKED_FOR

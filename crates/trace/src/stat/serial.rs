@@ -1,22 +1,23 @@
-//! Recorded faults -> do those of several threads wait for each other?
+//! Recorded faults -> whether faults of several threads wait for each other.
 //!
-//! The median time of a fault that began while k - 1 others of its process were in flight, over that of one alone.
-//! Only anonymous first touches of base pages are compared: mixing kinds would compare programs with themselves.
+//! The figure is the median time of faults that began while k - 1 others of their process were in flight,
+//! over the median of single ones. Only anonymous first touches of base pages are compared, because kinds
+//! differ in price.
 
-use super::{Kind, Serialisation};
+use super::Serialisation;
 use crate::fault::Faults;
 use crate::measurement::{Count, ratio_of_medians};
 use crate::tuning::{SERIAL_FAULTS, SERIAL_RATIO};
 
-/// Why there is no verdict on a program to which the question does not apply.
+/// The reason for programs with one thread, to which the question does not apply.
 pub(super) const ONE_THREAD: &str = "only one thread faulted";
 
-/// The verdict. "Serialised" needs the low end of the ratio's 95 % interval above 1.25: two hardware threads that share
-/// a core, and memory bandwidth, slow each other by up to that much without any lock.
+/// The verdict. "Serialised" needs the low end of the ratio's 95 % interval above 1.25. Two hardware threads
+/// of one core, and memory bandwidth, slow each other by up to that much without any lock.
 pub(super) fn serialisation(faults: &Faults, offset_ns: f64) -> Serialisation {
     let cannot = |why: String| Serialisation::CannotSay { why };
     let mut by_count: Vec<Vec<f64>> = Vec::new();
-    let comparable = faults.faults.iter().filter(|f| !f.kernel && is_comparable(f.kind));
+    let comparable = faults.faults.iter().filter(|f| !f.kernel && f.kind.is_first_touch());
     for (in_flight, ns) in comparable.filter_map(|f| Some((f.in_flight as usize, f.duration_ns?))) {
         if by_count.len() <= in_flight {
             by_count.resize(in_flight.min(faults.faults.len()) + 1, Vec::new());
@@ -56,10 +57,6 @@ pub(super) fn serialisation(faults: &Faults, offset_ns: f64) -> Serialisation {
     }
 }
 
-fn is_comparable(kind: Kind) -> bool {
-    matches!(kind, Kind::MmapFirstWrite | Kind::HeapFirstWrite | Kind::BssFirstWrite | Kind::FirstTouch)
-}
-
 fn more_than_one_thread(faults: &Faults) -> bool {
     let mut first: std::collections::HashMap<u32, u32> = std::collections::HashMap::new();
     faults.faults.iter().any(|f| *first.entry(f.pid).or_insert(f.tid) != f.tid)
@@ -69,6 +66,7 @@ fn more_than_one_thread(faults: &Faults) -> bool {
 mod tests {
     use super::*;
     use crate::fault::Fault;
+    use crate::kind::Kind;
 
     fn fault(in_flight: u32, ns: u64) -> Fault {
         Fault { tid: in_flight, in_flight, ..Fault::timed(Kind::MmapFirstWrite, 0, ns) }

@@ -1,10 +1,15 @@
-//! A thread's switches, its faults, and when faults were recorded -> what it did, span by span.
+//! A thread's switches and faults, and the recorded windows -> its states, span by span.
 
-use super::life::Place;
+use super::threads::SchedState;
 use super::{Class, Lane, State};
 
-/// Fills in a lane's spans and totals. `places`, `recorded` and the lane's faults are by time; `classes` are the faults'.
-pub(super) fn fill(lane: &mut Lane, places: &[(u64, Place)], recorded: &[(u64, u64)], classes: &[Class]) {
+/// Fills in a lane's spans and totals. `scheduled`, `recorded` and the lane's faults are by time; `classes` are the faults'.
+pub(super) fn fill(
+    lane: &mut Lane,
+    scheduled: &[(u64, SchedState)],
+    recorded: &[(u64, u64)],
+    classes: &[Class],
+) {
     let end_ns = lane.end_ns.max(lane.begin_ns);
     let timed = lane.faults.iter().filter_map(|&(begin_ns, len_ns, _, class)| {
         let major = classes.get(class as usize).is_some_and(|class| class.major);
@@ -13,29 +18,29 @@ pub(super) fn fill(lane: &mut Lane, places: &[(u64, Place)], recorded: &[(u64, u
     let mut faults = timed.peekable();
     let mut spans: Vec<(u64, State)> = Vec::new();
     let mut totals_ns = [0; State::ALL.len()];
-    let (mut now, mut place, mut cover) = (lane.begin_ns, 0, 0);
+    let (mut now, mut at, mut cover) = (lane.begin_ns, 0, 0);
     while now < end_ns {
         while faults.peek().is_some_and(|fault| fault.1 <= now) {
             faults.next();
         }
-        while places.get(place + 1).is_some_and(|next| next.0 <= now) {
-            place += 1;
+        while scheduled.get(at + 1).is_some_and(|next| next.0 <= now) {
+            at += 1;
         }
         while recorded.get(cover).is_some_and(|span| span.1 <= now) {
             cover += 1;
         }
         let fault = faults.peek().copied();
         let span = recorded.get(cover).copied();
-        // What holds now ends; what comes next begins.
+        // The current span ends, or the next one begins.
         let edge = |(from, to): (u64, u64)| if from <= now { to } else { from };
         let edges = [
             fault.map(|(from, to, _)| edge((from, to))),
-            places.get(place + 1).map(|next| next.0),
+            scheduled.get(at + 1).map(|next| next.0),
             span.map(edge),
         ];
         let len = edges.into_iter().flatten().fold(end_ns, u64::min) - now;
         let state = state(
-            places.get(place).map_or(Place::Unknown, |at| at.1),
+            scheduled.get(at).map_or(SchedState::Unknown, |at| at.1),
             fault.filter(|fault| fault.0 <= now).map(|fault| fault.2),
             span.is_some_and(|span| span.0 <= now),
         );
@@ -49,17 +54,17 @@ pub(super) fn fill(lane: &mut Lane, places: &[(u64, Place)], recorded: &[(u64, u
     (lane.end_ns, lane.spans, lane.totals_ns) = (end_ns, spans, totals_ns);
 }
 
-/// `fault` says whether the fault that it is in is major. A thread that is preempted inside a fault waits for a processor,
-/// not for memory.
-fn state(place: Place, fault: Option<bool>, is_recorded: bool) -> State {
-    match (fault, place) {
-        (_, Place::Ready) => State::Preempted,
-        (Some(_), Place::Waiting) => State::Blocked,
+/// `fault`: the thread is in a fault; whether it is a major one. A thread preempted inside a fault waits for
+/// a processor, not for memory.
+fn state(at: SchedState, fault: Option<bool>, is_recorded: bool) -> State {
+    match (fault, at) {
+        (_, SchedState::Ready) => State::Preempted,
+        (Some(_), SchedState::Waiting) => State::Blocked,
         (Some(true), _) => State::Major,
         (Some(false), _) => State::Minor,
-        (None, Place::Waiting) => State::Waiting,
-        (None, Place::On) if is_recorded => State::Running,
-        (None, Place::On) => State::Unrecorded,
-        (None, Place::Unknown) => State::Unknown,
+        (None, SchedState::Waiting) => State::Waiting,
+        (None, SchedState::On) if is_recorded => State::Running,
+        (None, SchedState::On) => State::Unrecorded,
+        (None, SchedState::Unknown) => State::Unknown,
     }
 }

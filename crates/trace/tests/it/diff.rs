@@ -1,6 +1,6 @@
-//! What changed between runs whose truth is known: exactly that is named, and nothing where nothing changed.
+//! Runs with known changes: the diff names exactly these, and nothing if nothing changed.
 
-use faultless_trace::diff::{By, Cause, Class, Diff, Pair, Part, Run, Settings};
+use faultless_trace::diff::{BeforeAfter, By, Cause, Class, Diff, Pair, Run, Settings};
 use faultless_trace::measurement::Rng;
 use faultless_trace::observation::Window;
 use faultless_trace::profile::{Block, Weighted};
@@ -11,7 +11,8 @@ use super::recorded;
 use super::runs::{Conditions, QUIET, Site, program, run, site, with_basis};
 use super::scenario::{ANON, PAGE};
 
-/// One function removed (`index`), one twice as often (`decode`), one with faults twice as dear (`load`), one added.
+/// One function removed (`index`), one called twice as often (`decode`), one with doubled price (`load`), one
+/// added.
 fn other_build() -> Vec<Site> {
     let mut sites = program();
     sites[0].faults *= 2;
@@ -31,7 +32,7 @@ fn diff(before: &[Run], after: &[Run]) -> Diff {
     Diff::new(before, after, &Settings::default()).unwrap()
 }
 
-/// Chance as on a shared machine: the price of all drifts, that of each a little, counts hardly.
+/// Noise of a shared machine: the common price drifts, single prices vary a little, counts hardly.
 fn shared_machine(seed: u64, period: u32) -> Conditions {
     machine(seed, period, (0.01, 0.05))
 }
@@ -58,10 +59,10 @@ fn what_was_added_removed_and_made_slower_is_named_and_nothing_else() {
             };
             let seed = seed * 10;
             let single = diff(&runs(&program(), seed..seed + 1), &runs(&other_build(), seed + 1..seed + 2));
-            // One recording a side does not tell a price that changed from one that came out so.
+            // One recording a side can't tell a changed price from a chance result.
             let counted: Vec<_> = expected.into_iter().filter(|row| row.2 != Some(Cause::Price)).collect();
             assert_eq!(named(&single), counted, "period {period}, seed {seed}");
-            // The price of what was sampled is that of bursts.
+            // Sampled faults have the price of bursts.
             let bursts =
                 |sites: &[Site], seeds| runs(sites, seeds).into_iter().map(in_bursts).collect::<Vec<_>>();
             let before = bursts(&program(), seed..seed + 3);
@@ -71,7 +72,7 @@ fn what_was_added_removed_and_made_slower_is_named_and_nothing_else() {
     }
 }
 
-/// The same faults, those of all sites spread over forty bursts.
+/// The same faults, spread over forty bursts.
 fn in_bursts(mut run: Run) -> Run {
     let mut seen = vec![0; run.recording.stacks.stacks.len()];
     for fault in &run.profile.faults {
@@ -98,7 +99,7 @@ fn in_bursts(mut run: Run) -> Run {
 
 #[test]
 fn a_program_beside_itself_names_nothing() {
-    // With repeats the spread may be larger than what is assumed without.
+    // With repeats the spread may be larger than the assumption without.
     let (small, large) = ((0.01, 0.05), (0.05, 0.15));
     for (period, repeats, apart) in [(1, 1, small), (1, 3, large), (7, 1, small), (7, 3, large)] {
         let mut quiet = 0;
@@ -173,7 +174,7 @@ fn the_time_of_what_was_added_holds_no_noise_of_the_whole_program() {
     let added = diff(&[sampled(1, ALL, false)], &[sampled(2, ALL, true)]);
     let time = added.rows[0].time_ns.difference;
     assert!(time.low > 0.8 * time.value && time.high < 1.2 * time.value, "{:?}", added.rows[0]);
-    // That of the whole is the difference of two estimates.
+    // The difference of the whole is the difference of two estimates.
     let Interval { value, low, high } = added.time_ns.difference;
     assert!(low < time.value && time.value < high && (value / time.value - 1.0).abs() < 0.5, "{added:?}");
 }
@@ -189,7 +190,7 @@ fn a_machine_that_is_dearer_for_all_is_no_change_of_the_program() {
     assert!((times.after.value / times.before.value - 1.6).abs() < 0.05, "as measured: {times:?}");
 }
 
-/// One row of three has nearly all the time. That two small ones were cheaper says nothing of the machine.
+/// One row of three has nearly all the time. Lower prices of two small rows say nothing about the machine.
 #[test]
 fn a_price_is_common_only_if_rows_that_weigh_say_so() {
     let mut sites = [
@@ -225,7 +226,7 @@ fn adds_up(found: &Diff, before: &Run) {
     }
 }
 
-/// Of a row that is on one side only, samples of the other would have met as many faults.
+/// For a row on one side only, samples of the other side would have hit as many faults.
 #[test]
 fn what_no_sample_of_the_other_side_met_is_new() {
     let counted = |sites: &[Site], seed| {
@@ -272,7 +273,7 @@ fn rows_have_the_counts_of_the_profile_whatever_explains_the_whole() {
     assert!(explains.low < 720.0 && 720.0 < explains.high && explains.high < 900.0, "{explains:?}");
 }
 
-/// Cold and warm: what waits for the disk is in no price, no row and no CPU time.
+/// Cold and warm: waiting for the disk is in no price, no row and no CPU time.
 #[test]
 fn major_faults_are_apart() {
     let mut cold = run(&program(), QUIET);
@@ -283,7 +284,7 @@ fn major_faults_are_apart() {
     let found = diff(std::slice::from_ref(&cold), &[run(&program(), QUIET)]);
     assert_eq!(named(&found), []);
     adds_up(&found, &cold);
-    let Part { faults, time_ns } = found.major;
+    let BeforeAfter { faults, time_ns } = found.major;
     assert_eq!((faults, time_ns), ([28.0, 0.0], [84e6, 0.0]));
     assert_eq!(found.faults.difference.value, 0.0);
     assert!(found.time_ns.before.value < 14e6 && !found.price.is_told(), "{found:#?}");
@@ -319,7 +320,7 @@ fn generated_code_is_no_change() {
     assert_eq!(names, ["[jit] <- main", "add <- [jit]"]);
 }
 
-/// Which of two pieces of shared work a thread gets is chance; alone it does the same again.
+/// Chance gives a thread one of two pieces of shared work. A single thread always does the same.
 #[test]
 fn work_that_threads_share_may_move_between_rows() {
     let sites = |a, b| [site(&["mark", "gc"], a, 700.0), site(&["sweep", "gc"], b, 700.0)];
@@ -356,7 +357,7 @@ fn what_is_small_is_not_worth_a_word() {
     assert_eq!(named(&found), [("tail <- main", Class::Added, None)]);
 }
 
-/// What one fault of ten, in bursts, tells of the others: `decode` in some bursts and not in others.
+/// Faults recorded in bursts, one in ten: `decode` is in some bursts and not in others.
 #[test]
 fn what_differs_from_burst_to_burst_is_no_change() {
     let with_bursts = |seed: u64| {
@@ -393,7 +394,7 @@ fn what_differs_from_burst_to_burst_is_no_change() {
     assert!((0..20).filter(named_any).count() <= 1);
 }
 
-/// Samples are few, but the whole was counted: that a fifth was added is certain, though not whose it is.
+/// Samples are few, but the whole was counted: a fifth more faults is certain, but not in which row.
 #[test]
 fn a_whole_that_was_counted_is_no_estimate() {
     let counted = |sites: &[Site], faults: u64| {
@@ -418,7 +419,7 @@ fn a_whole_that_was_counted_is_no_estimate() {
     assert!(!found.faults.significant, "{:?}", found.faults);
 }
 
-/// A thread too short for samples: what bursts stand for of it is what the samples leave, give or take the doubt.
+/// A thread too short for samples: bursts represent the rest that samples leave, within the doubt.
 #[test]
 fn what_samples_leave_in_doubt_is_no_change() {
     let with_rest = |rest: f64, doubt: f64| {
@@ -493,7 +494,7 @@ fn allocating_sites_need_allocations_and_a_side_needs_a_recording() {
 
 #[test]
 fn a_site_that_allocates_more_is_named_whoever_touches_it() {
-    // All that `decode` touches is a block of `report`'s stack; the rest is nobody's.
+    // All touches of `decode` go to a block of `report`'s stack; the rest touch no block.
     let owned = |sites: &[Site]| {
         let mut run = run(sites, QUIET);
         run.recording.header.settings.alloc_from_bytes = Some(65536);

@@ -1,4 +1,5 @@
-//! Observations that contradict themselves, one contradiction each: is it told, which source is believed, does the figure follow?
+//! Observations with one contradiction each: it is reported, the right source is believed, and the figure
+//! follows.
 
 use faultless_trace::observation::{EventLoss, Level, Observation, Record, What};
 use faultless_trace::reconcile::{Believed, Check};
@@ -8,7 +9,7 @@ use faultless_trace::{Stat, observation::Access};
 use super::recorded;
 use super::scenario::{self, ANON, CODE, MIB};
 
-/// Everything that a source can tell, and no contradiction.
+/// Every source, and no contradiction.
 fn sound() -> Observation {
     let mut o = scenario::pipeline();
     o.records.insert(0, Record { time_ns: 0, pid: 1, tid: 1, what: What::Exec });

@@ -1,5 +1,5 @@
-//! Recordings of programs whose truth is known because they are made up, as `faultless record` would see them: samples of
-//! each thread, bursts, stacks, blocks. Shared by the tests of `trace` and `report`.
+//! Recordings of made-up programs with known truth, as `faultless record` would see them: samples of each
+//! thread, bursts, stacks, blocks. Shared by the tests of `trace` and `report`.
 #![allow(dead_code, reason = "each test program uses some of them")]
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,7 +15,7 @@ use super::scenario::{ANON, MIB, OFFSET_NS, PAGE, host};
 /// Faults per sample.
 pub(crate) const PERIOD: u64 = 97;
 
-/// What really happened at a site.
+/// The true figures of a site.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Truth {
     pub(crate) faults: f64,
@@ -29,7 +29,7 @@ pub(crate) struct Run {
     pub(crate) truth: BTreeMap<String, Truth>,
     pub(crate) rng: Rng,
     duty: (u64, u64),
-    /// So many first faults are all recorded; and when that ended, ns.
+    /// The first faults are all recorded: how many, and when that ended, ns.
     first: u64,
     first_end_ns: u64,
     window: Option<Window>,
@@ -92,7 +92,7 @@ impl Run {
         run
     }
 
-    /// Records all of the first faults, and samples one in so many, from some other on than the first.
+    /// Records all of the `first` faults, then samples one in `period`. The first period has `skip` faults already.
     pub(crate) fn sampled_as(mut self, first: u64, period: u64, skip: u64) -> Self {
         self.first = first;
         self.r.header.settings.sample_period = period;
@@ -117,7 +117,7 @@ impl Run {
         stacks.stacks.len() as u32 - 1
     }
 
-    /// The stack `main` -> `function`, through `memset` where it is said to.
+    /// The stack `main` -> `function`, through `memset` if requested.
     pub(crate) fn stack(&mut self, function: &str, through_memset: bool) -> u32 {
         let stacks = &mut self.r.stacks;
         let mut frame = |module: u32, function: &str, line: u32| {
@@ -175,7 +175,7 @@ impl Run {
         self.step(ns + 500);
     }
 
-    /// A first write whose time spreads about `ns`.
+    /// A first write whose time scatters around `ns`.
     pub(crate) fn write(&mut self, tid: u32, stack: u32, addr: u64, ns: u64) {
         let spread = self.rng.below(ns as usize) as u64;
         self.fault(tid, stack, addr, Access::Write, ns / 2 + spread);
@@ -190,7 +190,7 @@ impl Run {
         }
     }
 
-    /// A block that is touched whole, page by page, and freed where `freed`.
+    /// A block that is touched whole, page by page, and freed if `freed`.
     pub(crate) fn block(&mut self, allocating: u32, touching: u32, addr: u64, len_bytes: u64, freed: bool) {
         self.push(1, What::Alloc { addr, len_bytes, stack: Some(allocating) });
         for page in 0..len_bytes / PAGE {

@@ -1,13 +1,12 @@
-//! Runs of programs that are made up, for what compares runs. Shared by the tests of `trace` and `report`.
+//! Runs of made-up programs, for comparing runs. Shared by the tests of `trace` and `report`.
 #![allow(dead_code, reason = "each test program uses some of them")]
 
 use faultless_trace::diff::Run;
 use faultless_trace::measurement::Rng;
 use faultless_trace::observation::{Calibration, Exit};
-use faultless_trace::profile::{Basis, Profile, Weighted};
+use faultless_trace::profile::{Basis, Profile, Totals, Weighted};
 use faultless_trace::recording::{Footer, Frame, Header, Module, Name, Recording, Settings, Stacks};
 use faultless_trace::stat::{FaultTime, Interval, Kind, Row, Source};
-use faultless_trace::totals::Totals;
 
 use super::scenario;
 
@@ -36,17 +35,17 @@ pub(crate) fn program() -> Vec<Site> {
     ]
 }
 
-/// How a run is recorded, and what chance does to it.
+/// The recording method and the noise of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conditions {
     pub(crate) seed: u64,
-    /// Faults that a recorded one stands for; 1: every fault.
+    /// Faults that a recorded one represents; 1: every fault.
     pub(crate) period: u32,
-    /// What the machine is dearer in this run.
+    /// The machine's price in this run.
     pub(crate) price: f64,
-    /// What the calibration says of that.
+    /// The calibration's estimate of it.
     pub(crate) calibrated: f64,
-    /// Largest relative deviation of a site's faults, and of its price, from what is common.
+    /// Largest relative deviation of a site's faults, and of its price, from the common value.
     pub(crate) apart: (f64, f64),
 }
 
@@ -103,7 +102,7 @@ fn frame(stacks: &mut Stacks, name: &'static str) -> u32 {
     }) as u32
 }
 
-/// One run: sites in turn, each fault with a price of its own and one of 2000 a wait of fifty times that.
+/// One run: sites in turn, each fault with its own price, and one in 2000 waiting fifty times as long.
 pub(crate) fn run(sites: &[Site], conditions: Conditions) -> Run {
     let mut rng = Rng::from_seed(conditions.seed);
     let paths = ["/opt/program", "/lib/libc.so.6", "/opt/libstripped.so"];
@@ -153,8 +152,8 @@ pub(crate) fn run(sites: &[Site], conditions: Conditions) -> Run {
     with_basis(Run { recording, profile })
 }
 
-/// Says of each fault what its figures rest on, once more after a change of them: one that stands for itself was timed, one that stands for more
-/// costs what is known of its like.
+/// Rebuilds the evidence of each fault after a change. A fault that represents only itself was timed. One
+/// that represents more has the mean price of similar faults.
 pub(crate) fn with_basis(mut run: Run) -> Run {
     let basis = |fault: &Weighted| Basis {
         alike: fault.faults,
@@ -167,7 +166,7 @@ pub(crate) fn with_basis(mut run: Run) -> Run {
     run
 }
 
-/// What all views would say of these faults, the time to 5 %.
+/// The totals that all views would show for these faults, with the time to 5 %.
 fn totals(profile: &Profile) -> Totals {
     let sum = |is_major: bool, of: fn(&Weighted) -> f64| {
         profile.faults.iter().filter(|fault| (fault.kind == Kind::Major) == is_major).map(of).sum::<f64>()

@@ -1,4 +1,4 @@
-//! Observations of programs whose truth is known because they are made up. Shared by the tests of `trace` and `report`.
+//! Observations of made-up programs with known truth. Shared by the tests of `trace` and `report`.
 #![allow(dead_code, reason = "each test program uses some of them")]
 
 use faultless_trace::observation::{
@@ -13,7 +13,7 @@ pub(crate) const HEAP: u64 = 0x5555_5570_0000;
 pub(crate) const CODE: u64 = 0x5555_5555_4000;
 /// Time of one fault as the pair reads it, before a spread of 0 to 180 ns.
 pub(crate) const READ_NS: u64 = 1400;
-/// What the calibration says to subtract.
+/// The calibrated offset.
 pub(crate) const OFFSET_NS: u64 = 300;
 /// From one fault to the next.
 pub(crate) const STEP_NS: u64 = 2000;
@@ -75,7 +75,7 @@ impl Script {
         self.step(STEP_NS);
     }
 
-    /// A fault that leaves the time where it is.
+    /// A fault that does not advance the clock.
     pub(crate) fn timed_fault(&mut self, pid: u32, tid: u32, addr: u64, access: Access, ns: u64) {
         let recorded = self.open_window();
         self.n += 1;
@@ -133,7 +133,7 @@ impl Script {
         recorded
     }
 
-    /// Ends the program: `others` faults were taken where no user-mode event fires.
+    /// Ends the program: `others` faults were taken without a user-mode event.
     pub(crate) fn finish(mut self, others: u64) -> Observation {
         self.step(1_000_000);
         self.o.windows.extend(self.window.take());
@@ -199,7 +199,7 @@ pub(crate) fn bursts() -> Observation {
     s.finish(100)
 }
 
-/// A parent touches 8 MiB of heap and forks; both write all of it; the child then runs another program.
+/// A parent touches 8 MiB of heap and forks. Both write all of it. The child then runs another program.
 pub(crate) fn fork() -> Observation {
     let mut s = Script::new("forks", 1 << 40, 1 << 41);
     s.program(1);
@@ -238,7 +238,7 @@ pub(crate) fn lost() -> Observation {
     o
 }
 
-/// The same program where no event could be opened: `wait4`, /proc, and perhaps the calibration.
+/// The same program without any event: only `wait4`, /proc, and perhaps the calibration.
 pub(crate) fn denied(calibrated: bool) -> Observation {
     let mut o = bursts();
     (o.records, o.windows, o.counts) = (Vec::new(), Vec::new(), Counts::default());
@@ -256,7 +256,7 @@ pub(crate) fn denied(calibrated: bool) -> Observation {
     o
 }
 
-/// The events counted a daemon that nobody waited for.
+/// The events counted an unwaited-for daemon.
 pub(crate) fn orphan() -> Observation {
     let mut o = touch_loop();
     o.usage.minor_faults = 10_000;

@@ -69,7 +69,7 @@ fn with_every_fault_counts_are_exact_and_times_are_the_truth() {
         assert!((row.faults.value - truth.faults).abs() < 1e-6, "{name}: {:?} {truth:?}", row.faults);
         assert_eq!((row.faults.low, row.faults.high), (row.faults.value, row.faults.value), "{name}");
         assert!(
-            // Faults beside a reading of a counter take the mean of their like.
+            // Faults near a counter reading take the mean of similar faults.
             (row.time_ns.value / truth.time_ns - 1.0).abs() < 0.01,
             "{name}: {:?} {truth:?}",
             row.time_ns

@@ -1,4 +1,4 @@
-//! Programs whose faults are known exactly: does the answer say so, and does it own up to what it can't know?
+//! Programs whose faults are known exactly: the answer must be right, and must admit unknown parts.
 
 use faultless_trace::Stat;
 use faultless_trace::observation::{Access, What};
@@ -32,7 +32,7 @@ fn a_touch_loop_is_one_row_with_the_true_price() {
     assert!(near(time.seconds.value, 16384.0 * 1190e-9, 0.01), "{time:?}");
     assert!(near(time.us_per_mib.unwrap(), 256.0 * 1.19, 0.01), "{time:?}");
     assert!(time.p50_ns <= time.p90_ns && time.p90_ns <= time.p99_ns);
-    // Those beside a reading of a counter may hold an interrupt and are left out.
+    // Faults near a counter reading may include an interrupt and are left out.
     assert!((14_000..16_384).contains(&time.timed), "{}", time.timed);
     assert!(
         matches!(stat.serialisation, Serialisation::CannotSay { ref why } if why == "only one thread faulted")

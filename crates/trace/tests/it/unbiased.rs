@@ -1,9 +1,10 @@
-//! Programs drawn at random, of which only what the recorder takes is told: are the totals right on average?
+//! Random programs, seen only through the recorder's rules: the totals must be right on average.
 //!
-//! A program is a sequence of phases: kinds that follow each other or mix, on several threads and in children, with major faults and
-//! huge pages between, at prices that drift. The recorder's rules are played on it: all of the first faults, then bursts at random times; one
-//! sample of many for each thread, densely at first, whose entry and end are set apart by each major fault and begun anew on the first
-//! thread alone; a cold recorder reads a sample too long. Counts are exact.
+//! A program is a sequence of phases. Kinds follow each other or mix, on several threads and in children,
+//! with major faults and huge pages between, at drifting prices. The recorder takes all of the first faults,
+//! then bursts at random times, and one sample of many for each thread, densely at first. Each major fault
+//! separates the entry and the end of a sample; only the first thread recovers. A cold recorder reads a
+//! sample too long. Counts are exact.
 
 use std::collections::HashMap;
 
@@ -17,17 +18,17 @@ use faultless_trace::stat::Kind;
 use super::scenario::{self, CODE, MIB, PAGE};
 
 const DRAWS: u64 = 1000;
-/// What a pair misreads each fault by, and a sample besides.
+/// The error of a pair's reading, and the additional error of a sample.
 const OFFSET_NS: f64 = 300.0;
 const COLD_NS: f64 = 200.0;
-/// What a huge page takes in the mean of all programs: `TOUCHES` with what they vary and drift by.
+/// Mean price of a huge page over all programs: from `TOUCHES`, with variation and drift.
 const HUGE_NS: u64 = 69_000;
 /// Faults kept at first, samples taken densely, and the two periods.
 const FIRST: u64 = 300;
 const DENSE: u64 = 150;
 const PERIODS: [u64; 2] = [7, 41];
 
-/// What a phase can be made of: kind, price in ns, page size before and behind, access.
+/// The touches of a phase: kind, price in ns, page size before and after, access.
 const TOUCHES: [(Kind, f64, u64, u64, Access); 6] = [
     (Kind::MmapFirstWrite, 1_200.0, 0, PAGE, Access::Write),
     (Kind::ZeroPageRead, 500.0, 0, PAGE, Access::Read),
@@ -43,7 +44,7 @@ const FILE: u64 = 0x7d00_0000_0000;
 struct Thread {
     entries: u64,
     ends: u64,
-    /// Samples in a row whose entry and end were of different faults.
+    /// Consecutive samples whose entry and end belonged to different faults.
     apart: u64,
     entered: u64,
 }
@@ -115,10 +116,10 @@ impl Play {
     /// One fault; `drift` of the program's prices.
     fn fault(&mut self, at: (u32, u32), touch: usize, drift: f64) {
         let (kind, price_ns, before, behind, access) = TOUCHES[touch];
-        // What was there before a fork may be shared.
+        // Memory from before a fork may be shared.
         let copies = self.has_forked && at.0 == 1 && kind == Kind::WriteAfterZeroRead;
         let kind = if copies { Kind::CowAfterFork } else { kind };
-        // Prices vary as those of real faults do: most a little, some by much.
+        // Prices vary as in real programs: most a little, some by much.
         let vary = [0.8, 0.9, 0.9, 1.0, 1.0, 1.1, 1.2, 2.0][self.rng.below(8)];
         let major = self.rng.below(3_000) == 0;
         let ns = price_ns * vary * drift;
@@ -151,7 +152,7 @@ impl Play {
         self.now = end_ns;
     }
 
-    /// What the sampled events tell of a fault.
+    /// The sampled events of a fault.
     fn sample(
         &mut self,
         at: (u32, u32),
@@ -313,7 +314,7 @@ fn totals_and_kinds_of_thinned_recordings_are_right_on_average() {
     assert!(held * 100 >= 93 * DRAWS, "{held}");
     for (kind, ..) in TOUCHES {
         let (said, truth) = by_kind[&kind];
-        // Around a fork memory does not tell of huge pages, and one in some hundred is in no sample.
+        // Around a fork memory does not show huge pages, and one in some hundred is in no sample.
         let limit = if kind == Kind::Thp { 0.04 } else { 0.01 };
         assert!((said / truth - 1.0).abs() < limit, "{kind:?}: {said} of {truth}");
     }

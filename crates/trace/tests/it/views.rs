@@ -10,7 +10,7 @@ use faultless_trace::timeline::Timeline;
 
 use super::{recorded, scenario};
 
-/// A recording of what was observed.
+/// A recording of an observation.
 fn of(observation: Observation) -> Recording {
     let mut recording = Recording { observation, ..Recording::default() };
     recording.header.host = recording.observation.host.clone();

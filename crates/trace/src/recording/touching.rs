@@ -1,13 +1,13 @@
-//! Stacks -> who is to be named for them: the first function from the leaf up that is the program's own.
+//! Stacks -> the function to name for each: the first from the leaf up that is the program's own.
 //!
-//! A fault in `memset` is the fault of who called it, so helpers at the leaf are passed over: what lies in the C library, the
-//! loader, an allocator or the kernel, and by name what may be linked statically or inlined: the memset, memcpy and malloc
-//! families and the standard libraries of C++ and Rust, which a source file tells where a name comes without its namespace.
-//! Where nothing else is on the stack the leaf itself is named.
+//! A fault in `memset` belongs to its caller, so helpers at the leaf are skipped. By module: the C library,
+//! the loader, allocators and the kernel. By name, as they may be linked statically or inlined: the memset,
+//! memcpy and malloc families, and the standard libraries of C++ and Rust. The source file identifies a
+//! library function whose name has no namespace. If nothing else is on the stack, the leaf is named.
 
-use crate::recording::{Frame, Name, Stacks};
+use super::{Frame, Name, Stacks};
 
-/// Beginnings of the file names of modules that are nobody's own code.
+/// Beginnings of the file names of runtime modules.
 const MODULES: [&str; 19] = [
     "[kernel]",
     "[vdso]",
@@ -29,7 +29,7 @@ const MODULES: [&str; 19] = [
     "linux-vdso",
     "preload-",
 ];
-/// Beginnings of names in the standard libraries of C++ and Rust, and of what compilers inline.
+/// Beginnings of names in the standard libraries of C++ and Rust, and of compiler intrinsics.
 const LIBRARIES: [&str; 14] = [
     "std::",
     "void std::",
@@ -79,7 +79,7 @@ const HELPERS: [&str; 27] = [
     "mremap",
     "sbrk",
 ];
-/// What may stand before such a name, and after it.
+/// Prefixes and suffixes of such names.
 const BEFORE: [&str; 7] = ["libc_", "GI_", "mi_", "je_", "tc_", "faultless_", "dso_"];
 const AFTER: [&str; 12] =
     ["avx", "sse", "ssse3", "evex", "erms", "unaligned", "generic", "zva", "chk", "aarch64", "ifunc", "impl"];
@@ -87,7 +87,7 @@ const AFTER: [&str; 12] =
 /// The function to be named for each stack.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Touching {
-    /// Frame, and which of its names.
+    /// By stack: the frame, and the index of its name.
     found: Vec<Option<(u32, u32)>>,
 }
 
@@ -99,25 +99,26 @@ impl Touching {
 
     /// Its frame.
     pub(crate) fn frame(&self, stack: u32) -> Option<u32> {
-        self.place(stack).map(|(frame, _)| frame)
+        self.function(stack).map(|(frame, _)| frame)
     }
 
-    /// Its frame, and which of the functions inlined there.
-    pub(crate) fn place(&self, stack: u32) -> Option<(u32, u32)> {
+    /// The frame and the index of the inlined function, by stack.
+    pub(crate) fn function(&self, stack: u32) -> Option<(u32, u32)> {
         self.found.get(stack as usize).copied().flatten()
     }
 }
 
 fn find(stacks: &Stacks, stack: u32) -> Option<(u32, u32)> {
-    let in_kernel = |frame: &Frame| module(stacks, frame) == Some("[kernel]");
+    let in_kernel =
+        |frame: &Frame| stacks.module(frame).is_some_and(|module| module.short_name() == "[kernel]");
     let leaf = || known(stacks, stack).find(|(_, frame)| !in_kernel(frame));
     own(stacks, stack)
         .next()
         .or_else(|| leaf().or_else(|| known(stacks, stack).next()).map(|(number, _)| (number, 0)))
 }
 
-/// The program's own functions on a stack, leaf first: frame, and which of the functions inlined there. A place without a
-/// name counts as one.
+/// The program's own functions on a stack, leaf first: frame and index of the inlined function. An unnamed
+/// place counts as one.
 pub(crate) fn own(stacks: &Stacks, stack: u32) -> impl Iterator<Item = (u32, u32)> {
     known(stacks, stack).filter(|(_, frame)| !is_foreign(stacks, frame)).flat_map(|(number, frame)| {
         let unnamed = frame.names.is_empty().then_some(0);
@@ -131,16 +132,12 @@ fn known(stacks: &Stacks, stack: u32) -> impl Iterator<Item = (u32, &Frame)> {
     frames.iter().filter_map(|&number| Some((number, stacks.frames.get(number as usize)?)))
 }
 
-fn module<'a>(stacks: &'a Stacks, frame: &Frame) -> Option<&'a str> {
-    stacks.modules.get(frame.module? as usize).map(|module| module.short_name())
-}
-
 fn is_foreign(stacks: &Stacks, frame: &Frame) -> bool {
-    module(stacks, frame).is_some_and(is_runtime)
+    stacks.module(frame).is_some_and(|module| is_runtime(module.short_name()))
 }
 
-/// Whether a module with this file name is nobody's own code: the C library, the loader, an allocator, the kernel. Sites pass over it, so
-/// its lines are never shown in them.
+/// Whether a module with this file name is a runtime library: the C library, the loader, an allocator, or the
+/// kernel. Sites skip it, so they never show its lines.
 pub fn is_runtime(file_name: &str) -> bool {
     MODULES.iter().any(|begin| file_name.starts_with(begin))
 }
@@ -198,7 +195,7 @@ mod tests {
             stacks: vec![(0..frames.len() as u32).collect()],
             frames,
         };
-        Touching::new(&stacks).place(0)
+        Touching::new(&stacks).function(0)
     }
 
     #[test]

@@ -1,26 +1,28 @@
-//! What every view says of the whole run: faults by kind, time, CPU time. One place, so that no two views disagree.
+//! The figures of the whole run: faults by kind, time, CPU time. One place, so no two views disagree.
 //!
-//! In: an observation, the faults found in it, and the profile of them. Out: [`Totals`], kept in the profile; and the profile
-//! made to add up to them: its faults to the exact counts, its times to what CPU time allows. What then is in no fault of the
-//! profile (kernel mode of a user, populated pages) is in [`Totals::beyond`]. `reconcile` says what disagreed on the way.
+//! In: an observation, its faults, and their profile. Out: [`Totals`], stored in the profile; and the profile
+//! scaled to add up to them, its faults to the exact counts, its times to the CPU time. Faults that no fault
+//! of the profile represents (a user's kernel mode, populated pages) are in [`Totals::beyond`]. `reconcile`
+//! reports the disagreements found on the way.
 
+use super::kinds::Kinds;
+use super::rows::{self, BeyondWait4, Exactness};
+use super::strata::Strata;
+use super::time::{self, FaultTime};
+use super::{Profile, Weighted};
 use crate::fault::Faults;
-use crate::observation::Observation;
-use crate::profile::{Profile, Weighted};
+use crate::kind::{Kind, Row};
+use crate::observation::{Calibration, Observation};
 use crate::reconcile::{self, Check, Disagreement, Facts, time_bound};
-use crate::stat::kinds::Kinds;
-use crate::stat::rows::{self, Known, failed};
-use crate::stat::strata::Strata;
-use crate::stat::{BeyondWait4, FaultTime, Kind, Row, bytes_made_resident, time};
 
 /// The figures of the whole run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
     /// One row per kind, the dearest first.
     pub rows: Vec<Row>,
-    /// What `wait4` leaves out and the events counted.
+    /// Counted by the events, but missing from `wait4`.
     pub beyond_wait4: Option<BeyondWait4>,
-    /// How long faults took, or `None` where nothing was known.
+    /// Time of the faults; `None` if nothing is known.
     pub time: Option<FaultTime>,
     /// CPU time that recording has added to the program's, as calibrated, ns.
     pub recorder_ns: u64,
@@ -30,9 +32,9 @@ pub struct Totals {
     pub beyond: Vec<(Kind, u64, Option<f64>)>,
     /// Sources that can't both be right.
     pub disagreements: Vec<Disagreement>,
-    /// What a reader must know of these figures.
+    /// Notes that a reader of these figures needs.
     pub notes: Vec<String>,
-    /// Those of `notes` that say how figures came about.
+    /// The notes about method.
     pub details: Vec<String>,
 }
 
@@ -42,16 +44,16 @@ impl Totals {
         self.rows.iter().fold(0, |sum, row| sum.saturating_add(row.faults))
     }
 
-    /// CPU time in faults, ns; 0 where nothing is known of time.
+    /// CPU time in faults, ns; 0 if no time is known.
     pub fn time_ns(&self) -> f64 {
         self.time.as_ref().map_or(0.0, |time| time.seconds.value * 1e9)
     }
 
-    /// Adds up a profile, makes it agree with the exact counts and the CPU time, and keeps the totals in it.
+    /// Adds up a profile, reconciles it with the exact counts and the CPU time, and stores the totals in it.
     pub(crate) fn settle(profile: &mut Profile, found: &Faults, observation: &Observation) {
-        let strata = Strata::new(found, failed(&observation.counts) > 0);
-        let known = Known { all: strata.is_complete(), pages: found.tells_pages };
-        let calibration = observation.calibration.filter(time::is_sound);
+        let strata = Strata::new(found, observation.counts.failed() > 0);
+        let known = Exactness { all: strata.is_complete(), pages: found.tells_pages };
+        let calibration = observation.calibration.filter(Calibration::is_sound);
         let offset_ns = calibration.map_or(0.0, |found| found.offset_ns());
         let counted = found.windows.iter().map(|w| w.faults).fold(0, u64::saturating_add);
         let major_seen = faults_of(profile, Mode::Major).round() as u64;
@@ -64,7 +66,7 @@ impl Totals {
         let recorder_ns = recorder_ns(observation, found);
         let beyond_ns = beyond_wait4.map_or(0, |beyond| beyond.cpu_ns);
         let cpu_ns = observation.usage.cpu_ns().saturating_add(beyond_ns).saturating_sub(recorder_ns);
-        let basis = time::Basis {
+        let basis = time::Inputs {
             kinds: &kinds,
             complete: known.all,
             truth_ns: calibration.map(|found| found.truth_p50_ns).filter(|ns| *ns > 0.0),
@@ -97,7 +99,7 @@ impl Totals {
             bound_rows(&mut rows, time.seconds.high);
         }
         widen(&mut rows, &facts, &disagreements, observation);
-        // The dearest first; where nothing is known of time they stay by count.
+        // Highest time first; rows without a time stay sorted by count.
         let seconds = |row: &Row| row.seconds.unwrap_or(0.0);
         rows.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
         notes.extend(disagreements.iter().map(Disagreement::to_string));
@@ -112,14 +114,11 @@ impl Totals {
             time_ns: last.map_or(0, |last| last.time_ns),
             pid: last.map_or(0, |last| last.pid),
             tid: last.map_or(0, |last| last.tid),
-            addr: 0,
-            stack: None,
-            block: None,
             kind: *kind,
-            mapping: 0,
             kernel: matches!(kind, Kind::KernelMode | Kind::KernelOrPopulate | Kind::Populate),
             faults: *faults as f64,
             cost_ns: seconds.unwrap_or(0.0) * 1e9,
+            ..Weighted::default()
         };
         self.beyond.iter().map(unplaced).collect()
     }
@@ -148,14 +147,14 @@ fn faults_of(profile: &Profile, of: Mode) -> f64 {
 
 fn row_faults(rows: &[Row], of: Mode) -> u64 {
     let is_of = |kind: Kind| match of {
-        Mode::User => reconcile::is_user(kind),
+        Mode::User => kind.is_user(),
         Mode::Kernel => kind == Kind::KernelMode,
         Mode::Major => kind == Kind::Major,
     };
     rows.iter().filter(|row| is_of(row.kind)).map(|row| row.faults).sum()
 }
 
-/// Makes the faults of the profile add up to the rows. There may be more major faults than were seen, and those are beyond.
+/// Scales the faults of the profile to the rows. Major faults beyond the seen ones go to `beyond`.
 fn fit(profile: &mut Profile, rows: &[Row]) {
     for of in [Mode::User, Mode::Kernel, Mode::Major] {
         let (seen, counted) = (faults_of(profile, of), row_faults(rows, of) as f64);
@@ -184,7 +183,7 @@ fn cut(profile: &mut Profile, rows: &mut [Row], part: f64) {
     }
 }
 
-/// No row can have taken more than all may, in seconds.
+/// No row takes more than all may take, in seconds.
 fn bound_rows(rows: &mut [Row], bound: f64) {
     for row in rows {
         let ends = row.seconds.zip(row.seconds_interval);
@@ -192,20 +191,20 @@ fn bound_rows(rows: &mut [Row], bound: f64) {
     }
 }
 
-/// What no fault of the profile stands for.
+/// Faults that no fault of the profile represents.
 fn beyond(profile: &Profile, rows: &[Row]) -> Vec<(Kind, u64, Option<f64>)> {
     let [user, kernel, major] = [Mode::User, Mode::Kernel, Mode::Major].map(|of| faults_of(profile, of));
     let missing = |row: &Row| match row.kind {
         Kind::Major => row.faults.saturating_sub(major.round() as u64),
         Kind::KernelMode if kernel > 0.0 => 0,
-        kind if reconcile::is_user(kind) && user > 0.0 => 0,
+        kind if kind.is_user() && user > 0.0 => 0,
         _ => row.faults,
     };
     let rows = rows.iter().map(|row| (row.kind, missing(row), row.seconds));
     rows.filter(|(_, faults, _)| *faults > 0).collect()
 }
 
-/// Makes the intervals of kinds hold what a disagreement says that they may be.
+/// Widens the intervals of kinds as far as the disagreements demand.
 fn widen(rows: &mut [Row], facts: &Facts, disagreements: &[Disagreement], observation: &Observation) {
     let page_bytes = observation.host.page_bytes.max(1) as f64;
     let user: u64 = row_faults(rows, Mode::User);
@@ -228,8 +227,8 @@ fn widen(rows: &mut [Row], facts: &Facts, disagreements: &[Disagreement], observ
             }
             Check::Growth => {
                 let by = (off / page_bytes).ceil() as u64;
-                for row in rows.iter_mut().filter(|row| reconcile::is_user(row.kind)) {
-                    let takes_memory = bytes_made_resident(row.kind, &observation.host).is_some();
+                for row in rows.iter_mut().filter(|row| row.kind.is_user()) {
+                    let takes_memory = observation.host.bytes_made_resident(row.kind).is_some();
                     let (below, above) = if takes_memory { (0, by) } else { (by, 0) };
                     stretch(row, below, above, user);
                 }
@@ -246,7 +245,8 @@ fn stretch(row: &mut Row, below: u64, above: u64, most: u64) {
     row.interval = Some((low, high));
 }
 
-/// CPU time that recording has added to the program's: what it adds to a fault in the calibration, for each recorded one.
+/// CPU time that recording added to the program's: the calibrated overhead of a fault times the recorded
+/// faults.
 fn recorder_ns(observation: &Observation, found: &Faults) -> u64 {
     let each_ns = observation.calibration.map_or(0.0, |found| found.record_cost_ns);
     let added_ns = (found.faults.len() + found.samples.len()) as f64 * each_ns.max(0.0);

@@ -1,16 +1,14 @@
-//! Weighted faults -> what each kind has of them, and what that rests on.
+//! Weighted faults -> counts and times by kind, with intervals.
 
-use super::rows::ALL;
-use super::strata::KINDS;
-use super::{Interval, Kind};
-use crate::measurement::weighted_percentile;
-use crate::profile::{Huge, Profile, Tally, Whole};
+use super::{Huge, Profile, Tally, Whole};
+use crate::kind::{ALL, KINDS, Kind};
+use crate::measurement::{Interval, weighted_percentile};
 use crate::tuning::CALIBRATED_HIGH;
 
-/// Sums by kind; minor faults of kernel mode are a kind of their own.
+/// Sums by kind; minor faults of kernel mode count as one kind.
 pub(crate) struct Kinds {
     of: Vec<Tally>,
-    /// Times of each kind, corrected, with what they stand for; by time.
+    /// Corrected times of each kind with their weights, sorted by time.
     readings: Vec<Vec<(f64, f64)>>,
     all: Tally,
     minor: Tally,
@@ -65,7 +63,7 @@ impl Kinds {
         Whole { all: &self.all, doubt: self.doubt, offset_ns: self.offset_ns, huge: self.huge }
     }
 
-    /// How many faults of a kind there are, and their time, ns. Huge pages of which none was seen there may be too.
+    /// Faults of a kind and their time, ns. Huge pages may exist although none was seen.
     fn intervals(&self, kind: Kind) -> (Interval, Interval) {
         let tally = &self.of[kind as usize];
         match self.huge.filter(|_| kind == Kind::Thp && tally.faults <= 0.0) {
@@ -82,18 +80,18 @@ impl Kinds {
         self.intervals(kind).0
     }
 
-    /// Time of a kind, ns; `None` where none was recorded, and none can have been.
+    /// Time of a kind, ns; `None` if none was recorded and none is possible.
     pub(super) fn kind_time_ns(&self, kind: Kind) -> Option<Interval> {
         let time_ns = self.intervals(kind).1;
         (self.of[kind as usize].faults > 0.0 || time_ns.high > 0.0).then_some(time_ns)
     }
 
-    /// Faults whose own time is known, major ones left out.
+    /// Minor faults whose own time is known.
     pub(super) fn timed(&self) -> u64 {
         self.minor_readings().map(|readings| readings.len() as u64).sum()
     }
 
-    /// What a fault of a kind takes on average, ns; `None` where none was recorded.
+    /// Mean time of a fault of a kind, ns; `None` if none was recorded.
     pub(super) fn mean_ns(&self, kind: Kind) -> Option<f64> {
         let tally = &self.of[kind as usize];
         (tally.faults > 0.0).then(|| tally.time_ns / tally.faults)
@@ -118,7 +116,8 @@ impl Kinds {
         weighted_percentile(&all, p)
     }
 
-    /// Time of all minor faults, ns. Each kind has a price of its own, and how many faults are of a dear one is in doubt too.
+    /// Time of all minor faults, ns. Each kind has its own price, so uncertain counts of expensive kinds add
+    /// to the error.
     pub(super) fn time_ns(&self) -> Interval {
         let (value, faults) = (self.minor.time_ns, self.minor.faults);
         let usual_ns = value / faults.max(1.0);

@@ -1,24 +1,53 @@
-//! Times by kind -> seconds per kind and in all, with an interval.
+//! Times by kind -> seconds per kind and in all, with intervals.
 //!
-//! Seconds are the sum over the rows of mean x count. Rows without recorded faults (kernel mode, populate, unknown)
-//! are priced like anonymous first touches, which is what they mostly are; faults before exec cost the program nothing.
-//! Major faults are timed in their row and left out of the seconds: their time is the disk's.
+//! Seconds are the sum over the rows of mean times count. Rows without recorded faults (kernel mode,
+//! populate, unknown) have the price of anonymous first touches, which most of them are. Faults before exec
+//! cost the program nothing. Major faults are timed in their row and left out of the seconds: their time is
+//! the disk's.
+
+use serde::{Deserialize, Serialize};
 
 use super::kinds::Kinds;
-use super::{FaultTime, Interval, Kind, Row, Source};
-use crate::observation::{Calibration, Host};
+use crate::kind::{ALL, FIRST_TOUCHES, Kind, Row, Source};
+use crate::measurement::Interval;
+use crate::observation::Host;
 use crate::tuning::{CALIBRATED_HIGH, CALIBRATED_LOW, UNTIMED_HIGH, UNTIMED_HUGE, UNTIMED_LOW};
 
 const MIB: f64 = (1_u64 << 20) as f64;
 
+/// How long faults took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FaultTime {
+    /// Where the figures come from.
+    pub source: Source,
+    /// Faults timed.
+    pub timed: u64,
+    /// Median, corrected, in ns.
+    pub p50_ns: f64,
+    /// 90th percentile, corrected, in ns.
+    pub p90_ns: f64,
+    /// 99th percentile, corrected, in ns.
+    pub p99_ns: f64,
+    /// Median as read, before correction, in ns.
+    pub raw_p50_ns: f64,
+    /// The offset subtracted from each reading, in ns.
+    pub offset_ns: f64,
+    /// CPU seconds in faults.
+    pub seconds: Interval,
+    /// The same as a share of the program's CPU time, 0 to 1.
+    pub share: Interval,
+    /// Microseconds per MiB of memory that faults made resident, if known.
+    pub us_per_mib: Option<f64>,
+}
+
 /// What the time rests on.
-pub(crate) struct Basis<'a> {
+pub(crate) struct Inputs<'a> {
     pub(crate) kinds: &'a Kinds,
     /// Every fault was recorded.
     pub(crate) complete: bool,
-    /// What a first touch took in the calibration, ns.
+    /// Calibrated time of a first touch, ns.
     pub(crate) truth_ns: Option<f64>,
-    /// What was subtracted from each reading, ns.
+    /// The offset subtracted from each reading, ns.
     pub(crate) offset_ns: f64,
     /// Faults of huge pages of the machine while the program ran.
     pub(crate) huge_at_most: Option<u64>,
@@ -27,22 +56,23 @@ pub(crate) struct Basis<'a> {
     pub(crate) cpu_ns: f64,
 }
 
-/// Fills in the rows' times and gives the whole, not yet cut to what CPU time allows; `None` with a note where nothing is known of time.
-pub(crate) fn time(basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, Option<String>) {
-    let kinds = basis.kinds;
+/// Fills in the rows' times and returns the total, not yet limited by CPU time; `None` with a note if no time
+/// is known.
+pub(crate) fn time(inputs: &Inputs<'_>, rows: &mut [Row]) -> (Option<FaultTime>, Option<String>) {
+    let kinds = inputs.kinds;
     if kinds.timed() == 0 {
-        return match basis.truth_ns {
-            Some(truth_ns) => calibrated(truth_ns, basis, rows),
+        return match inputs.truth_ns {
+            Some(truth_ns) => calibrated(truth_ns, inputs, rows),
             None => (
                 None,
                 Some("no fault was timed and none was calibrated: nothing is known of time".to_owned()),
             ),
         };
     }
-    let minor: Vec<Kind> = super::rows::ALL.into_iter().filter(|kind| *kind != Kind::Major).collect();
+    let minor: Vec<Kind> = ALL.into_iter().filter(|kind| *kind != Kind::Major).collect();
     let usual_ns = kinds.mean_ns_of(&FIRST_TOUCHES).or_else(|| kinds.mean_ns_of(&minor)).unwrap_or(0.0);
     let mut foreign = 0.0;
-    // What is in no recorded fault is priced like first touches.
+    // Faults outside all recorded ones have the price of first touches.
     let own = kinds.time_ns().times(1e-9);
     let timed =
         rows.iter().filter(|row| row.kind != Kind::Major).filter_map(|row| kinds.kind_time_ns(row.kind));
@@ -69,37 +99,24 @@ pub(crate) fn time(basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, O
     let seconds = Interval { value, low, high };
     let p50_ns = kinds.percentile_ns(0.5).unwrap_or(0.0);
     let time = FaultTime {
-        source: if basis.complete { Source::Counted } else { Source::Sampled },
+        source: if inputs.complete { Source::Counted } else { Source::Sampled },
         timed: kinds.timed(),
         p50_ns,
         p90_ns: kinds.percentile_ns(0.9).unwrap_or(0.0),
         p99_ns: kinds.percentile_ns(0.99).unwrap_or(0.0),
-        raw_p50_ns: p50_ns + basis.offset_ns,
-        offset_ns: basis.offset_ns,
+        raw_p50_ns: p50_ns + inputs.offset_ns,
+        offset_ns: inputs.offset_ns,
         seconds,
-        share: share(seconds, basis.cpu_ns),
-        us_per_mib: us_per_mib(rows, basis.host),
+        share: share(seconds, inputs.cpu_ns),
+        us_per_mib: us_per_mib(rows, inputs.host),
     };
     (Some(time), None)
 }
 
-/// Whether a calibration's figures can be times of faults.
-pub(crate) fn is_sound(found: &Calibration) -> bool {
-    is_latency(found.pair_p50_ns) && is_latency(found.truth_p50_ns)
-}
-
-/// Whether a figure can be the time of a fault at all: below a second.
-fn is_latency(ns: f64) -> bool {
-    (0.0..1e9).contains(&ns)
-}
-
-const FIRST_TOUCHES: [Kind; 4] =
-    [Kind::MmapFirstWrite, Kind::HeapFirstWrite, Kind::BssFirstWrite, Kind::FirstTouch];
-
-fn calibrated(truth_ns: f64, basis: &Basis<'_>, rows: &mut [Row]) -> (Option<FaultTime>, Option<String>) {
+fn calibrated(truth_ns: f64, inputs: &Inputs<'_>, rows: &mut [Row]) -> (Option<FaultTime>, Option<String>) {
     let of = |faults: u64| {
         let value = truth_ns * faults as f64 / 1e9;
-        let huge = basis.huge_at_most.unwrap_or(0).min(faults) as f64;
+        let huge = inputs.huge_at_most.unwrap_or(0).min(faults) as f64;
         let high = ((faults as f64 - huge) * UNTIMED_HIGH + huge * UNTIMED_HUGE) * truth_ns / 1e9;
         Interval { value, low: value * UNTIMED_LOW, high }
     };
@@ -119,8 +136,8 @@ fn calibrated(truth_ns: f64, basis: &Basis<'_>, rows: &mut [Row]) -> (Option<Fau
         raw_p50_ns: truth_ns,
         offset_ns: 0.0,
         seconds,
-        share: share(seconds, basis.cpu_ns),
-        us_per_mib: us_per_mib(rows, basis.host),
+        share: share(seconds, inputs.cpu_ns),
+        us_per_mib: us_per_mib(rows, inputs.host),
     };
     let note = "no fault of the program was timed: seconds are the number of faults times the price of a first touch \
                 measured at start, by half to four times, and by up to 150 for each huge page that the machine had meanwhile";
@@ -130,37 +147,20 @@ fn calibrated(truth_ns: f64, basis: &Basis<'_>, rows: &mut [Row]) -> (Option<Fau
 impl FaultTime {
     /// Cuts the seconds to a bound that they can't exceed.
     pub(crate) fn cut(&mut self, bound: f64, cpu_ns: f64) {
-        let Interval { value, low, high } = self.seconds;
-        self.seconds = Interval { value: value.min(bound), low: low.min(bound), high: high.min(bound) };
+        self.seconds = self.seconds.map(|seconds| seconds.min(bound));
         self.share = share(self.seconds, cpu_ns);
     }
 }
 
 fn share(seconds: Interval, cpu_ns: f64) -> Interval {
     let cpu = cpu_ns / 1e9;
-    let of = |s: f64| if cpu > 0.0 { (s / cpu).clamp(0.0, 1.0) } else { 0.0 };
-    Interval { value: of(seconds.value), low: of(seconds.low), high: of(seconds.high) }
-}
-
-/// Bytes of anonymous memory that a fault of this kind makes resident; `None` for kinds that are no part of us per MiB:
-/// file-backed (fault-around maps what is there), zero page, shared, and the unknown.
-pub fn bytes_made_resident(kind: Kind, host: &Host) -> Option<f64> {
-    use Kind::{
-        BssFirstWrite, CowAfterFork, FilePrivateWrite, FirstTouch, HeapFirstWrite, KernelMode,
-        KernelOrPopulate, MmapFirstWrite, Populate, Stack, Thp, WriteAfterZeroRead,
-    };
-    match kind {
-        Thp => Some(host.thp_bytes as f64),
-        MmapFirstWrite | HeapFirstWrite | BssFirstWrite | FirstTouch | WriteAfterZeroRead | CowAfterFork
-        | Stack | FilePrivateWrite | KernelMode | Populate | KernelOrPopulate => Some(host.page_bytes as f64),
-        _ => None,
-    }
+    seconds.map(|seconds| if cpu > 0.0 { (seconds / cpu).clamp(0.0, 1.0) } else { 0.0 })
 }
 
 /// Microseconds per MiB that faults made resident.
 pub(crate) fn us_per_mib(rows: &[Row], host: &Host) -> Option<f64> {
     let known =
-        rows.iter().filter_map(|r| Some((r.seconds?, bytes_made_resident(r.kind, host)? * r.faults as f64)));
+        rows.iter().filter_map(|r| Some((r.seconds?, host.bytes_made_resident(r.kind)? * r.faults as f64)));
     let (seconds, bytes) = known.fold((0.0, 0.0), |(s, b), (seconds, bytes)| (s + seconds, b + bytes));
     (bytes > 0.0).then(|| seconds * 1e6 / (bytes / MIB)).filter(|us| us.is_finite())
 }

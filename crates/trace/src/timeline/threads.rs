@@ -8,7 +8,7 @@ use crate::recording::Recording;
 
 /// Whether a thread has a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SchedState {
     On,
     Waiting,
     /// Able to run.
@@ -16,56 +16,56 @@ pub(super) enum Place {
     Unknown,
 }
 
-struct Life {
+struct Thread {
     lane: Lane,
     /// Changes, by time.
-    places: Vec<(u64, Place)>,
+    scheduled: Vec<(u64, SchedState)>,
     has_ended: bool,
 }
 
-impl Life {
-    fn place(&mut self, time_ns: u64, place: Place) {
-        if self.places.last().is_none_or(|last| last.1 != place) {
-            self.places.push((time_ns, place));
+impl Thread {
+    fn switch_to(&mut self, time_ns: u64, state: SchedState) {
+        if self.scheduled.last().is_none_or(|last| last.1 != state) {
+            self.scheduled.push((time_ns, state));
         }
     }
 }
 
 /// Threads by process and number; a number can be used again.
-pub(super) struct Lives {
-    lives: Vec<Life>,
+pub(super) struct Threads {
+    threads: Vec<Thread>,
     numbers: HashMap<(u32, u32), Vec<usize>>,
 }
 
-impl Lives {
+impl Threads {
     pub(super) fn new(begin_ns: u64, end_ns: u64, recording: &Recording) -> Self {
         let records = crate::fault::by_time(&recording.observation.records);
         let has_switches = records.iter().any(|record| matches!(record.what, What::Switch { .. }));
-        let mut lives = Self { lives: Vec::new(), numbers: HashMap::new() };
+        let mut threads = Self { threads: Vec::new(), numbers: HashMap::new() };
         for record in records {
-            lives.follow(record, begin_ns, end_ns, has_switches);
+            threads.follow(record, begin_ns, end_ns, has_switches);
         }
-        lives.name(&recording.header.command);
-        lives
+        threads.name(&recording.header.command);
+        threads
     }
 
     /// The thread's lane at a time.
     pub(super) fn at(&mut self, pid: u32, tid: u32, time_ns: u64) -> Option<&mut Lane> {
         let numbers = self.numbers.get(&(pid, tid))?;
-        let inside = |&&number: &&usize| self.lives[number].lane.begin_ns <= time_ns;
+        let inside = |&&number: &&usize| self.threads[number].lane.begin_ns <= time_ns;
         let number = *numbers.iter().rev().find(inside)?;
-        Some(&mut self.lives[number].lane)
+        Some(&mut self.threads[number].lane)
     }
 
     /// The lanes with their spans, by process and begin.
     pub(super) fn finish(self, recorded: &[(u64, u64)], classes: &[Class]) -> Vec<Lane> {
         let mut lanes: Vec<Lane> = self
-            .lives
+            .threads
             .into_iter()
-            .map(|life| {
-                let mut lane = life.lane;
+            .map(|thread| {
+                let mut lane = thread.lane;
                 lane.faults.sort_by_key(|fault| fault.0);
-                spans::fill(&mut lane, &life.places, recorded, classes);
+                spans::fill(&mut lane, &thread.scheduled, recorded, classes);
                 lane
             })
             .collect();
@@ -84,9 +84,9 @@ impl Lives {
         let is_birth = matches!(what, What::Fork { .. });
         let last = self.numbers.get(&(pid, tid)).and_then(|numbers| numbers.last().copied());
         let number = match last {
-            // What follows the exit is its own last switch.
-            Some(number) if self.lives[number].has_ended && !is_birth => return,
-            Some(number) if !self.lives[number].has_ended => number,
+            // A record after the exit is the thread's own last switch.
+            Some(number) if self.threads[number].has_ended && !is_birth => return,
+            Some(number) if !self.threads[number].has_ended => number,
             None if !is_task => return,
             _ => {
                 let from_ns = if is_birth { time_ns } else { begin_ns };
@@ -96,31 +96,31 @@ impl Lives {
                     _ => String::new(),
                 };
                 let lane = Lane { pid, tid, name, begin_ns: from_ns, end_ns, ..Lane::default() };
-                let place = match what {
-                    _ if !has_switches => Place::Unknown,
-                    What::Fork { .. } => Place::Ready,
-                    What::Switch { out: false, .. } => Place::Unknown,
-                    _ => Place::On,
+                let state = match what {
+                    _ if !has_switches => SchedState::Unknown,
+                    What::Fork { .. } => SchedState::Ready,
+                    What::Switch { out: false, .. } => SchedState::Unknown,
+                    _ => SchedState::On,
                 };
-                self.lives.push(Life { lane, places: vec![(from_ns, place)], has_ended: false });
-                let number = self.lives.len() - 1;
+                self.threads.push(Thread { lane, scheduled: vec![(from_ns, state)], has_ended: false });
+                let number = self.threads.len() - 1;
                 self.numbers.entry((pid, tid)).or_default().push(number);
                 number
             }
         };
-        let life = &mut self.lives[number];
+        let thread = &mut self.threads[number];
         match what {
-            What::Switch { out: false, .. } => life.place(time_ns, Place::On),
-            What::Switch { preempted: true, .. } => life.place(time_ns, Place::Ready),
-            What::Switch { .. } => life.place(time_ns, Place::Waiting),
+            What::Switch { out: false, .. } => thread.switch_to(time_ns, SchedState::On),
+            What::Switch { preempted: true, .. } => thread.switch_to(time_ns, SchedState::Ready),
+            What::Switch { .. } => thread.switch_to(time_ns, SchedState::Waiting),
             // It runs, so the record of its switch was lost.
-            What::Enter { .. } if has_switches => life.place(time_ns, Place::On),
-            What::Name(name) => life.lane.name.clone_from(name),
-            What::LockWait { write, wait_ns } => life.lane.lock_waits.push((time_ns, *wait_ns, *write)),
-            What::Cpu { stack, .. } => life.lane.cpu.push((time_ns, *stack)),
+            What::Enter { .. } if has_switches => thread.switch_to(time_ns, SchedState::On),
+            What::Name(name) => thread.lane.name.clone_from(name),
+            What::LockWait { write, wait_ns } => thread.lane.lock_waits.push((time_ns, *wait_ns, *write)),
+            What::Cpu { stack, .. } => thread.lane.cpu.push((time_ns, *stack)),
             What::Exit => {
-                life.lane.end_ns = time_ns;
-                life.has_ended = true;
+                thread.lane.end_ns = time_ns;
+                thread.has_ended = true;
             }
             _ => {}
         }
@@ -128,19 +128,19 @@ impl Lives {
 
     fn name_of(&self, pid: u32) -> String {
         let last = self.numbers.get(&(pid, pid)).and_then(|numbers| numbers.last());
-        last.map(|&number| self.lives[number].lane.name.clone()).unwrap_or_default()
+        last.map(|&number| self.threads[number].lane.name.clone()).unwrap_or_default()
     }
 
-    /// A thread that was given no name has that of its process, and that one its program's.
+    /// A thread without a name gets its process's name, and a process without one its program's.
     fn name(&mut self, command: &[String]) {
         let program = command.first().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
         let mut first: HashMap<u32, String> = HashMap::new();
-        for Life { lane, .. } in &self.lives {
+        for Thread { lane, .. } in &self.threads {
             if lane.pid == lane.tid && !lane.name.is_empty() {
                 first.insert(lane.pid, lane.name.clone());
             }
         }
-        for Life { lane, .. } in self.lives.iter_mut().filter(|life| life.lane.name.is_empty()) {
+        for Thread { lane, .. } in self.threads.iter_mut().filter(|thread| thread.lane.name.is_empty()) {
             lane.name = first.get(&lane.pid).cloned().unwrap_or_else(|| program.to_owned());
         }
     }

@@ -1,10 +1,10 @@
-//! Records of mappings -> what lies at an address of a process at a time.
+//! Records of mappings -> the mapping at an address of a process at a time.
 //!
-//! The kernel reports mappings as they appear and never as they go, so the latest record wins where two overlap, and
-//! an address that was unmapped still has its last mapping. Fork copies (lazily: a shell's thousand children cost
-//! nothing until one maps something), exec clears, the last thread's exit drops.
+//! The kernel reports new mappings, but not their removal. So the latest record wins where two overlap, and
+//! an unmapped address keeps its last mapping. Fork copies lazily: a shell's thousand children cost nothing
+//! until one maps something. Exec clears. The exit of the last thread drops the process.
 //!
-//! How regions are told apart, and where that is weak:
+//! How regions are told apart, and the weakness of each rule:
 //!
 //! | region | rule | weakness |
 //! |---|---|---|
@@ -15,8 +15,8 @@
 //! | file | a file's name: read, or writable and private | |
 //! | mmap | any other anonymous memory | |
 //!
-//! Neighbouring mappings are merged by the kernel and then reported as one: a record that contains an older region of
-//! its own kind, and more, leaves the age of that part alone; so does one that contains bss.
+//! The kernel merges neighbouring mappings and reports them as one. A record that contains an older region of
+//! its own kind, and more, leaves the age of that part alone; so does a record that contains bss.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -36,9 +36,9 @@ pub(super) enum Region {
     Mmap,
     Bss,
     Stack,
-    /// Anonymous, no access: address space for later.
+    /// Anonymous without access: reserved address space.
     Reserved,
-    /// File-backed, not writable, or a page of the kernel's own such as the vdso.
+    /// File-backed and not writable, or a page of the kernel such as the vdso.
     File,
     /// File-backed, private and writable.
     FilePrivate,
@@ -46,25 +46,25 @@ pub(super) enum Region {
 }
 
 impl Region {
-    /// Private anonymous memory, where a first touch takes a fresh page.
+    /// Private anonymous memory, in which a first touch takes a fresh page.
     pub(super) fn is_anonymous(self) -> bool {
         matches!(self, Region::Heap | Region::Mmap | Region::Bss | Region::Stack | Region::Reserved)
     }
 }
 
-/// A mapping at an address, and what its process went through.
+/// A mapping at an address, with the history of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Mapping {
     pub(super) region: Region,
     pub(super) begin: u64,
     pub(super) end: u64,
     /// When it was first mapped.
     pub(super) mapped_ns: u64,
     /// The last record that covered it.
-    pub(super) told: Told,
+    pub(super) record: MapRecord,
     /// The process's last fork, if the mapping is older than that.
     pub(super) fork: Option<Fork>,
-    /// It was there when the recorder came to a process that ran already: what was touched in it before was not seen.
+    /// It existed when the recorder attached, so earlier touches were not seen.
     pub(super) was_there: bool,
     /// Index into the names.
     pub(super) name: u32,
@@ -72,16 +72,16 @@ pub(super) struct Place {
 
 /// A record of a mapping: memory that was unmapped and mapped again has a new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Told {
+pub(crate) struct MapRecord {
     pub(super) time_ns: u64,
     pub(super) len_bytes: u64,
 }
 
-/// A fork as one of the two processes sees it.
+/// A fork from the view of one of the two processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fork {
     pub(super) time_ns: u64,
-    /// Seen from the child, which has not replaced its program since.
+    /// Seen from the child, and it has not replaced its program since.
     pub(super) is_child: bool,
 }
 
@@ -90,28 +90,28 @@ struct Vma {
     end: u64,
     region: Region,
     mapped_ns: u64,
-    told: Told,
+    record: MapRecord,
     /// Forks that the process had seen when this was mapped.
     generation: u32,
     name: u32,
-    /// Nothing has hidden a part of it.
+    /// No later mapping covers a part of it.
     whole: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Process {
     vmas: Rc<BTreeMap<u64, Vma>>,
-    /// Names of files of which code was mapped: a program and its libraries, which alone have bss.
+    /// Names of files with mapped code: the program and its libraries, which alone have bss.
     code: Rc<BTreeSet<u32>>,
     generation: u32,
     fork: Option<Fork>,
-    /// When its first mappings were told, of a process whose beginning was not seen.
+    /// When the first mappings were reported, for a process whose start was not seen.
     found_ns: Option<u64>,
     /// Threads beyond the first.
     more_threads: u32,
 }
 
-/// The name of what lies in no known mapping.
+/// The name for addresses in no known mapping.
 pub(super) const UNKNOWN: u32 = 0;
 
 /// Every process's mappings.
@@ -130,8 +130,8 @@ impl Default for Processes {
 }
 
 impl Processes {
-    /// What lies at `addr`; `None` where nothing is known.
-    pub(super) fn place(&self, pid: u32, addr: u64) -> Option<Place> {
+    /// The mapping at `addr`; `None` if none is known.
+    pub(super) fn mapping(&self, pid: u32, addr: u64) -> Option<Mapping> {
         let process = self.processes.get(&pid)?;
         let below = process.vmas.range(..=addr).next_back().filter(|(_, vma)| addr < vma.end);
         let (begin, vma) = below.or_else(|| {
@@ -139,12 +139,12 @@ impl Processes {
             (above.1.region == Region::Stack && above.0 - addr <= STACK_REACH_BYTES).then_some(above)
         })?;
         let fork = process.fork.filter(|_| vma.generation < process.generation);
-        Some(Place {
+        Some(Mapping {
             region: vma.region,
             begin: *begin,
             end: vma.end,
             mapped_ns: vma.mapped_ns,
-            told: vma.told,
+            record: vma.record,
             fork,
             was_there: process.found_ns.is_some_and(|found_ns| vma.mapped_ns <= found_ns),
             name: vma.name,
@@ -193,8 +193,8 @@ impl Processes {
                 Region::Stack => names[2],
                 _ => names[0],
             };
-            let told = Told { time_ns, len_bytes: map.len_bytes };
-            Vma { end, region, mapped_ns: time_ns, told, generation, name, whole: true }
+            let record = MapRecord { time_ns, len_bytes: map.len_bytes };
+            Vma { end, region, mapped_ns: time_ns, record, generation, name, whole: true }
         };
         match stack_end {
             Some(stack_end) => {
@@ -269,16 +269,16 @@ fn ends_data_segment(vmas: &BTreeMap<u64, Vma>, code: &BTreeSet<u32>, begin: u64
     here || before.is_some_and(|(_, vma)| vma.region == Region::FilePrivate && code.contains(&vma.name))
 }
 
-/// Where the stack ends whose memory begins at `begin`: the end of the reserved mapping around it.
+/// End of the stack whose memory begins at `begin`: the end of the reserved mapping around it.
 fn thread_stack_end(vmas: &BTreeMap<u64, Vma>, begin: u64, end: u64) -> Option<u64> {
     let (guard, reserved) = vmas.range(..begin).next_back()?;
-    // What others have left of a mapping is none: that it was given back is not told.
+    // The rest of a mapping does not count: releases are not reported.
     let fresh = reserved.region == Region::Reserved && reserved.whole;
     let fills = begin < reserved.end && reserved.end <= end;
     (fresh && fills && begin - guard <= GUARD_MAX_BYTES).then_some(reserved.end)
 }
 
-/// Lays `new` over what is there.
+/// Lays `new` over the existing mappings.
 fn overlay(vmas: &mut BTreeMap<u64, Vma>, begin: u64, new: Vma) {
     let mut kept: Vec<(u64, Vma)> = Vec::new();
     let first = vmas.range(..begin).next_back().filter(|(_, vma)| vma.end > begin).map(|(b, _)| *b);
@@ -295,7 +295,7 @@ fn overlay(vmas: &mut BTreeMap<u64, Vma>, begin: u64, new: Vma) {
         let same = old.region == new.region && new.region.is_anonymous();
         let inside = old_begin >= begin && old.end <= new.end && (old_begin, old.end) != (begin, new.end);
         if inside && (same || (old.region == Region::Bss && new.region.is_anonymous())) {
-            keep(&mut kept, old_begin, Vma { told: new.told, ..old });
+            keep(&mut kept, old_begin, Vma { record: new.record, ..old });
         }
     }
     let mut at = begin;
@@ -311,8 +311,8 @@ fn overlay(vmas: &mut BTreeMap<u64, Vma>, begin: u64, new: Vma) {
     }
 }
 
-/// Adds a part that keeps its age, joined to its neighbour where both came between the same forks: otherwise a
-/// hundred thousand blocks that the kernel merged one by one would be walked for each of them.
+/// Adds a part that keeps its age. Joins it to its neighbour if both were mapped between the same forks:
+/// otherwise every mapping would walk the hundred thousand blocks that the kernel merged one by one.
 fn keep(kept: &mut Vec<(u64, Vma)>, begin: u64, vma: Vma) {
     match kept.last_mut() {
         Some((_, last))
@@ -335,7 +335,7 @@ mod tests {
     }
 
     fn region(processes: &Processes, pid: u32, addr: u64) -> Option<Region> {
-        processes.place(pid, addr).map(|p| p.region)
+        processes.mapping(pid, addr).map(|p| p.region)
     }
 
     #[test]
@@ -404,9 +404,9 @@ mod tests {
         p.map(1, 1, &map(0x1000, 0x9000, 3, "//anon"));
         p.fork(2, 1, 5);
         p.map(1, 6, &map(0x2_0000, 0x3_0000, 3, "//anon"));
-        assert_eq!(p.place(2, 0x1000).unwrap().fork, Some(Fork { time_ns: 5, is_child: true }));
-        assert_eq!(p.place(1, 0x1000).unwrap().fork, Some(Fork { time_ns: 5, is_child: false }));
-        assert_eq!(p.place(1, 0x2_0000).unwrap().fork, None, "mapped after the fork");
+        assert_eq!(p.mapping(2, 0x1000).unwrap().fork, Some(Fork { time_ns: 5, is_child: true }));
+        assert_eq!(p.mapping(1, 0x1000).unwrap().fork, Some(Fork { time_ns: 5, is_child: false }));
+        assert_eq!(p.mapping(1, 0x2_0000).unwrap().fork, None, "mapped after the fork");
         assert_eq!(region(&p, 2, 0x2_0000), None);
         p.exec(2);
         assert_eq!(region(&p, 2, 0x1000), None);
@@ -423,7 +423,7 @@ mod tests {
             p.map(1, i, &map(top - i * 0x10_0000, top, 3, "//anon"));
         }
         assert!(p.processes[&1].vmas.len() <= 2, "{}", p.processes[&1].vmas.len());
-        assert_eq!(p.place(1, top - 1).unwrap().mapped_ns, 1);
+        assert_eq!(p.mapping(1, top - 1).unwrap().mapped_ns, 1);
     }
 
     #[test]

@@ -1,32 +1,28 @@
-//! Windows + recorded faults -> how many faults of the run each recorded one stands for.
+//! Windows and recorded faults -> the number of faults of the run that each recorded fault represents.
 //!
-//! A recorded window is exact: its faults were counted, and its recorded faults share that count (more than one each
-//! where records were lost). The count of an unrecorded window goes to the recorded windows on both sides, as many as
-//! it takes to have [`POOL_FAULTS`] faults on each, half to each side: so it gets their mix of kinds and their times, and
-//! a phase of the program is described by its own faults. Faults of kernel mode are left out: windows count user mode.
+//! A recorded window is exact: its recorded faults share its count, more than one each if records were lost.
+//! The count of an unrecorded window goes to the recorded windows on both sides, half to each. As many
+//! windows of a side share it as have [`POOL_FAULTS`] faults. So it gets their mix of kinds and their times,
+//! and a phase of the program is described by its own faults. Faults of kernel mode are left out: windows
+//! count user mode.
 
 use std::ops::Range;
 
-use super::rows::ALL;
-use crate::avoid::Growth;
 use crate::fault::{Fault, Faults};
-use crate::stat::Kind;
-use crate::tuning::{POOL_FAULTS, UNSEEN_PARTS};
+use crate::kind::KINDS;
+use crate::tuning::POOL_FAULTS;
 
-/// Number of kinds; a kind is an index below it.
-pub(crate) const KINDS: usize = Kind::BeforeExec as usize + 1;
-
-/// A recorded window and what it stands for.
+/// A recorded window, and the faults that it represents.
 #[derive(Clone, Debug)]
 pub(crate) struct Stratum {
     /// Index into the windows.
     pub(crate) window: usize,
     /// Faults counted in it.
     pub(crate) exact: f64,
-    /// Faults of unrecorded windows that it stands for.
+    /// Faults of unrecorded windows that it represents.
     pub(crate) extra: f64,
-    /// Recorded faults by kind, those of no kind left out.
-    pub(super) kinds: [u64; KINDS],
+    /// Recorded faults by kind; a fault without a kind is left out.
+    pub(crate) kinds: [u64; KINDS],
     /// Recorded faults.
     pub(crate) recorded: u64,
 }
@@ -35,14 +31,14 @@ pub(crate) struct Stratum {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Strata {
     pub(crate) strata: Vec<Stratum>,
-    /// For every window the strata that describe it, as a range.
-    pub(super) described_by: Vec<Range<usize>>,
-    /// Faults that no recorded window stands for: there is none.
+    /// For every window the range of strata that describe it.
+    pub(crate) described_by: Vec<Range<usize>>,
+    /// Faults of unrecorded windows if there is no recorded one.
     pub(crate) undescribed: f64,
 }
 
 impl Strata {
-    /// `handled_only`: faults whose end was not seen are of no kind, since many were none.
+    /// `handled_only`: a fault without an end has no kind, because many such accesses were no faults.
     pub(crate) fn new(faults: &Faults, handled_only: bool) -> Self {
         let counts = |fault: &&Fault| !fault.kernel && (!handled_only || fault.duration_ns.is_some());
         let mut kinds = vec![[0_u64; KINDS]; faults.windows.len()];
@@ -83,8 +79,8 @@ impl Strata {
         next - left..next + right
     }
 
-    /// Gives the faults of an unrecorded window to the strata around it: as much to those before it as to those behind it,
-    /// however many were recorded there, since the program may have changed anywhere in between. A side of less than
+    /// Gives the faults of an unrecorded window to the strata around it, half to each side, however many
+    /// faults were recorded there: the program may have changed anywhere in between. A side with less than
     /// [`POOL_FAULTS`] gets less.
     fn spread(&mut self, window: usize, range: &Range<usize>, faults: f64) {
         let pool = &mut self.strata[range.clone()];
@@ -102,52 +98,10 @@ impl Strata {
         }
     }
 
-    /// What a fault of a window adds to memory, where `value` is what one of each kind adds and `page` what a first touch
-    /// adds. An unrecorded window is made like its neighbours, in between them or like one of the two. Behind a fork it may be
-    /// unlike both, as far as so many looks can have missed that: copies come in one go. After the only look it is unknown.
-    pub(super) fn growth_in_window(
-        &self,
-        window: usize,
-        value: &impl Fn(Kind) -> f64,
-        page: f64,
-        forked: bool,
-    ) -> Option<Growth> {
-        let pool = self.strata.get(self.described_by.get(window)?.clone())?;
-        let next = pool.partition_point(|s| s.window < window);
-        if let Some(own) = pool.get(next).filter(|s| s.window == window) {
-            return growth(std::slice::from_ref(own), value);
-        }
-        let (before, after) = pool.split_at(next);
-        let sides = [growth(before, value), growth(after, value)];
-        let around = sides.into_iter().flatten().reduce(|a, b| Growth {
-            low_bytes: a.low_bytes.min(b.low_bytes),
-            high_bytes: a.high_bytes.max(b.high_bytes),
-            fresh_share: f64::midpoint(a.fresh_share, b.fresh_share),
-        })?;
-        let looks = self.looks().len();
-        let missed = match looks {
-            0 | 1 => 1.0,
-            _ if forked => (UNSEEN_PARTS / looks as f64).min(1.0),
-            _ => 0.0,
-        };
-        Some(Growth {
-            low_bytes: around.low_bytes * (1.0 - missed),
-            high_bytes: around.high_bytes.max(page.min(around.high_bytes + missed * page)),
-            ..around
-        })
-    }
-
     /// Whether every fault of the run was recorded: nothing is estimated.
     pub(crate) fn is_complete(&self) -> bool {
         let whole = |s: &Stratum| s.extra == 0.0 && s.exact == s.recorded as f64;
         self.undescribed == 0.0 && !self.strata.is_empty() && self.strata.iter().all(whole)
-    }
-
-    /// Stretches of recorded windows, one right behind the other, that stand for others. Their pieces are one look at the
-    /// program and not several.
-    fn looks(&self) -> Vec<&[Stratum]> {
-        let stretches = self.strata.chunk_by(|a, b| a.window + 1 == b.window);
-        stretches.filter(|stretch| extra(stretch) > 0.0).collect()
     }
 }
 
@@ -155,47 +109,7 @@ fn recorded(strata: &[Stratum]) -> f64 {
     strata.iter().map(|s| s.recorded as f64).sum()
 }
 
-/// Faults of unrecorded windows that these stand for.
-fn extra(strata: &[Stratum]) -> f64 {
-    strata.iter().map(|s| s.extra).sum()
-}
-
-/// What the recorded faults of these windows add to memory, each; `None` without any.
-fn growth(pool: &[Stratum], value: &impl Fn(Kind) -> f64) -> Option<Growth> {
-    let sum = |of: &dyn Fn(&Stratum) -> f64| pool.iter().map(of).sum::<f64>();
-    let of_kind = |kind: Kind| sum(&|s| s.kinds[kind as usize] as f64 * value(kind));
-    let recorded = recorded(pool);
-    let bytes: f64 = ALL.into_iter().map(of_kind).sum();
-    let fresh = bytes - ALL.into_iter().filter(|kind| !is_fresh(*kind)).map(of_kind).sum::<f64>();
-    (recorded > 0.0).then(|| Growth {
-        low_bytes: bytes / recorded,
-        high_bytes: bytes / recorded,
-        fresh_share: if bytes > 0.0 { fresh / bytes } else { 1.0 },
-    })
-}
-
-/// Whether a fault of this kind takes a page that kept memory could have been: not what a mapping gets once, as bss, stacks and copies
-/// of files do.
-pub(crate) fn is_fresh(kind: Kind) -> bool {
-    use Kind::{
-        BeforeExec, BssFirstWrite, CowAfterFork, FilePrivateWrite, FileRead, Major, Shared, Stack,
-        ZeroPageRead,
-    };
-    !matches!(
-        kind,
-        BeforeExec
-            | BssFirstWrite
-            | CowAfterFork
-            | FilePrivateWrite
-            | FileRead
-            | Major
-            | Shared
-            | Stack
-            | ZeroPageRead
-    )
-}
-
-/// How many strata of a side it takes to have enough faults; `None` when all are too few.
+/// The number of strata of a side with enough faults together; `None` if all are too few.
 fn enough<'a>(mut side: impl Iterator<Item = &'a Stratum>) -> Option<usize> {
     let mut seen = 0;
     let last = side.position(|s| {
@@ -208,9 +122,10 @@ fn enough<'a>(mut side: impl Iterator<Item = &'a Stratum>) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::Kind;
     use crate::observation::Window;
 
-    /// Windows as (faults, recorded faults by two kinds); `None` is not recorded.
+    /// Windows as (faults, recorded faults by two kinds); `None`: not recorded.
     fn faults(windows: &[(u64, Option<[u64; 2]>)]) -> Faults {
         let mut faults = Faults::default();
         for (index, (counted, recorded)) in windows.iter().enumerate() {

@@ -1,47 +1,40 @@
-//! Counters + kinds -> one row per kind, adding up to `wait4`'s total exactly.
+//! Counters and kinds -> one row per kind, adding up to `wait4`'s total exactly.
 //!
-//! The total is `wait4`'s, or what the events counted where that is more: the kernel drops the usage of children that nobody
-//! waits for. Accesses that ended in a signal are no faults to `wait4`, and to no row. The total is given out in this order, each part limited to what is left: major faults and faults before exec, which
-//! `wait4` and the recorder know exactly; user mode, split by kind as sampled (largest remainder); kernel mode, where
-//! all modes were counted; the rest has a name. Major faults are taken from user mode first: the few of kernel mode
-//! then make the kernel's row that much too small.
+//! If the events counted more than `wait4`, their count is the total: the kernel drops the usage of
+//! unwaited-for children. Accesses that ended in a signal are no faults to `wait4`, and are in no row.
+//!
+//! The total is divided in this order, each part limited to the remainder:
+//!
+//! - major faults and faults before exec, which `wait4` and the recorder know exactly;
+//! - user mode, split by kind as sampled (largest remainder);
+//! - kernel mode, if all modes were counted;
+//! - the rest, under a name of its own.
+//!
+//! Major faults are taken from user mode first. The few of kernel mode make the kernel's row too small by
+//! their number.
+
+use serde::{Deserialize, Serialize};
 
 use super::kinds::Kinds;
-use super::strata::KINDS;
-use super::{BeyondWait4, Kind, Row, Source};
+use crate::kind::{ALL, Kind, Row, Source};
 use crate::measurement::{Count, apportion};
 use crate::observation::{Counts, Observation, Usage};
 
-/// All kinds, by index.
-pub(crate) const ALL: [Kind; KINDS] = [
-    Kind::MmapFirstWrite,
-    Kind::HeapFirstWrite,
-    Kind::BssFirstWrite,
-    Kind::FirstTouch,
-    Kind::Thp,
-    Kind::ZeroPageRead,
-    Kind::WriteAfterZeroRead,
-    Kind::CowAfterFork,
-    Kind::Stack,
-    Kind::FileRead,
-    Kind::FilePrivateWrite,
-    Kind::Shared,
-    Kind::Unplaced,
-    Kind::UserUnknown,
-    Kind::KernelMode,
-    Kind::Populate,
-    Kind::KernelOrPopulate,
-    Kind::Major,
-    Kind::Unknown,
-    Kind::BeforeExec,
-];
+/// Unwaited-for processes, such as children of a program that ignores SIGCHLD: the kernel drops their usage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BeyondWait4 {
+    /// Faults, at least.
+    pub faults: u64,
+    /// CPU time, if it was counted.
+    pub cpu_ns: u64,
+}
 
-/// What is known of single faults.
+/// The completeness of single faults.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
-    /// Every one was recorded.
+pub(crate) struct Exactness {
+    /// Every fault was recorded.
     pub(crate) all: bool,
-    /// What pages were mapped before and after.
+    /// The pages mapped before and after are known.
     pub(crate) pages: bool,
 }
 
@@ -58,39 +51,32 @@ struct Parts {
     beyond: u64,
     /// Accesses that ended in a signal.
     failed: u64,
-    /// Faults of user mode were counted, be it that there were none.
+    /// Faults of user mode were counted, even if there were none.
     is_counted: bool,
 }
 
-/// Share of the faults that are in no counted row from which on it is said whose they may be.
+/// From this share of faults outside all counted rows on, a note names their possible origin.
 const REST_FROM: f64 = 0.1;
 
-/// Share of the faults from which on accesses that ended in a signal are told: threads that end within a fault leave one each.
+/// From this share of accesses that ended in a signal on, a note reports them. A thread that ends within a
+/// fault leaves one.
 const FAILED_FROM: f64 = 0.001;
 
-/// Accesses that raised a page-fault event and ended in a signal, as a guard page or a garbage collector's barrier does.
-pub(crate) fn failed(counts: &Counts) -> u64 {
-    let handled =
-        counts.minor_faults.zip(counts.major_faults).map(|(minor, major)| minor.saturating_add(major));
-    let all = counts.all_faults.or(counts.user_faults);
-    all.zip(handled).map_or(0, |(all, handled)| all.saturating_sub(handled))
-}
-
-/// What is said of a run's counts.
-pub(crate) struct Said {
+/// The notes on a run's counts.
+pub(crate) struct RowNotes {
     pub(crate) notes: Vec<String>,
-    /// Of `notes` the one that changes nothing for a reader.
+    /// The one of `notes` that changes nothing for a reader.
     pub(crate) detail: Option<String>,
 }
 
-/// The rows, largest first, and what must be said about them. Times are not filled in yet.
+/// The rows, largest first, and their notes. Times are not filled in yet.
 pub(crate) fn rows(
     observation: &Observation,
     kinds: &Kinds,
-    known: Known,
+    known: Exactness,
     counted_in_windows: u64,
-) -> (Vec<Row>, Option<BeyondWait4>, Said) {
-    // Where nothing was counted, as in a file of perf's, what was recorded is the total.
+) -> (Vec<Row>, Option<BeyondWait4>, RowNotes) {
+    // Without counts, as in a file of perf's, the recorded faults are the total.
     let counts = observation.counts;
     let is_counted = counts.user_faults.is_some() || counts.all_faults.is_some() || counted_in_windows > 0;
     let (user, kernel, major) = kinds.modes();
@@ -107,7 +93,7 @@ pub(crate) fn rows(
     let mut rows = user_rows(parts.user, kinds, known);
     let mut push = |kind, faults, source| {
         if faults > 0 {
-            rows.push(bare(kind, faults, source));
+            rows.push(Row::new(kind, faults, source));
         }
     };
     push(Kind::Major, parts.major, Source::Counted);
@@ -120,7 +106,7 @@ pub(crate) fn rows(
     }
     rows.sort_by_key(|row| (std::cmp::Reverse(row.faults), row.kind));
     let cpu_ns = observation.counts.cpu_ns.unwrap_or(0).saturating_sub(observation.usage.cpu_ns());
-    // What still runs has ticks at most in /proc, and its faults are counted: so is its time.
+    // A process that still runs has at most ticks in /proc. Its faults are counted, so its time is too.
     let running = observation.counts.running;
     let is_beyond = parts.beyond > 0 || running > 0 && cpu_ns > 0;
     let beyond = is_beyond.then_some(BeyondWait4 { faults: parts.beyond, cpu_ns });
@@ -137,7 +123,7 @@ pub(crate) fn rows(
 }
 
 fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64, major_seen: u64) -> Parts {
-    let failed = failed(counts);
+    let failed = counts.failed();
     let user = counts.user_faults.or((counted_in_windows > 0).then_some(counted_in_windows));
     let user = user.map(|user| user.saturating_sub(failed));
     let all = counts.all_faults.map(|all| all.saturating_sub(failed));
@@ -160,7 +146,7 @@ fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64, major_seen: u6
     let kernel = take(kernel.unwrap_or(0));
     let rest_kind = match (user, kernel_known) {
         (None, _) => Kind::Unknown,
-        // A user's events end where a set-user-ID program begins, and so does their clock.
+        // A user's events, and their clock, end when a set-user-ID program begins.
         (Some(_), None) if left > waited / 2 && counts.cpu_ns.is_some_and(|ns| ns < usage.cpu_ns() / 2) => {
             Kind::Unknown
         }
@@ -180,7 +166,7 @@ fn parts(usage: &Usage, counts: &Counts, counted_in_windows: u64, major_seen: u6
     }
 }
 
-fn notes(parts: &Parts, is_waited: bool) -> Said {
+fn notes(parts: &Parts, is_waited: bool) -> RowNotes {
     let mut notes = Vec::new();
     if parts.beyond > 0 && is_waited {
         notes.push(format!(
@@ -212,24 +198,19 @@ fn notes(parts: &Parts, is_waited: bool) -> Said {
         )
     });
     notes.extend(detail.clone());
-    Said { notes, detail }
+    RowNotes { notes, detail }
 }
 
-/// Kinds that hang on the page's past.
+/// Kinds that depend on the page's history.
 fn has_past(kind: Kind) -> bool {
     matches!(kind, Kind::CowAfterFork | Kind::WriteAfterZeroRead)
 }
 
-/// A row of which nothing is known but the count.
-fn bare(kind: Kind, faults: u64, source: Source) -> Row {
-    Row { kind, faults, interval: None, seconds: None, seconds_interval: None, p50_ns: None, source }
-}
-
-fn user_rows(user: u64, kinds: &Kinds, known: Known) -> Vec<Row> {
+fn user_rows(user: u64, kinds: &Kinds, known: Exactness) -> Vec<Row> {
     let weights = kinds.user_faults();
     let sampled: f64 = weights.iter().sum();
     if sampled <= 0.0 {
-        return if user > 0 { vec![bare(Kind::UserUnknown, user, Source::Counted)] } else { Vec::new() };
+        return if user > 0 { vec![Row::new(Kind::UserUnknown, user, Source::Counted)] } else { Vec::new() };
     }
     let mut rows = Vec::new();
     for (kind, faults) in ALL.into_iter().zip(apportion(user, &weights)) {
@@ -239,7 +220,7 @@ fn user_rows(user: u64, kinds: &Kinds, known: Known) -> Vec<Row> {
             true => Source::Counted,
             false => Source::Sampled,
         };
-        // How many huge pages there are at most is counted, and no share.
+        // The upper bound of huge pages is a count, not a share.
         let scale = if kind == Kind::Thp { 1.0 } else { user as f64 / sampled };
         let interval = (!known.all).then(|| {
             let found = kinds.faults(kind);
@@ -247,7 +228,7 @@ fn user_rows(user: u64, kinds: &Kinds, known: Known) -> Vec<Row> {
             (low.min(faults), high.clamp(faults, user))
         });
         if faults > 0 || interval.is_some_and(|(_, high)| kind == Kind::Thp && high > 0) {
-            rows.push(Row { interval, ..bare(kind, faults, source) });
+            rows.push(Row { interval, ..Row::new(kind, faults, source) });
         }
     }
     rows
@@ -259,11 +240,6 @@ mod tests {
 
     fn usage(minor_faults: u64, major_faults: u64) -> Usage {
         Usage { minor_faults, major_faults, ..Usage::default() }
-    }
-
-    #[test]
-    fn every_kind_is_at_its_index() {
-        assert!(ALL.iter().enumerate().all(|(index, kind)| *kind as usize == index));
     }
 
     #[test]
