@@ -90,9 +90,9 @@ impl Bare {
 
     /// Waits for the end of a thread that has been told to end, at most for so many looks of so many ns: until the kernel no longer
     /// counts it, which is a moment after it has left its memory. Whether it has ended.
-    pub(crate) fn is_over(&self, looks: u32, look_ns: u64) -> bool {
+    pub(crate) fn is_over(&self, polls: u32, poll_ns: u64) -> bool {
         let still = AtomicU32::new(0);
-        for _ in 0..looks {
+        for _ in 0..polls {
             let last = self.last.load(Relaxed);
             // SAFETY: signal 0 only asks whether the thread exists.
             let is_gone = || unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), last, 0) } != 0;
@@ -100,7 +100,7 @@ impl Bare {
                 self.last.store(0, Relaxed);
                 return true;
             }
-            wait(&still, 0, Some(look_ns));
+            wait(&still, 0, Some(poll_ns));
         }
         false
     }

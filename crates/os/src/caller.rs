@@ -20,6 +20,7 @@ use std::sync::atomic::{
 };
 
 use crate::journal::Writer;
+use crate::processor::thread_pointer;
 use crate::{map, page};
 
 /// How far below the top of its stack a thread's stack pointer may be for more than a page to be read, bytes. Deeper stacks are rare,
@@ -115,7 +116,7 @@ pub fn stack_bytes(writer: Writer, sp: usize, limit: usize) -> usize {
     if certain >= limit {
         return limit;
     }
-    let top = if writer.pid == writer.tid { FIRST_TOP.load(Relaxed) } else { control_block() };
+    let top = if writer.pid == writer.tid { FIRST_TOP.load(Relaxed) } else { thread_pointer() };
     if top.wrapping_sub(sp) > REACH_BYTES {
         return certain;
     }
@@ -144,28 +145,4 @@ fn is_readable(start: usize) -> bool {
     let rc = unsafe { libc::syscall(libc::SYS_rt_sigprocmask, WRONG, start, none, size_of::<u64>()) };
     // SAFETY: the C library returns a valid pointer to this thread's errno.
     rc == -1 && unsafe { *libc::__errno_location() } == libc::EINVAL
-}
-
-/// The address of the calling thread's control block; 0 where we don't know how to find it.
-fn control_block() -> usize {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        let address: usize;
-        // SAFETY: the ABI has the block's own address in its first word.
-        unsafe {
-            std::arch::asm!("mov {}, fs:[0]", out(reg) address, options(nostack, readonly, preserves_flags))
-        };
-        address
-    }
-    #[cfg(all(target_arch = "aarch64", not(miri)))]
-    {
-        let address: usize;
-        // SAFETY: a register that every thread has.
-        unsafe {
-            std::arch::asm!("mrs {}, tpidr_el0", out(reg) address, options(nostack, nomem, preserves_flags))
-        };
-        address
-    }
-    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-    0
 }

@@ -70,6 +70,30 @@ pub struct Rusage {
     pub peak_rss_bytes: u64,
 }
 
+impl Rusage {
+    /// The usage of both. The peak is the larger one, as in wait4.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            user_ns: self.user_ns + other.user_ns,
+            system_ns: self.system_ns + other.system_ns,
+            minor_faults: self.minor_faults + other.minor_faults,
+            major_faults: self.major_faults + other.major_faults,
+            peak_rss_bytes: self.peak_rss_bytes.max(other.peak_rss_bytes),
+        }
+    }
+
+    /// The usage since `before`, with the peak of the whole life.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            user_ns: self.user_ns.saturating_sub(before.user_ns),
+            system_ns: self.system_ns.saturating_sub(before.system_ns),
+            minor_faults: self.minor_faults.saturating_sub(before.minor_faults),
+            major_faults: self.major_faults.saturating_sub(before.major_faults),
+            peak_rss_bytes: self.peak_rss_bytes,
+        }
+    }
+}
+
 impl From<libc::rusage> for Rusage {
     fn from(usage: libc::rusage) -> Self {
         let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;

@@ -38,6 +38,11 @@ impl Error {
         self.errno == libc::ESRCH
     }
 
+    /// Whether this process has as many descriptors as it may have (EMFILE).
+    pub fn is_out_of_descriptors(&self) -> bool {
+        self.errno == libc::EMFILE
+    }
+
     /// Whether the kernel refused for lack of rights (EPERM or EACCES).
     pub fn is_denied(&self) -> bool {
         self.errno == libc::EPERM || self.errno == libc::EACCES

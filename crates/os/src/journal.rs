@@ -1,7 +1,7 @@
 //! A journal in memory: programs write what they allocate and free, each with a copy of the caller's stack, and one recorder reads it.
 //!
 //! In: entries from any thread of any process that was told the journal's path. Out: the same, in the order of time where they
-//! come from one thread. Two lanes of slots: 4096 long ones with a stack, 8192 short ones without, 9.4 MiB together. They lie in a file
+//! come from one thread. Two queues of slots: 4096 long ones with a stack, 8192 short ones without, 9.4 MiB together. They lie in a file
 //! without a name (memfd), which is gone with its last user, and which nobody can make shorter under a program (F_SEAL_SHRINK).
 //!
 //! A writer's first entry with a stack makes the whole journal resident in its process: about 150 faults, and 9.4 MiB of shared
@@ -11,7 +11,7 @@
 //!
 //! References: memfd_create(2), fcntl(2).
 
-mod lane;
+mod queue;
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -21,7 +21,7 @@ use std::ptr::NonNull;
 use crate::advise::{self, Advice};
 use crate::error::{Error, Result};
 use crate::map;
-use lane::{Found, LINE_BYTES, Lane, OWNED_BYTES};
+use queue::{LINE_BYTES, OWNED_BYTES, Queue, Slot};
 
 /// Bytes of stack that an entry holds at most.
 pub const STACK_BYTES: usize = 2048;
@@ -30,10 +30,10 @@ const SHORT_SLOTS: u64 = 1 << 13;
 const SHORT_BYTES: usize = LINE_BYTES;
 const LONG_SLOTS: u64 = 1 << 12;
 const LONG_BYTES: usize = (OWNED_BYTES + size_of::<Long>()).next_multiple_of(LINE_BYTES);
-/// Where the long lane begins.
-const LONG_AT: usize = Lane::bytes(SHORT_SLOTS, SHORT_BYTES);
+/// Where the long queue begins.
+const LONG_AT: usize = Queue::bytes(SHORT_SLOTS, SHORT_BYTES);
 /// Length of a journal, before it is rounded to whole pages.
-const BYTES: usize = LONG_AT + Lane::bytes(LONG_SLOTS, LONG_BYTES);
+const BYTES: usize = LONG_AT + Queue::bytes(LONG_SLOTS, LONG_BYTES);
 
 const _: () = assert!(OWNED_BYTES + size_of::<Entry>() <= SHORT_BYTES);
 
@@ -118,7 +118,7 @@ pub struct Journal {
     len_bytes: usize,
 }
 
-// SAFETY: the mapping is shared by design; everything in it is reached through lanes.
+// SAFETY: the mapping is shared by design; everything in it is reached through queues.
 unsafe impl Send for Journal {}
 // SAFETY: as above.
 unsafe impl Sync for Journal {}
@@ -171,16 +171,16 @@ impl Journal {
         let _ = unsafe { advise::advise(self.base.as_ptr().addr(), self.len_bytes, advice) };
     }
 
-    fn short(&self) -> Lane {
-        // SAFETY: the file was zero and is as long as both lanes, and is only used through them.
-        unsafe { Lane::new(self.base.as_ptr(), SHORT_SLOTS, SHORT_BYTES) }
+    fn short(&self) -> Queue {
+        // SAFETY: the file was zero and is as long as both queues, and is only used through them.
+        unsafe { Queue::new(self.base.as_ptr(), SHORT_SLOTS, SHORT_BYTES) }
     }
 
-    fn long(&self) -> Lane {
+    fn long(&self) -> Queue {
         // SAFETY: inside the mapping, see `short`.
         let base = unsafe { self.base.as_ptr().add(LONG_AT) };
         // SAFETY: as in `short`.
-        unsafe { Lane::new(base, LONG_SLOTS, LONG_BYTES) }
+        unsafe { Queue::new(base, LONG_SLOTS, LONG_BYTES) }
     }
 
     /// Writes an entry, or counts it as lost.
@@ -245,16 +245,16 @@ pub enum Next<'a> {
     Unfinished {
         /// Process, or 0.
         pid: u32,
-        /// The place in the lane, which no other entry has.
-        place: u64,
+        /// The place in the queue, which no other entry has.
+        position: u64,
     },
     /// An entry. It is gone from the journal.
     Entry(Writer, Entry, Option<(Registers, &'a [u8])>),
 }
 
-/// Which lane.
+/// Which queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lanes {
+pub enum QueueId {
     /// Entries with a stack.
     Long,
     /// Entries without.
@@ -295,23 +295,23 @@ impl Reader {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 
-    /// The next entry of one lane. The stack is valid until the next call.
-    pub fn next<'a>(&mut self, which: Lanes, stack: &'a mut Vec<u8>) -> Next<'a> {
-        let (lane, at) = match which {
-            Lanes::Long => (self.journal.long(), self.long_at),
-            Lanes::Short => (self.journal.short(), self.short_at),
+    /// The next entry of one queue. The stack is valid until the next call.
+    pub fn next<'a>(&mut self, which: QueueId, stack: &'a mut Vec<u8>) -> Next<'a> {
+        let (queue, at) = match which {
+            QueueId::Long => (self.journal.long(), self.long_at),
+            QueueId::Short => (self.journal.short(), self.short_at),
         };
-        let payload = match lane.look(at) {
-            Found::Nothing => return Next::Nothing,
-            Found::Claimed(owner) => {
-                return Next::Unfinished { pid: Writer::from_word(owner).pid, place: at };
+        let payload = match queue.look(at) {
+            Slot::Nothing => return Next::Nothing,
+            Slot::Claimed(owner) => {
+                return Next::Unfinished { pid: Writer::from_word(owner).pid, position: at };
             }
-            Found::Full(payload) => payload,
+            Slot::Full(payload) => payload,
         };
-        let writer = Writer::from_word(lane.owner(at));
+        let writer = Writer::from_word(queue.owner(at));
         // SAFETY: a published slot holds an entry of its writer, and any bits are an entry.
         let entry = unsafe { payload.cast::<Entry>().read() };
-        let caller = (which == Lanes::Long).then(|| {
+        let caller = (which == QueueId::Long).then(|| {
             let long = payload.cast::<Long>();
             // SAFETY: as above, of a long slot.
             let registers = unsafe { (&raw const (*long).registers).read() };
@@ -324,23 +324,23 @@ impl Reader {
             unsafe { std::ptr::copy_nonoverlapping(from, stack.as_mut_ptr(), stack.len()) };
             (registers, stack.as_slice())
         });
-        lane.free(at);
+        queue.free(at);
         self.advance(which);
         Next::Entry(writer, entry, caller)
     }
 
-    fn advance(&mut self, which: Lanes) {
+    fn advance(&mut self, which: QueueId) {
         match which {
-            Lanes::Long => self.long_at += 1,
-            Lanes::Short => self.short_at += 1,
+            QueueId::Long => self.long_at += 1,
+            QueueId::Short => self.short_at += 1,
         }
     }
 
     /// Skips the entry that is still being written; it counts as lost.
-    pub fn give_up(&mut self, which: Lanes) {
+    pub fn give_up(&mut self, which: QueueId) {
         match which {
-            Lanes::Long => self.journal.long().free(self.long_at),
-            Lanes::Short => self.journal.short().free(self.short_at),
+            QueueId::Long => self.journal.long().free(self.long_at),
+            QueueId::Short => self.journal.short().free(self.short_at),
         }
         self.advance(which);
         self.given_up += 1;

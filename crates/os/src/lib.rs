@@ -26,6 +26,7 @@ pub mod mapping;
 pub mod page;
 pub mod perf;
 pub mod pressure;
+pub mod process_memory;
 pub mod processor;
 pub mod procfs;
 pub mod ring;

@@ -296,7 +296,8 @@ pub fn address_space_limit() -> Option<usize> {
     [libc::RLIMIT_AS, libc::RLIMIT_DATA].into_iter().filter_map(limit).min()
 }
 
-fn limit(resource: libc::__rlimit_resource_t) -> Option<usize> {
+/// A soft limit of this process; `None` is unlimited or unknown.
+pub(crate) fn limit(resource: libc::__rlimit_resource_t) -> Option<usize> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is valid for one rlimit.
     let rc = unsafe { libc::getrlimit(resource, &raw mut limit) };

@@ -7,6 +7,7 @@
 //!
 //! Sources: Documentation/accounting/psi.rst, Documentation/admin-guide/cgroup-v2.rst of Linux; proc_loadavg(5).
 
+use crate::schedule;
 use crate::text::{self, after, number};
 
 /// Share of the last 10 s in which some task waited, in hundredths of a percent.
@@ -136,14 +137,7 @@ fn available(text: &[u8]) -> Option<u64> {
 
 /// Processors that this process may run on.
 fn usable_cpus() -> Option<usize> {
-    let mut set = std::mem::MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: the pointer is valid for a cpu_set_t of that size.
-    let rc = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) };
-    if rc != 0 {
-        return None; // EINVAL: more than 1024 processors
-    }
-    // SAFETY: all-zero is an empty set, and the kernel has filled it in.
-    let set = unsafe { set.assume_init() };
+    let set = schedule::allowed()?;
     // SAFETY: it only counts the set's bits.
     Some(unsafe { libc::CPU_COUNT(&set) } as usize)
 }

@@ -8,6 +8,8 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 
+use crate::counters::Rusage;
+
 /// `/proc/PID/statm`, kept open: reading it again costs one system call.
 #[derive(Debug)]
 pub struct Statm {
@@ -64,7 +66,24 @@ impl Stat {
 
     /// Faults of the process and of the children that it waited for.
     pub fn faults(&self) -> u64 {
-        self.minor_faults + self.major_faults + self.children_minor_faults + self.children_major_faults
+        let usage = self.usage();
+        usage.minor_faults + usage.major_faults
+    }
+
+    /// Faults of the process alone.
+    pub fn own_faults(&self) -> u64 {
+        self.minor_faults + self.major_faults
+    }
+
+    /// CPU time of the process, and faults as [`Stat::faults`] counts them. The peak is not in this file: 0.
+    pub fn usage(&self) -> Rusage {
+        Rusage {
+            user_ns: self.user_ns,
+            system_ns: self.system_ns,
+            minor_faults: self.minor_faults + self.children_minor_faults,
+            major_faults: self.major_faults + self.children_major_faults,
+            peak_rss_bytes: 0,
+        }
     }
 }
 

@@ -13,29 +13,29 @@
 use std::marker::PhantomData;
 
 /// Length of a turn, ns: the shortest that the kernel grants.
-const TURN_NS: u64 = 100_000;
+const SLICE_NS: u64 = 100_000;
 
 /// Niceness of a thread that goes before others: its share of a processor is ten times that of an ordinary one.
-const FIRST: i32 = -10;
+const HIGH_PRIORITY_NICE: i32 = -10;
 
 /// The calling thread's request to the scheduler; it ends with this, on the same thread.
 #[derive(Debug)]
-pub struct Turns {
+pub struct ShortSlices {
     before: Option<libc::sched_attr>,
     /// Not for another thread: what is set is the calling one's.
     _here: PhantomData<*const ()>,
 }
 
-impl Turns {
+impl ShortSlices {
     /// The calling thread asks for short turns, so that it runs soon after it wakes up though all processors are busy (Linux 6.12), and
     /// with `first` to go before others (root, or RLIMIT_NICE). Threads and processes that it starts meanwhile do the same. Changes
     /// nothing under other policies than SCHED_OTHER.
-    pub fn short(first: bool) -> Self {
+    pub fn request(high_priority: bool) -> Self {
         let before = get().filter(|found| found.sched_policy == libc::SCHED_OTHER as u32);
         if let Some(before) = before {
-            let short = libc::sched_attr { sched_runtime: TURN_NS, ..before };
-            let ahead = libc::sched_attr { sched_nice: FIRST.min(before.sched_nice), ..short };
-            if !first || !set(&ahead) {
+            let short = libc::sched_attr { sched_runtime: SLICE_NS, ..before };
+            let ahead = libc::sched_attr { sched_nice: HIGH_PRIORITY_NICE.min(before.sched_nice), ..short };
+            if !high_priority || !set(&ahead) {
                 set(&short);
             }
         }
@@ -43,7 +43,7 @@ impl Turns {
     }
 }
 
-impl Drop for Turns {
+impl Drop for ShortSlices {
     fn drop(&mut self) {
         self.before.iter().for_each(|before| {
             set(before);
@@ -89,7 +89,7 @@ pub fn stay_on_one() -> bool {
 }
 
 /// Where the calling thread may run. `None` where there are more than 1024 processors.
-fn allowed() -> Option<libc::cpu_set_t> {
+pub(crate) fn allowed() -> Option<libc::cpu_set_t> {
     // SAFETY: a structure of integers, for which zero is a value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes at most so many bytes into `set`.
@@ -138,7 +138,7 @@ mod tests {
     fn turns_are_short_and_then_as_before_while_policy_and_niceness_stay() {
         std::thread::spawn(|| {
             let Some(before) = get() else { return };
-            let turns = Turns::short(false);
+            let turns = ShortSlices::request(false);
             let during = get().unwrap();
             assert_eq!((during.sched_policy, during.sched_nice), (before.sched_policy, before.sched_nice));
             // Older kernels report 0, or what their common slice is.
@@ -147,7 +147,7 @@ mod tests {
             if before.sched_policy == libc::SCHED_OTHER as u32
                 && (version.next(), version.next()) >= (Some(6), Some(12))
             {
-                assert_eq!(during.sched_runtime, TURN_NS);
+                assert_eq!(during.sched_runtime, SLICE_NS);
             }
             drop(turns);
             let after = get().unwrap();

@@ -61,13 +61,13 @@ pub struct Held {
 /// A child that has passed its exec.
 #[derive(Debug)]
 pub struct Child {
-    life: Life,
+    process: ProcessHandle,
     before_exec_faults: u64,
 }
 
 /// A process, whosever child it is, as far as one can wait for its end.
 #[derive(Debug)]
-pub struct Life {
+pub struct ProcessHandle {
     pid: i32,
     pidfd: Option<OwnedFd>,
 }
@@ -177,7 +177,7 @@ impl Held {
             return Err(Error::new("execve", i32::from_ne_bytes(word(8))));
         }
         self.done = true;
-        Ok(Child { life: Life::of(self.pid), before_exec_faults })
+        Ok(Child { process: ProcessHandle::of(self.pid), before_exec_faults })
     }
 }
 
@@ -195,7 +195,7 @@ impl Drop for Held {
 impl Child {
     /// The child's process id.
     pub fn pid(&self) -> i32 {
-        self.life.pid
+        self.process.pid
     }
 
     /// Faults that the child took before its exec; part of what [`Child::wait`] returns.
@@ -203,9 +203,9 @@ impl Child {
         self.before_exec_faults
     }
 
-    /// As [`Life::ended_within`].
+    /// As [`ProcessHandle::ended_within`].
     pub fn ended_within<'a>(&self, timeout_ns: u64, others: impl Iterator<Item = BorrowedFd<'a>>) -> bool {
-        self.life.ended_within(timeout_ns, others)
+        self.process.ended_within(timeout_ns, others)
     }
 
     /// Waits for the child and reaps it: how it ended, and its usage with that of the children it waited for.
@@ -213,13 +213,13 @@ impl Child {
     /// # Errors
     /// Somebody else has reaped it.
     pub fn wait(self) -> Result<(Ending, Rusage)> {
-        let result = reap(self.life.pid, true);
+        let result = reap(self.process.pid, true);
         CHILD.store(0, SeqCst);
         result?.ok_or(Error::new("wait4", libc::ECHILD))
     }
 }
 
-impl Life {
+impl ProcessHandle {
     /// Of `pid`, which is there.
     pub fn of(pid: i32) -> Self {
         Self { pid, pidfd: pidfd(pid) }
@@ -309,18 +309,6 @@ pub fn adopt_orphans() -> Result<()> {
     // SAFETY: prctl with integers.
     let rc = unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1_u64, 0_u64, 0_u64, 0_u64) };
     if rc == 0 { Ok(()) } else { Err(Error::last("prctl(PR_SET_CHILD_SUBREAPER")) }
-}
-
-/// Copies memory of another process. Bytes copied: up to the first page that is not there.
-///
-/// # Errors
-/// ESRCH when it is gone, EPERM without rights, EFAULT when nothing is there.
-pub fn read_memory(pid: i32, at: u64, into: &mut [u8]) -> Result<usize> {
-    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let remote = libc::iovec { iov_base: ptr::without_provenance_mut(at as usize), iov_len: into.len() };
-    // SAFETY: `local` describes `into`; the remote address is checked by the kernel in the other process.
-    let len = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
-    if len < 0 { Err(Error::last("process_vm_readv")) } else { Ok(len as usize) }
 }
 
 /// Soft limit on descriptors that this process was started with; `RLIM_INFINITY` before it was raised.

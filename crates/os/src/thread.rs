@@ -38,8 +38,8 @@ const STOPPING: u32 = 3;
 const STOPPED: u32 = 4;
 
 /// How long a thread that ends is waited for, in looks of 50 us: it takes some 10 us.
-const LOOKS: u32 = 2000;
-const LOOK_NS: u64 = 50_000;
+const POLLS: u32 = 2000;
+const POLL_NS: u64 = 50_000;
 
 /// What a background thread does.
 pub trait Work: Sync + 'static {
@@ -94,7 +94,7 @@ impl Background {
             self.bare.forget();
         }
         // The last one has retired and is on its way out.
-        if !self.bare.is_over(LOOKS, LOOK_NS) {
+        if !self.bare.is_over(POLLS, POLL_NS) {
             self.change_to(NONE);
             return Ok(());
         }
@@ -163,7 +163,7 @@ impl Background {
                     if self.swap(RUNNING, STOPPING) {
                         self.stop.store(true, Release);
                         self.wake();
-                        self.bare.is_over(LOOKS, LOOK_NS);
+                        self.bare.is_over(POLLS, POLL_NS);
                         self.change_to(STOPPED);
                         return true;
                     }
@@ -171,7 +171,7 @@ impl Background {
                 NONE => {
                     let _quiet = Quiet::begin();
                     if self.swap(NONE, STOPPED) {
-                        self.bare.is_over(LOOKS, LOOK_NS);
+                        self.bare.is_over(POLLS, POLL_NS);
                         return true;
                     }
                 }
@@ -220,7 +220,7 @@ fn threads(text: &[u8]) -> Option<(u8, u64)> {
 
 /// Lets others run for a moment, also those of a lower priority. errno may change.
 pub fn pause() {
-    wait(&AtomicU32::new(0), 0, Some(LOOK_NS));
+    wait(&AtomicU32::new(0), 0, Some(POLL_NS));
 }
 
 /// No signal reaches the calling thread until this is dropped, but those that the C library needs itself: setuid(2) reaches

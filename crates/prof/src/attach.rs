@@ -1,21 +1,20 @@
-//! A process that runs already: whether it can be watched, and what it is.
+//! A process that already runs: whether it can be watched, and what it is.
 //!
 //! In: a process id. Out: its threads, words, names and mappings, or a [`Failure`] that says which right is missing.
 //!
 //! What it does not do: open events (`session`).
 
-use faultless_os::procfs;
-use faultless_os::procfs::Stat;
+use faultless_os::procfs::{self, Stat};
 use faultless_trace::observation::{Map, Record, What};
 
-use crate::Failure;
+use crate::request::Failure;
 
-/// What it was when we came.
+/// A process as it was when we attached.
 #[derive(Debug)]
 pub(crate) struct Attached {
     pub(crate) pid: u32,
     pub(crate) stat: Stat,
-    /// Its words; its name where it has none.
+    /// Its command line; its name where it has none.
     pub(crate) command: Vec<String>,
     pub(crate) tids: Vec<i32>,
 }
@@ -28,7 +27,7 @@ impl Attached {
             return Err(Failure::KernelThread(pid));
         }
         let tids: Vec<i32> = procfs::threads(pid).into_iter().map(|tid| tid as i32).collect();
-        // A process that has ended stays in /proc until its parent has asked for its status.
+        // A process that has ended stays in /proc until its parent waits for it.
         if tids.is_empty() || stat.has_ended() {
             return Err(Failure::NoProcess(pid));
         }
@@ -42,7 +41,7 @@ impl Attached {
         Ok(Self { pid, stat, command, tids })
     }
 
-    /// Its mappings and the names of its threads as records of this time.
+    /// Its mappings and the names of its threads, as records with this time.
     pub(crate) fn records(&self, time_ns: u64) -> impl Iterator<Item = Record> {
         let pid = self.pid;
         let record = move |tid, what| Record { time_ns, pid, tid, what };

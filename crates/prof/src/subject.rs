@@ -1,15 +1,15 @@
-//! Whom a run is about: a child that was started for it, or a process that ran before.
+//! The watched process: a child that was started for the run, or a process that already ran.
 //!
-//! In: either. Out: when it ends, how, and what it used. Of a running process only what it used since: its figures are read
-//! now and then, for when it ends nobody but its parent can ask.
+//! In: either. Out: when and how it ends, and what it used. For a running process that means its use since we
+//! attached. Its figures are read now and then, because at its end only its parent can ask.
 //!
-//! What it does not do: start or attach (`watch`, `attach`).
+//! What it does not do: start or attach (`monitor`, `attach`).
 
 use std::os::fd::BorrowedFd;
 
 use faultless_os::counters::Rusage;
 use faultless_os::procfs::{self, Stat};
-use faultless_os::spawn::{self, Child, Ending, Life};
+use faultless_os::spawn::{self, Child, Ending, ProcessHandle};
 use faultless_trace::observation::Exit;
 
 use crate::tuning as t;
@@ -26,33 +26,24 @@ pub(crate) enum Subject {
 /// A process that ran before.
 #[derive(Debug)]
 pub(crate) struct Running {
-    life: Life,
+    process: ProcessHandle,
     begin: Stat,
     last: Stat,
     next_ns: u64,
 }
 
 impl Running {
-    /// `pid`, which was like `begin` when the watch began.
+    /// `pid`, with its figures when the recording began.
     pub(crate) fn new(pid: u32, begin: Stat) -> Self {
-        Self { life: Life::of(pid as i32), begin, last: begin, next_ns: 0 }
+        Self { process: ProcessHandle::of(pid as i32), begin, last: begin, next_ns: 0 }
     }
 
     fn read(&mut self) {
-        self.last = procfs::stat(self.life.pid() as u32).unwrap_or(self.last);
+        self.last = procfs::stat(self.process.pid() as u32).unwrap_or(self.last);
     }
 
     fn used(&self) -> Rusage {
-        let (begin, last) = (&self.begin, &self.last);
-        let minor = |stat: &Stat| stat.minor_faults + stat.children_minor_faults;
-        let major = |stat: &Stat| stat.major_faults + stat.children_major_faults;
-        Rusage {
-            user_ns: last.user_ns.saturating_sub(begin.user_ns),
-            system_ns: last.system_ns.saturating_sub(begin.system_ns),
-            minor_faults: minor(last).saturating_sub(minor(begin)),
-            major_faults: major(last).saturating_sub(major(begin)),
-            peak_rss_bytes: 0,
-        }
+        self.last.usage().since(self.begin.usage())
     }
 }
 
@@ -61,11 +52,11 @@ impl Subject {
     pub(crate) fn pid(&self) -> u32 {
         match self {
             Self::Child(child) => child.pid() as u32,
-            Self::Running(running) => running.life.pid() as u32,
+            Self::Running(running) => running.process.pid() as u32,
         }
     }
 
-    /// As [`Life::ended_within`]; a running process is also over when somebody asks us to end.
+    /// As [`ProcessHandle::ended_within`]. For a running process, a request to end this recorder also counts.
     pub(crate) fn ended_within<'a>(
         &self,
         timeout_ns: u64,
@@ -73,12 +64,14 @@ impl Subject {
     ) -> bool {
         match self {
             Self::Child(child) => child.ended_within(timeout_ns, others),
-            Self::Running(running) => running.life.ended_within(timeout_ns, others) || spawn::asked_to_end(),
+            Self::Running(running) => {
+                running.process.ended_within(timeout_ns, others) || spawn::asked_to_end()
+            }
         }
     }
 
-    /// Reads its figures if it is time to.
-    pub(crate) fn look(&mut self, now_ns: u64) {
+    /// Reads its figures if due.
+    pub(crate) fn read_usage(&mut self, now_ns: u64) {
         if let Self::Running(running) = self
             && now_ns >= running.next_ns
         {
@@ -110,7 +103,7 @@ impl Subject {
     }
 }
 
-/// How a child ended, as it is written down.
+/// How a child ended, in the terms of an observation.
 pub(crate) fn exit(ending: Ending) -> Exit {
     match ending {
         Ending::Status(status) => Exit::Status(status),

@@ -45,7 +45,7 @@ impl Windows {
     }
 
     /// The open window ends here and the next begins.
-    pub(crate) fn turn(&mut self, time_ns: u64, faults: u64, recorded: bool) {
+    pub(crate) fn begin_next(&mut self, time_ns: u64, faults: u64, recorded: bool) {
         self.done.push(Window {
             begin_ns: self.begin_ns,
             end_ns: time_ns,
@@ -66,7 +66,7 @@ impl Windows {
 
     /// The last window ends here.
     pub(crate) fn finish(mut self, time_ns: u64, faults: u64) -> Vec<Window> {
-        self.turn(time_ns, faults, false);
+        self.begin_next(time_ns, faults, false);
         self.done
     }
 }
@@ -79,13 +79,13 @@ mod tests {
     fn windows_leave_no_gap_and_their_faults_add_up() {
         let mut windows = Windows::begin(100, true);
         windows.lose(3, 150);
-        windows.turn(200, 50, false);
+        windows.begin_next(200, 50, false);
         windows.lose(2, 199);
         windows.lose(7, 200);
-        windows.turn(300, 90, true);
+        windows.begin_next(300, 90, true);
         windows.lose(9, 250);
         assert_eq!(windows.recording_since(), Some(300));
-        windows.turn(350, 91, true);
+        windows.begin_next(350, 91, true);
         assert_eq!((windows.recording_since(), windows.begin_ns()), (Some(300), 350));
         let windows = windows.finish(400, 91);
         assert!(windows.windows(2).all(|pair| pair[0].end_ns == pair[1].begin_ns));

@@ -179,19 +179,13 @@ impl Balloon {
 
 impl Limits {
     pub(super) fn read() -> Self {
+        let soft_limit = |resource| crate::map::limit(resource).map(|limit| limit as u64);
         Self {
             address_space_bytes: soft_limit(libc::RLIMIT_AS),
             data_bytes: soft_limit(libc::RLIMIT_DATA),
             memlock_bytes: soft_limit(libc::RLIMIT_MEMLOCK),
         }
     }
-}
-
-fn soft_limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for a write of one rlimit.
-    let rc = unsafe { libc::getrlimit(resource, &raw mut limit) };
-    (rc == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 /// The name of the hypervisor, from the first file that tells: `/sys/hypervisor`, the paravirtual clock, DMI.

@@ -8,6 +8,7 @@ use faultless_wants as wants;
 use proptest::prelude::*;
 
 use super::*;
+use crate::elf::Elf;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stack.c");
 const EXECUTABLE: u32 = 5;
@@ -363,7 +364,7 @@ fn the_rest_of_a_copy_is_what_stands_there_if_its_end_has_not_changed() {
     fn copied(sp: u64, dump: &[u8]) -> UserStack<'_> {
         UserStack { sp, dump, ..UserStack::default() }
     }
-    let mut live = Live::default();
+    let mut live = StackReader::default();
     let rest = live.rest(std::process::id(), &copied(sp, &dump), (1, sp)).unwrap();
     assert_eq!(rest[28 * 8..29 * 8], 8_u64.to_ne_bytes());
     *dump.last_mut().unwrap() ^= 1;

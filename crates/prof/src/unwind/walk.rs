@@ -4,9 +4,9 @@
 
 use framehop::{FrameAddress, UnwindRegsNative, Unwinder as _};
 
-use super::live::Memory;
-use super::space::{Code, Space};
-use super::{CONTEXT_MARKS, Process, Unwinder, UserStack, generated};
+use super::memory::Memory;
+use super::{CONTEXT_MARKS, Code, Process, Unwinder, UserStack, generated};
+use crate::address_space::AddressSpace;
 use crate::tuning as t;
 
 impl Unwinder {
@@ -62,7 +62,7 @@ impl Unwinder {
             if caller.is_none() && memory.missed && copied.is_none() {
                 let key = (at.address(), before.sp());
                 copied = Some((key, addresses.len()));
-                memory.rest = self.live.rest(pid, stack, key);
+                memory.rest = self.reader.rest(pid, stack, key);
                 if memory.rest.is_some() {
                     registers = before;
                     continue;
@@ -101,12 +101,22 @@ impl Unwinder {
         let found = object.and_then(|(number, bias)| Some((self.objects.get_mut(number)?, moved(at, bias)?)));
         match found {
             Some((object, at)) => object.unwinder.unwind_frame(at, registers, &mut object.cache, &mut read),
-            None => self.bare.unwinder.unwind_frame(at, registers, &mut self.bare.cache, &mut read),
+            None => self.by_frame_pointers.unwinder.unwind_frame(
+                at,
+                registers,
+                &mut self.by_frame_pointers.cache,
+                &mut read,
+            ),
         }
     }
 
     /// A return address that can be one, and what lies there.
-    fn caller(&mut self, pid: u32, space: &mut Space, address: u64) -> Option<(FrameAddress, (Code, u64))> {
+    fn caller(
+        &mut self,
+        pid: u32,
+        space: &mut AddressSpace<Code>,
+        address: u64,
+    ) -> Option<(FrameAddress, (Code, u64))> {
         let at = FrameAddress::from_return_address(address)?;
         Some((at, self.code(pid, space, at.address_for_lookup())?))
     }
