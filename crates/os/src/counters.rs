@@ -12,7 +12,7 @@ pub fn process_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// CPU time of the calling thread likewise. Unlike getrusage's, it does not lag by up to a tick of the kernel's clock.
+/// CPU time of the calling thread. Unlike getrusage's, it does not lag by up to a kernel clock tick.
 pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -27,7 +27,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 
 /// A cheap tick of the processor: the time-stamp counter on x86-64, the virtual counter on aarch64.
 ///
-/// Only differences on one thread mean something; [`tick_ns`] gives the unit.
+/// Only differences on one thread are meaningful; [`tick_ns`] gives the unit.
 pub fn tick() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
@@ -56,9 +56,9 @@ pub fn tick_ns() -> f64 {
 /// The part of `struct rusage` that is used here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rusage {
-    /// CPU time in user mode, ns. The sum of both is exact to a microsecond or two; how it is split the kernel estimates by what
-    /// its clock ticks happened to see (`cputime_adjust()` in kernel/sched/cputime.c), unless it is built with
-    /// VIRT_CPU_ACCOUNTING: below some ten ticks, of 1 to 10 ms each, the parts mean nothing.
+    /// CPU time in user mode, ns. The sum of both is exact to a microsecond or two. The kernel estimates the
+    /// split from its clock ticks (`cputime_adjust()` in kernel/sched/cputime.c), unless built with
+    /// VIRT_CPU_ACCOUNTING. Below some ten ticks of 1 to 10 ms, the parts mean nothing.
     pub user_ns: u64,
     /// CPU time in the kernel, ns; see `user_ns`.
     pub system_ns: u64,
@@ -82,7 +82,7 @@ impl Rusage {
         }
     }
 
-    /// The usage since `before`, with the peak of the whole life.
+    /// The usage since `before`. The peak remains that of the whole life.
     pub fn since(self, before: Self) -> Self {
         Self {
             user_ns: self.user_ns.saturating_sub(before.user_ns),
@@ -121,7 +121,7 @@ pub enum Who {
 /// `getrusage(2)`.
 ///
 /// # Errors
-/// None in practice; the kernel's answer is passed on.
+/// None in practice; passes on the kernel's answer.
 pub fn rusage(who: Who) -> Result<Rusage> {
     let who = match who {
         Who::Process => libc::RUSAGE_SELF,

@@ -5,11 +5,11 @@ use std::fmt;
 /// What a system call answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The call as a reader of `strace` would write it: `madvise(MADV_POPULATE_WRITE`, without the closing bracket.
+    /// The call as `strace` writes it, without the closing bracket: `madvise(MADV_POPULATE_WRITE`.
     pub call: &'static str,
     /// The errno it left.
     pub errno: i32,
-    /// The length in bytes it was asked for, where it had one.
+    /// The requested length in bytes, if the call has one.
     pub len_bytes: Option<usize>,
 }
 
@@ -23,7 +23,7 @@ impl Error {
         Self { call, errno, len_bytes: None }
     }
 
-    /// The same with the length that was asked for.
+    /// The same with the requested length.
     pub fn last_for(call: &'static str, len_bytes: usize) -> Self {
         Self { len_bytes: Some(len_bytes), ..Self::last(call) }
     }
@@ -38,7 +38,7 @@ impl Error {
         self.errno == libc::ESRCH
     }
 
-    /// Whether this process has as many descriptors as it may have (EMFILE).
+    /// Whether this process is out of descriptors (EMFILE).
     pub fn is_out_of_descriptors(&self) -> bool {
         self.errno == libc::EMFILE
     }

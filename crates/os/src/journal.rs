@@ -1,13 +1,16 @@
-//! A journal in memory: programs write what they allocate and free, each with a copy of the caller's stack, and one recorder reads it.
+//! A journal in memory. Programs write their allocations and frees into it, with a copy of the caller's
+//! stack, and one recorder reads it.
 //!
-//! In: entries from any thread of any process that was told the journal's path. Out: the same, in the order of time where they
-//! come from one thread. Two queues of slots: 4096 long ones with a stack, 8192 short ones without, 9.4 MiB together. They lie in a file
-//! without a name (memfd), which is gone with its last user, and which nobody can make shorter under a program (F_SEAL_SHRINK).
+//! In: entries from any thread of any process that knows the journal's path. Out: the same entries, in order
+//! for each thread. There are two queues of slots: 4096 long ones with a stack, 8192 short ones without, 9.4
+//! MiB together. They lie in an unnamed file (memfd), which is gone with its last user, and which nobody can
+//! truncate under a program (F_SEAL_SHRINK).
 //!
-//! A writer's first entry with a stack makes the whole journal resident in its process: about 150 faults, and 9.4 MiB of shared
-//! memory in its RSS, which are ours and not the program's. After that nothing here faults.
+//! A writer's first entry with a stack makes the whole journal resident in its process: about 150 faults, and
+//! 9.4 MiB of shared memory in its RSS, caused by the recorder and not by the program. After that nothing
+//! here faults.
 //!
-//! What it does not do: wait, lock or allocate while it writes; know what the entries mean (`prof`).
+//! It does not wait, lock or allocate while it writes, or know what the entries mean (`prof`).
 //!
 //! References: memfd_create(2), fcntl(2).
 
@@ -32,7 +35,7 @@ const LONG_SLOTS: u64 = 1 << 12;
 const LONG_BYTES: usize = (OWNED_BYTES + size_of::<Long>()).next_multiple_of(LINE_BYTES);
 /// Where the long queue begins.
 const LONG_AT: usize = Queue::bytes(SHORT_SLOTS, SHORT_BYTES);
-/// Length of a journal, before it is rounded to whole pages.
+/// Length of a journal before rounding to whole pages.
 const BYTES: usize = LONG_AT + Queue::bytes(LONG_SLOTS, LONG_BYTES);
 
 const _: () = assert!(OWNED_BYTES + size_of::<Entry>() <= SHORT_BYTES);
@@ -43,7 +46,7 @@ const _: () = assert!(OWNED_BYTES + size_of::<Entry>() <= SHORT_BYTES);
 pub struct Entry {
     /// What.
     pub kind: Kind,
-    /// When, CLOCK_MONOTONIC in ns: before a block is given back, after one was had.
+    /// Time, CLOCK_MONOTONIC in ns: before a free, after an allocation.
     pub time_ns: u64,
     /// When the call began, for [`Kind::MOVED`].
     pub begin_ns: u64,
@@ -55,7 +58,7 @@ pub struct Entry {
     pub from: u64,
 }
 
-/// What an entry says. A number, since it is read from memory that others write.
+/// The kind of an entry. A number, since it is read from memory that others write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Kind(u64);
@@ -65,7 +68,7 @@ impl Kind {
     pub const BORN: Self = Self(1);
     /// The block is about to be freed.
     pub const DIED: Self = Self(2);
-    /// The block changed its length, and perhaps its place.
+    /// The block changed its length, and perhaps its address.
     pub const MOVED: Self = Self(3);
 }
 
@@ -127,7 +130,7 @@ impl Journal {
     /// Maps the journal at a path.
     ///
     /// # Errors
-    /// That of open(2) or mmap(2); EINVAL: it is no journal of this version.
+    /// That of open(2) or mmap(2); EINVAL: not a journal of this version.
     pub fn open(path: &CStr) -> Result<Self> {
         // SAFETY: a C string, and no other memory.
         let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOCTTY) };
@@ -165,7 +168,8 @@ impl Journal {
             .ok_or(Error::new("mmap(journal", libc::ENOMEM))
     }
 
-    /// Makes all of it resident in this process, which for a writer is the mapping alone. Before Linux 5.14 its pages fault one by one.
+    /// Maps all of it into this process; a writer then needs no new memory. Before Linux 5.14 its pages fault
+    /// one by one.
     pub fn populate(&self, advice: Advice) {
         // SAFETY: our own mapping; the advice changes no content. A refusal costs faults later.
         let _ = unsafe { advise::advise(self.base.as_ptr().addr(), self.len_bytes, advice) };
@@ -239,16 +243,16 @@ pub struct Reader {
 /// What [`Reader::next`] found.
 #[derive(Debug)]
 pub enum Next<'a> {
-    /// All that was written has been read.
+    /// Everything written so far has been read.
     Nothing,
-    /// The next entry is still being written, by this process if it has said so; [`Reader::give_up`] skips it.
+    /// The next entry is still being written, by this process if it is known. [`Reader::give_up`] skips it.
     Unfinished {
         /// Process, or 0.
         pid: u32,
-        /// The place in the queue, which no other entry has.
+        /// The entry's position in the queue.
         position: u64,
     },
-    /// An entry. It is gone from the journal.
+    /// An entry, which is now removed from the journal.
     Entry(Writer, Entry, Option<(Registers, &'a [u8])>),
 }
 
@@ -290,7 +294,7 @@ impl Reader {
         Ok(Self { journal, file, short_at: 0, long_at: 0, given_up: 0 })
     }
 
-    /// Where this process's descendants find it for as long as this lives: `/proc/PID/fd/N`.
+    /// The path under which this process's descendants find it while this value lives: `/proc/PID/fd/N`.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
@@ -336,7 +340,7 @@ impl Reader {
         }
     }
 
-    /// Skips the entry that is still being written; it counts as lost.
+    /// Skips the unfinished entry, which counts as lost.
     pub fn give_up(&mut self, which: QueueId) {
         match which {
             QueueId::Long => self.journal.long().free(self.long_at),
@@ -346,7 +350,7 @@ impl Reader {
         self.given_up += 1;
     }
 
-    /// Entries that found no room, and those that were given up, so far.
+    /// Entries that found no room, and those given up, so far.
     pub fn lost(&self) -> u64 {
         self.journal.short().lost() + self.journal.long().lost() + self.given_up
     }

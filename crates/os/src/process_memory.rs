@@ -2,7 +2,7 @@
 //!
 //! In: a process and an address. Out: a copy of its bytes, in one system call.
 //!
-//! What it does not do: stop the process, or write to it.
+//! It does not stop the process, or write to it.
 //!
 //! Reference: process_vm_readv(2).
 
@@ -10,10 +10,10 @@ use std::ptr;
 
 use crate::error::{Error, Result};
 
-/// Copies memory of another process. Bytes copied: up to the first page that is not there.
+/// Copies memory of another process, up to the first page that is not there. Returns the bytes copied.
 ///
 /// # Errors
-/// ESRCH when it is gone, EPERM without rights, EFAULT when nothing is there.
+/// ESRCH if the process is gone, EPERM without rights, EFAULT if nothing is mapped there.
 pub fn read(pid: i32, at: u64, into: &mut [u8]) -> Result<usize> {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let remote = libc::iovec { iov_base: ptr::without_provenance_mut(at as usize), iov_len: into.len() };

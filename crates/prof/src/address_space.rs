@@ -2,7 +2,7 @@
 //!
 //! In: mappings as they appear, in the order of time. Out: which of them holds an address.
 //!
-//! What it does not do: open files.
+//! It does not open files.
 
 use std::ops::Range;
 use std::sync::Arc;

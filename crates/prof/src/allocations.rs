@@ -5,7 +5,7 @@
 //! clock of the perf records. A stack is unwound by the mappings known at that moment, so read perf's rings
 //! first.
 //!
-//! What it does not do: know which blocks are alive (`trace::profile`). A free can come without its
+//! It does not know which blocks are alive (`trace::profile`). A free can come without its
 //! allocation: the block was slightly shorter than those recorded, or belongs to the parent of a forked
 //! child.
 

@@ -2,7 +2,7 @@
 //!
 //! In: a process id. Out: its threads, words, names and mappings, or a [`Failure`] that says which right is missing.
 //!
-//! What it does not do: open events (`session`).
+//! It does not open events (`session`).
 
 use faultless_os::procfs::{self, Stat};
 use faultless_trace::observation::{Map, Record, What};

@@ -9,7 +9,7 @@
 //! The cost on the recorder's side is measured burst by burst: a deep stack takes ten times as long to unwind
 //! as a flat one. The decision never depends on the kind of the faults.
 //!
-//! What it does not do: read a clock, or touch an event.
+//! It does not read a clock, or touch an event.
 
 use crate::random::Random;
 use crate::tuning as t;

@@ -9,7 +9,7 @@
 //! it (a static key per kind, `perf_swevent_enabled`). An unwatched program does not pay for that. So this
 //! cost is measured too and subtracted from the true cost.
 //!
-//! What it does not do: warm memory that the hypervisor has taken back. One warm-up block shows that such
+//! It does not warm memory that the hypervisor has taken back. One warm-up block shows that such
 //! pages are outliers, and the medians ignore them.
 
 use std::collections::HashMap;

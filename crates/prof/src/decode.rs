@@ -5,7 +5,7 @@
 //! the mapped file, and decoded once per location. On other processors than x86-64 only instruction fetches
 //! are recognised.
 //!
-//! What it does not do: decode 32-bit programs, or instructions that load and store at different addresses,
+//! It does not decode 32-bit programs, or instructions that load and store at different addresses,
 //! except string moves.
 
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 //! In: the per-CPU buffers of a session, and the span in which faults are wanted. Out: [`Record`]s with the
 //! access decoded and the stack unwound, the number of faults, and the number of records that the rings lost.
 //!
-//! What it does not do: pair entries with ends (`trace`), or unwind (`unwind`).
+//! It does not pair entries with ends (`trace`), or unwind (`unwind`).
 
 use std::collections::HashMap;
 use std::ops::Range;

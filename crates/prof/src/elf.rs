@@ -3,7 +3,7 @@
 //! In: a file, or the bytes of an image. Out: where its code lies, its build id, and its unwind information
 //! if asked for. It reads only those parts. Of a damaged file it returns what can be read.
 //!
-//! What it does not do: name functions (`symbols`).
+//! It does not name functions (`symbols`).
 
 use std::fs::{File, Metadata};
 use std::io::{Read, Seek, SeekFrom};

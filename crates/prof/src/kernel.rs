@@ -2,7 +2,7 @@
 //!
 //! In: the rings of kernel stacks. Out: [`KernelSamples`] by function name, or why there are none.
 //!
-//! What it does not do: tell zeroing from allocation (`trace`).
+//! It does not tell zeroing from allocation (`trace`).
 
 use std::collections::HashMap;
 

@@ -4,7 +4,7 @@
 //! held when it exited or called exec stays in the sum. No later process could have reused it, and a falling
 //! sum would look like a release. Memory that a forked child shares with its parent is counted once.
 //!
-//! What it does not do: see a fall and a rise between two readings, or a process's changes after its last
+//! It does not see a fall and a rise between two readings, or a process's changes after its last
 //! reading.
 
 use std::collections::HashMap;

@@ -5,7 +5,7 @@
 //! source. If the kernel refuses a source, a note says so and the rest goes on. Only a command that can't be
 //! executed is an error.
 //!
-//! What it does not do: correct, scale, classify (`trace`) or print.
+//! It does not correct, scale, classify (`trace`) or print.
 #![forbid(unsafe_code)]
 
 mod address_space;

@@ -8,7 +8,7 @@
 //! root, else of one's own program. The price comes from a calibration at start, and from bursts of event
 //! pairs if those can be opened.
 //!
-//! What it does not do: keep a history, sort, or show (`cli`); decide when to poll.
+//! It does not keep a history, sort, show (`cli`), or decide when to poll.
 
 mod memory;
 mod names;

@@ -3,7 +3,7 @@
 //! In: a plan, and the sources allowed. Out: an [`Observation`]. One thread sleeps until the program ends or
 //! the next reading is due. How often it reads depends on the cost of a reading and on activity.
 //!
-//! What it does not do: decide when single faults are recorded (`budget`), or what a record means (`trace`).
+//! It does not decide when single faults are recorded (`budget`), or what a record means (`trace`).
 
 use std::time::Duration;
 

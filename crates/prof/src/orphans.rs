@@ -3,7 +3,7 @@
 //! In: process ids as they appear and end. Out: the usage of those that this process adopted, and of those
 //! that still run. So counts over the tree and `wait4` cover the same processes.
 //!
-//! What it does not do: count children whose parent ignores SIGCHLD. The kernel drops their usage.
+//! It does not count children whose parent ignores SIGCHLD. The kernel drops their usage.
 
 use std::collections::HashSet;
 

@@ -4,7 +4,7 @@
 //! with the same period sample the same faults, until one fault counts at only one of them. A fault that ends
 //! in a signal does that. From then on they are out of step.
 //!
-//! What it does not do: realign them (`monitor`).
+//! It does not realign them (`monitor`).
 
 use faultless_trace::measurement::{Count, Percent};
 use faultless_trace::observation::{Record, What};

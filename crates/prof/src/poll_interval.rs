@@ -4,7 +4,7 @@
 //! processor. They become rarer while nothing faults, and are frequent while the program is young. A ring
 //! that fills wakes the recorder anyway.
 //!
-//! What it does not do: sleep.
+//! It does not sleep.
 
 use crate::tuning as t;
 

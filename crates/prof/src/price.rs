@@ -9,7 +9,7 @@
 //! does not count. Calls are timed by the CPU time of the process. The figure is the median of the rounds.
 //! Every touch price also counts its faults; if they don't match, it reports that instead of a figure.
 //!
-//! What it does not do: judge, or measure a program (`faultless stat`). Other running threads of the process
+//! It does not judge, or measure a program (`faultless stat`). Other running threads of the process
 //! are charged to the calls.
 
 mod bench;

@@ -1,6 +1,6 @@
 //! Pseudo-random numbers, for pauses and for thinning.
 //!
-//! In: a seed. Out: xorshift64 (Marsaglia 2003). What it does not do: serve cryptography.
+//! In: a seed. Out: xorshift64 (Marsaglia 2003). It does not serve cryptography.
 
 /// The generator.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! In: a [`Task`] to run or attach to, how much to record, and where the file goes. Out: the file, and a
 //! summary. Memory use does not grow with the length of the run. Data reach the file within a second.
 //!
-//! What it does not do: name or move the file (`cli`), or read one.
+//! It does not name or move the file (`cli`), or read one.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};

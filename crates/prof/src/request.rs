@@ -2,7 +2,7 @@
 //!
 //! In: the caller's words. Out: a plan to execute, or a [`Failure`] with the remedy.
 //!
-//! What it does not do: start anything.
+//! It does not start anything.
 
 use std::ffi::OsString;
 use std::fmt;

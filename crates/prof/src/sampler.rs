@@ -3,7 +3,7 @@
 //! In: a rate. Out: [`KernelSamples`] of what the thread did while sampling was on. The ring holds the whole
 //! run: nothing reads it meanwhile, so reading is never sampled.
 //!
-//! What it does not do: sample other threads or processes ([`observe`](crate::observe)).
+//! It does not sample other threads or processes ([`observe`](crate::observe)).
 
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;

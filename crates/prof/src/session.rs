@@ -4,7 +4,7 @@
 //! tried by opening it, from the most detailed form down: with kernel mode, else user mode only; the largest
 //! ring that can be mapped, else smaller ones.
 //!
-//! What it does not do: read the rings (`drain`), or decide when to record (`budget`).
+//! It does not read the rings (`drain`), or decide when to record (`budget`).
 
 mod copier;
 mod cpu_buffer;

@@ -2,7 +2,7 @@
 //!
 //! In: what the caller wants to see, and what a fault costs. Out: a [`Shape`] with its perf outputs.
 //!
-//! What it does not do: open events (`session`).
+//! It does not open events (`session`).
 
 use faultless_os::counters::now_ns;
 use faultless_os::perf::Output;

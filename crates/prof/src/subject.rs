@@ -3,7 +3,7 @@
 //! In: either. Out: when and how it ends, and what it used. For a running process that means its use since we
 //! attached. Its figures are read now and then, because at its end only its parent can ask.
 //!
-//! What it does not do: start or attach (`monitor`, `attach`).
+//! It does not start or attach (`monitor`, `attach`).
 
 use std::os::fd::BorrowedFd;
 

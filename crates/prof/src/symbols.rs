@@ -3,7 +3,7 @@
 //! In: addresses in files, in the kernel, in generated code. Out: the functions there, with file and line if
 //! debug information has them.
 //!
-//! What it does not do: find the file that an address lies in (`unwind`).
+//! It does not find the file that an address lies in (`unwind`).
 
 mod cache;
 mod debug_info;

@@ -3,7 +3,7 @@
 //! In: lines as they come. Out: bytes of the file. An error of the file stops the writing, not the program;
 //! what was written stays.
 //!
-//! What it does not do: know what a line means (`trace::file`).
+//! It does not know what a line means (`trace::file`).
 
 use std::io::Write;
 

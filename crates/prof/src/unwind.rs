@@ -15,7 +15,7 @@
 //!
 //! A caller must lie in executable memory.
 //!
-//! What it does not do: name functions (`symbols`), or read a clock.
+//! It does not name functions (`symbols`), or read a clock.
 
 mod generated;
 mod memory;

@@ -2,7 +2,7 @@
 //!
 //! In: switches of the recording, with the time and the fault counter at each. Out: [`Window`]s without gaps.
 //!
-//! What it does not do: read the counter.
+//! It does not read the counter.
 
 use faultless_trace::observation::Window;
 
@@ -11,7 +11,7 @@ use faultless_trace::observation::Window;
 pub(crate) struct Windows {
     done: Vec<Window>,
     begin_ns: u64,
-    /// Begin of the first of the recorded windows that the open one follows without a pause.
+    /// Begin of the current unbroken series of recorded windows.
     recorded_ns: u64,
     begin_faults: u64,
     recorded: bool,
@@ -34,8 +34,8 @@ impl Windows {
         self.begin_ns
     }
 
-    /// A ring has lost records from `begin_ns` on, which is told later: maybe after the window in which it happened was closed. What is
-    /// lost while single faults are not recorded is no window's.
+    /// A ring has lost records from `begin_ns` on. This is known only later, maybe after that window was
+    /// closed. Losses in an unrecorded window belong to no window.
     pub(crate) fn lose(&mut self, lost: u64, begin_ns: u64) {
         if begin_ns >= self.begin_ns {
             self.lost += if self.recorded { lost } else { 0 };
@@ -59,7 +59,7 @@ impl Windows {
         (self.begin_ns, self.begin_faults, self.recorded) = (time_ns, faults, recorded);
     }
 
-    /// Those that nothing can be added to any more: all but the last.
+    /// All windows that can no longer change: all but the last.
     pub(crate) fn take_settled(&mut self) -> impl Iterator<Item = Window> {
         self.done.drain(..self.done.len().saturating_sub(1))
     }

@@ -1,10 +1,12 @@
-//! What it takes to write one record more between a fault's entry and its end: here and now, in the faults of whoever is watched.
+//! What it costs to write one more record between a fault's entry and its end, measured in the watched
+//! program's own faults.
 //!
-//! In: entries and ends of the faults of all threads, and which entries were written twice. Out: how much longer those read than
-//! their neighbours, in the median. Nearly all of the time that a reading says too much is the writing of records. So when the machine, or who
-//! shares its caches, makes it slower than it was in the calibration, this shows by how much.
+//! In: entries and ends of the faults of all threads, and which entries were written twice. Out: the median
+//! of how much longer those faults read than their neighbours. Nearly all of a reading's offset is the
+//! writing of records. If the machine, or a neighbour on its caches, makes writing slower than in the
+//! calibration, this shows by how much.
 //!
-//! What it does not do: correct a reading.
+//! It does not correct a reading.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -17,9 +19,9 @@ use crate::tuning as t;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteCosts {
     threads: HashMap<u32, Thread>,
-    /// How much longer a fault read whose entry was written twice, ns.
+    /// By how much a fault read longer because its entry was written twice, ns.
     longer_ns: Vec<f64>,
-    /// Faults that were read, and those whose entry was written twice.
+    /// Faults read, and extra entries among them.
     read: u64,
     twice: u64,
 }
@@ -27,9 +29,9 @@ pub(crate) struct WriteCosts {
 #[derive(Clone, Debug, Default)]
 struct Thread {
     entry: Option<Entry>,
-    /// When entries were written further times, and how often.
+    /// Time of the last repeated entry, and how often it was repeated.
     again: (u64, u32),
-    /// Whether written twice, and the reading, ns.
+    /// Whether its entry was written twice, and the reading, ns.
     recent: VecDeque<(bool, f64)>,
     end_ns: u64,
 }
@@ -58,13 +60,13 @@ impl WriteCosts {
         thread.entry = Some(Entry { addr, time_ns });
     }
 
-    /// The entry at this time was written once more; comes before its end.
+    /// The entry at this time was written once more. Call it before the fault's end.
     pub(crate) fn again(&mut self, tid: u32, time_ns: u64) {
         let again = &mut self.threads.entry(tid).or_default().again;
         *again = (time_ns, if again.0 == time_ns { again.1 + 1 } else { 1 });
     }
 
-    /// The end of a fault; its reading, and how many further times its entry was written.
+    /// The end of a fault. Returns its reading, and how often its entry was repeated.
     pub(crate) fn end(&mut self, tid: u32, addr: u64, time_ns: u64) -> Option<(u64, u32)> {
         let thread = self.threads.get_mut(&tid)?;
         let entry = thread.entry.take().filter(|entry| entry.addr == addr)?;
@@ -85,7 +87,7 @@ impl WriteCosts {
         self.threads.remove(&tid);
     }
 
-    /// Records written beside the entry, per fault.
+    /// Extra entries per fault.
     pub(crate) fn share(&self) -> f64 {
         self.twice as f64 / self.read.max(1) as f64
     }
@@ -105,7 +107,8 @@ impl WriteCosts {
 }
 
 impl Thread {
-    /// By how much the one in the middle of the last few read longer than the others, if its entry was written twice.
+    /// If the middle one of the last few faults has a repeated entry: by how much it read longer than the
+    /// others.
     fn longer_ns(&mut self) -> Option<f64> {
         if self.recent.len() <= 2 * t::WRITE_COST_NEIGHBOURS {
             return None;
@@ -118,7 +121,7 @@ impl Thread {
     }
 }
 
-/// A calibration as it holds for a run.
+/// A calibration adjusted to a run.
 pub(crate) fn in_run(
     calibration: Calibration,
     calibrated: Option<WriteCost>,
@@ -129,7 +132,8 @@ pub(crate) fn in_run(
     calibration.in_run(slower, written_ns, run.share())
 }
 
-/// By how much writing is slower in a run than it was in the calibration: the ratio, drawn towards 1 as far as chance makes it uncertain.
+/// By how much writing is slower in a run than it was in the calibration. The ratio is shrunk towards 1 in
+/// proportion to its uncertainty.
 fn slower(run: Option<WriteCost>, calibration: Option<WriteCost>) -> f64 {
     let (Some(run), Some(calibration)) = (run, calibration) else { return 1.0 };
     if run.ns <= 0.0 || calibration.ns <= 0.0 {
@@ -146,7 +150,7 @@ fn slower(run: Option<WriteCost>, calibration: Option<WriteCost>) -> f64 {
 mod tests {
     use super::*;
 
-    /// Faults of 1,000 ns and some, of which each seventh is written twice, for `longer_ns` more.
+    /// Faults of some 1,000 ns; each seventh is written twice and takes `longer_ns` more.
     fn watched(faults: u64, longer_ns: u64) -> WriteCosts {
         let mut writing = WriteCosts::default();
         for n in 0..faults {
@@ -181,10 +185,10 @@ mod tests {
             mapped_offset_ns: None,
         };
         let calibrated = Some(WriteCost { ns: 400.0, error_ns: 1.0 });
-        // Half as slow again: offsets too; and of seven faults one is 600 ns longer.
+        // Writing is half as slow again, and so are the offsets. One fault in seven is 600 ns longer.
         let found = in_run(calibration, calibrated, &watched(7_000, 600));
         assert!((found.offset_ns() - (1.5 * 500.0 + 600.0 / 7.0)).abs() < 10.0, "{found:?}");
-        // What is below the 400 ns of a record is a record less the trap outside of it.
+        // A reading below a record's 400 ns: the trap lies outside the two time stamps.
         assert!(
             (found.read_offset_ns.unwrap() - (300.0 + 0.5 * 400.0 + 600.0 / 7.0)).abs() < 10.0,
             "{found:?}"

@@ -1,4 +1,4 @@
-//! Calls that are tried, because no file tells whether they work: kernels are patched, seccomp filters deny.
+//! Probed calls. No file tells whether they work: kernels are patched, and seccomp filters deny.
 
 use crate::error::{Error, Result};
 use crate::page;

@@ -142,8 +142,8 @@ impl Memory {
         Self::read(&Files::new(std::path::Path::new("/")))
     }
 
-    /// Bytes that a process may have at most, as far as is known now: what is available, and the limit of its control group, which
-    /// may hold a cache of files that gives way.
+    /// Upper bound on the bytes a process may have now: the available memory, and the limit of its control
+    /// group. The group's charge may include file cache, which can be reclaimed.
     pub fn most_bytes() -> Option<u64> {
         let limit = super::Cgroup::now().and_then(|cgroup| cgroup.limit_bytes());
         [Self::now().available_bytes, limit].into_iter().flatten().min()

@@ -1,14 +1,14 @@
 //! A bounded queue of slots of one length in shared memory: any number of writers, one reader, no locks.
 //!
-//! In: memory that was zero at first. Out: slots to fill, slots that are full. A writer claims the next slot by one
-//! compare-and-swap, fills it, and publishes it by its state; the reader takes them in the order of the claims. Where no slot
-//! is free the writer counts what is lost and goes on. A slot whose writer died, or went elsewhere, is given up by the reader:
-//! a writer that then comes back finds that its slot is no longer its own when it publishes.
+//! In: memory that was zero at first. Out: slots to fill, and full slots. A writer claims the next slot by
+//! one compare-and-swap, fills it, and publishes it by its state. The reader takes the slots in the order of
+//! the claims. If no slot is free, the writer counts a loss and goes on. If a writer died or stalled, the
+//! reader gives its slot up. When that writer comes back, its publish fails.
 //!
 //! ```text
 //! head | lost | slot 0: state, owner, payload | slot 1 ...      state: 2 lap = free, 2 lap + 1 = published
 //! ```
-//! What it does not do: look into the payload.
+//! It does not look into the payload.
 
 use std::sync::atomic::{
     AtomicU64,
@@ -30,7 +30,7 @@ pub(super) struct Queue {
     slot_bytes: usize,
 }
 
-/// A slot that is the claimer's to fill.
+/// A claimed slot, for the claimer to fill.
 #[derive(Debug)]
 pub(super) struct Claim {
     slot: *mut u8,
@@ -42,7 +42,7 @@ pub(super) struct Claim {
 pub(super) enum Slot {
     /// Nothing was claimed.
     Nothing,
-    /// A slot is claimed and not published yet; by this owner, or 0 where it has not said so yet.
+    /// The slot is claimed and not published; by this owner, or 0 if the owner is not written yet.
     Claimed(u64),
     /// The payload of a full slot.
     Full(*const u8),
@@ -89,12 +89,12 @@ impl Queue {
         (state, owner)
     }
 
-    /// How many were not written because no slot was free.
+    /// How many entries were lost because no slot was free.
     pub(super) fn lost(&self) -> u64 {
         self.word(LINE_BYTES).load(Relaxed)
     }
 
-    /// The next free slot; `None`, and counted, where there is none.
+    /// Claims the next free slot; `None`, and a loss is counted, if there is none.
     pub(super) fn claim(&self, owner: u64) -> Option<Claim> {
         let mut position = self.head().load(Relaxed);
         loop {
@@ -136,7 +136,7 @@ impl Queue {
         Self::marks(self.slot(position)).1.load(Relaxed)
     }
 
-    /// Gives the slot at a position back to the writers, whether it was published or not.
+    /// Gives the slot at a position back to the writers, published or not.
     pub(super) fn free(&self, position: u64) {
         let (state, owner) = Self::marks(self.slot(position));
         owner.store(0, Relaxed);
@@ -151,7 +151,7 @@ impl Claim {
         unsafe { self.slot.add(OWNED_BYTES) }
     }
 
-    /// Shows the slot to the reader, unless that has given it up.
+    /// Publishes the slot, unless the reader has given it up.
     pub(super) fn publish(self) {
         let (state, _) = Queue::marks(self.slot);
         let _ = state.compare_exchange(2 * self.lap, 2 * self.lap + 1, Release, Relaxed);

@@ -1,16 +1,16 @@
-//! A forked child that does one thing and returns nothing: the address space of this process, apart from it.
+//! A forked child that does one thing and returns nothing: a separate copy of this address space.
 //!
-//! What runs in it may do nothing but system calls and writes to memory, so that other threads of the parent, and locks they
-//! held, do not matter.
+//! Its code may only make system calls and write to memory, so other threads of the parent, and their locks,
+//! do not matter.
 
 use crate::error::{Error, Result};
 
-/// A child process, ended and waited for on drop; it ends with the thread that made it, too.
+/// A child process, killed and reaped on drop. It also ends with the thread that made it.
 #[derive(Debug)]
 pub(super) struct Child(libc::pid_t);
 
 impl Child {
-    /// Runs `work`, which may only do what is said at the top of this file, in a child.
+    /// Runs `work` in a child, under the rules at the top of this file.
     ///
     /// # Errors
     /// EAGAIN or ENOMEM from `fork`.
@@ -22,7 +22,7 @@ impl Child {
             0 => {
                 // SAFETY: takes integers.
                 unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-                // A parent that ended before that sends nothing any more, and is no longer the parent.
+                // A parent that ended before the prctl sends no signal, and is no longer the parent.
                 if std::os::unix::process::parent_id() == parent {
                     work();
                 }
@@ -48,7 +48,7 @@ impl Drop for Child {
     }
 }
 
-/// For the child: does nothing until it is ended.
+/// For the child: sleeps until it is killed.
 pub(super) fn wait_for_ever() {
     loop {
         // SAFETY: waits for a signal, without conditions.

@@ -1,10 +1,10 @@
-//! A forked copy of this address space that does nothing but exist: while it does, writes to private memory are CoW
-//! faults.
+//! A forked copy of this address space that only exists. Meanwhile, writes to private memory are CoW faults.
 
 use super::child::{Child, wait_for_ever};
 use crate::error::Result;
 
-/// A child process that shares every private page with this one until it is dropped, or the thread that made it ends.
+/// A child process that shares every private page with this one until it is dropped, or the thread that made
+/// it ends.
 #[derive(Debug)]
 pub struct HeldCopy {
     /// Ends when this value does.

@@ -4,7 +4,7 @@
 //! anonymous memory. Out: the share that keeping freed pages would have saved, with bounds, and how much to
 //! keep (`trace::avoid`).
 //!
-//! What it does not do: follow children, or see a fall and a rise between two readings.
+//! It does not follow children, or see a fall and a rise between two readings.
 
 use std::collections::VecDeque;
 

@@ -4,7 +4,7 @@
 //! files' symbol tables tell now. Each name is looked up once. Mappings are read once per interval. Lookups
 //! beyond the time budget wait for the next interval.
 //!
-//! What it does not do: debug information (lines, inlined functions), which takes seconds for a large
+//! It does not read debug information (lines, inlined functions), which takes seconds for a large
 //! program.
 
 use std::collections::HashMap;

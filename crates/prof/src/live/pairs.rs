@@ -4,7 +4,7 @@
 //! process. Waits are cut: a major fault is left out, and a reading far above the median counts as an upper
 //! bound.
 //!
-//! What it does not do: tell kinds of faults apart (`trace`).
+//! It does not tell kinds of faults apart (`trace`).
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 //! In: the whole machine, or the threads of a program. Out: [`Hit`]s: how often each pair of addresses
 //! occurred in a process.
 //!
-//! What it does not do: name addresses (`names`), or unwind without frame pointers: it takes the kernel's
+//! It does not name addresses (`names`), or unwind without frame pointers: it takes the kernel's
 //! chain as is.
 
 use std::collections::HashMap;

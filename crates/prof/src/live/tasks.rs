@@ -3,7 +3,7 @@
 //! In: which processes. Out: [`Change`]s: faults and CPU time since the last reading. A process that began
 //! since then counts from its start.
 //!
-//! What it does not do: see a process that began and ended between two readings.
+//! It does not see a process that began and ended between two readings.
 
 use std::collections::HashMap;
 

@@ -5,7 +5,7 @@
 //! `faultless doctor` times these steps for its price list. The lab's experiment `price` runs them as phases
 //! with expected counts.
 //!
-//! What it does not do: time or count anything.
+//! It does not time or count anything.
 
 use faultless_os::touch::{Advice, HeldCopy, Protection, Region};
 use faultless_os::{advise, map, page, procfs};

@@ -3,7 +3,7 @@
 //! In: rings. Out: their bytes in order. A recorder that unwinds stacks while all processors are busy comes
 //! too late for a ring of 512 KiB. A thread that only copies comes in time, because it mostly sleeps.
 //!
-//! What it does not do: parse records.
+//! It does not parse records.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -3,7 +3,7 @@
 //! In: whom to watch, and a [`Shape`]. Out: a [`CpuBuffer`]. The stack of a fault is recorded at its end. The
 //! kernel takes the time stamp before it copies the stack, so stacks don't lengthen the measured interval.
 //!
-//! What it does not do: read the ring (`drain`).
+//! It does not read the ring (`drain`).
 
 use std::os::fd::{AsFd, BorrowedFd};
 

@@ -6,7 +6,7 @@
 //! are written under a temporary name and renamed, so of two concurrent recordings the later one wins. If
 //! there are too many, the oldest are removed.
 //!
-//! What it does not do: look up a name.
+//! It does not look up a name.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};

@@ -5,7 +5,7 @@
 //! from its symbols. Unreadable debug information counts as none. In runtime libraries only functions are
 //! named, because no site lies in them, and unpacking the debug information of a C library takes 30 ms.
 //!
-//! What it does not do: fetch debug files from servers.
+//! It does not fetch debug files from servers.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;

@@ -3,7 +3,7 @@
 //! In: the text of `/proc/kallsyms`, its cached form, or an ELF image. Out: the function that holds an
 //! address. Where kptr_restrict hides the addresses there are none.
 //!
-//! What it does not do: read debug information (`debug_info`) or tables of generated code (`jit`).
+//! It does not read debug information (`debug_info`) or tables of generated code (`jit`).
 
 use std::fmt::Write;
 use std::sync::OnceLock;

@@ -3,7 +3,7 @@
 //! In: the copy, and the callers known so far. Out: the memory above the copy, if the function across its end
 //! is still in the same call. Then all its callers are the same too.
 //!
-//! What it does not do: restore what has changed, or read a process that is gone or denies access.
+//! It does not restore what has changed, or read a process that is gone or denies access.
 
 use super::UserStack;
 use crate::tuning as t;

@@ -5,7 +5,7 @@
 //! behind the kernel's link to the mapping (for deleted files), and under its plain path. The vdso is read
 //! from memory.
 //!
-//! What it does not do: keep data of files other than their unwind sections.
+//! It does not keep data of files other than their unwind sections.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};

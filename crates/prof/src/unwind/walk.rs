@@ -54,7 +54,8 @@ impl Unwinder {
                 Err(_) => None,
             };
             if found.is_ok() && caller.is_none() && object.is_some() {
-                // Code that its file has no unwind information for: framehop took the top of the stack for the return address.
+                // Code without unwind information in its file: framehop took the top of the stack for the
+                // return address.
                 registers = before;
                 let found = self.step(None, at, &mut registers, &mut memory);
                 caller = found.ok().flatten().and_then(|caller| self.caller(pid, space, caller));
@@ -73,7 +74,7 @@ impl Unwinder {
             addresses.push(at.address());
         }
         if let Some((key, len)) = copied {
-            // What stands there now did not lead to the root: so it was not the same stack any more.
+            // The current memory did not lead to the root, so it is no longer the same stack.
             addresses.truncate(len);
             if let Some(tail) = tails.get(&key) {
                 addresses.extend_from_slice(tail);
@@ -89,7 +90,8 @@ impl Unwinder {
         }
     }
 
-    /// The return address, by the unwind information of this object, else by frame pointers. `Ok(None)`: there is no caller.
+    /// The return address, by the unwind information of this object, else by frame pointers. `Ok(None)`:
+    /// there is no caller.
     fn step(
         &mut self,
         object: Option<(u32, u64)>,
@@ -110,7 +112,7 @@ impl Unwinder {
         }
     }
 
-    /// A return address that can be one, and what lies there.
+    /// A plausible return address, and the code there.
     fn caller(
         &mut self,
         pid: u32,
@@ -122,7 +124,7 @@ impl Unwinder {
     }
 }
 
-/// An address in memory as the address that its file states.
+/// Converts an address in memory to the address that its file states.
 fn moved(at: FrameAddress, bias: u64) -> Option<FrameAddress> {
     let address = at.address().wrapping_add(bias);
     if at.is_return_address() {
