@@ -82,7 +82,7 @@ impl Rusage {
         }
     }
 
-    /// The usage since `before`. The peak remains that of the whole life.
+    /// The usage since `before`. The peak covers the whole life.
     pub fn since(self, before: Self) -> Self {
         Self {
             user_ns: self.user_ns.saturating_sub(before.user_ns),

@@ -28,7 +28,7 @@ pub const WORD_BYTES: usize = size_of::<u64>();
 /// was listed, and never waits for a pipe's writer.
 ///
 /// # Errors
-/// Those of open(2); [`std::io::ErrorKind::InvalidInput`]: not a regular file.
+/// As open(2); [`std::io::ErrorKind::InvalidInput`]: not a regular file.
 pub fn open_regular(path: &Path) -> std::io::Result<File> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     if !file.metadata()?.is_file() {
@@ -78,7 +78,7 @@ impl FileMap {
         self.len_bytes
     }
 
-    /// `madvise(2)` for all of it.
+    /// `madvise(2)` for the whole mapping.
     ///
     /// # Errors
     /// As the kernel answers; EINVAL also for an advice that this kernel does not know.

@@ -6,9 +6,9 @@
 //! MiB together. They lie in an unnamed file (memfd), which is gone with its last user, and which nobody can
 //! truncate under a program (F_SEAL_SHRINK).
 //!
-//! A writer's first entry with a stack makes the whole journal resident in its process: about 150 faults, and
-//! 9.4 MiB of shared memory in its RSS, caused by the recorder and not by the program. After that nothing
-//! here faults.
+//! A writer's first entry with a stack makes the whole journal resident in its process. That takes about 150
+//! faults and adds 9.4 MiB of shared memory to its RSS. The recorder causes them, not the program. After that
+//! nothing here faults.
 //!
 //! It does not wait, lock or allocate while it writes, or know what the entries mean (`prof`).
 //!
@@ -105,7 +105,7 @@ pub struct Registers {
     pub lr: u64,
 }
 
-/// Payload of a long slot; that of a short one is an `Entry`.
+/// Payload of a long slot. A short slot holds an `Entry`.
 #[repr(C)]
 struct Long {
     entry: Entry,
@@ -130,7 +130,7 @@ impl Journal {
     /// Maps the journal at a path.
     ///
     /// # Errors
-    /// That of open(2) or mmap(2); EINVAL: not a journal of this version.
+    /// As open(2) or mmap(2); EINVAL: not a journal of this version.
     pub fn open(path: &CStr) -> Result<Self> {
         // SAFETY: a C string, and no other memory.
         let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOCTTY) };
@@ -168,8 +168,8 @@ impl Journal {
             .ok_or(Error::new("mmap(journal", libc::ENOMEM))
     }
 
-    /// Maps all of it into this process; a writer then needs no new memory. Before Linux 5.14 its pages fault
-    /// one by one.
+    /// Populates the whole mapping in this process; a writer then needs no new memory. Before Linux 5.14 its
+    /// pages fault one by one.
     pub fn populate(&self, advice: Advice) {
         // SAFETY: our own mapping; the advice changes no content. A refusal costs faults later.
         let _ = unsafe { advise::advise(self.base.as_ptr().addr(), self.len_bytes, advice) };
@@ -266,7 +266,7 @@ pub enum QueueId {
 }
 
 impl Reader {
-    /// A new journal, all of it resident.
+    /// A new journal, fully resident.
     ///
     /// # Errors
     /// EMFILE, ENOMEM, ENOSYS before Linux 3.17.

@@ -1,7 +1,7 @@
 //! A futex mutex that can be held across `fork`.
 //!
 //! In: a value. Out: a guard. It never allocates or panics, and has no poisoning and no thread-local state,
-//! so a malloc can use it. [`Mutex::hold`] takes it for the time of a `fork`; [`Mutex::resume`] gets it back,
+//! so a malloc can use it. [`Mutex::hold`] takes it for the time of a `fork`. [`Mutex::resume`] gets it back,
 //! in the parent and in the child.
 //!
 //! It does not offer fairness, time limits or recursion.

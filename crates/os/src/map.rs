@@ -345,10 +345,10 @@ fn map(at: usize, len: usize, rights: libc::c_int, flags: libc::c_int) -> Result
     if start == -1 { Err(Error::last_for("mmap", len)) } else { Ok(start as usize) }
 }
 
-/// mremap(2) with MREMAP_FIXED. Returns whether all of it moved.
+/// mremap(2) with MREMAP_FIXED. Returns whether the whole range moved.
 ///
 /// # Safety
-/// The caller gives up what is at the target, and nothing uses the source meanwhile.
+/// The caller gives up the target's content, and nothing uses the source meanwhile.
 unsafe fn remap(from: usize, len: usize, flags: libc::c_int, to: usize) -> bool {
     // SAFETY: forwarded.
     let moved = unsafe { libc::syscall(libc::SYS_mremap, from, len, len, flags, to) };

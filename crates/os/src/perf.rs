@@ -89,7 +89,7 @@ pub enum Output {
 pub struct Spec {
     /// The event.
     pub event: Software,
-    /// What it writes.
+    /// Its output.
     pub output: Output,
     /// Leave kernel mode out; required without rights (`perf_event_paranoid` 2).
     pub user_only: bool,
@@ -173,7 +173,7 @@ impl Event {
         self.tells_pages
     }
 
-    /// The id in this event's records, including those of inherited children.
+    /// The id that records of this event and of its inherited children carry.
     ///
     /// # Errors
     /// None in practice.
@@ -192,8 +192,8 @@ impl Event {
         self.read().map(|[count, _]| count)
     }
 
-    /// Its records that did not fit into the ring, including those of inherited children; `None` where the
-    /// kernel does not tell (before Linux 6.0).
+    /// Its records that did not fit into the ring, including those of inherited children. `None` before Linux
+    /// 6.0, which does not tell.
     pub fn lost(&self) -> Option<u64> {
         if self.tells_losses { self.read().ok().map(|[_, lost]| lost) } else { None }
     }

@@ -5,7 +5,7 @@
 //! containers hide files). It allocates nothing: texts are read onto the stack. A query takes a few
 //! microseconds.
 //!
-//! It does not know thresholds: its callers decide what is too much.
+//! It does not know thresholds: its callers decide how much is too much.
 //!
 //! Sources: Documentation/accounting/psi.rst, Documentation/admin-guide/cgroup-v2.rst of Linux; proc_loadavg(5).
 

@@ -1,7 +1,7 @@
 //! The ring buffer that perf events write into, and the records in it.
 //!
 //! In: an [`Event`] with a ring to map. Out: copies of the bytes that the kernel wrote, and [`records`], a
-//! parser that accepts any bytes. It skips unknown records and ends at a truncated one. The layout is that of
+//! parser that accepts any bytes. It skips unknown records and ends at a truncated one. The layout follows
 //! perf_event_open(2) for the sample types that [`crate::perf`] uses.
 //!
 //! It does not know which event an id belongs to, or what a record means (`prof`).

@@ -1,6 +1,6 @@
 //! How soon a woken thread gets a processor, and which processor a new thread gets.
 //!
-//! In: a wish. Out: a request to the scheduler, of which an old kernel or missing rights may ignore a part.
+//! In: a wish. Out: a request to the scheduler. An old kernel or missing rights may ignore a part of it.
 //!
 //! A thread with short time slices runs sooner and for shorter periods, with the same share. A thread with
 //! high priority gets a larger share.
@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 /// Length of a time slice, ns: the shortest that the kernel grants.
 const SLICE_NS: u64 = 100_000;
 
-/// Niceness of a high-priority thread: its share of a processor is ten times that of an ordinary one.
+/// Niceness of a high-priority thread, which gives it ten times the share of an ordinary one.
 const HIGH_PRIORITY_NICE: i32 = -10;
 
 /// The calling thread's request to the scheduler; dropping it ends the request, on the same thread.
@@ -28,7 +28,7 @@ pub struct ShortSlices {
 }
 
 impl ShortSlices {
-    /// Requests short time slices for the calling thread, so that it runs soon after it wakes up even if all
+    /// Requests short time slices for the calling thread. It then runs soon after it wakes up, even if all
     /// processors are busy (Linux 6.12). `high_priority` also raises its share (root, or RLIMIT_NICE).
     /// Threads and processes that it starts meanwhile inherit this. Changes nothing under policies other than
     /// SCHED_OTHER.

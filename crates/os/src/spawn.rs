@@ -210,7 +210,7 @@ impl Child {
         self.process.ended_within(timeout_ns, others)
     }
 
-    /// Waits for the child and reaps it. Returns how it ended, and its usage with that of its waited-for
+    /// Waits for the child and reaps it. Returns how it ended, and its usage including its waited-for
     /// children.
     ///
     /// # Errors

@@ -87,7 +87,7 @@ impl Background {
     /// EAGAIN: RLIMIT_NPROC, `kernel.threads-max` or `pids.max`. ENOMEM: no memory for a stack. EINVAL: a namespace of this process
     /// allows none.
     pub fn start<W: Work>(&self, work: &'static W) -> Result<()> {
-        // A signal handler that interrupts this and forks would wait for it, and so for itself.
+        // A signal handler that interrupts this and forks would wait for the code it interrupted.
         let _quiet = Quiet::begin();
         if !self.swap(NONE, STARTING) {
             return Ok(());
@@ -284,7 +284,7 @@ fn drop_capabilities() {
 mod tests {
     use super::*;
 
-    /// Works until it is stopped, and notes what it is.
+    /// Works until it is stopped, and records its own properties.
     #[derive(Default)]
     struct Probe {
         background: Background,

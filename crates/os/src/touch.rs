@@ -80,8 +80,7 @@ impl Region {
         Ok(region)
     }
 
-    /// Maps `len_bytes` (rounded up to whole pages) with MAP_POPULATE in one of several ways, some of which
-    /// have no effect.
+    /// Maps `len_bytes` (rounded up to whole pages) with MAP_POPULATE. Some of the ways have no effect.
     ///
     /// # Errors
     /// As for [`map::populated`].
@@ -134,7 +133,8 @@ impl Region {
         unsafe { advise::advise(begin, range.len(), advice) }
     }
 
-    /// `mlock(2)` for all of it: this thread makes every page resident, and they stay so until the drop.
+    /// `mlock(2)` for the whole region: this thread makes every page resident, and they stay so until the
+    /// drop.
     ///
     /// # Errors
     /// ENOMEM: more than RLIMIT_MEMLOCK (`ulimit -l`), or no memory; EPERM: the limit is 0; EAGAIN: some pages could not

@@ -61,7 +61,7 @@ impl Present {
         found.map(|engine| Self(*engine))
     }
 
-    /// Overwrites all of it.
+    /// Overwrites the whole slice.
     pub fn zero(self, bytes: &mut [u8]) {
         // SAFETY: an exclusive slice, and `named` has asked whether the engine is present.
         unsafe { self.0.zero(bytes.as_mut_ptr(), bytes.len()) };

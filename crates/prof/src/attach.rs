@@ -1,4 +1,4 @@
-//! A process that already runs: whether it can be watched, and what it is.
+//! A running process to attach to: whether it can be watched, and its state at that time.
 //!
 //! In: a process id. Out: its threads, words, names and mappings, or a [`Failure`] that says which right is missing.
 //!

@@ -55,7 +55,7 @@ pub(crate) struct Budget {
     /// It stays as it is.
     fixed: bool,
     credit_ns: f64,
-    /// What a recorded fault costs the program, and what it costs the recorder.
+    /// The cost of a recorded fault, for the program and for the recorder.
     cost_ns: f64,
     own_ns: f64,
     limits: Limits,

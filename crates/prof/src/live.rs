@@ -294,7 +294,7 @@ impl Live {
     }
 
     /// Focuses on one process: reads its threads from now on. If the whole system's stacks are denied, it
-    /// opens those of this process.
+    /// opens this process's.
     pub fn focus(&mut self, pid: u32) {
         self.tasks.read_threads(&[pid]);
         if self.whole && self.notes.iter().any(|note| note.source == STACKS && !note.used) {

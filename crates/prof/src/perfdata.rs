@@ -364,7 +364,7 @@ mod feature {
 }
 
 impl Container<'_> {
-    /// The words of `perf record`, and those of the command if `--` separates them.
+    /// The words of `perf record`, and the words of the command if `--` separates them.
     fn command(&self) -> Option<(Vec<String>, Vec<String>)> {
         let mut words = self.list(feature::CMDLINE);
         let split = words.iter().position(|word| word == "--")?;

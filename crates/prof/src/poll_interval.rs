@@ -16,7 +16,7 @@ pub(crate) struct PollInterval {
     pause_ns: u64,
     polls: u32,
     cpu_ns: u64,
-    /// Recorded faults were drained since the last check, so the cost is not that of a plain poll.
+    /// Recorded faults were drained since the last check, so the poll cost more than a plain one.
     busy: bool,
 }
 

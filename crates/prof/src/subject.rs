@@ -1,7 +1,7 @@
 //! The watched process: a child that was started for the run, or a process that already ran.
 //!
-//! In: either. Out: when and how it ends, and what it used. For a running process that means its use since we
-//! attached. Its figures are read now and then, because at its end only its parent can ask.
+//! In: either. Out: its end, its exit status and its usage. The usage of a running process counts from the
+//! attach. Its figures are read now and then, because at its end only its parent can ask.
 //!
 //! It does not start or attach (`monitor`, `attach`).
 

@@ -28,8 +28,8 @@ pub(crate) const WRITE_COST_GAP_NS: u64 = 1_000_000;
 pub(crate) const WRITE_COST_MIN: usize = 16;
 /// Most faults used: their median varies by 1 %.
 pub(crate) const WRITE_COST_MAX: usize = 20_000;
-/// Limits for the ratio of the writing time to that of the calibration. A guest whose processor changes
-/// between two states showed a factor of two; the rest is noise.
+/// Limits for the ratio between the writing time in a run and in the calibration. A guest whose processor
+/// changes between two states showed a factor of two; the rest is noise.
 pub(crate) const WRITE_COST_SLOWER: (f64, f64) = (0.4, 2.5);
 /// Standard deviation of that ratio from run to run, before anything is known of a run (measured:
 /// calibrations on a busy guest).
@@ -37,8 +37,8 @@ pub(crate) const WRITE_COST_SPREAD: f64 = 0.3;
 /// Time between two reads of the calibration's ring: a block is written in about this.
 pub(crate) const CALIBRATION_READ: std::time::Duration = std::time::Duration::from_micros(100);
 
-/// Largest ring for faults and mappings per processor, pages. 512 KiB is what a normal user may lock by
-/// default: 6 ms of the fastest faulting seen. The kernel allocates and zeroes all of it: 2 MiB cost 1 ms per
+/// Largest ring for faults and mappings per processor, pages. 512 KiB is the default limit for a normal user:
+/// 6 ms of the fastest faulting seen. The kernel allocates and zeroes the whole ring: 2 MiB cost 1 ms per
 /// processor at start.
 pub(crate) const RING_PAGES_MAX: usize = 128;
 /// A ring wakes the recorder when another 1/4 of it is full, in case timed polls come too late. The wake-up
@@ -81,13 +81,13 @@ pub(crate) const SAMPLE_PERIODS: [u64; 4] = [97, 193, 389, 769];
 /// The same at first, without stacks. [`EARLY_SAMPLES`] of them cost 2 ms and stand for 10 000 faults; their
 /// mean is accurate to some 5 %.
 pub(crate) const EARLY_SAMPLE_PERIOD: u64 = 13;
-/// Number of such samples.
+/// How many samples are taken at that rate.
 pub(crate) const EARLY_SAMPLES: u64 = 770;
 /// As [`EARLY_SAMPLE_PERIOD`], with stacks.
 pub(crate) const EARLY_STACK_PERIOD: u64 = 31;
-/// Number of such samples: 5 ms of the program. The first 10 000 faults are recorded whole. A program of 50
-/// 000 faults then has some 1 300 samples, so a kind with a tenth of its faults is known within 20 %. With
-/// one in 479 from the start it had 92 samples.
+/// How many samples are taken at that rate: 5 ms of the program. The first 10 000 faults are recorded whole.
+/// A program of 50 000 faults then has some 1 300 samples, so a kind with a tenth of its faults is known
+/// within 20 %. With one in 479 from the start it had 92 samples.
 pub(crate) const EARLY_STACK_SAMPLES: u64 = 1_500;
 /// What a sampled fault costs the program, ns: two records (measured). The recorder's side, on another
 /// processor, takes 1.5 us.
@@ -107,8 +107,8 @@ pub(crate) const ALIGN_NS: u64 = 50_000_000;
 /// its time in faults, all 16 fail in one of 100 cases. With 4 attempts, one run in four lost the times of
 /// half its samples (measured).
 pub(crate) const ALIGNS_MAX: u32 = 16;
-/// Bytes of stack copied per sample. Six frames of small functions take 256 (measured), those of real
-/// functions about 1024.
+/// Bytes of stack copied per sample. Six frames of small functions take 256 (measured), six of real functions
+/// about 1024.
 pub(crate) const STACK_BYTES: u32 = 1024;
 /// Bytes above the copy that are read from the process, once per thread and poll. Reading 16 pages costs some
 /// 10 us. 64 KiB hold the stacks of an interpreter or of a database's sort. Unlike a longer copy, this costs

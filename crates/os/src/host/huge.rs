@@ -1,4 +1,4 @@
-//! THP, mTHP and hugetlb: what is allowed, and which sizes there are.
+//! THP, mTHP and hugetlb: the settings, and the available sizes.
 //!
 //! Source: Documentation/admin-guide/mm/transhuge.rst and hugetlbpage.rst of Linux. mTHP directories exist since 6.8.
 

@@ -39,8 +39,8 @@ pub fn empty_ticks() -> u64 {
     empty[empty.len() / 2]
 }
 
-/// Samples kept by one [`Sampler`]. Beyond that, every second one is dropped and the rate halves. 64 KiB of
-/// `u32` stay below glibc's mmap threshold, so the sampler does not disturb what it measures.
+/// Samples kept by one [`Sampler`]. Beyond that, every second one is dropped and the rate halves. At 4 bytes
+/// each this stays below glibc's mmap threshold, so the sampler does not disturb what it measures.
 const KEPT: usize = 16 * 1024;
 
 /// Timed stores in one batch at most.

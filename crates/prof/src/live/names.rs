@@ -1,7 +1,7 @@
 //! Addresses of running processes to names, and what kind of memory an address is.
 //!
-//! In: a process and an address. Out: the function and the module, as far as the process's mappings and its
-//! files' symbol tables tell now. Each name is looked up once. Mappings are read once per interval. Lookups
+//! In: a process and an address. Out: the function and the module, from the process's mappings and its files'
+//! symbol tables at this moment. Each name is looked up once. Mappings are read once per interval. Lookups
 //! beyond the time budget wait for the next interval.
 //!
 //! It does not read debug information (lines, inlined functions), which takes seconds for a large

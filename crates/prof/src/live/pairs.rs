@@ -114,7 +114,7 @@ impl PairBuffer {
     }
 }
 
-/// The price of a fault, as far as it is known.
+/// The current price of a fault.
 #[derive(Debug, Default)]
 pub(super) struct Prices {
     calibrated_ns: f64,

@@ -21,7 +21,7 @@ pub(super) enum Scope {
     System,
     /// These threads and what they start.
     Threads(Vec<u32>),
-    /// A child that is held before its exec, and what it starts.
+    /// A child that is held before its exec, and its descendants.
     Held(u32),
 }
 

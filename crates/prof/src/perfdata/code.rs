@@ -23,7 +23,7 @@ struct Piece {
     module: u32,
 }
 
-/// What is executable, per process, and the stacks found in it.
+/// The executable mappings of each process, and the stacks found.
 #[derive(Default)]
 pub(super) struct Code {
     spaces: HashMap<u32, Rc<BTreeMap<u64, Piece>>>,

@@ -52,8 +52,8 @@ fn divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { divisor(b, a % b) }
 }
 
-/// Lives through all rounds, so it is kept out of forks: a page that a child has seen is write-protected and
-/// faults again.
+/// Lives through all rounds. It is kept out of forks, because a page that a child has seen is write-protected
+/// and faults again.
 fn cold_region() -> Result<Region, String> {
     let mut region = resident(COLD_BYTES)?;
     advise(&mut region, Advice::DontFork)?;

@@ -2,7 +2,7 @@
 //!
 //! A guest cannot ask which pages are cold. So this code holds the warm pages, touches fresh memory beyond
 //! them, and checks whether 2 MiB groups of it cost clearly more. If none does, there is no answer: others
-//! may have touched all of it before.
+//! may have touched this memory before.
 
 use faultless_os::counters;
 use faultless_os::host::Host;
@@ -59,7 +59,7 @@ fn measure(host: &Host, warm_ns: Option<f64>) -> Result<Summary, String> {
     summary(&cold_groups(&groups, warm_ns)?).ok_or_else(|| "nothing measured".into())
 }
 
-/// An eighth of what is available, a quarter of what the cgroup leaves.
+/// An eighth of the available memory, a quarter of the cgroup's rest.
 fn room_bytes(host: &Host) -> usize {
     let available = host.memory.available_bytes.unwrap_or(0) / 8;
     let left = host.cgroup.as_ref().and_then(|cgroup| {

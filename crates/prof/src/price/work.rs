@@ -141,7 +141,7 @@ fn align_bytes() -> usize {
     }
 }
 
-/// Memory from the hugetlb pool, of which the caller needs this many pages in all.
+/// Memory from the hugetlb pool. The caller needs `pages` pages in all.
 ///
 /// # Errors
 /// The pool has too few pages; the text has the remedy.

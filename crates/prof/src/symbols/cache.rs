@@ -52,7 +52,7 @@ impl NameCache {
             .then(|| Self { folder: folder.to_owned(), grown: AtomicBool::new(false) })
     }
 
-    /// What is known of the file with this key.
+    /// The cached names of the file with this key.
     pub(crate) fn names(&self, key: &str) -> Names {
         self.read(key).and_then(|bytes| parse(&bytes, key)).unwrap_or_default()
     }
@@ -64,7 +64,7 @@ impl NameCache {
         }
     }
 
-    /// The functions of the running kernel, without those of modules, which come and go.
+    /// The functions of the running kernel. Those of modules are left out, because modules come and go.
     pub(crate) fn kernel(&self) -> Option<Symbols> {
         let mut text = String::from_utf8(self.read(&kernel_key()?)?).ok()?;
         let (lines, end) = text.split_at(text.rfind('\n')? + 1);

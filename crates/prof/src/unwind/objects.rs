@@ -1,8 +1,8 @@
 //! The ELF files that the observed programs run, each read once, however many processes map it.
 //!
 //! In: a mapping of a process. Out: the number of an object with unwind information, and later a source of
-//! names. A file is looked for in three places: where the process sees it (its own root, for containers),
-//! behind the kernel's link to the mapping (for deleted files), and under its plain path. The vdso is read
+//! names. A file is looked for where the process sees it (its own root, for containers). If that fails, it is
+//! opened by the kernel's link to the mapping (for deleted files), then by its plain path. The vdso is read
 //! from memory.
 //!
 //! It does not keep data of files other than their unwind sections.

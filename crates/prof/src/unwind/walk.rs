@@ -74,7 +74,7 @@ impl Unwinder {
             addresses.push(at.address());
         }
         if let Some((key, len)) = copied {
-            // The current memory did not lead to the root, so it is no longer the same stack.
+            // The current memory did not lead to the root: the stack has changed.
             addresses.truncate(len);
             if let Some(tail) = tails.get(&key) {
                 addresses.extend_from_slice(tail);
