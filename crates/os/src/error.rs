@@ -24,7 +24,7 @@ impl Error {
     }
 
     /// The same with the requested length.
-    pub fn last_for(call: &'static str, len_bytes: usize) -> Self {
+    pub(crate) fn last_for(call: &'static str, len_bytes: usize) -> Self {
         Self { len_bytes: Some(len_bytes), ..Self::last(call) }
     }
 

@@ -131,7 +131,7 @@ impl Host {
     }
 
     /// Reads the files below `root` instead of `/`; limits and probes stay at their defaults.
-    pub fn read_below(root: &Path) -> Self {
+    pub(crate) fn read_below(root: &Path) -> Self {
         let files = Files::new(root);
         let number = |path: &&str| Some(((*path).to_owned(), files.number(&format!("proc/sys/{path}"))?));
         let kernel = Kernel::read(&files);

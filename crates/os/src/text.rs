@@ -6,7 +6,7 @@
 use std::ffi::CStr;
 
 /// Longest path accepted; a cgroup below a few dozen slices stays far shorter.
-pub const PATH_BYTES: usize = 512;
+pub(crate) const PATH_BYTES: usize = 512;
 
 /// Reads as much of a file as fits into `buffer`.
 #[inline(never)]
@@ -27,7 +27,7 @@ pub fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
 
 /// The same for a path put together from `parts`.
 #[inline(never)]
-pub fn read_joined<'a>(parts: &[&[u8]], buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+pub(crate) fn read_joined<'a>(parts: &[&[u8]], buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let mut path = [0_u8; PATH_BYTES];
     let mut used = 0;
     for part in parts {

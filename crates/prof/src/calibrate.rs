@@ -251,9 +251,9 @@ impl Pair {
         let read =
             Arc::new(Mutex::new(RingReader { ring, bytes: Vec::new(), write_costs: WriteCosts::default() }));
         let stop = Arc::new(AtomicBool::new(false));
-        let (shared, told) = (read.clone(), stop.clone());
+        let (shared, must_stop) = (read.clone(), stop.clone());
         let copy = move || {
-            while !told.load(Ordering::Relaxed) {
+            while !must_stop.load(Ordering::Relaxed) {
                 shared.lock().unwrap_or_else(PoisonError::into_inner).drain();
                 std::thread::sleep(t::CALIBRATION_READ);
             }

@@ -94,7 +94,7 @@ pub(crate) struct StackOptions {
     /// What programs tell of their allocations.
     pub(crate) allocations: Option<Allocations>,
     /// Names of earlier recordings.
-    pub(crate) kept: Option<NameCache>,
+    pub(crate) names: Option<NameCache>,
 }
 
 /// What was copied from the rings.
@@ -139,9 +139,9 @@ impl Drain {
 
     /// The same for buffers whose samples hold stacks.
     pub(crate) fn with_stacks(buffers: &[CpuBuffer], first: u32, options: StackOptions) -> Self {
-        let StackOptions { cpu_hertz, allocations, kept } = options;
+        let StackOptions { cpu_hertz, allocations, names } = options;
         let stacks = StackState {
-            unwinder: Unwinder::new(kept),
+            unwinder: Unwinder::new(names),
             kernel: KernelStacks::at(cpu_hertz),
             chain: Vec::new(),
             kernel_chain: Vec::new(),

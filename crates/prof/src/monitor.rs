@@ -341,7 +341,7 @@ impl Monitor {
         self.faults = self.session.user_faults().unwrap_or_else(|| levels.faults_by_proc());
         self.readings += 1;
         let changed = levels.read(now, self.faults);
-        self.interval.saw(changed, levels.thinned());
+        self.interval.level_read(changed, levels.thinned());
     }
 
     /// Switches recording on or off, or begins a new window if the open one has become long.

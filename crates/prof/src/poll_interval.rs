@@ -32,7 +32,7 @@ impl PollInterval {
     }
 
     /// A reading of the levels found a change or not, after the list has been thinned this often.
-    pub(crate) fn saw(&mut self, changed: bool, thinned: u32) {
+    pub(crate) fn level_read(&mut self, changed: bool, thinned: u32) {
         let base = (self.base_ns << thinned.min(20)).min(t::TICK_MAX_NS.max(self.base_ns));
         self.pause_ns =
             if changed { base } else { (self.pause_ns * 2).clamp(base, t::TICK_MAX_NS.max(base)) };
@@ -69,7 +69,7 @@ mod tests {
         let mut cpu = 0;
         for _ in 0..100 {
             cpu += 60_000;
-            interval.saw(true, 0);
+            interval.level_read(true, 0);
             interval.polled(1 << 40, false, || cpu);
         }
         assert_eq!(interval.pause_ns(), (60_000.0 / t::TICK_SHARE) as u64);
@@ -81,7 +81,7 @@ mod tests {
         let mut cpu = 0;
         for _ in 0..100 {
             cpu += 2_000_000;
-            interval.saw(true, 3);
+            interval.level_read(true, 3);
             interval.polled(1 << 40, false, || cpu);
         }
         assert_eq!(interval.pause_ns(), (2_000_000.0 / t::TICK_SHARE) as u64);
@@ -91,12 +91,12 @@ mod tests {
     fn nothing_to_see_doubles_the_pause_and_a_change_ends_that() {
         let mut interval = PollInterval::new(0);
         for _ in 0..20 {
-            interval.saw(false, 0);
+            interval.level_read(false, 0);
         }
         assert_eq!(interval.pause_ns(), t::TICK_MAX_NS);
-        interval.saw(true, 0);
+        interval.level_read(true, 0);
         assert_eq!(interval.pause_ns(), t::TICK_MIN_NS);
-        interval.saw(true, 2);
+        interval.level_read(true, 2);
         assert_eq!(interval.pause_ns(), 4 * t::TICK_MIN_NS, "twice as rare after each thinning");
     }
 
@@ -104,7 +104,7 @@ mod tests {
     fn a_young_program_is_looked_at_often() {
         let mut interval = PollInterval::new(0);
         for _ in 0..20 {
-            interval.saw(false, 0);
+            interval.level_read(false, 0);
         }
         interval.polled(0, false, || 0);
         assert_eq!(interval.pause_ns(), t::TICK_EARLY_NS);

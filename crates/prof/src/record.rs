@@ -196,7 +196,7 @@ pub fn record(
         stacks: Some(StackOptions {
             cpu_hertz: session.cpu_hertz,
             allocations,
-            kept: options.names.as_deref().and_then(NameCache::open),
+            names: options.names.as_deref().and_then(NameCache::open),
         }),
     };
     let begin_ns = header.begin_ns;

@@ -1,4 +1,4 @@
-//! Names of places in code.
+//! Names of code addresses.
 //!
 //! In: addresses in files, in the kernel, in generated code. Out: the functions there, with file and line if
 //! debug information has them.
@@ -60,14 +60,14 @@ pub(crate) struct Lookup {
     pub(crate) unreadable: Vec<SourceNote>,
 }
 
-/// Looks up names, first in `kept`, and adds new ones to it. Uses several threads if that pays.
-pub(crate) fn find(places: Vec<ModuleFrames<'_>>, kept: Option<&NameCache>) -> Lookup {
+/// Looks up names, first in `cache`, and adds new ones to it. Uses several threads if that pays.
+pub(crate) fn find(modules: Vec<ModuleFrames<'_>>, cache: Option<&NameCache>) -> Lookup {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Lookup::default());
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
     let work = || {
-        while let Some(places) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let Lookup { mut names, unreadable } = of_module(places, kept);
+        while let Some(frames) = modules.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let Lookup { mut names, unreadable } = of_module(frames, cache);
             names.retain(|(_, names)| !names.is_empty());
             let mut found = found.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             found.names.extend(names);
@@ -75,37 +75,37 @@ pub(crate) fn find(places: Vec<ModuleFrames<'_>>, kept: Option<&NameCache>) -> L
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.min(t::NAMING_THREADS_MAX).min(places.len()) {
+        for _ in 1..threads.min(t::NAMING_THREADS_MAX).min(modules.len()) {
             scope.spawn(work);
         }
         work();
     });
-    kept.iter().for_each(|kept| kept.trim());
+    cache.iter().for_each(|cache| cache.trim());
     found.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn of_module(places: &ModuleFrames<'_>, kept: Option<&NameCache>) -> Lookup {
-    match &places.wanted {
-        NameSource::Kernel => of_kernel(places, kept),
+fn of_module(module: &ModuleFrames<'_>, cache: Option<&NameCache>) -> Lookup {
+    match &module.wanted {
+        NameSource::Kernel => of_kernel(module, cache),
         NameSource::Jit(maps) => {
-            by_address(places, |address| maps.iter().flatten().find_map(|map| map.find(address)))
+            by_address(module, |address| maps.iter().flatten().find_map(|map| map.find(address)))
         }
         NameSource::Elf(elf, ElfImage::Memory(bytes)) => {
             let symbols = Symbols::of_image(bytes);
-            by_address(places, |offset| symbols.as_ref()?.find(elf.address(offset)?))
+            by_address(module, |offset| symbols.as_ref()?.find(elf.address(offset)?))
         }
         NameSource::Elf(elf, ElfImage::File(path)) => {
             let known =
-                places.frames.iter().filter_map(|&(frame, offset)| Some((frame, elf.address(offset)?)));
-            of_file(elf, path, known.collect(), kept)
+                module.frames.iter().filter_map(|&(frame, offset)| Some((frame, elf.address(offset)?)));
+            of_file(elf, path, known.collect(), cache)
         }
     }
 }
 
-fn of_file(elf: &Elf, path: &Path, places: Vec<(u32, u64)>, kept: Option<&NameCache>) -> Lookup {
-    let kept = kept.and_then(|kept| Some((kept, debug_info::key(elf, path)?)));
-    let mut known = kept.as_ref().map(|(kept, key)| kept.names(key)).unwrap_or_default();
-    let new: BTreeSet<u64> = places.iter().map(|&(_, address)| address).collect();
+fn of_file(elf: &Elf, path: &Path, frames: Vec<(u32, u64)>, cache: Option<&NameCache>) -> Lookup {
+    let cache = cache.and_then(|cache| Some((cache, debug_info::key(elf, path)?)));
+    let mut known = cache.as_ref().map(|(cache, key)| cache.names(key)).unwrap_or_default();
+    let new: BTreeSet<u64> = frames.iter().map(|&(_, address)| address).collect();
     let new: Vec<u64> = new.into_iter().filter(|address| !known.contains_key(address)).collect();
     let mut unreadable = Vec::new();
     if !new.is_empty() {
@@ -113,20 +113,20 @@ fn of_file(elf: &Elf, path: &Path, places: Vec<(u32, u64)>, kept: Option<&NameCa
         known.extend(new.into_iter().zip(names));
         unreadable = notes;
         // An unreadable file may be readable next time.
-        if let Some((kept, key)) = kept.filter(|_| unreadable.is_empty()) {
-            kept.keep(&key, &known);
+        if let Some((cache, key)) = cache.filter(|_| unreadable.is_empty()) {
+            cache.keep(&key, &known);
         }
     }
     let names =
-        places.into_iter().map(|(frame, address)| (frame, known.get(&address).cloned().unwrap_or_default()));
+        frames.into_iter().map(|(frame, address)| (frame, known.get(&address).cloned().unwrap_or_default()));
     Lookup { names: names.collect(), unreadable }
 }
 
-fn of_kernel(places: &ModuleFrames<'_>, kept: Option<&NameCache>) -> Lookup {
-    let lasting = kept.and_then(NameCache::kernel);
-    let is_all = |kept: &&Symbols| places.frames.iter().all(|&(_, address)| kept.covers(address));
-    if let Some(kept) = lasting.as_ref().filter(is_all) {
-        return by_address(places, |address| kept.find(address));
+fn of_kernel(module: &ModuleFrames<'_>, cache: Option<&NameCache>) -> Lookup {
+    let lasting = cache.and_then(NameCache::kernel);
+    let is_all = |symbols: &&Symbols| module.frames.iter().all(|&(_, address)| symbols.covers(address));
+    if let Some(symbols) = lasting.as_ref().filter(is_all) {
+        return by_address(module, |address| symbols.find(address));
     }
     let Some(symbols) = Symbols::of_kernel() else {
         return Lookup {
@@ -134,22 +134,22 @@ fn of_kernel(places: &ModuleFrames<'_>, kept: Option<&NameCache>) -> Lookup {
             ..Lookup::default()
         };
     };
-    if let Some(kept) = kept.filter(|_| lasting.is_none()) {
-        kept.keep_kernel(symbols);
+    if let Some(cache) = cache.filter(|_| lasting.is_none()) {
+        cache.keep_kernel(symbols);
     }
-    by_address(places, |address| symbols.find(address))
+    by_address(module, |address| symbols.find(address))
 }
 
-fn by_address<'a>(places: &ModuleFrames<'_>, find: impl Fn(u64) -> Option<&'a str>) -> Lookup {
+fn by_address<'a>(module: &ModuleFrames<'_>, find: impl Fn(u64) -> Option<&'a str>) -> Lookup {
     let name = |function: &str| Name { function: function.to_owned(), ..Name::default() };
     let names =
-        places.frames.iter().map(|&(frame, address)| (frame, find(address).map(name).into_iter().collect()));
+        module.frames.iter().map(|&(frame, address)| (frame, find(address).map(name).into_iter().collect()));
     Lookup { names: names.collect(), unreadable: Vec::new() }
 }
 
-/// A note that names from `place` are missing because of `why`.
-fn unreadable(place: &str, why: &str) -> SourceNote {
-    SourceNote { source: format!("names from {place}"), used: false, note: why.to_owned() }
+/// A note that names from `source` are missing because of `why`.
+fn unreadable(source: &str, why: &str) -> SourceNote {
+    SourceNote { source: format!("names from {source}"), used: false, note: why.to_owned() }
 }
 
 #[cfg(test)]
@@ -160,11 +160,11 @@ mod tests {
     fn names(
         elf: &Elf,
         path: &Path,
-        places: &[(u32, u64)],
-        kept: Option<&NameCache>,
+        frames: &[(u32, u64)],
+        cache: Option<&NameCache>,
     ) -> Vec<(u32, Vec<Name>)> {
         let wanted = NameSource::Elf(elf, ElfImage::File(path.to_owned()));
-        let mut names = find(vec![ModuleFrames { wanted, frames: places.to_vec() }], kept).names;
+        let mut names = find(vec![ModuleFrames { wanted, frames: frames.to_vec() }], cache).names;
         names.sort_by_key(|(frame, _)| *frame);
         names
     }
@@ -177,25 +177,25 @@ mod tests {
         let (elf, _) = Elf::of_file(&std::fs::File::open(&path).unwrap(), false).unwrap();
         let key = debug_info::key(&elf, &path).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let kept = NameCache::open(&folder.path().join("names")).unwrap();
+        let cache = NameCache::open(&folder.path().join("names")).unwrap();
         // Somewhere in its code.
-        let places: Vec<(u32, u64)> = (0..20).map(|at| (at, 0x40_000 + 0x1230 * u64::from(at))).collect();
-        let plain = names(&elf, &path, &places, None);
+        let frames: Vec<(u32, u64)> = (0..20).map(|at| (at, 0x40_000 + 0x1230 * u64::from(at))).collect();
+        let plain = names(&elf, &path, &frames, None);
         assert!(plain.len() > 5, "{plain:?}");
         assert_eq!(
-            names(&elf, &path, &places[..10], Some(&kept)),
+            names(&elf, &path, &frames[..10], Some(&cache)),
             plain.iter().filter(|(at, _)| *at < 10).cloned().collect::<Vec<_>>()
         );
-        assert_eq!(kept.names(&key).len(), 10);
-        assert_eq!(names(&elf, &path, &places, Some(&kept)), plain);
-        let mut known = kept.names(&key);
+        assert_eq!(cache.names(&key).len(), 10);
+        assert_eq!(names(&elf, &path, &frames, Some(&cache)), plain);
+        let mut known = cache.names(&key);
         assert_eq!(known.len(), 20);
         known
             .values_mut()
             .for_each(|names| *names = vec![Name { function: "planted".into(), ..Name::default() }]);
-        kept.keep(&key, &known);
+        cache.keep(&key, &known);
         assert!(
-            names(&elf, &path, &places, Some(&kept)).iter().all(|(_, names)| names[0].function == "planted")
+            names(&elf, &path, &frames, Some(&cache)).iter().all(|(_, names)| names[0].function == "planted")
         );
     }
 

@@ -76,7 +76,7 @@ pub(crate) struct Unwinder {
     jits: HashMap<u32, Jit>,
     table: Table,
     reader: StackReader,
-    kept: Option<NameCache>,
+    names: Option<NameCache>,
     by_frame_pointers: FramePointers,
     addresses: Vec<u64>,
     frames: Vec<u32>,
@@ -136,9 +136,9 @@ impl std::fmt::Debug for Unwinder {
 }
 
 impl Unwinder {
-    /// `kept`: names of earlier recordings.
-    pub(crate) fn new(kept: Option<NameCache>) -> Self {
-        Self { kept, ..Self::default() }
+    /// `names`: the cache of earlier recordings.
+    pub(crate) fn new(names: Option<NameCache>) -> Self {
+        Self { names, ..Self::default() }
     }
 
     /// A mapping appeared in `pid`.
@@ -220,7 +220,7 @@ impl Unwinder {
         for jit in self.jits.values_mut() {
             jit.read();
         }
-        let places = wanted.into_iter().filter_map(|(module, frames)| {
+        let modules = wanted.into_iter().filter_map(|(module, frames)| {
             let wanted = match *self.sources.get(&module)? {
                 Origin::Kernel => NameSource::Kernel,
                 Origin::Jit(pid) => {
@@ -235,7 +235,7 @@ impl Unwinder {
             };
             Some(ModuleFrames { wanted, frames })
         });
-        let mut found = crate::symbols::find(places.collect(), self.kept.as_ref());
+        let mut found = crate::symbols::find(modules.collect(), self.names.as_ref());
         found.names.sort_unstable_by_key(|(frame, _)| *frame);
         let mut notes = found.unreadable;
         let (named, all) = (found.names.len(), self.table.frames().count());

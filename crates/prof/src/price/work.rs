@@ -35,7 +35,7 @@ pub enum Kind {
 
 impl Kind {
     /// Whether the pages must not be resident before the work.
-    pub fn is_first_touch(self) -> bool {
+    pub(crate) fn is_first_touch(self) -> bool {
         matches!(self, Self::Touch | Self::ZeroPage)
     }
 }
@@ -323,7 +323,7 @@ impl Work {
     ///
     /// # Errors
     /// The kernel fell back to smaller pages.
-    pub fn check_whole(&mut self) -> Result<(), String> {
+    pub(crate) fn check_whole(&mut self) -> Result<(), String> {
         let Pages { unit_bytes, stride_bytes, .. } = self.pages;
         if unit_bytes == page::size() {
             return Ok(());

@@ -72,12 +72,12 @@ impl Copier {
     /// Starts the thread. If it can't start, nothing is copied early.
     pub(crate) fn start(rings: Vec<BufferedRing>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let told = stop.clone();
+        let must_stop = stop.clone();
         let copy = move || {
             let ring_bytes = rings.iter().map(BufferedRing::data_bytes).min().unwrap_or(0);
             let mut pause = t::COPIER_PAUSE;
             let mut waiting = 0;
-            while !told.load(Ordering::Relaxed) {
+            while !must_stop.load(Ordering::Relaxed) {
                 let (mut copied, mut waits) = (0, 0);
                 for ring in &rings {
                     let room = t::COPIER_BYTES_MAX.saturating_sub(waiting.max(waits));

@@ -176,125 +176,125 @@ mod tests {
 
     fn folder() -> (tempfile::TempDir, NameCache) {
         let folder = tempfile::tempdir().unwrap();
-        let kept = NameCache::open(&folder.path().join("a/b/names")).unwrap();
-        (folder, kept)
+        let cache = NameCache::open(&folder.path().join("a/b/names")).unwrap();
+        (folder, cache)
     }
 
-    fn files(kept: &NameCache) -> Vec<PathBuf> {
-        fs::read_dir(&kept.folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    fn files(cache: &NameCache) -> Vec<PathBuf> {
+        fs::read_dir(&cache.folder).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 
     #[test]
     fn what_was_kept_is_known_also_that_there_is_no_name() {
-        let (_folder, kept) = folder();
+        let (_folder, cache) = folder();
         let mut known = names(&["a\tb\n", "std::vec<\u{e4}>"]);
         known.insert(99, Vec::new());
-        assert!(kept.names("key").is_empty());
-        kept.keep("key", &known);
-        assert_eq!(kept.names("key"), known);
-        assert!(kept.names("other").is_empty());
+        assert!(cache.names("key").is_empty());
+        cache.keep("key", &known);
+        assert_eq!(cache.names("key"), known);
+        assert!(cache.names("other").is_empty());
         known.extend(names(&["new"]));
-        kept.keep("key", &known);
-        assert_eq!(kept.names("key"), known);
-        assert_eq!(files(&kept).len(), 1, "nothing else is left");
+        cache.keep("key", &known);
+        assert_eq!(cache.names("key"), known);
+        assert_eq!(files(&cache).len(), 1, "nothing else is left");
     }
 
     #[test]
     fn a_file_that_is_damaged_cut_or_of_another_key_is_as_good_as_none() {
-        let (_folder, kept) = folder();
-        kept.keep("key", &names(&["alpha", "beta"]));
-        let path = kept.folder.join("key");
+        let (_folder, cache) = folder();
+        cache.keep("key", &names(&["alpha", "beta"]));
+        let path = cache.folder.join("key");
         let whole = fs::read(&path).unwrap();
         for at in 0..whole.len() {
             let mut damaged = whole.clone();
             damaged[at] ^= 0x11;
             fs::write(&path, damaged).unwrap();
-            let found = kept.names("key");
+            let found = cache.names("key");
             assert!(found.is_empty() || found == names(&["alpha", "beta"]), "byte {at}: {found:?}");
             fs::write(&path, &whole[..at]).unwrap();
-            assert!(kept.names("key").is_empty(), "cut at {at}");
+            assert!(cache.names("key").is_empty(), "cut at {at}");
         }
-        fs::write(kept.folder.join("other"), &whole).unwrap();
-        assert!(kept.names("other").is_empty());
-        kept.keep("key", &names(&["alpha"]));
-        assert_eq!(kept.names("key"), names(&["alpha"]), "and is replaced");
+        fs::write(cache.folder.join("other"), &whole).unwrap();
+        assert!(cache.names("other").is_empty());
+        cache.keep("key", &names(&["alpha"]));
+        assert_eq!(cache.names("key"), names(&["alpha"]), "and is replaced");
     }
 
     #[test]
     fn a_file_of_another_version_is_as_good_as_none() {
-        let (_folder, kept) = folder();
+        let (_folder, cache) = folder();
         let header =
             Header { tool: "faultless 0.0.1".into(), command: vec!["key".into()], ..Header::default() };
         let mut writer = Writer::new(Vec::new(), header).unwrap();
         writer.line(&Line::Module(0, Module::default())).unwrap();
         writer.line(&Line::Frame(0, Frame { module: Some(0), address: 1, names: Vec::new() })).unwrap();
         writer.line(&Line::Footer(Box::default())).unwrap();
-        fs::write(kept.folder.join("key"), writer.finish().unwrap()).unwrap();
-        assert!(kept.names("key").is_empty());
+        fs::write(cache.folder.join("key"), writer.finish().unwrap()).unwrap();
+        assert!(cache.names("key").is_empty());
     }
 
     #[test]
     fn a_folder_that_cannot_be_made_or_that_others_may_write_to_keeps_nothing() {
-        let (folder, kept) = folder();
+        let (folder, cache) = folder();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
         assert!(NameCache::open(&file).is_none() && NameCache::open(&file.join("names")).is_none());
-        fs::set_permissions(&kept.folder, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(NameCache::open(&kept.folder).is_none());
-        fs::remove_dir(&kept.folder).unwrap();
-        kept.keep("key", &names(&["alpha"]));
-        assert!(kept.names("key").is_empty());
-        kept.trim();
+        fs::set_permissions(&cache.folder, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(NameCache::open(&cache.folder).is_none());
+        fs::remove_dir(&cache.folder).unwrap();
+        cache.keep("key", &names(&["alpha"]));
+        assert!(cache.names("key").is_empty());
+        cache.trim();
     }
 
     #[test]
     fn recordings_at_once_leave_one_whole_file() {
-        let (_folder, kept) = folder();
+        let (_folder, cache) = folder();
         let (few, many) = (names(&["alpha"]), names(&["alpha", "beta", "gamma"]));
         std::thread::scope(|scope| {
             for known in [&few, &many, &few, &many] {
-                let kept = &kept;
-                scope.spawn(move || (0..50).for_each(|_| kept.keep("key", known)));
+                let cache = &cache;
+                scope.spawn(move || (0..50).for_each(|_| cache.keep("key", known)));
             }
         });
-        let found = kept.names("key");
+        let found = cache.names("key");
         assert!(found == few || found == many, "{found:?}");
-        assert_eq!(files(&kept).len(), 1);
+        assert_eq!(files(&cache).len(), 1);
     }
 
     #[test]
     fn the_oldest_files_go() {
-        let (_folder, kept) = folder();
+        let (_folder, cache) = folder();
         let file = |name: &str, len_bytes: u64, seconds: u64| {
-            let file = File::create(kept.folder.join(name)).unwrap();
+            let file = File::create(cache.folder.join(name)).unwrap();
             file.set_len(len_bytes).unwrap();
             file.set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
         };
         (0..t::NAME_CACHE_FILES_MAX + 5).for_each(|at| file(&at.to_string(), 0, at as u64));
-        kept.trim();
-        assert_eq!(files(&kept).len(), t::NAME_CACHE_FILES_MAX + 5, "nothing was added");
-        kept.keep("key", &names(&["alpha"]));
-        kept.trim();
-        assert_eq!(files(&kept).len(), t::NAME_CACHE_FILES_MAX);
-        assert!(!kept.folder.join("5").exists() && kept.folder.join("6").exists());
+        cache.trim();
+        assert_eq!(files(&cache).len(), t::NAME_CACHE_FILES_MAX + 5, "nothing was added");
+        cache.keep("key", &names(&["alpha"]));
+        cache.trim();
+        assert_eq!(files(&cache).len(), t::NAME_CACHE_FILES_MAX);
+        assert!(!cache.folder.join("5").exists() && cache.folder.join("6").exists());
         file("large", t::NAME_CACHE_BYTES_MAX + 1, 1 << 20);
-        kept.keep("key", &names(&["alpha", "beta"]));
-        kept.trim();
-        assert!(!kept.folder.join("large").exists() && !kept.folder.join("6").exists());
-        assert_eq!(kept.names("key"), names(&["alpha", "beta"]), "the newest stays");
+        cache.keep("key", &names(&["alpha", "beta"]));
+        cache.trim();
+        assert!(!cache.folder.join("large").exists() && !cache.folder.join("6").exists());
+        assert_eq!(cache.names("key"), names(&["alpha", "beta"]), "the newest stays");
     }
 
     #[test]
     fn functions_of_the_kernel_are_kept_and_a_damaged_table_is_not_taken() {
-        let (_folder, kept) = folder();
-        assert!(kept.kernel().is_none());
+        let (_folder, cache) = folder();
+        assert!(cache.kernel().is_none());
         let symbols = Symbols::parse("1000 T alpha\n2000 t beta\n3000 t gamma [module]\n");
-        kept.keep_kernel(&symbols);
-        assert_eq!(kept.kernel().unwrap().name(0x1001), "alpha");
-        let path = files(&kept).pop().unwrap();
+        cache.keep_kernel(&symbols);
+        assert_eq!(cache.kernel().unwrap().name(0x1001), "alpha");
+        let path = files(&cache).pop().unwrap();
         let text = fs::read_to_string(&path).unwrap();
         assert!(!text.contains("gamma"), "{text}");
         fs::write(&path, text.replace("alpha", "alphb")).unwrap();
-        assert!(kept.kernel().is_none());
+        assert!(cache.kernel().is_none());
     }
 }

@@ -29,12 +29,12 @@ pub fn name_recording(recording: &mut Recording) {
             wanted.entry(module).or_default().push((number as u32, frame.address));
         }
     }
-    let modules = wanted.into_iter().filter_map(|(module, frames)| {
+    let found = wanted.into_iter().filter_map(|(module, frames)| {
         let module = recording.stacks.modules.get(module as usize)?;
         Some((identify(&module.path, module.build_id.as_deref(), &recording.header)?, frames))
     });
-    let modules: Vec<_> = modules.collect();
-    let places = modules.iter().map(|(found, frames)| {
+    let found: Vec<_> = found.collect();
+    let modules = found.iter().map(|(found, frames)| {
         let wanted = match found {
             Identified::Elf(elf, path) => NameSource::Elf(elf, ElfImage::File(path.clone())),
             Identified::Jit(jit) => NameSource::Jit([Some(&jit.map), None]),
@@ -42,7 +42,7 @@ pub fn name_recording(recording: &mut Recording) {
         };
         ModuleFrames { wanted, frames: frames.clone() }
     });
-    for (frame, names) in find(places.collect(), None).names {
+    for (frame, names) in find(modules.collect(), None).names {
         if let Some(frame) = recording.stacks.frames.get_mut(frame as usize) {
             frame.names = names;
         }
