@@ -120,7 +120,7 @@ impl Bare {
         let below = page::round_up(low.unsigned_abs());
         let len = page::size() + STACK_BYTES + below + page::round_up(high.unsigned_abs());
         let start = map::anonymous(len)?;
-        // SAFETY: mapped above, and nobody knows it. Where it fails there is no guard.
+        // SAFETY: mapped above, and not shared. Where it fails there is no guard.
         let _ = unsafe { map::protect(start, page::size(), map::Protection::Inaccessible) };
         let stack_end = start + page::size() + STACK_BYTES;
         let pointer = (stack_end + below) & !(ALIGN_BYTES - 1);

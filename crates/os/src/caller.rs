@@ -62,7 +62,7 @@ pub fn prepare() {
     if rc == 0 {
         PROCESS.store(start as *mut AtomicU32, Release);
     } else {
-        // SAFETY: just mapped, and known to nobody.
+        // SAFETY: just mapped, and not shared.
         let _ = unsafe { map::release(start, page::size()) };
     }
 }

@@ -30,7 +30,7 @@ pub fn close_later(mut fds: Vec<OwnedFd>) {
     let stack: &'static mut [Aligned] =
         Box::leak(vec![Aligned([0; 16]); STACK_BYTES / 16].into_boxed_slice());
     let (top, numbers) = (stack.as_mut_ptr_range().end, std::ptr::from_ref(numbers).cast_mut());
-    // SAFETY: `top` is the aligned end of a stack that nobody else uses and that is never freed; `close_all` reads `numbers`, which is never
+    // SAFETY: `top` is the aligned end of a stack that nothing else uses and that is never freed; `close_all` reads `numbers`, which is never
     // freed either, writes to its stack alone and doesn't return. Where clone fails the descriptors are closed as this returns.
     unsafe { libc::clone(close_all, top.cast(), libc::CLONE_VM, numbers.cast()) };
 }
@@ -42,7 +42,7 @@ struct Aligned(#[expect(dead_code, reason = "room for a stack")] [u8; 16]);
 /// The descriptors, ascending.
 struct Numbers(Vec<RawFd>);
 
-/// Runs in the helper. It first closes all other descriptors, because somebody may wait for the end of a
+/// Runs in the helper. It first closes all other descriptors, because another process may wait for the end of a
 /// pipe.
 extern "C" fn close_all(numbers: *mut c_void) -> c_int {
     // SAFETY: the pointer is `close_later`'s, to memory that is never freed or changed.

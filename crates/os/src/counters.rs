@@ -1,4 +1,6 @@
 //! Clocks and `getrusage`.
+//!
+//! In: nothing, or a process or thread. Out: nanoseconds, ticks and fault counts.
 
 use crate::error::{Error, Result};
 

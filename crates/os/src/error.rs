@@ -1,4 +1,6 @@
-//! The error of a system call: which call, which errno, for how many bytes. No allocation.
+//! The error of a system call.
+//!
+//! In: a failed call. Out: which call, which errno, for how many bytes. No allocation.
 
 use std::fmt;
 

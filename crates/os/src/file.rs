@@ -138,7 +138,7 @@ impl FileMap {
 
 impl Drop for FileMap {
     fn drop(&mut self) {
-        // SAFETY: this mapping is ours, and nobody can use it any more. A failure leaves address space behind.
+        // SAFETY: this mapping is ours, and no longer used. A failure leaves address space behind.
         let _ = unsafe { map::release(self.base.as_ptr().addr(), self.len_bytes) };
     }
 }

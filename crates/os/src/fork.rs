@@ -1,4 +1,4 @@
-//! What has to happen around `fork`.
+//! Callbacks around `fork`.
 //!
 //! In: functions. Out: libc calls them in every `fork` from now on. They can't be unregistered.
 

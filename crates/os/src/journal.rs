@@ -138,7 +138,7 @@ impl Journal {
             return Err(Error::last("open(journal"));
         }
         let journal = Self::map(fd);
-        // SAFETY: opened above, known to nobody else.
+        // SAFETY: opened above, not shared.
         unsafe { libc::close(fd) };
         journal
     }
@@ -225,7 +225,7 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // SAFETY: this mapping is ours, and nobody can use it any more.
+        // SAFETY: this mapping is ours, and no longer used.
         let _ = unsafe { map::release(self.base.as_ptr().addr(), self.len_bytes) };
     }
 }
@@ -277,7 +277,7 @@ impl Reader {
         if fd < 0 {
             return Err(Error::last("memfd_create"));
         }
-        // SAFETY: just opened, and owned by nobody else.
+        // SAFETY: just opened, and owned by no other value.
         let file = unsafe { File::from_raw_fd(fd) };
         let len_bytes = crate::page::round_up(BYTES);
         // SAFETY: no memory is involved. Unlike ftruncate it reserves the pages, which a writer can then not lack.

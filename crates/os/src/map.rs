@@ -27,11 +27,11 @@ pub fn reserve(len: usize, align: usize) -> Result<usize> {
     let aligned = start.checked_add(align - 1).ok_or(Error::new("mmap", libc::ENOMEM))? & !(align - 1);
     let (before, behind) = (aligned - start, wanted - len - (aligned - start));
     if before > 0 {
-        // SAFETY: the bytes before the aligned start were mapped above and nobody knows them.
+        // SAFETY: the bytes before the aligned start were mapped above and are not shared.
         let _ = unsafe { release(start, before) };
     }
     if behind > 0 {
-        // SAFETY: the bytes behind the range were mapped above and nobody knows them.
+        // SAFETY: the bytes behind the range were mapped above and are not shared.
         let _ = unsafe { release(aligned + len, behind) };
     }
     Ok(aligned)
@@ -67,12 +67,12 @@ pub fn hugetlb(len: usize, page_bytes: usize) -> Result<usize> {
 /// The range must be whole pages of that size, owned by the caller, and nothing may use it.
 pub unsafe fn hugetlb_at(start: usize, len: usize, page_bytes: usize) -> Result<()> {
     let from = hugetlb(len, page_bytes)?;
-    // SAFETY: `from` was mapped above and is known to nobody; the caller gives up what is at the target.
+    // SAFETY: `from` was mapped above and is not shared; the caller gives up what is at the target.
     if unsafe { remap(from, len, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, start) } {
         return Ok(());
     }
     let error = Error::last_for("mremap(MREMAP_FIXED", len);
-    // SAFETY: still there, still known to nobody.
+    // SAFETY: still there, still not shared.
     let _ = unsafe { release(from, len) };
     Err(error)
 }
@@ -103,7 +103,7 @@ pub fn populated(len: usize, how: Populate) -> Result<usize> {
     };
     let start = map(0, len, rights, ANONYMOUS | libc::MAP_POPULATE | more)?;
     if rights != READ_WRITE {
-        // SAFETY: mapped above, and known to nobody else.
+        // SAFETY: mapped above, and not shared.
         unsafe { make_usable(start, len) }?;
     }
     Ok(start)
@@ -132,7 +132,7 @@ pub unsafe fn protect(start: usize, len: usize, protection: Protection) -> Resul
         Protection::Inaccessible => (NOTHING, "mprotect(PROT_NONE"),
         Protection::ReadOnly => (libc::PROT_READ, "mprotect(PROT_READ"),
     };
-    // SAFETY: the caller owns the range and nobody uses it meanwhile.
+    // SAFETY: the caller owns the range and it is unused meanwhile.
     let rc = unsafe { change_rights(start, len, rights) };
     if rc == 0 { Ok(()) } else { Err(Error::last_for(call, len)) }
 }
@@ -155,7 +155,7 @@ pub unsafe fn is_writable(start: usize) -> bool {
 /// # Safety
 /// `start .. start + len` must be whole pages that the caller reserved.
 pub unsafe fn make_usable(start: usize, len: usize) -> Result<()> {
-    // SAFETY: the caller owns the range; more rights on it break nobody's assumption.
+    // SAFETY: the caller owns the range; more rights on it break no assumption.
     let rc = unsafe { change_rights(start, len, READ_WRITE) };
     if rc == 0 { Ok(()) } else { Err(Error::last_for("mprotect(PROT_READ|PROT_WRITE", len)) }
 }
@@ -184,14 +184,14 @@ pub fn pages_can_move() -> bool {
     let page = crate::page::size();
     let Ok(start) = anonymous(2 * page) else { return false };
     let mut resident = 0_u8;
-    // SAFETY: both pages were mapped above and nobody knows them.
+    // SAFETY: both pages were mapped above and are not shared.
     let moved = unsafe { move_pages(start, start + page, page) }.is_ok();
     // SAFETY: mincore reads no memory at the address, and `resident` holds the byte that one page needs.
     let kept = unsafe { libc::mincore(start as *mut libc::c_void, page, &raw mut resident) } == 0;
     // A refused move may have unmapped its target, and another thread may have mapped something there since.
     // So the target is left alone.
     let ours = if moved { 2 * page } else { page };
-    // SAFETY: mapped above, and nobody knows them.
+    // SAFETY: mapped above, and not shared.
     let _ = unsafe { release(start, ours) };
     moved && kept
 }
@@ -208,7 +208,7 @@ pub fn anonymous_at(start: usize, len: usize) -> Result<()> {
         Ok(address) if address == start => Ok(()),
         Ok(elsewhere) => {
             // A kernel before 4.17 takes the address as a hint.
-            // SAFETY: this mapping was made by the call above and is known to nobody.
+            // SAFETY: this mapping was made by the call above and is not shared.
             let _ = unsafe { release(elsewhere, len) };
             Err(Error::new("mmap(MAP_FIXED_NOREPLACE", libc::EEXIST))
         }
@@ -222,7 +222,7 @@ pub fn is_free(start: usize, len: usize) -> bool {
     match map(start, len, NOTHING, no_type) {
         Err(error) => error.errno == libc::EINVAL,
         Ok(address) => {
-            // SAFETY: this mapping was made by the call above and is known to nobody.
+            // SAFETY: this mapping was made by the call above and is not shared.
             let _ = unsafe { release(address, len) };
             address == start
         }
@@ -358,7 +358,7 @@ unsafe fn remap(from: usize, len: usize, flags: libc::c_int, to: usize) -> bool 
 /// mprotect(2); 0 on success.
 ///
 /// # Safety
-/// The caller owns the range, and nobody depends on rights that it takes away.
+/// The caller owns the range, and nothing depends on rights that it takes away.
 unsafe fn change_rights(start: usize, len: usize, rights: libc::c_int) -> libc::c_long {
     // SAFETY: forwarded.
     unsafe { libc::syscall(libc::SYS_mprotect, start, len, rights) }
@@ -375,14 +375,14 @@ mod tests {
         let start = anonymous(LEN).unwrap();
         let page = crate::page::size();
         assert!(!is_free(start, LEN) && !is_free(start + LEN - page, page));
-        // SAFETY: mapped above, and nobody knows it.
+        // SAFETY: mapped above, and not shared.
         unsafe { release(start, LEN) }.unwrap();
         let far = (start / 2) & !(LEN - 1);
         assert!(is_free(far, 64 * LEN) && is_free(far, LEN), "asking maps nothing");
         anonymous_at(far + LEN, page).unwrap();
         assert!(!is_free(far, 64 * LEN) && is_free(far, LEN));
         assert_eq!(anonymous_at(far + LEN, page).map_err(|error| error.errno), Err(libc::EEXIST));
-        // SAFETY: mapped above, and nobody knows it.
+        // SAFETY: mapped above, and not shared.
         unsafe { release(far + LEN, page) }.unwrap();
     }
 

@@ -1,4 +1,6 @@
 //! Page sizes of this machine, and orders: log2 of base pages.
+//!
+//! In: nothing, or a length. Out: sizes in bytes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -51,7 +51,7 @@ impl Processors {
         }
         // SAFETY: glibc's manual, "Restartable Sequences": an unsigned int, constant once the program runs.
         let registered = unsafe { *size.cast::<u32>() } != 0;
-        // SAFETY: likewise a ptrdiff_t.
+        // SAFETY: as above, a ptrdiff_t.
         let area = unsafe { *area.cast::<isize>() };
         Self { area: if registered { area } else { 0 } }
     }

@@ -48,7 +48,7 @@ pub struct Stat {
     pub of_kernel: bool,
     /// Minor faults of the process, without its children.
     pub minor_faults: u64,
-    /// Major faults likewise.
+    /// Major faults of the process, without its children.
     pub major_faults: u64,
     /// Minor faults of the children that it waited for.
     pub children_minor_faults: u64,
@@ -56,7 +56,7 @@ pub struct Stat {
     pub children_major_faults: u64,
     /// CPU time in user mode, ns, in steps of a clock tick.
     pub user_ns: u64,
-    /// CPU time in the kernel likewise.
+    /// CPU time in the kernel, ns, in the same steps.
     pub system_ns: u64,
 }
 

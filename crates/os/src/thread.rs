@@ -1,4 +1,4 @@
-//! One background thread inside somebody else's program.
+//! One background thread inside a program that is not ours.
 //!
 //! In: a piece of work that lives as long as the program. Out: a thread named "faultless". It takes no
 //! signal, preempts no other thread (SCHED_BATCH), sleeps on a futex, has no capabilities and holds none of

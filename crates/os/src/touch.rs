@@ -9,7 +9,6 @@
 
 mod apart;
 mod child;
-mod copy;
 mod pages;
 mod sample;
 mod timed;
@@ -24,7 +23,7 @@ use crate::{advise, map, page};
 pub use crate::advise::Advice;
 pub use crate::map::{Populate, Protection};
 pub use apart::{Churner, Touched, Toucher};
-pub use copy::HeldCopy;
+pub use child::HeldCopy;
 pub use sample::{Sampler, empty_ticks, time_read, time_write};
 pub use timed::{Touch, time_first_touches, time_groups, time_touches};
 
@@ -59,7 +58,7 @@ impl Region {
         }
         let start = map::reserve(len_bytes, align_bytes)?;
         let region = Self::own(start, len_bytes)?;
-        // SAFETY: reserved above, and known to nobody else.
+        // SAFETY: reserved above, and not shared.
         unsafe { map::make_usable(start, len_bytes) }?;
         Ok(region)
     }
@@ -72,7 +71,7 @@ impl Region {
     pub fn beside(len_bytes: usize, align_bytes: usize) -> Result<Self> {
         let mut region = Self::new(len_bytes.saturating_add(page::size()), align_bytes)?;
         let start = region.base.as_ptr().addr();
-        // SAFETY: the first page of a mapping of at least two that was made above and that nobody knows.
+        // SAFETY: the first page of a mapping of at least two that was made above and is not shared.
         unsafe { map::release(start, page::size()) }?;
         region.len_bytes -= page::size();
         // SAFETY: the second page of that mapping.
@@ -94,7 +93,7 @@ impl Region {
     /// # Errors
     /// As there; the region is dropped, since it may be inaccessible.
     pub fn protect(self, protection: Protection) -> Result<Protected> {
-        // SAFETY: this mapping is ours, borrowed by nobody, and not used until it has its rights again.
+        // SAFETY: this mapping is ours, not borrowed, and not used until it has its rights again.
         unsafe { map::protect(self.base.as_ptr().addr(), self.len_bytes, protection) }?;
         Ok(Protected(self))
     }
@@ -148,7 +147,7 @@ impl Region {
     /// The content as atomics, for threads that share it in interleaved parts.
     pub fn atomics(&mut self) -> &[AtomicU8] {
         let base = self.base.as_ptr().cast::<AtomicU8>();
-        // SAFETY: an AtomicU8 is laid out as a u8, and the exclusive borrow lets nobody reach the bytes in another way.
+        // SAFETY: an AtomicU8 is laid out as a u8, and the exclusive borrow excludes other access to the bytes.
         unsafe { std::slice::from_raw_parts(base, self.len_bytes) }
     }
 
@@ -231,7 +230,7 @@ impl Protected {
     /// # Errors
     /// As for [`map::make_usable`]; the region is dropped.
     pub fn give_back(self) -> Result<Region> {
-        // SAFETY: the mapping is ours; more rights on it break nobody's assumption.
+        // SAFETY: the mapping is ours; more rights on it break no assumption.
         unsafe { map::make_usable(self.0.start(), self.0.len_bytes) }?;
         Ok(self.0)
     }
@@ -239,8 +238,8 @@ impl Protected {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: this mapping is ours, and nobody can use it any more. A failure (ENOMEM at `max_map_count`) leaves
-        // address space behind, never memory that somebody else owns, so it is not reported.
+        // SAFETY: this mapping is ours, and no longer used. A failure (ENOMEM at `max_map_count`) leaves
+        // address space behind, never memory with another owner, so it is not reported.
         let _ = unsafe { map::release(self.base.as_ptr().addr(), self.len_bytes) };
     }
 }

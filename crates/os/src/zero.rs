@@ -30,7 +30,7 @@ pub trait Engine: Sync {
     /// Zeroes `start .. start + len`. The zeroes are visible to threads synchronised by an atomic or a lock.
     ///
     /// # Safety
-    /// The range must be valid for writes and nobody else may use it meanwhile. The engine must be present.
+    /// The range must be valid for writes and nothing else may use it meanwhile. The engine must be present.
     unsafe fn zero(&self, start: *mut u8, len: usize);
 }
 
@@ -305,7 +305,7 @@ mod tests {
                 let mut bytes = [7_u8; LEN];
                 // SAFETY: `start + len` is below LEN.
                 let first = unsafe { bytes.as_mut_ptr().add(start) };
-                // SAFETY: inside the array, which nobody else uses.
+                // SAFETY: inside the array, which nothing else uses.
                 unsafe { engine.zero(first, len) };
                 let right = |at: usize| if (start..start + len).contains(&at) { 0 } else { 7 };
                 assert!((0..LEN).all(|at| bytes[at] == right(at)), "{} {start} {len}", engine.name());

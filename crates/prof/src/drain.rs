@@ -56,7 +56,7 @@ pub(crate) struct Drain {
     losses: Vec<Loss>,
     /// All records before this time have been copied. Later ones are missing for some processors.
     settled_ns: u64,
-    /// Where stacks come along.
+    /// Present if samples have stacks.
     stacks: Option<StackState>,
 }
 
@@ -86,7 +86,7 @@ struct StackState {
     allocations_lost: (u64, u64),
 }
 
-/// What goes with stacks.
+/// Options of a recording with stacks.
 #[derive(Debug)]
 pub(crate) struct StackOptions {
     /// Samples of the CPU clock per second, 0 for none.

@@ -10,7 +10,6 @@
 
 mod address_space;
 mod allocations;
-mod attach;
 mod budget;
 mod calibrate;
 mod decode;

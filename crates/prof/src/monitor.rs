@@ -137,7 +137,7 @@ pub(crate) struct Monitor {
 impl Monitor {
     pub(crate) fn new(session: Session, pid: u32, setup: Setup) -> Self {
         let Setup { allow, begin_ns, cost_ns, every_fault, stacks } = setup;
-        // A burst lasts as long as it takes the recorder to wake up, and a ring that nobody reads overflows.
+        // A burst lasts as long as it takes the recorder to wake up, and an unread ring overflows.
         let slices = ShortSlices::request(every_fault);
         let levels = (allow.levels && !is_proc_hidden()).then(|| {
             let mut levels = Levels::default();

@@ -16,13 +16,12 @@ use faultless_trace::observation::{Calibration, Counts, EventLoss, Exit, SourceN
 use faultless_trace::recording::{Footer, Header, Settings};
 
 use crate::allocations::Allocations;
-use crate::attach::Attached;
 use crate::drain::StackOptions;
 use crate::monitor::{Monitor, Setup};
 use crate::request::{Failure, Kernel, Request, Sources, not_started};
 use crate::session::{Session, Watched};
 use crate::shape::{Locks, Shape};
-use crate::subject::{Running, Subject};
+use crate::subject::{Attached, Running, Subject};
 use crate::symbols::NameCache;
 use crate::trace_file::TraceFile;
 use crate::write_cost::WriteCost;

@@ -106,7 +106,7 @@ pub enum Failure {
     NotRecorded(String),
     /// More samples per second than the kernel allows; the kernel's limit.
     TooOften(u64),
-    /// The kernel would not fork, or somebody else reaped the child.
+    /// The kernel would not fork, or the child was reaped elsewhere.
     Os(faultless_os::Error),
 }
 

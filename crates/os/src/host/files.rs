@@ -1,4 +1,6 @@
 //! Small text files below a root directory.
+//!
+//! In: a path. Out: text, a number, or names; `None` if unreadable.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,6 @@
-//! Text of `/proc` and `/sys` to values. Pure.
+//! From text of `/proc` and `/sys` to values.
+//!
+//! It does not read files.
 
 use std::collections::BTreeMap;
 use std::fmt;

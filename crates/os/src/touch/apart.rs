@@ -1,5 +1,7 @@
 //! Touches and mappings in separate processes: the same work as threads, without a shared address space.
 //!
+//! In: a length. Out: a child process, and what it did.
+//!
 //! The difference to threads is the cost of sharing an address space: its mmap lock, and the locks of its
 //! mappings and page tables.
 

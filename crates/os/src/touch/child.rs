@@ -1,4 +1,6 @@
-//! A forked child that does one thing and returns nothing: a separate copy of this address space.
+//! Forked children, each a separate copy of this address space.
+//!
+//! In: one piece of work. Out: a process that returns nothing, and ends with its owner.
 //!
 //! Its code may only make system calls and write to memory, so other threads of the parent, and their locks,
 //! do not matter.
@@ -41,7 +43,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // SAFETY: our own child, which nobody else waits for, so the number is still its own.
+        // SAFETY: our own child, which only this value waits for, so the number is still its own.
         unsafe { libc::kill(self.0, libc::SIGKILL) };
         // SAFETY: waits for that child; no status is asked for.
         unsafe { libc::waitpid(self.0, std::ptr::null_mut(), 0) };
@@ -53,5 +55,23 @@ pub(super) fn wait_for_ever() {
     loop {
         // SAFETY: waits for a signal, without conditions.
         unsafe { libc::pause() };
+    }
+}
+
+/// A child process that shares every private page with this one until it is dropped, or the thread that made
+/// it ends. Meanwhile, writes to private memory are CoW faults.
+#[derive(Debug)]
+pub struct HeldCopy {
+    /// Ends when this value does.
+    _child: Child,
+}
+
+impl HeldCopy {
+    /// `fork(2)`.
+    ///
+    /// # Errors
+    /// EAGAIN or ENOMEM.
+    pub fn new() -> Result<Self> {
+        Child::fork(wait_for_ever).map(|child| Self { _child: child })
     }
 }

@@ -1,5 +1,7 @@
-//! Times first touches of new memory: page by page, or group by group. Where a hypervisor backs memory
-//! lazily, whole groups of pages cost clearly more.
+//! Times first touches of new memory.
+//!
+//! In: the number of pages, or a block. Out: the time of each page, or of each group of pages. Where a
+//! hypervisor backs memory lazily, whole groups cost clearly more.
 
 use super::{Region, time_read, time_write};
 use crate::error::Result;

@@ -36,14 +36,14 @@ fn fastest() -> usize {
     let Ok(memory) = map::anonymous(TRIAL_BYTES) else { return 0 };
     let start = memory as *mut u8;
     // Faulted in before anything is timed.
-    // SAFETY: mapped above, known to nobody.
+    // SAFETY: mapped above, not shared.
     unsafe { start.write_bytes(1, TRIAL_BYTES) };
     let mut best = [u64::MAX; MOST_ENGINES];
     for _ in 0..TRIALS {
         for (engine, best) in engines().iter().zip(&mut best).filter(|(engine, _)| engine.is_present()) {
             put_out_of_cache(start, TRIAL_BYTES);
             let begin = counters::tick();
-            // SAFETY: mapped above, known to nobody, and the engine is present.
+            // SAFETY: mapped above, not shared, and the engine is present.
             unsafe { engine.zero(start, TRIAL_BYTES) };
             *best = (*best).min(counters::tick().wrapping_sub(begin));
         }

@@ -1,6 +1,9 @@
-//! Call chains -> stacks: each address in its module, by the mappings of its process at that time. perf
-//! follows frame pointers. If a function keeps none, its caller is junk, so a chain ends before the first
-//! caller that is not code.
+//! From call chains to stacks.
+//!
+//! In: mappings in the order of time, and call chains. Out: stacks, with each address in its module.
+//!
+//! perf follows frame pointers. If a function keeps none, its caller is junk, so a chain ends before the
+//! first caller that is not code.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;

@@ -1,4 +1,8 @@
-//! Bytes of a perf.data file -> its events, sections and records. The bodies of records stay raw.
+//! The container format of perf.data.
+//!
+//! In: the bytes of a file. Out: its events, sections and raw records.
+//!
+//! It does not parse the bodies of records.
 //!
 //! This parser is our own, for two reasons. A file that was cut off, or whose `perf` was killed before it
 //! wrote the lengths, must still yield its records. And no length in a file may decide how much memory is

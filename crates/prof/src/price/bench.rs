@@ -1,4 +1,6 @@
-//! What the measurements share: regions in a known state, timers, and fault counts that verify them.
+//! What the measurements share.
+//!
+//! In: lengths and calls. Out: regions in a known state, times, and fault counts that verify them.
 
 use faultless_os::counters::{self, Who};
 use faultless_os::host::Host;

@@ -1,4 +1,9 @@
-//! The single measurements. Each runs on memory that the same kind of touch has just used and given back.
+//! The single measurements of the price list.
+//!
+//! In: the machine's facts. Out: cells, one per price, each measured once per round on memory that the same
+//! kind of touch has just used and given back.
+//!
+//! It does not choose the rounds or their order (`price`).
 
 use faultless_os::counters;
 use faultless_os::host::Host;

@@ -1,5 +1,8 @@
 //! Guest-cold memory: pages that the hypervisor has not backed yet fault twice, once in the host.
 //!
+//! In: the machine's facts and the price of a warm touch. Out: the price of a cold touch, or why there is
+//! none.
+//!
 //! A guest cannot ask which pages are cold. So this code holds the warm pages, touches fresh memory beyond
 //! them, and checks whether 2 MiB groups of it cost clearly more. If none does, there is no answer: others
 //! may have touched this memory before.

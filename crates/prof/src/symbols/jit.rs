@@ -1,5 +1,7 @@
-//! Names of generated code, from the table that its runtime writes: `/tmp/perf-PID.map`, lines of
-//! `BEGIN LENGTH NAME` with both numbers in hexadecimal.
+//! Names of generated code, from the table that its runtime writes: `/tmp/perf-PID.map`.
+//!
+//! In: a process, and lines of `BEGIN LENGTH NAME` with both numbers in hexadecimal. Out: the function that
+//! holds an address.
 //!
 //! Node (`--perf-basic-prof`), Python (`-X perf`) and JVM agents write it while they run. In a container it
 //! lies in the container's /tmp and has the process id of the container's namespace. So it is opened while
