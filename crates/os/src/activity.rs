@@ -1,8 +1,8 @@
 //! What all processors did: `/proc/stat`.
 //!
-//! In: two moments. Out: which share of the processors' time other programs and the hypervisor took in between. Steps are
-//! those of the kernel's clock, mostly 10 ms: what may be no more than its rounding is left out, so over short times only large
-//! shares show.
+//! In: two moments. Out: the share of the processors' time that other programs and the hypervisor took in
+//! between. The kernel counts in clock ticks, mostly 10 ms. Shares below the rounding error are dropped, so
+//! over short times only large shares show.
 //!
 //! Source: proc(5).
 
@@ -13,14 +13,14 @@ pub struct Activity {
     busy_ns: u64,
     /// Taken by the hypervisor for others, ns.
     steal_ns: u64,
-    /// All of it, ns.
+    /// Total, ns.
     all_ns: u64,
-    /// What the rounding of all processors' times can come to, ns.
+    /// Upper bound of the rounding error of all processors' times, ns.
     grain_ns: u64,
 }
 
 impl Activity {
-    /// Until now; `None` where /proc does not tell.
+    /// Reads the times until now; `None` where /proc does not tell.
     pub fn now() -> Option<Self> {
         // SAFETY: sysconf takes an integer.
         let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
@@ -43,13 +43,13 @@ impl Activity {
         })
     }
 
-    /// Time since `before` in which processors were not idle, all of them together, ns.
+    /// Time since `before` in which processors were not idle, summed over all of them, ns.
     pub fn busy_ns_since(&self, before: &Self) -> u64 {
         self.busy_ns.saturating_sub(before.busy_ns)
     }
 
-    /// Shares of the processors' time since `before`: of programs other than the one that used `own_ns`, and of what the
-    /// hypervisor took. 0 to 1 each; 0 when no time has passed.
+    /// Shares of the processors' time since `before`: of other programs (this one used `own_ns`), and of the
+    /// hypervisor. 0 to 1 each; 0 if no time has passed.
     pub fn shares_since(&self, before: &Self, own_ns: u64) -> (f64, f64) {
         let all = self.all_ns.saturating_sub(before.all_ns) as f64;
         let share = |ns: u64| if all > 0.0 { (ns as f64 / all).min(1.0) } else { 0.0 };
@@ -70,7 +70,8 @@ mod tests {
         let at = |text: &str| Activity::parse(text, 100).unwrap();
         let before = at("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3\n");
         let after = at("cpu  150 0 70 900 60 0 0 20 0 0\ncpu0 1 2 3\n");
-        // 200 ticks: 70 busy, 20 stolen; of the 70 the program used 50, and one may be the rounding of the one processor.
+        // 200 ticks: 70 busy, 20 stolen. Of the 70 the program used 50, and one may be the rounding error of
+        // the one processor.
         let (others, steal) = after.shares_since(&before, 500_000_000);
         assert!((others - 19.0 / 200.0).abs() < 1e-9 && (steal - 0.1).abs() < 1e-9, "{others} {steal}");
         assert_eq!(after.shares_since(&after, 0), (0.0, 0.0));

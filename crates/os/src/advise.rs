@@ -1,7 +1,7 @@
 //! `madvise` and what each advice means for faults.
 //!
-//! In: a range of whole pages. Out: nothing, or the error of the call. Each function is one advice; which one pays is
-//! the pool's decision.
+//! In: a range of whole pages. Out: nothing, or the error of the call. Each function is one advice; the pool
+//! decides which one pays.
 //!
 //! The calls go to the kernel directly, see `map`. Reference: madvise(2).
 
@@ -20,7 +20,7 @@ pub enum Advice {
     DoFork,
     /// MADV_DONTNEED: give the frames back now.
     DontNeed,
-    /// MADV_DONTNEED_LOCKED (5.18): the same also of locked pages, which stay locked.
+    /// MADV_DONTNEED_LOCKED (5.18): the same for locked pages too, which stay locked.
     DontNeedLocked,
     /// MADV_FREE (4.5): the kernel may take the frames when it needs them.
     Free,
@@ -52,8 +52,8 @@ impl Advice {
     }
 }
 
-/// MADV_HUGEPAGE: first touches in the range take a whole THP (2 MiB on x86-64) where one is free: one fault instead of
-/// 512. Without effect when `/sys/kernel/mm/transparent_hugepage/enabled` is `never`. Linux 2.6.38.
+/// MADV_HUGEPAGE: first touches in the range take a whole THP (2 MiB on x86-64) if one is free: one fault
+/// instead of 512. Without effect if `/sys/kernel/mm/transparent_hugepage/enabled` is `never`. Linux 2.6.38.
 ///
 /// # Errors
 /// EINVAL: a kernel without THP.
@@ -65,7 +65,8 @@ pub unsafe fn thp(start: usize, len: usize) -> Result<()> {
     unsafe { advise(start, len, Advice::HugePage) }
 }
 
-/// PR_SET_THP_DISABLE: no THP or mTHP for this process from now on, nor for its children, whatever is advised. Linux 3.15.
+/// PR_SET_THP_DISABLE: from now on no THP or mTHP for this process and its children, whatever the advice.
+/// Linux 3.15.
 ///
 /// # Errors
 /// EINVAL: an older kernel.
@@ -75,8 +76,8 @@ pub fn disable_thp() -> Result<()> {
     if rc == 0 { Ok(()) } else { Err(Error::last("prctl(PR_SET_THP_DISABLE")) }
 }
 
-/// Whether [`thp`] memory gets transparent huge pages of `size_bytes`, smaller (mTHP, Linux 6.8) or of the PMD size: what
-/// `/sys/kernel/mm/transparent_hugepage` says now. False where that is hidden. No allocation.
+/// Whether [`thp`] memory gets transparent huge pages of `size_bytes`: mTHP (Linux 6.8) or the PMD size.
+/// Reads `/sys/kernel/mm/transparent_hugepage`; false if that is hidden. No allocation.
 pub fn thp_gives(size_bytes: usize) -> bool {
     matches!(thp_setting(size_bytes), Some(Setting::Always | Setting::Madvise))
 }
@@ -106,7 +107,7 @@ fn thp_setting(size_bytes: usize) -> Option<Setting> {
     };
     match own.map(|text| chosen(text)) {
         Some(Some(b"inherit")) => {}
-        // Before Linux 6.8 there is only the PMD size, and no directories.
+        // Before Linux 6.8 there is only the PMD size, without directories.
         None if size_bytes == pmd_bytes() => {}
         word => return setting(word.flatten()),
     }
@@ -129,7 +130,7 @@ fn chosen(text: &[u8]) -> Option<&[u8]> {
 /// MADV_POPULATE_WRITE: faults every page in now, writable, without changing content. Linux 5.14.
 ///
 /// # Errors
-/// EINVAL: an older kernel. ENOMEM, EFAULT, EHWPOISON: some pages could not be had; earlier ones are populated.
+/// EINVAL: an older kernel. ENOMEM, EFAULT, EHWPOISON: some pages are missing; earlier ones are populated.
 ///
 /// # Safety
 /// The range must be mapped by the caller.
@@ -138,11 +139,12 @@ pub unsafe fn populate(start: usize, len: usize) -> Result<()> {
     unsafe { advise(start, len, Advice::PopulateWrite) }
 }
 
-/// MADV_DONTNEED: gives the frames back at once; private anonymous memory reads as zero afterwards. Locked pages (mlock) go back by
-/// MADV_DONTNEED_LOCKED.
+/// MADV_DONTNEED: gives the frames back at once; private anonymous memory reads as zero afterwards. Locked
+/// pages (mlock) need MADV_DONTNEED_LOCKED.
 ///
 /// # Errors
-/// EINVAL: part of the range is locked, and the kernel older than 5.18. Some pages before it may have gone back, and read as zero.
+/// EINVAL: part of the range is locked, and the kernel is older than 5.18. Earlier pages may have gone back
+/// and read as zero.
 ///
 /// # Safety
 /// The range must be mapped by the caller, who no longer needs its content.
@@ -155,7 +157,7 @@ pub unsafe fn purge(start: usize, len: usize) -> Result<()> {
     }
 }
 
-/// MADV_NOHUGEPAGE: first touches in the range take base pages. What is resident stays as it is.
+/// MADV_NOHUGEPAGE: first touches in the range take base pages. Resident pages stay as they are.
 ///
 /// # Errors
 /// EINVAL: a kernel without THP. ENOMEM: the split would exceed `vm.max_map_count`.
@@ -167,7 +169,7 @@ pub unsafe fn base(start: usize, len: usize) -> Result<()> {
     unsafe { advise(start, len, Advice::NoHugePage) }
 }
 
-/// MADV_DONTFORK: children that are forked from now on find nothing at these addresses, and this process takes no CoW
+/// MADV_DONTFORK: children forked from now on have nothing at these addresses, and this process takes no CoW
 /// faults for them.
 ///
 /// # Errors
@@ -195,10 +197,11 @@ pub unsafe fn do_fork(start: usize, len: usize) -> Result<()> {
 /// Any advice.
 ///
 /// # Errors
-/// As the kernel answers; EINVAL also for an advice that it does not know.
+/// As the kernel answers; EINVAL also for an unknown advice.
 ///
 /// # Safety
-/// The range must be mapped by the caller, who no longer needs its content where the advice gives it up.
+/// The range must be mapped by the caller. If the advice gives up the content, the caller must no longer need
+/// it.
 pub(crate) unsafe fn advise(start: usize, len: usize, advice: Advice) -> Result<()> {
     let (number, call) = advice.number_and_call();
     // SAFETY: the caller owns the range.

@@ -1,15 +1,15 @@
 //! Whether this machine is a guest that gives its free pages back to its host.
 //!
-//! In: nothing. Out: yes or no. No allocation, and no listing of a folder: virtio numbers its devices from 0 on. `host` reads
-//! the same files at leisure, for people.
+//! In: nothing. Out: yes or no. It allocates nothing and lists no folder, since virtio numbers its devices
+//! from 0 on. `host` reads the same files for people, with allocations.
 
 use crate::text::{decimal, read_joined};
 
-/// Devices looked at: a guest has about a dozen, numbered in the order in which it found them.
+/// Devices checked. A guest has about a dozen, numbered in order of discovery.
 const DEVICES: u64 = 64;
 
-/// Whether the balloon (virtio device id 5) reports free pages to the host (VIRTIO_BALLOON_F_REPORTING, bit 5; Linux 5.7).
-/// About 1 us per device that there is not, and 10 per device that there is.
+/// Whether the balloon (virtio device id 5) reports free pages to the host (VIRTIO_BALLOON_F_REPORTING, bit
+/// 5; Linux 5.7). Takes about 1 us per missing device, and 10 us per existing one.
 pub fn reports_free_pages() -> bool {
     reports_below(b"")
 }

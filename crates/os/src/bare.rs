@@ -1,13 +1,15 @@
-//! A thread that the C library knows nothing of.
+//! A thread that the C library does not know.
 //!
-//! In: a function and its argument. Out: a thread made by clone(2), with a stack, and a block of thread-local storage that is all
-//! zero but for errno's place and what the compiler reads by itself. It blocks every signal.
+//! In: a function and its argument. Out: a thread made by clone(2), with a stack and a block of thread-local
+//! storage. The block is zero except for errno and the words that the compiler reads. The thread blocks every
+//! signal.
 //!
-//! Why not pthread_create(3): the library counts its threads. A process whose main thread has called pthread_exit(3) would wait for
-//! one that is not the program's, malloc would be called, and locks be taken that fork can lose.
+//! Why not pthread_create(3): the library counts its threads. If the program's main thread calls
+//! pthread_exit(3), the process would wait for this thread. It would also call malloc and take locks that
+//! fork can lose.
 //!
-//! What it does not do: run code that uses thread-local variables of its own, or functions of the C library that lock or
-//! are cancellation points. What `os` calls for the pool are system calls.
+//! It does not support thread-local variables of the thread's own code, or library functions that lock or are
+//! cancellation points. What `os` calls for the pool are system calls.
 //!
 //! References: clone(2), set_tid_address(2), Ulrich Drepper, "ELF Handling For Thread-Local Storage".
 
@@ -25,24 +27,24 @@ use crate::{map, page};
 /// What such a thread runs.
 pub(crate) type Entry = extern "C" fn(*mut c_void);
 
-/// Bytes of the stack: the work needs 10 KiB at the most, and only what is used becomes resident.
+/// Bytes of the stack. The work needs at most 10 KiB, and only used pages become resident.
 const STACK_BYTES: usize = 128 << 10;
-/// Bytes of a block of thread-local storage at least, on either side of the thread pointer: what the C library's own
-/// functions may look at (`struct pthread` has 2.3 KiB in glibc).
+/// Least bytes of thread-local storage on either side of the thread pointer, for the C library's own
+/// functions (`struct pthread` has 2.3 KiB in glibc).
 const NEAR_BYTES: isize = 8 << 10;
-/// A program with more thread-local storage than this has no such thread.
+/// With more thread-local storage than this, the thread is not started.
 const FAR_BYTES: isize = 64 << 20;
 /// Stacks and thread pointers are aligned to this many bytes.
 const ALIGN_BYTES: usize = 64;
 
-/// At most one thread, and its memory, which the next one gets.
+/// At most one thread, and its memory, which the next thread reuses.
 #[derive(Debug, Default)]
 pub(crate) struct Bare {
-    /// The kernel's number of the thread; the kernel clears it when the thread has left its memory.
+    /// The kernel's number of the thread. The kernel clears it once the thread has left its memory.
     tid: AtomicU32,
-    /// The same number, for looking whether the kernel still counts the thread.
+    /// The same number, to ask whether the kernel still counts the thread.
     last: AtomicU32,
-    /// Where its stack ends and its storage begins, and where the thread pointer points; 0: not there yet.
+    /// End of the stack and begin of the storage, and the thread pointer; 0: not mapped yet.
     stack_end: AtomicUsize,
     pointer: AtomicUsize,
 }
@@ -57,13 +59,13 @@ impl Bare {
         }
     }
 
-    /// There is no such thread in this process: it is another one's copy.
+    /// Forgets the thread: this process is a copy of the one that had it.
     pub(crate) fn forget(&self) {
         self.tid.store(0, Relaxed);
         self.last.store(0, Relaxed);
     }
 
-    /// Starts it; there must be none, see [`Bare::is_over`].
+    /// Starts the thread. There must be none, see [`Bare::is_over`].
     ///
     /// # Errors
     /// As clone(2) and mmap(2).
@@ -88,11 +90,11 @@ impl Bare {
         Ok(())
     }
 
-    /// Waits for the end of a thread that has been told to end, at most for so many looks of so many ns: until the kernel no longer
-    /// counts it, which is a moment after it has left its memory. Whether it has ended.
-    pub(crate) fn is_over(&self, looks: u32, look_ns: u64) -> bool {
+    /// Waits for the end of a thread that was told to end, for at most `polls` times `poll_ns`. It ends when
+    /// the kernel no longer counts it, shortly after it has left its memory. Returns whether it has ended.
+    pub(crate) fn is_over(&self, polls: u32, poll_ns: u64) -> bool {
         let still = AtomicU32::new(0);
-        for _ in 0..looks {
+        for _ in 0..polls {
             let last = self.last.load(Relaxed);
             // SAFETY: signal 0 only asks whether the thread exists.
             let is_gone = || unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), last, 0) } != 0;
@@ -100,12 +102,12 @@ impl Bare {
                 self.last.store(0, Relaxed);
                 return true;
             }
-            wait(&still, 0, Some(look_ns));
+            wait(&still, 0, Some(poll_ns));
         }
         false
     }
 
-    /// Maps stack and storage: below the stack a page that faults, above it the storage.
+    /// Maps stack and storage: a guard page, the stack, the storage.
     fn furnish(&self) -> Result<()> {
         let here = thread_pointer();
         // SAFETY: no arguments, and it cannot fail.
@@ -118,7 +120,7 @@ impl Bare {
         let below = page::round_up(low.unsigned_abs());
         let len = page::size() + STACK_BYTES + below + page::round_up(high.unsigned_abs());
         let start = map::anonymous(len)?;
-        // SAFETY: mapped above, and nobody knows it. Where it fails there is no guard.
+        // SAFETY: mapped above, and not shared. Where it fails there is no guard.
         let _ = unsafe { map::protect(start, page::size(), map::Protection::Inaccessible) };
         let stack_end = start + page::size() + STACK_BYTES;
         let pointer = (stack_end + below) & !(ALIGN_BYTES - 1);
@@ -129,8 +131,8 @@ impl Bare {
     }
 }
 
-/// Writes what the compiler and the C library read at the thread pointer, whose content is nobody's yet: on x86-64 its own address
-/// twice, and the two guards, which all threads share.
+/// Writes the words that the compiler and the C library read at the thread pointer. On x86-64 these are its
+/// own address, twice, and the two guards that all threads share.
 #[cfg(target_arch = "x86_64")]
 fn furnish_head(from: usize, to: usize) {
     let words = [(0x00, to), (0x10, to)];
@@ -144,11 +146,12 @@ fn furnish_head(from: usize, to: usize) {
     }
 }
 
-/// Elsewhere nothing is read there but thread-local variables.
+/// On other processors only thread-local variables are read there.
 #[cfg(not(target_arch = "x86_64"))]
 fn furnish_head(_: usize, _: usize) {}
 
-/// Every signal is blocked until this is dropped, also those that the C library keeps for itself: it doesn't know the thread.
+/// Blocks every signal until dropped, including those that the C library reserves, because the library does
+/// not know the thread.
 struct Mask(u64);
 
 impl Mask {
@@ -172,7 +175,7 @@ fn set_mask(mask: u64) -> u64 {
     before
 }
 
-/// What the C libraries ask for too; emulators know no other.
+/// The flags of the C libraries; emulators know no others.
 const FLAGS: libc::c_int = libc::CLONE_VM
     | libc::CLONE_FS
     | libc::CLONE_FILES
@@ -183,8 +186,8 @@ const FLAGS: libc::c_int = libc::CLONE_VM
     | libc::CLONE_PARENT_SETTID
     | libc::CLONE_CHILD_CLEARTID;
 
-/// clone(2) for a thread; in it, calls the function on the new stack with the argument behind that, and ends. The new thread's
-/// number, or minus errno.
+/// clone(2) for a thread. The new thread calls the function on the new stack with its argument, then ends.
+/// Returns the new thread's number, or minus errno.
 ///
 /// # Safety
 /// `stack` must point to a function and its argument, aligned to 16 bytes, at the end of a stack; `pointer` to storage for the thread.

@@ -1,17 +1,22 @@
-//! Who is calling, and how much may be read above its stack pointer: both without a system call once they are known.
+//! The calling thread, and how much may be read above its stack pointer; after the first call mostly without
+//! a system call.
 //!
-//! In: a stack pointer. Out: process and thread, and a number of bytes. [`prepare`] comes first. Nothing here allocates, locks
-//! or changes what the program sees; errno may change.
+//! In: a stack pointer. Out: process and thread, and a number of bytes. Call [`prepare`] first. Nothing here
+//! allocates, locks or changes the program's state; errno may change.
 //!
-//! A thread's number is remembered under a thread-specific key, with the process's beside it: it is asked for again (gettid:
-//! 120 ns) in the child of a fork. The process's number lies in a page that the kernel wipes in every such child
-//! (MADV_WIPEONFORK, Linux 4.14), also in those of which no handler is told; a child of vfork has its parent's, whose memory it uses.
+//! The thread's number is cached under a thread-specific key, together with the process's. In the child of a
+//! fork it is asked for again (gettid: 120 ns). The process's number lies in a page that the kernel wipes in
+//! every such child (MADV_WIPEONFORK, Linux 4.14), even if no atfork handler runs. A child of vfork uses its
+//! parent's memory, and so its parent's number.
 //!
-//! The rest of the page at the stack pointer can always be read. What is above can where it is known to belong to the thread's own
-//! stack, which stays for as long as the thread runs: below the thread control block, which both C libraries put at the top of the stacks of
-//! threads, and below the program's name, which the kernel puts at the top of the first one (AT_EXECFN). Whether nothing else, such as the stack of a
-//! coroutine and a hole, is in between is asked of the kernel page by page, once for each depth of a thread: rt_sigprocmask(2) with a
-//! wrong first argument answers EFAULT or EINVAL. To have the kernel copy the stack instead (process_vm_readv) costs 1.5 us.
+//! The rest of the page at the stack pointer is always readable. Memory above it is safe only within the
+//! thread's own stack, which lives as long as the thread. Two markers bound that stack. Both C libraries put
+//! the thread control block at the top of a thread's stack. The kernel puts the program's name (AT_EXECFN) at
+//! the top of the first thread's.
+//!
+//! A coroutine's stack and a hole could lie in between. So the kernel is asked about each page, once for each
+//! depth of a thread: rt_sigprocmask(2) with an invalid first argument answers EFAULT or EINVAL. Copying by
+//! process_vm_readv instead would cost 1.5 us.
 
 use std::ptr;
 use std::sync::atomic::{
@@ -20,26 +25,27 @@ use std::sync::atomic::{
 };
 
 use crate::journal::Writer;
+use crate::processor::thread_pointer;
 use crate::{map, page};
 
-/// How far below the top of its stack a thread's stack pointer may be for more than a page to be read, bytes. Deeper stacks are rare,
-/// and each of these pages has to be asked for once (110 ns).
+/// How far below the top of its stack a stack pointer may be for more than a page to be read, bytes. Deeper
+/// stacks are rare, and each page costs one query (110 ns).
 const REACH_BYTES: usize = 1 << 20;
-/// Keys below this need no memory when they are set: glibc has room for so many in the thread control block, musl for all.
+/// Setting keys below this needs no memory: glibc keeps that many in the thread control block, musl all.
 const KEYS_IN_PLACE: libc::pthread_key_t = 32;
 /// No key.
 const NONE: u32 = u32::MAX;
 
 /// Key of a thread's [`Writer`], as one word.
 static WRITER: AtomicU32 = AtomicU32::new(NONE);
-/// Key of the lowest page of its stack from which on all is known to be readable.
+/// Key of the lowest stack page from which on everything is known to be readable.
 static LOW: AtomicU32 = AtomicU32::new(NONE);
-/// The word that is zero in a new process.
+/// A word that is zero in a new process.
 static PROCESS: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
 /// Top of the first thread's stack.
 static FIRST_TOP: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes ready; what can't be had is asked for at every call.
+/// Creates the keys and the page. Where that fails, the answer is asked for at every call.
 pub fn prepare() {
     for place in [&WRITER, &LOW] {
         let mut key = 0;
@@ -56,7 +62,7 @@ pub fn prepare() {
     if rc == 0 {
         PROCESS.store(start as *mut AtomicU32, Release);
     } else {
-        // SAFETY: just mapped, and known to nobody.
+        // SAFETY: just mapped, and not shared.
         let _ = unsafe { map::release(start, page::size()) };
     }
 }
@@ -106,8 +112,8 @@ pub fn writer() -> Writer {
     Writer { pid, tid }
 }
 
-/// How many bytes from `sp`, which must be the writer's own stack pointer or one of its callers', can be read; at most `limit`,
-/// which must be below a page.
+/// How many bytes from `sp` on can be read, at most `limit`. `sp` must be the stack pointer of the writer or
+/// of one of its callers; `limit` must be below a page.
 pub fn stack_bytes(writer: Writer, sp: usize, limit: usize) -> usize {
     let page = page::size();
     let here = sp & !(page - 1);
@@ -115,15 +121,15 @@ pub fn stack_bytes(writer: Writer, sp: usize, limit: usize) -> usize {
     if certain >= limit {
         return limit;
     }
-    let top = if writer.pid == writer.tid { FIRST_TOP.load(Relaxed) } else { control_block() };
+    let top = if writer.pid == writer.tid { FIRST_TOP.load(Relaxed) } else { thread_pointer() };
     if top.wrapping_sub(sp) > REACH_BYTES {
         return certain;
     }
     let low = get(&LOW);
-    // Elsewhere than where it was asked for: of another thread, before a fork.
+    // A value from another stack: of another thread, before a fork.
     let known = if (1..=top).contains(&low) && top - low <= REACH_BYTES { low } else { top };
     if here < known {
-        // No `step_by`: it would panic if a page had no bytes, and the interposer has no path to a panic.
+        // No `step_by`: it could panic if a page had no bytes, and the interposer must not panic.
         let mut next = here + page;
         while next < known {
             if !is_readable(next) {
@@ -144,28 +150,4 @@ fn is_readable(start: usize) -> bool {
     let rc = unsafe { libc::syscall(libc::SYS_rt_sigprocmask, WRONG, start, none, size_of::<u64>()) };
     // SAFETY: the C library returns a valid pointer to this thread's errno.
     rc == -1 && unsafe { *libc::__errno_location() } == libc::EINVAL
-}
-
-/// The address of the calling thread's control block; 0 where we don't know how to find it.
-fn control_block() -> usize {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        let address: usize;
-        // SAFETY: the ABI has the block's own address in its first word.
-        unsafe {
-            std::arch::asm!("mov {}, fs:[0]", out(reg) address, options(nostack, readonly, preserves_flags))
-        };
-        address
-    }
-    #[cfg(all(target_arch = "aarch64", not(miri)))]
-    {
-        let address: usize;
-        // SAFETY: a register that every thread has.
-        unsafe {
-            std::arch::asm!("mrs {}, tpidr_el0", out(reg) address, options(nostack, nomem, preserves_flags))
-        };
-        address
-    }
-    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-    0
 }

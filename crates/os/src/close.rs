@@ -1,12 +1,13 @@
 //! Closing descriptors without waiting for it.
 //!
-//! In: descriptors. Out: they are closed here at once, and for good by a process of its own some time later. The last close of a
-//! tracepoint's event waits until no processor can still be in it, some 50 ms; so does the exit of the process that holds it.
+//! In: descriptors. Out: they are closed at once in this process, and later for good by a helper process. The
+//! last close of a tracepoint's event waits until no processor can still be in it, some 50 ms. So does the
+//! exit of a process that holds one.
 //!
-//! The process shares this one's memory (CLONE_VM), so nothing is copied, and has its own table of descriptors. It does nothing but
-//! close and exit.
+//! The helper shares this process's memory (CLONE_VM), so nothing is copied, but has its own descriptor
+//! table. It only closes and exits.
 //!
-//! What it does not do: wait for that process. It is nobody's to wait for (exit signal 0), and falls to init.
+//! It does not wait for the helper, which has exit signal 0 and falls to init.
 //!
 //! References: clone(2), close_range(2); `perf_trace_event_unreg` in the kernel's kernel/trace/trace_event_perf.c.
 
@@ -16,19 +17,20 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 /// Bytes of the stack: one call deep.
 const STACK_BYTES: usize = 16 << 10;
 
-/// Closes them. Where no process can be had they are closed before this returns. Allocates the stack of that process, some 16 KiB, for good.
+/// Closes the descriptors. If the helper can't be started, they are closed before this returns. Leaks the
+/// helper's stack, some 16 KiB.
 pub fn close_later(mut fds: Vec<OwnedFd>) {
     if fds.is_empty() {
         return;
     }
     fds.sort_by_key(AsRawFd::as_raw_fd);
     let numbers: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
-    // Never freed: the process may outlive this function.
+    // Never freed: the helper may outlive this function.
     let numbers: &'static Numbers = Box::leak(Box::new(Numbers(numbers)));
     let stack: &'static mut [Aligned] =
         Box::leak(vec![Aligned([0; 16]); STACK_BYTES / 16].into_boxed_slice());
     let (top, numbers) = (stack.as_mut_ptr_range().end, std::ptr::from_ref(numbers).cast_mut());
-    // SAFETY: `top` is the aligned end of a stack that nobody else uses and that is never freed; `close_all` reads `numbers`, which is never
+    // SAFETY: `top` is the aligned end of a stack that nothing else uses and that is never freed; `close_all` reads `numbers`, which is never
     // freed either, writes to its stack alone and doesn't return. Where clone fails the descriptors are closed as this returns.
     unsafe { libc::clone(close_all, top.cast(), libc::CLONE_VM, numbers.cast()) };
 }
@@ -40,7 +42,8 @@ struct Aligned(#[expect(dead_code, reason = "room for a stack")] [u8; 16]);
 /// The descriptors, ascending.
 struct Numbers(Vec<RawFd>);
 
-/// Runs in the process: closes all other descriptors first, for somebody may wait for the end of a pipe.
+/// Runs in the helper. It first closes all other descriptors, because another process may wait for the end of a
+/// pipe.
 extern "C" fn close_all(numbers: *mut c_void) -> c_int {
     // SAFETY: the pointer is `close_later`'s, to memory that is never freed or changed.
     let Numbers(numbers) = unsafe { &*numbers.cast::<Numbers>() };

@@ -1,4 +1,6 @@
 //! Clocks and `getrusage`.
+//!
+//! In: nothing, or a process or thread. Out: nanoseconds, ticks and fault counts.
 
 use crate::error::{Error, Result};
 
@@ -12,7 +14,7 @@ pub fn process_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// CPU time of the calling thread likewise. Unlike getrusage's, it does not lag by up to a tick of the kernel's clock.
+/// CPU time of the calling thread. Unlike getrusage's, it does not lag by up to a kernel clock tick.
 pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -27,7 +29,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 
 /// A cheap tick of the processor: the time-stamp counter on x86-64, the virtual counter on aarch64.
 ///
-/// Only differences on one thread mean something; [`tick_ns`] gives the unit.
+/// Only differences on one thread are meaningful; [`tick_ns`] gives the unit.
 pub fn tick() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
@@ -66,9 +68,9 @@ pub fn time_and_tick() -> (u64, u64) {
 /// The part of `struct rusage` that is used here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rusage {
-    /// CPU time in user mode, ns. The sum of both is exact to a microsecond or two; how it is split the kernel estimates by what
-    /// its clock ticks happened to see (`cputime_adjust()` in kernel/sched/cputime.c), unless it is built with
-    /// VIRT_CPU_ACCOUNTING: below some ten ticks, of 1 to 10 ms each, the parts mean nothing.
+    /// CPU time in user mode, ns. The sum of both is exact to a microsecond or two. The kernel estimates the
+    /// split from its clock ticks (`cputime_adjust()` in kernel/sched/cputime.c), unless built with
+    /// VIRT_CPU_ACCOUNTING. Below some ten ticks of 1 to 10 ms, the parts mean nothing.
     pub user_ns: u64,
     /// CPU time in the kernel, ns; see `user_ns`.
     pub system_ns: u64,
@@ -78,6 +80,30 @@ pub struct Rusage {
     pub major_faults: u64,
     /// `ru_maxrss` in bytes.
     pub peak_rss_bytes: u64,
+}
+
+impl Rusage {
+    /// The usage of both. The peak is the larger one, as in wait4.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            user_ns: self.user_ns + other.user_ns,
+            system_ns: self.system_ns + other.system_ns,
+            minor_faults: self.minor_faults + other.minor_faults,
+            major_faults: self.major_faults + other.major_faults,
+            peak_rss_bytes: self.peak_rss_bytes.max(other.peak_rss_bytes),
+        }
+    }
+
+    /// The usage since `before`. The peak covers the whole life.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            user_ns: self.user_ns.saturating_sub(before.user_ns),
+            system_ns: self.system_ns.saturating_sub(before.system_ns),
+            minor_faults: self.minor_faults.saturating_sub(before.minor_faults),
+            major_faults: self.major_faults.saturating_sub(before.major_faults),
+            peak_rss_bytes: self.peak_rss_bytes,
+        }
+    }
 }
 
 impl From<libc::rusage> for Rusage {
@@ -107,7 +133,7 @@ pub enum Who {
 /// `getrusage(2)`.
 ///
 /// # Errors
-/// None in practice; the kernel's answer is passed on.
+/// None in practice; passes on the kernel's answer.
 pub fn rusage(who: Who) -> Result<Rusage> {
     let who = match who {
         Who::Process => libc::RUSAGE_SELF,

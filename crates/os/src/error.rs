@@ -1,15 +1,17 @@
-//! The error of a system call: which call, which errno, for how many bytes. No allocation.
+//! The error of a system call.
+//!
+//! In: a failed call. Out: which call, which errno, for how many bytes. No allocation.
 
 use std::fmt;
 
 /// What a system call answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The call as a reader of `strace` would write it: `madvise(MADV_POPULATE_WRITE`, without the closing bracket.
+    /// The call as `strace` writes it, without the closing bracket: `madvise(MADV_POPULATE_WRITE`.
     pub call: &'static str,
     /// The errno it left.
     pub errno: i32,
-    /// The length in bytes it was asked for, where it had one.
+    /// The requested length in bytes, if the call has one.
     pub len_bytes: Option<usize>,
 }
 
@@ -23,8 +25,8 @@ impl Error {
         Self { call, errno, len_bytes: None }
     }
 
-    /// The same with the length that was asked for.
-    pub fn last_for(call: &'static str, len_bytes: usize) -> Self {
+    /// The same with the requested length.
+    pub(crate) fn last_for(call: &'static str, len_bytes: usize) -> Self {
         Self { len_bytes: Some(len_bytes), ..Self::last(call) }
     }
 
@@ -36,6 +38,11 @@ impl Error {
     /// Whether the task is gone (ESRCH).
     pub fn is_gone(&self) -> bool {
         self.errno == libc::ESRCH
+    }
+
+    /// Whether this process is out of descriptors (EMFILE).
+    pub fn is_out_of_descriptors(&self) -> bool {
+        self.errno == libc::EMFILE
     }
 
     /// Whether the kernel refused for lack of rights (EPERM or EACCES).

@@ -1,11 +1,11 @@
 //! Files by page faults: read-only mappings, and which of a file's pages the page cache holds.
 //!
-//! In: open files. Out: mappings that own their addresses, sums of what they hold. [`forget`] takes one file out of the page
-//! cache, which needs no root. What root's `/proc/sys/vm/drop_caches` would add: the pages of all other files, and with 2
-//! the inodes and extents in which the file system looks up where the pages lie. Neither reaches the cache of a
+//! In: open files. Out: mappings that own their addresses, and sums of their content. [`forget`] takes one
+//! file out of the page cache, without root. Root's `/proc/sys/vm/drop_caches` would also drop the pages of
+//! all other files, and with 2 the inodes and extents that locate pages. Neither reaches the cache of a
 //! hypervisor's host.
 //!
-//! What it does not do: write files, or decide what is prefetched.
+//! It does not write files, or decide what is prefetched.
 //!
 //! References: mmap(2), posix_fadvise(2), mincore(2).
 
@@ -24,11 +24,11 @@ use crate::{map, page};
 /// Bytes of the words that [`FileMap::sum`] adds up.
 pub const WORD_BYTES: usize = size_of::<u64>();
 
-/// Opens the regular file at `path` to read. What has become of another kind since somebody looked is refused, and a pipe without
-/// a writer is not waited for.
+/// Opens the regular file at `path` for reading. Refuses other kinds, even if the file was replaced since it
+/// was listed, and never waits for a pipe's writer.
 ///
 /// # Errors
-/// Those of open(2); [`std::io::ErrorKind::InvalidInput`]: it is no regular file.
+/// As open(2); [`std::io::ErrorKind::InvalidInput`]: not a regular file.
 pub fn open_regular(path: &Path) -> std::io::Result<File> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     if !file.metadata()?.is_file() {
@@ -39,8 +39,8 @@ pub fn open_regular(path: &Path) -> std::io::Result<File> {
 
 /// A private read-only mapping of the first bytes of a file, unmapped on drop.
 ///
-/// Another process may change the file meanwhile, so there is no slice of it; one that makes it shorter ends this process
-/// with SIGBUS at the next touch.
+/// Another process may change the file meanwhile, so there is no slice of it. If another process truncates
+/// the file, the next touch ends this process with SIGBUS.
 #[derive(Debug)]
 pub struct FileMap {
     base: NonNull<u64>,
@@ -56,7 +56,8 @@ impl FileMap {
     /// Maps the first `len_bytes`. Nothing is resident in this process yet.
     ///
     /// # Errors
-    /// EINVAL: `len_bytes` is 0; ENOMEM; EACCES: not open for reading; ENODEV: the file system has no mappings.
+    /// EINVAL: `len_bytes` is 0; ENOMEM; EACCES: not open for reading; ENODEV: the file system supports no
+    /// mappings.
     pub fn new(file: &File, len_bytes: usize) -> Result<Self> {
         Self::map(file, len_bytes, libc::PROT_READ)
     }
@@ -77,7 +78,7 @@ impl FileMap {
         self.len_bytes
     }
 
-    /// `madvise(2)` for all of it.
+    /// `madvise(2)` for the whole mapping.
     ///
     /// # Errors
     /// As the kernel answers; EINVAL also for an advice that this kernel does not know.
@@ -86,7 +87,8 @@ impl FileMap {
         unsafe { advise::advise(self.base.as_ptr().addr(), self.len_bytes, advice) }
     }
 
-    /// The sum of every `step`-th 8-byte word of a part, in the machine's byte order, for certain read.
+    /// The sum of every `step`-th 8-byte word of a part, in native byte order. The reads are never optimised
+    /// away.
     ///
     /// # Panics
     /// When the part does not lie inside, or does not begin at a word.
@@ -105,7 +107,7 @@ impl FileMap {
         sum
     }
 
-    /// Loads the word at each of these places, in bytes from the begin, and tells how many [`tick`]s each took.
+    /// Loads the word at each of these byte offsets, and yields how many [`tick`]s each load took.
     ///
     /// # Panics
     /// When a word does not lie inside.
@@ -127,8 +129,8 @@ impl FileMap {
         unsafe { self.base.as_ptr().add(word) }
     }
 
-    /// How many of its bytes the page cache holds, whoever read them: mincore(2). Since Linux 5.2 that is told only of files
-    /// that this user owns or may write; others count as wholly cached.
+    /// How many of its bytes the page cache holds, by mincore(2). Since Linux 5.2 the kernel tells that only
+    /// for files that this user owns or may write; others count as wholly cached.
     pub fn cached_bytes(&self) -> usize {
         map::resident_bytes(self.base.as_ptr().addr(), page::round_up(self.len_bytes))
     }
@@ -136,12 +138,12 @@ impl FileMap {
 
 impl Drop for FileMap {
     fn drop(&mut self) {
-        // SAFETY: this mapping is ours, and nobody can use it any more. A failure leaves address space behind.
+        // SAFETY: this mapping is ours, and no longer used. A failure leaves address space behind.
         let _ = unsafe { map::release(self.base.as_ptr().addr(), self.len_bytes) };
     }
 }
 
-/// A private mapping of the first bytes of a file that may be written: what is written stays in this process.
+/// A writable private mapping of the first bytes of a file: writes stay in this process.
 #[derive(Debug)]
 pub struct PrivateMap(FileMap);
 
@@ -154,7 +156,7 @@ impl PrivateMap {
         FileMap::map(file, len_bytes, libc::PROT_READ | libc::PROT_WRITE).map(Self)
     }
 
-    /// Stores to the word at each of these places, as [`FileMap::time_reads`] loads.
+    /// Stores to the word at each of these offsets; otherwise as [`FileMap::time_reads`].
     ///
     /// # Panics
     /// When a word does not lie inside.
@@ -169,8 +171,8 @@ impl PrivateMap {
     }
 }
 
-/// Takes a file's clean, unmapped pages out of the page cache (POSIX_FADV_DONTNEED): sync it first. Pages of a file
-/// system that lives in memory stay; [`FileMap::cached_bytes`] tells.
+/// Takes a file's clean, unmapped pages out of the page cache (POSIX_FADV_DONTNEED). Sync the file first.
+/// Pages of an in-memory file system stay; [`FileMap::cached_bytes`] tells.
 ///
 /// # Errors
 /// ESPIPE: a pipe; others as the file system answers.

@@ -1,11 +1,11 @@
-//! What has to happen around `fork`.
+//! Callbacks around `fork`.
 //!
-//! In: functions. Out: libc calls them in every `fork` from now on. It decides nothing and forgets nothing.
+//! In: functions. Out: libc calls them in every `fork` from now on. They can't be unregistered.
 
 use crate::error::{Error, Result};
 
 /// Registers functions to be called before `fork` in the parent, and after it in the parent and in the child:
-/// `pthread_atfork(3)`. What was registered last runs first before `fork` and last after it.
+/// `pthread_atfork(3)`. The last registered runs first before `fork` and last after it.
 ///
 /// # Errors
 /// ENOMEM: libc found no memory for its list.

@@ -1,7 +1,7 @@
-//! Sleeping on a word and waking who sleeps there.
+//! Sleeping on a word, and waking sleepers.
 //!
-//! In: a word of this process's memory. Out: nothing; a sleeper wakes for many reasons (a signal, a change before it slept),
-//! so callers look again. errno may change.
+//! In: a word of this process's memory. Out: nothing. A sleeper may wake for other reasons (a signal, a
+//! change before it slept), so callers must check again. errno may change.
 //!
 //! Reference: futex(2).
 

@@ -1,9 +1,9 @@
-//! Facts about this machine that bear on page faults.
+//! Facts about this machine that affect page faults.
 //!
-//! In: files below `/proc` and `/sys`, limits, and a few calls that are tried. Out: [`Host`], in which everything that
-//! could not be read is `None`: a missing file is not an error, in containers most of them are missing. Allocates.
+//! In: files below `/proc` and `/sys`, limits, and a few probed calls. Out: [`Host`], in which everything
+//! unreadable is `None`. A missing file is no error; in containers most are missing. It allocates.
 //!
-//! What it does not do: judge (`faultless doctor`), or measure (`prof::price`).
+//! It does not judge (`faultless doctor`), or measure (`prof::price`).
 //!
 //! Sources: proc(5), Documentation/admin-guide/{sysctl/vm,sysctl/kernel,cgroup-v2,mm/transhuge,mm/hugetlbpage,mm/ksm}.rst
 //! and Documentation/accounting/psi.rst of Linux.
@@ -39,11 +39,11 @@ pub struct Host {
     pub memory: Memory,
     /// Base page size in bytes.
     pub page_bytes: usize,
-    /// Transparent huge pages; `None` where the kernel has none.
+    /// Transparent huge pages; `None` if the kernel has none.
     pub thp: Option<Thp>,
     /// hugetlb pools, one per page size.
     pub hugetlb: Vec<HugetlbPool>,
-    /// The hypervisor below, by name or `unknown`; `None` where none shows itself.
+    /// The hypervisor below, by name or `unknown`; `None` if none is visible.
     pub hypervisor: Option<String>,
     /// The virtio balloon, if there is one.
     pub balloon: Option<Balloon>,
@@ -67,9 +67,9 @@ pub struct Host {
     pub vulnerabilities: BTreeMap<String, String>,
     /// Counters of `/proc/vmstat`.
     pub vmstat: BTreeMap<String, u64>,
-    /// Memory maps of this process, to compare with `vm/max_map_count`.
+    /// Number of mappings of this process, to compare with `vm/max_map_count`.
     pub maps: Option<usize>,
-    /// Version of glibc, where this program runs on it.
+    /// Version of glibc, if this program runs on it.
     pub glibc: Option<String>,
     /// GLIBC_TUNABLES of this process.
     pub glibc_tunables: Option<String>,
@@ -110,8 +110,8 @@ impl Host {
         Self { limits: Limits::read(), probes: Probes::run(), ..Self::read_below(Path::new("/")) }
     }
 
-    /// Reads only what a measurement carries with it: kernel, processors, memory, THP, hypervisor, rights. The whole
-    /// takes 5 ms of CPU time, this a tenth of it.
+    /// Reads only the facts that go with a measurement: kernel, processors, memory, THP, hypervisor, rights.
+    /// [`Host::read`] takes 5 ms of CPU time, this a tenth of it.
     pub fn read_basics() -> Self {
         let files = Files::new(Path::new("/"));
         let cpu = Cpu::read(&files);
@@ -131,7 +131,7 @@ impl Host {
     }
 
     /// Reads the files below `root` instead of `/`; limits and probes stay at their defaults.
-    pub fn read_below(root: &Path) -> Self {
+    pub(crate) fn read_below(root: &Path) -> Self {
         let files = Files::new(root);
         let number = |path: &&str| Some(((*path).to_owned(), files.number(&format!("proc/sys/{path}"))?));
         let kernel = Kernel::read(&files);
@@ -167,12 +167,12 @@ impl Host {
         }
     }
 
-    /// Whether /proc can't be seen: kernel, memory and settings are then unknown, not absent.
+    /// Whether /proc is hidden: then kernel, memory and settings are unknown, not absent.
     pub fn hides_proc(&self) -> bool {
         self.kernel.release_text.is_none()
     }
 
-    /// Whether /sys can't be seen: every kernel since 4.15 lists vulnerabilities there.
+    /// Whether /sys is hidden: every kernel since 4.15 lists vulnerabilities there.
     pub fn hides_sys(&self) -> bool {
         self.thp.is_none() && self.vulnerabilities.is_empty()
     }
@@ -187,7 +187,7 @@ pub fn user() -> (u32, u32) {
     (user, group)
 }
 
-/// Whether this process may execute a file, by all the kernel asks for: mode, access lists, mount options.
+/// Whether this process may execute a file. The kernel checks mode, access lists and mount options.
 pub fn may_execute(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
     // SAFETY: faccessat(2) reads the C string and nothing else.

@@ -1,7 +1,8 @@
-//! What a program was started with and Rust's start-up changes, for a command that is executed in its place.
+//! What Rust's start-up changes of a program's initial state, restored for a command that is executed in its
+//! place.
 //!
-//! In: nothing; it is noted before `main`. Out: standard descriptors that were closed are closed again, where Rust has opened
-//! `/dev/null`, and SIGPIPE is ignored if it was.
+//! In: nothing; the state is noted before `main`. Out: standard descriptors that were closed, and that Rust
+//! has opened on `/dev/null`, are closed again. SIGPIPE is ignored if it was.
 //!
 //! References: `std::rt` (`sanitize_standard_fds`, `reset_sigpipe`), close(2), signal(7).
 
@@ -45,8 +46,8 @@ fn give_back() -> io::Result<()> {
     Ok(())
 }
 
-/// Executes a command in place of this program, which then finds what this one was started with. Returns only when that
-/// failed.
+/// Executes a command in place of this program, with the state that this program was started with. Returns
+/// only on failure.
 pub fn exec(command: &mut Command) -> io::Error {
     // SAFETY: the function makes system calls only.
     unsafe { command.pre_exec(give_back) };

@@ -1,17 +1,20 @@
-//! A journal in memory: programs write what they allocate and free, each with a copy of the caller's stack, and one recorder reads it.
+//! A journal in memory. Programs write their allocations and frees into it, with a copy of the caller's
+//! stack, and one recorder reads it.
 //!
-//! In: entries from any thread of any process that was told the journal's path. Out: the same, in the order of time where they
-//! come from one thread. Two lanes of slots: 4096 long ones with a stack, 8192 short ones without, 9.4 MiB together. They lie in a file
-//! without a name (memfd), which is gone with its last user, and which nobody can make shorter under a program (F_SEAL_SHRINK).
+//! In: entries from any thread of any process that knows the journal's path. Out: the same entries, in order
+//! for each thread. There are two queues of slots: 4096 long ones with a stack, 8192 short ones without, 9.4
+//! MiB together. They lie in an unnamed file (memfd), which is gone with its last user, and which nobody can
+//! truncate under a program (F_SEAL_SHRINK).
 //!
-//! A writer's first entry with a stack makes the whole journal resident in its process: about 150 faults, and 9.4 MiB of shared
-//! memory in its RSS, which are ours and not the program's. After that nothing here faults.
+//! A writer's first entry with a stack makes the whole journal resident in its process. That takes about 150
+//! faults and adds 9.4 MiB of shared memory to its RSS. The recorder causes them, not the program. After that
+//! nothing here faults.
 //!
-//! What it does not do: wait, lock or allocate while it writes; know what the entries mean (`prof`).
+//! It does not wait, lock or allocate while it writes, or know what the entries mean (`prof`).
 //!
 //! References: memfd_create(2), fcntl(2).
 
-mod lane;
+mod queue;
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -21,7 +24,7 @@ use std::ptr::NonNull;
 use crate::advise::{self, Advice};
 use crate::error::{Error, Result};
 use crate::map;
-use lane::{Found, LINE_BYTES, Lane, OWNED_BYTES};
+use queue::{LINE_BYTES, OWNED_BYTES, Queue, Slot};
 
 /// Bytes of stack that an entry holds at most.
 pub const STACK_BYTES: usize = 2048;
@@ -30,10 +33,10 @@ const SHORT_SLOTS: u64 = 1 << 13;
 const SHORT_BYTES: usize = LINE_BYTES;
 const LONG_SLOTS: u64 = 1 << 12;
 const LONG_BYTES: usize = (OWNED_BYTES + size_of::<Long>()).next_multiple_of(LINE_BYTES);
-/// Where the long lane begins.
-const LONG_AT: usize = Lane::bytes(SHORT_SLOTS, SHORT_BYTES);
-/// Length of a journal, before it is rounded to whole pages.
-const BYTES: usize = LONG_AT + Lane::bytes(LONG_SLOTS, LONG_BYTES);
+/// Where the long queue begins.
+const LONG_AT: usize = Queue::bytes(SHORT_SLOTS, SHORT_BYTES);
+/// Length of a journal before rounding to whole pages.
+const BYTES: usize = LONG_AT + Queue::bytes(LONG_SLOTS, LONG_BYTES);
 
 const _: () = assert!(OWNED_BYTES + size_of::<Entry>() <= SHORT_BYTES);
 
@@ -43,7 +46,7 @@ const _: () = assert!(OWNED_BYTES + size_of::<Entry>() <= SHORT_BYTES);
 pub struct Entry {
     /// What.
     pub kind: Kind,
-    /// When, CLOCK_MONOTONIC in ns: before a block is given back, after one was had.
+    /// Time, CLOCK_MONOTONIC in ns: before a free, after an allocation.
     pub time_ns: u64,
     /// When the call began, for [`Kind::MOVED`].
     pub begin_ns: u64,
@@ -55,7 +58,7 @@ pub struct Entry {
     pub from: u64,
 }
 
-/// What an entry says. A number, since it is read from memory that others write.
+/// The kind of an entry. A number, since it is read from memory that others write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Kind(u64);
@@ -65,7 +68,7 @@ impl Kind {
     pub const BORN: Self = Self(1);
     /// The block is about to be freed.
     pub const DIED: Self = Self(2);
-    /// The block changed its length, and perhaps its place.
+    /// The block changed its length, and perhaps its address.
     pub const MOVED: Self = Self(3);
 }
 
@@ -102,7 +105,7 @@ pub struct Registers {
     pub lr: u64,
 }
 
-/// Payload of a long slot; that of a short one is an `Entry`.
+/// Payload of a long slot. A short slot holds an `Entry`.
 #[repr(C)]
 struct Long {
     entry: Entry,
@@ -118,7 +121,7 @@ pub struct Journal {
     len_bytes: usize,
 }
 
-// SAFETY: the mapping is shared by design; everything in it is reached through lanes.
+// SAFETY: the mapping is shared by design; everything in it is reached through queues.
 unsafe impl Send for Journal {}
 // SAFETY: as above.
 unsafe impl Sync for Journal {}
@@ -127,7 +130,7 @@ impl Journal {
     /// Maps the journal at a path.
     ///
     /// # Errors
-    /// That of open(2) or mmap(2); EINVAL: it is no journal of this version.
+    /// As open(2) or mmap(2); EINVAL: not a journal of this version.
     pub fn open(path: &CStr) -> Result<Self> {
         // SAFETY: a C string, and no other memory.
         let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOCTTY) };
@@ -135,7 +138,7 @@ impl Journal {
             return Err(Error::last("open(journal"));
         }
         let journal = Self::map(fd);
-        // SAFETY: opened above, known to nobody else.
+        // SAFETY: opened above, not shared.
         unsafe { libc::close(fd) };
         journal
     }
@@ -165,22 +168,23 @@ impl Journal {
             .ok_or(Error::new("mmap(journal", libc::ENOMEM))
     }
 
-    /// Makes all of it resident in this process, which for a writer is the mapping alone. Before Linux 5.14 its pages fault one by one.
+    /// Populates the whole mapping in this process; a writer then needs no new memory. Before Linux 5.14 its
+    /// pages fault one by one.
     pub fn populate(&self, advice: Advice) {
         // SAFETY: our own mapping; the advice changes no content. A refusal costs faults later.
         let _ = unsafe { advise::advise(self.base.as_ptr().addr(), self.len_bytes, advice) };
     }
 
-    fn short(&self) -> Lane {
-        // SAFETY: the file was zero and is as long as both lanes, and is only used through them.
-        unsafe { Lane::new(self.base.as_ptr(), SHORT_SLOTS, SHORT_BYTES) }
+    fn short(&self) -> Queue {
+        // SAFETY: the file was zero and is as long as both queues, and is only used through them.
+        unsafe { Queue::new(self.base.as_ptr(), SHORT_SLOTS, SHORT_BYTES) }
     }
 
-    fn long(&self) -> Lane {
+    fn long(&self) -> Queue {
         // SAFETY: inside the mapping, see `short`.
         let base = unsafe { self.base.as_ptr().add(LONG_AT) };
         // SAFETY: as in `short`.
-        unsafe { Lane::new(base, LONG_SLOTS, LONG_BYTES) }
+        unsafe { Queue::new(base, LONG_SLOTS, LONG_BYTES) }
     }
 
     /// Writes an entry, or counts it as lost.
@@ -221,7 +225,7 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // SAFETY: this mapping is ours, and nobody can use it any more.
+        // SAFETY: this mapping is ours, and no longer used.
         let _ = unsafe { map::release(self.base.as_ptr().addr(), self.len_bytes) };
     }
 }
@@ -239,22 +243,22 @@ pub struct Reader {
 /// What [`Reader::next`] found.
 #[derive(Debug)]
 pub enum Next<'a> {
-    /// All that was written has been read.
+    /// Everything written so far has been read.
     Nothing,
-    /// The next entry is still being written, by this process if it has said so; [`Reader::give_up`] skips it.
+    /// The next entry is still being written, by this process if it is known. [`Reader::give_up`] skips it.
     Unfinished {
         /// Process, or 0.
         pid: u32,
-        /// The place in the lane, which no other entry has.
-        place: u64,
+        /// The entry's position in the queue.
+        position: u64,
     },
-    /// An entry. It is gone from the journal.
+    /// An entry, which is now removed from the journal.
     Entry(Writer, Entry, Option<(Registers, &'a [u8])>),
 }
 
-/// Which lane.
+/// Which queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lanes {
+pub enum QueueId {
     /// Entries with a stack.
     Long,
     /// Entries without.
@@ -262,7 +266,7 @@ pub enum Lanes {
 }
 
 impl Reader {
-    /// A new journal, all of it resident.
+    /// A new journal, fully resident.
     ///
     /// # Errors
     /// EMFILE, ENOMEM, ENOSYS before Linux 3.17.
@@ -273,7 +277,7 @@ impl Reader {
         if fd < 0 {
             return Err(Error::last("memfd_create"));
         }
-        // SAFETY: just opened, and owned by nobody else.
+        // SAFETY: just opened, and owned by no other value.
         let file = unsafe { File::from_raw_fd(fd) };
         let len_bytes = crate::page::round_up(BYTES);
         // SAFETY: no memory is involved. Unlike ftruncate it reserves the pages, which a writer can then not lack.
@@ -290,28 +294,28 @@ impl Reader {
         Ok(Self { journal, file, short_at: 0, long_at: 0, given_up: 0 })
     }
 
-    /// Where this process's descendants find it for as long as this lives: `/proc/PID/fd/N`.
+    /// The path under which this process's descendants find it while this value lives: `/proc/PID/fd/N`.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 
-    /// The next entry of one lane. The stack is valid until the next call.
-    pub fn next<'a>(&mut self, which: Lanes, stack: &'a mut Vec<u8>) -> Next<'a> {
-        let (lane, at) = match which {
-            Lanes::Long => (self.journal.long(), self.long_at),
-            Lanes::Short => (self.journal.short(), self.short_at),
+    /// The next entry of one queue. The stack is valid until the next call.
+    pub fn next<'a>(&mut self, which: QueueId, stack: &'a mut Vec<u8>) -> Next<'a> {
+        let (queue, at) = match which {
+            QueueId::Long => (self.journal.long(), self.long_at),
+            QueueId::Short => (self.journal.short(), self.short_at),
         };
-        let payload = match lane.look(at) {
-            Found::Nothing => return Next::Nothing,
-            Found::Claimed(owner) => {
-                return Next::Unfinished { pid: Writer::from_word(owner).pid, place: at };
+        let payload = match queue.look(at) {
+            Slot::Nothing => return Next::Nothing,
+            Slot::Claimed(owner) => {
+                return Next::Unfinished { pid: Writer::from_word(owner).pid, position: at };
             }
-            Found::Full(payload) => payload,
+            Slot::Full(payload) => payload,
         };
-        let writer = Writer::from_word(lane.owner(at));
+        let writer = Writer::from_word(queue.owner(at));
         // SAFETY: a published slot holds an entry of its writer, and any bits are an entry.
         let entry = unsafe { payload.cast::<Entry>().read() };
-        let caller = (which == Lanes::Long).then(|| {
+        let caller = (which == QueueId::Long).then(|| {
             let long = payload.cast::<Long>();
             // SAFETY: as above, of a long slot.
             let registers = unsafe { (&raw const (*long).registers).read() };
@@ -324,29 +328,29 @@ impl Reader {
             unsafe { std::ptr::copy_nonoverlapping(from, stack.as_mut_ptr(), stack.len()) };
             (registers, stack.as_slice())
         });
-        lane.free(at);
+        queue.free(at);
         self.advance(which);
         Next::Entry(writer, entry, caller)
     }
 
-    fn advance(&mut self, which: Lanes) {
+    fn advance(&mut self, which: QueueId) {
         match which {
-            Lanes::Long => self.long_at += 1,
-            Lanes::Short => self.short_at += 1,
+            QueueId::Long => self.long_at += 1,
+            QueueId::Short => self.short_at += 1,
         }
     }
 
-    /// Skips the entry that is still being written; it counts as lost.
-    pub fn give_up(&mut self, which: Lanes) {
+    /// Skips the unfinished entry, which counts as lost.
+    pub fn give_up(&mut self, which: QueueId) {
         match which {
-            Lanes::Long => self.journal.long().free(self.long_at),
-            Lanes::Short => self.journal.short().free(self.short_at),
+            QueueId::Long => self.journal.long().free(self.long_at),
+            QueueId::Short => self.journal.short().free(self.short_at),
         }
         self.advance(which);
         self.given_up += 1;
     }
 
-    /// Entries that found no room, and those that were given up, so far.
+    /// Entries that found no room, and those given up, so far.
     pub fn lost(&self) -> u64 {
         self.journal.short().lost() + self.journal.long().lost() + self.given_up
     }

@@ -1,9 +1,9 @@
-//! The kernel boundary: every system call, every `unsafe` line around one, and nothing that decides.
+//! The kernel boundary: every system call, and every `unsafe` line around one. It decides nothing.
 //!
-//! In: plain integers, ranges and flags. Out: values, or [`Error`] with the call, its errno and the length it was
-//! asked for. Nothing here allocates unless its documentation says so, because the interposer runs on it.
+//! In: plain integers, ranges and flags. Out: values, or [`Error`] with the call, its errno and the requested
+//! length. Nothing here allocates unless its documentation says so, because the interposer runs on it.
 //!
-//! What it does not do: policies (`pool`), meaning (`trace`), printing (`cli`).
+//! It does not hold policies (`pool`), interpret (`trace`) or print (`cli`).
 
 pub mod activity;
 pub mod advise;
@@ -26,6 +26,7 @@ pub mod mapping;
 pub mod page;
 pub mod perf;
 pub mod pressure;
+pub mod process_memory;
 pub mod processor;
 pub mod procfs;
 pub mod ring;

@@ -1,13 +1,14 @@
 //! A futex mutex that can be held across `fork`.
 //!
-//! In: a value. Out: a guard. It never allocates, never panics, knows no poisoning and no thread-local state, so that
-//! a malloc can stand on it. [`Mutex::hold`] takes it for the time of a `fork`; [`Mutex::resume`] gets it back, in the
-//! parent and in the child.
+//! In: a value. Out: a guard. It never allocates or panics, and has no poisoning and no thread-local state,
+//! so a malloc can use it. [`Mutex::hold`] takes it for the time of a `fork`. [`Mutex::resume`] gets it back,
+//! in the parent and in the child.
 //!
-//! What it does not do: fairness, time limits, recursion.
+//! It does not offer fairness, time limits or recursion.
 //!
-//! The three states of the word follow Ulrich Drepper, "Futexes Are Tricky" (2011), section "Mutex, Take 2"; it also names the
-//! owner, so that a thread knows at every moment whether it has the lock, also in a signal handler that interrupted it.
+//! The three states of the word follow Ulrich Drepper, "Futexes Are Tricky" (2011), section "Mutex, Take 2".
+//! The word also names the owner, so a thread always knows whether it has the lock, even in a signal handler
+//! that interrupted it.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -19,11 +20,11 @@ use std::sync::atomic::{
 use crate::futex;
 
 const FREE: u32 = 0;
-/// Beside the owner: somebody may sleep.
+/// Flag beside the owner: a thread may be sleeping.
 const AWAITED: u32 = 1;
 
-/// How often a taken lock is looked at before sleeping. A sleep and its wake-up cost some 5 us, the sections this
-/// lock guards some 50 ns; 100 looks are about 3 us on the x86-64 machines tried.
+/// How often a taken lock is checked before sleeping. A sleep and its wake-up cost some 5 us, the sections
+/// that this lock guards some 50 ns. 100 checks take about 3 us (measured on x86-64).
 const SPINS: u32 = 100;
 
 /// A mutual exclusion lock around a value.
@@ -31,7 +32,7 @@ const SPINS: u32 = 100;
 pub struct Mutex<T> {
     /// [`FREE`], or the owner, see [`me`], with or without [`AWAITED`].
     word: AtomicU32,
-    /// Whether it is held for `fork`: there is no guard then.
+    /// Whether it is held for `fork`; then there is no guard.
     held: AtomicBool,
     value: UnsafeCell<T>,
 }
@@ -49,8 +50,8 @@ impl<T> Mutex<T> {
         Self { word: AtomicU32::new(FREE), held: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// Waits for the lock. `None` only if this very thread has it, for `fork` or where a signal handler interrupted it: waiting
-    /// would never end.
+    /// Waits for the lock. `None` only if this thread has it already, for `fork` or in code that a signal
+    /// handler interrupted: waiting would never end.
     pub fn lock(&self) -> Option<Guard<'_, T>> {
         let me = me();
         if self.word.compare_exchange(FREE, me, Acquire, Relaxed).is_err() && !self.wait(me) {
@@ -64,20 +65,22 @@ impl<T> Mutex<T> {
         self.word.load(Relaxed) & !AWAITED == me()
     }
 
-    /// Wakes everybody who sleeps on it; those who still have to wait sleep again. For who is about to wait for one of them: a handler of a
-    /// signal may have come between an unlock and its wake-up, which then only follows when the handler returns.
+    /// Wakes every sleeper; those that still have to wait sleep again. Call it before waiting for one of
+    /// them. A signal handler may have come between an unlock and its wake-up, and delay the wake-up until
+    /// the handler returns.
     pub fn rouse(&self) {
         futex::wake_all(&self.word);
     }
 
-    /// Takes the lock before `fork`, so that the child finds the value whole. False if this thread has it already.
+    /// Takes the lock before `fork`, so that the child finds the value consistent. False if this thread has
+    /// it already.
     pub fn hold(&self) -> bool {
         self.lock().map(Guard::hold).is_some()
     }
 
     /// Gets back what [`Mutex::hold`] or [`Guard::hold`] took, in the parent and in the child; `None` without a hold.
     ///
-    /// Sound from any thread: a hold has no guard, and of several callers one gets it.
+    /// Sound from any thread: a hold has no guard, and only one of several callers gets it.
     pub fn resume(&self) -> Option<Guard<'_, T>> {
         self.held.swap(false, Relaxed).then(|| Guard(self))
     }
@@ -102,7 +105,7 @@ impl<T> Mutex<T> {
                 return false;
             }
             if word == FREE {
-                // Others may sleep too: whoever unlocks has to wake one.
+                // Others may sleep too, so the unlock has to wake one.
                 if take(me | AWAITED) {
                     return true;
                 }
@@ -152,8 +155,9 @@ impl<T> Drop for Guard<'_, T> {
     }
 }
 
-/// This thread, by the page of its errno: known without a system call, and the same in a child of `fork`. Threads have stacks
-/// of more than a page, so no two have the same one within 4 TiB of addresses. Neither [`FREE`] nor [`AWAITED`].
+/// Identifies this thread by the page of its errno: no system call, and the same in a child of `fork`. Stacks
+/// are larger than a page, so no two threads share a value within 4 TiB of addresses. Neither [`FREE`] nor
+/// [`AWAITED`].
 fn me() -> u32 {
     // SAFETY: no arguments, and it cannot fail.
     let errno = unsafe { libc::__errno_location() }.addr();

@@ -1,9 +1,10 @@
 //! Address space: reserve, make usable, move, release.
 //!
-//! In: addresses and lengths in bytes, whole base pages. Out: addresses, or the error of the call. It keeps no list of
-//! what it mapped and frees nothing by itself; who calls it owns the range.
+//! In: addresses and lengths in bytes, whole base pages. Out: addresses, or the error of the call. It keeps
+//! no list of its mappings and frees nothing on its own; the caller owns the range.
 //!
-//! The calls go to the kernel directly: the interposer stands in for the C functions of these names, to see the program's calls.
+//! The calls go to the kernel directly, because the interposer replaces the C functions of these names to see
+//! the program's calls.
 //!
 //! References: mmap(2), mprotect(2), mremap(2), munmap(2), getrlimit(2), sysinfo(2).
 
@@ -26,11 +27,11 @@ pub fn reserve(len: usize, align: usize) -> Result<usize> {
     let aligned = start.checked_add(align - 1).ok_or(Error::new("mmap", libc::ENOMEM))? & !(align - 1);
     let (before, behind) = (aligned - start, wanted - len - (aligned - start));
     if before > 0 {
-        // SAFETY: the bytes before the aligned start were mapped above and nobody knows them.
+        // SAFETY: the bytes before the aligned start were mapped above and are not shared.
         let _ = unsafe { release(start, before) };
     }
     if behind > 0 {
-        // SAFETY: the bytes behind the range were mapped above and nobody knows them.
+        // SAFETY: the bytes behind the range were mapped above and are not shared.
         let _ = unsafe { release(aligned + len, behind) };
     }
     Ok(aligned)
@@ -54,45 +55,45 @@ pub fn hugetlb(len: usize, page_bytes: usize) -> Result<usize> {
     map(0, len, READ_WRITE, flags).map_err(|error| Error { call: "mmap(MAP_HUGETLB", ..error })
 }
 
-/// Puts pages from the hugetlb pool of `page_bytes` pages into `start .. start + len`, which then reads as zero. The pages
-/// are reserved first, so that no touch can fail for want of one, except a child's after `fork`: if the pool has none left
-/// for its copy the kernel kills it.
+/// Puts pages from the hugetlb pool of `page_bytes` pages into `start .. start + len`, which then reads as
+/// zero. The pages are reserved first, so no touch can fail for lack of a page. A child's touch after `fork`
+/// can: if the pool has no page for its copy, the kernel kills it.
 ///
 /// # Errors
-/// ENOMEM, EINVAL: as for [`hugetlb`]; nothing happened. Others: hugetlb pages can't be moved (before Linux 5.16); the range is
-/// as it was, or call [`anonymous_at`].
+/// ENOMEM, EINVAL: as for [`hugetlb`]; nothing happened. Others: hugetlb pages can't be moved (before Linux
+/// 5.16); the range is unchanged, or call [`anonymous_at`].
 ///
 /// # Safety
 /// The range must be whole pages of that size, owned by the caller, and nothing may use it.
 pub unsafe fn hugetlb_at(start: usize, len: usize, page_bytes: usize) -> Result<()> {
     let from = hugetlb(len, page_bytes)?;
-    // SAFETY: `from` was mapped above and is known to nobody; the caller gives up what is at the target.
+    // SAFETY: `from` was mapped above and is not shared; the caller gives up what is at the target.
     if unsafe { remap(from, len, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, start) } {
         return Ok(());
     }
     let error = Error::last_for("mremap(MREMAP_FIXED", len);
-    // SAFETY: still there, still known to nobody.
+    // SAFETY: still there, still not shared.
     let _ = unsafe { release(from, len) };
     Err(error)
 }
 
-/// What a mapping allows, and asks for, at the moment when MAP_POPULATE is to fill it; see mmap(2).
+/// What a mapping allows when MAP_POPULATE is to fill it; see mmap(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Populate {
-    /// Readable and writable: every page is made resident, and a write to it is no fault.
+    /// Readable and writable: every page becomes resident, and writes don't fault.
     Writable,
     /// PROT_READ: the shared zero page is mapped everywhere, and the first write to each page is a CoW fault.
     ReadOnly,
     /// PROT_NONE: nothing can be faulted in, and mmap(2) reports no error.
     Inaccessible,
-    /// MAP_NONBLOCK beside it, with which MAP_POPULATE does nothing since Linux 2.6.23.
+    /// With MAP_NONBLOCK, which makes MAP_POPULATE do nothing since Linux 2.6.23.
     NonBlocking,
 }
 
-/// New private memory, mapped with MAP_POPULATE in one of these ways and made readable and writable afterwards.
+/// New private memory, mapped with MAP_POPULATE in one of these ways, and readable and writable afterwards.
 ///
 /// # Errors
-/// ENOMEM as for [`anonymous`]. Pages that could not be had are no error: look at [`resident_bytes`].
+/// ENOMEM as for [`anonymous`]. Missing pages are no error: check [`resident_bytes`].
 pub fn populated(len: usize, how: Populate) -> Result<usize> {
     let (rights, more) = match how {
         Populate::Writable => (READ_WRITE, 0),
@@ -102,7 +103,7 @@ pub fn populated(len: usize, how: Populate) -> Result<usize> {
     };
     let start = map(0, len, rights, ANONYMOUS | libc::MAP_POPULATE | more)?;
     if rights != READ_WRITE {
-        // SAFETY: mapped above, and known to nobody else.
+        // SAFETY: mapped above, and not shared.
         unsafe { make_usable(start, len) }?;
     }
     Ok(start)
@@ -117,9 +118,9 @@ pub enum Protection {
     ReadOnly,
 }
 
-/// Takes rights on a range away, which changes neither content nor residency; [`make_usable`] gives them back.
+/// Takes rights on a range away, without changing content or residency; [`make_usable`] gives them back.
 ///
-/// Before Linux 5.19 the first write to each private page after that is a fault.
+/// Before Linux 5.19, the first write to each private page after that faults.
 ///
 /// # Errors
 /// ENOMEM: as for [`make_usable`]; part of the range may have lost the rights.
@@ -131,12 +132,12 @@ pub unsafe fn protect(start: usize, len: usize, protection: Protection) -> Resul
         Protection::Inaccessible => (NOTHING, "mprotect(PROT_NONE"),
         Protection::ReadOnly => (libc::PROT_READ, "mprotect(PROT_READ"),
     };
-    // SAFETY: the caller owns the range and nobody uses it meanwhile.
+    // SAFETY: the caller owns the range and it is unused meanwhile.
     let rc = unsafe { change_rights(start, len, rights) };
     if rc == 0 { Ok(()) } else { Err(Error::last_for(call, len)) }
 }
 
-/// Whether a page may be written, by having the kernel write there what mincore(2) says of it; EFAULT is no.
+/// Whether a page may be written: has the kernel write mincore(2)'s answer there. EFAULT means no.
 ///
 /// # Safety
 /// The page must be the caller's, who no longer needs its first byte.
@@ -154,7 +155,7 @@ pub unsafe fn is_writable(start: usize) -> bool {
 /// # Safety
 /// `start .. start + len` must be whole pages that the caller reserved.
 pub unsafe fn make_usable(start: usize, len: usize) -> Result<()> {
-    // SAFETY: the caller owns the range; more rights on it break nobody's assumption.
+    // SAFETY: the caller owns the range; more rights on it break no assumption.
     let rc = unsafe { change_rights(start, len, READ_WRITE) };
     if rc == 0 { Ok(()) } else { Err(Error::last_for("mprotect(PROT_READ|PROT_WRITE", len)) }
 }
@@ -177,50 +178,51 @@ pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<()> {
     if moved { Ok(()) } else { Err(Error::last_for("mremap(MREMAP_DONTUNMAP", len)) }
 }
 
-/// Whether [`move_pages`] works here, tried on two pages of its own: older kernels refuse it, and QEMU's user-mode
-/// emulation (7.2) lets it succeed but forgets that `from` is still mapped.
+/// Whether [`move_pages`] works here, tried on two pages of its own. Older kernels refuse it. QEMU's
+/// user-mode emulation (7.2) lets it succeed but forgets that `from` is still mapped.
 pub fn pages_can_move() -> bool {
     let page = crate::page::size();
     let Ok(start) = anonymous(2 * page) else { return false };
     let mut resident = 0_u8;
-    // SAFETY: both pages were mapped above and nobody knows them.
+    // SAFETY: both pages were mapped above and are not shared.
     let moved = unsafe { move_pages(start, start + page, page) }.is_ok();
     // SAFETY: mincore reads no memory at the address, and `resident` holds the byte that one page needs.
     let kept = unsafe { libc::mincore(start as *mut libc::c_void, page, &raw mut resident) } == 0;
-    // A refused move may have unmapped its target, and another thread may have mapped there since: then it is left alone.
+    // A refused move may have unmapped its target, and another thread may have mapped something there since.
+    // So the target is left alone.
     let ours = if moved { 2 * page } else { page };
-    // SAFETY: mapped above, and nobody knows them.
+    // SAFETY: mapped above, and not shared.
     let _ = unsafe { release(start, ours) };
     moved && kept
 }
 
-/// New private memory at these addresses, where nothing may be mapped; it reads as zero. So is mended, too, the hole that a
-/// failed [`move_pages`] left.
+/// New private memory at these addresses, where nothing may be mapped; it reads as zero. This also fills the
+/// hole that a failed [`move_pages`] left.
 ///
 /// # Errors
-/// EEXIST: something is mapped there. After [`move_pages`] that may be the range as it was, or a mapping that another thread made
-/// in the hole, and nobody can tell: the range must never be used again. ENOMEM as for [`anonymous`].
+/// EEXIST: something is mapped there. After [`move_pages`] that may be the old range or another thread's
+/// mapping, so the range must never be used again. ENOMEM as for [`anonymous`].
 pub fn anonymous_at(start: usize, len: usize) -> Result<()> {
     match map(start, len, READ_WRITE, ANONYMOUS | libc::MAP_FIXED_NOREPLACE) {
         Err(error) => Err(error),
         Ok(address) if address == start => Ok(()),
         Ok(elsewhere) => {
             // A kernel before 4.17 takes the address as a hint.
-            // SAFETY: this mapping was made by the call above and is known to nobody.
+            // SAFETY: this mapping was made by the call above and is not shared.
             let _ = unsafe { release(elsewhere, len) };
             Err(Error::new("mmap(MAP_FIXED_NOREPLACE", libc::EEXIST))
         }
     }
 }
 
-/// Whether nothing is mapped anywhere in a range. Nothing is changed: the call asks for a mapping of no type, which the kernel refuses
-/// with EINVAL once it has looked for others in its place.
+/// Whether nothing is mapped in a range. Changes nothing: it asks for a mapping without a type, which the
+/// kernel refuses with EINVAL after the check for other mappings.
 pub fn is_free(start: usize, len: usize) -> bool {
     let no_type = libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     match map(start, len, NOTHING, no_type) {
         Err(error) => error.errno == libc::EINVAL,
         Ok(address) => {
-            // SAFETY: this mapping was made by the call above and is known to nobody.
+            // SAFETY: this mapping was made by the call above and is not shared.
             let _ = unsafe { release(address, len) };
             address == start
         }
@@ -249,7 +251,7 @@ pub fn residency(start: usize, pages: &mut [u8]) -> Result<()> {
     if rc == 0 { Ok(()) } else { Err(Error::last_for("mincore", len)) }
 }
 
-/// How many bytes of a range of whole pages are resident; what can't be asked counts as not resident.
+/// How many bytes of a range of whole pages are resident; pages that can't be queried count as not resident.
 pub fn resident_bytes(start: usize, len: usize) -> usize {
     const PAGES: usize = 512;
     let page_log2 = crate::page::size().trailing_zeros();
@@ -280,7 +282,7 @@ pub unsafe fn release(start: usize, len: usize) -> Result<()> {
     if rc == 0 { Ok(()) } else { Err(Error::last_for("munmap", len)) }
 }
 
-/// Whether nothing below this path may be mapped executable (mounted `noexec`); false where that can't be known.
+/// Whether executable mappings below this path are forbidden (mounted `noexec`); false if unknown.
 pub fn is_noexec(path: &std::ffi::CStr) -> bool {
     let mut answer = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
     // SAFETY: a C string, and a pointer that is valid for one statvfs.
@@ -296,7 +298,8 @@ pub fn address_space_limit() -> Option<usize> {
     [libc::RLIMIT_AS, libc::RLIMIT_DATA].into_iter().filter_map(limit).min()
 }
 
-fn limit(resource: libc::__rlimit_resource_t) -> Option<usize> {
+/// A soft limit of this process; `None` is unlimited or unknown.
+pub(crate) fn limit(resource: libc::__rlimit_resource_t) -> Option<usize> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is valid for one rlimit.
     let rc = unsafe { libc::getrlimit(resource, &raw mut limit) };
@@ -308,8 +311,8 @@ pub fn memory_bytes() -> Option<usize> {
     Some(memory()?[0])
 }
 
-/// The same with swap space: the most that the kernel lets one mapping have by its heuristic (`vm.overcommit_memory` 0, since
-/// Linux 5.2).
+/// Memory plus swap space: the largest mapping under the kernel's overcommit heuristic
+/// (`vm.overcommit_memory` 0, since Linux 5.2).
 pub fn memory_and_swap_bytes() -> Option<usize> {
     let [memory, swap] = memory()?;
     memory.checked_add(swap)
@@ -335,17 +338,17 @@ pub fn commit_is_strict() -> bool {
 }
 
 fn map(at: usize, len: usize, rights: libc::c_int, flags: libc::c_int) -> Result<usize> {
-    // The sixth argument is read from the stack in its full width.
+    // The kernel reads the sixth argument in full width.
     let offset: libc::c_long = 0;
     // SAFETY: without MAP_FIXED a new mapping never replaces another; with it, see `renew`.
     let start = unsafe { libc::syscall(libc::SYS_mmap, at, len, rights, flags, -1, offset) };
     if start == -1 { Err(Error::last_for("mmap", len)) } else { Ok(start as usize) }
 }
 
-/// mremap(2) with MREMAP_FIXED; whether all of it moved.
+/// mremap(2) with MREMAP_FIXED. Returns whether the whole range moved.
 ///
 /// # Safety
-/// The caller gives up what is at the target, and nothing uses the source meanwhile.
+/// The caller gives up the target's content, and nothing uses the source meanwhile.
 unsafe fn remap(from: usize, len: usize, flags: libc::c_int, to: usize) -> bool {
     // SAFETY: forwarded.
     let moved = unsafe { libc::syscall(libc::SYS_mremap, from, len, len, flags, to) };
@@ -355,7 +358,7 @@ unsafe fn remap(from: usize, len: usize, flags: libc::c_int, to: usize) -> bool 
 /// mprotect(2); 0 on success.
 ///
 /// # Safety
-/// The caller owns the range, and nobody depends on rights that it takes away.
+/// The caller owns the range, and nothing depends on rights that it takes away.
 unsafe fn change_rights(start: usize, len: usize, rights: libc::c_int) -> libc::c_long {
     // SAFETY: forwarded.
     unsafe { libc::syscall(libc::SYS_mprotect, start, len, rights) }
@@ -372,14 +375,14 @@ mod tests {
         let start = anonymous(LEN).unwrap();
         let page = crate::page::size();
         assert!(!is_free(start, LEN) && !is_free(start + LEN - page, page));
-        // SAFETY: mapped above, and nobody knows it.
+        // SAFETY: mapped above, and not shared.
         unsafe { release(start, LEN) }.unwrap();
         let far = (start / 2) & !(LEN - 1);
         assert!(is_free(far, 64 * LEN) && is_free(far, LEN), "asking maps nothing");
         anonymous_at(far + LEN, page).unwrap();
         assert!(!is_free(far, 64 * LEN) && is_free(far, LEN));
         assert_eq!(anonymous_at(far + LEN, page).map_err(|error| error.errno), Err(libc::EEXIST));
-        // SAFETY: mapped above, and nobody knows it.
+        // SAFETY: mapped above, and not shared.
         unsafe { release(far + LEN, page) }.unwrap();
     }
 
@@ -449,7 +452,7 @@ mod tests {
             unsafe { release(start, LEN) }.unwrap();
             start
         };
-        // The thread of another test may take one.
+        // Another test's thread may take a hole.
         let mut holes = std::iter::repeat_with(hole).take(100);
         let start = holes.find(|&start| anonymous_at(start, LEN).is_ok()).expect("one of 100 holes");
         // SAFETY: just mapped.

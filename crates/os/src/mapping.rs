@@ -1,6 +1,6 @@
-//! A mapping of one's own, as bytes.
+//! An owned mapping, as bytes.
 //!
-//! In: a length and how its pages are to come. Out: a [`Mapping`], unmapped when dropped.
+//! In: a length, and when its pages are faulted in. Out: a [`Mapping`], unmapped when dropped.
 //!
 //! References: mmap(2), madvise(2).
 
@@ -9,14 +9,14 @@ use std::ops::{Deref, DerefMut};
 use crate::error::Result;
 use crate::{advise, map, page};
 
-/// How the pages of a mapping come.
+/// When the pages of a mapping are faulted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
     /// With the first touch of each.
     Touched,
     /// At once (MAP_POPULATE).
     Populated,
-    /// With the first touch of each huge page (MADV_HUGEPAGE), where the kernel has them.
+    /// With the first touch of each huge page (MADV_HUGEPAGE), if the kernel has them.
     Thp,
 }
 
@@ -40,7 +40,7 @@ impl Mapping {
             Pages::Touched | Pages::Thp => map::anonymous(mapped)?,
         };
         if pages == Pages::Thp {
-            // Without THP the pages come as they would without.
+            // Without THP, base pages are used.
             // SAFETY: advice on a range that was just mapped; its content stays.
             let _ = unsafe { advise::thp(start, mapped) };
         }

@@ -1,4 +1,6 @@
 //! Page sizes of this machine, and orders: log2 of base pages.
+//!
+//! In: nothing, or a length. Out: sizes in bytes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -18,7 +20,7 @@ pub fn size() -> usize {
 }
 
 /// `len` rounded up to whole base pages.
-pub fn round_up(len: usize) -> usize {
+pub(crate) fn round_up(len: usize) -> usize {
     // A power of two; `next_multiple_of` would bring a panic for 0 into the interposer.
     (len + size() - 1) & !(size() - 1)
 }

@@ -1,10 +1,10 @@
 //! `perf_event_open(2)` for the software events that describe page faults, and for tracepoints.
 //!
-//! In: a [`Spec`] of one of a few shapes and whom to watch. Out: an open [`Event`] that counts, or writes records into
-//! a [`crate::ring::Ring`]. All records carry pid, tid, CLOCK_MONOTONIC time and the id of their event at fixed
-//! places, so that events of different shape can share a ring.
+//! In: a [`Spec`] of one of a few shapes, and whom to watch. Out: an open [`Event`] that counts, or writes
+//! records into a [`crate::ring::Ring`]. All records carry pid, tid, CLOCK_MONOTONIC time and event id at
+//! fixed offsets, so that events of different shapes can share a ring.
 //!
-//! What it does not do: decide what to try next when the kernel refuses (`prof`), or read the rings (`ring`).
+//! It does not decide what to try next if the kernel refuses (`prof`), or read the rings (`ring`).
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 /// A software event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Software {
-    /// Every fault, as it is entered (x86) or handled (elsewhere); only those with a trap, so no populate.
+    /// Every fault, as it is entered (x86) or handled (elsewhere). Only real traps count, not populate.
     PageFaults,
     /// Minor faults, once they have been handled.
     MinorFaults,
@@ -37,8 +37,8 @@ pub enum Software {
 pub enum Output {
     /// Nothing; it is read.
     Count,
-    /// A sample for every `period`-th occurrence: ip, pid, tid, time, address, on x86-64 the user's RSI and RDI where they are wanted,
-    /// and the size of the page that is mapped there.
+    /// A sample for every `period`-th occurrence: ip, pid, tid, time, address, and the size of the page
+    /// mapped there. On x86-64 also the user's RSI and RDI if wanted.
     Faults {
         /// Occurrences per sample.
         period: u64,
@@ -50,8 +50,8 @@ pub enum Output {
         /// Samples per second.
         hertz: u64,
     },
-    /// A sample for every `period`-th occurrence: as [`Output::Faults`], and the user's call chain by frame pointers,
-    /// registers and this much of the stack from its pointer on.
+    /// A sample for every `period`-th occurrence: as [`Output::Faults`], with the user's call chain by frame
+    /// pointers, registers, and this much of the stack from its pointer on.
     FaultStacks {
         /// Occurrences per sample.
         period: u64,
@@ -68,17 +68,18 @@ pub enum Output {
     },
     /// A sample for every occurrence of a tracepoint: ip, pid, tid, time, address and its fields.
     Fields,
-    /// A sample for one in so many occurrences: ip, pid, tid, time, address and the user's call chain by frame pointers.
+    /// A sample for one in so many occurrences: ip, pid, tid, time, address and the user's call chain by
+    /// frame pointers.
     UserStacks {
         /// Occurrences per sample.
         period: u64,
     },
-    /// No samples; records of mmap, names, exec, fork and exit. Whoever polls the event is woken when its ring, and with it what
-    /// others redirect there, has received this many bytes since the last time.
+    /// No samples; records of mmap, names, exec, fork and exit. A poll on the event returns when its ring has
+    /// received this many more bytes, including redirected ones.
     Tasks {
         /// Bytes.
         wake_bytes: u32,
-        /// Also a record whenever a thread gets a processor or gives it up (Linux 4.3).
+        /// Also a record for each context switch (Linux 4.3).
         switches: bool,
     },
 }
@@ -88,9 +89,9 @@ pub enum Output {
 pub struct Spec {
     /// The event.
     pub event: Software,
-    /// What it writes.
+    /// Its output.
     pub output: Output,
-    /// Leave kernel mode out; without rights the kernel insists on it (`perf_event_paranoid` 2).
+    /// Leave kernel mode out; required without rights (`perf_event_paranoid` 2).
     pub user_only: bool,
     /// Follow children and threads.
     pub inherit: bool,
@@ -105,7 +106,7 @@ pub struct Spec {
 pub struct Target {
     /// The task; 0 is the calling thread, -1 all tasks of a processor (needs rights).
     pub pid: i32,
-    /// Only while on this processor; `None` for all, which cannot be combined with `inherit` and a ring.
+    /// Only while on this processor; `None` for all, which excludes `inherit` with a ring.
     pub cpu: Option<u32>,
 }
 
@@ -113,29 +114,31 @@ pub struct Target {
 #[derive(Debug)]
 pub struct Event {
     fd: OwnedFd,
-    /// Reading it also gives what it has lost.
+    /// Reading it also returns its losses.
     tells_losses: bool,
     tells_pages: bool,
 }
 
 /// The registers RSI and RDI in the numbering of `PERF_SAMPLE_REGS_USER` (`PERF_REG_X86_SI`, `PERF_REG_X86_DI`).
 const USER_REGS: u64 = 1 << 4 | 1 << 5;
-/// The size of the page at a sample's address: what a process may know of its own memory, so no right is needed.
+/// The size of the page at a sample's address. It concerns the process's own memory, so it needs no right.
 const PAGE_SIZE: u64 = c::PERF_SAMPLE_DATA_PAGE_SIZE as u64;
 
-/// Those that unwinding needs, with the former: RSI, RDI, RBP, RSP and RIP; on aarch64 FP, LR, SP and PC.
+/// The registers that unwinding needs, with the above: RSI, RDI, RBP, RSP and RIP; on aarch64 FP, LR, SP and
+/// PC.
 const STACK_REGS: u64 = if cfg!(target_arch = "x86_64") { 0b1_1111 << 4 } else { 0b1111 << 29 };
 
 impl Event {
     /// Opens an event, as a member of `group` where one is given.
     ///
     /// # Errors
-    /// EACCES or EPERM for lack of rights, ENOSYS where a sandbox hides the call, ESRCH when the task is gone, EMFILE.
+    /// EACCES or EPERM for lack of rights, ENOSYS if a sandbox hides the call, ESRCH if the task is gone,
+    /// EMFILE.
     pub fn open(spec: &Spec, target: Target, group: Option<&Event>) -> Result<Self> {
         let mut attr = attributes(spec);
         let mut opened = Self::with(attr, target, group);
         let is_unknown = |opened: &Result<Self>| opened.as_ref().is_err_and(|e| e.errno == libc::EINVAL);
-        // Linux before 6.0 does not tell losses, before 5.11 no page sizes.
+        // Linux before 6.0 reports no losses, before 5.11 no page sizes.
         if is_unknown(&opened) && attr.read_format != 0 {
             attr.read_format = 0;
             opened = Self::with(attr, target, group);
@@ -162,15 +165,15 @@ impl Event {
         Ok(Self { fd, tells_losses: attr.read_format != 0, tells_pages })
     }
 
-    /// Whether its samples end with the size of the page that is mapped at their address ([`Sample::mapped_bytes`]); not before Linux
-    /// 5.11.
+    /// Whether its samples end with the size of the page mapped at their address ([`Sample::mapped_bytes`]);
+    /// since Linux 5.11.
     ///
     /// [`Sample::mapped_bytes`]: crate::ring::Sample::mapped_bytes
     pub fn tells_pages(&self) -> bool {
         self.tells_pages
     }
 
-    /// The id that this event's records carry, also those of inherited children.
+    /// The id that records of this event and of its inherited children carry.
     ///
     /// # Errors
     /// None in practice.
@@ -189,8 +192,8 @@ impl Event {
         self.read().map(|[count, _]| count)
     }
 
-    /// Records of it that did not fit into the ring, those of inherited children included; `None` where the kernel does not
-    /// tell (before Linux 6.0).
+    /// Its records that did not fit into the ring, including those of inherited children. `None` before Linux
+    /// 6.0, which does not tell.
     pub fn lost(&self) -> Option<u64> {
         if self.tells_losses { self.read().ok().map(|[_, lost]| lost) } else { None }
     }
@@ -213,7 +216,7 @@ impl Event {
         if rc < 0 { Err(Error::last("ioctl(PERF_EVENT_IOC_ENABLE")) } else { Ok(()) }
     }
 
-    /// Switches it off likewise.
+    /// Switches it off in the same way.
     ///
     /// # Errors
     /// None in practice.
@@ -223,7 +226,7 @@ impl Event {
         if rc < 0 { Err(Error::last("ioctl(PERF_EVENT_IOC_DISABLE")) } else { Ok(()) }
     }
 
-    /// Begins its period anew, which has this many occurrences. Inherited children keep theirs.
+    /// Restarts its period, with this many occurrences. Inherited children keep theirs.
     ///
     /// # Errors
     /// EINVAL for an event that only counts.

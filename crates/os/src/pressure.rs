@@ -1,12 +1,15 @@
-//! Whether the machine, or the control group of this process, is short of memory or of processors, asked often.
+//! Whether the machine, or this process's control group, is short of memory or processors; cheap enough to
+//! ask often.
 //!
-//! In: nothing. Out: numbers, or `None` where the kernel doesn't tell (PSI needs Linux 4.20 and can be off; containers
-//! hide files). No allocation: texts are read onto the stack. A few microseconds per question.
+//! In: nothing. Out: numbers, or `None` where the kernel doesn't tell (PSI needs Linux 4.20 and can be off;
+//! containers hide files). It allocates nothing: texts are read onto the stack. A query takes a few
+//! microseconds.
 //!
-//! It knows no thresholds: what is too much, its callers decide.
+//! It does not know thresholds: its callers decide how much is too much.
 //!
 //! Sources: Documentation/accounting/psi.rst, Documentation/admin-guide/cgroup-v2.rst of Linux; proc_loadavg(5).
 
+use crate::schedule;
 use crate::text::{self, after, number};
 
 /// Share of the last 10 s in which some task waited, in hundredths of a percent.
@@ -16,21 +19,21 @@ pub struct Waiting(pub u32);
 /// A control group near its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Bytes charged now, without the page cache: that fills a group up to its limit and gives way by itself.
+    /// Bytes charged now, without the page cache, which fills a group up to its limit and is reclaimable.
     pub current_bytes: u64,
-    /// `memory.high`, or `memory.max` where that is less; in version 1 `memory.limit_in_bytes`.
+    /// `memory.high`, or `memory.max` if that is less; in version 1 `memory.limit_in_bytes`.
     pub limit_bytes: u64,
 }
 
 /// Largest PSI file: two lines of at most 90 bytes.
 const PSI_BYTES: usize = 256;
-/// The start of `memory.stat`; the line that counts is the second.
+/// The start of `memory.stat`; the second line has the page cache.
 const STAT_BYTES: usize = 256;
-/// The start of `/proc/meminfo`; the line that counts is the third.
+/// The start of `/proc/meminfo`; the third line has MemAvailable.
 const MEMINFO_BYTES: usize = 256;
 const CGROUPS: &[u8] = b"/sys/fs/cgroup";
 
-/// Where a version of control groups says what is charged to one.
+/// The files in which a cgroup version reports charges.
 struct Files {
     root: &'static [u8],
     limits: [&'static [u8]; 2],
@@ -70,7 +73,7 @@ pub fn group_memory() -> Option<Waiting> {
     some_avg10(text::read_joined(&[CGROUPS, path, b"/memory.pressure"], &mut [0; PSI_BYTES])?)
 }
 
-/// The limit that this control group or one above it is nearest to; `None` without a limit.
+/// The tightest limit of this control group and its ancestors; `None` without a limit.
 pub fn group() -> Option<Group> {
     let mut buffer = [0; text::PATH_BYTES];
     let text = text::read(c"/proc/self/cgroup", &mut buffer)?;
@@ -90,13 +93,13 @@ fn nearest(files: &Files, mut path: &[u8]) -> Option<Group> {
     }
 }
 
-/// The bytes of memory that the machine has left without swapping, as far as the kernel can tell: MemAvailable, Linux 3.14.
+/// The memory available without swapping, by the kernel's estimate: MemAvailable, Linux 3.14.
 pub fn available_bytes() -> Option<u64> {
     available(text::read(c"/proc/meminfo", &mut [0; MEMINFO_BYTES])?)
 }
 
-/// How many processors this process may use are idle, judged by how many tasks the machine runs just now (the caller
-/// is one of them); in a container that count may be the host's, so the answer errs towards none.
+/// How many processors that this process may use are idle, judged by the number of running tasks (the caller
+/// is one). In a container that number may be the host's, so the answer errs towards none.
 pub fn idle_cpus() -> Option<usize> {
     let running = running(text::read(c"/proc/loadavg", &mut [0; PSI_BYTES])?)?;
     Some(usable_cpus()?.saturating_sub(running.saturating_sub(1)))
@@ -136,14 +139,7 @@ fn available(text: &[u8]) -> Option<u64> {
 
 /// Processors that this process may run on.
 fn usable_cpus() -> Option<usize> {
-    let mut set = std::mem::MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: the pointer is valid for a cpu_set_t of that size.
-    let rc = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) };
-    if rc != 0 {
-        return None; // EINVAL: more than 1024 processors
-    }
-    // SAFETY: all-zero is an empty set, and the kernel has filled it in.
-    let set = unsafe { set.assume_init() };
+    let set = schedule::allowed()?;
     // SAFETY: it only counts the set's bits.
     Some(unsafe { libc::CPU_COUNT(&set) } as usize)
 }
@@ -158,13 +154,13 @@ fn some_avg10(text: &[u8]) -> Option<Waiting> {
     Some(Waiting(u32::try_from(whole).ok()?.checked_mul(100)?.checked_add(hundredths)?))
 }
 
-/// The path in the line `0::/path` of `/proc/self/cgroup`, without a slash at its end: empty for the root.
+/// The path in the line `0::/path` of `/proc/self/cgroup`, without a trailing slash: empty for the root.
 fn v2_path(text: &[u8]) -> Option<&[u8]> {
     let path = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"0::"))?;
     Some(path.strip_suffix(b"/").unwrap_or(path)).filter(|path| path.is_empty() || path.starts_with(b"/"))
 }
 
-/// The path in a line `4:memory:/path`, likewise.
+/// The path in a line `4:memory:/path`, in the same form.
 fn v1_path(text: &[u8]) -> Option<&[u8]> {
     let path = text.split(|&byte| byte == b'\n').find_map(|line| {
         let mut fields = line.splitn(3, |&byte| byte == b':').skip(1);

@@ -1,10 +1,11 @@
-//! The processor a thread runs on: for choosing one of a few copies of something, so that threads rarely meet.
+//! The processor a thread runs on, for choosing one of several copies of something, so that threads rarely
+//! meet.
 //!
-//! In: nothing. Out: a number that is the same for threads on one processor, most of the time. It costs two loads: the
-//! C library keeps the number up to date in an area that it shares with the kernel (rseq(2), glibc 2.35, Linux 4.18). Where
-//! it does not, threads are told apart by where their own data lies.
+//! In: nothing. Out: a number that is mostly the same for threads on one processor. It costs two loads: the C
+//! library keeps the number in an area that it shares with the kernel (rseq(2), glibc 2.35, Linux 4.18).
+//! Without that area, threads are told apart by their thread pointers.
 //!
-//! What it does not do: promise anything. The thread may run elsewhere before the answer is used.
+//! It does not promise anything: the thread may move before the answer is used.
 
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
@@ -17,12 +18,13 @@ pub struct Processors {
 
 /// Distance of `cpu_id` in `struct rseq` (linux/rseq.h).
 const CPU_ID: usize = 4;
-/// Threads' own data lies at least this far apart, in bytes: the smallest stack.
+/// Least distance of two threads' data, bytes: the smallest stack.
 const APART: u32 = (16_usize << 10).ilog2();
 
 impl Processors {
-    /// Looks for the C library's rseq area. The first call takes the loader's lock, which who loads a library holds while that
-    /// one's constructor waits for other threads: a malloc makes it before there are any.
+    /// Looks for the C library's rseq area. The first call takes the loader's lock. A thread that loads a
+    /// library holds this lock, while a constructor may wait for other threads. So a malloc has to call this
+    /// before other threads exist.
     pub fn find() -> Self {
         /// No distance of an area.
         const UNKNOWN: isize = isize::MIN;
@@ -42,14 +44,14 @@ impl Processors {
         // SAFETY: as above.
         let size = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()) };
         if area.is_null() || size.is_null() {
-            // Or the program's next dlerror(3) would tell of our question.
+            // Clears our lookup from the program's next dlerror(3).
             // SAFETY: no preconditions.
             unsafe { libc::dlerror() };
             return Self { area: 0 };
         }
         // SAFETY: glibc's manual, "Restartable Sequences": an unsigned int, constant once the program runs.
         let registered = unsafe { *size.cast::<u32>() } != 0;
-        // SAFETY: likewise a ptrdiff_t.
+        // SAFETY: as above, a ptrdiff_t.
         let area = unsafe { *area.cast::<isize>() };
         Self { area: if registered { area } else { 0 } }
     }
@@ -68,7 +70,7 @@ impl Processors {
             // SAFETY: glibc keeps a `struct rseq` there for every thread; the kernel writes it between instructions of
             // this thread, so the load is volatile.
             let processor = unsafe { place.read_volatile() };
-            // Negative where this thread could not be registered.
+            // Negative if this thread could not be registered.
             if processor as i32 >= 0 {
                 return processor as usize;
             }
@@ -79,7 +81,7 @@ impl Processors {
     }
 }
 
-/// The address that the processor's thread register holds: where this thread's own data lies.
+/// The value of the thread register: the address of this thread's own data.
 #[inline]
 pub(crate) fn thread_pointer() -> usize {
     #[cfg(miri)]

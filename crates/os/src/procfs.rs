@@ -2,11 +2,13 @@
 //!
 //! In: a process id. Out: resident pages, fault counters, children. A process that is gone answers `None`.
 //!
-//! What it does not do: add up a process tree (`prof`).
+//! It does not add up a process tree (`prof`).
 
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
+
+use crate::counters::Rusage;
 
 /// `/proc/PID/statm`, kept open: reading it again costs one system call.
 #[derive(Debug)]
@@ -20,9 +22,11 @@ impl Statm {
         File::open(format!("/proc/{pid}/statm")).ok().map(|file| Self { file })
     }
 
-    /// Resident anonymous memory in bytes: resident less file and shared pages. `None` once the memory is gone.
+    /// Resident anonymous memory in bytes: resident minus file and shared pages. `None` once the memory is
+    /// gone.
     ///
-    /// The kernel keeps these per processor and adds them up in batches: some dozens of pages of error per processor.
+    /// The kernel adds up its per-CPU counters in batches, so the error is some dozens of pages per
+    /// processor.
     pub fn anon_bytes(&self) -> Option<u64> {
         let mut text = [0; 128];
         let len = self.file.read_at(&mut text, 0).ok()?;
@@ -40,11 +44,11 @@ impl Statm {
 pub struct Stat {
     /// `R`, `S`, `Z` ...
     pub state: u8,
-    /// It is a thread of the kernel (`PF_KTHREAD`).
+    /// It is a kernel thread (`PF_KTHREAD`).
     pub of_kernel: bool,
     /// Minor faults of the process, without its children.
     pub minor_faults: u64,
-    /// Major faults likewise.
+    /// Major faults of the process, without its children.
     pub major_faults: u64,
     /// Minor faults of the children that it waited for.
     pub children_minor_faults: u64,
@@ -52,38 +56,56 @@ pub struct Stat {
     pub children_major_faults: u64,
     /// CPU time in user mode, ns, in steps of a clock tick.
     pub user_ns: u64,
-    /// CPU time in the kernel likewise.
+    /// CPU time in the kernel, ns, in the same steps.
     pub system_ns: u64,
 }
 
 impl Stat {
-    /// It has ended, and its parent has not yet asked how.
+    /// It has ended, and its parent has not waited for it yet.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
     }
 
     /// Faults of the process and of the children that it waited for.
     pub fn faults(&self) -> u64 {
-        self.minor_faults + self.major_faults + self.children_minor_faults + self.children_major_faults
+        let usage = self.usage();
+        usage.minor_faults + usage.major_faults
+    }
+
+    /// Faults of the process alone.
+    pub fn own_faults(&self) -> u64 {
+        self.minor_faults + self.major_faults
+    }
+
+    /// CPU time of the process, and faults as [`Stat::faults`] counts them. The peak is 0: this file has
+    /// none.
+    pub fn usage(&self) -> Rusage {
+        Rusage {
+            user_ns: self.user_ns,
+            system_ns: self.system_ns,
+            minor_faults: self.minor_faults + self.children_minor_faults,
+            major_faults: self.major_faults + self.children_major_faults,
+            peak_rss_bytes: 0,
+        }
     }
 }
 
 /// Flag of threads of the kernel (include/linux/sched.h).
 const PF_KTHREAD: u64 = 0x0020_0000;
-/// A process or one of its threads, as a list of what runs shows it.
+/// A process or one of its threads, with name and counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Running {
     /// Its name, at most 15 bytes.
     pub name: String,
     /// Its parent process.
     pub parent: u32,
-    /// When it began, in clock ticks since the machine was started: with the number it tells one process from another.
+    /// When it began, in clock ticks since boot. With the process id it identifies a process.
     pub began: u64,
     /// Its counters.
     pub stat: Stat,
 }
 
-/// Reads `/proc/PID/stat`, or that of one thread, with the name.
+/// Reads `/proc/PID/stat`, or a thread's, with the name.
 pub fn running(pid: u32, tid: Option<u32>) -> Option<Running> {
     let path = match tid {
         Some(tid) => format!("/proc/{pid}/task/{tid}/stat"),
@@ -125,13 +147,13 @@ pub fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&read(&format!("/proc/{pid}/stat"))?, tick_ns())
 }
 
-/// Bytes of the mapping of this process with that address that the kernel may take (MADV_FREE), from `/proc/self/smaps`. `None`
-/// where nothing is mapped there, or before Linux 4.13.
+/// Bytes that the kernel may take (MADV_FREE), in this process's mapping at that address, from
+/// `/proc/self/smaps`. `None` if nothing is mapped there, or before Linux 4.13.
 pub fn lazy_free_bytes(address: usize) -> Option<usize> {
     parse_lazy_free(&read("/proc/self/smaps")?, address)
 }
 
-/// Each mapping begins with a line `BEGIN-END rights ...`, lines `Name: NUMBER kB` follow.
+/// Each mapping begins with a line `BEGIN-END rights ...`, followed by lines `Name: NUMBER kB`.
 fn parse_lazy_free(text: &str, address: usize) -> Option<usize> {
     let range = |line: &str| {
         let (begin, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
@@ -159,7 +181,7 @@ pub fn name(pid: u32, tid: u32) -> Option<String> {
     read(&format!("/proc/{pid}/task/{tid}/comm")).map(|name| name.trim_end().to_owned())
 }
 
-/// The words that `pid` was started with.
+/// The command line of `pid`.
 pub fn command(pid: u32) -> Option<Vec<String>> {
     let text = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words = text.split(|&byte| byte == 0).filter(|word| !word.is_empty());
@@ -183,9 +205,9 @@ pub struct Mapping {
     pub file_offset: u64,
     /// `PROT_*`.
     pub prot: u32,
-    /// `MAP_SHARED` or `MAP_PRIVATE`; with `MAP_ANONYMOUS` where there is no name.
+    /// `MAP_SHARED` or `MAP_PRIVATE`; with `MAP_ANONYMOUS` if there is no name.
     pub flags: u32,
-    /// Of the file; 0 where there is none.
+    /// Inode of the file; 0 without a file.
     pub inode: u64,
     /// File, `[heap]`, `[stack]`; empty for anonymous memory.
     pub name: String,
@@ -220,7 +242,8 @@ fn read(path: &str) -> Option<String> {
     Some(text)
 }
 
-/// The command in brackets may hold anything, so fields are counted from the last bracket: state is field 3 of proc(5).
+/// The command in brackets may hold anything, so fields are counted from the last bracket: state is field 3
+/// of proc(5).
 fn parse_stat(text: &str, tick_ns: u64) -> Option<Stat> {
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();

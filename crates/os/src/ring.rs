@@ -1,10 +1,10 @@
 //! The ring buffer that perf events write into, and the records in it.
 //!
-//! In: an [`Event`] to map the ring of. Out: copies of the bytes that the kernel wrote, and [`records`], a parser that
-//! takes any bytes at all: what it does not understand it skips, what is cut off ends it. The layout is that of
-//! perf_event_open(2) for the sample types that [`crate::perf`] asks for.
+//! In: an [`Event`] with a ring to map. Out: copies of the bytes that the kernel wrote, and [`records`], a
+//! parser that accepts any bytes. It skips unknown records and ends at a truncated one. The layout follows
+//! perf_event_open(2) for the sample types that [`crate::perf`] uses.
 //!
-//! What it does not do: know which event an id belongs to, or what a record means (`prof`).
+//! It does not know which event an id belongs to, or what a record means (`prof`).
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ impl Ring {
     /// Maps a ring of `pages` pages of data, a power of two, for `event`.
     ///
     /// # Errors
-    /// EPERM when `perf_event_mlock_kb` and RLIMIT_MEMLOCK are used up: try fewer pages. ENOMEM.
+    /// EPERM if `perf_event_mlock_kb` and RLIMIT_MEMLOCK are used up: try fewer pages. ENOMEM.
     pub fn map(event: &Event, pages: usize) -> Result<Self> {
         let page = crate::page::size();
         let len_bytes = page * (pages + 1);
@@ -48,9 +48,9 @@ impl Ring {
         self.len_bytes - crate::page::size()
     }
 
-    /// Appends everything that the kernel has written since the last call to `out` and gives the room back.
+    /// Appends to `out` everything that the kernel has written since the last call, and frees the space.
     ///
-    /// Records are whole: the kernel moves its position only past finished ones.
+    /// Records are complete: the kernel moves its position only past finished ones.
     pub fn drain_into(&mut self, out: &mut Vec<u8>) {
         let head = self.head().load(Ordering::Acquire);
         let tail = self.tail().load(Ordering::Relaxed);
@@ -126,7 +126,7 @@ pub enum Raw<'a> {
 }
 
 impl Raw<'_> {
-    /// When it was written; `None` where that is not known.
+    /// When it was written; `None` if unknown.
     pub fn time_ns(&self) -> Option<u64> {
         match self {
             Self::Sample(sample) => Some(sample.time_ns),
@@ -162,18 +162,18 @@ pub struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    /// RSI and RDI of the user's program, where they were sampled.
+    /// RSI and RDI of the user's program, if they were sampled.
     pub fn string_registers(&self) -> Option<(u64, u64)> {
         let abi = word(self.rest, 0)?;
         if abi == 0 { None } else { Some((word(self.rest, 8)?, word(self.rest, 16)?)) }
     }
 
-    /// Size of the page mapped at the address, 0 for none, of events that tell.
+    /// Size of the page mapped at the address, 0 for none. Only for events that record it.
     pub fn mapped_bytes(&self) -> Option<u64> {
         word(self.rest, self.rest.len().checked_sub(8)?)
     }
 
-    /// The fields of a tracepoint, of events that have them.
+    /// The fields of a tracepoint. Only for events that have them.
     pub fn fields(&self) -> Option<&'a [u8]> {
         let len = half(self.rest, 0)? as usize;
         self.rest.get(4..4_usize.checked_add(len)?)
@@ -189,7 +189,7 @@ impl<'a> Sample<'a> {
         (1..=len).map_while(|index| word(self.rest, index * 8))
     }
 
-    /// What was copied of the user's registers and stack, of events that do.
+    /// The copied user registers and stack. Only for events that record them.
     pub fn stack(&self) -> Option<StackCopy<'a>> {
         let chain = word(self.rest, 0)?.checked_add(1)?.checked_mul(8)?;
         let after = self.rest.get(usize::try_from(chain).ok()?..)?;
@@ -208,7 +208,7 @@ impl<'a> Sample<'a> {
         Some(StackCopy { registers, dump })
     }
 
-    /// Adds the addresses of the call chain to those of the kernel and of the user, each leaf first.
+    /// Splits the call chain into its kernel and user part, each leaf first, and appends them.
     pub fn split_chain(&self, kernel: &mut Vec<u64>, user: &mut Vec<u64>) {
         let mut in_kernel = self.kernel;
         for ip in self.marked_chain() {
@@ -223,7 +223,7 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// Markers in a call chain: from this number on.
+/// From this number on, an entry of a call chain is a marker.
 const CONTEXT_MAX: u64 = c::PERF_CONTEXT_MAX as i64 as u64;
 const CONTEXT_KERNEL: u64 = c::PERF_CONTEXT_KERNEL as i64 as u64;
 const CONTEXT_USER: u64 = c::PERF_CONTEXT_USER as i64 as u64;
@@ -231,7 +231,7 @@ const CONTEXT_USER: u64 = c::PERF_CONTEXT_USER as i64 as u64;
 /// The user's side of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackCopy<'a> {
-    /// `None` of a thread that has no user's side: one of the kernel, or at its end.
+    /// `None` for a thread without user state: a kernel thread, or one at its end.
     pub registers: Option<Registers>,
     /// Memory from the stack pointer on.
     pub dump: &'a [u8],
@@ -329,7 +329,8 @@ pub struct Task {
     pub time_ns: u64,
 }
 
-/// The records in `bytes`, one after another; ends at the first that is cut off or has an impossible length.
+/// The records in `bytes`, one after another; ends at the first that is truncated or has an impossible
+/// length.
 pub fn records(bytes: &[u8]) -> Records<'_> {
     Records { rest: bytes }
 }
@@ -362,7 +363,8 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// `body` is the record after its 8-byte header. Others than samples end with pid, tid, time and id: 24 bytes.
+/// `body` is the record after its 8-byte header. Records other than samples end with pid, tid, time and id:
+/// 24 bytes.
 fn parse(kind: u32, misc: u16, body: &[u8]) -> Option<Raw<'_>> {
     let trailer = body.len().checked_sub(24);
     let time_ns = || word(body, trailer? + 8);

@@ -1,41 +1,43 @@
-//! How soon a thread that wakes up gets a processor, and which one a new thread gets.
+//! How soon a woken thread gets a processor, and which processor a new thread gets.
 //!
-//! In: what is wished. Out: a request to the scheduler, of which an old kernel or a lack of rights leaves something out.
+//! In: a wish. Out: a request to the scheduler. An old kernel or missing rights may ignore a part of it.
 //!
-//! Who asks for short turns is served sooner and for shorter, and gets no more time; who goes before others does.
+//! A thread with short time slices runs sooner and for shorter periods, with the same share. A thread with
+//! high priority gets a larger share.
 //!
-//! A new thread may be left behind the one that started it though another processor is idle: on Linux 6.18 in a guest with two processors
-//! 51 of 60 were, for the whole millisecond that either worked (by hand). One that moves at once, while its starter yields, runs beside it
-//! after 100 us.
+//! A new thread may stay on its starter's processor although another one is idle. On Linux 6.18 in a guest
+//! with two processors, 51 of 60 new threads did, for the whole millisecond of work (measured by hand). A
+//! thread that moves at once, while its starter yields, runs beside it after 100 us.
 //!
 //! References: sched_setattr(2), sched_setaffinity(2); "sched/eevdf: Use sched_attr::sched_runtime to set request/slice suggestion", Linux 6.12.
 
 use std::marker::PhantomData;
 
-/// Length of a turn, ns: the shortest that the kernel grants.
-const TURN_NS: u64 = 100_000;
+/// Length of a time slice, ns: the shortest that the kernel grants.
+const SLICE_NS: u64 = 100_000;
 
-/// Niceness of a thread that goes before others: its share of a processor is ten times that of an ordinary one.
-const FIRST: i32 = -10;
+/// Niceness of a high-priority thread, which gives it ten times the share of an ordinary one.
+const HIGH_PRIORITY_NICE: i32 = -10;
 
-/// The calling thread's request to the scheduler; it ends with this, on the same thread.
+/// The calling thread's request to the scheduler; dropping it ends the request, on the same thread.
 #[derive(Debug)]
-pub struct Turns {
+pub struct ShortSlices {
     before: Option<libc::sched_attr>,
-    /// Not for another thread: what is set is the calling one's.
+    /// Makes it `!Send`: the request is the calling thread's.
     _here: PhantomData<*const ()>,
 }
 
-impl Turns {
-    /// The calling thread asks for short turns, so that it runs soon after it wakes up though all processors are busy (Linux 6.12), and
-    /// with `first` to go before others (root, or RLIMIT_NICE). Threads and processes that it starts meanwhile do the same. Changes
-    /// nothing under other policies than SCHED_OTHER.
-    pub fn short(first: bool) -> Self {
+impl ShortSlices {
+    /// Requests short time slices for the calling thread. It then runs soon after it wakes up, even if all
+    /// processors are busy (Linux 6.12). `high_priority` also raises its share (root, or RLIMIT_NICE).
+    /// Threads and processes that it starts meanwhile inherit this. Changes nothing under policies other than
+    /// SCHED_OTHER.
+    pub fn request(high_priority: bool) -> Self {
         let before = get().filter(|found| found.sched_policy == libc::SCHED_OTHER as u32);
         if let Some(before) = before {
-            let short = libc::sched_attr { sched_runtime: TURN_NS, ..before };
-            let ahead = libc::sched_attr { sched_nice: FIRST.min(before.sched_nice), ..short };
-            if !first || !set(&ahead) {
+            let short = libc::sched_attr { sched_runtime: SLICE_NS, ..before };
+            let ahead = libc::sched_attr { sched_nice: HIGH_PRIORITY_NICE.min(before.sched_nice), ..short };
+            if !high_priority || !set(&ahead) {
                 set(&short);
             }
         }
@@ -43,7 +45,7 @@ impl Turns {
     }
 }
 
-impl Drop for Turns {
+impl Drop for ShortSlices {
     fn drop(&mut self) {
         self.before.iter().for_each(|before| {
             set(before);
@@ -57,8 +59,8 @@ pub fn here() -> Option<usize> {
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// Moves the calling thread to another processor if it is on this one and may run elsewhere: to any other, which the kernel chooses.
-/// Afterwards it may run where it might before, but not on processors that come later.
+/// If the calling thread is on this processor and may run elsewhere, moves it to any other, which the kernel
+/// chooses. Afterwards it may run where it might before, but not on processors that come online later.
 pub fn leave(processor: usize) {
     if here() != Some(processor) {
         return;
@@ -67,14 +69,14 @@ pub fn leave(processor: usize) {
     let mut others = all;
     // SAFETY: the kernel runs this thread there, and a set with room for all of its processors was filled in.
     unsafe { libc::CPU_CLR(processor, &mut others) };
-    // The kernel refuses a set without any.
+    // The kernel refuses an empty set.
     if allow(&others) {
         allow(&all);
     }
 }
 
-/// Keeps the calling thread, and the threads and processes that it starts, on the first processor that it may run on. Whether the kernel
-/// agreed.
+/// Keeps the calling thread, and the threads and processes that it starts, on the first processor that it may
+/// run on. Returns whether the kernel agreed.
 pub fn stay_on_one() -> bool {
     let Some(all) = allowed() else { return false };
     // SAFETY: a structure of integers, for which zero is a value.
@@ -88,8 +90,8 @@ pub fn stay_on_one() -> bool {
     allow(&one)
 }
 
-/// Where the calling thread may run. `None` where there are more than 1024 processors.
-fn allowed() -> Option<libc::cpu_set_t> {
+/// The processors that the calling thread may run on. `None` if there are more than 1024.
+pub(crate) fn allowed() -> Option<libc::cpu_set_t> {
     // SAFETY: a structure of integers, for which zero is a value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes at most so many bytes into `set`.
@@ -138,16 +140,16 @@ mod tests {
     fn turns_are_short_and_then_as_before_while_policy_and_niceness_stay() {
         std::thread::spawn(|| {
             let Some(before) = get() else { return };
-            let turns = Turns::short(false);
+            let turns = ShortSlices::request(false);
             let during = get().unwrap();
             assert_eq!((during.sched_policy, during.sched_nice), (before.sched_policy, before.sched_nice));
-            // Older kernels report 0, or what their common slice is.
+            // Older kernels report 0, or their common slice.
             let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
             let mut version = release.split('.').map_while(|part| part.parse::<u32>().ok());
             if before.sched_policy == libc::SCHED_OTHER as u32
                 && (version.next(), version.next()) >= (Some(6), Some(12))
             {
-                assert_eq!(during.sched_runtime, TURN_NS);
+                assert_eq!(during.sched_runtime, SLICE_NS);
             }
             drop(turns);
             let after = get().unwrap();
@@ -168,7 +170,7 @@ mod tests {
                 leave(from);
                 here() != Some(from)
             };
-            // Busy, as it may be, a machine may have moved it back at once.
+            // A busy machine may have moved it back at once.
             let moved = (0..20).filter(moves).count();
             assert_eq!(moved > 0, processors > 1, "{moved} of 20 on {processors}");
             // SAFETY: two whole sets.

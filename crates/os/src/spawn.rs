@@ -1,10 +1,11 @@
-//! Start a program that waits until it is measured, and stay with it to the end.
+//! Starts a program that waits until it is measured, and follows it to its end.
 //!
-//! In: a [`Plan`] (words, extra environment, where the standard streams go). Out: a [`Held`] child that has been forked but
-//! blocks before its exec, so that events can be opened on it; then a running [`Child`] and how it ended. Signals that a
-//! user sends to us reach the child; those from the terminal reach it anyway and don't end us before it.
+//! In: a [`Plan`] (words, extra environment, standard streams). Out: a [`Held`] child that is forked but
+//! blocks before its exec, so that events can be opened on it; then a running [`Child`], and how it ended.
+//! Signals that a user sends to this process are forwarded to the child. Signals from the terminal reach the
+//! child anyway, and don't end this process before it.
 //!
-//! What it does not do: find out why a command can't be executed beyond the errno; follow grandchildren (`prof`).
+//! It does not find out why a command can't be executed beyond the errno, or follow grandchildren (`prof`).
 
 use std::ffi::{CString, NulError, OsStr, OsString};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use crate::counters::Rusage;
 use crate::error::{Error, Result};
 
-/// What to execute; everything that the forked child needs is laid out beforehand.
+/// A command to execute. Everything that the forked child needs is allocated beforehand.
 #[derive(Debug)]
 pub struct Plan {
     words: Vec<CString>,
@@ -61,13 +62,13 @@ pub struct Held {
 /// A child that has passed its exec.
 #[derive(Debug)]
 pub struct Child {
-    life: Life,
+    process: ProcessHandle,
     before_exec_faults: u64,
 }
 
-/// A process, whosever child it is, as far as one can wait for its end.
+/// A process of any parent, to wait for its end.
 #[derive(Debug)]
-pub struct Life {
+pub struct ProcessHandle {
     pid: i32,
     pidfd: Option<OwnedFd>,
 }
@@ -81,7 +82,7 @@ pub enum Ending {
     Signal(i32),
 }
 
-/// Forks a child for `plan` that waits.
+/// Forks a child for `plan`, which then waits.
 ///
 /// # Errors
 /// `pipe2` or `fork` failed.
@@ -108,7 +109,8 @@ pub fn hold(plan: &Plan) -> Result<Held> {
     }
 }
 
-/// Runs in the forked child and never returns: wait for one byte, tell the faults so far, exec, else tell the errno.
+/// Runs in the forked child and never returns. It waits for one byte, reports the faults so far, and calls
+/// exec; if that fails it reports the errno.
 fn child(
     wait: RawFd,
     tell: RawFd,
@@ -177,7 +179,7 @@ impl Held {
             return Err(Error::new("execve", i32::from_ne_bytes(word(8))));
         }
         self.done = true;
-        Ok(Child { life: Life::of(self.pid), before_exec_faults })
+        Ok(Child { process: ProcessHandle::of(self.pid), before_exec_faults })
     }
 }
 
@@ -195,31 +197,32 @@ impl Drop for Held {
 impl Child {
     /// The child's process id.
     pub fn pid(&self) -> i32 {
-        self.life.pid
+        self.process.pid
     }
 
-    /// Faults that the child took before its exec; part of what [`Child::wait`] returns.
+    /// Faults that the child took before its exec; included in the usage from [`Child::wait`].
     pub fn before_exec_faults(&self) -> u64 {
         self.before_exec_faults
     }
 
-    /// As [`Life::ended_within`].
+    /// As [`ProcessHandle::ended_within`].
     pub fn ended_within<'a>(&self, timeout_ns: u64, others: impl Iterator<Item = BorrowedFd<'a>>) -> bool {
-        self.life.ended_within(timeout_ns, others)
+        self.process.ended_within(timeout_ns, others)
     }
 
-    /// Waits for the child and reaps it: how it ended, and its usage with that of the children it waited for.
+    /// Waits for the child and reaps it. Returns how it ended, and its usage including its waited-for
+    /// children.
     ///
     /// # Errors
     /// Somebody else has reaped it.
     pub fn wait(self) -> Result<(Ending, Rusage)> {
-        let result = reap(self.life.pid, true);
+        let result = reap(self.process.pid, true);
         CHILD.store(0, SeqCst);
         result?.ok_or(Error::new("wait4", libc::ECHILD))
     }
 }
 
-impl Life {
+impl ProcessHandle {
     /// Of `pid`, which is there.
     pub fn of(pid: i32) -> Self {
         Self { pid, pidfd: pidfd(pid) }
@@ -230,8 +233,8 @@ impl Life {
         self.pid
     }
 
-    /// Sleeps until the process has ended, one of `others` is readable, `timeout_ns` are over, or a signal came. Whether the
-    /// process has ended.
+    /// Sleeps until the process has ended, one of `others` is readable, `timeout_ns` have passed, or a signal
+    /// came. Returns whether the process has ended.
     pub fn ended_within<'a>(&self, timeout_ns: u64, others: impl Iterator<Item = BorrowedFd<'a>>) -> bool {
         let readable = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let own = readable(self.pidfd.as_ref().map_or(-1, |fd| fd.as_raw_fd()));
@@ -240,7 +243,8 @@ impl Life {
         poll(&mut polls, timeout_ns);
         let broken = |polls: &[libc::pollfd]| polls.iter().any(|at| at.revents & !libc::POLLIN != 0);
         if polls[0].revents == 0 && broken(&polls[1..]) {
-            // A perf event without tasks is at its end for ever: without it, or this would never sleep again.
+            // A perf event without tasks reports its end forever. Without this second poll, the loop would
+            // never sleep again.
             poll(&mut polls[..1], timeout_ns);
         }
         if self.pidfd.is_some() { polls[0].revents != 0 } else { self.is_over() }
@@ -265,10 +269,11 @@ impl Life {
     }
 }
 
-/// Reaps `pid` if it is a child of ours that has ended (`wait`: once it has). `None`: it still runs.
+/// Reaps `pid` if it is a child of ours that has ended; with `wait`, waits for its end. `None`: it still
+/// runs.
 ///
 /// # Errors
-/// ECHILD when it is no child of ours.
+/// ECHILD if it is no child of ours.
 pub fn reap(pid: i32, wait: bool) -> Result<Option<(Ending, Rusage)>> {
     let mut status = 0;
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
@@ -294,14 +299,14 @@ pub fn reap(pid: i32, wait: bool) -> Result<Option<(Ending, Rusage)>> {
     Ok(Some((ending, usage)))
 }
 
-/// From now on a file that would grow beyond RLIMIT_FSIZE is an error of the write and no longer ends this process (SIGXFSZ). Children that are
-/// held find the default again.
+/// From now on a write beyond RLIMIT_FSIZE fails with an error instead of ending this process (SIGXFSZ). Held
+/// children get the default back.
 pub fn outlive_file_limit() {
     // SAFETY: signal takes integers, and no handler is installed.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Makes this process the new parent of orphaned descendants, so that [`reap`] can ask for their usage.
+/// Makes this process the parent of orphaned descendants, so that [`reap`] can ask for their usage.
 ///
 /// # Errors
 /// None in practice (Linux 3.4).
@@ -311,30 +316,19 @@ pub fn adopt_orphans() -> Result<()> {
     if rc == 0 { Ok(()) } else { Err(Error::last("prctl(PR_SET_CHILD_SUBREAPER")) }
 }
 
-/// Copies memory of another process. Bytes copied: up to the first page that is not there.
-///
-/// # Errors
-/// ESRCH when it is gone, EPERM without rights, EFAULT when nothing is there.
-pub fn read_memory(pid: i32, at: u64, into: &mut [u8]) -> Result<usize> {
-    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let remote = libc::iovec { iov_base: ptr::without_provenance_mut(at as usize), iov_len: into.len() };
-    // SAFETY: `local` describes `into`; the remote address is checked by the kernel in the other process.
-    let len = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
-    if len < 0 { Err(Error::last("process_vm_readv")) } else { Ok(len as usize) }
-}
-
-/// Soft limit on descriptors that this process was started with; `RLIM_INFINITY` before it was raised.
+/// Soft limit on descriptors at the start of this process; `RLIM_INFINITY` before it was raised.
 static DESCRIPTORS: AtomicU64 = AtomicU64::new(libc::RLIM_INFINITY);
 
-/// Lets this process have as many descriptors, and so events, as its hard limit allows. Children started by [`hold`] have the limit that
-/// this process had: a program may loop over all descriptors, or use select(2). A refusal leaves it as it was.
+/// Raises this process's limit on descriptors, and so on events, to the hard limit. Children started by
+/// [`hold`] get the old limit back: a program may loop over all descriptors, or use select(2). If the kernel
+/// refuses, nothing changes.
 pub fn allow_many_descriptors() {
     let before = limit_descriptors(libc::RLIM_INFINITY);
-    // Only the first call finds what it was.
+    // Only the first call finds the original value.
     let _ = DESCRIPTORS.compare_exchange(libc::RLIM_INFINITY, before, SeqCst, SeqCst);
 }
 
-/// Sets the soft limit, to the hard one at most; what it was. Async-signal-safe.
+/// Sets the soft limit, to the hard one at most. Returns the old one. Async-signal-safe.
 fn limit_descriptors(most: libc::rlim_t) -> libc::rlim_t {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: `limit` is valid for a write of one rlimit.
@@ -353,15 +347,15 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 /// Whether a signal that asks to end came while a child ran.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Whether somebody asked this process to end (SIGINT, SIGQUIT, SIGTERM, SIGHUP) while a child ran, whatever the child
-/// made of it. For those who would start another one.
+/// Whether this process was asked to end (SIGINT, SIGQUIT, SIGTERM, SIGHUP) while a child ran, whatever the
+/// child did with the signal. Check it before starting another child.
 pub fn asked_to_end() -> bool {
     ASKED.load(SeqCst)
 }
 
-/// From now on a request to end that comes while no child runs is only remembered: for those who start one child after the
-/// other, ask [`asked_to_end`] before each, and have something to write before they end. A signal that this process was started
-/// to ignore, as `nohup` and a script's background jobs are, stays ignored.
+/// From now on, a request to end that comes while no child runs is only remembered. For callers that start
+/// several children: check [`asked_to_end`] before each, and finish writing before ending. A signal ignored
+/// since the start, as under `nohup` or in a script's background job, stays ignored.
 pub fn remember_requests_to_end() {
     REMEMBERED.store(true, SeqCst);
     forward_signals();
@@ -370,8 +364,9 @@ pub fn remember_requests_to_end() {
 /// Whether requests to end are only remembered while no child runs.
 static REMEMBERED: AtomicBool = AtomicBool::new(false);
 
-/// From the first child on: a signal that somebody sent with kill goes to the child; one from the terminal has reached
-/// the whole foreground group already. With no child it does what it would have done, or is remembered.
+/// Installed with the first child. A signal sent with kill goes to the child. One from the terminal has
+/// reached the whole foreground group already. Without a child, the signal has its default effect, or is
+/// remembered.
 fn forward_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -401,7 +396,7 @@ extern "C" fn forward(signal: libc::c_int, info: *mut libc::siginfo_t, _context:
     let from_kernel = unsafe { (*info).si_code } == libc::SI_KERNEL;
     ASKED.store(true, SeqCst);
     if pid == 0 && REMEMBERED.load(SeqCst) {
-        // Who starts children asks before the next one.
+        // The caller checks before it starts the next child.
     } else if pid == 0 {
         // SAFETY: signal and raise are async-signal-safe and take integers.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -430,7 +425,7 @@ fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     Ok(fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).into())
 }
 
-/// Sleeps until one of `polls` has something to say or `timeout_ns` are over.
+/// Sleeps until one of `polls` is ready or `timeout_ns` have passed.
 fn poll(polls: &mut [libc::pollfd], timeout_ns: u64) {
     let timeout = libc::timespec {
         tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
@@ -444,7 +439,7 @@ fn poll(polls: &mut [libc::pollfd], timeout_ns: u64) {
     }
 }
 
-/// Reads until `into` is full or the other side has closed; bytes read.
+/// Reads until `into` is full or the other side has closed. Returns the bytes read.
 fn read_all(fd: &OwnedFd, into: &mut [u8]) -> usize {
     let mut len = 0;
     while len < into.len() {

@@ -1,14 +1,14 @@
 //! Small text files of the kernel, read onto the stack: no allocation, no locks, one open, one read, one close.
 //!
-//! In: a path, or its parts. Out: the bytes, or nothing where the file is hidden or missing. `host` reads the same
-//! kind of files at leisure, with allocations.
+//! In: a path, or its parts. Out: the bytes, or nothing if the file is hidden or missing. `host` reads the
+//! same kind of files with allocations.
 
 use std::ffi::CStr;
 
-/// Longer paths are refused; a cgroup below a few dozen slices stays far shorter.
-pub const PATH_BYTES: usize = 512;
+/// Longest path accepted; a cgroup below a few dozen slices stays far shorter.
+pub(crate) const PATH_BYTES: usize = 512;
 
-/// What fits of a file into `buffer`.
+/// Reads as much of a file as fits into `buffer`.
 #[inline(never)]
 pub fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     // The C library's functions of these names are cancellation points, which malloc must not have.
@@ -27,7 +27,7 @@ pub fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
 
 /// The same for a path put together from `parts`.
 #[inline(never)]
-pub fn read_joined<'a>(parts: &[&[u8]], buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+pub(crate) fn read_joined<'a>(parts: &[&[u8]], buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let mut path = [0_u8; PATH_BYTES];
     let mut used = 0;
     for part in parts {
@@ -38,7 +38,7 @@ pub fn read_joined<'a>(parts: &[&[u8]], buffer: &'a mut [u8]) -> Option<&'a [u8]
     read(CStr::from_bytes_until_nul(&path).ok()?, buffer)
 }
 
-/// The unsigned number at the start of a text, and what follows it. Blanks before it are skipped.
+/// The unsigned number at the start of a text, and the rest of the text. Leading blanks are skipped.
 #[inline(never)]
 pub fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     let text = text.trim_ascii_start();
@@ -65,7 +65,7 @@ pub fn decimal(mut value: u64, digits: &mut [u8; 20]) -> &[u8] {
     digits.get(digits.len().saturating_sub(used)..).unwrap_or(&[])
 }
 
-/// What follows `word` in a text; `None` if it isn't there.
+/// The text behind `word`; `None` if it isn't there.
 #[inline(never)]
 pub fn after<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
     let at = text.windows(word.len().max(1)).position(|window| window == word)?;

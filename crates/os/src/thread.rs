@@ -1,20 +1,23 @@
-//! One background thread inside somebody else's program.
+//! One background thread inside a program that is not ours.
 //!
-//! In: a piece of work that lives as long as the program. Out: a thread named "faultless" that takes no signal, interrupts
-//! nobody (SCHED_BATCH), sleeps on a futex, has no capabilities and holds no descriptor of the program's.
+//! In: a piece of work that lives as long as the program. Out: a thread named "faultless". It takes no
+//! signal, preempts no other thread (SCHED_BATCH), sleeps on a futex, has no capabilities and holds none of
+//! the program's descriptors.
 //!
 //! ```text
 //! None -start-> Starting -> Running -retire-> None        Running -stop-> Stopping -> Stopped -allow-> None
 //! ```
-//! The thread is made by clone(2), not by the C library, see `bare`. The library therefore doesn't count it: a process whose
-//! last own thread calls pthread_exit(3) ends, and a program of one thread stays one as far as the library's locks go. No
-//! malloc is called and no lock taken, so any code may start it. errno may change.
+//! The thread is made by clone(2), not by the C library, see `bare`. So the library doesn't count it: a
+//! process whose last own thread calls pthread_exit(3) ends, and the library still skips locks in a program
+//! of one thread. No malloc is called and no lock taken, so any code may start it. errno may change.
 //!
-//! Not SCHED_IDLE, nor nice 19: a process ends, and execs, only when its last thread has, and who wants a lock waits for who
-//! has it. With three busy programs on two processors a process with one sleeping thread took 3 ms to end with SCHED_BATCH,
-//! 17 ms with nice 19 and 100 ms (up to 540) with SCHED_IDLE. Work that can wait for an idle processor has to ask for one.
+//! Why not SCHED_IDLE or nice 19: a process ends, and execs, only after its last thread, and a lock's owner
+//! delays its waiters. With three busy programs on two processors, a process with one sleeping thread took 3
+//! ms to end with SCHED_BATCH. It took 17 ms with nice 19, and 100 ms (up to 540) with SCHED_IDLE. Work that
+//! can wait for an idle processor has to check for one.
 //!
-//! What it does not do: take part when the C library changes the user or group of all threads. Stop it before, see `preload::single`.
+//! It does not take part when the C library changes the user or group of all threads. Stop the thread before
+//! that, see `preload::single`.
 //!
 //! References: clone(2), sched(7), close_range(2), capset(2), nptl(7).
 
@@ -37,14 +40,14 @@ const STOPPING: u32 = 3;
 /// There is none, and none may be started.
 const STOPPED: u32 = 4;
 
-/// How long a thread that ends is waited for, in looks of 50 us: it takes some 10 us.
-const LOOKS: u32 = 2000;
-const LOOK_NS: u64 = 50_000;
+/// How often to check for the end of a thread, every 50 us; it takes some 10 us.
+const POLLS: u32 = 2000;
+const POLL_NS: u64 = 50_000;
 
 /// What a background thread does.
 pub trait Work: Sync + 'static {
-    /// The thread's whole life. Return when [`Background::must_stop`] or [`Background::retire`] says so. It runs without the C
-    /// library's thread-local variables: only what `os` offers may be called.
+    /// The thread's whole life. Return when [`Background::must_stop`] or [`Background::retire`] says so. The
+    /// thread has no thread-local variables of the C library: call only `os`.
     fn work(&'static self);
 }
 
@@ -56,7 +59,8 @@ pub struct Background {
     wakes: AtomicU32,
     stop: AtomicBool,
     bare: Bare,
-    /// The process that started it: one made by a bare clone(2) has this memory and not this thread.
+    /// The process that started it. A process made by a bare clone(2) may share this memory, but has no such
+    /// thread.
     pid: AtomicU32,
 }
 
@@ -72,7 +76,7 @@ impl Background {
         }
     }
 
-    /// Whether there is a thread, or about to be.
+    /// Whether there is a thread, or one is starting.
     pub fn is_started(&self) -> bool {
         matches!(self.state.load(SeqCst), STARTING | RUNNING)
     }
@@ -83,7 +87,7 @@ impl Background {
     /// EAGAIN: RLIMIT_NPROC, `kernel.threads-max` or `pids.max`. ENOMEM: no memory for a stack. EINVAL: a namespace of this process
     /// allows none.
     pub fn start<W: Work>(&self, work: &'static W) -> Result<()> {
-        // Whoever interrupts this and forks would wait for it, and so for himself.
+        // A signal handler that interrupts this and forks would wait for the code it interrupted.
         let _quiet = Quiet::begin();
         if !self.swap(NONE, STARTING) {
             return Ok(());
@@ -93,8 +97,8 @@ impl Background {
         if self.pid.swap(pid, Relaxed) != pid {
             self.bare.forget();
         }
-        // The last one has retired and is on its way out.
-        if !self.bare.is_over(LOOKS, LOOK_NS) {
+        // The last thread has retired and is about to exit.
+        if !self.bare.is_over(POLLS, POLL_NS) {
             self.change_to(NONE);
             return Ok(());
         }
@@ -103,8 +107,9 @@ impl Background {
         started
     }
 
-    /// For the thread itself, first thing: gives it its name and policy. Whether it has a table of descriptors of its
-    /// own; without, it must open no file, since the program may count on the number that its next `open` gets.
+    /// For the thread itself, first thing: sets its name and policy. Returns whether it has its own
+    /// descriptor table. Without one it must open no file, since the program may rely on the number of its
+    /// next `open`.
     pub fn settle(&self) -> bool {
         while self.state.load(Acquire) == STARTING {
             wait(&self.state, STARTING, None);
@@ -115,17 +120,19 @@ impl Background {
         unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_NAME, c"faultless".as_ptr()) };
         /// Linux 5.9.
         const CLOSE_RANGE_UNSHARE: libc::c_uint = 1 << 1;
-        // With this flag nothing is copied that would be closed at once: no pipe stays open for a moment longer.
+        // With this flag the new table copies nothing that would be closed at once, so no pipe stays open
+        // longer.
         // SAFETY: three integers; the descriptors closed are those of this thread's new, private table.
         unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, CLOSE_RANGE_UNSHARE) == 0 }
     }
 
-    /// For the thread itself: how often it was woken so far. Read it before looking for work, and pass it to `sleep` and `retire`.
+    /// For the thread itself: how often it was woken. Read it before looking for work, and pass it to `sleep`
+    /// and `retire`.
     pub fn wakes(&self) -> u32 {
         self.wakes.load(SeqCst)
     }
 
-    /// For the thread itself: sleeps until somebody wakes it, or has done so since `seen`, or the time is over.
+    /// For the thread itself: sleeps until a wake-up, also one since `seen`, or the time is over.
     pub fn sleep(&self, seen: u32, limit_ns: Option<u64>) {
         wait(&self.wakes, seen, limit_ns);
     }
@@ -135,24 +142,25 @@ impl Background {
         self.stop.load(Acquire)
     }
 
-    /// For the thread itself, which has nothing left to do: whether it has to return. Not if somebody has woken it since `seen`.
+    /// For the thread itself, if it has nothing left to do: whether it has to return. False if it was woken
+    /// since `seen`.
     pub fn retire(&self, seen: u32) -> bool {
         if self.state.compare_exchange(RUNNING, NONE, SeqCst, SeqCst).is_err() {
             return true;
         }
-        // `wake` counts first and asks afterwards whether there is a thread: one of both sides notices.
+        // `wake` counts first and then checks for a thread, so one of the two sides notices.
         self.wakes.load(SeqCst) == seen || !self.swap(NONE, RUNNING)
     }
 
-    /// Wakes the thread; whether there is one.
+    /// Wakes the thread. Returns whether there is one.
     pub fn wake(&self) -> bool {
         self.wakes.fetch_add(1, SeqCst);
         wake_all(&self.wakes);
         self.is_started()
     }
 
-    /// Ends the thread, waits until the kernel, too, has forgotten it, and lets none start before [`Background::allow`], which
-    /// has to follow if this is true. Not for the thread itself.
+    /// Ends the thread, waits until the kernel has removed it, and prevents a new start before
+    /// [`Background::allow`], which must follow if this returns true. Not for the thread itself.
     pub fn stop(&self) -> bool {
         loop {
             match self.state.load(Acquire) {
@@ -163,7 +171,7 @@ impl Background {
                     if self.swap(RUNNING, STOPPING) {
                         self.stop.store(true, Release);
                         self.wake();
-                        self.bare.is_over(LOOKS, LOOK_NS);
+                        self.bare.is_over(POLLS, POLL_NS);
                         self.change_to(STOPPED);
                         return true;
                     }
@@ -171,7 +179,7 @@ impl Background {
                 NONE => {
                     let _quiet = Quiet::begin();
                     if self.swap(NONE, STOPPED) {
-                        self.bare.is_over(LOOKS, LOOK_NS);
+                        self.bare.is_over(POLLS, POLL_NS);
                         return true;
                     }
                 }
@@ -180,7 +188,7 @@ impl Background {
         }
     }
 
-    /// After [`Background::stop`]: a thread may be started again. After `fork`, in parent and child.
+    /// After [`Background::stop`], allows a thread again. After `fork`, call it in parent and child.
     pub fn allow(&self) {
         if self.swap(STOPPED, NONE) {
             wake_all(&self.state);
@@ -203,7 +211,7 @@ extern "C" fn enter<W: Work>(work: *mut c_void) {
     work.work();
 }
 
-/// Whether the calling thread is the last one that runs: the process's first thread has ended by itself, and there is no other.
+/// Whether the calling thread is the last one: the process's first thread has ended, and there is no other.
 pub fn is_last() -> bool {
     let mut buffer = [0; 512];
     let text = crate::text::read(c"/proc/self/stat", &mut buffer);
@@ -218,13 +226,13 @@ fn threads(text: &[u8]) -> Option<(u8, u64)> {
     Some((state, crate::text::number(fields.nth(16)?)?.0))
 }
 
-/// Lets others run for a moment, also those of a lower priority. errno may change.
+/// Lets other threads run for a moment, even with lower priority. errno may change.
 pub fn pause() {
-    wait(&AtomicU32::new(0), 0, Some(LOOK_NS));
+    wait(&AtomicU32::new(0), 0, Some(POLL_NS));
 }
 
-/// No signal reaches the calling thread until this is dropped, but those that the C library needs itself: setuid(2) reaches
-/// every thread by one.
+/// Blocks the calling thread's signals until dropped, except those that the C library needs: setuid(2) uses
+/// one to reach every thread.
 pub struct Quiet(libc::sigset_t);
 
 impl Quiet {
@@ -232,7 +240,7 @@ impl Quiet {
     pub fn begin() -> Self {
         let (mut all, mut before) =
             (MaybeUninit::<libc::sigset_t>::zeroed(), MaybeUninit::<libc::sigset_t>::zeroed());
-        // Which has no signals.
+        // Miri has no signals.
         if cfg!(miri) {
             // SAFETY: all-zero is a valid sigset_t.
             return Self(unsafe { before.assume_init() });
@@ -256,15 +264,15 @@ impl Drop for Quiet {
     }
 }
 
-/// SCHED_BATCH (2.6.16): being woken never interrupts who is running. Also the way out of a real-time policy that the
-/// creator may have. Refused nowhere; if it were, the thread would be an ordinary one.
+/// SCHED_BATCH (2.6.16): waking up never preempts a running thread. It also leaves a real-time policy
+/// inherited from the creator. If it is refused, the thread is an ordinary one.
 fn yield_to_the_running() {
     let parameter = libc::sched_param { sched_priority: 0 };
     // SAFETY: the parameter outlives the call; 0 is the calling thread.
     unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_BATCH, &raw const parameter) };
 }
 
-/// The calling thread has no capabilities from now on (capset(2), version 3): what it does needs none.
+/// Drops the calling thread's capabilities (capset(2), version 3): its work needs none.
 fn drop_capabilities() {
     let header: [u32; 2] = [0x2008_0522, 0];
     let none = [0_u32; 6];
@@ -276,7 +284,7 @@ fn drop_capabilities() {
 mod tests {
     use super::*;
 
-    /// Works until it is stopped, and notes what it is.
+    /// Works until it is stopped, and records its own properties.
     #[derive(Default)]
     struct Probe {
         background: Background,
@@ -289,7 +297,7 @@ mod tests {
     impl Work for Probe {
         fn work(&'static self) {
             if self.background.settle() {
-                // The one that lists the directory is the only one.
+                // Only the descriptor that lists the directory.
                 let count = std::fs::read_dir("/proc/thread-self/fd").unwrap().count();
                 self.descriptors.store(count as u32, Relaxed);
             }

@@ -1,15 +1,14 @@
 //! First touches: one access per page, by read or by write, on memory that is owned here.
 //!
-//! In: lengths, offsets, advice. Out: pages that became resident, and how long single touches took. [`Region`] is an
-//! anonymous private mapping with the few calls that a price of page faults needs; [`Sampler`] times the touches of a
-//! program's own blocks; [`HeldCopy`] keeps a forked copy of the address space alive; [`Toucher`] and [`Churner`] do the same
-//! work in processes of their own.
+//! In: lengths, offsets, advice. Out: resident pages, and how long single touches took. [`Region`] is an
+//! anonymous private mapping, with the few calls that measuring page faults needs. [`Sampler`] times the
+//! touches of a program's own blocks. [`HeldCopy`] keeps a forked copy of the address space alive.
+//! [`Toucher`] and [`Churner`] do the same work in separate processes.
 //!
-//! What it does not do: decide how much to touch, or turn times into statistics (`prof`).
+//! It does not decide how much to touch, or turn times into statistics (`prof`).
 
 mod apart;
 mod child;
-mod copy;
 mod pages;
 mod sample;
 mod timed;
@@ -24,7 +23,7 @@ use crate::{advise, map, page};
 pub use crate::advise::Advice;
 pub use crate::map::{Populate, Protection};
 pub use apart::{Churner, Touched, Toucher};
-pub use copy::HeldCopy;
+pub use child::HeldCopy;
 pub use sample::{Sampler, empty_ticks, time_read, time_write};
 pub use timed::{Touch, time_first_touches, time_groups, time_touches};
 
@@ -50,7 +49,7 @@ impl Region {
     /// Maps `len_bytes` (rounded up to whole pages) at a multiple of `align_bytes`. Nothing is resident yet.
     ///
     /// # Errors
-    /// ENOMEM when the address space or a limit has no room; EINVAL when `align_bytes` is no power of two.
+    /// ENOMEM if the address space or a limit has no room; EINVAL if `align_bytes` is no power of two.
     pub fn new(len_bytes: usize, align_bytes: usize) -> Result<Self> {
         let len_bytes = page::round_up(len_bytes.max(1));
         let align_bytes = align_bytes.max(page::size());
@@ -59,19 +58,20 @@ impl Region {
         }
         let start = map::reserve(len_bytes, align_bytes)?;
         let region = Self::own(start, len_bytes)?;
-        // SAFETY: reserved above, and known to nobody else.
+        // SAFETY: reserved above, and not shared.
         unsafe { map::make_usable(start, len_bytes) }?;
         Ok(region)
     }
 
-    /// The same, one base page behind a multiple of `align_bytes`: page tables can't be moved there as a whole.
+    /// The same, one base page behind a multiple of `align_bytes`, where page tables can't be moved as a
+    /// whole.
     ///
     /// # Errors
     /// As for [`new`](Self::new).
     pub fn beside(len_bytes: usize, align_bytes: usize) -> Result<Self> {
         let mut region = Self::new(len_bytes.saturating_add(page::size()), align_bytes)?;
         let start = region.base.as_ptr().addr();
-        // SAFETY: the first page of a mapping of at least two that was made above and that nobody knows.
+        // SAFETY: the first page of a mapping of at least two that was made above and is not shared.
         unsafe { map::release(start, page::size()) }?;
         region.len_bytes -= page::size();
         // SAFETY: the second page of that mapping.
@@ -79,7 +79,7 @@ impl Region {
         Ok(region)
     }
 
-    /// Maps `len_bytes` (rounded up to whole pages) with MAP_POPULATE in one of the ways that work or do not.
+    /// Maps `len_bytes` (rounded up to whole pages) with MAP_POPULATE. Some of the ways have no effect.
     ///
     /// # Errors
     /// As for [`map::populated`].
@@ -91,14 +91,14 @@ impl Region {
     /// Takes rights on the region away, see [`map::protect`].
     ///
     /// # Errors
-    /// As there; the region is given up, since it may be inaccessible.
+    /// As there; the region is dropped, since it may be inaccessible.
     pub fn protect(self, protection: Protection) -> Result<Protected> {
-        // SAFETY: this mapping is ours, borrowed by nobody, and not used until it has its rights again.
+        // SAFETY: this mapping is ours, not borrowed, and not used until it has its rights again.
         unsafe { map::protect(self.base.as_ptr().addr(), self.len_bytes, protection) }?;
         Ok(Protected(self))
     }
 
-    /// Where it lies: known to those who ask the kernel whether it still does.
+    /// Its first address, for queries to the kernel.
     pub fn start(&self) -> usize {
         self.base.as_ptr().addr()
     }
@@ -132,7 +132,8 @@ impl Region {
         unsafe { advise::advise(begin, range.len(), advice) }
     }
 
-    /// `mlock(2)` for all of it: every page is made resident by this thread, and stays so until the drop.
+    /// `mlock(2)` for the whole region: this thread makes every page resident, and they stay so until the
+    /// drop.
     ///
     /// # Errors
     /// ENOMEM: more than RLIMIT_MEMLOCK (`ulimit -l`), or no memory; EPERM: the limit is 0; EAGAIN: some pages could not
@@ -143,14 +144,14 @@ impl Region {
         if rc == 0 { Ok(()) } else { Err(Error::last_for("mlock", self.len_bytes)) }
     }
 
-    /// The content as atomics, for threads that share it in other parts than contiguous ones.
+    /// The content as atomics, for threads that share it in interleaved parts.
     pub fn atomics(&mut self) -> &[AtomicU8] {
         let base = self.base.as_ptr().cast::<AtomicU8>();
-        // SAFETY: an AtomicU8 is laid out as a u8, and the exclusive borrow lets nobody reach the bytes in another way.
+        // SAFETY: an AtomicU8 is laid out as a u8, and the exclusive borrow excludes other access to the bytes.
         unsafe { std::slice::from_raw_parts(base, self.len_bytes) }
     }
 
-    /// Reads the byte at `offset`, for certain.
+    /// Reads the byte at `offset`; never optimised away.
     ///
     /// # Panics
     /// When `offset` is outside.
@@ -162,7 +163,7 @@ impl Region {
         unsafe { at.read_volatile() }
     }
 
-    /// One read per `step_bytes`; returns the sum, so that nothing is optimised away.
+    /// One read per `step_bytes`. Returns the sum, so that nothing is optimised away.
     pub fn touch_read(&self, step_bytes: usize) -> u64 {
         (0..self.len_bytes).step_by(step_bytes.max(1)).map(|offset| u64::from(self.read(offset))).sum()
     }
@@ -212,12 +213,12 @@ impl Region {
     }
 }
 
-/// A [`Region`] without its rights; nobody reaches its content until they are given back.
+/// A [`Region`] without its rights. Its content is unreachable until they are given back.
 #[derive(Debug)]
 pub struct Protected(Region);
 
 impl Protected {
-    /// Whether its last page may be written all the same; its first byte is lost then.
+    /// Whether its last page is writable anyway; that overwrites its first byte.
     pub fn is_writable(&mut self) -> bool {
         let last = self.0.start() + self.0.len_bytes - page::size();
         // SAFETY: a page of this mapping, borrowed exclusively.
@@ -227,9 +228,9 @@ impl Protected {
     /// The region with its rights.
     ///
     /// # Errors
-    /// As for [`map::make_usable`]; the region is given up.
+    /// As for [`map::make_usable`]; the region is dropped.
     pub fn give_back(self) -> Result<Region> {
-        // SAFETY: the mapping is ours; more rights on it break nobody's assumption.
+        // SAFETY: the mapping is ours; more rights on it break no assumption.
         unsafe { map::make_usable(self.0.start(), self.0.len_bytes) }?;
         Ok(self.0)
     }
@@ -237,8 +238,8 @@ impl Protected {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: this mapping is ours, and nobody can use it any more. A failure (ENOMEM at `max_map_count`) leaves
-        // address space behind, never memory that somebody else owns, so it is not reported.
+        // SAFETY: this mapping is ours, and no longer used. A failure (ENOMEM at `max_map_count`) leaves
+        // address space behind, never memory with another owner, so it is not reported.
         let _ = unsafe { map::release(self.base.as_ptr().addr(), self.len_bytes) };
     }
 }

@@ -1,9 +1,9 @@
 //! Tracepoints of the kernel, as tracefs describes them.
 //!
-//! In: a name such as `mmap_lock/mmap_lock_start_locking`. Out: its number, which [`crate::perf`] takes, and where its fields lie
-//! in a sample. Only root sees tracefs.
+//! In: a name such as `mmap_lock/mmap_lock_start_locking`. Out: its number for [`crate::perf`], and the
+//! offsets of its fields in a sample. Only root sees tracefs.
 //!
-//! What it does not do: open events.
+//! It does not open events.
 
 /// A tracepoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,14 +15,14 @@ pub struct Tracepoint {
 }
 
 impl Tracepoint {
-    /// Reads its description; `None` where there is no such tracepoint, or no right to see it.
+    /// Reads its description; `None` if it does not exist, or without the right to see it.
     pub fn find(name: &str) -> Option<Self> {
         const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
         let read = |root| std::fs::read_to_string(format!("{root}/events/{name}/format")).ok();
         Self::parse(&TRACEFS.into_iter().find_map(read)?)
     }
 
-    /// Where the field of that name begins, in bytes.
+    /// The byte offset of the field of that name.
     pub fn offset(&self, field: &str) -> Option<usize> {
         self.fields.iter().find(|(name, _)| name == field).map(|&(_, offset)| offset)
     }

@@ -1,11 +1,12 @@
-//! Engines that overwrite memory with zeroes, and which of them is fastest here for work ahead of need.
+//! Engines that overwrite memory with zeroes, and the fastest of them for work ahead of need.
 //!
 //! In: a range. Out: zeroes. Two uses want two engines:
-//! * for the caller about to use the block, [`CACHED`]: it leaves the block in the cache, where the reader finds it 3x faster;
-//! * ahead of need, [`ahead`]: stores that go round the cache evict nothing of the program's and are 1.8x faster on cold
-//!   memory (640 KiB blocks on a Zen 5: 83 to 48 GB/s), where the processor is no emulator.
+//! * for a caller about to use the block, [`CACHED`]: it leaves the block in the cache, where reading it is
+//!   3x faster;
+//! * ahead of need, [`ahead`]: stores that bypass the cache evict nothing of the program's. They are 1.8x
+//!   faster on cold memory (640 KiB blocks on a Zen 5: 83 to 48 GB/s), except on emulators.
 //!
-//! An engine is a trait, so that one that hands the work to a device could be one more. No allocation anywhere.
+//! An engine is a trait, so a device that zeroes memory could be added. No allocation anywhere.
 //!
 //! References: AMD64 APM volume 3 (CLZERO, MOVNTDQ), Arm ARM (DC ZVA, DCZID_EL0).
 
@@ -21,22 +22,22 @@ pub trait Engine: Sync {
     /// Whether this processor has it.
     fn is_present(&self) -> bool;
 
-    /// Whether the zeroes go into the cache, where they take the place of what a program had there.
+    /// Whether the zeroes go into the cache, where they evict the program's data.
     fn evicts(&self) -> bool {
         false
     }
 
-    /// Zeroes `start .. start + len`; whoever is told of it by way of an atomic or a lock sees the zeroes.
+    /// Zeroes `start .. start + len`. The zeroes are visible to threads synchronised by an atomic or a lock.
     ///
     /// # Safety
-    /// The range must be valid for writes and nobody else may use it meanwhile. The engine must be present.
+    /// The range must be valid for writes and nothing else may use it meanwhile. The engine must be present.
     unsafe fn zero(&self, start: *mut u8, len: usize);
 }
 
-/// Ordinary stores, as the compiler and the C library do it best.
+/// Ordinary stores, as the compiler and the C library implement them.
 pub static CACHED: &dyn Engine = &Cached;
 
-/// Every engine of this architecture, also those that this processor lacks.
+/// Every engine of this architecture, including those that this processor lacks.
 pub fn engines() -> &'static [&'static dyn Engine] {
     ENGINES
 }
@@ -54,13 +55,13 @@ pub fn engines() -> &'static [&'static dyn Engine] {
 pub struct Present(&'static dyn Engine);
 
 impl Present {
-    /// The engine of that name; `None` where this architecture or this processor has none.
+    /// The engine of that name; `None` if this architecture or this processor lacks it.
     pub fn named(name: &str) -> Option<Self> {
         let found = engines().iter().find(|engine| engine.name() == name && engine.is_present());
         found.map(|engine| Self(*engine))
     }
 
-    /// Overwrites all of it.
+    /// Overwrites the whole slice.
     pub fn zero(self, bytes: &mut [u8]) {
         // SAFETY: an exclusive slice, and `named` has asked whether the engine is present.
         unsafe { self.0.zero(bytes.as_mut_ptr(), bytes.len()) };
@@ -93,8 +94,8 @@ impl Engine for Cached {
     }
 }
 
-/// Zeroes the bytes before the first and after the last whole line with ordinary stores; the lines between as
-/// (start, number).
+/// Zeroes the bytes before the first and after the last whole line with ordinary stores. Returns the lines
+/// between as (start, number).
 ///
 /// # Safety
 /// As [`Engine::zero`]; `line` is a power of two.
@@ -150,7 +151,8 @@ mod x86 {
         }
     }
 
-    /// Non-temporal stores are ordered with nothing else: whoever hears that the range is zero must find it so.
+    /// Non-temporal stores are unordered. Without the fence, another thread could hear of the zeroes before
+    /// it sees them.
     fn fence() {
         // SAFETY: SFENCE is part of SSE, which every x86-64 processor has.
         unsafe { _mm_sfence() };
@@ -207,7 +209,7 @@ mod x86 {
         }
     }
 
-    /// REP STOSB: what the kernel clears a page with where the processor is fast at it (ERMS, Ivy Bridge and Zen 3 on), and slow
+    /// REP STOSB, with which the kernel clears a page where it is fast (ERMS, Ivy Bridge and Zen 3 on). Slow
     /// elsewhere.
     pub(super) struct Repeated;
 
@@ -276,7 +278,7 @@ mod arm {
         }
     }
 
-    /// The size DC ZVA works on, or nothing where it is prohibited.
+    /// The block size of DC ZVA; `None` if it is prohibited.
     fn block_bytes() -> Option<usize> {
         const PROHIBITED: u64 = 1 << 4;
         let id: u64;
@@ -303,7 +305,7 @@ mod tests {
                 let mut bytes = [7_u8; LEN];
                 // SAFETY: `start + len` is below LEN.
                 let first = unsafe { bytes.as_mut_ptr().add(start) };
-                // SAFETY: inside the array, which nobody else uses.
+                // SAFETY: inside the array, which nothing else uses.
                 unsafe { engine.zero(first, len) };
                 let right = |at: usize| if (start..start + len).contains(&at) { 0 } else { 7 };
                 assert!((0..LEN).all(|at| bytes[at] == right(at)), "{} {start} {len}", engine.name());

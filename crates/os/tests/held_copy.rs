@@ -1,4 +1,5 @@
-//! CoW under a forked copy. Alone in its file: a fork write-protects the memory of every other test of the process.
+//! CoW under a forked copy. It has a test program of its own, because a fork write-protects the memory of
+//! every other test in the process.
 
 use faultless_os::counters::{Who, rusage};
 use faultless_os::page;

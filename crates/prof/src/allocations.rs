@@ -1,23 +1,25 @@
 //! The reading side of the allocation recorder: the journal that interposed programs write -> records.
 //!
-//! In: a [`Journal`](faultless_os::journal), and who can turn a copied stack into a number. Out: `What::Alloc`, `What::Free` and
-//! `What::Move` in the order of time, and how many are missing. They have the clock of the perf records beside them. A stack is
-//! unwound by the mappings that are known by then: read the rings of perf first.
+//! In: a [`Journal`](faultless_os::journal), and a function that turns a copied stack into a number. Out:
+//! `What::Alloc`, `What::Free` and `What::Move` in the order of time, and how many are missing. They use the
+//! clock of the perf records. A stack is unwound by the mappings known at that moment, so read perf's rings
+//! first.
 //!
-//! What it does not do: know which blocks are alive (`trace::profile`). A block's death may come without its birth, for a block
-//! somewhat shorter than those that are recorded, and in a child for a block of its parent.
+//! It does not know which blocks are alive (`trace::profile`). A free can come without its
+//! allocation: the block was slightly shorter than those recorded, or belongs to the parent of a forked
+//! child.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use faultless_os::counters::now_ns;
-use faultless_os::journal::{Entry, Kind, Lanes, Next, Reader, Registers};
+use faultless_os::journal::{Entry, Kind, Next, QueueId, Reader, Registers};
 use faultless_trace::observation::{Record, What};
 
 use crate::tuning;
 use crate::unwind::UserStack;
 
-/// The variable that names the journal to the interposer.
+/// The environment variable that names the journal to the interposer.
 const VARIABLE: &str = "FAULTLESS_RECORD";
 
 /// The allocations of the programs that write into one journal.
@@ -26,12 +28,12 @@ pub(crate) struct Allocations {
     reader: Reader,
     from_bytes: u64,
     stack: Vec<u8>,
-    /// For each lane the place where something is unfinished, and since when.
+    /// For each queue, the position of an unfinished entry, and since when it is known.
     unfinished: [Option<(u64, u64)>; 2],
     unreadable: u64,
 }
 
-/// A record, and when the call began that it tells of.
+/// A record, and when its call began.
 struct Taken {
     record: Record,
     begin_ns: u64,
@@ -47,27 +49,27 @@ impl Allocations {
         Ok(Self { reader, from_bytes, stack: Vec::new(), unfinished: [None; 2], unreadable: 0 })
     }
 
-    /// What a program has to find in its environment, beside the interposer in `LD_PRELOAD`.
+    /// The environment variable that a program needs, beside the interposer in `LD_PRELOAD`.
     pub(crate) fn variable(&self) -> (OsString, OsString) {
         (VARIABLE.into(), format!("{}:{}", self.reader.path(), self.from_bytes).into())
     }
 
-    /// All that was written until now, by time; of a program that goes on to write as fast as we read, some more. What a writer has not finished holds up what comes after it, until the writer is
-    /// gone, or for a second.
+    /// All entries written so far, by time. A program that writes as fast as we read gets some more read. An
+    /// unfinished entry blocks those behind it until its writer is gone, or for a second.
     pub(crate) fn take(
         &mut self,
         mut unwinder: impl FnMut(u32, &UserStack<'_>) -> Option<u32>,
     ) -> Vec<Record> {
         let mut taken = Vec::new();
-        for lane in [Lanes::Long, Lanes::Short] {
+        for queue in [QueueId::Long, QueueId::Short] {
             for _ in 0..tuning::JOURNAL_LOOK_ENTRIES {
-                match self.reader.next(lane, &mut self.stack) {
+                match self.reader.next(queue, &mut self.stack) {
                     Next::Nothing => break,
-                    Next::Unfinished { pid, place } => {
-                        if !is_abandoned(&mut self.unfinished[lane as usize], pid, place, now_ns()) {
+                    Next::Unfinished { pid, position } => {
+                        if !is_abandoned(&mut self.unfinished[queue as usize], pid, position, now_ns()) {
                             break;
                         }
-                        self.reader.give_up(lane);
+                        self.reader.give_up(queue);
                     }
                     Next::Entry(writer, entry, caller) => {
                         let stack = caller.and_then(|(at, dump)| unwinder(writer.pid, &user_stack(at, dump)));
@@ -86,7 +88,8 @@ impl Allocations {
         in_order(taken)
     }
 
-    /// How many births, deaths and moves are missing so far: the journal was full, or their writer died over them.
+    /// How many allocations, frees and moves are missing: the journal was full, or their writer died before
+    /// it finished.
     pub(crate) fn lost(&self) -> u64 {
         self.reader.lost() + self.unreadable
     }
@@ -106,12 +109,12 @@ fn what(entry: &Entry, stack: Option<u32>) -> Option<What> {
     }
 }
 
-/// Whether the writer of the entry at `place` won't finish it.
-fn is_abandoned(since: &mut Option<(u64, u64)>, pid: u32, place: u64, now_ns: u64) -> bool {
+/// Whether the writer of the entry at `position` will never finish it.
+fn is_abandoned(since: &mut Option<(u64, u64)>, pid: u32, position: u64, now_ns: u64) -> bool {
     let begin_ns = match *since {
-        Some((at, begin_ns)) if at == place => begin_ns,
+        Some((at, begin_ns)) if at == position => begin_ns,
         _ => {
-            *since = Some((place, now_ns));
+            *since = Some((position, now_ns));
             now_ns
         }
     };
@@ -122,8 +125,8 @@ fn is_abandoned(since: &mut Option<(u64, u64)>, pid: u32, place: u64, now_ns: u6
     }
 }
 
-/// The records by time. A move is told when it is over; if another thread was given the old place meanwhile, the block was
-/// freed there and born at its new place.
+/// The records by time. A move is recorded when it is over. If another thread got the old address meanwhile,
+/// the move becomes a free and an allocation.
 fn in_order(mut taken: Vec<Taken>) -> Vec<Record> {
     taken.sort_by_key(|taken| taken.record.time_ns);
     let mut split = Vec::new();
@@ -190,7 +193,7 @@ mod tests {
         assert!(!is_abandoned(&mut since, own, 7, 0));
         assert!(!is_abandoned(&mut since, own, 7, tuning::JOURNAL_UNFINISHED_NS));
         assert!(is_abandoned(&mut since, own, 7, tuning::JOURNAL_UNFINISHED_NS + 1));
-        assert!(!is_abandoned(&mut since, own, 8, tuning::JOURNAL_UNFINISHED_NS + 1), "another place");
+        assert!(!is_abandoned(&mut since, own, 8, tuning::JOURNAL_UNFINISHED_NS + 1), "another position");
         assert!(is_abandoned(&mut since, u32::MAX >> 1, 9, 0), "no such process");
         assert!(!is_abandoned(&mut since, 0, 10, 0));
         assert!(is_abandoned(&mut since, 0, 10, tuning::JOURNAL_NAMELESS_NS + 1));

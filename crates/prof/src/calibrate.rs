@@ -1,14 +1,16 @@
-//! What a first touch costs here and now, and by how much the event pair misreads it.
+//! What a first touch costs on this machine now, and by how much the event pair misreads it.
 //!
-//! In: nothing but this machine. Out: a [`Calibration`]. Blocks of private base pages are touched by turns with the pair
-//! off and on, in this thread; the medians of the two give the truth and the cost of recording, and by how much a reading differs from
-//! the touches just before it gives the offset. Without the pair the truth alone remains, and a reading that equals it.
+//! In: nothing. Out: a [`Calibration`]. This thread touches blocks of private base pages, alternately with
+//! the pair off and on. The two medians give the true cost and the cost of recording. The offset is the
+//! difference between a reading and the touches just before it. Without the pair only the true cost remains,
+//! and readings equal it.
 //!
-//! As long as anybody has such an event open, the kernel looks at every fault of every process for events that count it (a static
-//! key for each kind, `perf_swevent_enabled`). A program that nobody watches does not pay for that, so it is measured too and is no part of the truth.
+//! While anyone has such an event open, the kernel checks every fault of every process for events that count
+//! it (a static key per kind, `perf_swevent_enabled`). An unwatched program does not pay for that. So this
+//! cost is measured too and subtracted from the true cost.
 //!
-//! What it does not do: warm memory that the hypervisor has taken back. One warm-up block shows such pages to be
-//! outliers, and medians pass over them.
+//! It does not warm memory that the hypervisor has taken back. One warm-up block shows that such
+//! pages are outliers, and the medians ignore them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,31 +24,32 @@ use faultless_os::ring::{Raw, Ring, records};
 use faultless_os::touch::{Region, Touch, empty_ticks, time_touches, time_write};
 use faultless_trace::observation::Calibration;
 
-use crate::session::entry;
-use crate::writing::{Writing, Written};
+use crate::shape::entry;
+use crate::write_cost::{WriteCost, WriteCosts};
 use crate::{facts, tuning as t};
 
-/// Calibrates; with `end`, what the end of a fault writes, tries the events as well. `None` only where memory can't be mapped.
-pub(crate) fn run(end: Option<Output>) -> Option<(Calibration, Option<Written>)> {
+/// Calibrates. With `end`, the output of the event at a fault's end, it calibrates the event pair too. `None`
+/// only if memory can't be mapped.
+pub(crate) fn run(end: Option<Output>) -> Option<(Calibration, Option<WriteCost>)> {
     let clock = Clock::begin(empty_ticks());
     let open_ticks = end.and_then(|_| open_ticks(t::CALIBRATION_OPENINGS));
     let mut pair = end.and_then(|end| Pair::open(end).ok());
-    // What comes first finds nothing in the caches.
-    Turns::take(Touch::Write, 1, pair.as_ref())?;
-    let mut written = Turns::take(Touch::Write, t::CALIBRATION_ROUNDS, pair.as_ref())?;
+    // The first block runs on cold caches.
+    Rounds::take(Touch::Write, 1, pair.as_ref())?;
+    let mut written = Rounds::take(Touch::Write, t::CALIBRATION_ROUNDS, pair.as_ref())?;
     if written.readings_ns.is_empty() {
         pair = None;
     }
     let others = [Touch::Read, Touch::WriteAfterRead]
-        .map(|touch| Turns::take(touch, t::CALIBRATION_OTHER_ROUNDS, Some(pair.as_ref()?)));
+        .map(|touch| Rounds::take(touch, t::CALIBRATION_OTHER_ROUNDS, Some(pair.as_ref()?)));
     let ns = clock.ns();
     let plain_p50_ns = ns(median(&mut written.plain)?);
-    let offset_of = |turns: &Turns| turns.offset_ns(&ns);
+    let offset_of = |rounds: &Rounds| rounds.offset_ns(&ns);
     let offset_ns = offset_of(&written);
     let loaded_p50_ns = offset_ns.and_then(|_| median(&mut written.loaded)).map_or(plain_p50_ns, &ns);
     let open_ns = offset_ns.and(open_ticks).map_or(0.0, |ticks| ticks * clock.tick_ns());
     let [read_offset_ns, mapped_offset_ns] =
-        others.map(|turns| turns.as_ref().and_then(offset_of).map(|offset_ns| offset_ns + open_ns));
+        others.map(|rounds| rounds.as_ref().and_then(offset_of).map(|offset_ns| offset_ns + open_ns));
     let calibration = Calibration {
         truth_p50_ns: plain_p50_ns - open_ns,
         pair_p50_ns: plain_p50_ns + offset_ns.unwrap_or(0.0),
@@ -55,17 +58,18 @@ pub(crate) fn run(end: Option<Output>) -> Option<(Calibration, Option<Written>)>
         read_offset_ns,
         mapped_offset_ns,
     };
-    Some((calibration, pair.and_then(|pair| pair.written())))
+    Some((calibration, pair.and_then(|pair| pair.cost())))
 }
 
-/// By how much a fault of any process takes longer while somebody has the events of `stat` open, ns: the median of many openings, 0.1 s.
-/// `None` where they can't be opened.
+/// By how much a fault of any process takes longer while `stat`'s events are open, ns: the median of many
+/// openings, which take 0.1 s. `None` where they can't be opened.
 pub fn open_events_ns() -> Option<f64> {
     let clock = Clock::begin(0);
     open_ticks(t::OPENINGS).map(|ticks| ticks * clock.tick_ns())
 }
 
-/// By how much a touch takes longer while events of both kinds are open, though they are off. `None` where they can't be opened.
+/// By how much a touch takes longer while events of both kinds are open but off. `None` where they can't be
+/// opened.
 fn open_ticks(openings: usize) -> Option<f64> {
     let block = || {
         let mut ticks = Vec::with_capacity(t::CALIBRATION_BLOCK_PAGES);
@@ -83,8 +87,9 @@ fn open_ticks(openings: usize) -> Option<f64> {
     faultless_trace::measurement::median(&longer).map(|ticks| ticks.max(0.0))
 }
 
-/// What a fault of a huge page takes, ns: the median of a few on memory as it comes, and of as many on the same memory once more. The first
-/// find it out of the caches, the second in them: on one guest 230 and 100 us. `None` where there are none to be had.
+/// What a fault of a huge page takes, ns. It is the median of a few touches of new memory, and of as many of
+/// the same memory again. The first find it outside the caches, the second inside: 230 and 100 us on one
+/// guest. `None` without huge pages.
 pub(crate) fn huge_ns() -> Option<u64> {
     let bytes = Some(pmd_bytes()).filter(|bytes| *bytes > 0)?;
     let clock = Clock::begin(empty_ticks());
@@ -128,58 +133,59 @@ impl Clock {
         (end_ns - self.begin_ns) as f64 / end.wrapping_sub(self.begin).max(1) as f64
     }
 
-    /// What an interval of so many ticks took since the begin, ns.
+    /// How long an interval of this many ticks took since the begin, ns.
     fn ns(&self) -> impl Fn(u64) -> f64 + use<> {
         let (tick_ns, empty_ticks) = (self.tick_ns(), self.empty_ticks);
         move |ticks| ticks.saturating_sub(empty_ticks) as f64 * tick_ns
     }
 }
 
-/// Touches without events and, by turns, with them.
+/// Touches without events and, alternately, with them.
 #[derive(Default)]
-struct Turns {
+struct Rounds {
     /// Ticks of each touch.
     plain: Vec<u64>,
     /// The same with events.
     loaded: Vec<u64>,
-    /// What the events say of the latter; empty without them.
+    /// The readings of the events for `loaded`; empty without them.
     readings_ns: Vec<u64>,
-    /// By turn, the median ticks without events, and the median reading with them.
+    /// Per round, the median ticks without events, and the median reading with them.
     medians: Vec<(u64, u64)>,
 }
 
-impl Turns {
+impl Rounds {
     fn take(touch: Touch, rounds: usize, pair: Option<&Pair>) -> Option<Self> {
         let capacity = t::CALIBRATION_BLOCK_PAGES * rounds;
         let room = || Vec::with_capacity(capacity);
-        let mut turns = Self { plain: room(), loaded: room(), readings_ns: room(), medians: Vec::new() };
+        let mut taken = Self { plain: room(), loaded: room(), readings_ns: room(), medians: Vec::new() };
         let mut truths = Vec::with_capacity(rounds);
         for _ in 0..rounds {
-            let plain = turns.plain.len();
-            time_touches(touch, t::CALIBRATION_BLOCK_PAGES, &mut turns.plain, || {}).ok()?;
+            let plain = taken.plain.len();
+            time_touches(touch, t::CALIBRATION_BLOCK_PAGES, &mut taken.plain, || {}).ok()?;
             let Some(pair) = pair else { continue };
             let mut on = Ok(());
             let begin = || on = pair.enable();
-            let touched = time_touches(touch, t::CALIBRATION_BLOCK_PAGES, &mut turns.loaded, begin);
+            let touched = time_touches(touch, t::CALIBRATION_BLOCK_PAGES, &mut taken.loaded, begin);
             let switched = on.and(pair.disable());
             touched.ok()?;
             if switched.is_err() {
-                return Some(Self { plain: turns.plain, ..Self::default() });
+                return Some(Self { plain: taken.plain, ..Self::default() });
             }
-            truths.push((now_ns(), median(&mut turns.plain[plain..])?));
+            truths.push((now_ns(), median(&mut taken.plain[plain..])?));
         }
         let mut readings = pair.map(Pair::read).unwrap_or_default();
         for (end_ns, plain) in truths {
             let later = readings.split_off(readings.partition_point(|(time_ns, _)| *time_ns < end_ns));
-            let mut of_turn: Vec<u64> = readings.iter().map(|(_, ns)| *ns).collect();
-            turns.medians.extend(median(&mut of_turn).map(|reading_ns| (plain, reading_ns)));
-            turns.readings_ns.extend(of_turn);
+            let mut of_round: Vec<u64> = readings.iter().map(|(_, ns)| *ns).collect();
+            taken.medians.extend(median(&mut of_round).map(|reading_ns| (plain, reading_ns)));
+            taken.readings_ns.extend(of_round);
             readings = later;
         }
-        Some(turns)
+        Some(taken)
     }
 
-    /// What a reading says too much: the median of the turns, within each of which the machine is the same. `None` without readings.
+    /// How much too long a reading is: the median over the rounds, since the machine is the same only within
+    /// a round. `None` without readings.
     fn offset_ns(&self, ns: &impl Fn(u64) -> f64) -> Option<f64> {
         let mut offsets: Vec<f64> =
             self.medians.iter().map(|&(plain, reading_ns)| reading_ns as f64 - ns(plain)).collect();
@@ -190,30 +196,31 @@ impl Turns {
 
 /// The two events on this thread, with their ring.
 struct Pair {
-    read: Arc<Mutex<Read>>,
+    read: Arc<Mutex<RingReader>>,
     leader: Event,
     /// Only kept open.
     _others: [Event; 2],
-    /// What a watched program has as well, a counter and a sampled event. Opened first and so counted last, between entry and end: they
-    /// lengthen the reading.
+    /// Stand for the counter and the sampled event that a watched program also has. They are opened first, so
+    /// they count last, between entry and end, and lengthen the reading.
     counters: Vec<Event>,
-    /// What each event writes: a second entry, the entry, the end.
+    /// Event ids: second entry, entry, end.
     ids: [u64; 3],
-    /// Copies the ring from another processor while the pages are touched, as a recorder does: that takes the ring's memory out of
-    /// this one's cache, and entries are written there between the two time stamps.
+    /// Copies the ring from another processor while the pages are touched, as a recorder does. The copy takes
+    /// the ring's memory out of this processor's cache, and the next entries are written there between the
+    /// two time stamps.
     reader: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
 }
 
 /// A ring and what was read from it.
 #[derive(Debug)]
-struct Read {
+struct RingReader {
     ring: Ring,
     bytes: Vec<u8>,
-    writing: Writing,
+    write_costs: WriteCosts,
 }
 
-impl Read {
+impl RingReader {
     fn drain(&mut self) {
         self.ring.drain_into(&mut self.bytes);
     }
@@ -222,18 +229,19 @@ impl Read {
 impl Drop for Pair {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // A reader that panicked has nothing to tell.
+        // If the reader panicked, there is no result to collect.
         let _ = self.reader.take().map(JoinHandle::join);
     }
 }
 
 impl Pair {
     fn open(end: Output) -> faultless_os::Result<Self> {
-        let spec = Spec { output: entry(t::WRITING_PERIOD), ..HERE };
+        let spec = Spec { output: entry(t::WRITE_COST_PERIOD), ..HERE };
         let count = || Event::open(&HERE, THREAD, None).ok();
         let counters = [count(), count()].into_iter().flatten().collect();
         let leader = Event::open(&spec, THREAD, None)?;
-        // A recording fills its ring many times over, and finds memory there that another processor has read; `stat` hardly once.
+        // A recording fills its ring many times over, and writes into memory that another processor has read.
+        // `stat` fills it hardly once.
         let pages = match end {
             Output::FaultStacks { .. } => t::CALIBRATION_RING_PAGES,
             _ => t::RING_PAGES_MAX,
@@ -246,16 +254,17 @@ impl Pair {
         };
         let others = [member(Software::PageFaults, entry(1))?, member(Software::MinorFaults, end)?];
         let ids = [leader.id()?, others[0].id()?, others[1].id()?];
-        let read = Arc::new(Mutex::new(Read { ring, bytes: Vec::new(), writing: Writing::default() }));
+        let read =
+            Arc::new(Mutex::new(RingReader { ring, bytes: Vec::new(), write_costs: WriteCosts::default() }));
         let stop = Arc::new(AtomicBool::new(false));
-        let (shared, told) = (read.clone(), stop.clone());
+        let (shared, must_stop) = (read.clone(), stop.clone());
         let copy = move || {
-            while !told.load(Ordering::Relaxed) {
+            while !must_stop.load(Ordering::Relaxed) {
                 shared.lock().unwrap_or_else(PoisonError::into_inner).drain();
                 std::thread::sleep(t::CALIBRATION_READ);
             }
         };
-        // Without it readings are a little shorter than a program's.
+        // Without the reader, readings are slightly shorter than a program's.
         let reader = std::thread::Builder::new().spawn(copy).ok();
         Ok(Self { read, leader, _others: others, counters, ids, reader, stop })
     }
@@ -268,30 +277,30 @@ impl Pair {
         self.counters.iter().chain([&self.leader]).try_for_each(Event::disable)
     }
 
-    /// What writing one record more took.
-    fn written(&self) -> Option<Written> {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner).writing.written()
+    /// What write_costs one record more took.
+    fn cost(&self) -> Option<WriteCost> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).write_costs.cost()
     }
 
-    /// End and reading, ns, of each fault so far whose entry was written once. The ring is left to the reader meanwhile: what this processor has
-    /// read itself is in its caches, and quickly written again.
+    /// End time and reading, ns, of each fault so far whose entry was written once. Meanwhile the reader
+    /// thread has the ring: memory that this processor has read itself is in its caches, and cheap to write.
     fn read(&self) -> Vec<(u64, u64)> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         read.drain();
         let [again, entry, end] = self.ids;
-        let Read { bytes, writing, .. } = &mut *read;
+        let RingReader { bytes, write_costs, .. } = &mut *read;
         let mut readings = Vec::new();
         let mut last_ns = 0;
         for raw in records(bytes) {
             let Raw::Sample(sample) = raw else { continue };
             let (tid, time_ns) = (sample.tid, sample.time_ns);
             if sample.id == again || (sample.id == entry && time_ns == last_ns) {
-                writing.again(tid, time_ns);
+                write_costs.again(tid, time_ns);
             } else if sample.id == entry {
-                writing.enter(tid, sample.addr, time_ns);
+                write_costs.enter(tid, sample.addr, time_ns);
                 last_ns = time_ns;
             } else if sample.id == end {
-                let once = writing.end(tid, sample.addr, time_ns).filter(|(_, again)| *again == 0);
+                let once = write_costs.end(tid, sample.addr, time_ns).filter(|(_, again)| *again == 0);
                 readings.extend(once.map(|(ns, _)| (time_ns, ns)));
             }
         }
@@ -300,7 +309,8 @@ impl Pair {
     }
 }
 
-/// Process and duration in ns of each fault whose entry and end are among these records, told apart by the ids of their events.
+/// Process and duration in ns of each fault whose entry and end are both among these records. `is_entry`
+/// tells events apart by id.
 pub(crate) fn timed(
     bytes: &[u8],
     is_entry: impl Fn(u64) -> Option<bool>,
@@ -329,7 +339,7 @@ fn median(values: &mut [u64]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Shape;
+    use crate::shape::Shape;
 
     #[test]
     fn a_touch_has_a_price_and_recording_adds_to_it() {
@@ -347,7 +357,7 @@ mod tests {
     fn a_stack_copied_at_the_end_does_not_lengthen_the_reading() {
         let stacks = Output::FaultStacks { period: 1, stack_bytes: t::STACK_BYTES };
         let reading_ns = |end| run(Some(end)).unwrap().0.pair_p50_ns;
-        // By turns, for the machine has its moods; a longer reading would show in every pair.
+        // Alternately, because the machine's speed varies; a longer reading would show in every pair.
         let mut ratios: Vec<f64> =
             (0..12).map(|_| reading_ns(stacks) / reading_ns(Shape::BARE.end(1))).collect();
         ratios.sort_by(f64::total_cmp);

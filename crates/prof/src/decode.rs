@@ -1,43 +1,38 @@
 //! What the faulting instruction was doing with its address.
 //!
-//! In: mappings and tasks as they come, then a fault's process, instruction, address and string registers. Out: read,
-//! write, execute, or `None` when that can't be told. Code is read from the process while it lives, else from the mapped
-//! file, and decoded once per place. x86-64 only; elsewhere only fetches are recognised.
+//! In: mappings and tasks as they come, then a fault's process, instruction, address and string registers.
+//! Out: read, write, execute, or `None` if unknown. Code is read from the process while it lives, else from
+//! the mapped file, and decoded once per location. On other processors than x86-64 only instruction fetches
+//! are recognised.
 //!
-//! What it does not do: 32-bit programs; instructions that load and store at different addresses, other than string moves.
+//! It does not decode 32-bit programs, or instructions that load and store at different addresses,
+//! except string moves.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
-use std::rc::Rc;
+use std::sync::Arc;
 
-use faultless_os::spawn::read_memory;
+use faultless_os::process_memory;
 use faultless_trace::observation::{Access, Map};
+
+use crate::address_space::AddressSpace;
 
 /// Longest x86-64 instruction in bytes (Intel SDM volume 2, 2.3.11).
 const INSTRUCTION_MAX: usize = 15;
-/// `PROT_EXEC`.
-const PROT_EXEC: u32 = 4;
 
 /// Code by process, and what has been decoded.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     spaces: HashMap<u32, Space>,
     /// By file name, then by offset in the file: shared by all processes.
-    files: HashMap<Rc<str>, HashMap<u64, Use>>,
+    files: HashMap<Arc<str>, HashMap<u64, Use>>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Space {
-    code: BTreeMap<u64, Code>,
+    code: AddressSpace<()>,
     /// Decoded places in no file.
     elsewhere: HashMap<u64, Use>,
-}
-
-#[derive(Clone, Debug)]
-struct Code {
-    end: u64,
-    file_offset: u64,
-    name: Rc<str>,
 }
 
 /// How an instruction uses memory.
@@ -51,7 +46,7 @@ enum Use {
     Unknown,
 }
 
-/// A fault as far as it matters here.
+/// The fields of a fault that matter here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) pid: u32,
@@ -64,23 +59,10 @@ pub(crate) struct Fault {
 impl Decoder {
     /// A mapping appeared.
     pub(crate) fn map(&mut self, pid: u32, map: &Map) {
-        let end = map.begin.saturating_add(map.len_bytes);
-        let space = self.spaces.entry(pid).or_default();
-        let hidden: Vec<u64> = space.code.range(map.begin..end).map(|(&begin, _)| begin).collect();
-        for begin in hidden {
-            space.code.remove(&begin);
-        }
-        if map.prot & PROT_EXEC != 0 {
-            let name: Rc<str> = match self.files.get_key_value(map.name.as_str()) {
-                Some((name, _)) => name.clone(),
-                None => Rc::from(map.name.as_str()),
-            };
-            self.files.entry(name.clone()).or_default();
-            space.code.insert(map.begin, Code { end, file_offset: map.file_offset, name });
-        }
+        self.spaces.entry(pid).or_default().code.map(map);
     }
 
-    /// A process appeared: it has its parent's code.
+    /// A process appeared, with its parent's code.
     pub(crate) fn fork(&mut self, pid: u32, parent: u32) {
         let space = self.spaces.get(&parent).cloned().unwrap_or_default();
         self.spaces.insert(pid, space);
@@ -115,23 +97,22 @@ impl Decoder {
 
     fn at(&mut self, pid: u32, ip: u64) -> Use {
         let Some(space) = self.spaces.get_mut(&pid) else { return Use::Unknown };
-        let code = space.code.range(..=ip).next_back().filter(|(_, code)| ip < code.end);
-        let file = code.filter(|(_, code)| code.name.starts_with('/'));
-        match file {
-            Some((&begin, code)) => {
-                let offset = code.file_offset + (ip - begin);
-                let known = self.files.entry(code.name.clone()).or_default();
+        let region = space.code.find(ip).and_then(|index| space.code.region(index));
+        match region.filter(|region| region.name.starts_with('/')) {
+            Some(region) => {
+                let offset = region.file_offset + (ip - region.range.start);
+                let known = self.files.entry(region.name.clone()).or_default();
                 *known.entry(offset).or_insert_with(|| {
                     let mut bytes = [0; INSTRUCTION_MAX];
-                    let len = read_memory(pid as i32, ip, &mut bytes)
-                        .ok()
-                        .or_else(|| std::fs::File::open(&*code.name).ok()?.read_at(&mut bytes, offset).ok());
+                    let len = process_memory::read(pid as i32, ip, &mut bytes).ok().or_else(|| {
+                        std::fs::File::open(&*region.name).ok()?.read_at(&mut bytes, offset).ok()
+                    });
                     decode(&bytes[..len.unwrap_or(0)])
                 })
             }
             None => *space.elsewhere.entry(ip).or_insert_with(|| {
                 let mut bytes = [0; INSTRUCTION_MAX];
-                let len = read_memory(pid as i32, ip, &mut bytes).unwrap_or(0);
+                let len = process_memory::read(pid as i32, ip, &mut bytes).unwrap_or(0);
                 decode(&bytes[..len])
             }),
         }
@@ -153,7 +134,7 @@ fn decode(bytes: &[u8]) -> Use {
         match memory.access() {
             OpAccess::Read | OpAccess::CondRead => reads += 1,
             OpAccess::None | OpAccess::NoMemAccess => {}
-            // A processor that will store asks for the page to write, also where it loads first.
+            // A processor that will store asks for the page for writing, even if it loads first.
             _ => writes += 1,
         }
     }
@@ -174,6 +155,7 @@ fn decode(_bytes: &[u8]) -> Use {
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
+    use crate::address_space::PROT_EXEC;
 
     #[test]
     fn loads_stores_and_moves_are_told_apart() {
@@ -208,10 +190,10 @@ mod tests {
         let mut decoder = Decoder::default();
         decoder.map(1, &Map { begin: 0x1000, len_bytes: 0x1000, prot: PROT_EXEC, ..Map::default() });
         decoder.fork(2, 1);
-        assert_eq!(decoder.spaces[&2].code.len(), 1);
+        assert!(decoder.spaces[&2].code.find(0x1000).is_some());
         decoder.forget(2);
         assert!(!decoder.spaces.contains_key(&2));
         decoder.map(1, &Map { begin: 0x1000, len_bytes: 0x1000, prot: 1, ..Map::default() });
-        assert!(decoder.spaces[&1].code.is_empty(), "a new mapping hides the old one");
+        assert!(decoder.spaces[&1].code.find(0x1000).is_none(), "a new mapping hides the old one");
     }
 }

@@ -1,9 +1,9 @@
 //! From the rings to records, in the order of time.
 //!
-//! In: the lanes of a session and the span in which faults are wanted. Out: [`Record`]s with the access decoded and the stack
-//! unwound, how many faults there were, and how many records the rings lost.
+//! In: the per-CPU buffers of a session, and the span in which faults are wanted. Out: [`Record`]s with the
+//! access decoded and the stack unwound, the number of faults, and the number of records that the rings lost.
 //!
-//! What it does not do: pair entries with ends (`trace`), or unwind (`unwind`).
+//! It does not pair entries with ends (`trace`), or unwind (`unwind`).
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,89 +16,91 @@ use faultless_trace::recording::Loss;
 
 use crate::allocations::Allocations;
 use crate::decode::{Decoder, Fault};
-use crate::drift::Drift;
-use crate::kernel;
-use crate::session::{Lane, Role};
-use crate::symbols::Kept;
-use crate::thinned::Thinned;
+use crate::kernel::KernelStacks;
+use crate::pairing::Pairing;
+use crate::session::{CpuBuffer, Role};
+use crate::symbols::NameCache;
+use crate::thinning::Thinning;
 use crate::tuning as t;
 use crate::unwind::{Unwinder, UserStack};
-use crate::writing::Writing;
+use crate::write_cost::WriteCosts;
 
 /// All records so far.
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
-    /// By id, ascending: looked up for every record.
+    /// By id, ascending, because every record is looked up here.
     roles: Vec<(u64, Role)>,
     decoder: Decoder,
-    /// The program's first thread, address and instruction of its last sampled entry, and samples since that were of another fault.
+    /// The program's first thread, address and instruction of its last sampled entry, and samples since then
+    /// that belonged to another fault.
     first: u32,
     sampled: (u64, u64),
     apart: u32,
-    /// Entries whose end has not been read, of samples and of other faults, by thread: with it come the registers.
+    /// Entries whose end has not been read yet, by thread: of samples, and of other faults. The registers
+    /// come with the end.
     sampled_entries: HashMap<u32, Record>,
     entries: HashMap<u32, Record>,
-    /// What each thread wrote last, and when.
+    /// What each thread's last record was, and its time.
     last: HashMap<u32, (Role, u64)>,
-    thinned: Thinned,
-    pub(crate) drift: Drift,
-    pub(crate) writing: Writing,
-    /// Samples of faults end with the size of the page that is mapped.
+    thinning: Thinning,
+    pub(crate) pairing: Pairing,
+    pub(crate) write_costs: WriteCosts,
+    /// Samples of faults end with the size of the mapped page.
     tells_pages: bool,
-    /// One per lane.
+    /// One per buffer.
     copied: Vec<Copied>,
     records: Vec<Record>,
     task_records: usize,
-    /// Mappings and tasks that were left out because there were too many.
+    /// Mappings and tasks left out because there were too many.
     pub(crate) omitted: u64,
     losses: Vec<Loss>,
-    /// Up to here all records have been copied: from here on those of some processors are there, of others not.
+    /// All records before this time have been copied. Later ones are missing for some processors.
     settled_ns: u64,
-    /// Where stacks come along.
-    stacks: Option<Stacks>,
+    /// Present if samples have stacks.
+    stacks: Option<StackState>,
 }
 
-/// What was copied from one lane's ring and is not digested yet.
+/// Bytes copied from one ring and not digested yet.
 #[derive(Debug, Default)]
 struct Copied {
     cpu: u32,
     bytes: Vec<u8>,
-    /// When the last record digested was written.
+    /// Time of the last digested record.
     last_ns: u64,
 }
 
 /// What stacks need.
 #[derive(Debug)]
-struct Stacks {
+struct StackState {
     unwinder: Unwinder,
     /// Those of the CPU clock in the kernel.
-    kernel: kernel::Stacks,
+    kernel: KernelStacks,
     chain: Vec<u64>,
     kernel_chain: Vec<u64>,
     /// Threads that have asked for `mmap_lock`, and when.
     lock_wanted: HashMap<u32, u64>,
-    /// Processes whose end has been read: what they allocated just before has not.
+    /// Processes whose exit has been read. Their last allocations have not been.
     ended: Vec<u32>,
     allocations: Option<Allocations>,
     /// Allocations lost by the last reading, and when that was.
     allocations_lost: (u64, u64),
 }
 
-/// What goes with stacks.
+/// Options of a recording with stacks.
 #[derive(Debug)]
-pub(crate) struct Beside {
+pub(crate) struct StackOptions {
     /// Samples of the CPU clock per second, 0 for none.
     pub(crate) cpu_hertz: u64,
     /// What programs tell of their allocations.
     pub(crate) allocations: Option<Allocations>,
     /// Names of earlier recordings.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) names: Option<NameCache>,
 }
 
 /// What was copied from the rings.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Found {
-    /// Entries of faults, wanted or not: each has cost the program its time.
+pub(crate) struct CopyCounts {
+    /// Entries of faults, wanted or not: each has cost the program time.
     pub(crate) faults: u64,
     /// Entries of samples.
     pub(crate) samples: u64,
@@ -111,7 +113,7 @@ pub(crate) struct Found {
 pub(crate) struct Digest {
     /// Forks, execs and exits of whole processes, in order.
     pub(crate) tasks: Vec<Task>,
-    /// Records lost: how many, and when the last before them was written.
+    /// Records lost: how many, and the time of the last record before them.
     pub(crate) losses: Vec<(u64, u64)>,
 }
 
@@ -124,23 +126,23 @@ pub(crate) enum Task {
 }
 
 impl Drain {
-    /// Knows the events of these lanes by their ids.
-    pub(crate) fn new(lanes: &[Lane], first: u32) -> Self {
-        let mut roles: Vec<_> = lanes.iter().flat_map(Lane::roles).collect();
+    /// Knows the events of these buffers by their ids.
+    pub(crate) fn new(buffers: &[CpuBuffer], first: u32) -> Self {
+        let mut roles: Vec<_> = buffers.iter().flat_map(CpuBuffer::roles).collect();
         roles.sort_by_key(|&(id, _)| id);
         let last_ns = now_ns();
         let copied =
-            lanes.iter().map(|lane| Copied { cpu: lane.cpu, last_ns, ..Copied::default() }).collect();
-        let tells_pages = lanes.iter().all(Lane::tells_pages);
+            buffers.iter().map(|buffer| Copied { cpu: buffer.cpu, last_ns, ..Copied::default() }).collect();
+        let tells_pages = buffers.iter().all(CpuBuffer::tells_pages);
         Self { roles, copied, tells_pages, first, ..Self::default() }
     }
 
-    /// The same for lanes whose samples hold stacks.
-    pub(crate) fn with_stacks(lanes: &[Lane], first: u32, beside: Beside) -> Self {
-        let Beside { cpu_hertz, allocations, kept } = beside;
-        let stacks = Stacks {
-            unwinder: Unwinder::new(kept),
-            kernel: kernel::Stacks::at(cpu_hertz),
+    /// The same for buffers whose samples hold stacks.
+    pub(crate) fn with_stacks(buffers: &[CpuBuffer], first: u32, options: StackOptions) -> Self {
+        let StackOptions { cpu_hertz, allocations, names } = options;
+        let stacks = StackState {
+            unwinder: Unwinder::new(names),
+            kernel: KernelStacks::at(cpu_hertz),
             chain: Vec::new(),
             kernel_chain: Vec::new(),
             lock_wanted: HashMap::new(),
@@ -148,17 +150,17 @@ impl Drain {
             allocations,
             allocations_lost: (0, now_ns()),
         };
-        Self { stacks: Some(stacks), ..Self::new(lanes, first) }
+        Self { stacks: Some(stacks), ..Self::new(buffers, first) }
     }
 
-    /// Copies what the rings hold, so that they have room again. What it means is for [`digest`](Self::digest), which may take long: the
-    /// first stack in a large file is 30 ms of work.
-    pub(crate) fn copy(&mut self, lanes: &[Lane]) -> Found {
-        let mut found = Found::default();
+    /// Copies what the rings hold, to make room. [`digest`](Self::digest) interprets the bytes later, because
+    /// that can be slow: the first stack in a large file takes 30 ms.
+    pub(crate) fn copy(&mut self, buffers: &[CpuBuffer]) -> CopyCounts {
+        let mut found = CopyCounts::default();
         self.settled_ns = now_ns();
         let begins: Vec<usize> = self.copied.iter().map(|copied| copied.bytes.len()).collect();
-        for (lane, copied) in lanes.iter().zip(&mut self.copied) {
-            lane.ring.drain_into(&mut copied.bytes);
+        for (buffer, copied) in buffers.iter().zip(&mut self.copied) {
+            buffer.ring.drain_into(&mut copied.bytes);
         }
         for (copied, begin) in self.copied.iter().zip(begins) {
             for raw in records(&copied.bytes[begin..]) {
@@ -176,16 +178,17 @@ impl Drain {
         found
     }
 
-    /// Nothing more is written: all that was copied can be digested.
+    /// No more writes will come: everything copied can be digested.
     pub(crate) fn settle(&mut self) {
         self.settled_ns = u64::MAX;
     }
 
-    /// Makes records of what was copied; faults are kept where their time lies in `span`. What was written while the rings were copied one
-    /// after the other waits for the next time: a child's records may be on another processor than its fork.
+    /// Makes records of what was copied, and keeps the faults inside `span`. Records that arrived while the
+    /// rings were being copied wait for the next call: a child's records may be on another processor than its
+    /// fork.
     pub(crate) fn digest(&mut self, span: Range<u64>) -> Digest {
         let mut digest = Digest::default();
-        if let Some(Stacks { unwinder, ended, .. }) = &mut self.stacks {
+        if let Some(StackState { unwinder, ended, .. }) = &mut self.stacks {
             ended.drain(..).for_each(|pid| unwinder.exit(pid));
         }
         let mut all = std::mem::take(&mut self.copied);
@@ -213,33 +216,34 @@ impl Drain {
         }
         batch.sort_by_key(|(record, _)| record.time_ns);
         for (record, source) in batch {
-            // Linux 6.18 gives the second of two events of one fault the id of the first: here a sample in a burst that of the pair. It may
-            // have been written when the rings had just been copied, and so come in the next batch.
+            // Linux 6.18 gives the second of two events of one fault the id of the first. Here, a sample in a
+            // burst gets the id of the pair. It may arrive in the next batch, if it was written just after
+            // the rings were copied.
             if let Some((role, _)) = source
                 && self.last.insert(record.tid, (role, record.time_ns)) == Some((role, record.time_ns))
             {
                 if role == Role::Entry {
-                    self.writing.again(record.tid, record.time_ns);
+                    self.write_costs.again(record.tid, record.time_ns);
                 }
                 continue;
             }
             match (source.map(|(role, _)| role), &record.what) {
                 (Some(Role::Again), _) => {
-                    self.writing.again(record.tid, record.time_ns);
+                    self.write_costs.again(record.tid, record.time_ns);
                     continue;
                 }
-                (Some(Role::SampleEntry(_)), _) => self.writing.again(record.tid, record.time_ns),
-                (_, What::Enter { addr, .. }) => self.writing.enter(record.tid, *addr, record.time_ns),
+                (Some(Role::SampleEntry(_)), _) => self.write_costs.again(record.tid, record.time_ns),
+                (_, What::Enter { addr, .. }) => self.write_costs.enter(record.tid, *addr, record.time_ns),
                 (_, What::End { addr, .. }) => {
-                    self.writing.end(record.tid, *addr, record.time_ns);
+                    self.write_costs.end(record.tid, *addr, record.time_ns);
                 }
                 (_, What::Exit) => {
-                    self.writing.exit(record.tid);
+                    self.write_costs.exit(record.tid);
                     self.last.remove(&record.tid);
                 }
                 _ => {}
             }
-            self.note_drift(&record);
+            self.count_mismatches(&record);
             match source {
                 Some((Role::LockWanted, _)) => self.lock_wanted(&record),
                 Some((_, sample)) => self.keep(record, Some(sample), &mut digest.tasks),
@@ -264,7 +268,7 @@ impl Drain {
         self.records
     }
 
-    /// What is new as lines of a trace file, what others refer to first.
+    /// New lines of a trace file; each refers only to earlier ones.
     pub(crate) fn take_lines(&mut self) -> impl Iterator<Item = Line> {
         self.take_allocations();
         let stacks = self.stacks.as_mut().map(|stacks| stacks.unwinder.take_lines());
@@ -272,7 +276,8 @@ impl Drain {
         stacks.into_iter().flatten().chain(losses).chain(self.records.drain(..).map(Line::from))
     }
 
-    /// What programs have told of their allocations. The rings were read before, so that the mappings are known.
+    /// Takes the allocations that programs have recorded. The rings were read before, so the mappings are
+    /// known.
     fn take_allocations(&mut self) {
         let Some(stacks) = &mut self.stacks else { return };
         let Some(allocations) = &mut stacks.allocations else { return };
@@ -285,7 +290,7 @@ impl Drain {
         }
     }
 
-    /// The names of all that was on stacks, and what became of them.
+    /// The names of all functions on stacks, and a note on each source of names.
     pub(crate) fn name_stacks(&mut self) -> (Vec<Line>, Vec<SourceNote>) {
         self.stacks.as_mut().map(|stacks| stacks.unwinder.name()).unwrap_or_default()
     }
@@ -293,20 +298,20 @@ impl Drain {
     /// Samples of the CPU clock in the kernel.
     ///
     /// # Errors
-    /// As [`kernel::Stacks::finish`].
+    /// As [`KernelStacks::finish`].
     pub(crate) fn kernel_samples(&mut self) -> Result<KernelSamples, String> {
         let kernel = self.stacks.as_mut().map(|stacks| std::mem::take(&mut stacks.kernel));
         kernel.unwrap_or_default().finish(true)
     }
 
-    /// A record that no ring held: what a running process was when we came.
+    /// A record that no ring held: the state of a running process when we attached.
     pub(crate) fn add(&mut self, record: Record) {
         self.keep(record, None, &mut Vec::new());
     }
 
     fn keep(&mut self, mut record: Record, sample: Option<Sample<'_>>, tasks: &mut Vec<Task>) {
         let pid = record.pid;
-        self.drift.saw(self.sampled_entries.get(&record.tid), &record);
+        self.pairing.add(self.sampled_entries.get(&record.tid), &record);
         match &mut record.what {
             What::Enter { .. } => {
                 if let Some(endless) = self.entries.insert(record.tid, record) {
@@ -317,7 +322,7 @@ impl Drain {
             What::Sample { addr, ip, kernel, major, access, stack, weight, .. } => {
                 let entry = self.sampled_entries.remove(&record.tid);
                 if self.stacks.is_none() && !*major {
-                    let Some(every) = self.thinned.keep() else { return };
+                    let Some(every) = self.thinning.keep() else { return };
                     *weight *= every;
                 }
                 self.records.extend(entry);
@@ -387,7 +392,7 @@ impl Drain {
                 }
                 tasks.push(Task::Exit(pid));
             }
-            // They mean something only to who keeps stacks; there they are written and not kept.
+            // Only trace files with stacks need names; there they are written out, not kept in memory.
             What::Name(_) if self.stacks.is_none() => return,
             _ => {}
         }
@@ -401,7 +406,7 @@ impl Drain {
         }
     }
 
-    /// Keeps the entry of a fault; `end`: what came with the fault's end.
+    /// Keeps the entry of a fault; `end`: the sample at the fault's end.
     fn keep_entry(&mut self, mut record: Record, end: Option<Sample<'_>>) {
         if let What::Enter { addr, ip, kernel: false, access, .. } = &mut record.what {
             let end = end.filter(|end| end.addr == *addr);
@@ -419,8 +424,8 @@ impl Drain {
         }
     }
 
-    /// Counts samples of the first thread whose entry was of another fault, since the last that matched.
-    fn note_drift(&mut self, record: &Record) {
+    /// Counts samples of the first thread whose entry belonged to another fault, since the last match.
+    fn count_mismatches(&mut self, record: &Record) {
         match record.what {
             _ if record.tid != self.first => {}
             What::SampleEnter { addr, ip, .. } => self.sampled = (addr, ip),
@@ -430,7 +435,7 @@ impl Drain {
         }
     }
 
-    /// Whether samples of the first thread no longer match; asked anew after so many more.
+    /// Whether samples of the first thread no longer match. Answers true once per that many mismatches.
     pub(crate) fn is_apart(&mut self) -> bool {
         let is_apart = self.apart >= t::APART_SAMPLES;
         if is_apart {
@@ -468,7 +473,7 @@ impl Drain {
     }
 }
 
-/// A record that waits for its turn, with the sample that it was made from.
+/// A record that waits for sorting, with the sample it was made from.
 type Pending<'a> = (Record, Option<(Role, Sample<'a>)>);
 
 fn role(roles: &[(u64, Role)], id: u64) -> Option<Role> {
@@ -556,11 +561,11 @@ mod tests {
         let mut drain = Drain { first: 7, ..Drain::default() };
         let mut sample = |tid, entry: u64, end: u64| {
             let record = |what| Record { time_ns: 1, pid: 7, tid, what };
-            drain.note_drift(&record(What::SampleEnter { addr: entry, ip: 1, mapped_bytes: None }));
+            drain.count_mismatches(&record(What::SampleEnter { addr: entry, ip: 1, mapped_bytes: None }));
             let (kernel, major, access, stack, weight) = (false, false, None, None, 97);
             let what =
                 What::Sample { addr: end, ip: 1, kernel, major, access, stack, weight, mapped_bytes: None };
-            drain.note_drift(&record(what));
+            drain.count_mismatches(&record(what));
             drain.is_apart()
         };
         assert!(!sample(7, 1, 1) && !sample(7, 1, 2) && !sample(8, 1, 2) && !sample(8, 1, 2));

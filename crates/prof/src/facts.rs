@@ -1,17 +1,20 @@
 //! The facts of this machine as a trace file keeps them.
 //!
-//! In: [`faultless_os::host::Host`]. Out: [`faultless_trace::observation::Host`], the few fields that a reader needs
-//! beside figures. Unknown text is empty, unknown numbers are 0.
+//! In: [`faultless_os::host::Host`]. Out: [`faultless_trace::observation::Host`], the few fields that a
+//! reader of figures needs. Unknown text is empty, unknown numbers are 0.
 
 use faultless_os::host::Host as Machine;
 use faultless_trace::observation::Host;
+
+/// This program and its version, as files name it.
+pub(crate) const TOOL: &str = concat!("faultless ", env!("CARGO_PKG_VERSION"));
 
 /// Reads this machine.
 pub fn host() -> Host {
     shorten(&Machine::read_basics())
 }
 
-/// Faults of huge pages since the start of the machine.
+/// Huge page faults since the machine was started.
 pub(crate) fn huge_faults() -> Option<u64> {
     vmstat(["thp_fault_alloc"]).map(|[faults]| faults)
 }

@@ -1,8 +1,8 @@
 //! Kernel stacks from the CPU clock, counted as they come.
 //!
-//! In: the rings of the kernel lanes. Out: [`KernelSamples`] by function name, or a reason why not.
+//! In: the rings of kernel stacks. Out: [`KernelSamples`] by function name, or why there are none.
 //!
-//! What it does not do: tell zeroing from allocation (`trace`).
+//! It does not tell zeroing from allocation (`trace`).
 
 use std::collections::HashMap;
 
@@ -13,9 +13,9 @@ use faultless_trace::observation::KernelSamples;
 use crate::symbols::{HIDDEN, Symbols};
 use crate::tuning as t;
 
-/// Stacks seen so far, by address.
+/// KernelStacks seen so far, by address.
 #[derive(Debug, Default)]
-pub(crate) struct Stacks {
+pub(crate) struct KernelStacks {
     hertz: u64,
     total: u64,
     in_kernel: u64,
@@ -23,8 +23,8 @@ pub(crate) struct Stacks {
     bytes: Vec<u8>,
 }
 
-impl Stacks {
-    /// None yet; they will come at this rate.
+impl KernelStacks {
+    /// None yet; samples will come at this rate.
     pub(crate) fn at(hertz: u64) -> Self {
         Self { hertz, ..Self::default() }
     }
@@ -59,10 +59,11 @@ impl Stacks {
         }
     }
 
-    /// The samples with names. `at_any_cost`: also for a program so short that reading the names would show in its cost.
+    /// The samples with names. `at_any_cost`: also for a program so short that reading the names would show
+    /// in its cost.
     ///
     /// # Errors
-    /// Too few samples to be worth it, or no names to be had; the text says which.
+    /// There are too few samples, or no names; the text says which.
     pub(crate) fn finish(self, at_any_cost: bool) -> Result<KernelSamples, String> {
         if self.in_kernel < t::KERNEL_SAMPLES_MIN {
             let needed_s = t::KERNEL_SAMPLES_MIN as f64 / self.hertz.max(1) as f64;
@@ -105,7 +106,7 @@ mod tests {
         let symbols = Symbols::parse("1000 T alpha\n2000 t beta\n");
         let counts = HashMap::from([(vec![0x1001], 2), (vec![0x1002], 3), (vec![0x2000, 0x1000], 1)]);
         let samples =
-            Stacks { hertz: 997, total: 9, in_kernel: 6, counts, bytes: Vec::new() }.named(&symbols);
+            KernelStacks { hertz: 997, total: 9, in_kernel: 6, counts, bytes: Vec::new() }.named(&symbols);
         assert_eq!((samples.total, samples.period_ns), (9, 1_003_009));
         let expected = [(vec!["alpha".to_owned()], 5), (vec!["beta".to_owned(), "alpha".to_owned()], 1)];
         assert_eq!(samples.stacks, expected);
@@ -113,9 +114,10 @@ mod tests {
 
     #[test]
     fn few_samples_are_refused_and_short_programs_unless_asked_for() {
-        let why = Stacks { total: 9, in_kernel: 6, ..Stacks::default() }.finish(true).unwrap_err();
+        let why =
+            KernelStacks { total: 9, in_kernel: 6, ..KernelStacks::default() }.finish(true).unwrap_err();
         assert!(why.contains("6 samples") && why.contains("400"), "{why}");
-        let short = || Stacks { total: 900, in_kernel: 800, ..Stacks::default() };
+        let short = || KernelStacks { total: 900, in_kernel: 800, ..KernelStacks::default() };
         assert!(short().finish(false).unwrap_err().contains("short"));
         assert!(!short().finish(true).is_err_and(|why| why.contains("short")));
     }

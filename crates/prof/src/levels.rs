@@ -1,10 +1,11 @@
 //! The fault counter and resident anonymous memory of a process tree, over time.
 //!
-//! In: processes as they come and go, and the tree's fault counter. Out: [`Level`]s. What a process held when it exited or
-//! replaced its program stays in the sum: nobody could have kept it for a later process, so to a reader who takes a falling
-//! sum for a release it must not look like one. What a forked child shares with its parent is not counted twice.
+//! In: processes as they come and go, and the tree's fault counter. Out: [`Level`]s. Memory that a process
+//! held when it exited or called exec stays in the sum. No later process could have reused it, and a falling
+//! sum would look like a release. Memory that a forked child shares with its parent is counted once.
 //!
-//! What it does not do: see a fall and a rise between two readings, or what a process did between its last reading and its end.
+//! It does not see a fall and a rise between two readings, or a process's changes after its last
+//! reading.
 
 use std::collections::HashMap;
 
@@ -19,7 +20,7 @@ pub(crate) struct Levels {
     members: HashMap<u32, Member>,
     /// Bytes that ended processes last held.
     gone_bytes: u64,
-    /// The most faults that /proc has shown, where they are read from there.
+    /// The largest fault count seen in /proc, where faults are read from there.
     proc_faults: u64,
     levels: Vec<Level>,
     last: Option<Level>,
@@ -30,7 +31,7 @@ pub(crate) struct Levels {
 #[derive(Debug)]
 struct Member {
     statm: Option<Statm>,
-    /// What it had from its parent at its first reading; `None` before that.
+    /// Memory shared with its parent at the first reading; `None` before that.
     inherited: Option<u64>,
     /// Its own bytes at the last reading.
     bytes: u64,
@@ -48,7 +49,7 @@ impl Levels {
         self.members.insert(pid, Member { statm: Statm::open(pid), inherited: None, bytes: 0 });
     }
 
-    /// A process replaced its program: its memory begins anew.
+    /// A process called exec: its memory starts from zero.
     pub(crate) fn exec(&mut self, pid: u32) {
         if let Some(member) = self.members.get_mut(&pid) {
             self.gone_bytes += std::mem::take(&mut member.bytes);
@@ -81,15 +82,15 @@ impl Levels {
         self.members.keys().copied()
     }
 
-    /// Faults of the tree by /proc, for where no event counts them: those of every process and of the children it waited
-    /// for. Between its end and its parent's wait a child is missing, so the sum is kept from falling.
+    /// Faults of the tree from /proc, if no event counts them: of every process, and of the children it
+    /// waited for. A child is missing between its end and its parent's wait, so the sum is kept from falling.
     pub(crate) fn faults_by_proc(&mut self) -> u64 {
         let stats = self.members.keys().filter_map(|&pid| procfs::stat(pid));
         self.proc_faults = self.proc_faults.max(stats.map(|stat| stat.faults()).sum());
         self.proc_faults
     }
 
-    /// Reads the memory of all members and writes a level down. Whether anything has changed.
+    /// Reads the memory of all members and records a level. Returns whether anything has changed.
     pub(crate) fn read(&mut self, time_ns: u64, faults: u64) -> bool {
         let mut gone = Vec::new();
         let mut live_bytes = 0;

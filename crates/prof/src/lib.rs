@@ -1,247 +1,66 @@
-//! From a process to what was observed of it, whole ([`observe`]) or as a trace file ([`record()`]).
+//! From a process to what was observed of it: as a whole ([`observe`]), or as a trace file ([`record()`]).
 //!
-//! In: a [`Request`], a command and what may be used to watch it. Out: an [`Observation`]: exact counts, recorded single
-//! faults in bursts, levels of faults and memory over time, kernel stacks, and a note for each source on whether it worked.
-//! Whatever the kernel refuses is left out and said so; only a command that can't be executed is an error.
+//! In: a [`Request`], a command and the sources allowed to watch it. Out: an [`Observation`]: exact counts,
+//! bursts of recorded faults, levels of faults and memory over time, kernel stacks, and a note on each
+//! source. If the kernel refuses a source, a note says so and the rest goes on. Only a command that can't be
+//! executed is an error.
 //!
-//! What it does not do: correct, scale, classify (`trace`) or print.
+//! It does not correct, scale, classify (`trace`) or print.
 #![forbid(unsafe_code)]
 
+mod address_space;
 mod allocations;
-mod attach;
+mod budget;
 mod calibrate;
 mod decode;
 mod drain;
-mod drift;
-mod duty;
+mod elf;
 pub mod facts;
 mod kernel;
 mod levels;
 pub mod live;
+mod monitor;
 mod orphans;
-mod pace;
+mod pairing;
 pub mod perfdata;
+mod poll_interval;
 pub mod price;
 mod random;
 mod record;
+mod request;
 mod sampler;
 mod session;
+mod shape;
 mod subject;
 pub mod symbols;
-mod tape;
-mod thinned;
+mod thinning;
+mod trace_file;
 mod tuning;
 mod unwind;
-mod watch;
 mod windows;
-mod writing;
+mod write_cost;
 
-use std::ffi::OsString;
-use std::fmt;
-use std::os::fd::OwnedFd;
-
-use faultless_os::spawn;
 use faultless_trace::observation::Observation;
 
 pub use calibrate::open_events_ns;
 pub use facts::host;
 pub use record::{Options, Progress, Recorded, Task, record};
+pub use request::{Failure, Kernel, Request, Sources};
 pub use sampler::Sampler;
 
-/// What to run and how to watch it.
-#[derive(Debug, Default)]
-pub struct Request {
-    /// The command and its arguments.
-    pub command: Vec<OsString>,
-    /// Variables added to or replaced in the environment.
-    pub env: Vec<(OsString, OsString)>,
-    /// Where its stdin comes from; `None`: where ours does.
-    pub stdin: Option<OwnedFd>,
-    /// Where its stdout goes; `None`: where ours goes.
-    pub stdout: Option<OwnedFd>,
-    /// Where its stderr goes; `None`: where ours goes.
-    pub stderr: Option<OwnedFd>,
-    /// What may be used.
-    pub allow: Sources,
-}
-
-/// Sources of data that may be tried. All of them are by default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sources {
-    /// Exact counts of perf events over the process tree.
-    pub counters: bool,
-    /// Recorded single faults; needs `counters`.
-    pub pairs: bool,
-    /// Kernel stacks from the CPU clock, given the rights.
-    pub kernel: Kernel,
-    /// The fault counter and resident memory over time.
-    pub levels: bool,
-}
-
-/// Whether kernel stacks are wanted. Their names cost about 50 ms of CPU once, when the program has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kernel {
-    /// Not at all.
-    No,
-    /// If the program ran long enough for the cost not to matter.
-    WhenCheap,
-    /// At any cost.
-    Always,
-}
-
-impl Kernel {
-    /// Samples per second of the program's CPU time.
-    fn hertz(self) -> u64 {
-        match self {
-            Self::No => 0,
-            Self::WhenCheap => tuning::KERNEL_CHEAP_HERTZ,
-            Self::Always => tuning::KERNEL_HERTZ,
-        }
-    }
-}
-
-impl Sources {
-    /// Only `wait4`: what is left when everything else is denied.
-    pub const NONE: Self = Self { counters: false, pairs: false, kernel: Kernel::No, levels: false };
-    /// Exact counts and nothing that runs while the program does: for comparing runs.
-    pub const COUNTERS: Self = Self { counters: true, ..Self::NONE };
-}
-
-impl Default for Sources {
-    fn default() -> Self {
-        Self { counters: true, pairs: true, kernel: Kernel::WhenCheap, levels: true }
-    }
-}
-
-/// Why a program could not be observed: it never ran.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The command has no words.
-    Empty,
-    /// A word or variable holds a NUL byte.
-    Nul,
-    /// There is no such command.
-    NotFound(String),
-    /// It is a file whose interpreter (`#!` line or dynamic loader) is missing.
-    NoInterpreter(String),
-    /// There is no right to execute it.
-    NotExecutable(String),
-    /// It is a folder.
-    Folder(String),
-    /// The kernel would not execute it for another reason.
-    Exec(String, faultless_os::Error),
-    /// There is no process of this number.
-    NoProcess(u32),
-    /// It is a thread of the kernel, which has no memory of its own.
-    KernelThread(u32),
-    /// It can't be looked into: the process, and its user where that is another one.
-    NoRight(u32, Option<u32>),
-    /// No event could be opened on it, and why.
-    NotWatched(u32, String),
-    /// No single fault of a command can be recorded, and why; it did not run.
-    NotRecorded(String),
-    /// More samples per second than the kernel allows, which is this many.
-    TooOften(u64),
-    /// The kernel would not fork, or somebody else reaped the child.
-    Os(faultless_os::Error),
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("no command given; write it after --"),
-            Self::Nul => f.write_str("the command or its environment holds a NUL byte"),
-            Self::NotFound(command) => {
-                write!(f, "{command}: no such command; check the spelling, or PATH, or give its path")
-            }
-            Self::NoInterpreter(command) => {
-                write!(
-                    f,
-                    "{command}: the file is there, but its interpreter or loader is not; see `file {command}`"
-                )
-            }
-            Self::NotExecutable(command) => {
-                write!(f, "{command}: no right to execute it; `chmod +x` it, or name its interpreter first")
-            }
-            Self::Folder(command) => write!(f, "{command}: a folder, not a program; name a program in it"),
-            Self::Exec(command, error) => write!(f, "{command}: {error}"),
-            Self::NoProcess(pid) => write!(f, "{pid}: no such process; `ps -e` lists those that run"),
-            Self::KernelThread(pid) => {
-                write!(f, "{pid}: a thread of the kernel takes no page faults; name a process of a program")
-            }
-            Self::NoRight(pid, Some(user)) => write!(
-                f,
-                "{pid}: no right to watch it: it belongs to user {user}; run as that user or as root"
-            ),
-            Self::NoRight(pid, None) => write!(
-                f,
-                "{pid}: no right to watch it: a set-user-ID program, or one that closed itself; run as root (in a container: with CAP_SYS_PTRACE)"
-            ),
-            Self::NotWatched(pid, why) => write!(f, "{pid}: {why}"),
-            Self::NotRecorded(why) => {
-                write!(f, "single faults can't be recorded: {why}; `faultless stat` counts them without")
-            }
-            Self::TooOften(most) => write!(
-                f,
-                "more samples per second than the {most} that kernel.perf_event_max_sample_rate allows; ask for fewer, or raise it"
-            ),
-            Self::Os(error) if error.errno == session::EMFILE => {
-                write!(f, "cannot start the program: {error}; raise the limit, `ulimit -n`")
-            }
-            Self::Os(error) => write!(f, "cannot start the program: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
-
-impl From<faultless_os::Error> for Failure {
-    fn from(error: faultless_os::Error) -> Self {
-        Self::Os(error)
-    }
-}
-
-/// Runs the command to its end and tells what was observed.
+/// Runs the command to its end and returns what was observed.
 ///
-/// SIGTERM, SIGHUP, SIGINT and SIGQUIT sent to this process are forwarded while it runs. Orphaned descendants are adopted
-/// for the life of this process (PR_SET_CHILD_SUBREAPER), so that their usage can be asked for.
+/// While it runs, SIGTERM, SIGHUP, SIGINT and SIGQUIT sent to this process are forwarded to it. This process
+/// adopts orphaned descendants for the rest of its life (PR_SET_CHILD_SUBREAPER), so that it can ask for
+/// their usage.
 ///
 /// # Errors
 /// The command did not start.
 pub fn observe(request: Request) -> Result<Observation, Failure> {
     let allow = request.allow;
     let (plan, words) = request.plan()?;
-    let mut observation = watch::run(&plan, allow, &words[0])?;
+    let mut observation = monitor::run(&plan, allow, &words[0])?;
     observation.command = words;
     observation.host = facts::host();
     Ok(observation)
-}
-
-impl Request {
-    /// What to execute, and its words as text.
-    fn plan(self) -> Result<(spawn::Plan, Vec<String>), Failure> {
-        if self.command.first().is_none_or(|word| word.is_empty()) {
-            return Err(Failure::Empty);
-        }
-        let plan = spawn::Plan::new(&self.command, &self.env).map_err(|_| Failure::Nul)?;
-        let words = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        Ok((plan.redirect([self.stdin, self.stdout, self.stderr]), words))
-    }
-}
-
-/// The failed exec of `command` as a user understands it.
-fn not_started(command: &str, error: faultless_os::Error) -> Failure {
-    let command = command.to_owned();
-    match std::io::Error::from(error).kind() {
-        _ if error.call != "execve" => Failure::Os(error),
-        std::io::ErrorKind::NotFound if command.contains('/') && std::path::Path::new(&command).exists() => {
-            Failure::NoInterpreter(command)
-        }
-        std::io::ErrorKind::NotFound => Failure::NotFound(command),
-        std::io::ErrorKind::PermissionDenied if std::path::Path::new(&command).is_dir() => {
-            Failure::Folder(command)
-        }
-        std::io::ErrorKind::PermissionDenied => Failure::NotExecutable(command),
-        _ => Failure::Exec(command, error),
-    }
 }

@@ -1,13 +1,14 @@
-//! A running system or program, looked at again and again.
+//! A running system or program, sampled again and again.
 //!
-//! In: whom to watch: everything, a process with its descendants, or a command to start. Out: an [`Interval`] for each look: exact
-//! faults and CPU time by process and thread, what a fault costs, which code touches, and how much could be avoided. What the
-//! kernel refuses is left out, and said in [`Live::notes`].
+//! In: everything, a process with its descendants, or a command to start. Out: an [`Interval`] for each poll:
+//! exact faults and CPU time by process and thread, what a fault costs, which code touches, and how much is
+//! avoidable. If the kernel refuses a source, [`Live::notes`] says so.
 //!
-//! Faults come from `/proc`, which everyone may read; sites from sampled events, all processes as root, else those of one's own
-//! program; the price from a calibration at start, and from bursts of entry and end pairs where those could be opened.
+//! Faults come from `/proc`, which everyone may read. Sites come from sampled events: of all processes as
+//! root, else of one's own program. The price comes from a calibration at start, and from bursts of event
+//! pairs if those can be opened.
 //!
-//! What it does not do: keep a history, sort, or show (`cli`); decide when to look.
+//! It does not keep a history, sort, show (`cli`), or decide when to poll.
 
 mod memory;
 mod names;
@@ -25,13 +26,15 @@ use faultless_os::spawn::{self, Child};
 use faultless_trace::observation::{Exit, SourceNote};
 use faultless_trace::stat::Point;
 
-use crate::session::{Shape, online_cpus, remedy};
+use crate::request::{Failure, Request, not_started};
+use crate::session::{online_cpus, remedy};
+use crate::shape::Shape;
 use crate::subject::exit;
-use crate::{Failure, Request, calibrate, facts, not_started, tuning as t};
+use crate::{calibrate, facts, tuning as t};
 use memory::Followed;
-use names::{Names, Place};
+use names::{Location, Names};
 use pairs::{Pairs, Prices};
-use stacks::{Hit, Hits, Stacks, Whom};
+use stacks::{Hit, Hits, Scope, Stacks};
 use tasks::{Change, Tasks};
 
 /// What happened between two looks.
@@ -43,27 +46,27 @@ pub struct Interval {
     pub end_ns: u64,
     /// Processors.
     pub cpus: u32,
-    /// Faults of everything that is watched, those of processes included that came and went in between.
+    /// Faults of everything that is watched, including processes that began and ended in the interval.
     pub faults: u64,
     /// The major ones among them.
     pub major_faults: u64,
     /// CPU time of everything that is watched, ns.
     pub cpu_ns: u64,
-    /// Time in faults: each priced as its process's are, ns.
+    /// Time in faults, ns; each fault has the price of its process.
     pub fault_ns: f64,
     /// What a fault costs on average, ns.
     pub price_ns: f64,
-    /// Faults that were timed for it; 0: the calibration at start.
+    /// Timed faults behind that price; 0: the price is the calibration's.
     pub timed: usize,
     /// Processes, in no order.
     pub processes: Vec<Task>,
-    /// Threads, of the processes with most faults only, in no order.
+    /// Threads, only of the processes with most faults, in no order.
     pub threads: Vec<Task>,
     /// Code that touches, most first.
     pub sites: Vec<Site>,
     /// Samples that the rings lost.
     pub lost: u64,
-    /// What was watched has ended; how, where it is a command of ours.
+    /// What was watched has ended; how, if it is a command of ours.
     pub ended: Option<Option<Exit>>,
 }
 
@@ -72,7 +75,7 @@ pub struct Interval {
 pub struct Task {
     /// Process.
     pub pid: u32,
-    /// Thread; the process itself in a list of processes.
+    /// Thread; in a list of processes, the process itself.
     pub tid: u32,
     /// Its name.
     pub name: String,
@@ -84,18 +87,18 @@ pub struct Task {
     pub cpu_ns: u64,
     /// Time in minor faults, ns.
     pub fault_ns: f64,
-    /// Resident anonymous memory in bytes, of a process that is followed.
+    /// Resident anonymous memory in bytes, if the process is followed.
     pub anon_bytes: Option<u64>,
-    /// What keeping freed pages would have saved, of a process that is followed.
+    /// What keeping freed pages would have saved, if the process is followed.
     pub avoidable: Option<Point>,
 }
 
-/// A place in the code of a process.
+/// A function of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
     /// Process.
     pub pid: u32,
-    /// The function that touches; `[kernel]` where a system call does it.
+    /// The function that touches; `[kernel]` for a system call.
     pub function: String,
     /// The function that called it.
     pub caller: Option<String>,
@@ -105,7 +108,7 @@ pub struct Site {
     pub faults: f64,
 }
 
-/// Whose threads are wanted: reading them all may take longer than a look should.
+/// Whose threads to read. Reading all of them may take longer than a poll should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
     /// Nobody's.
@@ -116,7 +119,7 @@ pub enum Threads {
     Of(u32),
 }
 
-/// Open eyes on a system or a program.
+/// A system or a program that is being watched.
 #[derive(Debug)]
 pub struct Live {
     whole: bool,
@@ -143,7 +146,7 @@ pub struct Live {
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     time_ns: u64,
-    /// Faults and major faults of the machine or the command, where these are counted.
+    /// Faults and major faults of the machine or the command, if these are counted.
     faults: Option<(u64, u64)>,
     activity: Option<Activity>,
 }
@@ -155,14 +158,14 @@ impl Live {
     /// Watches all processes.
     pub fn of_system() -> Self {
         let mut live = Self::new(None, None);
-        live.open(&Whom::System);
+        live.open(&Scope::System);
         live.begin()
     }
 
     /// Watches a running process and its descendants.
     ///
     /// # Errors
-    /// There is no such process, or it is a thread of the kernel; the text says so.
+    /// There is no such process, or it is a kernel thread; the text says which.
     pub fn of_process(pid: u32) -> Result<Self, String> {
         let Some(found) = procfs::running(pid, None).filter(|found| !found.stat.has_ended()) else {
             return Err(format!(
@@ -176,7 +179,7 @@ impl Live {
             ));
         }
         let mut live = Self::new(Some(pid), None);
-        live.open(&Whom::Threads(procfs::threads(pid)));
+        live.open(&Scope::Threads(procfs::threads(pid)));
         Ok(live.begin())
     }
 
@@ -185,20 +188,16 @@ impl Live {
     /// # Errors
     /// The command did not start.
     pub fn of_command(request: Request) -> Result<Self, Failure> {
-        if request.command.first().is_none_or(|word| word.is_empty()) {
-            return Err(Failure::Empty);
-        }
-        let plan = spawn::Plan::new(&request.command, &request.env).map_err(|_| Failure::Nul)?;
-        let held = spawn::hold(&plan.redirect([request.stdin, request.stdout, request.stderr]))?;
-        let whom = Whom::Held(held.pid() as u32);
+        let (plan, words) = request.plan()?;
+        let held = spawn::hold(&plan)?;
+        let scope = Scope::Held(held.pid() as u32);
         let mut live = Self::new(Some(held.pid() as u32), None);
         let target = Target { pid: held.pid(), cpu: None };
-        let count = |user_only| Event::open(&whom.spec(Output::Count, user_only), target, None);
+        let count = |user_only| Event::open(&scope.spec(Output::Count, user_only), target, None);
         live.total = count(false).or_else(|_| count(true)).ok();
-        live.open(&whom);
+        live.open(&scope);
         let live = live.begin();
-        let word = request.command[0].to_string_lossy();
-        let child = held.release().map_err(|error| not_started(&word, error))?;
+        let child = held.release().map_err(|error| not_started(&words[0], error))?;
         Ok(Self { child: Some(child), ..live })
     }
 
@@ -224,12 +223,12 @@ impl Live {
         }
     }
 
-    fn open(&mut self, whom: &Whom) {
+    fn open(&mut self, scope: &Scope) {
         spawn::allow_many_descriptors();
         self.notes.clear();
-        self.stacks = self.noted(STACKS, Stacks::open(whom, &self.cpus));
-        self.pairs = match Pairs::is_affordable(whom, &self.cpus) {
-            true => self.noted(PAIRS, Pairs::open(whom, &self.cpus)),
+        self.stacks = self.noted(STACKS, Stacks::open(scope, &self.cpus));
+        self.pairs = match Pairs::is_affordable(scope, &self.cpus) {
+            true => self.noted(PAIRS, Pairs::open(scope, &self.cpus)),
             false => {
                 let note = "too many threads for two events each on every processor; the price is the calibrated one";
                 self.notes.push(SourceNote { source: PAIRS.into(), used: false, note: note.into() });
@@ -251,10 +250,10 @@ impl Live {
     }
 
     fn begin(mut self) -> Self {
-        self.tasks.look();
+        self.tasks.read();
         let pids: Vec<u32> = self.root.into_iter().collect();
-        self.tasks.look_at_threads(&pids);
-        // What was sampled during the calibration is in no interval.
+        self.tasks.read_threads(&pids);
+        // Samples from the calibration belong to no interval.
         let _ = self.stacks.as_mut().map(Stacks::take);
         self.last = self.totals();
         self.tick_ns = self.last.time_ns;
@@ -266,7 +265,8 @@ impl Live {
         &self.notes
     }
 
-    /// From now on a look names all its sites, however long that takes: for one look that is kept, not a view that must go on.
+    /// From now on each poll names all its sites, however long that takes. Meant for a single snapshot, not
+    /// for a view that must stay responsive.
     pub fn name_all(&mut self) {
         self.names.budget_ns = u64::MAX;
     }
@@ -276,7 +276,8 @@ impl Live {
         (self.tick_ns + t::LIVE_TICK_NS).saturating_sub(now_ns())
     }
 
-    /// Empties the rings and follows memory, if it is time; every few times it takes 5 ms, in which single faults are timed.
+    /// If due, empties the rings and reads the memory of followed processes. Every few ticks it also spends 5
+    /// ms timing single faults.
     pub fn tick(&mut self) {
         if self.pause_ns() > 0 {
             return;
@@ -294,31 +295,31 @@ impl Live {
         }
     }
 
-    /// Looks into one process: its threads are known from now on, and where the stacks of a whole system are not to be had,
-    /// its own are taken.
+    /// Focuses on one process: reads its threads from now on. If the whole system's stacks are denied, it
+    /// opens this process's.
     pub fn focus(&mut self, pid: u32) {
-        self.tasks.look_at_threads(&[pid]);
+        self.tasks.read_threads(&[pid]);
         if self.whole && self.notes.iter().any(|note| note.source == STACKS && !note.used) {
-            let opened = Stacks::open(&Whom::Threads(procfs::threads(pid)), &self.cpus);
+            let opened = Stacks::open(&Scope::Threads(procfs::threads(pid)), &self.cpus);
             self.period = t::LIVE_PERIOD_PROGRAM;
             self.stacks = opened.ok();
         }
     }
 
     /// What happened since the last look.
-    pub fn look(&mut self, threads: Threads) -> Interval {
+    pub fn poll(&mut self, threads: Threads) -> Interval {
         let now = self.totals();
         let before = std::mem::replace(&mut self.last, now);
-        let mut processes = self.tasks.look();
+        let mut processes = self.tasks.read();
         processes.sort_by_key(|change| std::cmp::Reverse(change.faults));
         let threaded: Vec<u32> = match threads {
             Threads::No => Vec::new(),
             Threads::Busiest => processes.iter().take(t::LIVE_THREADED).map(|change| change.pid).collect(),
             Threads::Of(pid) => vec![pid],
         };
-        let threads = self.tasks.look_at_threads(&threaded);
+        let threads = self.tasks.read_threads(&threaded);
         let (hits, lost) = self.stacks.as_mut().map(Stacks::take).unwrap_or_default();
-        self.names.turn(|pid| self.tasks.runs(pid));
+        self.names.begin_interval(|pid| self.tasks.runs(pid));
         let anonymous = self.anonymous_shares(&hits);
         let seconds = now.time_ns.saturating_sub(before.time_ns).max(1) as f64 / 1e9;
         self.follow(&processes, seconds);
@@ -356,7 +357,7 @@ impl Live {
         self.exit
     }
 
-    /// Whether the command has ended, or the process and its descendants had at the last look.
+    /// Whether the command has ended, or the process and its descendants had ended at the last poll.
     pub fn has_ended(&mut self) -> bool {
         self.ended().is_some()
     }
@@ -370,7 +371,7 @@ impl Live {
         }
     }
 
-    /// Share of each process's sampled faults that touched no file.
+    /// Share of each process's sampled faults in anonymous memory.
     fn anonymous_shares(&mut self, hits: &HashMap<Hit, Hits>) -> HashMap<u32, f64> {
         let mut sums: HashMap<u32, (u64, u64)> = HashMap::new();
         for (hit, hits) in hits.iter().filter(|(hit, _)| self.followed.iter().any(|one| one.pid() == hit.pid))
@@ -383,7 +384,8 @@ impl Live {
         sums.into_iter().map(|(pid, (anonymous, all))| (pid, anonymous as f64 / all.max(1) as f64)).collect()
     }
 
-    /// Follows the memory of the busiest; the least busy make room. `processes` has the busiest first.
+    /// Follows the memory of the busiest processes; the least busy make room. `processes` has the busiest
+    /// first.
     fn follow(&mut self, processes: &[Change], seconds: f64) {
         self.followed.retain(|one| self.tasks.runs(one.pid()));
         let rank = |pid| processes.iter().position(|change| change.pid == pid).unwrap_or(usize::MAX);
@@ -430,20 +432,20 @@ impl Live {
             hits.into_iter().filter(|(hit, _)| self.whole || self.tasks.runs(hit.pid)).collect();
         hits.sort_by_key(|(hit, hits)| (std::cmp::Reverse(hits.count), hit.pid, hit.ip, hit.caller));
         hits.truncate(t::LIVE_SITES_MAX);
-        let mut sums: HashMap<(u32, Place, Option<String>), f64> = HashMap::new();
+        let mut sums: HashMap<(u32, Location, Option<String>), f64> = HashMap::new();
         for (hit, hits) in hits {
-            let kernel = || Place { function: "[kernel]".into(), module: "[kernel]".into() };
-            let place = if hit.ip == 0 { kernel() } else { self.names.place(hit.pid, hit.ip) };
-            let caller = (hit.caller != 0).then(|| self.names.place(hit.pid, hit.caller));
-            // A caller outside every mapping is a word that a function without frame pointer left there.
+            let kernel = || Location { function: "[kernel]".into(), module: "[kernel]".into() };
+            let location = if hit.ip == 0 { kernel() } else { self.names.locate(hit.pid, hit.ip) };
+            let caller = (hit.caller != 0).then(|| self.names.locate(hit.pid, hit.caller));
+            // An address outside every mapping is junk that a function without a frame pointer left there.
             let caller = caller.filter(|caller| !caller.module.is_empty()).map(|caller| caller.function);
-            *sums.entry((hit.pid, place, caller)).or_default() += (hits.count * self.period) as f64;
+            *sums.entry((hit.pid, location, caller)).or_default() += (hits.count * self.period) as f64;
         }
-        let site = |((pid, place, caller), faults): ((u32, Place, Option<String>), f64)| Site {
+        let site = |((pid, location, caller), faults): ((u32, Location, Option<String>), f64)| Site {
             pid,
-            function: place.function,
+            function: location.function,
             caller,
-            module: place.module,
+            module: location.module,
             faults,
         };
         let mut sites: Vec<Site> = sums.into_iter().map(site).collect();
@@ -461,13 +463,13 @@ impl Live {
     }
 }
 
-/// Whose process it is, where only that user and root may look into it.
+/// The owner of the process, if only that user and root may look into it.
 fn other_user(pid: u32) -> Option<u32> {
     let own = procfs::owner(std::process::id()).filter(|&user| user != 0)?;
     procfs::owner(pid).filter(|&user| user != own)
 }
 
-/// Faults and major faults of the machine since it was started, from `/proc/vmstat`.
+/// Faults and major faults since the machine was started, from `/proc/vmstat`.
 fn machine_faults() -> Option<(u64, u64)> {
     facts::vmstat(["pgfault", "pgmajfault"]).map(|[faults, major]| (faults, major))
 }

@@ -1,12 +1,12 @@
-//! perf.data of `perf record` with page-fault samples -> a [`Recording`], so that every view reads it as its own.
+//! perf.data of `perf record` with page-fault samples -> a [`Recording`] that every view can read.
 //!
-//! In: the bytes of a file, or of what `perf record -o -` wrote into a pipe. Fault samples weigh their period; samples of the CPU
-//! clock, switches, mappings, names, forks and lost records come along; the header gives the machine's facts but not its name.
-//! Addresses of code lie in their files by the file's own mappings.
+//! In: the bytes of a file, or of a `perf record -o -` pipe. Fault samples weigh their period. It also takes
+//! samples of the CPU clock, switches, mappings, names, forks and lost records. The header gives the
+//! machine's facts except its name. Code addresses are mapped to files by the mappings in perf.data.
 //!
-//! What perf.data has not, [`Recording::missing`] says: the end of a fault, so no time is known; without `perf record -d`
-//! the address that was touched. Copied stacks (`--call-graph dwarf`) are not unwound: they give the leaf alone, and that is said.
-//! Compressed files are refused.
+//! [`Recording::missing`] says what perf.data lacks: the end of a fault, so there are no times, and without
+//! `perf record -d` the address. Copied stacks (`--call-graph dwarf`) are not unwound; they give only the
+//! leaf, with a note. Compressed files are refused.
 
 mod code;
 mod container;
@@ -24,6 +24,7 @@ use linux_perf_event_reader::{
     TaskWasPreempted,
 };
 
+use crate::elf::hexadecimal;
 use code::Code;
 use container::{Container, Event, Raw, lossy, word};
 
@@ -34,7 +35,7 @@ pub enum Refused {
     NotPerfData,
     /// From a machine with the other byte order.
     BigEndian,
-    /// Written with `perf record -z`.
+    /// WriteCost with `perf record -z`.
     Compressed,
     /// It names no event that can be read.
     NoEvents,
@@ -68,10 +69,10 @@ pub fn is_perf_data(bytes: &[u8]) -> bool {
     bytes.starts_with(container::MAGIC) || bytes.starts_with(container::MAGIC_SWAPPED)
 }
 
-/// Reads a perf.data file. What it lacks is named in [`Recording::missing`].
+/// Reads a perf.data file. [`Recording::missing`] names what it lacks.
 ///
 /// # Errors
-/// It is none, is compressed, or holds no page faults.
+/// It is not perf.data, is compressed, or holds no page faults.
 pub fn read(bytes: &[u8]) -> Result<Recording, Refused> {
     let container = Container::read(bytes)?;
     let roles = roles(&container.events);
@@ -105,7 +106,7 @@ fn roles(events: &[Event]) -> Vec<Role> {
         PerfEventType::Software(counter) => Some(counter),
         _ => None,
     };
-    // Minor and major faults are page faults: where those are recorded they would count twice.
+    // Minor and major faults are also page faults; with all three recorded, they would count twice.
     let all = events.iter().any(|event| matches!(counter(event), Some(Counter::PageFaults)));
     let role = |event| match counter(event) {
         Some(Counter::PageFaults) => Role::Fault { major: false },
@@ -125,7 +126,7 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    /// All records in the order of time: perf writes them processor by processor.
+    /// All records in the order of time; perf writes them processor by processor.
     fn records(&mut self) {
         let container = self.container;
         let mut order: Vec<(u64, usize, RawEventRecord<'_>)> = Vec::new();
@@ -152,7 +153,7 @@ impl Import<'_> {
         }
     }
 
-    /// The event that a record belongs to; `None` where there is none, or where its lengths are wrong.
+    /// The event that a record belongs to; `None` if there is none, or if its lengths are wrong.
     fn event<'r>(&self, raw: &Raw<'r>) -> Option<(usize, RawEventRecord<'r>)> {
         let kind = RecordType(raw.kind);
         let first = &self.container.events[0];
@@ -197,7 +198,7 @@ impl Import<'_> {
             EventRecord::Mmap2(map) => {
                 let name = lossy(&map.path.as_slice());
                 if let Mmap2FileId::BuildId(id) = &map.file_id {
-                    self.code.build_ids.entry(name.clone()).or_insert_with(|| hex(id));
+                    self.code.build_ids.entry(name.clone()).or_insert_with(|| hexadecimal(id));
                 }
                 let found = Map {
                     begin: map.address,
@@ -271,7 +272,7 @@ impl Import<'_> {
     }
 
     fn map(&mut self, time_ns: u64, pid: i32, tid: i32, map: Map) {
-        // The kernel's own have the process -1.
+        // The kernel's own mappings have process -1.
         if pid >= 0 {
             self.code.map(pid as u32, &map);
             self.push(time_ns, pid, tid, What::Map(map));
@@ -335,7 +336,7 @@ impl Import<'_> {
         };
         let note = "samples of `perf record`, with no durations".to_owned();
         let sources = vec![SourceNote { source: "perf.data".to_owned(), used: true, note }];
-        // How the program ended is not in the file; nothing says that it failed.
+        // The file does not say how the program ended, nor that it failed.
         out.observation = Observation {
             command: out.header.command.clone(),
             host,
@@ -363,7 +364,7 @@ mod feature {
 }
 
 impl Container<'_> {
-    /// The words of `perf record`, and those of the command where `--` tells them apart.
+    /// The words of `perf record`, and the words of the command if `--` separates them.
     fn command(&self) -> Option<(Vec<String>, Vec<String>)> {
         let mut words = self.list(feature::CMDLINE);
         let split = words.iter().position(|word| word == "--")?;
@@ -381,7 +382,7 @@ fn host(container: &Container<'_>) -> Host {
         cpu: container.text(feature::CPU_DESC).unwrap_or_default(),
         cpus,
         memory_bytes: word_of(feature::TOTAL_MEM).unwrap_or(0).saturating_mul(1024),
-        // Not in the file; what nearly all machines of these kinds have.
+        // Not in the file; the usual size on these machines.
         page_bytes: if arch == "ppc64le" { 64 << 10 } else { 4 << 10 },
         ..Host::default()
     }
@@ -399,17 +400,13 @@ fn build_ids(container: &Container<'_>) -> std::collections::HashMap<String, Str
         // Process, the id in 24 bytes, the path.
         let (Some(id), Some(path)) = (rest.get(12..36), rest.get(36..len)) else { break };
         let id_bytes = if misc & SIZED != 0 { usize::from(id[LONGEST]).min(LONGEST) } else { LONGEST };
-        found.insert(lossy(path), hex(&id[..id_bytes]));
+        found.insert(lossy(path), hexadecimal(&id[..id_bytes]));
         rest = &rest[len..];
     }
     found
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Faults per sample where the samples don't say.
+/// Faults per sample if the samples don't say.
 fn period(event: &Event) -> u64 {
     match event.attr.sampling_policy {
         SamplingPolicy::Period(period) => period.get(),
@@ -417,7 +414,7 @@ fn period(event: &Event) -> u64 {
     }
 }
 
-/// Whether the lengths that a record gives inside fit it, where the library takes them on trust.
+/// Whether the lengths inside a record fit it. The library trusts them.
 fn has_sound_lengths(raw: &Raw<'_>, event: &Event) -> bool {
     const BUILD_ID: u16 = 1 << 14; // PERF_RECORD_MISC_MMAP_BUILD_ID
     const LONGEST: u8 = 20;
@@ -436,7 +433,7 @@ fn has_sound_lengths(raw: &Raw<'_>, event: &Event) -> bool {
                 | SampleFormat::PERIOD;
             let at = 8 * format.intersection(before).bits().count_ones() as usize;
             let chain = word(raw.body, at).is_some_and(|len| len <= raw.body.len() as u64 / 8);
-            // Values that are read along lie before the chain, in a number of ways: not recorded by page faults.
+            // Counter values (READ) lie before the chain in several layouts; page-fault recordings have none.
             !format.contains(SampleFormat::READ) && (chain || !format.contains(SampleFormat::CALLCHAIN))
         }
         _ => true,

@@ -1,14 +1,15 @@
 //! What page faults cost on this machine: the price list.
 //!
-//! In: the machine's facts, and its memory for about two seconds. Out: [`Prices`]: nanoseconds per page of each kind of
-//! fault and of the calls that avoid or cause them, each with its spread, or the reason why it cannot be said.
+//! In: the machine's facts, and about two seconds of its time. Out: [`Prices`]: nanoseconds per page for each
+//! kind of fault, and for the calls that avoid or cause faults. Each has its spread, or the reason why there
+//! is no figure.
 //!
-//! How: every price is measured once per round, in an order that changes, on memory that was touched just before
-//! (guest-warm). Touches are timed one by one with the tick counter, of which a round takes the median, so that
-//! preemption does not count; calls are timed by the CPU time of the process. The reported figure is the median of the
-//! rounds. Every touch price also counts its faults: without them it says so instead of showing a figure.
+//! Method: every price is measured once per round, in changing order, on memory that was touched just before
+//! (guest-warm). Single touches are timed with the tick counter; a round takes their median, so preemption
+//! does not count. Calls are timed by the CPU time of the process. The figure is the median of the rounds.
+//! Every touch price also counts its faults; if they don't match, it reports that instead of a figure.
 //!
-//! What it does not do: judge, or measure a program (`faultless stat`). Threads of the same process that run meanwhile
+//! It does not judge, or measure a program (`faultless stat`). Other running threads of the process
 //! are charged to the calls.
 
 mod bench;
@@ -31,7 +32,7 @@ pub struct Price {
     pub what: String,
     /// Bytes of one page of this kind.
     pub page_bytes: u64,
-    /// The step of the clock, ns per page: the figures of single rounds can't differ by less.
+    /// The step of the clock, ns per page: the finest difference between two rounds.
     pub resolution_ns: f64,
     /// Nanoseconds per page, or why there is no figure.
     pub outcome: Outcome,
@@ -46,7 +47,7 @@ pub enum Outcome {
     CannotSay(String),
 }
 
-/// All prices, in the order in which they are to be read.
+/// All prices, in reading order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prices {
     /// The list.
@@ -55,14 +56,14 @@ pub struct Prices {
     pub page_bytes: u64,
 }
 
-/// Rounds at most: enough for a median that one loaded second does not move.
+/// Rounds at most. The median of these survives one loaded second.
 const ROUNDS: usize = 11;
-/// Rounds that are made however long they take.
+/// Rounds that are always made.
 const MIN_ROUNDS: usize = 3;
-/// No further round begins after this time, ns. `faultless doctor` as a whole promises 15 s.
+/// After this time no further round begins, ns. `faultless doctor` as a whole promises 15 s.
 const BUDGET_NS: u64 = 5_000_000_000;
 
-/// Measures all prices. `progress` is told after each round: rounds done, rounds in all.
+/// Measures all prices. After each round, calls `progress` with the rounds done and the rounds in all.
 pub fn measure(host: &Host, mut progress: impl FnMut(usize, usize)) -> Prices {
     let mut cells = cells::all(host);
     let mut bench = Bench::new(host);

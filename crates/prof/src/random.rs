@@ -1,13 +1,13 @@
-//! Numbers by chance, for pauses and for what is left out.
+//! Pseudo-random numbers, for pauses and for thinning.
 //!
-//! In: a seed. Out: xorshift64 (Marsaglia 2003). What it does not do: keep a secret.
+//! In: a seed. Out: xorshift64 (Marsaglia 2003). It does not serve cryptography.
 
 /// The generator.
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Begins; any seed will do.
+    /// Any seed will do.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed | 1)
     }

@@ -1,9 +1,9 @@
-//! A run as a trace file: `observe`, with stacks, switches and samples, written while it happens.
+//! A run as a trace file: like `observe`, with stacks, switches and samples, written while the program runs.
 //!
-//! In: a [`Task`] to run or attach to, how much to record, and where the file goes. Out: the file, and what to tell of it.
-//! Memory stays as it is however long the program runs; what the file holds is on its way to the disk within a second.
+//! In: a [`Task`] to run or attach to, how much to record, and where the file goes. Out: the file, and a
+//! summary. Memory use does not grow with the length of the run. Data reach the file within a second.
 //!
-//! What it does not do: name or move the file (`cli`), or read one.
+//! It does not name or move the file (`cli`), or read one.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,15 +16,16 @@ use faultless_trace::observation::{Calibration, Counts, EventLoss, Exit, SourceN
 use faultless_trace::recording::{Footer, Header, Settings};
 
 use crate::allocations::Allocations;
-use crate::attach::Attached;
-use crate::drain::Beside;
-use crate::session::{Locks, Session, Shape, Watched};
-use crate::subject::{Running, Subject};
-use crate::symbols::Kept;
-use crate::tape::Tape;
-use crate::watch::{Manner, Watch};
-use crate::writing::Written;
-use crate::{Failure, Kernel, Request, Sources, calibrate, facts, tuning as t, writing};
+use crate::drain::StackOptions;
+use crate::monitor::{Monitor, Setup};
+use crate::request::{Failure, Kernel, Request, Sources, not_started};
+use crate::session::{Session, Watched};
+use crate::shape::{Locks, Shape};
+use crate::subject::{Attached, Running, Subject};
+use crate::symbols::NameCache;
+use crate::trace_file::TraceFile;
+use crate::write_cost::WriteCost;
+use crate::{calibrate, facts, tuning as t, write_cost};
 
 /// Name of the source of lock waits.
 const LOCKS: &str = "waits for mmap_lock";
@@ -33,25 +34,27 @@ const LOCKS: &str = "waits for mmap_lock";
 pub enum Task {
     /// A command.
     Command(Request),
-    /// A process that runs, with its threads and future children, until it ends or somebody asks us to end.
+    /// A running process, with its threads and future children, until it ends or we are asked to end.
     Process(u32),
 }
 
 /// How much to record.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Every fault, whatever it costs; else bursts, and stacks of one in some.
+    /// Every fault, whatever it costs; else bursts, and stacks of a sample of faults.
     pub every_fault: bool,
-    /// Also who allocates blocks of at least this length: in a command whose environment loads the interposer.
+    /// Also record allocations of at least this length. The command's environment must load the interposer.
     pub alloc_from_bytes: Option<u64>,
-    /// Samples of the CPU clock per second of CPU time; `None`: 199 where the kernel may be seen as well, else none.
+    /// Samples of the CPU clock per second of CPU time; `None`: 199 if the kernel may be seen as well, else
+    /// none.
     pub cpu_hertz: Option<u64>,
-    /// Length of the file from which on no more single faults are recorded, bytes.
+    /// At this length of the file, bytes, recording of single faults stops.
     pub max_bytes: u64,
-    /// Largest ring per processor, pages; a power of two. `None`: 1024, or 4096 for every fault, where they may be locked.
+    /// Largest ring per processor, pages; a power of two. `None`: 1024, or 4096 for every fault, if the
+    /// kernel allows that.
     pub ring_pages: Option<usize>,
-    /// A folder for names, so that the next recording need not look them up again; made where it is missing. Where that can't be, or others
-    /// may write to it, none are kept.
+    /// A folder that caches names for the next recording; made if missing. If that fails, or others may write
+    /// to it, nothing is cached.
     pub names: Option<PathBuf>,
 }
 
@@ -68,7 +71,7 @@ impl Default for Options {
     }
 }
 
-/// What is known while it runs.
+/// State of a recording while it runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     /// Faults so far.
@@ -90,9 +93,9 @@ pub struct Recorded {
     pub counts: Counts,
     /// Single faults in the file, and samples that stand for many.
     pub recorded: u64,
-    /// The faults that were counted, if each of them is in the file by itself and nothing was lost.
+    /// The number of counted faults, if each of them has a record of its own and nothing was lost.
     pub complete: Option<u64>,
-    /// Faults of user mode only are counted and recorded.
+    /// Only user-mode faults are counted and recorded.
     pub user_only: bool,
     /// Records that the rings lost.
     pub lost: u64,
@@ -100,7 +103,7 @@ pub struct Recorded {
     pub event_losses: Option<Vec<EventLoss>>,
     /// Length of the file in bytes.
     pub file_bytes: u64,
-    /// What recording has cost, as far as is known: CPU time of the recorder, and what recorded faults took longer.
+    /// Known cost of the recording: CPU time of the recorder, and the extra time of recorded faults.
     pub cost_ns: f64,
     /// Why the file could not be written to its end.
     pub trouble: Option<std::io::Error>,
@@ -132,7 +135,7 @@ pub fn record(
     let cost_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
     let begin_unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut header = Header {
-        tool: concat!("faultless ", env!("CARGO_PKG_VERSION")).into(),
+        tool: facts::TOOL.into(),
         host: facts::host(),
         calibration,
         begin_unix_ms: begin_unix.as_millis() as u64,
@@ -150,16 +153,16 @@ pub fn record(
         Task::Command(mut request) => {
             request.env.extend(allocations.iter().map(Allocations::variable));
             let (plan, words) = request.plan()?;
-            // As in `watch::run`.
+            // As in `monitor::run`.
             let _ = spawn::adopt_orphans();
             let held = spawn::hold(&plan)?;
             let session = Session::open(Watched::Held(held.pid()), allow, &shape);
-            // Who allocates is recorded without events as well.
-            if session.lanes.is_empty() && allocations.is_none() {
+            // Allocations are recorded without events as well.
+            if session.buffers.is_empty() && allocations.is_none() {
                 return Err(Failure::NotRecorded(session.denied()));
             }
             header.begin_ns = now_ns();
-            let child = held.release().map_err(|error| crate::not_started(&words[0], error))?;
+            let child = held.release().map_err(|error| not_started(&words[0], error))?;
             header.command = words;
             (Subject::Child(child), session, None)
         }
@@ -167,7 +170,7 @@ pub fn record(
             let attached = Attached::find(pid)?;
             spawn::remember_requests_to_end();
             let session = Session::open(Watched::Running(&attached.tids), allow, &shape);
-            if session.lanes.is_empty() {
+            if session.buffers.is_empty() {
                 return Err(Failure::NotWatched(pid, session.denied()));
             }
             header.command = attached.command.clone();
@@ -179,36 +182,46 @@ pub fn record(
     };
     if session.sees_locks {
         session.note(LOCKS, true, "");
-    } else if !session.lanes.is_empty() {
+    } else if !session.buffers.is_empty() {
         session.note(LOCKS, false, no_locks(faultless_os::host::user().0 == 0));
     }
     header.settings.user_only = session.user_only;
     header.settings.cpu_hertz = session.cpu_hertz;
-    let manner = Manner {
+    let setup = Setup {
         allow,
         begin_ns: header.begin_ns,
         cost_ns: cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0),
         every_fault: options.every_fault,
-        stacks: Some(Beside {
+        stacks: Some(StackOptions {
             cpu_hertz: session.cpu_hertz,
             allocations,
-            kept: options.names.as_deref().and_then(Kept::open),
+            names: options.names.as_deref().and_then(NameCache::open),
         }),
     };
     let begin_ns = header.begin_ns;
     let recorder_cpu_ns = process_cpu_ns();
-    let tape = Tape::new(out, header, options.max_bytes);
-    let mut watch = Watch::new(session, subject.pid(), manner);
+    let file = TraceFile::new(out, header, options.max_bytes);
+    let mut monitor = Monitor::new(session, subject.pid(), setup);
     for record in attached.iter().flat_map(|attached| attached.records(begin_ns)) {
-        watch.add(record);
+        monitor.add(record);
     }
-    let pace_bytes = if options.every_fault { u64::MAX } else { t::KEEP_ALL_BYTES };
+    let throttle_bytes = if options.every_fault { u64::MAX } else { t::KEEP_ALL_BYTES };
     let (written, cut_short) = (Lines::default(), false);
-    Recorder { watch, subject, tape, written, pace_bytes, cut_short, recorder_cpu_ns, cost_ns, calibrated }
-        .run(progress)
+    Recorder {
+        monitor,
+        subject,
+        file,
+        written,
+        throttle_bytes,
+        cut_short,
+        recorder_cpu_ns,
+        cost_ns,
+        calibrated,
+    }
+    .run(progress)
 }
 
-/// What is recorded where a fault takes `fault_ns`.
+/// The shape to record with where a fault takes `fault_ns`.
 fn shape(options: &Options, fault_ns: f64) -> Shape {
     let most = if options.every_fault { t::RECORD_ALL_RING_PAGES_MAX } else { t::RECORD_RING_PAGES_MAX };
     let shape = Shape {
@@ -241,32 +254,32 @@ impl Lines {
 }
 
 struct Recorder {
-    watch: Watch,
+    monitor: Monitor,
     subject: Subject,
-    tape: Tape,
+    file: TraceFile,
     written: Lines,
-    /// Length of the file from which on recording is paced.
-    pace_bytes: u64,
+    /// At this length of the file recording is throttled.
+    throttle_bytes: u64,
     cut_short: bool,
     recorder_cpu_ns: u64,
     cost_ns: f64,
-    calibrated: Option<(Calibration, Option<Written>)>,
+    calibrated: Option<(Calibration, Option<WriteCost>)>,
 }
 
 impl Recorder {
     fn run(mut self, progress: &mut dyn FnMut(&Progress)) -> Result<Recorded, Failure> {
         let mut progress_ns = 0;
-        while !self.subject.ended_within(self.watch.pause_ns(), self.watch.wakers()) {
-            self.watch.look();
+        while !self.subject.ended_within(self.monitor.pause_ns(), self.monitor.wakers()) {
+            self.monitor.poll();
             let now_ns = now_ns();
-            self.subject.look(now_ns);
+            self.subject.read_usage(now_ns);
             self.write(now_ns);
             if now_ns >= progress_ns {
                 progress_ns = now_ns + t::PROGRESS_NS;
                 progress(&Progress {
-                    faults: self.watch.faults(),
+                    faults: self.monitor.faults(),
                     recorded: self.written.entries + self.written.samples,
-                    file_bytes: self.tape.written_bytes(),
+                    file_bytes: self.file.written_bytes(),
                 });
             }
         }
@@ -274,34 +287,34 @@ impl Recorder {
     }
 
     fn write(&mut self, now_ns: u64) {
-        let (written, tape) = (&mut self.written, &mut self.tape);
+        let (written, file) = (&mut self.written, &mut self.file);
         let wanted = |line: &Line| !self.cut_short || !is_fault(line);
-        let lines = self.watch.take_lines().filter(wanted);
-        tape.write(lines.inspect(|line| written.add(line)));
-        tape.flush_at(now_ns);
-        if tape.written_bytes() >= self.pace_bytes {
-            self.pace_bytes = u64::MAX;
-            self.watch.pace();
+        let lines = self.monitor.take_lines().filter(wanted);
+        file.write(lines.inspect(|line| written.add(line)));
+        file.flush_at(now_ns);
+        if file.written_bytes() >= self.throttle_bytes {
+            self.throttle_bytes = u64::MAX;
+            self.monitor.throttle();
         }
-        if tape.is_full() && !self.cut_short {
+        if file.is_full() && !self.cut_short {
             self.cut_short = true;
-            self.watch.silence();
+            self.monitor.silence();
         }
     }
 
     fn finish(mut self) -> Result<Recorded, Failure> {
-        // The program has ended: who asks us to end now would lose counts and names.
+        // The program has ended: ending now would lose counts and names.
         spawn::remember_requests_to_end();
-        let mut last = self.watch.finish(self.subject)?;
+        let mut last = self.monitor.finish(self.subject)?;
         let cut_short = self.cut_short;
         let records: Vec<Line> =
             last.drain.take_lines().filter(|line| !cut_short || !is_fault(line)).collect();
         records.iter().for_each(|line| self.written.add(line));
-        self.tape.write(records);
-        self.tape.write(last.windows.into_iter().map(Line::Window));
-        self.tape.write(last.levels.into_iter().map(Line::Level));
+        self.file.write(records);
+        self.file.write(last.windows.into_iter().map(Line::Window));
+        self.file.write(last.levels.into_iter().map(Line::Level));
         let (names, notes) = last.drain.name_stacks();
-        self.tape.write(names);
+        self.file.write(names);
         last.sources.extend(notes);
         let recorder_cpu_ns = process_cpu_ns().saturating_sub(self.recorder_cpu_ns);
         let user_only = last.user_only;
@@ -315,10 +328,10 @@ impl Recorder {
             event_losses: last.event_losses.clone(),
             calibration: self
                 .calibrated
-                .map(|(found, written)| writing::in_run(found, written, &last.drain.writing)),
+                .map(|(found, written)| write_cost::in_run(found, written, &last.drain.write_costs)),
         };
-        self.tape.write([Line::Footer(Box::new(footer))]);
-        let (file_bytes, trouble) = self.tape.finish();
+        self.file.write([Line::Footer(Box::new(footer))]);
+        let (file_bytes, trouble) = self.file.finish();
         let recorded = self.written.entries + self.written.samples;
         let cost_ns = recorder_cpu_ns as f64 + recorded as f64 * self.cost_ns;
         Ok(Recorded {
@@ -349,7 +362,7 @@ fn is_fault(line: &Line) -> bool {
     matches!(line, Line::Enter(..) | Line::Sample(..))
 }
 
-/// Why there are no tracepoints of waits, and what would change that.
+/// Why lock waits can't be traced, and what would change that.
 fn no_locks(is_root: bool) -> &'static str {
     match is_root {
         true => {

@@ -1,15 +1,15 @@
 //! Kernel stacks of the calling thread, between two calls.
 //!
-//! In: a rate. Out: [`KernelSamples`] of what the thread did while it was switched on. The ring holds all of it: nothing is read
-//! meanwhile, so that reading is no part of what is sampled.
+//! In: a rate. Out: [`KernelSamples`] of what the thread did while sampling was on. The ring holds the whole
+//! run: nothing reads it meanwhile, so reading is never sampled.
 //!
-//! What it does not do: other threads, other processes ([`observe`](crate::observe)).
+//! It does not sample other threads or processes ([`observe`](crate::observe)).
 
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;
 use faultless_trace::observation::KernelSamples;
 
-use crate::kernel::Stacks;
+use crate::kernel::KernelStacks;
 use crate::session::remedy;
 use crate::tuning as t;
 
@@ -25,8 +25,8 @@ impl Sampler {
     /// Opens it for the calling thread, at this many samples per second of CPU time.
     ///
     /// # Errors
-    /// The right to look into the kernel is missing, or the rate is above `kernel.perf_event_max_sample_rate`; the text
-    /// says what would change that.
+    /// There is no right to look into the kernel, or the rate is above `kernel.perf_event_max_sample_rate`.
+    /// The text has the remedy.
     pub fn of_this_thread(hertz: u64) -> Result<Self, String> {
         let spec = Spec {
             event: Software::CpuClock,
@@ -57,12 +57,12 @@ impl Sampler {
         self.event.disable()
     }
 
-    /// What was sampled, with the names of functions: some 50 ms of work.
+    /// The samples, with the names of functions: some 50 ms of work.
     ///
     /// # Errors
-    /// Too few samples, or no names to be had; the text says which.
+    /// There are too few samples, or no names; the text says which.
     pub fn finish(mut self) -> Result<KernelSamples, String> {
-        let mut stacks = Stacks::at(self.hertz);
+        let mut stacks = KernelStacks::at(self.hertz);
         stacks.drain(&mut self.ring);
         stacks.finish(true)
     }

@@ -1,13 +1,13 @@
 //! The events of one run: which could be opened, and a note on each.
 //!
-//! In: whom to watch, what may be used, and the shape of what is recorded. Out: a [`Session`]. Every source is tried by opening
-//! it, from the most telling form down: with kernel mode, else user mode only; the largest ring that can be mapped, else smaller
-//! ones.
+//! In: whom to watch, the allowed sources, and the shape of the records. Out: a [`Session`]. Every source is
+//! tried by opening it, from the most detailed form down: with kernel mode, else user mode only; the largest
+//! ring that can be mapped, else smaller ones.
 //!
-//! What it does not do: read the rings (`drain`), or decide when to record (`duty`).
+//! It does not read the rings (`drain`), or decide when to record (`budget`).
 
-mod lane;
-mod spool;
+mod copier;
+mod cpu_buffer;
 
 use std::os::fd::BorrowedFd;
 
@@ -18,18 +18,20 @@ use faultless_os::spawn::allow_many_descriptors;
 use faultless_os::{Error, Result};
 use faultless_trace::observation::{Counts, EventLoss, SourceNote};
 
-use crate::{Kernel, Sources, calibrate, facts, tuning as t};
+use crate::request::{Kernel, Sources};
+use crate::shape::Shape;
+use crate::{calibrate, facts, tuning as t};
 
-use lane::Sampled;
-pub(crate) use lane::{Lane, Locks, Role, Shape, entry};
-pub(crate) use spool::Ahead;
+pub(crate) use copier::Copier;
+use cpu_buffer::Sampled;
+pub(crate) use cpu_buffer::{CpuBuffer, Role};
 
 /// Whom to watch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Watched<'a> {
-    /// A child that waits before its exec; everything begins with that.
+    /// A child that waits before its exec; events start with the exec.
     Held(i32),
-    /// These threads of one process, which run; everything begins with [`Session::begin`].
+    /// Running threads of one process; events start with [`Session::begin`].
     Running(&'a [i32]),
 }
 
@@ -48,7 +50,7 @@ impl<'a> Watched<'a> {
         Ok(Counter(self.tasks().iter().map(open).collect::<Result<_>>()?))
     }
 
-    /// The same in kernel mode too, where that is allowed.
+    /// The same, with kernel mode if that is allowed.
     fn in_any_mode(self, event: Software) -> Result<Counter> {
         self.count(event, false).or_else(|_| self.count(event, true))
     }
@@ -83,34 +85,34 @@ pub(crate) struct Session {
     major: Counter,
     /// CPU time of the tree.
     clock: Counter,
-    /// Faults of huge pages of the machine when it began.
+    /// The machine's huge page faults at the start.
     huge_faults: Option<u64>,
     /// One per processor.
-    pub(crate) lanes: Vec<Lane>,
+    pub(crate) buffers: Vec<CpuBuffer>,
     /// One per processor; empty without the rights.
-    pub(crate) kernel: Vec<KernelLane>,
+    pub(crate) kernel: Vec<KernelBuffer>,
     /// What became of each source.
     pub(crate) notes: Vec<SourceNote>,
     /// Single faults of user mode only.
     pub(crate) user_only: bool,
-    /// Samples of the CPU clock per second in the lanes, 0 for none.
+    /// Samples of the CPU clock per second in the buffers, 0 for none.
     pub(crate) cpu_hertz: u64,
     /// Waits for `mmap_lock` are recorded.
     pub(crate) sees_locks: bool,
-    /// Faults per sample, and at first; 0: none, and none other.
+    /// Faults per sample, and that figure at first; 0: no samples, or no denser ones at first.
     period: u64,
     early_period: u64,
 }
 
 /// Kernel stacks of one processor.
 #[derive(Debug)]
-pub(crate) struct KernelLane {
+pub(crate) struct KernelBuffer {
     pub(crate) ring: Ring,
     _event: Event,
 }
 
 impl Session {
-    /// Opens what is allowed and possible.
+    /// Opens every allowed source that works.
     pub(crate) fn open(watched: Watched<'_>, allow: Sources, shape: &Shape) -> Self {
         allow_many_descriptors();
         let mut session = Self::default();
@@ -125,11 +127,11 @@ impl Session {
         if !allow.pairs {
             session.note(PAIRS, false, "not asked for");
         } else if counts {
-            session.open_lanes(watched, &cpus, shape);
+            session.open_buffers(watched, &cpus, shape);
         } else {
             session.note(PAIRS, false, NEED_COUNTER);
         }
-        if counts && (shape.period == 0 || session.lanes.is_empty()) {
+        if counts && (shape.period == 0 || session.buffers.is_empty()) {
             session.open_whole(watched);
         }
         if allow.kernel == Kernel::No {
@@ -156,31 +158,31 @@ impl Session {
         self.clock = watched.count(Software::TaskClock, true).unwrap_or_default();
     }
 
-    /// Counts what sampled events count otherwise: every open event costs every fault.
+    /// Opens the counters that sampled events replace otherwise: every open event costs every fault.
     fn open_whole(&mut self, watched: Watched<'_>) {
         self.all = self.noted("page-faults in kernel mode too", watched.count(Software::PageFaults, false));
         self.minor = watched.in_any_mode(Software::MinorFaults).unwrap_or_default();
         self.major = self.noted("major-faults", watched.in_any_mode(Software::MajorFaults));
     }
 
-    fn open_lanes(&mut self, watched: Watched<'_>, cpus: &[u32], shape: &Shape) {
-        let opened = |pages, user_only, shape: &Shape| -> Result<Vec<Lane>> {
-            cpus.iter().map(|&cpu| Lane::open(watched, cpu, pages, user_only, shape)).collect()
+    fn open_buffers(&mut self, watched: Watched<'_>, cpus: &[u32], shape: &Shape) {
+        let opened = |pages, user_only, shape: &Shape| -> Result<Vec<CpuBuffer>> {
+            cpus.iter().map(|&cpu| CpuBuffer::open(watched, cpu, pages, user_only, shape)).collect()
         };
         let mut shape = *shape;
         let mut pages = shape.ring_pages;
         let mut user_only = false;
         loop {
             match opened(pages, user_only, &shape) {
-                Ok(lanes) => {
-                    let kib = lanes.first().map_or(0, |lane| lane.ring.data_bytes() >> 10);
+                Ok(buffers) => {
+                    let kib = buffers.first().map_or(0, |buffer| buffer.ring.data_bytes() >> 10);
                     let modes = if user_only { "user mode only" } else { "user and kernel mode" };
                     let mut note = format!("{modes}, {kib} KiB of ring per processor");
                     if pages < shape.ring_pages.min(t::RING_PAGES_MAX) {
                         note += ", which is little: raise kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK";
                     }
                     self.note(PAIRS, true, &note);
-                    (self.lanes, self.user_only) = (lanes, user_only);
+                    (self.buffers, self.user_only) = (buffers, user_only);
                     self.cpu_hertz = shape.hertz(user_only);
                     self.sees_locks = shape.locks.is_some();
                     (self.period, self.early_period) = (shape.period, shape.early_period);
@@ -203,40 +205,40 @@ impl Session {
 
     fn open_kernel(&mut self, watched: Watched<'_>, cpus: &[u32], hertz: u64) {
         let Watched::Held(pid) = watched else { return self.note(KERNEL, false, "not of a running process") };
-        let lanes: Result<Vec<KernelLane>> = cpus
+        let buffers: Result<Vec<KernelBuffer>> = cpus
             .iter()
             .map(|&cpu| {
                 let spec =
                     Spec { event: Software::CpuClock, output: Output::KernelStacks { hertz }, ..COUNT };
                 let event = Event::open(&spec, Target { pid, cpu: Some(cpu) }, None)?;
-                Ok(KernelLane { ring: Ring::map(&event, t::KERNEL_RING_PAGES)?, _event: event })
+                Ok(KernelBuffer { ring: Ring::map(&event, t::KERNEL_RING_PAGES)?, _event: event })
             })
             .collect();
-        self.kernel = self.noted(KERNEL, lanes);
+        self.kernel = self.noted(KERNEL, buffers);
     }
 
     /// Switches on what was opened on running threads.
     pub(crate) fn begin(&self) {
-        self.lanes.iter().for_each(|lane| lane.begin(self.sample_period()));
-        // Last, so that no fault is counted which no sampled event has counted.
+        self.buffers.iter().for_each(|buffer| buffer.begin(self.sample_period()));
+        // Counters last, so that they count no fault that the sampled events have missed.
         for event in self.counters() {
             // As in `record_faults`.
             let _ = event.enable();
         }
     }
 
-    /// Switches everything off, for good: so counts and records end together.
+    /// Switches everything off for good, so that counts and records end together.
     pub(crate) fn end(&self) {
         for event in self.counters() {
-            // One that is of a task that has ended is off.
+            // An event of a task that has ended is off already.
             let _ = event.disable();
         }
-        self.lanes.iter().for_each(Lane::end);
+        self.buffers.iter().for_each(CpuBuffer::end);
     }
 
-    /// Closes what it takes long to close, without waiting for that.
+    /// Closes the slow descriptors without waiting.
     pub(crate) fn close_tracepoints(&mut self) {
-        close_later(self.lanes.iter_mut().flat_map(Lane::take_tracepoints).map(Into::into).collect());
+        close_later(self.buffers.iter_mut().flat_map(CpuBuffer::take_tracepoints).map(Into::into).collect());
     }
 
     fn counters(&self) -> impl Iterator<Item = &Event> {
@@ -247,13 +249,13 @@ impl Session {
 
     /// What each event lost; `None` where the kernel does not tell.
     pub(crate) fn event_losses(&self) -> Option<Vec<EventLoss>> {
-        let losses: Option<Vec<_>> = self.lanes.iter().map(Lane::losses).collect();
+        let losses: Option<Vec<_>> = self.buffers.iter().map(CpuBuffer::losses).collect();
         losses.map(|losses| losses.into_iter().flatten().collect())
     }
 
-    /// Become readable when there is something worth reading in the rings of faults.
+    /// Descriptors that become readable when the fault rings need a poll.
     pub(crate) fn wakers(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.lanes.iter().map(Lane::waker)
+        self.buffers.iter().map(CpuBuffer::waker)
     }
 
     /// Faults in user mode so far.
@@ -286,13 +288,14 @@ impl Session {
         }
     }
 
-    /// Faults that the sampled events of all processors have counted; `None` where there are none.
+    /// Faults that the sampled events of all processors have counted; `None` without such events.
     fn sampled(&self, of: Sampled) -> Option<u64> {
-        let counts = self.lanes.iter().map(|lane| lane.sampled(of)).sum::<Option<u64>>();
-        counts.filter(|_| !self.lanes.is_empty())
+        let counts = self.buffers.iter().map(|buffer| buffer.sampled(of)).sum::<Option<u64>>();
+        counts.filter(|_| !self.buffers.is_empty())
     }
 
-    /// Faults counted while the sampled events were off, to be aligned: without them they would look like accesses that failed.
+    /// Faults counted while the sampled events were off for realignment. Without them these faults would look
+    /// like failed accesses.
     fn unsampled(&self) -> u64 {
         let sampled = self.sampled(Sampled::All);
         let user = self.user.count().filter(|_| self.user_only);
@@ -301,17 +304,17 @@ impl Session {
 
     /// Whether single faults can be recorded.
     pub(crate) fn records_faults(&self) -> bool {
-        !self.lanes.is_empty()
+        !self.buffers.is_empty()
     }
 
     /// Switches the recording of single faults, in all processes of the tree.
     pub(crate) fn record_faults(&self, on: bool) {
-        self.lanes.iter().for_each(|lane| lane.record_faults(on));
+        self.buffers.iter().for_each(|buffer| buffer.record_faults(on));
     }
 
-    /// Begins samples anew, see [`Lane::align_samples`].
+    /// Begins samples anew, see [`CpuBuffer::align_samples`].
     pub(crate) fn align_samples(&self) {
-        self.lanes.iter().for_each(|lane| lane.align_samples(self.sample_period()));
+        self.buffers.iter().for_each(|buffer| buffer.align_samples(self.sample_period()));
     }
 
     /// Faults per sample now.
@@ -319,7 +322,7 @@ impl Session {
         if self.samples_densely() { self.early_period } else { self.period }
     }
 
-    /// Samples are taken more densely than they will be.
+    /// Samples are still denser than they will be.
     pub(crate) fn samples_densely(&self) -> bool {
         self.early_period > 0
     }
@@ -327,10 +330,10 @@ impl Session {
     /// Samples are rarer from now on.
     pub(crate) fn thin_samples(&mut self) {
         let early_period = std::mem::take(&mut self.early_period);
-        self.lanes.iter().for_each(|lane| lane.sample(self.period, early_period));
+        self.buffers.iter().for_each(|buffer| buffer.sample(self.period, early_period));
     }
 
-    /// Writes down what became of a source; once where two attempts failed alike.
+    /// Notes what became of a source; once if two attempts failed alike.
     pub(crate) fn note(&mut self, source: &str, used: bool, note: &str) {
         if self.notes.iter().any(|known| known.source == source && known.used == used && known.note == note) {
             return;
@@ -358,7 +361,7 @@ impl Session {
 const COUNTER: &str = "page-faults:u";
 /// Name of the source of single faults.
 pub(crate) const PAIRS: &str = "fault pairs";
-/// Why another is not tried without it.
+/// Why other sources are not tried without it.
 const NEED_COUNTER: &str = "not without the counter page-faults:u";
 
 /// Name of the source of kernel stacks.
@@ -373,21 +376,19 @@ const COUNT: Spec = Spec {
     disabled: false,
 };
 
-/// errno of a process that has all the descriptors it may have.
-pub(crate) const EMFILE: i32 = 24;
-
 /// Why a source is missing, and what would change that.
 pub(crate) fn remedy(error: Error) -> String {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     let paranoid = paranoid.trim();
-    // Up to 2 a user may watch his own programs, from 1 down the kernel as well; beyond 2 some distributions refuse all.
+    // Up to 2, users may watch their own programs; up to 1, the kernel as well. Beyond 2 some distributions
+    // refuse everything.
     let enough =
         if paranoid.parse().is_ok_and(|level: i32| level > 2) { "2 (1 shows the kernel too)" } else { "1" };
     match std::io::Error::from(error).kind() {
         _ if error.call.starts_with("mmap") => {
             format!("{error}; raise kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK")
         }
-        // The kernel's own refusal is EACCES; EPERM is what seccomp profiles of containers answer, to root as well.
+        // The kernel refuses with EACCES. Seccomp profiles of containers answer EPERM, even to root.
         std::io::ErrorKind::PermissionDenied if error.errno == 1 => format!(
             "{error}; a sandbox forbids the call: allow perf_event_open in its seccomp profile, or give the container CAP_PERFMON"
         ),
@@ -395,7 +396,7 @@ pub(crate) fn remedy(error: Error) -> String {
             "{error}; kernel.perf_event_paranoid is {paranoid}: run as root, with CAP_PERFMON, or set it to {enough} (a \
              container may also forbid the call)"
         ),
-        _ if error.errno == EMFILE => {
+        _ if error.is_out_of_descriptors() => {
             format!(
                 "{error}; a dozen are needed for each processor: raise the hard limit, `ulimit -n` as root"
             )
@@ -407,7 +408,8 @@ pub(crate) fn remedy(error: Error) -> String {
     }
 }
 
-/// Processors online, from sysfs; where that is hidden, those that an event on `pid` can be opened for; at least processor 0.
+/// Processors online, from sysfs. If that is hidden: those that an event on `pid` can be opened for, at least
+/// processor 0.
 pub(crate) fn online_cpus(pid: i32) -> Vec<u32> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let mut cpus = parse_cpus(&list);

@@ -1,17 +1,19 @@
-//! Whom a run is about: a child that was started for it, or a process that ran before.
+//! The watched process: a child that was started for the run, or a process that already ran.
 //!
-//! In: either. Out: when it ends, how, and what it used. Of a running process only what it used since: its figures are read
-//! now and then, for when it ends nobody but its parent can ask.
+//! In: a child or a process id. Out: its end, its exit status and its usage. The usage of a running process
+//! counts from the attach. Its figures are read now and then, because at its end only its parent can ask. For
+//! a process id also whether it can be watched, or a [`Failure`] that says which right is missing.
 //!
-//! What it does not do: start or attach (`watch`, `attach`).
+//! It does not start a program or open events (`monitor`, `session`).
 
 use std::os::fd::BorrowedFd;
 
 use faultless_os::counters::Rusage;
 use faultless_os::procfs::{self, Stat};
-use faultless_os::spawn::{self, Child, Ending, Life};
-use faultless_trace::observation::Exit;
+use faultless_os::spawn::{self, Child, Ending, ProcessHandle};
+use faultless_trace::observation::{Exit, Map, Record, What};
 
+use crate::request::Failure;
 use crate::tuning as t;
 
 /// The watched process.
@@ -26,33 +28,24 @@ pub(crate) enum Subject {
 /// A process that ran before.
 #[derive(Debug)]
 pub(crate) struct Running {
-    life: Life,
+    process: ProcessHandle,
     begin: Stat,
     last: Stat,
     next_ns: u64,
 }
 
 impl Running {
-    /// `pid`, which was like `begin` when the watch began.
+    /// `pid`, with its figures when the recording began.
     pub(crate) fn new(pid: u32, begin: Stat) -> Self {
-        Self { life: Life::of(pid as i32), begin, last: begin, next_ns: 0 }
+        Self { process: ProcessHandle::of(pid as i32), begin, last: begin, next_ns: 0 }
     }
 
     fn read(&mut self) {
-        self.last = procfs::stat(self.life.pid() as u32).unwrap_or(self.last);
+        self.last = procfs::stat(self.process.pid() as u32).unwrap_or(self.last);
     }
 
     fn used(&self) -> Rusage {
-        let (begin, last) = (&self.begin, &self.last);
-        let minor = |stat: &Stat| stat.minor_faults + stat.children_minor_faults;
-        let major = |stat: &Stat| stat.major_faults + stat.children_major_faults;
-        Rusage {
-            user_ns: last.user_ns.saturating_sub(begin.user_ns),
-            system_ns: last.system_ns.saturating_sub(begin.system_ns),
-            minor_faults: minor(last).saturating_sub(minor(begin)),
-            major_faults: major(last).saturating_sub(major(begin)),
-            peak_rss_bytes: 0,
-        }
+        self.last.usage().since(self.begin.usage())
     }
 }
 
@@ -61,11 +54,11 @@ impl Subject {
     pub(crate) fn pid(&self) -> u32 {
         match self {
             Self::Child(child) => child.pid() as u32,
-            Self::Running(running) => running.life.pid() as u32,
+            Self::Running(running) => running.process.pid() as u32,
         }
     }
 
-    /// As [`Life::ended_within`]; a running process is also over when somebody asks us to end.
+    /// As [`ProcessHandle::ended_within`]. For a running process, a request to end this recorder also counts.
     pub(crate) fn ended_within<'a>(
         &self,
         timeout_ns: u64,
@@ -73,12 +66,14 @@ impl Subject {
     ) -> bool {
         match self {
             Self::Child(child) => child.ended_within(timeout_ns, others),
-            Self::Running(running) => running.life.ended_within(timeout_ns, others) || spawn::asked_to_end(),
+            Self::Running(running) => {
+                running.process.ended_within(timeout_ns, others) || spawn::asked_to_end()
+            }
         }
     }
 
-    /// Reads its figures if it is time to.
-    pub(crate) fn look(&mut self, now_ns: u64) {
+    /// Reads its figures if due.
+    pub(crate) fn read_usage(&mut self, now_ns: u64) {
         if let Self::Running(running) = self
             && now_ns >= running.next_ns
         {
@@ -110,10 +105,60 @@ impl Subject {
     }
 }
 
-/// How a child ended, as it is written down.
+/// How a child ended, in the terms of an observation.
 pub(crate) fn exit(ending: Ending) -> Exit {
     match ending {
         Ending::Status(status) => Exit::Status(status),
         Ending::Signal(signal) => Exit::Signal(signal),
+    }
+}
+
+/// A process as it was when we attached.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    pub(crate) pid: u32,
+    pub(crate) stat: Stat,
+    /// Its command line; its name where it has none.
+    pub(crate) command: Vec<String>,
+    pub(crate) tids: Vec<i32>,
+}
+
+impl Attached {
+    /// Looks at `pid`.
+    pub(crate) fn find(pid: u32) -> Result<Self, Failure> {
+        let stat = procfs::stat(pid).ok_or(Failure::NoProcess(pid))?;
+        if stat.of_kernel {
+            return Err(Failure::KernelThread(pid));
+        }
+        let tids: Vec<i32> = procfs::threads(pid).into_iter().map(|tid| tid as i32).collect();
+        // A process that has ended stays in /proc until its parent waits for it.
+        if tids.is_empty() || stat.has_ended() {
+            return Err(Failure::NoProcess(pid));
+        }
+        let own_user = procfs::owner(std::process::id());
+        if procfs::mappings(pid).is_none() {
+            let other = procfs::owner(pid).filter(|&user| own_user != Some(user));
+            return Err(Failure::NoRight(pid, other));
+        }
+        let command = procfs::command(pid).filter(|words| !words.is_empty());
+        let command = command.or_else(|| Some(vec![procfs::name(pid, pid)?])).unwrap_or_default();
+        Ok(Self { pid, stat, command, tids })
+    }
+
+    /// Its mappings and the names of its threads, as records with this time.
+    pub(crate) fn records(&self, time_ns: u64) -> impl Iterator<Item = Record> {
+        let pid = self.pid;
+        let record = move |tid, what| Record { time_ns, pid, tid, what };
+        let maps = procfs::mappings(pid).unwrap_or_default().into_iter().map(move |map| {
+            let name = if map.name.is_empty() { "//anon".to_owned() } else { map.name };
+            let (begin, len_bytes, file_offset) = (map.begin, map.len_bytes, map.file_offset);
+            let map = Map { begin, len_bytes, prot: map.prot, flags: map.flags, name, file_offset };
+            record(pid, What::Map(map))
+        });
+        let names = self
+            .tids
+            .iter()
+            .filter_map(move |&tid| Some(record(tid as u32, What::Name(procfs::name(pid, tid as u32)?))));
+        maps.chain(names)
     }
 }

@@ -1,14 +1,14 @@
-//! Names of places in code.
+//! Names of code addresses.
 //!
-//! In: places in files, in the kernel, in generated code. Out: the functions there, with file and line where debug
-//! information tells them.
+//! In: addresses in files, in the kernel, in generated code. Out: the functions there, with file and line if
+//! debug information has them.
 //!
-//! What it does not do: find out in which file an address lies (`unwind`).
+//! It does not find the file that an address lies in (`unwind`).
 
-mod elf;
+mod cache;
+mod debug_info;
 mod functions;
 pub(crate) mod jit;
-mod kept;
 mod recorded;
 
 use std::collections::BTreeSet;
@@ -19,53 +19,55 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use faultless_trace::observation::SourceNote;
 use faultless_trace::recording::Name;
 
-pub(crate) use elf::demangled;
+pub(crate) use cache::NameCache;
+pub(crate) use debug_info::demangled;
 pub(crate) use functions::Symbols;
-pub(crate) use kept::Kept;
 pub use recorded::name_recording;
 
+use crate::elf::{Elf, ElfImage};
 use crate::tuning as t;
-use crate::unwind::{Elf, Named};
 use jit::JitMap;
 
+/// The module of the kernel's functions.
+pub(crate) const KERNEL: &str = "[kernel]";
 /// Why the kernel's functions have no names, and what would change that.
 pub(crate) const HIDDEN: &str =
     "/proc/kallsyms hides addresses; set kernel.kptr_restrict to 0 or 1 and run as root";
 
-/// Places in one module.
-pub(crate) struct Places<'a> {
-    pub(crate) wanted: Wanted<'a>,
+/// ModuleFrames in one module.
+pub(crate) struct ModuleFrames<'a> {
+    pub(crate) wanted: NameSource<'a>,
     /// Numbers of the frames, and their addresses.
     pub(crate) frames: Vec<(u32, u64)>,
 }
 
-/// Where their names are to come from.
-pub(crate) enum Wanted<'a> {
+/// Where their names come from.
+pub(crate) enum NameSource<'a> {
     /// An ELF file; addresses are offsets in it.
-    Elf(&'a Elf, Named<'a>),
+    Elf(&'a Elf, ElfImage<'a>),
     /// The running kernel.
     Kernel,
-    /// Tables of generated code, the first that knows the address.
+    /// Tables of generated code; the first that knows the address wins.
     Jit([Option<&'a JitMap>; 2]),
 }
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
-    /// The names of all places that have any: number of the frame, and what lies there.
+pub(crate) struct Lookup {
+    /// The names of all addresses that have any: number of the frame, and its functions.
     pub(crate) names: Vec<(u32, Vec<Name>)>,
-    /// Where names could not be read from, and why.
+    /// Sources that could not be read, and why.
     pub(crate) unreadable: Vec<SourceNote>,
 }
 
-/// Looks up names, with more than one thread where that is worth it; in `kept` first, which takes what is new.
-pub(crate) fn find(places: Vec<Places<'_>>, kept: Option<&Kept>) -> Found {
+/// Looks up names, first in `cache`, and adds new ones to it. Uses several threads if that pays.
+pub(crate) fn find(modules: Vec<ModuleFrames<'_>>, cache: Option<&NameCache>) -> Lookup {
     let next = AtomicUsize::new(0);
-    let found = Mutex::new(Found::default());
+    let found = Mutex::new(Lookup::default());
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
     let work = || {
-        while let Some(places) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let Found { mut names, unreadable } = of_module(places, kept);
+        while let Some(frames) = modules.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let Lookup { mut names, unreadable } = of_module(frames, cache);
             names.retain(|(_, names)| !names.is_empty());
             let mut found = found.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             found.names.extend(names);
@@ -73,88 +75,96 @@ pub(crate) fn find(places: Vec<Places<'_>>, kept: Option<&Kept>) -> Found {
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.min(t::NAMING_THREADS_MAX).min(places.len()) {
+        for _ in 1..threads.min(t::NAMING_THREADS_MAX).min(modules.len()) {
             scope.spawn(work);
         }
         work();
     });
-    kept.iter().for_each(|kept| kept.trim());
+    cache.iter().for_each(|cache| cache.trim());
     found.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn of_module(places: &Places<'_>, kept: Option<&Kept>) -> Found {
-    match &places.wanted {
-        Wanted::Kernel => of_kernel(places, kept),
-        Wanted::Jit(maps) => {
-            by_address(places, |address| maps.iter().flatten().find_map(|map| map.find(address)))
+fn of_module(module: &ModuleFrames<'_>, cache: Option<&NameCache>) -> Lookup {
+    match &module.wanted {
+        NameSource::Kernel => of_kernel(module, cache),
+        NameSource::Jit(maps) => {
+            by_address(module, |address| maps.iter().flatten().find_map(|map| map.find(address)))
         }
-        Wanted::Elf(elf, Named::Memory(bytes)) => {
+        NameSource::Elf(elf, ElfImage::Memory(bytes)) => {
             let symbols = Symbols::of_image(bytes);
-            by_address(places, |offset| symbols.as_ref()?.find(elf.address(offset)?))
+            by_address(module, |offset| symbols.as_ref()?.find(elf.address(offset)?))
         }
-        Wanted::Elf(elf, Named::File(path)) => {
+        NameSource::Elf(elf, ElfImage::File(path)) => {
             let known =
-                places.frames.iter().filter_map(|&(frame, offset)| Some((frame, elf.address(offset)?)));
-            of_file(elf, path, known.collect(), kept)
+                module.frames.iter().filter_map(|&(frame, offset)| Some((frame, elf.address(offset)?)));
+            of_file(elf, path, known.collect(), cache)
         }
     }
 }
 
-fn of_file(elf: &Elf, path: &Path, places: Vec<(u32, u64)>, kept: Option<&Kept>) -> Found {
-    let kept = kept.and_then(|kept| Some((kept, elf::key(elf, path)?)));
-    let mut known = kept.as_ref().map(|(kept, key)| kept.names(key)).unwrap_or_default();
-    let new: BTreeSet<u64> = places.iter().map(|&(_, address)| address).collect();
+fn of_file(elf: &Elf, path: &Path, frames: Vec<(u32, u64)>, cache: Option<&NameCache>) -> Lookup {
+    let cache = cache.and_then(|cache| Some((cache, debug_info::key(elf, path)?)));
+    let mut known = cache.as_ref().map(|(cache, key)| cache.names(key)).unwrap_or_default();
+    let new: BTreeSet<u64> = frames.iter().map(|&(_, address)| address).collect();
     let new: Vec<u64> = new.into_iter().filter(|address| !known.contains_key(address)).collect();
     let mut unreadable = Vec::new();
     if !new.is_empty() {
-        let (names, notes) = elf::names(elf, path, &new);
+        let (names, notes) = debug_info::names(elf, path, &new);
         known.extend(new.into_iter().zip(names));
         unreadable = notes;
-        // What could not be read may be readable next time.
-        if let Some((kept, key)) = kept.filter(|_| unreadable.is_empty()) {
-            kept.keep(&key, &known);
+        // An unreadable file may be readable next time.
+        if let Some((cache, key)) = cache.filter(|_| unreadable.is_empty()) {
+            cache.keep(&key, &known);
         }
     }
     let names =
-        places.into_iter().map(|(frame, address)| (frame, known.get(&address).cloned().unwrap_or_default()));
-    Found { names: names.collect(), unreadable }
+        frames.into_iter().map(|(frame, address)| (frame, known.get(&address).cloned().unwrap_or_default()));
+    Lookup { names: names.collect(), unreadable }
 }
 
-fn of_kernel(places: &Places<'_>, kept: Option<&Kept>) -> Found {
-    let lasting = kept.and_then(Kept::kernel);
-    let is_all = |kept: &&Symbols| places.frames.iter().all(|&(_, address)| kept.covers(address));
-    if let Some(kept) = lasting.as_ref().filter(is_all) {
-        return by_address(places, |address| kept.find(address));
+fn of_kernel(module: &ModuleFrames<'_>, cache: Option<&NameCache>) -> Lookup {
+    let lasting = cache.and_then(NameCache::kernel);
+    let is_all = |symbols: &&Symbols| module.frames.iter().all(|&(_, address)| symbols.covers(address));
+    if let Some(symbols) = lasting.as_ref().filter(is_all) {
+        return by_address(module, |address| symbols.find(address));
     }
     let Some(symbols) = Symbols::of_kernel() else {
-        return Found { unreadable: vec![unreadable("the kernel's functions", HIDDEN)], ..Found::default() };
+        return Lookup {
+            unreadable: vec![unreadable("the kernel's functions", HIDDEN)],
+            ..Lookup::default()
+        };
     };
-    if let Some(kept) = kept.filter(|_| lasting.is_none()) {
-        kept.keep_kernel(symbols);
+    if let Some(cache) = cache.filter(|_| lasting.is_none()) {
+        cache.keep_kernel(symbols);
     }
-    by_address(places, |address| symbols.find(address))
+    by_address(module, |address| symbols.find(address))
 }
 
-fn by_address<'a>(places: &Places<'_>, find: impl Fn(u64) -> Option<&'a str>) -> Found {
+fn by_address<'a>(module: &ModuleFrames<'_>, find: impl Fn(u64) -> Option<&'a str>) -> Lookup {
     let name = |function: &str| Name { function: function.to_owned(), ..Name::default() };
     let names =
-        places.frames.iter().map(|&(frame, address)| (frame, find(address).map(name).into_iter().collect()));
-    Found { names: names.collect(), unreadable: Vec::new() }
+        module.frames.iter().map(|&(frame, address)| (frame, find(address).map(name).into_iter().collect()));
+    Lookup { names: names.collect(), unreadable: Vec::new() }
 }
 
-/// Names from `place` are missing because of `why`.
-fn unreadable(place: &str, why: &str) -> SourceNote {
-    SourceNote { source: format!("names from {place}"), used: false, note: why.to_owned() }
+/// A note that names from `source` are missing because of `why`.
+fn unreadable(source: &str, why: &str) -> SourceNote {
+    SourceNote { source: format!("names from {source}"), used: false, note: why.to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The names of these places of the C library, by frame.
-    fn names(elf: &Elf, path: &Path, places: &[(u32, u64)], kept: Option<&Kept>) -> Vec<(u32, Vec<Name>)> {
-        let wanted = Wanted::Elf(elf, Named::File(path.to_owned()));
-        let mut names = find(vec![Places { wanted, frames: places.to_vec() }], kept).names;
+    /// The names of these addresses of the C library, by frame.
+    fn names(
+        elf: &Elf,
+        path: &Path,
+        frames: &[(u32, u64)],
+        cache: Option<&NameCache>,
+    ) -> Vec<(u32, Vec<Name>)> {
+        let wanted = NameSource::Elf(elf, ElfImage::File(path.to_owned()));
+        let mut names = find(vec![ModuleFrames { wanted, frames: frames.to_vec() }], cache).names;
         names.sort_by_key(|(frame, _)| *frame);
         names
     }
@@ -165,27 +175,27 @@ mod tests {
         let path = maps.lines().find(|line| line.contains("/libc.so") && line.contains(" r-xp "));
         let path = Path::new(&path.unwrap()[path.unwrap().find('/').unwrap()..]).to_owned();
         let (elf, _) = Elf::of_file(&std::fs::File::open(&path).unwrap(), false).unwrap();
-        let key = elf::key(&elf, &path).unwrap();
+        let key = debug_info::key(&elf, &path).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::open(&folder.path().join("names")).unwrap();
+        let cache = NameCache::open(&folder.path().join("names")).unwrap();
         // Somewhere in its code.
-        let places: Vec<(u32, u64)> = (0..20).map(|at| (at, 0x40_000 + 0x1230 * u64::from(at))).collect();
-        let plain = names(&elf, &path, &places, None);
+        let frames: Vec<(u32, u64)> = (0..20).map(|at| (at, 0x40_000 + 0x1230 * u64::from(at))).collect();
+        let plain = names(&elf, &path, &frames, None);
         assert!(plain.len() > 5, "{plain:?}");
         assert_eq!(
-            names(&elf, &path, &places[..10], Some(&kept)),
+            names(&elf, &path, &frames[..10], Some(&cache)),
             plain.iter().filter(|(at, _)| *at < 10).cloned().collect::<Vec<_>>()
         );
-        assert_eq!(kept.names(&key).len(), 10);
-        assert_eq!(names(&elf, &path, &places, Some(&kept)), plain);
-        let mut known = kept.names(&key);
+        assert_eq!(cache.names(&key).len(), 10);
+        assert_eq!(names(&elf, &path, &frames, Some(&cache)), plain);
+        let mut known = cache.names(&key);
         assert_eq!(known.len(), 20);
         known
             .values_mut()
             .for_each(|names| *names = vec![Name { function: "planted".into(), ..Name::default() }]);
-        kept.keep(&key, &known);
+        cache.keep(&key, &known);
         assert!(
-            names(&elf, &path, &places, Some(&kept)).iter().all(|(_, names)| names[0].function == "planted")
+            names(&elf, &path, &frames, Some(&cache)).iter().all(|(_, names)| names[0].function == "planted")
         );
     }
 
@@ -196,18 +206,18 @@ mod tests {
         std::fs::write(&path, "one").unwrap();
         let (mut elf, _) = Elf::of_file(&std::fs::File::open("/proc/self/exe").unwrap(), false).unwrap();
         (elf.build_id, elf.debug_link) = (Some("abcdef0123456789".into()), Some("program.debug".into()));
-        let mut keys = vec![elf::key(&elf, &path).unwrap()];
+        let mut keys = vec![debug_info::key(&elf, &path).unwrap()];
         std::fs::write(&path, "three").unwrap();
-        keys.push(elf::key(&elf, &path).unwrap());
+        keys.push(debug_info::key(&elf, &path).unwrap());
         std::fs::create_dir(folder.path().join(".debug")).unwrap();
         std::fs::write(folder.path().join(".debug/program.debug"), "debug").unwrap();
-        keys.push(elf::key(&elf, &path).unwrap());
+        keys.push(debug_info::key(&elf, &path).unwrap());
         std::fs::write(folder.path().join("program.dwp"), "package").unwrap();
-        keys.push(elf::key(&elf, &path).unwrap());
-        assert_eq!(elf::key(&elf, &path).as_ref(), keys.last(), "it stays");
+        keys.push(debug_info::key(&elf, &path).unwrap());
+        assert_eq!(debug_info::key(&elf, &path).as_ref(), keys.last(), "it stays");
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), 4);
-        assert_eq!(elf::key(&Elf::default(), &path), None, "without a build id");
+        assert_eq!(debug_info::key(&Elf::default(), &path), None, "without a build id");
     }
 }

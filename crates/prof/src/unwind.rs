@@ -1,49 +1,52 @@
-//! From registers and a copy of the stack to who called whom.
+//! From registers and a copy of the stack to a call stack.
 //!
-//! In: mappings, forks, execs and exits in the order of time, and for each sample registers, the stack from its pointer on, and
-//! the kernel's own chain of frame pointers. Out: the number of a stack, and the lines of a trace file that define it.
+//! In: mappings, forks, execs and exits in the order of time. For each sample: registers, the stack from its
+//! pointer on, and the kernel's own chain of frame pointers. Out: the number of a stack, and the lines of a
+//! trace file that define it.
 //!
-//! Callers are found by the unwind information of the file that the code lies in; where there is none, by frame pointers. A
-//! copy that ends before the stack does is continued with what stands there now, if that is still the same stack and leads to
-//! the root; else with the callers that the same return address at the same place had last; else with the kernel's chain, if that holds the last caller found. A caller lies in executable memory, else it is
-//! none.
+//! Callers are found by the unwind information of the code's file, else by frame pointers. A copy can end
+//! before the stack does. Then three sources are tried in order:
 //!
-//! What it does not do: name functions (`symbols`), look at a clock.
+//! 1. the process's memory now, if it is still the same stack and leads to the root;
+//!
+//! 2. the callers that the same return address at the same stack pointer last had;
+//!
+//! 3. the kernel's chain, if it holds the last caller found.
+//!
+//! A caller must lie in executable memory.
+//!
+//! It does not name functions (`symbols`), or read a clock.
 
-mod elf;
 mod generated;
-mod live;
+mod memory;
 mod objects;
-mod space;
 mod table;
 #[cfg(test)]
 mod tests;
 mod walk;
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 use faultless_trace::file::Line;
 use faultless_trace::observation::{Map, SourceNote};
 use framehop::{CacheNative, MayAllocateDuringUnwind, UnwinderNative};
 
-pub(crate) use elf::Elf;
-pub(crate) use objects::{Named, open, path_of};
-
+use crate::address_space::{AddressSpace, Region};
+use crate::elf::path_of;
 use crate::symbols::jit::Jit;
-use crate::symbols::{Kept, Places, Wanted};
-use live::Live;
+use crate::symbols::{KERNEL, ModuleFrames, NameCache, NameSource};
+use memory::StackReader;
 use objects::Objects;
-use space::{Code, Region, Space};
 use table::Table;
 
-/// Addresses from here on are no addresses but say of what kind those behind them are (`PERF_CONTEXT_*`).
+/// Addresses from here on are markers for the kind of those that follow (`PERF_CONTEXT_*`).
 const CONTEXT_MARKS: u64 = u64::MAX - 0xfff;
-/// The ends of what our interposer is loaded from, up to its version: the library, and what `run` and `record` write of it.
+/// The beginnings of our interposer's file names: the library, and the copy that `run` and `record` write.
 const INTERPOSER: [&str; 2] = ["/libfaultless_preload", "/preload-"];
-/// The module of the kernel's functions.
-pub(crate) const KERNEL: &str = "[kernel]";
 
-/// What was copied of a thread when something happened to it.
+/// The copied state of a thread at an event.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UserStack<'a> {
     /// Instruction pointer.
@@ -68,26 +71,48 @@ pub(crate) struct UserStack<'a> {
 pub(crate) struct Unwinder {
     processes: HashMap<u32, Process>,
     objects: Objects,
-    /// By number of the module: the object that its names come from.
+    /// By number of the module: the source of its names.
     sources: HashMap<u32, Origin>,
     jits: HashMap<u32, Jit>,
     table: Table,
-    live: Live,
-    kept: Option<Kept>,
-    bare: Bare,
+    reader: StackReader,
+    names: Option<NameCache>,
+    by_frame_pointers: FramePointers,
     addresses: Vec<u64>,
     frames: Vec<u32>,
 }
 
 #[derive(Default)]
 struct Process {
-    space: Space,
-    /// Stacks by the hash of the addresses in memory that they consist of.
+    space: AddressSpace<Code>,
+    /// Stacks by the hash of their addresses in memory.
     known: HashMap<u64, u32>,
-    /// By return address: bytes of stack between the pointer and the next return address, where the code tells them.
+    /// By return address: bytes of stack between the pointer and the next return address, if the code tells
+    /// them.
     held: HashMap<u64, Option<u64>>,
-    /// By return address and the stack pointer there: the callers up to the root, as they last were.
+    /// By return address and the stack pointer there: the last known callers up to the root.
     tails: HashMap<(u64, u64), Box<[u64]>>,
+}
+
+/// What a region holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Code {
+    /// Number of the module.
+    module: u32,
+    /// Number of the object with unwind information, and what to add to an address in memory to get the
+    /// address that its file states.
+    object: Option<(u32, u64)>,
+    /// Its addresses are offsets in a file; else they are absolute.
+    in_file: bool,
+    /// It is our own interposer.
+    ours: bool,
+}
+
+impl Code {
+    /// The address that a frame has: in the file, or absolute.
+    fn frame_address(self, region: &Region<Self>, address: u64) -> u64 {
+        if self.in_file { region.file_offset.wrapping_add(address - region.range.start) } else { address }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -99,7 +124,7 @@ enum Origin {
 
 /// Unwinds without information: by frame pointers.
 #[derive(Default)]
-struct Bare {
+struct FramePointers {
     unwinder: UnwinderNative<Vec<u8>, MayAllocateDuringUnwind>,
     cache: CacheNative<MayAllocateDuringUnwind>,
 }
@@ -111,9 +136,9 @@ impl std::fmt::Debug for Unwinder {
 }
 
 impl Unwinder {
-    /// `kept`: names of earlier recordings.
-    pub(crate) fn new(kept: Option<Kept>) -> Self {
-        Self { kept, ..Self::default() }
+    /// `names`: the cache of earlier recordings.
+    pub(crate) fn new(names: Option<NameCache>) -> Self {
+        Self { names, ..Self::default() }
     }
 
     /// A mapping appeared in `pid`.
@@ -126,13 +151,15 @@ impl Unwinder {
         }
     }
 
-    /// `pid` came from `parent`, with all its mappings. Equal ones, a new thread, change nothing.
+    /// `pid` came from `parent`, with all its mappings. If both are the same, it is a new thread, and nothing
+    /// changes.
     pub(crate) fn fork(&mut self, pid: u32, parent: u32) {
         if pid == parent {
             return;
         }
         let mut space = self.processes.get(&parent).map(|parent| parent.space.clone()).unwrap_or_default();
-        space.forget_generated();
+        // The child will generate other code there.
+        space.retain_content(|code| code.in_file);
         self.processes.insert(pid, Process { space, ..Process::default() });
         if self.jits.contains_key(&parent) {
             self.jits.insert(pid, Jit::new(pid, Some(parent)));
@@ -152,7 +179,8 @@ impl Unwinder {
         }
     }
 
-    /// The number of this stack; `None` where nothing is known of it. An address outside all mappings is kept only at the leaf.
+    /// The number of this stack; `None` if nothing is known of it. An address outside all mappings is kept
+    /// only at the leaf.
     pub(crate) fn stack(&mut self, pid: u32, stack: &UserStack<'_>) -> Option<u32> {
         let mut process = self.processes.remove(&pid).unwrap_or_default();
         let mut addresses = std::mem::take(&mut self.addresses);
@@ -175,13 +203,13 @@ impl Unwinder {
         found
     }
 
-    /// The lines that define modules, frames and stacks, since the last call. They come before what refers to them.
+    /// The lines that define new modules, frames and stacks. Write them before the lines that refer to them.
     pub(crate) fn take_lines(&mut self) -> Vec<Line> {
-        self.live.forget();
+        self.reader.forget();
         self.table.take_lines()
     }
 
-    /// Names of all frames, at the end; and what became of them.
+    /// Names of all frames, at the end, and notes on their sources.
     pub(crate) fn name(&mut self) -> (Vec<Line>, Vec<SourceNote>) {
         let mut wanted: HashMap<u32, Vec<(u32, u64)>> = HashMap::new();
         for (frame, module, address) in self.table.frames() {
@@ -192,46 +220,46 @@ impl Unwinder {
         for jit in self.jits.values_mut() {
             jit.read();
         }
-        let places = wanted.into_iter().filter_map(|(module, frames)| {
+        let modules = wanted.into_iter().filter_map(|(module, frames)| {
             let wanted = match *self.sources.get(&module)? {
-                Origin::Kernel => Wanted::Kernel,
+                Origin::Kernel => NameSource::Kernel,
                 Origin::Jit(pid) => {
                     let own = self.jits.get(&pid)?;
                     let parent = own.parent.and_then(|parent| self.jits.get(&parent));
-                    Wanted::Jit([Some(&own.map), parent.map(|parent| &parent.map)])
+                    NameSource::Jit([Some(&own.map), parent.map(|parent| &parent.map)])
                 }
                 Origin::Object(object) => {
                     let (elf, source) = self.objects.named(object)?;
-                    Wanted::Elf(elf, source)
+                    NameSource::Elf(elf, source)
                 }
             };
-            Some(Places { wanted, frames })
+            Some(ModuleFrames { wanted, frames })
         });
-        let mut found = crate::symbols::find(places.collect(), self.kept.as_ref());
+        let mut found = crate::symbols::find(modules.collect(), self.names.as_ref());
         found.names.sort_unstable_by_key(|(frame, _)| *frame);
         let mut notes = found.unreadable;
         let (named, all) = (found.names.len(), self.table.frames().count());
         let note = format!("{named} of {all} places in code have names");
-        // Where nothing was to be named, nothing is missing.
+        // With no frames, no names are missing.
         notes.push(SourceNote { source: "names".to_owned(), used: named > 0 || all == 0, note });
         (found.names.into_iter().map(|(frame, names)| Line::Symbol(frame, names)).collect(), notes)
     }
 
-    /// What lies at an address, and the address that a frame there has.
-    fn code(&mut self, pid: u32, space: &mut Space, address: u64) -> Option<(Code, u64)> {
+    /// The code that holds an address, and the address of a frame there.
+    fn code(&mut self, pid: u32, space: &mut AddressSpace<Code>, address: u64) -> Option<(Code, u64)> {
         let index = space.find(address)?;
         let region = space.region(index)?;
-        let code = match region.code {
+        let code = match region.content {
             Some(code) => code,
-            None => self.look(pid, region),
+            None => self.identify(pid, region),
         };
-        let found = (code, region.frame_address(code, address));
-        space.know(index, code);
+        let found = (code, code.frame_address(region, address));
+        space.set_content(index, code);
         Some(found)
     }
 
     /// Finds out what a region holds.
-    fn look(&mut self, pid: u32, region: &Region) -> Code {
+    fn identify(&mut self, pid: u32, region: &Region<Code>) -> Code {
         let name = &*region.name;
         let is_vdso = name == "[vdso]";
         let object = match is_vdso {
@@ -260,8 +288,8 @@ impl Unwinder {
         Code { module, object, in_file: true, ours }
     }
 
-    /// Gives a stack its number; `kernel`: how many of the addresses lie in the kernel.
-    fn intern(&mut self, pid: u32, space: &mut Space, addresses: &[u64], kernel: usize) -> u32 {
+    /// Numbers a stack; `kernel`: how many of the addresses lie in the kernel.
+    fn intern(&mut self, pid: u32, space: &mut AddressSpace<Code>, addresses: &[u64], kernel: usize) -> u32 {
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
         let (in_kernel, in_user) = addresses.split_at(kernel);
@@ -287,6 +315,11 @@ impl Unwinder {
     }
 }
 
+/// Copies memory of a process, up to the first page that is not there. Returns the bytes copied.
+fn read_memory(pid: u32, at: u64, into: &mut [u8]) -> usize {
+    File::open(format!("/proc/{pid}/mem")).and_then(|memory| memory.read_at(into, at)).unwrap_or(0)
+}
+
 /// Whether this file is our own interposer.
 fn is_interposer(path: &str) -> bool {
     let [library, written] = INTERPOSER;
@@ -296,7 +329,8 @@ fn is_interposer(path: &str) -> bool {
     file.starts_with(library) || own_folder && file.starts_with(written)
 }
 
-/// Whether a mapping with this name is one of a file. Memory of no file has names like `//anon`, `[heap]`, `/SYSV00000000`.
+/// Whether a mapping with this name is one of a file. Other memory has names like `//anon`, `[heap]`,
+/// `/SYSV00000000`.
 fn may_be_file(name: &str) -> bool {
     let other = ["//", "/SYSV", "/dev/zero", "/anon_hugepage", "/i915", "/drm"];
     name.starts_with('/') && !other.iter().any(|prefix| name.starts_with(prefix))

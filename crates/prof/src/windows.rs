@@ -2,7 +2,7 @@
 //!
 //! In: switches of the recording, with the time and the fault counter at each. Out: [`Window`]s without gaps.
 //!
-//! What it does not do: read the counter.
+//! It does not read the counter.
 
 use faultless_trace::observation::Window;
 
@@ -11,7 +11,7 @@ use faultless_trace::observation::Window;
 pub(crate) struct Windows {
     done: Vec<Window>,
     begin_ns: u64,
-    /// Begin of the first of the recorded windows that the open one follows without a pause.
+    /// Begin of the current unbroken series of recorded windows.
     recorded_ns: u64,
     begin_faults: u64,
     recorded: bool,
@@ -34,8 +34,8 @@ impl Windows {
         self.begin_ns
     }
 
-    /// A ring has lost records from `begin_ns` on, which is told later: maybe after the window in which it happened was closed. What is
-    /// lost while single faults are not recorded is no window's.
+    /// A ring has lost records from `begin_ns` on. This is known only later, maybe after that window was
+    /// closed. Losses in an unrecorded window belong to no window.
     pub(crate) fn lose(&mut self, lost: u64, begin_ns: u64) {
         if begin_ns >= self.begin_ns {
             self.lost += if self.recorded { lost } else { 0 };
@@ -45,7 +45,7 @@ impl Windows {
     }
 
     /// The open window ends here and the next begins.
-    pub(crate) fn turn(&mut self, time_ns: u64, faults: u64, recorded: bool) {
+    pub(crate) fn begin_next(&mut self, time_ns: u64, faults: u64, recorded: bool) {
         self.done.push(Window {
             begin_ns: self.begin_ns,
             end_ns: time_ns,
@@ -59,14 +59,14 @@ impl Windows {
         (self.begin_ns, self.begin_faults, self.recorded) = (time_ns, faults, recorded);
     }
 
-    /// Those that nothing can be added to any more: all but the last.
+    /// All windows that can no longer change: all but the last.
     pub(crate) fn take_settled(&mut self) -> impl Iterator<Item = Window> {
         self.done.drain(..self.done.len().saturating_sub(1))
     }
 
     /// The last window ends here.
     pub(crate) fn finish(mut self, time_ns: u64, faults: u64) -> Vec<Window> {
-        self.turn(time_ns, faults, false);
+        self.begin_next(time_ns, faults, false);
         self.done
     }
 }
@@ -79,13 +79,13 @@ mod tests {
     fn windows_leave_no_gap_and_their_faults_add_up() {
         let mut windows = Windows::begin(100, true);
         windows.lose(3, 150);
-        windows.turn(200, 50, false);
+        windows.begin_next(200, 50, false);
         windows.lose(2, 199);
         windows.lose(7, 200);
-        windows.turn(300, 90, true);
+        windows.begin_next(300, 90, true);
         windows.lose(9, 250);
         assert_eq!(windows.recording_since(), Some(300));
-        windows.turn(350, 91, true);
+        windows.begin_next(350, 91, true);
         assert_eq!((windows.recording_since(), windows.begin_ns()), (Some(300), 350));
         let windows = windows.finish(400, 91);
         assert!(windows.windows(2).all(|pair| pair[0].end_ns == pair[1].begin_ns));

@@ -1,4 +1,5 @@
-//! The price list of the machine at hand. Alone in its file: it forks, and charges the CPU time of the whole process.
+//! The price list of this machine. It has a test program of its own: it forks, and charges the CPU time of
+//! the whole process.
 
 use faultless_os::host::Host;
 use faultless_prof::price::{Outcome, measure};
@@ -12,7 +13,7 @@ fn prices_of_this_machine_are_plausible() {
     assert!(told.last().is_some_and(|(done, all)| done == all), "{told:?}");
     let touch = prices.ns("first_touch").expect("a first touch can be measured anywhere");
     assert!((50.0..1e6).contains(&touch), "{touch} ns");
-    // A fault clears the page and does more besides.
+    // A fault clears the page and does more.
     for clear in ["clear_hot", "clear_cold"] {
         assert!(prices.list.iter().any(|price| price.id == clear), "{clear}: {prices:?}");
         assert!(prices.ns(clear).is_none_or(|ns| ns < touch), "{clear}: {prices:?}");

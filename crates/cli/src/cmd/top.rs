@@ -94,7 +94,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         if !started {
             // Who is busy, and so whose memory is worth following, shows first.
             std::thread::sleep(FIRST_LOOK);
-            live.look(model.threads_wanted());
+            live.poll(model.threads_wanted());
         }
         print(&mut live, &mut model, args.delay, args.once, args.json)?;
     } else {
@@ -146,7 +146,7 @@ fn print(live: &mut Live, model: &mut Model, delay: Duration, once: bool, json: 
         if spawn::asked_to_end() && !once {
             return Ok(());
         }
-        model.take(live.look(model.threads_wanted()));
+        model.take(live.poll(model.threads_wanted()));
         let text = match json {
             true => json::line(model)?,
             false => frame::text(model, terminal_size::terminal_size().map_or(100, |(width, _)| width.0)),

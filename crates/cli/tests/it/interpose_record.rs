@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::interposed::{Case, compile, run};
-use faultless_os::journal::{Entry, Kind, Lanes, Next, Reader, Registers, Writer};
+use faultless_os::journal::{Entry, Kind, Next, QueueId, Reader, Registers, Writer};
 
 const PRELOAD: &str = env!("FAULTLESS_PRELOAD");
 const MARKER: u64 = 0x5afe_5afe_1234_5678;
@@ -38,7 +38,7 @@ fn recorded(program: &Path, reader: &Reader) -> Case {
 fn all(reader: &mut Reader) -> Vec<Seen> {
     let mut seen = Vec::new();
     let mut stack = Vec::new();
-    for lane in [Lanes::Long, Lanes::Short] {
+    for lane in [QueueId::Long, QueueId::Short] {
         for _ in 0..ENTRIES {
             match reader.next(lane, &mut stack) {
                 Next::Nothing => break,

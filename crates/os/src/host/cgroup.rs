@@ -6,7 +6,7 @@
 use super::files::Files;
 use super::parse::{counters, limit};
 
-/// Memory limits and what came of them.
+/// Memory limits, and how often they took effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cgroup {
     /// 1 or 2: the version of the memory controller.
@@ -86,8 +86,8 @@ fn read_v1(files: &Files, path: &str) -> Option<Cgroup> {
     })
 }
 
-/// The path under which the group is seen here: its own, or, in a container whose mount begins at its group while the
-/// path is still the host's, the root. The true root of version 2 has no limits and no such file.
+/// The path where the group is visible here. A container's mount may begin at its group while the path is
+/// still the host's; then it is the root. The true root of version 2 has no limits and no such file.
 fn shown<'a>(files: &Files, root: &str, path: &'a str, file: &str) -> Option<&'a str> {
     let there = |path: &&str| files.text(&format!("{root}{}/{file}", path.trim_end_matches('/'))).is_some();
     [path, "/"].into_iter().find(there)

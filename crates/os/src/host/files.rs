@@ -1,4 +1,6 @@
 //! Small text files below a root directory.
+//!
+//! In: a path. Out: text, a number, or names; `None` if unreadable.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +15,7 @@ impl Files {
         Self { root: root.to_owned() }
     }
 
-    /// The text of a file without white space around it; `None` when it cannot be read.
+    /// The trimmed text of a file; `None` if it cannot be read.
     pub(super) fn text(&self, path: &str) -> Option<String> {
         let bytes = std::fs::read(self.root.join(path)).ok()?;
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
@@ -24,7 +26,7 @@ impl Files {
         self.text(path)?.split_whitespace().next()?.parse().ok()
     }
 
-    /// The names in a directory, sorted; none when it cannot be read.
+    /// The names in a directory, sorted; empty if it cannot be read.
     pub(super) fn names(&self, path: &str) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(self.root.join(path)) else { return Vec::new() };
         let mut names: Vec<String> =

@@ -1,4 +1,4 @@
-//! THP, mTHP and hugetlb: what is allowed, and which sizes there are.
+//! THP, mTHP and hugetlb: the settings, and the available sizes.
 //!
 //! Source: Documentation/admin-guide/mm/transhuge.rst and hugetlbpage.rst of Linux. mTHP directories exist since 6.8.
 
@@ -94,7 +94,8 @@ impl Thp {
         })
     }
 
-    /// What holds for pages of the PMD size: their own directory (6.8) unless it says `inherit`, else `enabled`.
+    /// The setting for pages of the PMD size: of their own directory (6.8), unless that says `inherit`; else
+    /// `enabled`.
     pub fn word(&self) -> Option<&str> {
         match self.sizes.iter().find(|size| Some(size.len_bytes) == self.pmd_bytes) {
             Some(size) if size.enabled != "inherit" => Some(size.enabled.as_str()),

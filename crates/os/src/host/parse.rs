@@ -1,11 +1,13 @@
-//! Text of `/proc` and `/sys` to values. Pure.
+//! From text of `/proc` and `/sys` to values.
+//!
+//! It does not read files.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::system::{Pressure, Swap};
 
-/// The numbers at the begin of `uname -r`.
+/// The numbers at the beginning of `uname -r`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
     /// 6 of 6.18.44.
@@ -46,7 +48,7 @@ impl fmt::Display for Release {
     }
 }
 
-/// The word in brackets of `always [madvise] never`; the whole text where it is one word without brackets.
+/// The word in brackets of `always [madvise] never`; the whole text if it is one word without brackets.
 ///
 /// ```
 /// use faultless_os::host::chosen;
@@ -72,7 +74,7 @@ pub(super) fn kib(text: &str, name: &str) -> Option<u64> {
 
 /// A limit file of a cgroup: a number, or `max` (and v1's huge number) for none.
 pub(super) fn limit(text: &str) -> Option<u64> {
-    // v1 prints PAGE_COUNTER_MAX in bytes, just below 2^63, where nothing is set.
+    // v1 prints PAGE_COUNTER_MAX in bytes, just below 2^63, for no limit.
     text.parse::<u64>().ok().filter(|bytes| *bytes < 1 << 62)
 }
 

@@ -1,4 +1,7 @@
-//! Calls that are tried, because no file tells whether they work: kernels are patched, seccomp filters deny.
+//! Probed calls.
+//!
+//! In: nothing. Out: each call's answer. No file tells whether they work: kernels are patched, and seccomp
+//! filters deny.
 
 use crate::error::{Error, Result};
 use crate::page;

@@ -142,8 +142,8 @@ impl Memory {
         Self::read(&Files::new(std::path::Path::new("/")))
     }
 
-    /// Bytes that a process may have at most, as far as is known now: what is available, and the limit of its control group, which
-    /// may hold a cache of files that gives way.
+    /// Upper bound on the bytes a process may have now: the available memory, and the limit of its control
+    /// group. The group's charge may include file cache, which can be reclaimed.
     pub fn most_bytes() -> Option<u64> {
         let limit = super::Cgroup::now().and_then(|cgroup| cgroup.limit_bytes());
         [Self::now().available_bytes, limit].into_iter().flatten().min()
@@ -179,19 +179,13 @@ impl Balloon {
 
 impl Limits {
     pub(super) fn read() -> Self {
+        let soft_limit = |resource| crate::map::limit(resource).map(|limit| limit as u64);
         Self {
             address_space_bytes: soft_limit(libc::RLIMIT_AS),
             data_bytes: soft_limit(libc::RLIMIT_DATA),
             memlock_bytes: soft_limit(libc::RLIMIT_MEMLOCK),
         }
     }
-}
-
-fn soft_limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for a write of one rlimit.
-    let rc = unsafe { libc::getrlimit(resource, &raw mut limit) };
-    (rc == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 /// The name of the hypervisor, from the first file that tells: `/sys/hypervisor`, the paravirtual clock, DMI.

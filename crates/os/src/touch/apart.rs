@@ -1,6 +1,8 @@
-//! Touches and mappings in processes of their own: the same work as threads do, without sharing an address space.
+//! Touches and mappings in separate processes: the same work as threads, without a shared address space.
 //!
-//! What threads lose and these processes don't is lost in what an address space shares: its mmap lock, the locks of its
+//! In: a length. Out: a child process, and what it did.
+//!
+//! The difference to threads is the cost of sharing an address space: its mmap lock, and the locks of its
 //! mappings and page tables.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
@@ -22,8 +24,8 @@ pub struct Touched {
     pub cpu_ns: u64,
 }
 
-/// A child that maps memory of its own, waits, touches it by one write per base page (THP is off), tells, and keeps it
-/// until the drop.
+/// A child that maps its own memory, waits, and writes once to each base page (THP is off). It reports, and
+/// keeps the memory until the drop.
 #[derive(Debug)]
 pub struct Toucher {
     /// Ends when this value does.
@@ -33,7 +35,7 @@ pub struct Toucher {
 }
 
 impl Toucher {
-    /// Starts the child; it has mapped its memory when it is let go.
+    /// Starts the child, which maps its memory before it waits.
     ///
     /// # Errors
     /// EAGAIN or ENOMEM from `fork`, EMFILE from `pipe`.
@@ -45,7 +47,7 @@ impl Toucher {
             let now = || {
                 counters::rusage(Who::Process).map(|usage| (usage.minor_faults, counters::process_cpu_ns()))
             };
-            // Code that runs for the first time takes faults of its own.
+            // Code that runs for the first time takes faults too.
             let _ = now();
             if wait.read(&mut [0]).is_err() {
                 return;
@@ -56,7 +58,7 @@ impl Toucher {
             let pages = region.touch_read(page::size());
             let figures = [pages, faults_then - faults, cpu_then_ns - cpu_ns];
             let _ = figures.iter().try_for_each(|figure| tell.write_all(&figure.to_ne_bytes()));
-            // Giving the memory back is not part of what is measured: it stays until the parent ends this process.
+            // Freeing the memory is not measured: it stays until the parent ends this process.
             wait_for_ever();
         })?;
         Ok(Self { _child: child, gate, answer })
@@ -73,7 +75,7 @@ impl Toucher {
     /// Waits until it has.
     ///
     /// # Errors
-    /// The child has ended before: it could not map its memory, or was killed for want of it.
+    /// The child has ended early: it could not map its memory, or was killed for lack of it.
     pub fn wait(&mut self) -> std::io::Result<Touched> {
         let mut figure = || {
             let mut bytes = [0; size_of::<u64>()];
@@ -83,7 +85,7 @@ impl Toucher {
     }
 }
 
-/// A child that maps and unmaps memory, without touching it, again and again until the drop.
+/// A child that maps and unmaps memory, without touching it, until the drop.
 #[derive(Debug)]
 pub struct Churner {
     /// Dropped with this value.

@@ -1,7 +1,7 @@
-//! Regions in which one kind of page is used: what has to be advised, and how memory has to lie for it.
+//! Regions with one kind of page: the advice and layout that it needs.
 //!
-//! In: lengths. Out: a [`Region`], nothing of it resident. The kernel may still fall back to smaller pages: look at
-//! [`Region::resident_bytes`] after a touch.
+//! In: lengths. Out: a [`Region`] with nothing resident. The kernel may still fall back to smaller pages:
+//! check [`Region::resident_bytes`] after a touch.
 
 use super::Region;
 use crate::advise::Advice;
@@ -15,12 +15,12 @@ impl Region {
     /// As there.
     pub fn base_pages(len_bytes: usize, align_bytes: usize) -> Result<Self> {
         let mut region = Self::new(len_bytes, align_bytes)?;
-        // Refused only by kernels without THP, which have base pages anyway.
+        // Refused only by kernels without THP, which use base pages anyway.
         let _ = region.advise(0..region.len_bytes, Advice::NoHugePage);
         Ok(region)
     }
 
-    /// [`new`](Self::new), with THP where the machine allows them on demand.
+    /// [`new`](Self::new), with THP if the machine gives them on request.
     ///
     /// # Errors
     /// As there; EINVAL also from a kernel without THP.
@@ -30,11 +30,11 @@ impl Region {
         Ok(region)
     }
 
-    /// Room for `count` mTHP of `page_bytes`, each followed by as much that gets base pages only: two pages side by side would
-    /// have room for a larger one.
+    /// Memory for `count` mTHP of `page_bytes`, each followed by a gap of the same size with base pages.
+    /// Without the gap, the kernel could use a larger page.
     ///
     /// # Errors
-    /// As for [`thp`](Self::thp); ENOMEM also where there would be too many mappings.
+    /// As for [`thp`](Self::thp); ENOMEM also if there would be too many mappings.
     pub fn mthp(count: usize, page_bytes: usize) -> Result<Self> {
         let stride_bytes = 2 * page_bytes;
         let mut region = Self::base_pages(count * stride_bytes, stride_bytes)?;
@@ -46,8 +46,8 @@ impl Region {
 
     /// Maps `len_bytes` from the hugetlb pool of `page_bytes` pages, reserved there.
     ///
-    /// A cgroup's hugetlb limit is charged only when a page is touched, and answers with SIGBUS: populate first
-    /// ([`Advice::PopulateWrite`]), which answers with an error.
+    /// A cgroup's hugetlb limit is charged at the touch, and exceeding it is SIGBUS. Populate first
+    /// ([`Advice::PopulateWrite`]) to get an error instead.
     ///
     /// # Errors
     /// ENOMEM when the pool has too few pages; EINVAL when there is no such size.
@@ -79,13 +79,13 @@ mod tests {
         assert_eq!(region.bytes().as_ptr().addr() % page_bytes, 0);
         assert_eq!(region.len_bytes(), 8 * page_bytes);
         region.touch_write(2 * page_bytes);
-        // Base pages where the machine gives no mTHP of this size.
+        // Base pages if the machine gives no mTHP of this size.
         assert!((4 * page::size()..=4 * page_bytes).contains(&region.resident_bytes()));
     }
 
     #[test]
     fn an_empty_hugetlb_pool_refuses_instead_of_failing_at_the_touch() {
-        // No machine has a terabyte of them free; EINVAL where the size is unknown.
+        // No machine has a terabyte of them free; EINVAL if the size is unknown.
         let error = Region::hugetlb(1 << 40, 2 << 20).unwrap_err();
         assert!([libc::ENOMEM, libc::EINVAL].contains(&error.errno), "{error}");
     }

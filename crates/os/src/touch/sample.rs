@@ -1,15 +1,15 @@
 //! Times first touches inside a program's own blocks.
 //!
-//! In: a slot and the value to store there. Out: ticks of those stores that really faulted. The number of faults comes
-//! from `getrusage(RUSAGE_THREAD)` around a batch: of n timed stores with f faults the f slowest are kept, because a
-//! fault costs at least ten times what a store to a resident page does. So resident pages drop out, with or without THP.
+//! In: a slot and a value to store. Out: ticks of the stores that faulted. `getrusage(RUSAGE_THREAD)` counts
+//! the faults around a batch. Of n timed stores with f faults the f slowest are kept, because a fault costs
+//! at least ten times a store to a resident page. So resident pages drop out, with or without THP.
 
 use crate::counters::{self, Who};
 
-/// Stores `value` for certain and tells how many ticks that took, a page fault included.
+/// Stores `value`, and returns how many ticks that took, including a page fault.
 ///
-/// The store cannot be moved out of the interval by the compiler (volatile). The processor takes a fault precisely: what
-/// follows the store, the second reading too, is executed again after it.
+/// The store is volatile, so the compiler can't move it out of the interval. A fault is precise: the
+/// processor repeats what follows the store, including the second reading.
 #[inline]
 pub fn time_write<T: Copy>(slot: &mut T, value: T) -> u64 {
     let begin = counters::tick();
@@ -18,7 +18,7 @@ pub fn time_write<T: Copy>(slot: &mut T, value: T) -> u64 {
     counters::tick().wrapping_sub(begin)
 }
 
-/// Loads from `slot` for certain and tells how many ticks that took, a page fault included. As [`time_write`].
+/// Loads from `slot`, and returns how many ticks that took, including a page fault. As [`time_write`].
 #[inline]
 pub fn time_read<T: Copy>(slot: &T) -> u64 {
     let begin = counters::tick();
@@ -27,7 +27,7 @@ pub fn time_read<T: Copy>(slot: &T) -> u64 {
     counters::tick().wrapping_sub(begin)
 }
 
-/// What [`time_write`] and [`time_read`] show for an access that costs nothing: the median of 1001 empty intervals, in
+/// The overhead in the results of [`time_write`] and [`time_read`]: the median of 1001 empty intervals, in
 /// ticks. Subtract it from single times.
 pub fn empty_ticks() -> u64 {
     let mut empty = [0_u64; 1001];
@@ -39,8 +39,8 @@ pub fn empty_ticks() -> u64 {
     empty[empty.len() / 2]
 }
 
-/// Samples kept by one [`Sampler`]; beyond that every second one is dropped and the rate halves. 64 KiB of `u32`: below
-/// glibc's mmap threshold, so that the sampler does not disturb what it measures.
+/// Samples kept by one [`Sampler`]. Beyond that, every second one is dropped and the rate halves. At 4 bytes
+/// each this stays below glibc's mmap threshold, so the sampler does not disturb what it measures.
 const KEPT: usize = 16 * 1024;
 
 /// Timed stores in one batch at most.
@@ -76,7 +76,7 @@ impl Default for Sampler {
 }
 
 impl Sampler {
-    /// An empty sampler. Allocates all it will ever need.
+    /// An empty sampler. Allocates everything in advance.
     pub fn new() -> Self {
         Self {
             kept: Vec::with_capacity(KEPT),
@@ -93,7 +93,7 @@ impl Sampler {
         self.faults_before = thread_faults();
     }
 
-    /// Stores `value` in `slot` and notes the time, while the batch has room.
+    /// Stores `value` in `slot`, and records the time while the batch has room.
     #[inline]
     pub fn write<T: Copy>(&mut self, slot: &mut T, value: T) {
         let ticks = time_write(slot, value);
@@ -102,9 +102,9 @@ impl Sampler {
         }
     }
 
-    /// Ends the batch: keeps as many of its slowest times as there were faults, in the order of their length.
+    /// Ends the batch: keeps as many of its slowest times as there were faults, slowest first.
     ///
-    /// Faults that the caller's own code took inside the batch would let fast stores in; keep them out of a batch.
+    /// Keep the caller's own faults out of a batch: they would let fast stores in.
     pub fn end(&mut self) {
         let (Some(before), Some(after)) = (self.faults_before.take(), thread_faults()) else { return };
         let faults = (after - before).min(self.batch.len() as u64) as usize;

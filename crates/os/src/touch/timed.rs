@@ -1,5 +1,7 @@
-//! Times first touches of new memory: page by page, or group by group, since where a hypervisor backs memory lazily whole groups
-//! of pages cost clearly more.
+//! Times first touches of new memory.
+//!
+//! In: the number of pages, or a block. Out: the time of each page, or of each group of pages. Where a
+//! hypervisor backs memory lazily, whole groups cost clearly more.
 
 use super::{Region, time_read, time_write};
 use crate::error::Result;
@@ -16,10 +18,10 @@ pub enum Touch {
     WriteAfterRead,
 }
 
-/// Touches `pages` new private base pages by writing, and appends the [`tick`](counters::tick)s that each touch took to `ticks`.
-/// Each page is then written as a whole, which passes through the caches as a program's own data do.
+/// Writes to `pages` new private base pages, and appends the [`tick`](counters::tick)s of each touch to
+/// `ticks`. Then it writes each whole page, which passes through the caches as a program's data do.
 ///
-/// `ticks` should have the capacity already, or its own growth is measured too.
+/// Give `ticks` enough capacity, or its growth is measured too.
 ///
 /// # Errors
 /// As for [`Region::new`].
@@ -27,7 +29,7 @@ pub fn time_first_touches(pages: usize, ticks: &mut Vec<u64>) -> Result<()> {
     time_touches(Touch::Write, pages, ticks, || {})
 }
 
-/// The same of any touch; `begin` is called before the first that is timed.
+/// The same for any touch. Calls `begin` before the first timed one.
 ///
 /// # Errors
 /// As for [`Region::new`].
@@ -48,11 +50,11 @@ pub fn time_touches(touch: Touch, pages: usize, ticks: &mut Vec<u64>, begin: imp
     Ok(())
 }
 
-/// Writes once to every base page of memory that begins at one; the CPU time of each whole group of `group_bytes`, ns per
-/// page.
+/// Writes once to every base page of page-aligned memory. Returns the CPU time of each whole group of
+/// `group_bytes`, ns per page.
 ///
 /// # Panics
-/// When a group is no whole number of base pages.
+/// If a group is no whole number of base pages.
 pub fn time_groups(memory: &mut [u8], group_bytes: usize) -> Vec<f64> {
     assert!(group_bytes > 0 && group_bytes.is_multiple_of(page::size()), "groups of whole pages");
     let pages = (group_bytes / page::size()) as f64;

@@ -1,8 +1,8 @@
 //! Which engine zeroes cold memory fastest on this processor, measured once.
 //!
-//! In: nothing. Out: an engine. The memory is its own: 256 KiB, put out of the cache before every trial, as memory is
-//! that a scrubber comes to. About half a millisecond, half of it for the page faults of that memory, at the first call;
-//! call it only where work ahead of need is wanted.
+//! In: nothing. Out: an engine. The trial uses its own 256 KiB, flushed from the cache before every trial,
+//! like the memory that a scrubber finds. The first call takes about half a millisecond, half of it for page
+//! faults. Call it only if work ahead of need is wanted.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -11,19 +11,19 @@ use crate::{counters, map};
 
 /// Bytes zeroed per trial: larger than most first-level caches, and 5 us of work at 50 GB/s.
 pub const TRIAL_BYTES: usize = 256 << 10;
-/// Trials of each engine, the best of which counts: the others were interrupted.
+/// Trials of each engine; the best one counts, since the others may have been interrupted.
 const TRIALS: usize = 3;
-/// Engines of one architecture at the most.
+/// Most engines of one architecture.
 const MOST_ENGINES: usize = 4;
-/// Bytes per line to put out of the cache: the least of today's processors.
+/// Bytes per line to flush from the cache: the least of today's processors.
 const LINE: usize = 64;
-/// An engine that fills the program's cache with zeroes has to be this much faster than one that does not, in percent:
-/// re-reading a working set of 512 KiB afterwards took 2.0 times as long on a Zen 5 guest.
+/// An engine that fills the program's cache with zeroes has to be this much faster than one that does not, in
+/// percent. Re-reading a working set of 512 KiB afterwards took 2.0 times as long on a Zen 5 guest.
 const EVICTS_PERCENT: u64 = 150;
 
-/// The engine to zero memory with that nobody is waiting for.
+/// The engine for zeroing memory that nothing is waiting for.
 pub fn ahead() -> &'static dyn Engine {
-    /// Index + 1 into `engines`; 0 before anything was measured.
+    /// Index + 1 into `engines`; 0 before the measurement.
     static CHOSEN: AtomicUsize = AtomicUsize::new(0);
     if CHOSEN.load(Relaxed) == 0 {
         CHOSEN.store(fastest() + 1, Relaxed);
@@ -31,19 +31,19 @@ pub fn ahead() -> &'static dyn Engine {
     engines().get(CHOSEN.load(Relaxed).wrapping_sub(1)).copied().unwrap_or(CACHED)
 }
 
-/// Two threads that come here together measure both, and agree or not: either answer is right.
+/// Two concurrent threads both measure. Either answer is right.
 fn fastest() -> usize {
     let Ok(memory) = map::anonymous(TRIAL_BYTES) else { return 0 };
     let start = memory as *mut u8;
     // Faulted in before anything is timed.
-    // SAFETY: mapped above, known to nobody.
+    // SAFETY: mapped above, not shared.
     unsafe { start.write_bytes(1, TRIAL_BYTES) };
     let mut best = [u64::MAX; MOST_ENGINES];
     for _ in 0..TRIALS {
         for (engine, best) in engines().iter().zip(&mut best).filter(|(engine, _)| engine.is_present()) {
             put_out_of_cache(start, TRIAL_BYTES);
             let begin = counters::tick();
-            // SAFETY: mapped above, known to nobody, and the engine is present.
+            // SAFETY: mapped above, not shared, and the engine is present.
             unsafe { engine.zero(start, TRIAL_BYTES) };
             *best = (*best).min(counters::tick().wrapping_sub(begin));
         }
@@ -54,7 +54,7 @@ fn fastest() -> usize {
     choose(best.into_iter().zip(evicts))
 }
 
-/// The index of the least time, those of engines that evict being taken for [`EVICTS_PERCENT`] of what they are.
+/// The index of the least time. Times of engines that evict count as [`EVICTS_PERCENT`] of their value.
 fn choose(timed: impl Iterator<Item = (u64, bool)>) -> usize {
     let weighed = |(ticks, evicts): (u64, bool)| match evicts {
         true => ticks.saturating_mul(EVICTS_PERCENT) / 100,
@@ -64,7 +64,7 @@ fn choose(timed: impl Iterator<Item = (u64, bool)>) -> usize {
     weighed.min().map_or(0, |(_, index)| index)
 }
 
-/// Writes the lines of a range back and forgets them.
+/// Writes the lines of a range back and invalidates them.
 fn put_out_of_cache(start: *mut u8, len: usize) {
     for at in (0..len).step_by(LINE) {
         let line = start.wrapping_add(at);

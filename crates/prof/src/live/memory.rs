@@ -1,9 +1,10 @@
 //! How much of a running process's faults could have been avoided.
 //!
-//! In: its fault counter and resident memory, several times a second, and which share of its faults takes anonymous memory.
-//! Out: the share that keeping freed pages would have saved, with bounds, and how much to keep (`trace::avoid`).
+//! In: its fault counter and resident memory, several times a second, and the share of its faults in
+//! anonymous memory. Out: the share that keeping freed pages would have saved, with bounds, and how much to
+//! keep (`trace::avoid`).
 //!
-//! What it does not do: follow children, or see a fall and a rise between two readings.
+//! It does not follow children, or see a fall and a rise between two readings.
 
 use std::collections::VecDeque;
 
@@ -43,8 +44,8 @@ impl Followed {
         let stat = procfs::stat(self.pid);
         let Some(anon_bytes) = self.statm.as_ref().and_then(Statm::anon_bytes) else { return };
         let Some(stat) = stat else { return };
-        let faults = stat.minor_faults + stat.major_faults;
-        // A program that has replaced itself begins anew.
+        let faults = stat.own_faults();
+        // After an exec, the counters start from zero.
         if self.levels.back().is_some_and(|last| last.faults > faults) {
             self.levels.clear();
         }
@@ -54,8 +55,8 @@ impl Followed {
         self.levels.push_back(Level { time_ns, faults, anon_bytes });
     }
 
-    /// What keeping pages would have saved of the last half minute's faults; `None` while too little was seen. `anonymous`: share
-    /// of faults that take anonymous memory, where it is known.
+    /// What keeping pages would have saved of the last half minute's faults; `None` while too little was
+    /// seen. `anonymous`: share of faults in anonymous memory, if known.
     pub(super) fn avoidable(&self, cpus: u32, anonymous: Option<f64>) -> Option<Point> {
         avoidable(self.levels.iter().copied().collect(), cpus, anonymous)
     }
@@ -80,7 +81,7 @@ fn avoidable(mut levels: Vec<Level>, cpus: u32, anonymous: Option<f64>) -> Optio
         all_pages,
         fresh_share: 1.0,
     };
-    // The first reading holds what was there before; a fault that brings a huge page counts with all its pages.
+    // The first reading holds older faults. A huge page fault counts with all its pages.
     let pages: u64 = avoid::flows(&memory(1.0), Bound::High).iter().skip(1).map(|flow| flow.faults).sum();
     let all_pages = faults.max(pages) as f64;
     if all_pages == 0.0 {
@@ -96,7 +97,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A program that takes and gives back 16 MiB again and again, seen in both states.
+    /// A program that allocates and frees 16 MiB again and again, seen in both states.
     fn sawtooth() -> Vec<Level> {
         let pages = 16 * MIB / faultless_os::page::size() as u64;
         let level = |step: u64| Level {

@@ -1,9 +1,11 @@
 //! Addresses of running processes to names, and what kind of memory an address is.
 //!
-//! In: a process and an address. Out: the function and the module, as far as the process's mappings and its files' symbol tables
-//! tell at this moment. Each name is looked up once, mappings are read once in an interval; what takes too long waits for the next.
+//! In: a process and an address. Out: the function and the module, from the process's mappings and its files'
+//! symbol tables at this moment. Each name is looked up once. Mappings are read once per interval. Lookups
+//! beyond the time budget wait for the next interval.
 //!
-//! What it does not do: debug information (lines, inlined functions), which takes seconds for a large program.
+//! It does not read debug information (lines, inlined functions), which takes seconds for a large
+//! program.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -14,16 +16,16 @@ use blazesym::symbolize::{Input, Symbolizer};
 use faultless_os::counters::now_ns;
 use faultless_os::procfs::{self, Mapping};
 
+use crate::elf::path_of;
 use crate::symbols::demangled;
 use crate::tuning as t;
-use crate::unwind::path_of;
 
 /// A function as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
-    /// Its name; where there is none the part of the file that it lies in: `+0x12xxx`, offset 0x12000 and what follows.
+pub(super) struct Location {
+    /// Its name. Without one, a label for the page in the file: `+0x12xxx` starts at offset 0x12000.
     pub(super) function: String,
-    /// The file's name without folders; `[jit]`, `[vdso]`; empty where nothing is mapped any more.
+    /// The file's name without folders; `[jit]`, `[vdso]`; empty if nothing is mapped there any more.
     pub(super) module: String,
 }
 
@@ -35,11 +37,11 @@ pub(super) struct Names {
     functions: HashMap<(PathBuf, u64), Option<String>>,
     /// Time for new names in an interval.
     pub(super) budget_ns: u64,
-    /// When it is used up in this one.
+    /// End of this interval's budget.
     until_ns: u64,
 }
 
-/// The mappings of a process as they were read last.
+/// The mappings of a process as last read.
 #[derive(Debug, Default)]
 struct Maps {
     ranges: Vec<Mapping>,
@@ -64,27 +66,28 @@ impl Names {
         }
     }
 
-    /// A new interval: mappings of processes that still run are read again when needed, the others' are forgotten.
-    pub(super) fn turn(&mut self, runs: impl Fn(u32) -> bool) {
+    /// Begins a new interval. Mappings of running processes are read again when needed; the others are
+    /// forgotten.
+    pub(super) fn begin_interval(&mut self, runs: impl Fn(u32) -> bool) {
         self.maps.retain(|pid, _| runs(*pid));
         self.maps.values_mut().for_each(|maps| maps.stale = true);
         self.until_ns = now_ns().saturating_add(self.budget_ns);
     }
 
-    /// What runs at `address` in process `pid`.
-    pub(super) fn place(&mut self, pid: u32, address: u64) -> Place {
-        let place = |function: String, module: &str| Place { function, module: module.to_owned() };
+    /// The function at `address` in process `pid`.
+    pub(super) fn locate(&mut self, pid: u32, address: u64) -> Location {
+        let place = |function: String, module: &str| Location { function, module: module.to_owned() };
         let Some(range) = self.range(pid, address) else { return place("[gone]".into(), "") };
         if range.inode == 0 {
-            return place(part(address), if range.name.is_empty() { "[jit]" } else { &range.name });
+            return place(page_label(address), if range.name.is_empty() { "[jit]" } else { &range.name });
         }
         let offset = address - range.begin + range.file_offset;
         let module = range.name.rsplit('/').next().unwrap_or_default();
         let function = self.function(file_of(pid, &range), offset);
-        place(function.unwrap_or_else(|| format!("+{}", part(offset))), module)
+        place(function.unwrap_or_else(|| format!("+{}", page_label(offset))), module)
     }
 
-    /// Whether `address` lies in a file's mapping; memory that is gone by now was hardly a file's.
+    /// Whether `address` lies in a file's mapping. Memory that is gone by now counts as anonymous.
     pub(super) fn is_file(&mut self, pid: u32, address: u64) -> bool {
         self.range(pid, address).is_some_and(|range| range.inode != 0)
     }
@@ -93,7 +96,7 @@ impl Names {
         let maps = self.maps.entry(pid).or_insert_with(|| Maps { stale: true, ..Maps::default() });
         if std::mem::take(&mut maps.stale) {
             let ranges = procfs::mappings(pid).unwrap_or_default();
-            // A process that has just ended keeps what was known.
+            // For a process that has just ended, keep the last known mappings.
             if !ranges.is_empty() {
                 maps.ranges = ranges;
             }
@@ -125,12 +128,13 @@ impl Maps {
     }
 }
 
-/// Where something without a name lies, in steps of 4 KiB: of a function the one or two that it covers, not each instruction.
-fn part(at: u64) -> String {
+/// A label for code without a name, in steps of 4 KiB: one or two per function, not one per instruction.
+fn page_label(at: u64) -> String {
     format!("{:#x}xxx", at >> 12)
 }
 
-/// The path of a mapped file as we can open it: the plain one where that is the same file, else as the process sees it.
+/// The path of a mapped file as we can open it: the plain one if it is the same file, else as the process
+/// sees it.
 fn file_of(pid: u32, range: &Mapping) -> PathBuf {
     let plain = Path::new(&range.name);
     if std::fs::metadata(plain).is_ok_and(|file| file.ino() == range.inode) {
@@ -148,12 +152,12 @@ mod tests {
         let here = a_function_of_this_process_is_named as fn() as usize as u64;
         let own = std::process::id();
         let mut names = Names::new();
-        names.turn(|_| true);
-        let place = names.place(own, here);
+        names.begin_interval(|_| true);
+        let place = names.locate(own, here);
         assert!(place.function.contains("a_function_of_this_process_is_named"), "{place:?}");
         assert!(names.is_file(own, here));
         let local = 0_u8;
         assert!(!names.is_file(own, &raw const local as u64));
-        assert_eq!(names.place(own, 0x10), Place { function: "[gone]".into(), module: String::new() });
+        assert_eq!(names.locate(own, 0x10), Location { function: "[gone]".into(), module: String::new() });
     }
 }

@@ -1,9 +1,10 @@
 //! What a fault costs while it is watched: entry and end of every fault, in short bursts.
 //!
-//! In: the events, and what the pair misreads ([`Calibration`]). Out: the mean time of a fault, of all and of one process.
-//! Waits are cut: a major fault is left out, and a reading far above the median counts as a bound of it.
+//! In: the events, and the pair's offset ([`Calibration`]). Out: the mean time of a fault, overall and per
+//! process. Waits are cut: a major fault is left out, and a reading far above the median counts as an upper
+//! bound.
 //!
-//! What it does not do: tell kinds of faults apart (`trace`).
+//! It does not tell kinds of faults apart (`trace`).
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -14,48 +15,51 @@ use faultless_os::ring::Ring;
 use faultless_trace::observation::Calibration;
 use faultless_trace::stat::WAIT_LATENCY_RATIO;
 
-use super::stacks::{Whom, ring};
+use super::stacks::{Scope, ring};
 use crate::calibrate::timed;
-use crate::session::{Shape, entry};
+use crate::shape::{Shape, entry};
 use crate::tuning as t;
 
-/// The events of all processors, off but in a burst.
+/// The events of all processors; on only in a burst.
 #[derive(Debug)]
 pub(super) struct Pairs {
-    lanes: Vec<Lane>,
+    buffers: Vec<PairBuffer>,
     bytes: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Lane {
-    /// One, that of the first leader.
+struct PairBuffer {
+    /// At most one: the first leader's.
     rings: Vec<Ring>,
     leaders: Vec<Event>,
     _ends: Vec<Event>,
-    /// Ids of entries and of minor ends.
+    /// By id: true for entries, false for minor ends.
     roles: HashMap<u64, bool>,
 }
 
 impl Pairs {
     /// Opens them.
-    pub(super) fn open(whom: &Whom, cpus: &[u32]) -> Result<Self> {
-        let lanes = |user_only| -> Result<Vec<Lane>> {
-            let spec = Spec { disabled: true, on_exec: false, ..whom.spec(entry(1), user_only) };
-            cpus.iter().map(|&cpu| Lane::open(&spec, &whom.tasks(), cpu)).collect()
+    pub(super) fn open(scope: &Scope, cpus: &[u32]) -> Result<Self> {
+        let buffers = |user_only| -> Result<Vec<PairBuffer>> {
+            let spec = Spec { disabled: true, on_exec: false, ..scope.spec(entry(1), user_only) };
+            cpus.iter().map(|&cpu| PairBuffer::open(&spec, &scope.tasks(), cpu)).collect()
         };
-        let lanes = lanes(false).or_else(|error| if error.is_denied() { lanes(true) } else { Err(error) })?;
-        Ok(Self { lanes, bytes: Vec::new() })
+        let buffers =
+            buffers(false).or_else(|error| if error.is_denied() { buffers(true) } else { Err(error) })?;
+        Ok(Self { buffers, bytes: Vec::new() })
     }
 
-    /// Whether so many tasks can be watched like this.
-    pub(super) fn is_affordable(whom: &Whom, cpus: &[u32]) -> bool {
+    /// Whether this many tasks can be watched this way.
+    pub(super) fn is_affordable(scope: &Scope, cpus: &[u32]) -> bool {
         const EVENTS: usize = 3; // entry, minor end, major end
-        whom.tasks().len() * cpus.len() * EVENTS <= t::LIVE_EVENTS_MAX / 2
+        scope.tasks().len() * cpus.len() * EVENTS <= t::LIVE_EVENTS_MAX / 2
     }
 
-    /// Records for some milliseconds, in which the caller sleeps: process and duration in ns of each minor fault.
+    /// Sleeps for some milliseconds while faults are recorded. Returns process and duration in ns of each
+    /// minor fault.
     pub(super) fn burst(&mut self) -> Vec<(u32, f64)> {
-        // Refused for no event that the kernel has opened; one that stayed off would give no pairs.
+        // The kernel refuses this for no event that it has opened. An event that stayed off would give no
+        // pairs.
         for leader in self.leaders() {
             let _ = leader.enable();
         }
@@ -64,21 +68,21 @@ impl Pairs {
             let _ = leader.disable();
         }
         let mut found = Vec::new();
-        for lane in &mut self.lanes {
+        for buffer in &mut self.buffers {
             self.bytes.clear();
-            lane.rings.iter_mut().for_each(|ring| ring.drain_into(&mut self.bytes));
-            let readings = timed(&self.bytes, |id| lane.roles.get(&id).copied());
+            buffer.rings.iter_mut().for_each(|ring| ring.drain_into(&mut self.bytes));
+            let readings = timed(&self.bytes, |id| buffer.roles.get(&id).copied());
             found.extend(readings.map(|(pid, ns)| (pid, ns as f64)));
         }
         found
     }
 
     fn leaders(&self) -> impl Iterator<Item = &Event> {
-        self.lanes.iter().flat_map(|lane| &lane.leaders)
+        self.buffers.iter().flat_map(|buffer| &buffer.leaders)
     }
 }
 
-impl Lane {
+impl PairBuffer {
     fn open(spec: &Spec, tasks: &[i32], cpu: u32) -> Result<Self> {
         let (mut leaders, mut ends): (Vec<Event>, _) = (Vec::new(), Vec::new());
         let (mut mapped, mut roles) = (Vec::new(), HashMap::new());
@@ -110,7 +114,7 @@ impl Lane {
     }
 }
 
-/// What a fault costs, as far as it is known by now.
+/// The current price of a fault.
 #[derive(Debug, Default)]
 pub(super) struct Prices {
     calibrated_ns: f64,
@@ -150,17 +154,17 @@ impl Prices {
         self.of_process = sums.into_iter().filter_map(|(pid, one)| Some((pid, mean(one)?))).collect();
     }
 
-    /// Nanoseconds per fault of a process; those of all where too few of its own were timed.
+    /// Nanoseconds per fault of a process; the overall price if too few of its faults were timed.
     pub(super) fn of(&self, pid: u32) -> f64 {
         self.of_process.get(&pid).copied().unwrap_or(self.of_all())
     }
 
-    /// Nanoseconds per fault of all; the calibration where too few were timed.
+    /// Nanoseconds per fault overall; the calibration if too few were timed.
     pub(super) fn of_all(&self) -> f64 {
         self.of_all.unwrap_or(self.calibrated_ns)
     }
 
-    /// Timed faults behind [`Prices::of_all`]; 0: it is the calibration.
+    /// Timed faults behind [`Prices::of_all`]; 0: the price is the calibration's.
     pub(super) fn timed(&self) -> usize {
         self.of_all.map_or(0, |_| self.timed.len())
     }

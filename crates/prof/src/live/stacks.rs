@@ -1,8 +1,10 @@
 //! Which code touches: one in so many faults, with its call chain.
 //!
-//! In: the whole machine, or the threads of a program. Out: [`Hit`]s, how often each pair of addresses came by in a process.
+//! In: the whole machine, or the threads of a program. Out: [`Hit`]s: how often each pair of addresses
+//! occurred in a process.
 //!
-//! What it does not do: name addresses (`names`), or unwind without frame pointers: the kernel's chain is taken as it is.
+//! It does not name addresses (`names`), or unwind without frame pointers: it takes the kernel's
+//! chain as is.
 
 use std::collections::HashMap;
 
@@ -14,16 +16,16 @@ use crate::tuning as t;
 
 /// Whose events.
 #[derive(Clone, Debug)]
-pub(super) enum Whom {
+pub(super) enum Scope {
     /// All tasks of the machine; needs rights.
     System,
     /// These threads and what they start.
     Threads(Vec<u32>),
-    /// A child that is held before its exec, and what it starts.
+    /// A child that is held before its exec, and its descendants.
     Held(u32),
 }
 
-impl Whom {
+impl Scope {
     /// Tasks to open an event for on each processor.
     pub(super) fn tasks(&self) -> Vec<i32> {
         match self {
@@ -51,9 +53,9 @@ impl Whom {
 pub(super) struct Hit {
     /// Process.
     pub(super) pid: u32,
-    /// The instruction that touched; 0 for the kernel's own touch on behalf of the program.
+    /// The instruction that touched; 0 if the kernel touched for the program.
     pub(super) ip: u64,
-    /// Where that function, or the system call, was called from; 0 where it is not known.
+    /// The address that called that function or system call; 0 if unknown.
     pub(super) caller: u64,
 }
 
@@ -78,19 +80,19 @@ pub(super) struct Stacks {
 }
 
 impl Stacks {
-    /// Opens the events; with kernel mode where that is allowed.
-    pub(super) fn open(whom: &Whom, cpus: &[u32]) -> Result<Self> {
-        let period = match whom {
-            Whom::System => t::LIVE_PERIOD_SYSTEM,
-            Whom::Threads(_) | Whom::Held(_) => t::LIVE_PERIOD_PROGRAM,
+    /// Opens the events, with kernel mode if that is allowed.
+    pub(super) fn open(scope: &Scope, cpus: &[u32]) -> Result<Self> {
+        let period = match scope {
+            Scope::System => t::LIVE_PERIOD_SYSTEM,
+            Scope::Threads(_) | Scope::Held(_) => t::LIVE_PERIOD_PROGRAM,
         };
-        let open = |user_only| Self::with(whom, cpus, &whom.spec(Output::UserStacks { period }, user_only));
+        let open = |user_only| Self::with(scope, cpus, &scope.spec(Output::UserStacks { period }, user_only));
         open(false).or_else(|error| if error.is_denied() { open(true) } else { Err(error) })
     }
 
-    fn with(whom: &Whom, cpus: &[u32], spec: &Spec) -> Result<Self> {
+    fn with(scope: &Scope, cpus: &[u32], spec: &Spec) -> Result<Self> {
         let (mut rings, mut events) = (Vec::new(), Vec::new());
-        let mut tasks = whom.tasks();
+        let mut tasks = scope.tasks();
         tasks.truncate((t::LIVE_EVENTS_MAX / cpus.len().max(1)).max(1));
         for &cpu in cpus {
             let mut owner: Option<Event> = None;
@@ -135,14 +137,14 @@ impl Stacks {
         }
     }
 
-    /// What came since the last call, and how many samples were lost.
+    /// The hits since the last call, and how many samples were lost.
     pub(super) fn take(&mut self) -> (HashMap<Hit, Hits>, u64) {
         self.drain();
         (std::mem::take(&mut self.hits), std::mem::take(&mut self.lost))
     }
 }
 
-/// The largest ring up to `pages` that may be locked.
+/// The largest ring up to `pages` that the kernel allows.
 pub(super) fn ring(event: &Event, mut pages: usize) -> Result<Ring> {
     loop {
         match Ring::map(event, pages) {

@@ -1,8 +1,9 @@
-//! What each process and thread did since the last look, by `/proc`.
+//! What each process and thread did since the last reading, from `/proc`.
 //!
-//! In: whose processes. Out: [`Change`]s: faults and CPU time since the last look. One that began since counts whole.
+//! In: which processes. Out: [`Change`]s: faults and CPU time since the last reading. A process that began
+//! since then counts from its start.
 //!
-//! What it does not do: see a process that began and ended between two looks.
+//! It does not see a process that began and ended between two readings.
 
 use std::collections::HashMap;
 
@@ -23,12 +24,12 @@ pub(super) struct Change {
 /// What was read last.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
-    /// The process whose descendants are meant; `None`: all.
+    /// Restricts to this process and its descendants; `None`: all.
     root: Option<u32>,
     processes: HashMap<u32, Running>,
-    /// By process, those whose threads were read last time.
+    /// By process: the threads read last time.
     threads: HashMap<u32, HashMap<u32, Running>>,
-    looked: bool,
+    has_read: bool,
 }
 
 impl Tasks {
@@ -37,7 +38,7 @@ impl Tasks {
         Self { root, ..Self::default() }
     }
 
-    /// Processes that ran at the last look.
+    /// Whether the process ran at the last reading.
     pub(super) fn runs(&self, pid: u32) -> bool {
         self.processes.contains_key(&pid)
     }
@@ -48,7 +49,7 @@ impl Tasks {
     }
 
     /// Reads all processes.
-    pub(super) fn look(&mut self) -> Vec<Change> {
+    pub(super) fn read(&mut self) -> Vec<Change> {
         let pids = match self.root {
             None => procfs::processes(),
             Some(root) => self.tree(root),
@@ -57,19 +58,19 @@ impl Tasks {
         let now: HashMap<u32, Running> = pids
             .into_iter()
             .filter_map(read)
-            .filter(|(_, found)| !found.stat.of_kernel && !is_dead(found))
+            .filter(|(_, found)| !found.stat.of_kernel && !found.stat.has_ended())
             .collect();
         let change = |(&pid, found): (&u32, &Running)| {
-            changed((pid, pid), self.processes.get(&pid), found, self.looked)
+            changed((pid, pid), self.processes.get(&pid), found, self.has_read)
         };
         let changes = now.iter().map(change).collect();
         self.processes = now;
-        self.looked = true;
+        self.has_read = true;
         changes
     }
 
     /// Reads the threads of these processes.
-    pub(super) fn look_at_threads(&mut self, pids: &[u32]) -> Vec<Change> {
+    pub(super) fn read_threads(&mut self, pids: &[u32]) -> Vec<Change> {
         let mut changes = Vec::new();
         let mut all = HashMap::new();
         for &pid in pids {
@@ -86,7 +87,7 @@ impl Tasks {
         changes
     }
 
-    /// Known processes stay members when their parent has ended.
+    /// Known processes stay members after their parent has ended.
     fn tree(&self, root: u32) -> Vec<u32> {
         let mut found = vec![root];
         found.extend(self.processes.keys().filter(|pid| **pid != root));
@@ -103,12 +104,7 @@ impl Tasks {
     }
 }
 
-/// It has ended and waits for its parent to take notice.
-fn is_dead(found: &Running) -> bool {
-    matches!(found.stat.state, b'Z' | b'X')
-}
-
-/// What `now` did since `before`; since its beginning where it is `new` if unknown.
+/// What `now` did since `before`. An unknown task counts from its start if it is `new`.
 fn changed((pid, tid): (u32, u32), before: Option<&Running>, now: &Running, new: bool) -> Change {
     let base = match before.filter(|before| before.began == now.began) {
         Some(before) => before.stat,
@@ -116,12 +112,11 @@ fn changed((pid, tid): (u32, u32), before: Option<&Running>, now: &Running, new:
         None => now.stat,
     };
     let cpu_ns = |stat: &Stat| stat.user_ns + stat.system_ns;
-    let faults = |stat: &Stat| stat.minor_faults + stat.major_faults;
     Change {
         pid,
         tid,
         name: now.name.clone(),
-        faults: faults(&now.stat).saturating_sub(faults(&base)),
+        faults: now.stat.own_faults().saturating_sub(base.own_faults()),
         major_faults: now.stat.major_faults.saturating_sub(base.major_faults),
         cpu_ns: cpu_ns(&now.stat).saturating_sub(cpu_ns(&base)),
     }
@@ -149,13 +144,13 @@ mod tests {
     fn this_process_and_its_thread_are_seen_to_fault() {
         let own = std::process::id();
         let mut tasks = Tasks::new(Some(own));
-        tasks.look();
-        tasks.look_at_threads(&[own]);
+        tasks.read();
+        tasks.read_threads(&[own]);
         let mut ticks = Vec::new();
         faultless_os::touch::time_first_touches(300, &mut ticks).unwrap();
-        let found = tasks.look();
+        let found = tasks.read();
         assert!(found.iter().any(|change| change.pid == own && change.faults >= 300), "{found:?}");
-        let found = tasks.look_at_threads(&[own]);
+        let found = tasks.read_threads(&[own]);
         assert!(found.iter().any(|change| change.faults >= 300), "{found:?}");
     }
 }

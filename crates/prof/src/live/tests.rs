@@ -1,4 +1,4 @@
-//! The whole of it on real processes.
+//! The live view on real processes.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ fn wait(live: &mut Live, until: impl Fn(&Interval) -> bool) -> Interval {
     for _ in 0..LOOKS_MAX {
         std::thread::sleep(std::time::Duration::from_nanos(live.pause_ns()));
         live.tick();
-        let interval = live.look(Threads::Busiest);
+        let interval = live.poll(Threads::Busiest);
         if until(&interval) {
             return interval;
         }
@@ -20,7 +20,7 @@ fn wait(live: &mut Live, until: impl Fn(&Interval) -> bool) -> Interval {
     panic!("not seen in {LOOKS_MAX} looks");
 }
 
-/// A shell that starts programs, each of which faults some hundred times.
+/// A shell that starts programs with some hundred faults each.
 fn shell(script: &str) -> Live {
     let command = ["sh", "-c", script].map(Into::into).to_vec();
     Live::of_command(Request { command, ..Request::default() }).unwrap()
@@ -32,7 +32,7 @@ fn a_command_is_followed_to_its_end_with_the_children_that_came_and_went() {
     let mut faults = 0;
     for _ in 0..LOOKS_MAX {
         live.tick();
-        let interval = live.look(Threads::No);
+        let interval = live.poll(Threads::No);
         faults += interval.faults;
         if let Some(exit) = interval.ended {
             assert_eq!(exit, Some(Exit::Status(3)));
@@ -85,7 +85,7 @@ fn the_whole_system_holds_this_process_and_the_machine_counts_at_least_as_much()
     let mut live = Live::of_system();
     let mut ticks = Vec::new();
     faultless_os::touch::time_first_touches(500, &mut ticks).unwrap();
-    let interval = live.look(Threads::No);
+    let interval = live.poll(Threads::No);
     let own = interval.processes.iter().find(|task| task.pid == std::process::id()).unwrap();
     assert!(own.faults >= 500 && interval.faults >= own.faults, "{own:?}");
     assert!(interval.price_ns > 0.0 && own.fault_ns > 0.0);

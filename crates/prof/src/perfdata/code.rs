@@ -1,5 +1,9 @@
-//! Call chains -> stacks: each address in its module, by the mappings of its process at that time. perf follows frame pointers:
-//! where a function has none, a caller is whatever lay there. So a chain ends before the first caller that is no code.
+//! From call chains to stacks.
+//!
+//! In: mappings in the order of time, and call chains. Out: stacks, with each address in its module.
+//!
+//! perf follows frame pointers. If a function keeps none, its caller is junk, so a chain ends before the
+//! first caller that is not code.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -7,12 +11,11 @@ use std::rc::Rc;
 use faultless_trace::observation::Map;
 use faultless_trace::recording::{Frame, Module, Stacks};
 
+use crate::address_space::PROT_EXEC;
 use crate::tuning::COPIED_MAPPINGS_MAX;
 
-/// Callchain entries from here on say which part follows (`PERF_CONTEXT_MAX`, -4095).
+/// Callchain entries from here on are markers (`PERF_CONTEXT_MAX`, -4095).
 const CONTEXT_FROM: u64 = 0_u64.wrapping_sub(4095);
-/// Mapped to be executed (mmap(2)).
-const PROT_EXEC: u32 = 4;
 /// `PERF_CONTEXT_KERNEL`: what follows ran in the kernel.
 const CONTEXT_KERNEL: u64 = 0_u64.wrapping_sub(128);
 
@@ -23,11 +26,11 @@ struct Piece {
     module: u32,
 }
 
-/// What is executable, per process, and the stacks found in it.
+/// The executable mappings of each process, and the stacks found.
 #[derive(Default)]
 pub(super) struct Code {
     spaces: HashMap<u32, Rc<BTreeMap<u64, Piece>>>,
-    /// Mappings copied because a process was forked: a file must not fill the memory with them.
+    /// Mappings copied for forks, limited so that a file can't exhaust memory.
     copied: usize,
     pub(super) build_ids: HashMap<String, String>,
     pub(super) stacks: Stacks,
@@ -66,7 +69,7 @@ impl Code {
         if map.prot & PROT_EXEC == 0 {
             return;
         }
-        // Generated code is named by its address, as `/tmp/perf-PID.map` has it.
+        // Generated code is named by address, as in `/tmp/perf-PID.map`.
         let generated = map.name.starts_with("//anon");
         let module = if generated { self.module(&format!("[jit {pid}]")) } else { self.module(&map.name) };
         let file_offset = if generated { begin } else { map.file_offset };
@@ -86,7 +89,8 @@ impl Code {
         self.spaces.remove(&pid);
     }
 
-    /// The number of the stack of a call chain, leaf first, with its markers; `kernel` says how it begins.
+    /// The number of the stack of a call chain, leaf first, with its markers; `kernel`: it begins in the
+    /// kernel.
     pub(super) fn stack(
         &mut self,
         pid: u32,
@@ -99,7 +103,7 @@ impl Code {
                 kernel = address == CONTEXT_KERNEL;
                 continue;
             }
-            // A caller's address is behind the call.
+            // A return address points behind the call.
             let address = if frames.is_empty() { address } else { address.saturating_sub(1) };
             if address == 0 && !frames.is_empty() {
                 continue;
@@ -122,7 +126,7 @@ impl Code {
         Some(number)
     }
 
-    /// The module that an address lies in, and where in it.
+    /// The module that an address lies in, and the offset in it.
     fn place(&mut self, pid: u32, address: u64, kernel: bool) -> (Option<u32>, u64) {
         if kernel {
             return (Some(self.module("[kernel]")), address);
@@ -196,7 +200,7 @@ mod tests {
             let found = places(&mut code, &[0x1010, 0x1021, garbage, 0x1031]);
             assert_eq!(found, [program(0x310), program(0x320)]);
         }
-        // The leaf is where the fault was taken, whatever that is.
+        // The leaf is where the fault was taken, even outside code.
         assert_eq!(places(&mut code, &[0x5010, 0x1021]), [(None, 0x5010), program(0x320)]);
     }
 

@@ -1,7 +1,12 @@
-//! Bytes of a perf.data file -> its events, sections and records. The bodies of records stay as they are.
+//! The container format of perf.data.
 //!
-//! Walked here and not by a library, because a file that was cut off, or whose `perf` was killed before it wrote the lengths, shall
-//! give what it holds, and no length in a file may decide how much memory is taken.
+//! In: the bytes of a file. Out: its events, sections and raw records.
+//!
+//! It does not parse the bodies of records.
+//!
+//! This parser is our own, for two reasons. A file that was cut off, or whose `perf` was killed before it
+//! wrote the lengths, must still yield its records. And no length in a file may decide how much memory is
+//! allocated.
 //!
 //! Format: `tools/perf/Documentation/perf.data-file-format.txt` of Linux.
 
@@ -12,11 +17,11 @@ use linux_perf_event_reader::{Endianness, PerfEventAttr, RecordParseInfo};
 
 use super::Refused;
 
-/// What files begin with on little-endian machines.
+/// The first bytes of a file from a little-endian machine.
 pub(super) const MAGIC: &[u8; 8] = b"PERFILE2";
 /// And on big-endian ones.
 pub(super) const MAGIC_SWAPPED: &[u8; 8] = b"2ELIFREP";
-/// Bytes of the header of a stream that went through a pipe; that of a file is longer.
+/// Bytes of the header of a pipe's stream; a file's header is longer.
 const PIPE_HEADER_BYTES: u64 = 16;
 /// Bytes of `struct perf_event_header`: type, misc, size.
 const RECORD_HEADER_BYTES: usize = 8;
@@ -54,12 +59,12 @@ pub(super) struct Raw<'a> {
 #[derive(Default)]
 pub(super) struct Container<'a> {
     pub(super) events: Vec<Event>,
-    /// Index into `events` by the numbers that their records carry.
+    /// Index into `events` by the ids in their records.
     pub(super) by_id: HashMap<u64, usize>,
     /// Sections by the number of the feature (`HEADER_OSRELEASE` and so on).
     pub(super) features: BTreeMap<u64, &'a [u8]>,
     pub(super) records: Vec<Raw<'a>>,
-    /// What it should hold and does not.
+    /// What the file lacks.
     pub(super) missing: Vec<String>,
 }
 
@@ -83,7 +88,8 @@ impl<'a> Container<'a> {
         Ok(found)
     }
 
-    /// The file with sections: size, length of an event, places of events, data and event types, bits of features.
+    /// The file with sections. Header words: size, length of an event, locations of events, data and event
+    /// types, feature bits.
     fn file(&mut self, bytes: &'a [u8]) -> Result<(), Refused> {
         let word = |at: usize| word(bytes, at).unwrap_or(0);
         let (attr_bytes, attrs) = (word(16), section(bytes, word(24), word(32)));
@@ -96,7 +102,7 @@ impl<'a> Container<'a> {
             let field = |at| self::word(ids, at).unwrap_or(0);
             self.event(attr, section(bytes, field(0), field(8)).unwrap_or_default());
         }
-        // A recorder that was killed has written neither the length of the data nor what follows them.
+        // A killed recorder has written neither the length of the data nor the sections behind them.
         let killed = data_bytes == 0;
         let rest = bytes.get(usize::try_from(data_begin).unwrap_or(usize::MAX)..).unwrap_or_default();
         if killed {
@@ -121,7 +127,7 @@ impl<'a> Container<'a> {
     }
 
     fn event(&mut self, attr: &[u8], ids: &[u8]) {
-        // Of a kind that is not known here: its records have no event and are left out.
+        // An unknown kind of event: its records are left out.
         let Ok((attr, _)) = PerfEventAttr::parse::<_, LittleEndian>(attr) else { return };
         let index = self.events.len();
         let info = RecordParseInfo::new(&attr, Endianness::LittleEndian);
@@ -188,7 +194,7 @@ impl<'a> Container<'a> {
     }
 }
 
-/// Text up to the first zero; what is no UTF-8 is replaced.
+/// Text up to the first zero, with invalid UTF-8 replaced.
 pub(super) fn lossy(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()

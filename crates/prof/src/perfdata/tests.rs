@@ -1,4 +1,5 @@
-//! Files of `perf record -e page-faults:u -c 4 -g` of a program that touches 16 pages: seeds of the fuzz target as well.
+//! Files of `perf record -e page-faults:u -c 4 -g` of a program that touches 16 pages. They are also seeds of
+//! the fuzz target.
 
 use super::*;
 
@@ -105,7 +106,7 @@ fn files_that_cannot_be_read_are_refused_with_a_reason() {
     assert_eq!(read(b"2ELIFREP").unwrap_err(), Refused::BigEndian);
     assert_eq!(read(b"PERFILE2").unwrap_err(), Refused::NoEvents);
     let mut clock = PIPE.to_vec();
-    // The event's config in its attribute: behind the headers of the pipe and of the record.
+    // The event's config in its attribute, behind the headers of the pipe and of the record.
     clock[16 + 8 + 8] = 0;
     assert_eq!(read(&clock).unwrap_err(), Refused::NoFaults);
     let mut compressed = PIPE[..16].to_vec();

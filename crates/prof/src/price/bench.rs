@@ -1,4 +1,6 @@
-//! What the measurements share: regions in a known state, timers, and the count of faults that vouches for them.
+//! What the measurements share.
+//!
+//! In: lengths and calls. Out: regions in a known state, times, and fault counts that verify them.
 
 use faultless_os::counters::{self, Who};
 use faultless_os::host::Host;
@@ -6,17 +8,17 @@ use faultless_os::page;
 use faultless_os::touch::{Advice, Region, empty_ticks, time_write};
 use faultless_trace::measurement::median;
 
-/// Memory cleared cache-cold: more than last-level caches hold per core.
+/// Memory for cache-cold clearing: more than a core's share of the last-level cache.
 const COLD_BYTES: usize = 64 << 20;
-/// Faults that other causes (the stack, the harness) may add to a round.
+/// Faults from other causes (the stack, the harness) that a round may have.
 const STRAY_FAULTS: u64 = 16;
 
 /// What all cells need.
 pub(super) struct Bench {
     tick_ns: f64,
-    /// The step of the tick counter: 10 to 40 ns where it counts a slow clock.
+    /// The step of the tick counter: 10 to 40 ns if it counts a slow clock.
     pub(super) step_ns: f64,
-    /// Base pages for cache-cold work, and the page at which its next round begins.
+    /// Base pages for cache-cold work, and the page where its next round begins.
     pub(super) cold: Option<Region>,
     pub(super) cold_at: usize,
 }
@@ -33,14 +35,14 @@ impl Bench {
         }
     }
 
-    /// Median of single times just taken, in ns, without the cost of reading the counter. That is taken anew each time:
-    /// on a processor that another job slows down it is many times what it was before.
+    /// Median of single times just taken, in ns, less the cost of reading the counter. That cost is measured
+    /// anew each time: another job on the processor can multiply it.
     pub(super) fn p50_ns(&self, ticks: &[f64]) -> f64 {
         (median(ticks).unwrap_or(0.0) - empty_ticks() as f64).max(0.0) * self.tick_ns
     }
 }
 
-/// The largest number of which all readings of the counter are multiples.
+/// The greatest common divisor of all readings of the counter.
 fn tick_step() -> u64 {
     const READINGS: usize = 1000;
     let begin = counters::tick();
@@ -52,7 +54,8 @@ fn divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { divisor(b, a % b) }
 }
 
-/// Kept for all rounds, so kept out of forks: a page that a child has seen is write-protected and faults again.
+/// Lives through all rounds. It is kept out of forks, because a page that a child has seen is write-protected
+/// and faults again.
 fn cold_region() -> Result<Region, String> {
     let mut region = resident(COLD_BYTES)?;
     advise(&mut region, Advice::DontFork)?;
@@ -80,7 +83,7 @@ pub(super) fn advise(region: &mut Region, advice: Advice) -> Result<(), String> 
     region.advise(all, advice).map_err(|error| error.to_string())
 }
 
-/// Times one write per `step`, `count` of them, and insists that each was a fault.
+/// Times `count` writes, one per `step`, and fails unless each was a fault.
 pub(super) fn timed_writes(
     bench: &Bench,
     region: &mut Region,

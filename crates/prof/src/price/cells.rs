@@ -1,4 +1,9 @@
-//! The single measurements. Each takes a round on memory that the same kind of touch has just used and given back.
+//! The single measurements of the price list.
+//!
+//! In: the machine's facts. Out: cells, one per price, each measured once per round on memory that the same
+//! kind of touch has just used and given back.
+//!
+//! It does not choose the rounds or their order (`price`).
 
 use faultless_os::counters;
 use faultless_os::host::Host;
@@ -16,7 +21,7 @@ use super::{Outcome, Price};
 const PAGES: usize = 1024;
 /// THPs in one round.
 const THPS: usize = 8;
-/// Blocks of one mTHP size in one round, and their bytes in all at most.
+/// Blocks of one mTHP size in one round, and their total bytes at most.
 const MTHP_BLOCKS: usize = 256;
 const MTHP_BYTES: usize = 16 << 20;
 /// hugetlb pages beyond this size are not measured: clearing 1 GiB takes 100 to 250 ms.
@@ -29,7 +34,7 @@ type Run = Box<dyn Fn(&mut Bench) -> Result<f64, String>>;
 enum Clock {
     /// The tick counter around single touches.
     Ticks,
-    /// The CPU time of many pages: its steps of 1 ns vanish among them.
+    /// The CPU time of many pages, among which the clock's step of 1 ns vanishes.
     Cpu,
 }
 
@@ -66,7 +71,7 @@ impl Cell {
         }
     }
 
-    /// The result. A failure in any round counts more than the figures of the others.
+    /// The result. One failed round outweighs the figures of the others.
     pub(super) fn price(self, bench: &Bench) -> Price {
         let outcome = match (self.failure, summary(&self.rounds)) {
             (None, Some(summary)) => Outcome::Measured(summary),
@@ -77,7 +82,7 @@ impl Cell {
     }
 }
 
-/// Which step of a piece of work is timed.
+/// Which step of the work is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// The call, by its CPU time.
@@ -86,11 +91,11 @@ enum Step {
     Reads,
     /// Each write after the work.
     Writes,
-    /// All writes after the work together, by their CPU time: single ones are too short for the tick counter.
+    /// All writes after the work together, by their CPU time: a single one is too short for the tick counter.
     AllWrites,
 }
 
-/// The price of one step of some work on so many pages.
+/// The price of one step of some work on this many pages.
 fn priced(id: &str, what: &str, kind: Kind, (pages, units): (Pages, usize), step: Step) -> Cell {
     let clock = if matches!(step, Step::Call | Step::AllWrites) { Clock::Cpu } else { Clock::Ticks };
     Cell::new(id, what, pages.unit_bytes(), clock, move |bench| {
@@ -201,7 +206,7 @@ fn clear_cells() -> [Cell; 2] {
         Cell::new("clear_hot", "clearing a resident base page, cache-hot", page::size(), Clock::Cpu, |_| {
             let mut region = resident(page::size())?;
             let before = faults();
-            // As a batch: some tick counters step in units of 10 ns, not far below one clear.
+            // In a batch, because some tick counters step by 10 ns, not far below one clear.
             let ns = timed_call(PAGES, || {
                 (0..PAGES).for_each(|_| std::hint::black_box(region.bytes_mut()).fill(0));
                 Ok(())
@@ -284,7 +289,7 @@ mod tests {
         cell.measure(&mut bench);
         match cell.price(&bench).outcome {
             Outcome::Measured(found) => assert!(on && found.median > 0.0, "{found:?}"),
-            // On, but memory too fragmented for it, is also a fallback.
+            // THP is on, but fragmented memory also causes a fallback.
             Outcome::CannotSay(reason) => assert!(!reason.is_empty(), "{reason}"),
         }
     }

@@ -1,8 +1,11 @@
 //! Guest-cold memory: pages that the hypervisor has not backed yet fault twice, once in the host.
 //!
-//! A guest cannot ask which pages are cold. So: hold what is warm, touch fresh memory beyond it, and see whether 2 MiB
-//! groups of it cost clearly more than warm pages do. If none does, nothing can be said: all of it may have been touched
-//! before by somebody else.
+//! In: the machine's facts and the price of a warm touch. Out: the price of a cold touch, or why there is
+//! none.
+//!
+//! A guest cannot ask which pages are cold. So this code holds the warm pages, touches fresh memory beyond
+//! them, and checks whether 2 MiB groups of it cost clearly more. If none does, there is no answer: others
+//! may have touched this memory before.
 
 use faultless_os::counters;
 use faultless_os::host::Host;
@@ -13,17 +16,18 @@ use faultless_trace::measurement::{Bytes, Summary, summary};
 use super::bench::fresh_aligned;
 use super::{Outcome, Price};
 
-/// Touched first and not counted: what the measurements before gave back, which the kernel hands out first.
+/// Touched first and not counted: memory that earlier measurements gave back, which the kernel hands out
+/// first.
 const WARM_BYTES: usize = 96 << 20;
-/// Fresh memory touched beyond that, at most.
+/// Limit on the fresh memory touched beyond that.
 const FRESH_BYTES: usize = 256 << 20;
-/// Below this the answer would rest on a few groups.
+/// Below this, the answer would rest on a few groups.
 const LEAST_BYTES: usize = 32 << 20;
-/// Bytes of base pages that are timed together: hosts often back so much at once.
+/// Bytes of base pages that are timed together, because hosts often back this much at once.
 pub const GROUP_BYTES: usize = 2 << 20;
-/// A group is cold when its touches cost so many times a warm one. Hosts were seen to cost 2.5 to 8 times.
+/// A group is cold if its touches cost this many times a warm one. Measured hosts cost 2.5 to 8 times.
 pub const COLD_TIMES: f64 = 2.0;
-/// With fewer cold groups than this share, noise would do as an explanation.
+/// Below this share of cold groups, noise would explain them.
 const LEAST_SHARE: f64 = 0.1;
 /// Touching stops after this time, ns.
 const BUDGET_NS: u64 = 2_500_000_000;
@@ -58,7 +62,7 @@ fn measure(host: &Host, warm_ns: Option<f64>) -> Result<Summary, String> {
     summary(&cold_groups(&groups, warm_ns)?).ok_or_else(|| "nothing measured".into())
 }
 
-/// An eighth of what is available, a quarter of what the cgroup leaves.
+/// An eighth of the available memory, a quarter of the cgroup's rest.
 fn room_bytes(host: &Host) -> usize {
     let available = host.memory.available_bytes.unwrap_or(0) / 8;
     let left = host.cgroup.as_ref().and_then(|cgroup| {
@@ -70,7 +74,8 @@ fn room_bytes(host: &Host) -> usize {
     usize::try_from(room).unwrap_or(usize::MAX)
 }
 
-/// CPU time per page of each group beyond the warm part. Held until the end, so that no page comes twice.
+/// CPU time per page of each group beyond the warm part. The memory is held until the end, so that no page
+/// comes twice.
 fn touch_groups(room: usize) -> Result<Vec<f64>, String> {
     let mut region = fresh_aligned(room, GROUP_BYTES)?;
     let begin_ns = counters::now_ns();
@@ -79,10 +84,10 @@ fn touch_groups(room: usize) -> Result<Vec<f64>, String> {
     Ok(in_time.flat_map(|group| time_groups(group, GROUP_BYTES)).skip(WARM_BYTES / GROUP_BYTES).collect())
 }
 
-/// Which of these times of [groups](time_groups) are of cold ones.
+/// The times of [groups](time_groups) that are cold.
 ///
 /// # Errors
-/// None, or so few that noise would do as an explanation.
+/// There are none, or so few that noise would explain them.
 pub fn cold_groups(groups: &[f64], warm_ns: f64) -> Result<Vec<f64>, String> {
     let cold: Vec<f64> = groups.iter().copied().filter(|ns| *ns > COLD_TIMES * warm_ns).collect();
     if cold.is_empty() || (cold.len() as f64) < LEAST_SHARE * groups.len() as f64 {

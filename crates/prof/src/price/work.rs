@@ -1,8 +1,9 @@
-//! One piece of work on pages: touch, copy, unmap, give back, move, protect. The one engine behind every price.
+//! One piece of work on pages: touch, copy, unmap, give back, move, protect. Every price uses it.
 //!
-//! In: a kind of work, a kind of page and an amount. Out: the steps of the work, one call each: [`Work::prepare`],
-//! [`Work::run`], [`Work::effect`], and access to the memory for the touch that follows. `faultless doctor` times these steps
-//! for its price list; the lab's experiment `price` runs them as phases with expected counts.
+//! In: a kind of work, a kind of page and an amount. Out: the steps of the work, one call each
+//! ([`Work::prepare`], [`Work::run`], [`Work::effect`]), and the memory for the touch that follows.
+//! `faultless doctor` times these steps for its price list. The lab's experiment `price` runs them as phases
+//! with expected counts.
 //!
 //! It does not time or count anything.
 
@@ -16,7 +17,7 @@ pub enum Kind {
     Touch,
     /// First touch by reading, which maps the zero page. The caller writes afterwards.
     ZeroPage,
-    /// `fork`. The caller writes afterwards to what both processes share.
+    /// `fork`. The caller writes afterwards to the shared pages.
     Fork,
     /// `munmap`.
     Munmap,
@@ -24,9 +25,9 @@ pub enum Kind {
     DontNeed,
     /// MADV_FREE. The caller writes before the kernel has taken the pages.
     Free,
-    /// `mremap` to an address where page tables can be moved as a whole.
+    /// `mremap` to an address where whole page tables can be moved.
     MoveAligned,
-    /// `mremap` to an address one page beside such an address.
+    /// `mremap` to an address one page behind such an address.
     MoveBeside,
     /// `mprotect` to read-only and back. The caller writes afterwards.
     Protect,
@@ -34,7 +35,7 @@ pub enum Kind {
 
 impl Kind {
     /// Whether the pages must not be resident before the work.
-    pub fn is_first_touch(self) -> bool {
+    pub(crate) fn is_first_touch(self) -> bool {
         matches!(self, Self::Touch | Self::ZeroPage)
     }
 }
@@ -44,7 +45,7 @@ impl Kind {
 pub struct Pages {
     size: Size,
     unit_bytes: usize,
-    /// Distance of two pages: behind an mTHP is a gap, or the kernel would take a larger one.
+    /// Distance of two pages. An mTHP has a gap behind it, else the kernel would use a larger page.
     stride_bytes: usize,
     /// What a page table of the second level maps.
     align_bytes: usize,
@@ -69,7 +70,7 @@ impl Pages {
         Self::of(Size::Thp, align_bytes())
     }
 
-    /// mTHP of this size; `None` if it is no size between a base page and a THP.
+    /// mTHP of this size; `None` unless the size is between a base page and a THP.
     pub fn mthp(unit_bytes: usize) -> Option<Self> {
         let is_between = unit_bytes > page::size() && unit_bytes < align_bytes();
         (unit_bytes.is_power_of_two() && is_between).then(|| Self::of(Size::Mthp, unit_bytes))
@@ -132,7 +133,7 @@ impl Pages {
     }
 }
 
-/// Without THP the kernel does not say; this is what base pages of 4 KiB and entries of 8 bytes yield.
+/// Without THP the kernel does not say; this is the span of a page table of 8-byte entries.
 fn align_bytes() -> usize {
     match advise::pmd_bytes() {
         0 => page::size() * (page::size() / size_of::<u64>()),
@@ -140,10 +141,10 @@ fn align_bytes() -> usize {
     }
 }
 
-/// Memory from the hugetlb pool, where the caller needs this many pages in all.
+/// Memory from the hugetlb pool. The caller needs `pages` pages in all.
 ///
 /// # Errors
-/// The pool has too few pages; with the remedy.
+/// The pool has too few pages; the text has the remedy.
 pub fn hugetlb(len_bytes: usize, page_bytes: usize, pages: usize) -> Result<Region, String> {
     Region::hugetlb(len_bytes, page_bytes).map_err(|error| {
         let kib = page_bytes >> 10;
@@ -152,7 +153,7 @@ pub fn hugetlb(len_bytes: usize, page_bytes: usize, pages: usize) -> Result<Regi
     })
 }
 
-/// Why there is no figure where the kernel fell back to smaller pages.
+/// Why there is no figure if the kernel fell back to smaller pages.
 pub fn fragmented(whole: usize, count: usize, page_bytes: usize) -> String {
     let kib = page_bytes >> 10;
     format!(
@@ -173,7 +174,7 @@ pub struct Work {
     /// Where pages are moved to.
     target: Option<Region>,
     copy: Option<HeldCopy>,
-    /// Whether the pages could not be written between taking the rights and giving them back.
+    /// Whether the pages were really read-only while protected.
     was_protected: bool,
 }
 
@@ -224,12 +225,12 @@ impl Work {
         self.region.as_mut().ok_or_else(|| "the memory of this cell is gone".into())
     }
 
-    /// Everything before the work. For a first touch that is nothing, except that hugetlb pages are charged once: a refused
-    /// charge is an error here and would be SIGBUS at a touch. Other work needs resident pages: `touch` writes to each of them
-    /// and returns their sum.
+    /// Everything before the work. For a first touch that is nothing, except that hugetlb pages are charged
+    /// once: a refused charge is an error here, but SIGBUS at a touch. Other work needs resident pages:
+    /// `touch` writes to each of them and returns their sum.
     ///
     /// # Errors
-    /// The kernel refuses, or fell back to smaller pages.
+    /// The kernel refuses, or falls back to smaller pages.
     pub fn prepare(&mut self, touch: impl FnOnce(&mut Region) -> u64) -> Result<u64, String> {
         if !self.kind.is_first_touch() {
             self.copy = None;
@@ -239,15 +240,15 @@ impl Work {
         if self.pages.is_hugetlb() {
             let all = 0..self.len_bytes;
             self.region()?.advise(all, Advice::PopulateWrite).map_err(|error| error.to_string())?;
-            // The pool has too few pages for both.
+            // The pool may have too few pages for both.
             self.region = None;
             self.region = Some(self.pages.region(self.units)?);
         }
         Ok(0)
     }
 
-    /// The work itself; of a first touch by writing nothing, since the caller writes. The sum of what was read, which is 0: only
-    /// the zero page is read.
+    /// The work itself. For a first touch by writing it does nothing, since the caller writes. Returns the
+    /// sum of what was read, which is 0: only the zero page is read.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -281,12 +282,12 @@ impl Work {
         Ok(0)
     }
 
-    /// Ends the process that shares the pages since [`Kind::Fork`].
+    /// Ends the process that shares the pages after [`Kind::Fork`].
     pub fn end_copy(&mut self) {
         self.copy = None;
     }
 
-    /// On how many pages the work had its effect, as the kernel tells.
+    /// On how many pages the work had its effect, according to the kernel.
     ///
     /// # Errors
     /// The kernel fell back to smaller pages, or does not tell.
@@ -296,7 +297,7 @@ impl Work {
         Ok(match self.kind {
             Kind::Touch => self.check_whole().map(|()| units)?,
             Kind::ZeroPage | Kind::Fork => 0,
-            // The kernel refuses to tell about pages that are not mapped.
+            // mincore fails on pages that are not mapped.
             Kind::Munmap => {
                 let begins = (start..start + self.len_bytes).step_by(unit_bytes);
                 begins.filter(|begin| map::residency(*begin, &mut [0]).is_err()).count()
@@ -305,7 +306,7 @@ impl Work {
             Kind::Free => {
                 let free = procfs::lazy_free_bytes(start)
                     .ok_or("this kernel does not tell what MADV_FREE did: it takes Linux 4.13")?;
-                // Some pages wait in lists of each processor, and without swap space older kernels take them at once.
+                // Some pages wait in per-CPU lists, and without swap space older kernels take them at once.
                 let found = free / unit_bytes + units - resident;
                 if found >= units / 2 { units } else { found }
             }
@@ -318,11 +319,11 @@ impl Work {
         })
     }
 
-    /// One touch must have made all of a page resident.
+    /// Checks that one touch made all of a page resident.
     ///
     /// # Errors
     /// The kernel fell back to smaller pages.
-    pub fn check_whole(&mut self) -> Result<(), String> {
+    pub(crate) fn check_whole(&mut self) -> Result<(), String> {
         let Pages { unit_bytes, stride_bytes, .. } = self.pages;
         if unit_bytes == page::size() {
             return Ok(());
@@ -365,7 +366,7 @@ mod tests {
             .unwrap();
             assert_eq!(idle.effect(), Ok(0), "{kind:?}");
             idle.run().unwrap();
-            // What other tests map may lie where this unmapped.
+            // Other tests may map memory at the unmapped addresses.
             assert!(kind == Kind::Munmap || idle.effect() == Ok(256), "{kind:?}");
         }
     }

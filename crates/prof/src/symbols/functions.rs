@@ -1,9 +1,9 @@
-//! Functions by the address at which they begin.
+//! Functions by start address.
 //!
-//! In: the text of `/proc/kallsyms`, what an earlier recording kept of it, or an ELF image. Out: the function that holds an address.
-//! Where kptr_restrict hides the addresses there are none.
+//! In: the text of `/proc/kallsyms`, its cached form, or an ELF image. Out: the function that holds an
+//! address. Where kptr_restrict hides the addresses there are none.
 //!
-//! What it does not do: files with debug information (`elf`), generated code (`jit`).
+//! It does not read debug information (`debug_info`) or tables of generated code (`jit`).
 
 use std::fmt::Write;
 use std::sync::OnceLock;
@@ -12,21 +12,22 @@ use object::{Object, ObjectSymbol, SymbolKind};
 
 /// Hexadecimal digits of an address.
 const DIGITS: usize = 16;
-/// Between a function of the kernel and the module that it belongs to.
+/// Separates a kernel function from the name of its module.
 const OF_MODULE: char = '\t';
 
 /// Functions by address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Symbols {
-    /// Lines of an address and a name, ascending, as they are kept from one recording to the next: 4 MiB of the kernel's, which nobody
-    /// takes apart for the few that are asked for.
+    /// Lines of an address and a name, ascending, in the cached form. The kernel's 4 MiB are not parsed for
+    /// the few names needed.
     lines: String,
     /// Where they begin.
     begins: Vec<u32>,
 }
 
 impl Symbols {
-    /// What `/proc/kallsyms` says, read once, for that takes about 60 ms; `None` where it can't be read or hides the addresses.
+    /// The functions in `/proc/kallsyms`, read once because that takes about 60 ms. `None` if it can't be
+    /// read or hides the addresses.
     pub(crate) fn of_kernel() -> Option<&'static Self> {
         static KERNEL: OnceLock<Option<Symbols>> = OnceLock::new();
         let read = || {
@@ -76,7 +77,7 @@ impl Symbols {
         Self { begins: begins.collect(), lines }
     }
 
-    /// The lines of functions that lie where they lie until the machine is started again: those of no module.
+    /// The lines of functions whose addresses stay the same until the next boot: those outside modules.
     pub(crate) fn lasting(&self) -> String {
         self.lines.split_inclusive('\n').filter(|line| !line.contains(OF_MODULE)).collect()
     }
@@ -99,7 +100,7 @@ impl Symbols {
         self.find(address).unwrap_or("[unknown]")
     }
 
-    /// Whether `address` is that of the line at `begin`, or behind it.
+    /// Whether `address` is at or above the address of the line at `begin`.
     fn is_behind(&self, begin: u32, address: u64) -> bool {
         let begin = begin as usize;
         let found = self.lines.get(begin..begin + DIGITS).and_then(|word| u64::from_str_radix(word, 16).ok());
@@ -129,7 +130,7 @@ mod tests {
         let symbols = Symbols::parse("1000 T alpha\n2000 t beta\n3000 t gamma\n4000 t delta [module]\n");
         let kept = Symbols::of_lines(symbols.lasting());
         assert_eq!(["alpha", "beta", "gamma"], [0x1000, 0x2abc, 0x3000].map(|address| kept.name(address)));
-        // What lies behind the last may be a module's.
+        // An address above the last function may be a module's.
         assert_eq!(
             [0xfff, 0x1000, 0x2fff, 0x3000].map(|address| kept.covers(address)),
             [false, true, true, false]

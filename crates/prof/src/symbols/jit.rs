@@ -1,8 +1,11 @@
-//! Names of generated code, from the table that its runtime writes: `/tmp/perf-PID.map`, lines of
-//! `BEGIN LENGTH NAME` with both numbers in hexadecimal.
+//! Names of generated code, from the table that its runtime writes: `/tmp/perf-PID.map`.
 //!
-//! Node (`--perf-basic-prof`), Python (`-X perf`) and agents for the JVM write it while they run. In a container it lies in the
-//! container's own /tmp and has the container's number of the process; so it is opened while the process lives.
+//! In: a process, and lines of `BEGIN LENGTH NAME` with both numbers in hexadecimal. Out: the function that
+//! holds an address.
+//!
+//! Node (`--perf-basic-prof`), Python (`-X perf`) and JVM agents write it while they run. In a container it
+//! lies in the container's /tmp and has the process id of the container's namespace. So it is opened while
+//! the process lives.
 //!
 //! The format: Linux, tools/perf/Documentation/jit-interface.txt.
 
@@ -10,8 +13,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek};
 
+use crate::elf::open;
 use crate::tuning as t;
-use crate::unwind::open;
 
 /// The table of one process.
 #[derive(Debug)]
@@ -29,7 +32,7 @@ impl Jit {
         Self { pid, parent, file: None, map: JitMap::default() }
     }
 
-    /// Opens the table, if there is one by now.
+    /// Opens the table if it exists by now.
     pub(crate) fn open(&mut self) {
         if self.file.is_some() {
             return;
@@ -43,7 +46,7 @@ impl Jit {
         self.file = own.or_else(|| open(format!("/tmp/perf-{pid}.map"))).map(|(file, _)| file);
     }
 
-    /// Reads the table as it is now. It stays readable when its process or its name is gone.
+    /// Reads the current table. The open file stays readable after its process or its name is gone.
     pub(crate) fn read(&mut self) {
         self.open();
         let Some(file) = &mut self.file else { return };
@@ -63,7 +66,7 @@ pub(crate) struct JitMap {
 }
 
 impl JitMap {
-    /// What comes later lies where earlier code was thrown away.
+    /// Later entries replace earlier code at the same addresses.
     pub(crate) fn parse(text: &str) -> Self {
         let mut map = Self::default();
         for line in text.lines() {

@@ -1,21 +1,19 @@
-//! Generated code that keeps no frame pointer but is plain enough to read: the trampolines of Python 3.12, one for each function.
+//! Generated code that keeps no frame pointer but can be decoded: the trampolines of Python 3.12, one for
+//! each function.
 //!
-//! In: a return address in such code. Out: where its own return address lies.
+//! In: a return address in such code. Out: where the next return address lies.
 //!
-//! The code: CPython 3.12, Python/asm_trampoline.S: `call *%rcx; add $8,%rsp; ret`. Since 3.13 it keeps a frame pointer, as it
-//! always has on aarch64.
+//! The code is CPython 3.12, Python/asm_trampoline.S: `call *%rcx; add $8,%rsp; ret`. Since 3.13 it keeps a
+//! frame pointer, as it always did on aarch64.
 
 use framehop::{Error, UnwindRegsNative};
 
-/// Bytes between the stack pointer and the next return address if a process returned to `address`, where that code is
-/// `add $BYTES,%rsp; ret`.
+/// Bytes between the stack pointer and the next return address, if the code at `address` is `add $BYTES,%rsp;
+/// ret`.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn held_bytes(pid: u32, address: u64) -> Option<u64> {
-    use std::os::unix::fs::FileExt;
-
     let mut code = [0; 5];
-    std::fs::File::open(format!("/proc/{pid}/mem")).ok()?.read_exact_at(&mut code, address).ok()?;
-    of_code(code)
+    if super::read_memory(pid, address, &mut code) == code.len() { of_code(code) } else { None }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -1,22 +1,23 @@
 //! The ELF files that the observed programs run, each read once, however many processes map it.
 //!
-//! In: a mapping of a process. Out: the number of an object with unwind information, and later a file to take names from.
-//! A file is looked for where the process sees it (its own root, for containers), then by the kernel's link to what is mapped
-//! (for files that were deleted), then under its plain path. The vdso is read from memory.
+//! In: a mapping of a process. Out: the number of an object with unwind information, and later a source of
+//! names. A file is looked for where the process sees it (its own root, for containers). If that fails, it is
+//! opened by the kernel's link to the mapping (for deleted files), then by its plain path. The vdso is read
+//! from memory.
 //!
-//! What it does not do: keep data of files beside their unwind sections.
+//! It does not keep data of files other than their unwind sections.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use faultless_os::procfs;
 use framehop::{CacheNative, MayAllocateDuringUnwind, Module, Unwinder as _, UnwinderNative};
 
-use super::elf::{Elf, Sections};
+use crate::elf::{DELETED, Elf, ElfImage, Sections, open, path_of};
 use crate::tuning as t;
 
 /// One file, or the vdso.
@@ -32,13 +33,13 @@ enum Source {
     File {
         path: PathBuf,
         identity: Identity,
-        /// Kept open where `path` is not the same file.
+        /// Kept open if `path` is another file.
         kept: Option<File>,
     },
     Memory(Vec<u8>),
 }
 
-/// What makes a file the same: device, number, length, time of change.
+/// Identifies a version of a file: device, inode, length, time of change.
 type Identity = (u64, u64, u64, i64, i64);
 
 /// All that were found.
@@ -47,22 +48,6 @@ pub(crate) struct Objects {
     objects: Vec<Object>,
     files: HashMap<Identity, Option<u32>>,
     vdso: Option<Option<u32>>,
-}
-
-/// Where the names of an object can be taken from.
-pub(crate) enum Named<'a> {
-    /// From this file.
-    File(PathBuf),
-    /// From this image.
-    Memory(&'a [u8]),
-}
-
-/// What the kernel adds to the path of a file that has no name any more.
-const DELETED: &str = " (deleted)";
-
-/// The path of a mapped file, without the kernel's mark that it was deleted.
-pub(crate) fn path_of(name: &str) -> &str {
-    name.strip_suffix(DELETED).unwrap_or(name)
 }
 
 impl Objects {
@@ -95,7 +80,7 @@ impl Objects {
         found
     }
 
-    /// The vdso, mapped at `range` of a process. It is the same for all, so our own will do.
+    /// The vdso, mapped at `range` of a process. All processes have the same, so our own will do.
     pub(crate) fn vdso(&mut self, pid: u32, range: &Range<u64>) -> Option<u32> {
         if let Some(known) = self.vdso {
             return known;
@@ -109,15 +94,15 @@ impl Objects {
         found
     }
 
-    /// Where to take names from; `None`: the file was replaced meanwhile.
-    pub(crate) fn named(&self, number: u32) -> Option<(&Elf, Named<'_>)> {
+    /// The source of names; `None`: the file has been replaced.
+    pub(crate) fn named(&self, number: u32) -> Option<(&Elf, ElfImage<'_>)> {
         let object = self.objects.get(number as usize)?;
         let source = match &object.source {
-            Source::Memory(bytes) => Named::Memory(bytes),
+            Source::Memory(bytes) => ElfImage::Memory(bytes),
             Source::File { path, identity: known, kept } => {
                 let same = std::fs::metadata(path).is_ok_and(|there| identity(&there) == *known);
                 let kept = kept.as_ref().map(|file| format!("/proc/self/fd/{}", file.as_raw_fd()).into());
-                Named::File(if same { path.clone() } else { kept? })
+                ElfImage::File(if same { path.clone() } else { kept? })
             }
         };
         Some((&object.elf, source))
@@ -126,22 +111,12 @@ impl Objects {
     fn add(&mut self, name: &str, elf: Elf, sections: Sections, source: Source) -> u32 {
         let base = elf.base();
         let mut unwinder = UnwinderNative::new();
-        // Addresses are those that the file states, so one object serves all processes: framehop never sees where it is mapped.
+        // Unwinding uses the addresses that the file states, so one object serves all processes.
         let range = base..base.saturating_add(u64::from(u32::MAX));
         unwinder.add_module(Module::new(name.to_owned(), range, base, sections));
         self.objects.push(Object { elf, unwinder, cache: CacheNative::new(), source });
         self.objects.len() as u32 - 1
     }
-}
-
-/// Opens a regular file: to open a pipe or a device could wait, or do something.
-pub(crate) fn open(path: impl AsRef<Path>) -> Option<(File, Metadata)> {
-    if !std::fs::metadata(&path).ok()?.is_file() {
-        return None;
-    }
-    let file = File::open(path).ok()?;
-    let metadata = file.metadata().ok()?;
-    Some((file, metadata))
 }
 
 fn identity(metadata: &Metadata) -> Identity {
@@ -152,8 +127,7 @@ fn identity(metadata: &Metadata) -> Identity {
 fn memory(pid: u32, range: &Range<u64>) -> Option<Vec<u8>> {
     let len_bytes = range.end.checked_sub(range.start).filter(|len| *len <= t::VDSO_BYTES_MAX)?;
     let mut bytes = vec![0; len_bytes as usize];
-    File::open(format!("/proc/{pid}/mem")).ok()?.read_exact_at(&mut bytes, range.start).ok()?;
-    Some(bytes)
+    (super::read_memory(pid, range.start, &mut bytes) == bytes.len()).then_some(bytes)
 }
 
 fn own_vdso() -> Option<Vec<u8>> {

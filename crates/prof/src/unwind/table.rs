@@ -1,6 +1,7 @@
 //! Modules, frames and stacks, each once, as lines of a trace file.
 //!
-//! In: a module, a place in it, a list of places. Out: numbers that count up from 0, and the lines that define them.
+//! In: a module, an address in it, a list of frames. Out: numbers that count up from 0, and the lines that
+//! define them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -13,7 +14,8 @@ use faultless_trace::recording::{Frame, Module};
 pub(crate) struct Table {
     modules: HashMap<(String, Option<String>), u32>,
     frames: HashMap<(Option<u32>, u64), u32>,
-    /// By hash: of a million stacks two have the same in one of 10^7 recordings, and it keeps their frames out of memory.
+    /// By hash, which keeps the frames out of memory. Of a million stacks, two collide in one of 10^7
+    /// recordings.
     stacks: HashMap<u64, u32>,
     hasher: RandomState,
     lines: Vec<Line>,
@@ -40,7 +42,7 @@ impl Table {
         })
     }
 
-    /// What stands for a list of addresses.
+    /// A hash that stands for a list of addresses.
     pub(crate) fn hash(&self, addresses: &[u64]) -> u64 {
         self.hasher.hash_one(addresses)
     }
@@ -50,7 +52,7 @@ impl Table {
         self.frames.iter().map(|(&(module, address), &number)| (number, module, address))
     }
 
-    /// The lines since the last call, in an order in which each refers only to earlier ones.
+    /// The lines since the last call; each refers only to earlier ones.
     pub(crate) fn take_lines(&mut self) -> Vec<Line> {
         std::mem::take(&mut self.lines)
     }

@@ -8,6 +8,7 @@ use faultless_wants as wants;
 use proptest::prelude::*;
 
 use super::*;
+use crate::elf::Elf;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stack.c");
 const EXECUTABLE: u32 = 5;
@@ -110,13 +111,13 @@ fn line_with(mark: &str) -> u32 {
     source.lines().position(|line| line.ends_with(mark)).unwrap() as u32 + 1
 }
 
-/// The stack of a program compiled like this.
+/// The stack of a program compiled with these flags.
 fn labels(flags: &[&str]) -> Option<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     Some(labels_of(&compile(folder.path(), flags)?))
 }
 
-/// The stack of this program; its functions have the lines that they call from.
+/// The stack of this program. Checks that each function has the line of its call.
 fn labels_of(program: &Path) -> Vec<String> {
     let captured = run(program, "0");
     let mut unwinder = unwinder_of(&captured, 7);
@@ -282,7 +283,7 @@ fn generated_code_is_named_by_the_table_of_its_process_or_its_parent() {
     let mut unwinder = Unwinder::default();
     let code = Map { begin: 0x5000, len_bytes: 0x1000, prot: 7, name: "//anon".to_owned(), ..Map::default() };
     unwinder.map(pid, &code);
-    // The callee's frame pointer, the return address into generated code, and where the program ends.
+    // The callee's frame pointer, the return address into generated code, and the end of the program.
     let dump: Vec<u8> = [0_u64, 0x5011, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
     let stack = UserStack { ip: 0x5080, sp: 0x7000, bp: 0x7000, dump: &dump, ..UserStack::default() };
     let own = unwinder.stack(pid, &stack).unwrap();
@@ -352,7 +353,7 @@ fn our_own_interposer_is_left_out_at_the_leaf_only() {
     }
 }
 
-/// Its own stack as it stands, copied up to here.
+/// This test's own stack, copied up to here.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn the_rest_of_a_copy_is_what_stands_there_if_its_end_has_not_changed() {
@@ -363,7 +364,7 @@ fn the_rest_of_a_copy_is_what_stands_there_if_its_end_has_not_changed() {
     fn copied(sp: u64, dump: &[u8]) -> UserStack<'_> {
         UserStack { sp, dump, ..UserStack::default() }
     }
-    let mut live = Live::default();
+    let mut live = StackReader::default();
     let rest = live.rest(std::process::id(), &copied(sp, &dump), (1, sp)).unwrap();
     assert_eq!(rest[28 * 8..29 * 8], 8_u64.to_ne_bytes());
     *dump.last_mut().unwrap() ^= 1;

@@ -4,9 +4,9 @@
 
 use framehop::{FrameAddress, UnwindRegsNative, Unwinder as _};
 
-use super::live::Memory;
-use super::space::{Code, Space};
-use super::{CONTEXT_MARKS, Process, Unwinder, UserStack, generated};
+use super::memory::Memory;
+use super::{CONTEXT_MARKS, Code, Process, Unwinder, UserStack, generated};
+use crate::address_space::AddressSpace;
 use crate::tuning as t;
 
 impl Unwinder {
@@ -54,7 +54,8 @@ impl Unwinder {
                 Err(_) => None,
             };
             if found.is_ok() && caller.is_none() && object.is_some() {
-                // Code that its file has no unwind information for: framehop took the top of the stack for the return address.
+                // Code without unwind information in its file: framehop took the top of the stack for the
+                // return address.
                 registers = before;
                 let found = self.step(None, at, &mut registers, &mut memory);
                 caller = found.ok().flatten().and_then(|caller| self.caller(pid, space, caller));
@@ -62,7 +63,7 @@ impl Unwinder {
             if caller.is_none() && memory.missed && copied.is_none() {
                 let key = (at.address(), before.sp());
                 copied = Some((key, addresses.len()));
-                memory.rest = self.live.rest(pid, stack, key);
+                memory.rest = self.reader.rest(pid, stack, key);
                 if memory.rest.is_some() {
                     registers = before;
                     continue;
@@ -73,7 +74,7 @@ impl Unwinder {
             addresses.push(at.address());
         }
         if let Some((key, len)) = copied {
-            // What stands there now did not lead to the root: so it was not the same stack any more.
+            // The current memory did not lead to the root: the stack has changed.
             addresses.truncate(len);
             if let Some(tail) = tails.get(&key) {
                 addresses.extend_from_slice(tail);
@@ -89,7 +90,8 @@ impl Unwinder {
         }
     }
 
-    /// The return address, by the unwind information of this object, else by frame pointers. `Ok(None)`: there is no caller.
+    /// The return address, by the unwind information of this object, else by frame pointers. `Ok(None)`:
+    /// there is no caller.
     fn step(
         &mut self,
         object: Option<(u32, u64)>,
@@ -101,18 +103,28 @@ impl Unwinder {
         let found = object.and_then(|(number, bias)| Some((self.objects.get_mut(number)?, moved(at, bias)?)));
         match found {
             Some((object, at)) => object.unwinder.unwind_frame(at, registers, &mut object.cache, &mut read),
-            None => self.bare.unwinder.unwind_frame(at, registers, &mut self.bare.cache, &mut read),
+            None => self.by_frame_pointers.unwinder.unwind_frame(
+                at,
+                registers,
+                &mut self.by_frame_pointers.cache,
+                &mut read,
+            ),
         }
     }
 
-    /// A return address that can be one, and what lies there.
-    fn caller(&mut self, pid: u32, space: &mut Space, address: u64) -> Option<(FrameAddress, (Code, u64))> {
+    /// A plausible return address, and the code there.
+    fn caller(
+        &mut self,
+        pid: u32,
+        space: &mut AddressSpace<Code>,
+        address: u64,
+    ) -> Option<(FrameAddress, (Code, u64))> {
         let at = FrameAddress::from_return_address(address)?;
         Some((at, self.code(pid, space, at.address_for_lookup())?))
     }
 }
 
-/// An address in memory as the address that its file states.
+/// Converts an address in memory to the address that its file states.
 fn moved(at: FrameAddress, bias: u64) -> Option<FrameAddress> {
     let address = at.address().wrapping_add(bias);
     if at.is_return_address() {

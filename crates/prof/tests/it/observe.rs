@@ -34,7 +34,7 @@ fn source(found: &Observation, source: &str) -> Result<(), String> {
     if note.used { Ok(()) } else { Err(format!("{source}: {}", note.note)) }
 }
 
-/// Whether a source that was asked for was used; if not, the test skips.
+/// Whether a requested source was used; if not, the test skips.
 #[track_caller]
 fn used(found: &Observation, name: &str) -> bool {
     source(found, name).map_err(|why| wants::missing_feature("perf events", why)).is_ok()

@@ -143,7 +143,7 @@ fn every_fault_of_threads_and_children_is_in_the_file_or_counted_as_lost() {
 #[test]
 fn what_a_ring_too_small_loses_is_counted_exactly() {
     let options = Options { ring_pages: Some(8), ..all() };
-    // Where the recorder is quick such rings are enough for a while.
+    // If the recorder is quick, such rings suffice for a while.
     let mut found = None;
     for pages in [30_000, 100_000, 300_000, 1_000_000] {
         let Some((recorded, recording)) = run("touch", pages, &options) else { return };
@@ -183,7 +183,7 @@ fn assert_samples_stand_for_all(recorded: &Recorded, recording: &Recording) {
     let (samples, estimate) = weights.fold((0_u64, 0), |(n, sum), weight| (n + 1, sum + weight));
     let (lost_samples, lost_entries) = (lost(recorded, "sample"), lost(recorded, "entry"));
     let counted = recorded.counts.minor_faults.unwrap();
-    // Every processor and thread counts to the period by itself; on each something is left over.
+    // Every processor and thread counts to the period separately, and each has a remainder.
     let period = recording.header.settings.sample_period;
     assert!((97..=1025).contains(&period), "{period}");
     let slack = period as f64 * ((samples + lost_samples) as f64).sqrt().max(8.0);
@@ -308,7 +308,7 @@ fn faults_and_samples_have_stacks_down_to_main() {
     }
 }
 
-/// Frames by the file that they lie in and their place there, with their names.
+/// Frames by file and address in it, with their names.
 fn named(recording: &Recording) -> HashMap<(String, u64), Vec<Name>> {
     let module = |module: u32| recording.stacks.modules[module as usize].path.clone();
     let frames = recording.stacks.frames.iter();
@@ -338,7 +338,7 @@ fn a_short_program_is_recorded_whole_every_fault_with_its_stack() {
             _ => None,
         });
         let stacks: Vec<_> = ends.collect();
-        // Accesses that end in a signal have no end; this program has none.
+        // Accesses that end in a signal have no end. This program has none.
         assert_eq!(stacks.len() as u64, counted);
         let missing = stacks.iter().filter(|stack| stack.is_none()).count();
         assert!(missing == 0, "{missing} of {counted} without a stack");
@@ -382,7 +382,7 @@ fn names_of_an_earlier_recording_are_those_that_are_looked_up() {
         files.iter().any(|file| std::fs::read(file).unwrap() != b"noise"),
         "what is damaged is written anew"
     );
-    // As a file in the place of the folder.
+    // A file where the folder should be.
     std::fs::remove_dir_all(&names).unwrap();
     std::fs::write(&names, "").unwrap();
     let Some((_, none)) = run("touch", 2000, &options) else { return };

@@ -70,7 +70,7 @@ fn show(
             }
             live.tick();
             if Instant::now() >= due {
-                model.take(live.look(model.threads_wanted()));
+                model.take(live.poll(model.threads_wanted()));
                 due = Instant::now() + delay;
                 break;
             }

@@ -1,11 +1,12 @@
-//! Names that earlier recordings have looked up, in a folder of the user's.
+//! A cache of names from earlier recordings, in a folder of the user's.
 //!
-//! In: the key of an ELF file, and places in it; or the kernel that runs. Out: names of those places that are known. What is found
-//! out is added. There is one file for each key, itself a trace file of one module: so it has a version and checksums.
-//! What is damaged, written by another version of this program, or can't be read is as good as none. Files are written aside and
-//! renamed: of two recordings at once the later one's stays. The oldest go where there is too much.
+//! In: the key of an ELF file and addresses in it, or the running kernel. Out: the cached names. New names
+//! are added. There is one file per key, itself a trace file of one module, so it has a version and
+//! checksums. A file that is damaged, unreadable or from another version of this program is ignored. Files
+//! are written under a temporary name and renamed, so of two concurrent recordings the later one wins. If
+//! there are too many, the oldest are removed.
 //!
-//! What it does not do: look up a name.
+//! It does not look up a name.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -19,32 +20,31 @@ use faultless_trace::file::{Line, Writer, read};
 use faultless_trace::recording::{Footer, Frame, Header, Module, Name};
 
 use super::Symbols;
+use crate::facts::TOOL;
 use crate::tuning as t;
 
-/// By what files of another version of this program are told.
-const TOOL: &str = concat!("faultless ", env!("CARGO_PKG_VERSION"));
 /// What follows the lines of the kernel's functions, before their checksum.
 const FUNCTIONS: &str = concat!("faultless ", env!("CARGO_PKG_VERSION"), " functions ");
 
-/// Names by offset in a file; empty where it is known that there is none.
+/// Names by offset in a file; empty if the address is known to have none.
 pub(crate) type Names = HashMap<u64, Vec<Name>>;
 
 /// The folder.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct NameCache {
     folder: PathBuf,
     /// Something was added.
     grown: AtomicBool,
 }
 
-impl Kept {
-    /// What lies in `folder`, which is made where it is missing; `None`: it can't be, or others may write to it.
+impl NameCache {
+    /// Opens `folder`, and makes it if missing. `None`: that failed, or others may write to it.
     pub(crate) fn open(folder: &Path) -> Option<Self> {
         if let Some(parent) = folder.parent() {
-            // Others may look into it: the interposer lies there too.
+            // Others may look into the parent: the interposer lies there too.
             let _ = DirBuilder::new().recursive(true).mode(0o755).create(parent);
         }
-        // The kernel's addresses are nobody else's business.
+        // Kernel addresses are private.
         let _ = DirBuilder::new().mode(0o700).create(folder);
         let metadata = fs::symlink_metadata(folder).ok()?;
         let is_own = metadata.uid() == faultless_os::host::user().0 && metadata.mode() & 0o022 == 0;
@@ -52,19 +52,19 @@ impl Kept {
             .then(|| Self { folder: folder.to_owned(), grown: AtomicBool::new(false) })
     }
 
-    /// What is known of the file with this key.
+    /// The cached names of the file with this key.
     pub(crate) fn names(&self, key: &str) -> Names {
         self.read(key).and_then(|bytes| parse(&bytes, key)).unwrap_or_default()
     }
 
-    /// Keeps what is known of a file. What can't be written is looked up again next time.
+    /// Caches the names of a file. On failure they are looked up again next time.
     pub(crate) fn keep(&self, key: &str, names: &Names) {
         if let Ok(bytes) = format(key, names) {
             self.write(key, &bytes);
         }
     }
 
-    /// The functions of the kernel that runs, but for those of modules, which come and go.
+    /// The functions of the running kernel. Those of modules are left out, because modules come and go.
     pub(crate) fn kernel(&self) -> Option<Symbols> {
         let mut text = String::from_utf8(self.read(&kernel_key()?)?).ok()?;
         let (lines, end) = text.split_at(text.rfind('\n')? + 1);
@@ -84,15 +84,15 @@ impl Kept {
     fn read(&self, key: &str) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         let file = File::open(self.folder.join(key)).ok()?;
-        file.take(t::KEPT_FILE_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
-        (bytes.len() as u64 <= t::KEPT_FILE_BYTES_MAX).then_some(bytes)
+        file.take(t::NAME_CACHE_FILE_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
+        (bytes.len() as u64 <= t::NAME_CACHE_FILE_BYTES_MAX).then_some(bytes)
     }
 
     fn write(&self, key: &str, bytes: &[u8]) {
-        if bytes.len() as u64 > t::KEPT_FILE_BYTES_MAX {
+        if bytes.len() as u64 > t::NAME_CACHE_FILE_BYTES_MAX {
             return;
         }
-        // Two threads may keep the same file under two paths.
+        // Two threads may cache the same file under two paths.
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let aside = self.folder.join(format!("{key}.{}-{number}", std::process::id()));
@@ -101,7 +101,7 @@ impl Kept {
             return;
         };
         if file.write_all(bytes).and_then(|()| fs::rename(&aside, self.folder.join(key))).is_err() {
-            // What is left of it goes with the oldest.
+            // A leftover is removed with the oldest files.
             let _ = fs::remove_file(&aside);
         }
     }
@@ -122,7 +122,7 @@ impl Kept {
         files.sort();
         let (mut count, mut bytes) = (files.len(), files.iter().map(|(_, len, _)| len).sum::<u64>());
         for (_, len, path) in files {
-            if count <= t::KEPT_FILES_MAX && bytes <= t::KEPT_BYTES_MAX {
+            if count <= t::NAME_CACHE_FILES_MAX && bytes <= t::NAME_CACHE_BYTES_MAX {
                 break;
             }
             // Another recording may have removed it.
@@ -132,7 +132,7 @@ impl Kept {
     }
 }
 
-/// Where the kernel's functions lie is drawn anew at each start of the machine.
+/// The kernel draws its addresses anew at each boot.
 fn kernel_key() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -174,127 +174,127 @@ mod tests {
         functions.iter().enumerate().map(|(at, function)| (at as u64, vec![name(function)])).collect()
     }
 
-    fn folder() -> (tempfile::TempDir, Kept) {
+    fn folder() -> (tempfile::TempDir, NameCache) {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::open(&folder.path().join("a/b/names")).unwrap();
-        (folder, kept)
+        let cache = NameCache::open(&folder.path().join("a/b/names")).unwrap();
+        (folder, cache)
     }
 
-    fn files(kept: &Kept) -> Vec<PathBuf> {
-        fs::read_dir(&kept.folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    fn files(cache: &NameCache) -> Vec<PathBuf> {
+        fs::read_dir(&cache.folder).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 
     #[test]
     fn what_was_kept_is_known_also_that_there_is_no_name() {
-        let (_folder, kept) = folder();
+        let (_folder, cache) = folder();
         let mut known = names(&["a\tb\n", "std::vec<\u{e4}>"]);
         known.insert(99, Vec::new());
-        assert!(kept.names("key").is_empty());
-        kept.keep("key", &known);
-        assert_eq!(kept.names("key"), known);
-        assert!(kept.names("other").is_empty());
+        assert!(cache.names("key").is_empty());
+        cache.keep("key", &known);
+        assert_eq!(cache.names("key"), known);
+        assert!(cache.names("other").is_empty());
         known.extend(names(&["new"]));
-        kept.keep("key", &known);
-        assert_eq!(kept.names("key"), known);
-        assert_eq!(files(&kept).len(), 1, "nothing else is left");
+        cache.keep("key", &known);
+        assert_eq!(cache.names("key"), known);
+        assert_eq!(files(&cache).len(), 1, "nothing else is left");
     }
 
     #[test]
     fn a_file_that_is_damaged_cut_or_of_another_key_is_as_good_as_none() {
-        let (_folder, kept) = folder();
-        kept.keep("key", &names(&["alpha", "beta"]));
-        let path = kept.folder.join("key");
+        let (_folder, cache) = folder();
+        cache.keep("key", &names(&["alpha", "beta"]));
+        let path = cache.folder.join("key");
         let whole = fs::read(&path).unwrap();
         for at in 0..whole.len() {
             let mut damaged = whole.clone();
             damaged[at] ^= 0x11;
             fs::write(&path, damaged).unwrap();
-            let found = kept.names("key");
+            let found = cache.names("key");
             assert!(found.is_empty() || found == names(&["alpha", "beta"]), "byte {at}: {found:?}");
             fs::write(&path, &whole[..at]).unwrap();
-            assert!(kept.names("key").is_empty(), "cut at {at}");
+            assert!(cache.names("key").is_empty(), "cut at {at}");
         }
-        fs::write(kept.folder.join("other"), &whole).unwrap();
-        assert!(kept.names("other").is_empty());
-        kept.keep("key", &names(&["alpha"]));
-        assert_eq!(kept.names("key"), names(&["alpha"]), "and is replaced");
+        fs::write(cache.folder.join("other"), &whole).unwrap();
+        assert!(cache.names("other").is_empty());
+        cache.keep("key", &names(&["alpha"]));
+        assert_eq!(cache.names("key"), names(&["alpha"]), "and is replaced");
     }
 
     #[test]
     fn a_file_of_another_version_is_as_good_as_none() {
-        let (_folder, kept) = folder();
+        let (_folder, cache) = folder();
         let header =
             Header { tool: "faultless 0.0.1".into(), command: vec!["key".into()], ..Header::default() };
         let mut writer = Writer::new(Vec::new(), header).unwrap();
         writer.line(&Line::Module(0, Module::default())).unwrap();
         writer.line(&Line::Frame(0, Frame { module: Some(0), address: 1, names: Vec::new() })).unwrap();
         writer.line(&Line::Footer(Box::default())).unwrap();
-        fs::write(kept.folder.join("key"), writer.finish().unwrap()).unwrap();
-        assert!(kept.names("key").is_empty());
+        fs::write(cache.folder.join("key"), writer.finish().unwrap()).unwrap();
+        assert!(cache.names("key").is_empty());
     }
 
     #[test]
     fn a_folder_that_cannot_be_made_or_that_others_may_write_to_keeps_nothing() {
-        let (folder, kept) = folder();
+        let (folder, cache) = folder();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        assert!(Kept::open(&file).is_none() && Kept::open(&file.join("names")).is_none());
-        fs::set_permissions(&kept.folder, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(Kept::open(&kept.folder).is_none());
-        fs::remove_dir(&kept.folder).unwrap();
-        kept.keep("key", &names(&["alpha"]));
-        assert!(kept.names("key").is_empty());
-        kept.trim();
+        assert!(NameCache::open(&file).is_none() && NameCache::open(&file.join("names")).is_none());
+        fs::set_permissions(&cache.folder, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(NameCache::open(&cache.folder).is_none());
+        fs::remove_dir(&cache.folder).unwrap();
+        cache.keep("key", &names(&["alpha"]));
+        assert!(cache.names("key").is_empty());
+        cache.trim();
     }
 
     #[test]
     fn recordings_at_once_leave_one_whole_file() {
-        let (_folder, kept) = folder();
+        let (_folder, cache) = folder();
         let (few, many) = (names(&["alpha"]), names(&["alpha", "beta", "gamma"]));
         std::thread::scope(|scope| {
             for known in [&few, &many, &few, &many] {
-                let kept = &kept;
-                scope.spawn(move || (0..50).for_each(|_| kept.keep("key", known)));
+                let cache = &cache;
+                scope.spawn(move || (0..50).for_each(|_| cache.keep("key", known)));
             }
         });
-        let found = kept.names("key");
+        let found = cache.names("key");
         assert!(found == few || found == many, "{found:?}");
-        assert_eq!(files(&kept).len(), 1);
+        assert_eq!(files(&cache).len(), 1);
     }
 
     #[test]
     fn the_oldest_files_go() {
-        let (_folder, kept) = folder();
+        let (_folder, cache) = folder();
         let file = |name: &str, len_bytes: u64, seconds: u64| {
-            let file = File::create(kept.folder.join(name)).unwrap();
+            let file = File::create(cache.folder.join(name)).unwrap();
             file.set_len(len_bytes).unwrap();
             file.set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
         };
-        (0..t::KEPT_FILES_MAX + 5).for_each(|at| file(&at.to_string(), 0, at as u64));
-        kept.trim();
-        assert_eq!(files(&kept).len(), t::KEPT_FILES_MAX + 5, "nothing was added");
-        kept.keep("key", &names(&["alpha"]));
-        kept.trim();
-        assert_eq!(files(&kept).len(), t::KEPT_FILES_MAX);
-        assert!(!kept.folder.join("5").exists() && kept.folder.join("6").exists());
-        file("large", t::KEPT_BYTES_MAX + 1, 1 << 20);
-        kept.keep("key", &names(&["alpha", "beta"]));
-        kept.trim();
-        assert!(!kept.folder.join("large").exists() && !kept.folder.join("6").exists());
-        assert_eq!(kept.names("key"), names(&["alpha", "beta"]), "the newest stays");
+        (0..t::NAME_CACHE_FILES_MAX + 5).for_each(|at| file(&at.to_string(), 0, at as u64));
+        cache.trim();
+        assert_eq!(files(&cache).len(), t::NAME_CACHE_FILES_MAX + 5, "nothing was added");
+        cache.keep("key", &names(&["alpha"]));
+        cache.trim();
+        assert_eq!(files(&cache).len(), t::NAME_CACHE_FILES_MAX);
+        assert!(!cache.folder.join("5").exists() && cache.folder.join("6").exists());
+        file("large", t::NAME_CACHE_BYTES_MAX + 1, 1 << 20);
+        cache.keep("key", &names(&["alpha", "beta"]));
+        cache.trim();
+        assert!(!cache.folder.join("large").exists() && !cache.folder.join("6").exists());
+        assert_eq!(cache.names("key"), names(&["alpha", "beta"]), "the newest stays");
     }
 
     #[test]
     fn functions_of_the_kernel_are_kept_and_a_damaged_table_is_not_taken() {
-        let (_folder, kept) = folder();
-        assert!(kept.kernel().is_none());
+        let (_folder, cache) = folder();
+        assert!(cache.kernel().is_none());
         let symbols = Symbols::parse("1000 T alpha\n2000 t beta\n3000 t gamma [module]\n");
-        kept.keep_kernel(&symbols);
-        assert_eq!(kept.kernel().unwrap().name(0x1001), "alpha");
-        let path = files(&kept).pop().unwrap();
+        cache.keep_kernel(&symbols);
+        assert_eq!(cache.kernel().unwrap().name(0x1001), "alpha");
+        let path = files(&cache).pop().unwrap();
         let text = fs::read_to_string(&path).unwrap();
         assert!(!text.contains("gamma"), "{text}");
         fs::write(&path, text.replace("alpha", "alphb")).unwrap();
-        assert!(kept.kernel().is_none());
+        assert!(cache.kernel().is_none());
     }
 }

@@ -1,14 +1,14 @@
 //! One run from start to end: the loop that reads while the program runs.
 //!
-//! In: a plan and what may be used. Out: an [`Observation`]. One thread, which sleeps until the program ends or the next
-//! reading is due; how often it reads follows from what a reading costs and whether anything happens.
+//! In: a plan, and the sources allowed. Out: an [`Observation`]. One thread sleeps until the program ends or
+//! the next reading is due. How often it reads depends on the cost of a reading and on activity.
 //!
-//! What it does not do: decide when single faults are recorded (`duty`), or what a record means (`trace`).
+//! It does not decide when single faults are recorded (`budget`), or what a record means (`trace`).
 
 use std::time::Duration;
 
 use faultless_os::counters::{now_ns, process_cpu_ns};
-use faultless_os::schedule::Turns;
+use faultless_os::schedule::ShortSlices;
 use faultless_os::spawn;
 use faultless_trace::file::Line;
 use faultless_trace::measurement::Count;
@@ -16,23 +16,25 @@ use faultless_trace::observation::{
     Counts, EventLoss, Exit, KernelSamples, Level, Observation, Record, SourceNote, Usage, Window,
 };
 
-use crate::drain::{Beside, Drain, Task};
-use crate::duty::{Budget, Duty};
-use crate::kernel::Stacks;
+use crate::budget::{Budget, Limits};
+use crate::drain::{Drain, StackOptions, Task};
+use crate::kernel::KernelStacks;
 use crate::levels::Levels;
-use crate::orphans::{self, Orphans};
-use crate::pace::Pace;
-use crate::session::{Ahead, KERNEL, Lane, PAIRS, Session, Shape, Watched};
+use crate::orphans::{OrphanUsage, Orphans};
+use crate::poll_interval::PollInterval;
+use crate::request::{Failure, Kernel, Sources, not_started};
+use crate::session::{Copier, CpuBuffer, KERNEL, PAIRS, Session, Watched};
+use crate::shape::Shape;
 use crate::subject::Subject;
 use crate::windows::Windows;
-use crate::{Failure, Kernel, Sources, calibrate, not_started, tuning as t, writing};
+use crate::{calibrate, tuning as t, write_cost};
 
 /// Runs `plan` to its end. `command` is its first word, for errors.
 pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<Observation, Failure> {
     let end = (allow.pairs && allow.counters).then_some(Shape::BARE.end(1));
     let calibrated = if allow == Sources::COUNTERS { None } else { calibrate::run(end) };
     let calibration = calibrated.map(|(found, _)| found);
-    // Without it orphans go to the next subreaper or init, and their usage is lost: a note less, no failure.
+    // If this fails, orphans go to the next subreaper or init and their usage is lost.
     let _ = spawn::adopt_orphans();
     let held = spawn::hold(plan)?;
     let fault_ns = calibration.map_or(t::FAULT_DEFAULT_NS, |found| found.truth_p50_ns);
@@ -41,17 +43,18 @@ pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<O
     let child = held.release().map_err(|error| not_started(command, error))?;
     let cost_ns = calibration.map_or(t::RECORD_COST_DEFAULT_NS, |found| found.record_cost_ns);
     let cost_ns = cost_ns.max(t::RECORD_COST_DEFAULT_NS / 4.0);
-    let manner = Manner { allow, begin_ns, cost_ns, every_fault: false, stacks: None };
-    let mut watch = Watch::new(session, child.pid() as u32, manner);
-    while !child.ended_within(watch.pause_ns(), watch.wakers()) {
-        watch.look();
+    let setup = Setup { allow, begin_ns, cost_ns, every_fault: false, stacks: None };
+    let mut monitor = Monitor::new(session, child.pid() as u32, setup);
+    while !child.ended_within(monitor.pause_ns(), monitor.wakers()) {
+        monitor.poll();
     }
-    let ended = watch.finish(Subject::Child(child))?;
+    let ended = monitor.finish(Subject::Child(child))?;
     Ok(Observation {
         exit: ended.exit,
         usage: ended.usage,
         counts: ended.counts,
-        calibration: calibrated.map(|(found, written)| writing::in_run(found, written, &ended.drain.writing)),
+        calibration: calibrated
+            .map(|(found, written)| write_cost::in_run(found, written, &ended.drain.write_costs)),
         windows: ended.windows,
         records: ended.drain.finish(),
         levels: ended.levels,
@@ -64,7 +67,7 @@ pub(crate) fn run(plan: &spawn::Plan, allow: Sources, command: &str) -> Result<O
 
 /// How a run is watched.
 #[derive(Debug)]
-pub(crate) struct Manner {
+pub(crate) struct Setup {
     pub(crate) allow: Sources,
     /// When it began.
     pub(crate) begin_ns: u64,
@@ -73,10 +76,10 @@ pub(crate) struct Manner {
     /// Recording never pauses.
     pub(crate) every_fault: bool,
     /// Samples hold stacks.
-    pub(crate) stacks: Option<Beside>,
+    pub(crate) stacks: Option<StackOptions>,
 }
 
-/// What is left at the end.
+/// The results of a finished run.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) exit: Exit,
@@ -96,71 +99,75 @@ pub(crate) struct Ended {
 }
 
 /// The loop's state.
-pub(crate) struct Watch {
+pub(crate) struct Monitor {
     session: Session,
     drain: Drain,
-    duty: Duty,
-    /// Where bursts never end, and in the first one of a young program, whose stacks take longer to unwind than to fault.
-    ahead: Option<Ahead>,
+    budget: Budget,
+    /// Runs while a burst may never end (`every_fault`), and in the first burst of a young program, whose
+    /// stacks take longer to unwind than to fault.
+    copier: Option<Copier>,
     every_fault: bool,
     windows: Windows,
     levels: Option<Levels>,
-    stacks: Stacks,
+    stacks: KernelStacks,
     kernel: Kernel,
     orphans: Orphans,
-    pace: Pace,
+    interval: PollInterval,
     begin_ns: u64,
     faults: u64,
-    /// Our own CPU time when the open burst began, and faults copied since.
+    /// The recorder's CPU time when the open burst began, and faults copied since.
     burst: (u64, u64),
     lost: u64,
     /// Samples copied so far.
     samples: u64,
-    /// From so many on they are taken less densely.
+    /// From this many samples on, they are taken less densely.
     early_samples: u64,
     readings: u64,
     discover_ns: u64,
     stacks_ns: u64,
     levels_ns: u64,
     align_ns: u64,
-    /// Times that samples began anew since [`t::ALIGN_NS`] before then.
+    /// How often samples were realigned in the current [`t::ALIGN_NS`].
     aligns: u32,
-    /// Faults are being recorded, and there were many since the last look, or it has just begun.
+    /// Recording is on, and many faults came since the last poll, or it has just begun.
     is_in_burst: bool,
-    _turns: Turns,
+    _slices: ShortSlices,
 }
 
-impl Watch {
-    pub(crate) fn new(session: Session, pid: u32, manner: Manner) -> Self {
-        let Manner { allow, begin_ns, cost_ns, every_fault, stacks } = manner;
-        // A burst is as long as it takes us to wake up; and a ring that nobody reads overflows.
-        let turns = Turns::short(every_fault);
+impl Monitor {
+    pub(crate) fn new(session: Session, pid: u32, setup: Setup) -> Self {
+        let Setup { allow, begin_ns, cost_ns, every_fault, stacks } = setup;
+        // A burst lasts as long as it takes the recorder to wake up, and an unread ring overflows.
+        let slices = ShortSlices::request(every_fault);
         let levels = (allow.levels && !is_proc_hidden()).then(|| {
             let mut levels = Levels::default();
             levels.begin(pid);
             levels
         });
         let has_stacks = stacks.is_some();
-        let budget = if has_stacks { Budget::STACKS } else { Budget::BARE };
-        let duty =
-            if every_fault { Duty::always() } else { Duty::new(cost_ns, budget, begin_ns ^ u64::from(pid)) };
-        let rings = session.lanes.iter().map(|lane| lane.ring.clone());
-        let ahead = has_stacks.then(|| Ahead::start(rings.collect()));
+        let limits = if has_stacks { Limits::STACKS } else { Limits::BARE };
+        let budget = if every_fault {
+            Budget::always()
+        } else {
+            Budget::new(cost_ns, limits, begin_ns ^ u64::from(pid))
+        };
+        let rings = session.buffers.iter().map(|buffer| buffer.ring.clone());
+        let copier = has_stacks.then(|| Copier::start(rings.collect()));
         let drain = match stacks {
-            Some(beside) => Drain::with_stacks(&session.lanes, pid, beside),
-            None => Drain::new(&session.lanes, pid),
+            Some(options) => Drain::with_stacks(&session.buffers, pid, options),
+            None => Drain::new(&session.buffers, pid),
         };
         Self {
             drain,
-            duty,
-            ahead,
+            budget,
+            copier,
             every_fault,
             windows: Windows::begin(begin_ns, session.records_faults()),
             levels,
-            stacks: Stacks::at(allow.kernel.hertz()),
+            stacks: KernelStacks::at(allow.kernel.hertz()),
             kernel: allow.kernel,
             orphans: Orphans::default(),
-            pace: Pace::new(process_cpu_ns()),
+            interval: PollInterval::new(process_cpu_ns()),
             session,
             begin_ns,
             faults: 0,
@@ -175,11 +182,11 @@ impl Watch {
             align_ns: begin_ns,
             aligns: 0,
             is_in_burst: true,
-            _turns: turns,
+            _slices: slices,
         }
     }
 
-    /// Become readable when there is something worth reading.
+    /// Descriptors that become readable when the rings need a poll.
     pub(crate) fn wakers(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
         self.session.wakers()
     }
@@ -194,37 +201,37 @@ impl Watch {
         self.faults
     }
 
-    /// What is new and settled, as lines of a trace file.
+    /// New settled lines of a trace file.
     pub(crate) fn take_lines(&mut self) -> impl Iterator<Item = Line> {
         let levels = self.levels.as_mut().map(Levels::take).unwrap_or_default();
         let windows = self.windows.take_settled().map(Line::Window);
         self.drain.take_lines().chain(windows).chain(levels.into_iter().map(Line::Level))
     }
 
-    /// The file has become long: from now on most faults are in no record of their own.
-    pub(crate) fn pace(&mut self) {
-        self.duty.pace();
+    /// The file has become long: from now on most faults get no record of their own.
+    pub(crate) fn throttle(&mut self) {
+        self.budget.throttle();
     }
 
-    /// No more single faults and samples from now on: there is no room for them.
+    /// Stops recording single faults and samples: there is no room for them.
     pub(crate) fn silence(&mut self) {
         if self.windows.recording_since().is_some() {
             let (time, faults) = self.read_counter();
             self.copy_rings();
             self.digest(time);
-            self.windows.turn(time, faults, false);
+            self.windows.begin_next(time, faults, false);
         }
-        self.duty.stop();
-        self.ahead = None;
-        self.session.lanes.iter().for_each(Lane::silence);
+        self.budget.stop();
+        self.copier = None;
+        self.session.buffers.iter().for_each(CpuBuffer::silence);
     }
 
-    /// How long to sleep until the next look.
+    /// How long to sleep until the next poll.
     pub(crate) fn pause_ns(&self) -> u64 {
         if self.is_in_burst {
             t::BURST_LOOK_NS
         } else if self.levels.is_some() || self.session.records_faults() {
-            self.pace.pause_ns()
+            self.interval.pause_ns()
         } else if !self.session.kernel.is_empty() {
             t::KERNEL_DRAIN_NS
         } else {
@@ -232,12 +239,12 @@ impl Watch {
         }
     }
 
-    /// Reads what is due, and switches.
-    pub(crate) fn look(&mut self) {
+    /// Reads what is due, and switches recording.
+    pub(crate) fn poll(&mut self) {
         let now = now_ns();
         let new = self.copy_rings();
-        let was_on = self.duty.is_on();
-        // A burst that has spent its credit ends before anybody takes time to unwind it.
+        let was_on = self.budget.is_on();
+        // End an overdrawn burst before anything is unwound.
         if was_on {
             self.switch(now);
         }
@@ -245,29 +252,30 @@ impl Watch {
         if now >= self.levels_ns {
             // Unwinding may have taken its time.
             self.read_levels(now_ns());
-            // A look that records called for soon after is no reading.
-            self.levels_ns = now + self.pace.pause_ns() / 2;
+            // A poll shortly after this one, called for by records, reads no levels.
+            self.levels_ns = now + self.interval.pause_ns() / 2;
         }
         if now >= self.stacks_ns {
             self.stacks_ns = now + t::KERNEL_DRAIN_NS;
             self.empty_kernel_rings();
         }
-        self.orphans.tend(now);
-        if !self.every_fault && now - self.begin_ns > t::AHEAD_NS {
-            self.ahead = None;
+        self.orphans.reap_ended(now);
+        if !self.every_fault && now - self.begin_ns > t::COPIER_NS {
+            self.copier = None;
         }
-        if !self.duty.is_on() && self.drain.is_apart() {
+        if !self.budget.is_on() && self.drain.is_apart() {
             self.align_samples(now);
         }
-        // Nothing of ours is to interrupt the program in a burst, so it begins when all else is done.
+        // Begin a burst last, so that none of our own work interrupts the program in it.
         if !was_on {
             self.switch(now);
         }
-        self.is_in_burst = self.duty.is_on() && (new >= t::BURST_FAULTS || !was_on);
-        self.pace.looked(now - self.begin_ns, new >= t::BUSY_FAULTS, process_cpu_ns);
+        self.is_in_burst = self.budget.is_on() && (new >= t::BURST_FAULTS || !was_on);
+        self.interval.polled(now - self.begin_ns, new >= t::BUSY_FAULTS, process_cpu_ns);
     }
 
-    /// Begins samples anew. A fault that was under way has an end and no entry: such a try fails, and some more follow at once.
+    /// Realigns the samples. If a fault is under way, its end comes without an entry and the attempt fails; a
+    /// few more follow at once.
     fn align_samples(&mut self, now: u64) {
         if now >= self.align_ns {
             (self.align_ns, self.aligns) = (now + t::ALIGN_NS, 0);
@@ -278,15 +286,15 @@ impl Watch {
         }
     }
 
-    /// Copies records from the rings. Faults found.
+    /// Copies records from the rings. Returns the number of faults.
     fn copy_rings(&mut self) -> u64 {
-        let found = self.drain.copy(&self.session.lanes);
-        if self.duty.is_on() {
-            // A lost record is one of the two of a fault, and has cost as much.
-            self.duty.spend(found.faults + found.lost / 2);
+        let found = self.drain.copy(&self.session.buffers);
+        if self.budget.is_on() {
+            // A lost record is one of a fault's two, and cost as much.
+            self.budget.spend(found.faults + found.lost / 2);
             self.burst.1 += found.faults;
         } else if found.faults > 0 {
-            // A process that was just being forked may have missed the switch.
+            // A process that was being forked may have missed the switch.
             self.session.record_faults(false);
         }
         self.lost += found.lost;
@@ -297,7 +305,7 @@ impl Watch {
         found.faults
     }
 
-    /// Makes records of what was copied; faults up to `end_ns` if they are being recorded.
+    /// Makes records of what was copied; keeps faults up to `end_ns` if recording is on.
     fn digest(&mut self, end_ns: u64) {
         let span = self.windows.recording_since().map_or(0..0, |begin_ns| begin_ns..end_ns);
         let digest = self.drain.digest(span);
@@ -318,14 +326,14 @@ impl Watch {
     }
 
     fn empty_kernel_rings(&mut self) {
-        for lane in &mut self.session.kernel {
-            self.stacks.drain(&mut lane.ring);
+        for buffer in &mut self.session.kernel {
+            self.stacks.drain(&mut buffer.ring);
         }
     }
 
     fn read_levels(&mut self, now: u64) {
         let Some(levels) = &mut self.levels else { return };
-        if self.session.lanes.is_empty() && now >= self.discover_ns {
+        if self.session.buffers.is_empty() && now >= self.discover_ns {
             self.discover_ns = now + t::DISCOVER_NS;
             levels.discover();
             levels.members().for_each(|pid| self.orphans.began(pid));
@@ -333,42 +341,42 @@ impl Watch {
         self.faults = self.session.user_faults().unwrap_or_else(|| levels.faults_by_proc());
         self.readings += 1;
         let changed = levels.read(now, self.faults);
-        self.pace.saw(changed, levels.thinned());
+        self.interval.level_read(changed, levels.thinned());
     }
 
-    /// Turns recording on or off, or begins a new window when the open one has become long.
+    /// Switches recording on or off, or begins a new window if the open one has become long.
     fn switch(&mut self, now: u64) {
         if !self.session.records_faults() {
             return;
         }
         let session = &self.session;
         let elapsed = now - self.begin_ns;
-        if self.duty.should_switch(now, || session.cpu_ns().unwrap_or(elapsed)) {
-            let on = !self.duty.is_on();
+        if self.budget.should_switch(now, || session.cpu_ns().unwrap_or(elapsed)) {
+            let on = !self.budget.is_on();
             if on {
                 self.burst = (process_cpu_ns(), 0);
                 self.session.record_faults(true);
-                self.turn(true);
+                self.begin_window(true);
             } else {
-                // The window ends before the events are switched off one processor after the other.
+                // The window ends before the events are switched off, processor by processor.
                 let (time, faults) = self.read_counter();
                 self.session.record_faults(false);
-                self.ahead = None;
+                self.copier = None;
                 self.copy_rings();
                 self.digest(time);
-                self.windows.turn(time, faults, false);
+                self.windows.begin_next(time, faults, false);
                 let (begin_ns, recorded) = self.burst;
-                self.duty.learn(recorded, process_cpu_ns().saturating_sub(begin_ns));
+                self.budget.learn(recorded, process_cpu_ns().saturating_sub(begin_ns));
             }
-            self.duty.switched(now);
-        } else if self.duty.is_on() && now.saturating_sub(self.windows.begin_ns()) > t::RECORD_WINDOW_NS {
-            self.turn(true);
+            self.budget.switched(now);
+        } else if self.budget.is_on() && now.saturating_sub(self.windows.begin_ns()) > t::RECORD_WINDOW_NS {
+            self.begin_window(true);
         }
     }
 
-    fn turn(&mut self, recorded: bool) {
+    fn begin_window(&mut self, recorded: bool) {
         let (time, faults) = self.read_counter();
-        self.windows.turn(time, faults, recorded);
+        self.windows.begin_next(time, faults, recorded);
     }
 
     /// The user-mode fault counter, and the time halfway through reading it.
@@ -382,7 +390,7 @@ impl Watch {
 
     /// Reads what is left once the program has ended.
     pub(crate) fn finish(mut self, subject: Subject) -> Result<Ended, Failure> {
-        // What still runs, a process that we attached to or a descendant, goes on unseen.
+        // A process that still runs, attached to or a descendant, is no longer watched.
         self.session.end();
         let end_ns = now_ns();
         self.copy_rings();
@@ -396,10 +404,10 @@ impl Watch {
         let is_child = matches!(subject, Subject::Child(_));
         let (exit, own) = subject.finish()?;
         let orphans = std::mem::take(&mut self.orphans);
-        // Descendants of a process that is not ours never fall to us.
-        let found = if is_child { orphans.finish() } else { orphans::Found::default() };
+        // Only descendants of our own child fall to us.
+        let found = if is_child { orphans.finish() } else { OrphanUsage::default() };
         let counts = Counts { running: found.running, ..counts };
-        let usage = orphans::sum(own, found.usage);
+        let usage = own.plus(found.usage);
         let wall_ns = end_ns - self.begin_ns;
         let kernel = self.name_stacks();
         self.note_the_rest(wall_ns, found);
@@ -447,10 +455,10 @@ impl Watch {
         }
     }
 
-    fn note_the_rest(&mut self, wall_ns: u64, found: orphans::Found) {
+    fn note_the_rest(&mut self, wall_ns: u64, found: OrphanUsage) {
         note_wait4(&mut self.session, found);
-        if let Some(told) = self.drain.drift.told() {
-            self.session.add_to_note(PAIRS, &told);
+        if let Some(note) = self.drain.pairing.note() {
+            self.session.add_to_note(PAIRS, &note);
         }
         if self.levels.is_some() {
             let each = Duration::from_nanos(wall_ns / self.readings.max(1));
@@ -475,7 +483,7 @@ fn is_proc_hidden() -> bool {
     faultless_os::procfs::stat(std::process::id()).is_none()
 }
 
-fn note_wait4(session: &mut Session, found: orphans::Found) {
+fn note_wait4(session: &mut Session, found: OrphanUsage) {
     let mut text = String::new();
     if found.reaped > 0 {
         text = format!("with {} processes that the program did not wait for", found.reaped);

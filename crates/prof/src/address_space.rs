@@ -2,7 +2,7 @@
 //!
 //! In: mappings as they appear, in the order of time. Out: which of them holds an address.
 //!
-//! What it does not do: open files.
+//! It does not open files.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,56 +10,41 @@ use std::sync::Arc;
 use faultless_trace::observation::Map;
 
 /// `PROT_EXEC`, mmap(2).
-const PROT_EXEC: u32 = 4;
+pub(crate) const PROT_EXEC: u32 = 4;
 
 /// Executable memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Region {
-    /// Where.
+pub(crate) struct Region<T> {
+    /// Its addresses.
     pub(crate) range: Range<u64>,
     /// Offset in the file of the first byte.
     pub(crate) file_offset: u64,
     /// As [`Map::name`].
     pub(crate) name: Arc<str>,
-    /// What it was found to be; `None`: nobody has looked yet.
-    pub(crate) code: Option<Code>,
-}
-
-/// What a region holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Code {
-    /// Number of the module.
-    pub(crate) module: u32,
-    /// Number of the object with unwind information, and what to add to an address in memory for the address that its
-    /// file states.
-    pub(crate) object: Option<(u32, u64)>,
-    /// Its addresses are offsets in a file; else they are absolute.
-    pub(crate) in_file: bool,
-    /// It is our own interposer.
-    pub(crate) ours: bool,
-}
-
-impl Region {
-    /// The address that a frame has: in the file, or absolute.
-    pub(crate) fn frame_address(&self, code: Code, address: u64) -> u64 {
-        if code.in_file { self.file_offset.wrapping_add(address - self.range.start) } else { address }
-    }
+    /// What the caller knows of it; `None` before the first lookup.
+    pub(crate) content: Option<T>,
 }
 
 /// The regions of a process, in order, without overlap.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Space {
-    regions: Vec<Region>,
+#[derive(Clone, Debug)]
+pub(crate) struct AddressSpace<T> {
+    regions: Vec<Region<T>>,
 }
 
-impl Space {
-    /// A mapping appeared: it hides what it covers. True: executable memory was covered, so what was known of addresses there
-    /// holds no longer.
+impl<T> Default for AddressSpace<T> {
+    fn default() -> Self {
+        Self { regions: Vec::new() }
+    }
+}
+
+impl<T: Copy> AddressSpace<T> {
+    /// Adds a mapping, which hides what it covers. True: it covered executable memory, so cached results for
+    /// addresses there are stale.
     pub(crate) fn map(&mut self, map: &Map) -> bool {
         let range = map.begin..map.begin.saturating_add(map.len_bytes);
         let first = self.regions.partition_point(|region| region.range.end <= range.start);
         let last = self.regions.partition_point(|region| region.range.start < range.end).max(first);
-        let covered: Vec<Region> = self.regions.splice(first..last, []).collect();
+        let covered: Vec<Region<T>> = self.regions.splice(first..last, []).collect();
         let mut pieces = Vec::new();
         for region in &covered {
             if region.range.start < range.start {
@@ -68,7 +53,7 @@ impl Space {
         }
         if map.prot & PROT_EXEC != 0 && !range.is_empty() {
             let name = map.name.as_str().into();
-            pieces.push(Region { range: range.clone(), file_offset: map.file_offset, name, code: None });
+            pieces.push(Region { range: range.clone(), file_offset: map.file_offset, name, content: None });
         }
         for region in &covered {
             if region.range.end > range.end {
@@ -87,21 +72,21 @@ impl Space {
     }
 
     /// A region by its number.
-    pub(crate) fn region(&self, index: usize) -> Option<&Region> {
+    pub(crate) fn region(&self, index: usize) -> Option<&Region<T>> {
         self.regions.get(index)
     }
 
-    /// Forgets what regions without a file hold: in another process other code will be generated there.
-    pub(crate) fn forget_generated(&mut self) {
+    /// Forgets the content of regions where `keep` says no.
+    pub(crate) fn retain_content(&mut self, keep: impl Fn(T) -> bool) {
         for region in &mut self.regions {
-            region.code = region.code.filter(|code| code.in_file);
+            region.content = region.content.filter(|&content| keep(content));
         }
     }
 
     /// Notes what a region holds.
-    pub(crate) fn know(&mut self, index: usize, code: Code) {
+    pub(crate) fn set_content(&mut self, index: usize, content: T) {
         if let Some(region) = self.regions.get_mut(index) {
-            region.code = Some(code);
+            region.content = Some(content);
         }
     }
 }
@@ -116,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_new_mapping_splits_what_it_covers() {
-        let mut space = Space::default();
+        let mut space = AddressSpace::<()>::default();
         assert!(!space.map(&map(0x1000, 0x9000, 5, 0x20_000)));
         assert!(space.map(&map(0x3000, 0x1000, 3, 0)));
         assert_eq!(space.find(0x3800), None);
@@ -129,7 +114,7 @@ mod tests {
 
     #[test]
     fn data_beside_code_changes_nothing() {
-        let mut space = Space::default();
+        let mut space = AddressSpace::<()>::default();
         space.map(&map(0x1000, 0x1000, 5, 0));
         assert!(!space.map(&map(0x2000, 0x1000, 3, 0)));
         assert!(!space.map(&map(0, 0x1000, 3, 0)));
@@ -138,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_mapping_at_the_end_of_the_address_space_does_not_overflow() {
-        let mut space = Space::default();
+        let mut space = AddressSpace::<()>::default();
         space.map(&map(u64::MAX - 10, 100, 5, u64::MAX));
         assert_eq!(space.find(u64::MAX - 1), Some(0));
         space.map(&map(u64::MAX - 5, u64::MAX, 3, 0));

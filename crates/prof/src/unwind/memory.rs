@@ -1,19 +1,16 @@
-//! The rest of a stack that was copied only in part, as it stands now in the process.
+//! The rest of a stack that was copied only in part, as the process has it now.
 //!
-//! In: what was copied, and how far its callers are known. Out: the memory above it, if the function that lies across the end of
-//! the copy is still the same call: then so are all its callers.
+//! In: the copy, and the callers known so far. Out: the memory above the copy, if the function across its end
+//! is still in the same call. Then all its callers are the same too.
 //!
-//! What it does not do: read again what has changed; where the process is gone or closed to us there is no rest.
-
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+//! It does not restore what has changed, or read a process that is gone or denies access.
 
 use super::UserStack;
 use crate::tuning as t;
 
-/// Stacks as they are now, for the length of one look at the rings.
+/// Stacks as they are now, cached for one poll of the rings.
 #[derive(Debug, Default)]
-pub(super) struct Live {
+pub(super) struct StackReader {
     pieces: Vec<Piece>,
 }
 
@@ -31,12 +28,12 @@ impl Piece {
     }
 }
 
-/// A stack as far as it is known.
+/// A stack: the copy and what was read above it.
 pub(super) struct Memory<'a> {
     pub(super) stack: &'a UserStack<'a>,
     /// Its rest, from the end of the copy on.
     pub(super) rest: Option<Vec<u8>>,
-    /// A word was asked for that is not known.
+    /// An unknown word was asked for.
     pub(super) missed: bool,
 }
 
@@ -57,15 +54,15 @@ impl Memory<'_> {
     }
 }
 
-impl Live {
-    /// Time has passed: what was read is of no use any more.
+impl StackReader {
+    /// Forgets everything: time has passed.
     pub(super) fn forget(&mut self) {
         self.pieces.clear();
     }
 
-    /// What lies above the copy. `known`: the last caller found, and the stack pointer there.
+    /// Memory above the copy. `known`: the last caller found, and the stack pointer there.
     pub(super) fn rest(&mut self, pid: u32, stack: &UserStack<'_>, known: (u64, u64)) -> Option<Vec<u8>> {
-        // Whole words, as the walk reads them.
+        // The walk reads whole words.
         let len = stack.dump.len();
         if len < t::STACK_SAME_BYTES || !len.is_multiple_of(8) {
             return None;
@@ -92,7 +89,7 @@ impl Live {
         if self.pieces.len() >= t::STACK_RESTS_MAX {
             return None;
         }
-        // What can't be read is noted as well, so that it is not tried for each sample.
+        // A failed read is cached as well, so that it is not repeated for each sample.
         self.pieces.push(Piece { pid, begin: sp, bytes: read(pid, sp) });
         self.pieces.last().filter(|piece| holds(piece))
     }
@@ -100,7 +97,7 @@ impl Live {
 
 fn read(pid: u32, begin: u64) -> Vec<u8> {
     let mut bytes = vec![0; t::STACK_REST_BYTES];
-    let read = File::open(format!("/proc/{pid}/mem")).and_then(|memory| memory.read_at(&mut bytes, begin));
-    bytes.truncate(read.unwrap_or(0));
+    let len = super::read_memory(pid, begin, &mut bytes);
+    bytes.truncate(len);
     bytes
 }

@@ -1,9 +1,9 @@
 //! The trace file while it is written.
 //!
-//! In: lines as they come. Out: bytes of the file. An error of the file ends the writing and not the program: what was written
-//! so far stays as it is.
+//! In: lines as they come. Out: bytes of the file. An error of the file stops the writing, not the program;
+//! what was written stays.
 //!
-//! What it does not do: know what a line means (`trace::file`).
+//! It does not know what a line means (`trace::file`).
 
 use std::io::Write;
 
@@ -16,7 +16,7 @@ use crate::tuning as t;
 pub(crate) type Out = Box<dyn Write>;
 
 /// The file.
-pub(crate) struct Tape {
+pub(crate) struct TraceFile {
     writer: Option<Writer<Out>>,
     max_bytes: u64,
     written_bytes: u64,
@@ -25,18 +25,18 @@ pub(crate) struct Tape {
     trouble: Option<std::io::Error>,
 }
 
-impl Tape {
+impl TraceFile {
     /// Begins the file with its header. From `max_bytes` on it [is full](Self::is_full).
     pub(crate) fn new(out: Out, header: Header, max_bytes: u64) -> Self {
-        let mut tape = Self { writer: None, max_bytes, written_bytes: 0, flush_ns: 0, trouble: None };
+        let mut file = Self { writer: None, max_bytes, written_bytes: 0, flush_ns: 0, trouble: None };
         match Writer::new(out, header) {
             Ok(writer) => {
-                tape.written_bytes = writer.written_bytes();
-                tape.writer = Some(writer);
+                file.written_bytes = writer.written_bytes();
+                file.writer = Some(writer);
             }
-            Err(error) => tape.trouble = Some(error),
+            Err(error) => file.trouble = Some(error),
         }
-        tape
+        file
     }
 
     /// Adds lines.
@@ -44,7 +44,7 @@ impl Tape {
         self.with(|writer| lines.into_iter().try_for_each(|line| writer.line(&line)));
     }
 
-    /// Writes down what waits, if that is long enough ago.
+    /// Flushes if the last flush is long enough ago.
     pub(crate) fn flush_at(&mut self, now_ns: u64) {
         if now_ns >= self.flush_ns {
             self.flush_ns = now_ns + t::FLUSH_NS;
@@ -57,12 +57,12 @@ impl Tape {
         let result = write(writer);
         self.written_bytes = writer.written_bytes();
         if let Err(error) = result {
-            // Whatever came behind a frame that is only half there could hardly be read.
+            // Nothing behind a half-written frame could be read.
             (self.trouble, self.writer) = (Some(error), None);
         }
     }
 
-    /// Whether single faults are to be written no more: it has grown to its limit, or can't be written.
+    /// Whether to stop writing single faults: the file has reached its limit, or can't be written.
     pub(crate) fn is_full(&self) -> bool {
         self.writer.is_none() || self.written_bytes >= self.max_bytes
     }
@@ -72,7 +72,7 @@ impl Tape {
         self.written_bytes
     }
 
-    /// Ends the file: its length, and what went wrong.
+    /// Ends the file. Returns its length, and the error if there was one.
     pub(crate) fn finish(mut self) -> (u64, Option<std::io::Error>) {
         self.with(Writer::flush);
         (self.written_bytes, self.trouble)
@@ -107,29 +107,29 @@ mod tests {
 
     #[test]
     fn a_full_device_ends_the_writing_and_leaves_what_was_written() {
-        let file = Small(Rc::default(), 3000);
-        let mut tape = Tape::new(Box::new(file.clone()), Header::default(), u64::MAX);
+        let device = Small(Rc::default(), 3000);
+        let mut file = TraceFile::new(Box::new(device.clone()), Header::default(), u64::MAX);
         for second in 0..1000 {
             let level = Level { time_ns: second * 1_000_077_777, faults: second, anon_bytes: 1 };
-            tape.write([Line::Level(level)]);
-            tape.flush_at(second * 1_000_000_000);
+            file.write([Line::Level(level)]);
+            file.flush_at(second * 1_000_000_000);
         }
-        assert!(tape.is_full());
-        let (bytes, trouble) = tape.finish();
+        assert!(file.is_full());
+        let (bytes, trouble) = file.finish();
         assert!(bytes <= 3000 + 256, "{bytes}");
         assert_eq!(trouble.map(|error| error.kind()), Some(io::ErrorKind::StorageFull));
-        let found = faultless_trace::file::read(&file.0.borrow()).unwrap();
+        let found = faultless_trace::file::read(&device.0.borrow()).unwrap();
         assert!(found.observation.levels.len() > 10, "{:?}", found.observation.levels.len());
         assert!(!found.missing.is_empty());
     }
 
     #[test]
     fn a_file_at_its_limit_says_so_and_still_takes_its_end() {
-        let file = Small(Rc::default(), 1 << 20);
-        let mut tape = Tape::new(Box::new(file.clone()), Header::default(), 500);
-        assert!(tape.is_full(), "the header alone is longer");
-        tape.write([Line::Footer(Box::default())]);
-        assert!(tape.finish().1.is_none());
-        assert!(faultless_trace::file::read(&file.0.borrow()).unwrap().footer.is_some());
+        let device = Small(Rc::default(), 1 << 20);
+        let mut file = TraceFile::new(Box::new(device.clone()), Header::default(), 500);
+        assert!(file.is_full(), "the header alone is longer");
+        file.write([Line::Footer(Box::default())]);
+        assert!(file.finish().1.is_none());
+        assert!(faultless_trace::file::read(&device.0.borrow()).unwrap().footer.is_some());
     }
 }

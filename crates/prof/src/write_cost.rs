@@ -1,10 +1,12 @@
-//! What it takes to write one record more between a fault's entry and its end: here and now, in the faults of whoever is watched.
+//! What it costs to write one more record between a fault's entry and its end, measured in the watched
+//! program's own faults.
 //!
-//! In: entries and ends of the faults of all threads, and which entries were written twice. Out: how much longer those read than
-//! their neighbours, in the median. Nearly all of the time that a reading says too much is the writing of records. So when the machine, or who
-//! shares its caches, makes it slower than it was in the calibration, this shows by how much.
+//! In: entries and ends of the faults of all threads, and which entries were written twice. Out: the median
+//! of how much longer those faults read than their neighbours. Nearly all of a reading's offset is the
+//! writing of records. If the machine, or a neighbour on its caches, makes writing slower than in the
+//! calibration, this shows by how much.
 //!
-//! What it does not do: correct a reading.
+//! It does not correct a reading.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,11 +17,11 @@ use crate::tuning as t;
 
 /// Readings so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Writing {
+pub(crate) struct WriteCosts {
     threads: HashMap<u32, Thread>,
-    /// How much longer a fault read whose entry was written twice, ns.
+    /// By how much a fault read longer because its entry was written twice, ns.
     longer_ns: Vec<f64>,
-    /// Faults that were read, and those whose entry was written twice.
+    /// Faults read, and extra entries among them.
     read: u64,
     twice: u64,
 }
@@ -27,9 +29,9 @@ pub(crate) struct Writing {
 #[derive(Clone, Debug, Default)]
 struct Thread {
     entry: Option<Entry>,
-    /// When entries were written further times, and how often.
+    /// Time of the last repeated entry, and how often it was repeated.
     again: (u64, u32),
-    /// Whether written twice, and the reading, ns.
+    /// Whether its entry was written twice, and the reading, ns.
     recent: VecDeque<(bool, f64)>,
     end_ns: u64,
 }
@@ -42,29 +44,29 @@ struct Entry {
 
 /// Of one record, ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Written {
+pub(crate) struct WriteCost {
     pub(crate) ns: f64,
     /// Standard error, ns.
     pub(crate) error_ns: f64,
 }
 
-impl Writing {
+impl WriteCosts {
     /// The entry of a fault.
     pub(crate) fn enter(&mut self, tid: u32, addr: u64, time_ns: u64) {
         let thread = self.threads.entry(tid).or_default();
-        if time_ns.saturating_sub(thread.end_ns) > t::WRITING_GAP_NS {
+        if time_ns.saturating_sub(thread.end_ns) > t::WRITE_COST_GAP_NS {
             thread.recent.clear();
         }
         thread.entry = Some(Entry { addr, time_ns });
     }
 
-    /// The entry at this time was written once more; comes before its end.
+    /// The entry at this time was written once more. Call it before the fault's end.
     pub(crate) fn again(&mut self, tid: u32, time_ns: u64) {
         let again = &mut self.threads.entry(tid).or_default().again;
         *again = (time_ns, if again.0 == time_ns { again.1 + 1 } else { 1 });
     }
 
-    /// The end of a fault; its reading, and how many further times its entry was written.
+    /// The end of a fault. Returns its reading, and how often its entry was repeated.
     pub(crate) fn end(&mut self, tid: u32, addr: u64, time_ns: u64) -> Option<(u64, u32)> {
         let thread = self.threads.get_mut(&tid)?;
         let entry = thread.entry.take().filter(|entry| entry.addr == addr)?;
@@ -75,7 +77,7 @@ impl Writing {
         self.twice += u64::from(again);
         if again <= 1 {
             thread.recent.push_back((again == 1, reading_ns as f64));
-            self.longer_ns.extend(thread.longer_ns().filter(|_| self.longer_ns.len() < t::WRITING_MAX));
+            self.longer_ns.extend(thread.longer_ns().filter(|_| self.longer_ns.len() < t::WRITE_COST_MAX));
         }
         Some((reading_ns, again))
     }
@@ -85,32 +87,33 @@ impl Writing {
         self.threads.remove(&tid);
     }
 
-    /// Records written beside the entry, per fault.
+    /// Extra entries per fault.
     pub(crate) fn share(&self) -> f64 {
         self.twice as f64 / self.read.max(1) as f64
     }
 
     /// `None`: too few to say.
-    pub(crate) fn written(&self) -> Option<Written> {
+    pub(crate) fn cost(&self) -> Option<WriteCost> {
         let mut sorted = self.longer_ns.clone();
         sorted.sort_by(f64::total_cmp);
         let at = |share: f64| sorted.get((share * sorted.len() as f64) as usize).copied();
-        if sorted.len() < t::WRITING_MIN {
+        if sorted.len() < t::WRITE_COST_MIN {
             return None;
         }
         // The median of n varies by 1.25 sd / sqrt(n); half of a normal distribution lies within 1.35 sd.
         let sd = (at(0.75)? - at(0.25)?) / 1.35;
-        Some(Written { ns: at(0.5)?, error_ns: 1.25 * sd / (sorted.len() as f64).sqrt() })
+        Some(WriteCost { ns: at(0.5)?, error_ns: 1.25 * sd / (sorted.len() as f64).sqrt() })
     }
 }
 
 impl Thread {
-    /// By how much the one in the middle of the last few read longer than the others, if its entry was written twice.
+    /// If the middle one of the last few faults has a repeated entry: by how much it read longer than the
+    /// others.
     fn longer_ns(&mut self) -> Option<f64> {
-        if self.recent.len() <= 2 * t::WRITING_NEIGHBOURS {
+        if self.recent.len() <= 2 * t::WRITE_COST_NEIGHBOURS {
             return None;
         }
-        let (is_twice, middle_ns) = self.recent[t::WRITING_NEIGHBOURS];
+        let (is_twice, middle_ns) = self.recent[t::WRITE_COST_NEIGHBOURS];
         let once: Vec<f64> =
             self.recent.iter().filter(|(is_twice, _)| !is_twice).map(|(_, ns)| *ns).collect();
         self.recent.pop_front();
@@ -118,23 +121,28 @@ impl Thread {
     }
 }
 
-/// A calibration as it holds for a run.
-pub(crate) fn in_run(calibration: Calibration, calibrated: Option<Written>, run: &Writing) -> Calibration {
-    let slower = slower(run.written(), calibrated);
+/// A calibration adjusted to a run.
+pub(crate) fn in_run(
+    calibration: Calibration,
+    calibrated: Option<WriteCost>,
+    run: &WriteCosts,
+) -> Calibration {
+    let slower = slower(run.cost(), calibrated);
     let written_ns = calibrated.map_or(0.0, |written| written.ns.max(0.0));
     calibration.in_run(slower, written_ns, run.share())
 }
 
-/// By how much writing is slower in a run than it was in the calibration: the ratio, drawn towards 1 as far as chance makes it uncertain.
-fn slower(run: Option<Written>, calibration: Option<Written>) -> f64 {
+/// By how much writing is slower in a run than it was in the calibration. The ratio is shrunk towards 1 in
+/// proportion to its uncertainty.
+fn slower(run: Option<WriteCost>, calibration: Option<WriteCost>) -> f64 {
     let (Some(run), Some(calibration)) = (run, calibration) else { return 1.0 };
     if run.ns <= 0.0 || calibration.ns <= 0.0 {
         return 1.0;
     }
-    let (least, most) = t::WRITING_SLOWER;
+    let (least, most) = t::WRITE_COST_SLOWER;
     let ratio = run.ns / calibration.ns;
     let error = ratio * (run.error_ns / run.ns).hypot(calibration.error_ns / calibration.ns);
-    let trust = t::WRITING_SPREAD.powi(2) / (t::WRITING_SPREAD.powi(2) + error.powi(2));
+    let trust = t::WRITE_COST_SPREAD.powi(2) / (t::WRITE_COST_SPREAD.powi(2) + error.powi(2));
     (1.0 + trust * (ratio - 1.0)).clamp(least, most)
 }
 
@@ -142,9 +150,9 @@ fn slower(run: Option<Written>, calibration: Option<Written>) -> f64 {
 mod tests {
     use super::*;
 
-    /// Faults of 1,000 ns and some, of which each seventh is written twice, for `longer_ns` more.
-    fn watched(faults: u64, longer_ns: u64) -> Writing {
-        let mut writing = Writing::default();
+    /// Faults of some 1,000 ns; each seventh is written twice and takes `longer_ns` more.
+    fn watched(faults: u64, longer_ns: u64) -> WriteCosts {
+        let mut writing = WriteCosts::default();
         for n in 0..faults {
             let (time_ns, twice) = (n * 3_000, n % 7 == 0);
             writing.enter(1, n, time_ns);
@@ -160,10 +168,10 @@ mod tests {
     #[test]
     fn what_a_second_record_takes_is_found() {
         let writing = watched(7_000, 400);
-        let found = writing.written().unwrap();
+        let found = writing.cost().unwrap();
         assert!((found.ns - 400.0).abs() < 10.0 && found.error_ns < 4.0, "{found:?}");
         assert!((writing.share() - 1.0 / 7.0).abs() < 1e-3);
-        assert_eq!(watched(100, 400).written(), None);
+        assert_eq!(watched(100, 400).cost(), None);
     }
 
     #[test]
@@ -176,11 +184,11 @@ mod tests {
             read_offset_ns: Some(300.0),
             mapped_offset_ns: None,
         };
-        let calibrated = Some(Written { ns: 400.0, error_ns: 1.0 });
-        // Half as slow again: offsets too; and of seven faults one is 600 ns longer.
+        let calibrated = Some(WriteCost { ns: 400.0, error_ns: 1.0 });
+        // Writing is half as slow again, and so are the offsets. One fault in seven is 600 ns longer.
         let found = in_run(calibration, calibrated, &watched(7_000, 600));
         assert!((found.offset_ns() - (1.5 * 500.0 + 600.0 / 7.0)).abs() < 10.0, "{found:?}");
-        // What is below the 400 ns of a record is a record less the trap outside of it.
+        // A reading below a record's 400 ns: the trap lies outside the two time stamps.
         assert!(
             (found.read_offset_ns.unwrap() - (300.0 + 0.5 * 400.0 + 600.0 / 7.0)).abs() < 10.0,
             "{found:?}"
@@ -189,28 +197,28 @@ mod tests {
         let found = in_run(trap, calibrated, &watched(7_000, 600));
         assert!((found.offset_ns() - (-200.0 + 0.5 * 400.0 + 600.0 / 7.0)).abs() < 10.0, "{found:?}");
         assert_eq!((found.truth_p50_ns, found.mapped_offset_ns), (1_000.0, None));
-        assert_eq!(in_run(calibration, calibrated, &Writing::default()), calibration);
+        assert_eq!(in_run(calibration, calibrated, &WriteCosts::default()), calibration);
     }
 
     #[test]
     fn faults_far_apart_are_no_neighbours() {
-        let mut writing = Writing::default();
+        let mut writing = WriteCosts::default();
         for n in 0..7_000_u64 {
-            let time_ns = n * 2 * t::WRITING_GAP_NS;
+            let time_ns = n * 2 * t::WRITE_COST_GAP_NS;
             writing.enter(1, n, time_ns);
             writing.again(1, time_ns);
             writing.end(1, n, time_ns + 1_000);
         }
-        assert_eq!(writing.written(), None);
+        assert_eq!(writing.cost(), None);
     }
 
     #[test]
     fn a_run_that_tells_little_changes_little() {
-        let written = |ns, error_ns| Some(Written { ns, error_ns });
+        let written = |ns, error_ns| Some(WriteCost { ns, error_ns });
         let close = |slower: f64, wanted: f64| assert!((slower - wanted).abs() < 0.02, "{slower} {wanted}");
         close(slower(written(600.0, 6.0), written(400.0, 4.0)), 1.5);
         close(slower(written(600.0, 600.0), written(400.0, 4.0)), 1.02);
-        close(slower(written(4_000.0, 4.0), written(400.0, 4.0)), t::WRITING_SLOWER.1);
+        close(slower(written(4_000.0, 4.0), written(400.0, 4.0)), t::WRITE_COST_SLOWER.1);
         close(slower(None, written(400.0, 4.0)), 1.0);
         close(slower(written(-5.0, 4.0), written(400.0, 4.0)), 1.0);
     }

@@ -1,24 +1,27 @@
-//! When single faults are recorded: always at first, then in bursts that cost a bounded share of the program's CPU time.
+//! When single faults are recorded: all of them at first, then in bursts that cost a bounded share of the
+//! program's CPU time.
 //!
-//! In: how many faults have been recorded and how much CPU time the program has used. Out: switch on, switch off, or
-//! leave. In the first 60 ms of CPU time bursts are short and close together, for short programs have phases too. A bucket of
-//! credit: CPU time fills it, recorded faults empty it. A program that faults little is recorded all
-//! the time, one that does nothing else about 1 % of it. What a fault costs on our own side is measured burst by burst: a deep
-//! stack takes ten times as long to unwind as a flat one. The decision never looks at what the faults were.
+//! In: how many faults have been recorded, and how much CPU time the program has used. Out: whether to switch
+//! recording. It is a token bucket: CPU time fills it, recorded faults empty it. A program that faults rarely
+//! is recorded all the time. One that only faults is recorded about 1 % of the time. During the first 60 ms
+//! of CPU time, bursts are short and close together, because short programs have phases too.
 //!
-//! What it does not do: read a clock, or touch an event.
+//! The cost on the recorder's side is measured burst by burst: a deep stack takes ten times as long to unwind
+//! as a flat one. The decision never depends on the kind of the faults.
+//!
+//! It does not read a clock, or touch an event.
 
 use crate::random::Random;
 use crate::tuning as t;
 
 /// What recording single faults may cost.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Budget {
+pub(crate) struct Limits {
     /// Share of the program's CPU time.
     share: f64,
     /// Credit needed to begin a burst, ns.
     burst_ns: f64,
-    /// What a recorded fault costs on our own side, until that is known, ns.
+    /// First estimate of what a recorded fault costs the recorder, ns.
     own_ns: f64,
     /// Cost before recording is paced, ns.
     free_ns: f64,
@@ -26,7 +29,7 @@ pub(crate) struct Budget {
     pause_ns: u64,
 }
 
-impl Budget {
+impl Limits {
     /// For bare faults.
     pub(crate) const BARE: Self = Self {
         share: t::RECORD_SHARE,
@@ -47,34 +50,34 @@ impl Budget {
 
 /// The bucket and the switch.
 #[derive(Debug)]
-pub(crate) struct Duty {
+pub(crate) struct Budget {
     on: bool,
     /// It stays as it is.
     fixed: bool,
     credit_ns: f64,
-    /// What a recorded fault costs the program, and what it costs us.
+    /// The cost of a recorded fault, for the program and for the recorder.
     cost_ns: f64,
     own_ns: f64,
-    budget: Budget,
+    limits: Limits,
     /// The free credit has been spent.
-    is_paced: bool,
+    is_throttled: bool,
     recorded: u64,
     cpu_ns: u64,
     resume_ns: u64,
     random: Random,
 }
 
-impl Duty {
+impl Budget {
     /// Recording, with the free credit. `cost_ns`: what one recorded fault costs the program. `seed` varies the pauses.
-    pub(crate) fn new(cost_ns: f64, budget: Budget, seed: u64) -> Self {
+    pub(crate) fn new(cost_ns: f64, limits: Limits, seed: u64) -> Self {
         Self {
             on: true,
             fixed: false,
-            credit_ns: budget.free_ns,
+            credit_ns: limits.free_ns,
             cost_ns,
-            own_ns: budget.own_ns,
-            budget,
-            is_paced: false,
+            own_ns: limits.own_ns,
+            limits,
+            is_throttled: false,
             recorded: 0,
             cpu_ns: 0,
             resume_ns: 0,
@@ -84,11 +87,12 @@ impl Duty {
 
     /// Recording without end, whatever it costs.
     pub(crate) fn always() -> Self {
-        Self { fixed: true, ..Self::new(0.0, Budget::BARE, 1) }
+        Self { fixed: true, ..Self::new(0.0, Limits::BARE, 1) }
     }
 
-    /// What is left of the free credit goes: from now on recording is paced. Credit that a program earns it may still spend.
-    pub(crate) fn pace(&mut self) {
+    /// Drops the rest of the free credit: from now on recording is throttled. Credit that the program earns
+    /// can still be spent.
+    pub(crate) fn throttle(&mut self) {
         self.credit_ns = self.credit_ns.min(0.0);
     }
 
@@ -108,8 +112,8 @@ impl Duty {
         self.credit_ns -= faults as f64 * (self.cost_ns + self.own_ns);
     }
 
-    /// A burst of so many faults has taken so much of our own CPU time. One burst moves the estimate by a factor of two at most: the
-    /// first stack in a large file is 30 ms of work, once.
+    /// A burst of this many faults took this much of the recorder's CPU time. One burst changes the estimate
+    /// by a factor of two at most: the first stack in a large file takes 30 ms, once.
     pub(crate) fn learn(&mut self, faults: u64, own_ns: u64) {
         if faults > 0 {
             let each_ns = own_ns as f64 / faults as f64;
@@ -117,24 +121,26 @@ impl Duty {
         }
     }
 
-    /// Whether to switch now. `cpu_ns` reads the program's CPU time; it is only called when the answer hangs on it.
+    /// Whether to switch now. `cpu_ns` reads the program's CPU time; it is called only if the answer depends
+    /// on it.
     pub(crate) fn should_switch(&mut self, now_ns: u64, cpu_ns: impl FnOnce() -> u64) -> bool {
         if self.fixed || self.on && self.credit_ns > 0.0 || !self.on && now_ns < self.resume_ns {
             return false;
         }
         self.fill(cpu_ns());
-        let burst_ns = if self.is_early() { t::EARLY_BURST_NS } else { self.budget.burst_ns };
+        let burst_ns = if self.is_early() { t::EARLY_BURST_NS } else { self.limits.burst_ns };
         if self.on { self.credit_ns <= 0.0 } else { self.credit_ns >= burst_ns }
     }
 
     /// It was switched.
     pub(crate) fn switched(&mut self, now_ns: u64) {
         self.on = !self.on;
-        if !std::mem::replace(&mut self.is_paced, true) {
-            // What the first stretch took beyond its credit is not owed: it would keep a short program from being looked at again.
+        if !std::mem::replace(&mut self.is_throttled, true) {
+            // The first stretch may overdraw its credit. Without this reset, a short program would never be
+            // recorded again.
             self.credit_ns = self.credit_ns.max(0.0);
         }
-        let pause_ns = if self.is_early() { t::EARLY_PAUSE_NS } else { self.budget.pause_ns };
+        let pause_ns = if self.is_early() { t::EARLY_PAUSE_NS } else { self.limits.pause_ns };
         self.resume_ns = now_ns + pause_ns / 2 + self.random.draw() % pause_ns;
     }
 
@@ -143,7 +149,7 @@ impl Duty {
     }
 
     fn fill(&mut self, cpu_ns: u64) {
-        let share = self.budget.share * (t::RECORD_FAULTS_FULL_SHARE / self.recorded.max(1) as f64).min(1.0);
+        let share = self.limits.share * (t::RECORD_FAULTS_FULL_SHARE / self.recorded.max(1) as f64).min(1.0);
         let early_ns = cpu_ns.min(t::EARLY_CPU_NS).saturating_sub(self.cpu_ns);
         let late_ns = cpu_ns.saturating_sub(self.cpu_ns.max(t::EARLY_CPU_NS));
         self.credit_ns += early_ns as f64 * t::EARLY_SHARE + late_ns as f64 * share;
@@ -156,21 +162,22 @@ impl Duty {
 mod tests {
     use super::*;
 
-    /// Share of the time on, and of CPU spent on recording, for a program that faults `per_s` times a second of CPU.
+    /// Share of the time on, and share of CPU time spent on recording, for a program that faults `per_s`
+    /// times per second of CPU.
     fn play(per_s: f64, seconds: f64) -> (f64, f64) {
         let (cost_ns, step_ns) = (1_200.0, 500_000_u64);
-        let mut duty = Duty::new(cost_ns, Budget::BARE, 42);
+        let mut budget = Budget::new(cost_ns, Limits::BARE, 42);
         let (mut on_ns, mut faults, mut now_ns) = (0, 0.0, 0);
         while (now_ns as f64) < seconds * 1e9 {
             now_ns += step_ns;
-            if duty.is_on() {
+            if budget.is_on() {
                 on_ns += step_ns;
                 let new = per_s * step_ns as f64 / 1e9;
                 faults += new;
-                duty.spend(new as u64);
+                budget.spend(new as u64);
             }
-            if duty.should_switch(now_ns, || now_ns) {
-                duty.switched(now_ns);
+            if budget.should_switch(now_ns, || now_ns) {
+                budget.switched(now_ns);
             }
         }
         (on_ns as f64 / now_ns as f64, faults * (cost_ns + t::DRAIN_COST_NS) / now_ns as f64)
@@ -191,16 +198,16 @@ mod tests {
 
     #[test]
     fn a_short_program_is_looked_at_in_many_places() {
-        let mut duty = Duty::new(1_200.0, Budget::BARE, 42);
+        let mut budget = Budget::new(1_200.0, Limits::BARE, 42);
         let (mut bursts, mut was_on) = (0, false);
         for now_ns in (0..100_000_000).step_by(500_000) {
-            if duty.is_on() {
+            if budget.is_on() {
                 bursts += usize::from(!was_on);
-                duty.spend(130);
+                budget.spend(130);
             }
-            was_on = duty.is_on();
-            if duty.should_switch(now_ns, || now_ns) {
-                duty.switched(now_ns);
+            was_on = budget.is_on();
+            if budget.should_switch(now_ns, || now_ns) {
+                budget.switched(now_ns);
             }
         }
         assert!(bursts >= 5, "{bursts}");
@@ -209,11 +216,11 @@ mod tests {
     #[test]
     fn stacks_that_take_long_to_unwind_are_recorded_less_and_one_slow_burst_changes_little() {
         let after = |own_ns: u64, bursts: usize| {
-            let mut duty = Duty::new(1_000.0, Budget::STACKS, 42);
-            duty.learn(100, 100_000_000);
-            (0..bursts).for_each(|_| duty.learn(100, 100 * own_ns));
-            duty.spend(1);
-            t::STACKS_FREE_NS - duty.credit_ns
+            let mut budget = Budget::new(1_000.0, Limits::STACKS, 42);
+            budget.learn(100, 100_000_000);
+            (0..bursts).for_each(|_| budget.learn(100, 100 * own_ns));
+            budget.spend(1);
+            t::STACKS_FREE_NS - budget.credit_ns
         };
         assert_eq!(after(0, 0), 1_000.0 + 2.0 * t::RECORD_DRAIN_COST_NS, "a millisecond a fault, once");
         assert_eq!(after(2_500, 3), 3_500.0);
@@ -222,46 +229,46 @@ mod tests {
 
     #[test]
     fn without_its_free_credit_a_program_is_paced_by_what_it_earns() {
-        let mut duty = Duty::new(1_000.0, Budget::STACKS, 42);
-        assert!(!duty.should_switch(1, || 1));
-        duty.pace();
-        duty.spend(1);
-        assert!(duty.should_switch(2, || 2));
-        duty.switched(2);
-        assert!(duty.should_switch(1_000_000_000, || 1_000_000_000), "a second earns a burst");
-        let mut always = Duty::always();
-        always.pace();
+        let mut budget = Budget::new(1_000.0, Limits::STACKS, 42);
+        assert!(!budget.should_switch(1, || 1));
+        budget.throttle();
+        budget.spend(1);
+        assert!(budget.should_switch(2, || 2));
+        budget.switched(2);
+        assert!(budget.should_switch(1_000_000_000, || 1_000_000_000), "a second earns a burst");
+        let mut always = Budget::always();
+        always.throttle();
         assert!(!always.should_switch(1, || 1));
     }
 
     #[test]
     fn what_the_first_stretch_took_too_much_is_not_owed_and_what_a_burst_did_is() {
-        let mut duty = Duty::new(1_000.0, Budget::STACKS, 42);
-        duty.spend(1_000_000);
-        duty.switched(0);
-        assert_eq!(duty.credit_ns, 0.0);
-        duty.switched(1);
-        duty.spend(1_000_000);
-        duty.switched(2);
-        assert!(duty.credit_ns < -1e9, "{}", duty.credit_ns);
+        let mut budget = Budget::new(1_000.0, Limits::STACKS, 42);
+        budget.spend(1_000_000);
+        budget.switched(0);
+        assert_eq!(budget.credit_ns, 0.0);
+        budget.switched(1);
+        budget.spend(1_000_000);
+        budget.switched(2);
+        assert!(budget.credit_ns < -1e9, "{}", budget.credit_ns);
     }
 
     #[test]
     fn what_is_fixed_never_switches() {
-        let mut duty = Duty::always();
-        duty.spend(u64::MAX);
-        assert!(!duty.should_switch(1 << 40, || 1 << 40) && duty.is_on());
-        duty.stop();
-        assert!(!duty.should_switch(1 << 50, || 1 << 50) && !duty.is_on());
+        let mut budget = Budget::always();
+        budget.spend(u64::MAX);
+        assert!(!budget.should_switch(1 << 40, || 1 << 40) && budget.is_on());
+        budget.stop();
+        assert!(!budget.should_switch(1 << 50, || 1 << 50) && !budget.is_on());
     }
 
     #[test]
     fn pauses_vary() {
-        let mut duty = Duty::new(1_200.0, Budget::BARE, 7);
+        let mut budget = Budget::new(1_200.0, Limits::BARE, 7);
         let pauses: Vec<u64> = (0..20)
             .map(|_| {
-                duty.switched(0);
-                duty.resume_ns
+                budget.switched(0);
+                budget.resume_ns
             })
             .collect();
         assert!(

@@ -1,13 +1,14 @@
 //! An ELF file as unwinding and naming need it.
 //!
-//! In: a file, or the bytes of an image. Out: where its code lies, its build id, and its unwind information if asked for.
-//! Only those parts are read. Damaged files give what can be read of them.
+//! In: a file, or the bytes of an image. Out: where its code lies, its build id, and its unwind information
+//! if asked for. It reads only those parts. Of a damaged file it returns what can be read.
 //!
-//! What it does not do: names (`symbols`).
+//! It does not name functions (`symbols`).
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use framehop::ExplicitModuleSectionInfo;
 use object::read::elf::{ElfFile64, ProgramHeader};
@@ -31,7 +32,7 @@ pub(crate) struct Elf {
     pub(crate) build_id: Option<String>,
     /// It holds debug information itself.
     pub(crate) has_debug: bool,
-    /// The file that has it instead, as `.gnu_debuglink` names it.
+    /// The file that has debug information instead, as `.gnu_debuglink` names it.
     pub(crate) debug_link: Option<String>,
     segments: Vec<Segment>,
 }
@@ -40,9 +41,9 @@ pub(crate) struct Elf {
 pub(crate) type Sections = ExplicitModuleSectionInfo<Vec<u8>>;
 
 impl Elf {
-    /// Reads what can be read; `None`: no ELF file of 64 bits.
+    /// Reads what can be read. `None`: no 64-bit ELF file.
     pub(crate) fn of_file(file: &File, with_sections: bool) -> Option<(Self, Sections)> {
-        // Sections of some MiB do not go through the cache, which would copy them once more.
+        // Sections of several MiB bypass the cache, which would copy them again.
         let read = |at: u64, len_bytes: u64| {
             let mut bytes = Vec::with_capacity(usize::try_from(len_bytes).ok()?);
             let mut file = file;
@@ -62,7 +63,8 @@ impl Elf {
         parse(bytes, Some(&read))
     }
 
-    /// The address, as the file states it, of what lies at `file_offset`; code before data where segments share a page.
+    /// The address, as the file states it, of the byte at `file_offset`. Code wins over data where segments
+    /// share a page.
     pub(crate) fn address(&self, file_offset: u64) -> Option<u64> {
         let holds = |segment: &&Segment| {
             file_offset.checked_sub(segment.file_offset).is_some_and(|inside| inside < segment.len_bytes)
@@ -72,7 +74,7 @@ impl Elf {
         Some((file_offset - segment.file_offset).wrapping_add(segment.address))
     }
 
-    /// What to add to an offset in the file for the address that the file states, for a mapping of these bytes of it.
+    /// What to add to a file offset to get the address that the file states, for a mapping of these bytes.
     pub(crate) fn bias(&self, mapped: Range<u64>) -> Option<u64> {
         let overlaps = |segment: &&Segment| {
             segment.file_offset < mapped.end
@@ -88,7 +90,33 @@ impl Elf {
     }
 }
 
-/// Reads so many bytes of the file from somewhere on.
+/// Where the names of an object can be taken from.
+pub(crate) enum ElfImage<'a> {
+    /// From this file.
+    File(PathBuf),
+    /// From this image.
+    Memory(&'a [u8]),
+}
+
+/// The kernel's suffix for the path of a deleted file.
+pub(crate) const DELETED: &str = " (deleted)";
+
+/// The path of a mapped file, without the kernel's "deleted" suffix.
+pub(crate) fn path_of(name: &str) -> &str {
+    name.strip_suffix(DELETED).unwrap_or(name)
+}
+
+/// Opens a regular file. Opening a pipe or a device could block or have side effects.
+pub(crate) fn open(path: impl AsRef<Path>) -> Option<(File, Metadata)> {
+    if !std::fs::metadata(&path).ok()?.is_file() {
+        return None;
+    }
+    let file = File::open(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    Some((file, metadata))
+}
+
+/// Reads this many bytes of the file from an offset on.
 type ReadAt<'a> = &'a dyn Fn(u64, u64) -> Option<Vec<u8>>;
 
 fn parse<'data, R: ReadRef<'data>>(data: R, read: Option<ReadAt<'_>>) -> Option<(Elf, Sections)> {
@@ -112,7 +140,7 @@ fn parse<'data, R: ReadRef<'data>>(data: R, read: Option<ReadAt<'_>>) -> Option<
     Some((elf, sections))
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -146,7 +174,8 @@ fn sections<'data, R: ReadRef<'data>>(
         eh_frame_hdr: data(".eh_frame_hdr"),
         ..Sections::default()
     };
-    // Without tables for exceptions .eh_frame has only the few functions of the C library's start; framehop takes but one of the two.
+    // Without exception tables, .eh_frame covers only the few start functions of the C library. framehop
+    // takes only one of the two sections.
     let debug_frame = data(".debug_frame").unwrap_or_default();
     if debug_frame.len() > found.eh_frame.as_ref().map_or(0, Vec::len) {
         (found.eh_frame, found.eh_frame_hdr, found.debug_frame) = (None, None, Some(debug_frame));

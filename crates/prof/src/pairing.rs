@@ -1,31 +1,32 @@
-//! How many samples were timed: of how many the entry and the end are of the same fault.
+//! How many samples were timed: the entry and the end belong to the same fault.
 //!
-//! In: the end of each sample, with the entry before it in the same thread. Out: a share, in words. Two events with the same period
-//! take the same faults until a fault counts at one of them only, as one that ends in a signal does; then they are set apart.
+//! In: the end of each sample, and the entry before it in the same thread. Out: a share, in words. Two events
+//! with the same period sample the same faults, until one fault counts at only one of them. A fault that ends
+//! in a signal does that. From then on they are out of step.
 //!
-//! What it does not do: bring them together again (`watch`).
+//! It does not realign them (`monitor`).
 
 use faultless_trace::measurement::{Count, Percent};
 use faultless_trace::observation::{Record, What};
 
 /// Samples so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Drift {
+pub(crate) struct Pairing {
     samples: u64,
     paired: u64,
 }
 
-impl Drift {
-    /// A sample's end, and the last entry of its thread that had no end yet.
-    pub(crate) fn saw(&mut self, entry: Option<&Record>, end: &Record) {
+impl Pairing {
+    /// A sample's end, and the last entry of its thread without an end.
+    pub(crate) fn add(&mut self, entry: Option<&Record>, end: &Record) {
         let What::Sample { addr, ip, major: false, .. } = end.what else { return };
         let begins = |entry: &Record| matches!(entry.what, What::SampleEnter { addr: a, ip: i, .. } if (a, i) == (addr, ip));
         self.samples += 1;
         self.paired += u64::from(entry.is_some_and(begins));
     }
 
-    /// What a reader is told; `None` without samples.
-    pub(crate) fn told(&self) -> Option<String> {
+    /// The note for the reader; `None` without samples.
+    pub(crate) fn note(&self) -> Option<String> {
         let Self { samples, paired } = *self;
         let share = Percent(paired as f64 / samples as f64);
         (samples > 0).then(|| format!("{share} of {} timed", Count(samples).of("sample")))
@@ -51,20 +52,20 @@ mod tests {
 
     #[test]
     fn a_sample_whose_entry_is_of_another_fault_or_missing_is_not_timed() {
-        let mut drift = Drift::default();
-        assert_eq!(drift.told(), None);
+        let mut pairing = Pairing::default();
+        assert_eq!(pairing.note(), None);
         for addr in 0..48 {
-            drift.saw(Some(&entry(addr)), &end(addr, false));
+            pairing.add(Some(&entry(addr)), &end(addr, false));
         }
-        drift.saw(Some(&entry(1)), &end(2, false));
-        drift.saw(None, &end(3, false));
-        assert_eq!(drift.told().unwrap(), "96 % of 50 samples timed");
+        pairing.add(Some(&entry(1)), &end(2, false));
+        pairing.add(None, &end(3, false));
+        assert_eq!(pairing.note().unwrap(), "96 % of 50 samples timed");
     }
 
     #[test]
     fn a_major_fault_has_no_entry_among_the_samples_and_is_not_counted() {
-        let mut drift = Drift::default();
-        drift.saw(None, &end(1, true));
-        assert_eq!(drift.told(), None);
+        let mut pairing = Pairing::default();
+        pairing.add(None, &end(1, true));
+        assert_eq!(pairing.note(), None);
     }
 }

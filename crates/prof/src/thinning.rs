@@ -5,19 +5,20 @@
 use crate::random::Random;
 use crate::tuning as t;
 
-/// Which samples are kept where they stay in memory: all at first, then half of them, a quarter, which stand for as many more.
+/// Decides which samples are kept in memory: all at first, then half of them, then a quarter. Those kept
+/// stand for the rest.
 #[derive(Debug)]
-pub(crate) struct Thinned {
+pub(crate) struct Thinning {
     random: Random,
     kept: u64,
     every: u64,
 }
 
-impl Thinned {
-    /// What the next one stands for, in samples, if it is kept.
+impl Thinning {
+    /// How many samples the next one stands for, if it is kept.
     pub(crate) fn keep(&mut self) -> Option<u64> {
         let every = self.every;
-        // By chance: one in a fixed number would run in step with loops.
+        // At random: a fixed stride could run in step with a loop.
         if !self.random.draw().is_multiple_of(every) {
             return None;
         }
@@ -29,7 +30,7 @@ impl Thinned {
     }
 }
 
-impl Default for Thinned {
+impl Default for Thinning {
     fn default() -> Self {
         Self { random: Random::new(1), kept: 0, every: 1 }
     }
@@ -41,11 +42,11 @@ mod tests {
 
     #[test]
     fn samples_become_rarer_and_stand_for_all() {
-        let mut thinned = Thinned::default();
+        let mut thinning = Thinning::default();
         let (mut kept, mut stood_for) = (0, 0);
         let all = 10 * t::SAMPLES_BEFORE_THINNING;
         for _ in 0..all {
-            if let Some(every) = thinned.keep() {
+            if let Some(every) = thinning.keep() {
                 (kept, stood_for) = (kept + 1, stood_for + every);
             }
         }

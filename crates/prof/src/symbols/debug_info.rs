@@ -1,11 +1,11 @@
 //! Names and lines of code in ELF files.
 //!
-//! In: a file, and addresses as it states them. Out: for each what lies there, inlined functions first: from its debug
-//! information, from separate debug files (by build id, or as its `.gnu_debuglink` names them), else from its symbols.
-//! Debug information that can't be read is as good as none. Of runtime libraries only functions are named, for no site is in them: to unpack
-//! the debug information of a C library takes 30 ms.
+//! In: a file, and addresses as it states them. Out: for each address the functions, inlined ones first. They
+//! come from the file's debug information, from separate debug files (by build id or `.gnu_debuglink`), else
+//! from its symbols. Unreadable debug information counts as none. In runtime libraries only functions are
+//! named, because no site lies in them, and unpacking the debug information of a C library takes 30 ms.
 //!
-//! What it does not do: fetch debug files from servers.
+//! It does not fetch debug files from servers.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
@@ -19,14 +19,14 @@ use faultless_trace::recording::Name;
 use faultless_trace::recording::is_runtime;
 
 use super::unreadable;
-use crate::unwind::Elf;
+use crate::elf::Elf;
 
 /// Where distributions put debug files.
 const DEBUG_FOLDERS: [&str; 2] = ["/usr/lib/debug", "/lib/debug"];
 /// Those by build id.
 const BY_BUILD_ID: &str = "/usr/lib/debug/.build-id";
 
-/// Names of `addresses`, one list for each, and which debug information could not be read, and why.
+/// Names of `addresses`, one list for each, and notes on unreadable debug information.
 pub(crate) fn names(elf: &Elf, path: &Path, addresses: &[u64]) -> (Vec<Vec<Name>>, Vec<SourceNote>) {
     let mut found = vec![Vec::new(); addresses.len()];
     let mut missing_names = Vec::new();
@@ -53,7 +53,7 @@ pub(crate) fn names(elf: &Elf, path: &Path, addresses: &[u64]) -> (Vec<Vec<Name>
                     found[index] = symbol.as_sym().map(of_symbol).unwrap_or_default();
                 }
             }
-            // The next try finds the same file, and says the same.
+            // The next attempt finds the same file and the same error.
             Err(_) if !missing_names.is_empty() => {}
             Err(error) => {
                 let what = if debug_syms { "debug information" } else { "symbols" };
@@ -71,7 +71,8 @@ pub(crate) fn names(elf: &Elf, path: &Path, addresses: &[u64]) -> (Vec<Vec<Name>
     (found, missing_names)
 }
 
-/// What the names of a file follow from: its build id, and which of it and its debug files there are. `None` without a build id.
+/// A key for the names of a file: its build id, and the state of the file and its debug files. `None` without
+/// a build id.
 pub(crate) fn key(elf: &Elf, path: &Path) -> Option<String> {
     let build_id = elf.build_id.as_ref()?;
     let mut hasher = DefaultHasher::new();
@@ -85,7 +86,7 @@ pub(crate) fn key(elf: &Elf, path: &Path) -> Option<String> {
     Some(format!("{build_id}-{:016x}", hasher.finish()))
 }
 
-/// Where debug information of a file may lie beside itself.
+/// Where debug information of a file may lie outside it.
 fn debug_files(elf: &Elf, path: &Path) -> Vec<PathBuf> {
     let package = path.extension().map_or("dwp".into(), |extension| {
         let mut extension = extension.to_owned();
@@ -109,7 +110,7 @@ fn debug_files(elf: &Elf, path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Folders where the debug file that a `.gnu_debuglink` names may lie, as gdb looks for it; the file's own is always one.
+/// Folders where gdb looks for the file that `.gnu_debuglink` names; the program's own folder always counts.
 fn debug_folders(path: &Path) -> Vec<PathBuf> {
     let beside = path.parent().map(|folder| folder.join(".debug"));
     beside.into_iter().chain(DEBUG_FOLDERS.map(PathBuf::from)).collect()
@@ -133,7 +134,7 @@ fn name(function: &str, info: Option<&CodeInfo<'_>>) -> Name {
     Name { function: demangled(function), file, line: info.and_then(|info| info.line) }
 }
 
-/// Only what is mangled: a demangler that is given `a`, a function of C, reads the type `signed char`.
+/// Demangles only mangled names. A demangler would read `a`, a C function, as the type `signed char`.
 pub(crate) fn demangled(name: &str) -> String {
     if let Ok(found) = rustc_demangle::try_demangle(name) {
         return format!("{found:#}");

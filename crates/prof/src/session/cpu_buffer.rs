@@ -1,126 +1,44 @@
-//! What is recorded on one processor: one ring, and all events that write into it.
+//! The per-CPU buffer: one ring, and all events of that processor that write into it.
 //!
-//! In: whom to watch, and a [`Shape`]. Out: a [`Lane`]. The stack of a fault goes with its end, whose time the kernel takes
-//! before it copies the stack: so what lies between entry and end is no longer than without.
+//! In: whom to watch, and a [`Shape`]. Out: a [`CpuBuffer`]. The stack of a fault is recorded at its end. The
+//! kernel takes the time stamp before it copies the stack, so stacks don't lengthen the measured interval.
 //!
-//! What it does not do: read the ring (`drain`).
+//! It does not read the ring (`drain`).
 
 use std::os::fd::{AsFd, BorrowedFd};
 
 use faultless_os::Result;
-use faultless_os::counters::now_ns;
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;
-use faultless_os::tracepoint::Tracepoint;
 use faultless_trace::observation::EventLoss;
 
-use super::spool::Spool;
+use super::copier::BufferedRing;
 use super::{COUNT, Watched};
+use crate::shape::{Shape, entry};
 use crate::tuning as t;
 
-/// What is recorded beside single faults, and how much of each.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    /// Bytes of stack copied with a fault's end; 0: no stacks.
-    pub(crate) stack_bytes: u32,
-    /// Faults per sample that is also taken outside bursts, and every major one; 0: none.
-    pub(crate) period: u64,
-    /// The same at first, until [`Session::thin_samples`](super::Session::thin_samples); 0: no other.
-    pub(crate) early_period: u64,
-    /// Samples of the CPU clock per second, 0 for none; `None`: [`t::KERNEL_CHEAP_HERTZ`] where the kernel may be seen, else none.
-    pub(crate) cpu_hertz: Option<u64>,
-    /// Where waits for the lock of the address space can be seen.
-    pub(crate) locks: Option<Locks>,
-    /// Whether threads get or give up processors.
-    pub(crate) switches: bool,
-    /// Largest ring, pages.
-    pub(crate) ring_pages: usize,
-}
-
-impl Shape {
-    /// Bare faults.
-    pub(crate) const BARE: Self = Self {
-        stack_bytes: 0,
-        period: 0,
-        early_period: 0,
-        cpu_hertz: Some(0),
-        locks: None,
-        switches: false,
-        ring_pages: t::RING_PAGES_MAX,
-    };
-
-    /// With samples, as many as are cheap where a fault takes `fault_ns`.
-    pub(crate) fn sampled(self, fault_ns: f64) -> Self {
-        let cost_ns = if self.stack_bytes > 0 { t::STACK_SAMPLE_COST_NS } else { t::SAMPLE_COST_NS };
-        let cheap = |period: &u64| cost_ns / *period as f64 <= t::SAMPLE_SHARE * fault_ns;
-        let [.., last] = t::SAMPLE_PERIODS;
-        let least = t::SAMPLE_PERIODS.into_iter().find(cheap).unwrap_or(last);
-        let early_period = if self.stack_bytes > 0 { t::EARLY_STACK_PERIOD } else { t::EARLY_SAMPLE_PERIOD };
-        Self { period: period_from(least, now_ns()), early_period, ..self }
-    }
-
-    /// Samples of the CPU clock per second, without or with the kernel.
-    pub(super) fn hertz(&self, user_only: bool) -> u64 {
-        self.cpu_hertz.unwrap_or(if user_only { 0 } else { t::KERNEL_CHEAP_HERTZ })
-    }
-
-    /// What the end of one fault of so many writes. Registers come with it, not with the entry, where they would lengthen what lies
-    /// between the two.
-    pub(crate) fn end(&self, period: u64) -> Output {
-        match self.stack_bytes {
-            0 => Output::Faults { period, registers: true },
-            stack_bytes => Output::FaultStacks { period, stack_bytes },
-        }
-    }
-}
-
-/// A prime between `least` and 5/4 of it, or a little more.
-fn period_from(least: u64, seed: u64) -> u64 {
-    let is_prime = |n: &u64| (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
-    let from = least + seed % (least / 4);
-    (from..).find(is_prime).unwrap_or(least)
-}
-
-/// The tracepoints of `mmap_lock`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Locks {
-    wanted: u32,
-    taken: u32,
-    /// Where the latter says whether it is for writing, bytes.
-    write_at: usize,
-}
-
-impl Locks {
-    /// Finds them (Linux 5.11, CONFIG_TRACING, root).
-    pub(crate) fn find() -> Option<Self> {
-        let wanted = Tracepoint::find("mmap_lock/mmap_lock_start_locking")?;
-        let taken = Tracepoint::find("mmap_lock/mmap_lock_acquire_returned")?;
-        Some(Self { wanted: wanted.id, taken: taken.id, write_at: taken.offset("write")? })
-    }
-}
-
-/// What a record is for, by the event it came from.
+/// What a record means, by the event it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A fault's entry.
     Entry,
-    /// The same once more, of one in [`t::WRITING_PERIOD`].
+    /// The same entry a second time, for one fault in [`t::WRITE_COST_PERIOD`].
     Again,
     /// End of a minor fault.
     Minor,
     /// End of a major fault.
     Major,
-    /// The entry of one fault of so many.
+    /// The entry of one fault in so many.
     SampleEntry(u64),
-    /// The end of one minor fault of so many.
+    /// The end of one minor fault in so many.
     Sample(u64),
     /// A major fault, also outside bursts.
     MajorSample,
     /// The CPU clock.
     Cpu,
-    /// The lock of the address space is asked for.
+    /// A thread asks for the lock of the address space.
     LockWanted,
-    /// It was given; where the sample says whether for writing, bytes.
+    /// The thread has got it; the byte offset of the "write" flag in the sample.
     LockTaken(usize),
     /// Mappings and tasks; no samples.
     Tasks,
@@ -145,11 +63,6 @@ impl Role {
     }
 }
 
-/// What the entry of one fault of so many writes.
-pub(crate) fn entry(period: u64) -> Output {
-    Output::Faults { period, registers: false }
-}
-
 /// What sampled events count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sampled {
@@ -158,18 +71,19 @@ pub(super) enum Sampled {
     Major,
 }
 
-/// What is recorded on one processor.
+/// The ring and the events of one processor.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct CpuBuffer {
     /// Everything.
-    pub(crate) ring: Spool,
+    pub(crate) ring: BufferedRing,
     /// The processor.
     pub(crate) cpu: u32,
-    /// All events. The first owns the ring, and is readable once a [`t::WAKE_PART`]th more of that is full.
+    /// All events. The first owns the ring. Its descriptor is readable once another 1/[`t::WAKE_PART`] of the
+    /// ring is full.
     events: Vec<(Role, Event)>,
 }
 
-impl Lane {
+impl CpuBuffer {
     /// Opens the events of `shape` for every watched task.
     pub(super) fn open(
         watched: Watched<'_>,
@@ -186,19 +100,20 @@ impl Lane {
         let owner = watched.begin(owner);
         let (first, rest) = tasks.split_first().unwrap_or((&0, &[]));
         let first = Event::open(&owner, target(*first), None)?;
-        let ring = Spool::new(Ring::map(&first, pages)?);
-        let mut lane = Self { ring, cpu, events: vec![(Role::Tasks, first)] };
+        let ring = BufferedRing::new(Ring::map(&first, pages)?);
+        let mut buffer = Self { ring, cpu, events: vec![(Role::Tasks, first)] };
         for &pid in rest {
-            lane.add(Role::Tasks, &owner, target(pid), None)?;
+            buffer.add(Role::Tasks, &owner, target(pid), None)?;
         }
         for &pid in tasks {
-            lane.add_faults(watched, target(pid), user_only, shape)?;
+            buffer.add_faults(watched, target(pid), user_only, shape)?;
         }
-        Ok(lane)
+        Ok(buffer)
     }
 
-    /// The events of one task. What is opened first is counted last: the end of a pair is written before that of a sample, and what a
-    /// sample writes does not lengthen what the pair reads, but for its entry in one fault of so many.
+    /// Opens the events of one task. The event opened first is counted last. So the end of a pair is written
+    /// before a sample's, and samples don't lengthen the pair's reading, except by one entry in so many
+    /// faults.
     fn add_faults(
         &mut self,
         watched: Watched<'_>,
@@ -229,8 +144,9 @@ impl Lane {
                 self.add_samples(begun, target, shape, shape.early_period)?;
             }
         }
-        // The leader is counted last, so its record comes behind that of the entry, and is part of what the pair reads.
-        let again = Spec { output: entry(t::WRITING_PERIOD), ..begun };
+        // The leader is counted last, so its record follows the entry's, inside the interval that the pair
+        // measures.
+        let again = Spec { output: entry(t::WRITE_COST_PERIOD), ..begun };
         let leader = self.add(Role::Again, &again, target, None)?;
         let entry = Spec { output: entry(1), on_exec: false, disabled: false, ..begun };
         self.add(Role::Entry, &entry, target, Some(leader))?;
@@ -240,7 +156,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Entry and end of one fault of `period`: with the same period, and begun together, both take the same faults.
+    /// Entry and end of one fault in `period`. With the same period and a common start, both sample the same
+    /// faults.
     fn add_samples(&mut self, begun: Spec, target: Target, shape: &Shape, period: u64) -> Result<()> {
         let waits = shape.early_period > 0 && period != shape.early_period;
         let begun = if waits { Spec { on_exec: false, disabled: true, ..begun } } else { begun };
@@ -252,7 +169,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Opens an event that writes into this ring; its place among the events.
+    /// Opens an event that writes into this ring. Returns its index.
     fn add(&mut self, role: Role, spec: &Spec, target: Target, group: Option<usize>) -> Result<usize> {
         let event = Event::open(spec, target, group.map(|leader| &self.events[leader].1))?;
         event.redirect_to(&self.events[0].1)?;
@@ -260,12 +177,12 @@ impl Lane {
         Ok(self.events.len() - 1)
     }
 
-    /// Readable when there is something worth reading.
+    /// Readable when the ring needs a poll.
     pub(super) fn waker(&self) -> BorrowedFd<'_> {
         self.events[0].1.as_fd()
     }
 
-    /// Switches everything on, of samples those of this period.
+    /// Switches everything on; of the samples, only those with this period.
     pub(super) fn begin(&self, period: u64) {
         let leads = |role: &Role| match role {
             Role::SampleEntry(of) => *of == period,
@@ -288,24 +205,24 @@ impl Lane {
     pub(super) fn record_faults(&self, on: bool) {
         // A leader takes its group along.
         for (_, leader) in self.events.iter().filter(|(role, _)| *role == Role::Again) {
-            // The kernel refuses this for no event that it has opened; were one to stay off, its window would hold too few
-            // records, which shows against the window's exact count.
+            // The kernel refuses this for no event that it has opened. If one stayed off, its window would
+            // hold too few records, which its exact count would show.
             let _ = if on { leader.enable() } else { leader.disable() };
         }
     }
 
-    /// Begins samples anew, entries and ends together, after an entry whose end did not count had set them apart. Threads and children that
-    /// inherited them keep their own count.
+    /// Realigns entries and ends, after an entry whose end did not count has put them out of step. Threads
+    /// and children that inherited the events keep their own count.
     pub(super) fn align_samples(&self, period: u64) {
         for pair in self.samples(period) {
-            // As in `record_faults`; were one refused, its samples would have no partner, as before.
+            // As in `record_faults`. If it were refused, the samples would stay out of step.
             let _ = pair[0].1.disable();
             let _ = pair.iter().try_for_each(|(_, event)| event.begin_period(period));
             let _ = pair[0].1.enable();
         }
     }
 
-    /// From now on samples of this period, and no others.
+    /// Switches samples from the period `instead_of` to this one.
     pub(super) fn sample(&self, period: u64, instead_of: u64) {
         for pair in self.samples(instead_of) {
             // As in `record_faults`.
@@ -316,12 +233,13 @@ impl Lane {
         }
     }
 
-    /// Entry and end of the samples of a period, for each task.
+    /// Entry and end events of the samples of a period, for each task.
     fn samples(&self, period: u64) -> impl Iterator<Item = &[(Role, Event)]> {
         self.events.windows(2).filter(move |pair| pair[0].0 == Role::SampleEntry(period))
     }
 
-    /// Switches off all that writes samples, for good, but for the sampled events of faults, which count as well.
+    /// Switches off all events that write samples, for good. The sampled events of faults stay on, because
+    /// they count as well.
     pub(crate) fn silence(&self) {
         let counts = |role: &Role| {
             matches!(role, Role::Tasks | Role::SampleEntry(_) | Role::Sample(_) | Role::MajorSample)
@@ -331,7 +249,7 @@ impl Lane {
         }
     }
 
-    /// Takes out the events that are closed slowly.
+    /// Takes out the events that are slow to close.
     pub(super) fn take_tracepoints(&mut self) -> impl Iterator<Item = Event> {
         let is_slow = |(role, _): &mut (Role, Event)| matches!(role, Role::LockWanted | Role::LockTaken(_));
         self.events.extract_if(.., is_slow).map(|(_, event)| event)
@@ -343,12 +261,12 @@ impl Lane {
         samples.filter_map(|(role, event)| Some((event.id().ok()?, *role)))
     }
 
-    /// Whether samples of faults tell what page is mapped.
+    /// Whether samples of faults give the size of the mapped page.
     pub(crate) fn tells_pages(&self) -> bool {
         self.events.iter().any(|(role, event)| *role == Role::Entry && event.tells_pages())
     }
 
-    /// Faults that sampled events have counted: all, the minor or the major ones; `None` where there are none.
+    /// Faults that the sampled events have counted: all, minor or major; `None` without such events.
     pub(super) fn sampled(&self, of: Sampled) -> Option<u64> {
         let counts = |role: &Role| match role {
             Role::SampleEntry(_) => of == Sampled::All,
@@ -372,21 +290,5 @@ impl Lane {
             }
         }
         Some(losses)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn periods_are_primes_of_which_no_two_recordings_need_have_the_same() {
-        for least in t::SAMPLE_PERIODS {
-            let drawn: std::collections::BTreeSet<u64> =
-                (0..1000).map(|seed| period_from(least, seed)).collect();
-            assert!(drawn.len() >= 4, "{drawn:?}");
-            assert!(drawn.iter().all(|&n| n >= least && n <= least * 4 / 3), "{drawn:?}");
-            assert!(drawn.iter().all(|&n| (2..n).all(|d| !n.is_multiple_of(d))), "{drawn:?}");
-        }
     }
 }

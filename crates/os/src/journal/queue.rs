@@ -1,14 +1,14 @@
 //! A bounded queue of slots of one length in shared memory: any number of writers, one reader, no locks.
 //!
-//! In: memory that was zero at first. Out: slots to fill, slots that are full. A writer claims the next slot by one
-//! compare-and-swap, fills it, and publishes it by its state; the reader takes them in the order of the claims. Where no slot
-//! is free the writer counts what is lost and goes on. A slot whose writer died, or went elsewhere, is given up by the reader:
-//! a writer that then comes back finds that its slot is no longer its own when it publishes.
+//! In: memory that was zero at first. Out: slots to fill, and full slots. A writer claims the next slot by
+//! one compare-and-swap, fills it, and publishes it by its state. The reader takes the slots in the order of
+//! the claims. If no slot is free, the writer counts a loss and goes on. If a writer died or stalled, the
+//! reader gives its slot up. When that writer comes back, its publish fails.
 //!
 //! ```text
 //! head | lost | slot 0: state, owner, payload | slot 1 ...      state: 2 lap = free, 2 lap + 1 = published
 //! ```
-//! What it does not do: look into the payload.
+//! It does not look into the payload.
 
 use std::sync::atomic::{
     AtomicU64,
@@ -22,15 +22,15 @@ const HEAD_BYTES: usize = 2 * LINE_BYTES;
 /// Bytes of a slot before its payload: its state, and who fills it.
 pub(super) const OWNED_BYTES: usize = 2 * size_of::<u64>();
 
-/// Where a lane lies.
+/// Where a queue lies.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lane {
+pub(super) struct Queue {
     base: *mut u8,
     slots: u64,
     slot_bytes: usize,
 }
 
-/// A slot that is the claimer's to fill.
+/// A claimed slot, for the claimer to fill.
 #[derive(Debug)]
 pub(super) struct Claim {
     slot: *mut u8,
@@ -39,32 +39,32 @@ pub(super) struct Claim {
 
 /// What the reader found.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum Slot {
     /// Nothing was claimed.
     Nothing,
-    /// A slot is claimed and not published yet; by this owner, or 0 where it has not said so yet.
+    /// The slot is claimed and not published; by this owner, or 0 if the owner is not written yet.
     Claimed(u64),
     /// The payload of a full slot.
     Full(*const u8),
 }
 
-impl Lane {
-    /// Bytes that a lane takes.
+impl Queue {
+    /// Bytes that a queue takes.
     pub(super) const fn bytes(slots: u64, slot_bytes: usize) -> usize {
         HEAD_BYTES + slots as usize * slot_bytes
     }
 
-    /// A lane of `slots` slots, a power of two.
+    /// A queue of `slots` slots, a power of two.
     ///
     /// # Safety
-    /// `base` must be valid for [`Lane::bytes`] as long as the lane is used, aligned to 8, zero when the first lane was made
-    /// there, and used by lanes alone.
+    /// `base` must be valid for [`Queue::bytes`] as long as the queue is used, aligned to 8, zero when the first queue was made
+    /// there, and used by queues alone.
     pub(super) const unsafe fn new(base: *mut u8, slots: u64, slot_bytes: usize) -> Self {
         Self { base, slots, slot_bytes }
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: every caller's offset lies inside the lane, see `new`.
+        // SAFETY: every caller's offset lies inside the queue, see `new`.
         let word = unsafe { self.base.add(offset) }.cast();
         // SAFETY: valid and aligned as `new` demands, and only ever used as an atomic.
         unsafe { AtomicU64::from_ptr(word) }
@@ -89,12 +89,12 @@ impl Lane {
         (state, owner)
     }
 
-    /// How many were not written because no slot was free.
+    /// How many entries were lost because no slot was free.
     pub(super) fn lost(&self) -> u64 {
         self.word(LINE_BYTES).load(Relaxed)
     }
 
-    /// The next free slot; `None`, and counted, where there is none.
+    /// Claims the next free slot; `None`, and a loss is counted, if there is none.
     pub(super) fn claim(&self, owner: u64) -> Option<Claim> {
         let mut position = self.head().load(Relaxed);
         loop {
@@ -121,18 +121,14 @@ impl Lane {
     }
 
     /// What lies at a position.
-    pub(super) fn look(&self, position: u64) -> Found {
+    pub(super) fn look(&self, position: u64) -> Slot {
         let slot = self.slot(position);
         let (state, owner) = Self::marks(slot);
         if state.load(Acquire) == 2 * (position / self.slots) + 1 {
             // SAFETY: the payload follows inside the slot.
-            return Found::Full(unsafe { slot.add(OWNED_BYTES) });
+            return Slot::Full(unsafe { slot.add(OWNED_BYTES) });
         }
-        if self.head().load(Relaxed) <= position {
-            Found::Nothing
-        } else {
-            Found::Claimed(owner.load(Relaxed))
-        }
+        if self.head().load(Relaxed) <= position { Slot::Nothing } else { Slot::Claimed(owner.load(Relaxed)) }
     }
 
     /// Who filled the slot at a position.
@@ -140,7 +136,7 @@ impl Lane {
         Self::marks(self.slot(position)).1.load(Relaxed)
     }
 
-    /// Gives the slot at a position back to the writers, whether it was published or not.
+    /// Gives the slot at a position back to the writers, published or not.
     pub(super) fn free(&self, position: u64) {
         let (state, owner) = Self::marks(self.slot(position));
         owner.store(0, Relaxed);
@@ -155,9 +151,9 @@ impl Claim {
         unsafe { self.slot.add(OWNED_BYTES) }
     }
 
-    /// Shows the slot to the reader, unless that has given it up.
+    /// Publishes the slot, unless the reader has given it up.
     pub(super) fn publish(self) {
-        let (state, _) = Lane::marks(self.slot);
+        let (state, _) = Queue::marks(self.slot);
         let _ = state.compare_exchange(2 * self.lap, 2 * self.lap + 1, Release, Relaxed);
     }
 }
@@ -168,35 +164,35 @@ mod tests {
 
     const SLOT_BYTES: usize = LINE_BYTES;
 
-    /// A lane on memory of its own.
+    /// A queue on memory of its own.
     struct Plain {
         _words: Vec<u64>,
-        lane: Lane,
+        queue: Queue,
     }
 
-    // SAFETY: a lane is for any number of threads.
+    // SAFETY: a queue is for any number of threads.
     unsafe impl Sync for Plain {}
 
     fn plain(slots: u64) -> Plain {
-        let mut words = vec![0_u64; Lane::bytes(slots, SLOT_BYTES) / 8];
-        // SAFETY: zero, aligned, long enough, and kept as long as the lane.
-        let lane = unsafe { Lane::new(words.as_mut_ptr().cast(), slots, SLOT_BYTES) };
-        Plain { _words: words, lane }
+        let mut words = vec![0_u64; Queue::bytes(slots, SLOT_BYTES) / 8];
+        // SAFETY: zero, aligned, long enough, and kept as long as the queue.
+        let queue = unsafe { Queue::new(words.as_mut_ptr().cast(), slots, SLOT_BYTES) };
+        Plain { _words: words, queue }
     }
 
-    fn write(lane: &Lane, value: u64) -> bool {
-        let Some(claim) = lane.claim(7) else { return false };
+    fn write(queue: &Queue, value: u64) -> bool {
+        let Some(claim) = queue.claim(7) else { return false };
         // SAFETY: a payload holds a word.
         unsafe { claim.payload().cast::<u64>().write(value) };
         claim.publish();
         true
     }
 
-    fn read(lane: &Lane, position: u64) -> Option<u64> {
-        let Found::Full(payload) = lane.look(position) else { return None };
+    fn read(queue: &Queue, position: u64) -> Option<u64> {
+        let Slot::Full(payload) = queue.look(position) else { return None };
         // SAFETY: `write` wrote a word there.
         let value = unsafe { payload.cast::<u64>().read() };
-        lane.free(position);
+        queue.free(position);
         Some(value)
     }
 
@@ -204,34 +200,34 @@ mod tests {
     fn what_is_written_is_read_in_order_over_many_laps() {
         let plain = plain(4);
         for value in 0..20 {
-            assert!(matches!(plain.lane.look(value), Found::Nothing));
-            assert!(write(&plain.lane, value));
-            assert_eq!(read(&plain.lane, value), Some(value));
+            assert!(matches!(plain.queue.look(value), Slot::Nothing));
+            assert!(write(&plain.queue, value));
+            assert_eq!(read(&plain.queue, value), Some(value));
         }
-        assert_eq!(plain.lane.lost(), 0);
+        assert_eq!(plain.queue.lost(), 0);
     }
 
     #[test]
     fn what_finds_no_room_is_counted_exactly() {
         let plain = plain(4);
-        let written = (0..11).filter(|&value| write(&plain.lane, value)).count();
-        assert_eq!((written, plain.lane.lost()), (4, 7));
-        assert_eq!((0..4).map(|at| read(&plain.lane, at)).collect::<Vec<_>>(), [0, 1, 2, 3].map(Some));
-        assert!(write(&plain.lane, 5), "room again");
+        let written = (0..11).filter(|&value| write(&plain.queue, value)).count();
+        assert_eq!((written, plain.queue.lost()), (4, 7));
+        assert_eq!((0..4).map(|at| read(&plain.queue, at)).collect::<Vec<_>>(), [0, 1, 2, 3].map(Some));
+        assert!(write(&plain.queue, 5), "room again");
     }
 
     #[test]
     fn a_slot_that_was_given_up_is_not_published_by_who_comes_back() {
         let plain = plain(4);
-        let late = plain.lane.claim(7).unwrap();
-        assert!(write(&plain.lane, 1));
-        assert!(matches!(plain.lane.look(0), Found::Claimed(7)));
-        plain.lane.free(0);
-        assert_eq!(read(&plain.lane, 1), Some(1));
+        let late = plain.queue.claim(7).unwrap();
+        assert!(write(&plain.queue, 1));
+        assert!(matches!(plain.queue.look(0), Slot::Claimed(7)));
+        plain.queue.free(0);
+        assert_eq!(read(&plain.queue, 1), Some(1));
         late.publish();
-        assert!((2..5).all(|value| write(&plain.lane, value)));
-        assert!(matches!(plain.lane.look(5), Found::Nothing));
-        assert_eq!((2..5).map(|at| read(&plain.lane, at)).collect::<Vec<_>>(), [2, 3, 4].map(Some));
+        assert!((2..5).all(|value| write(&plain.queue, value)));
+        assert!(matches!(plain.queue.look(5), Slot::Nothing));
+        assert_eq!((2..5).map(|at| read(&plain.queue, at)).collect::<Vec<_>>(), [2, 3, 4].map(Some));
     }
 
     #[test]
@@ -243,12 +239,13 @@ mod tests {
             let writers: Vec<_> = (0..4_u64)
                 .map(|writer| {
                     let plain = &plain;
-                    scope.spawn(move || (1..=EACH).filter(|&at| write(&plain.lane, at << 2 | writer)).count())
+                    scope
+                        .spawn(move || (1..=EACH).filter(|&at| write(&plain.queue, at << 2 | writer)).count())
                 })
                 .collect();
             let mut read_count = 0;
             let mut drain = || {
-                while let Some(value) = read(&plain.lane, position) {
+                while let Some(value) = read(&plain.queue, position) {
                     let last = &mut seen[(value & 3) as usize];
                     assert!(value >> 2 > *last, "in the order in which its writer wrote");
                     *last = value >> 2;
@@ -263,7 +260,7 @@ mod tests {
             let written: usize = writers.into_iter().map(|writer| writer.join().unwrap()).sum();
             drain();
             assert_eq!(read_count, written);
-            assert_eq!(written as u64 + plain.lane.lost(), 4 * EACH);
+            assert_eq!(written as u64 + plain.queue.lost(), 4 * EACH);
         });
     }
 }
