@@ -1,8 +1,9 @@
-//! The programs behind `faultless lab`, `faultless grep` and `faultless index`, which this one starts in its place.
+//! The programs behind `faultless lab`, `faultless grep` and `faultless index`. Each replaces this process.
 //!
-//! In: the words of the command line. Out: the other program, found beside this one or on PATH, as git and cargo find theirs.
+//! In: the words of the command line. Out: the other program, found beside this one or on PATH, as git and
+//! cargo do.
 //!
-//! What it does not do: read the other program's words.
+//! It does not read the other program's words.
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -11,7 +12,7 @@ use std::process::Command;
 
 use faultless_console::{Failure, Outcome};
 
-/// The words for another program, which reads them itself.
+/// The words for another program, unparsed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Words {
     #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
@@ -23,9 +24,9 @@ pub(crate) struct Words {
 pub(crate) struct Program {
     /// The word after `faultless`.
     verb: &'static str,
-    /// The file, which cargo's package is called after as well.
+    /// The file; also the name of cargo's package.
     file: &'static str,
-    /// The name it is started under.
+    /// The name that it sees as its own.
     name: &'static str,
 }
 
@@ -33,10 +34,10 @@ pub(crate) struct Program {
 pub(crate) const LAB: Program = Program { verb: "lab", file: "faultless-lab", name: "faultless-lab" };
 /// `faultless-grep`.
 pub(crate) const GREP: Program = Program { verb: "grep", file: "faultless-grep", name: "faultless-grep" };
-/// `faultless-grep` under the name that makes it keep its database.
+/// `faultless-grep` under the name that makes it manage its database.
 pub(crate) const INDEX: Program = Program { verb: "index", file: "faultless-grep", name: "faultless-index" };
 
-/// Starts the program that the first word names, before any word is parsed: this process becomes it. Returns where the word names none.
+/// Starts the program that the first word names, before any word is parsed. Returns if the word names none.
 ///
 /// # Errors
 /// The program is not installed, or can't be started.
@@ -52,7 +53,7 @@ pub(crate) fn start_named(words: &[OsString]) -> Result<(), Failure> {
 }
 
 impl Program {
-    /// Starts it in place of this process.
+    /// Starts the program in place of this process.
     pub(crate) fn start(&self, words: &Words) -> Outcome {
         Err(self.become_it(&words.words))
     }
@@ -61,10 +62,10 @@ impl Program {
         self.failure(&self.command().args(words).exec())
     }
 
-    /// What this program prints for `words`.
+    /// The program's output for `words`.
     ///
     /// # Errors
-    /// It is not installed, can't be started, or failed.
+    /// The program is not installed, can't be started, or failed.
     pub(crate) fn output<W: AsRef<OsStr>>(&self, words: &[W]) -> Result<Vec<u8>, Failure> {
         let output = self.command().args(words).output().map_err(|error| self.failure(&error))?;
         let said = String::from_utf8_lossy(&output.stderr);

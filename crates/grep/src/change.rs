@@ -8,14 +8,14 @@ use faultless_grepdb::Database;
 use crate::place::Which;
 use faultless_console::{Failure, Outcome};
 
-/// Say that files have changed: searches read them from disk until the next update.
+/// Mark changed files, so that searches read them from the disk until the next update.
 ///
-/// For editors and build tools that know. Files that do not belong to the database are told of.
+/// For editors and build tools that know of a change. Files outside the database are reported.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     which: Which,
-    /// Files; they need not be there any more.
+    /// Changed files; deleted ones too.
     #[arg(required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     files: Vec<PathBuf>,
 }

@@ -12,15 +12,15 @@ use crate::place::{Chosen, Which, ago};
 use crate::skipped;
 use faultless_console::{Failure, Outcome, emit};
 
-/// What the database holds: files, text, size, age, and what is left out.
+/// Show the content of the database: files, text, size, age, omissions.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     which: Which,
-    /// Name all that is left out, and why.
+    /// List all omitted files with the reason.
     #[arg(long, conflicts_with = "json")]
     list_skipped: bool,
-    /// As JSON, an object a line.
+    /// Print JSON, one object per database.
     #[arg(long)]
     json: bool,
 }

@@ -15,7 +15,9 @@ use faultless_console::{Failure, sink};
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Which {
-    /// The databases of these projects, and not that of the tree here; `*` is all, NAME/ those below NAME.
+    /// Use the databases of these projects.
+    ///
+    /// They replace the database of the current tree. `*` means all projects, NAME/ those below NAME.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) project: Vec<String>,
 }

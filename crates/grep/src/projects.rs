@@ -7,7 +7,7 @@ use crate::done::megabytes;
 use crate::place::{self, Which};
 use faultless_console::{Outcome, emit};
 
-/// List the projects: name, files, text, and the file that says what belongs to it.
+/// List the projects: name, number of files, size of text, and configuration file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

@@ -14,15 +14,16 @@ use faultless_console::{Failure, Outcome};
 
 /// Keep the database up to date until Ctrl-C.
 ///
-/// A file that changes is searched on disk from that moment on; when nothing has changed for a while, the database is updated.
+/// From the moment of a change, searches read a changed file from the disk. The database is updated when
+/// nothing has changed for the time in --quiet.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     which: Which,
-    /// Update when nothing has changed for so long.
+    /// Update after this time without changes, such as 500ms.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
     quiet: Duration,
-    /// Workers of an update; as many as there are processors where none are named.
+    /// Use N threads for an update [default: one per processor].
     #[arg(short = 'j', long, value_name = "N")]
     threads: Option<usize>,
 }

@@ -1,10 +1,11 @@
 //! `faultless doctor`: what this machine does to page faults, measured first.
 //!
-//! In: the price list (`prof::price`) and the facts (`os::host`). Out: a verdict in the first line, the prices, the
-//! settings that bear on faults with what each means here, and what faultless can and cannot do here. Ends with 0
-//! whatever it finds; files that a container hides are left out, not guessed. `check` is the other half: whether what is measured is true.
+//! In: the price list (`prof::price`) and the facts (`os::host`). Out: a verdict in the first line; the
+//! prices; the settings that affect faults and what each means here; the capabilities of faultless here. The
+//! exit status is 0 whatever the findings. Files that a container hides are left out, not guessed. `check` is
+//! separate: it tests whether the measurements are true.
 //!
-//! What it does not do: change anything.
+//! It does not change anything.
 
 mod capability;
 mod check;
@@ -28,22 +29,24 @@ use serde::Serialize;
 use capability::Capability;
 use row::Row;
 
-/// What this machine does to page faults, measured first.
+/// Measure what page faults cost on this machine, and list the settings that affect them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Print everything as one JSON object on stdout.
+    /// Print one JSON document instead of the text.
     #[arg(long)]
     json: bool,
-    /// Show how far `stat` and `record` can be trusted on this machine. For some minutes they watch programs that time their own
-    /// touches. With TEXT, only programs whose name contains it. Exits with 0 if all is certainly within the limits, else with 1.
+    /// Check for some minutes how far `stat` and `record` can be trusted here.
+    ///
+    /// Both verbs watch programs that time their own touches. With TEXT, only programs whose name contains it
+    /// run, as in --check=fork. Exit status: 0 certainly within the limits, else 1.
     #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     check: Option<String>,
 }
 
-/// Version of the JSON output; raised when a field changes its meaning or goes.
+/// Version of the JSON output. It rises when a field changes its meaning or disappears.
 const SCHEMA: u32 = 1;
 
-/// Everything that is reported, as JSON has it.
+/// The report, as JSON has it.
 #[derive(Debug, Serialize)]
 struct Report {
     schema: u32,
@@ -52,7 +55,7 @@ struct Report {
     prices: Vec<PriceRecord>,
     /// Share of a first touch that clearing takes: cache-hot, cache-cold.
     clearing_share: Option<(f64, f64)>,
-    /// How many times cheaper a first touch is per byte as THP.
+    /// Price of a first touch per byte: base pages divided by THP.
     thp_gain: Option<f64>,
     settings: Vec<Row>,
     capabilities: Vec<Capability>,
@@ -66,13 +69,12 @@ struct PriceRecord {
     median_ns: Option<f64>,
     mad_ns: Option<f64>,
     min_ns: Option<f64>,
-    /// The step of the clock.
+    /// Resolution of the clock.
     resolution_ns: Option<f64>,
     rounds: usize,
     cannot_say: Option<String>,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> super::Outcome {
     if let Some(only) = &args.check {
         return check::run(only, args.json);
@@ -87,8 +89,8 @@ pub(crate) fn run(args: Args) -> super::Outcome {
     super::emit(text.as_bytes(), ExitCode::SUCCESS)
 }
 
-/// Measures with a bar on stderr where somebody is looking at it. The bar draws only between rounds: a thread of its
-/// own would be charged to the calls that are measured.
+/// Measures, with a progress bar on a terminal. The bar draws only between rounds: a thread of its own would
+/// be charged to the measured calls.
 fn measure(host: &Host) -> Prices {
     let bar = match std::io::stderr().is_terminal() {
         true => ProgressBar::new(0),

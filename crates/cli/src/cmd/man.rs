@@ -1,4 +1,4 @@
-//! `faultless man` and `faultless completions`: generated from the flag definitions that are parsed.
+//! `faultless man` and `faultless completions`: generated from the flag definitions that the parser uses.
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -9,14 +9,14 @@ use faultless_console::pages::{self, CompletionsArgs, ManArgs};
 use super::{Args, Outcome, emit};
 use crate::programs::{INDEX, LAB};
 
-/// Prints the page of `faultless`, or writes those of all verbs and programs.
+/// Prints the page of `faultless`, or writes the pages of all verbs and programs.
 pub(crate) fn man(args: ManArgs) -> Outcome {
     // `faultless help` has no page of its own.
     let command = Args::command()
         .disable_help_subcommand(true)
         .mut_subcommand("workload", |verb| verb.disable_help_subcommand(true));
     let Some(dir) = args.dir else { return emit(&pages::man(command)?, ExitCode::SUCCESS) };
-    // Theirs last: here `lab`, `grep` and `index` only have a line.
+    // The other programs' pages come last: they replace the one-line pages of `lab`, `grep` and `index`.
     pages::man_into(command, &dir)?;
     for program in [LAB, INDEX] {
         if let Err(failure) = program.output(&[OsStr::new("man"), OsStr::new("--dir"), dir.as_os_str()]) {

@@ -51,7 +51,7 @@ enum Verb {
     /// Run the experiments of the five documents on this machine [program: faultless-lab].
     #[command(disable_help_flag = true)]
     Lab(Words),
-    /// Search a tree with regular expressions, through a database of its text [program: faultless-grep].
+    /// Search a tree with regular expressions, through an index [program: faultless-grep].
     #[command(disable_help_flag = true)]
     Grep(Words),
     /// Make the database that `grep` searches, and keep it up to date [program: faultless-grep].
@@ -65,10 +65,10 @@ enum Verb {
     Completions(pages::CompletionsArgs),
 }
 
-/// Reads the words of the command line. Help and version end the process here.
+/// Parses the command line. Help and version end the process here.
 ///
 /// # Errors
-/// What is wrong with the words, in one line.
+/// A mistake in the words, in one line.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Args, Failure> {
     faultless_console::parse(words)
 }

@@ -1,11 +1,13 @@
 //! `faultless workload`: the standing workloads.
 //!
-//! In: a name and its sizes. Out: one line `NAME checksum HEX` on stdout, the same whatever the allocator and its
-//! settings; on stderr what the body cost and what a first touch cost inside this very process, by the tick counter.
-//! All memory comes from the process's own malloc, calloc, realloc and free (Rust's system allocator calls them), so
-//! that an interposer or GLIBC_TUNABLES acts on it.
+//! In: a name and sizes. Out: one line `NAME checksum HEX` on stdout, independent of the allocator and its
+//! settings. On stderr: the time of the body, and the price of a first touch inside this process by the tick
+//! counter.
 //!
-//! What it does not do: count faults (`faultless stat`), or repeat and compare (`faultless advise`).
+//! All memory comes from the process's own malloc, calloc, realloc and free, which Rust's system allocator
+//! calls. An interposer or GLIBC_TUNABLES therefore acts on it.
+//!
+//! It does not count faults (`faultless stat`), or repeat and compare (`faultless advise`).
 
 mod body;
 mod bursts;
@@ -28,14 +30,14 @@ use serde::{Deserialize, Serialize};
 
 use body::Body;
 
-/// Run one of the standing workloads.
+/// Run a standing workload.
 #[derive(Debug, clap::Args)]
 #[command(subcommand_help_heading = "Workloads", disable_help_subcommand = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     which: Option<Which>,
 
-    /// Leave out the line of times on stderr.
+    /// Omit the line of times on stderr.
     #[arg(long, global = true)]
     quiet: bool,
 
@@ -43,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, global = true)]
     json: bool,
 
-    /// Stay on one processor, which is the same for all programs that do.
+    /// Stay on one processor, the same for all programs with this flag.
     #[arg(long, global = true, hide = true)]
     one_processor: bool,
 }
@@ -60,9 +62,9 @@ enum Name {
     ChunkPipeline(pipeline::Args),
     Temporaries(temporaries::Args),
     Mixed(mixed::Args),
-    /// Zeroed 4 MiB blocks, a ring of 8 alive, one line per page written; checks that they are zero.
+    /// Allocate zeroed 4 MiB blocks, 8 alive; write one line per page; check that the rest is zero.
     CallocSparse(calloc::Args),
-    /// Zeroed 4 MiB blocks, a ring of 8 alive, all of it written; checks that they are zero.
+    /// Allocate zeroed 4 MiB blocks, 8 alive; write every byte; check that they were zero.
     CallocFull(calloc::Args),
     Growth(growth::Args),
     Bursts(bursts::Args),
@@ -71,7 +73,7 @@ enum Name {
     TouchOnce(touch_once::Args),
 }
 
-/// Version of the JSON output; raised when a field changes its meaning or goes.
+/// Version of the JSON output. It rises when a field changes its meaning or disappears.
 const SCHEMA: u32 = 1;
 
 #[derive(Debug, Serialize)]
@@ -81,24 +83,23 @@ struct Report {
     checksum: String,
     wall_ns: u64,
     processed_bytes: u64,
-    /// Minor and major ones of the body alone.
+    /// Minor and major faults of the body alone.
     faults: u64,
     us_per_mib: f64,
-    /// Median first touch, `None` where no page was touched for the first time.
+    /// Median first touch; `None` if no page was touched for the first time.
     first_touch_p50_ns: Option<f64>,
-    /// Their mean, where what took over [`faultless_trace::stat::WAIT_LATENCY_RATIO`] medians counts as so much.
+    /// Mean first touch, each counted as at most [`faultless_trace::stat::WAIT_LATENCY_RATIO`] medians.
     first_touch_mean_ns: Option<f64>,
     first_touch_samples: usize,
 }
 
-/// What `doctor --check` reads of it.
+/// The part that `doctor --check` reads.
 #[derive(Debug, Deserialize)]
 pub(super) struct Standing {
     pub(super) faults: u64,
     pub(super) first_touch_mean_ns: Option<f64>,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> super::Outcome {
     if args.one_processor {
         schedule::stay_on_one();
@@ -169,7 +170,7 @@ impl Report {
     }
 }
 
-/// The names with one line each, from the same definitions as `--help`.
+/// The names with one line each, from the definitions that `--help` uses.
 fn list() -> String {
     let command = super::Args::command();
     let Some(verb) = command.find_subcommand("workload") else { return String::new() };

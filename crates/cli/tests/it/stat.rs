@@ -208,7 +208,7 @@ fn a_normal_user_gets_rows_that_add_up_too() {
 
 #[test]
 fn children_of_a_program_that_ignores_sigchld_are_in_the_rows() {
-    // A shell can't be made to ignore the end of its own children; python can.
+    // Python can ignore the end of its own children; a shell can't.
     let script = "import mmap,os,signal,time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n\
         if os.fork() == 0:\n  m = mmap.mmap(-1, 40 << 20)\n  for i in range(0, 40 << 20, 4096): m[i] = 1\n  os._exit(0)\n\
         time.sleep(0.5)";
@@ -234,7 +234,7 @@ fn children_of_a_program_that_ignores_sigchld_are_in_the_rows() {
     assert_eq!(rows, waited + beyond);
 }
 
-/// Runs faultless in mount namespaces of its own where `hidden` is an empty folder; `None` where that is refused.
+/// Runs faultless in its own mount namespace, where `hidden` is an empty folder. `None` if that is refused.
 #[track_caller]
 fn hiding(hidden: &str, words: &[&str]) -> Option<Output> {
     let script = format!("mount -t tmpfs none {hidden} && exec \"$@\"");
@@ -272,7 +272,7 @@ fn where_sys_is_hidden_faults_are_recorded_on_every_processor() {
     let words = ["stat", "--json", "--", FAULTLESS, "workload", "--quiet", "calloc-full"];
     let Some(out) = hiding("/sys", &words) else { return };
     let hidden: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
-    // An empty folder instead of an empty folder.
+    // An empty folder mounted over an empty folder.
     let out = hiding("/mnt", &words).unwrap();
     let plain: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
     let used = |report: &serde_json::Value| {
@@ -311,7 +311,7 @@ fn what_is_missing_and_how_figures_came_about_is_told_when_asked_for() {
     for head in [" Missing", " Where the counts come from", " Sources", " How the figures came about"] {
         assert!(explained.contains(head) && !plain.contains(head), "{head}: {plain}\n{explained}");
     }
-    // A run of a millisecond is too short for the avoidable share, whoever runs it.
+    // A run of a millisecond is too short for the avoidable share, even as root.
     assert!(explained.contains("avoidable faults: memory was read"), "{explained}");
     assert!(plain.trim_end().ends_with("--explain says what is missing and why"), "{plain}");
     let both = stat(&["--explain", "--json", "--", "true"]);

@@ -1,4 +1,4 @@
-//! The candidate cures, as far as they can work for this program on this machine.
+//! The candidate cures that can work for this program on this machine.
 
 use std::ffi::OsString;
 
@@ -8,12 +8,12 @@ use faultless_os::host::Host;
 
 use super::super::{Failure, run};
 
-/// glibc since which `glibc.malloc.hugetlb` exists (NEWS for 2.35).
+/// The first glibc with `glibc.malloc.hugetlb` (NEWS for 2.35).
 const GLIBC_WITH_HUGETLB: (u32, u32) = (2, 35);
 /// Never give memory back, never map single blocks, grow by 64 MiB: the thresholds of glibc's malloc (mallopt(3)).
 const KEEP: &str =
     "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=67108864";
-/// Ask for transparent huge pages on all of malloc's memory.
+/// Request transparent huge pages for all of malloc's memory.
 const HUGE: &str = "glibc.malloc.hugetlb=1";
 
 /// A way to run the program: its description and the environment that makes it so.
@@ -22,13 +22,13 @@ pub(super) struct Cure {
     pub(super) environment: Vec<(OsString, OsString)>,
 }
 
-/// What decides which cures can be tried.
+/// The facts that decide which cures can be tried.
 pub(super) struct Ground {
-    /// Version of the C library, where it is glibc.
+    /// Version of the C library, if it is glibc.
     pub(super) glibc: Option<(u32, u32)>,
-    /// Whether transparent huge pages can be had by asking.
+    /// Whether transparent huge pages are available on request.
     pub(super) thp: bool,
-    /// Nothing of that can be seen, since /sys is hidden.
+    /// /sys is hidden, so huge pages are unknown.
     pub(super) sys_hidden: bool,
     /// The program as the user typed it, quoted for a shell.
     pub(super) command: String,
@@ -37,7 +37,7 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// Looks at this machine.
+    /// Reads the facts of this machine.
     pub(super) fn look(command: String) -> Self {
         let host = Host::read();
         let version = |text: &str| {
@@ -54,7 +54,7 @@ impl Ground {
     }
 }
 
-/// The baseline first, then every cure that this ground allows.
+/// The baseline first, then every cure that can be tried here.
 pub(super) fn candidates(ground: &Ground) -> Result<Vec<Cure>, Failure> {
     let Ground { command, own, .. } = ground;
     let mut cures = vec![cure("as it is", "the program unchanged", command.clone(), Vec::new())];
@@ -106,7 +106,7 @@ fn cure(name: &str, what: &str, adopt: String, environment: Vec<(OsString, OsStr
     Cure { arm: Arm { name: name.into(), what: what.into(), adopt }, environment }
 }
 
-/// The user's own tunables stay; ours come last and so win.
+/// Keeps the user's own tunables. Ours come last and therefore win.
 fn tunables(value: &str) -> OsString {
     match std::env::var_os("GLIBC_TUNABLES") {
         Some(mut own) if !own.is_empty() => {
@@ -122,7 +122,7 @@ fn shown(value: &str) -> String {
     quoted(&[tunables(value).to_string_lossy().into_owned()])
 }
 
-/// `faultless` where a shell finds this very file under that name, else its path.
+/// `faultless` if a shell finds this very file under that name, else its path.
 pub(super) fn own_name() -> String {
     let own = std::env::current_exe().ok();
     let found = run::find("faultless".as_ref()).ok();
@@ -133,7 +133,7 @@ pub(super) fn own_name() -> String {
     }
 }
 
-/// `words` as a shell would have to be given them.
+/// `words`, quoted for a shell.
 pub(super) fn quoted(words: &[String]) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     words

@@ -1,4 +1,4 @@
-//! What faultless can and cannot do here, and what would change that.
+//! The capabilities of faultless on this machine, and remedies for the missing ones.
 
 use faultless_os::Error;
 use faultless_os::host::Host;
@@ -9,9 +9,9 @@ use serde::Serialize;
 pub(super) struct Capability {
     pub(super) what: &'static str,
     pub(super) here: bool,
-    /// How it is done here, or why it is not.
+    /// How it works here, or why it does not.
     pub(super) why: String,
-    /// What would make it possible.
+    /// The remedy.
     pub(super) change: Option<String>,
 }
 
@@ -75,13 +75,13 @@ fn kernel_mode(host: &Host) -> Capability {
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
 
-/// What to change so that perf opens at `level` (perf_event_open(2): 2 allows user space only, 1 the kernel too;
-/// CAP_PERFMON, Linux 5.8, passes by it).
+/// How to make perf open at `level`. In perf_event_open(2), level 2 allows user space only, and level 1 the
+/// kernel too. CAP_PERFMON (Linux 5.8) overrides the level.
 fn perf_remedy(host: &Host, error: &Error, level: i64) -> String {
     let paranoid = host.sysctl.get("kernel/perf_event_paranoid").copied();
     match paranoid {
         None => "a kernel with perf events (CONFIG_PERF_EVENTS)".into(),
-        // The kernel's own refusal is EACCES; EPERM is what seccomp profiles answer.
+        // The kernel itself refuses with EACCES, a seccomp profile with EPERM.
         Some(found) if error.errno == EACCES && found > level => {
             let root = root(host);
             format!("{root}, CAP_PERFMON, or sysctl kernel.perf_event_paranoid={level} (now {found})")
@@ -93,7 +93,7 @@ fn perf_remedy(host: &Host, error: &Error, level: i64) -> String {
     }
 }
 
-/// Whoever is root and is refused all the same is root of a user namespace (user_namespaces(7)).
+/// A root user who is refused is root of a user namespace (user_namespaces(7)).
 fn root(host: &Host) -> &'static str {
     if host.root { "root outside this container" } else { "root" }
 }

@@ -1,13 +1,16 @@
-//! `faultless doctor --check`: what `stat` and `record` say of programs that time every one of their own touches.
+//! `faultless doctor --check`: how true the figures of `stat` and `record` are for programs that time each of
+//! their touches.
 //!
-//! In: this machine. Out: for each program, the measured time divided by the true time, how many intervals hold, and
-//! the largest error in the counts of kinds. The truth of a watched run comes from a twin: the same program, unwatched, on
-//! the same processor at the same time. The two alternate every few ms, so what else happens on the machine hits both
-//! alike. Where they can't run together the twin follows. While events are open, faults of every process take a little
-//! longer, the twin's too; that is measured and taken off. Faults that the program does not time, those of its start, are
-//! left out. The standing workloads time some thousand of their touches; there the mean of those stands for all.
+//! In: this machine. Out: for each program, the measured time divided by the true time, how many intervals
+//! hold, and the largest error in the counts of kinds.
 //!
-//! What it does not do: correct anything.
+//! The truth of a watched run comes from a twin: the same program, unwatched, on the same processor at the
+//! same time. The two alternate every few ms, so a disturbance hits both alike. If they can't run together,
+//! the twin follows. Open events lengthen the faults of every process, the twin's too; this effect is
+//! measured and subtracted. Faults that the program does not time, such as faults at its start, are left out.
+//! The standing workloads time some thousand of their touches; the mean of these stands for all.
+//!
+//! It does not correct anything.
 
 mod text;
 
@@ -33,9 +36,10 @@ use crate::cmd::workload::Standing;
 use crate::cmd::workload::timed::Told;
 use crate::cmd::{Failure, INTERRUPTED, Outcome, emit};
 
-/// Rounds; in each every program runs under `stat` and under `record`, each time beside a twin. Chosen: 100 intervals and more for each verb.
+/// Rounds. In each, every program runs under `stat` and under `record`, each time with a twin. Chosen: at
+/// least 100 intervals for each verb.
 const ROUNDS: usize = 10;
-/// How long the twin waits for its partner, which is watched from some ms later on: calibration comes first, and wants no company.
+/// How long the twin waits. Its watched partner is calibrated first, and must be alone during that time.
 const TWIN_DELAY: Duration = Duration::from_millis(20);
 /// The median ratio of each program must lie between these.
 const LIMITS: (f64, f64) = (0.93, 1.07);
@@ -43,15 +47,15 @@ const LIMITS: (f64, f64) = (0.93, 1.07);
 const HOLDING_SHARE: f64 = 0.9;
 /// The median half of the 95 % intervals must be at most this share of their value.
 const HALF_WIDTH: f64 = 0.1;
-/// Kinds of fewer of the faults are not looked at.
+/// Kinds with a smaller share of the faults are ignored.
 const KIND_SHARE: f64 = 0.1;
-/// A kind's count that is off by more is told.
+/// Larger relative errors of a kind's count are reported.
 const KIND_ERROR: f64 = 0.2;
-/// Version of the JSON output; raised when a field changes its meaning or goes.
+/// Version of the JSON output. It rises when a field changes its meaning or disappears.
 const SCHEMA: u32 = 3;
 
-/// A program: its name, what follows `workload`, and where its twin runs. Of the standing ones `mixed` is left out: it times pages beside its
-/// own, and too few.
+/// A program: its name, the words after `workload`, and where its twin runs. The standing workload `mixed` is
+/// left out: it times too few pages, and they are not its own.
 struct Program(&'static str, &'static str, Twin);
 
 /// Where the twin of a watched program runs.
@@ -59,7 +63,8 @@ struct Program(&'static str, &'static str, Twin);
 enum Twin {
     /// On the same processor at the same time.
     Beside,
-    /// Afterwards: the program has several threads, or huge pages, which are counted for the whole machine.
+    /// Afterwards. The program has several threads, or uses huge pages, which the kernel counts for the whole
+    /// machine.
     After,
 }
 
@@ -87,7 +92,7 @@ static PROGRAMS: [Program; 21] = [
     Program("touch-once", "touch-once --json", Twin::Beside),
 ];
 
-/// Everything that is reported, as JSON has it.
+/// The report, as JSON has it.
 #[derive(Debug, Serialize)]
 struct Report {
     schema: u32,
@@ -95,9 +100,9 @@ struct Report {
     answer: Answer,
     host: Host,
     rounds: usize,
-    /// Somebody asked for the end before all rounds were over.
+    /// The user ended the check early.
     is_interrupted: bool,
-    /// By how much a fault of any process takes longer while events are open, ns.
+    /// How much longer a fault of any process takes while events are open, ns.
     open_events_ns: f64,
     programs: Vec<Row>,
 }
@@ -108,17 +113,18 @@ struct Report {
 enum Answer {
     Holds,
     Fails,
-    /// A verb could time no faults, the interval of a ratio reaches across a limit, or so many intervals hold as chance could make of enough.
+    /// A verb could time no faults, the interval of a ratio crosses a limit, or chance could explain the
+    /// number of intervals that hold.
     CannotSay,
 }
 
-/// What was found of a program.
+/// The findings on a program.
 #[derive(Debug, Default, Serialize)]
 struct Row {
     program: &'static str,
     /// Time in its touches, ns: the median of the twins.
     truth_ns: f64,
-    /// A fault of the slowest twin by one of the fastest.
+    /// Price of a fault in the slowest twin divided by that in the fastest.
     spread: f64,
     /// Its faults by kind.
     faults: Vec<(Kind, u64)>,
@@ -128,43 +134,45 @@ struct Row {
     cannot_say: Option<String>,
 }
 
-/// What a verb said of a program.
+/// The findings on a program under one verb.
 #[derive(Debug, Default, Serialize)]
 struct Arm {
-    /// Seconds in faults by the truth: the median of the rounds, with its 95 % interval.
+    /// Measured time in faults divided by the true time: median of the rounds, with its 95 % interval.
     ratio: Option<Interval>,
-    /// The least and the most of the rounds.
+    /// Smallest and largest of the rounds.
     extremes: Option<(f64, f64)>,
-    /// The program's own time a fault in a watched run by that of its twin: what recording adds.
+    /// Price of a fault by the program's own clock: in the watched run, divided by its twin's. This is the
+    /// overhead of recording.
     lengthened: f64,
-    /// Rounds whose interval holds the truth.
+    /// Rounds whose interval contains the truth.
     holds: usize,
-    /// Rounds in which there was an interval.
+    /// Rounds with an interval.
     intervals: usize,
-    /// Half of the interval by its value, the median of the rounds.
+    /// Half-width of the interval divided by its value: median of the rounds.
     half_width: f64,
-    /// The kind that is off most: by how much of its count, and the count that was said, of the round in the middle.
+    /// The kind with the largest error, the relative error, and the reported count; all from the median
+    /// round.
     worst: Option<(Kind, f64, u64)>,
 }
 
-/// What a program said of its own touches.
+/// Touches that a program timed itself.
 #[derive(Clone, Debug, Default)]
 struct Own {
     faults: u64,
-    /// All of them, ns.
+    /// Time of all of them, ns.
     ns: f64,
-    /// By kind, where it knows.
+    /// By kind, if the program knows them.
     kinds: Vec<(Kind, u64)>,
 }
 
-/// What a verb said in one round.
+/// One watched run and its twin.
 struct Said {
-    /// What the program said in that run: recording is in its times.
+    /// The program's own times in the watched run; they contain the overhead of recording.
     own: Own,
-    /// What its twin said, without what open events cost it.
+    /// The twin's times, without the effect of open events.
     twin: Own,
     time_ns: Option<Interval>,
-    /// Faults of each kind, and their time, ns.
+    /// Faults of each kind, and their time in ns, as the verb reports them.
     kinds: Vec<(Kind, u64, f64)>,
 }
 
@@ -185,7 +193,7 @@ impl Rounds {
     }
 }
 
-/// Runs it. Status 1 where something lies outside the limits.
+/// Runs the check. The status is 1 if something is outside the limits.
 pub(super) fn run(only: &str, json: bool) -> Outcome {
     let programs: Vec<&'static Program> =
         PROGRAMS.iter().filter(|program| program.0.contains(only)).collect();
@@ -215,7 +223,8 @@ pub(super) fn run(only: &str, json: bool) -> Outcome {
     emit(text.as_bytes(), ExitCode::from(code))
 }
 
-/// All rounds of all programs; in a round each runs under either verb, which take turns in coming first.
+/// All rounds of all programs. In a round each program runs under both verbs, which take turns in going
+/// first.
 fn take(programs: &[&'static Program], host: &Host, open_events_ns: f64) -> Result<Vec<Rounds>, Failure> {
     let bar = ProgressBar::new((ROUNDS * programs.len()) as u64);
     if let Ok(style) = ProgressStyle::with_template("checking {bar:30} {pos}/{len} {msg}") {
@@ -232,7 +241,7 @@ fn take(programs: &[&'static Program], host: &Host, open_events_ns: f64) -> Resu
                     rounds.warm.touch();
                     let is_stat = (round + turn) % 2 == 0;
                     let said = program.said(host, is_stat, &mut rounds.warm, open_events_ns);
-                    // Ctrl-C has reached the program too, and ended it.
+                    // Ctrl-C reached the program too, and ended it.
                     if spawn::asked_to_end() {
                         break 'rounds;
                     }
@@ -263,7 +272,7 @@ impl Program {
         Ok([program].into_iter().chain(words).collect())
     }
 
-    /// What a verb says of it, and what its twin says.
+    /// Runs it under a verb, and its twin.
     fn said(
         &'static self,
         host: &Host,
@@ -272,7 +281,7 @@ impl Program {
         open_events_ns: f64,
     ) -> Result<Said, Failure> {
         let mut watched = || if is_stat { self.stat(warm) } else { self.record() };
-        // Where all memory may have huge pages the twin's are counted as the program's.
+        // If THP are always on, the kernel's machine-wide count would add the twin's to the program's.
         if self.2 == Twin::After || host.thp == "always" {
             let said = watched()?;
             return Ok(Said { twin: self.plain()?, ..said });
@@ -282,12 +291,12 @@ impl Program {
             self.plain()
         });
         let said = watched();
-        // A thread that panicked has told why.
+        // The panic has printed its reason.
         let twin = twin.join().unwrap_or_else(|_| Err(Failure("--check: a thread ended early".into())));
         Ok(Said { twin: twin?.without(open_events_ns), ..said? })
     }
 
-    /// What it says when nobody watches it.
+    /// Runs it unwatched.
     fn plain(&self) -> Result<Own, Failure> {
         let words = self.command()?;
         let output = Command::new(&words[0])
@@ -299,7 +308,7 @@ impl Program {
         Own::of(&output.stdout)
     }
 
-    /// The command, and where its output goes.
+    /// The request to run it, and the file that takes its output.
     fn request(&self) -> Result<(Request, File), Failure> {
         let told = tempfile::tempfile()?;
         let stdout = Some(told.try_clone()?.into());
@@ -341,7 +350,7 @@ impl Program {
     }
 }
 
-/// All that a file holds.
+/// The whole content of a file.
 fn whole(mut file: File) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0))?;
@@ -350,7 +359,8 @@ fn whole(mut file: File) -> Result<Vec<u8>, Failure> {
 }
 
 impl Own {
-    /// From what a program printed: a timed one its touches by kind, a standing one the mean of those that it timed.
+    /// Reads a program's output: touches by kind from a timed program, the mean of its samples from a
+    /// standing workload.
     fn of(printed: &[u8]) -> Result<Self, Failure> {
         if let Ok(told) = serde_json::from_slice::<Told>(printed) {
             let kinds: Vec<(Kind, u64)> = told.iter().map(|(kind, timed)| (*kind, timed.faults)).collect();
@@ -367,7 +377,7 @@ impl Own {
         self.ns / self.faults.max(1) as f64
     }
 
-    /// The same, had each fault taken less.
+    /// The same touches, each shorter by `each_ns`.
     fn without(self, each_ns: f64) -> Self {
         Self { ns: (self.ns - each_ns * self.faults as f64).max(0.0), ..self }
     }
@@ -400,7 +410,7 @@ impl Said {
         self.kinds.iter().filter(|(kind, ..)| *kind == wanted).map(|(_, faults, _)| faults).sum()
     }
 
-    /// The time without that of faults which the program did not time: its start, and that of its children.
+    /// The reported time, scaled down to the touches that the program timed. Process starts are left out.
     fn of_touches(&self) -> Option<Interval> {
         let all_ns: f64 = self.kinds.iter().map(|(.., ns)| ns).sum();
         let part = |timed: u64, said: u64| (timed as f64 / said.max(1) as f64).min(1.0);
@@ -421,7 +431,7 @@ impl Said {
         Some(self.time_ns?.times(part))
     }
 
-    /// The kind whose count is off most, by how much of it, and what was said.
+    /// The kind with the largest relative error, that error, and the reported count.
     fn worst(&self, faults: &[(Kind, u64)]) -> Option<(Kind, f64, u64)> {
         let all: u64 = faults.iter().map(|(_, faults)| faults).sum();
         let looked_at = faults.iter().filter(|(_, faults)| *faults as f64 >= KIND_SHARE * all as f64);
@@ -433,7 +443,7 @@ impl Said {
     }
 }
 
-/// `None`: a signal.
+/// `None` after a signal.
 fn status(exit: Exit) -> Option<i32> {
     if let Exit::Status(status) = exit { Some(status) } else { None }
 }
@@ -469,7 +479,7 @@ fn row(program: &'static str, rounds: &Rounds) -> Row {
     let Some(truth_ns) = median(&twins.iter().map(|own| own.ns).collect::<Vec<f64>>()) else {
         return Row { program, ..Row::default() };
     };
-    // The counts are the same in every run, except for pages that the kernel happened to map early.
+    // Every run has the same counts, except for pages that the kernel happened to map early.
     let faults = twins[twins.len() / 2].kinds.clone();
     let (stat, record) = (arm(&faults, &rounds.stat), arm(&faults, &rounds.record));
     let prices: Vec<f64> = twins.iter().map(|own| own.price_ns()).collect();
@@ -477,13 +487,13 @@ fn row(program: &'static str, rounds: &Rounds) -> Row {
     Row { program, truth_ns, spread, stat, record, faults, cannot_say: None }
 }
 
-/// The least and the most.
+/// Smallest and largest value.
 fn ends(values: &[f64]) -> Option<(f64, f64)> {
     values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max))
 }
 
 fn arm(faults: &[(Kind, u64)], said: &[Said]) -> Arm {
-    // Of each round: what was said by the truth, and how much longer recording made the truth.
+    // Of each round: the measured time divided by the truth, and the overhead of recording.
     let rounds: Vec<(Interval, f64)> = said
         .iter()
         .filter_map(|said| {
@@ -524,7 +534,8 @@ impl Arm {
     }
 }
 
-/// Whether enough intervals hold: of so few as chance could make of enough nobody can say.
+/// Whether enough intervals hold. With few intervals, chance could explain a shortfall, so the answer is
+/// open.
 fn enough_hold(holds: usize, of: usize) -> Answer {
     let share = share_interval(holds as f64, of as f64);
     if share.value >= HOLDING_SHARE {
@@ -536,7 +547,7 @@ fn enough_hold(holds: usize, of: usize) -> Answer {
     }
 }
 
-/// The answer, and the first line.
+/// The answer, and the first line of the report.
 fn verdict(rows: &[Row]) -> (Answer, String) {
     let mut answers = Vec::new();
     let mut said = |verb: &str, arm: &dyn Fn(&Row) -> &Arm| {

@@ -9,13 +9,13 @@ use super::row::{Grade, Row, Rule};
 pub(super) const RULES: &[Rule] =
     &[thp, shmem, mthp, mthp_fallback, defrag, khugepaged, thp_fallback, hugetlb];
 
-/// Share of huge faults that fell back from which on it is worth a line.
+/// Report fallbacks from this share of all huge faults on.
 const FALLBACK_SHARE: f64 = 0.1;
-/// Fallbacks below this number are an accident of start-up.
+/// Fewer fallbacks than this happen by accident at boot.
 const LEAST_FALLBACKS: u64 = 100;
 
-/// transhuge.rst: what the words mean, and that the directory of a size (6.8) may override them. madvise(2):
-/// MADV_HUGEPAGE since 2.6.38. MADV_COLLAPSE makes THP whatever these settings say, but not in a fault.
+/// transhuge.rst: meaning of the words, and that the directory of a size (6.8) may override them. madvise(2):
+/// MADV_HUGEPAGE since 2.6.38. MADV_COLLAPSE ignores these settings, but it does not act in a fault.
 fn thp(host: &Host, prices: &Prices) -> Option<Row> {
     const SETTING: &str = "transparent_hugepage/enabled";
     let Some(thp) = &host.thp else {
@@ -52,7 +52,7 @@ fn thp(host: &Host, prices: &Prices) -> Option<Row> {
     Some(Row::new(SETTING, value, grade, meaning).advice(advice).source("transhuge.rst; madvise(2)"))
 }
 
-/// The command that lets memory ask for THP, where it can't.
+/// The command that makes THP available on request.
 pub(super) fn enable_thp(thp: &Thp) -> String {
     let size = match thp.word() == thp.enabled.as_deref() {
         true => String::new(),
@@ -61,7 +61,8 @@ pub(super) fn enable_thp(thp: &Thp) -> String {
     format!("echo madvise > /sys/kernel/mm/transparent_hugepage/{size}enabled (root)")
 }
 
-/// transhuge.rst, "Hugepages in tmpfs/shmem": the setting is for what has no mount of its own; tmpfs has `huge=`.
+/// transhuge.rst, "Hugepages in tmpfs/shmem": the setting governs memory without a mount of its own. tmpfs
+/// has `huge=`.
 fn shmem(host: &Host, _: &Prices) -> Option<Row> {
     const SETTING: &str = "transparent_hugepage/shmem_enabled";
     let thp = host.thp.as_ref()?;

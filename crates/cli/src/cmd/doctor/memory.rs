@@ -1,4 +1,4 @@
-//! Rows about limits, pressure, swap, and what else makes a fault wait or come back.
+//! Rows about limits, pressure, swap, and other causes of slow or repeated faults.
 
 use faultless_os::host::Host;
 use faultless_prof::price::Prices;
@@ -22,12 +22,13 @@ pub(super) const RULES: &[Rule] = &[
     tunables,
 ];
 
-/// PSI above this share of time (per cent) is worth fixing before anything about faults.
+/// A PSI share of time above this percentage should be fixed before anything about faults.
 const PRESSURE: f64 = 5.0;
 /// The kernel's default of `vm.max_map_count` is 65530 (include/linux/mm.h, DEFAULT_MAX_MAP_COUNT).
 const MAP_COUNT: i64 = 65_530;
 
-/// cgroup-v2.rst, memory.events: processes above memory.high are throttled and made to reclaim. Version 2 only.
+/// cgroup-v2.rst, memory.events: processes above memory.high are throttled and have to reclaim. Version 2
+/// only.
 fn cgroup_high(host: &Host, _: &Prices) -> Option<Row> {
     let cgroup = host.cgroup.as_ref()?;
     let events = cgroup.high_events.filter(|events| *events > 0)?;
@@ -69,7 +70,8 @@ fn pressure(host: &Host, _: &Prices) -> Option<Row> {
     Some(row.source("psi.rst"))
 }
 
-/// vm.rst, watermark_scale_factor (4.6): a high rate of allocstall says that kswapd starts too late for the bursts.
+/// vm.rst, watermark_scale_factor (4.6): a high rate of allocstall means that kswapd starts too late for
+/// bursts.
 fn direct_reclaim(host: &Host, _: &Prices) -> Option<Row> {
     let stalls: u64 =
         host.vmstat.iter().filter(|(name, _)| name.starts_with("allocstall_")).map(|(_, count)| count).sum();
@@ -132,7 +134,7 @@ fn max_map_count(host: &Host, _: &Prices) -> Option<Row> {
     Some(row.source("vm.rst"))
 }
 
-/// mm/memory.c, do_swap_page(): a page that is not in the swap cache is a major fault, wherever it comes from.
+/// mm/memory.c, do_swap_page(): a page outside the swap cache is a major fault, whatever its source.
 fn swap(host: &Host, _: &Prices) -> Option<Row> {
     let swaps = host.swaps.as_ref()?;
     let used: u64 = swaps.iter().map(|swap| swap.used_bytes).sum();

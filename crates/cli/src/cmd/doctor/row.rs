@@ -1,9 +1,13 @@
 //! One setting of this machine and what it means for page faults.
 //!
-//! Each rule names where its meaning is documented and since which kernel it holds. Abbreviations: `transhuge.rst`,
-//! `hugetlbpage.rst`, `ksm.rst`, `zswap.rst` (Documentation/admin-guide/mm of Linux), `vm.rst` and `kernel.rst`
-//! (admin-guide/sysctl), `kernel-parameters.txt` and `cgroup-v2.rst` (admin-guide), `overcommit-accounting.rst` (mm),
-//! `psi.rst` (accounting); manual pages are those of man-pages 6.03. Figures in a row are this machine's own.
+//! Each rule names the document of its meaning, and the first kernel to which it applies. Figures in a row
+//! come from this machine. Abbreviations:
+//!
+//! - `transhuge.rst`, `hugetlbpage.rst`, `ksm.rst`, `zswap.rst`: Documentation/admin-guide/mm of Linux
+//! - `vm.rst`, `kernel.rst`: admin-guide/sysctl
+//! - `kernel-parameters.txt`, `cgroup-v2.rst`: admin-guide
+//! - `overcommit-accounting.rst`: mm; `psi.rst`: accounting
+//! - manual pages: man-pages 6.03
 
 use faultless_os::host::Host;
 use faultless_prof::price::Prices;
@@ -19,11 +23,11 @@ pub(super) struct Row {
     pub(super) grade: Grade,
     pub(super) meaning: String,
     pub(super) advice: Option<String>,
-    /// Where the meaning is documented.
+    /// The document of the meaning.
     pub(super) source: &'static str,
 }
 
-/// How much a row wants to be read.
+/// The urgency of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Grade {
@@ -56,7 +60,7 @@ impl Row {
     }
 }
 
-/// A source of rows.
+/// Makes a row, if it applies to this machine.
 pub(super) type Rule = fn(&Host, &Prices) -> Option<Row>;
 
 /// All rows that apply, the urgent ones first.

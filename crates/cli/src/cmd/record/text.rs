@@ -1,4 +1,4 @@
-//! What `record` says beside the file.
+//! The messages of `record` on stderr.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ use crate::cmd::sink;
 /// The lines at the end.
 pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> String {
     let usage = recorded.usage;
-    // Of a process that is not ours the last figures can't be asked for: the counter has them.
+    // The final usage of a foreign process is unavailable; the counter replaces it.
     let counted = recorded.counts.all_faults.or(recorded.counts.user_faults).unwrap_or(0);
     let faults = (usage.minor_faults + usage.major_faults).max(counted);
     let of = match (recorded.complete, recorded.user_only) {
@@ -69,22 +69,23 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     text
 }
 
-/// Sources that only root, or a special kernel, has: no recording lacks what a user would look for, and `report --explain` tells of them.
+/// Sources that only root or a special kernel has. A user misses nothing without them; `report --explain`
+/// lists them.
 const FOR_ROOT: [&str; 3] =
     ["page-faults in kernel mode too", "waits for mmap_lock", "cpu-clock with kernel stacks"];
 
-/// Whether a source was not used though a user may count on it: said at once.
+/// Whether to report at once that a source is missing: the user may have counted on it.
 fn is_told(source: &SourceNote) -> bool {
     let is_for_root = FOR_ROOT.contains(&source.source.as_str());
     !source.used && source.note != SourceNote::NOT_ASKED_FOR && !is_for_root
 }
 
-/// Not even the header could be written.
+/// Whether not even the header could be written.
 pub(super) fn is_empty(recorded: &Recorded) -> bool {
     recorded.file_bytes == 0
 }
 
-/// The kernel closes a user's events when a set-user-ID program starts: said before it runs.
+/// Warns before the run: the kernel closes a user's events when a set-user-ID program starts.
 pub(super) fn warn_of_privileged(command: &[OsString]) {
     let Some(path) = command.first().and_then(|word| find(Path::new(word))) else { return };
     let Ok(file) = path.metadata() else { return };
@@ -98,7 +99,7 @@ pub(super) fn warn_of_privileged(command: &[OsString]) {
     }
 }
 
-/// The file that a command means.
+/// The file that a command names.
 fn find(command: &Path) -> Option<PathBuf> {
     if command.components().count() > 1 {
         return Some(command.to_owned());

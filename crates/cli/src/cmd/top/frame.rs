@@ -1,6 +1,7 @@
 //! One frame of the live view.
 //!
-//! In: the model, and a screen of any size. Out: the screen drawn, or the same as plain text. Small screens show less.
+//! In: the model, and a screen of any size. Out: the drawn screen, or the same as plain text. Small screens
+//! show less.
 
 use std::fmt::Write;
 
@@ -15,7 +16,7 @@ use ratatui::{Frame, Terminal};
 use super::model::{Model, share, whole};
 use super::{sites, table};
 
-/// Meanings and how they look; without colour they differ by weight alone.
+/// Meanings and their styles. Without colour, styles differ in weight only.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Theme {
     colour: bool,
@@ -26,12 +27,12 @@ impl Theme {
         if self.colour { style.fg(colour) } else { style }
     }
 
-    /// What the view is about.
+    /// The subject of the view.
     pub(super) fn strong(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// What the reader may skip.
+    /// Secondary text.
     pub(super) fn faint(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
@@ -41,17 +42,17 @@ impl Theme {
         self.coloured(Color::Red, self.strong())
     }
 
-    /// Worth a look.
+    /// Worth attention.
     pub(super) fn warn(self) -> Style {
         self.coloured(Color::Yellow, Style::new())
     }
 
-    /// What can be won.
+    /// Possible gain.
     pub(super) fn good(self) -> Style {
         self.coloured(Color::Green, Style::new())
     }
 
-    /// Heads of tables and of parts.
+    /// Heads of tables and sections.
     pub(super) fn head(self) -> Style {
         self.coloured(Color::Cyan, self.strong())
     }
@@ -66,7 +67,7 @@ impl Theme {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// A share of time, by how much it is.
+    /// A share of time, by its size.
     pub(super) fn share(self, share: f64) -> Style {
         const MUCH: f64 = 0.25;
         const SOME: f64 = 0.05;
@@ -78,7 +79,7 @@ impl Theme {
     }
 }
 
-/// Rows of a screen from which on sites have room.
+/// Sites are shown from this height on.
 const SITES_FROM: u16 = 17;
 /// Rows of the sparkline on a large screen.
 const SPARK_ROWS: u16 = 4;
@@ -113,7 +114,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &mut Model, colour: bool) {
     }
 }
 
-/// One frame as text of this width, as long as there is something to show.
+/// One frame as text of this width; as many rows as there is content.
 pub(super) fn text(model: &mut Model, width: u16) -> String {
     const ROWS_MAX: usize = 20;
     const WIDTH: std::ops::RangeInclusive<u16> = 40..=200;
@@ -165,7 +166,7 @@ fn header(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
     frame.render_widget(summary(model, theme, second.width), second);
 }
 
-/// The answer in one line; the less important end is left out where there is no room.
+/// The answer in one line. Less important parts are dropped first if the line is narrow.
 fn summary<'a>(model: &Model, theme: Theme, width: u16) -> Line<'a> {
     let interval = &model.interval;
     if interval.end_ns == 0 {

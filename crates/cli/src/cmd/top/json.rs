@@ -1,6 +1,7 @@
 //! An interval as one line of JSON.
 //!
-//! Rates are per second; shares from 0 to 1; `null`: not known. Processes without faults and CPU time are left out.
+//! Rates are per second, shares from 0 to 1, and `null` means unknown. Processes without faults and CPU time
+//! are left out.
 
 use faultless_prof::live::{Site, Task};
 use faultless_trace::stat::Point;
@@ -8,7 +9,7 @@ use serde::Serialize;
 
 use super::model::{Model, cpu_ns, seconds, share, whole};
 
-/// Version of the JSON output; raised when a field changes its meaning or goes.
+/// Version of the JSON output. It rises when a field changes its meaning or disappears.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
@@ -22,15 +23,15 @@ struct Line<'a> {
     faults_per_s: f64,
     major_faults_per_s: f64,
     fault_ns_per_s: f64,
-    /// Of the CPU time that was used.
+    /// Share of the CPU time.
     fault_share: f64,
     cpu_ns_per_s: f64,
     price_ns: f64,
-    /// Faults that were timed for the price; 0: it is the calibration at start.
+    /// Faults timed for the price; 0 if the price comes from the calibration at start.
     price_faults: usize,
     processes: Vec<Row<'a>>,
     sites: Vec<Place<'a>>,
-    /// Samples of sites that were lost.
+    /// Lost samples of sites.
     lost: u64,
     missing: &'a [String],
     ended: bool,

@@ -1,9 +1,9 @@
-//! The terminal of the live view: taken, drawn on, given back whatever happens.
+//! The terminal of the live view.
 //!
-//! In: keys, signals, the time. Out: frames. The terminal is given back at the end, on an error, a panic, a request to end, and
-//! while the view is stopped (Ctrl-Z or SIGTSTP).
+//! In: keys, signals, the time. Out: frames. The terminal is restored at the end, on an error, a panic or a
+//! request to end, and while the view is stopped (Ctrl-Z or SIGTSTP).
 //!
-//! What it does not do: say what is shown (`model`, `frame`).
+//! It does not decide what is shown (`model`, `frame`).
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::super::{Failure, sink};
 use super::frame;
 use super::model::{Action, Model};
 
-/// Gives the terminal back.
+/// Restores the terminal when dropped.
 struct Taken;
 
 impl Drop for Taken {
@@ -82,7 +82,7 @@ fn show(
     Ok(())
 }
 
-/// What an event of the terminal asks for; `None`: nothing, or to draw anew.
+/// The action for a terminal event. `None`: nothing, or a redraw.
 fn act(event: Event, model: &mut Model, stop: &AtomicBool) -> Option<Action> {
     let Event::Key(key) = event else { return None };
     if key.kind == KeyEventKind::Release {
@@ -99,7 +99,8 @@ fn act(event: Event, model: &mut Model, stop: &AtomicBool) -> Option<Action> {
     Some(model.key(key.code))
 }
 
-/// Gives the terminal back, stops this process as the signal does by default, and takes the terminal again afterwards.
+/// Restores the terminal, stops this process as the signal does by default, and takes the terminal again
+/// afterwards.
 fn pause(terminal: &mut DefaultTerminal) -> io::Result<()> {
     ratatui::try_restore()?;
     terminal.show_cursor()?;

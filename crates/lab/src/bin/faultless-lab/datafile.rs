@@ -14,9 +14,9 @@ use faultless_console::{Failure, INTERRUPTED, Outcome, sink};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file, which must not exist.
+    /// New file.
     file: PathBuf,
-    /// Its length in MiB; `filemap` reads 16 with --quick, 128 by default and 1024 with --full.
+    /// Length in MiB; `filemap` reads 16 with --quick, 1024 with --full, else 128.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     mib: u64,
 }

@@ -29,10 +29,10 @@ const PAGE: &str = "report.html";
 pub(crate) struct Args {
     /// Folder of the record.
     folder: PathBuf,
-    /// The page; report.html in the record's folder by default.
+    /// HTML page to write [default: report.html in the folder of the record].
     #[arg(long, short, value_name = "FILE.html")]
     output: Option<PathBuf>,
-    /// Folder for every chart as a picture (.svg) and as a table (.csv).
+    /// Also write every chart into this folder, as .svg and as .csv.
     #[arg(long, value_name = "FOLDER")]
     charts: Option<PathBuf>,
     /// Print one JSON document instead of the tables.

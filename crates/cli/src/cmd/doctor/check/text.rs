@@ -2,7 +2,7 @@
 //!
 //! In: a [`Report`]. Out: the verdict, a line for each program, and the kinds whose counts are off.
 //!
-//! What it does not do: judge (`check`).
+//! It does not judge (`check`).
 
 use faultless_report::table::{WIDTH, wrap};
 use faultless_trace::measurement::{Count, Nanos, Percent};
@@ -10,7 +10,7 @@ use faultless_trace::stat::Interval;
 
 use super::{Arm, HALF_WIDTH, HOLDING_SHARE, KIND_ERROR, LIMITS, Report, Row};
 
-/// All of it.
+/// The whole text.
 pub(super) fn text(report: &Report) -> String {
     let host = &report.host;
     let head = format!(
@@ -68,7 +68,7 @@ fn cells(arm: &Arm) -> (String, String) {
     }
 }
 
-/// Kinds whose counts are off.
+/// Kinds whose counts are wrong by more than [`KIND_ERROR`].
 pub(super) fn notes(row: &Row) -> Vec<String> {
     let off = [("stat", &row.stat), ("record", &row.record)].map(|(verb, arm)| {
         let (kind, error, said) = arm.worst.filter(|(_, error, _)| *error > KIND_ERROR)?;
