@@ -21,7 +21,7 @@ pub(crate) struct Words {
 
 /// A program that this one starts.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct Companion {
     /// The word after `faultless`.
     verb: &'static str,
     /// The file; also the name of cargo's package.
@@ -31,11 +31,12 @@ pub(crate) struct Program {
 }
 
 /// `faultless-lab`.
-pub(crate) const LAB: Program = Program { verb: "lab", file: "faultless-lab", name: "faultless-lab" };
+pub(crate) const LAB: Companion = Companion { verb: "lab", file: "faultless-lab", name: "faultless-lab" };
 /// `faultless-grep`.
-pub(crate) const GREP: Program = Program { verb: "grep", file: "faultless-grep", name: "faultless-grep" };
+pub(crate) const GREP: Companion = Companion { verb: "grep", file: "faultless-grep", name: "faultless-grep" };
 /// `faultless-grep` under the name that makes it manage its database.
-pub(crate) const INDEX: Program = Program { verb: "index", file: "faultless-grep", name: "faultless-index" };
+pub(crate) const INDEX: Companion =
+    Companion { verb: "index", file: "faultless-grep", name: "faultless-index" };
 
 /// Starts the program that the first word names, before any word is parsed. Returns if the word names none.
 ///
@@ -52,7 +53,7 @@ pub(crate) fn start_named(words: &[OsString]) -> Result<(), Failure> {
     }
 }
 
-impl Program {
+impl Companion {
     /// Starts the program in place of this process.
     pub(crate) fn start(&self, words: &Words) -> Outcome {
         Err(self.become_it(&words.words))
@@ -91,7 +92,7 @@ impl Program {
                 "{file} is not installed, neither beside this program nor on PATH; in a checkout, `cargo install --path crates/{}` installs it",
                 file.trim_start_matches("faultless-")
             ),
-            _ => format!("{file}: {}; install it again", faultless_console::sink::reason(error)),
+            _ => format!("{file}: {}; install it again", faultless_console::reason(error)),
         })
     }
 }

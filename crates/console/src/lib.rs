@@ -7,15 +7,18 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod failure;
 pub mod pages;
 pub mod sink;
 
-use std::fmt;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::{ContextKind, ErrorKind as Mistake};
+
+pub use failure::{Failure, reason};
+pub use sink::wants_colour;
 
 /// Prints to stderr, like the standard library's macro, but ignores a stderr that can't be written. Otherwise
 /// an unread message would lose measured results and the program's status.
@@ -34,22 +37,6 @@ macro_rules! eprintln {
         use std::io::Write as _;
         let _ = writeln!(std::io::stderr(), $($words)*);
     }};
-}
-
-/// A failure message in one line: what, where, and the remedy.
-#[derive(Debug)]
-pub struct Failure(pub String);
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl<E: std::error::Error> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self(error.to_string())
-    }
 }
 
 /// Exit status after Ctrl-C: 128 and the number of SIGINT.
@@ -135,8 +122,18 @@ pub fn emit(text: &[u8], code: ExitCode) -> Outcome {
     }
 }
 
+/// Writes a report into its file, or to stdout if it has none.
+///
+/// # Errors
+/// The file or standard output can't be written.
+pub fn deliver(report: &str, file: Option<sink::Sink>) -> Outcome {
+    match file {
+        Some(file) => file.write(report).map(|()| ExitCode::SUCCESS),
+        None => emit(report.as_bytes(), ExitCode::SUCCESS),
+    }
+}
+
 /// The failure when standard output can't be written.
 pub fn no_stdout(error: &std::io::Error) -> Failure {
-    let reason = sink::reason(error);
-    Failure(format!("standard output: {reason}; send it to a file or pipe that can be written"))
+    Failure(format!("standard output: {}; send it to a file or pipe that can be written", reason(error)))
 }

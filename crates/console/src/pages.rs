@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap_complete::Shell;
 
-use crate::{Failure, sink};
+use crate::failure::{Failure, reason};
 
 /// Print the manual page, or write the pages of all verbs into a folder.
 #[derive(Debug, clap::Args)]
@@ -37,8 +37,11 @@ pub fn man(command: clap::Command) -> Result<Vec<u8>, Failure> {
 /// The folder can't be written.
 pub fn man_into(command: clap::Command, dir: &Path) -> Result<(), Failure> {
     clap_mangen::generate_to(command, dir).map_err(|error| {
-        let reason = sink::reason(&error);
-        Failure(format!("{}: {reason}; name a folder that exists and can be written", dir.display()))
+        Failure(format!(
+            "{}: {}; name a folder that exists and can be written",
+            dir.display(),
+            reason(&error)
+        ))
     })
 }
 

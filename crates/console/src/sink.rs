@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::Failure;
+use crate::failure::{Failure, reason};
 
 /// The destination of a report. It is checked before the program runs, so that a typing error does not cost
 /// hours of measuring. Until the report is written, nothing lies beside the file, even if this process is
@@ -82,7 +82,7 @@ impl Sink {
 
     /// Whether the reader is a terminal and NO_COLOR is unset.
     pub fn wants_colour(&self) -> bool {
-        matches!(self, Self::Stderr) && io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+        matches!(self, Self::Stderr) && wants_colour(&io::stderr())
     }
 
     /// Writes the report and makes it durable.
@@ -170,13 +170,7 @@ fn is_own_stream(file: &Metadata) -> bool {
     same(io::stdout().as_fd().try_clone_to_owned()) || same(io::stderr().as_fd().try_clone_to_owned())
 }
 
-/// An I/O error without its number. Errors known only by their kind get the same words.
-pub fn reason(error: &io::Error) -> String {
-    let text = match error.kind() {
-        io::ErrorKind::StorageFull => "No space left on device".into(),
-        io::ErrorKind::QuotaExceeded => "Disk quota exceeded".into(),
-        io::ErrorKind::FileTooLarge => "File too large".into(),
-        _ => error.to_string(),
-    };
-    text.split(" (os error").next().unwrap_or_default().to_owned()
+/// Whether to use colour on a stream: it is a terminal, and NO_COLOR is unset.
+pub fn wants_colour(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }

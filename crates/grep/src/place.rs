@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use faultless_grepdb::{Database, Location, Rules};
 
-use faultless_console::{Failure, sink};
+use faultless_console::{Failure, reason};
 
 /// Which databases.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -191,7 +191,7 @@ fn below(variable: &str, usual: &str) -> Result<PathBuf, Failure> {
 /// The current folder.
 pub(crate) fn here() -> Result<PathBuf, Failure> {
     std::env::current_dir().map_err(|error| {
-        Failure(format!("current folder: {}; change to a folder that exists", sink::reason(&error)))
+        Failure(format!("current folder: {}; change to a folder that exists", reason(&error)))
     })
 }
 

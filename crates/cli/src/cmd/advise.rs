@@ -11,14 +11,14 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use faultless_console::{Failure, INTERRUPTED, Outcome, emit, sink::Sink};
 use faultless_report::advice as report;
 use faultless_trace::advice;
 
 use self::bench::{Bench, Measured};
-use self::cures::Ground;
+use self::cures::Facts;
 use self::input::Input;
-use super::sink::Sink;
-use super::{Failure, INTERRUPTED, Outcome, run as pool};
+use super::run as pool;
 
 /// Run a program under each candidate cure and show which one wins.
 ///
@@ -71,11 +71,11 @@ pub(crate) fn run(args: Args) -> Outcome {
     if let Some(reason) = pool::immune(&command[0]) {
         return Err(Failure(format!("{reason}; no cure that advise knows acts in such a program")));
     }
-    let ground = Ground::look(cures::quoted(&shown));
+    let facts = Facts::look(cures::quoted(&shown));
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
     let bench =
-        Bench { command, input: Input::capture()?, cures: cures::candidates(&ground)?, virtual_machine };
+        Bench { command, input: Input::capture()?, cures: cures::candidates(&facts)?, virtual_machine };
     let Measured { series, interrupted, untimed } = bench.measure(args.runs)?;
     if series.is_empty() {
         eprintln!("faultless: interrupted before the first run ended: nothing was measured");
@@ -91,7 +91,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     advice.notes.extend(untimed.map(|why| {
         format!("no fault was timed, so time in faults is their number times a calibrated price, by half to four times; {why}")
     }));
-    if ground.sys_hidden {
+    if facts.sys_hidden {
         let note = "/sys is hidden, so whether there are huge pages can't be known: cures by huge pages were not tried";
         advice.notes.push(note.to_owned());
     }
@@ -102,7 +102,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         true => report::json(&advice),
         false => report::text(&advice, std::io::stdout().is_terminal()),
     };
-    super::emit(text.as_bytes(), ExitCode::from(status))
+    emit(text.as_bytes(), ExitCode::from(status))
 }
 
 fn bundled_workload() -> Result<Vec<OsString>, Failure> {

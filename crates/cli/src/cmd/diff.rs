@@ -1,18 +1,14 @@
 //! `faultless diff`: in: recordings of two sides. Out: a table, JSON, a page or a flame graph of the
 //! differences.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
+use super::trace_file::load;
 use clap::ValueEnum;
+use faultless_console::{Failure, Outcome, deliver, sink::Sink, wants_colour};
 use faultless_report::diff as report;
 use faultless_report::flame::{self, Measure, Which};
 use faultless_trace::diff::{By, Class, Diff, Run, Settings};
-
-use super::sink::Sink;
-use super::trace_file::load;
-use super::{Failure, Outcome, emit};
 
 /// Compare recordings: what was added, removed, grown or shrunk.
 ///
@@ -126,13 +122,9 @@ pub(crate) fn run(args: Args) -> Outcome {
         ([], false) => Class::ALL[..4].to_vec(),
         (only, _) => only.iter().copied().map(Class::from).collect(),
     };
-    let colour =
-        output.is_none() && std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = output.is_none() && wants_colour(&std::io::stdout());
     let text = if args.json { report::json(&diff, &only) } else { report::text(&diff, &only, colour) };
-    match output {
-        Some(sink) => sink.write(&text).map(|()| ExitCode::SUCCESS),
-        None => emit(text.as_bytes(), ExitCode::SUCCESS),
-    }
+    deliver(&text, output)
 }
 
 fn sides(args: &Args) -> Result<(&[PathBuf], &[PathBuf]), Failure> {

@@ -12,6 +12,7 @@ mod check;
 mod huge;
 mod machine;
 mod memory;
+mod report;
 mod row;
 mod text;
 mod verdict;
@@ -19,14 +20,13 @@ mod verdict;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use faultless_console::{Outcome, emit};
 use faultless_os::host::Host;
 use faultless_prof::facts;
-use faultless_prof::price::{self, Outcome, Price, Prices};
-use faultless_trace::observation::Host as HostRecord;
+use faultless_prof::price::{self, Prices};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
 
-use capability::Capability;
+use report::{PriceRecord, Report, SCHEMA};
 use row::Row;
 
 /// Measure what page faults cost on this machine, and list the settings that affect them.
@@ -43,39 +43,7 @@ pub(crate) struct Args {
     check: Option<String>,
 }
 
-/// Version of the JSON output. It rises when a field changes its meaning or disappears.
-const SCHEMA: u32 = 1;
-
-/// The report, as JSON has it.
-#[derive(Debug, Serialize)]
-struct Report {
-    schema: u32,
-    verdict: String,
-    host: HostRecord,
-    prices: Vec<PriceRecord>,
-    /// Share of a first touch that clearing takes: cache-hot, cache-cold.
-    clearing_share: Option<(f64, f64)>,
-    /// Price of a first touch per byte: base pages divided by THP.
-    thp_gain: Option<f64>,
-    settings: Vec<Row>,
-    capabilities: Vec<Capability>,
-}
-
-#[derive(Debug, Serialize)]
-struct PriceRecord {
-    id: String,
-    what: String,
-    page_bytes: u64,
-    median_ns: Option<f64>,
-    mad_ns: Option<f64>,
-    min_ns: Option<f64>,
-    /// Resolution of the clock.
-    resolution_ns: Option<f64>,
-    rounds: usize,
-    cannot_say: Option<String>,
-}
-
-pub(crate) fn run(args: Args) -> super::Outcome {
+pub(crate) fn run(args: Args) -> Outcome {
     if let Some(only) = &args.check {
         return check::run(only, args.json);
     }
@@ -86,7 +54,15 @@ pub(crate) fn run(args: Args) -> super::Outcome {
         true => serde_json::to_string_pretty(&report)? + "\n",
         false => text::render(&report, text::width()),
     };
-    super::emit(text.as_bytes(), ExitCode::SUCCESS)
+    emit(text.as_bytes(), ExitCode::SUCCESS)
+}
+
+/// All rows that apply, the urgent ones first.
+fn rows(host: &Host, prices: &Prices) -> Vec<Row> {
+    let rules = huge::RULES.iter().chain(machine::RULES).chain(memory::RULES);
+    let mut rows: Vec<Row> = rules.filter_map(|rule| rule(host, prices)).collect();
+    rows.sort_by_key(|row| row.grade);
+    rows
 }
 
 /// Measures, with a progress bar on a terminal. The bar draws only between rounds: a thread of its own would
@@ -114,35 +90,31 @@ fn report(host: &Host, prices: Prices) -> Report {
         host: facts::shorten(host),
         clearing_share: prices.clearing_share(),
         thp_gain: prices.thp_gain(),
-        settings: row::all(host, &prices),
+        settings: rows(host, &prices),
         capabilities: capability::all(host),
         prices: prices.list.into_iter().map(PriceRecord::from).collect(),
     }
 }
 
-impl From<Price> for PriceRecord {
-    fn from(price: Price) -> Self {
-        let (summary, cannot_say) = match price.outcome {
-            Outcome::Measured(summary) => (Some(summary), None),
-            Outcome::CannotSay(reason) => (None, Some(reason)),
-        };
-        Self {
-            id: price.id,
-            what: price.what,
-            page_bytes: price.page_bytes,
-            median_ns: summary.map(|summary| summary.median),
-            mad_ns: summary.map(|summary| summary.mad),
-            min_ns: summary.map(|summary| summary.min),
-            resolution_ns: summary.map(|_| price.resolution_ns),
-            rounds: summary.map_or(0, |summary| summary.n),
-            cannot_say,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::row::Grade;
     use super::*;
+
+    #[test]
+    fn no_row_is_urgent_where_nothing_is_known() {
+        let rows = rows(&Host::default(), &Prices::default());
+        let urgent: Vec<_> = rows.iter().filter(|row| row.grade == Grade::Act).collect();
+        assert!(urgent.is_empty(), "{urgent:?}");
+    }
+
+    #[test]
+    fn every_row_of_this_machine_has_a_meaning_and_a_source() {
+        for row in rows(&Host::read(), &Prices::default()) {
+            assert!(!row.meaning.is_empty() && !row.source.is_empty(), "{row:?}");
+            assert!(row.grade != Grade::Act || row.advice.is_some(), "urgent without advice: {row:?}");
+        }
+    }
 
     #[test]
     fn a_machine_without_any_file_is_still_reported() {

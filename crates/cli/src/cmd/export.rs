@@ -4,14 +4,12 @@ use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use super::trace_file::TraceArg;
 use clap::ValueEnum;
+use faultless_console::{Failure, Outcome, no_stdout, sink::Sink};
 use faultless_report::export;
 use faultless_trace::profile::Profile;
 use faultless_trace::recording::Recording;
-
-use super::sink::Sink;
-use super::trace_file::TraceArg;
-use super::{Failure, Outcome};
 
 /// Write a trace in the format of another tool.
 ///
@@ -101,7 +99,7 @@ fn write(args: &Args, recording: &Recording, profile: &Profile, out: &mut dyn Wr
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(super::no_stdout(&error)),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(no_stdout(&error)),
         _ => Ok(()),
     }
 }

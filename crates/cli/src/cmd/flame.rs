@@ -2,15 +2,12 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
+use super::trace_file::{TraceArg, load};
 use clap::ValueEnum;
+use faultless_console::{Failure, Outcome, deliver, sink::Sink};
 use faultless_report::flame::{self, Measure, Which};
 use faultless_trace::diff::{By, Diff, Run, Settings};
-
-use super::sink::Sink;
-use super::trace_file::{TraceArg, load};
-use super::{Failure, Outcome, emit};
 
 /// Draw a flame graph of who caused the page faults.
 ///
@@ -28,7 +25,7 @@ pub(crate) struct Args {
     by: MeasureArg,
     /// Stack to draw.
     #[arg(long, value_name = "STACK", default_value = "touch")]
-    stack: WhichArg,
+    stack: StackArg,
     /// Draw the changes from FILE to FILE2, vanished frames included.
     #[arg(long, value_name = "FILE2", value_hint = clap::ValueHint::FilePath)]
     diff: Option<PathBuf>,
@@ -51,7 +48,7 @@ enum MeasureArg {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum WhichArg {
+enum StackArg {
     /// Who touched the memory
     Touch,
     /// Who allocated it; needs a recording made with --alloc
@@ -72,9 +69,9 @@ pub(crate) fn run(args: Args) -> Outcome {
             MeasureArg::Bytes => Measure::Bytes,
         },
         which: match args.stack {
-            WhichArg::Touch => Which::Touch,
-            WhichArg::Alloc => Which::Alloc,
-            WhichArg::Both => Which::Both,
+            StackArg::Touch => Which::Touch,
+            StackArg::Alloc => Which::Alloc,
+            StackArg::Both => Which::Both,
         },
         user_only: args.user_only,
     };
@@ -100,10 +97,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         let faults = before[0].profile.faults.iter().any(|fault| !(args.user_only && fault.kernel));
         Failure(nothing(if faults { settings.measure } else { Measure::Faults }).into())
     })?;
-    match sink {
-        Some(sink) => sink.write(&picture).map(|()| ExitCode::SUCCESS),
-        None => emit(picture.as_bytes(), ExitCode::SUCCESS),
-    }
+    deliver(&picture, sink)
 }
 
 /// Why there is no picture.

@@ -5,11 +5,13 @@ mod diff;
 mod doctor;
 mod export;
 mod flame;
+mod glibc;
 mod man;
 mod record;
 mod report;
 mod run;
 mod stat;
+mod status;
 mod timeline;
 mod top;
 mod trace_file;
@@ -18,8 +20,8 @@ mod workload;
 
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
-use faultless_console::{Failure, INTERRUPTED, Outcome, emit, no_stdout, pages, sink};
+use clap::{CommandFactory, Parser, Subcommand};
+use faultless_console::{Failure, Outcome, pages};
 
 use crate::programs::{self, Words};
 
@@ -91,7 +93,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Lab(words) => programs::LAB.start(&words),
         Verb::Grep(words) => programs::GREP.start(&words),
         Verb::Index(words) => programs::INDEX.start(&words),
-        Verb::Man(args) => man::man(args),
-        Verb::Completions(args) => man::completions(args),
+        Verb::Man(args) => man::man(args, Args::command()),
+        Verb::Completions(args) => man::completions(args, Args::command()),
     }
 }

@@ -7,13 +7,14 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
+use faultless_console::{Failure, Outcome};
 use faultless_prof::{Options, Progress, Request, Task};
 use faultless_trace::measurement::Count;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
-use self::file::Part;
+use self::file::PartFile;
 use super::run::size::size;
-use super::{Failure, Outcome, stat, trace_file};
+use super::{status, trace_file};
 
 /// Record who takes page faults and what they cost, into a trace file.
 ///
@@ -62,7 +63,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         names: names_folder(),
         ..Options::default()
     };
-    let part = Part::create(&args.output)?;
+    let part = PartFile::create(&args.output)?;
     let task = match args.pid {
         Some(pid) => Task::Process(pid),
         None => {
@@ -84,7 +85,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             return Err(failure.into());
         }
     };
-    let code = stat::code(recorded.exit);
+    let code = status::of(recorded.exit);
     let path = match recorded.trouble {
         Some(_) if text::is_empty(&recorded) => part.discard(),
         Some(_) => part.path().to_owned(),

@@ -2,15 +2,13 @@
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
+use super::trace_file::TraceArg;
 use clap::ValueEnum;
+use faultless_console::{Outcome, deliver, sink::Sink, wants_colour};
 use faultless_report::profile;
 use faultless_trace::findings::{Findings, Sort, Wanted};
 use faultless_trace::sites::Group;
-
-use super::sink::Sink;
-use super::trace_file::TraceArg;
 
 /// Show where a recorded program lost time to page faults, and how to avoid it.
 #[derive(Debug, clap::Args)]
@@ -80,7 +78,7 @@ enum SortArg {
     Refault,
 }
 
-pub(crate) fn run(args: Args) -> super::Outcome {
+pub(crate) fn run(args: Args) -> Outcome {
     let sink = args.output.as_deref().map(Sink::file).transpose()?;
     let recording = args.trace.load()?;
     let wanted = Wanted {
@@ -94,16 +92,13 @@ pub(crate) fn run(args: Args) -> super::Outcome {
     let report = if args.json {
         profile::json(&findings)
     } else {
-        let colour = to_terminal && std::env::var_os("NO_COLOR").is_none();
+        let colour = sink.is_none() && wants_colour(&io::stdout());
         let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
         let width = width.filter(|_| to_terminal);
         let text = if args.explain { profile::explain } else { profile::text };
         text(&findings, colour, width)
     };
-    match sink {
-        Some(sink) => sink.write(&report).map(|()| ExitCode::SUCCESS),
-        None => super::emit(report.as_bytes(), ExitCode::SUCCESS),
-    }
+    deliver(&report, sink)
 }
 
 fn group(by: GroupArg) -> Group {

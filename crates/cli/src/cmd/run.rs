@@ -11,15 +11,14 @@ mod options;
 mod program;
 pub(super) mod size;
 
-use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-
-use super::{Failure, Outcome};
+use faultless_console::{Failure, Outcome};
 use options::Small;
 pub(crate) use options::{Options, Policy};
 use program::Immunity;
 pub(crate) use program::find;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 /// The end of both help texts.
 macro_rules! examples {

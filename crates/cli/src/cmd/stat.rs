@@ -2,14 +2,13 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::ValueEnum;
+use faultless_console::{Outcome, sink::Sink};
 use faultless_prof::{Kernel, Request, Sources};
 use faultless_trace::Stat;
-use faultless_trace::observation::Exit;
 
-use super::sink::Sink;
+use super::status;
 
 /// Run a program and show what its page faults cost.
 ///
@@ -49,7 +48,7 @@ enum SourceArg {
     Levels,
 }
 
-pub(crate) fn run(args: Args) -> super::Outcome {
+pub(crate) fn run(args: Args) -> Outcome {
     let sink = args.output.as_deref().map_or(Ok(Sink::Stderr), Sink::file)?;
     let allow = args.sources.as_deref().map_or_else(Sources::default, sources);
     let observation =
@@ -64,7 +63,7 @@ pub(crate) fn run(args: Args) -> super::Outcome {
         faultless_report::stat::text(&stat, sink.wants_colour())
     };
     sink.write(&report)?;
-    Ok(code(exit))
+    Ok(status::of(exit))
 }
 
 fn sources(list: &[SourceArg]) -> Sources {
@@ -74,15 +73,5 @@ fn sources(list: &[SourceArg]) -> Sources {
         pairs: has(SourceArg::Pairs),
         kernel: if has(SourceArg::Kernel) { Kernel::Always } else { Kernel::No },
         levels: has(SourceArg::Levels),
-    }
-}
-
-/// The program's status as a shell reports it; 0 if unknown.
-pub(super) fn code(exit: Exit) -> ExitCode {
-    match exit {
-        Exit::NotStarted => ExitCode::from(2),
-        Exit::Unknown => ExitCode::SUCCESS,
-        Exit::Status(status) => ExitCode::from(status as u8),
-        Exit::Signal(signal) => ExitCode::from(128_u8.saturating_add(signal as u8)),
     }
 }

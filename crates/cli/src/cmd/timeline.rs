@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::trace_file;
+use faultless_console::{Failure, Outcome, emit, sink::Sink};
 use faultless_report::timeline::{self as report, Shown};
 use faultless_trace::profile::Profile;
 use faultless_trace::recording::Recording;
 use faultless_trace::timeline::Timeline;
-
-use super::sink::Sink;
-use super::{Failure, Outcome, trace_file};
 
 /// The default page.
 const PAGE: &str = "faultless-timeline.html";
@@ -59,7 +58,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         .collect();
     let text = if args.json { report::json(&shown) } else { report::html(&shown) };
     let (Some(sink), Some(path)) = (sink, page) else {
-        return super::emit(text.as_bytes(), ExitCode::SUCCESS);
+        return emit(text.as_bytes(), ExitCode::SUCCESS);
     };
     sink.write(&text)?;
     let (lanes, events) = timelines

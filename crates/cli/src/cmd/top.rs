@@ -11,6 +11,7 @@ mod model;
 mod screen;
 mod sites;
 mod table;
+mod theme;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,12 +20,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use super::status;
+use faultless_console::{Failure, Outcome, no_stdout};
 use faultless_os::spawn;
 use faultless_prof::Request;
 use faultless_prof::live::Live;
-use faultless_trace::observation::Exit;
-
-use super::{Failure, Outcome};
 use model::Model;
 
 /// Show page faults of a running system or program, live.
@@ -156,7 +156,7 @@ fn print(live: &mut Live, model: &mut Model, delay: Duration, once: bool, json: 
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             // The reader has closed the pipe early.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
-            written => written.map_err(|error| super::no_stdout(&error))?,
+            written => written.map_err(|error| no_stdout(&error))?,
         }
         if once || model.interval.ended.is_some() || spawn::asked_to_end() {
             return Ok(());
@@ -177,8 +177,7 @@ fn end(live: &mut Live, subject: &str) -> ExitCode {
         std::thread::sleep(Duration::from_millis(20));
     }
     match live.exit() {
-        Some(Exit::Status(status)) if by_itself => ExitCode::from(status as u8),
-        Some(Exit::Signal(signal)) if by_itself => ExitCode::from(128_u8.saturating_add(signal as u8)),
+        Some(exit) if by_itself => status::of(exit),
         Some(_) => ExitCode::SUCCESS,
         None => {
             eprintln!("faultless: {subject} was asked to end and still runs");

@@ -6,14 +6,13 @@ use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use faultless_console::{Failure, reason};
 use faultless_prof::perfdata;
 use faultless_prof::symbols::name_recording;
 use faultless_trace::file;
 use faultless_trace::measurement::Count;
 use faultless_trace::observation::{Record, SourceNote, What};
 use faultless_trace::recording::Recording;
-
-use super::{Failure, sink};
 
 /// The file that `record` writes and every view reads by default.
 pub(crate) const DEFAULT: &str = "faultless.trace";
@@ -46,7 +45,7 @@ impl TraceArg {
 pub(crate) fn load(path: &Path) -> Result<Recording, Failure> {
     let name = path.display();
     let bytes = bytes(path).map_err(|error| {
-        let reason = sink::reason(&error);
+        let reason = reason(&error);
         Failure(format!("{name}: {reason}; name a trace FILE, or write one: faultless record -- CMD"))
     })?;
     let is_foreign = perfdata::is_perf_data(&bytes);

@@ -23,7 +23,8 @@ mod truth;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Subcommand};
+use clap::Subcommand;
+use faultless_console::{Failure, Outcome, emit};
 use faultless_os::counters::{self, Who};
 use faultless_os::schedule;
 use serde::{Deserialize, Serialize};
@@ -35,7 +36,7 @@ use body::Body;
 #[command(subcommand_help_heading = "Workloads", disable_help_subcommand = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    which: Option<Which>,
+    which: Option<WorkloadArg>,
 
     /// Omit the line of times on stderr.
     #[arg(long, global = true)]
@@ -51,7 +52,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Subcommand)]
-enum Which {
+enum WorkloadArg {
     #[command(flatten)]
     Standing(Name),
     Timed(timed::Args),
@@ -95,19 +96,19 @@ struct Report {
 
 /// The part that `doctor --check` reads.
 #[derive(Debug, Deserialize)]
-pub(super) struct Standing {
+pub(super) struct StandingTimes {
     pub(super) faults: u64,
     pub(super) first_touch_mean_ns: Option<f64>,
 }
 
-pub(crate) fn run(args: Args) -> super::Outcome {
+pub(crate) fn run(args: Args) -> Outcome {
     if args.one_processor {
         schedule::stay_on_one();
     }
     let name = match args.which {
-        None => return super::emit(list().as_bytes(), ExitCode::SUCCESS),
-        Some(Which::Timed(args)) => return timed::run(&args),
-        Some(Which::Standing(name)) => name,
+        None => return emit(list().as_bytes(), ExitCode::SUCCESS),
+        Some(WorkloadArg::Timed(args)) => return timed::run(&args),
+        Some(WorkloadArg::Standing(name)) => name,
     };
     let (begin_ns, before) = (counters::now_ns(), counters::rusage(Who::Process)?);
     let (name, body) = run_body(name)?;
@@ -116,16 +117,16 @@ pub(crate) fn run(args: Args) -> super::Outcome {
     let report = report(name, &body, wall_ns, faults);
     if args.json {
         let json = serde_json::to_string(&report)? + "\n";
-        return super::emit(json.as_bytes(), ExitCode::SUCCESS);
+        return emit(json.as_bytes(), ExitCode::SUCCESS);
     }
     if !args.quiet {
         eprintln!("{}", report.times());
     }
     let line = format!("{} checksum {}\n", report.name, report.checksum);
-    super::emit(line.as_bytes(), ExitCode::SUCCESS)
+    emit(line.as_bytes(), ExitCode::SUCCESS)
 }
 
-fn run_body(name: Name) -> Result<(&'static str, Body), super::Failure> {
+fn run_body(name: Name) -> Result<(&'static str, Body), Failure> {
     Ok(match name {
         Name::ChunkPipeline(args) => ("chunk-pipeline", pipeline::run(&args)?),
         Name::Temporaries(args) => ("temporaries", temporaries::run(&args)),
@@ -172,8 +173,7 @@ impl Report {
 
 /// The names with one line each, from the definitions that `--help` uses.
 fn list() -> String {
-    let command = super::Args::command();
-    let Some(verb) = command.find_subcommand("workload") else { return String::new() };
+    let verb = <Args as clap::Args>::augment_args(clap::Command::new("workload"));
     verb.get_subcommands()
         .filter(|workload| !workload.is_hide_set())
         .map(|workload| {

@@ -107,7 +107,13 @@ pub(crate) struct Flags {
     #[arg(long, hide_short_help = true)]
     pub(crate) trim: bool,
     /// Separator between parts of a file [default: --].
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, overrides_with = "no_context_separator", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        overrides_with = "no_context_separator",
+        hide_short_help = true
+    )]
     pub(crate) context_separator: Option<String>,
     /// Print nothing between parts of a file.
     #[arg(long, overrides_with = "context_separator", hide_short_help = true)]

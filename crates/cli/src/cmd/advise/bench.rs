@@ -8,6 +8,12 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use super::super::trace_file::denied;
+use super::super::warm::Warm;
+use super::cures::Cure;
+use super::input::Input;
+use super::output::Drain;
+use faultless_console::Failure;
 use faultless_os::spawn;
 use faultless_prof::{Kernel, Request, Sources};
 use faultless_trace::Stat;
@@ -15,13 +21,6 @@ use faultless_trace::advice::{Run, Series};
 use faultless_trace::observation::Exit;
 use faultless_trace::stat::{Interval, Source};
 use indicatif::{ProgressBar, ProgressStyle};
-
-use super::super::Failure;
-use super::super::trace_file::denied;
-use super::super::warm::Warm;
-use super::cures::Cure;
-use super::input::Input;
-use super::output::Drain;
 
 /// The number of rounds, when the user names none, fits this time within the bounds below.
 const BUDGET: Duration = Duration::from_secs(40);

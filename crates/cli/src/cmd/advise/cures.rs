@@ -2,14 +2,13 @@
 
 use std::ffi::OsString;
 
+use faultless_console::Failure;
 use faultless_trace::advice::Arm;
 
 use faultless_os::host::Host;
 
-use super::super::{Failure, run};
+use super::super::{glibc, run};
 
-/// The first glibc with `glibc.malloc.hugetlb` (NEWS for 2.35).
-const GLIBC_WITH_HUGETLB: (u32, u32) = (2, 35);
 /// Never give memory back, never map single blocks, grow by 64 MiB: the thresholds of glibc's malloc (mallopt(3)).
 const KEEP: &str =
     "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=67108864";
@@ -23,9 +22,11 @@ pub(super) struct Cure {
 }
 
 /// The facts that decide which cures can be tried.
-pub(super) struct Ground {
-    /// Version of the C library, if it is glibc.
-    pub(super) glibc: Option<(u32, u32)>,
+pub(super) struct Facts {
+    /// Whether the C library is glibc.
+    pub(super) is_glibc: bool,
+    /// Whether its malloc can ask for huge pages.
+    pub(super) has_hugetlb: bool,
     /// Whether transparent huge pages are available on request.
     pub(super) thp: bool,
     /// /sys is hidden, so huge pages are unknown.
@@ -36,16 +37,13 @@ pub(super) struct Ground {
     pub(super) own: String,
 }
 
-impl Ground {
+impl Facts {
     /// Reads the facts of this machine.
     pub(super) fn look(command: String) -> Self {
         let host = Host::read();
-        let version = |text: &str| {
-            let mut parts = text.split('.').map(str::parse);
-            Some((parts.next()?.ok()?, parts.next()?.ok()?))
-        };
         Self {
-            glibc: host.glibc.as_deref().and_then(version),
+            is_glibc: host.glibc.is_some(),
+            has_hugetlb: glibc::has_hugetlb(&host),
             thp: host.thp.as_ref().is_some_and(|thp| thp.available()),
             sys_hidden: host.hides_sys(),
             command,
@@ -55,13 +53,12 @@ impl Ground {
 }
 
 /// The baseline first, then every cure that can be tried here.
-pub(super) fn candidates(ground: &Ground) -> Result<Vec<Cure>, Failure> {
-    let Ground { command, own, .. } = ground;
+pub(super) fn candidates(facts: &Facts) -> Result<Vec<Cure>, Failure> {
+    let Facts { command, own, .. } = facts;
     let mut cures = vec![cure("as it is", "the program unchanged", command.clone(), Vec::new())];
     let tunables = |value: &str| vec![("GLIBC_TUNABLES".into(), tunables(value))];
     let pool = |policy: run::Policy| run::environment(&run::Options::of(policy));
-    let huge = ground.thp && ground.glibc.is_some_and(|version| version >= GLIBC_WITH_HUGETLB);
-    if ground.thp {
+    if facts.thp {
         cures.push(cure(
             "pool",
             "large blocks from the pool, on huge pages, kept when freed",
@@ -75,7 +72,7 @@ pub(super) fn candidates(ground: &Ground) -> Result<Vec<Cure>, Failure> {
         format!("{own} run --policy base -- {command}"),
         pool(run::Policy::Base)?,
     ));
-    if ground.glibc.is_some() {
+    if facts.is_glibc {
         cures.push(cure(
             "glibc thresholds",
             "glibc's malloc keeps what is freed and maps no block by itself",
@@ -83,7 +80,7 @@ pub(super) fn candidates(ground: &Ground) -> Result<Vec<Cure>, Failure> {
             tunables(KEEP),
         ));
     }
-    if huge {
+    if facts.thp && facts.has_hugetlb {
         cures.push(cure(
             "glibc huge pages",
             "glibc's malloc asks for huge pages for the heap and for mapped blocks",

@@ -4,6 +4,8 @@ use faultless_os::Error;
 use faultless_os::host::Host;
 use serde::Serialize;
 
+use crate::cmd::glibc;
+
 /// One ability.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Capability {
@@ -14,9 +16,6 @@ pub(super) struct Capability {
     /// The remedy.
     pub(super) change: Option<String>,
 }
-
-/// The first glibc with the tunable `glibc.malloc.hugetlb` (NEWS of glibc 2.35).
-const GLIBC_HUGETLB: (u32, u32) = (2, 35);
 
 /// All abilities.
 pub(super) fn all(host: &Host) -> Vec<Capability> {
@@ -136,18 +135,13 @@ fn interposer() -> Capability {
 
 fn tunables(host: &Host) -> Capability {
     const WHAT: &str = "THP through glibc's malloc (GLIBC_TUNABLES hugetlb=1)";
-    let version = host.glibc.as_deref().and_then(|text| {
-        let (major, rest) = text.split_once('.')?;
-        let minor = rest.split('.').next()?;
-        Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
-    });
-    match (version, &host.glibc) {
-        (Some(version), Some(text)) if version >= GLIBC_HUGETLB => match &host.thp {
+    match &host.glibc {
+        Some(text) if glibc::has_hugetlb(host) => match &host.thp {
             Some(thp) if !thp.available() => no(WHAT, "THP are off", super::huge::enable_thp(thp)),
             _ => yes(WHAT, format!("glibc {text}")),
         },
-        (_, Some(text)) => no(WHAT, format!("glibc {text}"), "glibc >= 2.35, or `faultless run`"),
-        (_, None) => no(WHAT, "not running on glibc", "`faultless run`, or a glibc system"),
+        Some(text) => no(WHAT, format!("glibc {text}"), "glibc >= 2.35, or `faultless run`"),
+        None => no(WHAT, "not running on glibc", "`faultless run`, or a glibc system"),
     }
 }
 

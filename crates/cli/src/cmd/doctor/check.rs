@@ -12,6 +12,7 @@
 //!
 //! It does not correct anything.
 
+mod report;
 mod text;
 
 use std::ffi::OsString;
@@ -20,6 +21,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use faultless_console::{Failure, INTERRUPTED, Outcome, emit};
 use faultless_os::spawn;
 use faultless_prof::{Options, Request, Task, facts};
 use faultless_trace::Stat;
@@ -29,34 +31,21 @@ use faultless_trace::observation::{Exit, Host};
 use faultless_trace::sites::Group;
 use faultless_trace::stat::{Interval, Kind};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
 
 use crate::cmd::warm::Warm;
-use crate::cmd::workload::Standing;
-use crate::cmd::workload::timed::Told;
-use crate::cmd::{Failure, INTERRUPTED, Outcome, emit};
+use crate::cmd::workload::StandingTimes;
+use crate::cmd::workload::timed::TimedTouches;
+
+use report::{Accuracy, Answer, HALF_WIDTH, HOLDING_SHARE, KIND_SHARE, ProgramReport, Report, SCHEMA};
 
 /// Rounds. In each, every program runs under `stat` and under `record`, each time with a twin. Chosen: at
 /// least 100 intervals for each verb.
 const ROUNDS: usize = 10;
 /// How long the twin waits. Its watched partner is calibrated first, and must be alone during that time.
 const TWIN_DELAY: Duration = Duration::from_millis(20);
-/// The median ratio of each program must lie between these.
-const LIMITS: (f64, f64) = (0.93, 1.07);
-/// At least this share of the 95 % intervals must hold the truth of their run.
-const HOLDING_SHARE: f64 = 0.9;
-/// The median half of the 95 % intervals must be at most this share of their value.
-const HALF_WIDTH: f64 = 0.1;
-/// Kinds with a smaller share of the faults are ignored.
-const KIND_SHARE: f64 = 0.1;
-/// Larger relative errors of a kind's count are reported.
-const KIND_ERROR: f64 = 0.2;
-/// Version of the JSON output. It rises when a field changes its meaning or disappears.
-const SCHEMA: u32 = 3;
-
 /// A program: its name, the words after `workload`, and where its twin runs. The standing workload `mixed` is
 /// left out: it times too few pages, and they are not its own.
-struct Program(&'static str, &'static str, Twin);
+struct TimedProgram(&'static str, &'static str, Twin);
 
 /// Where the twin of a watched program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,96 +57,37 @@ enum Twin {
     After,
 }
 
-static PROGRAMS: [Program; 21] = [
-    Program("first touch, 20 ms", "timed first-touch --pages 2048 --rounds 8", Twin::Beside),
-    Program("first touch", "timed first-touch --pages 2048 --rounds 60", Twin::Beside),
-    Program("first touch, 2 s", "timed first-touch --pages 65536 --rounds 24", Twin::Beside),
-    Program("zero page", "timed zero-page --pages 2048 --rounds 40", Twin::Beside),
-    Program("copy after fork", "timed copy --pages 2048 --rounds 30", Twin::Beside),
-    Program("huge and base pages", "timed thp --pages 2048 --rounds 50", Twin::After),
-    Program("huge pages between", "timed mthp --pages 2048 --rounds 60", Twin::After),
-    Program("file, read", "timed file-read --pages 16384 --rounds 60", Twin::Beside),
-    Program("file, private write", "timed file-write --pages 2048 --rounds 40", Twin::Beside),
-    Program("two threads", "timed threads --pages 4000 --rounds 40", Twin::After),
-    Program("phases", "timed phases --pages 8192", Twin::Beside),
-    Program("children", "timed children --pages 4000 --rounds 20", Twin::Beside),
-    Program("chunk-pipeline", "chunk-pipeline --json", Twin::After),
-    Program("temporaries", "temporaries --json --total-mib 1024", Twin::Beside),
-    Program("calloc-sparse", "calloc-sparse --json", Twin::Beside),
-    Program("calloc-full", "calloc-full --json", Twin::Beside),
-    Program("growth", "growth --json --max-mib 512", Twin::Beside),
-    Program("bursts", "bursts --json --bursts 1", Twin::Beside),
-    Program("idle-bursts", "idle-bursts --json --bursts 2 --blocks 250 --idle-ms 100", Twin::Beside),
-    Program("thread-churn", "thread-churn --json --threads 10 --blocks 2 --block-kib 33000", Twin::Beside),
-    Program("touch-once", "touch-once --json", Twin::Beside),
+static PROGRAMS: [TimedProgram; 21] = [
+    TimedProgram("first touch, 20 ms", "timed first-touch --pages 2048 --rounds 8", Twin::Beside),
+    TimedProgram("first touch", "timed first-touch --pages 2048 --rounds 60", Twin::Beside),
+    TimedProgram("first touch, 2 s", "timed first-touch --pages 65536 --rounds 24", Twin::Beside),
+    TimedProgram("zero page", "timed zero-page --pages 2048 --rounds 40", Twin::Beside),
+    TimedProgram("copy after fork", "timed copy --pages 2048 --rounds 30", Twin::Beside),
+    TimedProgram("huge and base pages", "timed thp --pages 2048 --rounds 50", Twin::After),
+    TimedProgram("huge pages between", "timed mthp --pages 2048 --rounds 60", Twin::After),
+    TimedProgram("file, read", "timed file-read --pages 16384 --rounds 60", Twin::Beside),
+    TimedProgram("file, private write", "timed file-write --pages 2048 --rounds 40", Twin::Beside),
+    TimedProgram("two threads", "timed threads --pages 4000 --rounds 40", Twin::After),
+    TimedProgram("phases", "timed phases --pages 8192", Twin::Beside),
+    TimedProgram("children", "timed children --pages 4000 --rounds 20", Twin::Beside),
+    TimedProgram("chunk-pipeline", "chunk-pipeline --json", Twin::After),
+    TimedProgram("temporaries", "temporaries --json --total-mib 1024", Twin::Beside),
+    TimedProgram("calloc-sparse", "calloc-sparse --json", Twin::Beside),
+    TimedProgram("calloc-full", "calloc-full --json", Twin::Beside),
+    TimedProgram("growth", "growth --json --max-mib 512", Twin::Beside),
+    TimedProgram("bursts", "bursts --json --bursts 1", Twin::Beside),
+    TimedProgram("idle-bursts", "idle-bursts --json --bursts 2 --blocks 250 --idle-ms 100", Twin::Beside),
+    TimedProgram(
+        "thread-churn",
+        "thread-churn --json --threads 10 --blocks 2 --block-kib 33000",
+        Twin::Beside,
+    ),
+    TimedProgram("touch-once", "touch-once --json", Twin::Beside),
 ];
-
-/// The report, as JSON has it.
-#[derive(Debug, Serialize)]
-struct Report {
-    schema: u32,
-    verdict: String,
-    answer: Answer,
-    host: Host,
-    rounds: usize,
-    /// The user ended the check early.
-    is_interrupted: bool,
-    /// How much longer a fault of any process takes while events are open, ns.
-    open_events_ns: f64,
-    programs: Vec<Row>,
-}
-
-/// Whether all is within the limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Answer {
-    Holds,
-    Fails,
-    /// A verb could time no faults, the interval of a ratio crosses a limit, or chance could explain the
-    /// number of intervals that hold.
-    CannotSay,
-}
-
-/// The findings on a program.
-#[derive(Debug, Default, Serialize)]
-struct Row {
-    program: &'static str,
-    /// Time in its touches, ns: the median of the twins.
-    truth_ns: f64,
-    /// Price of a fault in the slowest twin divided by that in the fastest.
-    spread: f64,
-    /// Its faults by kind.
-    faults: Vec<(Kind, u64)>,
-    stat: Arm,
-    record: Arm,
-    /// Why there are no figures.
-    cannot_say: Option<String>,
-}
-
-/// The findings on a program under one verb.
-#[derive(Debug, Default, Serialize)]
-struct Arm {
-    /// Measured time in faults divided by the true time: median of the rounds, with its 95 % interval.
-    ratio: Option<Interval>,
-    /// Smallest and largest of the rounds.
-    extremes: Option<(f64, f64)>,
-    /// Price of a fault by the program's own clock: in the watched run, divided by its twin's. This is the
-    /// overhead of recording.
-    lengthened: f64,
-    /// Rounds whose interval contains the truth.
-    holds: usize,
-    /// Rounds with an interval.
-    intervals: usize,
-    /// Half-width of the interval divided by its value: median of the rounds.
-    half_width: f64,
-    /// The kind with the largest error, the relative error, and the reported count; all from the median
-    /// round.
-    worst: Option<(Kind, f64, u64)>,
-}
 
 /// Touches that a program timed itself.
 #[derive(Clone, Debug, Default)]
-struct Own {
+struct OwnTimes {
     faults: u64,
     /// Time of all of them, ns.
     ns: f64,
@@ -168,9 +98,9 @@ struct Own {
 /// One watched run and its twin.
 struct Said {
     /// The program's own times in the watched run; they contain the overhead of recording.
-    own: Own,
+    own: OwnTimes,
     /// The twin's times, without the effect of open events.
-    twin: Own,
+    twin: OwnTimes,
     time_ns: Option<Interval>,
     /// Faults of each kind, and their time in ns, as the verb reports them.
     kinds: Vec<(Kind, u64, f64)>,
@@ -195,7 +125,7 @@ impl Rounds {
 
 /// Runs the check. The status is 1 if something is outside the limits.
 pub(super) fn run(only: &str, json: bool) -> Outcome {
-    let programs: Vec<&'static Program> =
+    let programs: Vec<&'static TimedProgram> =
         PROGRAMS.iter().filter(|program| program.0.contains(only)).collect();
     if programs.is_empty() {
         let names: Vec<&str> = PROGRAMS.iter().map(|program| program.0).collect();
@@ -225,7 +155,11 @@ pub(super) fn run(only: &str, json: bool) -> Outcome {
 
 /// All rounds of all programs. In a round each program runs under both verbs, which take turns in going
 /// first.
-fn take(programs: &[&'static Program], host: &Host, open_events_ns: f64) -> Result<Vec<Rounds>, Failure> {
+fn take(
+    programs: &[&'static TimedProgram],
+    host: &Host,
+    open_events_ns: f64,
+) -> Result<Vec<Rounds>, Failure> {
     let bar = ProgressBar::new((ROUNDS * programs.len()) as u64);
     if let Ok(style) = ProgressStyle::with_template("checking {bar:30} {pos}/{len} {msg}") {
         bar.set_style(style);
@@ -256,7 +190,7 @@ fn take(programs: &[&'static Program], host: &Host, open_events_ns: f64) -> Resu
     Ok(rounds)
 }
 
-impl Program {
+impl TimedProgram {
     fn cannot_run(&self, host: &Host) -> Option<&'static str> {
         match self.1.split(' ').nth(1) {
             Some("thp") if host.thp == "never" || host.thp_bytes == 0 => Some("there are no huge pages here"),
@@ -297,7 +231,7 @@ impl Program {
     }
 
     /// Runs it unwatched.
-    fn plain(&self) -> Result<Own, Failure> {
+    fn plain(&self) -> Result<OwnTimes, Failure> {
         let words = self.command()?;
         let output = Command::new(&words[0])
             .args(&words[1..])
@@ -305,7 +239,7 @@ impl Program {
             .stderr(Stdio::inherit())
             .output()?;
         self.ended_well(output.status.code())?;
-        Own::of(&output.stdout)
+        OwnTimes::of(&output.stdout)
     }
 
     /// The request to run it, and the file that takes its output.
@@ -320,7 +254,7 @@ impl Program {
         let observation = faultless_prof::observe(request)?;
         self.ended_well(status(observation.exit))?;
         warm.learn(2 * observation.usage.peak_rss_bytes);
-        Ok(Said::of_stat(&Stat::from_observation(&observation), Own::of(&whole(told)?)?))
+        Ok(Said::of_stat(&Stat::from_observation(&observation), OwnTimes::of(&whole(told)?)?))
     }
 
     fn record(&self) -> Result<Said, Failure> {
@@ -334,7 +268,7 @@ impl Program {
         self.ended_well(status(recorded.exit))?;
         let recording = faultless_trace::file::read(&whole(file)?)?;
         let wanted = Wanted { by: Some(Group::Kind), top: usize::MAX, ..Wanted::default() };
-        Ok(Said::of_record(&Findings::new(&recording, &wanted), Own::of(&whole(told)?)?))
+        Ok(Said::of_record(&Findings::new(&recording, &wanted), OwnTimes::of(&whole(told)?)?))
     }
 
     fn ended_well(&self, status: Option<i32>) -> Result<(), Failure> {
@@ -358,16 +292,16 @@ fn whole(mut file: File) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-impl Own {
+impl OwnTimes {
     /// Reads a program's output: touches by kind from a timed program, the mean of its samples from a
     /// standing workload.
     fn of(printed: &[u8]) -> Result<Self, Failure> {
-        if let Ok(told) = serde_json::from_slice::<Told>(printed) {
+        if let Ok(told) = serde_json::from_slice::<TimedTouches>(printed) {
             let kinds: Vec<(Kind, u64)> = told.iter().map(|(kind, timed)| (*kind, timed.faults)).collect();
             let faults = kinds.iter().map(|(_, faults)| faults).sum();
             return Ok(Self { faults, ns: told.values().map(|timed| timed.ns).sum(), kinds });
         }
-        let Standing { faults, first_touch_mean_ns } = serde_json::from_slice(printed)?;
+        let StandingTimes { faults, first_touch_mean_ns } = serde_json::from_slice(printed)?;
         let price_ns = first_touch_mean_ns
             .ok_or_else(|| Failure("--check: a workload touched no new page, so there is no truth".into()))?;
         Ok(Self { faults, ns: faults as f64 * price_ns, kinds: Vec::new() })
@@ -384,18 +318,18 @@ impl Own {
 }
 
 impl Said {
-    fn of_stat(stat: &Stat, own: Own) -> Self {
+    fn of_stat(stat: &Stat, own: OwnTimes) -> Self {
         let kinds =
             stat.rows.iter().map(|row| (row.kind, row.faults, row.seconds.unwrap_or(0.0) * 1e9)).collect();
         Self {
             own,
-            twin: Own::default(),
+            twin: OwnTimes::default(),
             time_ns: stat.time.as_ref().map(|time| time.seconds.times(1e9)),
             kinds,
         }
     }
 
-    fn of_record(findings: &Findings, own: Own) -> Self {
+    fn of_record(findings: &Findings, own: OwnTimes) -> Self {
         let rows = findings.tables.iter().flat_map(|table| &table.sites.rows);
         let kinds = rows
             .flat_map(|row| &row.kinds)
@@ -403,7 +337,12 @@ impl Said {
             .map(|(kind, faults, ns)| (*kind, faults.round() as u64, *ns));
         let beyond = findings.beyond.iter();
         let beyond = beyond.map(|(kind, faults, seconds)| (*kind, *faults, seconds.unwrap_or(0.0) * 1e9));
-        Self { own, twin: Own::default(), time_ns: findings.time_ns, kinds: kinds.chain(beyond).collect() }
+        Self {
+            own,
+            twin: OwnTimes::default(),
+            time_ns: findings.time_ns,
+            kinds: kinds.chain(beyond).collect(),
+        }
     }
 
     fn faults(&self, wanted: Kind) -> u64 {
@@ -448,11 +387,11 @@ fn status(exit: Exit) -> Option<i32> {
     if let Exit::Status(status) = exit { Some(status) } else { None }
 }
 
-fn report(programs: &[&Program], host: Host, open_events_ns: f64, rounds: Vec<Rounds>) -> Report {
-    let rows: Vec<Row> = programs
+fn report(programs: &[&TimedProgram], host: Host, open_events_ns: f64, rounds: Vec<Rounds>) -> Report {
+    let rows: Vec<ProgramReport> = programs
         .iter()
         .zip(rounds)
-        .map(|(program, rounds)| Row {
+        .map(|(program, rounds)| ProgramReport {
             cannot_say: program
                 .cannot_run(&host)
                 .or_else(|| rounds.is_empty().then_some("interrupted"))
@@ -474,17 +413,17 @@ fn report(programs: &[&Program], host: Host, open_events_ns: f64, rounds: Vec<Ro
     }
 }
 
-fn row(program: &'static str, rounds: &Rounds) -> Row {
-    let twins: Vec<&Own> = rounds.stat.iter().chain(&rounds.record).map(|said| &said.twin).collect();
+fn row(program: &'static str, rounds: &Rounds) -> ProgramReport {
+    let twins: Vec<&OwnTimes> = rounds.stat.iter().chain(&rounds.record).map(|said| &said.twin).collect();
     let Some(truth_ns) = median(&twins.iter().map(|own| own.ns).collect::<Vec<f64>>()) else {
-        return Row { program, ..Row::default() };
+        return ProgramReport { program, ..ProgramReport::default() };
     };
     // Every run has the same counts, except for pages that the kernel happened to map early.
     let faults = twins[twins.len() / 2].kinds.clone();
     let (stat, record) = (arm(&faults, &rounds.stat), arm(&faults, &rounds.record));
     let prices: Vec<f64> = twins.iter().map(|own| own.price_ns()).collect();
     let spread = ends(&prices).map_or(0.0, |(low, high)| high / low);
-    Row { program, truth_ns, spread, stat, record, faults, cannot_say: None }
+    ProgramReport { program, truth_ns, spread, stat, record, faults, cannot_say: None }
 }
 
 /// Smallest and largest value.
@@ -492,7 +431,7 @@ fn ends(values: &[f64]) -> Option<(f64, f64)> {
     values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max))
 }
 
-fn arm(faults: &[(Kind, u64)], said: &[Said]) -> Arm {
+fn arm(faults: &[(Kind, u64)], said: &[Said]) -> Accuracy {
     // Of each round: the measured time divided by the truth, and the overhead of recording.
     let rounds: Vec<(Interval, f64)> = said
         .iter()
@@ -512,7 +451,7 @@ fn arm(faults: &[(Kind, u64)], said: &[Said]) -> Arm {
     let half_widths = ratios.iter().map(|ratio| (ratio.high - ratio.low) / 2.0 / ratio.value);
     let mut worst: Vec<_> = said.iter().filter_map(|said| said.worst(faults)).collect();
     worst.sort_by(|a, b| a.1.total_cmp(&b.1));
-    Arm {
+    Accuracy {
         ratio,
         extremes: ends(&ratios.iter().map(|ratio| ratio.value).collect::<Vec<f64>>()),
         lengthened: if rounds.is_empty() { 1.0 } else { lengthened },
@@ -520,17 +459,6 @@ fn arm(faults: &[(Kind, u64)], said: &[Said]) -> Arm {
         intervals: rounds.len(),
         half_width: median(&half_widths.collect::<Vec<f64>>()).unwrap_or(0.0),
         worst: worst.get(worst.len() / 2).copied(),
-    }
-}
-
-impl Arm {
-    /// Whether the ratio lies within the limits.
-    fn answer(&self) -> Answer {
-        match self.ratio {
-            Some(ratio) if ratio.low >= LIMITS.0 && ratio.high <= LIMITS.1 => Answer::Holds,
-            Some(ratio) if ratio.high < LIMITS.0 || ratio.low > LIMITS.1 => Answer::Fails,
-            _ => Answer::CannotSay,
-        }
     }
 }
 
@@ -548,10 +476,10 @@ fn enough_hold(holds: usize, of: usize) -> Answer {
 }
 
 /// The answer, and the first line of the report.
-fn verdict(rows: &[Row]) -> (Answer, String) {
+fn verdict(rows: &[ProgramReport]) -> (Answer, String) {
     let mut answers = Vec::new();
-    let mut said = |verb: &str, arm: &dyn Fn(&Row) -> &Arm| {
-        let arms: Vec<&Arm> = rows.iter().map(arm).filter(|arm| arm.ratio.is_some()).collect();
+    let mut said = |verb: &str, arm: &dyn Fn(&ProgramReport) -> &Accuracy| {
+        let arms: Vec<&Accuracy> = rows.iter().map(arm).filter(|arm| arm.ratio.is_some()).collect();
         if arms.is_empty() {
             answers.push(Answer::CannotSay);
             return format!("{verb} could time no faults here");

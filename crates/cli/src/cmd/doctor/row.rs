@@ -13,8 +13,6 @@ use faultless_os::host::Host;
 use faultless_prof::price::Prices;
 use serde::Serialize;
 
-use super::{huge, machine, memory};
-
 /// A setting, its value here, what that means, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Row {
@@ -62,31 +60,3 @@ impl Row {
 
 /// Makes a row, if it applies to this machine.
 pub(super) type Rule = fn(&Host, &Prices) -> Option<Row>;
-
-/// All rows that apply, the urgent ones first.
-pub(super) fn all(host: &Host, prices: &Prices) -> Vec<Row> {
-    let rules = huge::RULES.iter().chain(machine::RULES).chain(memory::RULES);
-    let mut rows: Vec<Row> = rules.filter_map(|rule| rule(host, prices)).collect();
-    rows.sort_by_key(|row| row.grade);
-    rows
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_applies_where_nothing_is_known() {
-        let rows = all(&Host::default(), &Prices::default());
-        let urgent: Vec<_> = rows.iter().filter(|row| row.grade == Grade::Act).collect();
-        assert!(urgent.is_empty(), "{urgent:?}");
-    }
-
-    #[test]
-    fn every_row_of_this_machine_has_a_meaning_and_a_source() {
-        for row in all(&Host::read(), &Prices::default()) {
-            assert!(!row.meaning.is_empty() && !row.source.is_empty(), "{row:?}");
-            assert!(row.grade != Grade::Act || row.advice.is_some(), "urgent without advice: {row:?}");
-        }
-    }
-}

@@ -5,8 +5,8 @@ use std::io;
 use faultless_report::table::{WIDTH, hang, wrap};
 use faultless_trace::measurement::{Bytes, Nanos};
 
+use super::report::{PriceRecord, Report};
 use super::row::{Grade, Row};
-use super::{PriceRecord, Report};
 
 /// Nothing can be laid out in fewer columns; the terminal breaks longer lines.
 const NARROWEST: usize = 32;

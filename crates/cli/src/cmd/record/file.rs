@@ -4,18 +4,17 @@ use std::fs::{File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::cmd::Failure;
-use crate::cmd::sink::{self, Sink};
+use faultless_console::{Failure, reason, sink::Sink};
 
 /// The growing file.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct PartFile {
     target: PathBuf,
     path: PathBuf,
     file: File,
 }
 
-impl Part {
+impl PartFile {
     /// Creates the file, and discards what a killed recording left in it.
     ///
     /// # Errors
@@ -26,7 +25,7 @@ impl Part {
         path.push(".part");
         let path = PathBuf::from(path);
         let failure = |error: std::io::Error| {
-            let reason = sink::reason(&error);
+            let reason = reason(&error);
             Failure(format!("{}: {reason}; name another FILE with -o", path.display()))
         };
         let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(failure)?;
@@ -50,7 +49,7 @@ impl Part {
         match self.file.try_clone() {
             Ok(file) => Ok(Box::new(file)),
             Err(error) => {
-                let reason = sink::reason(&error);
+                let reason = reason(&error);
                 // A failure matters as little as in `discard`.
                 let _ = std::fs::remove_file(&self.path);
                 Err(Failure(format!("{}: {reason}; raise the limit, `ulimit -n`", self.path.display())))
@@ -67,7 +66,7 @@ impl Part {
     pub(super) fn keep(self) -> Result<PathBuf, Failure> {
         let named = self.file.sync_all().and_then(|()| std::fs::rename(&self.path, &self.target));
         named.map_err(|error| {
-            let (path, reason) = (self.path.display(), sink::reason(&error));
+            let (path, reason) = (self.path.display(), reason(&error));
             Failure(format!("{}: {reason}; what was recorded is in {path}", self.target.display()))
         })?;
         Ok(self.target)

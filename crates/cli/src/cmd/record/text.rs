@@ -3,14 +3,14 @@
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
 
+use faultless_console::reason;
 use faultless_prof::{Options, Recorded};
 use faultless_trace::measurement::Count;
 use faultless_trace::observation::SourceNote;
 use indicatif::HumanBytes;
 
-use crate::cmd::sink;
+use crate::cmd::{run, trace_file};
 
 /// The lines at the end.
 pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> String {
@@ -26,7 +26,7 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     let mut text = format!("faultless: {path}: {of}, {}", HumanBytes(recorded.file_bytes));
     let _ = writeln!(text, "; recording took about {:.0} ms of CPU time", recorded.cost_ns / 1e6);
     if let Some(error) = &recorded.trouble {
-        let reason = sink::reason(error);
+        let reason = reason(error);
         let held = if is_empty(recorded) { "nothing fitted" } else { "the file holds what fitted" };
         let _ = writeln!(
             text,
@@ -64,7 +64,7 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     if is_empty(recorded) {
         return text;
     }
-    let file = if path == crate::cmd::trace_file::DEFAULT { String::new() } else { format!(" {path}") };
+    let file = if path == trace_file::DEFAULT { String::new() } else { format!(" {path}") };
     let _ = writeln!(text, "faultless: see it: faultless report{file}");
     text
 }
@@ -87,7 +87,7 @@ pub(super) fn is_empty(recorded: &Recorded) -> bool {
 
 /// Warns before the run: the kernel closes a user's events when a set-user-ID program starts.
 pub(super) fn warn_of_privileged(command: &[OsString]) {
-    let Some(path) = command.first().and_then(|word| find(Path::new(word))) else { return };
+    let Some(path) = command.first().and_then(|word| Some(run::find(word).ok()?.path)) else { return };
     let Ok(file) = path.metadata() else { return };
     const SET_ID: u32 = 0o6000;
     let own = std::fs::metadata("/proc/self").map_or(0, |process| process.uid());
@@ -97,13 +97,4 @@ pub(super) fn warn_of_privileged(command: &[OsString]) {
             path.display()
         );
     }
-}
-
-/// The file that a command names.
-fn find(command: &Path) -> Option<PathBuf> {
-    if command.components().count() > 1 {
-        return Some(command.to_owned());
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(command)).find(|path| path.is_file())
 }

@@ -18,9 +18,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use faultless_console::Failure;
 use faultless_os::host;
-
-use crate::cmd::Failure;
 
 /// A library inside this binary.
 pub(crate) struct Library {

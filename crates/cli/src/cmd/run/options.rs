@@ -7,12 +7,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use faultless_console::{Failure, sink::Sink};
 use faultless_os::host::Cgroup;
 use faultless_pool::{process, tuning};
 
 use super::size::{Decay, Marks, decay, marks, size, threshold};
-use crate::cmd::Failure;
-use crate::cmd::sink::Sink;
 
 /// The pages behind the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -61,7 +60,7 @@ enum Scrub {
 
 /// The format of the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum SummaryFormat {
     /// A few lines to read
     #[default]
     Text,
@@ -128,7 +127,7 @@ pub(crate) struct Options {
 
     /// Report in this format; implies --summary
     #[arg(long, value_enum, value_name = "FORMAT")]
-    summary_format: Option<Format>,
+    summary_format: Option<SummaryFormat>,
 
     /// Report into FILE, whole or not at all, instead of stderr
     ///
@@ -271,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_form_of_the_report_asks_for_it() {
-        let options = Options { summary_format: Some(Format::Json), ..Options::default() };
+        let options = Options { summary_format: Some(SummaryFormat::Json), ..Options::default() };
         assert_eq!(value(&options, "FAULTLESS_SUMMARY"), "1");
         assert_eq!(value(&options, "FAULTLESS_SUMMARY_FORMAT"), "json");
         assert_eq!(value(&options, "FAULTLESS_SUMMARY_FILE"), "");

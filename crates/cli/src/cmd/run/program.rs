@@ -11,9 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use faultless_console::Failure;
 use faultless_os::host::{may_execute, user};
-
-use crate::cmd::Failure;
 
 /// How many nested interpreters are followed; the kernel's limit is similar.
 const SCRIPT_DEPTH: usize = 4;
@@ -22,12 +21,12 @@ const SCRIPT_DEPTH: usize = 4;
 const HEAD_BYTES: usize = 2048;
 
 /// A command that can be started.
-pub(crate) struct Program {
+pub(crate) struct Executable {
     pub(crate) path: PathBuf,
 }
 
 /// Finds a command as execvp(3) would.
-pub(crate) fn find(name: &OsStr) -> Result<Program, Failure> {
+pub(crate) fn find(name: &OsStr) -> Result<Executable, Failure> {
     let shown = name.display();
     let candidates: Vec<PathBuf> = match name.as_bytes() {
         [] => return Err(Failure("the command is empty; give a program after --".into())),
@@ -37,7 +36,7 @@ pub(crate) fn find(name: &OsStr) -> Result<Program, Failure> {
     let mut refused = None;
     for path in candidates {
         match fs::metadata(&path) {
-            Ok(file) if file.is_file() && may_execute(&path) => return Ok(Program { path }),
+            Ok(file) if file.is_file() && may_execute(&path) => return Ok(Executable { path }),
             Ok(file) if file.is_dir() => {
                 refused = Some(format!("{} is a directory; name a program", path.display()))
             }
@@ -68,7 +67,7 @@ pub(crate) struct Immunity {
     pub(crate) is_left_alone: bool,
 }
 
-impl Program {
+impl Executable {
     /// Why the interposer cannot act in this program. `None` if it can, or if the file can't be read.
     pub(super) fn immune(&self) -> Option<Immunity> {
         let mut path = self.path.clone();
@@ -198,19 +197,19 @@ struct Headers {
 }
 
 /// A segment of an ELF file, and its address in memory.
-struct Part {
+struct Segment {
     offset: u64,
     address: u64,
     len: u64,
 }
 
 impl Headers {
-    fn of_kind(&self, kind: u32) -> impl Iterator<Item = Part> {
+    fn of_kind(&self, kind: u32) -> impl Iterator<Item = Segment> {
         let entries = self.bytes.chunks_exact(self.entry_bytes);
         let entries = entries.filter(move |entry| entry.starts_with(&kind.to_le_bytes()));
         entries.map(|entry| {
             let word = |at| word(entry, at).unwrap_or(0);
-            Part { offset: word(8), address: word(16), len: word(32) }
+            Segment { offset: word(8), address: word(16), len: word(32) }
         })
     }
 }

@@ -29,8 +29,8 @@ struct Line<'a> {
     price_ns: f64,
     /// Faults timed for the price; 0 if the price comes from the calibration at start.
     price_faults: usize,
-    processes: Vec<Row<'a>>,
-    sites: Vec<Place<'a>>,
+    processes: Vec<TaskRecord<'a>>,
+    sites: Vec<SiteRecord<'a>>,
     /// Lost samples of sites.
     lost: u64,
     missing: &'a [String],
@@ -38,7 +38,7 @@ struct Line<'a> {
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct TaskRecord<'a> {
     pid: u32,
     name: &'a str,
     faults_per_s: f64,
@@ -51,7 +51,7 @@ struct Row<'a> {
 }
 
 #[derive(Serialize)]
-struct Place<'a> {
+struct SiteRecord<'a> {
     pid: u32,
     function: &'a str,
     caller: Option<&'a str>,
@@ -88,8 +88,8 @@ pub(super) fn line(model: &Model) -> serde_json::Result<String> {
     Ok(serde_json::to_string(&line)? + "\n")
 }
 
-fn row<'a>(model: &Model, task: &'a Task) -> Row<'a> {
-    Row {
+fn row<'a>(model: &Model, task: &'a Task) -> TaskRecord<'a> {
+    TaskRecord {
         pid: task.pid,
         name: &task.name,
         faults_per_s: model.per_s(task.faults as f64),
@@ -102,8 +102,8 @@ fn row<'a>(model: &Model, task: &'a Task) -> Row<'a> {
     }
 }
 
-fn place(site: &Site, seconds: f64) -> Place<'_> {
-    Place {
+fn place(site: &Site, seconds: f64) -> SiteRecord<'_> {
+    SiteRecord {
         pid: site.pid,
         function: &site.function,
         caller: site.caller.as_deref(),

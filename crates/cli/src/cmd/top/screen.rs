@@ -10,6 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use super::frame;
+use super::model::{Action, Model};
+use faultless_console::{Failure, reason};
 use faultless_os::spawn;
 use faultless_prof::live::Live;
 use ratatui::DefaultTerminal;
@@ -18,14 +21,10 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
 use signal_hook::consts::SIGTSTP;
 
-use super::super::{Failure, sink};
-use super::frame;
-use super::model::{Action, Model};
-
 /// Restores the terminal when dropped.
-struct Taken;
+struct TerminalGuard;
 
-impl Drop for Taken {
+impl Drop for TerminalGuard {
     fn drop(&mut self) {
         ratatui::restore();
     }
@@ -34,13 +33,13 @@ impl Drop for Taken {
 /// Shows the live view until a key or signal ends it.
 pub(super) fn run(live: &mut Live, model: &mut Model, delay: Duration) -> Result<(), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
-    let taken = Taken;
+    let taken = TerminalGuard;
     let shown = signal_hook::flag::register(SIGTSTP, stop.clone())
         .and_then(|_| ratatui::try_init())
         .and_then(|mut terminal| show(&mut terminal, live, model, delay, &stop));
     drop(taken);
     shown.map_err(|error| {
-        Failure(format!("the terminal: {}; use --once or --json without one", sink::reason(&error)))
+        Failure(format!("the terminal: {}; use --once or --json without one", reason(&error)))
     })
 }
 

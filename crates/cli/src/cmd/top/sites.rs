@@ -8,8 +8,8 @@ use ratatui::layout::{Constraint, Rect};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, Wrap};
 
-use super::frame::Theme;
 use super::model::Model;
+use super::theme::Theme;
 
 /// Lines that the sites, or the reason for their absence, take.
 pub(super) fn lines(model: &Model, most: usize) -> usize {

@@ -11,8 +11,8 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Row, Table};
 
-use super::frame::Theme;
 use super::model::{Model, cpu_ns, share};
+use super::theme::Theme;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {

@@ -5,12 +5,12 @@
 //! write.
 
 use clap::builder::RangedU64ValueParser;
+use faultless_console::Failure;
 use faultless_os::page;
 use faultless_os::touch::Sampler;
 
 use super::body::{Body, mix};
 use super::truth::{PAGES, PART_PAGES, Truth, to_next_page};
-use crate::cmd::Failure;
 
 /// Allocate zeroed 4 MiB blocks, 8 alive; check that they are zero.
 #[derive(Debug, clap::Args)]

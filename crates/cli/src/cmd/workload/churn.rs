@@ -7,11 +7,11 @@
 use std::thread;
 
 use clap::builder::RangedU64ValueParser;
+use faultless_console::Failure;
 use faultless_os::touch::Sampler;
 
 use super::body::{Body, mix, sum};
 use super::truth::{Truth, extend_timed};
-use crate::cmd::Failure;
 
 /// Run 200 threads, one after another; each makes, writes and frees 8 blocks of 1 MiB.
 #[derive(Debug, clap::Args)]

@@ -2,11 +2,11 @@
 //! is freed; an empty one gets a block of random size, and one byte of it is written.
 
 use clap::builder::RangedU64ValueParser;
+use faultless_console::Failure;
 use faultless_os::touch::Sampler;
 
 use super::body::{Body, mix};
 use super::truth::{Probe, Truth};
-use crate::cmd::Failure;
 
 /// Allocate and free small blocks at random in a working set of slots.
 #[derive(Debug, clap::Args)]

@@ -10,11 +10,11 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use clap::builder::RangedU64ValueParser;
+use faultless_console::Failure;
 use faultless_os::touch::Sampler;
 
 use super::body::{Body, mix, sum};
 use super::truth::{Truth, extend_timed};
-use crate::cmd::Failure;
 
 /// Pass 640 KiB chunks from a reader through a queue to workers, which free them.
 #[derive(Debug, clap::Args)]

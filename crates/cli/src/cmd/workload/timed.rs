@@ -13,6 +13,7 @@ use std::io::Write;
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::ValueEnum;
+use faultless_console::{Failure, Outcome, emit};
 use faultless_os::counters::{self, Who};
 use faultless_os::file::{FileMap, PrivateMap};
 use faultless_os::page;
@@ -21,8 +22,6 @@ use faultless_prof::facts;
 use faultless_trace::observation::Host;
 use faultless_trace::stat::{Kind, WAIT_LATENCY_RATIO};
 use serde::{Deserialize, Serialize};
-
-use crate::cmd::{Failure, Outcome, emit};
 
 /// Run a program that times each of its own touches.
 #[derive(Debug, clap::Args)]
@@ -74,7 +73,7 @@ pub(crate) struct Timed {
 }
 
 /// The output of a timed program.
-pub(crate) type Told = BTreeMap<Kind, Timed>;
+pub(crate) type TimedTouches = BTreeMap<Kind, Timed>;
 
 /// Huge pages per round.
 const THPS: usize = 4;
@@ -141,7 +140,7 @@ impl Touches {
 
 /// Times by kind, and the means to take them.
 struct Times {
-    told: Told,
+    told: TimedTouches,
     batch: Vec<u64>,
     file: Option<File>,
     host: Option<Host>,
@@ -152,7 +151,7 @@ struct Times {
 impl Times {
     fn new() -> Self {
         let (tick_ns, empty_ticks) = (counters::tick_ns(), empty_ticks());
-        Self { told: Told::new(), batch: Vec::new(), file: None, host: None, tick_ns, empty_ticks }
+        Self { told: TimedTouches::new(), batch: Vec::new(), file: None, host: None, tick_ns, empty_ticks }
     }
 
     /// This machine, read on first use.
@@ -212,7 +211,7 @@ impl Times {
 
     /// Two threads at once, each with its own memory.
     fn two_threads(&mut self, bytes: usize) -> Result<(), Failure> {
-        let one = || -> faultless_os::Result<Told> {
+        let one = || -> faultless_os::Result<TimedTouches> {
             let mut times = Self::new();
             times.writes(
                 Kind::MmapFirstWrite,
@@ -223,7 +222,7 @@ impl Times {
         };
         let both = std::thread::scope(|scope| {
             let threads = [(); 2].map(|()| scope.spawn(one));
-            threads.map(|thread| thread.join().unwrap_or_else(|_| Ok(Told::new())))
+            threads.map(|thread| thread.join().unwrap_or_else(|_| Ok(TimedTouches::new())))
         });
         for told in both {
             told?.into_iter().for_each(|(kind, timed)| self.add(kind, timed));
@@ -236,7 +235,7 @@ impl Times {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["workload", "timed", "first-touch", "--pages", &pages.to_string()]);
         let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
-        let told: Told = serde_json::from_slice(&output.stdout)?;
+        let told: TimedTouches = serde_json::from_slice(&output.stdout)?;
         told.into_iter().for_each(|(kind, timed)| self.add(kind, timed));
         Ok(())
     }

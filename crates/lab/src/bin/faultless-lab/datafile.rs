@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use faultless_lab::datafile;
 use faultless_os::spawn;
 
-use faultless_console::{Failure, INTERRUPTED, Outcome, sink};
+use faultless_console::{Failure, INTERRUPTED, Outcome, reason};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -24,9 +24,8 @@ pub(crate) struct Args {
 /// Writes the file.
 pub(crate) fn run(args: &Args) -> Outcome {
     let path = &args.file;
-    let failed = |error: io::Error, remedy: &str| {
-        Failure(format!("{}: {}; {remedy}", path.display(), sink::reason(&error)))
-    };
+    let failed =
+        |error: io::Error, remedy: &str| Failure(format!("{}: {}; {remedy}", path.display(), reason(&error)));
     let file = File::create_new(path).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => failed(error, "name a file that does not exist yet"),
         _ => failed(error, "name a file in a folder that can be written"),

@@ -65,7 +65,7 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Result<PathBuf, Failure
 
 fn charts(folder: &Path, report: &Report) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).map_err(|error| {
-        let reason = faultless_console::sink::reason(&error);
+        let reason = faultless_console::reason(&error);
         Failure(format!("{}: {reason}; name a folder that can be written", folder.display()))
     })?;
     for plot in report.experiments.iter().flat_map(|experiment| &experiment.plots) {

@@ -14,8 +14,12 @@ fn said(twin_ms: f64, ms: f64, spread: f64, copies: u64) -> Said {
 }
 
 /// Touches that a program timed itself.
-fn own(ms: f64) -> Own {
-    Own { faults: 1500, ns: ms * 1e6, kinds: vec![(Kind::MmapFirstWrite, 1000), (Kind::CowAfterFork, 500)] }
+fn own(ms: f64) -> OwnTimes {
+    OwnTimes {
+        faults: 1500,
+        ns: ms * 1e6,
+        kinds: vec![(Kind::MmapFirstWrite, 1000), (Kind::CowAfterFork, 500)],
+    }
 }
 
 /// Rounds from pairs of times: the twin's, and the reported one of the watched run.
@@ -81,10 +85,10 @@ fn what_cannot_run_says_why() {
         rounds: ROUNDS,
         is_interrupted: false,
         open_events_ns: 0.0,
-        programs: vec![Row {
+        programs: vec![ProgramReport {
             program: "huge pages between",
             cannot_say: Some("none".into()),
-            ..Row::default()
+            ..ProgramReport::default()
         }],
     };
     assert!(text(&report).contains("huge pages between  cannot say: none"), "{}", text(&report));
@@ -100,9 +104,9 @@ fn intervals_that_miss_fail_once_they_are_more_than_chance_makes_of_enough() {
 
 #[test]
 fn of_a_standing_workload_the_mean_of_the_timed_touches_stands_for_all() {
-    let own = Own::of(br#"{"schema":1,"name":"x","faults":1000,"first_touch_mean_ns":2000.0}"#).unwrap();
+    let own = OwnTimes::of(br#"{"schema":1,"name":"x","faults":1000,"first_touch_mean_ns":2000.0}"#).unwrap();
     assert_eq!((own.faults, own.ns, own.kinds.len()), (1000, 2e6, 0));
-    assert!(Own::of(br#"{"schema":1,"faults":0,"first_touch_mean_ns":null}"#).is_err());
+    assert!(OwnTimes::of(br#"{"schema":1,"faults":0,"first_touch_mean_ns":null}"#).is_err());
     // The verb reports 1500 faults, 500 of them outside the body: the touches make up two thirds of the time.
     let said = Said { own: own.clone(), ..said(0.0, 3.0, 0.3, 500) };
     let touches = said.of_touches().unwrap();

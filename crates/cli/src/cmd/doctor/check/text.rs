@@ -8,7 +8,7 @@ use faultless_report::table::{WIDTH, wrap};
 use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 
-use super::{Arm, HALF_WIDTH, HOLDING_SHARE, KIND_ERROR, LIMITS, Report, Row};
+use super::report::{Accuracy, HALF_WIDTH, HOLDING_SHARE, KIND_ERROR, LIMITS, ProgramReport, Report};
 
 /// The whole text.
 pub(super) fn text(report: &Report) -> String {
@@ -57,7 +57,7 @@ pub(super) fn text(report: &Report) -> String {
     lines.join("\n") + "\n"
 }
 
-fn cells(arm: &Arm) -> (String, String) {
+fn cells(arm: &Accuracy) -> (String, String) {
     match arm.ratio {
         Some(Interval { value, low, high }) => {
             let half_width = Percent(arm.half_width).to_string();
@@ -69,7 +69,7 @@ fn cells(arm: &Arm) -> (String, String) {
 }
 
 /// Kinds whose counts are wrong by more than [`KIND_ERROR`].
-pub(super) fn notes(row: &Row) -> Vec<String> {
+pub(super) fn notes(row: &ProgramReport) -> Vec<String> {
     let off = [("stat", &row.stat), ("record", &row.record)].map(|(verb, arm)| {
         let (kind, error, said) = arm.worst.filter(|(_, error, _)| *error > KIND_ERROR)?;
         let (_, faults) = row.faults.iter().find(|(found, _)| *found == kind)?;
