@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use faultless_grepdb::Database;
 
+use crate::done::counted;
 use crate::place::Which;
 use faultless_console::{Failure, Outcome};
 
@@ -29,9 +30,9 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
     if marked < files.len() {
         eprintln!(
-            "faultless: {} of {} files do not belong to the database; `faultless index info --list-skipped` tells why",
+            "faultless: outside the database: {} of {}; `faultless index info --list-skipped` tells why",
             files.len() - marked,
-            files.len()
+            counted(files.len() as u64, "file")
         );
         return Ok(ExitCode::from(1));
     }

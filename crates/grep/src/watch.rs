@@ -44,8 +44,10 @@ pub(crate) fn run(args: Args) -> Outcome {
         is_stopped: &|| ended.load(Ordering::Relaxed),
     };
     watch.run(&mut |event| match event {
-        WatchEvent::Started(folders) => eprintln!("watching {folders} folders; Ctrl-C ends it"),
-        WatchEvent::Marked(files) => eprintln!("{files} files changed"),
+        WatchEvent::Started(folders) => {
+            eprintln!("watching {}; Ctrl-C ends it", done::counted(folders as u64, "folder"))
+        }
+        WatchEvent::Marked(files) => eprintln!("{} changed", done::counted(files as u64, "file")),
         WatchEvent::Updated(updated) => done::tell(&updated, None),
         WatchEvent::EventsLost => eprintln!("too much happened at once; looking at everything"),
         WatchEvent::Busy => eprintln!("another process is updating the database; waiting for it"),

@@ -118,10 +118,13 @@ mod tests {
 
     #[test]
     fn a_machine_without_any_file_is_still_reported() {
-        let report = report(&Host::default(), Prices::default());
+        let mut report = report(&Host::default(), Prices::default());
         assert!(report.verdict.contains("could not be measured"), "{}", report.verdict);
         let text = text::render(&report, 1000);
         assert!(text.starts_with(&report.verdict));
         assert!(text.contains("What faultless can do here"));
+        assert!(text.contains("unknown processors"));
+        report.host.cpus = 1;
+        assert!(text::render(&report, 1000).contains("1 processor,"));
     }
 }

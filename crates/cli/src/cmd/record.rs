@@ -127,7 +127,7 @@ fn progress_bar() -> Option<ProgressBar> {
 
 fn show(bar: Option<&ProgressBar>, progress: &Progress) {
     let Some(bar) = bar else { return };
-    let (faults, recorded) = (Count(progress.faults), Count(progress.recorded));
-    bar.set_message(format!("{faults} faults, {recorded} recorded, {}", HumanBytes(progress.file_bytes)));
+    let (faults, recorded) = (Count(progress.faults).of("fault"), Count(progress.recorded));
+    bar.set_message(format!("{faults}, {recorded} recorded, {}", HumanBytes(progress.file_bytes)));
     bar.tick();
 }

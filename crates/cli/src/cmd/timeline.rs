@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use super::trace_file;
 use faultless_console::{Failure, Outcome, emit, sink::Sink};
 use faultless_report::timeline::{self as report, Shown};
+use faultless_trace::measurement::Count;
 use faultless_trace::profile::Profile;
 use faultless_trace::recording::Recording;
 use faultless_trace::timeline::Timeline;
@@ -64,7 +65,11 @@ pub(crate) fn run(args: Args) -> Outcome {
     let (lanes, events) = timelines
         .iter()
         .fold((0, 0), |sums, timeline| (sums.0 + timeline.lanes.len(), sums.1 + timeline.events()));
-    let threads = if lanes == 1 { "thread" } else { "threads" };
-    eprintln!("faultless: {}: {lanes} {threads}, {events} events", path.display());
+    eprintln!(
+        "faultless: {}: {}, {}",
+        path.display(),
+        Count(lanes as u64).of("thread"),
+        Count(events as u64).of("event")
+    );
     Ok(ExitCode::SUCCESS)
 }

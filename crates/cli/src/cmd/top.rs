@@ -25,6 +25,7 @@ use faultless_console::{Failure, Outcome, no_stdout};
 use faultless_os::spawn;
 use faultless_prof::Request;
 use faultless_prof::live::Live;
+use faultless_trace::measurement::Count;
 use model::Model;
 
 /// Show page faults of a running system or program, live.
@@ -118,8 +119,7 @@ fn subject(args: &Args) -> String {
 fn machine() -> String {
     let host = faultless_prof::host();
     let kernel = host.kernel.split(['-', '+']).next().unwrap_or_default();
-    let plural = if host.cpus == 1 { "" } else { "s" };
-    format!("Linux {kernel}, {} CPU{plural}", host.cpus)
+    format!("Linux {kernel}, {}", Count(host.cpus.into()).of("CPU"))
 }
 
 /// The command, with its output kept away from ours.

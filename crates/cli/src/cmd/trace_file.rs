@@ -82,7 +82,8 @@ fn only_counted(recording: &Recording) -> Option<String> {
         }
         None => String::new(),
     };
-    Some(format!("{} were counted and none was recorded{why}", Count(counted)))
+    let were = if counted == 1 { "was" } else { "were" };
+    Some(format!("{} {were} counted and none was recorded{why}", Count(counted)))
 }
 
 /// Why there are no single faults, if the sources say.

@@ -27,6 +27,7 @@ use clap::Subcommand;
 use faultless_console::{Failure, Outcome, emit};
 use faultless_os::counters::{self, Who};
 use faultless_os::schedule;
+use faultless_trace::measurement::Count;
 use serde::{Deserialize, Serialize};
 
 use body::Body;
@@ -162,8 +163,8 @@ impl Report {
     fn times(&self) -> String {
         let touch = match self.first_touch_p50_ns {
             Some(ns) => format!(
-                "first touch p50 {ns:.0} ns (tick counter, {} samples, resident pages excluded)",
-                self.first_touch_samples
+                "first touch p50 {ns:.0} ns (tick counter, {}, resident pages excluded)",
+                Count(self.first_touch_samples as u64).of("sample")
             ),
             None => "first touch: no sampled page was new".into(),
         };

@@ -9,6 +9,7 @@ mod denied;
 mod diff;
 mod doctor;
 mod export;
+mod figures;
 mod foreign;
 mod fuzzed;
 mod interpose;

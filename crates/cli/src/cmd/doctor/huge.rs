@@ -2,7 +2,7 @@
 
 use faultless_os::host::{Host, Thp};
 use faultless_prof::price::Prices;
-use faultless_trace::measurement::{Bytes, Nanos};
+use faultless_trace::measurement::{Bytes, Count, Nanos};
 
 use super::row::{Grade, Row, Rule};
 
@@ -150,19 +150,18 @@ fn defrag(host: &Host, _: &Prices) -> Option<Row> {
     const SETTING: &str = "transparent_hugepage/defrag";
     let thp = host.thp.as_ref()?;
     let word = thp.defrag.clone()?;
-    let stalls = host.vmstat.get("compact_stall").copied().unwrap_or(0);
+    let stalls = Count(host.vmstat.get("compact_stall").copied().unwrap_or(0)).of("stall");
     let row = match word.as_str() {
         "always" => {
             let meaning = format!(
-                "a fault that finds no free THP reclaims and compacts memory first ({stalls} stalls since boot)"
+                "a fault that finds no free THP reclaims and compacts memory first ({stalls} since boot)"
             );
             Row::new(SETTING, word, Grade::Act, meaning)
                 .advice("echo madvise > /sys/kernel/mm/transparent_hugepage/defrag (root), or defer+madvise")
         }
         "madvise" | "defer+madvise" => {
-            let meaning = format!(
-                "only memory with MADV_HUGEPAGE may wait for compaction ({stalls} stalls since boot)"
-            );
+            let meaning =
+                format!("only memory with MADV_HUGEPAGE may wait for compaction ({stalls} since boot)");
             Row::new(SETTING, word, Grade::Good, meaning)
         }
         _ => Row::new(SETTING, word, Grade::Good, "no fault waits for compaction"),

@@ -2,7 +2,7 @@
 
 use faultless_os::host::Host;
 use faultless_prof::price::Prices;
-use faultless_trace::measurement::{Bytes, Nanos};
+use faultless_trace::measurement::{Bytes, Count, Nanos};
 
 use super::row::{Grade, Row, Rule};
 
@@ -34,7 +34,8 @@ fn cgroup_high(host: &Host, _: &Prices) -> Option<Row> {
     let events = cgroup.high_events.filter(|events| *events > 0)?;
     let limit = cgroup.high_bytes.map_or("unset now".into(), |high| Bytes(high).to_string());
     let meaning = format!(
-        "throttled {events} times above this limit: tasks reclaim memory and wait, as if faults were slow"
+        "throttled {} above this limit: tasks reclaim memory and wait, as if faults were slow",
+        Count(events).of("time")
     );
     Some(
         Row::new("cgroup memory.high", limit, Grade::Act, meaning)
@@ -77,11 +78,11 @@ fn direct_reclaim(host: &Host, _: &Prices) -> Option<Row> {
         host.vmstat.iter().filter(|(name, _)| name.starts_with("allocstall_")).map(|(_, count)| count).sum();
     let factor = host.sysctl.get("vm/watermark_scale_factor")?;
     let row = if stalls > 0 {
-        let meaning = format!("{stalls} allocations since boot had to reclaim memory themselves");
+        let meaning = format!("{} since boot needed direct reclaim", Count(stalls).of("allocation"));
         Row::new("vm.watermark_scale_factor", factor.to_string(), Grade::Note, meaning)
             .advice("raise it (unit 1/10000 of memory) so that kswapd starts earlier before bursts")
     } else {
-        let meaning = "no allocation since boot had to reclaim memory itself";
+        let meaning = "no allocation since boot needed direct reclaim";
         Row::new("vm.watermark_scale_factor", factor.to_string(), Grade::Good, meaning)
     };
     Some(row.source("vm.rst"))
@@ -143,7 +144,7 @@ fn swap(host: &Host, _: &Prices) -> Option<Row> {
         let meaning = "anonymous memory never comes back from a disk";
         return Some(Row::new("swap", "none", Grade::Good, meaning).source("proc(5)"));
     }
-    let value = format!("{} in use, {pages_in} pages read back since boot", Bytes(used));
+    let value = format!("{} in use, {} read back since boot", Bytes(used), Count(pages_in).of("page"));
     let meaning = "a page that comes back from swap is a major fault: I/O or decompression, not clearing";
     let grade = if pages_in > 0 { Grade::Note } else { Grade::Good };
     let row = Row::new("swap", value, grade, meaning).source("mm/memory.c; getrusage(2)");
@@ -184,8 +185,10 @@ fn numa_balancing(host: &Host, _: &Prices) -> Option<Row> {
         return None;
     }
     let hints = host.vmstat.get("numa_hint_faults").copied().unwrap_or(0);
-    let meaning =
-        format!("pages are unmapped now and then to see who touches them: {hints} such faults since boot");
+    let meaning = format!(
+        "pages are unmapped now and then to see who touches them: {} from it since boot",
+        Count(hints).of("fault")
+    );
     Some(
         Row::new("kernel.numa_balancing", mode.to_string(), Grade::Note, meaning)
             .advice("0 for jobs that are pinned to nodes; they show as minor faults without new memory")

@@ -3,7 +3,7 @@
 use std::io;
 
 use faultless_report::table::{WIDTH, hang, wrap};
-use faultless_trace::measurement::{Bytes, Nanos};
+use faultless_trace::measurement::{Bytes, Count, Nanos};
 
 use super::report::{PriceRecord, Report};
 use super::row::{Grade, Row};
@@ -24,10 +24,10 @@ pub(super) fn render(report: &Report, width: usize) -> String {
     let known = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
     let number = |n: u64, text: String| if n == 0 { "unknown".to_owned() } else { text };
     let machine = format!(
-        "Linux {}, {}, {} processors, {}",
+        "Linux {}, {}, {}, {}",
         known(&host.kernel),
         known(&host.cpu),
-        number(host.cpus.into(), host.cpus.to_string()),
+        if host.cpus == 0 { "unknown processors".into() } else { Count(host.cpus.into()).of("processor") },
         number(host.memory_bytes, Bytes(host.memory_bytes).to_string())
     );
     let mut lines = wrap("", &report.verdict, width);

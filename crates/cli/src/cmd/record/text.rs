@@ -19,9 +19,9 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     let counted = recorded.counts.all_faults.or(recorded.counts.user_faults).unwrap_or(0);
     let faults = (usage.minor_faults + usage.major_faults).max(counted);
     let of = match (recorded.complete, recorded.user_only) {
-        (Some(all), false) => format!("complete: all {} faults", Count(all)),
-        (Some(all), true) => format!("complete: all {} faults in user mode", Count(all)),
-        (None, _) => format!("{} faults, {} recorded", Count(faults), Count(recorded.recorded)),
+        (Some(all), false) => format!("complete: all {}", Count(all).of("fault")),
+        (Some(all), true) => format!("complete: all {} in user mode", Count(all).of("fault")),
+        (None, _) => format!("{}, {} recorded", Count(faults).of("fault"), Count(recorded.recorded)),
     };
     let mut text = format!("faultless: {path}: {of}, {}", HumanBytes(recorded.file_bytes));
     let _ = writeln!(text, "; recording took about {:.0} ms of CPU time", recorded.cost_ns / 1e6);
@@ -46,8 +46,8 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     if lost > 0 {
         let _ = writeln!(
             text,
-            "faultless: {} records were lost because the rings were full; counts are exact all the same, the rest is scaled",
-            Count(lost)
+            "faultless: {} lost because the rings were full; counts are exact all the same, the rest is scaled",
+            Count(lost).were("record")
         );
     }
     let seen = recorded.counts.user_faults.unwrap_or(faults);

@@ -129,7 +129,7 @@ fn summary<'a>(model: &Model, theme: Theme, width: u16) -> Line<'a> {
         rest.push(format!("{} major/s", rate(task.major_faults)));
     }
     if interval.lost > 0 {
-        rest.push(format!("{} samples lost", Count(interval.lost)));
+        rest.push(format!("{} lost", Count(interval.lost).of("sample")));
     }
     for text in rest {
         let used: usize = spans.iter().map(Span::width).sum();

@@ -80,13 +80,13 @@ fn a_daemon_left_behind_is_said() {
     let (stat, status) = place.stat(&[], FAULTLESS, &["./faults", "daemon"]);
     assert_eq!(status, Some(0));
     let (_, note) = source(&stat, "wait4");
-    assert!(note.contains("1 that still run, as far as they had come"), "{note}");
+    assert!(note.contains("1 that had not ended, as far as they had come"), "{note}");
     // Its touches until then count: two rounds at least, unless it got no processor.
     assert_counts(&stat, 500, 1800);
     let out = place.run(&[FAULTLESS, "record", "-o", "x.trace", "--", "./faults", "daemon"]);
     let said = text(&out.stderr);
     if out.status.success() {
-        assert!(said.contains("1 that still run, as far as they had come"), "{said}");
+        assert!(said.contains("1 that had not ended, as far as they had come"), "{said}");
     } else {
         assert!(said.contains("can't be recorded"), "{said}");
     }

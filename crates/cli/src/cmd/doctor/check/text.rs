@@ -24,7 +24,11 @@ pub(super) fn text(report: &Report) -> String {
         Percent(HALF_WIDTH)
     );
     let mut lines = wrap("", &report.verdict, WIDTH);
-    lines.extend(wrap("", &format!("Linux {}, {}, {} processors", host.kernel, host.cpu, host.cpus), WIDTH));
+    lines.extend(wrap(
+        "",
+        &format!("Linux {}, {}, {}", host.kernel, host.cpu, Count(host.cpus.into()).of("processor")),
+        WIDTH,
+    ));
     lines.push(String::new());
     lines.extend(wrap("", &head, WIDTH));
     lines.push(String::new());

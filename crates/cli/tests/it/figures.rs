@@ -14,7 +14,6 @@ use std::{env, fs};
 use serde::Deserialize;
 use serde_json::Value;
 
-#[path = "figures/computed.rs"]
 mod computed;
 
 #[derive(Deserialize)]
