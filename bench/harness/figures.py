@@ -1,7 +1,7 @@
 """Medians, bootstrap intervals, and ratios paired by round. Rows of a record in, figures out.
 
 The bootstrap draws with a fixed generator, so the same rows give the same interval everywhere:
-`crates/cli/tests/figures.rs` has the same one and recomputes what the documents say.
+`crates/cli/tests/it/figures.rs` has the same one and recomputes what the documents say.
 """
 DRAWS = 2000
 # Both ends of 95 % among the sorted medians of the draws.

@@ -14,7 +14,7 @@ def rows(**arms):
 
 class Figures(unittest.TestCase):
     def test_interval_is_the_same_everywhere(self):
-        # The same numbers stand in crates/cli/tests/figures.rs.
+        # The same numbers stand in crates/cli/tests/it/figures.rs.
         self.assertEqual(figures.interval([1.0, 2.0, 3.0, 4.0, 10.0]), (3.0, 1.0, 10.0))
         self.assertEqual(figures.interval([float(n * n % 17) for n in range(15)]), (9.0, 4.0, 13.0))
 

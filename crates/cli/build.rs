@@ -1,9 +1,9 @@
-//! Builds the malloc interposer and the small-object allocator behind it, so that `include_bytes!` can put them into the
+//! Builds the malloc interposer and the small-object allocator behind it. `include_bytes!` puts both into the
 //! one binary.
 //!
-//! Out: for each the environment variables FAULTLESS_<NAME>, the path of the shared library, and FAULTLESS_<NAME>_HASH, of
-//! its content. The nested cargo has a target directory of its own: the outer one is locked while this runs. What the
-//! outer build of the workspace has fetched it does not fetch again.
+//! Out: for each library, the environment variables FAULTLESS_<NAME> (its path) and FAULTLESS_<NAME>_HASH (a
+//! hash of its content). The nested cargo has its own target directory, because the outer cargo holds a lock
+//! on the first one. It fetches nothing that the outer build has fetched already.
 
 #![allow(clippy::print_stdout)]
 
@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Settings of the outer build that would change or wrap the nested compiler (clippy, coverage, sanitizers).
+/// Settings of the outer build that would change or wrap the nested compiler: clippy, coverage, sanitizers.
 const NOT_INHERITED: [&str; 8] = [
     "RUSTFLAGS",
     "CARGO_ENCODED_RUSTFLAGS",
@@ -24,7 +24,7 @@ const NOT_INHERITED: [&str; 8] = [
     "CARGO_BUILD_TARGET_DIR",
 ];
 
-/// The libraries: what the variables call them, and their packages.
+/// The libraries: the name in the variables, and the package.
 const LIBRARIES: [(&str, &str); 2] = [("PRELOAD", "faultless-preload"), ("SMALL", "faultless-small")];
 
 /// Flags for mimalloc's C compiler. Without the first, mimalloc frees all memory at exit in case its library is

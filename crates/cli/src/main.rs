@@ -1,7 +1,7 @@
 //! `faultless`: find, measure and remove the time that programs lose to page faults.
 //!
-//! One match from verb to function. Exit status: 0 yes, 1 no, 2 wrong input or no way to do it; a verb that runs a
-//! program passes the program's own status through.
+//! One match from verb to function. Exit status: 0 yes, 1 no, 2 wrong input or no way to do it. A verb that
+//! runs a program passes its status through.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 

@@ -1,8 +1,9 @@
-//! The programs behind `faultless lab`, `faultless grep` and `faultless index`, which this one starts in its place.
+//! The programs behind `faultless lab`, `faultless grep` and `faultless index`. Each replaces this process.
 //!
-//! In: the words of the command line. Out: the other program, found beside this one or on PATH, as git and cargo find theirs.
+//! In: the words of the command line. Out: the other program, found beside this one or on PATH, as git and
+//! cargo do.
 //!
-//! What it does not do: read the other program's words.
+//! It does not read the other program's words.
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -11,7 +12,7 @@ use std::process::Command;
 
 use faultless_console::{Failure, Outcome};
 
-/// The words for another program, which reads them itself.
+/// The words for another program, unparsed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Words {
     #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
@@ -20,23 +21,24 @@ pub(crate) struct Words {
 
 /// A program that this one starts.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct Companion {
     /// The word after `faultless`.
     verb: &'static str,
-    /// The file, which cargo's package is called after as well.
+    /// The file; also the name of cargo's package.
     file: &'static str,
-    /// The name it is started under.
+    /// The name that it sees as its own.
     name: &'static str,
 }
 
 /// `faultless-lab`.
-pub(crate) const LAB: Program = Program { verb: "lab", file: "faultless-lab", name: "faultless-lab" };
+pub(crate) const LAB: Companion = Companion { verb: "lab", file: "faultless-lab", name: "faultless-lab" };
 /// `faultless-grep`.
-pub(crate) const GREP: Program = Program { verb: "grep", file: "faultless-grep", name: "faultless-grep" };
-/// `faultless-grep` under the name that makes it keep its database.
-pub(crate) const INDEX: Program = Program { verb: "index", file: "faultless-grep", name: "faultless-index" };
+pub(crate) const GREP: Companion = Companion { verb: "grep", file: "faultless-grep", name: "faultless-grep" };
+/// `faultless-grep` under the name that makes it manage its database.
+pub(crate) const INDEX: Companion =
+    Companion { verb: "index", file: "faultless-grep", name: "faultless-index" };
 
-/// Starts the program that the first word names, before any word is parsed: this process becomes it. Returns where the word names none.
+/// Starts the program that the first word names, before any word is parsed. Returns if the word names none.
 ///
 /// # Errors
 /// The program is not installed, or can't be started.
@@ -51,8 +53,8 @@ pub(crate) fn start_named(words: &[OsString]) -> Result<(), Failure> {
     }
 }
 
-impl Program {
-    /// Starts it in place of this process.
+impl Companion {
+    /// Starts the program in place of this process.
     pub(crate) fn start(&self, words: &Words) -> Outcome {
         Err(self.become_it(&words.words))
     }
@@ -61,10 +63,10 @@ impl Program {
         self.failure(&self.command().args(words).exec())
     }
 
-    /// What this program prints for `words`.
+    /// The program's output for `words`.
     ///
     /// # Errors
-    /// It is not installed, can't be started, or failed.
+    /// The program is not installed, can't be started, or failed.
     pub(crate) fn output<W: AsRef<OsStr>>(&self, words: &[W]) -> Result<Vec<u8>, Failure> {
         let output = self.command().args(words).output().map_err(|error| self.failure(&error))?;
         let said = String::from_utf8_lossy(&output.stderr);
@@ -90,7 +92,7 @@ impl Program {
                 "{file} is not installed, neither beside this program nor on PATH; in a checkout, `cargo install --path crates/{}` installs it",
                 file.trim_start_matches("faultless-")
             ),
-            _ => format!("{file}: {}; install it again", faultless_console::sink::reason(error)),
+            _ => format!("{file}: {}; install it again", faultless_console::reason(error)),
         })
     }
 }

@@ -1,9 +1,9 @@
-//! Real programs under `vm.overcommit_memory=2`, where every private writable byte is charged when it is mapped; and requests
-//! that are too large under the modes 1 and 2.
+//! Real programs under `vm.overcommit_memory=2`, which charges every private writable byte when it is mapped.
+//! Also requests that are too large under modes 1 and 2.
 //!
-//! The setting is the whole machine's, so this runs only as root and when asked for:
-//! `FAULTLESS_TEST_OVERCOMMIT=1 cargo test -p faultless --test strict_commit`. It holds the setting while one program runs,
-//! with a commit limit so far away that no other process meets it.
+//! The setting belongs to the whole machine, so this test runs only as root and on request:
+//! `FAULTLESS_TEST_OVERCOMMIT=1 cargo test -p faultless --test strict_commit`. It changes the setting while
+//! one program runs, with a commit limit so high that no other process reaches it.
 
 #[allow(dead_code, reason = "only a part of it is used here")]
 #[path = "it/interposed/mod.rs"]
@@ -17,13 +17,13 @@ use interposed::{Case, compile, real, run};
 
 const MODE: &str = "/proc/sys/vm/overcommit_memory";
 const LIMIT: &str = "/proc/sys/vm/overcommit_kbytes";
-/// The ratio is what the limit is when it is given in no other way; writing either sets the other to 0.
+/// The ratio defines the limit unless a number of bytes does. Writing either sets the other to 0.
 const RATIO: &str = "/proc/sys/vm/overcommit_ratio";
 
-/// Two tests can't hold the setting at once.
+/// Two tests can't change the setting at once.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// A mode of overcommitment until dropped.
+/// Sets a mode of overcommitment until dropped.
 struct Mode(Vec<(&'static str, String)>);
 
 impl Mode {
@@ -33,7 +33,7 @@ impl Mode {
         let by_size = read(LIMIT)?;
         found.push(if by_size.1.trim() == "0" { read(RATIO)? } else { by_size });
         let set = Self(found);
-        // 1 TiB: what the kernel does with each request is what is tried here, not what happens at the limit.
+        // 1 TiB. The test is about the kernel's decision on each request, not about the limit.
         fs::write(LIMIT, (1_u64 << 30).to_string())?;
         fs::write(MODE, mode)?;
         Ok(set)
@@ -59,7 +59,7 @@ fn in_mode(mode: &str, case: Case) -> interposed::Output {
     output
 }
 
-/// Whether the setting may be changed; else the test skips.
+/// Whether the setting may be changed; otherwise the test skips.
 #[track_caller]
 fn is_allowed() -> bool {
     if !wants::asked("FAULTLESS_TEST_OVERCOMMIT", "it changes vm.overcommit_memory of the whole machine") {
@@ -72,7 +72,8 @@ fn is_allowed() -> bool {
     tried.is_ok()
 }
 
-/// Lengths from 1 GiB to 16 TiB: without a limit nearly all are promised, and strictly none beyond the commit limit.
+/// Lengths from 1 GiB to 16 TiB. Without a limit nearly all succeed; with strict accounting none beyond the
+/// commit limit.
 #[test]
 fn what_is_too_large_is_refused_as_without_in_every_mode() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);

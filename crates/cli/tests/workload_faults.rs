@@ -1,5 +1,5 @@
-//! The workloads really fault. Alone in its file: the usage of children is summed over the whole test process. Guards
-//! against writes that the compiler removes.
+//! The workloads really fault. Guards against writes that the compiler removes. A separate program, because
+//! the usage of children is summed over the whole test process.
 
 use std::process::Command;
 
@@ -25,7 +25,7 @@ fn workloads_fault_as_often_as_their_size_says() {
     }
     let start = faults(&["workload"]);
     let pages = |mib: u64| (mib << 20) / page::size() as u64;
-    // What to run, and the MiB that must be touched for the first time however the allocator works.
+    // The workload, and the MiB that it touches for the first time with any allocator.
     for (arguments, mib) in [
         (["workload", "touch-once", "--mib", "64"], 64),
         (["workload", "growth", "--max-mib", "64"], 64),
@@ -35,7 +35,8 @@ fn workloads_fault_as_often_as_their_size_says() {
         assert!(found >= pages(mib), "{arguments:?}: {found} faults for {mib} MiB");
         assert!(found < start + pages(mib) * 12 / 10 + 2000, "{arguments:?}: {found} faults for {mib} MiB");
     }
-    // One block, and at most a dozen pages of each thread's own; glibc keeps the block, and so must whoever takes its place.
+    // One block, and at most a dozen pages for each thread's own state. glibc keeps the block, and so must
+    // its replacement.
     for prefix in [&[][..], &["run", "--", env!("CARGO_BIN_EXE_faultless")]] {
         let (plain, churn) = (
             faults(&[prefix, &["workload"]].concat()),

@@ -1,23 +1,27 @@
-//! The command line that the three programs share: how words are read, how failures are told, and where output goes.
+//! The command line that the three programs share: parsing of words, failure messages, and the destination of
+//! output.
 //!
 //! In: words, a report, an error. Out: text on stdout or stderr, a file that appears whole, an exit status.
 //!
-//! What it does not do: know any verb, or measure.
+//! It knows no verb and measures nothing.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod failure;
 pub mod pages;
 pub mod sink;
 
-use std::fmt;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::{ContextKind, ErrorKind as Mistake};
 
-/// Prints to stderr, like the standard library's macro, but ignores a stderr that can't be written: measured results and the program's
-/// own status must not be lost because nobody reads the messages.
+pub use failure::{Failure, reason};
+pub use sink::wants_colour;
+
+/// Prints to stderr, like the standard library's macro, but ignores a stderr that can't be written. Otherwise
+/// an unread message would lose measured results and the program's status.
 #[macro_export]
 macro_rules! eprint {
     ($($words:tt)*) => {{
@@ -35,29 +39,13 @@ macro_rules! eprintln {
     }};
 }
 
-/// A failure as the user reads it: what, where, and the remedy, in one line.
-#[derive(Debug)]
-pub struct Failure(pub String);
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl<E: std::error::Error> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self(error.to_string())
-    }
-}
-
 /// Exit status after Ctrl-C: 128 and the number of SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
 /// The result of a verb.
 pub type Outcome = Result<ExitCode, Failure>;
 
-/// The exit status of a program: a failure is told on stderr in one line, and is 2.
+/// The exit status of a program. A failure is printed on stderr in one line, and the status is 2.
 pub fn conclude(outcome: Outcome) -> ExitCode {
     outcome.unwrap_or_else(|failure| {
         eprintln!("faultless: {failure}");
@@ -65,10 +53,10 @@ pub fn conclude(outcome: Outcome) -> ExitCode {
     })
 }
 
-/// Reads the words of a command line. `--help` and `--version` end the process here.
+/// Parses the words of a command line. `--help` and `--version` end the process here.
 ///
 /// # Errors
-/// What is wrong with the words, in one line.
+/// A mistake in the words, in one line.
 pub fn parse<P: Parser>(words: Vec<std::ffi::OsString>) -> Result<P, Failure> {
     let verb = words.get(1).and_then(|word| word.to_str()).map(str::to_owned);
     P::try_parse_from(words).map_err(|error| match (error.kind(), error.get(ContextKind::InvalidArg)) {
@@ -87,21 +75,42 @@ pub fn parse<P: Parser>(words: Vec<std::ffi::OsString>) -> Result<P, Failure> {
     })
 }
 
-/// Joins the lines of a clap error: the mistake, its tips, and the help to read. `verb` is the first word.
+/// A clap error in one line: the mistake, its tips, and the help to read. `verb` is the first word.
 pub fn one_line(error: &clap::Error, command: &clap::Command, verb: Option<&str>) -> String {
     let text = error.render().to_string();
     let said = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-    let said: Vec<&str> = said.filter(|line| !line.is_empty() && !line.starts_with("For more")).collect();
+    let said = said.filter(|line| !line.is_empty() && !line.starts_with("For more"));
+    let said: Vec<String> = said.map(expected).collect();
     let said = said.join("; ").replace(":; ", ": ");
     let name = command.get_bin_name().unwrap_or(command.get_name());
-    let help = match verb.filter(|verb| command.find_subcommand(verb).is_some()) {
-        Some(verb) => format!("{name} {verb} --help"),
-        None => format!("{name} --help"),
+    let (command, help) = match verb.and_then(|verb| command.find_subcommand(verb)) {
+        Some(verb) => (verb, format!("{name} {} --help", verb.get_name())),
+        None => (command, format!("{name} --help")),
     };
-    format!("{}; see `{help}`", said.trim_start_matches("error: "))
+    let takes_command = command.get_positionals().any(clap::Arg::is_last_set);
+    let tip = match error.kind() == Mistake::UnknownArgument && takes_command {
+        true => "; write -- before the command",
+        false => "",
+    };
+    format!("{}{tip}; see `{help}`", said.trim_start_matches("error: "))
 }
 
-/// Writes to stdout. A reader that closed the pipe (`| head`) is no failure.
+/// A line of a clap error; where it rejects a value, in words that say which ones it takes.
+fn expected(line: &str) -> String {
+    const NO_NUMBER: &str = "invalid digit found in string";
+    let range = line.split_once(" is not in ").and_then(|(text, range)| {
+        let (least, most) = range.split_once("..=")?;
+        Some((text.rsplit_once(": ")?.0, least, most))
+    });
+    let values = line.strip_prefix("[possible values: ").and_then(|values| values.strip_suffix(']'));
+    match (range, values) {
+        (Some((text, least, most)), _) => format!("{text}: expected a number from {least} to {most}"),
+        (_, Some(values)) => format!("expected one of {values}"),
+        (None, None) => line.replace(NO_NUMBER, "expected a whole number"),
+    }
+}
+
+/// Writes to stdout. A reader that closes the pipe early (`| head`) is no failure.
 ///
 /// # Errors
 /// Standard output can't be written.
@@ -113,8 +122,18 @@ pub fn emit(text: &[u8], code: ExitCode) -> Outcome {
     }
 }
 
-/// The failure to write standard output.
+/// Writes a report into its file, or to stdout if it has none.
+///
+/// # Errors
+/// The file or standard output can't be written.
+pub fn deliver(report: &str, file: Option<sink::Sink>) -> Outcome {
+    match file {
+        Some(file) => file.write(report).map(|()| ExitCode::SUCCESS),
+        None => emit(report.as_bytes(), ExitCode::SUCCESS),
+    }
+}
+
+/// The failure when standard output can't be written.
 pub fn no_stdout(error: &std::io::Error) -> Failure {
-    let reason = sink::reason(error);
-    Failure(format!("standard output: {reason}; send it to a file or pipe that can be written"))
+    Failure(format!("standard output: {}; send it to a file or pipe that can be written", reason(error)))
 }

@@ -1,15 +1,15 @@
-//! Manual pages and shell completions, generated from the flag definitions that are parsed.
+//! Manual pages and shell completions, generated from the flag definitions that the parser uses.
 
 use std::path::{Path, PathBuf};
 
 use clap_complete::Shell;
 
-use crate::{Failure, sink};
+use crate::failure::{Failure, reason};
 
 /// Print the manual page, or write the pages of all verbs into a folder.
 #[derive(Debug, clap::Args)]
 pub struct ManArgs {
-    /// Write the pages of all verbs into this folder instead of printing the first.
+    /// Write the pages of all verbs into this folder instead.
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }
@@ -17,14 +17,14 @@ pub struct ManArgs {
 /// Print the completions for a shell.
 #[derive(Debug, clap::Args)]
 pub struct CompletionsArgs {
-    /// The shell.
+    /// Shell.
     pub shell: Shell,
 }
 
 /// The page of a program.
 ///
 /// # Errors
-/// None that is known: the page is written to memory.
+/// None in practice: the page is written to memory.
 pub fn man(command: clap::Command) -> Result<Vec<u8>, Failure> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page)?;
@@ -37,12 +37,15 @@ pub fn man(command: clap::Command) -> Result<Vec<u8>, Failure> {
 /// The folder can't be written.
 pub fn man_into(command: clap::Command, dir: &Path) -> Result<(), Failure> {
     clap_mangen::generate_to(command, dir).map_err(|error| {
-        let reason = sink::reason(&error);
-        Failure(format!("{}: {reason}; name a folder that exists and can be written", dir.display()))
+        Failure(format!(
+            "{}: {}; name a folder that exists and can be written",
+            dir.display(),
+            reason(&error)
+        ))
     })
 }
 
-/// The script that completes the words of the program called `name`.
+/// The completion script for the program called `name`.
 pub fn completions(mut command: clap::Command, name: &str, shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, name, &mut script);

@@ -1,4 +1,4 @@
-//! Where a report goes: standard error, or a file that appears whole or not at all.
+//! The destination of a report: standard error, or a file that appears whole or not at all.
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, BufWriter, IsTerminal, Seek, Write};
@@ -7,34 +7,35 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::Failure;
+use crate::failure::{Failure, reason};
 
-/// Where the report goes; found out before the program runs, so that hours of it are not lost to a typing error. Until
-/// the report is written nothing lies beside the file, whatever ends this process.
+/// The destination of a report. It is checked before the program runs, so that a typing error does not cost
+/// hours of measuring. Until the report is written, nothing lies beside the file, even if this process is
+/// killed.
 #[derive(Debug)]
 pub enum Sink {
     /// Standard error.
     Stderr,
-    /// A pipe, a terminal, `/dev/null`, the program's own output: written behind what is there.
+    /// A pipe, a terminal, `/dev/null` or the program's own output: the report is appended.
     Behind(PathBuf, File),
-    /// A file that can be written but not replaced: its folder is closed, or replacing it would change its owner or
-    /// take it from its other names.
+    /// A file that can be written but not replaced. Its folder is closed, or a replacement would change its
+    /// owner or detach its other names.
     Over(PathBuf, File),
-    /// A file that is replaced as a whole, with the rights that the old one had.
+    /// A file that is replaced as a whole, with the permissions of the old one.
     Whole(PathBuf, Option<Permissions>),
 }
 
-/// Links followed at most, as in the kernel (path_resolution(7)).
+/// Most links to follow, as in the kernel (path_resolution(7)).
 const MOST_LINKS: u32 = 40;
 
 impl Sink {
-    /// A file to be written whole at the end; where it can't be written, that is found out now.
+    /// A file to be written as a whole at the end. Fails now if it can't be written.
     pub fn file(path: &Path) -> Result<Self, Failure> {
         let path = if path == Path::new("-") { Path::new("/dev/stdout") } else { path };
         let failure = |error: io::Error| {
             Failure(format!("{}: {}; name a FILE that can be written", path.display(), reason(&error)))
         };
-        // The file that a symbolic link points to is to be replaced, not the link.
+        // A symbolic link stays; the file behind it is replaced.
         let target = resolve(path.to_owned(), MOST_LINKS);
         if path.as_os_str().is_empty() {
             return Err(failure(io::ErrorKind::NotFound.into()));
@@ -42,7 +43,7 @@ impl Sink {
         if path.as_os_str().as_bytes().ends_with(b"/") || target.file_name().is_none() {
             return Err(failure(io::ErrorKind::IsADirectory.into()));
         }
-        // Unnamed: gone with this process.
+        // An unnamed file disappears with this process.
         let probe = || tempfile::tempfile_in(folder(&target))?.metadata();
         if !target.exists() {
             probe().map_err(failure)?;
@@ -60,8 +61,9 @@ impl Sink {
         }
     }
 
-    /// The same for a file that other processes write, aside and then renamed, with the rights of the old one: its absolute
-    /// path. They put their number where its name says `%p`, and behind the name of what lies aside.
+    /// The absolute path of a file that other processes write aside and then rename, with the permissions of
+    /// the old one. Their process id replaces `%p` in the name, and is appended to the name of the temporary
+    /// file.
     pub fn replaceable(path: &Path) -> Result<PathBuf, Failure> {
         const NUMBER: &str = "4194304"; // PID_MAX_LIMIT, proc_pid_max(5)
         const NAME_MAX: usize = 255; // limits.h
@@ -78,9 +80,9 @@ impl Sink {
         }
     }
 
-    /// Whether the reader is a terminal that has not been told NO_COLOR.
+    /// Whether the reader is a terminal and NO_COLOR is unset.
     pub fn wants_colour(&self) -> bool {
-        matches!(self, Self::Stderr) && io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+        matches!(self, Self::Stderr) && wants_colour(&io::stderr())
     }
 
     /// Writes the report and makes it durable.
@@ -88,14 +90,14 @@ impl Sink {
         self.fill(|out| out.write_all(report.as_bytes()))
     }
 
-    /// Lets `write` write it, piece by piece, and makes it durable.
+    /// Lets `write` produce the report piece by piece, and makes it durable.
     pub fn fill(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
         let failure = |path: &Path, error: io::Error, lost: &str| {
             Failure(format!("{}: {}; {lost} lost", path.display(), reason(&error)))
         };
         match self {
             Self::Stderr => {
-                // Nobody reads it any more: that is no failure of the program that was run.
+                // A closed stderr is no failure of the program that was run.
                 let _ = write(&mut io::stderr().lock());
                 Ok(())
             }
@@ -137,7 +139,7 @@ fn replace(
         .tempfile_in(folder(target))?;
     let aside = buffered(aside, write)?;
     if let Some(rights) = rights {
-        // A report that its owner has closed to others stays so.
+        // Keeps the report closed to others if its owner closed the old one.
         aside.as_file().set_permissions(rights)?;
     }
     aside.as_file().sync_all()?;
@@ -153,13 +155,13 @@ fn folder(target: &Path) -> &Path {
 fn resolve(path: PathBuf, links: u32) -> PathBuf {
     match (path.canonicalize(), path.read_link()) {
         (Ok(found), _) => found,
-        // What /dev/stdout leads to can be a pipe: it is there, and has no path.
+        // /dev/stdout may lead to a pipe, which exists but has no path.
         (Err(_), Ok(to)) if links > 0 && !path.exists() => resolve(folder(&path).join(to), links - 1),
         _ => path,
     }
 }
 
-/// Whether this is the file that standard output or standard error goes to, which the program writes as well.
+/// Whether standard output or standard error goes to this file, which the program writes as well.
 fn is_own_stream(file: &Metadata) -> bool {
     let same = |stream: io::Result<std::os::fd::OwnedFd>| {
         let stream = stream.and_then(|stream| File::from(stream).metadata());
@@ -168,13 +170,7 @@ fn is_own_stream(file: &Metadata) -> bool {
     same(io::stdout().as_fd().try_clone_to_owned()) || same(io::stderr().as_fd().try_clone_to_owned())
 }
 
-/// An I/O error without its number; where only its kind is known, in the same words.
-pub fn reason(error: &io::Error) -> String {
-    let text = match error.kind() {
-        io::ErrorKind::StorageFull => "No space left on device".into(),
-        io::ErrorKind::QuotaExceeded => "Disk quota exceeded".into(),
-        io::ErrorKind::FileTooLarge => "File too large".into(),
-        _ => error.to_string(),
-    };
-    text.split(" (os error").next().unwrap_or_default().to_owned()
+/// Whether to use colour on a stream: it is a terminal, and NO_COLOR is unset.
+pub fn wants_colour(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }

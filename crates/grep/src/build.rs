@@ -9,15 +9,15 @@ use crate::done;
 use crate::place::{self, Chosen, Which};
 use faultless_console::{Failure, Outcome};
 
-/// Make the database anew, with the rules that it has.
+/// Rebuild the database from scratch, with the rules that it has.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The tree; that of the current folder where none is named.
+    /// Root of the tree [default: that of the current folder].
     #[arg(value_hint = clap::ValueHint::DirPath, conflicts_with = "project")]
     root: Option<PathBuf>,
     #[command(flatten)]
     which: Which,
-    /// Workers; as many as there are processors where none are named.
+    /// Use N threads [default: one per processor].
     #[arg(short = 'j', long, value_name = "N")]
     threads: Option<usize>,
 }

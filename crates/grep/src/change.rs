@@ -5,17 +5,18 @@ use std::process::ExitCode;
 
 use faultless_grepdb::Database;
 
+use crate::done::counted;
 use crate::place::Which;
 use faultless_console::{Failure, Outcome};
 
-/// Say that files have changed: searches read them from disk until the next update.
+/// Mark changed files, so that searches read them from the disk until the next update.
 ///
-/// For editors and build tools that know. Files that do not belong to the database are told of.
+/// For editors and build tools that know of a change. Files outside the database are reported.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     which: Which,
-    /// Files; they need not be there any more.
+    /// Changed files; deleted ones too.
     #[arg(required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     files: Vec<PathBuf>,
 }
@@ -29,9 +30,9 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
     if marked < files.len() {
         eprintln!(
-            "faultless: {} of {} files do not belong to the database; `faultless index info --list-skipped` tells why",
+            "faultless: outside the database: {} of {}; `faultless index info --list-skipped` tells why",
             files.len() - marked,
-            files.len()
+            counted(files.len() as u64, "file")
         );
         return Ok(ExitCode::from(1));
     }

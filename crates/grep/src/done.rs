@@ -22,7 +22,7 @@ pub(crate) fn with_bar<E: Into<Failure>>(
         if let Some(bar) = &bar {
             bar.set_length(progress.of_bytes);
             bar.set_position(progress.bytes);
-            bar.set_message(format!("{} files", HumanCount(progress.files)));
+            bar.set_message(counted(progress.files, "file"));
         }
     });
     if let Some(bar) = bar {
@@ -33,16 +33,22 @@ pub(crate) fn with_bar<E: Into<Failure>>(
 
 /// The line on it, and what could not be seen.
 pub(crate) fn tell(done: &UpdateReport, seconds: Option<f64>) {
-    let (read, removed, files) = (HumanCount(done.read), HumanCount(done.removed), HumanCount(done.files));
+    let (read, removed, files) =
+        (counted(done.read, "file"), HumanCount(done.removed), HumanCount(done.files));
     let seconds = seconds.map_or_else(String::new, |seconds| format!("; {seconds:.2} s"));
     eprintln!(
-        "{read} files read, {removed} removed, {files} in the database; {} of text; {} written{seconds}",
+        "{read} read, {removed} removed, {files} in the database; {} of text; {} written{seconds}",
         megabytes(done.text_bytes),
         megabytes(done.written_bytes)
     );
     for trouble in &done.trouble {
         eprintln!("faultless: {trouble}; it is left out");
     }
+}
+
+/// `1 file`, `2 files`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", HumanCount(count), if count == 1 { "" } else { "s" })
 }
 
 /// Bytes as MB, with as many digits as tell something.

@@ -15,27 +15,28 @@ use faultless_console::{Failure, Outcome, emit};
 /// Paths that are shown are looked at on disk up to so many: some 20 ms.
 const CHECKS_MAX: u64 = 10_000;
 
-/// Find files by their paths, in the database: those with text.
+/// Find files by path in the database.
 ///
-/// Only those below the current folder, with paths relative to it; with --project all.
+/// Shows text files below the current folder, with relative paths; with --project, all of the project.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES\n  faultless index files                           all\n  \
     faultless index files 'ext4/.*\\.c$'             by an expression for the path\n  \
     faultless index files --by words 'sched core'   by words in the name\n  \
     faultless index files --by fuzzy schdcore       the best first")]
 pub(crate) struct Args {
-    /// What to look for; all files where it is left out.
+    /// Query [default: all files].
     query: Option<String>,
     #[command(flatten)]
     matching: Matching,
     #[command(flatten)]
     which: Which,
-    /// Compare with the disk first: new files are found, and those that are gone are not.
+    /// Compare with the disk first: include new files, exclude deleted ones.
     ///
-    /// Without it the first 10 000 that are shown are looked at. How many were not is said on a terminal, and where others are gone.
+    /// Without --fresh, the first 10,000 results are checked for deletion. A message counts the unchecked
+    /// ones if a checked file was deleted, or on a terminal.
     #[arg(long)]
     fresh: bool,
-    /// A NUL byte after each path, not a line end.
+    /// End paths with NUL instead of a line end.
     #[arg(short = '0', long)]
     null: bool,
 }

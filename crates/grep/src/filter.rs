@@ -10,11 +10,11 @@ use faultless_console::{Failure, Outcome, emit};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLE\n  git ls-files | faultless index filter --by fuzzy schdcore")]
 pub(crate) struct Args {
-    /// What to look for.
+    /// Query.
     query: String,
     #[command(flatten)]
     matching: Matching,
-    /// Lines end with a NUL byte, here and there.
+    /// End lines with NUL in input and output.
     #[arg(short = '0', long)]
     null: bool,
 }

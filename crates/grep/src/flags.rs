@@ -17,10 +17,10 @@ use std::ffi::OsString;
 #[group(skip)]
 #[command(args_override_self = true)]
 pub(crate) struct Args {
-    /// Regular expression; with -e or -f this is a path, too.
+    /// Regular expression; with -e or -f another path.
     #[arg(allow_hyphen_values = false)]
     pub(crate) pattern: Option<OsString>,
-    /// Files and folders; all below the current folder where none is named; `-` is standard input.
+    /// Files and folders [default: .]; - is stdin.
     #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     pub(crate) paths: Vec<OsString>,
     #[command(flatten)]

@@ -7,20 +7,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use faultless_grepdb::{Database, DatabaseInfo};
 use indicatif::HumanCount;
 
-use crate::done::megabytes;
+use crate::done::{counted, megabytes};
 use crate::place::{Chosen, Which, ago};
 use crate::skipped;
 use faultless_console::{Failure, Outcome, emit};
 
-/// What the database holds: files, text, size, age, and what is left out.
+/// Show the content of the database: files, text, size, age, omissions.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     which: Which,
-    /// Name all that is left out, and why.
+    /// List all omitted files with the reason.
     #[arg(long, conflicts_with = "json")]
     list_skipped: bool,
-    /// As JSON, an object a line.
+    /// Print JSON, one object per database.
     #[arg(long)]
     json: bool,
 }
@@ -60,20 +60,20 @@ fn text(chosen: &Chosen, database: &Database) -> Result<String, Failure> {
     row(
         "segments",
         format!(
-            "{}, {} chunks, {} files out of date in them",
+            "{}, {}, {} out of date in them",
             info.segments,
-            HumanCount(info.chunks),
-            HumanCount(info.dead)
+            counted(info.chunks, "chunk"),
+            counted(info.dead, "file")
         ),
     );
     row("looked", format!("{} ago", ago(age(&info))));
     if info.marked > 0 {
-        row("changed", format!("{} files, searched on disk until the next update", HumanCount(info.marked)));
+        row("changed", format!("{}, searched on disk until the next update", counted(info.marked, "file")));
     }
     if info.late_binary > 0 {
         row(
             "in part",
-            format!("{} files with a NUL byte after the first 64 KiB", HumanCount(info.late_binary)),
+            format!("{} with a NUL byte after the first 64 KiB", counted(info.late_binary, "file")),
         );
     }
     let left_out = skipped::counts(&database.skipped(crate::threads(None))?);

@@ -11,8 +11,8 @@ use faultless_console::{Failure, Outcome, emit};
 
 /// Make the database of a tree, or a project with a name.
 ///
-/// The database lies in .faultless below the tree, where every search from a folder of the tree finds it. That of a project lies with
-/// the user's data, and nothing is written into the tree.
+/// The database lies in .faultless in the tree, and every search from a folder of the tree uses it. A
+/// project's database lies with the user's data, and nothing is written into the tree.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "EXAMPLES\n  faultless index init                            this folder and all below\n  \
@@ -20,25 +20,25 @@ use faultless_console::{Failure, Outcome, emit};
     faultless index init --name linux ~/src/linux   then: faultless grep --project linux PATTERN"
 )]
 pub(crate) struct Args {
-    /// The tree; the current folder where none is named.
+    /// Root of the tree [default: the current folder].
     #[arg(value_hint = clap::ValueHint::DirPath)]
     root: Option<PathBuf>,
-    /// Make a project of this name.
+    /// Make a project with this name, in place of .faultless.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Also hidden files and folders.
+    /// Include hidden files and folders.
     #[arg(long)]
     hidden: bool,
-    /// Also what .gitignore, .ignore and .rgignore leave out.
+    /// Include files that .gitignore, .ignore and .rgignore exclude.
     #[arg(long)]
     no_ignore: bool,
-    /// Only files that match; with `!` before it only those that do not.
+    /// Include only files that match GLOB; `!GLOB` excludes.
     #[arg(short, long, value_name = "GLOB")]
     glob: Vec<String>,
-    /// Name all that is left out, and why.
+    /// List all omitted files with the reason.
     #[arg(long)]
     list_skipped: bool,
-    /// Workers; as many as there are processors where none are named.
+    /// Use N threads [default: one per processor].
     #[arg(short = 'j', long, value_name = "N")]
     threads: Option<usize>,
 }

@@ -8,10 +8,10 @@ use clap::{CommandFactory, Parser};
 use crate::{files, flags, search};
 use faultless_console::{Failure, Outcome, no_stdout, one_line};
 
-/// Answer one query after another: for editors, which then pay the start of a process once.
+/// Answer queries from standard input, for editors that would otherwise start a process per query.
 ///
-/// Each line of standard input is `search ARGS` or `files ARGS`, with quotes as in a shell. An answer ends with a line of a NUL byte and
-/// the exit code.
+/// Each line is `search ARGS` or `files ARGS`, quoted as in a shell. An answer ends with a line of a NUL byte
+/// and the exit status.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
@@ -19,9 +19,9 @@ pub(crate) struct Args {}
 #[derive(Debug, clap::Parser)]
 #[command(name = "", no_binary_name = true, disable_help_subcommand = true)]
 enum Line {
-    /// Search
+    /// Search.
     Search(Box<flags::Args>),
-    /// Find files
+    /// Find files.
     Files(files::Args),
 }
 

@@ -47,12 +47,19 @@ use faultless_console::{Failure, Outcome, conclude, parse};
 /// The name under which this program keeps the database instead of searching it.
 const INDEX: &str = "faultless-index";
 
-/// Search a tree with regular expressions, through a database of its text.
+/// Search a tree with regular expressions, through an index.
 ///
-/// Flags have ripgrep's names and meanings. The search uses the database of the nearest folder upwards that has one (`faultless index
-/// init` makes it) and reads the files where there is none. FAULTLESS_GREP_OPTIONS holds flags for every search.
+/// Flags have ripgrep's names and meanings. The search uses the database of the nearest parent folder that
+/// has one; `faultless index init` makes it. Without a database it reads the files. FAULTLESS_GREP_OPTIONS
+/// holds flags for every search.
 #[derive(Debug, Parser)]
-#[command(name = "faultless-grep", bin_name = "faultless grep", version)]
+#[command(
+    name = "faultless-grep",
+    bin_name = "faultless grep",
+    version,
+    after_help = "`faultless grep --help` shows all flags.",
+    after_long_help = "EXAMPLES\n  faultless grep -i 'todo|fixme'\n  faultless grep -w -t rust unwrap crates"
+)]
 struct Search {
     #[command(flatten)]
     search: flags::Args,

@@ -9,14 +9,14 @@ use faultless_console::Failure;
 /// How a query is meant.
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 enum Way {
-    /// A regular expression for the whole path (qgrep's fp).
+    /// Regular expression for the whole path (qgrep's fp).
     #[default]
     Path,
-    /// A regular expression for the name, which follows the last slash (fn).
+    /// Regular expression for the name after the last slash (fn).
     Name,
-    /// Words that all must be in the name; one with a slash may be anywhere in the path (fs).
+    /// Words in the name, all required; a word with a slash may be anywhere in the path (fs).
     Words,
-    /// Letters that come in this order; the best first (ff).
+    /// Letters in this order; best results first (ff).
     Fuzzy,
 }
 
@@ -34,16 +34,16 @@ enum Color {
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Matching {
-    /// What the query is.
+    /// Kind of query.
     #[arg(long, value_name = "WAY", default_value = "path")]
     by: Way,
-    /// Case does not matter.
+    /// Ignore case.
     #[arg(short, long)]
     ignore_case: bool,
-    /// At most so many.
+    /// Show at most N results.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Mark what hits.
+    /// When to highlight the matching parts.
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: Color,
 }

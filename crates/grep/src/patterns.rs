@@ -14,7 +14,7 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Encoding, SearcherBuilder};
 
 use crate::flags::Args;
-use faultless_console::{Failure, sink};
+use faultless_console::{Failure, reason};
 
 /// What is looked for, and where.
 pub(crate) struct Patterns {
@@ -42,9 +42,8 @@ pub(crate) fn patterns(args: &Args) -> Result<Patterns, Failure> {
             false => grep_cli::patterns_from_path(path),
         };
         // The error names the file.
-        patterns.extend(
-            lines.map_err(|error| Failure(format!("{}; name a FILE of patterns", sink::reason(&error))))?,
-        );
+        patterns
+            .extend(lines.map_err(|error| Failure(format!("{}; name a FILE of patterns", reason(&error))))?);
     }
     // The same pattern twice makes an automaton larger, and finds no more.
     let mut seen = HashSet::new();

@@ -9,13 +9,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use faultless_grepdb::{Database, Location, Rules};
 
-use faultless_console::{Failure, sink};
+use faultless_console::{Failure, reason};
 
 /// Which databases.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Which {
-    /// The databases of these projects, and not that of the tree here; `*` is all, NAME/ those below NAME.
+    /// Use the databases of these projects.
+    ///
+    /// They replace the database of the current tree. `*` means all projects, NAME/ those below NAME.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) project: Vec<String>,
 }
@@ -189,7 +191,7 @@ fn below(variable: &str, usual: &str) -> Result<PathBuf, Failure> {
 /// The current folder.
 pub(crate) fn here() -> Result<PathBuf, Failure> {
     std::env::current_dir().map_err(|error| {
-        Failure(format!("current folder: {}; change to a folder that exists", sink::reason(&error)))
+        Failure(format!("current folder: {}; change to a folder that exists", reason(&error)))
     })
 }
 

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use crate::done::megabytes;
+use crate::done::{counted, megabytes};
 use crate::place::{self, Which};
 use faultless_console::{Outcome, emit};
 
-/// List the projects: name, files, text, and the file that says what belongs to it.
+/// List the projects: name, number of files, size of text, and configuration file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
@@ -42,7 +42,7 @@ fn state(name: &str) -> Result<String, faultless_console::Failure> {
         states.push(match faultless_grepdb::Database::open(&chosen.place)? {
             Some(database) => {
                 let info = database.info()?;
-                format!("{} files, {}", info.files, megabytes(info.text_bytes))
+                format!("{}, {}", counted(info.files, "file"), megabytes(info.text_bytes))
             }
             None => "no database".into(),
         });

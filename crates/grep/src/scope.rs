@@ -15,7 +15,7 @@ use ignore::types::{Types, TypesBuilder};
 use crate::flags::Args;
 use crate::place::{self, Chosen};
 use crate::stdin::Stdin;
-use faultless_console::{Failure, sink};
+use faultless_console::{Failure, reason};
 
 /// Where is searched.
 #[derive(Default)]
@@ -69,7 +69,7 @@ pub(crate) fn scope(args: &Args, paths: &[OsString]) -> Result<Scope, Failure> {
             Ok(_) => scope.named.push(named(args, Path::new(path), path.as_bytes())),
             Err(error) => {
                 let path = Path::new(path).display();
-                scope.trouble.push(format!("{path}: {}; name what exists", sink::reason(&error)));
+                scope.trouble.push(format!("{path}: {}; name what exists", reason(&error)));
             }
         }
     }
@@ -87,7 +87,7 @@ pub(crate) fn projects(projects: Vec<Chosen>, paths: &[OsString]) -> Result<Scop
             Ok(real) => named.push((path, real)),
             Err(error) => {
                 let path = path.display();
-                scope.trouble.push(format!("{path}: {}; name what exists", sink::reason(&error)));
+                scope.trouble.push(format!("{path}: {}; name what exists", reason(&error)));
             }
         }
     }

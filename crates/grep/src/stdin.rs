@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use faultless_console::{Failure, sink};
+use faultless_console::{Failure, reason};
 
 /// Standard input; its path leads to it as long as this lives.
 pub(crate) struct Stdin {
@@ -28,7 +28,7 @@ impl Stdin {
         std::thread::Builder::new().spawn(move || match std::io::copy(&mut input, &mut to) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
                 // Before the end of the pipe, so whoever sees that sees this.
-                told.get_or_init(|| format!("standard input: {}; give a file or pipe", sink::reason(&error)));
+                told.get_or_init(|| format!("standard input: {}; give a file or pipe", reason(&error)));
             }
             _ => {}
         })?;

@@ -8,12 +8,12 @@ use crate::done;
 use crate::place::Which;
 use faultless_console::Outcome;
 
-/// Bring the database up to date: what is new or other is read, what is gone is dropped, what a search found damaged is made anew.
+/// Update the database: read new and changed files, drop deleted ones, and repair damage that a search found.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     which: Which,
-    /// Workers; as many as there are processors where none are named.
+    /// Use N threads [default: one per processor].
     #[arg(short = 'j', long, value_name = "N")]
     threads: Option<usize>,
 }

@@ -14,15 +14,16 @@ use faultless_console::{Failure, Outcome};
 
 /// Keep the database up to date until Ctrl-C.
 ///
-/// A file that changes is searched on disk from that moment on; when nothing has changed for a while, the database is updated.
+/// From the moment of a change, searches read a changed file from the disk. The database is updated when
+/// nothing has changed for the time in --quiet.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     which: Which,
-    /// Update when nothing has changed for so long.
+    /// Update after this time without changes, such as 500ms.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
     quiet: Duration,
-    /// Workers of an update; as many as there are processors where none are named.
+    /// Use N threads for an update [default: one per processor].
     #[arg(short = 'j', long, value_name = "N")]
     threads: Option<usize>,
 }
@@ -43,8 +44,10 @@ pub(crate) fn run(args: Args) -> Outcome {
         is_stopped: &|| ended.load(Ordering::Relaxed),
     };
     watch.run(&mut |event| match event {
-        WatchEvent::Started(folders) => eprintln!("watching {folders} folders; Ctrl-C ends it"),
-        WatchEvent::Marked(files) => eprintln!("{files} files changed"),
+        WatchEvent::Started(folders) => {
+            eprintln!("watching {}; Ctrl-C ends it", done::counted(folders as u64, "folder"))
+        }
+        WatchEvent::Marked(files) => eprintln!("{} changed", done::counted(files as u64, "file")),
         WatchEvent::Updated(updated) => done::tell(&updated, None),
         WatchEvent::EventsLost => eprintln!("too much happened at once; looking at everything"),
         WatchEvent::Busy => eprintln!("another process is updating the database; waiting for it"),

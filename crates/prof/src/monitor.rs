@@ -486,11 +486,11 @@ fn is_proc_hidden() -> bool {
 fn note_wait4(session: &mut Session, found: OrphanUsage) {
     let mut text = String::new();
     if found.reaped > 0 {
-        text = format!("with {} processes that the program did not wait for", found.reaped);
+        text = format!("with {} that the program did not wait for", Count(found.reaped).of("process"));
     }
     if found.running > 0 {
         let join = if text.is_empty() { "with" } else { " and" };
-        text += &format!("{join} {} that still run, as far as they had come", found.running);
+        text += &format!("{join} {} that had not ended, as far as they had come", found.running);
     }
     session.note("wait4", true, &text);
 }

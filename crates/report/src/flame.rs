@@ -76,7 +76,7 @@ impl Measure {
     fn show(self, value: f64) -> String {
         match self {
             Self::Time => Nanos(value).to_string(),
-            Self::Faults => format!("{} faults", Count(value.round() as u64)),
+            Self::Faults => Count(value.round() as u64).of("fault"),
             Self::Bytes => Bytes(value.round() as u64).to_string(),
         }
     }

@@ -117,8 +117,8 @@ impl fmt::Display for SourceFigure {
         let whole = self.value.max(0.0).round() as u64;
         write!(f, "{}: ", self.source)?;
         match self.unit {
-            Unit::Faults => write!(f, "{} faults", Count(whole)),
-            Unit::Records => write!(f, "{} records", Count(whole)),
+            Unit::Faults => f.write_str(&Count(whole).of("fault")),
+            Unit::Records => f.write_str(&Count(whole).of("record")),
             Unit::Bytes => write!(f, "{}", Bytes(whole >> 10 << 10)),
             Unit::Ns => write!(f, "{}", Nanos(self.value)),
         }

@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use crate::fault::{Fault, Faults};
 use crate::kind::Kind;
+use crate::measurement::Count;
 use crate::observation::{Level, What};
 use crate::profile::Profile;
 use crate::recording::{Loss, Recording};
@@ -364,7 +365,7 @@ fn notes(recording: &Recording, lanes: &[Lane], recorded: &[(u64, u64)], bounds:
     }
     let lost: u64 = recording.losses.iter().map(|loss| loss.lost).sum();
     if lost > 0 {
-        notes.push(format!("{lost} records were lost: states near the red marks may be wrong"));
+        notes.push(format!("{} lost: states near the red marks may be wrong", Count(lost).were("record")));
     }
     notes.extend(recording.missing.iter().cloned());
     notes

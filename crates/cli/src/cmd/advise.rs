@@ -1,4 +1,5 @@
-//! `faultless advise`: every candidate cure, interleaved with the program as it is, and a verdict.
+//! `faultless advise`: runs a program under every candidate cure, interleaved with the program as it is, and
+//! gives a verdict.
 
 mod bench;
 mod cures;
@@ -10,20 +11,21 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use faultless_console::{Failure, INTERRUPTED, Outcome, emit, sink::Sink};
 use faultless_report::advice as report;
 use faultless_trace::advice;
 
 use self::bench::{Bench, Measured};
-use self::cures::Ground;
+use self::cures::Facts;
 use self::input::Input;
-use super::sink::Sink;
-use super::{Failure, INTERRUPTED, Outcome, run as pool};
+use super::run as pool;
 
-/// Run a program under each candidate cure and tell which one wins.
+/// Run a program under each candidate cure and show which one wins.
 ///
-/// Every round runs the program once as it is and once under each cure, in shuffled order, after a warm-up round; ratios are
-/// taken inside a round. Every fourth round, three at least, is followed by one more run of each that records the time in
-/// faults. Ctrl-C shows what was measured until then. With no command the bundled chunk pipeline is run, the program of "A queue of page faults".
+/// A warm-up round comes first. Every round then runs the program once unchanged and once under each cure, in
+/// shuffled order. Ratios are taken within a round. About one round in four, at least three, adds a run of
+/// each that records the time in faults. Ctrl-C ends the comparison and shows the results so far. Without a
+/// command, advise runs the bundled chunk pipeline, the program of "A queue of page faults".
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 EXAMPLES
@@ -35,19 +37,19 @@ The program's standard output is compared between runs, not shown. Its standard 
 where that is a terminal, each run reads nothing.
 Exit status: 0 a cure wins, 1 nothing is shown to help, 2 no comparison was possible, 130 interrupted.")]
 pub(crate) struct Args {
-    /// Rounds to count; by default as many as fit 40 seconds, 7 to 20.
+    /// Rounds to count [default: 7 to 20, as many as fit into 40 seconds].
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1000))]
     runs: Option<u32>,
-    /// Do not recommend a cure that takes this much more memory at the peak, in percent.
+    /// Reject a cure that raises peak memory by more than this many percent.
     #[arg(long, value_name = "P", default_value_t = 50.0, allow_negative_numbers = true)]
     max_rss_increase: f64,
-    /// Compare the runs even if the program prints something else each time.
+    /// Compare the runs even if the program prints something different each time.
     #[arg(long)]
     any_output: bool,
     /// Print one JSON document instead of the table.
     #[arg(long)]
     json: bool,
-    /// Draw the comparison into this file as well.
+    /// Also draw the comparison into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// The program and its arguments.
@@ -55,7 +57,6 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     if !args.max_rss_increase.is_finite() || args.max_rss_increase < 0.0 {
         return Err(Failure("--max-rss-increase takes a percentage of 0 or more".into()));
@@ -70,11 +71,11 @@ pub(crate) fn run(args: Args) -> Outcome {
     if let Some(reason) = pool::immune(&command[0]) {
         return Err(Failure(format!("{reason}; no cure that advise knows acts in such a program")));
     }
-    let ground = Ground::look(cures::quoted(&shown));
+    let facts = Facts::look(cures::quoted(&shown));
     let host = faultless_prof::host();
     let virtual_machine = host.hypervisor.is_some();
     let bench =
-        Bench { command, input: Input::capture()?, cures: cures::candidates(&ground)?, virtual_machine };
+        Bench { command, input: Input::capture()?, cures: cures::candidates(&facts)?, virtual_machine };
     let Measured { series, interrupted, untimed } = bench.measure(args.runs)?;
     if series.is_empty() {
         eprintln!("faultless: interrupted before the first run ended: nothing was measured");
@@ -90,7 +91,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     advice.notes.extend(untimed.map(|why| {
         format!("no fault was timed, so time in faults is their number times a calibrated price, by half to four times; {why}")
     }));
-    if ground.sys_hidden {
+    if facts.sys_hidden {
         let note = "/sys is hidden, so whether there are huge pages can't be known: cures by huge pages were not tried";
         advice.notes.push(note.to_owned());
     }
@@ -101,7 +102,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         true => report::json(&advice),
         false => report::text(&advice, std::io::stdout().is_terminal()),
     };
-    super::emit(text.as_bytes(), ExitCode::from(status))
+    emit(text.as_bytes(), ExitCode::from(status))
 }
 
 fn bundled_workload() -> Result<Vec<OsString>, Failure> {

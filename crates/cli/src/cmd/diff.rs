@@ -1,70 +1,68 @@
-//! `faultless diff`.
+//! `faultless diff`: in: recordings of two sides. Out: a table, JSON, a page or a flame graph of the
+//! differences.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
+use super::trace_file::load;
 use clap::ValueEnum;
+use faultless_console::{Failure, Outcome, deliver, sink::Sink, wants_colour};
 use faultless_report::diff as report;
 use faultless_report::flame::{self, Measure, Which};
 use faultless_trace::diff::{By, Class, Diff, Run, Settings};
 
-use super::sink::Sink;
-use super::trace_file::load;
-use super::{Failure, Outcome, emit};
-
 /// Compare recordings: what was added, removed, grown or shrunk.
 ///
-/// Rows are matched by name, so two builds of a program compare. Several recordings of each side tell how a program differs
-/// from itself, which one of each side can only assume: it shows changed counts; a change of price alone needs about seven a
-/// side.
+/// Rows are matched by name, so two builds of a program can be compared. One recording a side shows changed
+/// counts. Several recordings a side also measure the program's own variation. To detect a changed
+/// price per fault takes about seven a side.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES\n  faultless diff old.trace new.trace\n  \
                   faultless diff --only added,removed old.trace new.trace\n  \
                   faultless diff old1.trace old2.trace old3.trace --against new1.trace new2.trace new3.trace\n  \
                   faultless diff --by stack --html change.html --flame change.svg old.trace new.trace")]
 pub(crate) struct Args {
-    /// Recording before and recording after; with --against all those before.
+    /// The recording before and the one after; with --against, all recordings before.
     #[arg(required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     files: Vec<PathBuf>,
     /// The recordings after.
     #[arg(long, value_name = "FILE", num_args = 1.., value_hint = clap::ValueHint::FilePath)]
     against: Vec<PathBuf>,
-    /// What a row is.
+    /// Group rows by this.
     #[arg(long, value_name = "ROW", default_value = "function")]
     by: ByArg,
-    /// Only rows of these classes; without it all that changed, and in JSON and on the page all.
+    /// Show only these classes, such as added,grown [default: all changes in the table; everything in JSON
+    /// and on the page].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     only: Vec<ClassArg>,
-    /// Least difference that counts, in percent of the larger whole.
+    /// Ignore differences below this percentage of the larger total.
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     threshold: f64,
-    /// Compare the faults of user mode only, where one side was recorded as root.
+    /// Compare faults in user mode only. Use it if only one side was recorded as root.
     #[arg(long)]
     user_only: bool,
     /// Print one JSON document instead of the table.
     #[arg(long)]
     json: bool,
-    /// Write the table or the document to FILE instead of stdout; it appears there whole or not at all.
+    /// Write the report to FILE, whole or not at all, instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Also write a page with all rows, to sort, search and filter.
+    /// Also write an HTML page with all rows to sort, search and filter.
     #[arg(long, value_name = "FILE.html")]
     html: Option<PathBuf>,
-    /// Also draw the difference as a flame graph.
+    /// Also draw the difference as a flame graph (SVG).
     #[arg(long, value_name = "FILE.svg")]
     flame: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ByArg {
-    /// The innermost function that touched and its caller, runtime libraries passed over
+    /// Innermost function that touched, with its caller; runtime libraries skipped
     Function,
-    /// The whole touching stack
+    /// Whole touching stack
     Stack,
-    /// The innermost function that asked for the block; needs recordings with --alloc
+    /// Innermost function that allocated the block; needs recordings made with --alloc
     Alloc,
-    /// The file or kind of memory
+    /// File or kind of memory
     Mapping,
 }
 
@@ -78,7 +76,7 @@ enum ClassArg {
     Grown,
     /// Less after
     Shrunk,
-    /// The same as far as can be told
+    /// No difference detected
     Unchanged,
 }
 
@@ -94,7 +92,6 @@ impl From<ClassArg> for Class {
     }
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     let (before, after) = sides(&args)?;
     let sink = |path: &Option<PathBuf>| path.as_deref().map(Sink::file).transpose();
@@ -125,21 +122,17 @@ pub(crate) fn run(args: Args) -> Outcome {
         ([], false) => Class::ALL[..4].to_vec(),
         (only, _) => only.iter().copied().map(Class::from).collect(),
     };
-    let colour =
-        output.is_none() && std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = output.is_none() && wants_colour(&std::io::stdout());
     let text = if args.json { report::json(&diff, &only) } else { report::text(&diff, &only, colour) };
-    match output {
-        Some(sink) => sink.write(&text).map(|()| ExitCode::SUCCESS),
-        None => emit(text.as_bytes(), ExitCode::SUCCESS),
-    }
+    deliver(&text, output)
 }
 
 fn sides(args: &Args) -> Result<(&[PathBuf], &[PathBuf]), Failure> {
     match (args.files.as_slice(), args.against.as_slice()) {
         ([before, after], []) => Ok((std::slice::from_ref(before), std::slice::from_ref(after))),
         (files, []) => Err(Failure(format!(
-            "{} recordings and no --against; write it like this: faultless diff BEFORE AFTER, or with several of each side: \
-             faultless diff BEFORE... --against AFTER...",
+            "diff needs two recordings, or --against, and was given {}; write it like this: faultless diff BEFORE AFTER, or \
+             with several of each side: faultless diff BEFORE... --against AFTER...",
             files.len()
         ))),
         (before, after) => Ok((before, after)),

@@ -1,16 +1,18 @@
 //! `faultless doctor`: what this machine does to page faults, measured first.
 //!
-//! In: the price list (`prof::price`) and the facts (`os::host`). Out: a verdict in the first line, the prices, the
-//! settings that bear on faults with what each means here, and what faultless can and cannot do here. Ends with 0
-//! whatever it finds; files that a container hides are left out, not guessed. `check` is the other half: whether what is measured is true.
+//! In: the price list (`prof::price`) and the facts (`os::host`). Out: a verdict in the first line; the
+//! prices; the settings that affect faults and what each means here; the capabilities of faultless here. The
+//! exit status is 0 whatever the findings. Files that a container hides are left out, not guessed. `check` is
+//! separate: it tests whether the measurements are true.
 //!
-//! What it does not do: change anything.
+//! It does not change anything.
 
 mod capability;
 mod check;
 mod huge;
 mod machine;
 mod memory;
+mod report;
 mod row;
 mod text;
 mod verdict;
@@ -18,62 +20,30 @@ mod verdict;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use faultless_console::{Outcome, emit};
 use faultless_os::host::Host;
 use faultless_prof::facts;
-use faultless_prof::price::{self, Outcome, Price, Prices};
-use faultless_trace::observation::Host as HostRecord;
+use faultless_prof::price::{self, Prices};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
 
-use capability::Capability;
+use report::{PriceRecord, Report, SCHEMA};
 use row::Row;
 
-/// What this machine does to page faults, measured first.
+/// Measure what page faults cost on this machine, and list the settings that affect them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Print everything as one JSON object on stdout.
+    /// Print one JSON document instead of the text.
     #[arg(long)]
     json: bool,
-    /// Show how far `stat` and `record` can be trusted on this machine. For some minutes they watch programs that time their own
-    /// touches. With TEXT, only programs whose name contains it. Exits with 0 if all is certainly within the limits, else with 1.
+    /// Check for some minutes how far `stat` and `record` can be trusted here.
+    ///
+    /// Both verbs watch programs that time their own touches. With TEXT, only programs whose name contains it
+    /// run, as in --check=fork. Exit status: 0 certainly within the limits, else 1.
     #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     check: Option<String>,
 }
 
-/// Version of the JSON output; raised when a field changes its meaning or goes.
-const SCHEMA: u32 = 1;
-
-/// Everything that is reported, as JSON has it.
-#[derive(Debug, Serialize)]
-struct Report {
-    schema: u32,
-    verdict: String,
-    host: HostRecord,
-    prices: Vec<PriceRecord>,
-    /// Share of a first touch that clearing takes: cache-hot, cache-cold.
-    clearing_share: Option<(f64, f64)>,
-    /// How many times cheaper a first touch is per byte as THP.
-    thp_gain: Option<f64>,
-    settings: Vec<Row>,
-    capabilities: Vec<Capability>,
-}
-
-#[derive(Debug, Serialize)]
-struct PriceRecord {
-    id: String,
-    what: String,
-    page_bytes: u64,
-    median_ns: Option<f64>,
-    mad_ns: Option<f64>,
-    min_ns: Option<f64>,
-    /// The step of the clock.
-    resolution_ns: Option<f64>,
-    rounds: usize,
-    cannot_say: Option<String>,
-}
-
-/// Runs the verb.
-pub(crate) fn run(args: Args) -> super::Outcome {
+pub(crate) fn run(args: Args) -> Outcome {
     if let Some(only) = &args.check {
         return check::run(only, args.json);
     }
@@ -84,11 +54,19 @@ pub(crate) fn run(args: Args) -> super::Outcome {
         true => serde_json::to_string_pretty(&report)? + "\n",
         false => text::render(&report, text::width()),
     };
-    super::emit(text.as_bytes(), ExitCode::SUCCESS)
+    emit(text.as_bytes(), ExitCode::SUCCESS)
 }
 
-/// Measures with a bar on stderr where somebody is looking at it. The bar draws only between rounds: a thread of its
-/// own would be charged to the calls that are measured.
+/// All rows that apply, the urgent ones first.
+fn rows(host: &Host, prices: &Prices) -> Vec<Row> {
+    let rules = huge::RULES.iter().chain(machine::RULES).chain(memory::RULES);
+    let mut rows: Vec<Row> = rules.filter_map(|rule| rule(host, prices)).collect();
+    rows.sort_by_key(|row| row.grade);
+    rows
+}
+
+/// Measures, with a progress bar on a terminal. The bar draws only between rounds: a thread of its own would
+/// be charged to the measured calls.
 fn measure(host: &Host) -> Prices {
     let bar = match std::io::stderr().is_terminal() {
         true => ProgressBar::new(0),
@@ -112,42 +90,41 @@ fn report(host: &Host, prices: Prices) -> Report {
         host: facts::shorten(host),
         clearing_share: prices.clearing_share(),
         thp_gain: prices.thp_gain(),
-        settings: row::all(host, &prices),
+        settings: rows(host, &prices),
         capabilities: capability::all(host),
         prices: prices.list.into_iter().map(PriceRecord::from).collect(),
     }
 }
 
-impl From<Price> for PriceRecord {
-    fn from(price: Price) -> Self {
-        let (summary, cannot_say) = match price.outcome {
-            Outcome::Measured(summary) => (Some(summary), None),
-            Outcome::CannotSay(reason) => (None, Some(reason)),
-        };
-        Self {
-            id: price.id,
-            what: price.what,
-            page_bytes: price.page_bytes,
-            median_ns: summary.map(|summary| summary.median),
-            mad_ns: summary.map(|summary| summary.mad),
-            min_ns: summary.map(|summary| summary.min),
-            resolution_ns: summary.map(|_| price.resolution_ns),
-            rounds: summary.map_or(0, |summary| summary.n),
-            cannot_say,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::row::Grade;
     use super::*;
 
     #[test]
+    fn no_row_is_urgent_where_nothing_is_known() {
+        let rows = rows(&Host::default(), &Prices::default());
+        let urgent: Vec<_> = rows.iter().filter(|row| row.grade == Grade::Act).collect();
+        assert!(urgent.is_empty(), "{urgent:?}");
+    }
+
+    #[test]
+    fn every_row_of_this_machine_has_a_meaning_and_a_source() {
+        for row in rows(&Host::read(), &Prices::default()) {
+            assert!(!row.meaning.is_empty() && !row.source.is_empty(), "{row:?}");
+            assert!(row.grade != Grade::Act || row.advice.is_some(), "urgent without advice: {row:?}");
+        }
+    }
+
+    #[test]
     fn a_machine_without_any_file_is_still_reported() {
-        let report = report(&Host::default(), Prices::default());
+        let mut report = report(&Host::default(), Prices::default());
         assert!(report.verdict.contains("could not be measured"), "{}", report.verdict);
         let text = text::render(&report, 1000);
         assert!(text.starts_with(&report.verdict));
         assert!(text.contains("What faultless can do here"));
+        assert!(text.contains("unknown processors"));
+        report.host.cpus = 1;
+        assert!(text::render(&report, 1000).contains("1 processor,"));
     }
 }

@@ -1,17 +1,15 @@
-//! `faultless export`: a trace in the format of another tool.
+//! `faultless export`: in: a trace. Out: the same faults in the format of another tool.
 
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use super::trace_file::TraceArg;
 use clap::ValueEnum;
+use faultless_console::{Failure, Outcome, no_stdout, sink::Sink};
 use faultless_report::export;
 use faultless_trace::profile::Profile;
 use faultless_trace::recording::Recording;
-
-use super::sink::Sink;
-use super::trace_file::TraceArg;
-use super::{Failure, Outcome};
 
 /// Write a trace in the format of another tool.
 ///
@@ -26,13 +24,13 @@ use super::{Failure, Outcome};
                   faultless export --format csv -o faults.csv perf.data"
 )]
 pub(crate) struct Args {
-    /// The format.
+    /// Output format.
     #[arg(long, value_name = "FORMAT")]
     format: Format,
-    /// Write to FILE instead of stdout; it appears there whole or not at all.
+    /// Write to FILE, whole or not at all, instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What a stack weighs, in formats that hold one figure (firefox, folded).
+    /// Weight of a stack in the formats with one figure a stack: firefox, folded.
     #[arg(long, value_name = "WEIGHT", default_value = "time")]
     weight: Weight,
     #[command(flatten)]
@@ -49,11 +47,11 @@ enum Format {
     Pprof,
     /// Folded stacks: `process;thread;root;...;leaf WEIGHT`, ns or faults
     Folded,
-    /// JSON lines: a fault per line, everything resolved
+    /// JSON lines: one resolved fault a line
     Jsonl,
-    /// Table of faults, flat and typed, stacks by number (RFC 4180)
+    /// Flat, typed table of faults; stacks by number (RFC 4180)
     Csv,
-    /// Table of those stacks, a row per frame (RFC 4180)
+    /// Table of these stacks, one row a frame (RFC 4180)
     CsvStacks,
 }
 
@@ -65,7 +63,6 @@ enum Weight {
     Faults,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     let sink = args.output.as_deref().map(Sink::file).transpose()?;
     let binary = matches!(args.format, Format::Perfetto | Format::Pprof);
@@ -98,11 +95,11 @@ fn write(args: &Args, recording: &Recording, profile: &Profile, out: &mut dyn Wr
     }
 }
 
-/// Writes to stdout. A reader that has seen enough (`| head`) is no failure.
+/// Writes to stdout. A reader that closes the pipe early (`| head`) is no failure.
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(super::no_stdout(&error)),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(no_stdout(&error)),
         _ => Ok(()),
     }
 }

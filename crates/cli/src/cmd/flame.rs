@@ -1,21 +1,18 @@
-//! `faultless flame`.
+//! `faultless flame`: in: a trace, or two. Out: a flame graph as SVG.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
+use super::trace_file::{TraceArg, load};
 use clap::ValueEnum;
+use faultless_console::{Failure, Outcome, deliver, sink::Sink};
 use faultless_report::flame::{self, Measure, Which};
 use faultless_trace::diff::{By, Diff, Run, Settings};
 
-use super::sink::Sink;
-use super::trace_file::{TraceArg, load};
-use super::{Failure, Outcome, emit};
-
 /// Draw a flame graph of who caused the page faults.
 ///
-/// An interactive picture for a browser: a click zooms, Ctrl-F searches. Widths are time in faults, faults, or bytes that they
-/// made resident.
+/// The result is an interactive picture for a browser: click to zoom, press Ctrl-F to search. The width of a
+/// frame is time in faults, the number of faults, or the bytes that they made resident.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES\n  faultless flame -o faults.svg\n  \
                   faultless flame --by bytes --stack both run.trace -o owners.svg\n  \
@@ -23,19 +20,19 @@ use super::{Failure, Outcome, emit};
 pub(crate) struct Args {
     #[command(flatten)]
     trace: TraceArg,
-    /// What the width of a frame is.
+    /// Width of a frame.
     #[arg(long, value_name = "MEASURE", default_value = "time")]
     by: MeasureArg,
-    /// Which stack.
+    /// Stack to draw.
     #[arg(long, value_name = "STACK", default_value = "touch")]
-    stack: WhichArg,
-    /// Draw what changed from FILE to this recording, what is gone included.
+    stack: StackArg,
+    /// Draw the changes from FILE to FILE2, vanished frames included.
     #[arg(long, value_name = "FILE2", value_hint = clap::ValueHint::FilePath)]
     diff: Option<PathBuf>,
-    /// Leave out faults of the kernel.
+    /// Leave out faults in kernel mode.
     #[arg(long)]
     user_only: bool,
-    /// Write the picture to FILE instead of stdout; it appears there whole or not at all.
+    /// Write the picture to FILE, whole or not at all, instead of stdout.
     #[arg(short, long, value_name = "FILE.svg")]
     output: Option<PathBuf>,
 }
@@ -51,16 +48,15 @@ enum MeasureArg {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum WhichArg {
+enum StackArg {
     /// Who touched the memory
     Touch,
-    /// Who allocated it; needs a recording with --alloc
+    /// Who allocated it; needs a recording made with --alloc
     Alloc,
-    /// Who allocated it, and upon that who touched it
+    /// Who allocated it, with who touched it on top
     Both,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     if args.output.is_none() && std::io::stdout().is_terminal() {
         return Err(Failure("a picture would fill the terminal; name a file for it: -o FILE.svg".into()));
@@ -73,9 +69,9 @@ pub(crate) fn run(args: Args) -> Outcome {
             MeasureArg::Bytes => Measure::Bytes,
         },
         which: match args.stack {
-            WhichArg::Touch => Which::Touch,
-            WhichArg::Alloc => Which::Alloc,
-            WhichArg::Both => Which::Both,
+            StackArg::Touch => Which::Touch,
+            StackArg::Alloc => Which::Alloc,
+            StackArg::Both => Which::Both,
         },
         user_only: args.user_only,
     };
@@ -101,10 +97,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         let faults = before[0].profile.faults.iter().any(|fault| !(args.user_only && fault.kernel));
         Failure(nothing(if faults { settings.measure } else { Measure::Faults }).into())
     })?;
-    match sink {
-        Some(sink) => sink.write(&picture).map(|()| ExitCode::SUCCESS),
-        None => emit(picture.as_bytes(), ExitCode::SUCCESS),
-    }
+    deliver(&picture, sink)
 }
 
 /// Why there is no picture.

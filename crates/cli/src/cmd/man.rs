@@ -1,22 +1,22 @@
-//! `faultless man` and `faultless completions`: generated from the flag definitions that are parsed.
+//! `faultless man` and `faultless completions`: generated from the flag definitions that the parser uses.
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
-use clap::CommandFactory;
 use faultless_console::pages::{self, CompletionsArgs, ManArgs};
 
-use super::{Args, Outcome, emit};
+use faultless_console::{Outcome, emit};
+
 use crate::programs::{INDEX, LAB};
 
-/// Prints the page of `faultless`, or writes those of all verbs and programs.
-pub(crate) fn man(args: ManArgs) -> Outcome {
+/// Prints the page of `faultless`, or writes the pages of all verbs and programs.
+pub(crate) fn man(args: ManArgs, command: clap::Command) -> Outcome {
     // `faultless help` has no page of its own.
-    let command = Args::command()
+    let command = command
         .disable_help_subcommand(true)
         .mut_subcommand("workload", |verb| verb.disable_help_subcommand(true));
     let Some(dir) = args.dir else { return emit(&pages::man(command)?, ExitCode::SUCCESS) };
-    // Theirs last: here `lab`, `grep` and `index` only have a line.
+    // The other programs' pages come last: they replace the one-line pages of `lab`, `grep` and `index`.
     pages::man_into(command, &dir)?;
     for program in [LAB, INDEX] {
         if let Err(failure) = program.output(&[OsStr::new("man"), OsStr::new("--dir"), dir.as_os_str()]) {
@@ -27,8 +27,8 @@ pub(crate) fn man(args: ManArgs) -> Outcome {
 }
 
 /// Prints the completions of all three programs.
-pub(crate) fn completions(args: CompletionsArgs) -> Outcome {
-    let mut script = pages::completions(Args::command(), "faultless", args.shell);
+pub(crate) fn completions(args: CompletionsArgs, command: clap::Command) -> Outcome {
+    let mut script = pages::completions(command, "faultless", args.shell);
     for program in [LAB, INDEX] {
         match program.output(&["completions", &args.shell.to_string()]) {
             Ok(theirs) => script.extend(theirs),

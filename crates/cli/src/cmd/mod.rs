@@ -5,11 +5,13 @@ mod diff;
 mod doctor;
 mod export;
 mod flame;
+mod glibc;
 mod man;
 mod record;
 mod report;
 mod run;
 mod stat;
+mod status;
 mod timeline;
 mod top;
 mod trace_file;
@@ -18,8 +20,8 @@ mod workload;
 
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
-use faultless_console::{Failure, INTERRUPTED, Outcome, emit, no_stdout, pages, sink};
+use clap::{CommandFactory, Parser, Subcommand};
+use faultless_console::{Failure, Outcome, pages};
 
 use crate::programs::{self, Words};
 
@@ -51,7 +53,7 @@ enum Verb {
     /// Run the experiments of the five documents on this machine [program: faultless-lab].
     #[command(disable_help_flag = true)]
     Lab(Words),
-    /// Search a tree with regular expressions, through a database of its text [program: faultless-grep].
+    /// Search a tree with regular expressions, through an index [program: faultless-grep].
     #[command(disable_help_flag = true)]
     Grep(Words),
     /// Make the database that `grep` searches, and keep it up to date [program: faultless-grep].
@@ -65,10 +67,10 @@ enum Verb {
     Completions(pages::CompletionsArgs),
 }
 
-/// Reads the words of the command line. Help and version end the process here.
+/// Parses the command line. Help and version end the process here.
 ///
 /// # Errors
-/// What is wrong with the words, in one line.
+/// A mistake in the words, in one line.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Args, Failure> {
     faultless_console::parse(words)
 }
@@ -91,7 +93,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Verb::Lab(words) => programs::LAB.start(&words),
         Verb::Grep(words) => programs::GREP.start(&words),
         Verb::Index(words) => programs::INDEX.start(&words),
-        Verb::Man(args) => man::man(args),
-        Verb::Completions(args) => man::completions(args),
+        Verb::Man(args) => man::man(args, Args::command()),
+        Verb::Completions(args) => man::completions(args, Args::command()),
     }
 }

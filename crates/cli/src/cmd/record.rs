@@ -1,4 +1,4 @@
-//! `faultless record`.
+//! `faultless record`: in: a command or a process. Out: a trace file, and a summary on stderr.
 
 mod file;
 mod text;
@@ -7,42 +7,46 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
+use faultless_console::{Failure, Outcome};
 use faultless_prof::{Options, Progress, Request, Task};
 use faultless_trace::measurement::Count;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
-use self::file::Part;
+use self::file::PartFile;
 use super::run::size::size;
-use super::{Failure, Outcome, stat, trace_file};
+use super::{status, trace_file};
 
-/// Record who takes page faults and what they cost, into a file that the views read.
+/// Record who takes page faults and what they cost, into a trace file.
 ///
-/// The first 8,000 faults or more are recorded one by one, all faults of a short program. Later ones are only counted, but for bursts and one
-/// in some hundred with its stack, so that the program stays about as fast as it was. The program keeps its stdin, stdout, signals and exit status. While it runs the file
-/// is called FILE.part; a view can read that too, should this be killed.
+/// Record at least the first 8,000 faults one by one; this covers short programs completely. Later faults are
+/// recorded in bursts, and one in some hundred with its stack. All others are only counted, so the program
+/// stays about as fast as it was.
+///
+/// The program keeps its stdin, stdout, signals and exit status. While it runs, the file is called FILE.part.
+/// If the recorder is killed, `faultless report FILE.part` still reads it.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "EXAMPLES\n  faultless record -- python3 script.py\n  faultless record --all -o grep.trace -- grep -r word .\n  \
-    faultless record -p $(pidof redis-server)      until Ctrl-C\n  faultless report                               what was found"
+    faultless record -p $(pidof -s redis-server)    # until Ctrl-C\n  faultless report                                # shows the result"
 )]
 pub(crate) struct Args {
-    /// Attach to this process, its threads and its future children, until it ends or Ctrl-C.
+    /// Attach to a process, its threads and its future children, until it ends or Ctrl-C.
     #[arg(short, long, value_name = "PID", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
-    /// Record every single fault; a program that does nothing but fault takes several times as long.
+    /// Record every fault. A program that only faults takes several times as long.
     #[arg(long)]
     all: bool,
-    /// Also record who allocates blocks of at least SIZE (64K where none is given), and when they are freed.
+    /// Also record who allocates and frees blocks of at least SIZE [default: 64K].
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64K", value_parser = size, conflicts_with = "pid")]
     alloc: Option<u64>,
-    /// Samples of the CPU clock per second of CPU time, 0 for none. Without it 199 as root, and none else, for a user does not
-    /// see the kernel.
+    /// CPU clock samples per second of CPU time; 0 for none [default: 199 as root, else 0, since only root
+    /// sees the kernel].
     #[arg(short = 'F', long, value_name = "HZ")]
     frequency: Option<u64>,
-    /// No more single faults once the file has grown to SIZE.
+    /// Stop recording single faults once the file has grown to SIZE.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "2G")]
     max_size: u64,
-    /// The file to write.
+    /// Trace file to write.
     #[arg(short, long, value_name = "FILE", default_value = trace_file::DEFAULT, value_hint = clap::ValueHint::FilePath)]
     output: PathBuf,
     /// The program and its arguments.
@@ -50,7 +54,6 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     let options = Options {
         every_fault: args.all,
@@ -60,7 +63,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         names: names_folder(),
         ..Options::default()
     };
-    let part = Part::create(&args.output)?;
+    let part = PartFile::create(&args.output)?;
     let task = match args.pid {
         Some(pid) => Task::Process(pid),
         None => {
@@ -82,7 +85,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             return Err(failure.into());
         }
     };
-    let code = stat::code(recorded.exit);
+    let code = status::of(recorded.exit);
     let path = match recorded.trouble {
         Some(_) if text::is_empty(&recorded) => part.discard(),
         Some(_) => part.path().to_owned(),
@@ -92,8 +95,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     Ok(code)
 }
 
-/// The environment that loads the interposer, blocks coming from the program's own malloc. Where the program, or a child of it, is
-/// `faultless run`, that puts its pool in.
+/// The environment that loads the interposer. Blocks still come from the program's own malloc. If the program
+/// or a child is `faultless run`, that one adds its pool.
 fn recording(command: &[OsString]) -> Result<Vec<(OsString, OsString)>, Failure> {
     if let Some(reason) = command.first().and_then(|name| super::run::immune(name)) {
         eprintln!("faultless: {reason}; who allocates in it can't be recorded");
@@ -104,14 +107,14 @@ fn recording(command: &[OsString]) -> Result<Vec<(OsString, OsString)>, Failure>
     ])
 }
 
-/// Where names are kept from one recording to the next.
+/// The folder that keeps names from one recording to the next.
 fn names_folder() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
     Some(caches?.join("faultless/names"))
 }
 
-/// The path as the user would write it.
+/// The path relative to the current folder, if it lies below.
 fn short(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(here).unwrap_or(path).display().to_string()
@@ -124,7 +127,7 @@ fn progress_bar() -> Option<ProgressBar> {
 
 fn show(bar: Option<&ProgressBar>, progress: &Progress) {
     let Some(bar) = bar else { return };
-    let (faults, recorded) = (Count(progress.faults), Count(progress.recorded));
-    bar.set_message(format!("{faults} faults, {recorded} recorded, {}", HumanBytes(progress.file_bytes)));
+    let (faults, recorded) = (Count(progress.faults).of("fault"), Count(progress.recorded));
+    bar.set_message(format!("{faults}, {recorded} recorded, {}", HumanBytes(progress.file_bytes)));
     bar.tick();
 }

@@ -1,18 +1,16 @@
-//! `faultless report`.
+//! `faultless report`: in: a trace file. Out: tables of sites and kinds with their cures, as text or JSON.
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
+use super::trace_file::TraceArg;
 use clap::ValueEnum;
+use faultless_console::{Outcome, deliver, sink::Sink, wants_colour};
 use faultless_report::profile;
 use faultless_trace::findings::{Findings, Sort, Wanted};
 use faultless_trace::sites::Group;
 
-use super::sink::Sink;
-use super::trace_file::TraceArg;
-
-/// Tell where a recorded program lost time to page faults, and what to do about it.
+/// Show where a recorded program lost time to page faults, and how to avoid it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
   faultless record -- ./program && faultless report
@@ -25,25 +23,25 @@ share of faults on pages that an earlier block of the same allocating site had c
 pub(crate) struct Args {
     #[command(flatten)]
     trace: TraceArg,
-    /// Only this table
+    /// Show only this table
     #[arg(long, value_name = "GROUP")]
     by: Option<GroupArg>,
-    /// What comes first
+    /// Sort rows by this
     #[arg(long, value_name = "ORDER", default_value = "time")]
     sort: SortArg,
-    /// Rows of each table
+    /// Rows per table
     #[arg(long, value_name = "N", default_value = "10")]
     top: usize,
-    /// Only rows whose name, file or leaf function holds TEXT
+    /// Show only rows whose name, file or leaf function contains TEXT
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
-    /// Also tell what is missing, why, and what would bring it; the sources; how the figures came about
+    /// Also list missing data with the reason, the sources, and how each figure was made
     #[arg(long, conflicts_with = "json")]
     explain: bool,
-    /// Report as JSON
+    /// Print one JSON document instead of the tables
     #[arg(long)]
     json: bool,
-    /// Write the report to FILE instead of stdout; it appears there whole or not at all
+    /// Write the report to FILE, whole or not at all, instead of stdout
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
 }
@@ -58,7 +56,7 @@ enum GroupArg {
     Stack,
     /// Function and line that allocated (record --alloc)
     Alloc,
-    /// What the fault was
+    /// Kind of the fault
     Kind,
     /// Mapping: a file, the heap, anonymous memory
     Mapping,
@@ -80,8 +78,7 @@ enum SortArg {
     Refault,
 }
 
-/// Runs the verb.
-pub(crate) fn run(args: Args) -> super::Outcome {
+pub(crate) fn run(args: Args) -> Outcome {
     let sink = args.output.as_deref().map(Sink::file).transpose()?;
     let recording = args.trace.load()?;
     let wanted = Wanted {
@@ -95,16 +92,13 @@ pub(crate) fn run(args: Args) -> super::Outcome {
     let report = if args.json {
         profile::json(&findings)
     } else {
-        let colour = to_terminal && std::env::var_os("NO_COLOR").is_none();
+        let colour = sink.is_none() && wants_colour(&io::stdout());
         let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
         let width = width.filter(|_| to_terminal);
         let text = if args.explain { profile::explain } else { profile::text };
         text(&findings, colour, width)
     };
-    match sink {
-        Some(sink) => sink.write(&report).map(|()| ExitCode::SUCCESS),
-        None => super::emit(report.as_bytes(), ExitCode::SUCCESS),
-    }
+    deliver(&report, sink)
 }
 
 fn group(by: GroupArg) -> Group {

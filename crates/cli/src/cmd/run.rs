@@ -1,8 +1,8 @@
 //! `faultless run`: a program, unchanged, with large blocks from the pool.
 //!
-//! In: flags and a command. Out: the command itself: this process becomes it, so that signals, status, standard input
-//! and output pass by nature. What goes with it is an environment: `LD_PRELOAD` and the `FAULTLESS_*` variables of the
-//! interposer, which children of the command inherit as well.
+//! In: flags and a command. Out: the command itself, which replaces this process: signals, status, standard
+//! input and output need no forwarding. The command gets an environment: `LD_PRELOAD` and the `FAULTLESS_*`
+//! variables of the interposer. Its children inherit both.
 //!
 //! [`environment`] gives that environment to other verbs.
 
@@ -11,17 +11,16 @@ mod options;
 mod program;
 pub(super) mod size;
 
-use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-
-use super::{Failure, Outcome};
+use faultless_console::{Failure, Outcome};
 use options::Small;
 pub(crate) use options::{Options, Policy};
 use program::Immunity;
 pub(crate) use program::find;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
-/// The end of either help.
+/// The end of both help texts.
 macro_rules! examples {
     () => {
         "EXAMPLES\n  faultless run -- python3 script.py\n  faultless run --retain 64M --summary -- sort big.txt\n  \
@@ -32,12 +31,14 @@ macro_rules! examples {
 
 /// Run a program, unchanged, with large blocks from the pool.
 ///
-/// The program's malloc hands blocks of --threshold and more to a pool that keeps freed pages resident and reuses
-/// them, and that takes huge pages where the kernel lets it. Smaller blocks go to the allocator the program would have
-/// used anyway, or to the one that --small names. The status is the program's own; 2 if it could not be started.
-/// Children use the pool as well. Static programs, programs that define malloc themselves and programs built with a
-/// sanitizer run as they are. So do programs that cannot load the pool (32-bit, or in a container of their own), where
-/// the loader says "cannot be preloaded: ignored".
+/// The program's malloc takes blocks of --threshold and more from a pool. The pool keeps freed pages
+/// resident, reuses them, and uses huge pages if the kernel has them. Smaller blocks come from the program's
+/// usual allocator, or from the one that --small names. The exit status is the program's own, or 2 if it
+/// could not be started. Children use the pool as well.
+///
+/// Static programs, programs that define malloc themselves and programs built with a sanitizer run unchanged.
+/// So do programs that cannot load the pool (32-bit, or in a container of their own); the loader then says
+/// "cannot be preloaded: ignored".
 #[derive(Debug, clap::Args)]
 #[command(
     after_long_help = concat!("WHAT IS DIFFERENT UNDER RUN\n", include_str!("run/different.txt"), "\n", examples!()),
@@ -52,7 +53,6 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     let (name, arguments) = args.command.split_first().ok_or_else(|| Failure("no command given".into()))?;
     let program = find(name)?;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         eprintln!("faultless: {reason}, so run cannot help; running it as it is");
     }
     let environment = environment(&args.options)?;
-    // Children of most immune programs may use the pool all the same.
+    // Children of most immune programs may still use the pool.
     if immunity.is_none_or(|immunity| !immunity.is_left_alone) {
         command.envs(environment).env("FAULTLESS_FIRST", std::process::id().to_string());
     }
@@ -74,7 +74,8 @@ pub(crate) fn run(args: Args) -> Outcome {
 /// The environment under which a dynamically linked program gets its large blocks from the pool.
 ///
 /// # Errors
-/// The interposer could not be put where only this user can write, options contradict each other, or the report's file can't be written.
+/// The interposer could not be installed where only this user can write, options contradict each other, or
+/// the report's file can't be written.
 pub(crate) fn environment(options: &Options) -> Result<Vec<(OsString, OsString)>, Failure> {
     let small = (options.small == Small::Mimalloc).then_some(&library::SMALL);
     let mut environment = vec![("LD_PRELOAD".into(), preload(small)?)];
@@ -82,7 +83,7 @@ pub(crate) fn environment(options: &Options) -> Result<Vec<(OsString, OsString)>
     Ok(environment)
 }
 
-/// What `LD_PRELOAD` has to name: the interposer, what is to serve behind it, and what it names already.
+/// The value of `LD_PRELOAD`: the interposer, the library behind it, and the libraries that it names already.
 ///
 /// # Errors
 /// As [`environment`].
@@ -99,7 +100,7 @@ pub(crate) fn preload(behind: Option<&library::Library>) -> Result<OsString, Fai
     Ok(preload)
 }
 
-/// Why the interposer cannot act in a program, if it cannot; `None` also when the program can't be found.
+/// Why the interposer cannot act in a program. `None` if it can, or if the program can't be found.
 pub(crate) fn immune(name: &std::ffi::OsStr) -> Option<String> {
     find(name).ok()?.immune().map(|immunity| immunity.reason)
 }

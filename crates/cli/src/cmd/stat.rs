@@ -1,31 +1,32 @@
-//! `faultless stat`.
+//! `faultless stat`: in: a command. Out: the costs of its page faults, as text or JSON.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::ValueEnum;
+use faultless_console::{Outcome, sink::Sink};
 use faultless_prof::{Kernel, Request, Sources};
 use faultless_trace::Stat;
-use faultless_trace::observation::Exit;
 
-use super::sink::Sink;
+use super::status;
 
-/// Run a program and tell what its page faults cost.
+/// Run a program and show what its page faults cost.
 ///
-/// The program keeps its stdin, stdout, signals and exit status. The report goes to stderr when it has ended.
+/// The program keeps its stdin, stdout, signals and exit status. The report appears on stderr after it has
+/// ended.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Report as JSON.
+    /// Print one JSON document instead of the text.
     #[arg(long)]
     json: bool,
-    /// Also tell what is missing, why, and what would bring it; what became of each source; how the figures came about.
+    /// Also list missing data with the reason, the sources, and how each figure was made.
     #[arg(long, conflicts_with = "json")]
     explain: bool,
-    /// Write the report to FILE instead of stderr; it appears there whole or not at all.
+    /// Write the report to FILE, whole or not at all, instead of stderr.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Use only these sources of data; what the kernel refuses is left out by itself, and --explain names it.
+    /// Use only these sources of data, such as counters,pairs [default: all but those that the kernel
+    /// refuses].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     sources: Option<Vec<SourceArg>>,
     /// The program and its arguments.
@@ -35,20 +36,19 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum SourceArg {
-    /// Only the kernel's totals at the end (wait4), which are always there
+    /// Only the kernel's totals at the end (wait4), which are always available
     None,
     /// Exact counts of faults over the process tree (perf software events)
     Counters,
-    /// The time of single faults, recorded in bursts; with counters, which it is scaled by
+    /// Times of single faults, recorded in bursts; implies counters, by which they are scaled
     Pairs,
-    /// Kernel stacks by CPU clock, as root; named like this also for short programs, where it costs 50 ms
+    /// Kernel stacks by CPU clock, as root; if named, also for short programs, at a cost of 50 ms
     Kernel,
     /// Faults and memory over time, for the avoidable curve
     Levels,
 }
 
-/// Runs the verb.
-pub(crate) fn run(args: Args) -> super::Outcome {
+pub(crate) fn run(args: Args) -> Outcome {
     let sink = args.output.as_deref().map_or(Ok(Sink::Stderr), Sink::file)?;
     let allow = args.sources.as_deref().map_or_else(Sources::default, sources);
     let observation =
@@ -63,7 +63,7 @@ pub(crate) fn run(args: Args) -> super::Outcome {
         faultless_report::stat::text(&stat, sink.wants_colour())
     };
     sink.write(&report)?;
-    Ok(code(exit))
+    Ok(status::of(exit))
 }
 
 fn sources(list: &[SourceArg]) -> Sources {
@@ -73,15 +73,5 @@ fn sources(list: &[SourceArg]) -> Sources {
         pairs: has(SourceArg::Pairs),
         kernel: if has(SourceArg::Kernel) { Kernel::Always } else { Kernel::No },
         levels: has(SourceArg::Levels),
-    }
-}
-
-/// The program's status as a shell gives it; 0 where it is not known.
-pub(super) fn code(exit: Exit) -> ExitCode {
-    match exit {
-        Exit::NotStarted => ExitCode::from(2),
-        Exit::Unknown => ExitCode::SUCCESS,
-        Exit::Status(status) => ExitCode::from(status as u8),
-        Exit::Signal(signal) => ExitCode::from(128_u8.saturating_add(signal as u8)),
     }
 }

@@ -1,23 +1,23 @@
-//! `faultless timeline`: a recorded run, or two, as a page to look around in.
+//! `faultless timeline`: in: one or two trace files. Out: an HTML page to explore, or JSON.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::trace_file;
+use faultless_console::{Failure, Outcome, emit, sink::Sink};
 use faultless_report::timeline::{self as report, Shown};
+use faultless_trace::measurement::Count;
 use faultless_trace::profile::Profile;
 use faultless_trace::recording::Recording;
 use faultless_trace::timeline::Timeline;
 
-use super::sink::Sink;
-use super::{Failure, Outcome, trace_file};
-
-/// The page that is written where none is named.
+/// The default page.
 const PAGE: &str = "faultless-timeline.html";
 
-/// Draw what each thread did at each time: computing, in page faults, waiting.
+/// Draw what each thread did over time: computing, in page faults, waiting.
 ///
-/// Writes one HTML page that fetches nothing. Two files, such as with and without a cure, are drawn one below the other on the
-/// same time scale.
+/// Writes one self-contained HTML page. Two recordings, such as without and with a cure, share one time
+/// scale.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 EXAMPLES
@@ -30,18 +30,17 @@ pub(crate) struct Args {
     /// Trace file written by `faultless record`, or perf.data of `perf record -e page-faults -c 1 -g -d`.
     #[arg(value_name = "FILE", default_value = trace_file::DEFAULT, value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
-    /// A second one, drawn below.
+    /// Second trace file, drawn below the first.
     #[arg(value_name = "FILE2", value_hint = clap::ValueHint::FilePath)]
     second: Option<PathBuf>,
-    /// Write the page, or with --json the lanes, to this file; it appears there whole or not at all.
+    /// Write to OUT, whole or not at all [default: faultless-timeline.html; with --json stdout].
     #[arg(short, long, value_name = "OUT", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Print the lanes as JSON instead: states and faults of each thread.
+    /// Write the lanes as JSON instead: states and faults of each thread.
     #[arg(long)]
     json: bool,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     let page = match (&args.output, args.json) {
         (Some(path), _) => Some(path.as_path()),
@@ -60,13 +59,17 @@ pub(crate) fn run(args: Args) -> Outcome {
         .collect();
     let text = if args.json { report::json(&shown) } else { report::html(&shown) };
     let (Some(sink), Some(path)) = (sink, page) else {
-        return super::emit(text.as_bytes(), ExitCode::SUCCESS);
+        return emit(text.as_bytes(), ExitCode::SUCCESS);
     };
     sink.write(&text)?;
     let (lanes, events) = timelines
         .iter()
         .fold((0, 0), |sums, timeline| (sums.0 + timeline.lanes.len(), sums.1 + timeline.events()));
-    let threads = if lanes == 1 { "thread" } else { "threads" };
-    eprintln!("faultless: {}: {lanes} {threads}, {events} events", path.display());
+    eprintln!(
+        "faultless: {}: {}, {}",
+        path.display(),
+        Count(lanes as u64).of("thread"),
+        Count(events as u64).of("event")
+    );
     Ok(ExitCode::SUCCESS)
 }

@@ -1,9 +1,9 @@
 //! `faultless top`: page faults of a running system or program, live.
 //!
-//! In: nothing, a process or a command. Out: a screen that is drawn anew every interval (`screen`), or one frame of it as text,
-//! or a line of JSON per interval. `prof::live` looks; `model` keeps what is shown, `frame` draws it.
+//! In: nothing, a process or a command. Out: a screen that is redrawn every interval (`screen`), one frame as
+//! text, or a line of JSON per interval. `prof::live` observes, `model` holds the state, `frame` draws it.
 //!
-//! What it does not do: record (`faultless record`).
+//! It does not record (`faultless record`).
 
 mod frame;
 mod json;
@@ -11,6 +11,7 @@ mod model;
 mod screen;
 mod sites;
 mod table;
+mod theme;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,19 +20,20 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use super::status;
+use faultless_console::{Failure, Outcome, no_stdout};
 use faultless_os::spawn;
 use faultless_prof::Request;
 use faultless_prof::live::Live;
-use faultless_trace::observation::Exit;
-
-use super::{Failure, Outcome};
+use faultless_trace::measurement::Count;
 use model::Model;
 
-/// Page faults of a running system or program, live.
+/// Show page faults of a running system or program, live.
 ///
-/// For each process: faults per second, the time they take (faults times the price of one, which is measured here), their share of
-/// the process's CPU time, and which share of them could be avoided with how much freed memory kept. Below: the functions that
-/// touch the memory. All processes have rates; functions are to be had of all processes as root, else of one's own with -p or --.
+/// Each process has a row: faults per second, the time in them, and their share of the process's CPU time.
+/// The price of a fault is measured here. The row also shows which share of the faults is avoidable, and how
+/// much freed memory that takes. Below the processes are the functions that touch the memory. Root sees
+/// functions of all processes, other users see functions of their own processes with -p or --.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "EXAMPLES\n  faultless top\n  faultless top -p $(pidof -s redis-server)\n  faultless top -- python3 script.py\n  \
@@ -42,24 +44,25 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
 
-    /// Seconds from one look to the next, from 0.2 to 3600
+    /// Seconds between frames, from 0.2 to 3600
     #[arg(short, long = "delay", value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     delay: Duration,
 
-    /// Print one frame as text after one interval, and end
+    /// Print one frame as text after one interval, then exit
     #[arg(long)]
     once: bool,
 
-    /// Print a line of JSON per interval; one only, with --once
+    /// Print one line of JSON per interval; with --once only one
     #[arg(long)]
     json: bool,
 
-    /// Start this program and watch it. It ends with the view; its output goes to stderr with --once or --json, else nowhere
+    /// Run this program and watch it. It is terminated when the view ends; its output goes to stderr with
+    /// --once or --json, else nowhere
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
-/// Before the first interval of plain output.
+/// Length of a first short interval before plain output.
 const FIRST_LOOK: Duration = Duration::from_millis(200);
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -69,7 +72,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     let plain = args.once || args.json;
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
@@ -92,7 +94,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             live.name_all();
         }
         if !started {
-            // Who is busy, and so whose memory is worth following, shows first.
+            // A first short interval tells which processes are busy, and so whose memory to follow.
             std::thread::sleep(FIRST_LOOK);
             live.poll(model.threads_wanted());
         }
@@ -117,11 +119,10 @@ fn subject(args: &Args) -> String {
 fn machine() -> String {
     let host = faultless_prof::host();
     let kernel = host.kernel.split(['-', '+']).next().unwrap_or_default();
-    let plural = if host.cpus == 1 { "" } else { "s" };
-    format!("Linux {kernel}, {} CPU{plural}", host.cpus)
+    format!("Linux {kernel}, {}", Count(host.cpus.into()).of("CPU"))
 }
 
-/// The command, with its output out of the way of ours.
+/// The command, with its output kept away from ours.
 fn request(command: Vec<OsString>, plain: bool) -> Result<Request, Failure> {
     let null = || File::options().read(true).write(true).open("/dev/null").map(OwnedFd::from);
     let output = || if plain { std::io::stderr().as_fd().try_clone_to_owned() } else { null() };
@@ -134,7 +135,7 @@ fn request(command: Vec<OsString>, plain: bool) -> Result<Request, Failure> {
     })
 }
 
-/// One interval after the other to stdout.
+/// Prints one interval after the other to stdout.
 fn print(live: &mut Live, model: &mut Model, delay: Duration, once: bool, json: bool) -> Result<(), Failure> {
     loop {
         let until = Instant::now() + delay;
@@ -153,9 +154,9 @@ fn print(live: &mut Live, model: &mut Model, delay: Duration, once: bool, json: 
         };
         let mut out = std::io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            // The reader has seen enough.
+            // The reader has closed the pipe early.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
-            written => written.map_err(|error| super::no_stdout(&error))?,
+            written => written.map_err(|error| no_stdout(&error))?,
         }
         if once || model.interval.ended.is_some() || spawn::asked_to_end() {
             return Ok(());
@@ -163,12 +164,12 @@ fn print(live: &mut Live, model: &mut Model, delay: Duration, once: bool, json: 
     }
 }
 
-/// The program's own status if it has ended by itself; else it ends with the view.
+/// The program's own status if it ended first; otherwise it is asked to end.
 fn end(live: &mut Live, subject: &str) -> ExitCode {
     const PATIENCE: Duration = Duration::from_secs(2);
     let by_itself = live.has_ended();
     if !by_itself && !spawn::asked_to_end() {
-        // Reaches the program: `spawn` forwards it.
+        // `spawn` forwards this to the program.
         let _ = signal_hook::low_level::raise(signal_hook::consts::SIGTERM);
     }
     let begin = Instant::now();
@@ -176,8 +177,7 @@ fn end(live: &mut Live, subject: &str) -> ExitCode {
         std::thread::sleep(Duration::from_millis(20));
     }
     match live.exit() {
-        Some(Exit::Status(status)) if by_itself => ExitCode::from(status as u8),
-        Some(Exit::Signal(signal)) if by_itself => ExitCode::from(128_u8.saturating_add(signal as u8)),
+        Some(exit) if by_itself => status::of(exit),
         Some(_) => ExitCode::SUCCESS,
         None => {
             eprintln!("faultless: {subject} was asked to end and still runs");

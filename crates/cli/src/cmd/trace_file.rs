@@ -1,9 +1,12 @@
-//! A trace file from the command line: read whole, or one line that says why not and what to do.
+//! A trace file named on the command line.
+//!
+//! In: a path. Out: the whole recording, or one line with the reason and the remedy.
 
 use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use faultless_console::{Failure, reason};
 use faultless_prof::perfdata;
 use faultless_prof::symbols::name_recording;
 use faultless_trace::file;
@@ -11,12 +14,10 @@ use faultless_trace::measurement::Count;
 use faultless_trace::observation::{Record, SourceNote, What};
 use faultless_trace::recording::Recording;
 
-use super::{Failure, sink};
-
-/// The name that `record` writes and every view reads where none is given.
+/// The file that `record` writes and every view reads by default.
 pub(crate) const DEFAULT: &str = "faultless.trace";
 
-/// Sources without which there are no single faults.
+/// Without these sources no single faults are recorded.
 const EVENTS: [&str; 2] = ["page-faults:u", "fault pairs"];
 
 /// The trace to read.
@@ -28,10 +29,10 @@ pub(crate) struct TraceArg {
 }
 
 impl TraceArg {
-    /// Reads it. What it should hold and does not is said on stderr.
+    /// Reads the trace. Missing parts are reported on stderr.
     ///
     /// # Errors
-    /// It can't be read, or is no trace.
+    /// The file can't be read, or is no trace.
     pub(crate) fn load(&self) -> Result<Recording, Failure> {
         load(&self.file)
     }
@@ -40,11 +41,11 @@ impl TraceArg {
 /// Reads the trace at `path`.
 ///
 /// # Errors
-/// It can't be read, or is no trace.
+/// The file can't be read, or is no trace.
 pub(crate) fn load(path: &Path) -> Result<Recording, Failure> {
     let name = path.display();
     let bytes = bytes(path).map_err(|error| {
-        let reason = sink::reason(&error);
+        let reason = reason(&error);
         Failure(format!("{name}: {reason}; name a trace FILE, or write one: faultless record -- CMD"))
     })?;
     let is_foreign = perfdata::is_perf_data(&bytes);
@@ -53,7 +54,7 @@ pub(crate) fn load(path: &Path) -> Result<Recording, Failure> {
         false => file::read(&bytes).map_err(|error| error.to_string()),
     };
     let mut recording = read.map_err(|error| Failure(format!("{name}: {error}")))?;
-    // What `record` has finished holds all names that there were.
+    // `record` adds all names when it finishes a file.
     if is_foreign || recording.footer.is_none() {
         name_recording(&mut recording);
     }
@@ -66,7 +67,7 @@ pub(crate) fn load(path: &Path) -> Result<Recording, Failure> {
     Ok(recording)
 }
 
-/// Where faults were counted and none was recorded: how many, and why as far as is known.
+/// If faults were counted but none was recorded: how many, and why.
 fn only_counted(recording: &Recording) -> Option<String> {
     let observation = &recording.observation;
     let counted = observation.usage.minor_faults + observation.usage.major_faults;
@@ -81,16 +82,17 @@ fn only_counted(recording: &Recording) -> Option<String> {
         }
         None => String::new(),
     };
-    Some(format!("{} were counted and none was recorded{why}", Count(counted)))
+    let were = if counted == 1 { "was" } else { "were" };
+    Some(format!("{} {were} counted and none was recorded{why}", Count(counted)))
 }
 
-/// Why there are no single faults, as far as the sources tell.
+/// Why there are no single faults, if the sources say.
 pub(crate) fn denied(sources: &[SourceNote]) -> Option<String> {
     let denied = |source: &&SourceNote| !source.used && EVENTS.contains(&source.source.as_str());
     sources.iter().find(denied).map(|source| format!("{}: {}", source.source, source.note))
 }
 
-/// All of a file or pipe. Devices have no end, and hold no trace.
+/// The whole content of a file or pipe. Devices have no end and hold no trace.
 fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut file = std::fs::File::open(path)?;
     let kind = file.metadata()?.file_type();

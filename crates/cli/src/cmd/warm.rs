@@ -1,38 +1,39 @@
 //! Guest-warm memory before each run of a comparison.
 //!
-//! In a virtual machine whose host takes free memory back, the next touch of a page costs several times a fault, and
-//! falls on whichever arm runs next. Touching as much as the program needs, and giving it back, right before each run
-//! makes all arms pay for the guest's fault alone.
+//! In a virtual machine whose host takes free memory back, the next touch of a page costs several faults, and
+//! the arm that runs next pays. Before each run, this module touches as much memory as the program needs and
+//! frees it. All arms then pay for the guest's fault only.
 
 use faultless_os::host::Memory;
 use faultless_os::touch::{Advice, Region};
 
-/// More than the largest resident set seen so far by this factor ...
+/// Warm the largest resident set seen so far times this factor ...
 const HEADROOM: f64 = 1.25;
-/// ... and by so many bytes, for the page cache and the pool's slabs.
+/// ... plus this many bytes, for the page cache and the pool's slabs ...
 const EXTRA_BYTES: usize = 64 << 20;
-/// Never more than this share of the memory that is free.
+/// ... but at most this share of the free memory.
 const FREE_SHARE: f64 = 0.5;
 
-/// How much to warm, learnt from the runs.
+/// The amount to warm, learnt from the runs.
 pub(crate) struct Warm {
     virtual_machine: bool,
     need_bytes: usize,
 }
 
 impl Warm {
-    /// Does something only in a virtual machine.
+    /// Acts only in a virtual machine.
     pub(crate) fn new(virtual_machine: bool) -> Self {
         Self { virtual_machine, need_bytes: 0 }
     }
 
-    /// A run has had this peak.
+    /// Takes the peak of a run.
     pub(crate) fn learn(&mut self, peak_rss_bytes: u64) {
         let need = peak_rss_bytes as f64 * HEADROOM;
         self.need_bytes = self.need_bytes.max(need as usize + EXTRA_BYTES);
     }
 
-    /// Touches that much and gives it back. Where the kernel refuses, runs are not warmed; the rounds average it out.
+    /// Touches that much memory and frees it. If the kernel refuses, runs are not warmed, and the rounds
+    /// average the effect.
     pub(crate) fn touch(&self) {
         if !self.virtual_machine {
             return;

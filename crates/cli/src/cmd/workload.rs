@@ -1,11 +1,13 @@
 //! `faultless workload`: the standing workloads.
 //!
-//! In: a name and its sizes. Out: one line `NAME checksum HEX` on stdout, the same whatever the allocator and its
-//! settings; on stderr what the body cost and what a first touch cost inside this very process, by the tick counter.
-//! All memory comes from the process's own malloc, calloc, realloc and free (Rust's system allocator calls them), so
-//! that an interposer or GLIBC_TUNABLES acts on it.
+//! In: a name and sizes. Out: one line `NAME checksum HEX` on stdout, independent of the allocator and its
+//! settings. On stderr: the time of the body, and the price of a first touch inside this process by the tick
+//! counter.
 //!
-//! What it does not do: count faults (`faultless stat`), or repeat and compare (`faultless advise`).
+//! All memory comes from the process's own malloc, calloc, realloc and free, which Rust's system allocator
+//! calls. An interposer or GLIBC_TUNABLES therefore acts on it.
+//!
+//! It does not count faults (`faultless stat`), or repeat and compare (`faultless advise`).
 
 mod body;
 mod bursts;
@@ -21,21 +23,23 @@ mod truth;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Subcommand};
+use clap::Subcommand;
+use faultless_console::{Failure, Outcome, emit};
 use faultless_os::counters::{self, Who};
 use faultless_os::schedule;
+use faultless_trace::measurement::Count;
 use serde::{Deserialize, Serialize};
 
 use body::Body;
 
-/// Run one of the standing workloads.
+/// Run a standing workload.
 #[derive(Debug, clap::Args)]
 #[command(subcommand_help_heading = "Workloads", disable_help_subcommand = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    which: Option<Which>,
+    which: Option<WorkloadArg>,
 
-    /// Leave out the line of times on stderr.
+    /// Omit the line of times on stderr.
     #[arg(long, global = true)]
     quiet: bool,
 
@@ -43,13 +47,13 @@ pub(crate) struct Args {
     #[arg(long, global = true)]
     json: bool,
 
-    /// Stay on one processor, which is the same for all programs that do.
+    /// Stay on one processor, the same for all programs with this flag.
     #[arg(long, global = true, hide = true)]
     one_processor: bool,
 }
 
 #[derive(Debug, Subcommand)]
-enum Which {
+enum WorkloadArg {
     #[command(flatten)]
     Standing(Name),
     Timed(timed::Args),
@@ -60,9 +64,9 @@ enum Name {
     ChunkPipeline(pipeline::Args),
     Temporaries(temporaries::Args),
     Mixed(mixed::Args),
-    /// Zeroed 4 MiB blocks, a ring of 8 alive, one line per page written; checks that they are zero.
+    /// Allocate zeroed 4 MiB blocks, 8 alive; write one line per page; check that the rest is zero.
     CallocSparse(calloc::Args),
-    /// Zeroed 4 MiB blocks, a ring of 8 alive, all of it written; checks that they are zero.
+    /// Allocate zeroed 4 MiB blocks, 8 alive; write every byte; check that they were zero.
     CallocFull(calloc::Args),
     Growth(growth::Args),
     Bursts(bursts::Args),
@@ -71,7 +75,7 @@ enum Name {
     TouchOnce(touch_once::Args),
 }
 
-/// Version of the JSON output; raised when a field changes its meaning or goes.
+/// Version of the JSON output. It rises when a field changes its meaning or disappears.
 const SCHEMA: u32 = 1;
 
 #[derive(Debug, Serialize)]
@@ -81,32 +85,31 @@ struct Report {
     checksum: String,
     wall_ns: u64,
     processed_bytes: u64,
-    /// Minor and major ones of the body alone.
+    /// Minor and major faults of the body alone.
     faults: u64,
     us_per_mib: f64,
-    /// Median first touch, `None` where no page was touched for the first time.
+    /// Median first touch; `None` if no page was touched for the first time.
     first_touch_p50_ns: Option<f64>,
-    /// Their mean, where what took over [`faultless_trace::stat::WAIT_LATENCY_RATIO`] medians counts as so much.
+    /// Mean first touch, each counted as at most [`faultless_trace::stat::WAIT_LATENCY_RATIO`] medians.
     first_touch_mean_ns: Option<f64>,
     first_touch_samples: usize,
 }
 
-/// What `doctor --check` reads of it.
+/// The part that `doctor --check` reads.
 #[derive(Debug, Deserialize)]
-pub(super) struct Standing {
+pub(super) struct StandingTimes {
     pub(super) faults: u64,
     pub(super) first_touch_mean_ns: Option<f64>,
 }
 
-/// Runs the verb.
-pub(crate) fn run(args: Args) -> super::Outcome {
+pub(crate) fn run(args: Args) -> Outcome {
     if args.one_processor {
         schedule::stay_on_one();
     }
     let name = match args.which {
-        None => return super::emit(list().as_bytes(), ExitCode::SUCCESS),
-        Some(Which::Timed(args)) => return timed::run(&args),
-        Some(Which::Standing(name)) => name,
+        None => return emit(list().as_bytes(), ExitCode::SUCCESS),
+        Some(WorkloadArg::Timed(args)) => return timed::run(&args),
+        Some(WorkloadArg::Standing(name)) => name,
     };
     let (begin_ns, before) = (counters::now_ns(), counters::rusage(Who::Process)?);
     let (name, body) = run_body(name)?;
@@ -115,16 +118,16 @@ pub(crate) fn run(args: Args) -> super::Outcome {
     let report = report(name, &body, wall_ns, faults);
     if args.json {
         let json = serde_json::to_string(&report)? + "\n";
-        return super::emit(json.as_bytes(), ExitCode::SUCCESS);
+        return emit(json.as_bytes(), ExitCode::SUCCESS);
     }
     if !args.quiet {
         eprintln!("{}", report.times());
     }
     let line = format!("{} checksum {}\n", report.name, report.checksum);
-    super::emit(line.as_bytes(), ExitCode::SUCCESS)
+    emit(line.as_bytes(), ExitCode::SUCCESS)
 }
 
-fn run_body(name: Name) -> Result<(&'static str, Body), super::Failure> {
+fn run_body(name: Name) -> Result<(&'static str, Body), Failure> {
     Ok(match name {
         Name::ChunkPipeline(args) => ("chunk-pipeline", pipeline::run(&args)?),
         Name::Temporaries(args) => ("temporaries", temporaries::run(&args)),
@@ -160,8 +163,8 @@ impl Report {
     fn times(&self) -> String {
         let touch = match self.first_touch_p50_ns {
             Some(ns) => format!(
-                "first touch p50 {ns:.0} ns (tick counter, {} samples, resident pages excluded)",
-                self.first_touch_samples
+                "first touch p50 {ns:.0} ns (tick counter, {}, resident pages excluded)",
+                Count(self.first_touch_samples as u64).of("sample")
             ),
             None => "first touch: no sampled page was new".into(),
         };
@@ -169,10 +172,9 @@ impl Report {
     }
 }
 
-/// The names with one line each, from the same definitions as `--help`.
+/// The names with one line each, from the definitions that `--help` uses.
 fn list() -> String {
-    let command = super::Args::command();
-    let Some(verb) = command.find_subcommand("workload") else { return String::new() };
+    let verb = <Args as clap::Args>::augment_args(clap::Command::new("workload"));
     verb.get_subcommands()
         .filter(|workload| !workload.is_hide_set())
         .map(|workload| {

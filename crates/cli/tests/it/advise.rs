@@ -1,4 +1,5 @@
-//! `advise` as a user runs it: guards against comparing what can't be compared, and against verdicts from noise.
+//! `advise` as a user runs it. Guards against comparisons of incomparable runs, and against verdicts from
+//! noise.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -170,7 +171,8 @@ fn runs(log: &Path) -> usize {
     std::fs::read_to_string(log).unwrap_or_default().lines().count()
 }
 
-/// Compares a program whose `stuck`th run does not end, and sends SIGINT in that run. `None`: SIGINT is ignored here.
+/// Compares a program that hangs in its `stuck`th run, and sends SIGINT in that run. `None` if SIGINT is
+/// ignored here.
 #[track_caller]
 fn interrupted_in_run(stuck: usize, options: &[&str]) -> Option<Output> {
     if !machine::sigint() {
@@ -227,7 +229,7 @@ fn interrupted_after_the_warm_up_or_a_round_shows_what_there_is() {
     let plain = advise(&["--runs", "3", "--json"], &["true"], "");
     let advice: serde_json::Value = serde_json::from_slice(&plain.stdout).unwrap();
     let arms = advice["scores"].as_array().unwrap().len();
-    // Once unrecorded, then a warm-up of every arm; the first round is followed by recorded runs.
+    // One unrecorded run, then a warm-up of every arm. Recorded runs follow the first round.
     let Some(output) = interrupted_in_run(1 + arms + 2, &["--json"]) else { return };
     let advice: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&advice["rounds"], advice["scores"].as_array().unwrap().len()), (&0.into(), arms));

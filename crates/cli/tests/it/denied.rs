@@ -1,4 +1,4 @@
-//! What is said where means are short: events denied, rings and descriptors scarce, programs that come and go.
+//! Messages when means are short: events denied, few rings and descriptors, short-lived processes.
 
 mod events;
 mod lives;
@@ -13,11 +13,11 @@ use serde_json::Value;
 
 use crate::{FAULTLESS, machine, text};
 
-/// A folder with compiled programs, open to all users; gone with the value.
+/// A folder with compiled programs, open to all users, removed on drop.
 struct Place(tempfile::TempDir);
 
 impl Place {
-    /// `None`, with a reason, where there is no compiler.
+    /// `None`, with a reason, if there is no compiler.
     #[track_caller]
     fn with(programs: &[&str]) -> Option<Self> {
         if !programs.is_empty() && !wants::program("cc", "gcc") {
@@ -41,12 +41,12 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// Names of what is in a folder of it.
+    /// Names of the files in one of its folders.
     fn names(&self, folder: &str) -> Vec<PathBuf> {
         std::fs::read_dir(self.path(folder)).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// A command that is run in it.
+    /// A command that runs in the folder.
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).current_dir(self.0.path());
@@ -74,7 +74,8 @@ impl Place {
     }
 }
 
-/// Words to run a command as a user of whom nothing else is running; `None`, with a reason, where this process is not root.
+/// Words that run a command as a user without other processes. `None`, with a reason, unless this process is
+/// root.
 #[track_caller]
 fn as_user(which: u32) -> Option<Vec<String>> {
     let user = 50_000 + 10 * (std::process::id() % 1000) + which;
@@ -90,14 +91,14 @@ fn as_user(which: u32) -> Option<Vec<String>> {
     ])
 }
 
-/// Faults of `wait4`, and those that the events counted beyond.
+/// Faults by `wait4`, and those that the events counted beyond.
 fn total(stat: &Value) -> u64 {
     let usage = &stat["usage"];
     let waited = usage["minor_faults"].as_u64().unwrap() + usage["major_faults"].as_u64().unwrap();
     waited + stat["beyond_wait4"]["faults"].as_u64().unwrap_or(0)
 }
 
-/// The rows add up to the total, which holds `pages` touches and not many faults more.
+/// Checks that the rows add up to the total, and that it holds `pages` touches and few other faults.
 fn assert_counts(stat: &Value, pages: u64, more: u64) {
     let rows = stat["rows"].as_array().unwrap().iter();
     let sum: u64 = rows.map(|row| row["faults"].as_u64().unwrap()).sum();

@@ -1,4 +1,5 @@
-//! `flame` and `diff` on trace files of programs that are made up: what changed is named, wrong input is a clear line.
+//! `flame` and `diff` on trace files of made-up programs: changes are named, and wrong input gets a clear
+//! line.
 
 use std::fs;
 use std::path::Path;
@@ -61,7 +62,8 @@ fn one_recording_a_side_of_two_builds_names_the_caller_that_was_added() {
         serde_json::from_slice(&faultless(&["diff", "--json", "first.trace", other])).unwrap()
     };
     let mut added = Vec::new();
-    // Each is one recording a side. On a busy machine a part of the faults is sampled; of such a pair one in ten is off by more than a tenth.
+    // One recording a side. On a busy machine some faults are only sampled; then one in ten such pairs is
+    // wrong by more than a tenth.
     for _ in 0..5 {
         let (Some(before), Some(after)) = (counted("first"), counted("more")) else {
             return wants::missing_feature("perf events", "this user can not count faults");
@@ -69,11 +71,11 @@ fn one_recording_a_side_of_two_builds_names_the_caller_that_was_added() {
         let found = diff("more.trace");
         let row = &found["rows"][0];
         assert_eq!((&row["name"], &row["class"]), (&"grab <- added".into(), &"added".into()), "{found:#}");
-        // Where samples were taken the exact count of the whole says more.
+        // With samples, the exact total says more.
         let explained = row["explains"]["value"].as_f64();
         added.push(explained.unwrap_or_else(|| row["faults"]["difference"]["value"].as_f64().unwrap()));
         let of_whole = |end: &str| found["faults"]["difference"][end].as_f64().unwrap();
-        // As root the few faults in kernel mode are in it as well.
+        // As root, the total includes the few faults in kernel mode.
         assert!((of_whole("value") - (after as f64 - before as f64)).abs() < 20.0, "{:#}", found["faults"]);
         assert!(of_whole("high") - of_whole("low") < 0.01, "{:#}", found["faults"]);
     }

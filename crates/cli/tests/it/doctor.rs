@@ -40,7 +40,7 @@ fn a_narrow_terminal_gets_narrow_text() {
     let output =
         Command::new(env!("CARGO_BIN_EXE_faultless")).arg("doctor").env("COLUMNS", "40").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    // Names and paths are not broken: they are there to be pasted.
+    // Names and paths are not wrapped, so that they can be pasted.
     let long = |line: &&str| line.len() > 40 && line.split(' ').all(|word| word.len() < 18);
     assert_eq!(text.lines().find(long), None, "in\n{text}");
 }
@@ -84,7 +84,7 @@ fn a_check_says_of_a_program_that_times_itself_what_the_measuring_verbs_say() {
         .unwrap();
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let [row] = &json["programs"].as_array().unwrap()[..] else { panic!("one program: {json}") };
-    // 8 rounds of 2048 pages, each touched once; at most a few of them the kernel spared it.
+    // 8 rounds of 2048 pages, each touched once. The kernel may have mapped a few of them early.
     let faults = row["faults"][0][1].as_u64().unwrap();
     assert!((16_300..=16_384).contains(&faults), "{row}");
     let truth_ns = row["truth_ns"].as_f64().unwrap();

@@ -1,5 +1,5 @@
-//! `export` of a program that is made up: each format is what its readers know it by, all add up to the same, and wrong input is
-//! a clear line.
+//! `export` of a made-up program. Each format has the marks that its readers look for, all formats add up to
+//! the same, and wrong input gets a clear line.
 
 use std::fs;
 use std::io::Read;

@@ -1,8 +1,8 @@
-//! Test programs that others wrote for memory, under the interposer: mimalloc's test-stress and CPython's own tests of
-//! what holds memory.
+//! Memory tests of other projects under the interposer: mimalloc's test-stress and CPython's own tests of
+//! modules that hold memory.
 //!
-//! Guards against: an allocation pattern that nobody here thought of. Minutes, so they are asked for:
-//! `FAULTLESS_TEST_MIMALLOC`, the path of mimalloc's sources, and `FAULTLESS_TEST_CPYTHON=1`.
+//! Guards against: allocation patterns that our tests lack. They take minutes, so they run only on request:
+//! set `FAULTLESS_TEST_MIMALLOC` to the path of mimalloc's sources, and `FAULTLESS_TEST_CPYTHON=1`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -32,7 +32,7 @@ const MODULES: [&str; 16] = [
     "test_zlib",
 ];
 
-/// Ways to run the pool in that stress all of it.
+/// Ways to run the pool that stress all of it.
 const WAYS: [&[&str]; 4] = [
     &[],
     &["--policy", "base", "--threshold", "16K"],
@@ -40,8 +40,8 @@ const WAYS: [&[&str]; 4] = [
     &["--retain", "8M", "--prefault", "populate"],
 ];
 
-/// test-stress, linked with nothing: plain malloc, with very large objects. Threads hand objects to each other, check
-/// what they hold when they free it, end and are made again.
+/// test-stress on plain malloc, with very large objects. Threads pass objects to each other, check their
+/// content on free, end and restart.
 #[test]
 fn mimallocs_stress_test_finds_nothing() {
     const SOURCES: &str = "FAULTLESS_TEST_MIMALLOC";
@@ -53,7 +53,7 @@ fn mimallocs_stress_test_finds_nothing() {
     let flags = ["-pthread", "-DUSE_STD_MALLOC=1", "-DALLOW_LARGE=true"];
     let Some(program) = compile(&source.to_string_lossy(), &flags) else { return };
     for options in WAYS {
-        // Threads, share of the load in percent, times that all threads end and are made again.
+        // Threads, load in percent, number of restarts of all threads.
         for arguments in [["16", "25", "30"], ["3", "100", "20"]] {
             let output = run(Case::pooled(&program, options).args(&arguments));
             assert!(output.stdout.contains("iterations left:   0"), "{options:?}: {}", output.stdout);
@@ -79,7 +79,7 @@ fn cpythons_tests_of_memory_pass_as_without_the_pool() {
     }
 }
 
-/// The interpreter itself, which may stand behind a script, where its test suite is installed.
+/// The interpreter itself, which may be behind a script, if its test suite is installed.
 #[track_caller]
 fn interpreter() -> Option<PathBuf> {
     let python = wants::path_of("python3", "python3")?;
@@ -103,7 +103,7 @@ fn passes(python: &PathBuf, module: &str, pool: Option<&[&str]>) -> bool {
             command
         }
     };
-    // Its own limit: a module that hangs is ended with the stacks of all threads.
+    // Its own limit: it ends a hanging module with the stacks of all threads.
     let arguments = ["-m", "test", "--timeout", "120", module];
     let output = command.args(arguments).current_dir(&directory).output().unwrap();
     std::fs::remove_dir_all(&directory).unwrap();

@@ -1,9 +1,11 @@
-//! Random programs under `faultless run`: whatever a program does, it prints the same and ends in the same way as without.
+//! Random programs under `faultless run`: a program must print the same and end in the same way as without.
 //!
-//! `FAULTLESS_FUZZ_SECONDS=1800` tries new programs for so long, each in all policies; without it some seconds, each in one or two.
-//! `FAULTLESS_FUZZ_BASE=N` begins with another seed. Guards against all that the other tests did not think of: fork, threads,
-//! signals, limits, locked and protected pages, and ways to end, in each other's midst. The last tests guard against a search
-//! that finds nothing because it looks at nothing.
+//! `FAULTLESS_FUZZ_SECONDS=1800` tries new programs for that long, each under all policies. The default is
+//! some seconds, each program under one or two policies. `FAULTLESS_FUZZ_BASE=N` starts with another seed.
+//!
+//! Guards against combinations that other tests do not cover: fork, threads, signals, limits, locked and
+//! protected pages, and ways to exit. The last tests guard against a search that finds nothing because it
+//! tests nothing.
 
 #![allow(clippy::print_stderr, reason = "the long search prints what it does")]
 
@@ -15,7 +17,8 @@ use std::time::Duration;
 use crate::interposed::{MORE_POLICIES, POLICIES, compile, compile_with};
 use driver::{Difference, Driver, Environment, Policy, Seed, Under};
 
-/// With these mlockall(2) counts the addresses of mimalloc's first arena too, as the help of `run` says: it is left out.
+/// Left out: with these, mlockall(2) also counts the addresses of mimalloc's first arena, as the help of
+/// `run` says.
 const SMALL: [&[&str]; 2] = [&["--small=mimalloc"], &["--small=mimalloc", "--decay", "20ms"]];
 
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -50,7 +53,7 @@ fn search(driver: Driver, policies: &[Policy], seconds: u64) {
     let (first, is_long) = (number("FAULTLESS_FUZZ_BASE", 1), seconds > 120);
     let some = |seed: u64| -> Vec<&dyn Under> {
         let count = if is_long { policies.len() } else { 1 + seed as usize % 2 };
-        // The number of policies has no divisor in common with that of profiles: in time each meets each.
+        // The numbers of policies and of profiles have no common divisor, so in time each meets each.
         (0..count).map(|at| &policies[(seed as usize + at * 8) % policies.len()] as &dyn Under).collect()
     };
     let most = if is_long { 20 } else { 3 };
@@ -75,14 +78,14 @@ fn a_random_musl_program_is_never_different_with_the_pool() {
     assert!(differences.is_empty(), "{tried} programs\n{}", told(&differences));
 }
 
-/// Otherwise a difference would say nothing about the pool.
+/// Otherwise a difference would not be the pool's.
 #[test]
 fn the_programs_do_not_depend_on_what_the_c_library_chooses() {
     let Some(program) = fuzzed() else { return };
     let filled = Environment(&[("MALLOC_PERTURB_", "165")]);
     let narrow = Environment(&[("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1")]);
     let some = |seed: u64| vec![if seed.is_multiple_of(2) { &filled } else { &narrow } as &dyn Under];
-    // Filling GiB that no other run touches is all that it would do.
+    // It would only fill GiB that no other run touches.
     let driver = Driver::new(program).without("oversize");
     let (tried, differences) = driver.search(1, Duration::from_secs(8), 2, some);
     assert!(differences.is_empty(), "{tried} programs\n{}", told(&differences));
@@ -103,7 +106,7 @@ fn planted(mistake: &str, nth: fn(u64) -> Seed) {
     assert!(!differences.is_empty(), "{mistake}: {tried} programs did not show it");
 }
 
-/// Many requests in little time.
+/// Many requests in a short time.
 fn blocks(seed: u64) -> Seed {
     Seed { seed, operations: 150, profile: seed % 2 }
 }

@@ -1,7 +1,8 @@
-//! The interposer under small C and C++ programs that check every answer of malloc, in all policies and under fire.
+//! The interposer under small C and C++ programs that check every answer of malloc, under all policies and
+//! under stress.
 //!
-//! Guards against: wrong alignment, `calloc` memory that is not zero, content lost in `realloc`, blocks freed by other
-//! threads, fork in the middle, refusals without ENOMEM, and crashes when the kernel says no.
+//! Guards against: wrong alignment; `calloc` memory that is not zero; content lost in `realloc`; blocks freed
+//! by other threads; fork among threads; refusals without ENOMEM; crashes when the kernel refuses.
 
 use faultless_wants as wants;
 
@@ -136,7 +137,7 @@ fn a_program_that_may_have_no_more_threads_runs_without_a_background_thread() {
         return;
     }
     let Some(program) = compile("alone.c", &[]) else { return };
-    // Where that user gets to.
+    // In a place that this user can reach.
     let reachable = std::env::temp_dir().join(format!("faultless-alone-{}", std::process::id()));
     machine::copy_program(&program, &reachable);
     let words = ["--nproc=1", "setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"];

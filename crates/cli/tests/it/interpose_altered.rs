@@ -1,6 +1,6 @@
 //! Blocks whose pages the program has protected, locked, advised, unmapped or replaced, under the interposer.
 //!
-//! Guards against reuse of such pages: their next user would crash, read other data, or write into a file.
+//! Guards against reuse of these pages: the next user would crash, read other data, or write into a file.
 
 use faultless_wants as wants;
 

@@ -1,7 +1,8 @@
 //! Programs with an allocator of their own, and programs built with a sanitizer, under the interposer.
 //!
-//! Guards against blocks that reach an allocator that did not make them, and against sanitizers that refuse to start,
-//! find less, or show a function of ours. Prints what it skips because it is not installed.
+//! Guards against blocks that reach an allocator that did not make them, and against sanitizers that refuse
+//! to start, find less, or show a function of ours. Allocators and compilers that are not installed are
+//! skipped.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use crate::interposed::{Case, Output, compile, compile_with, ended, run, same_li
 const SMALL: &str = "--small=mimalloc";
 const ALLOCATORS: [&str; 4] = ["jemalloc", "tcmalloc", "tcmalloc_minimal", "mimalloc"];
 
-/// Compiles a C++ program with another allocator; `None`, with the reason printed, if that is not installed.
+/// Compiles a C++ program with another allocator; `None`, with a reason, if that is not installed.
 fn with_allocator(flags: &[&str]) -> Option<PathBuf> {
     compile_with("g++", "owners.cpp", &[&["-std=c++17", "-pthread"], flags].concat())
 }
@@ -21,7 +22,8 @@ fn lines_about_small(stderr: &str) -> usize {
     stderr.matches("faultless: --small has no effect here: ").count()
 }
 
-/// Demands the same output from a program that keeps its allocator. `--small` must report once that it has no effect.
+/// Requires the same output from a program that keeps its allocator. `--small` must report once that it has
+/// no effect.
 fn keeps_its_allocator(program: &Path, named: &str) {
     let expected = run(Case::plain(program)).stdout;
     for options in [&[][..], &["--threshold", "16K"], &["--policy", "base", "--retain", "0"]] {
@@ -58,7 +60,7 @@ fn a_program_keeps_the_allocator_that_it_is_linked_with() {
 fn a_program_keeps_the_allocator_that_is_linked_into_it() {
     for name in ["jemalloc", "tcmalloc_minimal"] {
         let library = format!("-l:lib{name}.a");
-        // The whole archive, because it comes before the object that needs it.
+        // The whole archive, because it precedes the object that needs it.
         let flags =
             ["-Wl,--whole-archive", &library, "-Wl,--no-whole-archive", "-Wl,--no-as-needed", "-ldl", "-lm"];
         let Some(program) = with_allocator(&flags) else { continue };
@@ -132,7 +134,7 @@ const MEMORY: &[&str] = &["none", "branch"];
 const THREAD: &[&str] = &["none", "race"];
 const UNDEFINED: &[&str] = &["none", "integer"];
 
-/// Compiler, flags, and the mistakes of `sanitized.c` that the sanitizer finds.
+/// Compiler, flags, and the mistakes in `sanitized.c` that the sanitizer finds.
 const SANITIZERS: [(&str, &[&str], &[&str]); 15] = [
     ("gcc", &["-fsanitize=address"], ADDRESS),
     ("gcc", &["-fsanitize=address", "-DDEFAULTS"], ADDRESS),
@@ -166,7 +168,7 @@ fn comparable(stderr: &str) -> String {
     text
 }
 
-/// The summary of ThreadSanitizer's report. The order of the threads in the rest is random.
+/// The summary of ThreadSanitizer's report. The rest has threads in random order.
 fn finding(stderr: &str) -> String {
     stderr.lines().filter(|line| line.starts_with("SUMMARY: ")).map(|line| format!("{line}\n")).collect()
 }

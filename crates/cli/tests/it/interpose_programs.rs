@@ -1,7 +1,7 @@
-//! Real programs under the interposer: the same bytes as without, also when the kernel refuses.
+//! Real programs under the interposer: the same output as without, even when the kernel refuses memory.
 //!
-//! Guards against: anything a real allocation pattern finds that a test program does not. A missing program is skipped
-//! with its reason printed.
+//! Guards against: defects that a real allocation pattern reveals and a test program does not. A missing
+//! program is skipped with its reason.
 
 use faultless_wants as wants;
 
@@ -9,7 +9,7 @@ use crate::interposed::real::{self, Real};
 use crate::interposed::{Case, compile, compile_with, run, scratch};
 use crate::{FAULTLESS, machine, text};
 
-/// Runs a program without the pool, with it in all ways, and compares standard output.
+/// Runs a program without the pool and with it in all ways, and compares standard output.
 fn same(real: Option<Real>) {
     let Some(real) = real else { return };
     let expected = run(real.plain()).stdout;

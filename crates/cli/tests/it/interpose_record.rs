@@ -1,7 +1,8 @@
-//! The allocation recorder in programs of every kind: what they allocate and free is in the journal, and nothing else happens to them.
+//! The allocation recorder in many kinds of programs: the journal holds all allocations and frees, and the
+//! program behaves the same.
 //!
-//! Guards against: births, deaths or moves that are missing, made up or of the wrong thread, stacks that end too early, losses that
-//! are not counted, and a recorder that changes what a program does.
+//! Guards against: missing, invented or misattributed allocations, frees and moves; truncated stacks;
+//! uncounted losses; a recorder that changes a program's behaviour.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,13 +29,14 @@ fn variable(reader: &Reader) -> String {
     format!("{}:64K", reader.path())
 }
 
-/// A program that is recorded, with blocks from its own malloc.
+/// Records a program, with blocks from its own malloc.
 fn recorded(program: &Path, reader: &Reader) -> Case {
     let case = Case::plain(program).env("LD_PRELOAD", PRELOAD).env("FAULTLESS_RECORD", &variable(reader));
     case.env("FAULTLESS_THRESHOLD", "never")
 }
 
-/// Everything that the journal held at this moment, and perhaps more, by time; what its writers never finished is given up.
+/// All entries that the journal holds now, and perhaps later ones, sorted by time. Unfinished entries are
+/// dropped.
 fn all(reader: &mut Reader) -> Vec<Seen> {
     let mut seen = Vec::new();
     let mut stack = Vec::new();
@@ -69,7 +71,7 @@ fn by_thread(lines: impl Iterator<Item = (u32, String)>) -> BTreeMap<u32, Vec<St
     threads
 }
 
-/// That the journal holds what the program says it did.
+/// Checks that the journal agrees with the program's own account.
 fn check(stdout: &str, reader: &mut Reader) {
     let expected = by_thread(stdout.lines().map(|line| {
         let (tid, event) = line.split_once(' ').unwrap();
@@ -81,7 +83,7 @@ fn check(stdout: &str, reader: &mut Reader) {
     assert_eq!(expected.len(), 1 + 4 + 2, "the program's own account");
     let mut started = 0;
     for (tid, expected) in &expected {
-        // The C library's own blocks, if any are so long, are not in the account.
+        // Long blocks of the C library itself are not in the account.
         assert_eq!(found.get(tid), Some(expected), "thread {tid}");
         started += 1;
     }

@@ -1,7 +1,7 @@
 //! `run --small=mimalloc`: small C and C++ programs that check every answer of malloc, and real programs.
 //!
-//! Guards against: answers of mimalloc's that differ from glibc's, blocks freed by the wrong allocator, threads that come
-//! and go, fork in the middle, refusals without ENOMEM, and a library that is named but not there.
+//! Guards against: answers of mimalloc that differ from glibc's; blocks freed by the wrong allocator;
+//! short-lived threads; fork among threads; refusals without ENOMEM; a library that is named but missing.
 
 use crate::interposed::{Case, compile, compile_with, real, run, same_lines};
 
@@ -53,7 +53,7 @@ fn blocks_that_grow_page_by_page_come_to_the_pool() {
     let Some(program) = compile("grows.c", &[]) else { return };
     let output = run(Case::pooled(&program, &[SMALL, "--summary"]));
     assert_eq!(output.stdout, "grown\n");
-    // Four blocks from 64 KiB to 8 MiB in steps of 16 KiB: 2032 steps, of which a few are copies.
+    // Four blocks from 64 KiB to 8 MiB in steps of 16 KiB: 2032 steps, and a few of them copy.
     let grown = output.stderr.split("grown: ").nth(1).unwrap_or_else(|| panic!("{}", output.stderr));
     let in_place: u32 = grown.split(' ').next().unwrap().parse().unwrap();
     assert!(in_place > 1900, "{}", output.stderr);

@@ -1,4 +1,5 @@
-//! What single tests need of the machine: each function answers whether it is there, and if not says that the test skips.
+//! Requirements of single tests. Each function says whether the machine meets one; if not, it records that
+//! the test skips.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,7 +26,7 @@ pub(crate) fn root(why: &str) -> bool {
     is_root
 }
 
-/// Whether a child gets SIGINT: a shell ignores it in what a script puts in the background.
+/// Whether children get SIGINT. A shell makes background jobs ignore it.
 #[track_caller]
 pub(crate) fn sigint() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -50,14 +51,14 @@ pub(crate) fn events(recording: &Recording) -> bool {
     is_counted
 }
 
-/// Copies a program without holding it open for writing in this process: a child that another test forks meanwhile would inherit that,
-/// and the copy could not be executed.
+/// Copies a program without holding it open for writing here. A child that another test forks meanwhile would
+/// inherit that descriptor, and the copy could not be executed.
 pub(crate) fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
     let out = Command::new("cp").arg(from.as_ref()).arg(to.as_ref()).output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
 }
 
-/// Whether `faultless record` records a program here at all.
+/// Whether `faultless record` works here at all.
 #[track_caller]
 pub(crate) fn recorder() -> bool {
     static REFUSAL: OnceLock<Option<String>> = OnceLock::new();
@@ -66,7 +67,7 @@ pub(crate) fn recorder() -> bool {
         let out =
             Command::new(FAULTLESS).args(["record", "--", "true"]).current_dir(&folder).output().unwrap();
         let said = text(&out.stderr);
-        // Any other failure is for the tests to find.
+        // The tests have to find any other failure.
         (!out.status.success() && said.contains("perf_event_open()")).then_some(said)
     };
     let refusal = REFUSAL.get_or_init(tried);

@@ -1,13 +1,15 @@
-//! `faultless` from outside, one test program for all of it: each is linked anew after every change.
+//! `faultless` from outside. One test program holds all modules, because each test program is linked anew after
+//! every change.
 //!
-//! `strict_commit` and `workload_faults` are programs of their own: one sets what holds for the whole machine, the other counts the
-//! faults of all its children.
+//! `strict_commit` and `workload_faults` are separate programs: one changes a setting of the whole machine,
+//! the other counts the faults of all its children.
 
 mod advise;
 mod denied;
 mod diff;
 mod doctor;
 mod export;
+mod figures;
 mod foreign;
 mod fuzzed;
 mod interpose;

@@ -1,5 +1,5 @@
-//! The manual and the completions as other programs read them. Guards against pages that do not exist, pages that
-//! groff warns of, and completions that a shell refuses.
+//! The manual and the completions as other programs read them. Guards against missing pages, groff warnings,
+//! and completions that a shell refuses.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +13,7 @@ fn faultless(words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What a program prints (both streams) for some input; `None` where it is not installed.
+/// A program's output (both streams) for some input; `None` if it is not installed.
 #[track_caller]
 fn piped(program: &str, package: &str, words: &[&str], input: &str) -> Option<String> {
     if !wants::program(program, package) {
@@ -40,7 +40,7 @@ fn every_page_that_is_named_exists_and_none_makes_groff_warn() {
             assert!(folder.path().join(format!("{named}.1")).exists(), "{named}, in {}", path.display());
             found += 1;
         }
-        // Set, not shown: what is printed are the warnings.
+        // Formats without output, so only warnings appear.
         if let Some(said) = piped("groff", "groff-base", &["-man", "-Tutf8", "-ww", "-z"], &page) {
             assert_eq!(said, "", "{}", path.display());
         }

@@ -1,4 +1,5 @@
-//! Where output goes: full devices, closed pipes, `-o FILE` of every sort. Guards against lost reports and litter.
+//! The destination of output: full devices, closed pipes, all kinds of `-o FILE`. Guards against lost reports
+//! and litter.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -60,7 +61,7 @@ fn a_closed_pipe_is_no_failure() {
     }
 }
 
-/// Starts a program that runs until it is killed, and waits until it runs.
+/// Starts a program that runs until killed, and waits until it runs.
 fn started(folder: &Path) -> Child {
     let (runs, report) = (folder.join("runs"), folder.join("report"));
     let script = format!("echo >{}; exec sleep 1000", runs.display());
@@ -80,7 +81,7 @@ fn until_the_report_is_complete_nothing_lies_beside_its_file() {
         let mut child = started(folder.path());
         assert_eq!(names(folder.path()), ["runs"]);
         let pid = child.id().to_string();
-        // Killed, faultless can't end its child: it is ended by hand.
+        // A killed faultless can't end its child, so the test does.
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
         child.wait().unwrap();
@@ -98,7 +99,7 @@ fn until_the_report_is_complete_nothing_lies_beside_its_file() {
     }
 }
 
-/// As an ordinary user, whose rights the mode of a folder limits.
+/// Runs as an ordinary user, who is bound by the mode of a folder.
 fn as_user(mut command: Command) -> std::io::Result<Output> {
     const NOBODY: u32 = 65534;
     if fs::metadata("/proc/self").unwrap().uid() == 0 {

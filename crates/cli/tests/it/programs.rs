@@ -1,5 +1,5 @@
-//! `faultless lab`, `faultless grep` and `faultless index` become other programs. Guards against words that are read twice, a program that
-//! is not found where it is installed, and a missing one that is not named.
+//! `faultless lab`, `faultless grep` and `faultless index` become other programs. Guards against words that
+//! are parsed twice, an installed program that is not found, and a missing one that is not named.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

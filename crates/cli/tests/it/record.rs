@@ -13,7 +13,7 @@ use faultless_wants as wants;
 
 use crate::{FAULTLESS, machine, text};
 
-/// A new folder; gone with the value.
+/// A new folder, removed on drop.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
@@ -177,7 +177,7 @@ fn a_request_to_end_after_the_program_has_ended_loses_nothing() {
         return;
     }
     let folder = folder();
-    // The program's last act; its recorder then has names to look up in this large file.
+    // The program's last act. Its recorder then looks up names in this large file.
     let script = "\"$0\" --version; (kill -TERM $PPID; kill -TERM $PPID) & exit 3";
     for _ in 0..4 {
         let out = record(folder.path(), &["--", "sh", "-c", script, FAULTLESS]);
@@ -262,7 +262,7 @@ fn debug_files_in_the_folder_for_them_are_read_and_said_where_they_cannot_be() {
         return;
     }
     assert!(function(&recording), "{}", text(&out.stderr));
-    // Noise instead of it: as good as none, and said in one line.
+    // Noise in its place counts as missing, and is reported in one line.
     std::fs::write(folder.path().join(".debug/a.debug"), "noise").unwrap();
     let said = text(&record(folder.path(), &["--", "./a"]).stderr);
     assert_eq!(said.lines().filter(|line| line.contains("missing: names from")).count(), 1, "{said}");
@@ -305,7 +305,7 @@ fn a_normal_user_records_too() {
     assert!(!folder.path().join("other.trace.part").exists());
 }
 
-/// Names of all places by file and address.
+/// Names of all addresses, by file.
 fn places(recording: &Recording) -> BTreeMap<(String, u64), Vec<String>> {
     let path = |module: u32| recording.stacks.modules[module as usize].path.clone();
     let names = |frame: &Frame| frame.names.iter().map(|name| name.function.clone()).collect();
@@ -313,7 +313,7 @@ fn places(recording: &Recording) -> BTreeMap<(String, u64), Vec<String>> {
     frames.filter_map(|frame| Some(((path(frame.module?), frame.address), names(frame)))).collect()
 }
 
-/// Whether a `complete: N` or `complete: all N` stands there for this number.
+/// Whether the text contains `complete: N` or `complete: all N` with this number.
 fn says_complete(said: &str, faults: u64) -> bool {
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
     let after = said.split("complete: ").nth(1).unwrap_or_default().trim_start_matches("all ");
@@ -400,7 +400,7 @@ fn where_no_names_can_be_kept_a_recording_has_them_all_the_same() {
         return;
     }
     let folder = folder();
-    // No folder can be made there, not by root either.
+    // Nobody can create a folder there, not even root.
     for home in ["/proc/self", "relative", ""] {
         let mut command = Command::new(FAULTLESS);
         command.args(["record", "--", "ls", "/"]).env_remove("XDG_CACHE_HOME").env("HOME", home);

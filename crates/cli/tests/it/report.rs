@@ -1,4 +1,4 @@
-//! `faultless report` on a trace file, and on what is none.
+//! `faultless report` on a trace file, and on files that are none.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! The dependency rules of ARCHITECTURE.md, checked: who may depend on whom, who may be unsafe, who may print; and that
-//! what the documents point to is there.
+//! Checks the dependency rules of ARCHITECTURE.md: dependencies between crates, unsafe code, printing. Also
+//! checks that links and paths in the documents exist.
 //!
-//! Guards against the mistake of reaching across a layer because it compiles, and against documents left behind.
+//! Guards against dependencies that bypass a layer because they compile, and against outdated documents.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// A row of the table of dependencies in ARCHITECTURE.md.
 struct Rule {
     name: String,
-    /// Crates of ours that it may depend on.
+    /// Our crates that it may depend on.
     depends_on: Vec<String>,
     may_use_libc: bool,
     /// Files and folders that may hold `unsafe`; `all` for every file.
@@ -18,7 +18,7 @@ struct Rule {
     prints: Vec<String>,
 }
 
-/// The rules, as the table says.
+/// The rules of the table.
 fn rules() -> Vec<Rule> {
     let text = fs::read_to_string(crates().parent().unwrap().join("ARCHITECTURE.md")).unwrap();
     let table = text.split("| crate | may depend on |").nth(1).expect("the table of dependencies");
@@ -41,7 +41,7 @@ fn rules() -> Vec<Rule> {
     .collect()
 }
 
-/// Whether a file is among those that a cell names.
+/// Whether a cell names this file.
 fn is_in(path: &Path, named: &[String]) -> bool {
     named.iter().any(|named| match named.strip_suffix('/') {
         Some(folder) => path.components().any(|part| part.as_os_str() == folder),
@@ -71,7 +71,7 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Lines of code with comments and doc comments cut off, and the unit tests at the bottom left out.
+/// Lines of code without comments and without the unit tests at the bottom.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     let text = text.split("mod tests {").next().unwrap();
@@ -160,7 +160,7 @@ fn files_are_short_enough_to_read() {
     }
 }
 
-/// The documents of the project, wherever they lie.
+/// The documents of the project.
 fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -173,8 +173,8 @@ fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What a document points to inside the tree: targets of links, and paths in backquotes that begin with a folder of
-/// the project. Not what has a placeholder in it.
+/// The targets in a document: its links, and its backquoted paths that begin with a folder of the project.
+/// Paths with a placeholder are skipped.
 fn pointers(text: &str) -> Vec<&str> {
     const FOLDERS: [&str; 5] = ["crates/", "record/", "bench/", "fuzz/", ".ci/"];
     let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());

@@ -1,5 +1,5 @@
-//! The options and the reports of `faultless run`. Guards against values that are taken and do nothing, reports that no
-//! program can read, and an interposer that carries what it must never need.
+//! The options and the reports of `faultless run`. Guards against options without effect, reports that no
+//! program can read, and an interposer with parts that it must never need.
 
 use std::process::Command;
 
@@ -71,7 +71,7 @@ fn an_idle_program_gives_its_memory_back_without_being_asked() {
     let quick = first(has_purged, |idle_ms| report(&["--decay", "200ms"], idle_ms));
     assert!(has_purged(&quick), "{quick}");
     assert_eq!(quick["thread_refused"], 0);
-    // 180 blocks and the list of them, beside what the program takes to read its words.
+    // 180 blocks and their list, beside the program's own needs to read its words.
     let faultless = env!("CARGO_BIN_EXE_faultless");
     let words = run(Case::pooled(faultless, &["--summary-format", "json"]).args(&["--version"]));
     assert_eq!(blocks(&quick), 181 + blocks(&read(&words.stderr)), "{quick}");
@@ -92,7 +92,8 @@ fn what_was_populated_is_reported_as_the_kernel_has_it() {
     }
 }
 
-/// Demands of an OpenMetrics document what its readers do: a type before every sample, and one end, at the end.
+/// Checks an OpenMetrics document as its readers do: a type before every sample, and one end mark, at the
+/// end.
 fn read_open_metrics(document: &str) {
     let report: Vec<&str> = document.lines().collect();
     assert_eq!(report.last(), Some(&"# EOF"), "{document}");
@@ -207,8 +208,8 @@ fn a_process_that_confined_itself_opens_no_file() {
     assert!(!file.exists());
 }
 
-/// The report of a run that is told that this machine is idle, and how much its tasks wait for memory; `None` where
-/// nobody can be told so.
+/// The report of a run on a made-up machine: idle, with this much memory pressure. `None` if the machine
+/// can't be made up here.
 #[track_caller]
 fn told(
     waiting_percent: &str,
@@ -270,7 +271,7 @@ fn where_memory_is_short_nothing_is_kept_and_nothing_done_ahead() {
     assert_eq!(short["scrubbed_bytes"], 0, "{short}");
 }
 
-/// A panic path brings the standard library's printing and unwinding with it, which is larger than all of ours.
+/// A panic path links the standard library's printing and unwinding, which is larger than all of our code.
 #[test]
 fn the_interposer_has_no_path_to_a_panic() {
     let preload = run(Case::pooled("sh", &[]).args(&["-c", "echo ${LD_PRELOAD%%:*}"])).stdout;

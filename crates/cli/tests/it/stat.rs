@@ -234,7 +234,7 @@ fn children_of_a_program_that_ignores_sigchld_are_in_the_rows() {
     assert_eq!(rows, waited + beyond);
 }
 
-/// Runs faultless in mount namespaces of its own where `hidden` is an empty folder; `None` where that is refused.
+/// Runs faultless in its own mount namespace, where `hidden` is an empty folder. `None` if that is refused.
 #[track_caller]
 fn hiding(hidden: &str, words: &[&str]) -> Option<Output> {
     let script = format!("mount -t tmpfs none {hidden} && exec \"$@\"");
@@ -272,7 +272,7 @@ fn where_sys_is_hidden_faults_are_recorded_on_every_processor() {
     let words = ["stat", "--json", "--", FAULTLESS, "workload", "--quiet", "calloc-full"];
     let Some(out) = hiding("/sys", &words) else { return };
     let hidden: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
-    // An empty folder instead of an empty folder.
+    // An empty folder mounted over an empty folder.
     let out = hiding("/mnt", &words).unwrap();
     let plain: serde_json::Value = serde_json::from_slice(&out.stderr).unwrap();
     let used = |report: &serde_json::Value| {

@@ -17,7 +17,7 @@ fn top(words: &[&str]) -> Output {
     faultless(&["top"]).args(words).stdin(Stdio::null()).output().unwrap()
 }
 
-/// A program that faults for longer than any test lasts; ended when dropped.
+/// A program that faults for longer than any test lasts, killed on drop.
 struct Busy(Child);
 
 impl Busy {

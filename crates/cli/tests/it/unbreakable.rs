@@ -1,8 +1,9 @@
-//! What a program must not notice of `faultless run`: how it ends, what it is refused, what it keeps, and who else is in it.
+//! Things that a program must not notice of `faultless run`: its exit, refusals, limits, memory, and other
+//! threads.
 //!
-//! Each program of `programs/unbreakable` runs as it is first, which says what is right, and then with the pool. Guards against a
-//! thread or a limit of the pool's own that the program meets, against memory that becomes resident although nobody touched
-//! it, and against freed memory that stays.
+//! Each program of `programs/unbreakable` first runs unchanged, which defines the right result, and then with
+//! the pool. Guards against a thread or a limit of the pool that the program notices, against memory that
+//! becomes resident untouched, and against freed memory that stays.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ fn program(name: &str) -> Option<PathBuf> {
     compile(&format!("unbreakable/{name}.c"), &["-pthread"])
 }
 
-/// How a command ended, and what it printed.
+/// A command's exit and output.
 fn ended(case: Case, limit: Duration) -> (String, String) {
     let (status, output) = finish(case, limit);
     let how = match status {
@@ -38,7 +39,7 @@ fn ended(case: Case, limit: Duration) -> (String, String) {
     (how, output.stdout)
 }
 
-/// What a program prints that must succeed.
+/// The output of a program that must succeed.
 fn printed(case: Case) -> String {
     let (how, stdout) = ended(case, LIMIT);
     assert_eq!(how, "status 0", "{stdout}");
@@ -51,7 +52,7 @@ fn numbers(text: &str) -> Vec<u64> {
         .collect()
 }
 
-/// A group of 700 MB, or why there is none on standard error.
+/// A group of 700 MB, or the reason why there is none on standard error.
 #[track_caller]
 fn group() -> Option<MemoryGroup> {
     let group = MemoryGroup::new(GROUP_BYTES);
@@ -68,7 +69,7 @@ fn in_group(case: Case, group: Option<&MemoryGroup>) -> Case {
     }
 }
 
-/// Fails with what was found, so that one run of the tests shows the whole picture.
+/// Fails with all findings, so that one run of the tests shows everything.
 fn none(wrong: &[String]) {
     let some = &wrong[..wrong.len().min(16)];
     assert!(wrong.is_empty(), "{} differences, among them\n{}", wrong.len(), some.join("\n"));
@@ -101,7 +102,7 @@ fn a_process_ends_with_the_last_of_its_own_threads() {
     none(&wrong);
 }
 
-/// The lines of `here` that are others than those of `plain`.
+/// The lines of `here` that differ from those of `plain`.
 fn compare_lines(wrong: &mut Vec<String>, what: &str, plain: &str, here: &(String, String)) {
     let (how, lines) = here;
     if how != "status 0" {
@@ -178,7 +179,7 @@ fn an_address_space_limit_leaves_95_percent_of_what_it_leaves_without() {
             }
             assert_eq!((plain.len(), numbers(&text).len()), (names.len(), names.len()), "{text}");
             for ((name, plain), here) in names.iter().zip(&plain).zip(numbers(&text)) {
-                // mimalloc takes 32 MiB of addresses at a time.
+                // mimalloc reserves addresses in steps of 32 MiB.
                 let kept = if options == SMALL && kib == "1000000" { 92 } else { 95 };
                 if here * 100 < plain * kept {
                     wrong.push(format!(
@@ -221,7 +222,7 @@ fn what_large_blocks_have_left_under_an_address_space_limit_is_there_for_all_els
     none(&wrong);
 }
 
-/// Peak resident MiB of one sparse program with the pool, beside a bound; what is wrong.
+/// Compares the peak resident MiB of a sparse program under the pool with a bound. Returns a failure, if any.
 fn sparse(
     program: &Path,
     group: Option<&MemoryGroup>,
@@ -239,7 +240,8 @@ fn sparse(
     (here > most).then(|| format!("{words}: {here} MiB, without {plain} MiB, at most {most} MiB"))
 }
 
-/// 3000 MiB of zeroes of which a program touches little: nobody else may touch the rest, also when the memory is used again.
+/// 3000 MiB of zeroes; the program touches little of it. Nobody else may touch the rest, even when the memory
+/// is reused.
 #[test]
 fn zeroed_memory_stays_as_sparse_as_its_program_uses_it() {
     let Some(program) = program("sparse") else { return };
@@ -263,7 +265,7 @@ fn memory_stays_nearly_as_sparse_as_its_program_uses_it() {
     let group = group();
     let patterns = ["every-2M", "every-64K", "some"];
     let all = patterns.map(|pattern| ["malloc", "many", "realloc", "steps"].map(|way| [way, pattern, "0"]));
-    // Many blocks may waste no more than the first of them did: 16 MiB, and what the pool itself takes.
+    // Many blocks may waste no more than the first: 16 MiB, plus the pool's own memory.
     let bound = |way: &str| -> fn(u64) -> u64 {
         if way == "many" { |plain| plain + 20 } else { |plain| plain + 3000 / 8 }
     };
@@ -282,9 +284,9 @@ fn freed_memory_of_a_program_that_locks_all_of_it_goes_back() {
     let resident = |options: &[&str], ms: &str, most: u64| {
         numbers(&printed(Case::pooled(&program, options).args(&["all", ms, &most.to_string()])))
     };
-    // The pool's thread may be giving part of it back when `free` returns.
+    // When `free` returns, the pool's thread may still be returning part of it.
     let at_once = resident(&["--retain", "0"], "500", plain[0] + 16)[1];
-    // 32 MiB are always kept.
+    // 32 MiB are always retained.
     let most = plain[1] + 32 + 16;
     let decayed = resident(&["--decay", "500ms"], "9000", most);
     assert!(at_once <= plain[0] + 16, "--retain 0: {at_once} MiB, without {} MiB", plain[0]);
@@ -302,7 +304,7 @@ fn a_user_may_lock_all_memory_of_a_small_program() {
             wants::missing_feature("RLIMIT_MEMLOCK", format_args!("{way}: errno {plain} without the pool"));
             continue;
         }
-        // With --small=mimalloc the addresses of its first arena count too, see the help of `run`.
+        // With --small=mimalloc the addresses of its first arena count too; see the help of `run`.
         let here = printed(Case::pooled(&program, DEFAULT).args(&[way]));
         if here != plain {
             wrong.push(format!("{way}: errno {}", here.trim()));
@@ -311,7 +313,7 @@ fn a_user_may_lock_all_memory_of_a_small_program() {
     none(&wrong);
 }
 
-/// One look of `idles` at itself.
+/// One self-observation of `idles`.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     ms: u64,
@@ -327,7 +329,7 @@ fn looks(text: &str) -> Vec<Look> {
     text.lines().filter(|line| !line.starts_with("unshare")).map(look).collect()
 }
 
-/// What is wrong with how 1 GiB went back; without a decay time it is the one of the two defaults that fits.
+/// Checks how 1 GiB was returned. Without a decay time, either default may apply.
 fn decayed(text: &str, decay_ms: Option<u64>) -> Vec<String> {
     let looks = looks(text);
     let (first, last) = (looks[0], looks[looks.len() - 1]);

@@ -1,7 +1,7 @@
-//! What the random programs of `fuzzed.rs` found, as short programs: pages that are freed as they were left, limits that a program
-//! meets in its midst, sandboxes, errno.
+//! Findings of the random programs in `fuzzed.rs`, as short programs: altered pages that are freed, limits
+//! met in the middle of a run, sandboxes, errno.
 //!
-//! Each program runs as it is first, which says what is right.
+//! Each program first runs unchanged; that run defines the right result.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn program(name: &str) -> Option<PathBuf> {
     compile(&format!("unbreakable/{name}.c"), &["-pthread"])
 }
 
-/// What a program prints, and how it ends if not well.
+/// A program's output, and its exit if it failed.
 fn said(case: Case) -> String {
     let (status, output) = finish(case, LIMIT);
     match status {
@@ -30,7 +30,7 @@ fn said(case: Case) -> String {
     }
 }
 
-/// Runs a program in all ways and with all options, and fails with everything that it does not do as it is.
+/// Runs a program in all ways and with all options, and fails with all differences from the unchanged run.
 fn same(program: &Path, ways: &[&str], all: &[&[&str]]) {
     let mut wrong = Vec::new();
     for way in ways {

@@ -1,5 +1,5 @@
-//! `faultless workload` as a user runs it. Guards against a checksum that depends on the allocator, on its settings or
-//! on timing: `advise` compares programs by their output.
+//! `faultless workload` as a user runs it. `advise` compares programs by their output. Guards against a
+//! checksum that depends on the allocator, its settings or timing.
 
 use std::process::{Command, Output};
 
@@ -19,7 +19,7 @@ const SMALL: [&str; 10] = [
     "touch-once --mib 8",
 ];
 
-/// Settings of glibc that change where blocks come from; other libraries ignore them.
+/// Settings of glibc that change the source of blocks; other libraries ignore them.
 const TUNABLES: [&str; 4] = [
     "",
     "glibc.malloc.hugetlb=1",

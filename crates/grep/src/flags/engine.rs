@@ -7,20 +7,22 @@ use faultless_grepdb::BlockSource;
 #[group(skip)]
 #[command(next_help_heading = "How it is done")]
 pub(crate) struct Flags {
-    /// Threads; as many as there are processors where none is named.
+    /// Use NUM threads [default: one per processor].
     #[arg(short = 'j', long, value_name = "NUM")]
     pub(crate) threads: Option<usize>,
-    /// Without the index: all text is looked at.
-    #[arg(long)]
+    /// Ignore the index and search all text.
+    #[arg(long, hide_short_help = true)]
     pub(crate) brute_force: bool,
-    /// As ripgrep's; nothing to do here.
-    #[arg(long = "mmap", visible_aliases = ["no-mmap", "no-config"])]
+    /// Accepted for ripgrep's sake; no effect.
+    #[arg(long = "mmap", visible_aliases = ["no-mmap", "no-config"], hide_short_help = true)]
     _ripgreps: bool,
-    /// Where the blocks come from that texts are unpacked into.
-    #[arg(long, value_enum, value_name = "SOURCE", default_value_t)]
+    /// Source of the blocks that hold decompressed text.
+    #[arg(long, value_enum, value_name = "SOURCE", default_value_t, hide_short_help = true)]
     pub(crate) memory: Source,
-    /// What the search took, to stderr: time, page faults, memory, files, chunks. With --memory=all a table of all sources, to stdout, and
-    /// no matches.
+    /// Print the cost to stderr: time, page faults, memory.
+    ///
+    /// Also counts files and chunks. With --memory=all, print a table of all sources to stdout, and no
+    /// matches.
     #[arg(long, value_enum, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     pub(crate) stat: Option<Form>,
 }
@@ -28,27 +30,27 @@ pub(crate) struct Flags {
 /// A form of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Form {
-    /// For people
+    /// Text
     Text,
-    /// For programs
+    /// JSON
     Json,
 }
 
 /// Where blocks come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Source {
-    /// The block pool: what has been unpacked into is used again
+    /// The block pool, which reuses freed blocks
     #[default]
     Pool,
     /// malloc and free
     Malloc,
-    /// mmap and munmap for each block
+    /// mmap and munmap per block
     Mmap,
-    /// The same with MAP_POPULATE
+    /// mmap with MAP_POPULATE, and munmap
     Populate,
-    /// The same on transparent huge pages
+    /// mmap with MAP_POPULATE on transparent huge pages, and munmap
     Thp,
-    /// One after another, with one thread and all, for --stat
+    /// Each in turn, with one thread and with all; for --stat
     All,
 }
 

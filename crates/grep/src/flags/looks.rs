@@ -7,134 +7,143 @@ use grep_printer::{HyperlinkFormat, UserColorSpec};
 #[group(skip)]
 #[command(next_help_heading = "What is printed")]
 pub(crate) struct Flags {
-    /// Only the paths of files with a match.
+    /// Print only paths of files with a match.
     #[arg(short = 'l', long, overrides_with_all = ["files_without_match", "count", "count_matches", "json"])]
     pub(crate) files_with_matches: bool,
-    /// Only the paths of files without a match.
-    #[arg(long, overrides_with_all = ["files_with_matches", "count", "count_matches", "json"])]
+    /// Print only paths of files without a match.
+    #[arg(long, overrides_with_all = ["files_with_matches", "count", "count_matches", "json"], hide_short_help = true)]
     pub(crate) files_without_match: bool,
-    /// Only the number of matching lines of each file.
+    /// Print the number of matching lines per file.
     #[arg(short = 'c', long, overrides_with_all = ["files_with_matches", "files_without_match", "count_matches", "json"])]
     pub(crate) count: bool,
-    /// Only the number of matches of each file.
-    #[arg(long, overrides_with_all = ["files_with_matches", "files_without_match", "count", "json"])]
+    /// Print the number of matches per file.
+    #[arg(long, overrides_with_all = ["files_with_matches", "files_without_match", "count", "json"], hide_short_help = true)]
     pub(crate) count_matches: bool,
-    /// JSON, an object per line, as ripgrep's.
-    #[arg(long, overrides_with_all = ["files_with_matches", "files_without_match", "count", "count_matches"])]
+    /// Print JSON, one object per line, as ripgrep does.
+    #[arg(long, overrides_with_all = ["files_with_matches", "files_without_match", "count", "count_matches"], hide_short_help = true)]
     pub(crate) json: bool,
-    /// With -c, also files without a match.
-    #[arg(long)]
+    /// Include files without a match in -c.
+    #[arg(long, hide_short_help = true)]
     pub(crate) include_zero: bool,
-    /// Nothing; the exit status tells whether there is a match.
+    /// Print nothing; exit with 0 if anything matched.
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Only the matching parts of lines.
+    /// Print only the matching parts of lines.
     #[arg(short, long)]
     pub(crate) only_matching: bool,
-    /// TEXT instead of each match; $1 and $name are what groups have matched.
+    /// Print TEXT in place of each match; $1 is a group.
+    ///
+    /// $1 and $name stand for the text that a group has matched.
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) replace: Option<String>,
-    /// NUM lines after each match.
+    /// Show NUM lines after each match.
     #[arg(short = 'A', long, value_name = "NUM", overrides_with = "passthru")]
     pub(crate) after_context: Option<usize>,
-    /// NUM lines before each match.
+    /// Show NUM lines before each match.
     #[arg(short = 'B', long, value_name = "NUM", overrides_with = "passthru")]
     pub(crate) before_context: Option<usize>,
-    /// NUM lines before and after each match.
+    /// Show NUM lines before and after each match.
     #[arg(short = 'C', long, value_name = "NUM", overrides_with = "passthru")]
     pub(crate) context: Option<usize>,
-    /// All lines of files, with matches highlighted.
-    #[arg(long, visible_alias = "passthrough", overrides_with_all = ["after_context", "before_context", "context"])]
+    /// Print all lines, with matches highlighted.
+    #[arg(long, visible_alias = "passthrough", overrides_with_all = ["after_context", "before_context", "context"], hide_short_help = true)]
     pub(crate) passthru: bool,
-    /// Line numbers; so it is on a terminal.
+    /// Show line numbers (the default on a terminal).
     #[arg(short = 'n', long, overrides_with = "no_line_number")]
     pub(crate) line_number: bool,
-    /// No line numbers.
-    #[arg(short = 'N', long, overrides_with = "line_number")]
+    /// Omit line numbers.
+    #[arg(short = 'N', long, overrides_with = "line_number", hide_short_help = true)]
     pub(crate) no_line_number: bool,
-    /// Columns of first matches, from 1, in bytes.
-    #[arg(long, overrides_with = "no_column")]
+    /// Show the column of the first match, from 1, in bytes.
+    #[arg(long, overrides_with = "no_column", hide_short_help = true)]
     pub(crate) column: bool,
-    /// No columns.
-    #[arg(long, overrides_with = "column")]
+    /// Omit columns.
+    #[arg(long, overrides_with = "column", hide_short_help = true)]
     pub(crate) no_column: bool,
-    /// Offsets of lines, or with -o of matches, in bytes.
-    #[arg(short, long)]
+    /// Show byte offsets of lines, or with -o of matches.
+    #[arg(short, long, hide_short_help = true)]
     pub(crate) byte_offset: bool,
-    /// Paths; so it is where more than one file is searched.
-    #[arg(short = 'H', long, overrides_with = "no_filename")]
+    /// Show paths (the default with several files).
+    #[arg(short = 'H', long, overrides_with = "no_filename", hide_short_help = true)]
     pub(crate) with_filename: bool,
-    /// No paths.
-    #[arg(short = 'I', long, overrides_with = "with_filename")]
+    /// Omit paths.
+    #[arg(short = 'I', long, overrides_with = "with_filename", hide_short_help = true)]
     pub(crate) no_filename: bool,
-    /// Paths above their matches; so it is on a terminal.
-    #[arg(long, overrides_with = "no_heading")]
+    /// Print paths above their matches (the default on a terminal).
+    #[arg(long, overrides_with = "no_heading", hide_short_help = true)]
     pub(crate) heading: bool,
-    /// Paths in each line.
-    #[arg(long, overrides_with = "heading")]
+    /// Print the path in each line.
+    #[arg(long, overrides_with = "heading", hide_short_help = true)]
     pub(crate) no_heading: bool,
-    /// Like on a terminal: --color=always --heading --line-number.
-    #[arg(short, long)]
+    /// Print as on a terminal: --color=always --heading --line-number.
+    #[arg(short, long, hide_short_help = true)]
     pub(crate) pretty: bool,
-    /// A line per match, with line and column.
-    #[arg(long)]
+    /// Print one line per match, with line and column.
+    #[arg(long, hide_short_help = true)]
     pub(crate) vimgrep: bool,
-    /// `vs`: `path(line):`, which Visual Studio jumps to.
-    #[arg(long, value_enum, value_name = "FORMAT")]
+    /// Print `path(line):`, which Visual Studio jumps to.
+    #[arg(long, value_enum, value_name = "FORMAT", hide_short_help = true)]
     pub(crate) format: Option<Format>,
-    /// When there are colours.
+    /// When to use colours.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     pub(crate) color: Color,
-    /// Colours: `{path,line,column,match}:{fg,bg,style}:VALUE`, or `match:none`.
-    #[arg(long, value_name = "SPEC")]
+    /// Set a colour: `{path,line,column,match}:{fg,bg,style}:VALUE`, or `match:none`. Example:
+    /// match:fg:green.
+    #[arg(long, value_name = "SPEC", hide_short_help = true)]
     pub(crate) colors: Vec<UserColorSpec>,
-    /// Paths are links: a format, or default, none, file, vscode and others; none by default.
-    #[arg(long, value_name = "FORMAT")]
+    /// Turn paths into links: a format, or default, file, vscode and others [default: none].
+    #[arg(long, value_name = "FORMAT", hide_short_help = true)]
     pub(crate) hyperlink_format: Option<HyperlinkFormat>,
-    /// A NUL byte after paths.
-    #[arg(short = '0', long)]
+    /// End paths with NUL.
+    #[arg(short = '0', long, hide_short_help = true)]
     pub(crate) null: bool,
-    /// No lines of more than NUM bytes; 0 is no limit.
-    #[arg(short = 'M', long, value_name = "NUM")]
+    /// Omit lines of more than NUM bytes; 0 means no limit.
+    #[arg(short = 'M', long, value_name = "NUM", hide_short_help = true)]
     pub(crate) max_columns: Option<u64>,
-    /// The beginnings of such lines.
-    #[arg(long)]
+    /// Print the start of lines that -M omits.
+    #[arg(long, hide_short_help = true)]
     pub(crate) max_columns_preview: bool,
-    /// Without the spaces at the beginnings of lines.
-    #[arg(long)]
+    /// Strip leading spaces from lines.
+    #[arg(long, hide_short_help = true)]
     pub(crate) trim: bool,
-    /// Between parts of a file; `--` by default.
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, overrides_with = "no_context_separator")]
+    /// Separator between parts of a file [default: --].
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        overrides_with = "no_context_separator",
+        hide_short_help = true
+    )]
     pub(crate) context_separator: Option<String>,
-    /// Nothing between parts of a file.
-    #[arg(long, overrides_with = "context_separator")]
+    /// Print nothing between parts of a file.
+    #[arg(long, overrides_with = "context_separator", hide_short_help = true)]
     pub(crate) no_context_separator: bool,
-    /// Between path, number and text of a match; `:` by default.
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    /// Separator of path, number and text in matching lines [default: ':'].
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, hide_short_help = true)]
     pub(crate) field_match_separator: Option<String>,
-    /// Between path, number and text of other lines; `-` by default.
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    /// Separator of path, number and text in other lines [default: '-'].
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, hide_short_help = true)]
     pub(crate) field_context_separator: Option<String>,
-    /// Instead of the slash in paths.
-    #[arg(long, value_name = "BYTE")]
+    /// Print BYTE instead of the slash in paths.
+    #[arg(long, value_name = "BYTE", hide_short_help = true)]
     pub(crate) path_separator: Option<String>,
-    /// In which order files come.
-    #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
+    /// Order of files.
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t, hide_short_help = true)]
     pub(crate) sort: Sort,
-    /// At most NUM lines in all.
-    #[arg(long, value_name = "NUM")]
+    /// Stop after NUM lines in total.
+    #[arg(long, value_name = "NUM", hide_short_help = true)]
     pub(crate) limit: Option<u64>,
-    /// What is found in a file is written once it has been searched, to files and pipes, too.
-    #[arg(long, overrides_with = "_block_buffered")]
+    /// Write the matches of a file as soon as it is searched.
+    #[arg(long, overrides_with = "_block_buffered", hide_short_help = true)]
     pub(crate) line_buffered: bool,
-    /// Files and pipes are written when there is much to write; so it is by default.
-    #[arg(long = "block-buffered", overrides_with = "line_buffered")]
+    /// Write to files and pipes in large pieces (the default).
+    #[arg(long = "block-buffered", overrides_with = "line_buffered", hide_short_help = true)]
     _block_buffered: bool,
-    /// Totals after the matches, as ripgrep's.
-    #[arg(long)]
+    /// Print totals after the matches, as ripgrep does.
+    #[arg(long, hide_short_help = true)]
     pub(crate) stats: bool,
-    /// Nothing about what could not be read.
-    #[arg(long)]
+    /// Suppress messages about files that can't be read.
+    #[arg(long, hide_short_help = true)]
     pub(crate) no_messages: bool,
 }
 
@@ -148,14 +157,14 @@ pub(crate) enum Color {
     Auto,
     /// Always
     Always,
-    /// The same
+    /// Like always
     Ansi,
 }
 
 /// An order of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Sort {
-    /// As they are found: the fastest
+    /// As found; fastest
     #[default]
     None,
     /// By path

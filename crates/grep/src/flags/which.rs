@@ -11,83 +11,86 @@ use crate::place::Which;
 pub(crate) struct Flags {
     #[command(flatten)]
     pub(crate) databases: Which,
-    /// Compare with the disk first: what is new or other is searched there, and what is gone is not.
+    /// Compare with the disk first; search changed files there.
     ///
-    /// Without it only files that are about to be named are looked at, some 10 000: for 20 ms or 5 % of the search, whichever is longer.
-    /// How many were not is said on a terminal, and where others have changed.
+    /// New and changed files are searched on the disk, and deleted ones are skipped. Without --fresh, only
+    /// files with a match are checked: some 10,000, within 20 ms or 5 % of the search, whichever is longer. A
+    /// message counts unchecked files if any checked file had changed, or on a terminal.
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Only files whose paths match GLOB, as in .gitignore; with `!` before it, not these.
+    /// Search only paths that match GLOB; `!GLOB` excludes.
     ///
-    /// Chooses among the files of the database. Where GLOB names hidden files (`.*`), or --no-ignore is given, others are read from the
-    /// disk.
+    /// Globs work as in .gitignore, and select files of the database. If GLOB names hidden files (`.*`), or
+    /// with --no-ignore, other files are read from the disk. Example: -g '*.rs' -g '!tests'.
     #[arg(short, long = "glob", value_name = "GLOB", allow_hyphen_values = true)]
     pub(crate) globs: Vec<String>,
-    /// The same; case does not matter.
-    #[arg(long = "iglob", value_name = "GLOB", allow_hyphen_values = true)]
+    /// Like -g, but ignore case.
+    #[arg(long = "iglob", value_name = "GLOB", allow_hyphen_values = true, hide_short_help = true)]
     pub(crate) iglobs: Vec<String>,
-    /// Case does not matter in -g either.
-    #[arg(long)]
+    /// Ignore case in -g.
+    #[arg(long, hide_short_help = true)]
     pub(crate) glob_case_insensitive: bool,
-    /// Only files of TYPE, such as c, py, rust; see --type-list. Of a database: hidden ones with --hidden.
+    /// Search only files of TYPE, such as c, py or rust.
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     pub(crate) types: Vec<String>,
-    /// No files of TYPE.
-    #[arg(short = 'T', long = "type-not", value_name = "TYPE")]
+    /// Exclude files of TYPE.
+    #[arg(short = 'T', long = "type-not", value_name = "TYPE", hide_short_help = true)]
     pub(crate) types_not: Vec<String>,
-    /// One more type, or glob of a type: `name:glob`, `name:include:other`.
-    #[arg(long = "type-add", value_name = "TYPE")]
+    /// Add a glob or a type to a type: `name:glob`, `name:include:other`.
+    #[arg(long = "type-add", value_name = "TYPE", hide_short_help = true)]
     pub(crate) types_add: Vec<String>,
-    /// TYPE has no globs, but those of --type-add.
-    #[arg(long = "type-clear", value_name = "TYPE")]
+    /// Drop the globs of TYPE, except those of --type-add.
+    #[arg(long = "type-clear", value_name = "TYPE", hide_short_help = true)]
     pub(crate) types_clear: Vec<String>,
-    /// Print the types, and search nothing.
-    #[arg(long)]
+    /// Print the types and their globs.
+    #[arg(long, hide_short_help = true)]
     pub(crate) type_list: bool,
-    /// Also hidden files; those that the database leaves out are read from the disk.
+    /// Include hidden files, from the disk if necessary.
     #[arg(short = '.', long, overrides_with = "no_hidden")]
     pub(crate) hidden: bool,
-    /// No hidden files, whatever FAULTLESS_GREP_OPTIONS says.
-    #[arg(long, overrides_with = "hidden")]
+    /// Exclude hidden files, overriding --hidden.
+    #[arg(long, overrides_with = "hidden", hide_short_help = true)]
     pub(crate) no_hidden: bool,
-    /// Also what .gitignore, .ignore and .rgignore leave out; that is read from the disk.
+    /// Include ignored files, from the disk if necessary.
+    ///
+    /// Ignored files are those that .gitignore, .ignore or .rgignore excludes.
     #[arg(long)]
     pub(crate) no_ignore: bool,
-    /// Also what .gitignore leaves out.
-    #[arg(long)]
+    /// Include files that .gitignore excludes.
+    #[arg(long, hide_short_help = true)]
     pub(crate) no_ignore_vcs: bool,
-    /// Also what .ignore and .rgignore leave out.
-    #[arg(long)]
+    /// Include files that .ignore and .rgignore exclude.
+    #[arg(long, hide_short_help = true)]
     pub(crate) no_ignore_dot: bool,
-    /// Also what files in folders above leave out.
-    #[arg(long)]
+    /// Disregard ignore files in parent folders.
+    #[arg(long, hide_short_help = true)]
     pub(crate) no_ignore_parent: bool,
-    /// Once: --no-ignore. Twice: and --hidden. Three times: and --binary.
+    /// Add --no-ignore; twice --hidden, three times --binary.
     #[arg(short, long = "unrestricted", action = clap::ArgAction::Count)]
     pub(crate) unrestricted: u8,
-    /// Leave out what FILE names, as .gitignore does; files are read from the disk.
-    #[arg(long = "ignore-file", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    /// Exclude files that FILE names, as .gitignore does; files are read from the disk.
+    #[arg(long = "ignore-file", value_name = "FILE", value_hint = clap::ValueHint::FilePath, hide_short_help = true)]
     pub(crate) ignore_files: Vec<PathBuf>,
-    /// Search binary files until the first match; what the database leaves out is read from the disk.
-    #[arg(long, overrides_with = "text")]
+    /// Search binary files up to the first match, from the disk if necessary.
+    #[arg(long, overrides_with = "text", hide_short_help = true)]
     pub(crate) binary: bool,
-    /// Search binary files as if they were text; what the database leaves out is read from the disk.
-    #[arg(short = 'a', long, overrides_with = "binary")]
+    /// Search binary files as text, from the disk if needed.
+    #[arg(short = 'a', long, overrides_with = "binary", hide_short_help = true)]
     pub(crate) text: bool,
     /// Follow symbolic links; files are read from the disk.
-    #[arg(short = 'L', long)]
+    #[arg(short = 'L', long, hide_short_help = true)]
     pub(crate) follow: bool,
-    /// At most NUM folders deep.
-    #[arg(short = 'd', long, value_name = "NUM")]
+    /// Descend at most NUM folders.
+    #[arg(short = 'd', long, value_name = "NUM", hide_short_help = true)]
     pub(crate) max_depth: Option<usize>,
-    /// No larger files; files are read from the disk.
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    /// Skip files larger than SIZE, such as 1M; files are read from the disk.
+    #[arg(long, value_name = "SIZE", value_parser = size, hide_short_help = true)]
     pub(crate) max_filesize: Option<u64>,
-    /// No other file systems; files are read from the disk.
-    #[arg(long)]
+    /// Stay on one file system; files are read from the disk.
+    #[arg(long, hide_short_help = true)]
     pub(crate) one_file_system: bool,
-    /// Files are in this encoding, or `none`: as they are; files are read from the disk.
-    #[arg(short = 'E', long, value_name = "ENCODING")]
+    /// Decode files from ENCODING, or from nothing with `none`; files are read from the disk.
+    #[arg(short = 'E', long, value_name = "ENCODING", hide_short_help = true)]
     pub(crate) encoding: Option<String>,
 }
 

@@ -117,7 +117,7 @@ fn an_update_tells_what_it_did_and_keeps_the_rules() {
     place.write(".new", "int n\n");
     fs::remove_file(place.tree.join("fs/Makefile")).unwrap();
     let said = text(&place.run(&["update"]).stderr);
-    assert!(said.starts_with("1 files read, 1 removed, 4 in the database;"), "{said}");
+    assert!(said.starts_with("1 file read, 1 removed, 4 in the database;"), "{said}");
     assert_eq!(place.out(&["files"]), ".new\nkernel/fork.c\nkernel/sched/core.c\n");
     place.run(&["build"]);
     assert!(place.out(&["files"]).contains(".new"), "build keeps the rules");

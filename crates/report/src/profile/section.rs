@@ -134,7 +134,9 @@ fn title(by: Group, findings: &Findings) -> String {
         Group::Site => "By who touched".to_owned(),
         Group::Function => "By function that touched".to_owned(),
         Group::Stack => "By stack".to_owned(),
-        Group::Alloc => format!("By who allocated ({} blocks recorded)", Count(findings.coverage.blocks)),
+        Group::Alloc => {
+            format!("By who allocated ({} recorded)", Count(findings.coverage.blocks).of("block"))
+        }
         Group::Kind => "By kind".to_owned(),
         Group::Mapping => "By mapping".to_owned(),
         Group::Thread => "By thread".to_owned(),

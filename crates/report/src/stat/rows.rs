@@ -99,7 +99,8 @@ fn rest(folded: &[&Row], all: f64, seconds: f64) -> String {
         seconds if seconds > 0.0 => format!(" and {}", Nanos(seconds * 1e9)),
         _ => String::new(),
     };
-    format!("and {} other kinds, each {}, {about}{} faults{time}", folded.len(), below.below(), Count(faults))
+    let faults = Count(faults).of("fault");
+    format!("and {} other kinds, each {}, {about}{faults}{time}", folded.len(), below.below())
 }
 
 fn count(row: &Row) -> Interval {

@@ -63,7 +63,7 @@ pub(super) fn timing(time: &FaultTime) -> Option<String> {
 
 /// What the avoidable curve rests on.
 pub(super) fn reading(curve: &Curve) -> String {
-    format!("faults and resident memory were read {} times for what is avoidable", Count(curve.readings))
+    format!("faults and resident memory were read {} for what is avoidable", Count(curve.readings).of("time"))
 }
 
 /// What recording added.

@@ -64,11 +64,7 @@ pub(super) fn notes(
         details.push(USER_ONLY.to_owned());
     }
     if coverage.lost > 0 {
-        notes.push(format!(
-            "{} {} lost; exact counts make up for them",
-            Count(coverage.lost).of("record"),
-            if coverage.lost == 1 { "was" } else { "were" }
-        ));
+        notes.push(format!("{} lost; exact counts make up for them", Count(coverage.lost).were("record")));
     }
     let all: f64 = profile.faults.iter().map(|fault| fault.faults).sum();
     if profile.doubt > DOUBT_SHARE * all {

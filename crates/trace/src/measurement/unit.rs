@@ -75,7 +75,22 @@ impl fmt::Display for Percent {
 impl Count {
     /// The count with its noun: `1 sample`, `2 samples`.
     pub fn of(self, noun: &str) -> String {
-        format!("{self} {noun}{}", if self.0 == 1 { "" } else { "s" })
+        let ending = match self.0 {
+            1 => "",
+            _ if noun.ends_with(['s', 'h']) => "es",
+            _ => "s",
+        };
+        format!("{self} {noun}{ending}")
+    }
+
+    /// With a verb: `1 sample is`, `2 samples are`.
+    pub fn are(self, noun: &str) -> String {
+        format!("{} {}", self.of(noun), if self.0 == 1 { "is" } else { "are" })
+    }
+
+    /// In the past: `1 sample was`, `2 samples were`.
+    pub fn were(self, noun: &str) -> String {
+        format!("{} {}", self.of(noun), if self.0 == 1 { "was" } else { "were" })
     }
 }
 
@@ -130,5 +145,16 @@ mod tests {
     fn counts_are_grouped_and_padded() {
         assert_eq!(format!("{:>9}|", Count(131_134)), "  131 134|");
         assert_eq!(Count(u64::MAX).to_string(), "18 446 744 073 709 551 615");
+    }
+
+    #[test]
+    fn one_thing_is_singular() {
+        let said =
+            [0, 1, 2000].map(|n| [Count(n).of("process"), Count(n).are("match"), Count(n).were("fault")]);
+        assert_eq!(
+            said.concat().join(", "),
+            "0 processes, 0 matches are, 0 faults were, 1 process, 1 match is, 1 fault was, \
+             2 000 processes, 2 000 matches are, 2 000 faults were"
+        );
     }
 }

@@ -112,12 +112,10 @@ pub(crate) fn rows(
     let beyond = is_beyond.then_some(BeyondWait4 { faults: parts.beyond, cpu_ns });
     let is_waited = observation.usage.cpu_ns() > 0 || observation.usage.minor_faults > 0;
     let mut said = notes(&parts, is_waited);
-    said.notes.extend((running > 0).then(|| match running {
-        1 => "1 process still ran when the command ended: what it did later is not counted".to_owned(),
-        n => format!(
-            "{} processes still ran when the command ended: what they did later is not counted",
-            Count(n)
-        ),
+    let later = if running == 1 { "it" } else { "they" };
+    said.notes.extend((running > 0).then(|| {
+        let processes = Count(running).of("process");
+        format!("{processes} still ran when the command ended: what {later} did later is not counted")
     }));
     (rows, beyond, said)
 }

@@ -36,15 +36,15 @@ pub(super) fn serialisation(faults: &Faults, offset_ns: f64) -> Serialisation {
     let Some(threads) = (2..by_count.len()).rev().find(|k| count(*k) >= SERIAL_FAULTS) else {
         let most = (2..by_count.len()).map(count).max().unwrap_or(0);
         return cannot(format!(
-            "{} faults were timed while others were in flight, {} are needed",
-            Count(most as u64),
+            "{} timed while others were in flight, {} are needed",
+            Count(most as u64).were("fault"),
             Count(SERIAL_FAULTS as u64)
         ));
     };
     if count(1) < SERIAL_FAULTS {
         return cannot(format!(
-            "only {} faults were alone, {} are needed to compare with",
-            Count(count(1) as u64),
+            "only {} alone, {} are needed to compare with",
+            Count(count(1) as u64).were("fault"),
             Count(SERIAL_FAULTS as u64)
         ));
     }
@@ -96,6 +96,8 @@ mod tests {
         assert_eq!(why(verdict(3000, 0, 0)), "only one thread faulted");
         assert_eq!(why(verdict(0, 0, 0)), "no first touch was timed");
         assert!(why(verdict(3000, 1999, 1000)).starts_with("1 999 faults were timed while"));
+        assert!(why(verdict(3000, 1, 1000)).starts_with("1 fault was timed while"));
         assert!(why(verdict(12, 2000, 1000)).starts_with("only 12 faults were alone"));
+        assert!(why(verdict(1, 2000, 1000)).starts_with("only 1 fault was alone"));
     }
 }

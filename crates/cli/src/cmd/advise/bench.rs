@@ -1,11 +1,19 @@
-//! The runs of a comparison: a program and the ways to run it in, the figures of every run out.
+//! The runs of a comparison.
 //!
-//! A warm-up of each arm, then rounds. Time in faults comes from runs of its own, so that recording does not disturb the runs
-//! that are timed. Judges nothing.
+//! In: a program, its input, and the ways to run it. Out: the figures of every run: a warm-up of each arm,
+//! then rounds. Recording would disturb timed runs, so separate runs give the time in faults.
+//!
+//! It does not judge (`trace::advice`).
 
 use std::ffi::OsString;
 use std::time::Duration;
 
+use super::super::trace_file::denied;
+use super::super::warm::Warm;
+use super::cures::Cure;
+use super::input::Input;
+use super::output::Drain;
+use faultless_console::Failure;
 use faultless_os::spawn;
 use faultless_prof::{Kernel, Request, Sources};
 use faultless_trace::Stat;
@@ -14,20 +22,14 @@ use faultless_trace::observation::Exit;
 use faultless_trace::stat::{Interval, Source};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::super::Failure;
-use super::super::trace_file::denied;
-use super::super::warm::Warm;
-use super::cures::Cure;
-use super::input::Input;
-use super::output::Drain;
-
-/// Rounds when the user names none: as many as fit this time, within the bounds below.
+/// The number of rounds, when the user names none, fits this time within the bounds below.
 const BUDGET: Duration = Duration::from_secs(40);
-/// A bootstrap over fewer rounds than 7 says little; more than 20 narrow the interval hardly any more.
+/// A bootstrap over fewer than 7 rounds says little. More than 20 rounds hardly narrow the interval.
 const ROUNDS: std::ops::RangeInclusive<u32> = 7..=20;
-/// Every so many rounds one more run of each arm is recorded. Chosen: a quarter more time.
+/// After this many rounds, one more run of each arm is recorded. Chosen: a quarter more time.
 const RECORDED_EVERY: u32 = 4;
-/// Recorded runs of each arm, if there are as many rounds: of three the middle one stands when another is far off.
+/// Recorded runs of each arm, if there are as many rounds. With three, the median holds even if one is an
+/// outlier.
 const RECORDED_MIN: u32 = 3;
 
 /// One program, its input, and the ways to run it.
@@ -38,11 +40,11 @@ pub(super) struct Bench {
     pub(super) virtual_machine: bool,
 }
 
-/// What there is when the rounds are over, or when somebody asked to end.
+/// The outcome of all rounds, or of those before an interrupt.
 pub(super) struct Measured {
-    /// Baseline first; empty where no run ended, short where the warm-up was interrupted.
+    /// Baseline first. Empty if no run ended; short if the warm-up was interrupted.
     pub(super) series: Vec<Series>,
-    /// Where it was interrupted.
+    /// How far the comparison got, if it was interrupted.
     pub(super) interrupted: Option<String>,
     /// Why no fault was timed.
     pub(super) untimed: Option<String>,
@@ -52,14 +54,14 @@ pub(super) struct Measured {
 struct Finished {
     run: Run,
     fault_seconds: Option<Interval>,
-    /// Why that is only the number of faults times a calibrated price.
+    /// Why `fault_seconds` is only the number of faults times a calibrated price.
     untimed: Option<String>,
     stderr_tail: String,
 }
 
 /// Why the runs ended early.
 enum Stop {
-    /// Somebody asked to end.
+    /// The user asked to end.
     Interrupted,
     /// A run was not possible.
     Failed(Failure),
@@ -100,7 +102,7 @@ impl Bench {
         Ok(Measured { series, interrupted, untimed })
     }
 
-    /// One recorded run of each arm; a program that fails as it is, is not worth comparing.
+    /// One recorded run of each arm. A baseline that fails is not worth a comparison.
     fn warm_up(
         &self,
         series: &mut Vec<Series>,
@@ -113,7 +115,7 @@ impl Bench {
             let arm =
                 |warm_up| Series { arm: cure.arm.clone(), warm_up, runs: vec![], fault_seconds: vec![] };
             if index == 0 {
-                // Once unrecorded: what it needs is not known yet, and its first run reads files from the disk.
+                // One unrecorded run first: its memory need is unknown yet, and it reads files from the disk.
                 let first = self.run(cure, Sources::NONE)?;
                 warm.learn(first.run.peak_rss_bytes);
                 series.push(arm(first.run));
@@ -143,7 +145,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The rounds that count. A round that was interrupted leaves no timed run behind.
+    /// The rounds that count. An interrupted round leaves no timed run behind.
     fn rounds(
         &self,
         series: &mut [Series],
@@ -178,7 +180,7 @@ impl Bench {
         order
     }
 
-    /// A run of a round. One that a signal ended was ended by the user: the warm-up's was not.
+    /// A run of a round. The warm-up run ended without a signal, so a signal now comes from the user.
     fn next(
         &self,
         index: usize,
@@ -232,27 +234,27 @@ impl Bench {
     }
 }
 
-/// What a recorded run is watched with: counts and single faults.
+/// The sources of a recorded run: counts and single faults.
 const RECORDED: Sources = Sources { counters: true, pairs: true, kernel: Kernel::No, levels: false };
 
-/// Rounds for `round_ns` each, the recorded runs included.
+/// The number of rounds of `round_ns` each that fit the budget, recorded runs included.
 fn rounds_that_fit(round_ns: u64) -> u32 {
     let fit = BUDGET.as_nanos() as u64 / round_ns.max(1);
     let timed = fit.saturating_mul(u64::from(RECORDED_EVERY)) / u64::from(RECORDED_EVERY + 1);
     timed.clamp(u64::from(*ROUNDS.start()), u64::from(*ROUNDS.end())) as u32
 }
 
-/// Rounds of so many that are followed by recorded runs.
+/// How many of these rounds are followed by recorded runs.
 fn recorded(rounds: u32) -> u32 {
     (rounds / RECORDED_EVERY).max(RECORDED_MIN).min(rounds)
 }
 
-/// Whether `round`, counted from 0, is one of those: the first is, and they are spread evenly.
+/// Whether `round`, counted from 0, is followed by recorded runs. The first is; the others are evenly spaced.
 fn is_recorded(round: u32, rounds: u32) -> bool {
     round * recorded(rounds) % rounds < recorded(rounds)
 }
 
-/// Whether the user, not the program, made an end.
+/// Whether the user ended the run, not the program.
 fn ended_by_user(exit: Exit) -> bool {
     const BY_USER: [i32; 4] = [1, 2, 3, 15]; // SIGHUP, SIGINT, SIGQUIT, SIGTERM: the same on every Linux
     matches!(exit, Exit::Signal(signal) if BY_USER.contains(&signal))

@@ -1,19 +1,18 @@
-//! The candidate cures, as far as they can work for this program on this machine.
+//! The candidate cures that can work for this program on this machine.
 
 use std::ffi::OsString;
 
+use faultless_console::Failure;
 use faultless_trace::advice::Arm;
 
 use faultless_os::host::Host;
 
-use super::super::{Failure, run};
+use super::super::{glibc, run};
 
-/// glibc since which `glibc.malloc.hugetlb` exists (NEWS for 2.35).
-const GLIBC_WITH_HUGETLB: (u32, u32) = (2, 35);
 /// Never give memory back, never map single blocks, grow by 64 MiB: the thresholds of glibc's malloc (mallopt(3)).
 const KEEP: &str =
     "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=67108864";
-/// Ask for transparent huge pages on all of malloc's memory.
+/// Request transparent huge pages for all of malloc's memory.
 const HUGE: &str = "glibc.malloc.hugetlb=1";
 
 /// A way to run the program: its description and the environment that makes it so.
@@ -22,13 +21,15 @@ pub(super) struct Cure {
     pub(super) environment: Vec<(OsString, OsString)>,
 }
 
-/// What decides which cures can be tried.
-pub(super) struct Ground {
-    /// Version of the C library, where it is glibc.
-    pub(super) glibc: Option<(u32, u32)>,
-    /// Whether transparent huge pages can be had by asking.
+/// The facts that decide which cures can be tried.
+pub(super) struct Facts {
+    /// Whether the C library is glibc.
+    pub(super) is_glibc: bool,
+    /// Whether its malloc can ask for huge pages.
+    pub(super) has_hugetlb: bool,
+    /// Whether transparent huge pages are available on request.
     pub(super) thp: bool,
-    /// Nothing of that can be seen, since /sys is hidden.
+    /// /sys is hidden, so huge pages are unknown.
     pub(super) sys_hidden: bool,
     /// The program as the user typed it, quoted for a shell.
     pub(super) command: String,
@@ -36,16 +37,13 @@ pub(super) struct Ground {
     pub(super) own: String,
 }
 
-impl Ground {
-    /// Looks at this machine.
+impl Facts {
+    /// Reads the facts of this machine.
     pub(super) fn look(command: String) -> Self {
         let host = Host::read();
-        let version = |text: &str| {
-            let mut parts = text.split('.').map(str::parse);
-            Some((parts.next()?.ok()?, parts.next()?.ok()?))
-        };
         Self {
-            glibc: host.glibc.as_deref().and_then(version),
+            is_glibc: host.glibc.is_some(),
+            has_hugetlb: glibc::has_hugetlb(&host),
             thp: host.thp.as_ref().is_some_and(|thp| thp.available()),
             sys_hidden: host.hides_sys(),
             command,
@@ -54,14 +52,13 @@ impl Ground {
     }
 }
 
-/// The baseline first, then every cure that this ground allows.
-pub(super) fn candidates(ground: &Ground) -> Result<Vec<Cure>, Failure> {
-    let Ground { command, own, .. } = ground;
+/// The baseline first, then every cure that can be tried here.
+pub(super) fn candidates(facts: &Facts) -> Result<Vec<Cure>, Failure> {
+    let Facts { command, own, .. } = facts;
     let mut cures = vec![cure("as it is", "the program unchanged", command.clone(), Vec::new())];
     let tunables = |value: &str| vec![("GLIBC_TUNABLES".into(), tunables(value))];
     let pool = |policy: run::Policy| run::environment(&run::Options::of(policy));
-    let huge = ground.thp && ground.glibc.is_some_and(|version| version >= GLIBC_WITH_HUGETLB);
-    if ground.thp {
+    if facts.thp {
         cures.push(cure(
             "pool",
             "large blocks from the pool, on huge pages, kept when freed",
@@ -75,7 +72,7 @@ pub(super) fn candidates(ground: &Ground) -> Result<Vec<Cure>, Failure> {
         format!("{own} run --policy base -- {command}"),
         pool(run::Policy::Base)?,
     ));
-    if ground.glibc.is_some() {
+    if facts.is_glibc {
         cures.push(cure(
             "glibc thresholds",
             "glibc's malloc keeps what is freed and maps no block by itself",
@@ -83,7 +80,7 @@ pub(super) fn candidates(ground: &Ground) -> Result<Vec<Cure>, Failure> {
             tunables(KEEP),
         ));
     }
-    if huge {
+    if facts.thp && facts.has_hugetlb {
         cures.push(cure(
             "glibc huge pages",
             "glibc's malloc asks for huge pages for the heap and for mapped blocks",
@@ -106,7 +103,7 @@ fn cure(name: &str, what: &str, adopt: String, environment: Vec<(OsString, OsStr
     Cure { arm: Arm { name: name.into(), what: what.into(), adopt }, environment }
 }
 
-/// The user's own tunables stay; ours come last and so win.
+/// Keeps the user's own tunables. Ours come last and therefore win.
 fn tunables(value: &str) -> OsString {
     match std::env::var_os("GLIBC_TUNABLES") {
         Some(mut own) if !own.is_empty() => {
@@ -122,7 +119,7 @@ fn shown(value: &str) -> String {
     quoted(&[tunables(value).to_string_lossy().into_owned()])
 }
 
-/// `faultless` where a shell finds this very file under that name, else its path.
+/// `faultless` if a shell finds this very file under that name, else its path.
 pub(super) fn own_name() -> String {
     let own = std::env::current_exe().ok();
     let found = run::find("faultless".as_ref()).ok();
@@ -133,7 +130,7 @@ pub(super) fn own_name() -> String {
     }
 }
 
-/// `words` as a shell would have to be given them.
+/// `words`, quoted for a shell.
 pub(super) fn quoted(words: &[String]) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     words

@@ -6,19 +6,19 @@ use std::os::fd::AsFd;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// How long a pipe may stay open before the user is told what is being waited for.
+/// Time before the user is told that a pipe is still open.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where each run reads from.
+/// The input of each run.
 pub(super) enum Input {
-    /// Nothing to read: a terminal can't be asked twice.
+    /// Nothing: a terminal can't be read twice.
     Null,
-    /// A file, from this offset; opened anew for each run, since offsets are shared by copies of a descriptor.
+    /// A file, from this offset. Each run opens it anew, because copies of a descriptor share one offset.
     File(File, u64),
 }
 
 impl Input {
-    /// Takes this process's standard input: a file as it is, a pipe after reading all of it into an unnamed file.
+    /// Takes this process's standard input: a file as it is, or a pipe, which is read into an unnamed file.
     pub(super) fn capture() -> io::Result<Self> {
         let stdin = io::stdin();
         if stdin.is_terminal() {
@@ -52,7 +52,7 @@ impl Input {
         Ok(Self::File(spool, 0))
     }
 
-    /// A descriptor of its own, at the beginning of the input.
+    /// A new descriptor at the beginning of the input.
     pub(super) fn open(&self) -> io::Result<File> {
         match self {
             Self::Null => File::open("/dev/null"),

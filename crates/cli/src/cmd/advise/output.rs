@@ -6,23 +6,23 @@ use std::io::{self, PipeReader, PipeWriter, Read};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// How long a process that the program left behind may hold its output open.
+/// How long a leftover process of the program may hold its output open.
 const LEFT_BEHIND: Duration = Duration::from_secs(10);
 
-/// How much of the end of an output is kept to show it when the program fails.
+/// Bytes kept from the end of an output, to show if the program fails.
 const TAIL_BYTES: usize = 2048;
 
-/// What a program wrote.
+/// The output of one run.
 pub(super) struct Written {
     /// Hash of all bytes.
     pub(super) hash: u64,
-    /// How many there were.
+    /// Number of bytes.
     pub(super) bytes: u64,
-    /// The last of them.
+    /// The last [`TAIL_BYTES`].
     pub(super) tail: String,
 }
 
-/// Reads one stream of one run to its end, beside the run.
+/// Reads one stream of one run in a thread, until it ends.
 pub(super) struct Drain(Receiver<io::Result<Written>>);
 
 impl Drain {
@@ -34,7 +34,7 @@ impl Drain {
         Ok((writer, Self(receiver)))
     }
 
-    /// What was written, once every writer has closed its end. Call it when the program has ended.
+    /// The output, once every writer has closed its end. Call it after the program has ended.
     pub(super) fn finish(self) -> io::Result<Written> {
         self.0.recv_timeout(LEFT_BEHIND).unwrap_or_else(|error| {
             Err(io::Error::other(match error {

@@ -1,22 +1,21 @@
-//! What faultless can and cannot do here, and what would change that.
+//! The capabilities of faultless on this machine, and remedies for the missing ones.
 
 use faultless_os::Error;
 use faultless_os::host::Host;
 use serde::Serialize;
+
+use crate::cmd::glibc;
 
 /// One ability.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Capability {
     pub(super) what: &'static str,
     pub(super) here: bool,
-    /// How it is done here, or why it is not.
+    /// How it works here, or why it does not.
     pub(super) why: String,
-    /// What would make it possible.
+    /// The remedy.
     pub(super) change: Option<String>,
 }
-
-/// The first glibc with the tunable `glibc.malloc.hugetlb` (NEWS of glibc 2.35).
-const GLIBC_HUGETLB: (u32, u32) = (2, 35);
 
 /// All abilities.
 pub(super) fn all(host: &Host) -> Vec<Capability> {
@@ -75,13 +74,13 @@ fn kernel_mode(host: &Host) -> Capability {
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
 
-/// What to change so that perf opens at `level` (perf_event_open(2): 2 allows user space only, 1 the kernel too;
-/// CAP_PERFMON, Linux 5.8, passes by it).
+/// How to make perf open at `level`. In perf_event_open(2), level 2 allows user space only, and level 1 the
+/// kernel too. CAP_PERFMON (Linux 5.8) overrides the level.
 fn perf_remedy(host: &Host, error: &Error, level: i64) -> String {
     let paranoid = host.sysctl.get("kernel/perf_event_paranoid").copied();
     match paranoid {
         None => "a kernel with perf events (CONFIG_PERF_EVENTS)".into(),
-        // The kernel's own refusal is EACCES; EPERM is what seccomp profiles answer.
+        // The kernel itself refuses with EACCES, a seccomp profile with EPERM.
         Some(found) if error.errno == EACCES && found > level => {
             let root = root(host);
             format!("{root}, CAP_PERFMON, or sysctl kernel.perf_event_paranoid={level} (now {found})")
@@ -93,7 +92,7 @@ fn perf_remedy(host: &Host, error: &Error, level: i64) -> String {
     }
 }
 
-/// Whoever is root and is refused all the same is root of a user namespace (user_namespaces(7)).
+/// A root user who is refused is root of a user namespace (user_namespaces(7)).
 fn root(host: &Host) -> &'static str {
     if host.root { "root outside this container" } else { "root" }
 }
@@ -136,18 +135,13 @@ fn interposer() -> Capability {
 
 fn tunables(host: &Host) -> Capability {
     const WHAT: &str = "THP through glibc's malloc (GLIBC_TUNABLES hugetlb=1)";
-    let version = host.glibc.as_deref().and_then(|text| {
-        let (major, rest) = text.split_once('.')?;
-        let minor = rest.split('.').next()?;
-        Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
-    });
-    match (version, &host.glibc) {
-        (Some(version), Some(text)) if version >= GLIBC_HUGETLB => match &host.thp {
+    match &host.glibc {
+        Some(text) if glibc::has_hugetlb(host) => match &host.thp {
             Some(thp) if !thp.available() => no(WHAT, "THP are off", super::huge::enable_thp(thp)),
             _ => yes(WHAT, format!("glibc {text}")),
         },
-        (_, Some(text)) => no(WHAT, format!("glibc {text}"), "glibc >= 2.35, or `faultless run`"),
-        (_, None) => no(WHAT, "not running on glibc", "`faultless run`, or a glibc system"),
+        Some(text) => no(WHAT, format!("glibc {text}"), "glibc >= 2.35, or `faultless run`"),
+        None => no(WHAT, "not running on glibc", "`faultless run`, or a glibc system"),
     }
 }
 

@@ -1,14 +1,18 @@
-//! `faultless doctor --check`: what `stat` and `record` say of programs that time every one of their own touches.
+//! `faultless doctor --check`: how true the figures of `stat` and `record` are for programs that time each of
+//! their touches.
 //!
-//! In: this machine. Out: for each program, the measured time divided by the true time, how many intervals hold, and
-//! the largest error in the counts of kinds. The truth of a watched run comes from a twin: the same program, unwatched, on
-//! the same processor at the same time. The two alternate every few ms, so what else happens on the machine hits both
-//! alike. Where they can't run together the twin follows. While events are open, faults of every process take a little
-//! longer, the twin's too; that is measured and taken off. Faults that the program does not time, those of its start, are
-//! left out. The standing workloads time some thousand of their touches; there the mean of those stands for all.
+//! In: this machine. Out: for each program, the measured time divided by the true time, how many intervals
+//! hold, and the largest error in the counts of kinds.
 //!
-//! What it does not do: correct anything.
+//! The truth of a watched run comes from a twin: the same program, unwatched, on the same processor at the
+//! same time. The two alternate every few ms, so a disturbance hits both alike. If they can't run together,
+//! the twin follows. Open events lengthen the faults of every process, the twin's too; this effect is
+//! measured and subtracted. Faults that the program does not time, such as faults at its start, are left out.
+//! The standing workloads time some thousand of their touches; the mean of these stands for all.
+//!
+//! It does not correct anything.
 
+mod report;
 mod text;
 
 use std::ffi::OsString;
@@ -17,6 +21,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use faultless_console::{Failure, INTERRUPTED, Outcome, emit};
 use faultless_os::spawn;
 use faultless_prof::{Options, Request, Task, facts};
 use faultless_trace::Stat;
@@ -26,145 +31,78 @@ use faultless_trace::observation::{Exit, Host};
 use faultless_trace::sites::Group;
 use faultless_trace::stat::{Interval, Kind};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
 
 use crate::cmd::warm::Warm;
-use crate::cmd::workload::Standing;
-use crate::cmd::workload::timed::Told;
-use crate::cmd::{Failure, INTERRUPTED, Outcome, emit};
+use crate::cmd::workload::StandingTimes;
+use crate::cmd::workload::timed::TimedTouches;
 
-/// Rounds; in each every program runs under `stat` and under `record`, each time beside a twin. Chosen: 100 intervals and more for each verb.
+use report::{Accuracy, Answer, HALF_WIDTH, HOLDING_SHARE, KIND_SHARE, ProgramReport, Report, SCHEMA};
+
+/// Rounds. In each, every program runs under `stat` and under `record`, each time with a twin. Chosen: at
+/// least 100 intervals for each verb.
 const ROUNDS: usize = 10;
-/// How long the twin waits for its partner, which is watched from some ms later on: calibration comes first, and wants no company.
+/// How long the twin waits. Its watched partner is calibrated first, and must be alone during that time.
 const TWIN_DELAY: Duration = Duration::from_millis(20);
-/// The median ratio of each program must lie between these.
-const LIMITS: (f64, f64) = (0.93, 1.07);
-/// At least this share of the 95 % intervals must hold the truth of their run.
-const HOLDING_SHARE: f64 = 0.9;
-/// The median half of the 95 % intervals must be at most this share of their value.
-const HALF_WIDTH: f64 = 0.1;
-/// Kinds of fewer of the faults are not looked at.
-const KIND_SHARE: f64 = 0.1;
-/// A kind's count that is off by more is told.
-const KIND_ERROR: f64 = 0.2;
-/// Version of the JSON output; raised when a field changes its meaning or goes.
-const SCHEMA: u32 = 3;
-
-/// A program: its name, what follows `workload`, and where its twin runs. Of the standing ones `mixed` is left out: it times pages beside its
-/// own, and too few.
-struct Program(&'static str, &'static str, Twin);
+/// A program: its name, the words after `workload`, and where its twin runs. The standing workload `mixed` is
+/// left out: it times too few pages, and they are not its own.
+struct TimedProgram(&'static str, &'static str, Twin);
 
 /// Where the twin of a watched program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Twin {
     /// On the same processor at the same time.
     Beside,
-    /// Afterwards: the program has several threads, or huge pages, which are counted for the whole machine.
+    /// Afterwards. The program has several threads, or uses huge pages, which the kernel counts for the whole
+    /// machine.
     After,
 }
 
-static PROGRAMS: [Program; 21] = [
-    Program("first touch, 20 ms", "timed first-touch --pages 2048 --rounds 8", Twin::Beside),
-    Program("first touch", "timed first-touch --pages 2048 --rounds 60", Twin::Beside),
-    Program("first touch, 2 s", "timed first-touch --pages 65536 --rounds 24", Twin::Beside),
-    Program("zero page", "timed zero-page --pages 2048 --rounds 40", Twin::Beside),
-    Program("copy after fork", "timed copy --pages 2048 --rounds 30", Twin::Beside),
-    Program("huge and base pages", "timed thp --pages 2048 --rounds 50", Twin::After),
-    Program("huge pages between", "timed mthp --pages 2048 --rounds 60", Twin::After),
-    Program("file, read", "timed file-read --pages 16384 --rounds 60", Twin::Beside),
-    Program("file, private write", "timed file-write --pages 2048 --rounds 40", Twin::Beside),
-    Program("two threads", "timed threads --pages 4000 --rounds 40", Twin::After),
-    Program("phases", "timed phases --pages 8192", Twin::Beside),
-    Program("children", "timed children --pages 4000 --rounds 20", Twin::Beside),
-    Program("chunk-pipeline", "chunk-pipeline --json", Twin::After),
-    Program("temporaries", "temporaries --json --total-mib 1024", Twin::Beside),
-    Program("calloc-sparse", "calloc-sparse --json", Twin::Beside),
-    Program("calloc-full", "calloc-full --json", Twin::Beside),
-    Program("growth", "growth --json --max-mib 512", Twin::Beside),
-    Program("bursts", "bursts --json --bursts 1", Twin::Beside),
-    Program("idle-bursts", "idle-bursts --json --bursts 2 --blocks 250 --idle-ms 100", Twin::Beside),
-    Program("thread-churn", "thread-churn --json --threads 10 --blocks 2 --block-kib 33000", Twin::Beside),
-    Program("touch-once", "touch-once --json", Twin::Beside),
+static PROGRAMS: [TimedProgram; 21] = [
+    TimedProgram("first touch, 20 ms", "timed first-touch --pages 2048 --rounds 8", Twin::Beside),
+    TimedProgram("first touch", "timed first-touch --pages 2048 --rounds 60", Twin::Beside),
+    TimedProgram("first touch, 2 s", "timed first-touch --pages 65536 --rounds 24", Twin::Beside),
+    TimedProgram("zero page", "timed zero-page --pages 2048 --rounds 40", Twin::Beside),
+    TimedProgram("copy after fork", "timed copy --pages 2048 --rounds 30", Twin::Beside),
+    TimedProgram("huge and base pages", "timed thp --pages 2048 --rounds 50", Twin::After),
+    TimedProgram("huge pages between", "timed mthp --pages 2048 --rounds 60", Twin::After),
+    TimedProgram("file, read", "timed file-read --pages 16384 --rounds 60", Twin::Beside),
+    TimedProgram("file, private write", "timed file-write --pages 2048 --rounds 40", Twin::Beside),
+    TimedProgram("two threads", "timed threads --pages 4000 --rounds 40", Twin::After),
+    TimedProgram("phases", "timed phases --pages 8192", Twin::Beside),
+    TimedProgram("children", "timed children --pages 4000 --rounds 20", Twin::Beside),
+    TimedProgram("chunk-pipeline", "chunk-pipeline --json", Twin::After),
+    TimedProgram("temporaries", "temporaries --json --total-mib 1024", Twin::Beside),
+    TimedProgram("calloc-sparse", "calloc-sparse --json", Twin::Beside),
+    TimedProgram("calloc-full", "calloc-full --json", Twin::Beside),
+    TimedProgram("growth", "growth --json --max-mib 512", Twin::Beside),
+    TimedProgram("bursts", "bursts --json --bursts 1", Twin::Beside),
+    TimedProgram("idle-bursts", "idle-bursts --json --bursts 2 --blocks 250 --idle-ms 100", Twin::Beside),
+    TimedProgram(
+        "thread-churn",
+        "thread-churn --json --threads 10 --blocks 2 --block-kib 33000",
+        Twin::Beside,
+    ),
+    TimedProgram("touch-once", "touch-once --json", Twin::Beside),
 ];
 
-/// Everything that is reported, as JSON has it.
-#[derive(Debug, Serialize)]
-struct Report {
-    schema: u32,
-    verdict: String,
-    answer: Answer,
-    host: Host,
-    rounds: usize,
-    /// Somebody asked for the end before all rounds were over.
-    is_interrupted: bool,
-    /// By how much a fault of any process takes longer while events are open, ns.
-    open_events_ns: f64,
-    programs: Vec<Row>,
-}
-
-/// Whether all is within the limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Answer {
-    Holds,
-    Fails,
-    /// A verb could time no faults, the interval of a ratio reaches across a limit, or so many intervals hold as chance could make of enough.
-    CannotSay,
-}
-
-/// What was found of a program.
-#[derive(Debug, Default, Serialize)]
-struct Row {
-    program: &'static str,
-    /// Time in its touches, ns: the median of the twins.
-    truth_ns: f64,
-    /// A fault of the slowest twin by one of the fastest.
-    spread: f64,
-    /// Its faults by kind.
-    faults: Vec<(Kind, u64)>,
-    stat: Arm,
-    record: Arm,
-    /// Why there are no figures.
-    cannot_say: Option<String>,
-}
-
-/// What a verb said of a program.
-#[derive(Debug, Default, Serialize)]
-struct Arm {
-    /// Seconds in faults by the truth: the median of the rounds, with its 95 % interval.
-    ratio: Option<Interval>,
-    /// The least and the most of the rounds.
-    extremes: Option<(f64, f64)>,
-    /// The program's own time a fault in a watched run by that of its twin: what recording adds.
-    lengthened: f64,
-    /// Rounds whose interval holds the truth.
-    holds: usize,
-    /// Rounds in which there was an interval.
-    intervals: usize,
-    /// Half of the interval by its value, the median of the rounds.
-    half_width: f64,
-    /// The kind that is off most: by how much of its count, and the count that was said, of the round in the middle.
-    worst: Option<(Kind, f64, u64)>,
-}
-
-/// What a program said of its own touches.
+/// Touches that a program timed itself.
 #[derive(Clone, Debug, Default)]
-struct Own {
+struct OwnTimes {
     faults: u64,
-    /// All of them, ns.
+    /// Time of all of them, ns.
     ns: f64,
-    /// By kind, where it knows.
+    /// By kind, if the program knows them.
     kinds: Vec<(Kind, u64)>,
 }
 
-/// What a verb said in one round.
+/// One watched run and its twin.
 struct Said {
-    /// What the program said in that run: recording is in its times.
-    own: Own,
-    /// What its twin said, without what open events cost it.
-    twin: Own,
+    /// The program's own times in the watched run; they contain the overhead of recording.
+    own: OwnTimes,
+    /// The twin's times, without the effect of open events.
+    twin: OwnTimes,
     time_ns: Option<Interval>,
-    /// Faults of each kind, and their time, ns.
+    /// Faults of each kind, and their time in ns, as the verb reports them.
     kinds: Vec<(Kind, u64, f64)>,
 }
 
@@ -185,9 +123,9 @@ impl Rounds {
     }
 }
 
-/// Runs it. Status 1 where something lies outside the limits.
+/// Runs the check. The status is 1 if something is outside the limits.
 pub(super) fn run(only: &str, json: bool) -> Outcome {
-    let programs: Vec<&'static Program> =
+    let programs: Vec<&'static TimedProgram> =
         PROGRAMS.iter().filter(|program| program.0.contains(only)).collect();
     if programs.is_empty() {
         let names: Vec<&str> = PROGRAMS.iter().map(|program| program.0).collect();
@@ -215,8 +153,13 @@ pub(super) fn run(only: &str, json: bool) -> Outcome {
     emit(text.as_bytes(), ExitCode::from(code))
 }
 
-/// All rounds of all programs; in a round each runs under either verb, which take turns in coming first.
-fn take(programs: &[&'static Program], host: &Host, open_events_ns: f64) -> Result<Vec<Rounds>, Failure> {
+/// All rounds of all programs. In a round each program runs under both verbs, which take turns in going
+/// first.
+fn take(
+    programs: &[&'static TimedProgram],
+    host: &Host,
+    open_events_ns: f64,
+) -> Result<Vec<Rounds>, Failure> {
     let bar = ProgressBar::new((ROUNDS * programs.len()) as u64);
     if let Ok(style) = ProgressStyle::with_template("checking {bar:30} {pos}/{len} {msg}") {
         bar.set_style(style);
@@ -232,7 +175,7 @@ fn take(programs: &[&'static Program], host: &Host, open_events_ns: f64) -> Resu
                     rounds.warm.touch();
                     let is_stat = (round + turn) % 2 == 0;
                     let said = program.said(host, is_stat, &mut rounds.warm, open_events_ns);
-                    // Ctrl-C has reached the program too, and ended it.
+                    // Ctrl-C reached the program too, and ended it.
                     if spawn::asked_to_end() {
                         break 'rounds;
                     }
@@ -247,7 +190,7 @@ fn take(programs: &[&'static Program], host: &Host, open_events_ns: f64) -> Resu
     Ok(rounds)
 }
 
-impl Program {
+impl TimedProgram {
     fn cannot_run(&self, host: &Host) -> Option<&'static str> {
         match self.1.split(' ').nth(1) {
             Some("thp") if host.thp == "never" || host.thp_bytes == 0 => Some("there are no huge pages here"),
@@ -263,7 +206,7 @@ impl Program {
         Ok([program].into_iter().chain(words).collect())
     }
 
-    /// What a verb says of it, and what its twin says.
+    /// Runs it under a verb, and its twin.
     fn said(
         &'static self,
         host: &Host,
@@ -272,7 +215,7 @@ impl Program {
         open_events_ns: f64,
     ) -> Result<Said, Failure> {
         let mut watched = || if is_stat { self.stat(warm) } else { self.record() };
-        // Where all memory may have huge pages the twin's are counted as the program's.
+        // If THP are always on, the kernel's machine-wide count would add the twin's to the program's.
         if self.2 == Twin::After || host.thp == "always" {
             let said = watched()?;
             return Ok(Said { twin: self.plain()?, ..said });
@@ -282,13 +225,13 @@ impl Program {
             self.plain()
         });
         let said = watched();
-        // A thread that panicked has told why.
+        // The panic has printed its reason.
         let twin = twin.join().unwrap_or_else(|_| Err(Failure("--check: a thread ended early".into())));
         Ok(Said { twin: twin?.without(open_events_ns), ..said? })
     }
 
-    /// What it says when nobody watches it.
-    fn plain(&self) -> Result<Own, Failure> {
+    /// Runs it unwatched.
+    fn plain(&self) -> Result<OwnTimes, Failure> {
         let words = self.command()?;
         let output = Command::new(&words[0])
             .args(&words[1..])
@@ -296,10 +239,10 @@ impl Program {
             .stderr(Stdio::inherit())
             .output()?;
         self.ended_well(output.status.code())?;
-        Own::of(&output.stdout)
+        OwnTimes::of(&output.stdout)
     }
 
-    /// The command, and where its output goes.
+    /// The request to run it, and the file that takes its output.
     fn request(&self) -> Result<(Request, File), Failure> {
         let told = tempfile::tempfile()?;
         let stdout = Some(told.try_clone()?.into());
@@ -311,7 +254,7 @@ impl Program {
         let observation = faultless_prof::observe(request)?;
         self.ended_well(status(observation.exit))?;
         warm.learn(2 * observation.usage.peak_rss_bytes);
-        Ok(Said::of_stat(&Stat::from_observation(&observation), Own::of(&whole(told)?)?))
+        Ok(Said::of_stat(&Stat::from_observation(&observation), OwnTimes::of(&whole(told)?)?))
     }
 
     fn record(&self) -> Result<Said, Failure> {
@@ -325,7 +268,7 @@ impl Program {
         self.ended_well(status(recorded.exit))?;
         let recording = faultless_trace::file::read(&whole(file)?)?;
         let wanted = Wanted { by: Some(Group::Kind), top: usize::MAX, ..Wanted::default() };
-        Ok(Said::of_record(&Findings::new(&recording, &wanted), Own::of(&whole(told)?)?))
+        Ok(Said::of_record(&Findings::new(&recording, &wanted), OwnTimes::of(&whole(told)?)?))
     }
 
     fn ended_well(&self, status: Option<i32>) -> Result<(), Failure> {
@@ -341,7 +284,7 @@ impl Program {
     }
 }
 
-/// All that a file holds.
+/// The whole content of a file.
 fn whole(mut file: File) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0))?;
@@ -349,15 +292,16 @@ fn whole(mut file: File) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-impl Own {
-    /// From what a program printed: a timed one its touches by kind, a standing one the mean of those that it timed.
+impl OwnTimes {
+    /// Reads a program's output: touches by kind from a timed program, the mean of its samples from a
+    /// standing workload.
     fn of(printed: &[u8]) -> Result<Self, Failure> {
-        if let Ok(told) = serde_json::from_slice::<Told>(printed) {
+        if let Ok(told) = serde_json::from_slice::<TimedTouches>(printed) {
             let kinds: Vec<(Kind, u64)> = told.iter().map(|(kind, timed)| (*kind, timed.faults)).collect();
             let faults = kinds.iter().map(|(_, faults)| faults).sum();
             return Ok(Self { faults, ns: told.values().map(|timed| timed.ns).sum(), kinds });
         }
-        let Standing { faults, first_touch_mean_ns } = serde_json::from_slice(printed)?;
+        let StandingTimes { faults, first_touch_mean_ns } = serde_json::from_slice(printed)?;
         let price_ns = first_touch_mean_ns
             .ok_or_else(|| Failure("--check: a workload touched no new page, so there is no truth".into()))?;
         Ok(Self { faults, ns: faults as f64 * price_ns, kinds: Vec::new() })
@@ -367,25 +311,25 @@ impl Own {
         self.ns / self.faults.max(1) as f64
     }
 
-    /// The same, had each fault taken less.
+    /// The same touches, each shorter by `each_ns`.
     fn without(self, each_ns: f64) -> Self {
         Self { ns: (self.ns - each_ns * self.faults as f64).max(0.0), ..self }
     }
 }
 
 impl Said {
-    fn of_stat(stat: &Stat, own: Own) -> Self {
+    fn of_stat(stat: &Stat, own: OwnTimes) -> Self {
         let kinds =
             stat.rows.iter().map(|row| (row.kind, row.faults, row.seconds.unwrap_or(0.0) * 1e9)).collect();
         Self {
             own,
-            twin: Own::default(),
+            twin: OwnTimes::default(),
             time_ns: stat.time.as_ref().map(|time| time.seconds.times(1e9)),
             kinds,
         }
     }
 
-    fn of_record(findings: &Findings, own: Own) -> Self {
+    fn of_record(findings: &Findings, own: OwnTimes) -> Self {
         let rows = findings.tables.iter().flat_map(|table| &table.sites.rows);
         let kinds = rows
             .flat_map(|row| &row.kinds)
@@ -393,14 +337,19 @@ impl Said {
             .map(|(kind, faults, ns)| (*kind, faults.round() as u64, *ns));
         let beyond = findings.beyond.iter();
         let beyond = beyond.map(|(kind, faults, seconds)| (*kind, *faults, seconds.unwrap_or(0.0) * 1e9));
-        Self { own, twin: Own::default(), time_ns: findings.time_ns, kinds: kinds.chain(beyond).collect() }
+        Self {
+            own,
+            twin: OwnTimes::default(),
+            time_ns: findings.time_ns,
+            kinds: kinds.chain(beyond).collect(),
+        }
     }
 
     fn faults(&self, wanted: Kind) -> u64 {
         self.kinds.iter().filter(|(kind, ..)| *kind == wanted).map(|(_, faults, _)| faults).sum()
     }
 
-    /// The time without that of faults which the program did not time: its start, and that of its children.
+    /// The reported time, scaled down to the touches that the program timed. Process starts are left out.
     fn of_touches(&self) -> Option<Interval> {
         let all_ns: f64 = self.kinds.iter().map(|(.., ns)| ns).sum();
         let part = |timed: u64, said: u64| (timed as f64 / said.max(1) as f64).min(1.0);
@@ -421,7 +370,7 @@ impl Said {
         Some(self.time_ns?.times(part))
     }
 
-    /// The kind whose count is off most, by how much of it, and what was said.
+    /// The kind with the largest relative error, that error, and the reported count.
     fn worst(&self, faults: &[(Kind, u64)]) -> Option<(Kind, f64, u64)> {
         let all: u64 = faults.iter().map(|(_, faults)| faults).sum();
         let looked_at = faults.iter().filter(|(_, faults)| *faults as f64 >= KIND_SHARE * all as f64);
@@ -433,16 +382,16 @@ impl Said {
     }
 }
 
-/// `None`: a signal.
+/// `None` after a signal.
 fn status(exit: Exit) -> Option<i32> {
     if let Exit::Status(status) = exit { Some(status) } else { None }
 }
 
-fn report(programs: &[&Program], host: Host, open_events_ns: f64, rounds: Vec<Rounds>) -> Report {
-    let rows: Vec<Row> = programs
+fn report(programs: &[&TimedProgram], host: Host, open_events_ns: f64, rounds: Vec<Rounds>) -> Report {
+    let rows: Vec<ProgramReport> = programs
         .iter()
         .zip(rounds)
-        .map(|(program, rounds)| Row {
+        .map(|(program, rounds)| ProgramReport {
             cannot_say: program
                 .cannot_run(&host)
                 .or_else(|| rounds.is_empty().then_some("interrupted"))
@@ -464,26 +413,26 @@ fn report(programs: &[&Program], host: Host, open_events_ns: f64, rounds: Vec<Ro
     }
 }
 
-fn row(program: &'static str, rounds: &Rounds) -> Row {
-    let twins: Vec<&Own> = rounds.stat.iter().chain(&rounds.record).map(|said| &said.twin).collect();
+fn row(program: &'static str, rounds: &Rounds) -> ProgramReport {
+    let twins: Vec<&OwnTimes> = rounds.stat.iter().chain(&rounds.record).map(|said| &said.twin).collect();
     let Some(truth_ns) = median(&twins.iter().map(|own| own.ns).collect::<Vec<f64>>()) else {
-        return Row { program, ..Row::default() };
+        return ProgramReport { program, ..ProgramReport::default() };
     };
-    // The counts are the same in every run, except for pages that the kernel happened to map early.
+    // Every run has the same counts, except for pages that the kernel happened to map early.
     let faults = twins[twins.len() / 2].kinds.clone();
     let (stat, record) = (arm(&faults, &rounds.stat), arm(&faults, &rounds.record));
     let prices: Vec<f64> = twins.iter().map(|own| own.price_ns()).collect();
     let spread = ends(&prices).map_or(0.0, |(low, high)| high / low);
-    Row { program, truth_ns, spread, stat, record, faults, cannot_say: None }
+    ProgramReport { program, truth_ns, spread, stat, record, faults, cannot_say: None }
 }
 
-/// The least and the most.
+/// Smallest and largest value.
 fn ends(values: &[f64]) -> Option<(f64, f64)> {
     values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max))
 }
 
-fn arm(faults: &[(Kind, u64)], said: &[Said]) -> Arm {
-    // Of each round: what was said by the truth, and how much longer recording made the truth.
+fn arm(faults: &[(Kind, u64)], said: &[Said]) -> Accuracy {
+    // Of each round: the measured time divided by the truth, and the overhead of recording.
     let rounds: Vec<(Interval, f64)> = said
         .iter()
         .filter_map(|said| {
@@ -502,7 +451,7 @@ fn arm(faults: &[(Kind, u64)], said: &[Said]) -> Arm {
     let half_widths = ratios.iter().map(|ratio| (ratio.high - ratio.low) / 2.0 / ratio.value);
     let mut worst: Vec<_> = said.iter().filter_map(|said| said.worst(faults)).collect();
     worst.sort_by(|a, b| a.1.total_cmp(&b.1));
-    Arm {
+    Accuracy {
         ratio,
         extremes: ends(&ratios.iter().map(|ratio| ratio.value).collect::<Vec<f64>>()),
         lengthened: if rounds.is_empty() { 1.0 } else { lengthened },
@@ -513,18 +462,8 @@ fn arm(faults: &[(Kind, u64)], said: &[Said]) -> Arm {
     }
 }
 
-impl Arm {
-    /// Whether the ratio lies within the limits.
-    fn answer(&self) -> Answer {
-        match self.ratio {
-            Some(ratio) if ratio.low >= LIMITS.0 && ratio.high <= LIMITS.1 => Answer::Holds,
-            Some(ratio) if ratio.high < LIMITS.0 || ratio.low > LIMITS.1 => Answer::Fails,
-            _ => Answer::CannotSay,
-        }
-    }
-}
-
-/// Whether enough intervals hold: of so few as chance could make of enough nobody can say.
+/// Whether enough intervals hold. With few intervals, chance could explain a shortfall, so the answer is
+/// open.
 fn enough_hold(holds: usize, of: usize) -> Answer {
     let share = share_interval(holds as f64, of as f64);
     if share.value >= HOLDING_SHARE {
@@ -536,11 +475,11 @@ fn enough_hold(holds: usize, of: usize) -> Answer {
     }
 }
 
-/// The answer, and the first line.
-fn verdict(rows: &[Row]) -> (Answer, String) {
+/// The answer, and the first line of the report.
+fn verdict(rows: &[ProgramReport]) -> (Answer, String) {
     let mut answers = Vec::new();
-    let mut said = |verb: &str, arm: &dyn Fn(&Row) -> &Arm| {
-        let arms: Vec<&Arm> = rows.iter().map(arm).filter(|arm| arm.ratio.is_some()).collect();
+    let mut said = |verb: &str, arm: &dyn Fn(&ProgramReport) -> &Accuracy| {
+        let arms: Vec<&Accuracy> = rows.iter().map(arm).filter(|arm| arm.ratio.is_some()).collect();
         if arms.is_empty() {
             answers.push(Answer::CannotSay);
             return format!("{verb} could time no faults here");

@@ -2,20 +2,20 @@
 
 use faultless_os::host::{Host, Thp};
 use faultless_prof::price::Prices;
-use faultless_trace::measurement::{Bytes, Nanos};
+use faultless_trace::measurement::{Bytes, Count, Nanos};
 
 use super::row::{Grade, Row, Rule};
 
 pub(super) const RULES: &[Rule] =
     &[thp, shmem, mthp, mthp_fallback, defrag, khugepaged, thp_fallback, hugetlb];
 
-/// Share of huge faults that fell back from which on it is worth a line.
+/// Report fallbacks from this share of all huge faults on.
 const FALLBACK_SHARE: f64 = 0.1;
-/// Fallbacks below this number are an accident of start-up.
+/// Fewer fallbacks than this happen by accident at boot.
 const LEAST_FALLBACKS: u64 = 100;
 
-/// transhuge.rst: what the words mean, and that the directory of a size (6.8) may override them. madvise(2):
-/// MADV_HUGEPAGE since 2.6.38. MADV_COLLAPSE makes THP whatever these settings say, but not in a fault.
+/// transhuge.rst: meaning of the words, and that the directory of a size (6.8) may override them. madvise(2):
+/// MADV_HUGEPAGE since 2.6.38. MADV_COLLAPSE ignores these settings, but it does not act in a fault.
 fn thp(host: &Host, prices: &Prices) -> Option<Row> {
     const SETTING: &str = "transparent_hugepage/enabled";
     let Some(thp) = &host.thp else {
@@ -52,7 +52,7 @@ fn thp(host: &Host, prices: &Prices) -> Option<Row> {
     Some(Row::new(SETTING, value, grade, meaning).advice(advice).source("transhuge.rst; madvise(2)"))
 }
 
-/// The command that lets memory ask for THP, where it can't.
+/// The command that makes THP available on request.
 pub(super) fn enable_thp(thp: &Thp) -> String {
     let size = match thp.word() == thp.enabled.as_deref() {
         true => String::new(),
@@ -61,7 +61,8 @@ pub(super) fn enable_thp(thp: &Thp) -> String {
     format!("echo madvise > /sys/kernel/mm/transparent_hugepage/{size}enabled (root)")
 }
 
-/// transhuge.rst, "Hugepages in tmpfs/shmem": the setting is for what has no mount of its own; tmpfs has `huge=`.
+/// transhuge.rst, "Hugepages in tmpfs/shmem": the setting governs memory without a mount of its own. tmpfs
+/// has `huge=`.
 fn shmem(host: &Host, _: &Prices) -> Option<Row> {
     const SETTING: &str = "transparent_hugepage/shmem_enabled";
     let thp = host.thp.as_ref()?;
@@ -149,19 +150,18 @@ fn defrag(host: &Host, _: &Prices) -> Option<Row> {
     const SETTING: &str = "transparent_hugepage/defrag";
     let thp = host.thp.as_ref()?;
     let word = thp.defrag.clone()?;
-    let stalls = host.vmstat.get("compact_stall").copied().unwrap_or(0);
+    let stalls = Count(host.vmstat.get("compact_stall").copied().unwrap_or(0)).of("stall");
     let row = match word.as_str() {
         "always" => {
             let meaning = format!(
-                "a fault that finds no free THP reclaims and compacts memory first ({stalls} stalls since boot)"
+                "a fault that finds no free THP reclaims and compacts memory first ({stalls} since boot)"
             );
             Row::new(SETTING, word, Grade::Act, meaning)
                 .advice("echo madvise > /sys/kernel/mm/transparent_hugepage/defrag (root), or defer+madvise")
         }
         "madvise" | "defer+madvise" => {
-            let meaning = format!(
-                "only memory with MADV_HUGEPAGE may wait for compaction ({stalls} stalls since boot)"
-            );
+            let meaning =
+                format!("only memory with MADV_HUGEPAGE may wait for compaction ({stalls} since boot)");
             Row::new(SETTING, word, Grade::Good, meaning)
         }
         _ => Row::new(SETTING, word, Grade::Good, "no fault waits for compaction"),

@@ -38,7 +38,7 @@ fn hidden_sys(host: &Host, _: &Prices) -> Option<Row> {
     })
 }
 
-/// What the hypervisor does is measured, not known.
+/// The hypervisor's behaviour is measured, since it is not documented.
 fn virtual_machine(host: &Host, prices: &Prices) -> Option<Row> {
     let name = host.hypervisor.clone()?;
     let cold = prices.list.iter().find(|price| price.id == "first_touch_guest_cold");
@@ -64,7 +64,7 @@ fn virtual_machine(host: &Host, prices: &Prices) -> Option<Row> {
     )
 }
 
-/// VIRTIO_BALLOON_F_REPORTING (5.7) is bit 5 of the balloon's features (include/uapi/linux/virtio_balloon.h);
+/// VIRTIO_BALLOON_F_REPORTING (5.7) is bit 5 of the balloon's features (include/uapi/linux/virtio_balloon.h).
 /// mm/page_reporting.c walks the free lists from `page_reporting_order` (5.14) upwards.
 fn reporting(host: &Host, _: &Prices) -> Option<Row> {
     let balloon = host.balloon.filter(|balloon| balloon.free_page_reporting)?;
@@ -80,7 +80,8 @@ fn reporting(host: &Host, _: &Prices) -> Option<Row> {
     )
 }
 
-/// Whether a boot-time switch is on: the parameter, else the kernel's configuration; `None` when neither tells.
+/// Whether a boot-time switch is on, from the parameter or else the kernel's configuration. `None` if neither
+/// says.
 fn switched_on(host: &Host, parameter: &str, option: &str) -> Option<bool> {
     match host.kernel.parameter(parameter) {
         Some(value) => Some(matches!(value, "1" | "on" | "y" | "Y")),
@@ -88,8 +89,9 @@ fn switched_on(host: &Host, parameter: &str, option: &str) -> Option<bool> {
     }
 }
 
-/// kernel-parameters.txt. Commit 5708d96da20b (6.13): before it THP and mTHP of anonymous memory were cleared by the
-/// allocator and again by the fault on all architectures; counting instructions on 6.1 and 6.12 agreed.
+/// kernel-parameters.txt. Commit 5708d96da20b (6.13): before it, the allocator cleared THP and mTHP of
+/// anonymous memory, and the fault cleared them again, on all architectures. Instruction counts on 6.1 and
+/// 6.12 agreed.
 fn init_on_alloc(host: &Host, _: &Prices) -> Option<Row> {
     const SETTING: &str = "init_on_alloc";
     let row = match (
@@ -108,8 +110,8 @@ fn init_on_alloc(host: &Host, _: &Prices) -> Option<Row> {
     Some(row.source("kernel-parameters.txt; commit 5708d96da20b"))
 }
 
-/// kernel-parameters.txt (5.3). post_alloc_hook() of mm/page_alloc.c does not clear again what was cleared when freed;
-/// user_alloc_needs_zeroing() (6.13, and what preceded it) has THP cleared in the fault all the same.
+/// kernel-parameters.txt (5.3). post_alloc_hook() of mm/page_alloc.c does not clear pages again that were
+/// cleared when freed. user_alloc_needs_zeroing() (6.13, and its predecessors) still clears THP in the fault.
 fn init_on_free(host: &Host, _: &Prices) -> Option<Row> {
     let on = switched_on(host, "init_on_free", "CONFIG_INIT_ON_FREE_DEFAULT_ON")?;
     on.then(|| {
@@ -119,8 +121,8 @@ fn init_on_free(host: &Host, _: &Prices) -> Option<Row> {
     })
 }
 
-/// Documentation/mm/process_addrs.rst; in 6.4 for anonymous memory on x86-64 and aarch64 (commit 0bff0aaea03e; LWN,
-/// "Stabilizing per-VMA locking").
+/// Documentation/mm/process_addrs.rst. Since 6.4 for anonymous memory on x86-64 and aarch64 (commit
+/// 0bff0aaea03e; LWN, "Stabilizing per-VMA locking").
 fn vma_locks(host: &Host, _: &Prices) -> Option<Row> {
     const SETTING: &str = "per-VMA locks";
     let since = host.kernel.at_least(6, 4)?;
@@ -167,8 +169,8 @@ fn isolation(host: &Host, _: &Prices) -> Option<Row> {
     )
 }
 
-/// kernel-parameters.txt: page_poison is off unless it is asked for; debug_pagealloc has an option that turns it on.
-/// Documentation/dev-tools/kasan.rst.
+/// kernel-parameters.txt: page_poison is off unless requested; debug_pagealloc has a build option that turns
+/// it on. Documentation/dev-tools/kasan.rst.
 fn debug_kernel(host: &Host, _: &Prices) -> Option<Row> {
     let on = |parameter, option| switched_on(host, parameter, option) == Some(true);
     let found: Vec<&str> = [

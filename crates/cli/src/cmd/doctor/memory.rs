@@ -1,8 +1,8 @@
-//! Rows about limits, pressure, swap, and what else makes a fault wait or come back.
+//! Rows about limits, pressure, swap, and other causes of slow or repeated faults.
 
 use faultless_os::host::Host;
 use faultless_prof::price::Prices;
-use faultless_trace::measurement::{Bytes, Nanos};
+use faultless_trace::measurement::{Bytes, Count, Nanos};
 
 use super::row::{Grade, Row, Rule};
 
@@ -22,18 +22,20 @@ pub(super) const RULES: &[Rule] = &[
     tunables,
 ];
 
-/// PSI above this share of time (per cent) is worth fixing before anything about faults.
+/// A PSI share of time above this percentage should be fixed before anything about faults.
 const PRESSURE: f64 = 5.0;
 /// The kernel's default of `vm.max_map_count` is 65530 (include/linux/mm.h, DEFAULT_MAX_MAP_COUNT).
 const MAP_COUNT: i64 = 65_530;
 
-/// cgroup-v2.rst, memory.events: processes above memory.high are throttled and made to reclaim. Version 2 only.
+/// cgroup-v2.rst, memory.events: processes above memory.high are throttled and have to reclaim. Version 2
+/// only.
 fn cgroup_high(host: &Host, _: &Prices) -> Option<Row> {
     let cgroup = host.cgroup.as_ref()?;
     let events = cgroup.high_events.filter(|events| *events > 0)?;
     let limit = cgroup.high_bytes.map_or("unset now".into(), |high| Bytes(high).to_string());
     let meaning = format!(
-        "throttled {events} times above this limit: tasks reclaim memory and wait, as if faults were slow"
+        "throttled {} above this limit: tasks reclaim memory and wait, as if faults were slow",
+        Count(events).of("time")
     );
     Some(
         Row::new("cgroup memory.high", limit, Grade::Act, meaning)
@@ -69,17 +71,18 @@ fn pressure(host: &Host, _: &Prices) -> Option<Row> {
     Some(row.source("psi.rst"))
 }
 
-/// vm.rst, watermark_scale_factor (4.6): a high rate of allocstall says that kswapd starts too late for the bursts.
+/// vm.rst, watermark_scale_factor (4.6): a high rate of allocstall means that kswapd starts too late for
+/// bursts.
 fn direct_reclaim(host: &Host, _: &Prices) -> Option<Row> {
     let stalls: u64 =
         host.vmstat.iter().filter(|(name, _)| name.starts_with("allocstall_")).map(|(_, count)| count).sum();
     let factor = host.sysctl.get("vm/watermark_scale_factor")?;
     let row = if stalls > 0 {
-        let meaning = format!("{stalls} allocations since boot had to reclaim memory themselves");
+        let meaning = format!("{} since boot needed direct reclaim", Count(stalls).of("allocation"));
         Row::new("vm.watermark_scale_factor", factor.to_string(), Grade::Note, meaning)
             .advice("raise it (unit 1/10000 of memory) so that kswapd starts earlier before bursts")
     } else {
-        let meaning = "no allocation since boot had to reclaim memory itself";
+        let meaning = "no allocation since boot needed direct reclaim";
         Row::new("vm.watermark_scale_factor", factor.to_string(), Grade::Good, meaning)
     };
     Some(row.source("vm.rst"))
@@ -132,7 +135,7 @@ fn max_map_count(host: &Host, _: &Prices) -> Option<Row> {
     Some(row.source("vm.rst"))
 }
 
-/// mm/memory.c, do_swap_page(): a page that is not in the swap cache is a major fault, wherever it comes from.
+/// mm/memory.c, do_swap_page(): a page outside the swap cache is a major fault, whatever its source.
 fn swap(host: &Host, _: &Prices) -> Option<Row> {
     let swaps = host.swaps.as_ref()?;
     let used: u64 = swaps.iter().map(|swap| swap.used_bytes).sum();
@@ -141,7 +144,7 @@ fn swap(host: &Host, _: &Prices) -> Option<Row> {
         let meaning = "anonymous memory never comes back from a disk";
         return Some(Row::new("swap", "none", Grade::Good, meaning).source("proc(5)"));
     }
-    let value = format!("{} in use, {pages_in} pages read back since boot", Bytes(used));
+    let value = format!("{} in use, {} read back since boot", Bytes(used), Count(pages_in).of("page"));
     let meaning = "a page that comes back from swap is a major fault: I/O or decompression, not clearing";
     let grade = if pages_in > 0 { Grade::Note } else { Grade::Good };
     let row = Row::new("swap", value, grade, meaning).source("mm/memory.c; getrusage(2)");
@@ -182,8 +185,10 @@ fn numa_balancing(host: &Host, _: &Prices) -> Option<Row> {
         return None;
     }
     let hints = host.vmstat.get("numa_hint_faults").copied().unwrap_or(0);
-    let meaning =
-        format!("pages are unmapped now and then to see who touches them: {hints} such faults since boot");
+    let meaning = format!(
+        "pages are unmapped now and then to see who touches them: {} from it since boot",
+        Count(hints).of("fault")
+    );
     Some(
         Row::new("kernel.numa_balancing", mode.to_string(), Grade::Note, meaning)
             .advice("0 for jobs that are pinned to nodes; they show as minor faults without new memory")

@@ -1,15 +1,17 @@
 //! One setting of this machine and what it means for page faults.
 //!
-//! Each rule names where its meaning is documented and since which kernel it holds. Abbreviations: `transhuge.rst`,
-//! `hugetlbpage.rst`, `ksm.rst`, `zswap.rst` (Documentation/admin-guide/mm of Linux), `vm.rst` and `kernel.rst`
-//! (admin-guide/sysctl), `kernel-parameters.txt` and `cgroup-v2.rst` (admin-guide), `overcommit-accounting.rst` (mm),
-//! `psi.rst` (accounting); manual pages are those of man-pages 6.03. Figures in a row are this machine's own.
+//! Each rule names the document of its meaning, and the first kernel to which it applies. Figures in a row
+//! come from this machine. Abbreviations:
+//!
+//! - `transhuge.rst`, `hugetlbpage.rst`, `ksm.rst`, `zswap.rst`: Documentation/admin-guide/mm of Linux
+//! - `vm.rst`, `kernel.rst`: admin-guide/sysctl
+//! - `kernel-parameters.txt`, `cgroup-v2.rst`: admin-guide
+//! - `overcommit-accounting.rst`: mm; `psi.rst`: accounting
+//! - manual pages: man-pages 6.03
 
 use faultless_os::host::Host;
 use faultless_prof::price::Prices;
 use serde::Serialize;
-
-use super::{huge, machine, memory};
 
 /// A setting, its value here, what that means, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -19,11 +21,11 @@ pub(super) struct Row {
     pub(super) grade: Grade,
     pub(super) meaning: String,
     pub(super) advice: Option<String>,
-    /// Where the meaning is documented.
+    /// The document of the meaning.
     pub(super) source: &'static str,
 }
 
-/// How much a row wants to be read.
+/// The urgency of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Grade {
@@ -56,33 +58,5 @@ impl Row {
     }
 }
 
-/// A source of rows.
+/// Makes a row, if it applies to this machine.
 pub(super) type Rule = fn(&Host, &Prices) -> Option<Row>;
-
-/// All rows that apply, the urgent ones first.
-pub(super) fn all(host: &Host, prices: &Prices) -> Vec<Row> {
-    let rules = huge::RULES.iter().chain(machine::RULES).chain(memory::RULES);
-    let mut rows: Vec<Row> = rules.filter_map(|rule| rule(host, prices)).collect();
-    rows.sort_by_key(|row| row.grade);
-    rows
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_applies_where_nothing_is_known() {
-        let rows = all(&Host::default(), &Prices::default());
-        let urgent: Vec<_> = rows.iter().filter(|row| row.grade == Grade::Act).collect();
-        assert!(urgent.is_empty(), "{urgent:?}");
-    }
-
-    #[test]
-    fn every_row_of_this_machine_has_a_meaning_and_a_source() {
-        for row in all(&Host::read(), &Prices::default()) {
-            assert!(!row.meaning.is_empty() && !row.source.is_empty(), "{row:?}");
-            assert!(row.grade != Grade::Act || row.advice.is_some(), "urgent without advice: {row:?}");
-        }
-    }
-}

@@ -3,31 +3,31 @@
 use std::io;
 
 use faultless_report::table::{WIDTH, hang, wrap};
-use faultless_trace::measurement::{Bytes, Nanos};
+use faultless_trace::measurement::{Bytes, Count, Nanos};
 
+use super::report::{PriceRecord, Report};
 use super::row::{Grade, Row};
-use super::{PriceRecord, Report};
 
-/// Narrower than this nothing can be laid out: longer lines are left to the terminal.
+/// Nothing can be laid out in fewer columns; the terminal breaks longer lines.
 const NARROWEST: usize = 32;
 
-/// The width to fill: COLUMNS where it is exported, else the terminal's, else [`WIDTH`], which it never exceeds.
+/// The width to fill: COLUMNS if exported, else the terminal's, at most [`WIDTH`].
 pub(super) fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let terminal = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
     told.filter(|width| *width > 0).or_else(terminal).map_or(WIDTH, |width| width.clamp(NARROWEST, WIDTH))
 }
 
-/// Everything, the verdict first.
+/// The whole text, the verdict first.
 pub(super) fn render(report: &Report, width: usize) -> String {
     let host = &report.host;
     let known = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
     let number = |n: u64, text: String| if n == 0 { "unknown".to_owned() } else { text };
     let machine = format!(
-        "Linux {}, {}, {} processors, {}",
+        "Linux {}, {}, {}, {}",
         known(&host.kernel),
         known(&host.cpu),
-        number(host.cpus.into(), host.cpus.to_string()),
+        if host.cpus == 0 { "unknown processors".into() } else { Count(host.cpus.into()).of("processor") },
         number(host.memory_bytes, Bytes(host.memory_bytes).to_string())
     );
     let mut lines = wrap("", &report.verdict, width);
@@ -45,7 +45,7 @@ pub(super) fn render(report: &Report, width: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The figures first, so that the text beside them can wrap.
+/// Figures come first in a line, so that the text beside them can wrap.
 fn prices(prices: &[PriceRecord], width: usize) -> Vec<String> {
     if prices.is_empty() {
         return Vec::new();
@@ -74,10 +74,11 @@ fn prices(prices: &[PriceRecord], width: usize) -> Vec<String> {
     lines
 }
 
-/// The median and how far the rounds lie from it, of which no more is said than the clock can tell.
+/// The median and the median deviation of the rounds. A deviation below the clock's resolution reads "less
+/// than the resolution".
 fn figures(price: &PriceRecord) -> Option<(String, String)> {
     let deviation = match (price.mad_ns?, price.resolution_ns?) {
-        // Figures are whole and half steps, but for rounding.
+        // Figures are multiples of half a step, except for rounding.
         (mad, step) if mad < 0.9 * step => format!("<{}", Nanos(step)),
         (mad, _) => Nanos(mad).to_string(),
     };

@@ -1,14 +1,14 @@
-//! The first line: what a first touch costs here and what kind of problem that is.
+//! The first line: the price of a first touch here, and the kind of problem behind it.
 
 use faultless_os::host::Host;
 use faultless_prof::price::{Outcome, Prices};
 use faultless_trace::measurement::{Bytes, Nanos};
 
-/// Clearing below this share, even cache-cold: the fault itself is what costs.
+/// If clearing takes less than this share even cache-cold, the fault itself dominates the price.
 const LITTLE: f64 = 0.25;
-/// Clearing above this share, even cache-hot: the bytes are what costs.
+/// If clearing takes more than this share even cache-hot, the bytes dominate the price.
 const MUCH: f64 = 0.5;
-/// THP are called cheaper from this factor on.
+/// THP count as cheaper from this factor on.
 const CHEAPER: f64 = 1.2;
 
 /// One sentence.

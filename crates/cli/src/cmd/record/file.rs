@@ -1,22 +1,21 @@
-//! The trace file while it grows: `FILE.part` beside FILE, renamed once it is whole.
+//! The trace file while it grows: `FILE.part` beside FILE, renamed when it is complete.
 
 use std::fs::{File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::cmd::Failure;
-use crate::cmd::sink::{self, Sink};
+use faultless_console::{Failure, reason, sink::Sink};
 
-/// The part.
+/// The growing file.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct PartFile {
     target: PathBuf,
     path: PathBuf,
     file: File,
 }
 
-impl Part {
-    /// Creates it; what a killed recording left there goes.
+impl PartFile {
+    /// Creates the file, and discards what a killed recording left in it.
     ///
     /// # Errors
     /// FILE can't be replaced, or another recording writes it now.
@@ -26,7 +25,7 @@ impl Part {
         path.push(".part");
         let path = PathBuf::from(path);
         let failure = |error: std::io::Error| {
-            let reason = sink::reason(&error);
+            let reason = reason(&error);
             Failure(format!("{}: {reason}; name another FILE with -o", path.display()))
         };
         let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(failure)?;
@@ -35,47 +34,47 @@ impl Part {
                 let text = "another recording is being written there; name another FILE with -o";
                 return Err(Failure(format!("{}: {text}", path.display())));
             }
-            // Where a file system has no locks.
+            // Some file systems have no locks.
             Err(TryLockError::Error(_)) | Ok(()) => {}
         }
         file.set_len(0).map_err(failure)?;
         Ok(Self { target, path, file })
     }
 
-    /// Where to write.
+    /// A writer to the file.
     ///
     /// # Errors
-    /// No descriptor is left; then there is no part either.
+    /// No descriptor is left. The file is then removed.
     pub(super) fn out(&self) -> Result<Box<dyn Write>, Failure> {
         match self.file.try_clone() {
             Ok(file) => Ok(Box::new(file)),
             Err(error) => {
-                let reason = sink::reason(&error);
-                // As in `discard`.
+                let reason = reason(&error);
+                // A failure matters as little as in `discard`.
                 let _ = std::fs::remove_file(&self.path);
                 Err(Failure(format!("{}: {reason}; raise the limit, `ulimit -n`", self.path.display())))
             }
         }
     }
 
-    /// Its path.
+    /// The path of the growing file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// It is whole: it gets its name.
+    /// Gives the complete file its name.
     pub(super) fn keep(self) -> Result<PathBuf, Failure> {
         let named = self.file.sync_all().and_then(|()| std::fs::rename(&self.path, &self.target));
         named.map_err(|error| {
-            let (path, reason) = (self.path.display(), sink::reason(&error));
+            let (path, reason) = (self.path.display(), reason(&error));
             Failure(format!("{}: {reason}; what was recorded is in {path}", self.target.display()))
         })?;
         Ok(self.target)
     }
 
-    /// Nothing was recorded: where it would have been.
+    /// Removes the file when nothing was recorded. Returns the path that it would have had.
     pub(super) fn discard(self) -> PathBuf {
-        // What can't be removed is empty, and the next recording takes it.
+        // If it can't be removed, it is empty, and the next recording reuses it.
         let _ = std::fs::remove_file(&self.path);
         self.target
     }

@@ -1,32 +1,32 @@
-//! What `record` says beside the file.
+//! The messages of `record` on stderr.
 
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
 
+use faultless_console::reason;
 use faultless_prof::{Options, Recorded};
 use faultless_trace::measurement::Count;
 use faultless_trace::observation::SourceNote;
 use indicatif::HumanBytes;
 
-use crate::cmd::sink;
+use crate::cmd::{run, trace_file};
 
 /// The lines at the end.
 pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> String {
     let usage = recorded.usage;
-    // Of a process that is not ours the last figures can't be asked for: the counter has them.
+    // The final usage of a foreign process is unavailable; the counter replaces it.
     let counted = recorded.counts.all_faults.or(recorded.counts.user_faults).unwrap_or(0);
     let faults = (usage.minor_faults + usage.major_faults).max(counted);
     let of = match (recorded.complete, recorded.user_only) {
-        (Some(all), false) => format!("complete: all {} faults", Count(all)),
-        (Some(all), true) => format!("complete: all {} faults in user mode", Count(all)),
-        (None, _) => format!("{} faults, {} recorded", Count(faults), Count(recorded.recorded)),
+        (Some(all), false) => format!("complete: all {}", Count(all).of("fault")),
+        (Some(all), true) => format!("complete: all {} in user mode", Count(all).of("fault")),
+        (None, _) => format!("{}, {} recorded", Count(faults).of("fault"), Count(recorded.recorded)),
     };
     let mut text = format!("faultless: {path}: {of}, {}", HumanBytes(recorded.file_bytes));
     let _ = writeln!(text, "; recording took about {:.0} ms of CPU time", recorded.cost_ns / 1e6);
     if let Some(error) = &recorded.trouble {
-        let reason = sink::reason(error);
+        let reason = reason(error);
         let held = if is_empty(recorded) { "nothing fitted" } else { "the file holds what fitted" };
         let _ = writeln!(
             text,
@@ -46,8 +46,8 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     if lost > 0 {
         let _ = writeln!(
             text,
-            "faultless: {} records were lost because the rings were full; counts are exact all the same, the rest is scaled",
-            Count(lost)
+            "faultless: {} lost because the rings were full; counts are exact all the same, the rest is scaled",
+            Count(lost).were("record")
         );
     }
     let seen = recorded.counts.user_faults.unwrap_or(faults);
@@ -64,29 +64,30 @@ pub(super) fn closing(recorded: &Recorded, path: &str, options: &Options) -> Str
     if is_empty(recorded) {
         return text;
     }
-    let file = if path == crate::cmd::trace_file::DEFAULT { String::new() } else { format!(" {path}") };
+    let file = if path == trace_file::DEFAULT { String::new() } else { format!(" {path}") };
     let _ = writeln!(text, "faultless: see it: faultless report{file}");
     text
 }
 
-/// Sources that only root, or a special kernel, has: no recording lacks what a user would look for, and `report --explain` tells of them.
+/// Sources that only root or a special kernel has. A user misses nothing without them; `report --explain`
+/// lists them.
 const FOR_ROOT: [&str; 3] =
     ["page-faults in kernel mode too", "waits for mmap_lock", "cpu-clock with kernel stacks"];
 
-/// Whether a source was not used though a user may count on it: said at once.
+/// Whether to report at once that a source is missing: the user may have counted on it.
 fn is_told(source: &SourceNote) -> bool {
     let is_for_root = FOR_ROOT.contains(&source.source.as_str());
     !source.used && source.note != SourceNote::NOT_ASKED_FOR && !is_for_root
 }
 
-/// Not even the header could be written.
+/// Whether not even the header could be written.
 pub(super) fn is_empty(recorded: &Recorded) -> bool {
     recorded.file_bytes == 0
 }
 
-/// The kernel closes a user's events when a set-user-ID program starts: said before it runs.
+/// Warns before the run: the kernel closes a user's events when a set-user-ID program starts.
 pub(super) fn warn_of_privileged(command: &[OsString]) {
-    let Some(path) = command.first().and_then(|word| find(Path::new(word))) else { return };
+    let Some(path) = command.first().and_then(|word| Some(run::find(word).ok()?.path)) else { return };
     let Ok(file) = path.metadata() else { return };
     const SET_ID: u32 = 0o6000;
     let own = std::fs::metadata("/proc/self").map_or(0, |process| process.uid());
@@ -96,13 +97,4 @@ pub(super) fn warn_of_privileged(command: &[OsString]) {
             path.display()
         );
     }
-}
-
-/// The file that a command means.
-fn find(command: &Path) -> Option<PathBuf> {
-    if command.components().count() > 1 {
-        return Some(command.to_owned());
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(command)).find(|path| path.is_file())
 }

@@ -1,11 +1,14 @@
 //! The interposer, and the small-object allocator behind it, as files that `LD_PRELOAD` can name.
 //!
-//! In: the bytes inside this binary. Out: a path. A file is named after its content, written aside and renamed. A file
-//! or directory that somebody else could write is never named, nor one that was written to since it was put there: its
-//! length and the time of its last change are looked at before every use, its 50 to 150 KiB are not read again.
+//! In: the bytes inside this binary. Out: a path. The name of a file contains a hash of its content. The file
+//! is written aside and renamed.
 //!
-//! Everybody may read it: a program under `faultless run` may become another user. For root it therefore lies where every
-//! user gets to, and not in a home directory.
+//! A path is used only if nobody else can write to the file or its directory, and only if the file has not
+//! changed since its installation. Before every use its length and modification time are compared; its 50 to
+//! 150 KiB are not read again.
+//!
+//! Everybody may read the file, because a program under `faultless run` may become another user. For root it
+//! therefore lies in a system directory that every user can reach, not in a home directory.
 
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
@@ -15,9 +18,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use faultless_console::Failure;
 use faultless_os::host;
-
-use crate::cmd::Failure;
 
 /// A library inside this binary.
 pub(crate) struct Library {
@@ -35,10 +37,10 @@ pub(super) const SMALL: Library = Library {
     name: concat!("small-", env!("FAULTLESS_SMALL_HASH"), ".so"),
     bytes: include_bytes!(env!("FAULTLESS_SMALL")),
 };
-/// When an installed file says it was changed last, in seconds of the clock: whoever writes to it changes that.
+/// The modification time of an installed file, in seconds since the epoch. A write to the file changes it.
 const STAMP_S: i64 = 1;
 
-/// Puts a library into place unless it is there.
+/// Installs a library unless it is installed already.
 pub(super) fn install(library: &Library) -> Result<PathBuf, Failure> {
     let user = host::user().0;
     let mut reasons = Vec::new();
@@ -54,7 +56,7 @@ pub(super) fn install(library: &Library) -> Result<PathBuf, Failure> {
     )))
 }
 
-/// Candidates, best first.
+/// Candidate directories, best first.
 fn directories(user: u32) -> Vec<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let asked = absolute("XDG_CACHE_HOME");
@@ -90,10 +92,10 @@ fn install_in(library: &Library, directory: &Path, user: u32) -> io::Result<Path
     Ok(path)
 }
 
-/// Whether the directory is there and everybody may look into it.
+/// Whether the directory exists and everybody may read it.
 ///
 /// # Errors
-/// It is there and somebody else could write to it, or no library can be loaded from it.
+/// Somebody else could write to the directory, or no library can be loaded from it.
 fn is_usable(directory: &Path, user: u32) -> io::Result<bool> {
     let metadata = match fs::symlink_metadata(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -117,7 +119,7 @@ fn write(library: &Library, directory: &Path, path: &Path) -> io::Result<()> {
         file.write_all(library.bytes)?;
         file.set_permissions(Permissions::from_mode(0o644))?;
         file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(STAMP_S as u64))?;
-        // A length and a time must not survive a power failure that the content does not.
+        // Otherwise a power failure could lose the content but keep the length and the time.
         file.sync_all()?;
         fs::rename(&aside, path)
     };
@@ -126,7 +128,7 @@ fn write(library: &Library, directory: &Path, path: &Path) -> io::Result<()> {
     })
 }
 
-/// Whether the file is there, ours alone to write, and not written to since.
+/// Whether the file exists, only we can write to it, and it has not changed.
 fn is_installed(library: &Library, path: &Path, user: u32) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| {
         metadata.is_file()

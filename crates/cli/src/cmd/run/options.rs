@@ -1,37 +1,36 @@
 //! How the pool behaves in a program: the flags, and the variables that tell the interposer.
 //!
-//! In: words. Out: `FAULTLESS_*` variables. Defaults that depend on the machine are found here, where files may be read at
-//! leisure.
+//! In: words. Out: `FAULTLESS_*` variables. Defaults that depend on the machine are computed here, where
+//! reading files costs little.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use faultless_console::{Failure, sink::Sink};
 use faultless_os::host::Cgroup;
 use faultless_pool::{process, tuning};
 
 use super::size::{Decay, Marks, decay, marks, size, threshold};
-use crate::cmd::Failure;
-use crate::cmd::sink::Sink;
 
-/// Which pages back the pool.
+/// The pages behind the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Policy {
-    /// Transparent huge pages, where the kernel has them for the asking
+    /// Transparent huge pages, if the kernel has them on request
     #[default]
     Thp,
     /// Base pages only
     Base,
-    /// Transparent huge pages of 64 KiB, where the kernel has those for the asking and not the large ones (Linux 6.8)
+    /// Transparent huge pages of 64 KiB, if the kernel has them on request but not the large ones (Linux 6.8)
     #[value(name = "mthp-64K")]
     Mthp64K,
-    /// The same of 256 KiB
+    /// Like mthp-64K, with 256 KiB
     #[value(name = "mthp-256K")]
     Mthp256K,
-    /// The same of 1 MiB
+    /// Like mthp-64K, with 1 MiB
     #[value(name = "mthp-1M")]
     Mthp1M,
-    /// Pages from the reserved pool, as far as it has some (vm.nr_hugepages); not for programs that fork and write
+    /// Pages from the reserved pool while it has some (vm.nr_hugepages); not for programs that fork and write
     Hugetlb,
 }
 
@@ -41,40 +40,40 @@ enum Prefault {
     /// At the first touch
     #[default]
     None,
-    /// When the block is handed out, by one call (MADV_POPULATE_WRITE)
+    /// When the block is allocated, by one call (MADV_POPULATE_WRITE)
     Populate,
-    /// Before it is asked for, by a thread of its own on an idle processor; see --stock
+    /// Ahead of need, by a thread on an idle processor; see --stock
     Ahead,
 }
 
 /// When freed memory is overwritten with zeroes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Scrub {
-    /// When somebody asks for zeroed memory
+    /// When the program asks for zeroed memory
     #[default]
     OnGet,
-    /// Before, by a thread of its own on an idle processor; see --stock
+    /// Ahead of need, by a thread on an idle processor; see --stock
     Ahead,
-    /// When it is freed: for secrets in large blocks; small ones are never overwritten
+    /// When it is freed: protects secrets in large blocks; small blocks are never overwritten
     OnFree,
 }
 
-/// How the report is written.
+/// The format of the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum SummaryFormat {
     /// A few lines to read
     #[default]
     Text,
-    /// One JSON object in a line
+    /// One line with a JSON object
     Json,
-    /// OpenMetrics text, for Prometheus and its kin
+    /// OpenMetrics text, as for Prometheus
     Openmetrics,
 }
 
 /// How the pool behaves in the program.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Options {
-    /// Which pages back the pool
+    /// Pages behind the pool
     #[arg(long, value_enum, default_value_t)]
     policy: Policy,
 
@@ -82,74 +81,82 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t)]
     prefault: Prefault,
 
-    /// Memory to make resident with the first large block of each process, such as 256M
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    /// With the first large block, make this much resident, such as 256M
+    ///
+    /// Applies to each process.
+    #[arg(long, value_name = "SIZE", value_parser = size, hide_short_help = true)]
     prewarm: Option<u64>,
 
-    /// When freed memory of large blocks is overwritten with zeroes
+    /// When freed large blocks are overwritten with zeroes
     #[arg(long, value_enum, default_value_t)]
     scrub: Scrub,
 
-    /// With --prefault ahead or --scrub ahead: how much free memory to have ready, filled up from the first size to the
-    /// second [default: 64M-256M]
+    /// Free memory to keep ready, with --prefault ahead or --scrub ahead: refilled to the second size when
+    /// below the first [default: 64M-256M]
     #[arg(long, value_name = "SIZE-SIZE", value_parser = marks)]
     stock: Option<Marks>,
 
-    /// Freed memory to keep at most, such as 64M; 0 keeps nothing [default: a quarter of the memory, at most 4G]
+    /// Keep at most this much freed memory, such as 64M; 0 keeps none [default: a quarter of the memory, at
+    /// most 4G]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     retain: Option<u64>,
 
-    /// Time after which freed memory that nobody needed has gone back, but for about 32 MiB, such as 200ms; or never
-    /// [default: 1s; 10s in a virtual machine whose host takes freed pages]
+    /// Return unused freed memory within this time, such as 200ms, or never [default: 1s]
+    ///
+    /// About 32 MiB stay. The default is 10s in a virtual machine whose host takes freed pages.
     #[arg(long, value_name = "TIME", value_parser = decay)]
     decay: Option<Decay>,
 
-    /// Smallest block that comes from the pool, at least 16K [default: 64K]
+    /// Smallest block from the pool, at least 16K [default: 64K]
     #[arg(long, value_name = "SIZE", value_parser = threshold)]
     threshold: Option<u64>,
 
-    /// Who serves smaller blocks
+    /// Allocator of smaller blocks
     #[arg(long, value_enum, default_value_t)]
     pub(super) small: Small,
 
-    /// Abort the program if it frees a large block twice, or an address without a block [default: report it and go on]
+    /// Abort on a double or invalid free [default: report and continue]
+    ///
+    /// Notices a second free of a large block, and a free of an address without a block.
     #[arg(long)]
     strict: bool,
 
-    /// Report on standard error at exit what the pool did, for each process
+    /// Report on stderr, at the exit of each process, what the pool did
     #[arg(long)]
     summary: bool,
 
-    /// The same in this form
+    /// Report in this format; implies --summary
     #[arg(long, value_enum, value_name = "FORMAT")]
-    summary_format: Option<Format>,
+    summary_format: Option<SummaryFormat>,
 
-    /// Report into this file instead, which appears whole or not at all; %p in its name becomes the process id, and without
-    /// it the process that ends last leaves its report. One that confines itself (seccomp, Landlock) writes none
+    /// Report into FILE, whole or not at all, instead of stderr
+    ///
+    /// %p in the name becomes the process id. Without %p, the last process to exit overwrites the others. A
+    /// confined process (seccomp, Landlock) writes no report.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     summary_file: Option<PathBuf>,
 }
 
-/// Who serves blocks below the threshold.
+/// The allocator of blocks below the threshold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Small {
-    /// The allocator the program would have used anyway
+    /// The program's usual allocator
     #[default]
     Next,
-    /// mimalloc 3, for programs of many small objects; no effect in a program with an allocator of its own
+    /// mimalloc 3, for programs with many small objects; no effect in a program with its own allocator
     Mimalloc,
 }
 
-/// Watermarks where none are given.
+/// Default watermarks.
 const STOCK: Marks = Marks { low: 64 << 20, high: 256 << 20 };
 
 impl Options {
-    /// The defaults with pages of this kind.
+    /// The defaults with these pages.
     pub(crate) fn of(policy: Policy) -> Self {
         Self { policy, ..Self::default() }
     }
 
-    /// What the interposer is told.
+    /// The variables for the interposer.
     ///
     /// # Errors
     /// Options contradict each other, or the report's file can't be written.
@@ -180,7 +187,7 @@ impl Options {
             ("FAULTLESS_SUMMARY_FILE".into(), summary_file.unwrap_or_default().into()),
             ("FAULTLESS_SUMMARY_FORMAT".into(), word(self.summary_format.unwrap_or_default()).into()),
         ];
-        // `record --alloc` around us says never, for programs without a pool.
+        // An outer `record --alloc` has set "never" for programs without a pool.
         let is_recorded = std::env::var_os("FAULTLESS_RECORD").is_some();
         let threshold =
             self.threshold.or(is_recorded.then_some(faultless_pool::tuning::THRESHOLD_BYTES as u64));
@@ -214,12 +221,12 @@ impl Options {
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// A value's name on the command line, which the interposer takes too.
+/// A value's name on the command line, which the interposer understands too.
 fn word(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// A share of the memory that this process may use: the machine's, or its control group's where that is less.
+/// A share of the memory that this process may use: the machine's, or its control group's if that is less.
 fn default_retain() -> u64 {
     let memory = faultless_os::map::memory_bytes().map(|bytes| bytes as u64);
     let group = Cgroup::now().and_then(|group| group.max_bytes);
@@ -263,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_form_of_the_report_asks_for_it() {
-        let options = Options { summary_format: Some(Format::Json), ..Options::default() };
+        let options = Options { summary_format: Some(SummaryFormat::Json), ..Options::default() };
         assert_eq!(value(&options, "FAULTLESS_SUMMARY"), "1");
         assert_eq!(value(&options, "FAULTLESS_SUMMARY_FORMAT"), "json");
         assert_eq!(value(&options, "FAULTLESS_SUMMARY_FILE"), "");

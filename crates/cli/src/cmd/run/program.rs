@@ -1,8 +1,8 @@
 //! What kind of program a command is, read from its file before it is started.
 //!
-//! In: a name as a shell takes it. Out: the file, and the reason why the interposer cannot act in it, if there is
-//! one: a program without a dynamic loader, of another word size, with rights that make the loader ignore
-//! `LD_PRELOAD`, or built with a sanitizer. Scripts are followed to their interpreter.
+//! In: a name as a shell takes it. Out: the file, and the reason why the interposer cannot act in it, if any:
+//! no dynamic loader, another word size, rights that make the loader ignore `LD_PRELOAD`, or a sanitizer.
+//! Scripts are followed to their interpreter.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -11,23 +11,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use faultless_console::Failure;
 use faultless_os::host::{may_execute, user};
 
-use crate::cmd::Failure;
-
-/// How many interpreters of interpreters are followed; the kernel's limit is near this.
+/// How many nested interpreters are followed; the kernel's limit is similar.
 const SCRIPT_DEPTH: usize = 4;
-/// Bytes read from the start of a file: a script's first line, or an ELF header and all program headers behind it, of
-/// which real programs have about a dozen of 56 bytes.
+/// Bytes read from the start of a file: a script's first line, or an ELF header with its program headers.
+/// Real programs have about a dozen of them, of 56 bytes each.
 const HEAD_BYTES: usize = 2048;
 
 /// A command that can be started.
-pub(crate) struct Program {
+pub(crate) struct Executable {
     pub(crate) path: PathBuf,
 }
 
 /// Finds a command as execvp(3) would.
-pub(crate) fn find(name: &OsStr) -> Result<Program, Failure> {
+pub(crate) fn find(name: &OsStr) -> Result<Executable, Failure> {
     let shown = name.display();
     let candidates: Vec<PathBuf> = match name.as_bytes() {
         [] => return Err(Failure("the command is empty; give a program after --".into())),
@@ -37,7 +36,7 @@ pub(crate) fn find(name: &OsStr) -> Result<Program, Failure> {
     let mut refused = None;
     for path in candidates {
         match fs::metadata(&path) {
-            Ok(file) if file.is_file() && may_execute(&path) => return Ok(Program { path }),
+            Ok(file) if file.is_file() && may_execute(&path) => return Ok(Executable { path }),
             Ok(file) if file.is_dir() => {
                 refused = Some(format!("{} is a directory; name a program", path.display()))
             }
@@ -49,7 +48,7 @@ pub(crate) fn find(name: &OsStr) -> Result<Program, Failure> {
         }
     }
     Err(Failure(refused.unwrap_or_else(|| match name.as_bytes().starts_with(b"-") {
-        // Whatever is no option of ours is taken for the command.
+        // Any word that is no option of ours counts as the command.
         true => format!("no such option or command: {shown}; see --help, and write -- before the command"),
         false => format!("no such command: {shown}; check the spelling or give its path"),
     })))
@@ -64,12 +63,12 @@ fn search_path() -> Vec<PathBuf> {
 pub(crate) struct Immunity {
     /// A clause that begins with the program's path.
     pub(crate) reason: String,
-    /// Whether the program must not even get `LD_PRELOAD` and the variables.
+    /// Whether even `LD_PRELOAD` and the variables must be withheld.
     pub(crate) is_left_alone: bool,
 }
 
-impl Program {
-    /// Why the interposer cannot act in this program; `None` if it can, or if the file can't be read.
+impl Executable {
+    /// Why the interposer cannot act in this program. `None` if it can, or if the file can't be read.
     pub(super) fn immune(&self) -> Option<Immunity> {
         let mut path = self.path.clone();
         for _ in 0..SCRIPT_DEPTH {
@@ -85,7 +84,7 @@ impl Program {
     }
 }
 
-/// The interpreter in a script's first line; `/usr/bin/env NAME` is looked up.
+/// The interpreter in a script's first line. For `/usr/bin/env NAME`, NAME is looked up.
 fn interpreter(head: &[u8]) -> Option<PathBuf> {
     let line = head.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
     let mut words = line.split(|&byte| byte == b' ' || byte == b'\t').filter(|word| !word.is_empty());
@@ -113,7 +112,7 @@ fn native(path: &Path, file: &File, head: &[u8]) -> Option<Immunity> {
     Some(Immunity { reason: format!("{shown} {reason}"), is_left_alone: false })
 }
 
-/// Names in a program that is built with a sanitizer, and the sanitizer.
+/// Names that give a sanitizer away, and the sanitizer.
 const SANITIZERS: [(&[u8], &str); 6] = [
     (b"__asan_init\0", "AddressSanitizer"),
     (b"__hwasan_init\0", "HWAddressSanitizer"),
@@ -123,7 +122,7 @@ const SANITIZERS: [(&[u8], &str); 6] = [
     (b"__tsan_init\0", "ThreadSanitizer"),
 ];
 
-/// The sanitizer that a dynamic program is built with. GCC's `-static-libasan` and its like leave no trace.
+/// The sanitizer of a dynamic program. GCC's `-static-libasan` and similar flags leave no trace.
 fn sanitizer(file: &File, head: &[u8]) -> Option<&'static str> {
     let names = dynamic_names(file, &program_headers(file, head)?)?;
     let is_named = |name: &[u8]| names.windows(name.len()).any(|window| window == name);
@@ -147,7 +146,7 @@ fn dynamic_names(file: &File, headers: &Headers) -> Option<Vec<u8>> {
     read_at(file, part.offset + (address - part.address), len)
 }
 
-/// At most so many bytes of a file are read, whatever its headers say.
+/// The most bytes read from a file, whatever its headers say.
 const NAMES_BYTES: u64 = 16 << 20;
 
 fn read_at(file: &File, offset: u64, len: u64) -> Option<Vec<u8>> {
@@ -197,20 +196,20 @@ struct Headers {
     entry_bytes: usize,
 }
 
-/// A part of an ELF file, and where it lies in memory.
-struct Part {
+/// A segment of an ELF file, and its address in memory.
+struct Segment {
     offset: u64,
     address: u64,
     len: u64,
 }
 
 impl Headers {
-    fn of_kind(&self, kind: u32) -> impl Iterator<Item = Part> {
+    fn of_kind(&self, kind: u32) -> impl Iterator<Item = Segment> {
         let entries = self.bytes.chunks_exact(self.entry_bytes);
         let entries = entries.filter(move |entry| entry.starts_with(&kind.to_le_bytes()));
         entries.map(|entry| {
             let word = |at| word(entry, at).unwrap_or(0);
-            Part { offset: word(8), address: word(16), len: word(32) }
+            Segment { offset: word(8), address: word(16), len: word(32) }
         })
     }
 }
@@ -283,7 +282,7 @@ mod tests {
             let (names_at, dynamic_at) = (bytes.len() as u64, (bytes.len() + names.len()) as u64);
             bytes.extend(names);
             let mut put = |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-            // What is loaded lies 4096 bytes above its place in the file.
+            // Segments are loaded 4096 bytes above their file offset.
             let (load, dynamic) = (64, 64 + 56);
             for (at, value) in
                 [(load + 16, 4096), (load + 32, 10_000), (dynamic + 8, dynamic_at), (dynamic + 32, 48)]

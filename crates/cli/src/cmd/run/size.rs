@@ -1,6 +1,6 @@
-//! Sizes, pairs of sizes and times as people write them.
+//! Sizes, pairs of sizes and times, as people write them.
 //!
-//! In: a word. Out: bytes or milliseconds, or one line that says what was expected.
+//! In: a word. Out: bytes or milliseconds, or one line that names the expected form.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) fn threshold(text: &str) -> Result<u64, String> {
     size(text).and_then(|bytes| if bytes < least { Err("the least is 16K".into()) } else { Ok(bytes) })
 }
 
-/// Two watermarks: where filling begins and where it ends.
+/// Two watermarks: filling begins below the low one and ends at the high one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Marks {
     pub(super) low: u64,
@@ -43,7 +43,7 @@ pub(super) fn marks(text: &str) -> Result<Marks, String> {
     }
 }
 
-/// After what time unneeded memory has gone back.
+/// The decay time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decay {
     Never,

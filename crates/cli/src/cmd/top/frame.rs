@@ -1,84 +1,22 @@
 //! One frame of the live view.
 //!
-//! In: the model, and a screen of any size. Out: the screen drawn, or the same as plain text. Small screens show less.
+//! In: the model, and a screen of any size. Out: the drawn screen, or the same as plain text. Small screens
+//! show less.
 
 use std::fmt::Write;
 
 use faultless_trace::measurement::{Count, Nanos, Percent};
 use ratatui::backend::TestBackend;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Clear, Paragraph, RenderDirection, Sparkline};
 use ratatui::{Frame, Terminal};
 
 use super::model::{Model, share, whole};
+use super::theme::Theme;
 use super::{sites, table};
 
-/// Meanings and how they look; without colour they differ by weight alone.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Theme {
-    colour: bool,
-}
-
-impl Theme {
-    fn coloured(self, colour: Color, style: Style) -> Style {
-        if self.colour { style.fg(colour) } else { style }
-    }
-
-    /// What the view is about.
-    pub(super) fn strong(self) -> Style {
-        Style::new().add_modifier(Modifier::BOLD)
-    }
-
-    /// What the reader may skip.
-    pub(super) fn faint(self) -> Style {
-        Style::new().add_modifier(Modifier::DIM)
-    }
-
-    /// Time lost.
-    pub(super) fn bad(self) -> Style {
-        self.coloured(Color::Red, self.strong())
-    }
-
-    /// Worth a look.
-    pub(super) fn warn(self) -> Style {
-        self.coloured(Color::Yellow, Style::new())
-    }
-
-    /// What can be won.
-    pub(super) fn good(self) -> Style {
-        self.coloured(Color::Green, Style::new())
-    }
-
-    /// Heads of tables and of parts.
-    pub(super) fn head(self) -> Style {
-        self.coloured(Color::Cyan, self.strong())
-    }
-
-    /// Bars.
-    pub(super) fn bar(self) -> Style {
-        self.coloured(Color::Blue, Style::new())
-    }
-
-    /// The chosen row.
-    pub(super) fn chosen(self) -> Style {
-        Style::new().add_modifier(Modifier::REVERSED)
-    }
-
-    /// A share of time, by how much it is.
-    pub(super) fn share(self, share: f64) -> Style {
-        const MUCH: f64 = 0.25;
-        const SOME: f64 = 0.05;
-        match share {
-            share if share >= MUCH => self.bad(),
-            share if share >= SOME => self.warn(),
-            _ => Style::new(),
-        }
-    }
-}
-
-/// Rows of a screen from which on sites have room.
+/// Sites are shown from this height on.
 const SITES_FROM: u16 = 17;
 /// Rows of the sparkline on a large screen.
 const SPARK_ROWS: u16 = 4;
@@ -113,7 +51,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &mut Model, colour: bool) {
     }
 }
 
-/// One frame as text of this width, as long as there is something to show.
+/// One frame as text of this width; as many rows as there is content.
 pub(super) fn text(model: &mut Model, width: u16) -> String {
     const ROWS_MAX: usize = 20;
     const WIDTH: std::ops::RangeInclusive<u16> = 40..=200;
@@ -165,7 +103,7 @@ fn header(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
     frame.render_widget(summary(model, theme, second.width), second);
 }
 
-/// The answer in one line; the less important end is left out where there is no room.
+/// The answer in one line. Less important parts are dropped first if the line is narrow.
 fn summary<'a>(model: &Model, theme: Theme, width: u16) -> Line<'a> {
     let interval = &model.interval;
     if interval.end_ns == 0 {
@@ -191,7 +129,7 @@ fn summary<'a>(model: &Model, theme: Theme, width: u16) -> Line<'a> {
         rest.push(format!("{} major/s", rate(task.major_faults)));
     }
     if interval.lost > 0 {
-        rest.push(format!("{} samples lost", Count(interval.lost)));
+        rest.push(format!("{} lost", Count(interval.lost).of("sample")));
     }
     for text in rest {
         let used: usize = spans.iter().map(Span::width).sum();

@@ -1,6 +1,7 @@
 //! An interval as one line of JSON.
 //!
-//! Rates are per second; shares from 0 to 1; `null`: not known. Processes without faults and CPU time are left out.
+//! Rates are per second, shares from 0 to 1, and `null` means unknown. Processes without faults and CPU time
+//! are left out.
 
 use faultless_prof::live::{Site, Task};
 use faultless_trace::stat::Point;
@@ -8,7 +9,7 @@ use serde::Serialize;
 
 use super::model::{Model, cpu_ns, seconds, share, whole};
 
-/// Version of the JSON output; raised when a field changes its meaning or goes.
+/// Version of the JSON output. It rises when a field changes its meaning or disappears.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
@@ -22,22 +23,22 @@ struct Line<'a> {
     faults_per_s: f64,
     major_faults_per_s: f64,
     fault_ns_per_s: f64,
-    /// Of the CPU time that was used.
+    /// Share of the CPU time.
     fault_share: f64,
     cpu_ns_per_s: f64,
     price_ns: f64,
-    /// Faults that were timed for the price; 0: it is the calibration at start.
+    /// Faults timed for the price; 0 if the price comes from the calibration at start.
     price_faults: usize,
-    processes: Vec<Row<'a>>,
-    sites: Vec<Place<'a>>,
-    /// Samples of sites that were lost.
+    processes: Vec<TaskRecord<'a>>,
+    sites: Vec<SiteRecord<'a>>,
+    /// Lost samples of sites.
     lost: u64,
     missing: &'a [String],
     ended: bool,
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct TaskRecord<'a> {
     pid: u32,
     name: &'a str,
     faults_per_s: f64,
@@ -50,7 +51,7 @@ struct Row<'a> {
 }
 
 #[derive(Serialize)]
-struct Place<'a> {
+struct SiteRecord<'a> {
     pid: u32,
     function: &'a str,
     caller: Option<&'a str>,
@@ -87,8 +88,8 @@ pub(super) fn line(model: &Model) -> serde_json::Result<String> {
     Ok(serde_json::to_string(&line)? + "\n")
 }
 
-fn row<'a>(model: &Model, task: &'a Task) -> Row<'a> {
-    Row {
+fn row<'a>(model: &Model, task: &'a Task) -> TaskRecord<'a> {
+    TaskRecord {
         pid: task.pid,
         name: &task.name,
         faults_per_s: model.per_s(task.faults as f64),
@@ -101,8 +102,8 @@ fn row<'a>(model: &Model, task: &'a Task) -> Row<'a> {
     }
 }
 
-fn place(site: &Site, seconds: f64) -> Place<'_> {
-    Place {
+fn place(site: &Site, seconds: f64) -> SiteRecord<'_> {
+    SiteRecord {
         pid: site.pid,
         function: &site.function,
         caller: site.caller.as_deref(),

@@ -1,6 +1,7 @@
-//! What the live view shows, and what keys do to it.
+//! The state of the live view, and the effect of keys on it.
 //!
-//! In: intervals and keys. Out: rows in order, sites with rates, a history of rates. Pure: no clock, no terminal.
+//! In: intervals and keys. Out: sorted rows, sites with rates, a history of rates. Uses no clock and no
+//! terminal.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
@@ -9,14 +10,14 @@ use faultless_prof::live::{Interval, Site, Task, Threads};
 use faultless_trace::observation::SourceNote;
 use ratatui::crossterm::event::KeyCode;
 
-/// Rates of the past that a wide terminal can show.
+/// Longest history of rates, for a wide terminal.
 const HISTORY_MAX: usize = 512;
-/// Part of a site's rate that the newest interval makes: a few samples per interval alone would jump about.
+/// Weight of the newest interval in a site's rate: a few samples per interval alone would fluctuate too much.
 const NEWEST: f64 = 0.4;
 /// Faults per second below which a site is forgotten.
 const FORGOTTEN: f64 = 0.5;
 
-/// What rows are sorted by, largest first.
+/// Sort key of the rows, largest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
     Faults,
@@ -60,12 +61,13 @@ impl Sort {
     }
 }
 
-/// CPU time of a task, ns: at least what its faults took. The kernel counts CPU time in ticks, so a task that runs rarely shows none.
+/// CPU time of a task in ns, at least the time of its faults. The kernel counts CPU time in ticks, so a task
+/// that runs rarely may show none.
 pub(super) fn cpu_ns(task: &Task) -> f64 {
     task.fault_ns.max(task.cpu_ns as f64)
 }
 
-/// All that is watched, as one task.
+/// The sum of all tasks, as one task.
 pub(super) fn whole(interval: &Interval) -> Task {
     Task {
         faults: interval.faults,
@@ -81,32 +83,32 @@ pub(super) fn share(task: &Task) -> f64 {
     if task.fault_ns > 0.0 { task.fault_ns / cpu_ns(task) } else { 0.0 }
 }
 
-/// What the one who shows must do after a key.
+/// What the caller of [`Model::key`] has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Draw.
     Draw,
-    /// The end.
+    /// Quit.
     Quit,
-    /// Draw; this process is of interest now.
+    /// Draw, and follow this process from now on.
     Focus(u32),
 }
 
-/// Everything that is shown.
+/// The state.
 #[derive(Debug)]
 pub(super) struct Model {
     /// The machine in a few words.
     pub(super) machine: String,
-    /// Who is watched.
+    /// The watched system, process or program.
     pub(super) subject: String,
     /// Sources that are missing, and why.
     pub(super) missing: Vec<String>,
     pub(super) sort: Sort,
-    /// Threads instead of processes.
+    /// Show threads instead of processes.
     pub(super) threads: bool,
     pub(super) paused: bool,
     pub(super) help: bool,
-    /// The process that is looked into.
+    /// The process whose details are shown.
     pub(super) detail: Option<u32>,
     /// Process and thread of the chosen row.
     selected: Option<(u32, u32)>,
@@ -116,12 +118,12 @@ pub(super) struct Model {
     pub(super) history: VecDeque<u64>,
     /// The last interval.
     pub(super) interval: Interval,
-    /// Sites with faults per second, most first.
+    /// Sites with faults per second, highest first.
     pub(super) sites: Vec<Site>,
 }
 
 impl Model {
-    /// Nothing seen yet.
+    /// An empty state.
     pub(super) fn new(machine: String, subject: String, notes: &[SourceNote]) -> Self {
         let missing = notes.iter().filter(|note| !note.used);
         Self {
@@ -141,7 +143,7 @@ impl Model {
         }
     }
 
-    /// A new interval has been seen. While paused only the end of what is watched matters.
+    /// Takes a new interval. While paused, only the end of the subject is taken.
     pub(super) fn take(&mut self, interval: Interval) {
         if self.paused && interval.ended.is_none() {
             return;
@@ -173,7 +175,7 @@ impl Model {
         self.interval = interval;
     }
 
-    /// Whose threads the next interval should hold.
+    /// The process whose threads the next interval should contain.
     pub(super) fn threads_wanted(&self) -> Threads {
         match self.detail {
             Some(pid) => Threads::Of(pid),
@@ -182,7 +184,7 @@ impl Model {
         }
     }
 
-    /// A number of things in the last interval, per second.
+    /// A count of the last interval, per second.
     pub(super) fn per_s(&self, count: f64) -> f64 {
         count / seconds(&self.interval)
     }
@@ -204,7 +206,7 @@ impl Model {
         self.threads || self.detail.is_some()
     }
 
-    /// Sites of what is looked into.
+    /// Sites of the detailed process, or all.
     pub(super) fn shown_sites(&self) -> Vec<&Site> {
         self.sites.iter().filter(|site| self.detail.is_none_or(|pid| site.pid == pid)).collect()
     }
@@ -219,13 +221,13 @@ impl Model {
         self.task(pid).map_or("", |task| task.name.as_str())
     }
 
-    /// Where the chosen row is; the first one before a key has chosen another.
+    /// Index of the chosen row; the first until a key chooses another.
     pub(super) fn selected(&self) -> usize {
         let is_it = |task: &&Task| Some((task.pid, task.tid)) == self.selected;
         self.rows().iter().position(is_it).unwrap_or(0)
     }
 
-    /// A key was pressed.
+    /// Handles a key.
     pub(super) fn key(&mut self, key: KeyCode) -> Action {
         if std::mem::take(&mut self.help) && key != KeyCode::Char('q') {
             return Action::Draw;
@@ -288,7 +290,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Half a second of a small machine, everything in it written down.
+    /// Half a second of a small machine.
     pub(in super::super) fn interval() -> Interval {
         let task = |pid, name: &str, faults: u64, cpu_ns| Task {
             pid,

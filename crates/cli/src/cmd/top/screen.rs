@@ -1,15 +1,18 @@
-//! The terminal of the live view: taken, drawn on, given back whatever happens.
+//! The terminal of the live view.
 //!
-//! In: keys, signals, the time. Out: frames. The terminal is given back at the end, on an error, a panic, a request to end, and
-//! while the view is stopped (Ctrl-Z or SIGTSTP).
+//! In: keys, signals, the time. Out: frames. The terminal is restored at the end, on an error, a panic or a
+//! request to end, and while the view is stopped (Ctrl-Z or SIGTSTP).
 //!
-//! What it does not do: say what is shown (`model`, `frame`).
+//! It does not decide what is shown (`model`, `frame`).
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use super::frame;
+use super::model::{Action, Model};
+use faultless_console::{Failure, reason};
 use faultless_os::spawn;
 use faultless_prof::live::Live;
 use ratatui::DefaultTerminal;
@@ -18,14 +21,10 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
 use signal_hook::consts::SIGTSTP;
 
-use super::super::{Failure, sink};
-use super::frame;
-use super::model::{Action, Model};
+/// Restores the terminal when dropped.
+struct TerminalGuard;
 
-/// Gives the terminal back.
-struct Taken;
-
-impl Drop for Taken {
+impl Drop for TerminalGuard {
     fn drop(&mut self) {
         ratatui::restore();
     }
@@ -34,13 +33,13 @@ impl Drop for Taken {
 /// Shows the live view until a key or signal ends it.
 pub(super) fn run(live: &mut Live, model: &mut Model, delay: Duration) -> Result<(), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
-    let taken = Taken;
+    let taken = TerminalGuard;
     let shown = signal_hook::flag::register(SIGTSTP, stop.clone())
         .and_then(|_| ratatui::try_init())
         .and_then(|mut terminal| show(&mut terminal, live, model, delay, &stop));
     drop(taken);
     shown.map_err(|error| {
-        Failure(format!("the terminal: {}; use --once or --json without one", sink::reason(&error)))
+        Failure(format!("the terminal: {}; use --once or --json without one", reason(&error)))
     })
 }
 
@@ -82,7 +81,7 @@ fn show(
     Ok(())
 }
 
-/// What an event of the terminal asks for; `None`: nothing, or to draw anew.
+/// The action for a terminal event. `None`: nothing, or a redraw.
 fn act(event: Event, model: &mut Model, stop: &AtomicBool) -> Option<Action> {
     let Event::Key(key) = event else { return None };
     if key.kind == KeyEventKind::Release {
@@ -99,7 +98,8 @@ fn act(event: Event, model: &mut Model, stop: &AtomicBool) -> Option<Action> {
     Some(model.key(key.code))
 }
 
-/// Gives the terminal back, stops this process as the signal does by default, and takes the terminal again afterwards.
+/// Restores the terminal, stops this process as the signal does by default, and takes the terminal again
+/// afterwards.
 fn pause(terminal: &mut DefaultTerminal) -> io::Result<()> {
     ratatui::try_restore()?;
     terminal.show_cursor()?;

@@ -1,6 +1,6 @@
-//! The code that touches.
+//! The table of code that touches memory.
 //!
-//! In: the model and the room. Out: a row for each site, most faults first, or why there is none.
+//! In: the model and an area. Out: a row for each site, most faults first, or the reason why there is none.
 
 use faultless_trace::measurement::{Count, Percent};
 use ratatui::Frame;
@@ -8,10 +8,10 @@ use ratatui::layout::{Constraint, Rect};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, Wrap};
 
-use super::frame::Theme;
 use super::model::Model;
+use super::theme::Theme;
 
-/// Lines that the sites, or the reason for their absence, take at most.
+/// Lines that the sites, or the reason for their absence, take.
 pub(super) fn lines(model: &Model, most: usize) -> usize {
     const REASON: usize = 5;
     match model.shown_sites().len() {
@@ -20,7 +20,7 @@ pub(super) fn lines(model: &Model, most: usize) -> usize {
     }
 }
 
-/// Draws them below a line.
+/// Draws the sites below a rule.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
     let whose = match model.detail {
         Some(_) => "sites of this process ",
@@ -70,7 +70,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Them
     frame.render_widget(Table::new(rows, widths), inner);
 }
 
-/// A function's name without arguments, parameters of types, and all but the last two parts of its path.
+/// A function's name without arguments and type parameters, reduced to the last two parts of its path.
 fn shorten(name: &str) -> String {
     if name.starts_with(['<', '[', '(']) {
         return name.to_owned();

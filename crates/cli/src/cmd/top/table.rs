@@ -1,6 +1,6 @@
 //! The table of processes or threads.
 //!
-//! In: the model and the room. Out: as many columns as have room, as many rows as fit, the chosen one among them.
+//! In: the model and an area. Out: the columns and rows that fit, the chosen row among them.
 
 use faultless_prof::live::Task;
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
@@ -11,8 +11,8 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Row, Table};
 
-use super::frame::Theme;
 use super::model::{Model, cpu_ns, share};
+use super::theme::Theme;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
@@ -30,7 +30,7 @@ enum Column {
 }
 
 impl Column {
-    /// From the least to the most dispensable, in the order of the screen.
+    /// In the order of the screen.
     const ALL: [Self; 11] = [
         Self::Pid,
         Self::Tid,
@@ -61,7 +61,7 @@ impl Column {
         }
     }
 
-    /// Width, and the width of the screen from which on it is shown.
+    /// Width of the column, and the smallest screen width that shows it.
     fn width(self) -> (u16, u16) {
         match self {
             Self::Pid | Self::Tid => (7, 0),
@@ -104,7 +104,7 @@ impl Column {
     }
 }
 
-/// Share that is worth a colour.
+/// Shares from here on are coloured.
 const HALF: f64 = 0.5;
 
 /// `94-97 %`.
@@ -114,7 +114,7 @@ fn range(point: &Point) -> String {
     if low == high { format!("{high} %") } else { format!("{low}-{high} %") }
 }
 
-/// Draws the table; with the chosen row marked where it can be chosen.
+/// Draws the table. With `choose`, the chosen row is marked.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &mut Model, theme: Theme, choose: bool) {
     let threads = model.shows_threads();
     let columns: Vec<Column> =

@@ -1,4 +1,4 @@
-//! What the body of a workload hands back, and the arithmetic of its checksum.
+//! The result of a workload's body, and the arithmetic of its checksum.
 
 use super::truth::Truth;
 
@@ -7,13 +7,13 @@ use super::truth::Truth;
 pub(super) struct Body {
     /// The same for the same options, whatever the allocator.
     pub(super) checksum: u64,
-    /// Bytes of all blocks together; of a sparse workload, as if they were written.
+    /// Bytes of all blocks together; a sparse workload counts its blocks as fully written.
     pub(super) processed_bytes: u64,
-    /// What first touches cost.
+    /// The cost of first touches.
     pub(super) truth: Truth,
 }
 
-/// Folds one value into a checksum; the order matters.
+/// Mixes one value into a checksum; the order matters.
 pub(super) fn mix(checksum: u64, value: u64) -> u64 {
     (checksum ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
 }

@@ -1,26 +1,27 @@
-//! calloc-sparse and calloc-full: zeroed blocks, a ring of them alive, one line per page or every byte written.
+//! calloc-sparse and calloc-full: a ring of zeroed blocks. One line per page is written, or every byte.
 //!
-//! Fresh memory is zero already, recycled memory must be cleared: a calloc that clears what it need not touches every
-//! page. Zero is checked in the line that was written, after the write, so that no page is read before.
+//! Fresh memory is zero already; recycled memory must be cleared. A calloc that also clears fresh memory
+//! touches every page. The check for zero reads the line just written, so it touches no page before the
+//! write.
 
 use clap::builder::RangedU64ValueParser;
+use faultless_console::Failure;
 use faultless_os::page;
 use faultless_os::touch::Sampler;
 
 use super::body::{Body, mix};
 use super::truth::{PAGES, PART_PAGES, Truth, to_next_page};
-use crate::cmd::Failure;
 
-/// Zeroed 4 MiB blocks, a ring of 8 alive; checks that they are zero.
+/// Allocate zeroed 4 MiB blocks, 8 alive; check that they are zero.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Blocks in all.
+    /// Blocks in total.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000_000))]
     blocks: usize,
     /// Size of a block in KiB.
     #[arg(long, value_name = "KIB", default_value_t = 4 << 10, value_parser = RangedU64ValueParser::<usize>::new().range(1..=16_777_216))]
     block_kib: usize,
-    /// Blocks alive at a time.
+    /// Blocks alive at once.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = RangedU64ValueParser::<usize>::new().range(1..=65_536))]
     ring: usize,
 }
@@ -34,10 +35,9 @@ pub(super) enum Fill {
     Full,
 }
 
-/// Bytes checked beside the one written: the rest of a cache line.
+/// The byte written and the checked rest of its cache line.
 const LINE: usize = 64;
 
-/// Runs it.
 pub(super) fn run(args: &Args, fill: Fill) -> Result<Body, Failure> {
     let len = args.block_kib << 10;
     let mut ring: Vec<Vec<u8>> = Vec::new();
@@ -62,10 +62,11 @@ pub(super) fn run(args: &Args, fill: Fill) -> Result<Body, Failure> {
     Ok(body)
 }
 
-/// Writes page by page; returns the bits that were not zero before, in the lines that were looked at.
+/// Writes page by page. Returns the bits that were not zero before, in the checked lines.
 ///
-/// A full block is divided at the page boundaries of memory, so that the timed store is the first one to its page; a
-/// sparse one at multiples of the page size from its begin, so that the same bytes are written wherever it lies.
+/// A full block is split at real page boundaries, so that the timed store is the first one to its page. A
+/// sparse block is split at multiples of the page size from its start, so that the same bytes are written
+/// wherever it lies.
 fn write(block: &mut [u8], value: u8, fill: Fill, sampler: &mut Sampler) -> u8 {
     let head = if fill == Fill::Full { to_next_page(block) } else { 0 };
     let (head, rest) = block.split_at_mut(head);
@@ -85,7 +86,7 @@ fn write(block: &mut [u8], value: u8, fill: Fill, sampler: &mut Sampler) -> u8 {
     found
 }
 
-/// Writes the first byte, looks at its line, then writes the rest where the whole page is asked for.
+/// Writes the first byte, checks its line, then fills the rest of the page for a full block.
 fn write_page(part: &mut [u8], value: u8, fill: Fill) -> u8 {
     let [first, rest @ ..] = part else { return 0 };
     *first = value;
@@ -97,7 +98,7 @@ fn write_page(part: &mut [u8], value: u8, fill: Fill) -> u8 {
     found
 }
 
-/// One byte per page and the last one: written ones, and in a sparse block also one that must have stayed zero.
+/// One byte per page and the last one. In a sparse block the last one must have stayed zero.
 fn spot_sum(block: &[u8]) -> u64 {
     let bytes = block.iter().step_by(page::size()).chain(block.last());
     bytes.fold(0, |checksum, byte| mix(checksum, u64::from(*byte)))

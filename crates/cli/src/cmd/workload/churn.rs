@@ -1,25 +1,25 @@
-//! thread-churn: threads that come, use some blocks and go, one after another, as in a server with a thread per request.
+//! thread-churn: short-lived threads, one after another, as in a server with a thread per request.
 //!
-//! The blocks of one thread are made, written and freed one by one, so that never more than one of them is alive. What
-//! must fault is therefore one block and a little of each thread's own (stack, thread-local state): an allocator that
-//! keeps memory per thread, or gives it back when a thread ends, faults for every thread instead.
+//! A thread makes, writes and frees its blocks one by one, so at most one block is alive. Only one block and
+//! a little state of each thread (stack, thread-local data) must fault. An allocator that keeps memory per
+//! thread, or returns it when a thread ends, faults again for every thread.
 
 use std::thread;
 
 use clap::builder::RangedU64ValueParser;
+use faultless_console::Failure;
 use faultless_os::touch::Sampler;
 
 use super::body::{Body, mix, sum};
 use super::truth::{Truth, extend_timed};
-use crate::cmd::Failure;
 
-/// 200 threads, one after another, each making, writing and freeing 8 blocks of 1 MiB.
+/// Run 200 threads, one after another; each makes, writes and frees 8 blocks of 1 MiB.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Threads.
+    /// Number of threads.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000_000))]
     threads: u64,
-    /// Blocks that each thread makes.
+    /// Blocks per thread.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000_000))]
     blocks: u64,
     /// Size of a block in KiB.
@@ -27,13 +27,12 @@ pub(super) struct Args {
     block_kib: usize,
 }
 
-/// Blocks of one thread.
+/// The state handed from one thread to the next.
 struct Shift {
     checksum: u64,
     sampler: Sampler,
 }
 
-/// Runs it.
 pub(super) fn run(args: &Args) -> Result<Body, Failure> {
     let words = (args.block_kib << 10) / 8;
     let mut shift = Shift { checksum: 0, sampler: Sampler::new() };
@@ -48,7 +47,7 @@ pub(super) fn run(args: &Args) -> Result<Body, Failure> {
     })
 }
 
-/// What one thread does; the first of its blocks, which is new where the thread before took its memory along, is timed.
+/// The work of one thread. Its first block is timed: it is new if the previous thread took its memory along.
 fn work(blocks: u64, words: usize, thread: u64, shift: &mut Shift) {
     for index in 0..blocks {
         let value = mix(thread, index);

@@ -1,4 +1,4 @@
-//! growth: one block grown by realloc, from 4 KiB to 1 GiB by 1.5x, all new bytes written each time.
+//! growth: one block grown by realloc, from 4 KiB to 1 GiB by 1.5x. Each step writes the new bytes.
 
 use clap::builder::RangedU64ValueParser;
 use faultless_os::touch::Sampler;
@@ -6,7 +6,7 @@ use faultless_os::touch::Sampler;
 use super::body::{Body, mix};
 use super::truth::{Truth, extend_timed};
 
-/// One block grown by realloc from 4 KiB by 1.5x, all new bytes written.
+/// Grow one block by realloc from 4 KiB by 1.5x, and write all new bytes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Final size in MiB.
@@ -17,7 +17,6 @@ pub(super) struct Args {
 /// First size in bytes, as in the original.
 const FIRST_BYTES: usize = 4 << 10;
 
-/// Runs it.
 pub(super) fn run(args: &Args) -> Body {
     let max = args.max_mib << 20;
     let (mut sampler, mut checksum) = (Sampler::new(), 0);
@@ -40,7 +39,7 @@ pub(super) fn run(args: &Args) -> Body {
     Body { checksum, processed_bytes: block.len() as u64, truth: Truth::from(sampler) }
 }
 
-/// Length, first and last byte: what a realloc that lost content would change.
+/// Length, first and last byte: enough to notice a realloc that loses content.
 fn ends(block: &[u8]) -> u64 {
     let byte = |at: Option<&u8>| u64::from(at.copied().unwrap_or(0));
     mix(mix(block.len() as u64, byte(block.first())), byte(block.last()))

@@ -1,26 +1,26 @@
-//! mixed: the `random_mixed` benchmark of the explicit-prefault report: xorshift32 picks a slot; a full one is freed,
-//! an empty one gets a block of random size, of which one byte is written.
+//! mixed: the `random_mixed` benchmark of the explicit-prefault report. xorshift32 picks a slot. A full slot
+//! is freed; an empty one gets a block of random size, and one byte of it is written.
 
 use clap::builder::RangedU64ValueParser;
+use faultless_console::Failure;
 use faultless_os::touch::Sampler;
 
 use super::body::{Body, mix};
 use super::truth::{Probe, Truth};
-use crate::cmd::Failure;
 
-/// Random malloc and free of small blocks in a working set of slots.
+/// Allocate and free small blocks at random in a working set of slots.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Operations: each is one malloc or one free.
+    /// Operations, each one malloc or one free.
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = RangedU64ValueParser::<u64>::new().range(1..=100_000_000_000))]
     ops: u64,
-    /// Slots.
+    /// Number of slots.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = RangedU64ValueParser::<u32>::new().range(1..=16_777_216))]
     working_set: u32,
-    /// Seed of the generator; not 0.
+    /// Seed of the generator, not 0.
     #[arg(long, value_name = "N", default_value_t = 42, value_parser = RangedU64ValueParser::<u32>::new().range(1..))]
     seed: u32,
-    /// Largest block in bytes; sizes run from 16 to here.
+    /// Largest block in bytes; the smallest is 16.
     #[arg(long, value_name = "BYTES", default_value_t = 1039, value_parser = RangedU64ValueParser::<u32>::new().range(16..=1 << 30))]
     max_size: u32,
 }
@@ -32,7 +32,6 @@ const GROUPS: u64 = 64;
 /// Pages in a group.
 const GROUP_PAGES: usize = 2;
 
-/// Runs it.
 pub(super) fn run(args: &Args) -> Result<Body, Failure> {
     let mut slots: Vec<Option<Vec<u8>>> = Vec::new();
     slots.resize_with(args.working_set as usize, || None);
@@ -60,7 +59,7 @@ pub(super) fn run(args: &Args) -> Result<Body, Failure> {
     Ok(body)
 }
 
-/// A block of `len` bytes of which only the first is written.
+/// A block of `len` bytes; only the first is written.
 fn one_byte(len: usize, byte: u8) -> Vec<u8> {
     let mut block = Vec::with_capacity(len);
     block.push(byte);

@@ -1,41 +1,43 @@
 //! chunk-pipeline: the grep database of the first document.
 //!
-//! A reader allocates one block per chunk for compressed and uncompressed data together, fills the compressed part and
-//! hands the chunk over a queue bounded by bytes; a worker "decompresses" (four copies: as cheap as it gets), scans (a
-//! sum), frees. The work is light on purpose: what remains is the price of fresh memory.
+//! A reader allocates one block per chunk for compressed and uncompressed data together, and fills the
+//! compressed part. It passes the chunk through a queue bounded by bytes. A worker "decompresses" it (four
+//! copies, the cheapest possible), scans it (a sum) and frees it. The work is light on purpose: fresh memory
+//! dominates the cost.
 
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use clap::builder::RangedU64ValueParser;
+use faultless_console::Failure;
 use faultless_os::touch::Sampler;
 
 use super::body::{Body, mix, sum};
 use super::truth::{Truth, extend_timed};
-use crate::cmd::Failure;
 
-/// 640 KiB chunks from a reader through a queue to workers, freed there.
+/// Pass 640 KiB chunks from a reader through a queue to workers, which free them.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Chunks to process.
+    /// Number of chunks.
     #[arg(long, value_name = "N", default_value_t = 4000, value_parser = RangedU64ValueParser::<u64>::new().range(1..=100_000_000))]
     chunks: u64,
-    /// Worker threads.
+    /// Number of worker threads.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     workers: usize,
-    /// Bytes in the queue at most, in MiB.
+    /// Size limit of the queue, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = RangedU64ValueParser::<usize>::new().range(1..=65_536))]
     queue_mib: usize,
 }
 
 /// Words of compressed data in a chunk: 128 KiB.
 const PACKED_WORDS: usize = (128 << 10) / 8;
-/// How often the compressed data is repeated: 512 KiB uncompressed.
+/// Copies of the compressed data: 512 KiB uncompressed.
 const EXPANSION: usize = 4;
 /// Words of a block: 640 KiB.
 const BLOCK_WORDS: usize = PACKED_WORDS * (1 + EXPANSION);
-/// One chunk in so many is filled page by page and timed: 16 of 160 pages in 1/16 of the blocks are 0.6 % of all.
+/// One chunk in this many is filled page by page and timed: 16 of 160 pages in 1/16 of the blocks, 0.6 % of
+/// all.
 const SAMPLED: u64 = 16;
 
 struct Chunk {
@@ -43,7 +45,6 @@ struct Chunk {
     block: Vec<u64>,
 }
 
-/// Runs it.
 pub(super) fn run(args: &Args) -> Result<Body, Failure> {
     let queued = ((args.queue_mib << 20) / (BLOCK_WORDS * 8)).max(1);
     let (sender, receiver) = sync_channel::<Chunk>(queued);
@@ -71,7 +72,7 @@ pub(super) fn run(args: &Args) -> Result<Body, Failure> {
     Ok(Body { checksum, processed_bytes, truth })
 }
 
-/// Makes a chunk: the block, and its compressed part filled.
+/// Makes a chunk: the block, with its compressed part filled.
 fn read(index: u64, sampler: &mut Sampler) -> Chunk {
     let mut block = Vec::with_capacity(BLOCK_WORDS);
     let fill = |block: &mut Vec<u64>, count: usize| {
@@ -85,11 +86,11 @@ fn read(index: u64, sampler: &mut Sampler) -> Chunk {
     Chunk { index, block }
 }
 
-/// Takes chunks until the reader has gone. Sums do not depend on which worker got which chunk.
+/// Takes chunks until the reader has finished. The sum does not depend on which worker gets which chunk.
 fn work(queue: &Mutex<Receiver<Chunk>>) -> (u64, Sampler) {
     let (mut checksum, mut sampler) = (0_u64, Sampler::new());
     loop {
-        // The lock is held only while waiting: a temporary of this statement.
+        // The lock is a temporary of this statement, so it is held only while waiting.
         let received = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Chunk { index, mut block }) = received else { break };
         decompress(&mut block, index, &mut sampler);

@@ -1,7 +1,8 @@
-//! temporaries: `a = b + c * d` on arrays, as NumPy evaluates it: a new array for each result, the old one freed.
+//! temporaries: `a = b + c * d` on arrays, as NumPy evaluates it: each result is a new array, and the old one
+//! is freed.
 //!
-//! All array sizes from 1 to 64 MiB get the same share of the bytes written, so that allocators show at which size
-//! they begin to give memory back.
+//! Each array size from 1 to 64 MiB gets the same share of the bytes written. The result shows at which size
+//! an allocator begins to return memory.
 
 use std::ops::{Add, Mul};
 
@@ -12,7 +13,7 @@ use faultless_os::touch::Sampler;
 use super::body::{Body, mix};
 use super::truth::{Truth, extend_timed};
 
-/// a = b + c * d on arrays of 1 to 64 MiB, each result a new array.
+/// Compute a = b + c * d on arrays of 1 to 64 MiB; each result is a new array.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// MiB of results to write, shared evenly by the array sizes.
@@ -21,7 +22,7 @@ pub(super) struct Args {
     /// Largest array in MiB; sizes double from 1 MiB.
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 12))]
     max_mib: usize,
-    /// Element of the arrays.
+    /// Element type of the arrays.
     #[arg(long, value_enum, default_value_t = Element::F64)]
     element: Element,
 }
@@ -32,14 +33,13 @@ enum Element {
     F64,
 }
 
-/// One result in so many is filled page by page and timed.
+/// One result in this many is filled page by page and timed.
 const SAMPLED: usize = 4;
-/// Elements of an operand until it repeats; no multiple of a page's.
+/// Elements before an operand repeats; no multiple of a page's elements.
 const PATTERN: usize = 251 * 67;
 /// Elements of each result that go into the checksum.
 const SPOTS: usize = 64;
 
-/// Runs it.
 pub(super) fn run(args: &Args) -> Body {
     match args.element {
         Element::F32 => evaluate::<f32>(args, |value| u64::from(value.to_bits())),
@@ -64,7 +64,7 @@ where
         let len = size / size_of::<T>();
         let operands = [&b[..len], &c[..len], &d[..len]];
         for round in 0..(share_bytes / size).max(1) {
-            // The assignment frees the previous result after the new one was made, as `a = ...` does in Python.
+            // As in Python, the assignment frees the previous result after the new one exists.
             result = new_result(operands, round, &mut sampler);
             body.checksum = spots(&result, len / SPOTS, body.checksum, bits);
             body.processed_bytes += size as u64;
@@ -75,8 +75,8 @@ where
     body
 }
 
-/// An array with a pattern that a wrong length or order would break, copied on because making it costs more than the
-/// arithmetic. Not part of what is sampled.
+/// An operand whose pattern reveals a wrong length or order. The pattern is copied, because computing it
+/// costs more than the arithmetic. Operands are not sampled.
 fn operand<T: Copy + From<u8>>(len_bytes: usize, factor: u8) -> Vec<T> {
     let len = len_bytes / size_of::<T>();
     let mut array = Vec::with_capacity(len);

@@ -1,10 +1,11 @@
 //! timed: programs that time every one of their own touches, for `doctor --check`.
 //!
-//! In: which touches, how many in a round, and how many rounds. Out: one line of JSON on stdout: for each kind of fault how many there were
-//! and how long they took, by the tick counter around each access. So the trap is in it, and what an interrupt in between took, up to
-//! [`WAIT_LATENCY_RATIO`] medians, as in `stat`.
+//! In: the kind of touches, how many per round, and the number of rounds. Out: one line of JSON on stdout:
+//! the count and the time of each kind of fault. The tick counter runs around each access, so times include
+//! the trap and interrupts. As in `stat`, one touch counts as at most [`WAIT_LATENCY_RATIO`] medians.
 //!
-//! What it does not do: time its own start, which takes some hundred faults more; or judge (`doctor::check`).
+//! It does not time its own start, which takes some hundred more faults, and it does not judge
+//! (`doctor::check`).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,6 +13,7 @@ use std::io::Write;
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::ValueEnum;
+use faultless_console::{Failure, Outcome, emit};
 use faultless_os::counters::{self, Who};
 use faultless_os::file::{FileMap, PrivateMap};
 use faultless_os::page;
@@ -21,66 +23,63 @@ use faultless_trace::observation::Host;
 use faultless_trace::stat::{Kind, WAIT_LATENCY_RATIO};
 use serde::{Deserialize, Serialize};
 
-use crate::cmd::{Failure, Outcome, emit};
-
-/// A program that times every one of its own touches.
+/// Run a program that times each of its own touches.
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
 pub(super) struct Args {
-    /// What it touches.
+    /// Kind of touches.
     #[arg(value_enum)]
     what: Touches,
-    /// Pages in a round.
+    /// Pages per round.
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(16..=1 << 24))]
     pages: u32,
-    /// Rounds; new memory in each.
+    /// Rounds, each with new memory.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }
 
-/// What a timed program touches.
+/// The touches of a timed program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Touches {
     /// Base pages, by writing
     FirstTouch,
-    /// Base pages, by reading, and then by writing
+    /// Base pages, by reading, then by writing
     ZeroPage,
-    /// Base pages, by writing, and again behind a fork
+    /// Base pages, by writing, and again after a fork
     Copy,
     /// Four huge pages and base pages
     Thp,
-    /// Huge pages of a size between
+    /// Huge pages of an intermediate size
     Mthp,
     /// A file, by reading every sixteenth page
     FileRead,
-    /// A file, privately, by writing
+    /// A private file mapping, by writing
     FileWrite,
-    /// Base pages, by two threads at a time
+    /// Base pages, by two threads at once
     Threads,
     /// First touches, the zero page, copies and private file writes, one after the other
     Phases,
-    /// Base pages, by children one after the other
+    /// Base pages, by children one after another
     Children,
 }
 
 /// Faults of a kind, and their time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Timed {
-    /// How many.
+    /// Number of faults.
     pub(crate) faults: u64,
-    /// All of them, the trap included, ns.
+    /// Time of all of them, the trap included, ns.
     pub(crate) ns: f64,
 }
 
-/// What a timed program prints.
-pub(crate) type Told = BTreeMap<Kind, Timed>;
+/// The output of a timed program.
+pub(crate) type TimedTouches = BTreeMap<Kind, Timed>;
 
-/// Huge pages in a round.
+/// Huge pages per round.
 const THPS: usize = 4;
-/// Pages that one fault of a file maps around it (`fault_around_bytes`, 64 KiB unless root has changed it).
+/// Pages that one file fault maps around it (`fault_around_bytes`, 64 KiB unless root changed it).
 const AROUND_PAGES: usize = 16;
 
-/// Runs it.
 pub(super) fn run(args: &Args) -> Outcome {
     let mut times = Times::new();
     for _ in 0..args.rounds {
@@ -139,9 +138,9 @@ impl Touches {
     }
 }
 
-/// Times by kind, and what is needed to take them.
+/// Times by kind, and the means to take them.
 struct Times {
-    told: Told,
+    told: TimedTouches,
     batch: Vec<u64>,
     file: Option<File>,
     host: Option<Host>,
@@ -152,10 +151,10 @@ struct Times {
 impl Times {
     fn new() -> Self {
         let (tick_ns, empty_ticks) = (counters::tick_ns(), empty_ticks());
-        Self { told: Told::new(), batch: Vec::new(), file: None, host: None, tick_ns, empty_ticks }
+        Self { told: TimedTouches::new(), batch: Vec::new(), file: None, host: None, tick_ns, empty_ticks }
     }
 
-    /// This machine; read once, by the programs that need it.
+    /// This machine, read on first use.
     fn host(&mut self) -> &Host {
         self.host.get_or_insert_with(facts::host)
     }
@@ -168,7 +167,7 @@ impl Times {
         self.pass(kind, region.bytes().iter().step_by(page::size()).map(time_read));
     }
 
-    /// Takes a pass over some memory. Of n touches with f faults the f slowest were those that faulted.
+    /// Times a pass over some memory. If f of n touches faulted, the f slowest are taken to be those.
     fn pass(&mut self, kind: Kind, touches: impl Iterator<Item = u64>) {
         self.batch.clear();
         let before = faults();
@@ -179,7 +178,7 @@ impl Times {
         self.take(kind);
     }
 
-    /// Adds up the batch, which is sorted.
+    /// Adds up the sorted batch.
     fn take(&mut self, kind: Kind) {
         let Some(&median) = self.batch.get(self.batch.len() / 2) else { return };
         let most = median as f64 * WAIT_LATENCY_RATIO;
@@ -197,7 +196,7 @@ impl Times {
         timed.ns += more.ns;
     }
 
-    /// A file of so many bytes, which lies in the page cache; made once.
+    /// A file of this many bytes in the page cache, made on first use.
     fn file(&mut self, bytes: usize) -> std::io::Result<&File> {
         if self.file.is_none() {
             let mut file = tempfile::tempfile()?;
@@ -210,9 +209,9 @@ impl Times {
         self.file.as_ref().ok_or_else(|| std::io::Error::other("no file"))
     }
 
-    /// Two threads at a time, each with memory of its own.
+    /// Two threads at once, each with its own memory.
     fn two_threads(&mut self, bytes: usize) -> Result<(), Failure> {
-        let one = || -> faultless_os::Result<Told> {
+        let one = || -> faultless_os::Result<TimedTouches> {
             let mut times = Self::new();
             times.writes(
                 Kind::MmapFirstWrite,
@@ -223,7 +222,7 @@ impl Times {
         };
         let both = std::thread::scope(|scope| {
             let threads = [(); 2].map(|()| scope.spawn(one));
-            threads.map(|thread| thread.join().unwrap_or_else(|_| Ok(Told::new())))
+            threads.map(|thread| thread.join().unwrap_or_else(|_| Ok(TimedTouches::new())))
         });
         for told in both {
             told?.into_iter().for_each(|(kind, timed)| self.add(kind, timed));
@@ -231,12 +230,12 @@ impl Times {
         Ok(())
     }
 
-    /// A child that does the same as [`Touches::FirstTouch`].
+    /// A child process that does [`Touches::FirstTouch`].
     fn child(&mut self, pages: usize) -> Result<(), Failure> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["workload", "timed", "first-touch", "--pages", &pages.to_string()]);
         let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
-        let told: Told = serde_json::from_slice(&output.stdout)?;
+        let told: TimedTouches = serde_json::from_slice(&output.stdout)?;
         told.into_iter().for_each(|(kind, timed)| self.add(kind, timed));
         Ok(())
     }

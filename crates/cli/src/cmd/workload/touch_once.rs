@@ -1,4 +1,4 @@
-//! touch-once: every byte written exactly once; no fault of it is avoidable.
+//! touch-once: every byte is written exactly once, so no fault is avoidable.
 
 use clap::builder::RangedU64ValueParser;
 use faultless_os::touch::Sampler;
@@ -6,7 +6,7 @@ use faultless_os::touch::Sampler;
 use super::body::{Body, mix, sum};
 use super::truth::{Truth, extend_timed};
 
-/// One large block written once from begin to end: nothing is avoidable.
+/// Write one large block once from start to end; no fault is avoidable.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Size in MiB.
@@ -14,7 +14,6 @@ pub(super) struct Args {
     mib: usize,
 }
 
-/// Runs it.
 pub(super) fn run(args: &Args) -> Body {
     let words = (args.mib << 20) / 8;
     let mut block: Vec<u64> = Vec::with_capacity(words);

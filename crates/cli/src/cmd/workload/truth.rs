@@ -1,8 +1,8 @@
-//! What a first touch costs inside the workload itself: page-wise timed fills of a few of its own fresh blocks.
+//! The price of a first touch inside the workload itself, from timed fills of a few of its own fresh pages.
 //!
-//! In: blocks that the workload is about to fill anyway. Out: median and mean of the touches that faulted. Of a sampled block
-//! a few pages in the middle of each part are filled one by one, the first store of each timed, the rest as usual, so that caches see the same
-//! traffic as in blocks that are not sampled.
+//! In: blocks that the workload is about to fill anyway. Out: median and mean of the touches that faulted. In
+//! each part of a sampled block, a few pages in the middle are filled one by one, and the first store to each
+//! is timed. The rest is filled as usual, so caches see the same traffic as in other blocks.
 
 use std::mem::MaybeUninit;
 
@@ -10,9 +10,10 @@ use faultless_os::page;
 use faultless_os::touch::{Region, Sampler, empty_ticks};
 use faultless_trace::stat::WAIT_LATENCY_RATIO;
 
-/// Pages timed in one part of a sampled block: 64 KiB on 4 KiB pages, so that a batch ends before a time slice does.
+/// Pages timed in one part of a sampled block: 64 KiB on 4 KiB pages, short enough to end within a time
+/// slice.
 pub(super) const PAGES: usize = 16;
-/// Pages of a part of a sampled block; each has one group of timed ones.
+/// Pages in a part of a sampled block. Each part has one group of timed pages.
 pub(super) const PART_PAGES: usize = 512;
 
 /// First-touch times of all threads of a workload, in ticks.
@@ -22,7 +23,7 @@ pub(super) struct Truth {
 }
 
 impl Truth {
-    /// Takes in what one thread has sampled.
+    /// Adds the samples of one thread.
     pub(super) fn add(&mut self, sampler: &Sampler) {
         self.ticks.extend_from_slice(sampler.ticks());
     }
@@ -32,7 +33,7 @@ impl Truth {
         self.ticks.len()
     }
 
-    /// The median in nanoseconds, without what reading the counter costs.
+    /// The median in nanoseconds, without the cost of reading the counter.
     pub(super) fn p50_ns(&self, tick_ns: f64) -> Option<f64> {
         let mut ticks = self.ticks.clone();
         let middle = ticks.len() / 2;
@@ -42,7 +43,8 @@ impl Truth {
         })
     }
 
-    /// The mean, where what took over [`WAIT_LATENCY_RATIO`] medians counts as so much: the program was not running.
+    /// The mean. A touch counts as at most [`WAIT_LATENCY_RATIO`] medians: beyond that the program was not
+    /// running.
     pub(super) fn mean_ns(&self, tick_ns: f64) -> Option<f64> {
         let most = self.p50_ns(tick_ns)? * WAIT_LATENCY_RATIO;
         let empty = empty_ticks();
@@ -57,9 +59,10 @@ impl From<Sampler> for Truth {
     }
 }
 
-/// Appends `count` elements to `block`, in the middle of each part of [`PART_PAGES`] pages [`PAGES`] of them timed.
+/// Appends `count` elements to `block`. In the middle of each part of [`PART_PAGES`] pages, [`PAGES`] pages
+/// are timed.
 ///
-/// `extend` appends exactly the asked number of elements; the capacity must already be there.
+/// `extend` appends exactly the requested number of elements. The block must have the capacity already.
 pub(super) fn extend_timed<T: Copy>(
     block: &mut Vec<T>,
     count: usize,
@@ -86,13 +89,13 @@ pub(super) fn extend_timed<T: Copy>(
     }
 }
 
-/// Elements from the begin of `slots` to the next page boundary, all of them where there is none inside.
+/// Elements from the start of `slots` to the next page boundary, or all if there is none inside.
 pub(super) fn to_next_page<T>(slots: &[T]) -> usize {
     let begin = slots.as_ptr().addr();
     ((begin.next_multiple_of(page::size()) - begin) / size_of::<T>()).min(slots.len())
 }
 
-/// A private stock of untouched base pages, for workloads whose own blocks are too small to be told apart.
+/// A private stock of untouched base pages, for workloads whose own blocks are too small to sample.
 #[derive(Debug)]
 pub(super) struct Probe {
     region: Option<Region>,
@@ -100,12 +103,12 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// A stock of `pages`; none where the kernel refuses.
+    /// A stock of `pages`, or an empty one if the kernel refuses.
     pub(super) fn new(pages: usize) -> Self {
         Self { region: Region::base_pages(pages * page::size(), page::size()).ok(), next: 0 }
     }
 
-    /// Times `count` first touches, as long as the stock lasts.
+    /// Times `count` first touches, while the stock lasts.
     pub(super) fn touch(&mut self, sampler: &mut Sampler, count: usize) {
         let Some(region) = &mut self.region else { return };
         sampler.begin();
@@ -123,7 +126,7 @@ mod tests {
 
     #[test]
     fn timed_filling_writes_the_same_content() {
-        // Beyond glibc's largest mmap threshold (32 MiB), so certainly new.
+        // Larger than glibc's largest mmap threshold (32 MiB), so certainly new.
         const LEN: usize = (40 << 20) / 8;
         let (mut plain, mut timed) = (Vec::<u64>::new(), Vec::<u64>::with_capacity(LEN));
         let fill = |block: &mut Vec<u64>, count: usize| {
@@ -134,7 +137,7 @@ mod tests {
         let mut sampler = Sampler::new();
         extend_timed(&mut timed, LEN, &mut sampler, fill);
         assert!(plain == timed);
-        // One fault where THP backs the block unasked.
+        // There may be only one fault if THP back the block.
         let parts = (LEN * 8).div_ceil(PART_PAGES * page::size());
         assert!((1..=PAGES * parts).contains(&Truth::from(sampler).len()), "the block was new");
     }
@@ -145,7 +148,7 @@ mod tests {
         let mut ticks = vec![1_000_000 + empty; 99];
         ticks.push(u32::MAX);
         let mean_ns = Truth { ticks }.mean_ns(1.0).unwrap();
-        // What reading the counter costs varies by some ticks.
+        // The cost of reading the counter varies by some ticks.
         assert!((mean_ns - 1_990_000.0).abs() < 10_000.0, "{mean_ns}");
     }
 

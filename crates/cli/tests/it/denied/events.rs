@@ -1,8 +1,9 @@
-//! perf_event_open(2) denied: by a sandbox, which is what `kernel.perf_event_paranoid` of 3 and 4 looks like to a program too.
+//! perf_event_open(2) denied by a sandbox. To a program, `kernel.perf_event_paranoid` of 3 and 4 looks the
+//! same.
 
 use super::*;
 
-/// What the call answers, and what is said of it.
+/// The error that the call returns, and the message about it.
 const REFUSALS: [(&str, &str); 3] = [
     ("1", "allow perf_event_open in its seccomp profile"),
     ("13", "kernel.perf_event_paranoid is"),
@@ -103,7 +104,7 @@ fn the_range_holds_what_faults_take_where_they_can_be_timed() {
     }
     for program in [&["./faults", "touch", "8000"][..], &["./faults", "spawn"], &["sort", "faults"]] {
         let seconds = |before: &[&str]| place.stat(before, FAULTLESS, program).0["time"]["seconds"].clone();
-        // What was timed has an interval of its own, and the machine its moods.
+        // The times of single faults vary with the machine and have an interval of their own.
         let timed = [(); 3].map(|()| seconds(&[]));
         let counted = [(); 3].map(|()| seconds(&["./denies", "1"]));
         let ends = |end: &str, of: &[Value; 3]| of.each_ref().map(|seconds| seconds[end].as_f64().unwrap());

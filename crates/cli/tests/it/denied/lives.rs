@@ -1,13 +1,14 @@
-//! Threads and processes that come and go: counts add up to `wait4`'s, and what is in no figure is said.
+//! Short-lived threads and processes: counts add up to those of `wait4`, and faults missing from all figures
+//! are reported.
 
 use super::*;
 
-/// A way to live and what comes of it.
+/// A life cycle, and its expected counts.
 struct Life {
     way: &'static [&'static str],
     /// First writes of anonymous pages by the program's own code.
     pages: u64,
-    /// Faults beside them at most: loading each of its processes, stacks of its threads.
+    /// Other faults at most: loading each process, and stacks of threads.
     more: u64,
     status: i32,
 }
@@ -26,7 +27,7 @@ const LIVES: [Life; 8] = [
 /// First writes of anonymous memory while a process is loaded, at most.
 const LOADING: u64 = 30;
 
-/// Processes of a life.
+/// Processes of a life cycle.
 fn processes(life: &Life) -> u64 {
     match life.way[0] {
         "vfork" => 201,
@@ -54,12 +55,13 @@ fn rows_add_up_and_the_kind_that_was_touched_is_within_its_interval() {
         let row = row.unwrap_or_else(|| panic!("{program:?}: {stat}"));
         let faults = row["faults"].as_u64().unwrap();
         let [low, high] = [0, 1].map(|end| row["interval"][end].as_u64().unwrap_or(faults));
-        // One interval in twenty misses: such a run must not fail the test.
+        // One interval in twenty misses; such a run must not fail the test.
         let slack = (high - low) / 2 + faults / 50;
         let most = life.pages + LOADING * processes(life);
         assert!(low.saturating_sub(slack) <= most && life.pages <= high + slack, "{program:?}: {row}");
         let (_, note) = source(&stat, "fault pairs");
-        // A recorder that came late, since all processors were busy, has recorded most faults one by one: then there may be no samples.
+        // If all processors are busy, the recorder may start late and record most faults one by one. Then
+        // there may be no samples.
         let timed = stat["time"]["timed"].as_u64().unwrap();
         assert!(
             note.contains("samples timed") || timed > faults / 2,
@@ -71,20 +73,20 @@ fn rows_add_up_and_the_kind_that_was_touched_is_within_its_interval() {
 #[test]
 fn a_daemon_left_behind_is_said() {
     let Some(place) = Place::with(&["faults"]) else { return };
-    // Events alone tell of a process that nobody waits for.
+    // Only events report a process that nobody waits for.
     if !has_events(&place) {
         return;
     }
     let (stat, status) = place.stat(&[], FAULTLESS, &["./faults", "daemon"]);
     assert_eq!(status, Some(0));
     let (_, note) = source(&stat, "wait4");
-    assert!(note.contains("1 that still run, as far as they had come"), "{note}");
-    // What it touched until then is in: two rounds at least, unless it got no processor.
+    assert!(note.contains("1 that had not ended, as far as they had come"), "{note}");
+    // Its touches until then count: two rounds at least, unless it got no processor.
     assert_counts(&stat, 500, 1800);
     let out = place.run_held(&[FAULTLESS, "record", "-o", "x.trace", "--", "./faults", "daemon"]);
     let said = text(&out.stderr);
     if out.status.success() {
-        assert!(said.contains("1 that still run, as far as they had come"), "{said}");
+        assert!(said.contains("1 that had not ended, as far as they had come"), "{said}");
     } else {
         assert!(said.contains("can't be recorded"), "{said}");
     }

@@ -10,7 +10,7 @@ fn load(path: &Path) -> Recording {
     faultless_trace::file::read(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// Processors that the kernel allows a user's rings for.
+/// Processors for whose rings a user has enough locked memory.
 fn processors() -> u64 {
     let out = Command::new("getconf").arg("_NPROCESSORS_ONLN").output().unwrap();
     text(&out.stdout).trim().parse().unwrap()
@@ -25,7 +25,7 @@ fn with_little_memory_for_rings_counts_are_exact_and_losses_said() {
     }
     machine::copy_program(FAULTLESS, place.path("faultless"));
     let user: Vec<&str> = user.iter().map(String::as_str).collect();
-    // As under a kernel.perf_event_mlock_kb of 64: rings of 8 pages fit.
+    // As with kernel.perf_event_mlock_kb = 64: rings of 8 pages fit.
     let left = (64.max(16 * page_kib()) * processors()).to_string();
     let scarce = [&user[..], &["./takes_rings", &left]].concat();
     let program = ["./faults", "touch", "20000"];
@@ -77,13 +77,13 @@ fn without_memory_for_rings_there_is_a_range_and_no_recording() {
     assert!(!place.path("x.trace").exists() && !place.path("x.trace.part").exists());
 }
 
-/// Runs faultless in a shell that has set its limit of descriptors by `limit`.
+/// Runs faultless in a shell whose descriptor limit `limit` has set.
 fn limited(place: &Place, limit: &str, words: &[&str]) -> Output {
     let script = format!("ulimit {limit} || exit 99; exec \"$0\" \"$@\"");
     place.run(&[&["bash", "-c", &script, FAULTLESS], words].concat())
 }
 
-/// The program's own limits, on its standard output.
+/// Prints the program's own limits on standard output.
 const LIMITS: [&str; 3] = ["sh", "-c", "ulimit -Sn; ulimit -Hn"];
 
 #[test]
@@ -146,7 +146,7 @@ fn where_not_even_a_pipe_can_be_opened_one_line_says_so_and_no_file_is_left() {
     for limit in 4..10 {
         let out = limited(&place, &format!("-n {limit}"), &["record", "-o", "x.trace", "--", "true"]);
         let said = text(&out.stderr);
-        // Where not even the C library can be loaded there is no faultless to say anything.
+        // Without descriptors even the C library can't be loaded, so faultless can't report anything.
         let own = said.starts_with("faultless: ");
         loaded += u32::from(own);
         assert!(!out.status.success(), "{limit}");

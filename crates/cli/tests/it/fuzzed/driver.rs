@@ -1,6 +1,7 @@
-//! Runs random programs as they are and under another allocator, compares what they print and how they end, and shortens what differs.
+//! Runs random programs unchanged and under another allocator, compares output and exit, and shortens
+//! programs that differ.
 //!
-//! In: seeds. Out: differences, each with the command that shows it again. It does not know what the programs do.
+//! In: seeds. Out: differences, each with a command that reproduces it. Knows nothing about the programs.
 
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
@@ -23,7 +24,7 @@ const LEAST_TRIED: u64 = 3;
 /// Programs in a group of this share of the machine can't take its memory, whatever the tested allocator makes of them.
 const GROUP_SHARE: u64 = 3;
 
-/// What makes a program what it is.
+/// Determines a program completely.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seed {
     pub(crate) seed: u64,
@@ -32,7 +33,7 @@ pub(crate) struct Seed {
 }
 
 impl Seed {
-    /// The program of a number: profiles take turns, and so do lengths.
+    /// The n-th program: profiles and lengths take turns.
     pub(crate) fn nth(seed: u64) -> Self {
         Self { seed, operations: 20 + (seed / PROFILES * 7 % 60) as u32, profile: seed % PROFILES }
     }
@@ -42,7 +43,7 @@ impl Seed {
     }
 }
 
-/// Another allocator under a program: how it is called, and how a program runs on it.
+/// An allocator under test: its name, and how to run a program on it.
 pub(crate) trait Under: Sync {
     fn name(&self) -> String;
     fn case(&self, program: &Path) -> Case;
@@ -74,14 +75,14 @@ impl Under for Environment<'_> {
     }
 }
 
-/// What a program did.
+/// The outcome of a run.
 struct Trial {
     ended: String,
     lines: Vec<String>,
     took: Duration,
 }
 
-/// The first thing that was not the same.
+/// The first difference.
 pub(crate) struct Difference {
     seed: Seed,
     program: PathBuf,
@@ -117,13 +118,13 @@ impl Driver {
         Self { program, group, least_limit: LEAST_LIMIT, without: "", nth: Seed::nth }
     }
 
-    /// Leaves kinds of operations out: see `is_without` in `programs/fuzzed/world.h`.
+    /// Leaves kinds of operations out; see `is_without` in `programs/fuzzed/world.h`.
     pub(crate) fn without(mut self, kinds: &'static str) -> Self {
         self.without = kinds;
         self
     }
 
-    /// Other programs than `Seed::nth`.
+    /// Other programs than those of `Seed::nth`.
     pub(crate) fn programs(mut self, nth: fn(u64) -> Seed) -> Self {
         self.nth = nth;
         self
@@ -153,7 +154,7 @@ impl Driver {
         self.trial(Case::plain(&self.program), seed, self.least_limit.max(LEAST_LIMIT) * 3)
     }
 
-    /// Runs a program under `under`, beside what it did as it is.
+    /// Runs a program under `under`, and compares with its unchanged run.
     fn compare(&self, seed: Seed, plain: &Trial, under: &dyn Under) -> Option<Difference> {
         let limit = self.least_limit + plain.took * TIMES_PLAIN;
         let trial = self.trial(under.case(&self.program), seed, limit);
@@ -166,7 +167,8 @@ impl Driver {
         Some(Difference { seed, program, under, line, plain, here, without })
     }
 
-    /// The same for each of `under`. A difference is looked at again with half of the operations as often as it stays.
+    /// Does this for each of `under`. After a difference, halves the operations as long as the difference
+    /// persists.
     pub(crate) fn try_seed(&self, seed: Seed, under: &[&dyn Under]) -> Vec<Difference> {
         let plain = self.plain(seed);
         let wrong = plain.lines.iter().find(|line| line.contains("WRONG") || line.contains("NOT "));
@@ -192,7 +194,7 @@ impl Driver {
         difference
     }
 
-    /// Tries seeds from `first` on, on two threads, until the time is over or so many differences are found.
+    /// Tries seeds from `first` on, on two threads, until the time is over or enough differences are found.
     pub(crate) fn search<'a>(
         &self,
         first: u64,
@@ -227,7 +229,7 @@ fn describe(status: Option<ExitStatus>) -> String {
     }
 }
 
-/// The C library may leave another errno after a success; nobody else has to.
+/// The C library may leave another errno after a success; programs do not depend on it.
 fn is_same(plain: &str, here: &str) -> bool {
     plain == here
         || plain

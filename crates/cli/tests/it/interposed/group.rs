@@ -1,6 +1,7 @@
-//! A control group with a memory limit, version 1 or 2, for programs that must not take the machine's memory.
+//! A control group with a memory limit, version 1 or 2, for programs that could exhaust the machine's memory.
 //!
-//! Only root can make one. Processes in it beyond the limit are killed, and no others. It goes with this value.
+//! Only root can make one. Beyond the limit, only processes in the group are killed. The group is removed on
+//! drop.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +11,12 @@ pub(crate) struct MemoryGroup(PathBuf);
 
 impl MemoryGroup {
     /// # Errors
-    /// Why there can be none here, to print with a skipped test.
+    /// The reason why there can be none here, to print with a skipped test.
     pub(crate) fn new(bytes: u64) -> Result<Self, String> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("faultless-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
         let (parent, limit) = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
-            // Where other processes are in the topmost group, as in a container, it can pass no controller on.
+            // If the topmost group holds other processes, as in a container, it can't delegate controllers.
             let _ = fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
             ("/sys/fs/cgroup", "memory.max")
         } else {
@@ -25,12 +26,12 @@ impl MemoryGroup {
         let told = |error| format!("no control group with a memory limit below {parent}: {error}");
         fs::create_dir(&group.0).map_err(told)?;
         fs::write(group.0.join(limit), bytes.to_string()).map_err(told)?;
-        // Only version 2 has it, and only where there is swap.
+        // Exists in version 2 only, and only with swap.
         let _ = fs::write(group.0.join("memory.swap.max"), "0");
         Ok(group)
     }
 
-    /// What to give to `Case::group`.
+    /// The argument of `Case::group`.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
@@ -38,7 +39,7 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // The kernel may still be clearing the last process away.
+        // The kernel may still be removing the last process.
         for _ in 0..50 {
             if fs::remove_dir(&self.0).is_ok() {
                 return;

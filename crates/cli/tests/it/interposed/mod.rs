@@ -1,4 +1,4 @@
-//! Compiling test programs and running commands with and without the pool, with a time limit.
+//! Compiles test programs and runs commands with and without the pool, with a time limit.
 //!
 //! `FAULTLESS_TEST_BINARY` names another `faultless` to test, such as an older build.
 
@@ -23,7 +23,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(900);
 /// The longest that a program which was just copied may be open for writing.
 const BUSY_LIMIT: Duration = Duration::from_secs(60);
 
-/// Policies that every program of the tests runs under.
+/// Policies for every test program.
 pub(crate) const POLICIES: [&[&str]; 6] = [
     &["--policy", "thp"],
     &["--policy", "base"],
@@ -44,7 +44,7 @@ pub(crate) const MORE_POLICIES: [&[&str]; 7] = [
     &["--policy", "hugetlb", "--decay", "50ms"],
 ];
 
-/// A command with its surroundings.
+/// A command and its environment.
 #[derive(Clone)]
 pub(crate) struct Case {
     command: Vec<OsString>,
@@ -54,11 +54,11 @@ pub(crate) struct Case {
     group: Option<PathBuf>,
 }
 
-/// What a finished command left.
+/// The result of a finished command.
 pub(crate) struct Output {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// The exit status, or the signal that ended it as a negative number.
+    /// The exit status, or the terminating signal as a negative number.
     pub(crate) status: i32,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn faultless() -> OsString {
 }
 
 impl Case {
-    /// A command as it is.
+    /// An unchanged command.
     pub(crate) fn plain(program: impl Into<OsString>) -> Self {
         let command = vec![program.into()];
         Self { command, environment: Vec::new(), limit: None, directory: None, group: None }
@@ -83,7 +83,8 @@ impl Case {
         case
     }
 
-    /// This command with an interposer whose pool fails as `failure` says, such as "mmap:1". No interposer that ships can fail so.
+    /// This command with an interposer whose pool fails as `failure` says, such as "mmap:1". The shipped
+    /// interposer cannot inject failures.
     #[allow(dead_code, reason = "only some of the test files use it")]
     pub(crate) fn failing(self, failure: &str) -> Self {
         self.preloaded(&[failing_interposer()]).env("FAULTLESS_FAIL", failure)
@@ -118,7 +119,7 @@ impl Case {
         self
     }
 
-    /// In a control group: see `group::MemoryGroup`.
+    /// In a control group; see `group::MemoryGroup`.
     pub(crate) fn group(mut self, group: &Path) -> Self {
         self.group = Some(group.into());
         self
@@ -130,7 +131,7 @@ impl Case {
     }
 }
 
-/// The interposer with the feature `inject-failures`; built once, by the first test that needs it.
+/// The interposer with the feature `inject-failures`, built by the first test that needs it.
 #[allow(dead_code, reason = "only some of the test files use it")]
 fn failing_interposer() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
@@ -154,20 +155,20 @@ fn failing_interposer() -> &'static Path {
     })
 }
 
-/// A place of this test process's own.
+/// A path in this test process's own folder.
 pub(crate) fn scratch(name: &str) -> PathBuf {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = format!("{}-{}-{name}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// Compiles a program of `tests/programs`, or of elsewhere by its whole path; `None` without a compiler.
+/// Compiles a program of `tests/programs`, or one with an absolute path. `None` without a compiler.
 #[track_caller]
 pub(crate) fn compile(source: &str, flags: &[&str]) -> Option<PathBuf> {
     compile_with(if source.ends_with(".cpp") { "c++" } else { "cc" }, source, flags)
 }
 
-/// The same by another compiler, or with flags that not every machine can link.
+/// Like [`compile`], with another compiler, or with flags that not every machine can link.
 #[track_caller]
 pub(crate) fn compile_with(compiler: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
@@ -194,7 +195,7 @@ pub(crate) fn compile_with(compiler: &str, source: &str, flags: &[&str]) -> Opti
     missing(said.lines().next().unwrap_or_default())
 }
 
-/// What has to be installed for a compiler, or for what flags link with.
+/// The package to install for a compiler, or for a library in the flags.
 fn package<'a>(compiler: &'a str, flags: &[&str]) -> &'a str {
     const LIBRARIES: [(&str, &str); 4] = [
         ("jemalloc", "libjemalloc-dev"),
@@ -214,7 +215,7 @@ fn package<'a>(compiler: &'a str, flags: &[&str]) -> &'a str {
     }
 }
 
-/// Runs a command to its end and demands success.
+/// Runs a command to its end, and requires success.
 pub(crate) fn run(case: Case) -> Output {
     let words = case.command.clone();
     let (status, output) = finish(case, TIME_LIMIT);
@@ -225,7 +226,7 @@ pub(crate) fn run(case: Case) -> Output {
     output
 }
 
-/// Runs a command to its end, or kills it and all that it started: then there is no status.
+/// Runs a command to its end. After the time limit, kills it with all its children; then there is no status.
 pub(crate) fn finish(case: Case, limit: Duration) -> (Option<ExitStatus>, Output) {
     let (out, err) = (scratch("stdout"), scratch("stderr"));
     let mut command = case.into_command();
@@ -234,7 +235,8 @@ pub(crate) fn finish(case: Case, limit: Duration) -> (Option<ExitStatus>, Output
     let mut child = loop {
         match command.spawn() {
             Ok(child) => break child,
-            // A child that another test forks while this one copies a program has it open for writing until its exec.
+            // A child that another test forks during a copy holds the program open for writing until its
+            // exec.
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && begin.elapsed() < BUSY_LIMIT => {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -267,7 +269,7 @@ pub(crate) fn finish(case: Case, limit: Duration) -> (Option<ExitStatus>, Output
     (status, output)
 }
 
-/// The command's own process group goes with it.
+/// Kills the command's whole process group.
 fn kill(child: &mut Child) {
     let group = format!("-{}", child.id());
     let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
@@ -295,7 +297,7 @@ impl Case {
     }
 }
 
-/// Runs a command to its end, whatever that is.
+/// Runs a command to its end, successful or not.
 pub(crate) fn ended(case: Case) -> Output {
     let words = case.command.clone();
     let (status, output) = finish(case, TIME_LIMIT);
@@ -303,7 +305,7 @@ pub(crate) fn ended(case: Case) -> Output {
     output
 }
 
-/// Demands the same lines, and shows those that differ.
+/// Requires the same lines, and shows those that differ.
 pub(crate) fn same_lines(expected: &str, found: &str, what: &str) {
     let pairs = expected.lines().zip(found.lines());
     let differ: Vec<_> = pairs.filter(|(expected, found)| expected != found).take(10).collect();

@@ -1,4 +1,4 @@
-//! The real programs that the interposer is tried on, each with work that prints something to compare.
+//! Real programs to try the interposer on, each with work that prints comparable output.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ console.log(h.digest('hex'),JSON.parse(JSON.stringify([...Array(100000).keys()])
 
 const SHELL: Option<&str> = Some("/bin/sh");
 
-/// A program that is installed, its arguments, and a directory of its own that goes with this value.
+/// An installed program, its arguments, and a directory that is removed on drop.
 pub(crate) struct Real {
     pub(crate) name: &'static str,
     program: PathBuf,
@@ -38,7 +38,8 @@ pub(crate) struct Real {
 }
 
 impl Real {
-    /// `needed` is a program and its package, `None` where it is not installed. `by` is the shell where that starts it.
+    /// `needed` is a program and its package; `None` if it is not installed. `by` is the shell, if that
+    /// starts it.
     #[track_caller]
     fn new(
         needed: [&'static str; 2],
@@ -57,7 +58,7 @@ impl Real {
         Some(Self { name, program, args: args.iter().map(|arg| (*arg).into()).collect(), directory })
     }
 
-    /// A run as it is.
+    /// An unchanged run.
     pub(crate) fn plain(&self) -> Case {
         Case::plain(&self.program).args(&self.args).directory(&self.directory)
     }
@@ -124,7 +125,7 @@ pub(crate) fn gcc() -> Option<Real> {
     Real::new(["gcc", "gcc"], SHELL, &["-c", script], &[("many.c", source)])
 }
 
-/// Lines in no order, about 2 MB.
+/// About 2 MB of unsorted lines.
 fn lines() -> String {
     let mut text = String::new();
     let mut state = 1_u32;

@@ -1,4 +1,4 @@
-//! Trace files of programs that are made up, for the verbs that read them.
+//! Trace files of made-up programs, for the verbs that read them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub(crate) const OLD: [Site; 4] =
     [("decode", 600, 900), ("index", 300, 800), ("load", 200, 1500), ("rest", 300, 700)];
 const NEW: [Site; 4] = [("decode", 1200, 900), ("rank", 300, 800), ("load", 200, 1500), ("rest", 300, 700)];
 
-/// Writes a recording of every fault of functions that fault so often, each so many ns long.
+/// Writes a complete recording of functions, each with a number of faults of this many ns.
 pub(crate) fn trace(path: &Path, sites: &[Site], user_only: bool) {
     let calibration = Calibration {
         truth_p50_ns: 700.0,

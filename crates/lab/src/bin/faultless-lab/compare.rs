@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Print one JSON document instead of the table.
     #[arg(long)]
     json: bool,
-    /// Also write a page with all figures.
+    /// Also write an HTML page with all figures.
     #[arg(long, short, value_name = "FILE.html")]
     output: Option<PathBuf>,
 }

@@ -10,13 +10,13 @@ use std::process::ExitCode;
 use faultless_lab::datafile;
 use faultless_os::spawn;
 
-use faultless_console::{Failure, INTERRUPTED, Outcome, sink};
+use faultless_console::{Failure, INTERRUPTED, Outcome, reason};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file, which must not exist.
+    /// New file.
     file: PathBuf,
-    /// Its length in MiB; `filemap` reads 16 with --quick, 128 by default and 1024 with --full.
+    /// Length in MiB; `filemap` reads 16 with --quick, 1024 with --full, else 128.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     mib: u64,
 }
@@ -24,9 +24,8 @@ pub(crate) struct Args {
 /// Writes the file.
 pub(crate) fn run(args: &Args) -> Outcome {
     let path = &args.file;
-    let failed = |error: io::Error, remedy: &str| {
-        Failure(format!("{}: {}; {remedy}", path.display(), sink::reason(&error)))
-    };
+    let failed =
+        |error: io::Error, remedy: &str| Failure(format!("{}: {}; {remedy}", path.display(), reason(&error)));
     let file = File::create_new(path).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => failed(error, "name a file that does not exist yet"),
         _ => failed(error, "name a file in a folder that can be written"),

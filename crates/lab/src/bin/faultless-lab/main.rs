@@ -22,8 +22,9 @@ use faultless_lab::{Cell, Effort, Experiment, experiments, runner, trial};
 
 /// Run the experiments of the five documents on this machine, with a verdict on every claim.
 ///
-/// Every sample is a process of its own, in shuffled order, and counts its page faults beside those that must be. What was
-/// measured is kept in a folder; started again with the same words, an interrupted run goes on.
+/// Every sample is measured in its own process, in shuffled order. Each sample counts its page faults and
+/// compares them with the expected number. The samples are kept in a folder. The same command continues an
+/// interrupted run.
 #[derive(Debug, Parser)]
 #[command(
     name = "faultless-lab",
@@ -46,17 +47,17 @@ struct Args {
     #[command(subcommand)]
     action: Option<Action>,
 
-    /// Experiments to run; all of them by default. See `faultless lab list`.
+    /// Experiments to run [default: all]; `faultless lab list` names them.
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<String>,
-    /// Below a minute instead of 40: small sizes, few repetitions.
+    /// Take less than a minute instead of 40: small sizes, few repetitions.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Up to five hours: large sizes, many repetitions.
+    /// Take up to five hours: large sizes, many repetitions.
     #[arg(long)]
     full: bool,
-    /// Folder of the record, which may exist: what is in it is kept and gone on with. At the end it holds report.html. By default
-    /// faultless-lab-EFFORT, with the names of the experiments behind it, in the working directory.
+    /// Folder of the record; an existing record is resumed [default: faultless-lab-EFFORT, followed by the
+    /// names of the experiments]. At the end it contains report.html.
     #[arg(long, short, value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// Print one JSON document instead of the tables.
@@ -66,32 +67,32 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the experiments, what each asks, and where the question comes from.
+    /// List the experiments, their questions, and the documents behind them.
     List {
-        /// Print one JSON document instead.
+        /// Print one JSON document instead of the list.
         #[arg(long)]
         json: bool,
     },
-    /// Check in seconds that every experiment takes the faults that it must.
+    /// Check within seconds that every experiment takes the expected faults.
     Verify {
-        /// Print one JSON document instead.
+        /// Print one JSON document instead of the text.
         #[arg(long)]
         json: bool,
     },
-    /// Make a page of a record: claims, plots, tables.
+    /// Make an HTML page of a record: claims, plots, tables.
     Report(report::Args),
-    /// Compare two records: machines, kernels, settings, versions.
+    /// Compare two records of different machines, kernels, settings or versions.
     Compare(compare::Args),
-    /// Write a file of random data for `filemap` to read: FAULTLESS_LAB_DATAFILE names it.
+    /// Write a file of random data for the experiment `filemap`, which reads FAULTLESS_LAB_DATAFILE.
     Datafile(datafile::Args),
     Man(ManArgs),
     Completions(CompletionsArgs),
     /// Measure one cell in this process and print it.
     #[command(hide = true)]
     Cell {
-        /// The experiment.
+        /// Experiment.
         experiment: String,
-        /// Its parameters.
+        /// Parameters, as NAME=VALUE.
         parameters: Vec<String>,
     },
 }

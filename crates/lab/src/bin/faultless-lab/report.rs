@@ -29,10 +29,10 @@ const PAGE: &str = "report.html";
 pub(crate) struct Args {
     /// Folder of the record.
     folder: PathBuf,
-    /// The page; report.html in the record's folder by default.
+    /// HTML page to write [default: report.html in the folder of the record].
     #[arg(long, short, value_name = "FILE.html")]
     output: Option<PathBuf>,
-    /// Folder for every chart as a picture (.svg) and as a table (.csv).
+    /// Also write every chart into this folder, as .svg and as .csv.
     #[arg(long, value_name = "FOLDER")]
     charts: Option<PathBuf>,
     /// Print one JSON document instead of the tables.
@@ -65,7 +65,7 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Result<PathBuf, Failure
 
 fn charts(folder: &Path, report: &Report) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).map_err(|error| {
-        let reason = faultless_console::sink::reason(&error);
+        let reason = faultless_console::reason(&error);
         Failure(format!("{}: {reason}; name a folder that can be written", folder.display()))
     })?;
     for plot in report.experiments.iter().flat_map(|experiment| &experiment.plots) {

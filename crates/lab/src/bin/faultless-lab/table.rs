@@ -12,6 +12,7 @@ use serde::Serialize;
 use faultless_console::Failure;
 
 use crate::measure::failure;
+use crate::report::counted;
 
 /// The experiments.
 pub(crate) fn list() -> String {
@@ -63,11 +64,11 @@ pub(crate) fn host(host: &Host) -> String {
     let words: Vec<_> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().replace('\n', " ")).collect();
     format!(
-        "kernel:     {}\ncpu:        {}, {} processors\nmemory:     {memory}\npage:       {} bytes, THP {thp}\nhypervisor: {}\nlibc:       glibc {}\n\
+        "kernel:     {}\ncpu:        {}, {}\nmemory:     {memory}\npage:       {} bytes, THP {thp}\nhypervisor: {}\nlibc:       glibc {}\n\
          settings:   {settings}\nhugetlb:    {hugetlb}\ntunables:   {}\npreload:    {}\nbegun:      {}\ncommand:    faultless {}\n",
         or_unknown(host.kernel.release_text.as_deref()),
         or_unknown(host.cpu.model.as_deref()),
-        host.cpu.online.map_or("unknown".into(), |count| count.to_string()),
+        host.cpu.online.map_or("unknown processors".into(), |count| counted(count as usize, "processor")),
         host.page_bytes,
         or_unknown(host.hypervisor.as_deref().or(Some("none shows itself"))),
         or_unknown(host.glibc.as_deref()),
@@ -146,8 +147,11 @@ pub(crate) fn counts(results: &Results) -> String {
     let lines: Vec<_> = violations.map(|note| format!("  {note}\n")).collect();
     let _ = writeln!(
         text,
-        "{cells} cells, {all} samples ({disturbed} disturbed by others), {} counts that can't be, {refused} cells refused",
-        lines.len(),
+        "{}, {} ({disturbed} disturbed by others), {} that can't be, {} refused",
+        counted(cells, "cell"),
+        counted(all, "sample"),
+        counted(lines.len(), "count"),
+        counted(refused, "cell")
     );
     text + &lines.concat()
 }

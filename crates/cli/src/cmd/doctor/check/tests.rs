@@ -1,4 +1,4 @@
-//! Rounds made up -> what is said of them.
+//! Made-up rounds -> the findings on them.
 
 use super::text::{notes, text};
 use super::*;
@@ -13,12 +13,16 @@ fn said(twin_ms: f64, ms: f64, spread: f64, copies: u64) -> Said {
     }
 }
 
-/// What a program says of its own touches.
-fn own(ms: f64) -> Own {
-    Own { faults: 1500, ns: ms * 1e6, kinds: vec![(Kind::MmapFirstWrite, 1000), (Kind::CowAfterFork, 500)] }
+/// Touches that a program timed itself.
+fn own(ms: f64) -> OwnTimes {
+    OwnTimes {
+        faults: 1500,
+        ns: ms * 1e6,
+        kinds: vec![(Kind::MmapFirstWrite, 1000), (Kind::CowAfterFork, 500)],
+    }
 }
 
-/// What twins timed, and what was said of the watched runs beside them.
+/// Rounds from pairs of times: the twin's, and the reported one of the watched run.
 fn rounds(stat_ms: [(f64, f64); 3], copies: u64) -> Rounds {
     let stat = stat_ms.map(|(twin_ms, ms)| said(twin_ms, ms, 1.0, copies)).into();
     Rounds { stat, ..Rounds::new(Warm::new(false)) }
@@ -26,7 +30,7 @@ fn rounds(stat_ms: [(f64, f64); 3], copies: u64) -> Rounds {
 
 #[test]
 fn a_machine_that_slows_down_for_a_run_is_no_error_and_what_recording_adds_is() {
-    // All takes twice as long in the second round.
+    // The second round takes twice as long.
     let row = row("x", &rounds([(10.0, 10.4), (20.0, 21.2), (10.0, 10.5)], 500));
     assert_eq!((row.truth_ns, row.spread), (10e6, 2.0));
     let arm = &row.stat;
@@ -81,10 +85,10 @@ fn what_cannot_run_says_why() {
         rounds: ROUNDS,
         is_interrupted: false,
         open_events_ns: 0.0,
-        programs: vec![Row {
+        programs: vec![ProgramReport {
             program: "huge pages between",
             cannot_say: Some("none".into()),
-            ..Row::default()
+            ..ProgramReport::default()
         }],
     };
     assert!(text(&report).contains("huge pages between  cannot say: none"), "{}", text(&report));
@@ -100,10 +104,10 @@ fn intervals_that_miss_fail_once_they_are_more_than_chance_makes_of_enough() {
 
 #[test]
 fn of_a_standing_workload_the_mean_of_the_timed_touches_stands_for_all() {
-    let own = Own::of(br#"{"schema":1,"name":"x","faults":1000,"first_touch_mean_ns":2000.0}"#).unwrap();
+    let own = OwnTimes::of(br#"{"schema":1,"name":"x","faults":1000,"first_touch_mean_ns":2000.0}"#).unwrap();
     assert_eq!((own.faults, own.ns, own.kinds.len()), (1000, 2e6, 0));
-    assert!(Own::of(br#"{"schema":1,"faults":0,"first_touch_mean_ns":null}"#).is_err());
-    // 1500 faults were said, 500 of them outside its body: two thirds of the time are of its touches.
+    assert!(OwnTimes::of(br#"{"schema":1,"faults":0,"first_touch_mean_ns":null}"#).is_err());
+    // The verb reports 1500 faults, 500 of them outside the body: the touches make up two thirds of the time.
     let said = Said { own: own.clone(), ..said(0.0, 3.0, 0.3, 500) };
     let touches = said.of_touches().unwrap();
     assert!((touches.value - 2e6).abs() < 1.0, "{touches:?}");

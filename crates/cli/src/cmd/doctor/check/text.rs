@@ -2,15 +2,15 @@
 //!
 //! In: a [`Report`]. Out: the verdict, a line for each program, and the kinds whose counts are off.
 //!
-//! What it does not do: judge (`check`).
+//! It does not judge (`check`).
 
 use faultless_report::table::{WIDTH, wrap};
 use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 
-use super::{Arm, HALF_WIDTH, HOLDING_SHARE, KIND_ERROR, LIMITS, Report, Row};
+use super::report::{Accuracy, HALF_WIDTH, HOLDING_SHARE, KIND_ERROR, LIMITS, ProgramReport, Report};
 
-/// All of it.
+/// The whole text.
 pub(super) fn text(report: &Report) -> String {
     let host = &report.host;
     let head = format!(
@@ -24,7 +24,11 @@ pub(super) fn text(report: &Report) -> String {
         Percent(HALF_WIDTH)
     );
     let mut lines = wrap("", &report.verdict, WIDTH);
-    lines.extend(wrap("", &format!("Linux {}, {}, {} processors", host.kernel, host.cpu, host.cpus), WIDTH));
+    lines.extend(wrap(
+        "",
+        &format!("Linux {}, {}, {}", host.kernel, host.cpu, Count(host.cpus.into()).of("processor")),
+        WIDTH,
+    ));
     lines.push(String::new());
     lines.extend(wrap("", &head, WIDTH));
     lines.push(String::new());
@@ -57,7 +61,7 @@ pub(super) fn text(report: &Report) -> String {
     lines.join("\n") + "\n"
 }
 
-fn cells(arm: &Arm) -> (String, String) {
+fn cells(arm: &Accuracy) -> (String, String) {
     match arm.ratio {
         Some(Interval { value, low, high }) => {
             let half_width = Percent(arm.half_width).to_string();
@@ -68,8 +72,8 @@ fn cells(arm: &Arm) -> (String, String) {
     }
 }
 
-/// Kinds whose counts are off.
-pub(super) fn notes(row: &Row) -> Vec<String> {
+/// Kinds whose counts are wrong by more than [`KIND_ERROR`].
+pub(super) fn notes(row: &ProgramReport) -> Vec<String> {
     let off = [("stat", &row.stat), ("record", &row.record)].map(|(verb, arm)| {
         let (kind, error, said) = arm.worst.filter(|(_, error, _)| *error > KIND_ERROR)?;
         let (_, faults) = row.faults.iter().find(|(found, _)| *found == kind)?;

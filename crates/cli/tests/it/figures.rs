@@ -1,8 +1,9 @@
 //! Every figure of README.md and RESULTS.md, recomputed from its record.
 //!
-//! record/INDEX.toml -> rows of the tables, cell by cell. Fails when a figure has no entry, an entry has no row, a record
-//! is not cited, a file is missing, or prose states a measured figure. With `FAULTLESS_FIGURES=write` it writes the
-//! computed cells into RESULTS.md instead, for a new row whose cells are still empty.
+//! In: record/INDEX.toml and the records. Out: the cells of the tables, compared one by one. Fails if a
+//! figure has no entry, an entry has no row, a record is not cited, a file is missing, or prose states a
+//! measured figure. For a new row with empty cells, `FAULTLESS_FIGURES=write` writes the computed cells into
+//! RESULTS.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -13,7 +14,6 @@ use std::{env, fs};
 use serde::Deserialize;
 use serde_json::Value;
 
-#[path = "figures/computed.rs"]
 mod computed;
 
 #[derive(Deserialize)]
@@ -86,13 +86,13 @@ static COMPUTED: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(|| {
     rows.collect()
 });
 
-/// A line of a table: its cells.
+/// The cells of a table's line.
 fn cells(line: &str) -> Option<Vec<&str>> {
     let line = line.trim().strip_prefix('|')?.strip_suffix('|')?;
     Some(line.split('|').map(str::trim).collect())
 }
 
-/// Rows of the tables of a document: key and cells. The key is the last cell: `key` or [key](RESULTS.md#place).
+/// Key and cells of each table row of a document. The key is the last cell: `key` or [key](RESULTS.md#place).
 fn keyed(text: &str) -> Vec<(String, Vec<&str>)> {
     let key = |cell: &str| {
         let link = cell
@@ -104,7 +104,7 @@ fn keyed(text: &str) -> Vec<(String, Vec<&str>)> {
     text.lines().filter_map(cells).filter_map(|cells| Some((key(cells.last()?)?, cells))).collect()
 }
 
-/// Blocks of code with the key that the comment above them has.
+/// Blocks of code, each with the key in the comment above.
 fn screens(text: &str) -> Vec<(String, String)> {
     let blocks = text.split("<!-- screen: ").skip(1);
     let found = blocks.map(|rest| {
@@ -116,7 +116,7 @@ fn screens(text: &str) -> Vec<(String, String)> {
     found.collect()
 }
 
-/// Prose without tables, code, links and what stands in backquotes.
+/// Prose without tables, code, links and backquoted text.
 fn prose(text: &str) -> String {
     let mut fenced = false;
     let lines = text.lines().filter(|line| {
@@ -125,7 +125,7 @@ fn prose(text: &str) -> String {
     });
     let joined = lines.collect::<Vec<_>>().join(" ");
     let unquoted: String = joined.split('`').step_by(2).collect::<Vec<_>>().join("x");
-    // The target of a link is no prose.
+    // The target of a link is not prose.
     unquoted
         .split("](")
         .enumerate()
@@ -133,14 +133,14 @@ fn prose(text: &str) -> String {
         .collect()
 }
 
-/// What prose states as measured: a number and a unit of time, a percentage, or so many times as much.
+/// The measured figures in prose: a number with a unit of time, a percentage, or a factor.
 fn measured(prose: &str) -> Vec<String> {
     const UNITS: [&str; 9] = ["%", "ms", "us", "ns", "s", "times", "faults", "GB/s", "MB"];
     let words: Vec<&str> = prose.split_whitespace().collect();
     let number =
         |word: &str| word.trim_start_matches(['(', '[', '-', '+']).starts_with(|c: char| c.is_ascii_digit());
     let unit = |word: &str| UNITS.contains(&word.trim_end_matches(['.', ',', ';', ':', ')']));
-    // The level of all intervals is no figure.
+    // 95 % is the level of all intervals, not a figure.
     let pairs = words
         .windows(2)
         .filter(|pair| number(pair[0]) && unit(pair[1]) && pair[0] != "95")
@@ -208,7 +208,7 @@ fn every_table_of_figures_has_keys() {
         let keys = keyed(&text).len();
         let keyless = text.lines().filter_map(cells).filter(|cells| {
             let last = cells.last().unwrap();
-            // Neither a head nor the line below it.
+            // Skips the head of a table and the line below it.
             let head = ["key", "record"].contains(last)
                 || cells.iter().all(|cell| cell.chars().all(|c| "-: ".contains(c)));
             !head && !last.contains("](RESULTS.md#") && !last.starts_with('`')
@@ -242,7 +242,7 @@ fn screens_are_lines_of_their_records() {
             let screen =
                 index.screen.get(&key).unwrap_or_else(|| panic!("{name}: no screen {key} in INDEX.toml"));
             let text = record(&screen.file);
-            // A line of three points stands for what is left out.
+            // Three dots stand for omitted lines.
             for part in body.split("...\n").filter(|part| !part.is_empty()) {
                 assert!(
                     text.contains(part),

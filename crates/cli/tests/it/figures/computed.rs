@@ -14,7 +14,7 @@
 //! | `= TEXT` | a cell without a figure |
 //! | `lines TEXT` | lines of a text that begin so (blanks aside) |
 //!
-//! A column may be a sum or a quotient (`user_s+sys_s`, `a/b`). `time_s` is the body's time if there is one.
+//! A column may be a sum or a quotient (`user_s+sys_s`, `a/b`). `time_s` is the body's time, if any.
 
 use super::{BTreeMap, BTreeSet, Value};
 
@@ -47,7 +47,7 @@ impl File {
     }
 
     pub(crate) fn compute(&self, key: &str, figure: &str) -> String {
-        // A cell that has no figure.
+        // A cell without a figure.
         if let Some(text) = figure.strip_prefix("= ") {
             assert!(
                 !text.contains(|c: char| c.is_ascii_digit()),
@@ -80,7 +80,7 @@ impl File {
 }
 
 fn rows_figure(rows: &[Record], name: &str, words: &[&str], format: &str) -> Option<Figure> {
-    // Drawing takes time: only for what prints both ends.
+    // Bootstrapping takes time: only for formats that print both ends.
     let bare = ["count", "plain", "mib", "ms", "us", "ns"].contains(&format);
     let exact = |value: f64| Some((value, value, value));
     match name {
@@ -117,7 +117,7 @@ fn rows_figure(rows: &[Record], name: &str, words: &[&str], format: &str) -> Opt
             let (top, bottom): (BTreeMap<u32, f64>, BTreeMap<u32, f64>) = (by_round(&top), by_round(&bottom));
             let ratios: Vec<f64> =
                 top.iter().filter_map(|(round, value)| Some(value / bottom.get(round)?)).collect();
-            // So few have no 95 % interval: bench/harness/limits.py.
+            // Too few values for a 95 % interval: bench/harness/limits.py.
             let few = ratios.len() < 5 && format.starts_with("most");
             let open = few.then_some((0.0, f64::NEG_INFINITY, f64::INFINITY));
             (!ratios.is_empty()).then(|| open.unwrap_or_else(|| interval(&ratios)))
@@ -127,7 +127,8 @@ fn rows_figure(rows: &[Record], name: &str, words: &[&str], format: &str) -> Opt
     }
 }
 
-/// Reported time over the program's own. Its own clock reads longer under a verb: that is taken off, in the median.
+/// Reported time divided by the program's own. A verb lengthens the program's own time; the median effect is
+/// subtracted.
 fn true_ratio(rows: &[Record], words: &[&str]) -> Figure {
     let said = chosen(rows, words);
     let plain = chosen(rows, &[words[0], "verb=plain"]);
@@ -144,7 +145,7 @@ fn true_ratio(rows: &[Record], words: &[&str]) -> Figure {
 fn share(rows: &[Record], words: &[&str]) -> String {
     let all = chosen(rows, words.get(2..).unwrap_or_default()); // after `of`
     let (key, wanted) = words[0].split_once('=').unwrap();
-    // What was not asked is not counted.
+    // Questions that were not asked do not count.
     let asked: Vec<_> = all.into_iter().filter(|row| !row[key].is_empty()).collect();
     format!(
         "{} of {}",
@@ -153,7 +154,7 @@ fn share(rows: &[Record], words: &[&str]) -> String {
     )
 }
 
-/// Rows that have all these values; `_` stands for a blank.
+/// Rows with all these values; `_` stands for a blank.
 fn chosen<'a>(rows: &'a [Record], filters: &[&str]) -> Vec<&'a Record> {
     let holds = |row: &Record, filter: &str| {
         let (key, wanted) =
@@ -188,7 +189,7 @@ fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-/// Of sorted values.
+/// Takes sorted values.
 fn median(values: &[f64]) -> f64 {
     let half = values.len() / 2;
     if values.len() % 2 == 1 { values[half] } else { (values[half - 1] + values[half]) / 2.0 }
@@ -240,7 +241,7 @@ fn json_figure(json: &Value, name: &str, path: &str) -> Option<Figure> {
     })
 }
 
-/// With three digits, at least two of them after the point below 10.
+/// Three digits, at least two of them after the point below 10.
 fn digits(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => grouped(value),
@@ -272,7 +273,7 @@ fn print((value, low, high): Figure, format: &str) -> String {
         "interval_ms" => format!("{} ({} to {})", scaled(1e3), digits(low * 1e3), digits(high * 1e3)),
         "times" => format!("{}x ({} to {})", digits(value), digits(low), digits(high)),
         "percent" => format!("{} % ({} to {})", change(value), change(low), change(high)),
-        // Wholly within the limit, wholly beyond, or neither.
+        // Within the limit, beyond it, or undecided.
         "most" => {
             let most: f64 = limit.parse().unwrap();
             (if high <= most {
@@ -290,7 +291,7 @@ fn print((value, low, high): Figure, format: &str) -> String {
 
 #[test]
 fn intervals_are_those_of_the_harness() {
-    // The same numbers stand in bench/tests/test_harness.py.
+    // bench/tests/test_harness.py has the same numbers.
     assert_eq!(interval(&[1.0, 2.0, 3.0, 4.0, 10.0]), (3.0, 1.0, 10.0));
     assert_eq!(interval(&(0..15).map(|n| f64::from(n * n % 17)).collect::<Vec<_>>()), (9.0, 4.0, 13.0));
 }

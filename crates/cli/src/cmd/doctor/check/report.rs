@@ -1,0 +1,92 @@
+//! The report of `faultless doctor --check`, as JSON has it, and the limits that it is judged by.
+
+use faultless_trace::observation::Host;
+use faultless_trace::stat::{Interval, Kind};
+use serde::Serialize;
+
+/// The median ratio of each program must lie between these.
+pub(super) const LIMITS: (f64, f64) = (0.93, 1.07);
+/// At least this share of the 95 % intervals must hold the truth of their run.
+pub(super) const HOLDING_SHARE: f64 = 0.9;
+/// The median half of the 95 % intervals must be at most this share of their value.
+pub(super) const HALF_WIDTH: f64 = 0.1;
+/// Kinds with a smaller share of the faults are ignored.
+pub(super) const KIND_SHARE: f64 = 0.1;
+/// Larger relative errors of a kind's count are reported.
+pub(super) const KIND_ERROR: f64 = 0.2;
+/// Version of the JSON output. It rises when a field changes its meaning or disappears.
+pub(super) const SCHEMA: u32 = 3;
+
+/// The report, as JSON has it.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) schema: u32,
+    pub(super) verdict: String,
+    pub(super) answer: Answer,
+    pub(super) host: Host,
+    pub(super) rounds: usize,
+    /// The user ended the check early.
+    pub(super) is_interrupted: bool,
+    /// How much longer a fault of any process takes while events are open, ns.
+    pub(super) open_events_ns: f64,
+    pub(super) programs: Vec<ProgramReport>,
+}
+
+/// Whether all is within the limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Answer {
+    Holds,
+    Fails,
+    /// A verb could time no faults, the interval of a ratio crosses a limit, or chance could explain the
+    /// number of intervals that hold.
+    CannotSay,
+}
+
+/// The findings on a program.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct ProgramReport {
+    pub(super) program: &'static str,
+    /// Time in its touches, ns: the median of the twins.
+    pub(super) truth_ns: f64,
+    /// Price of a fault in the slowest twin divided by that in the fastest.
+    pub(super) spread: f64,
+    /// Its faults by kind.
+    pub(super) faults: Vec<(Kind, u64)>,
+    pub(super) stat: Accuracy,
+    pub(super) record: Accuracy,
+    /// Why there are no figures.
+    pub(super) cannot_say: Option<String>,
+}
+
+/// The findings on a program under one verb.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Accuracy {
+    /// Measured time in faults divided by the true time: median of the rounds, with its 95 % interval.
+    pub(super) ratio: Option<Interval>,
+    /// Smallest and largest of the rounds.
+    pub(super) extremes: Option<(f64, f64)>,
+    /// Price of a fault by the program's own clock: in the watched run, divided by its twin's. This is the
+    /// overhead of recording.
+    pub(super) lengthened: f64,
+    /// Rounds whose interval contains the truth.
+    pub(super) holds: usize,
+    /// Rounds with an interval.
+    pub(super) intervals: usize,
+    /// Half-width of the interval divided by its value: median of the rounds.
+    pub(super) half_width: f64,
+    /// The kind with the largest error, the relative error, and the reported count; all from the median
+    /// round.
+    pub(super) worst: Option<(Kind, f64, u64)>,
+}
+
+impl Accuracy {
+    /// Whether the ratio lies within the limits.
+    pub(super) fn answer(&self) -> Answer {
+        match self.ratio {
+            Some(ratio) if ratio.low >= LIMITS.0 && ratio.high <= LIMITS.1 => Answer::Holds,
+            Some(ratio) if ratio.high < LIMITS.0 || ratio.low > LIMITS.1 => Answer::Fails,
+            _ => Answer::CannotSay,
+        }
+    }
+}
