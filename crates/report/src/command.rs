@@ -1,8 +1,8 @@
-//! A command in one line, as a shell reads it back.
+//! A command as one line that a shell reads back.
 
 use crate::stat::plain;
 
-/// Words that a shell would split or expand are quoted; what a terminal would obey is replaced.
+/// Quotes words that a shell would split or expand. Replaces control characters.
 pub(crate) fn line(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     plain(&words.join(" "))

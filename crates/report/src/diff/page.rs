@@ -1,4 +1,4 @@
-//! The page: every row, filtered by class, searched by words, sorted by a click on a column's head.
+//! The page of a difference: rows filtered by class, searched by words, sorted by a click on a column head.
 
 use faultless_trace::diff::{Class, Diff, Row, Side};
 use faultless_trace::measurement::{Count, Nanos, Percent};
@@ -9,10 +9,10 @@ use super::{answer, change, clean, explained, machine, major, nanos, number, rea
 use crate::lab::frame;
 use crate::table::words;
 
-/// Rows of a page: a browser sorts and searches so many at once.
+/// A browser sorts and searches this many rows at once.
 const MOST_ROWS: usize = 5000;
 
-/// Rows by a number of their column, from large to small at first; of the filter, one class at a time.
+/// Sorts by a column's numbers, largest first. A second click reverses the order.
 const SCRIPT: &str = "document.querySelectorAll('th[data-at]').forEach(h=>{const go=()=>{\
 const b=h.closest('table').tBodies[0],n=+h.dataset.at,up=h.getAttribute('aria-sort')==='descending';\
 h.parentNode.querySelectorAll('th').forEach(o=>o.removeAttribute('aria-sort'));\
@@ -28,7 +28,7 @@ th[aria-sort=ascending]::after{content:' \\2191'}#rows td:last-child{white-space
 .removed .verdict,.shrunk .verdict{color:var(--good);background:var(--good-ground)}\
 .unchanged .verdict{color:var(--none);background:var(--none-ground)}#class-changed:checked~* tr.unchanged{display:none}";
 
-/// The whole document.
+/// A page with all rows, or the largest 5000 of them.
 pub fn html(diff: &Diff) -> String {
     let changed = diff.rows.len() - diff.count(Class::Unchanged);
     let mut choices =
@@ -65,7 +65,7 @@ pub fn html(diff: &Diff) -> String {
     frame::document("faultless diff", &styles, &body)
 }
 
-/// A number stays beside its unit and its other digits.
+/// Keeps a number on one line with its unit and all its digits.
 fn unbroken(sentence: &str) -> String {
     let words: Vec<String> = words(sentence).into_iter().map(|word| word.replace(' ', "\u{a0}")).collect();
     words.join(" ")

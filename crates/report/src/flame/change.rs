@@ -1,7 +1,8 @@
-//! Two sets of stacks -> one picture of what became of them.
+//! Two sets of stacks -> one set that shows what changed.
 //!
-//! Two branches lie beside each other: `after` holds all stacks as they are now, `no longer` those that went or shrank, by
-//! what they lost. A frame that changed by enough says so in its name, since only the name carries a colour.
+//! There are two branches. `after` holds all stacks of the run after. `no longer` holds stacks that went or
+//! shrank, weighted by their loss. A frame that changed enough says so in its name, because inferno colours
+//! frames by name.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +19,6 @@ const GROWN: [u8; 3] = [232, 88, 72];
 const SHRUNK: [u8; 3] = [92, 140, 224];
 const SAME: [u8; 3] = [224, 226, 229];
 
-/// What the colours mean.
 pub(super) const LEGEND: [([u8; 3], &str); 5] = [
     (ADDED, "only after"),
     (GROWN, "grown"),
@@ -27,20 +27,19 @@ pub(super) const LEGEND: [([u8; 3], &str); 5] = [
     (REMOVED, "only before"),
 ];
 
-/// What to draw.
 pub(super) struct Changes {
     pub(super) stacks: Vec<(String, f64)>,
     pub(super) colours: Vec<(String, Color)>,
 }
 
-/// Weights of a frame with all that is above it.
+/// The weights of a frame, with all frames above it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Both {
     before: f64,
     after: f64,
 }
 
-/// `threshold` is the least change of a frame, as a share of the larger whole, that is marked.
+/// Marks the frames that changed by at least `threshold`, a share of the larger whole.
 pub(super) fn changes(before: &Stacks, after: &Stacks, threshold: f64) -> Changes {
     let mut frames: HashMap<&[String], Both> = HashMap::new();
     for (stack, weight) in before {
@@ -58,7 +57,7 @@ pub(super) fn changes(before: &Stacks, after: &Stacks, threshold: f64) -> Change
         for len in 1..=stack.len() {
             let mut both = frames[&stack[..len]];
             if branch == NO_LONGER {
-                // What has grown as a whole lost this part all the same: no red in this branch.
+                // A stack that grew as a whole still lost this part: this branch has no red.
                 both.after = both.after.min(both.before);
             }
             let (suffix, colour) = marked(both, threshold * whole, &mut mark);
@@ -72,7 +71,7 @@ pub(super) fn changes(before: &Stacks, after: &Stacks, threshold: f64) -> Change
     }
     for (stack, weight) in before {
         let gone = weight - after.get(stack).copied().unwrap_or(0.0);
-        // Of stacks that both have, noise would fill this branch with slivers.
+        // For a stack on both sides, noise would fill this branch with slivers.
         if gone > if after.contains_key(stack) { threshold * whole } else { 0.0 } {
             changes.stacks.push((line(NO_LONGER, stack), gone));
         }
@@ -82,7 +81,8 @@ pub(super) fn changes(before: &Stacks, after: &Stacks, threshold: f64) -> Change
     changes
 }
 
-/// What is behind the name of a frame, and its colour. `mark`: what all frames above one that is only on one side are.
+/// The suffix of a frame's name, and its colour. `mark` holds for all frames above one that exists on one
+/// side only.
 fn marked(both: Both, least: f64, mark: &mut Option<(&'static str, [u8; 3])>) -> (String, Color) {
     let change = both.after - both.before;
     if mark.is_none() && change.abs() >= least {

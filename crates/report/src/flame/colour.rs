@@ -1,8 +1,8 @@
-//! What a frame is -> its colour, the same in every picture.
+//! The origin of a frame -> its colour, the same in every picture.
 
 use inferno::flamegraph::color::Color;
 
-/// What a frame belongs to.
+/// Where a frame's code comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// The program's own file.
@@ -11,11 +11,11 @@ pub(super) enum Kind {
     Library,
     /// The kernel.
     Kernel,
-    /// Faultless itself.
+    /// Faultless.
     Faultless,
-    /// Code that was made at run time, and addresses in no known file.
+    /// Code made at run time, and addresses in no known file.
     Other,
-    /// No function.
+    /// Not a function.
     Marker,
 }
 
@@ -55,11 +55,11 @@ impl Kind {
     }
 }
 
-/// Colours and what they mean.
+/// Colours and their meaning.
 #[derive(Clone, Debug)]
 pub(super) struct Legend(pub(super) Vec<([u8; 3], &'static str)>);
 
-/// The legend of what occurs.
+/// The legend of all origins that occur.
 pub(super) fn legend(kinds: impl Iterator<Item = Kind>) -> Legend {
     let mut kinds: Vec<Kind> = kinds.collect();
     kinds.sort_unstable();
@@ -67,7 +67,7 @@ pub(super) fn legend(kinds: impl Iterator<Item = Kind>) -> Legend {
     Legend(kinds.into_iter().map(|kind| (kind.colour(), kind.word())).collect())
 }
 
-/// A shade of its kind's colour, by name, so that neighbours differ.
+/// A shade of the origin's colour, chosen by name, so that neighbours differ.
 pub(super) fn of_frame(name: &str, kind: Kind) -> Color {
     const SHADES: u32 = 24;
     // FNV-1a.

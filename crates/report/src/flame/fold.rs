@@ -10,24 +10,23 @@ use faultless_trace::stat::bytes_made_resident;
 use super::colour::Kind;
 use super::{Measure, Settings, Which};
 
-/// Between the allocating stack and the touching one upon it.
+/// Separates the allocating stack from the touching one on top of it.
 const TOUCHED_BY: &str = "touched by";
 
-/// Stacks with their weights.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fold {
     /// Names, root first.
     pub(super) stacks: BTreeMap<Vec<String>, f64>,
-    /// What each name is.
+    /// The origin of each name.
     pub(super) kinds: HashMap<String, Kind>,
-    /// Faults in all.
     pub(super) faults: f64,
-    /// Those of them whose stack is not known.
+    /// Faults without a known stack.
     unknown: f64,
 }
 
 impl Fold {
-    /// `exact` names a place without a function by its offset; without it by its file, as two builds need.
+    /// A frame without a function is named by its offset if `exact`, else by its file: offsets differ between
+    /// builds.
     pub(super) fn new(run: &Run, settings: Settings, exact: bool) -> Self {
         let mut weights: HashMap<(Option<u32>, Owner), f64> = HashMap::new();
         let mut fold = Fold::default();
@@ -65,7 +64,7 @@ impl Fold {
         fold
     }
 
-    /// What no recorded fault stands for has a frame by its kind: widths add up to the totals.
+    /// Faults that no recorded fault stands for get a frame by their kind, so widths add up to the totals.
     fn add_unplaced(&mut self, run: &Run, settings: Settings) {
         let unplaced = run.profile.unplaced();
         for fault in unplaced.iter().filter(|fault| !(settings.user_only && fault.kernel)) {
@@ -79,7 +78,7 @@ impl Fold {
         }
     }
 
-    /// The sum of folds, each divided by its figure.
+    /// The sum of folds, each divided by its number.
     pub(super) fn sum(parts: impl Iterator<Item = (Self, f64)>) -> Self {
         let mut sum = Fold::default();
         for (part, divisor) in parts {
@@ -90,12 +89,11 @@ impl Fold {
         sum
     }
 
-    /// All weights together.
     pub(super) fn whole(&self) -> f64 {
         self.stacks.values().sum()
     }
 
-    /// Share of the faults whose stack is known, 0 to 1.
+    /// Share of the faults with a known stack, 0 to 1.
     pub(super) fn known_share(&self) -> f64 {
         if self.faults > 0.0 { 1.0 - self.unknown / self.faults } else { 1.0 }
     }
@@ -111,7 +109,7 @@ fn weight(run: &Run, fault: &Weighted, measure: Measure) -> f64 {
     }
 }
 
-/// Whose memory was touched.
+/// The block whose memory was touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Owner {
     NoBlock,
@@ -186,8 +184,8 @@ fn file<'a>(stacks: &'a Stacks, frame: &Frame) -> &'a str {
     module.map_or("unknown", |module| module.short_name())
 }
 
-/// A name as a line of stacks can hold it: no separator of frames, nothing that a viewer would obey, and no number at its end
-/// that would be taken for a weight.
+/// A name that fits in a folded line: no `;`, no control character, and no number at its end, which would
+/// read as a weight.
 pub(super) fn clean(name: &str) -> String {
     let safe = |c: char| if c == ';' || c.is_control() { ':' } else { c };
     let name: String = name.trim().chars().map(safe).collect();

@@ -1,4 +1,4 @@
-//! What to do next: the commands that answer the next question about this program, or that there is nothing to do.
+//! What to do next: the commands that answer the next question about this program, or nothing.
 
 use faultless_trace::Stat;
 
@@ -8,7 +8,6 @@ use crate::palette::Palette;
 use crate::table::{Align, SCREEN, columns};
 use crate::tuning::{WORTH_FROM, WORTH_FROM_SECONDS};
 
-/// One line, or one for each command.
 pub(super) fn next(stat: &Stat, palette: Palette) -> Vec<String> {
     if stat.faults() == 0 {
         return Vec::new();
@@ -20,7 +19,7 @@ pub(super) fn next(stat: &Stat, palette: Palette) -> Vec<String> {
     const CURE: &str = "which cure helps";
     const SITE: &str = "which code faults";
     let command = command::line(&stat.command);
-    // One that is cut off could not be run.
+    // A command that is cut off can't be run.
     let room = SCREEN - 3 - SITE.len() - 2 - "faultless advise -- ".len();
     let command = if command.chars().count() <= room { command } else { "COMMAND".to_owned() };
     let line = |what: &str, verb: &str| vec![what.to_owned(), format!("faultless {verb} -- {command}")];
