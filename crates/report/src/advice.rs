@@ -8,10 +8,10 @@ use faultless_trace::advice::{Advice, Score, Standing};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Seconds};
 use faultless_trace::stat::Interval;
 
-use crate::command;
 use crate::figure::Figure;
 use crate::svg::{self, Bar};
 use crate::table::WIDTH;
+use crate::text;
 
 /// The answer first, then times, faults and labels of each arm, then how to adopt the winner.
 pub fn text(advice: &Advice, colour: bool) -> String {
@@ -116,7 +116,7 @@ fn lines(label: &str, width: usize) -> Vec<String> {
 
 /// The [`Advice`] as JSON. `schema` is the version of the document.
 pub fn json(advice: &Advice) -> String {
-    serde_json::to_string_pretty(advice).unwrap_or_default() + "\n"
+    text::json(advice)
 }
 
 /// The elapsed time of each arm as bars with intervals.
@@ -145,13 +145,13 @@ pub fn svg(advice: &Advice) -> String {
     let subtitle = format!(
         "elapsed ms with 95 % intervals, {} rounds: {}",
         advice.rounds,
-        command::line(&advice.command)
+        text::command(&advice.command)
     );
     svg::bars(&verdict(advice), &subtitle, &bars)
 }
 
 /// The verdict in one sentence.
-pub fn headline(advice: &Advice) -> String {
+fn headline(advice: &Advice) -> String {
     let base = &advice.scores[0];
     let verdict = verdict(advice);
     match advice.winner.map(|winner| &advice.scores[winner]) {

@@ -11,6 +11,7 @@ use faultless_trace::stat::Interval;
 
 use crate::palette::Palette;
 use crate::table::{self, Align, WIDTH, clip, wrap};
+use crate::text::{self, plain};
 
 pub use page::html;
 
@@ -37,7 +38,7 @@ pub fn text(diff: &Diff, only: &[Class], colour: bool) -> String {
 pub fn json(diff: &Diff, only: &[Class]) -> String {
     let mut diff = diff.clone();
     diff.rows.retain(|row| only.contains(&row.class));
-    serde_json::to_string_pretty(&diff).map_or_else(|_| "null\n".to_owned(), |json| json + "\n")
+    text::json(&diff)
 }
 
 /// "3 of 7 call sites changed: 1 added, 2 grown. Page faults take 2.10 s instead of 1.90 s (+200 ms ± 30 ms)."
@@ -163,7 +164,7 @@ fn figures(diff: &Diff, rows: &[&Row], palette: Palette) -> Vec<String> {
             Class::Unchanged => palette.faint(&class),
         };
         let cause = row.cause.map_or(String::new(), |cause| format!("  ({})", why(row.class, cause)));
-        let name = clip(&clean(&row.name), WIDTH - 11 - cause.chars().count());
+        let name = clip(&plain(&row.name), WIDTH - 11 - cause.chars().count());
         lines.push(format!(" {class} {}{cause}", palette.strong(&name)));
         lines.push(figures);
         if let Some(explains) = &row.explains {
@@ -205,10 +206,6 @@ fn rest(diff: &Diff, rows: &[&Row]) -> Vec<String> {
     let times = cells(left(&diff.time_ns, [0.0; 2], |row| &row.time_ns), nanos);
     let faults = cells(left(&diff.faults, diff.major.faults, |row| &row.faults), number);
     times.into_iter().chain(faults).collect()
-}
-
-fn clean(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// Why a row has grown or shrunk.

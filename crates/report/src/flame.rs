@@ -15,8 +15,8 @@ mod picture;
 use faultless_trace::diff::{Class, Diff, Row, Run};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 
-use crate::command;
 use crate::table::clip;
+use crate::text;
 use colour::Legend;
 use fold::Fold;
 use picture::Picture;
@@ -44,7 +44,7 @@ pub enum Measure {
 
 /// Which stack is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Which {
+pub enum Stack {
     /// The touching stack.
     #[default]
     Touch,
@@ -60,7 +60,7 @@ pub struct Settings {
     /// The width of frames.
     pub measure: Measure,
     /// The stacks.
-    pub which: Which,
+    pub stack: Stack,
     /// Leave out faults in kernel mode.
     pub user_only: bool,
 }
@@ -83,7 +83,7 @@ impl Measure {
     }
 }
 
-impl Which {
+impl Stack {
     fn words(self) -> &'static str {
         match self {
             Self::Touch => "who touched",
@@ -102,11 +102,11 @@ pub fn svg(run: &Run, settings: Settings) -> Option<String> {
         subtitle: subtitle(run, &fold, settings),
         stacks,
         colours: fold
-            .kinds
+            .origins
             .iter()
-            .map(|(name, kind)| (name.clone(), colour::of_frame(name, *kind)))
+            .map(|(name, origin)| (name.clone(), colour::of_frame(name, *origin)))
             .collect(),
-        legend: colour::legend(fold.kinds.values().copied()),
+        legend: colour::legend(fold.origins.values().copied()),
         measure: settings.measure,
     }
     .draw()
@@ -165,13 +165,13 @@ fn beyond_chance(diff: &Diff) -> String {
 
 /// One line that leaves room for the search box, however long the commands are.
 fn title(lead: &str, runs: &[&Run], settings: Settings) -> String {
-    let command = |run: &&Run| command::line(&run.recording.header.command);
+    let command = |run: &&Run| text::command(&run.recording.header.command);
     let mut commands: Vec<String> = runs.iter().map(command).collect();
     commands.dedup();
     if commands.len() > 2 {
         commands.drain(1..commands.len() - 1);
     }
-    let about = format!("by {}: {}", settings.measure.noun(), settings.which.words());
+    let about = format!("by {}: {}", settings.measure.noun(), settings.stack.words());
     let around = format!("{lead}Page faults of  {about}").chars().count();
     let each = TITLE_CHARS.saturating_sub(around) / commands.len().max(1);
     commands.iter_mut().for_each(|command| *command = clip(command, each.saturating_sub(ARROW.len())));

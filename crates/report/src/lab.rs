@@ -5,10 +5,9 @@
 //! same bytes. This module neither reads records nor judges them.
 
 pub mod compare;
-mod figure;
-pub(crate) mod frame;
 pub mod page;
+mod quantity;
 
 pub use compare::Comparison;
-pub use figure::{Figure, shown};
 pub use page::Report;
+pub use quantity::{Quantity, shown};

@@ -13,16 +13,17 @@
 #![forbid(unsafe_code)]
 
 pub mod advice;
-mod command;
 pub mod diff;
 pub mod export;
 mod figure;
 pub mod flame;
+mod frame;
 pub mod lab;
 mod palette;
 pub mod profile;
 pub mod stat;
 pub mod svg;
 pub mod table;
+mod text;
 pub mod timeline;
 mod tuning;

@@ -10,10 +10,10 @@ mod sentence;
 
 use faultless_trace::findings::Findings;
 
-use crate::command;
 use crate::palette::Palette;
-use crate::stat::{Basis, EXPLAINS, explanation, page, plain, told};
+use crate::stat::{Basis, EXPLAINS, explanation, page, told};
 use crate::table::{WIDTH, clip, wrap};
+use crate::text;
 
 /// Tables are never laid out for fewer characters.
 const NARROWEST: usize = 72;
@@ -61,7 +61,7 @@ fn fitting(width: Option<usize>) -> usize {
 fn answer(findings: &Findings, palette: Palette, width: usize) -> Vec<Vec<String>> {
     let command = match findings.command.is_empty() {
         true => "(no command)".to_owned(),
-        false => command::line(&findings.command),
+        false => text::command(&findings.command),
     };
     let answer = sentence::answer(findings);
     let mut tables: Vec<Vec<String>> =
@@ -87,6 +87,5 @@ fn answer(findings: &Findings, palette: Palette, width: usize) -> Vec<Vec<String
 /// Absent figures are `null`. The rows of a table add up to its `all`, with three exceptions: rows counted by
 /// `left_out`, rows that a filter hides, and rows of less than half a fault.
 pub fn json(findings: &Findings) -> String {
-    // Only maps with keys that are not strings can fail. There is none.
-    serde_json::to_string_pretty(findings).map_or_else(|_| "null\n".to_owned(), |json| json + "\n")
+    text::json(findings)
 }

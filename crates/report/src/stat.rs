@@ -17,9 +17,9 @@ pub(crate) use explain::{Basis, explanation, told};
 pub(crate) use section::{headed, kernel_lines, verdict_lines};
 pub(crate) use sentence::{lost, share};
 
-use crate::command;
 use crate::palette::Palette;
 use crate::table::{SCREEN, WIDTH, clip, wrap};
+use crate::text;
 
 /// The last line of an incomplete answer.
 pub(crate) const EXPLAINS: &str = " --explain says what is missing and why";
@@ -59,7 +59,7 @@ pub fn explain(stat: &Stat, colour: bool) -> String {
 fn answer(stat: &Stat, palette: Palette) -> Vec<Vec<String>> {
     let command = match stat.command.is_empty() {
         true => "(no command)".to_owned(),
-        false => command::line(&stat.command),
+        false => text::command(&stat.command),
     };
     let answer = sentence::answer(stat);
     vec![
@@ -101,11 +101,6 @@ fn rests_on(stat: &Stat) -> Vec<String> {
     said
 }
 
-/// Text from a trace, without characters that a terminal obeys.
-pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
 /// [`Stat`] as JSON.
 ///
 /// `schema` is [`Stat::SCHEMA`]. It rises when a field changes its meaning or goes; new fields don't raise
@@ -113,6 +108,5 @@ pub(crate) fn plain(text: &str) -> String {
 /// are `null`. The faults of all `rows` add up to `usage.minor_faults + usage.major_faults`, and
 /// `beyond_wait4.faults` if the events counted more than `wait4`.
 pub fn json(stat: &Stat) -> String {
-    // Only maps with keys that are not strings can fail. There is none.
-    serde_json::to_string_pretty(stat).map_or_else(|_| "null\n".to_owned(), |json| json + "\n")
+    text::json(stat)
 }

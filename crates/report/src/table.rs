@@ -5,7 +5,7 @@
 pub const WIDTH: usize = 100;
 
 /// The width of an unresized terminal.
-pub const SCREEN: usize = 80;
+pub(crate) const SCREEN: usize = 80;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {

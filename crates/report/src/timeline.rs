@@ -14,7 +14,7 @@ use faultless_trace::timeline::{Lane, State, Timeline};
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
-use crate::lab::frame;
+use crate::frame;
 
 /// A timeline, ready to show.
 #[derive(Clone, Copy, Debug)]
@@ -188,7 +188,7 @@ fn answer(timeline: &Timeline) -> Markup {
         @if sums[State::Unrecorded as usize] > 0 { ", " (share(State::Unrecorded)) " running while faults were only sampled" }
         @if shared > 0 { "; during " (time(shared)) " two or more threads of a process were in faults at once" }
         "."
-        span.faint { " " (crate::command::line(&timeline.command)) }
+        span.faint { " " (crate::text::command(&timeline.command)) }
         @for note in &timeline.notes { span.note { (note) } }
     }
 }

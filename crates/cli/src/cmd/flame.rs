@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use faultless_report::flame::{self, Measure, Which};
+use faultless_report::flame::{self, Measure, Stack};
 use faultless_trace::diff::{By, Diff, Run, Settings};
 
 use super::sink::Sink;
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// What the width of a frame is.
     #[arg(long, value_name = "MEASURE", default_value = "time")]
     by: MeasureArg,
-    /// Which stack.
+    /// Stack stack.
     #[arg(long, value_name = "STACK", default_value = "touch")]
     stack: WhichArg,
     /// Draw what changed from FILE to this recording, what is gone included.
@@ -72,16 +72,16 @@ pub(crate) fn run(args: Args) -> Outcome {
             MeasureArg::Faults => Measure::Faults,
             MeasureArg::Bytes => Measure::Bytes,
         },
-        which: match args.stack {
-            WhichArg::Touch => Which::Touch,
-            WhichArg::Alloc => Which::Alloc,
-            WhichArg::Both => Which::Both,
+        stack: match args.stack {
+            WhichArg::Touch => Stack::Touch,
+            WhichArg::Alloc => Stack::Alloc,
+            WhichArg::Both => Stack::Both,
         },
         user_only: args.user_only,
     };
     let recording = args.trace.load()?;
     let no_alloc = recording.header.settings.alloc_from_bytes.is_none();
-    if settings.which != Which::Touch && no_alloc && args.diff.is_none() {
+    if settings.stack != Stack::Touch && no_alloc && args.diff.is_none() {
         let remedy = "record it with --alloc, or draw --stack touch";
         return Err(Failure(format!("the recording holds no allocations; {remedy}")));
     }
@@ -90,7 +90,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         None => flame::svg(&before[0], settings),
         Some(path) => {
             let after = [Run::new(load(path)?)];
-            let by = if settings.which == Which::Touch { By::Function } else { By::Alloc };
+            let by = if settings.stack == Stack::Touch { By::Function } else { By::Alloc };
             let how = Settings { by, user_only: args.user_only, ..Settings::default() };
             let diff = Diff::new(&before, &after, &how)?;
             diff.warnings.iter().for_each(|warning| eprintln!("faultless: warning: {warning}"));

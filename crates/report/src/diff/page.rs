@@ -5,9 +5,10 @@ use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 use maud::{Markup, PreEscaped, html};
 
-use super::{answer, change, clean, explained, machine, major, nanos, number, reading, why};
-use crate::lab::frame;
+use super::{answer, change, explained, machine, major, nanos, number, reading, why};
+use crate::frame;
 use crate::table::words;
+use crate::text::{self, plain};
 
 /// A browser sorts and searches this many rows at once.
 const MOST_ROWS: usize = 5000;
@@ -91,7 +92,7 @@ fn recordings(diff: &Diff) -> Markup {
                             (figure(time_ns, nanos))
                             td.right { (Count(major.round() as u64)) }
                             td.right { (Nanos(*major_ns)) }
-                            td.cell { code { (crate::command::line(command)) } }
+                            td.cell { code { (text::command(command)) } }
                         }
                     }
                 }
@@ -139,7 +140,7 @@ fn line(row: &Row) -> Markup {
             (time(&row.time_ns.before)) (time(&row.time_ns.after)) (difference(&row.time_ns, nanos))
             (count(&row.faults.before)) (count(&row.faults.after)) (difference(&row.faults, number))
             td.right data-value=(format!("{:.6}", row.share)) { (Percent(row.share)) }
-            td { code { (clean(&row.name)) } @if let Some(explains) = &row.explains { br; small { (explained(explains)) } } }
+            td { code { (plain(&row.name)) } @if let Some(explains) = &row.explains { br; small { (explained(explains)) } } }
         }
     }
 }

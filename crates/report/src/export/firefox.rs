@@ -28,6 +28,7 @@ use fxprof_processed_profile::{
 use serde_json::Value;
 
 use super::{Weight, begin_ns, names};
+use crate::text::plain;
 use markers::{Burst, LockWait};
 
 /// Faults of one stack and kind within this time are one sample. A pixel of a second on a wide screen is 500
@@ -343,7 +344,7 @@ impl<'a> Document<'a> {
 }
 
 fn labels(stacks: &Stacks, stack: u32) -> Vec<String> {
-    stacks.labels(stack).iter().map(|label| names::clean(label)).collect()
+    stacks.labels(stack).iter().map(|label| plain(label)).collect()
 }
 
 /// Turns weights from us into ms. The library takes whole numbers only; the format allows fractions.

@@ -11,6 +11,7 @@ use faultless_trace::profile::Profile;
 use faultless_trace::recording::Recording;
 
 use super::{Rounding, Weight, names};
+use crate::text::plain;
 
 /// The frame of faults whose stack was not recorded.
 const NO_STACK: &str = "[no stack]";
@@ -52,5 +53,5 @@ pub fn write(
 }
 
 fn word(name: &str) -> String {
-    if name.is_empty() { "[unnamed]".to_owned() } else { names::clean(name).replace(';', ":") }
+    if name.is_empty() { "[unnamed]".to_owned() } else { plain(name).replace(';', ":") }
 }

@@ -7,6 +7,8 @@ use faultless_trace::profile::Profile;
 use faultless_trace::recording::Recording;
 use faultless_trace::stat::Kind;
 
+use crate::text::plain;
+
 /// A process and its threads.
 #[derive(Debug, Default)]
 pub(super) struct Process {
@@ -26,7 +28,7 @@ pub(super) fn processes(recording: &Recording, profile: &Profile) -> BTreeMap<u3
         match &record.what {
             What::Name(name) => {
                 let process = processes.entry(record.pid).or_default();
-                process.threads.insert(record.tid, clean(name));
+                process.threads.insert(record.tid, plain(name));
             }
             What::Fork { parent } if *parent != record.pid => {
                 parents.insert(record.pid, *parent);
@@ -37,7 +39,7 @@ pub(super) fn processes(recording: &Recording, profile: &Profile) -> BTreeMap<u3
     for fault in &profile.faults {
         see(&mut processes, fault.pid, fault.tid);
     }
-    let command = recording.header.command.first().map(|path| clean(path.rsplit('/').next().unwrap_or(path)));
+    let command = recording.header.command.first().map(|path| plain(path.rsplit('/').next().unwrap_or(path)));
     let main = |pid: u32, processes: &BTreeMap<u32, Process>| {
         let threads = &processes.get(&pid)?.threads;
         threads.get(&pid).filter(|name| !name.is_empty()).cloned()
@@ -62,10 +64,6 @@ pub(super) fn processes(recording: &Recording, profile: &Profile) -> BTreeMap<u3
 pub(super) fn of(processes: &BTreeMap<u32, Process>, pid: u32, tid: u32) -> (&str, &str) {
     let Some(process) = processes.get(&pid) else { return ("", "") };
     (&process.name, process.threads.get(&tid).map_or("", String::as_str))
-}
-
-pub(super) fn clean(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// The word of a kind in all our JSON documents: `mmap_first_write`.

@@ -34,14 +34,14 @@ pub(super) struct Changes {
 
 /// The weights of a frame, with all frames above it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Both {
+struct Weights {
     before: f64,
     after: f64,
 }
 
 /// Marks the frames that changed by at least `threshold`, a share of the larger whole.
 pub(super) fn changes(before: &Stacks, after: &Stacks, threshold: f64) -> Changes {
-    let mut frames: HashMap<&[String], Both> = HashMap::new();
+    let mut frames: HashMap<&[String], Weights> = HashMap::new();
     for (stack, weight) in before {
         (1..=stack.len()).for_each(|len| frames.entry(&stack[..len]).or_default().before += weight);
     }
@@ -55,12 +55,12 @@ pub(super) fn changes(before: &Stacks, after: &Stacks, threshold: f64) -> Change
         let mut names = vec![branch.to_owned()];
         let mut mark = None;
         for len in 1..=stack.len() {
-            let mut both = frames[&stack[..len]];
+            let mut weights = frames[&stack[..len]];
             if branch == NO_LONGER {
                 // A stack that grew as a whole still lost this part: this branch has no red.
-                both.after = both.after.min(both.before);
+                weights.after = weights.after.min(weights.before);
             }
-            let (suffix, colour) = marked(both, threshold * whole, &mut mark);
+            let (suffix, colour) = marked(weights, threshold * whole, &mut mark);
             names.push(format!("{}{suffix}", stack[len - 1]));
             colours.entry(names[len].clone()).or_insert(colour);
         }
@@ -83,12 +83,12 @@ pub(super) fn changes(before: &Stacks, after: &Stacks, threshold: f64) -> Change
 
 /// The suffix of a frame's name, and its colour. `mark` holds for all frames above one that exists on one
 /// side only.
-fn marked(both: Both, least: f64, mark: &mut Option<(&'static str, [u8; 3])>) -> (String, Color) {
-    let change = both.after - both.before;
+fn marked(weights: Weights, least: f64, mark: &mut Option<(&'static str, [u8; 3])>) -> (String, Color) {
+    let change = weights.after - weights.before;
     if mark.is_none() && change.abs() >= least {
-        *mark = match both {
-            Both { before: 0.0, .. } => Some((" [added]", ADDED)),
-            Both { after: 0.0, .. } => Some((" [removed]", REMOVED)),
+        *mark = match weights {
+            Weights { before: 0.0, .. } => Some((" [added]", ADDED)),
+            Weights { after: 0.0, .. } => Some((" [removed]", REMOVED)),
             _ => None,
         };
     }
@@ -98,8 +98,8 @@ fn marked(both: Both, least: f64, mark: &mut Option<(&'static str, [u8; 3])>) ->
     if change.abs() < least || change == 0.0 {
         return (String::new(), rgb(SAME));
     }
-    let share = change / both.before;
-    let strength = (change.abs() / both.before.max(both.after)).sqrt();
+    let share = change / weights.before;
+    let strength = (change.abs() / weights.before.max(weights.after)).sqrt();
     let full = if change > 0.0 { GROWN } else { SHRUNK };
     let mix = |full: u8, same: u8| (f64::from(same) + strength * (f64::from(full) - f64::from(same))) as u8;
     let suffix =

@@ -7,8 +7,8 @@ use faultless_trace::profile::Weighted;
 use faultless_trace::recording::{Frame, Stacks};
 use faultless_trace::stat::bytes_made_resident;
 
-use super::colour::Kind;
-use super::{Measure, Settings, Which};
+use super::colour::Origin;
+use super::{Measure, Settings, Stack};
 
 /// Separates the allocating stack from the touching one on top of it.
 const TOUCHED_BY: &str = "touched by";
@@ -18,7 +18,7 @@ pub(super) struct Fold {
     /// Names, root first.
     pub(super) stacks: BTreeMap<Vec<String>, f64>,
     /// The origin of each name.
-    pub(super) kinds: HashMap<String, Kind>,
+    pub(super) origins: HashMap<String, Origin>,
     pub(super) faults: f64,
     /// Faults without a known stack.
     unknown: f64,
@@ -36,23 +36,23 @@ impl Fold {
                 continue;
             }
             fold.faults += fault.faults;
-            let owner = owner(run, fault, settings.which);
-            let touch = fault.stack.filter(|_| settings.which != Which::Alloc);
-            let shown = if settings.which == Which::Alloc { owner.stack() } else { touch };
+            let owner = owner(run, fault, settings.stack);
+            let touch = fault.stack.filter(|_| settings.stack != Stack::Alloc);
+            let shown = if settings.stack == Stack::Alloc { owner.stack() } else { touch };
             fold.unknown += if shown.is_none() { fault.faults } else { 0.0 };
             *weights.entry((touch, owner)).or_default() += weight;
         }
-        let mut namer = Namer { run, exact, kinds: &mut fold.kinds };
+        let mut namer = Namer { run, exact, origins: &mut fold.origins };
         for ((touch, owner), weight) in weights {
-            let mut names = match (settings.which, owner) {
-                (Which::Touch, _) => Vec::new(),
+            let mut names = match (settings.stack, owner) {
+                (Stack::Touch, _) => Vec::new(),
                 (_, Owner::NoBlock) => namer.marker("[no recorded block]"),
                 (_, Owner::Block(stack)) => namer.names(stack),
             };
-            if settings.which == Which::Both {
+            if settings.stack == Stack::Both {
                 names.extend(namer.marker(TOUCHED_BY));
             }
-            if settings.which != Which::Alloc {
+            if settings.stack != Stack::Alloc {
                 names.extend(namer.names(touch));
             }
             *fold.stacks.entry(names).or_default() += weight;
@@ -72,7 +72,7 @@ impl Fold {
             let weight = weight(run, fault, settings.measure);
             if weight > 0.0 {
                 let name = format!("[{}]", fault.kind.words());
-                self.kinds.insert(name.clone(), Kind::Marker);
+                self.origins.insert(name.clone(), Origin::Marker);
                 *self.stacks.entry(vec![name]).or_default() += weight;
             }
         }
@@ -125,10 +125,10 @@ impl Owner {
     }
 }
 
-fn owner(run: &Run, fault: &Weighted, which: Which) -> Owner {
+fn owner(run: &Run, fault: &Weighted, shown: Stack) -> Owner {
     let block = fault.block.and_then(|block| run.profile.blocks.blocks.get(block as usize));
     match block {
-        Some(block) if which != Which::Touch => Owner::Block(block.stack),
+        Some(block) if shown != Stack::Touch => Owner::Block(block.stack),
         _ => Owner::NoBlock,
     }
 }
@@ -136,7 +136,7 @@ fn owner(run: &Run, fault: &Weighted, which: Which) -> Owner {
 struct Namer<'a> {
     run: &'a Run,
     exact: bool,
-    kinds: &'a mut HashMap<String, Kind>,
+    origins: &'a mut HashMap<String, Origin>,
 }
 
 impl Namer<'_> {
@@ -146,7 +146,7 @@ impl Namer<'_> {
         let mut names = Vec::new();
         for frame in stack.into_iter().flat_map(|stack| stacks.frames_of(stack)) {
             let file = file(stacks, frame);
-            let kind = Kind::of_file(file, self.program());
+            let origin = Origin::of_file(file, self.program());
             let begin = names.len();
             names.extend(frame.names.iter().map(|name| clean(&name.function)));
             if frame.names.is_empty() {
@@ -158,7 +158,7 @@ impl Namer<'_> {
                 names.push(clean(&place));
             }
             for name in &names[begin..] {
-                self.kinds.entry(name.clone()).or_insert(kind);
+                self.origins.entry(name.clone()).or_insert(origin);
             }
         }
         if names.is_empty() {
@@ -169,7 +169,7 @@ impl Namer<'_> {
     }
 
     fn marker(&mut self, name: &str) -> Vec<String> {
-        self.kinds.insert(name.to_owned(), Kind::Marker);
+        self.origins.insert(name.to_owned(), Origin::Marker);
         vec![name.to_owned()]
     }
 

@@ -6,9 +6,9 @@ use maud::{Markup, html};
 use faultless_trace::change::{Change, Kind};
 use faultless_trace::stat::Interval;
 
-use super::figure::{name, range, shown, times};
-use super::frame;
+use super::quantity::{name, range, shown, times};
 use super::page::{named, small};
+use crate::frame;
 use crate::table::{Align, columns};
 
 /// A comparison of two records.

@@ -3,8 +3,8 @@
 use faultless_trace::verdict::Verdict;
 use maud::{Markup, PreEscaped, html};
 
-use super::figure::{Figure, name, range, shown};
-use super::frame;
+use super::quantity::{Quantity, name, range, shown};
+use crate::frame;
 use crate::svg::{self, Plot};
 
 /// A record, ready to show.
@@ -76,7 +76,7 @@ pub struct Experiment {
     /// Names of its parameters.
     pub parameters: Vec<String>,
     /// A row for each phase of each cell.
-    pub rows: Vec<Row>,
+    pub rows: Vec<PhaseRow>,
     /// How it was measured, a sentence each.
     pub how: Vec<String>,
     /// Cells that the machine can't measure, with the reason.
@@ -122,7 +122,7 @@ pub fn csv(table: &Table) -> String {
 
 /// A phase of a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Row {
+pub struct PhaseRow {
     /// A value for each parameter of the experiment; empty if the cell lacks that parameter.
     pub parameters: Vec<String>,
     /// The name of the phase.
@@ -130,7 +130,7 @@ pub struct Row {
     /// How many samples there are.
     pub samples: usize,
     /// The quantities that were measured.
-    pub figures: Vec<Figure>,
+    pub quantities: Vec<Quantity>,
     /// The fewest and the most faults that the phase must take.
     pub faults: Option<(f64, f64)>,
     /// What was wrong with the samples.
@@ -305,8 +305,8 @@ fn claims(claims: &[&Claim], is_whole: bool) -> Markup {
 }
 
 fn cells(experiment: &Experiment) -> Markup {
-    let figures = || experiment.rows.iter().flat_map(|row| &row.figures);
-    let is_there = |quantity: &&str| figures().any(|figure| figure.quantity == *quantity);
+    let figures = || experiment.rows.iter().flat_map(|row| &row.quantities);
+    let is_there = |quantity: &&str| figures().any(|figure| figure.name == *quantity);
     let times: Vec<&str> = TIMES.into_iter().filter(is_there).collect();
     html! {
         table.figures.cards.dense {
@@ -323,18 +323,18 @@ fn cells(experiment: &Experiment) -> Markup {
     }
 }
 
-fn cell(row: &Row, parameters: &[String], times: &[&str]) -> Markup {
-    let find = |quantity: &str| row.figures.iter().find(|figure| figure.quantity == quantity);
-    let besides = row.figures.iter().filter(|figure| {
-        let is_major = figure.quantity == MAJOR && figure.found.high == 0.0;
-        !is_major && figure.quantity != MINOR && !TIMES.contains(&figure.quantity.as_str())
+fn cell(row: &PhaseRow, parameters: &[String], times: &[&str]) -> Markup {
+    let find = |quantity: &str| row.quantities.iter().find(|figure| figure.name == quantity);
+    let besides = row.quantities.iter().filter(|figure| {
+        let is_major = figure.name == MAJOR && figure.interval.high == 0.0;
+        !is_major && figure.name != MINOR && !TIMES.contains(&figure.name.as_str())
     });
     let must = row.faults.map(|(least, most)| {
         let [least, most] = [least, most].map(|faults| shown(MINOR, faults));
         if least == most { least } else { format!("{least} to {most}") }
     });
     let besides: Vec<String> = besides
-        .map(|figure| format!("{} {}", name(&figure.quantity), shown(&figure.quantity, figure.found.value)))
+        .map(|figure| format!("{} {}", name(&figure.name), shown(&figure.name, figure.interval.value)))
         .collect();
     html! {
         tr.wrong[!row.violations.is_empty()] title=[row.violations.first()] {
@@ -351,10 +351,10 @@ fn cell(row: &Row, parameters: &[String], times: &[&str]) -> Markup {
     }
 }
 
-fn figure(found: Option<&Figure>) -> Markup {
+fn figure(found: Option<&Quantity>) -> Markup {
     html! {
-        @if let Some(Figure { quantity, found }) = found {
-            (shown(quantity, found.value)) (small(&range(quantity, found)))
+        @if let Some(Quantity { name, interval }) = found {
+            (shown(name, interval.value)) (small(&range(name, interval)))
         }
     }
 }

@@ -8,8 +8,9 @@ use faultless_trace::stat::Interval;
 
 use crate::figure::{Figure, is_negligible};
 use crate::palette::Palette;
-use crate::stat::{headed, kernel_lines, plain, verdict_lines};
+use crate::stat::{headed, kernel_lines, verdict_lines};
 use crate::table::{Align, clip, columns, hang, wrap};
+use crate::text::plain;
 
 /// The rows of a grouping. Rows that may be nothing share one line.
 pub(super) fn table(findings: &Findings, table: &Table, palette: Palette, width: usize) -> Vec<String> {

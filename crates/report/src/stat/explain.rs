@@ -7,10 +7,10 @@
 use faultless_trace::observation::SourceNote;
 use faultless_trace::stat::Missing;
 
-use super::plain;
 use super::section::headed;
 use crate::palette::Palette;
 use crate::table::{hang, wrap};
+use crate::text::plain;
 
 /// What an answer rests on.
 pub(crate) struct Basis<'a> {

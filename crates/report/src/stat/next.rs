@@ -3,9 +3,9 @@
 use faultless_trace::Stat;
 
 use super::section::headed;
-use crate::command;
 use crate::palette::Palette;
 use crate::table::{Align, SCREEN, columns};
+use crate::text;
 use crate::tuning::{WORTH_FROM, WORTH_FROM_SECONDS};
 
 pub(super) fn next(stat: &Stat, palette: Palette) -> Vec<String> {
@@ -18,7 +18,7 @@ pub(super) fn next(stat: &Stat, palette: Palette) -> Vec<String> {
     }
     const CURE: &str = "which cure helps";
     const SITE: &str = "which code faults";
-    let command = command::line(&stat.command);
+    let command = text::command(&stat.command);
     // A command that is cut off can't be run.
     let room = SCREEN - 3 - SITE.len() - 2 - "faultless advise -- ".len();
     let command = if command.chars().count() <= room { command } else { "COMMAND".to_owned() };

@@ -16,7 +16,7 @@ const TITLE: &str = "Page faults avoided, had freed pages been kept";
 
 /// Draws the curve of an answer. Without a curve, the picture says why there is none.
 pub fn avoidable(stat: &Stat) -> String {
-    let command = crate::command::line(&stat.command);
+    let command = crate::text::command(&stat.command);
     match &stat.avoidable {
         Some(curve) if !curve.points.is_empty() => draw(curve, &command),
         _ => {

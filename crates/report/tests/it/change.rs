@@ -1,7 +1,7 @@
 //! Fixed runs -> flame graphs, and their difference as text, JSON, page and picture.
 
 use faultless_report::diff::{html, json, text};
-use faultless_report::flame::{self, Measure, Settings, Which};
+use faultless_report::flame::{self, Measure, Settings, Stack};
 use faultless_trace::diff::{By, Class, Diff, Run, Settings as How};
 use faultless_trace::measurement::Nanos;
 use faultless_trace::profile::Block;
@@ -123,7 +123,7 @@ fn picture_of_owners_below_touchers() {
         .iter_mut()
         .filter(|fault| fault.stack != Some(2))
         .for_each(|fault| fault.block = Some(0));
-    let settings = Settings { measure: Measure::Bytes, which: Which::Both, user_only: false };
+    let settings = Settings { measure: Measure::Bytes, stack: Stack::Both, user_only: false };
     insta::assert_snapshot!("flame_both.svg", without_script(&flame::svg(&run, settings).unwrap()));
 }
 

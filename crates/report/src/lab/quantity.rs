@@ -5,11 +5,11 @@ use faultless_trace::stat::Interval;
 
 /// A quantity of a phase.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Figure {
+pub struct Quantity {
     /// The name, which ends with the unit: `wall_ns`.
-    pub quantity: String,
+    pub name: String,
     /// Median and interval.
-    pub found: Interval,
+    pub interval: Interval,
 }
 
 /// A value of a quantity, for people.
