@@ -23,8 +23,10 @@ const k=r=>{const v=r.cells[n].dataset.value;return v===undefined?r.cells[n].tex
 .forEach(r=>b.appendChild(r))};\
 h.addEventListener('click',go);h.addEventListener('keydown',e=>{if(e.key==='Enter'||e.key===' '){e.preventDefault();go()}})});";
 
-const STYLES: &str = "th[data-at]{cursor:pointer}th[aria-sort=descending]::after{content:' \\2193'}\
-th[aria-sort=ascending]::after{content:' \\2191'}#rows td:last-child{white-space:normal;min-width:220px;overflow-wrap:anywhere}\
+/// Names have all the room that the figures leave, on a page wider than others.
+const STYLES: &str = "main{max-width:1800px}th[data-at]{cursor:pointer}th[aria-sort=descending]::after{content:' \\2193'}\
+th[aria-sort=ascending]::after{content:' \\2191'}td:last-child{width:100%}\
+#rows td:last-child{white-space:normal;min-width:280px;overflow-wrap:anywhere}\
 .added .verdict,.grown .verdict{color:var(--bad);background:var(--bad-ground)}\
 .removed .verdict,.shrunk .verdict{color:var(--good);background:var(--good-ground)}\
 .unchanged .verdict{color:var(--none);background:var(--none-ground)}#class-changed:checked~* tr.unchanged{display:none}";
@@ -132,7 +134,14 @@ fn line(row: &Row) -> Markup {
     let count = |interval: &Interval| figure(interval, number);
     let difference = |pair, show| {
         let text: String = change(pair, show);
-        html! { td.right data-value=(format!("{:.0}", pair.difference.value)) { @if pair.significant { strong { (text) } } @else { (text) } } }
+        let (text, spread) =
+            text.split_once(" ± ").map_or((text.as_str(), None), |(text, half)| (text, Some(half)));
+        html! {
+            td.right data-value=(format!("{:.0}", pair.difference.value)) {
+                @if pair.significant { strong { (text) } } @else { (text) }
+                @if let Some(half) = spread { small { "± " (half) } }
+            }
+        }
     };
     html! {
         tr.row.(row.class.word()) {

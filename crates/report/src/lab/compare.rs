@@ -6,8 +6,8 @@ use maud::{Markup, html};
 use faultless_trace::change::{Change, Kind};
 use faultless_trace::stat::Interval;
 
-use super::quantity::{name, range, shown, times};
 use super::page::{named, small};
+use super::quantity::{name, range, shown, times};
 use crate::frame;
 use crate::table::{Align, columns};
 
