@@ -1,7 +1,7 @@
-//! How `faultless-grep` is linked: what keeps the start of a search short.
+//! How `faultless-grep` is linked, so that a search starts fast.
 //!
-//! Out: linker arguments, for the ordinary dynamic program. A fully static one starts faster still (CONTRIBUTING.md has the command), but
-//! a build script can't ask for it.
+//! Out: linker arguments for the ordinary dynamic program. A fully static one starts even faster
+//! (CONTRIBUTING.md has the command), but a build script can't ask for it.
 
 #![allow(clippy::print_stdout, reason = "cargo reads stdout")]
 
@@ -15,20 +15,22 @@ const UNWINDER: &str = "libgcc_eh.a";
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    // A position-independent program relocates its tables at each start: 26 % of the CPU time of a search that finds nothing.
+    // A position-independent program relocates its tables at each start. That is 26 % of the CPU time of a
+    // search that finds nothing.
     println!("cargo:rustc-link-arg-bins=-no-pie");
     if let Some(folder) = link_the_unwinder() {
         println!("cargo:rustc-link-arg-bins=-L{}", folder.display());
     }
 }
 
-/// Links the unwinder statically where the C compiler has it as an archive: to load `libgcc_s.so` takes 14 % of such a search. The
-/// standard library asks for `libgcc_s`; the linker script of that name in the returned folder refers to the archive.
+/// Links the unwinder statically if the C compiler has its archive: loading `libgcc_s.so` takes 14 % of such
+/// a search. The standard library asks for `libgcc_s`. A linker script of that name in the returned folder
+/// refers to the archive.
 fn link_the_unwinder() -> Option<PathBuf> {
     let compiler = env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into());
     let found = Command::new(compiler).arg(format!("-print-file-name={UNWINDER}")).output().ok()?;
     let archive = String::from_utf8_lossy(&found.stdout).trim().to_owned();
-    // The compiler prints the bare name of a file that it doesn't have.
+    // If the compiler lacks the file, it prints the bare name.
     if !Path::new(&archive).is_file() {
         return None;
     }

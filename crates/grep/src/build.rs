@@ -22,7 +22,6 @@ pub(crate) struct Args {
     threads: Option<usize>,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     let here = place::here()?;
     let chosen = match &args.root {
@@ -32,7 +31,7 @@ pub(crate) fn run(args: Args) -> Outcome {
                 .map_err(|error| Failure(format!("{}: {error}; name a folder", root.display())))?;
             vec![Chosen { place: Location::in_tree(&root), project: None }]
         }
-        // There may be none yet.
+        // The folder may have no database yet.
         None if args.which.project.is_empty() && Database::find_root(&here).is_none() => {
             vec![Chosen { place: Location::in_tree(&here), project: None }]
         }

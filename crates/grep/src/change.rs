@@ -21,7 +21,6 @@ pub(crate) struct Args {
     files: Vec<PathBuf>,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     let files = args.files.iter().map(|file| whole(file.as_path())).collect::<Result<Vec<_>, _>>()?;
     let mut marked = 0;
@@ -39,7 +38,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The file as a walk would name it; its folder is there even where it is gone.
+/// The path that a walk would give the file. The file may be gone, but its folder exists.
 fn whole(file: &Path) -> Result<PathBuf, Failure> {
     let file = std::path::absolute(file)?;
     let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else { return Ok(file) };

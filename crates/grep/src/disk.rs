@@ -1,8 +1,7 @@
-//! Files that are read from the disk: where there is no database, and what it leaves out.
+//! Files that a search reads from disk: those without a database, and those that the database leaves out.
 //!
-//! In: folders and [`Args`]. Out: files, sent as they are found, in ripgrep's order of rules.
-//!
-//! What it does not do: search.
+//! In: folders and [`Args`]. Out: files, sent as they are found, by ripgrep's ignore rules. This module does
+//! not search.
 
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
@@ -16,16 +15,15 @@ use ignore::{DirEntry, WalkBuilder, WalkState};
 use crate::flags::Args;
 use crate::scope::{Filter, Folder};
 
-/// What is to be read.
 #[derive(Default)]
 pub(crate) struct Disk {
-    /// Files that are known.
+    /// Known files.
     pub(crate) files: Vec<DiskFile>,
-    /// Folders of which all files are read.
+    /// Folders that are read completely.
     pub(crate) whole: Vec<Folder>,
-    /// Folders of which the files are read that the database has not.
+    /// Folders of which only files missing in the database are read.
     pub(crate) rest: Vec<Folder>,
-    /// What it has.
+    /// The tree paths of the database's files.
     pub(crate) has: HashSet<Vec<u8>>,
 }
 
@@ -34,7 +32,8 @@ impl Disk {
         self.files.is_empty() && self.whole.is_empty() && self.rest.is_empty()
     }
 
-    /// Sends the files until they are through or nobody listens. What can't be walked is told, and sets `failed`.
+    /// Sends the files until all are sent or the receiver is gone. Prints errors of the walk, and sets
+    /// `failed`.
     pub(crate) fn send(
         self,
         args: &Args,

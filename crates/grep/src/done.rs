@@ -1,4 +1,4 @@
-//! What a build or update says: a bar while it runs, and a line when it is done.
+//! The output of a build or update: a bar while it runs, and a line at the end.
 
 use std::io::IsTerminal;
 use std::time::Instant;
@@ -8,7 +8,8 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use faultless_console::Failure;
 
-/// Runs `work` with a bar on standard error, where that is a terminal. What it did, and how long it took, s.
+/// Runs `work`, with a bar on standard error if that is a terminal. Returns its report, and its duration in
+/// s.
 pub(crate) fn with_bar<E: Into<Failure>>(
     what: &'static str,
     work: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<UpdateReport, E>,
@@ -31,7 +32,7 @@ pub(crate) fn with_bar<E: Into<Failure>>(
     Ok((done.map_err(Into::into)?, Some(begin.elapsed().as_secs_f64())))
 }
 
-/// The line on it, and what could not be seen.
+/// Prints the line, and what could not be read.
 pub(crate) fn tell(done: &UpdateReport, seconds: Option<f64>) {
     let (read, removed, files) =
         (counted(done.read, "file"), HumanCount(done.removed), HumanCount(done.files));
@@ -51,7 +52,7 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", HumanCount(count), if count == 1 { "" } else { "s" })
 }
 
-/// Bytes as MB, with as many digits as tell something.
+/// Bytes in MB.
 pub(crate) fn megabytes(bytes: u64) -> String {
     let megabytes = bytes as f64 / 1e6;
     match bytes {

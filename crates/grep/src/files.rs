@@ -12,7 +12,7 @@ use crate::matching::Matching;
 use crate::place::{self, Chosen, Which};
 use faultless_console::{Failure, Outcome, emit};
 
-/// Paths that are shown are looked at on disk up to so many: some 20 ms.
+/// At most this many printed paths are checked on disk: some 20 ms.
 const CHECKS_MAX: u64 = 10_000;
 
 /// Find files by path in the database.
@@ -41,13 +41,12 @@ pub(crate) struct Args {
     null: bool,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     let (out, code) = answer(&args)?;
     emit(&out, code)
 }
 
-/// What it prints.
+/// The output.
 pub(crate) fn answer(args: &Args) -> Result<(Vec<u8>, ExitCode), Failure> {
     let here = place::here()?;
     let mut filter = args.matching.filter(args.query.as_deref().unwrap_or_default())?;
@@ -75,7 +74,7 @@ pub(crate) fn answer(args: &Args) -> Result<(Vec<u8>, ExitCode), Failure> {
     Ok((out, if found.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS }))
 }
 
-/// The files of `database` as they are shown.
+/// The files of `database`, with the paths that are printed.
 fn paths(
     database: &Database,
     chosen: &Chosen,
@@ -89,7 +88,7 @@ fn paths(
     Ok(files.filter_map(move |entry| match entry.path.strip_prefix(&within[..]) {
         Some(rest) if before.is_empty() => Some(rest.to_vec()),
         Some(_) => Some([&before[..], &entry.path].concat()),
-        // Not below the current folder.
+        // The file is not below the current folder.
         None => whole.then(|| [&root[..], &entry.path].concat()),
     }))
 }

@@ -19,7 +19,6 @@ pub(crate) struct Args {
     null: bool,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     let mut filter = args.matching.filter(&args.query)?;
     let end = if args.null { 0 } else { b'\n' };

@@ -1,8 +1,6 @@
 //! The flags of a search: ripgrep's names and meanings, and a few of our own.
 //!
-//! In: the command line. Out: [`Args`].
-//!
-//! What it does not do: act on them.
+//! In: the command line. Out: [`Args`]. This module does not act on them.
 
 pub(crate) mod engine;
 pub(crate) mod looks;
@@ -12,7 +10,6 @@ pub(crate) mod which;
 
 use std::ffi::OsString;
 
-/// What a search is told.
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 #[command(args_override_self = true)]

@@ -33,7 +33,6 @@ enum Verb {
     Completions(CompletionsArgs),
 }
 
-/// Runs the verb.
 pub(crate) fn run(words: Vec<OsString>) -> Outcome {
     match parse::<Index>(words)?.verb {
         Verb::Init(args) => init::run(args),
@@ -51,7 +50,7 @@ pub(crate) fn run(words: Vec<OsString>) -> Outcome {
     }
 }
 
-/// Without a folder, the page of `faultless-index`; with one, that of `faultless-grep` as well.
+/// Without a folder, the page of `faultless-index` alone. With a folder, the page of `faultless-grep` too.
 fn man(args: ManArgs) -> Outcome {
     let command = Index::command().disable_help_subcommand(true);
     let Some(dir) = args.dir else { return emit(&pages::man(command)?, ExitCode::SUCCESS) };

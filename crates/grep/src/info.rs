@@ -25,7 +25,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     let mut out = Vec::new();
     for chosen in args.which.chosen()? {

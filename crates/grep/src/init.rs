@@ -43,7 +43,6 @@ pub(crate) struct Args {
     threads: Option<usize>,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     let named = args.root.clone().unwrap_or_else(|| ".".into());
     let root = named
@@ -83,7 +82,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The file of a new project.
+/// Writes the file of a new project.
 fn write_project(name: &str, root: &Path, args: &Args) -> Result<(), Failure> {
     let path = place::file(name)?;
     let root = root.to_str().filter(|root| !root.contains('\n'));

@@ -25,7 +25,6 @@ enum Line {
     Files(files::Args),
 }
 
-/// Runs the verb.
 pub(crate) fn run(_: Args) -> Outcome {
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| Failure(format!("standard input: {error}")))?;

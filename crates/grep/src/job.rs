@@ -1,9 +1,8 @@
-//! A search that has been understood -> trees searched one after another: each through its database, and where it has none or not all, on
-//! disk.
+//! Runs a search over several trees, one after another. A tree is searched through its database. Files that
+//! the database lacks are read from disk.
 //!
-//! In: [`Job`] and [`scope::Scope`]. Out: matches; what came of all trees together ([`Done`]).
-//!
-//! What it does not do: understand flags (`patterns`, `printing`, `scope`), or read files and databases (`faultless_grepdb`).
+//! In: [`Job`] and [`scope::Scope`]. Out: matches, and [`Done`]. This module does not parse flags
+//! (`patterns`, `printing`, `scope`). `faultless_grepdb` reads files and databases.
 
 use std::io::Write;
 use std::path::Path;
@@ -25,12 +24,12 @@ use crate::scope::{self, Filter, Folder, Tree};
 use crate::{patterns, place, totals};
 use faultless_console::{Failure, no_stdout};
 
-/// Live files that may wait for a worker.
+/// Files from disk that may wait for a worker.
 const LIVE_WAITS: usize = 256;
 const EVERY_KIND: &[FileKind] =
     &[FileKind::Text, FileKind::LateBinary, FileKind::Binary, FileKind::Unreadable];
 
-/// A search that has been understood.
+/// A search, ready to run.
 pub(crate) struct Job<'a> {
     pub(crate) args: &'a Args,
     pub(crate) matcher: RegexMatcher,
@@ -40,19 +39,19 @@ pub(crate) struct Job<'a> {
     pub(crate) filter: Filter,
 }
 
-/// What came of all trees together.
+/// The results of all trees together.
 #[derive(Default)]
 pub(crate) struct Done {
     pub(crate) matched: bool,
     pub(crate) failed: bool,
-    /// There were files that might have been read.
+    /// Whether any file could have been searched.
     pub(crate) has_files: bool,
     stats: Stats,
     pub(crate) searched: SearchReport,
 }
 
 impl Done {
-    /// Something could not be read.
+    /// Notes and prints that something could not be read.
     pub(crate) fn trouble(&mut self, args: &Args, trouble: &dyn std::fmt::Display) {
         self.failed = true;
         if !args.looks.no_messages {
@@ -61,12 +60,12 @@ impl Done {
     }
 
     fn add(&mut self, args: &Args, searched: SearchReport) {
-        // An output that takes no more has taken something.
+        // If the output is closed, something was printed.
         self.matched |= searched.matched || searched.output_error.is_some();
         for trouble in &searched.trouble {
             let failed = self.failed;
             self.trouble(args, trouble);
-            // What was damaged has been read from the tree.
+            // Damaged files have been read from the tree.
             self.failed = failed || !trouble.is_damage();
         }
         self.stats += &searched.stats;
@@ -85,7 +84,7 @@ impl Job<'_> {
         crate::threads(self.args.engine.threads)
     }
 
-    /// Searches what was named, and prints the totals.
+    /// Searches every tree of the scope, and prints the totals.
     pub(crate) fn everywhere<W: Write + Send>(
         &self,
         scope: scope::Scope,
@@ -104,7 +103,7 @@ impl Job<'_> {
             done.add(self.args, searched);
             let unwritten = out.flush().err().map(|error| error.kind());
             match unwritten.or(done.searched.output_error) {
-                // Whoever reads has seen enough.
+                // The reader has seen enough.
                 Some(std::io::ErrorKind::BrokenPipe) => return Ok(()),
                 Some(kind) => return Err(no_stdout(&kind.into())),
                 None if done.matched && self.looks.only_whether => return Ok(()),
@@ -123,7 +122,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Searches the folders of a tree, and files that were named.
+    /// Searches the folders of a tree, and the named files.
     fn tree<W: Write + Send>(
         &self,
         tree: Tree,
@@ -145,11 +144,11 @@ impl Job<'_> {
             let paths = database.paths(&[FileKind::Binary])?;
             let wanted = |path: &&Vec<u8>| self.wanted(&root, &folders, path, self.filter.is_empty());
             let shown = |path: &[u8]| shown(&folders, path);
-            // Of these the database only knows that they were there.
+            // The database has only the names of binary files.
             let there = |path: &Vec<u8>| DiskFile::at(database.location(), path, &shown);
             disk.files.extend(paths.iter().filter(wanted).filter_map(there));
         }
-        // Of two that hold a file the narrower shows it.
+        // A file that lies in two folders is printed with the narrower one.
         folders.sort_by_key(|folder| std::cmp::Reverse(folder.below.len()));
         let within: Vec<Vec<u8>> = folders.iter().map(|folder| folder.below.clone()).collect();
         let everything = self.filter.is_empty();
@@ -186,7 +185,7 @@ impl Job<'_> {
             done.failed |= failed.load(Ordering::Relaxed);
             result?
         };
-        // What the index spares has been searched, too; who looks whether there is such wants to know why nothing was found.
+        // The index skips files without a candidate. These count as searched too.
         let has = || match everything {
             true => Ok(!folders.is_empty()),
             false => {
@@ -194,7 +193,7 @@ impl Job<'_> {
             }
         };
         done.has_files |= searched.matched || searched.files > 0 || has()?;
-        // What was found shows that the database is behind.
+        // A stale file shows that the database is out of date.
         let warnings =
             [place::stale(&database, searched.stale), place::unlooked(searched.unchecked, searched.stale)];
         if !self.args.looks.no_messages {
@@ -203,7 +202,8 @@ impl Job<'_> {
         Ok((out, searched))
     }
 
-    /// The database of `tree`, and which of its folders it has (`rest`) and has not (`whole`).
+    /// Opens the database of `tree`. Sorts the folders by whether it has files below them: `rest` if it has,
+    /// else `whole`.
     fn asked(&self, tree: Tree, done: &mut Done) -> Result<(Arc<Database>, Disk), Failure> {
         let whole = |folders| (Arc::default(), Disk { whole: folders, ..Disk::default() });
         let Some(root) = &tree.root else {
@@ -231,7 +231,7 @@ impl Job<'_> {
         let mut disk = Disk::default();
         for folder in tree.folders {
             let has = match database.has_files_below(&folder.below) {
-                // The search tells, and reads what is lost.
+                // The search reports the damage, and reads the lost files from disk.
                 Err(error) if error.is_damage() => true,
                 has => has?,
             };
@@ -240,7 +240,7 @@ impl Job<'_> {
         Ok((database, disk))
     }
 
-    /// More files are asked for than the database has.
+    /// Whether the flags ask for files that the database leaves out.
     fn is_wider(&self, database: &Database) -> bool {
         let (flags, rules) = (&self.args.which, database.rules());
         (flags.asks_hidden() || scope::names_hidden(self.args)) && !rules.hidden

@@ -1,9 +1,8 @@
-//! `faultless-grep`: search a tree through a database of its text. Started under the name `faultless-index` it keeps that database.
+//! `faultless-grep`: searches a tree through a database of its text. Under the name `faultless-index` it
+//! manages that database.
 //!
-//! In: the words of a search, or a verb of the database. Out: matches or a report on stdout; exit status 0 with a match, 1 without, 2 for
-//! a failure.
-//!
-//! What it does not do: measure page faults beyond its own (`faultless stat`).
+//! In: the words of a search, or a verb. Out: matches or a report on stdout; exit status 0 with a match, 1
+//! without, 2 for a failure. `--stat` counts the page faults of this process; it measures nothing else.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -44,7 +43,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use faultless_console::{Failure, Outcome, conclude, parse};
 
-/// The name under which this program keeps the database instead of searching it.
+/// The name under which this program manages databases.
 const INDEX: &str = "faultless-index";
 
 /// Search a tree with regular expressions, through an index.
@@ -74,7 +73,7 @@ fn main() -> ExitCode {
 
 fn search(mut words: Vec<OsString>) -> Outcome {
     words.splice(1.min(words.len())..1.min(words.len()), options()?);
-    // To describe all flags to clap takes as long as the index takes to find a word.
+    // Building clap's description takes as long as the index takes to find a word.
     let quick = words.get(1..).and_then(flags::quick::read);
     search::run(match quick {
         Some(args) => args,
@@ -95,10 +94,10 @@ fn options() -> Result<Vec<OsString>, Failure> {
     Ok(options.into_iter().map(OsString::from).collect())
 }
 
-/// More workers than this wait for each other and for their memory; a walk with a thousand does not end.
+/// More workers wait for each other and for their memory. A walk with a thousand does not end.
 const THREADS_MAX: usize = 256;
 
-/// Workers: `named`, or one for each processor.
+/// The number of workers: `named`, or one for each processor.
 fn threads(named: Option<usize>) -> usize {
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     named.filter(|&named| named > 0).unwrap_or_else(processors).min(THREADS_MAX)

@@ -1,4 +1,4 @@
-//! A query for paths or lines as it is asked on the command line, and how its hits are shown.
+//! Queries for paths or lines, and how their hits are printed.
 
 use std::io::IsTerminal;
 
@@ -48,14 +48,14 @@ pub(crate) struct Matching {
     color: Color,
 }
 
-/// A line that hits.
+/// A line that matches a query.
 pub(crate) struct Found {
     pub(crate) line: Vec<u8>,
     hit: PathMatch,
 }
 
 impl Matching {
-    /// The query `query`; none: all lines hit.
+    /// The filter of a query. The empty query matches all lines.
     pub(crate) fn filter(&self, query: &str) -> Result<PathFilter, Failure> {
         let by = match self.by {
             Way::Path => PathQueryKind::Path,
@@ -66,7 +66,7 @@ impl Matching {
         Ok(PathFilter::new(query, by, self.ignore_case)?.spans(self.colors()))
     }
 
-    /// Those of `lines` that hit and are to be `kept`, as many as are wanted, in their order or the best first.
+    /// The matching `lines` that pass `kept`, up to the limit: in their order, or the best first.
     pub(crate) fn hits(
         &self,
         filter: &mut PathFilter,
@@ -81,7 +81,8 @@ impl Matching {
         }
     }
 
-    /// As many of `hits` as are wanted, the best first where there are better ones.
+    /// Sorts hits of several databases, the best first if the query ranks them. Keeps as many as the limit
+    /// allows.
     pub(crate) fn best(&self, mut hits: Vec<Found>) -> Vec<Found> {
         if matches!(self.by, Way::Fuzzy) {
             hits = best(hits);
@@ -90,7 +91,6 @@ impl Matching {
         hits
     }
 
-    /// Appends a hit to `out`.
     pub(crate) fn show(&self, found: &Found, end: u8, out: &mut Vec<u8>) {
         let mut at = 0;
         if self.colors() {
@@ -115,7 +115,7 @@ impl Matching {
     }
 }
 
-/// `hits`, the best first; of two that are as good the shorter says more.
+/// The best first. Of two equally good ones the shorter comes first.
 fn best(mut hits: Vec<Found>) -> Vec<Found> {
     hits.sort_by(|a, b| (b.hit.score, a.line.len()).cmp(&(a.hit.score, b.line.len())));
     hits

@@ -1,9 +1,7 @@
-//! What a search took; and the table of it for every source of memory, with one thread and with all.
+//! The cost of a search, and a table of it for every source of memory, with one thread and with all.
 //!
-//! In: what a search came to, and the kernel's counts. Out: text or JSON. A row of the table is a process of its own, whose matches
-//! nobody reads; rows take turns, and of each the median by wall time is told.
-//!
-//! What it does not do: search in this process (`search`).
+//! In: the report of a search, and the kernel's counts. Out: text or JSON. Each row of the table is the
+//! median of several processes by wall time. Rows take turns. The matches of these processes are dropped.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode, Stdio};
@@ -20,10 +18,10 @@ use faultless_console::{Failure, Outcome, emit};
 /// Runs of each row.
 const ROUNDS: usize = 3;
 
-/// When a search began.
+/// The begin of a search.
 pub(crate) struct Begin(u64);
 
-/// What a search took.
+/// The cost of a search.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Cost {
     memory: String,
@@ -44,7 +42,7 @@ impl Begin {
         Self(now_ns())
     }
 
-    /// Tells on stderr what it took.
+    /// Prints the cost to stderr.
     pub(crate) fn tell(&self, args: &Args, searched: &SearchReport) {
         let wall_ns = now_ns() - self.0;
         let usage = rusage(Who::Process).unwrap_or_default();
@@ -122,7 +120,7 @@ pub(crate) fn all(args: &Args) -> Outcome {
     emit(text.as_bytes(), ExitCode::SUCCESS)
 }
 
-/// One search in a process of its own.
+/// Runs a search in a process of its own.
 fn once(memory: &str, threads: usize) -> Result<Cost, Failure> {
     let own = std::env::current_exe()?;
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();

@@ -1,30 +1,28 @@
-//! Between the matches and standard output: at most so many lines, and the form that Visual Studio knows.
+//! Filters between the matches and standard output: a limit of lines, and Visual Studio's format.
 //!
-//! In: text as ripgrep's printers write it. Out: the same, less or other.
-//!
-//! What it does not do: put matches in order.
+//! In: text from ripgrep's printers. Out: the same text, cut or rewritten. This module does not order
+//! matches.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 
-/// Bytes that are written at once where nobody watches.
+/// Write size if the output is not a terminal.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Where matches go.
 pub(crate) enum Out {
     Plain(BufWriter<File>),
     Limited(BufWriter<File>, Limit),
 }
 
-/// Lines that may still be written.
+/// The number of lines that may still be written.
 pub(crate) struct Limit {
     pub(crate) lines: u64,
-    /// What ends one.
+    /// The byte that ends a line.
     pub(crate) end: u8,
 }
 
 impl Out {
-    /// Into `file`; what is written `at_once`, or when there is much of it.
+    /// Writes into `file`, immediately if `at_once`, else in large pieces.
     pub(crate) fn new(file: File, at_once: bool, limit: Option<Limit>) -> Self {
         let buffer_bytes = if at_once || file.is_terminal() { 0 } else { BUFFER_BYTES };
         let file = BufWriter::with_capacity(buffer_bytes, file);
@@ -51,7 +49,7 @@ impl Write for Out {
                     last => {
                         file.write_all(&bytes[..last.map_or(0, |(at, _)| at + 1)])?;
                         *lines = 0;
-                        // As from a reader that has seen enough: the search ends.
+                        // As if the reader had seen enough: the search ends.
                         Err(ErrorKind::BrokenPipe.into())
                     }
                 }
@@ -79,7 +77,7 @@ impl<W: Write> VisualStudio<W> {
     }
 }
 
-/// A line in the form of Visual Studio.
+/// A line in Visual Studio's format. `None` if the line is no match and no context.
 fn rewritten(line: &[u8], column: bool) -> Option<Vec<u8>> {
     let nul = line.iter().position(|&byte| byte == 0)?;
     let (path, rest) = (&line[..nul], &line[nul + 1..]);

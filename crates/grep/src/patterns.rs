@@ -1,8 +1,7 @@
-//! Flags -> what matches: the matcher, and what the index needs to know of it.
+//! Flags -> the patterns to search for.
 //!
-//! In: [`Args`]. Out: [`Patterns`] and the paths that are left; a [`RegexMatcher`]; [`QueryPlan`]; a [`SearcherBuilder`].
-//!
-//! What it does not do: search.
+//! In: [`Args`]. Out: [`Patterns`] and the remaining paths; a [`RegexMatcher`]; a [`QueryPlan`] for the
+//! index; a [`SearcherBuilder`]. This module does not search.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -16,13 +15,12 @@ use grep_searcher::{BinaryDetection, Encoding, SearcherBuilder};
 use crate::flags::Args;
 use faultless_console::{Failure, reason};
 
-/// What is looked for, and where.
+/// The patterns, and the paths to search.
 pub(crate) struct Patterns {
     pub(crate) patterns: Vec<String>,
     pub(crate) paths: Vec<OsString>,
 }
 
-/// The patterns and paths of `args`.
 pub(crate) fn patterns(args: &Args) -> Result<Patterns, Failure> {
     let flags = &args.matching;
     if flags.patterns.is_empty() && flags.pattern_files.is_empty() {
@@ -45,14 +43,14 @@ pub(crate) fn patterns(args: &Args) -> Result<Patterns, Failure> {
         patterns
             .extend(lines.map_err(|error| Failure(format!("{}; name a FILE of patterns", reason(&error))))?);
     }
-    // The same pattern twice makes an automaton larger, and finds no more.
+    // A repeated pattern makes the automaton larger and finds nothing more.
     let mut seen = HashSet::new();
     patterns.retain(|pattern| seen.insert(pattern.clone()));
     let paths = args.pattern.iter().chain(&args.paths).cloned().collect();
     Ok(Patterns { patterns, paths })
 }
 
-/// What NUL bytes do: in files that were found, and in those that were named.
+/// What NUL bytes do: in files found by a walk, and in named files.
 pub(crate) fn binary(args: &Args) -> (BinaryDetection, BinaryDetection) {
     if args.which.text || args.matching.null_data {
         return (BinaryDetection::none(), BinaryDetection::none());
@@ -64,7 +62,6 @@ pub(crate) fn binary(args: &Args) -> (BinaryDetection, BinaryDetection) {
     (found, BinaryDetection::convert(0))
 }
 
-/// What finds matches.
 pub(crate) fn matcher(args: &Args, patterns: &[String]) -> Result<RegexMatcher, Failure> {
     let flags = &args.matching;
     let mut builder = RegexMatcherBuilder::new();
@@ -111,13 +108,13 @@ pub(crate) fn matcher(args: &Args, patterns: &[String]) -> Result<RegexMatcher, 
             error if error.contains("size limit") => "--regex-size-limit allows more",
             _ => "-F takes it as text",
         };
-        // Patterns that only together are wrong are shown in lines before.
+        // If the patterns are wrong only together, the error shows them in its first lines.
         let what = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
         Failure(format!("{what}; {remedy}"))
     })
 }
 
-/// What is wrong with a regular expression, and at which of its characters; nothing if it can be read.
+/// What is wrong with a regular expression, and at which character. `None` if it is valid.
 fn mistake(pattern: &str, unicode: bool) -> Option<String> {
     let mut builder = regex_syntax::ParserBuilder::new();
     let error = builder.unicode(unicode).utf8(false).build().parse(pattern).err()?;
@@ -130,7 +127,7 @@ fn mistake(pattern: &str, unicode: bool) -> Option<String> {
     Some(format!("{}: {what} at character {at}", pattern.replace('\n', "\\n")))
 }
 
-/// What the index has to be asked.
+/// The query for the index.
 pub(crate) fn query_plan(args: &Args, patterns: &[String]) -> Result<QueryPlan, Failure> {
     let flags = &args.matching;
     let looks = &args.looks;
@@ -138,7 +135,7 @@ pub(crate) fn query_plan(args: &Args, patterns: &[String]) -> Result<QueryPlan, 
         return Ok(QueryPlan::FULL_SCAN);
     }
     let options = PatternOptions {
-        // Where case may matter, asking as if it did not finds no less.
+        // A query that ignores case finds no less, so it is right for smart case too.
         ignore_case: flags.ignore_case || flags.smart_case,
         unicode: !flags.no_unicode,
         crlf: flags.crlf,
@@ -148,7 +145,6 @@ pub(crate) fn query_plan(args: &Args, patterns: &[String]) -> Result<QueryPlan, 
     Ok(if args.engine.brute_force { plan.without_index() } else { plan })
 }
 
-/// What goes through lines.
 pub(crate) fn searcher(args: &Args, line_number: bool) -> Result<SearcherBuilder, Failure> {
     let (flags, looks) = (&args.matching, &args.looks);
     let terminator = match (flags.crlf, flags.null_data) {

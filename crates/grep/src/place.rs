@@ -1,6 +1,7 @@
-//! Which databases a verb is about: that of the tree here, or those of projects.
+//! Which databases a command uses: that of the current tree, or those of projects.
 //!
-//! A project is a file `$XDG_CONFIG_HOME/faultless/grep/NAME.cfg`; its database lies in `$XDG_DATA_HOME/faultless/grep/NAME`.
+//! A project is a file `$XDG_CONFIG_HOME/faultless/grep/NAME.cfg`. Its database is in
+//! `$XDG_DATA_HOME/faultless/grep/NAME`.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -22,16 +23,16 @@ pub(crate) struct Which {
     pub(crate) project: Vec<String>,
 }
 
-/// A database that is asked for.
+/// A database that a command uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
     pub(crate) place: Location,
-    /// Of a project: its name, and what its file says belongs to it.
+    /// The project's name, and the rules in its file.
     pub(crate) project: Option<(String, Rules)>,
 }
 
 impl Which {
-    /// The databases that are meant; that there are any is not said.
+    /// The databases to use. They may not exist yet.
     pub(crate) fn chosen(&self) -> Result<Vec<Chosen>, Failure> {
         if self.project.is_empty() {
             let here = here()?;
@@ -65,12 +66,11 @@ impl Which {
 }
 
 impl Chosen {
-    /// Opens it.
     pub(crate) fn open(&self) -> Result<Database, Failure> {
         Database::open(&self.place)?.ok_or_else(|| self.missing())
     }
 
-    /// Opens it, or hands out the one that is open and has not changed since.
+    /// Opens the database, or returns the open one if it has not changed since.
     pub(crate) fn opened(&self) -> Result<Arc<Database>, Failure> {
         static OPEN: Mutex<Option<(Stamp, Arc<Database>)>> = Mutex::new(None);
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,12 +85,12 @@ impl Chosen {
         Ok(database)
     }
 
-    /// The root that its paths are below.
+    /// The root of its paths.
     pub(crate) fn open_root(&self) -> Result<PathBuf, Failure> {
         Ok(self.opened()?.location().root.clone())
     }
 
-    /// Opens it and compares it with the disk.
+    /// Opens the database and compares it with the disk.
     pub(crate) fn refreshed(&self) -> Result<Database, Failure> {
         let mut database = self.open()?;
         for trouble in database.refresh(crate::threads(None))?.trouble {
@@ -99,7 +99,7 @@ impl Chosen {
         Ok(database)
     }
 
-    /// There is none.
+    /// The database does not exist.
     pub(crate) fn missing(&self) -> Failure {
         match &self.project {
             Some((name, _)) => Failure(format!(
@@ -113,7 +113,7 @@ impl Chosen {
     }
 }
 
-/// Tells one state of a database from another.
+/// Distinguishes two states of a database.
 #[derive(PartialEq, Eq)]
 struct Stamp(Vec<(PathBuf, Option<(u64, SystemTime)>)>);
 
@@ -128,7 +128,6 @@ impl Stamp {
     }
 }
 
-/// The project called `name`.
 fn project(name: &str) -> Result<Chosen, Failure> {
     let path = file(name)?;
     let text =
@@ -139,7 +138,7 @@ fn project(name: &str) -> Result<Chosen, Failure> {
     Ok(Chosen { place, project: Some((name.to_owned(), rules)) })
 }
 
-/// The file of the project called `name`.
+/// The path of a project's file.
 pub(crate) fn file(name: &str) -> Result<PathBuf, Failure> {
     let is_plain = |part: std::path::Component<'_>| matches!(part, std::path::Component::Normal(_));
     if name.is_empty()
@@ -153,7 +152,7 @@ pub(crate) fn file(name: &str) -> Result<PathBuf, Failure> {
     Ok(config()?.join(format!("{name}.cfg")))
 }
 
-/// The names of all projects, in order.
+/// The names of all projects, sorted.
 pub(crate) fn names() -> Result<Vec<String>, Failure> {
     fn collect(folder: &Path, before: &str, names: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -188,15 +187,15 @@ fn below(variable: &str, usual: &str) -> Result<PathBuf, Failure> {
     Ok(folder.join("faultless/grep"))
 }
 
-/// The current folder.
 pub(crate) fn here() -> Result<PathBuf, Failure> {
     std::env::current_dir().map_err(|error| {
         Failure(format!("current folder: {}; change to a folder that exists", reason(&error)))
     })
 }
 
-/// What comes before a path of the tree at `root` where it is shown from `here`: nothing or a part of the way where it lies below `root`, else
-/// the whole way. And what its paths begin with that are below `here`.
+/// Returns two prefixes. The first goes before each printed path of the tree at `root`, seen from `here`:
+/// nothing, the way down to `root`, or all of `root`. The second begins the tree paths of the files below
+/// `here`.
 pub(crate) fn prefix(root: &Path, here: &Path) -> (Vec<u8>, Vec<u8>) {
     let folder = |path: &Path| match path.as_os_str().as_encoded_bytes() {
         [] => Vec::new(),
@@ -210,7 +209,7 @@ pub(crate) fn prefix(root: &Path, here: &Path) -> (Vec<u8>, Vec<u8>) {
     }
 }
 
-/// The word on a result of which `stale` files had changed; nothing where none had.
+/// A warning that `stale` files of a result had changed. `None` if there are none.
 pub(crate) fn stale(database: &Database, stale: u64) -> Option<String> {
     let files = match stale {
         0 => return None,
@@ -224,7 +223,7 @@ pub(crate) fn stale(database: &Database, stale: u64) -> Option<String> {
     ))
 }
 
-/// The word on `gone` files that were left out of a result of paths; nothing where none were.
+/// A warning that `gone` files were left out of a list of paths. `None` if there are none.
 pub(crate) fn gone(database: &Database, gone: u64) -> Option<String> {
     let files = match gone {
         0 => return None,
@@ -238,13 +237,14 @@ pub(crate) fn gone(database: &Database, gone: u64) -> Option<String> {
     ))
 }
 
-/// How long ago the tree was last looked at.
+/// How long ago the database last saw the tree.
 fn age(database: &Database) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     ago(now.saturating_sub(Duration::from_nanos(database.walked_ns())))
 }
 
-/// The word on `unlooked` files of a result; nothing where none of those that were looked at had changed (`stale`) and nobody sits there.
+/// A warning that `unlooked` files of a result were not checked. `None` if no checked file had changed and
+/// stderr is no terminal.
 pub(crate) fn unlooked(unlooked: u64, stale: u64) -> Option<String> {
     let files = match unlooked {
         0 => return None,
@@ -255,7 +255,7 @@ pub(crate) fn unlooked(unlooked: u64, stale: u64) -> Option<String> {
         .then(|| format!("faultless: {files} not looked at on disk; --fresh looks at all"))
 }
 
-/// A length of time in one unit.
+/// A duration in one unit.
 pub(crate) fn ago(age: Duration) -> String {
     match age.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),

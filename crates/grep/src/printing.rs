@@ -1,8 +1,6 @@
-//! Flags -> what is printed, and how.
+//! Flags -> how matches are printed.
 //!
-//! In: [`Args`]. Out: [`Looks`], with one of ripgrep's printers.
-//!
-//! What it does not do: print.
+//! In: [`Args`]. Out: [`Looks`], with one of ripgrep's printers. This module does not print.
 
 use grep_printer::{
     ColorSpecs, HyperlinkConfig, HyperlinkEnvironment, JSONBuilder, StandardBuilder, SummaryBuilder,
@@ -15,22 +13,21 @@ use crate::flags::Args;
 use crate::flags::looks::{Color, Flags, Format};
 use faultless_console::Failure;
 
-/// How matches are shown.
 pub(crate) struct Looks {
     pub(crate) format: OutputFormat,
-    /// Between what two files print.
+    /// Separates the output of two files.
     pub(crate) separator: Vec<u8>,
     pub(crate) color: bool,
     pub(crate) line_number: bool,
-    /// Totals come after the matches.
+    /// Whether totals follow the matches.
     pub(crate) stats: bool,
     /// Nothing is printed, so the first match is enough.
     pub(crate) only_whether: bool,
-    /// Files without a match are of interest.
+    /// Whether files without a match matter.
     pub(crate) every_file: bool,
 }
 
-/// What is shown for `args`, where one named file is searched (`one_file`), on a terminal or not.
+/// `one_file`: a single named file is searched. `terminal`: the output is a terminal.
 pub(crate) fn looks(args: &Args, one_file: bool, terminal: bool) -> Result<Looks, Failure> {
     let flags = &args.looks;
     let vs = flags.format == Some(Format::Vs);
@@ -138,7 +135,7 @@ pub(crate) fn looks(args: &Args, one_file: bool, terminal: bool) -> Result<Looks
     })
 }
 
-/// What is printed of a file, where it is not its lines.
+/// What is printed for each file. `None` if lines are printed.
 fn summary(args: &Args) -> Option<SummaryKind> {
     let flags = &args.looks;
     let inverted = args.matching.invert_match;

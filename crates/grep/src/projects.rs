@@ -11,7 +11,6 @@ use faultless_console::{Outcome, emit};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-/// Runs the verb.
 pub(crate) fn run(_: Args) -> Outcome {
     let mut out = String::new();
     let mut code = ExitCode::SUCCESS;

@@ -1,8 +1,7 @@
-//! Paths of the command line -> what the database is asked, and what is read from the disk.
+//! Paths of the command line -> folders and files to search.
 //!
-//! In: [`Args`] and paths. Out: [`Scope`]: folders, each in the tree of its database if it has one; files that were named.
-//!
-//! What it does not do: walk (`disk`).
+//! In: [`Args`] and paths. Out: [`Scope`]: folders, grouped by the tree of their database; and named files.
+//! This module does not walk folders (`disk`).
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -17,39 +16,37 @@ use crate::place::{self, Chosen};
 use crate::stdin::Stdin;
 use faultless_console::{Failure, reason};
 
-/// Where is searched.
 #[derive(Default)]
 pub(crate) struct Scope {
     pub(crate) trees: Vec<Tree>,
-    /// Files that were named.
+    /// Files named on the command line.
     pub(crate) named: Vec<DiskFile>,
-    /// That is one of them.
+    /// Standard input, if it is one of them.
     pub(crate) stdin: Option<Stdin>,
-    /// What was named and is not there.
+    /// Errors about named paths that don't exist.
     pub(crate) trouble: Vec<String>,
-    /// One file was named, so it goes without saying.
+    /// Exactly one file was named, so its name is not printed.
     pub(crate) one_file: bool,
 }
 
 /// Folders of one tree.
 pub(crate) struct Tree {
-    /// Its root, if it has a database.
+    /// The root, if there is a database.
     pub(crate) root: Option<PathBuf>,
-    /// It is that of a project.
+    /// The project, if the tree is one.
     pub(crate) project: Option<Chosen>,
     pub(crate) folders: Vec<Folder>,
 }
 
-/// A folder that is searched.
+/// A folder to search.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
-    /// As it was named, which is how its files are shown; empty for the current folder where none was named.
+    /// The path as named, which prefixes its files' paths. Empty for the current folder if no path was given.
     pub(crate) named: PathBuf,
-    /// Below the root.
+    /// The tree path of the folder.
     pub(crate) below: Vec<u8>,
 }
 
-/// Sorts `paths` out.
 pub(crate) fn scope(args: &Args, paths: &[OsString]) -> Result<Scope, Failure> {
     let mut scope = Scope::default();
     if paths.is_empty() {
@@ -58,7 +55,7 @@ pub(crate) fn scope(args: &Args, paths: &[OsString]) -> Result<Scope, Failure> {
     }
     for path in paths {
         if path == "-" {
-            // It can be read once.
+            // Standard input can be read only once.
             if scope.stdin.is_none() {
                 scope.named.push(named(args, &scope.stdin.insert(Stdin::new()?).path(), b"<stdin>"));
             }
@@ -77,7 +74,7 @@ pub(crate) fn scope(args: &Args, paths: &[OsString]) -> Result<Scope, Failure> {
     Ok(scope)
 }
 
-/// All of `projects`, or what is below `paths` in them.
+/// All of `projects`, or the parts of them that lie below `paths`.
 pub(crate) fn projects(projects: Vec<Chosen>, paths: &[OsString]) -> Result<Scope, Failure> {
     let here = place::here()?;
     let mut scope = Scope::default();
@@ -129,7 +126,7 @@ impl Scope {
 }
 
 impl Folder {
-    /// What `path`, below the root, is below this folder.
+    /// The path below this folder, of the tree path `path`.
     pub(crate) fn rest<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
         if self.below.is_empty() {
             return Some(path);
@@ -137,7 +134,7 @@ impl Folder {
         path.strip_prefix(&self.below[..])?.strip_prefix(b"/")
     }
 
-    /// How its file `rest` is shown.
+    /// The printed path of the file `rest` in this folder.
     pub(crate) fn shown(&self, rest: &[u8]) -> Vec<u8> {
         if self.named.as_os_str().is_empty() {
             return rest.to_vec();
@@ -145,16 +142,17 @@ impl Folder {
         self.named.join(std::ffi::OsStr::from_bytes(rest)).into_os_string().into_vec()
     }
 
-    /// Where its file `rest` belongs among those of the database.
+    /// The tree path of the file `rest` in this folder.
     pub(crate) fn place(&self, rest: &[u8]) -> Vec<u8> {
         if self.below.is_empty() { rest.to_vec() } else { [&self.below[..], b"/", rest].concat() }
     }
 }
 
-/// Which files of the folders.
+/// Which files of the folders to search.
 pub(crate) struct Filter {
     pub(crate) globs: Override,
-    /// Nothing where none is chosen: to ask none takes as long as to find a word.
+    /// `None` if no type is chosen: matching the default types takes as long as the index takes to find a
+    /// word.
     pub(crate) types: Option<Types>,
     max_depth: Option<usize>,
 }
@@ -172,12 +170,12 @@ impl Filter {
         Ok(Self { globs, types, max_depth: flags.max_depth })
     }
 
-    /// Everything is wanted.
+    /// Whether every file passes.
     pub(crate) fn is_empty(&self) -> bool {
         self.globs.is_empty() && self.types.as_ref().is_none_or(Types::is_empty) && self.max_depth.is_none()
     }
 
-    /// Whether the file `rest` of `folder` is wanted: neither it nor a folder that it is in is left out.
+    /// Whether the file `rest` of `folder` passes: neither it nor a folder above it is excluded.
     pub(crate) fn wants(&self, folder: &Path, rest: &[u8]) -> bool {
         let rest = Path::new(std::ffi::OsStr::from_bytes(rest));
         if self.max_depth.is_some_and(|most| rest.components().count() > most) {
@@ -214,7 +212,7 @@ fn remedied(error: &ignore::Error, remedy: &str) -> Failure {
     Failure(format!("{error}; {remedy}"))
 }
 
-/// The types that there are, and those that are chosen.
+/// All file types, with the chosen ones selected.
 pub(crate) fn types(args: &Args) -> Result<TypesBuilder, Failure> {
     let flags = &args.which;
     let mut builder = TypesBuilder::new();
@@ -235,7 +233,7 @@ pub(crate) fn types(args: &Args) -> Result<TypesBuilder, Failure> {
     Ok(builder)
 }
 
-/// A glob names hidden files.
+/// Whether a glob names hidden files.
 pub(crate) fn names_hidden(args: &Args) -> bool {
     let hidden = |glob: &String| {
         let is_hidden = |part: Component<'_>| matches!(part, Component::Normal(name) if name.as_bytes().starts_with(b"."));

@@ -1,8 +1,7 @@
 //! `faultless grep PATTERN [PATH]`.
 //!
-//! In: [`Args`]. Out: matches on stdout; the exit status is 0 with a match, 1 without, 2 where something could not be read.
-//!
-//! What it does not do: read files or databases (`faultless_grepdb`).
+//! In: [`Args`]. Out: matches on stdout; exit status 0 with a match, 1 without, 2 if something could not be
+//! read. `faultless_grepdb` reads files and databases.
 
 use std::fs::File;
 use std::io::IsTerminal;
@@ -21,7 +20,6 @@ use crate::scope::{self, Filter};
 use crate::stdin::Stdin;
 use faultless_console::{Failure, Outcome, emit};
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     if args.which.type_list {
         return type_list(&args);
@@ -54,7 +52,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let stdin = scope.stdin.take();
     let mut done = Done::default();
     scope.trouble.iter().for_each(|trouble| done.trouble(&args, trouble));
-    // What matches nothing reads nothing.
+    // Without patterns nothing can match, so nothing is read.
     let nothing = patterns.patterns.is_empty() && !args.matching.invert_match;
     if !nothing && args.matching.max_count != Some(0) {
         let limit = args.looks.limit.map(|lines| Limit { lines, end: line_end(&args) });
@@ -84,14 +82,14 @@ pub(crate) fn run(args: Args) -> Outcome {
     }))
 }
 
-/// What ends the lines that are printed.
+/// The byte that ends a printed line.
 fn line_end(args: &Args) -> u8 {
     let looks = &args.looks;
     let only_paths = looks.files_with_matches || looks.files_without_match;
     if !looks.json && (args.matching.null_data || looks.null && only_paths) { 0 } else { b'\n' }
 }
 
-/// A flag for which files are read from the disk, whatever databases have.
+/// The first flag that forces reading from disk.
 fn from_disk(args: &Args) -> Option<&'static str> {
     args.which.beyond_databases().or_else(|| args.matching.null_data.then_some("--null-data"))
 }

@@ -1,4 +1,4 @@
-//! What of a tree is not searched: counts, or each by name.
+//! The files of a tree that are not searched: counts, or a list.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -8,7 +8,7 @@ use indicatif::HumanCount;
 
 use faultless_console::Failure;
 
-/// One line with counts; folders count as one.
+/// One line with counts. A folder counts as one.
 pub(crate) fn counts(skipped: &[(SkipReason, Vec<u8>)]) -> String {
     let mut counts: BTreeMap<SkipReason, u64> = BTreeMap::new();
     skipped.iter().for_each(|(why, _)| *counts.entry(*why).or_default() += 1);
@@ -17,7 +17,7 @@ pub(crate) fn counts(skipped: &[(SkipReason, Vec<u8>)]) -> String {
     if words.is_empty() { "left out: nothing".into() } else { format!("left out: {}", words.join(", ")) }
 }
 
-/// Each with the reason, a line each on standard output.
+/// A line for each file or folder, with the reason.
 pub(crate) fn list(database: &Database) -> Result<Vec<u8>, Failure> {
     let mut out = Vec::new();
     for (why, path) in database.skipped(crate::threads(None))? {
@@ -28,7 +28,6 @@ pub(crate) fn list(database: &Database) -> Result<Vec<u8>, Failure> {
     Ok(out)
 }
 
-/// The reason in a word.
 pub(crate) fn word(why: SkipReason) -> &'static str {
     match why {
         SkipReason::Hidden => "hidden",

@@ -1,8 +1,7 @@
-//! Standard input -> a file that can be opened by its path.
+//! Standard input -> a file with a path.
 //!
-//! In: descriptor 0, from where it is: who has read the beginning of it meant that. Out: a pipe, filled while it is read.
-//!
-//! What it does not do: search. `/dev/stdin` opens a file anew from its beginning, and a socket not at all.
+//! In: descriptor 0, from its current position on. Out: a pipe, filled while it is read. `/dev/stdin` would
+//! not do: it opens a file from its beginning, and can't open a socket.
 
 use std::fs::File;
 use std::io::{ErrorKind, PipeReader, pipe};
@@ -12,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use faultless_console::{Failure, reason};
 
-/// Standard input; its path leads to it as long as this lives.
+/// Standard input. Its path is valid as long as this lives.
 pub(crate) struct Stdin {
     pipe: PipeReader,
     trouble: Arc<OnceLock<String>>,
@@ -20,14 +19,14 @@ pub(crate) struct Stdin {
 
 impl Stdin {
     pub(crate) fn new() -> Result<Self, Failure> {
-        // Not through the standard library's buffer, which `interactive` holds.
+        // Not through the standard library's buffer, which `interactive` locks.
         let mut input = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
         let (pipe, mut to) = pipe()?;
         let trouble = Arc::new(OnceLock::new());
         let told = trouble.clone();
         std::thread::Builder::new().spawn(move || match std::io::copy(&mut input, &mut to) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                // Before the end of the pipe, so whoever sees that sees this.
+                // Set before the pipe ends: a reader that sees the end sees this too.
                 told.get_or_init(|| format!("standard input: {}; give a file or pipe", reason(&error)));
             }
             _ => {}
@@ -39,7 +38,7 @@ impl Stdin {
         format!("/proc/self/fd/{}", self.pipe.as_raw_fd()).into()
     }
 
-    /// What kept it from being read.
+    /// The error that ended the reading.
     pub(crate) fn trouble(&self) -> Option<&String> {
         self.trouble.get()
     }

@@ -1,14 +1,11 @@
-//! Totals of a search, as ripgrep prints them.
+//! The totals of a search, as ripgrep prints them.
 //!
-//! In: what the printers counted. Out: text, or a line of JSON.
-//!
-//! What it does not do: print.
+//! In: the counts of the printers. Out: text, or a line of JSON. This module does not print.
 
 use std::time::Duration;
 
 use grep_printer::Stats;
 
-/// The lines after the matches.
 pub(crate) fn text(stats: &Stats, elapsed: Duration, json: bool) -> String {
     if json {
         let elapsed_total = serde_json::json!({

@@ -18,15 +18,14 @@ pub(crate) struct Args {
     threads: Option<usize>,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     for chosen in args.which.chosen()? {
         let threads = crate::threads(args.threads);
         let rules = chosen.project.as_ref().map(|(_, rules)| rules);
-        // Only its manifest: what of the rest is damaged is made anew.
+        // Reads only the manifest: other files may be damaged, and the update makes them anew.
         let root = Database::root_at(&chosen.place)?.ok_or_else(|| chosen.missing())?;
         let (updated, seconds) = done::with_bar("updating", |progress| match rules {
-            // Its paths begin elsewhere now.
+            // The project's root has moved, so all tree paths are wrong.
             Some(rules) if root != chosen.place.root => {
                 Database::build(&chosen.place, rules, threads, progress)
             }

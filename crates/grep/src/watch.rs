@@ -28,7 +28,6 @@ pub(crate) struct Args {
     threads: Option<usize>,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: Args) -> Outcome {
     let [chosen] = &args.which.chosen()?[..] else {
         return Err(Failure("watch is for one database; start one for each project".into()));

@@ -1,4 +1,6 @@
-//! The answer of `advise` as text, JSON and picture.
+//! The answer of `advise`.
+//!
+//! In: an [`Advice`]. Out: text, JSON, or a picture. It decides nothing.
 
 use std::fmt::Write;
 
@@ -6,10 +8,10 @@ use faultless_trace::advice::{Advice, Score, Standing};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Seconds};
 use faultless_trace::stat::Interval;
 
-use crate::command;
 use crate::figure::Figure;
 use crate::svg::{self, Bar};
 use crate::table::WIDTH;
+use crate::text;
 
 /// The answer first, then times, faults and labels of each arm, then how to adopt the winner.
 pub fn text(advice: &Advice, colour: bool) -> String {
@@ -50,7 +52,7 @@ impl Style {
         Self { width, bold, green, dim, plain }
     }
 
-    /// One line of a table, the winner's marked.
+    /// The winner's row is marked.
     fn row(&self, out: &mut String, advice: &Advice, index: usize, cells: &str) {
         let won = advice.winner == Some(index);
         let (mark, begin, end) = if won { ("*", self.green, self.plain) } else { (" ", "", "") };
@@ -100,7 +102,7 @@ fn labels(out: &mut String, advice: &Advice, style: &Style) {
     }
 }
 
-/// `label` in lines of `width` columns, broken where a clause ends.
+/// Breaks only where a clause ends.
 fn lines(label: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for clause in label.split_inclusive("; ") {
@@ -112,19 +114,19 @@ fn lines(label: &str, width: usize) -> Vec<String> {
     lines.iter().map(|line| line.trim_end().into()).collect()
 }
 
-/// The document that [`Advice`] is, as JSON; `schema` is its version.
+/// The [`Advice`] as JSON. `schema` is the version of the document.
 pub fn json(advice: &Advice) -> String {
-    serde_json::to_string_pretty(advice).unwrap_or_default() + "\n"
+    text::json(advice)
 }
 
-/// Elapsed time of each arm as bars with intervals, self-contained.
+/// The elapsed time of each arm as bars with intervals.
 pub fn svg(advice: &Advice) -> String {
     let bars: Vec<Bar> = advice
         .scores
         .iter()
         .enumerate()
         .map(|(index, score)| {
-            // The interval is that of the ratio to the program as it is; the bar is as long as the table says.
+            // The interval belongs to the ratio, not to the time. It is scaled to the length of the bar.
             let wall_ms = score.wall_ns / 1e6;
             let ratio = score.wall.filter(|wall| has_ends(wall) && wall.value > 0.0);
             let end =
@@ -143,13 +145,13 @@ pub fn svg(advice: &Advice) -> String {
     let subtitle = format!(
         "elapsed ms with 95 % intervals, {} rounds: {}",
         advice.rounds,
-        command::line(&advice.command)
+        text::command(&advice.command)
     );
     svg::bars(&verdict(advice), &subtitle, &bars)
 }
 
 /// The verdict in one sentence.
-pub fn headline(advice: &Advice) -> String {
+fn headline(advice: &Advice) -> String {
     let base = &advice.scores[0];
     let verdict = verdict(advice);
     match advice.winner.map(|winner| &advice.scores[winner]) {
@@ -187,7 +189,7 @@ fn verdict(advice: &Advice) -> String {
     format!("{}: {:.2}x {word}", advice.scores[winner].arm.name, 1.0 / ratio.value)
 }
 
-/// What a winner wins: elapsed time, or CPU time where elapsed time is not certain.
+/// What the winner saves: elapsed time. If that is not certain, CPU time.
 fn gain(score: &Score) -> (&'static str, Interval) {
     let (wall, cpu) = (score.wall.unwrap_or_default(), score.cpu.unwrap_or_default());
     if wall.high < 1.0 { ("faster", wall) } else { ("less CPU time", cpu) }
@@ -210,7 +212,8 @@ fn ratio(interval: &Interval) -> String {
     }
 }
 
-/// `223 ms (201 ms-245 ms)`; only the figure where the ends read the same or are not known, only the ends where it is a range.
+/// `223 ms (201 ms-245 ms)`. Without an interval, or if both ends read the same, the figure alone. If the
+/// interval is wide, the ends alone.
 fn with_interval(interval: &Interval, show: impl Fn(f64) -> String) -> String {
     let [value, low, high] = [interval.value, interval.low, interval.high].map(show);
     match has_ends(interval) && low != high {
@@ -220,7 +223,7 @@ fn with_interval(interval: &Interval, show: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// An interval from one value has none.
+/// A single value has no interval.
 fn has_ends(interval: &Interval) -> bool {
     interval.high < f64::MAX
 }

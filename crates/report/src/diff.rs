@@ -1,6 +1,7 @@
-//! What changed between recordings, as text, JSON and a page whose rows can be sorted, searched and filtered by what became of them.
+//! What changed between recordings.
 //!
-//! In: a [`Diff`]. It decides nothing: every figure is in there, and the JSON document holds all of them.
+//! In: a [`Diff`]. Out: text, JSON, or a page whose rows can be sorted, searched and filtered by class. It
+//! decides nothing: the [`Diff`] holds every figure.
 
 mod page;
 
@@ -10,10 +11,11 @@ use faultless_trace::stat::Interval;
 
 use crate::palette::Palette;
 use crate::table::{self, Align, WIDTH, clip, wrap};
+use crate::text::{self, plain};
 
 pub use page::html;
 
-/// The answer, then the rows of some classes, two lines each: at most 100 columns wide, ending in a newline.
+/// The answer, then the rows of the classes `only`, two lines each. At most 100 columns wide.
 pub fn text(diff: &Diff, only: &[Class], colour: bool) -> String {
     let palette = Palette(colour);
     let mut lines: Vec<String> =
@@ -32,11 +34,11 @@ pub fn text(diff: &Diff, only: &[Class], colour: bool) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The document that [`Diff`] is, its rows those of some classes; ends in a newline.
+/// The [`Diff`] as JSON, with the rows of the classes `only`.
 pub fn json(diff: &Diff, only: &[Class]) -> String {
     let mut diff = diff.clone();
     diff.rows.retain(|row| only.contains(&row.class));
-    serde_json::to_string_pretty(&diff).map_or_else(|_| "null\n".to_owned(), |json| json + "\n")
+    text::json(&diff)
 }
 
 /// "3 of 7 call sites changed: 1 added, 2 grown. Page faults take 2.10 s instead of 1.90 s (+200 ms ± 30 ms)."
@@ -78,7 +80,7 @@ fn is_timed(diff: &Diff) -> bool {
     diff.time_ns.before.value > 0.0 || diff.time_ns.after.value > 0.0
 }
 
-/// Major faults, which are in no row.
+/// Major faults, which no row holds.
 fn major(diff: &Diff) -> Option<String> {
     let BeforeAfter { faults: [before, after], time_ns: [before_ns, after_ns] } = diff.major;
     let count = |value: f64| Count(value.round() as u64);
@@ -94,7 +96,7 @@ fn major(diff: &Diff) -> Option<String> {
     })
 }
 
-/// What the machine was dearer.
+/// How much dearer the faults of all rows became.
 fn machine(diff: &Diff) -> Option<String> {
     let Price { ratio: Interval { value, low, high }, source, .. } = diff.price;
     let whose = match source {
@@ -132,7 +134,7 @@ fn reading(diff: &Diff) -> Option<String> {
     })
 }
 
-/// Two lines a row, and what is in none of them: together the whole.
+/// Two lines a row. The last two sum up all rows that are not shown, so the table adds up to the whole.
 fn figures(diff: &Diff, rows: &[&Row], palette: Palette) -> Vec<String> {
     const ALIGN: [Align; 9] = [Align::Right; 9];
     let head = ["time before", "after", "difference", "faults before", "after", "difference"];
@@ -162,7 +164,7 @@ fn figures(diff: &Diff, rows: &[&Row], palette: Palette) -> Vec<String> {
             Class::Unchanged => palette.faint(&class),
         };
         let cause = row.cause.map_or(String::new(), |cause| format!("  ({})", why(row.class, cause)));
-        let name = clip(&clean(&row.name), WIDTH - 11 - cause.chars().count());
+        let name = clip(&plain(&row.name), WIDTH - 11 - cause.chars().count());
         lines.push(format!(" {class} {}{cause}", palette.strong(&name)));
         lines.push(figures);
         if let Some(explains) = &row.explains {
@@ -188,13 +190,13 @@ fn explained(explains: &Interval) -> String {
     )
 }
 
-/// The cells of what is in no row that is shown. Its differences have no interval of their own.
+/// The cells for all rows that are not shown. Their differences have no interval.
 fn rest(diff: &Diff, rows: &[&Row]) -> Vec<String> {
     let left = |whole: &Pair, major: [f64; 2], of: fn(&Row) -> &Pair| {
         let shown = |side: fn(&Pair) -> f64| rows.iter().map(|row| side(of(row))).sum::<f64>();
         let before = whole.before.value - major[0] - shown(|pair| pair.before.value);
         let after = whole.after.value - major[1] - shown(|pair| pair.after.value);
-        // Sums of parts may be off by the last digit.
+        // Rounding can leave a tiny rest.
         [before, after]
             .map(|left| if left < 1e-9 * whole.before.value.max(whole.after.value) { 0.0 } else { left })
     };
@@ -204,11 +206,6 @@ fn rest(diff: &Diff, rows: &[&Row]) -> Vec<String> {
     let times = cells(left(&diff.time_ns, [0.0; 2], |row| &row.time_ns), nanos);
     let faults = cells(left(&diff.faults, diff.major.faults, |row| &row.faults), number);
     times.into_iter().chain(faults).collect()
-}
-
-/// Names come from programs: a terminal would obey what is in there.
-fn clean(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// Why a row has grown or shrunk.
@@ -222,7 +219,7 @@ fn why(class: Class, cause: Cause) -> &'static str {
     }
 }
 
-/// `+210 ms ± 20.0 ms`; `+2 000` of what was counted; `-12.0 ms to +18.0 ms` where chance explains it.
+/// `+210 ms ± 20.0 ms`. Counted exactly: `+2 000`. Explained by chance: `-12.0 ms to +18.0 ms`.
 fn change(pair: &Pair, show: fn(f64) -> String) -> String {
     let Interval { value, low, high } = pair.difference;
     let half = show(0.5 * (high - low));

@@ -1,8 +1,9 @@
-//! A recording in the formats of other tools, written to a stream.
+//! A recording in the formats of other tools.
 //!
-//! In: a [`Recording`] and the [`Profile`] of it. Out: bytes, in one pass; what is large is never held as a whole but by
-//! [`firefox`], whose format is one JSON document. Every format takes the same weighted faults, so all of them add up to the
-//! same counts and times. Nothing is estimated or left out here but what a format can't say, which its module tells.
+//! In: a [`Recording`] and its [`Profile`]. Out: bytes, written to a stream in one pass. Only [`firefox`]
+//! builds its document in memory, because its format is a single JSON document. Every format holds the same
+//! weighted faults, so all of them add up to the same counts and times. Nothing is estimated here. The module
+//! of a format says what the format leaves out.
 //!
 //! | module | for |
 //! |---|---|
@@ -24,7 +25,7 @@ pub mod pprof;
 use faultless_trace::profile::{Block, Profile, Weighted};
 use faultless_trace::recording::Recording;
 
-/// What a sample weighs in formats that hold one figure.
+/// The weight of a sample, for formats with one figure per sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Weight {
     /// Time in faults, ns.
@@ -35,7 +36,7 @@ pub enum Weight {
 }
 
 impl Weight {
-    /// The weight of a fault: ns, or faults.
+    /// ns, or faults.
     fn of(self, fault: &Weighted) -> f64 {
         match self {
             Self::Time => fault.cost_ns,
@@ -44,17 +45,16 @@ impl Weight {
     }
 }
 
-/// The block that was touched, where allocations were recorded.
+/// The block that was touched, if allocations were recorded.
 fn block<'a>(profile: &'a Profile, fault: &Weighted) -> Option<&'a Block> {
     profile.blocks.blocks.get(fault.block? as usize)
 }
 
-/// The name of the mapping that was touched.
 fn mapping<'a>(profile: &'a Profile, fault: &Weighted) -> &'a str {
     profile.mappings.get(fault.mapping as usize).map_or("", String::as_str)
 }
 
-/// The first instant of a recording, ns: times of formats that count from zero begin here.
+/// The first instant of a recording, ns. Formats that count from zero begin here.
 fn begin_ns(recording: &Recording) -> u64 {
     let observation = &recording.observation;
     let first = observation.records.first().map(|record| record.time_ns);
@@ -63,7 +63,7 @@ fn begin_ns(recording: &Recording) -> u64 {
     [first, level, header].into_iter().flatten().min().unwrap_or(0)
 }
 
-/// Figures as whole numbers that add up to the whole number next to the sum of the figures: what one is rounded by the next ones have.
+/// Rounds figures to whole numbers. It carries each rounding error to the next figure, so the sum is exact.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rounding {
     sum: f64,
@@ -79,7 +79,7 @@ impl Rounding {
     }
 }
 
-/// A figure as the whole number next to it; what is no number, or below zero, is none.
+/// The nearest whole number; 0 for NaN and negative figures.
 fn whole(value: f64) -> i64 {
     value.round().clamp(0.0, i64::MAX as f64) as i64
 }

@@ -1,89 +1,84 @@
-//! A figure with its interval -> what a reader sees: `626 ± 44 ms` where the interval is narrow, the range alone where it is wide
-//! (`12 to 40 ms`), the bare figure where it is exact.
+//! A figure and its interval, as printed.
 //!
-//! All texts of this crate print estimates by it, so the same interval reads the same everywhere. What is printed is rounded outward: it
-//! holds the interval. It judges by the printed digits, and knows nothing of what the figure means.
+//! In: an [`Interval`]. Out: `626 ± 44 ms` if the interval is narrow, `12 to 40 ms` if it is wide, `626 ms`
+//! if the figure is exact. All texts of this crate print estimates this way, so an interval reads the same
+//! everywhere. Printed ends are rounded outward: the printed interval holds the real one. The choice of form
+//! depends on the printed digits. This module does not know what a figure means.
 
 use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 
 use crate::tuning::{NEGLIGIBLE_BELOW, NEGLIGIBLE_TIME, NOTHING_RATIO, SPREAD_MAX, SPREAD_SHOWN};
 
-/// What a figure is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
-    /// Nanoseconds, shown as ns, us, ms or s.
+    /// Nanoseconds, printed in ns, us, ms or s.
     Time,
-    /// From 0 to 1, shown in percent.
+    /// 0 to 1, printed in percent.
     Share,
     Count,
     /// How many times as much.
     Ratio,
 }
 
-/// A figure as it is printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Figure {
-    /// The figure, or the lower end of a range: digits.
+    /// The digits of the figure, or of the lower end of a range.
     first: String,
     /// `± 44`, `to 40`, or nothing.
     second: String,
-    /// With its blank; empty for counts.
+    /// With a leading blank; empty for counts.
     unit: &'static str,
 }
 
 impl Figure {
-    /// Of nanoseconds.
     pub(crate) fn nanos(interval: Interval) -> Self {
         Self::of(interval, Unit::Time, f64::MAX)
     }
 
-    /// The same of a part of what is at most so much: what is printed reaches no further.
+    /// The time of a part of at most `most` ns: the printed interval ends there.
     pub(crate) fn nanos_within(interval: Interval, most: f64) -> Self {
         Self::of(interval, Unit::Time, most)
     }
 
-    /// Of seconds.
     pub(crate) fn seconds(interval: Interval) -> Self {
         Self::nanos(interval.times(1e9))
     }
 
-    /// Of a share from 0 to 1.
+    /// A share from 0 to 1.
     pub(crate) fn share(interval: Interval) -> Self {
         Self::of(interval, Unit::Share, 1.0)
     }
 
-    /// Of a number of things.
     pub(crate) fn count(interval: Interval) -> Self {
         Self::of(interval, Unit::Count, f64::MAX)
     }
 
-    /// The same of a part of so many.
+    /// The number of a part of at most `most` things.
     pub(crate) fn count_within(interval: Interval, most: f64) -> Self {
         Self::of(interval, Unit::Count, most)
     }
 
-    /// Of how many times as much.
+    /// How many times as much.
     pub(crate) fn ratio(interval: Interval) -> Self {
         Self::of(interval, Unit::Ratio, f64::MAX)
     }
 
-    /// Of nanoseconds, always as a range: of what lies anywhere in it.
+    /// A time as a range, whatever its width: the real one can lie anywhere in it.
     pub(crate) fn nanos_range(interval: Interval) -> Self {
         Self::range(interval, Unit::Time)
     }
 
-    /// Of a number of things, always as a range.
+    /// A number of things as a range, whatever its width.
     pub(crate) fn count_range(interval: Interval) -> Self {
         Self::range(interval, Unit::Count)
     }
 
-    /// The same figure where it is known exactly.
+    /// The interval of an exact figure.
     pub(crate) fn exact(value: f64) -> Interval {
         Interval { value, low: value, high: value }
     }
 
-    /// Nothing is known.
     pub(crate) fn unknown() -> Self {
         Self { first: "-".to_owned(), second: String::new(), unit: "" }
     }
@@ -97,7 +92,7 @@ impl Figure {
         }
         let within = value + half <= most * (1.0 + SPREAD_SHOWN);
         let spread = if within { Self::spread(value, half, unit) } else { None };
-        // What is cut to a whole is as narrow as others that have a spread: its digits tell more.
+        // A spread cut off at the whole is narrow: it gets one more digit than a wide range.
         let digits_more = if !within && half <= SPREAD_MAX * value { 0.1 } else { 1.0 };
         spread.unwrap_or_else(|| Self::range_of(low, high, digits_more * (high - low), unit, most))
     }
@@ -116,12 +111,12 @@ impl Figure {
         }
     }
 
-    /// `626 ± 44 ms`; `None` where the interval is too wide.
+    /// `626 ± 44 ms`; `None` if the interval is too wide.
     fn spread(value: f64, half: f64, unit: Unit) -> Option<Self> {
         let (size, name) = unit.scale(value);
         let (value, half) = (value / size, half / size);
         let decimals = unit.decimals(value);
-        // One decimal more where it would vanish.
+        // One more decimal if the spread would round to nothing.
         let finer =
             decimals + usize::from(matches!(unit, Unit::Time | Unit::Share) && half < 0.95 * step(decimals));
         let half = up(half, finer);
@@ -135,12 +130,12 @@ impl Figure {
         })
     }
 
-    /// `12 to 40 ms`: two digits, for a wide range has no more; of a narrow one as many as tell the ends apart.
+    /// `12 to 40 ms`: two digits, or as many as distinguish the ends.
     fn range(Interval { low, high, .. }: Interval, unit: Unit) -> Self {
         Self::range_of(low, high, high - low, unit, f64::MAX)
     }
 
-    /// The same with as many digits as tell apart what is so far apart, and no more than `most`.
+    /// A range with as many digits as distinguish two values `apart`, and no end above `most`.
     fn range_of(low: f64, high: f64, apart: f64, unit: Unit, most: f64) -> Self {
         let (size, name) = unit.scale(high);
         let (low, high, width) = (low / size, high / size, apart / size);
@@ -151,7 +146,6 @@ impl Figure {
         Self { first: digits(low.0, low.1), second: format!("to {}", digits(high.0, high.1)), unit: name }
     }
 
-    /// Whether it is a range alone.
     pub(crate) fn is_range(&self) -> bool {
         self.second.starts_with("to ")
     }
@@ -165,18 +159,18 @@ impl Figure {
         }
     }
 
-    /// An upper bound alone: `below 10 %`.
+    /// The upper bound alone: `below 10 %`.
     pub(crate) fn below(&self) -> String {
         format!("below {}{}", self.second.strip_prefix("to ").unwrap_or(&self.first), self.unit)
     }
 
-    /// Everything behind the first digits.
+    /// Everything after the first digits.
     fn rest(&self) -> String {
         let gap = if self.second.is_empty() { "" } else { " " };
         format!("{gap}{}{}", self.second, self.unit)
     }
 
-    /// A column of them, equally wide: first digits end, and what is behind begins, in one place.
+    /// Cells of equal width, aligned at the end of the first digits.
     pub(crate) fn column(figures: &[Self]) -> Vec<String> {
         let width = |text: &str| text.chars().count();
         let first = figures.iter().map(|figure| width(&figure.first)).max().unwrap_or(0);
@@ -185,12 +179,13 @@ impl Figure {
     }
 }
 
-/// Whether a row can't be told from nothing and is too small to be missed, by its best estimates: its count of `all`, and its share of the time.
+/// Whether a row may be left out: it may be nothing, and its best estimates are a small part of all faults
+/// and of the time.
 pub(crate) fn is_negligible(count: &Interval, all: f64, of_time: f64) -> bool {
     is_nothing(count) && count.value < NEGLIGIBLE_BELOW * all && of_time < NEGLIGIBLE_TIME
 }
 
-/// Whether a count can't be told from nothing: its interval reaches 0, or is so wide that it says nothing.
+/// Whether the count may be 0: its interval reaches 0, or is too wide to say anything.
 fn is_nothing(count: &Interval) -> bool {
     let is_exact = count.low >= count.high;
     !is_exact && (count.low < 0.5 || count.high > NOTHING_RATIO * count.low)
@@ -203,7 +198,7 @@ impl std::fmt::Display for Figure {
 }
 
 impl Unit {
-    /// What one of the printed unit is, and its name.
+    /// The size and name of the printed unit.
     fn scale(self, value: f64) -> (f64, &'static str) {
         match self {
             Self::Time => match value {
@@ -217,7 +212,7 @@ impl Unit {
         }
     }
 
-    /// Decimals of a figure in the printed unit, as without an interval.
+    /// Decimals in the printed unit, as for an exact figure.
     fn decimals(self, value: f64) -> usize {
         match (self, value) {
             (Self::Count, _) => 0,
@@ -230,18 +225,18 @@ impl Unit {
     }
 }
 
-/// The last digit of so many decimals.
+/// The value of the last of so many decimals.
 fn step(decimals: usize) -> f64 {
     10_f64.powi(-(decimals as i32))
 }
 
-/// Rounded up to so many decimals; what is a hair above them is not.
+/// Rounded up to so many decimals, with a tolerance for floating-point error.
 fn up(value: f64, decimals: usize) -> f64 {
     (value / step(decimals) - 1e-6).ceil() * step(decimals)
 }
 
-/// Two digits, or as many as tell apart what is so far apart; upward or downward, with the decimals that they need: whole counts, tenths of a
-/// percent, else no more than two decimals.
+/// Rounds up or down to two digits, or to as many as distinguish values `width` apart. Returns the decimals
+/// too. Counts are whole; a share has at most one decimal, everything else at most two.
 fn outward(value: f64, width: f64, upward: bool, unit: Unit) -> (f64, usize) {
     let power_of = |value: f64| 10_f64.powf(value.max(f64::MIN_POSITIVE).log10().floor());
     let step_of = |value: f64| power_of(value) / 10.0;

@@ -1,10 +1,11 @@
-//! Recordings -> flame graphs: interactive pictures (search, zoom) that need nothing from elsewhere.
+//! Flame graphs: interactive pictures (search, zoom) that load nothing from elsewhere.
 //!
-//! In: a run's weighted faults. Out: SVG, drawn by inferno. Widths are time, faults or bytes made resident; a stack is the
-//! touching one, the allocating one, or the allocating one with the touching one upon it. [`difference`] draws two runs: what there is
-//! after, coloured by what became of it, and beside it what is gone, which other differential flame graphs leave out.
+//! In: a run's weighted faults. Out: SVG, drawn by inferno. Widths are time, faults, or bytes made resident.
+//! A stack is the touching one, the allocating one, or the touching one on top of the allocating one.
+//! [`difference`] draws two runs: one branch for the run after, coloured by change, and one for everything
+//! that is gone.
 //!
-//! What it does not do: judge whether a difference is more than noise; [`diff`](faultless_trace::diff) does.
+//! This module does not judge whether a difference is more than noise; [`diff`](faultless_trace::diff) does.
 
 mod change;
 mod colour;
@@ -14,22 +15,22 @@ mod picture;
 use faultless_trace::diff::{Class, Diff, Row, Run};
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 
-use crate::command;
 use crate::table::clip;
+use crate::text;
 use colour::Legend;
 use fold::Fold;
 use picture::Picture;
 
-/// Letters of a title: as many as a picture is wide, less those of the search at its right and as many at its left.
+/// Room for a title: the width of the picture, less the search box and the same margin at the left.
 const TITLE_CHARS: usize = 106;
-/// Characters of the line below the title: as many as a picture is wide.
+/// Room for the line below the title: the width of the picture.
 const SUBTITLE_CHARS: usize = 150;
-/// Characters of a function's name in that line.
+/// Room for a function's name in that line.
 const NAME_CHARS: usize = 24;
-/// Between the commands of two runs.
+/// Separates the commands of two runs.
 const ARROW: &str = " -> ";
 
-/// What the width of a frame is.
+/// The width of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Measure {
     /// Time in faults, corrected.
@@ -41,26 +42,26 @@ pub enum Measure {
     Bytes,
 }
 
-/// Which stack.
+/// Which stack is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Which {
-    /// Who touched.
+pub enum Stack {
+    /// The touching stack.
     #[default]
     Touch,
-    /// Who asked for the block that was touched.
+    /// The stack that allocated the touched block.
     Alloc,
-    /// Both, the touching stack upon the allocating one.
+    /// The touching stack on top of the allocating one.
     Both,
 }
 
 /// What to draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Widths.
+    /// The width of frames.
     pub measure: Measure,
-    /// Stacks.
-    pub which: Which,
-    /// Leave out faults of the kernel.
+    /// The stacks.
+    pub stack: Stack,
+    /// Leave out faults in kernel mode.
     pub user_only: bool,
 }
 
@@ -82,7 +83,7 @@ impl Measure {
     }
 }
 
-impl Which {
+impl Stack {
     fn words(self) -> &'static str {
         match self {
             Self::Touch => "who touched",
@@ -92,7 +93,7 @@ impl Which {
     }
 }
 
-/// One run. `None` where there is nothing to draw: no fault, or none with a known time.
+/// Draws one run. `None` if there is nothing to draw: no fault, or no fault with a known time.
 pub fn svg(run: &Run, settings: Settings) -> Option<String> {
     let fold = Fold::new(run, settings, true);
     let stacks = fold.stacks.iter().map(|(stack, weight)| (stack.join(";"), *weight)).collect();
@@ -101,18 +102,18 @@ pub fn svg(run: &Run, settings: Settings) -> Option<String> {
         subtitle: subtitle(run, &fold, settings),
         stacks,
         colours: fold
-            .kinds
+            .origins
             .iter()
-            .map(|(name, kind)| (name.clone(), colour::of_frame(name, *kind)))
+            .map(|(name, origin)| (name.clone(), colour::of_frame(name, *origin)))
             .collect(),
-        legend: colour::legend(fold.kinds.values().copied()),
+        legend: colour::legend(fold.origins.values().copied()),
         measure: settings.measure,
     }
     .draw()
 }
 
-/// Two sides, each the mean of its runs; `diff` is what compares them, and knows the totals.
-/// `None` where there is nothing to draw.
+/// Draws two sides, each the mean of its runs. `diff` compares them and holds the totals. `None` if there is
+/// nothing to draw.
 pub fn difference(diff: &Diff, before: &[Run], after: &[Run], settings: Settings) -> Option<String> {
     let fold =
         |runs: &[Run]| Fold::sum(runs.iter().map(|run| (Fold::new(run, settings, false), runs.len() as f64)));
@@ -148,7 +149,7 @@ pub fn difference(diff: &Diff, before: &[Run], after: &[Run], settings: Settings
     .draw()
 }
 
-/// Colours show every change, also those of chance; this says which are not.
+/// Colours show every change, chance included. This sentence names the changes beyond chance.
 fn beyond_chance(diff: &Diff) -> String {
     const NAMES_MAX: usize = 4;
     let changed = diff.rows.iter().filter(|row| row.class != Class::Unchanged);
@@ -162,15 +163,15 @@ fn beyond_chance(diff: &Diff) -> String {
     }
 }
 
-/// One line that leaves room for the search beside it, however long the commands are.
+/// One line that leaves room for the search box, however long the commands are.
 fn title(lead: &str, runs: &[&Run], settings: Settings) -> String {
-    let command = |run: &&Run| command::line(&run.recording.header.command);
+    let command = |run: &&Run| text::command(&run.recording.header.command);
     let mut commands: Vec<String> = runs.iter().map(command).collect();
     commands.dedup();
     if commands.len() > 2 {
         commands.drain(1..commands.len() - 1);
     }
-    let about = format!("by {}: {}", settings.measure.noun(), settings.which.words());
+    let about = format!("by {}: {}", settings.measure.noun(), settings.stack.words());
     let around = format!("{lead}Page faults of  {about}").chars().count();
     let each = TITLE_CHARS.saturating_sub(around) / commands.len().max(1);
     commands.iter_mut().for_each(|command| *command = clip(command, each.saturating_sub(ARROW.len())));

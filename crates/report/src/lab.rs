@@ -1,14 +1,13 @@
-//! What the lab found, as pages: one record ([`page`]), or two beside each other ([`compare`]).
+//! The lab's results as pages and text: one record ([`page`]), or two side by side ([`compare`]).
 //!
-//! In: figures and words that others looked up. Out: one HTML document each, with nothing in it that is fetched from
-//! elsewhere, light or dark as the reader has it, readable on a phone and on paper; and text. The same input gives the same
-//! bytes. What it does not do: read records, or judge.
+//! In: figures and words. Out: one HTML document each, or text. A document loads nothing from elsewhere. It
+//! follows the reader's light or dark mode, and is readable on a phone and on paper. The same input gives the
+//! same bytes. This module neither reads records nor judges them.
 
 pub mod compare;
-mod figure;
-pub(crate) mod frame;
 pub mod page;
+mod quantity;
 
 pub use compare::Comparison;
-pub use figure::{Figure, shown};
 pub use page::Report;
+pub use quantity::{Quantity, shown};

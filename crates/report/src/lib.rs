@@ -1,20 +1,29 @@
-//! Data to text. Pure: no clock, no files, no system calls, no printing.
+//! Results -> text, JSON, HTML, SVG, or another tool's format.
 //!
-//! `stat`, `advice` and `profile` turn an answer into what a terminal or a program reads, `lab` and `timeline` into pages, `diff` and
-//! `flame` recordings into tables and flame graphs, `export` into other tools' formats; `svg` draws pictures, `table` lays text out.
+//! In: the answers of `faultless_trace`, or the lab's plain tables. Out: strings and streams. This crate has
+//! no clock, opens no file, makes no system call, prints nothing, and decides nothing.
+//!
+//! | module | for |
+//! |---|---|
+//! | [`stat`], [`advice`], [`profile`] | the answers of `stat`, `advise` and `report` |
+//! | [`diff`], [`flame`], [`timeline`] | views of recordings |
+//! | [`export`] | formats of other tools |
+//! | [`lab`] | records of the lab |
+//! | [`svg`], [`table`] | pictures; columns and wrapped lines |
 #![forbid(unsafe_code)]
 
 pub mod advice;
-mod command;
 pub mod diff;
 pub mod export;
 mod figure;
 pub mod flame;
+mod frame;
 pub mod lab;
 mod palette;
 pub mod profile;
 pub mod stat;
 pub mod svg;
 pub mod table;
+mod text;
 pub mod timeline;
 mod tuning;

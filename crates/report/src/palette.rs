@@ -1,16 +1,16 @@
-//! Styled text for terminals: names of meanings, not of colours. Off, it adds nothing.
+//! Styles for terminals, named by meaning and not by colour. Switched off, they add nothing.
 
-/// Whether and how text is styled.
+/// Whether text is styled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Palette(pub(crate) bool);
 
 impl Palette {
-    /// The answer, and heads of sections.
+    /// The answer, and section heads.
     pub(crate) fn strong(self, text: &str) -> String {
         self.paint("1", text)
     }
 
-    /// What the reader may skip.
+    /// Less important text.
     pub(crate) fn faint(self, text: &str) -> String {
         self.paint("2", text)
     }
@@ -20,7 +20,7 @@ impl Palette {
         self.paint("1;31", text)
     }
 
-    /// Time that can be won.
+    /// Time that can be saved.
     pub(crate) fn good(self, text: &str) -> String {
         self.paint("1;32", text)
     }

@@ -1,26 +1,27 @@
-//! The answer of `faultless report` for people (`text`) and for programs (`json`).
+//! The answer of `faultless report`, as text and as JSON.
 //!
-//! The text begins with the answer, in a sentence; tables follow, by who touched and who allocated, by kind, mapping and
-//! thread; then what to do about the largest sites, and the kernel's side. What has no answer is not printed; [`explain`] says why,
-//! and what the figures rest on. It decides nothing: every figure is in the [`Findings`], and the JSON document holds all of them.
+//! In: [`Findings`]. Out: the answer in a sentence; then tables by touching and allocating site, by kind,
+//! mapping and thread; then what to do about the largest sites, and the kernel's time. Empty sections are not
+//! printed; [`explain`] says why they are empty, and how the figures came about. It decides nothing:
+//! [`Findings`] holds every figure.
 
 mod section;
 mod sentence;
 
 use faultless_trace::findings::Findings;
 
-use crate::command;
 use crate::palette::Palette;
-use crate::stat::{Basis, EXPLAINS, explanation, page, plain, told};
+use crate::stat::{Basis, EXPLAINS, explanation, page, told};
 use crate::table::{WIDTH, clip, wrap};
+use crate::text;
 
-/// Narrowest width that tables are laid out for, in characters.
+/// Tables are never laid out for fewer characters.
 const NARROWEST: usize = 72;
-/// Widest; longer lines are hard to read.
+/// Tables are never laid out for more characters: longer lines are hard to read.
 const WIDEST: usize = 160;
 
-/// The report as text, ending in a newline; with ANSI styles when `colour`, at most `width` columns wide (100 where it is not
-/// known, and never below 72).
+/// The report as text, with ANSI styles if `colour`. At most `width` columns wide: 100 if unknown, 72 at
+/// least.
 ///
 /// ```
 /// use faultless_report::profile;
@@ -38,7 +39,8 @@ pub fn text(findings: &Findings, colour: bool, width: Option<usize>) -> String {
     page(sections)
 }
 
-/// The same, with what is missing and what would bring it, what became of the sources, and how the figures came about.
+/// The same, with what is missing and how to get it, the state of each source, and how the figures came
+/// about.
 pub fn explain(findings: &Findings, colour: bool, width: Option<usize>) -> String {
     let (palette, width) = (Palette(colour), fitting(width));
     let mut sections = answer(findings, palette, width);
@@ -59,7 +61,7 @@ fn fitting(width: Option<usize>) -> usize {
 fn answer(findings: &Findings, palette: Palette, width: usize) -> Vec<Vec<String>> {
     let command = match findings.command.is_empty() {
         true => "(no command)".to_owned(),
-        false => command::line(&findings.command),
+        false => text::command(&findings.command),
     };
     let answer = sentence::answer(findings);
     let mut tables: Vec<Vec<String>> =
@@ -78,12 +80,12 @@ fn answer(findings: &Findings, palette: Palette, width: usize) -> Vec<Vec<String
     sections
 }
 
-/// The report as JSON: [`Findings`] field by field, indented, ending in a newline.
+/// [`Findings`] as JSON.
 ///
-/// `schema` is [`Findings::SCHEMA`] and rises when a field changes its meaning or goes; new fields may come without that.
-/// Units end the names; shares go from 0 to 1; `low` and `high` are the ends of a 95 % interval. The rows of a table add up
-/// to its `all` where neither `left_out` nor a filter took some away, but for those of less than half a fault, which have none. Absent figures are `null`.
+/// `schema` is [`Findings::SCHEMA`]. It rises when a field changes its meaning or goes; new fields don't
+/// raise it. Units end the names. Shares go from 0 to 1. `low` and `high` are the ends of a 95 % interval.
+/// Absent figures are `null`. The rows of a table add up to its `all`, with three exceptions: rows counted by
+/// `left_out`, rows that a filter hides, and rows of less than half a fault.
 pub fn json(findings: &Findings) -> String {
-    // Only maps with keys that are not strings can fail, and there is none.
-    serde_json::to_string_pretty(findings).map_or_else(|_| "null\n".to_owned(), |json| json + "\n")
+    text::json(findings)
 }

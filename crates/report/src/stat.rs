@@ -1,9 +1,9 @@
-//! The answer of `faultless stat` for people (`text`) and for programs (`json`).
+//! The answer of `faultless stat`, as text and as JSON.
 //!
-//! The text begins with the answer, in a sentence; what the program used, the faults by kind and what to do next follow within the
-//! first screen of 24 lines of 80 columns. Then the time of one fault, what could be avoided, whether threads wait, the
-//! kernel's phases. A block that has no answer is not printed; [`explain`] says why, and how all figures came about. It decides nothing:
-//! every figure is in the [`Stat`], and the JSON document holds all of them.
+//! In: a [`Stat`]. Out: the answer in a sentence; what the program used; faults by kind; what to do next.
+//! These fit the first screen of 24 lines of 80 columns. Below come the time of one fault, what is avoidable,
+//! whether threads wait, and the kernel's phases. Empty blocks are not printed; [`explain`] says why they are
+//! empty, and how the figures came about. It decides nothing: the [`Stat`] holds every figure.
 
 mod explain;
 mod next;
@@ -17,14 +17,14 @@ pub(crate) use explain::{Basis, explanation, told};
 pub(crate) use section::{headed, kernel_lines, verdict_lines};
 pub(crate) use sentence::{lost, share};
 
-use crate::command;
 use crate::palette::Palette;
 use crate::table::{SCREEN, WIDTH, clip, wrap};
+use crate::text;
 
-/// The last line where something is missing.
+/// The last line of an incomplete answer.
 pub(crate) const EXPLAINS: &str = " --explain says what is missing and why";
 
-/// The report as text, at most 80 columns wide, ending in a newline; with ANSI styles when `colour`.
+/// The report as text, at most 80 columns wide, with ANSI styles if `colour`.
 ///
 /// ```
 /// use faultless_trace::{Observation, Stat};
@@ -41,8 +41,8 @@ pub fn text(stat: &Stat, colour: bool) -> String {
     page(sections)
 }
 
-/// The same, at most 100 columns wide, with all kinds, what is missing and what would bring it, what became of the sources, and how the
-/// figures came about.
+/// The same, at most 100 columns wide, with all kinds, what is missing and how to get it, the state of each
+/// source, and how the figures came about.
 pub fn explain(stat: &Stat, colour: bool) -> String {
     let palette = Palette(colour);
     let mut sections = answer(stat, palette);
@@ -59,7 +59,7 @@ pub fn explain(stat: &Stat, colour: bool) -> String {
 fn answer(stat: &Stat, palette: Palette) -> Vec<Vec<String>> {
     let command = match stat.command.is_empty() {
         true => "(no command)".to_owned(),
-        false => command::line(&stat.command),
+        false => text::command(&stat.command),
     };
     let answer = sentence::answer(stat);
     vec![
@@ -101,18 +101,12 @@ fn rests_on(stat: &Stat) -> Vec<String> {
     said
 }
 
-/// Text out of a trace, without what a terminal would obey.
-pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-/// The report as JSON: [`Stat`] field by field, indented, ending in a newline.
+/// [`Stat`] as JSON.
 ///
-/// `schema` is [`Stat::SCHEMA`] and rises when a field changes its meaning or goes; new fields may come without that.
-/// Units end the names (`_ns`, `_bytes`); `seconds` are seconds, `share`, `low` and `high` of shares go from 0 to 1.
-/// The faults of all `rows` add up to `usage.minor_faults + usage.major_faults`, and `beyond_wait4.faults` where the events
-/// counted more than `wait4`. Absent figures are `null`.
+/// `schema` is [`Stat::SCHEMA`]. It rises when a field changes its meaning or goes; new fields don't raise
+/// it. Units end the names (`_ns`, `_bytes`); `seconds` are seconds. Shares go from 0 to 1. Absent figures
+/// are `null`. The faults of all `rows` add up to `usage.minor_faults + usage.major_faults`, and
+/// `beyond_wait4.faults` if the events counted more than `wait4`.
 pub fn json(stat: &Stat) -> String {
-    // Only maps with keys that are not strings can fail, and there is none.
-    serde_json::to_string_pretty(stat).map_or_else(|_| "null\n".to_owned(), |json| json + "\n")
+    text::json(stat)
 }

@@ -1,7 +1,8 @@
-//! Pictures as SVG: one string each, no fonts, scripts or files from elsewhere, the same input the same bytes.
+//! Pictures as SVG, one string each: no fonts, scripts or files from elsewhere. The same input gives the same
+//! bytes.
 //!
-//! Colours follow the viewer's light or dark scheme (a viewer that knows none shows light). Bounds and intervals are
-//! always drawn, never only the value.
+//! Colours follow the viewer's light or dark mode; light is the default. Bounds and intervals are always
+//! drawn.
 
 mod avoidable;
 mod bars;

@@ -1,21 +1,20 @@
-//! Cells -> aligned lines, and running text -> lines of a width. Widths are counted in characters, which is what a
-//! terminal shows for the letters used here; styles are applied after padding.
+//! Cells -> aligned lines; running text -> wrapped lines. Widths are in characters, which is right for the
+//! letters used here. Styles are applied after padding.
 
-/// Widest line of a report, in characters; longer ones are hard to read.
+/// The widest line of a report, in characters: longer lines are hard to read.
 pub const WIDTH: usize = 100;
 
-/// Width of the smallest screen that texts are laid out for: a terminal nobody has made larger.
-pub const SCREEN: usize = 80;
+/// The width of an unresized terminal.
+pub(crate) const SCREEN: usize = 80;
 
-/// How a column is aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// Lays rows out in columns, two blanks apart, after `indent` blanks; no blanks at the end of a line. A row may be
-/// shorter than the others.
+/// Lays out rows in columns, two blanks apart, after `indent` blanks. Lines have no trailing blanks. Rows may
+/// have different lengths.
 pub(crate) fn columns(indent: usize, align: &[Align], rows: &[Vec<String>]) -> Vec<String> {
     let mut widths = vec![0; align.len()];
     for row in rows {
@@ -36,12 +35,12 @@ pub(crate) fn columns(indent: usize, align: &[Align], rows: &[Vec<String>]) -> V
     rows.iter().map(line).collect()
 }
 
-/// Breaks text into lines of at most `width`, the first after `first`, the others after as many blanks.
+/// Breaks text into lines of at most `width`. The first begins with `first`, the others with as many blanks.
 pub fn wrap(first: &str, text: &str, width: usize) -> Vec<String> {
     hang(first, first.chars().count(), text, width)
 }
 
-/// The same, the other lines after `indent` blanks. A word is never broken, however long.
+/// The same with `indent` blanks. A word is never broken, however long.
 pub fn hang(first: &str, indent: usize, text: &str, width: usize) -> Vec<String> {
     let (mut lines, mut line) = (Vec::new(), first.to_owned());
     let mut empty = true;
@@ -60,7 +59,7 @@ pub fn hang(first: &str, indent: usize, text: &str, width: usize) -> Vec<String>
     lines
 }
 
-/// The words of a text, a figure with its groups of digits, its spread and its unit being one.
+/// The words of a text. A figure with its groups of digits, its spread and its unit is one word.
 pub(crate) fn words(text: &str) -> Vec<String> {
     const UNITS: [&str; 10] = ["B", "KiB", "MiB", "GiB", "TiB", "ns", "us", "ms", "s", "%"];
     let mut words: Vec<String> = Vec::new();
@@ -84,7 +83,7 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Shortens text to a number of characters, the end replaced by dots.
+/// Shortens text to `width` characters. Dots replace the end.
 pub(crate) fn clip(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -94,14 +93,14 @@ pub(crate) fn clip(text: &str, width: usize) -> String {
     clipped
 }
 
-/// A bar of eighths: `share` (0 to 1) of `width` characters.
+/// A bar in eighths of a character: `share` (0 to 1) of `width`.
 pub(crate) fn bar(share: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
-/// A bar to `low`, with a shade from there to `high`.
+/// A bar to `low`, then a shade to `high`.
 pub(crate) fn bar_between(low: f64, high: f64, width: usize) -> String {
     let bar = bar(low, width);
     let shade = (high.clamp(0.0, 1.0) * width as f64).round() as usize;

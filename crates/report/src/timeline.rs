@@ -1,8 +1,8 @@
-//! Timelines -> one HTML page to look around in, or JSON.
+//! Timelines as one interactive HTML page, or as JSON.
 //!
-//! The page fetches nothing: its script draws what is embedded (`embed`) into one canvas per thread. Without script it still has
-//! the totals of every thread. Two timelines share one time scale, each from its own begin.
-//! In: [`Timeline`]s and the stacks of their recordings. Out: a string. It decides nothing.
+//! In: [`Timeline`]s and the stacks of their recordings. Out: a string. The page loads nothing: its script
+//! draws the embedded data (`embed`), one canvas per thread. Without script the page still has the totals of
+//! every thread. Two timelines share one time scale, each from its own begin. It decides nothing.
 
 mod embed;
 
@@ -14,21 +14,21 @@ use faultless_trace::timeline::{Lane, State, Timeline};
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
-use crate::lab::frame;
+use crate::frame;
 
-/// A timeline to show.
+/// A timeline, ready to show.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
-    /// Where it comes from: a file name.
+    /// The file name of the recording.
     pub name: &'a str,
-    /// What to show.
+    /// The timeline itself.
     pub timeline: &'a Timeline,
-    /// The stacks that it refers to.
+    /// The stacks that the timeline refers to.
     pub stacks: &'a Stacks,
 }
 
 impl Shown<'_> {
-    /// Labels of the stacks that faults and samples refer to, leaf first, by number; of the others none.
+    /// For each stack that a fault or sample refers to, its labels, leaf first. Other stacks have none.
     fn labels(&self) -> Vec<Vec<String>> {
         let classes = self.timeline.classes.iter().flat_map(|class| [class.stack, class.owner]);
         let samples = self.timeline.lanes.iter().flat_map(|lane| &lane.cpu).map(|sample| sample.1);
@@ -73,7 +73,7 @@ pub fn html(shown: &[Shown<'_>]) -> String {
     frame::document(&title, STYLE, &body)
 }
 
-/// The lanes as JSON, ending in a newline. Times are ns; `columns` names the fields of what is an array.
+/// The lanes as JSON. Times are ns. `columns` names the fields of arrays.
 pub fn json(shown: &[Shown<'_>]) -> String {
     let run = |one: &Shown<'_>| {
         let mut value = serde_json::to_value(one.timeline).unwrap_or_default();
@@ -105,7 +105,7 @@ const SCRIPT: &str = concat!(
     "})();\n"
 );
 
-/// A state in words: its name, and what it means.
+/// The name of a state, and its meaning.
 fn words(state: State) -> (&'static str, &'static str) {
     match state {
         State::Running => ("computing", "on a processor, in no page fault"),
@@ -127,7 +127,7 @@ fn state_name(state: State) -> &'static str {
     words(state).0
 }
 
-/// Time in a unit that suits it.
+/// A time in a suitable unit.
 fn time(ns: u64) -> String {
     let ns = ns as f64;
     match ns {
@@ -188,7 +188,7 @@ fn answer(timeline: &Timeline) -> Markup {
         @if sums[State::Unrecorded as usize] > 0 { ", " (share(State::Unrecorded)) " running while faults were only sampled" }
         @if shared > 0 { "; during " (time(shared)) " two or more threads of a process were in faults at once" }
         "."
-        span.faint { " " (crate::command::line(&timeline.command)) }
+        span.faint { " " (crate::text::command(&timeline.command)) }
         @for note in &timeline.notes { span.note { (note) } }
     }
 }

@@ -1,10 +1,10 @@
-//! `missing.txt`: what may be missing where the tests must run, and in how many of them.
+//! `missing.txt`: what may be missing in CI, and in how many tests.
 
 use std::collections::BTreeMap;
 
 use crate::record::Kind;
 
-/// The committed list, by kind and name: how many tests may skip for it.
+/// The committed list: how many tests may skip, by kind and name.
 pub(crate) struct Allowed(BTreeMap<(Kind, String), usize>);
 
 impl Allowed {
@@ -14,7 +14,8 @@ impl Allowed {
     }
 
     /// # Errors
-    /// The line that is none.
+    ///
+    /// The first line that is malformed.
     fn parse(text: &str) -> Result<Self, String> {
         let mut allowed = BTreeMap::new();
         for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -31,12 +32,11 @@ impl Allowed {
         kind == Kind::Request || self.tests(kind, what) > 0
     }
 
-    /// How many tests may skip for it.
+    /// In how many tests it may be missing.
     pub(crate) fn tests(&self, kind: Kind, what: &str) -> usize {
         self.0.get(&(kind, what.to_owned())).copied().unwrap_or(0)
     }
 
-    /// The names of a kind.
     #[cfg(test)]
     fn names(&self, kind: Kind) -> Vec<&str> {
         self.0.keys().filter(|key| key.0 == kind).map(|key| key.1.as_str()).collect()
@@ -80,7 +80,7 @@ mod tests {
         assert!(allowed.allows(Kind::Request, "FAULTLESS_TEST_OVERCOMMIT"));
     }
 
-    /// All Rust sources below a folder, one text.
+    /// The text of all Rust sources below a folder.
     fn sources(folder: &Path) -> String {
         let mut text = String::new();
         for entry in fs::read_dir(folder).unwrap() {
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(named, listed, "named in tests, and listed in missing.txt");
     }
 
-    /// The words of the command substitution or assignment in .ci/run that begins with `start`.
+    /// The words of a command substitution or assignment in .ci/run that begins with `start`.
     fn ci_words<'a>(ci: &'a str, start: &str) -> BTreeSet<&'a str> {
         let rest = ci.split(start).nth(1).unwrap_or_else(|| panic!("{start} in .ci/run"));
         rest.split([')', '"']).next().unwrap().split_whitespace().filter(|word| *word != "\\").collect()
@@ -131,7 +131,7 @@ mod tests {
         let wished = ci_words(&ci, "wish=$(missing ");
         let allowed = Allowed::committed();
         let listed: BTreeSet<&str> = allowed.names(Kind::Package).into_iter().collect();
-        // A version is not what a package is called.
+        // `ripgrep 14` is a version, not a package.
         let listed: BTreeSet<&str> = listed.into_iter().filter(|name| !name.contains(' ')).collect();
         assert_eq!(wished, listed, "wished for in .ci/run, and listed in missing.txt");
         assert!(wished.is_disjoint(&needed));

@@ -1,6 +1,6 @@
-//! The one way for a test to skip: the lack of something -> a record, or a panic.
+//! The one way for a test to skip: something is missing -> a record, or a panic.
 //!
-//! A test that can't show anything here names what it lacks and returns. There are three kinds of lack:
+//! A test that can't run names what is missing and returns. There are three kinds:
 //!
 //! | kind | functions | with `FAULTLESS_TEST_REQUIRE=all` |
 //! |---|---|---|
@@ -8,18 +8,21 @@
 //! | feature: the kernel, the hardware or a right | [`missing_feature`] | counted against `crates/wants/missing.txt` |
 //! | request: the test runs only when asked for | [`asked`] | nothing |
 //!
-//! Without the variable the test passes. The last test program of `cargo test` (`tests/summary.rs`) lists what was skipped.
-//! `missing.txt` names what may be missing in CI all the same, and in how many tests. A feature that it doesn't name makes
-//! the test panic; more tests than it allows make the summary fail. It also names the packages that some distributions lack.
+//! Without the variable the test passes. The last test program of `cargo test` (`tests/summary.rs`) lists all
+//! skips.
 //!
-//! This crate does not judge whether a feature is there: the test does that. Only tests depend on it.
+//! `missing.txt` names what may be missing in CI, and in how many tests. It has features, and packages that
+//! some distributions lack. A test panics if it lacks anything else. The summary fails if more tests skip
+//! than allowed.
+//!
+//! This crate does not detect features: the test does. Only tests depend on it.
 //!
 //! ```
 //! # fn prints_what_sh_prints() {
 //! if !faultless_wants::program("sh", "dash") {
 //!     return;
 //! }
-//! // compare something with what sh prints
+//! // compare something with the output of sh
 //! # }
 //! ```
 
@@ -38,13 +41,12 @@ use std::path::PathBuf;
 use allowed::Allowed;
 use record::{Kind, Record};
 
-/// The variable that makes a lack of packages a failure. Its one value is `all`.
+/// The variable that turns missing packages into failures. Its one value is `all`.
 pub const REQUIRE: &str = "FAULTLESS_TEST_REQUIRE";
 
-/// Whether a program is on the PATH. If not, the test skips: it is in `package`, a name of Debian's.
+/// Whether a program is on the PATH. If not, the test skips. `package` is Debian's name of its package.
 ///
-/// # Panics
-/// With `FAULTLESS_TEST_REQUIRE=all`, if the program is missing.
+/// # Panics With `FAULTLESS_TEST_REQUIRE=all`, if the program is missing.
 #[track_caller]
 #[must_use]
 pub fn program(name: &str, package: &str) -> bool {
@@ -65,26 +67,26 @@ pub fn path_of(name: &str, package: &str) -> Option<PathBuf> {
     program(name, package).then(|| find(name)).flatten()
 }
 
-/// Says that the test, or a part of it, skips for want of a package. `why` is what was tried and what came of it.
+/// Records that the test, or a part of it, skips because a package is missing. `why` says what was tried, and
+/// the result.
 ///
-/// # Panics
-/// With `FAULTLESS_TEST_REQUIRE=all`, unless `missing.txt` names the package.
+/// # Panics With `FAULTLESS_TEST_REQUIRE=all`, unless `missing.txt` names the package.
 #[track_caller]
 pub fn missing_package(package: &str, why: impl Display) {
     skip(Kind::Package, package, &why);
 }
 
-/// Says that the test, or a part of it, skips for want of a feature of the kernel or the hardware, or of a right. `missing.txt`
-/// has the names of features; `why` is what was seen here.
+/// Records that the test, or a part of it, skips because the kernel, the hardware or a right is missing.
+/// `feature` is a name in `missing.txt`; `why` is the observation.
 ///
-/// # Panics
-/// With `FAULTLESS_TEST_REQUIRE=all`, unless `missing.txt` names the feature.
+/// # Panics With `FAULTLESS_TEST_REQUIRE=all`, unless `missing.txt` names the feature.
 #[track_caller]
 pub fn missing_feature(feature: &str, why: impl Display) {
     skip(Kind::Feature, feature, &why);
 }
 
-/// Whether the environment asks for a test that takes long or changes the machine. If not, the test skips, because of `why`.
+/// Whether the environment asks for a test that takes long or changes the machine. If not, the test skips,
+/// for the reason `why`.
 #[track_caller]
 #[must_use]
 pub fn asked(variable: &str, why: &str) -> bool {
@@ -95,7 +97,7 @@ pub fn asked(variable: &str, why: &str) -> bool {
     is_asked
 }
 
-/// Whether every lack is a failure, but those on the list.
+/// Whether everything must be there except for the list.
 fn requires_all() -> bool {
     let value = env::var_os(REQUIRE).unwrap_or_default();
     assert!(value.is_empty() || value == "all", "{REQUIRE}={value:?}: the one value is all");
@@ -119,7 +121,7 @@ fn skip(kind: Kind, what: &str, why: &dyn Display) {
     assert!(!requires_all() || Allowed::committed().allows(kind, what), "{REQUIRE}=all: {record}");
 }
 
-/// A file of this name in a folder of the PATH that may be executed.
+/// An executable file of this name on the PATH.
 fn find(name: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let folders = env::var_os("PATH")?;

@@ -1,15 +1,14 @@
-//! What was skipped: a test process -> a line in a file -> the summary.
+//! Skips: a test process -> a line in a file -> the summary.
 //!
-//! One file in the folder for temporary files for each run of cargo. Its name has cargo's process id and the time of its
-//! start, so the file of a run that ended before its summary is never taken for another's. A test that cargo did not start
-//! leaves no file.
+//! Each run of cargo has one file in the folder for temporary files. Its name holds cargo's process id and
+//! start time, so an old file is never taken for this run's. A test that cargo did not start writes no file.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// What the name of each file begins with.
+/// The begin of each file's name.
 const PREFIX: &str = "faultless-skipped-";
 
 /// What a test lacks.
@@ -17,7 +16,7 @@ const PREFIX: &str = "faultless-skipped-";
 pub(crate) enum Kind {
     /// Something that can be installed.
     Package,
-    /// Something of the kernel, the hardware, or a right.
+    /// The kernel, the hardware, or a right.
     Feature,
     /// A variable that asks for the test.
     Request,
@@ -26,7 +25,7 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const ALL: [Self; 3] = [Self::Package, Self::Feature, Self::Request];
 
-    /// The word for it in files.
+    /// The word in files.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Package => "package",
@@ -49,7 +48,7 @@ pub(crate) struct Record {
     /// The crate of the test.
     pub(crate) package: String,
     pub(crate) test: String,
-    /// Where it skips: file, line and column.
+    /// File, line and column of the skip.
     pub(crate) place: String,
     pub(crate) why: String,
 }
@@ -62,7 +61,8 @@ impl fmt::Display for Record {
 }
 
 impl Record {
-    /// Appends it to this run's file, if cargo runs this test. One write: several test processes do this at once.
+    /// Appends the record to this run's file, if cargo runs this test. In one write, because test processes
+    /// run in parallel.
     pub(crate) fn keep(&self) {
         let Some(path) = file() else { return };
         let file = OpenOptions::new().create(true).append(true).open(&path);
@@ -86,7 +86,8 @@ impl Record {
     }
 }
 
-/// Everything that this run of cargo has recorded, each once, in the order of kinds. The file goes, and so do those of runs that are over.
+/// All records of this run, without duplicates, sorted by kind. Removes this file, and the files of finished
+/// runs.
 pub(crate) fn take() -> Vec<Record> {
     let text = file().and_then(|path| {
         let text = fs::read_to_string(&path).ok();
@@ -104,7 +105,7 @@ fn records(text: &str) -> Vec<Record> {
     records
 }
 
-/// Removes the files of runs that ended without a summary, such as `cargo test -p faultless-os`.
+/// Removes the files of runs without a summary, such as `cargo test -p faultless-os`.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -117,7 +118,7 @@ fn sweep(folder: &Path) {
     }
 }
 
-/// The file of this run of cargo. `None` if no cargo is above this process.
+/// This run's file. `None` if no cargo is above this process.
 fn file() -> Option<PathBuf> {
     let mut process = Process::read(std::process::id())?;
     while process.parent != 0 {
@@ -129,7 +130,7 @@ fn file() -> Option<PathBuf> {
     None
 }
 
-/// A process, by `/proc/PID/stat` (proc_pid_stat(5)).
+/// A process, from `/proc/PID/stat` (proc_pid_stat(5)).
 #[derive(Debug, PartialEq, Eq)]
 struct Process {
     pid: u32,
@@ -144,12 +145,13 @@ impl Process {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// The name is in brackets and may hold brackets and blanks.
+    /// The name is in brackets. It may hold brackets and blanks.
     fn parse(stat: &str) -> Option<Self> {
         let (pid, rest) = stat.split_once(" (")?;
         let (name, rest) = rest.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
-        // The parent is field 4 and the start field 22 of the line; the state, field 3, is the first of the rest.
+        // In the line, field 4 is the parent and field 22 the start. The remaining text begins with field 3,
+        // the state.
         let (parent, started) = (fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?);
         Some(Self { pid: pid.parse().ok()?, parent, name: name.to_owned(), started })
     }

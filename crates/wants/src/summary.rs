@@ -1,4 +1,4 @@
-//! The end of `cargo test`: records of one run -> a list on stdout, and whether more was skipped than may be.
+//! The end of `cargo test`: the records of a run -> a list on stdout, and a failure if too much was skipped.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use crate::allowed::Allowed;
 use crate::record::{self, Kind, Record};
 
-/// Prints what was skipped since this `cargo test` began. Fails if `FAULTLESS_TEST_REQUIRE=all` and `missing.txt` does not
-/// allow it.
+/// Prints what was skipped since this `cargo test` began. Fails if `FAULTLESS_TEST_REQUIRE=all` and more was
+/// skipped than `missing.txt` allows.
 #[must_use]
 pub fn main() -> ExitCode {
-    // Tools that only ask for the names of tests get none.
+    // Tools that only ask for test names get none.
     if std::env::args().any(|word| word == "--list") {
         return ExitCode::SUCCESS;
     }
@@ -24,7 +24,7 @@ pub fn main() -> ExitCode {
     if excess.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A paragraph for each thing that is missing: one line says what and why, then one line a test.
+/// A paragraph for each missing thing: a line with the reason, then a line for each test.
 fn text(records: &[Record]) -> String {
     let tests: BTreeSet<_> = records.iter().map(test).collect();
     let mut text = match tests.len() {
@@ -44,14 +44,14 @@ fn text(records: &[Record]) -> String {
     text
 }
 
-/// What tells tests apart. Where all tests share a thread, only the place does.
+/// Identifies a test. If all tests share a thread, only the place does.
 fn test(record: &Record) -> (&str, &str, &str) {
     let file = record.place.split(':').next().unwrap_or_default();
     let place = if record.test == "a test" { record.place.as_str() } else { file };
     (&record.package, &record.test, place)
 }
 
-/// What is missing though it must be there, and what is missing in more tests than may lack it: a line each.
+/// What is missing without permission, and what is missing in too many tests: a line each.
 fn excess(records: &[Record], allowed: &Allowed) -> Vec<String> {
     let missing: BTreeSet<_> = records.iter().map(|record| (record.kind, record.what.as_str())).collect();
     let mut lines = Vec::new();

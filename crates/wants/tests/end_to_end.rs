@@ -1,6 +1,8 @@
-//! `cargo test` of a small crate whose tests lack a program, features and a request: what it ends with, and what it lists.
+//! `cargo test` of a small crate whose tests lack a program, features and a request: its exit status and its
+//! list.
 //!
-//! Guards against: a skip that nobody sees, a missing package that CI takes for a pass, a list that is of another run.
+//! Guards against: a skip that nobody sees, a missing package that CI takes for a pass, the list of another
+//! run.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -62,7 +64,7 @@ const SUMMARY: &str = "fn main() -> std::process::ExitCode { faultless_wants::su
 /// One at a time: they share the crate.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// What `cargo test` said, and whether it passed.
+/// The output of `cargo test`, and whether it passed.
 struct Run {
     has_passed: bool,
     said: String,
@@ -74,7 +76,7 @@ impl Run {
     }
 }
 
-/// Runs some tests of the crate, named by a part of their names, and the summary.
+/// Runs some tests of the crate, chosen by a part of their names, and the summary.
 fn cargo_test(only: &[&str], path: OsString, require: Option<&str>) -> Run {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wants-fixture");
@@ -87,7 +89,7 @@ fn cargo_test(only: &[&str], path: OsString, require: Option<&str>) -> Run {
     for (name, text) in files {
         let file = folder.join(name);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
-        // A file that is written anew is compiled anew.
+        // A rewritten file is compiled again.
         if fs::read_to_string(&file).ok().as_ref() != Some(&text) {
             fs::write(file, text).unwrap();
         }
@@ -101,7 +103,7 @@ fn cargo_test(only: &[&str], path: OsString, require: Option<&str>) -> Run {
     Run { has_passed: output.status.success(), said: format!("{out}{err}") }
 }
 
-/// The PATH as one folder of links, without a ripgrep, or with one that is made up.
+/// The PATH as one folder of links, without ripgrep, or with a fake one.
 fn path(folder: &Path, has_ripgrep: bool) -> OsString {
     let mut seen = BTreeSet::from([OsString::from("rg")]);
     for entry in std::env::split_paths(&std::env::var_os("PATH").unwrap())

@@ -1,4 +1,4 @@
-//! The last test program of `cargo test`: lists what the others skipped.
+//! The last test program of `cargo test`: lists the skips of all others.
 
 use std::process::ExitCode;
 

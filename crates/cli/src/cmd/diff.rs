@@ -7,7 +7,7 @@ use super::trace_file::load;
 use clap::ValueEnum;
 use faultless_console::{Failure, Outcome, deliver, sink::Sink, wants_colour};
 use faultless_report::diff as report;
-use faultless_report::flame::{self, Measure, Which};
+use faultless_report::flame::{self, Measure, Stack};
 use faultless_trace::diff::{By, Class, Diff, Run, Settings};
 
 /// Compare recordings: what was added, removed, grown or shrunk.
@@ -109,9 +109,9 @@ pub(crate) fn run(args: Args) -> Outcome {
         sink.write(&report::html(&diff))?;
     }
     if let Some(sink) = picture {
-        let which = if by == By::Alloc { Which::Both } else { Which::Touch };
+        let stack = if by == By::Alloc { Stack::Both } else { Stack::Touch };
         let draw = |measure| {
-            let settings = flame::Settings { measure, which, user_only: args.user_only };
+            let settings = flame::Settings { measure, stack, user_only: args.user_only };
             flame::difference(&diff, &before, &after, settings)
         };
         let drawn = draw(Measure::Time).or_else(|| draw(Measure::Faults));

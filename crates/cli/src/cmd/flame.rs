@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::trace_file::{TraceArg, load};
 use clap::ValueEnum;
 use faultless_console::{Failure, Outcome, deliver, sink::Sink};
-use faultless_report::flame::{self, Measure, Which};
+use faultless_report::flame::{self, Measure, Stack};
 use faultless_trace::diff::{By, Diff, Run, Settings};
 
 /// Draw a flame graph of who caused the page faults.
@@ -68,16 +68,16 @@ pub(crate) fn run(args: Args) -> Outcome {
             MeasureArg::Faults => Measure::Faults,
             MeasureArg::Bytes => Measure::Bytes,
         },
-        which: match args.stack {
-            StackArg::Touch => Which::Touch,
-            StackArg::Alloc => Which::Alloc,
-            StackArg::Both => Which::Both,
+        stack: match args.stack {
+            StackArg::Touch => Stack::Touch,
+            StackArg::Alloc => Stack::Alloc,
+            StackArg::Both => Stack::Both,
         },
         user_only: args.user_only,
     };
     let recording = args.trace.load()?;
     let no_alloc = recording.header.settings.alloc_from_bytes.is_none();
-    if settings.which != Which::Touch && no_alloc && args.diff.is_none() {
+    if settings.stack != Stack::Touch && no_alloc && args.diff.is_none() {
         let remedy = "record it with --alloc, or draw --stack touch";
         return Err(Failure(format!("the recording holds no allocations; {remedy}")));
     }
@@ -86,7 +86,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         None => flame::svg(&before[0], settings),
         Some(path) => {
             let after = [Run::new(load(path)?)];
-            let by = if settings.which == Which::Touch { By::Function } else { By::Alloc };
+            let by = if settings.stack == Stack::Touch { By::Function } else { By::Alloc };
             let how = Settings { by, user_only: args.user_only, ..Settings::default() };
             let diff = Diff::new(&before, &after, &how)?;
             diff.warnings.iter().for_each(|warning| eprintln!("faultless: warning: {warning}"));

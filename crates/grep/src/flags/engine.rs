@@ -1,8 +1,7 @@
-//! How it is done.
+//! How a search runs.
 
 use faultless_grepdb::BlockSource;
 
-/// How it is done.
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "How it is done")]
@@ -55,7 +54,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// One of them; the pool where all are meant.
+    /// The source to use. For `all` it is the pool.
     pub(crate) fn block_source(self) -> BlockSource {
         match self {
             Self::Pool | Self::All => BlockSource::Pool,

@@ -2,7 +2,6 @@
 
 use grep_printer::{HyperlinkFormat, UserColorSpec};
 
-/// What is printed.
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "What is printed")]

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-/// What matches.
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "What matches")]

@@ -1,15 +1,14 @@
-//! The flags that most searches have, read without a description of all: to make that takes clap as long as the index takes to find a
-//! word.
+//! The flags of most searches, read without clap: building clap's description takes as long as the index
+//! takes to find a word.
 //!
-//! In: the words of a search. Out: what clap makes of them; nothing where it alone knows what to make of one.
-//!
-//! What it does not do: tell what is wrong.
+//! In: the words of a search. Out: the same [`Args`] as clap's. `None` if only clap can read the words, or if
+//! they are wrong.
 
 use std::ffi::OsString;
 
 use super::Args;
 
-/// What clap would read.
+/// Reads words as clap would.
 pub(crate) fn read(words: &[OsString]) -> Option<Args> {
     let mut args = Args::default();
     let mut named = Vec::new();
@@ -41,7 +40,7 @@ pub(crate) fn read(words: &[OsString]) -> Option<Args> {
     Some(args)
 }
 
-/// Takes a flag without a value; whether it is one.
+/// Reads a flag without a value. False if `name` is no such flag.
 fn switch(args: &mut Args, name: &str) -> bool {
     let Args { matching, which, looks, engine, .. } = args;
     match name {
@@ -75,7 +74,7 @@ fn switch(args: &mut Args, name: &str) -> bool {
     true
 }
 
-/// Takes a flag with a value; nothing where it is none, or the value can't be read.
+/// Reads a flag with a value. `None` if `letter` is no such flag, or if the value is wrong.
 fn option(args: &mut Args, letter: &str, value: &str) -> Option<()> {
     let Args { matching, which, looks, engine, .. } = args;
     match letter {

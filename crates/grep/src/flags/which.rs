@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use crate::place::Which;
 
-/// Which files.
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Which files")]
@@ -94,18 +93,18 @@ pub(crate) struct Flags {
     pub(crate) encoding: Option<String>,
 }
 
-/// A number of bytes, such as 64K.
+/// Parses a number of bytes, such as 64K.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     grep_cli::parse_human_readable_size(text).map_err(|error| error.to_string())
 }
 
 impl Flags {
-    /// Hidden files are asked for.
+    /// Whether hidden files are searched.
     pub(crate) fn asks_hidden(&self) -> bool {
         self.hidden || self.unrestricted > 1 && !self.no_hidden
     }
 
-    /// Files that are left out by name are asked for.
+    /// Whether ignored files are searched.
     pub(crate) fn asks_ignored(&self) -> bool {
         self.no_ignore
             || self.no_ignore_vcs
@@ -114,22 +113,23 @@ impl Flags {
             || self.unrestricted > 0
     }
 
-    /// NUL bytes do not end the search of a file.
+    /// Whether binary files are searched.
     pub(crate) fn asks_binary(&self) -> bool {
         self.binary || self.unrestricted > 2
     }
 
-    /// Marks in files do not tell their encoding.
+    /// Whether the flags fix the encoding of files.
     pub(crate) fn names_encoding(&self) -> bool {
         self.encoding.as_deref().is_some_and(|name| name != "auto")
     }
 
-    /// The database can't tell which files are meant, or has not their text as it is to be read.
+    /// Whether a flag forces reading from disk: the database can't tell which files are meant, or has their
+    /// text in another form.
     pub(crate) fn is_beyond_databases(&self) -> bool {
         self.beyond_databases().is_some()
     }
 
-    /// The first flag for which that is so.
+    /// The first such flag.
     pub(crate) fn beyond_databases(&self) -> Option<&'static str> {
         let flags = [
             ("--follow", self.follow),

@@ -1,4 +1,4 @@
-//! A tree of odd files: every encoding, line end, name and length that a search must not stumble over.
+//! A tree of odd files: every encoding, line end, name and length that can trip a search.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fastrand::Rng;
 
-/// What lines are made of: words that share beginnings, that differ in case, that are not ASCII, and punctuation.
+/// The words of lines: common beginnings, differing case, non-ASCII letters, punctuation.
 pub(crate) const WORDS: &[&str] = &[
     "foo",
     "foobar",
@@ -68,7 +68,7 @@ fn lines(rng: &mut Rng, count: usize, end: &str) -> String {
     (0..count).map(|_| line(rng) + end).collect()
 }
 
-/// Writes `bytes` to `path` below `root`, making folders.
+/// Writes `bytes` to `path` below `root`, and creates folders.
 pub(crate) fn put(root: &Path, path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) {
     let path = root.join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -111,10 +111,10 @@ pub(crate) fn write(root: &Path, rng: &mut Rng) {
     fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
 }
 
-/// A NUL byte at the beginning, at the end, and about where ripgrep's first buffer ends.
+/// A NUL byte at the beginning, at the end, and near the end of ripgrep's first buffer.
 fn nul(root: &Path, rng: &mut Rng) {
     for (name, count) in [("first", 0), ("early", 10), ("edge", 2_700), ("late", 6_000), ("later", 40_000)] {
-        // Ripgrep looks for a mark in three bytes, and for NUL bytes after the first line end in them, if there is one.
+        // Ripgrep looks for a byte order mark in three bytes, and for NUL bytes after their first line end.
         let text = "begin\n".to_owned() + &lines(rng, count, "\n") + "foo\0bar\n" + &lines(rng, 100, "\n");
         put(root, format!("nul/{name}"), text);
     }
@@ -161,7 +161,7 @@ fn ignored(root: &Path, rng: &mut Rng) {
     }
 }
 
-/// Changes some of it: other text, gone, new.
+/// Changes some files: new text, removed, added.
 pub(crate) fn change(root: &Path, rng: &mut Rng) {
     for number in (0..300).step_by(7) {
         let path = format!("src/{}/file{number}.{}", number % 17, ["c", "h", "rs", "txt"][number % 4]);

@@ -1,4 +1,4 @@
-//! `faultless index`: databases are made, told of, filtered and kept up.
+//! `faultless index`: databases are created, shown, filtered and updated.
 
 use std::fs;
 use std::io::Write;
@@ -23,7 +23,7 @@ impl Place {
         place
     }
 
-    /// Writes a file that is not so fresh that it counts as changed for ever.
+    /// Writes a file with an older time: a fresh one counts as changed for ever.
     fn write(&self, path: &str, text: &str) {
         let path = self.tree.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -43,14 +43,14 @@ impl Place {
         self.command(args).output().unwrap()
     }
 
-    /// The output of what must do.
+    /// The output of a command that must succeed.
     fn out(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
         text(&output.stdout)
     }
 
-    /// What is said by what must fail.
+    /// The message of a command that must fail.
     fn failure(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output.stdout));
@@ -316,7 +316,7 @@ fn flags_that_read_the_disk_do_not_go_with_projects() {
     }
 }
 
-/// Waits until `what` is true; the time of a watch is not ours.
+/// Waits until `what` is true: a watch runs at its own pace.
 fn wait(what: impl Fn() -> bool) {
     let end = SystemTime::now() + Duration::from_secs(300);
     while !what() {

@@ -1,5 +1,7 @@
-//! `faultless index update`, killed at any point or out of room: the database from before or the one from after, and whole with the
-//! next update. `FAULTLESS_TEST_KILLS` says how often.
+//! `faultless index update`, killed at any point or out of disk space.
+//!
+//! The database is the old one or the new one, and is whole after the next update. `FAULTLESS_TEST_KILLS`
+//! sets the number of kills.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,14 +10,14 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-/// In every file, with what makes this state of it different from all others.
+/// In every file, followed by text that makes this version of the file unique.
 const MARK: &str = "marker";
 
-/// A tree, and what is in it.
+/// A tree, and its expected content.
 struct Tree {
     folder: tempfile::TempDir,
     rng: fastrand::Rng,
-    /// The line of each file that has the mark.
+    /// The marked line of each file.
     now: BTreeMap<String, String>,
     changes: u64,
 }
@@ -40,7 +42,7 @@ impl Tree {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
         let file = fs::File::options().write(true).open(&path).unwrap();
-        // Old enough to be believed, and never the same.
+        // Old enough to be trusted, and never the same.
         file.set_modified(SystemTime::now() - Duration::from_secs(100_000_000 - self.changes)).unwrap();
         self.now.insert(name, line);
     }
@@ -69,7 +71,7 @@ impl Tree {
         assert!(out.status.success(), "{verb}: {}", String::from_utf8_lossy(&out.stderr));
     }
 
-    /// The tree as it is now, to come back to.
+    /// A copy of the tree, to come back to.
     fn kept(&self) -> Kept {
         let folder = tempfile::tempdir().unwrap();
         for entry in fs::read_dir(self.folder.path()).unwrap().flatten() {
@@ -80,9 +82,9 @@ impl Tree {
         Kept { folder, lines: self.now.clone() }
     }
 
-    /// Whether the database is that of the tree as it is now; otherwise it is that of the tree as it was `before`.
+    /// Whether the database has the tree as it is now; if not, it must have the tree as it was `before`.
     ///
-    /// A search looks at the files that it names: only beside the tree that it was made from does a database have nothing to say.
+    /// A search checks the files that it names. Only beside its own tree does a database give no warning.
     fn is_renewed(&self, before: &Kept) -> bool {
         let (found, said) = found(self.folder.path());
         if said.is_empty() && found == self.now {
@@ -94,7 +96,7 @@ impl Tree {
         false
     }
 
-    /// That the next update leaves the tree as it is, and nothing else in the database's folder.
+    /// Checks that the next update leaves the tree unchanged, and nothing extra in the database's folder.
     fn is_whole_after_an_update(&self) {
         self.run("update");
         assert_eq!(found(self.folder.path()), (self.now.clone(), String::new()));
@@ -109,18 +111,18 @@ impl Tree {
     }
 }
 
-/// A tree as it was.
+/// A copy of a tree.
 struct Kept {
     folder: tempfile::TempDir,
     lines: BTreeMap<String, String>,
 }
 
-/// With all times.
+/// Copies with all times.
 fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
 }
 
-/// What a search in `folder` finds, and what it says.
+/// The matches of a search in `folder`, and its warnings.
 fn found(folder: &Path) -> (BTreeMap<String, String>, String) {
     let out = crate::grep().arg(MARK).current_dir(folder).stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -143,7 +145,7 @@ fn a_database_whose_update_was_killed_is_that_from_before_or_that_from_after() {
         tree.change();
         let mut update = tree.command("update").stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(takes.mul_f64(tree.rng.f64() * 1.1));
-        // Where it has ended already there is nothing to kill.
+        // It may have ended already.
         let _ = update.kill();
         finished += usize::from(update.wait().unwrap().signal().is_none());
         if tree.is_renewed(&before) {
@@ -161,7 +163,8 @@ fn a_database_whose_update_was_killed_is_that_from_before_or_that_from_after() {
     tree.is_whole_after_an_update();
 }
 
-/// One line that names the file, exit code 2; the database is that from before, and what was begun is gone.
+/// Checks that an update failed: one line that names the file, exit status 2, the old database, and no
+/// unfinished files.
 fn has_failed(tree: &Tree, out: &Output, before: &Kept) {
     let said = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(2), "{said}");
@@ -178,7 +181,7 @@ fn a_file_that_may_not_grow_leaves_the_database_from_before() {
     let link = crate::index_link(links.path());
     for blocks in [0, 1, 2, 3, 5, 8, 13, 20, 40] {
         tree.change();
-        // The limit is in blocks of 512 bytes; without the signal a write fails with EFBIG.
+        // The limit is in blocks of 512 bytes. Without the signal a write fails with EFBIG.
         let update = format!("ulimit -f {blocks}; trap '' XFSZ; exec \"$0\" update");
         let out = Command::new("sh")
             .args(["-c", &update])
@@ -196,7 +199,7 @@ fn a_file_that_may_not_grow_leaves_the_database_from_before() {
     tree.is_whole_after_an_update();
 }
 
-/// A small file system, unmounted in the end.
+/// A small file system, unmounted on drop.
 struct Mounted<'p>(&'p Path);
 
 impl Drop for Mounted<'_> {

@@ -1,4 +1,4 @@
-//! `faultless-grep` from outside, one test program for all of it: each is linked anew after every change.
+//! `faultless-grep` from outside. One test program for all: each has to be linked after every change.
 
 mod corpus;
 mod index;
@@ -15,21 +15,21 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_faultless-grep");
 const VERBS: [&str; 10] =
     ["init", "build", "update", "files", "filter", "info", "projects", "change", "watch", "interactive"];
 
-/// A search, without the flags of whoever runs the tests.
+/// A search, without the user's flags.
 fn grep() -> Command {
     let mut command = Command::new(PROGRAM);
     command.env_remove("FAULTLESS_GREP_OPTIONS");
     command
 }
 
-/// The same program under the name that keeps the database.
+/// The same program under the name that manages databases.
 fn index() -> Command {
     let mut command = grep();
     command.arg0("faultless-index");
     command
 }
 
-/// `index` where the first word is one of its verbs, else a search.
+/// `index` if the first word is one of its verbs, else a search.
 fn either(words: &[&str]) -> Command {
     let mut command = if words.first().is_some_and(|word| VERBS.contains(word)) { index() } else { grep() };
     command.args(words);

@@ -1,4 +1,4 @@
-//! Random queries: patterns of the corpus' words, and flags that ripgrep has had since version 13.
+//! Random queries: patterns of the corpus's words, and flags that ripgrep has had since version 13.
 
 use fastrand::Rng;
 
@@ -104,7 +104,7 @@ fn pattern(rng: &mut Rng) -> String {
     }
 }
 
-/// A match is printed with its line, or each on its own.
+/// Whether each match is printed.
 pub(crate) fn shows_matches(words: &[String]) -> bool {
     let flags = ["--json", "--vimgrep", "-o", "-wo", "-Uo", "-r", "-p", "-pn", "--color=always"];
     words.iter().any(|word| flags.contains(&word.as_str()))

@@ -1,5 +1,6 @@
-//! `faultless grep PATTERN` against ripgrep and GNU grep, on a tree of odd files. Guards against lines that one finds and the other
-//! does not. RG names another ripgrep.
+//! `faultless grep PATTERN` against ripgrep and GNU grep, on a tree of odd files.
+//!
+//! Guards against lines that only one of them finds. RG names another ripgrep.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -11,7 +12,7 @@ use crate::{corpus, grep, index, queries};
 
 fn ripgrep() -> Command {
     let mut command = Command::new(std::env::var_os("RG").unwrap_or("rg".into()));
-    // Mapped files are searched for NUL bytes in other places.
+    // Mapped files are searched for NUL bytes at other positions.
     command.args(["--no-config", "--no-mmap"]);
     command
 }
@@ -20,9 +21,9 @@ fn output(mut command: Command, folder: &Path, words: &[String]) -> Output {
     command.args(words).current_dir(folder).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Before version 14 it stopped elsewhere at NUL bytes, took less for a word, `$` before CR LF was another, it
-/// refused bytes that are no ASCII where Unicode is off, and what a .gitignore says
-/// with a slash did not count in folders that were named.
+/// Whether ripgrep is older than version 14. Such a version stops elsewhere at NUL bytes. It has other rules
+/// for words, and for `$` before CR LF. It refuses non-ASCII bytes without Unicode. In named folders, it
+/// ignores .gitignore lines with a slash.
 fn is_old() -> bool {
     let version = ripgrep().arg("--version").output().unwrap().stdout;
     let major = String::from_utf8_lossy(&version).split([' ', '.']).nth(1).and_then(|word| word.parse().ok());
@@ -42,7 +43,7 @@ fn has_ripgrep() -> bool {
     is_there
 }
 
-/// A tree, and its database.
+/// A tree with a database.
 fn tree(rng: &mut Rng) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     corpus::write(root.path(), rng);
@@ -55,7 +56,7 @@ fn build(root: &Path, verb: &str) {
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
 }
 
-/// What was printed, without what may differ: the order of files, and times.
+/// The output without differences that are allowed: the order of files, and times.
 fn comparable(words: &[String], stdout: &[u8]) -> Vec<Vec<u8>> {
     let has = |flag: &str| words.iter().any(|word| word == flag);
     if has("--json") {
@@ -64,7 +65,7 @@ fn comparable(words: &[String], stdout: &[u8]) -> Vec<Vec<u8>> {
     let end = if has("-0l") || has("--null-data") { 0 } else { b'\n' };
     let lines = stdout.split(|&byte| byte == end).map(<[u8]>::to_vec);
     if has("--stats") {
-        // What an index spares need not be searched.
+        // The index skips files that need not be searched.
         return lines.filter(|line| line.ends_with(b"matches") || line.ends_with(b"matched lines")).collect();
     }
     let mut lines: Vec<Vec<u8>> = lines.collect();
@@ -72,7 +73,7 @@ fn comparable(words: &[String], stdout: &[u8]) -> Vec<Vec<u8>> {
         // With one thread ripgrep ends these in CR LF, with several it does not.
         lines.iter_mut().filter(|line| line[..] == *b"--\r").for_each(|line| line.truncate(2));
     }
-    // Ripgrep goes through what was named one after another.
+    // Ripgrep searches named paths one after another.
     if !has("--sort=path") || has("src") || has("build") {
         lines.sort_unstable();
     }
@@ -93,7 +94,7 @@ fn json(stdout: &[u8]) -> Vec<Vec<u8>> {
     lines
 }
 
-/// What the two differ in, if they do.
+/// The difference between the two, if any.
 fn difference(folder: &Path, words: &[String], ours: &Output, theirs: &Output) -> Option<String> {
     let [mine, other] = [ours, theirs].map(|output| comparable(words, &output.stdout));
     if mine == other && ours.status.code() == theirs.status.code() {
@@ -134,11 +135,12 @@ fn compare(root: &Path, rng: &mut Rng, count: usize) {
             3 if part.is_empty() && !old => words.extend(["names".into(), "src/7".into()]),
             _ => {}
         }
-        // Every match of x* in a line of 3 MB, with the line, is too much for anybody.
+        // Every match of x* in a line of 3 MB, with the line, is too much output.
         if queries::shows_matches(&words) || rng.u8(..3) > 0 {
             words.push("-g!/long".into());
         } else {
-            // How much is read at once grows with the longest line, and with it where a NUL byte is noticed: luck, with ripgrep.
+            // ripgrep's read size grows with the longest line, and so does the position at which it notices a
+            // NUL byte.
             words.push("-g!nul".into());
         }
         let is_byte_wise = words.iter().any(|word| word == "--no-unicode" || word.starts_with("(?-u"));
@@ -215,7 +217,7 @@ fn text_is_found_as_gnu_grep_finds_it_in_bytes() {
     ];
     for (gnu, words) in queries {
         let mut command = Command::new("grep");
-        // What has a mark is read as what it is by us, and as bytes by GNU grep.
+        // We read a file with a byte order mark in its encoding; GNU grep reads its bytes.
         let without = ["--exclude-dir=.git", "--exclude-dir=.faultless", "--exclude=utf*"];
         command.env("LC_ALL", "C").args(["-a", "-r", "-n"]).args(without);
         let theirs = output(command, tree.path(), &gnu.iter().map(ToString::to_string).collect::<Vec<_>>());

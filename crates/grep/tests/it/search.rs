@@ -1,4 +1,4 @@
-//! `faultless grep PATTERN` as a user meets it: words, output, exit status.
+//! `faultless grep PATTERN` as a user sees it: words, output, exit status.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -239,7 +239,7 @@ fn a_line_buffered_search_does_not_wait_for_more() {
     let mut line = [0; 16];
     found.read_exact(&mut line).unwrap();
     assert_eq!(&line, b"a/one.c:int one;");
-    // The other file that it searches has no end until now.
+    // The search waits for the end of standard input.
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
 }

@@ -1,18 +1,19 @@
-//! The page: every row, filtered by class, searched by words, sorted by a click on a column's head.
+//! The page of a difference: rows filtered by class, searched by words, sorted by a click on a column head.
 
 use faultless_trace::diff::{Class, Diff, Row, Side};
 use faultless_trace::measurement::{Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 use maud::{Markup, PreEscaped, html};
 
-use super::{answer, change, clean, explained, machine, major, nanos, number, reading, why};
-use crate::lab::frame;
+use super::{answer, change, explained, machine, major, nanos, number, reading, why};
+use crate::frame;
 use crate::table::words;
+use crate::text::{self, plain};
 
-/// Rows of a page: a browser sorts and searches so many at once.
+/// A browser sorts and searches this many rows at once.
 const MOST_ROWS: usize = 5000;
 
-/// Rows by a number of their column, from large to small at first; of the filter, one class at a time.
+/// Sorts by a column's numbers, largest first. A second click reverses the order.
 const SCRIPT: &str = "document.querySelectorAll('th[data-at]').forEach(h=>{const go=()=>{\
 const b=h.closest('table').tBodies[0],n=+h.dataset.at,up=h.getAttribute('aria-sort')==='descending';\
 h.parentNode.querySelectorAll('th').forEach(o=>o.removeAttribute('aria-sort'));\
@@ -22,13 +23,15 @@ const k=r=>{const v=r.cells[n].dataset.value;return v===undefined?r.cells[n].tex
 .forEach(r=>b.appendChild(r))};\
 h.addEventListener('click',go);h.addEventListener('keydown',e=>{if(e.key==='Enter'||e.key===' '){e.preventDefault();go()}})});";
 
-const STYLES: &str = "th[data-at]{cursor:pointer}th[aria-sort=descending]::after{content:' \\2193'}\
-th[aria-sort=ascending]::after{content:' \\2191'}#rows td:last-child{white-space:normal;min-width:220px;overflow-wrap:anywhere}\
+/// Names have all the room that the figures leave, on a page wider than others.
+const STYLES: &str = "main{max-width:1800px}th[data-at]{cursor:pointer}th[aria-sort=descending]::after{content:' \\2193'}\
+th[aria-sort=ascending]::after{content:' \\2191'}td:last-child{width:100%}\
+#rows td:last-child{white-space:normal;min-width:280px;overflow-wrap:anywhere}\
 .added .verdict,.grown .verdict{color:var(--bad);background:var(--bad-ground)}\
 .removed .verdict,.shrunk .verdict{color:var(--good);background:var(--good-ground)}\
 .unchanged .verdict{color:var(--none);background:var(--none-ground)}#class-changed:checked~* tr.unchanged{display:none}";
 
-/// The whole document.
+/// A page with all rows, or the largest 5000 of them.
 pub fn html(diff: &Diff) -> String {
     let changed = diff.rows.len() - diff.count(Class::Unchanged);
     let mut choices =
@@ -65,7 +68,7 @@ pub fn html(diff: &Diff) -> String {
     frame::document("faultless diff", &styles, &body)
 }
 
-/// A number stays beside its unit and its other digits.
+/// Keeps a number on one line with its unit and all its digits.
 fn unbroken(sentence: &str) -> String {
     let words: Vec<String> = words(sentence).into_iter().map(|word| word.replace(' ', "\u{a0}")).collect();
     words.join(" ")
@@ -91,7 +94,7 @@ fn recordings(diff: &Diff) -> Markup {
                             (figure(time_ns, nanos))
                             td.right { (Count(major.round() as u64)) }
                             td.right { (Nanos(*major_ns)) }
-                            td.cell { code { (crate::command::line(command)) } }
+                            td.cell { code { (text::command(command)) } }
                         }
                     }
                 }
@@ -131,7 +134,14 @@ fn line(row: &Row) -> Markup {
     let count = |interval: &Interval| figure(interval, number);
     let difference = |pair, show| {
         let text: String = change(pair, show);
-        html! { td.right data-value=(format!("{:.0}", pair.difference.value)) { @if pair.significant { strong { (text) } } @else { (text) } } }
+        let (text, spread) =
+            text.split_once(" ± ").map_or((text.as_str(), None), |(text, half)| (text, Some(half)));
+        html! {
+            td.right data-value=(format!("{:.0}", pair.difference.value)) {
+                @if pair.significant { strong { (text) } } @else { (text) }
+                @if let Some(half) = spread { small { "± " (half) } }
+            }
+        }
     };
     html! {
         tr.row.(row.class.word()) {
@@ -139,7 +149,7 @@ fn line(row: &Row) -> Markup {
             (time(&row.time_ns.before)) (time(&row.time_ns.after)) (difference(&row.time_ns, nanos))
             (count(&row.faults.before)) (count(&row.faults.after)) (difference(&row.faults, number))
             td.right data-value=(format!("{:.6}", row.share)) { (Percent(row.share)) }
-            td { code { (clean(&row.name)) } @if let Some(explains) = &row.explains { br; small { (explained(explains)) } } }
+            td { code { (plain(&row.name)) } @if let Some(explains) = &row.explains { br; small { (explained(explains)) } } }
         }
     }
 }

@@ -1,12 +1,23 @@
-//! Two flat tables of typed columns (RFC 4180), which any converter takes to Parquet: faults, and the stacks that they name.
+//! Two flat tables of typed columns (RFC 4180), which any converter takes to Parquet.
 //!
-//! [`faults`], a row per fault in the order of time: `time_ns` (CLOCK_MONOTONIC), `pid`, `tid`, `process`, `thread`, `addr`
-//! (decimal), `kind` (the word of `stat --json`), `mapping`, `kernel` (`true` or `false`), `faults` (of the run that it stands
-//! for), `cost_ns` (their time, corrected), `stack_id`, `block_addr`, `block_bytes`, `block_born_ns`, `block_died_ns`,
-//! `block_stack_id`. What is not known is an empty field.
+//! [`faults`] has a row per fault, in the order of time:
 //!
-//! [`stacks`], a row per frame: `stack_id`, `depth` (0 is the leaf), `inlined` (`true` or `false`), `function`, `file`, `line`,
-//! `module`, `build_id`, `offset` (in the module's file, decimal).
+//! | column | meaning |
+//! |---|---|
+//! | `time_ns` | CLOCK_MONOTONIC |
+//! | `pid`, `tid`, `process`, `thread` | who faulted |
+//! | `addr` | decimal |
+//! | `kind` | the word of `stat --json` |
+//! | `mapping` | the mapping that was touched |
+//! | `kernel` | `true` or `false` |
+//! | `faults`, `cost_ns` | how many faults of the run this one stands for, and their corrected time |
+//! | `stack_id` | a stack of the other table |
+//! | `block_addr`, `block_bytes`, `block_born_ns`, `block_died_ns`, `block_stack_id` | the block that was touched |
+//!
+//! [`stacks`] has a row per frame: `stack_id`, `depth` (0 is the leaf), `inlined` (`true` or `false`),
+//! `function`, `file`, `line`, `module`, `build_id`, `offset` (in the module's file, decimal).
+//!
+//! An unknown value is an empty field.
 
 use std::io::{self, Write};
 
@@ -19,7 +30,7 @@ use super::{block, mapping, names};
 /// Writes the table of faults.
 ///
 /// # Errors
-/// Those of `out`.
+/// `out` fails.
 pub fn faults(recording: &Recording, profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let processes = names::processes(recording, profile);
     let mut table = Writer::from_writer(out);
@@ -75,7 +86,7 @@ pub fn faults(recording: &Recording, profile: &Profile, out: &mut dyn Write) -> 
 /// Writes the table of stacks.
 ///
 /// # Errors
-/// Those of `out`.
+/// `out` fails.
 pub fn stacks(recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
     let mut table = Writer::from_writer(out);
     table
@@ -110,7 +121,7 @@ pub fn stacks(recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
     table.flush()
 }
 
-/// What kind of error it was, which `csv` hides: a reader that has seen enough is none.
+/// The kind of the error, which `csv` hides. A closed pipe is no failure.
 fn cause(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

@@ -1,12 +1,16 @@
-//! The Firefox Profiler's processed profile: per thread the stacks of its faults, weighed, with bursts and lock waits as markers,
-//! memory and faults as counters, allocations with their stacks, and samples of the CPU clock as a thread of their own.
+//! The Firefox Profiler's processed profile.
 //!
-//! Faults of a thread with the same stack and kind that follow each other within `SAMPLE_NS` are one sample, those closer than
-//! `BURST_NS` are one marker: the viewer is not made for a million of either. Weights are ms, or faults. A frame's category is the
-//! kind of the fault. Frames are named by function: the format has no way here to say file and line.
-//! The document is built in memory.
+//! Each thread has the weighted stacks of its faults as samples; bursts and lock waits are markers. Memory
+//! and faults are counters. Allocations have their stacks. Samples of the CPU clock form a thread of their
+//! own.
 //!
-//! Format: <https://github.com/firefox-devtools/profiler/blob/main/docs-developer/processed-profile-format.md>.
+//! The viewer is not made for a million samples or markers. So consecutive faults of a thread with the same
+//! stack and kind are one sample if they lie within `SAMPLE_NS`. Faults closer than `BURST_NS` are one
+//! marker. Weights are ms, or faults. The category of a frame is the kind of the fault. Frames have functions
+//! but neither file nor line: the library has no way to add them. The document is built in memory.
+//!
+//! Format:
+//! <https://github.com/firefox-devtools/profiler/blob/main/docs-developer/processed-profile-format.md>.
 
 mod markers;
 
@@ -24,19 +28,22 @@ use fxprof_processed_profile::{
 use serde_json::Value;
 
 use super::{Weight, begin_ns, names};
+use crate::text::plain;
 use markers::{Burst, LockWait};
 
-/// Faults of one stack and kind within so many ns are one sample. A pixel of a second on a wide screen is 500 us.
+/// Faults of one stack and kind within this time are one sample. A pixel of a second on a wide screen is 500
+/// us.
 const SAMPLE_NS: u64 = 500_000;
-/// Faults of a thread that begin so many ns after the end of the last are in its burst: a page is filled in less than 10 us.
+/// A fault joins the burst of its thread if it begins this soon after the last one ends. Filling a page takes
+/// less than 10 us.
 const BURST_NS: u64 = 50_000;
-/// Samples of the CPU clock are drawn as if each stood for so many ns where their rate is not known: 1 kHz, the usual.
+/// How much time a sample of the CPU clock stands for if the rate is unknown: 1 kHz is usual.
 const CPU_PERIOD_NS: u64 = 1_000_000;
 
 /// Writes the profile.
 ///
 /// # Errors
-/// Those of `out`.
+/// `out` fails.
 pub fn write(
     recording: &Recording,
     profile: &Profile,
@@ -78,7 +85,7 @@ impl<'a> Document<'a> {
         let begin = fx::ReferenceTimestamp::from_millis_since_unix_epoch(header.begin_unix_ms as f64);
         let mut out = fx::Profile::new(product, begin, fx::SamplingInterval::from_millis(1));
         out.set_os_name(&format!("Linux {}", header.host.kernel));
-        // Names are all that there is: the viewer need not look for symbols.
+        // All names are resolved: the viewer need not look up symbols.
         out.set_symbolicated(true);
         let cpu = out.add_category("CPU", CategoryColor::Green).into();
         let begin_ns = begin_ns(recording);
@@ -112,7 +119,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// What one of the whole numbers that the library takes stands for: us, or faults. [`Document::write`] makes ms of it.
+    /// The unit of the whole numbers that the library takes: us, or faults. [`Document::write`] turns us into
+    /// ms.
     fn unit(&self) -> f64 {
         match self.weight {
             Weight::Time => 1e3,
@@ -167,7 +175,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Adds samples. What is cut off by rounding goes to the thread's next, so that sums are right.
+    /// Adds samples. A thread's rounding error goes to its next sample, so sums stay exact.
     fn samples(
         &mut self,
         thread: ThreadHandle,
@@ -239,7 +247,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// A thread beside thread `tid`, for samples of the CPU clock: they weigh otherwise than faults.
+    /// A thread beside `tid` for samples of the CPU clock: their weights have another unit.
     fn clock(&mut self, pid: u32, tid: u32) -> ThreadHandle {
         let begin = self.time(self.begin_ns);
         let process = self.out.add_process("CPU clock", pid, begin);
@@ -266,7 +274,7 @@ impl<'a> Document<'a> {
         self.out.add_allocation_sample(thread, time, None, addr, -bytes);
     }
 
-    /// Resident memory and faults of all processes, at the first one.
+    /// Resident memory and faults of all processes, shown with the first one.
     fn levels(&mut self) {
         let levels = &self.recording.observation.levels;
         let Some(process) = self.main.filter(|_| !levels.is_empty()) else { return };
@@ -336,10 +344,10 @@ impl<'a> Document<'a> {
 }
 
 fn labels(stacks: &Stacks, stack: u32) -> Vec<String> {
-    stacks.labels(stack).iter().map(|label| names::clean(label)).collect()
+    stacks.labels(stack).iter().map(|label| plain(label)).collect()
 }
 
-/// Makes ms of the us that stand as weights: the library takes whole numbers, the format any.
+/// Turns weights from us into ms. The library takes whole numbers only; the format allows fractions.
 fn in_ms(document: &mut Value) {
     let threads = document.get_mut("threads").and_then(Value::as_array_mut);
     for samples in threads.into_iter().flatten().filter_map(|thread| thread.get_mut("samples")) {

@@ -1,8 +1,8 @@
 //! Folded stacks: `process;thread;root;...;leaf WEIGHT`, one line per stack, sorted.
 //!
-//! The weight is a whole number: ns of fault time, or faults; together they are the sum of all. Stacks that weigh nothing are left out. `;` in a name
-//! becomes `:`, since the format has no way to escape it, and control characters are replaced.
-//! Format: <https://github.com/brendangregg/FlameGraph>.
+//! The weight is a whole number, ns or faults. All weights add up to the whole. Stacks of weight 0 are left
+//! out. The format can't escape `;`, so `;` in a name becomes `:`. Control characters are replaced. Format:
+//! <https://github.com/brendangregg/FlameGraph>.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,14 +11,15 @@ use faultless_trace::profile::Profile;
 use faultless_trace::recording::Recording;
 
 use super::{Rounding, Weight, names};
+use crate::text::plain;
 
-/// What stands for a stack that was not recorded.
+/// The frame of faults whose stack was not recorded.
 const NO_STACK: &str = "[no stack]";
 
 /// Writes the stacks of all faults.
 ///
 /// # Errors
-/// Those of `out`.
+/// `out` fails.
 pub fn write(
     recording: &Recording,
     profile: &Profile,
@@ -52,5 +53,5 @@ pub fn write(
 }
 
 fn word(name: &str) -> String {
-    if name.is_empty() { "[unnamed]".to_owned() } else { names::clean(name).replace(';', ":") }
+    if name.is_empty() { "[unnamed]".to_owned() } else { plain(name).replace(';', ":") }
 }

@@ -1,15 +1,16 @@
-//! JSON lines: an object per fault, in the order of time, everything resolved, so that `jq` needs no second file.
+//! JSON lines: an object per fault, in the order of time. Everything is resolved, so `jq` needs no second
+//! file.
 //!
-//! | field | what |
+//! | field | meaning |
 //! |---|---|
 //! | `time_ns` | begin, CLOCK_MONOTONIC |
-//! | `pid`, `tid`, `process`, `thread` | who; the names as they were last |
+//! | `pid`, `tid`, `process`, `thread` | who faulted; the last name of each |
 //! | `addr` | faulting address, hexadecimal text (JSON's numbers end at 2^53) |
 //! | `kind` | the word of `stat --json` |
-//! | `mapping` | what was touched: a file, `[heap]`, `[stack]`, `//anon` |
+//! | `mapping` | the mapping that was touched: a file, `[heap]`, `[stack]`, `//anon` |
 //! | `kernel` | taken in kernel mode |
-//! | `faults` | faults of the run that it stands for; 1 where every fault was recorded |
-//! | `cost_ns` | their time, corrected |
+//! | `faults` | how many faults of the run this one stands for; 1 if every fault was recorded |
+//! | `cost_ns` | their corrected time |
 //! | `stack` | frames, leaf first, inlined ones apart: `function`, or `module` and `offset` in it; `file`, `line` |
 //! | `block` | `null`, or the block that was touched: `addr`, `len_bytes`, `born_ns`, `died_ns`, `stack` |
 
@@ -66,7 +67,7 @@ struct Place {
 /// Writes a line per fault.
 ///
 /// # Errors
-/// Those of `out`.
+/// `out` fails.
 pub fn write(recording: &Recording, profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let processes = names::processes(recording, profile);
     let mut known: HashMap<u32, Rc<[Place]>> = HashMap::new();

@@ -7,15 +7,16 @@ use faultless_trace::profile::Profile;
 use faultless_trace::recording::Recording;
 use faultless_trace::stat::Kind;
 
+use crate::text::plain;
+
 /// A process and its threads.
 #[derive(Debug, Default)]
 pub(super) struct Process {
     pub(super) name: String,
-    /// By number.
     pub(super) threads: BTreeMap<u32, String>,
 }
 
-/// Every process that a recording speaks of, by number, each thread with the last name that it had.
+/// Every process of a recording. A thread has the last name that it took.
 pub(super) fn processes(recording: &Recording, profile: &Profile) -> BTreeMap<u32, Process> {
     let mut processes: BTreeMap<u32, Process> = BTreeMap::new();
     let mut parents: BTreeMap<u32, u32> = BTreeMap::new();
@@ -27,7 +28,7 @@ pub(super) fn processes(recording: &Recording, profile: &Profile) -> BTreeMap<u3
         match &record.what {
             What::Name(name) => {
                 let process = processes.entry(record.pid).or_default();
-                process.threads.insert(record.tid, clean(name));
+                process.threads.insert(record.tid, plain(name));
             }
             What::Fork { parent } if *parent != record.pid => {
                 parents.insert(record.pid, *parent);
@@ -38,7 +39,7 @@ pub(super) fn processes(recording: &Recording, profile: &Profile) -> BTreeMap<u3
     for fault in &profile.faults {
         see(&mut processes, fault.pid, fault.tid);
     }
-    let command = recording.header.command.first().map(|path| clean(path.rsplit('/').next().unwrap_or(path)));
+    let command = recording.header.command.first().map(|path| plain(path.rsplit('/').next().unwrap_or(path)));
     let main = |pid: u32, processes: &BTreeMap<u32, Process>| {
         let threads = &processes.get(&pid)?.threads;
         threads.get(&pid).filter(|name| !name.is_empty()).cloned()
@@ -65,12 +66,7 @@ pub(super) fn of(processes: &BTreeMap<u32, Process>, pid: u32, tid: u32) -> (&st
     (&process.name, process.threads.get(&tid).map_or("", String::as_str))
 }
 
-/// A name without characters that a terminal would obey or that end a line.
-pub(super) fn clean(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-/// A kind's word, as in all JSON documents of ours: `mmap_first_write`.
+/// The word of a kind in all our JSON documents: `mmap_first_write`.
 pub(super) fn kind(kind: Kind) -> String {
     match serde_json::to_value(kind) {
         Ok(serde_json::Value::String(word)) => word,

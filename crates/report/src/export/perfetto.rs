@@ -1,9 +1,12 @@
-//! A Perfetto trace: per thread the faults as slices with their stacks, lock waits, and when it ran; memory and fault rate as
-//! counters; samples of the CPU clock.
+//! A Perfetto trace.
 //!
-//! A slice lasts as long as the fault took, corrected, and ends where the thread's next one begins at the latest. One that stands
-//! for many lasts as long as each of them, and says by `faults` how many those are. Times are ns of CLOCK_MONOTONIC.
-//! One packet after another goes out, each name before the first packet that uses it.
+//! Each thread has its faults as slices with stacks, its lock waits, and its running times. Memory and fault
+//! rate are counters. Samples of the CPU clock are samples.
+//!
+//! A slice is as long as the corrected time of the fault. It ends at the latest where the thread's next slice
+//! begins. A sampled fault is as long as one of the faults that it stands for, and its field `faults` says
+//! how many. Times are ns of CLOCK_MONOTONIC. Packets are written one by one, each name before the first
+//! packet that uses it.
 
 mod interned;
 mod proto;
@@ -20,13 +23,13 @@ use super::{mapping, names, whole};
 use interned::Interned;
 use proto::{CounterDescriptor, DebugAnnotation, TracePacket, TrackDescriptor, TrackEvent};
 
-/// The one sequence of packets; any number but 0.
+/// The id of our only packet sequence: any number but 0.
 const SEQUENCE: u32 = 1;
 
 /// Writes the trace.
 ///
 /// # Errors
-/// Those of `out`.
+/// `out` fails.
 pub fn write(recording: &Recording, profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let mut trace = Trace { out, names: Interned::default(), tracks: 0, cleared: false };
     let mut threads = trace.people(recording, profile)?;
@@ -36,11 +39,10 @@ pub fn write(recording: &Recording, profile: &Profile, out: &mut dyn Write) -> i
     trace.out.flush()
 }
 
-/// A thread's tracks.
 #[derive(Clone, Copy, Default)]
 struct Tracks {
     faults: u64,
-    /// Made when the first switch or wait is seen.
+    /// Created at the first switch or wait.
     states: Option<u64>,
     locks: Option<u64>,
     /// Whether a slice is open in `states`.
@@ -120,7 +122,7 @@ impl Trace<'_> {
     }
 
     fn faults(&mut self, recording: &Recording, profile: &Profile, threads: &Threads) -> io::Result<()> {
-        // From the last to the first: when the thread's next fault begins.
+        // Backward: the begin of the thread's next fault is known.
         let mut next: HashMap<(u32, u32), u64> = HashMap::new();
         let mut ends: Vec<u64> = vec![0; profile.faults.len()];
         for (fault, end_ns) in profile.faults.iter().zip(&mut ends).rev() {
@@ -174,7 +176,7 @@ impl Trace<'_> {
         }
     }
 
-    /// What threads did beside faulting: ran, waited, waited for a lock; and samples of the CPU clock.
+    /// Running and waiting times, lock waits, and samples of the CPU clock.
     fn waits(&mut self, recording: &Recording, threads: &mut Threads) -> io::Result<()> {
         for record in &recording.observation.records {
             let tracks = threads.entry((record.pid, record.tid)).or_default();
@@ -250,7 +252,7 @@ impl Trace<'_> {
         self.track(TrackDescriptor { name, parent_uuid: Some(parent), ..TrackDescriptor::default() })
     }
 
-    /// Resident memory, and the rate of faults between two readings.
+    /// Resident memory, and the fault rate between two readings.
     fn levels(&mut self, recording: &Recording) -> io::Result<()> {
         let levels = &recording.observation.levels;
         if levels.is_empty() {
@@ -281,7 +283,7 @@ impl Trace<'_> {
             if let Some(before) = before.filter(|before| before.time_ns < level.time_ns) {
                 let faults = level.faults.saturating_sub(before.faults) as f64;
                 let seconds = (level.time_ns - before.time_ns) as f64 / 1e9;
-                // The rate of a span is drawn from its begin on.
+                // A rate is drawn from the begin of its span.
                 self.event(before.time_ns, point(rate, faults / seconds))?;
             }
             before = Some(level);

@@ -1,9 +1,10 @@
-//! A gzipped pprof profile: per stack, thread, kind, mapping and allocating stack the faults and their time.
+//! A gzipped pprof profile: faults and their time by stack, thread, kind, mapping and allocating stack.
 //!
-//! Sample types: `faults/count` and `time/nanoseconds` (the default). Labels of a sample: `process`, `thread`, `kind`, `mapping`, and
-//! `allocated_by`, the functions that allocated the block, leaf first; so `-tagfocus kind=stack` or `-tagroot allocated_by` work.
-//! Inlined functions are lines of one location. An address is the offset in the module's file; a place without a name is
-//! named `libc.so.6+0x1234`. Figures are whole ns and faults, and add up to the whole.
+//! Sample types: `faults/count` and `time/nanoseconds` (the default). Labels of a sample: `process`,
+//! `thread`, `kind`, `mapping`, and `allocated_by`, the functions that allocated the block, leaf first. So
+//! `-tagfocus kind=stack` and `-tagroot allocated_by` work. Inlined functions are lines of one location. An
+//! address is the offset in the module's file. A frame without a function is named `libc.so.6+0x1234`.
+//! Figures are whole ns and faults, and add up to the whole.
 
 mod proto;
 
@@ -18,7 +19,7 @@ use prost::Message;
 
 use super::{Rounding, block, mapping, names};
 
-/// What is summed into one sample.
+/// What distinguishes one sample from another.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key<'a> {
     pid: u32,
@@ -32,7 +33,7 @@ struct Key<'a> {
 /// Writes the profile.
 ///
 /// # Errors
-/// Those of `out`.
+/// `out` fails.
 pub fn write(recording: &Recording, profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let message = message(recording, profile);
     let mut packed = GzEncoder::new(out, Compression::default());
@@ -108,7 +109,6 @@ fn message(recording: &Recording, profile: &Profile) -> proto::Profile {
     }
 }
 
-/// Texts, each once.
 struct Strings {
     table: Vec<String>,
     index: HashMap<String, i64>,
@@ -132,7 +132,7 @@ impl Strings {
     }
 }
 
-/// Modules, frames and functions, written down as they are needed. A number in pprof is one more than its index.
+/// Modules, frames and functions, in the order of first use. An id in pprof is the index plus 1.
 struct Code<'a> {
     stacks: &'a Stacks,
     mappings: Vec<proto::Mapping>,
@@ -144,7 +144,7 @@ struct Code<'a> {
 
 impl<'a> Code<'a> {
     fn new(stacks: &'a Stacks, strings: &mut Strings) -> Self {
-        // Functions are known as far as they can be: `pprof` must not look the file offsets up as if they were addresses.
+        // Says that functions are known, so `pprof` does not look up the file offsets as addresses.
         let mapping = |(at, module): (usize, &faultless_trace::recording::Module)| proto::Mapping {
             id: at as u64 + 1,
             memory_start: 0,

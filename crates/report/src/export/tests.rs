@@ -1,4 +1,4 @@
-//! One recording in every format. Names are as bad as programs make them.
+//! One recording in every format, with hostile names.
 
 use std::io::Write;
 use std::process::Command;
@@ -14,7 +14,8 @@ fn name(function: &str, file: Option<&str>, line: Option<u32>) -> Name {
     Name { function: function.to_owned(), file: file.map(str::to_owned), line }
 }
 
-/// Two threads; three stacks, of which one has an inlined frame, one a frame without a name, and one frames that do not exist.
+/// Two threads and three stacks. One stack has an inlined frame, one a frame without a name, and one refers
+/// to frames that do not exist.
 pub(super) fn recording() -> Recording {
     let frame = |module, address, names| Frame { module, address, names };
     let stacks = Stacks {
@@ -101,7 +102,7 @@ pub(super) fn profile(recording: &Recording) -> Profile {
     }
 }
 
-/// What a format makes of the recording above.
+/// The recording above in a format.
 pub(super) fn bytes(
     write: impl Fn(&Recording, &Profile, &mut dyn Write) -> std::io::Result<()>,
     recording: &Recording,

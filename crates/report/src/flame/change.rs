@@ -1,7 +1,8 @@
-//! Two sets of stacks -> one picture of what became of them.
+//! Two sets of stacks -> one set that shows what changed.
 //!
-//! Two branches lie beside each other: `after` holds all stacks as they are now, `no longer` those that went or shrank, by
-//! what they lost. A frame that changed by enough says so in its name, since only the name carries a colour.
+//! There are two branches. `after` holds all stacks of the run after. `no longer` holds stacks that went or
+//! shrank, weighted by their loss. A frame that changed enough says so in its name, because inferno colours
+//! frames by name.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +19,6 @@ const GROWN: [u8; 3] = [232, 88, 72];
 const SHRUNK: [u8; 3] = [92, 140, 224];
 const SAME: [u8; 3] = [224, 226, 229];
 
-/// What the colours mean.
 pub(super) const LEGEND: [([u8; 3], &str); 5] = [
     (ADDED, "only after"),
     (GROWN, "grown"),
@@ -27,22 +27,21 @@ pub(super) const LEGEND: [([u8; 3], &str); 5] = [
     (REMOVED, "only before"),
 ];
 
-/// What to draw.
 pub(super) struct Changes {
     pub(super) stacks: Vec<(String, f64)>,
     pub(super) colours: Vec<(String, Color)>,
 }
 
-/// Weights of a frame with all that is above it.
+/// The weights of a frame, with all frames above it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Both {
+struct Weights {
     before: f64,
     after: f64,
 }
 
-/// `threshold` is the least change of a frame, as a share of the larger whole, that is marked.
+/// Marks the frames that changed by at least `threshold`, a share of the larger whole.
 pub(super) fn changes(before: &Stacks, after: &Stacks, threshold: f64) -> Changes {
-    let mut frames: HashMap<&[String], Both> = HashMap::new();
+    let mut frames: HashMap<&[String], Weights> = HashMap::new();
     for (stack, weight) in before {
         (1..=stack.len()).for_each(|len| frames.entry(&stack[..len]).or_default().before += weight);
     }
@@ -56,12 +55,12 @@ pub(super) fn changes(before: &Stacks, after: &Stacks, threshold: f64) -> Change
         let mut names = vec![branch.to_owned()];
         let mut mark = None;
         for len in 1..=stack.len() {
-            let mut both = frames[&stack[..len]];
+            let mut weights = frames[&stack[..len]];
             if branch == NO_LONGER {
-                // What has grown as a whole lost this part all the same: no red in this branch.
-                both.after = both.after.min(both.before);
+                // A stack that grew as a whole still lost this part: this branch has no red.
+                weights.after = weights.after.min(weights.before);
             }
-            let (suffix, colour) = marked(both, threshold * whole, &mut mark);
+            let (suffix, colour) = marked(weights, threshold * whole, &mut mark);
             names.push(format!("{}{suffix}", stack[len - 1]));
             colours.entry(names[len].clone()).or_insert(colour);
         }
@@ -72,7 +71,7 @@ pub(super) fn changes(before: &Stacks, after: &Stacks, threshold: f64) -> Change
     }
     for (stack, weight) in before {
         let gone = weight - after.get(stack).copied().unwrap_or(0.0);
-        // Of stacks that both have, noise would fill this branch with slivers.
+        // For a stack on both sides, noise would fill this branch with slivers.
         if gone > if after.contains_key(stack) { threshold * whole } else { 0.0 } {
             changes.stacks.push((line(NO_LONGER, stack), gone));
         }
@@ -82,13 +81,14 @@ pub(super) fn changes(before: &Stacks, after: &Stacks, threshold: f64) -> Change
     changes
 }
 
-/// What is behind the name of a frame, and its colour. `mark`: what all frames above one that is only on one side are.
-fn marked(both: Both, least: f64, mark: &mut Option<(&'static str, [u8; 3])>) -> (String, Color) {
-    let change = both.after - both.before;
+/// The suffix of a frame's name, and its colour. `mark` holds for all frames above one that exists on one
+/// side only.
+fn marked(weights: Weights, least: f64, mark: &mut Option<(&'static str, [u8; 3])>) -> (String, Color) {
+    let change = weights.after - weights.before;
     if mark.is_none() && change.abs() >= least {
-        *mark = match both {
-            Both { before: 0.0, .. } => Some((" [added]", ADDED)),
-            Both { after: 0.0, .. } => Some((" [removed]", REMOVED)),
+        *mark = match weights {
+            Weights { before: 0.0, .. } => Some((" [added]", ADDED)),
+            Weights { after: 0.0, .. } => Some((" [removed]", REMOVED)),
             _ => None,
         };
     }
@@ -98,8 +98,8 @@ fn marked(both: Both, least: f64, mark: &mut Option<(&'static str, [u8; 3])>) ->
     if change.abs() < least || change == 0.0 {
         return (String::new(), rgb(SAME));
     }
-    let share = change / both.before;
-    let strength = (change.abs() / both.before.max(both.after)).sqrt();
+    let share = change / weights.before;
+    let strength = (change.abs() / weights.before.max(weights.after)).sqrt();
     let full = if change > 0.0 { GROWN } else { SHRUNK };
     let mix = |full: u8, same: u8| (f64::from(same) + strength * (f64::from(full) - f64::from(same))) as u8;
     let suffix =

@@ -1,25 +1,25 @@
-//! What a frame is -> its colour, the same in every picture.
+//! The origin of a frame -> its colour, the same in every picture.
 
 use inferno::flamegraph::color::Color;
 
-/// What a frame belongs to.
+/// Where a frame's code comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum Origin {
     /// The program's own file.
     Program,
     /// A library.
     Library,
     /// The kernel.
     Kernel,
-    /// Faultless itself.
+    /// Faultless.
     Faultless,
-    /// Code that was made at run time, and addresses in no known file.
+    /// Code made at run time, and addresses in no known file.
     Other,
-    /// No function.
+    /// Not a function.
     Marker,
 }
 
-impl Kind {
+impl Origin {
     /// By the last part of the file's path and of the command.
     pub(super) fn of_file(file: &str, program: &str) -> Self {
         match file {
@@ -55,25 +55,25 @@ impl Kind {
     }
 }
 
-/// Colours and what they mean.
+/// Colours and their meaning.
 #[derive(Clone, Debug)]
 pub(super) struct Legend(pub(super) Vec<([u8; 3], &'static str)>);
 
-/// The legend of what occurs.
-pub(super) fn legend(kinds: impl Iterator<Item = Kind>) -> Legend {
-    let mut kinds: Vec<Kind> = kinds.collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    Legend(kinds.into_iter().map(|kind| (kind.colour(), kind.word())).collect())
+/// The legend of all origins that occur.
+pub(super) fn legend(origins: impl Iterator<Item = Origin>) -> Legend {
+    let mut origins: Vec<Origin> = origins.collect();
+    origins.sort_unstable();
+    origins.dedup();
+    Legend(origins.into_iter().map(|origin| (origin.colour(), origin.word())).collect())
 }
 
-/// A shade of its kind's colour, by name, so that neighbours differ.
-pub(super) fn of_frame(name: &str, kind: Kind) -> Color {
+/// A shade of the origin's colour, chosen by name, so that neighbours differ.
+pub(super) fn of_frame(name: &str, origin: Origin) -> Color {
     const SHADES: u32 = 24;
     // FNV-1a.
     let hash =
         name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    let lighter = if kind == Kind::Marker { 0 } else { ((hash >> 8) % SHADES) as u8 };
-    let [r, g, b] = kind.colour().map(|part| part.saturating_add(lighter));
+    let lighter = if origin == Origin::Marker { 0 } else { ((hash >> 8) % SHADES) as u8 };
+    let [r, g, b] = origin.colour().map(|part| part.saturating_add(lighter));
     Color { r, g, b }
 }

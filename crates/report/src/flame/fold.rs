@@ -6,27 +6,26 @@ use faultless_trace::diff::Run;
 use faultless_trace::profile::Weighted;
 use faultless_trace::recording::{Frame, Stacks};
 
-use super::colour::Kind;
-use super::{Measure, Settings, Which};
+use super::colour::Origin;
+use super::{Measure, Settings, Stack};
 
-/// Between the allocating stack and the touching one upon it.
+/// Separates the allocating stack from the touching one on top of it.
 const TOUCHED_BY: &str = "touched by";
 
-/// Stacks with their weights.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fold {
     /// Names, root first.
     pub(super) stacks: BTreeMap<Vec<String>, f64>,
-    /// What each name is.
-    pub(super) kinds: HashMap<String, Kind>,
-    /// Faults in all.
+    /// The origin of each name.
+    pub(super) origins: HashMap<String, Origin>,
     pub(super) faults: f64,
-    /// Those of them whose stack is not known.
+    /// Faults without a known stack.
     unknown: f64,
 }
 
 impl Fold {
-    /// `exact` names a place without a function by its offset; without it by its file, as two builds need.
+    /// A frame without a function is named by its offset if `exact`, else by its file: offsets differ between
+    /// builds.
     pub(super) fn new(run: &Run, settings: Settings, exact: bool) -> Self {
         let mut weights: HashMap<(Option<u32>, Owner), f64> = HashMap::new();
         let mut fold = Fold::default();
@@ -36,23 +35,23 @@ impl Fold {
                 continue;
             }
             fold.faults += fault.faults;
-            let owner = owner(run, fault, settings.which);
-            let touch = fault.stack.filter(|_| settings.which != Which::Alloc);
-            let shown = if settings.which == Which::Alloc { owner.stack() } else { touch };
+            let owner = owner(run, fault, settings.stack);
+            let touch = fault.stack.filter(|_| settings.stack != Stack::Alloc);
+            let shown = if settings.stack == Stack::Alloc { owner.stack() } else { touch };
             fold.unknown += if shown.is_none() { fault.faults } else { 0.0 };
             *weights.entry((touch, owner)).or_default() += weight;
         }
-        let mut namer = Namer { run, exact, kinds: &mut fold.kinds };
+        let mut namer = Namer { run, exact, origins: &mut fold.origins };
         for ((touch, owner), weight) in weights {
-            let mut names = match (settings.which, owner) {
-                (Which::Touch, _) => Vec::new(),
+            let mut names = match (settings.stack, owner) {
+                (Stack::Touch, _) => Vec::new(),
                 (_, Owner::NoBlock) => namer.marker("[no recorded block]"),
                 (_, Owner::Block(stack)) => namer.names(stack),
             };
-            if settings.which == Which::Both {
+            if settings.stack == Stack::Both {
                 names.extend(namer.marker(TOUCHED_BY));
             }
-            if settings.which != Which::Alloc {
+            if settings.stack != Stack::Alloc {
                 names.extend(namer.names(touch));
             }
             *fold.stacks.entry(names).or_default() += weight;
@@ -64,7 +63,7 @@ impl Fold {
         fold
     }
 
-    /// What no recorded fault stands for has a frame by its kind: widths add up to the totals.
+    /// Faults that no recorded fault stands for get a frame by their kind, so widths add up to the totals.
     fn add_unplaced(&mut self, run: &Run, settings: Settings) {
         let unplaced = run.profile.unplaced();
         for fault in unplaced.iter().filter(|fault| !(settings.user_only && fault.kernel)) {
@@ -72,13 +71,13 @@ impl Fold {
             let weight = weight(run, fault, settings.measure);
             if weight > 0.0 {
                 let name = format!("[{}]", fault.kind.words());
-                self.kinds.insert(name.clone(), Kind::Marker);
+                self.origins.insert(name.clone(), Origin::Marker);
                 *self.stacks.entry(vec![name]).or_default() += weight;
             }
         }
     }
 
-    /// The sum of folds, each divided by its figure.
+    /// The sum of folds, each divided by its number.
     pub(super) fn sum(parts: impl Iterator<Item = (Self, f64)>) -> Self {
         let mut sum = Fold::default();
         for (part, divisor) in parts {
@@ -89,12 +88,11 @@ impl Fold {
         sum
     }
 
-    /// All weights together.
     pub(super) fn whole(&self) -> f64 {
         self.stacks.values().sum()
     }
 
-    /// Share of the faults whose stack is known, 0 to 1.
+    /// Share of the faults with a known stack, 0 to 1.
     pub(super) fn known_share(&self) -> f64 {
         if self.faults > 0.0 { 1.0 - self.unknown / self.faults } else { 1.0 }
     }
@@ -110,7 +108,7 @@ fn weight(run: &Run, fault: &Weighted, measure: Measure) -> f64 {
     }
 }
 
-/// Whose memory was touched.
+/// The block whose memory was touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Owner {
     NoBlock,
@@ -126,10 +124,10 @@ impl Owner {
     }
 }
 
-fn owner(run: &Run, fault: &Weighted, which: Which) -> Owner {
+fn owner(run: &Run, fault: &Weighted, shown: Stack) -> Owner {
     let block = fault.block.and_then(|block| run.profile.blocks.blocks.get(block as usize));
     match block {
-        Some(block) if which != Which::Touch => Owner::Block(block.stack),
+        Some(block) if shown != Stack::Touch => Owner::Block(block.stack),
         _ => Owner::NoBlock,
     }
 }
@@ -137,7 +135,7 @@ fn owner(run: &Run, fault: &Weighted, which: Which) -> Owner {
 struct Namer<'a> {
     run: &'a Run,
     exact: bool,
-    kinds: &'a mut HashMap<String, Kind>,
+    origins: &'a mut HashMap<String, Origin>,
 }
 
 impl Namer<'_> {
@@ -147,7 +145,7 @@ impl Namer<'_> {
         let mut names = Vec::new();
         for frame in stack.into_iter().flat_map(|stack| stacks.frames_of(stack)) {
             let file = file(stacks, frame);
-            let kind = Kind::of_file(file, self.program());
+            let origin = Origin::of_file(file, self.program());
             let begin = names.len();
             names.extend(frame.names.iter().map(|name| clean(&name.function)));
             if frame.names.is_empty() {
@@ -159,7 +157,7 @@ impl Namer<'_> {
                 names.push(clean(&place));
             }
             for name in &names[begin..] {
-                self.kinds.entry(name.clone()).or_insert(kind);
+                self.origins.entry(name.clone()).or_insert(origin);
             }
         }
         if names.is_empty() {
@@ -170,7 +168,7 @@ impl Namer<'_> {
     }
 
     fn marker(&mut self, name: &str) -> Vec<String> {
-        self.kinds.insert(name.to_owned(), Kind::Marker);
+        self.origins.insert(name.to_owned(), Origin::Marker);
         vec![name.to_owned()]
     }
 
@@ -185,8 +183,8 @@ fn file<'a>(stacks: &'a Stacks, frame: &Frame) -> &'a str {
     module.map_or("unknown", |module| module.short_name())
 }
 
-/// A name as a line of stacks can hold it: no separator of frames, nothing that a viewer would obey, and no number at its end
-/// that would be taken for a weight.
+/// A name that fits in a folded line: no `;`, no control character, and no number at its end, which would
+/// read as a weight.
 pub(super) fn clean(name: &str) -> String {
     let safe = |c: char| if c == ';' || c.is_control() { ':' } else { c };
     let name: String = name.trim().chars().map(safe).collect();

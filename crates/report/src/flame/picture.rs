@@ -8,25 +8,24 @@ use inferno::flamegraph::{self, Options, TextTruncateDirection};
 use super::Measure;
 use super::colour::Legend;
 
-/// All that a picture shows.
 pub(super) struct Picture {
     pub(super) title: String,
     pub(super) subtitle: String,
-    /// Names joined by semicolons, root first, and their weights: ns, faults or bytes.
+    /// Names joined by semicolons, root first, with their weights: ns, faults or bytes.
     pub(super) stacks: Vec<(String, f64)>,
     pub(super) colours: Vec<(String, Color)>,
     pub(super) legend: Legend,
     pub(super) measure: Measure,
 }
 
-/// Units that a whole should at least have, so that whole numbers of them tell small frames apart.
+/// The unit is chosen so that the whole is at least this many: whole numbers then distinguish small frames.
 const ENOUGH_UNITS: f64 = 1000.0;
 
-/// The frame below all.
+/// The colour of the root frame.
 const ROOT: Color = Color { r: 208, g: 212, b: 217 };
 
 impl Picture {
-    /// `None` where all weights are nothing.
+    /// `None` if all weights are 0.
     pub(super) fn draw(self) -> Option<String> {
         let whole: f64 = self.stacks.iter().map(|stack| stack.1).sum();
         let lines: Vec<String> = self
@@ -42,7 +41,7 @@ impl Picture {
         for (name, colour) in self.colours {
             palette.insert(name, colour);
         }
-        // Its name is empty until it is drawn as "all".
+        // inferno calls the root frame "" until it draws it as "all".
         palette.insert("", ROOT);
         let (unit, factor) = unit(self.measure, whole);
         let mut options = Options::default();
@@ -61,7 +60,7 @@ impl Picture {
     }
 }
 
-/// The name of the unit that is shown, and how many ns, faults or bytes one is not: the factor.
+/// The name of the printed unit, and the factor from ns, faults or bytes to it.
 fn unit(measure: Measure, whole: f64) -> (&'static str, f64) {
     let units: &[(&str, f64)] = match measure {
         Measure::Time => &[("ms", 1e-6), ("us", 1e-3), ("ns", 1.0)],
@@ -72,7 +71,7 @@ fn unit(measure: Measure, whole: f64) -> (&'static str, f64) {
     *units.iter().find(fits).unwrap_or(&units[units.len() - 1])
 }
 
-/// Puts what the colours mean on a line of its own, between the line below the title, which moves up for it, and the frames.
+/// Adds the legend between subtitle and frames. The subtitle moves up for it.
 fn with_legend(svg: &str, legend: &Legend) -> String {
     const BELOW_TITLE: &str = r#"<text id="subtitle" x="50.0000%" y="48.00">"#;
     let mut keys = String::new();

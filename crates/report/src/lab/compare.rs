@@ -1,40 +1,41 @@
-//! Two records beside each other: what the machines are, and per cell, phase and quantity how many times the first the second is.
+//! Two records side by side: facts about the machines, and for each quantity the ratio of the second to the
+//! first.
 
 use maud::{Markup, html};
 
 use faultless_trace::change::{Change, Kind};
 use faultless_trace::stat::Interval;
 
-use super::figure::{name, range, shown, times};
-use super::frame;
 use super::page::{named, small};
+use super::quantity::{name, range, shown, times};
+use crate::frame;
 use crate::table::{Align, columns};
 
-/// Two records.
+/// A comparison of two records.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
-    /// Their names.
+    /// The names of the records.
     pub names: [String; 2],
-    /// Machine, kernel, settings, versions: those that differ first.
+    /// Machine, kernel, settings, versions: differing ones first.
     pub facts: Vec<Fact>,
-    /// What was compared: what changed most first.
+    /// What was compared: the largest change first.
     pub changes: Vec<Change>,
-    /// What is wrong with one of them or not in it, a sentence each.
+    /// What is wrong with a record or missing in it, a sentence each.
     pub caveats: Vec<String>,
-    /// How to read it, a sentence each.
+    /// How to read the comparison, a sentence each.
     pub how: Vec<String>,
 }
 
-/// One fact about both; empty where it is not known.
+/// A fact about both records.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fact {
-    /// What it is.
+    /// The name of the fact.
     pub name: String,
-    /// Its values.
+    /// Its value in each record; empty if unknown.
     pub values: [String; 2],
 }
 
-/// Whether it got worse, where that can be said of its quantity.
+/// Whether the quantity got worse. `None` if neither direction is worse.
 fn is_worse(change: &Change) -> Option<bool> {
     let is_rate = change.quantity.ends_with("_per_s");
     let is_cost = ["_ns", "_faults", "_bytes"].iter().any(|unit| change.quantity.ends_with(unit));
@@ -72,7 +73,7 @@ impl Comparison {
         self.changes.iter().filter(|change| change.kind == kind).count()
     }
 
-    /// What changed, in one sentence.
+    /// The changes in one sentence.
     fn tally(&self) -> String {
         let [more, less, added, removed, alike] = Kind::ALL.map(|kind| self.count(kind));
         let whole =
@@ -88,7 +89,7 @@ impl Comparison {
         )
     }
 
-    /// The whole document.
+    /// The comparison as one HTML document.
     pub fn html(&self) -> String {
         let [a, b] = &self.names;
         let title = format!("faultless lab: {a} and {b}");
@@ -167,7 +168,7 @@ fn figure(quantity: &str, found: Option<&Interval>) -> Markup {
     }
 }
 
-/// Leaves only the rows of one kind.
+/// CSS that hides all rows but those of the chosen kind.
 fn filters() -> String {
     let mut styles =
         "#kind-differs:checked~* tr.alike{display:none}.differing td{font-weight:600}".to_owned();
@@ -178,7 +179,7 @@ fn filters() -> String {
     styles
 }
 
-/// The comparison as text for a terminal: what differs; what is alike is only counted.
+/// The comparison as text for a terminal. It lists differences; equal facts are only counted.
 pub fn text(comparison: &Comparison) -> String {
     let [a, b] = &comparison.names;
     let mut lines = vec![format!("A  {a}"), format!("B  {b}"), String::new()];

@@ -1,54 +1,53 @@
-//! A record as one HTML document: all claims with their verdicts, the machine, and each experiment with its question, plots,
-//! claims, cells, how it was measured, and the command to repeat it.
+//! A record as one HTML document: the claims with their verdicts, the machine, and the experiments.
 
 use faultless_trace::verdict::Verdict;
 use maud::{Markup, PreEscaped, html};
 
-use super::figure::{Figure, name, range, shown};
-use super::frame;
+use super::quantity::{Quantity, name, range, shown};
+use crate::frame;
 use crate::svg::{self, Plot};
 
-/// A record.
+/// A record, ready to show.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Its name.
+    /// The name of the record.
     pub name: String,
-    /// What it was asked for, in words.
+    /// The effort that was asked for, in words.
     pub asked: String,
     /// What was measured, in words: cells, samples, rounds.
     pub measured: String,
-    /// Why it is not whole, if it is not.
+    /// Why the record is incomplete, if it is.
     pub unfinished: Option<String>,
     /// The machine: names and values.
     pub machine: Vec<(String, String)>,
     /// Counts, checksums and times that can't be right, a line each.
     pub violations: Vec<String>,
-    /// What the documents claim, document by document.
+    /// The claims, document by document.
     pub claims: Vec<Claim>,
-    /// The experiments.
+    /// The experiments of the record.
     pub experiments: Vec<Experiment>,
 }
 
-/// What a document claims, and what became of it.
+/// A claim of a document, and its verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     /// A fixed name.
     pub id: String,
-    /// The document's title.
+    /// The title of the document.
     pub document: String,
-    /// The experiment that answers it.
+    /// The experiment that answers the claim.
     pub experiment: String,
     /// The claim in one sentence.
     pub says: String,
     /// The document's own words.
     pub quote: String,
-    /// Its figure there.
+    /// The document's figure.
     pub there: String,
-    /// Its figure here; empty where there is none.
+    /// The figure measured here; empty if there is none.
     pub here: String,
-    /// What became of it.
+    /// What the record says of the claim.
     pub verdict: Verdict,
-    /// One line: why it differs, or what was not measured.
+    /// One line: why the figures differ, or what was not measured.
     pub why: String,
 }
 
@@ -61,56 +60,56 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// One experiment.
+/// An experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Experiment {
-    /// Its name.
+    /// The name of the experiment.
     pub name: String,
-    /// What it asks.
+    /// The question that it answers.
     pub question: String,
-    /// Titles of the documents that the question comes from.
+    /// Titles of the documents that ask the question.
     pub sources: Vec<String>,
-    /// Its pictures.
+    /// The pictures of its results.
     pub plots: Vec<Plot>,
     /// The document's tables, with our rows.
     pub tables: Vec<Table>,
-    /// Names of the parameters of its cells.
+    /// Names of its parameters.
     pub parameters: Vec<String>,
     /// A row for each phase of each cell.
-    pub rows: Vec<Row>,
+    pub rows: Vec<PhaseRow>,
     /// How it was measured, a sentence each.
     pub how: Vec<String>,
-    /// Cells that the machine can't do: which, and why.
+    /// Cells that the machine can't measure, with the reason.
     pub refused: Vec<String>,
     /// The command that measures it again.
     pub command: String,
 }
 
-/// A table of a document, with our rows beside its own.
+/// A document's table, with our rows beside the document's.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// A fixed name, for files.
     pub id: String,
-    /// What it shows.
+    /// What the table shows.
     pub title: String,
-    /// Its columns; the first says whose a row is.
+    /// The columns. The first says whose a row is.
     pub heads: Vec<String>,
     /// From top to bottom.
     pub rows: Vec<TableRow>,
-    /// How to read it.
+    /// How to read the table.
     pub remark: String,
 }
 
-/// One row of it.
+/// A row of a [`Table`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableRow {
-    /// Whether the document says so; else it was measured.
+    /// Whether the row comes from the document; else it was measured.
     pub is_document: bool,
-    /// One for each column.
+    /// A text for each column.
     pub texts: Vec<String>,
 }
 
-/// A table for other programs.
+/// The table as CSV.
 pub fn csv(table: &Table) -> String {
     let rows = table.rows.iter().map(|row| &row.texts);
     let lines = std::iter::once(&table.heads).chain(rows);
@@ -121,36 +120,36 @@ pub fn csv(table: &Table) -> String {
     lines.map(line).collect()
 }
 
-/// One phase of one cell.
+/// A phase of a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Row {
-    /// A value for each of the experiment's parameters; empty where the cell has none.
+pub struct PhaseRow {
+    /// A value for each parameter of the experiment; empty if the cell lacks that parameter.
     pub parameters: Vec<String>,
-    /// The phase.
+    /// The name of the phase.
     pub phase: String,
-    /// Samples.
+    /// How many samples there are.
     pub samples: usize,
-    /// What was measured.
-    pub figures: Vec<Figure>,
-    /// The least and the most faults that it must take.
+    /// The quantities that were measured.
+    pub quantities: Vec<Quantity>,
+    /// The fewest and the most faults that the phase must take.
     pub faults: Option<(f64, f64)>,
-    /// What was wrong with it, if anything.
+    /// What was wrong with the samples.
     pub violations: Vec<String>,
 }
 
-/// Columns of their own where there is such a figure; the other quantities share one.
+/// Quantities with a column of their own. All others share one column.
 const TIMES: [&str; 4] = ["wall_ns", "cpu_ns", "user_ns", "system_ns"];
 const MINOR: &str = "minor_faults";
 const MAJOR: &str = "major_faults";
-/// More rows than this are folded.
+/// Tables with more rows are folded.
 const FOLDED_FROM: usize = 25;
-/// Leaves only the rows of one verdict.
+/// CSS that hides all claims but those with the chosen verdict.
 const FILTERS: &str = "#verdict-reproduced:checked~* tr.claim:not(.reproduced),#verdict-refuted:checked~* tr.claim:not(.refuted),\
 #verdict-modelled:checked~* tr.claim:not(.modelled),\
 #verdict-unknown:checked~* tr.claim:not(.unknown){display:none}";
 
 impl Report {
-    /// The whole document.
+    /// The record as one HTML document.
     pub fn html(&self) -> String {
         let title = format!("faultless lab: {}", self.name);
         let body = html! {
@@ -257,7 +256,8 @@ fn table(table: &Table) -> Markup {
     }
 }
 
-/// A figure with its column's name, which is said where there are no columns; nothing where there is none.
+/// A figure with its column's name, which shows where a narrow screen has no columns. Empty if there is no
+/// figure.
 pub(super) fn named(name: &str, shown: &Markup) -> Markup {
     html! {
         @if shown.0.is_empty() { td {} } @else { td.right data-name={ (name) ":" } { (shown) } }
@@ -276,7 +276,7 @@ fn violations(lines: &[String]) -> Markup {
     }
 }
 
-/// A table of claims, with the documents as heads of their parts where all are shown.
+/// The claims as a table. If it is the whole table, documents head their claims.
 fn claims(claims: &[&Claim], is_whole: bool) -> Markup {
     html! {
         table.cards {
@@ -305,8 +305,8 @@ fn claims(claims: &[&Claim], is_whole: bool) -> Markup {
 }
 
 fn cells(experiment: &Experiment) -> Markup {
-    let figures = || experiment.rows.iter().flat_map(|row| &row.figures);
-    let is_there = |quantity: &&str| figures().any(|figure| figure.quantity == *quantity);
+    let figures = || experiment.rows.iter().flat_map(|row| &row.quantities);
+    let is_there = |quantity: &&str| figures().any(|figure| figure.name == *quantity);
     let times: Vec<&str> = TIMES.into_iter().filter(is_there).collect();
     html! {
         table.figures.cards.dense {
@@ -323,18 +323,18 @@ fn cells(experiment: &Experiment) -> Markup {
     }
 }
 
-fn cell(row: &Row, parameters: &[String], times: &[&str]) -> Markup {
-    let find = |quantity: &str| row.figures.iter().find(|figure| figure.quantity == quantity);
-    let besides = row.figures.iter().filter(|figure| {
-        let is_major = figure.quantity == MAJOR && figure.found.high == 0.0;
-        !is_major && figure.quantity != MINOR && !TIMES.contains(&figure.quantity.as_str())
+fn cell(row: &PhaseRow, parameters: &[String], times: &[&str]) -> Markup {
+    let find = |quantity: &str| row.quantities.iter().find(|figure| figure.name == quantity);
+    let besides = row.quantities.iter().filter(|figure| {
+        let is_major = figure.name == MAJOR && figure.interval.high == 0.0;
+        !is_major && figure.name != MINOR && !TIMES.contains(&figure.name.as_str())
     });
     let must = row.faults.map(|(least, most)| {
         let [least, most] = [least, most].map(|faults| shown(MINOR, faults));
         if least == most { least } else { format!("{least} to {most}") }
     });
     let besides: Vec<String> = besides
-        .map(|figure| format!("{} {}", name(&figure.quantity), shown(&figure.quantity, figure.found.value)))
+        .map(|figure| format!("{} {}", name(&figure.name), shown(&figure.name, figure.interval.value)))
         .collect();
     html! {
         tr.wrong[!row.violations.is_empty()] title=[row.violations.first()] {
@@ -351,15 +351,15 @@ fn cell(row: &Row, parameters: &[String], times: &[&str]) -> Markup {
     }
 }
 
-fn figure(found: Option<&Figure>) -> Markup {
+fn figure(found: Option<&Quantity>) -> Markup {
     html! {
-        @if let Some(Figure { quantity, found }) = found {
-            (shown(quantity, found.value)) (small(&range(quantity, found)))
+        @if let Some(Quantity { name, interval }) = found {
+            (shown(name, interval.value)) (small(&range(name, interval)))
         }
     }
 }
 
-/// A line below a figure, where there is something to say.
+/// Small print below a figure.
 pub(super) fn small(text: &str) -> Markup {
     html! { @if !text.is_empty() { small { (text) } } }
 }

@@ -1,4 +1,4 @@
-//! The tables below the answer: one function per section, lines out, no lines when there is nothing to show.
+//! The sections below the answer. Each function returns lines, or none if there is nothing to show.
 
 use faultless_trace::cure::{Cure, Remedy};
 use faultless_trace::findings::{Beyond, Findings, LockWaits, Table};
@@ -8,10 +8,11 @@ use faultless_trace::stat::Interval;
 
 use crate::figure::{Figure, is_negligible};
 use crate::palette::Palette;
-use crate::stat::{headed, kernel_lines, plain, verdict_lines};
+use crate::stat::{headed, kernel_lines, verdict_lines};
 use crate::table::{Align, clip, columns, hang, wrap};
+use crate::text::plain;
 
-/// Rows of one grouping; those that can't be told from nothing are one line.
+/// The rows of a grouping. Rows that may be nothing share one line.
 pub(super) fn table(findings: &Findings, table: &Table, palette: Palette, width: usize) -> Vec<String> {
     let sites = &table.sites;
     if sites.rows.is_empty() && sites.all.records == 0 {
@@ -101,7 +102,7 @@ fn time_of(row: &Row, all: &Row) -> Figure {
     Figure::nanos_within(row.time_ns, all.time_ns.high)
 }
 
-/// A row's part of all. Where its figure is a range, this is one too, else its spread is that of the figure.
+/// A row's share of all. It is a range if the row's figure is one.
 fn share_of(row: &Row, all: &Row, timed: bool) -> String {
     let (own, all, is_range) = match timed {
         true => (row.time_ns, all.time_ns.value, time_of(row, all).is_range()),
@@ -109,7 +110,7 @@ fn share_of(row: &Row, all: &Row, timed: bool) -> String {
             (row.faults, all.faults.value, Figure::count_within(row.faults, all.faults.value).is_range())
         }
     };
-    // A row of all there is has all of the time, whatever that is.
+    // A row that holds all faults has all of the time, whatever its interval.
     let part = match is_range && all > 0.0 && row.share < 1.0 {
         true => own.times(1.0 / all),
         false => Figure::exact(row.share),
@@ -148,7 +149,7 @@ fn plural(noun: &str) -> String {
     if noun.ends_with('s') { format!("{noun}es") } else { format!("{noun}s") }
 }
 
-/// One row of a grouping.
+/// What a row of the grouping is called.
 fn noun(by: Group) -> &'static str {
     match by {
         Group::Stack => "stack",
@@ -170,7 +171,7 @@ fn column_name(by: Group) -> &'static str {
     }
 }
 
-/// `fill  src/fill.c:12  in memset  of blocks of make_chunk`
+/// `fill  src/fill.c:12  in memset  block of make_chunk`
 fn name(row: &Row) -> String {
     let mut name = row.label.clone();
     if let Some(place) = &row.place {
@@ -187,7 +188,7 @@ fn name(row: &Row) -> String {
     plain(&name)
 }
 
-/// The last two parts of a path: the rest says little and fills the line.
+/// The last two parts of a path. The rest says little and fills the line.
 fn tail(place: &str) -> &str {
     place.rmatch_indices('/').nth(1).map_or(place, |(at, _)| &place[at + 1..])
 }
@@ -198,12 +199,12 @@ fn count(value: f64) -> String {
 
 fn bytes(value: f64) -> String {
     const MIB: f64 = (1_u64 << 20) as f64;
-    // Whole MiB, else KiB: a fraction of a page is no figure.
+    // Whole MiB, else whole KiB: a fraction of a page means nothing.
     let unit = if value >= 10.0 * MIB { MIB } else { 1024.0 };
     Bytes((value / unit).round() as u64 * unit as u64).to_string()
 }
 
-/// What to do about the largest sites; those for which the same reason leaves nothing to do are told together.
+/// What to do about the largest sites. Sites with the same reason to do nothing share a line.
 pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut told: Vec<&str> = Vec::new();
@@ -230,7 +231,7 @@ pub(super) fn remedies(findings: &Findings, palette: Palette, width: usize) -> V
     headed("What to do", palette, lines)
 }
 
-/// A site by its name and place.
+/// A site by its name and source line.
 fn site(remedy: &Remedy, width: usize) -> String {
     let site = clip(&plain(&remedy.site), width / 2);
     match &remedy.place {
@@ -276,7 +277,7 @@ pub(super) fn beyond(findings: &Findings, palette: Palette) -> Vec<String> {
     headed("In no row above", palette, columns(3, &[Align::Right, Align::Right, Align::Left], &cells))
 }
 
-/// Whether threads wait for each other, and for the lock of the address space.
+/// Whether threads wait for each other, and for `mmap_lock`.
 pub(super) fn threads(findings: &Findings, palette: Palette, width: usize) -> Vec<String> {
     if findings.faults == 0 {
         return Vec::new();
@@ -319,7 +320,7 @@ pub(super) fn coverage(findings: &Findings) -> Option<String> {
     if coverage.sampled > 0 {
         let period = findings.settings.sample_period;
         let every = if period > 0 { format!(", one of {period}") } else { String::new() };
-        // Files of before samples were timed hold none that is.
+        // Old files have no timed samples.
         let timed = match coverage.sampled_timed as f64 / coverage.sampled as f64 {
             share if share > 0.0 => format!(", {} of them timed", Percent(share)),
             _ => String::new(),

@@ -6,6 +6,7 @@ use faultless_trace::observation::Exit;
 use faultless_trace::stat::Interval;
 
 use crate::stat::{lost as lost_time, share};
+use crate::text::plain;
 
 /// "1.90 ± 0.12 s of 4.20 s CPU time (45 ± 3 %) went to page faults; 3 call sites make 92 % of it; 96 % of the faults avoidable
 /// with 24 MiB kept."
@@ -42,7 +43,7 @@ pub(super) fn answer(findings: &Findings) -> String {
         ));
     }
     if let Some(why) = &findings.no_cure {
-        answer.push_str(&format!("; no site qualifies for a cure: {}", super::plain(why)));
+        answer.push_str(&format!("; no site qualifies for a cure: {}", plain(why)));
     }
     answer.push('.');
     match findings.exit {

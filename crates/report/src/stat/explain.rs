@@ -1,13 +1,16 @@
-//! What `--explain` adds to an answer, of `stat` and of `report`: which parts are missing, why, and what would bring them; what became
-//! of each source; what the figures rest on, and all notes. Without it only the notes that change how figures are read are told.
+//! What `--explain` adds to the answers of `stat` and `report`.
+//!
+//! In: a [`Basis`]. Out: sections: what is missing, why, and how to get it; the state of each source; how the
+//! figures came about, with all notes. Without `--explain` only the notes that change how figures are read
+//! are printed.
 
 use faultless_trace::observation::SourceNote;
 use faultless_trace::stat::Missing;
 
-use super::plain;
 use super::section::headed;
 use crate::palette::Palette;
 use crate::table::{hang, wrap};
+use crate::text::plain;
 
 /// What an answer rests on.
 pub(crate) struct Basis<'a> {
@@ -18,7 +21,7 @@ pub(crate) struct Basis<'a> {
     pub(crate) notes: &'a [String],
 }
 
-/// The sections, `tables` among them.
+/// The sections, with `tables` among them.
 pub(crate) fn explanation(
     basis: &Basis<'_>,
     tables: Vec<Vec<String>>,
@@ -35,7 +38,7 @@ pub(crate) fn explanation(
     sections
 }
 
-/// Notes that change how figures are read.
+/// The notes that change how figures are read.
 pub(crate) fn told(notes: &[String], details: &[String], palette: Palette, width: usize) -> Vec<String> {
     let told: Vec<String> = notes.iter().filter(|note| !details.contains(note)).cloned().collect();
     list("Notes", &told, palette, width)
@@ -45,7 +48,7 @@ fn missing(missing: &[Missing], palette: Palette, width: usize) -> Vec<String> {
     if missing.is_empty() {
         return vec![" Missing: nothing".to_owned()];
     }
-    // Parts that lack for the same reason share a line.
+    // Parts that are missing for the same reason share a line.
     let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
     for missing in missing {
         match told.iter_mut().find(|(why, _)| *why == missing.why) {
@@ -60,7 +63,7 @@ fn missing(missing: &[Missing], palette: Palette, width: usize) -> Vec<String> {
     headed("Missing", palette, lines.collect())
 }
 
-/// What became of each source; what is told as the reason for something missing is not told again.
+/// The state of each source. A reason that the missing parts give is not repeated.
 fn sources(basis: &Basis<'_>, palette: Palette, width: usize) -> Vec<String> {
     let sources = basis.sources;
     let is_told = |source: &SourceNote| basis.missing.iter().any(|missing| missing.why == source.note);

@@ -1,14 +1,13 @@
-//! What to do next: the commands that answer the next question about this program, or that there is nothing to do.
+//! What to do next: the commands that answer the next question about this program, or nothing.
 
 use faultless_trace::Stat;
 
 use super::section::headed;
-use crate::command;
 use crate::palette::Palette;
 use crate::table::{Align, SCREEN, columns};
+use crate::text;
 use crate::tuning::{WORTH_FROM, WORTH_FROM_SECONDS};
 
-/// One line, or one for each command.
 pub(super) fn next(stat: &Stat, palette: Palette) -> Vec<String> {
     if stat.faults() == 0 {
         return Vec::new();
@@ -19,8 +18,8 @@ pub(super) fn next(stat: &Stat, palette: Palette) -> Vec<String> {
     }
     const CURE: &str = "which cure helps";
     const SITE: &str = "which code faults";
-    let command = command::line(&stat.command);
-    // One that is cut off could not be run.
+    let command = text::command(&stat.command);
+    // A command that is cut off can't be run.
     let room = SCREEN - 3 - SITE.len() - 2 - "faultless advise -- ".len();
     let command = if command.chars().count() <= room { command } else { "COMMAND".to_owned() };
     let line = |what: &str, verb: &str| vec![what.to_owned(), format!("faultless {verb} -- {command}")];

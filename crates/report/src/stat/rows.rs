@@ -1,5 +1,4 @@
-//! Faults by kind, the dearest first, with the sum that they make up: the table of the first screen, where small kinds and those that can't be
-//! told from nothing are one line; and the table of where every count came from.
+//! Faults by kind, the most expensive first, with their sum; and where each count came from.
 
 use faultless_trace::Stat;
 use faultless_trace::measurement::{Count, Nanos};
@@ -11,7 +10,7 @@ use crate::palette::Palette;
 use crate::table::{Align, SCREEN, columns};
 use crate::tuning::{KIND_FROM, KINDS_SHOWN};
 
-/// The table.
+/// The table of the first screen. Small kinds, and kinds that may be nothing, share one line.
 pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
     if stat.rows.is_empty() {
         return Vec::new();
@@ -52,7 +51,7 @@ pub(super) fn rows(stat: &Stat, palette: Palette) -> Vec<String> {
     lines
 }
 
-/// The table; without the price of each where it would be wider than the screen.
+/// Without the time of each fault if the table would be wider than the screen.
 fn laid_out(mut cells: Vec<Vec<String>>) -> Vec<String> {
     use Align::{Left, Right};
     let lines = columns(1, &[Right, Right, Right, Right, Left], &cells);
@@ -65,8 +64,8 @@ fn laid_out(mut cells: Vec<Vec<String>>) -> Vec<String> {
     columns(1, &[Right, Right, Right, Left], &cells)
 }
 
-/// The rows to show, and those that are one line: unless that would be a line for one. Huge pages are few and dear, and never
-/// negligible.
+/// The rows to show, and the rows that share one line: at least two. Huge pages are few and expensive, so
+/// always shown.
 fn fold(rows: &[Row], all: f64, seconds: f64) -> (Vec<&Row>, Vec<&Row>) {
     let is_small = |row: &Row| {
         let time = row.seconds_interval.map_or(0.0, |ends| ends.1);
@@ -79,14 +78,14 @@ fn fold(rows: &[Row], all: f64, seconds: f64) -> (Vec<&Row>, Vec<&Row>) {
     if shown.is_empty() || folded.len() == 1 {
         (shown, folded) = (rows.iter().collect(), Vec::new());
     }
-    // The line for the others has room for a row.
+    // Without the shared line there is room for one more row.
     if shown.len() > KINDS_SHOWN + usize::from(folded.is_empty()) {
         folded.splice(0..0, shown.split_off(KINDS_SHOWN));
     }
     (shown, folded)
 }
 
-/// `and 6 other kinds, each below 10 %, 14 faults and 31.0 us`: of the faults and of the time.
+/// `and 6 other kinds, each below 10 %, 14 faults and 31.0 us`: 10 % of the faults and of the time.
 fn rest(folded: &[&Row], all: f64, seconds: f64) -> String {
     let of_time =
         |row: &Row| row.seconds_interval.map_or(0.0, |ends| ends.1) / seconds.max(f64::MIN_POSITIVE);
@@ -112,7 +111,7 @@ fn count(row: &Row) -> Interval {
     })
 }
 
-/// Time of a row, of all at most so many seconds.
+/// The time of a row. All rows together take at most `most` seconds.
 fn time(row: &Row, most: f64) -> Figure {
     match (row.seconds, row.seconds_interval) {
         (Some(value), Some((low, high))) => {
@@ -123,7 +122,7 @@ fn time(row: &Row, most: f64) -> Figure {
     }
 }
 
-/// A row's part of all faults; where its count is a range, this is one too, else its spread is that of the count.
+/// A row's share of all faults. It is a range if the row's count is one.
 fn share_of(row: &Row, all: f64) -> String {
     let count = count(row);
     let part = match Figure::count_within(count, all).is_range() {
@@ -133,7 +132,7 @@ fn share_of(row: &Row, all: f64) -> String {
     Figure::share(part).to_string()
 }
 
-/// Where every count came from, with the kernel's total that they make up.
+/// Where every count came from, and the kernel's total.
 pub(super) fn sources(stat: &Stat, palette: Palette) -> Vec<String> {
     let cells: Vec<Vec<String>> = stat
         .rows
@@ -191,7 +190,7 @@ mod tests {
         );
         let (shown, folded) = fold(&rows[..3], 6981.0, 0.007);
         assert_eq!((shown.len(), folded.len()), (3, 0), "a line for one saves nothing");
-        // Few and dear: most of the time, and perhaps none at all.
+        // Few but expensive: most of the time, and possibly no fault at all.
         let dear = [
             Row { seconds: Some(0.033), ..row(Kind::FileRead, 34, Some((0, 697))) },
             Row { seconds_interval: Some((0.0, 0.002)), ..row(Kind::Thp, 0, Some((0, 10))) },

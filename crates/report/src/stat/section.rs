@@ -1,4 +1,4 @@
-//! The blocks below the answer: one function per section, lines out, no lines where there is no answer.
+//! The blocks below the answer. Each function returns lines, or none if there is no answer.
 
 use faultless_trace::Stat;
 use faultless_trace::measurement::{Bytes, Count, Nanos};
@@ -13,7 +13,6 @@ use crate::table::{Align, SCREEN, bar, bar_between, columns, wrap};
 /// Width of a full bar in characters.
 const BAR: usize = 40;
 
-/// Time and memory of the program, as the kernel gives them.
 pub(super) fn usage(stat: &Stat, palette: Palette) -> Vec<String> {
     let usage = stat.usage;
     if usage.wall_ns == 0 {
@@ -34,7 +33,7 @@ pub(super) fn usage(stat: &Stat, palette: Palette) -> Vec<String> {
     lines.into_iter().map(|line| palette.faint(&line)).collect()
 }
 
-/// Time of one fault and of a MiB.
+/// Time of one fault, and of a MiB.
 pub(super) fn time(stat: &Stat, palette: Palette) -> Vec<String> {
     let Some(time) = &stat.time else { return Vec::new() };
     let mut line = match time.source {
@@ -49,7 +48,6 @@ pub(super) fn time(stat: &Stat, palette: Palette) -> Vec<String> {
     headed("Time of one fault", palette, vec![line])
 }
 
-/// How faults were timed.
 pub(super) fn timing(time: &FaultTime) -> Option<String> {
     let offset = match time.offset_ns {
         ns if ns < 0.0 => {
@@ -61,7 +59,6 @@ pub(super) fn timing(time: &FaultTime) -> Option<String> {
         .then(|| format!("times are {}: {} faults timed, {offset}", name(time.source), Count(time.timed)))
 }
 
-/// What the avoidable curve rests on.
 pub(super) fn reading(curve: &Curve) -> String {
     format!("faults and resident memory were read {} for what is avoidable", Count(curve.readings).of("time"))
 }
@@ -74,7 +71,8 @@ pub(super) fn added(recorder_ns: u64) -> String {
     )
 }
 
-/// The avoidable curve as a small table with its knee; nothing where no amount kept avoids much, or that is not known.
+/// The avoidable curve as a small table with its knee. Empty if retaining memory avoids little, or if that is
+/// unknown.
 pub(super) fn avoidable(stat: &Stat, palette: Palette) -> Vec<String> {
     let Some((curve, knee)) = stat.avoidable.as_ref().and_then(|curve| Some((curve, curve.knee?))) else {
         return Vec::new();
@@ -106,12 +104,10 @@ fn points_with_knee(curve: &Curve) -> Vec<Point> {
     points
 }
 
-/// Whether threads wait for each other.
 pub(super) fn serialisation(stat: &Stat, palette: Palette) -> Vec<String> {
     headed("Threads", palette, verdict_lines(&stat.serialisation, palette, SCREEN))
 }
 
-/// The verdict; no lines where there is none.
 pub(crate) fn verdict_lines(verdict: &Serialisation, palette: Palette, width: usize) -> Vec<String> {
     let why = |threads: &u32, ratio: &Interval| {
         let times = Figure::ratio(*ratio).phrase();
@@ -132,12 +128,11 @@ pub(crate) fn verdict_lines(verdict: &Serialisation, palette: Palette, width: us
     lines
 }
 
-/// The kernel's time by side and phase.
 pub(super) fn kernel(stat: &Stat, palette: Palette) -> Vec<String> {
     stat.kernel.as_ref().map_or_else(Vec::new, |kernel| kernel_lines(kernel, palette))
 }
 
-/// No lines for a side of which too few samples tell: what faults take is known better from the faults themselves.
+/// A side with too few samples has no lines: the faults themselves tell their time better.
 pub(crate) fn kernel_lines(kernel: &KernelTime, palette: Palette) -> Vec<String> {
     let release = Figure::seconds(kernel.release_seconds);
     let mut lines = match release.is_range() {

@@ -39,11 +39,11 @@ pub(super) fn answer(stat: &Stat) -> String {
     answer
 }
 
-/// "626 ± 44 ms of 3.05 s CPU time (21 ± 1 %) went to page faults", "Between 12 and 40 ms of ..."; the share left out where the CPU
-/// time is not known.
+/// "626 ± 44 ms of 3.05 s CPU time (21 ± 1 %) went to page faults", "Between 12 and 40 ms of ...". Without
+/// the share if the CPU time is unknown.
 pub(crate) fn lost(time_ns: Interval, share: Interval, cpu_ns: u64) -> String {
     let time = Figure::nanos(time_ns);
-    // An upper end that is all there is says nothing, and is rounded up.
+    // An upper end equal to the whole CPU time says nothing.
     let is_open = cpu_ns > 0 && time.is_range() && time_ns.high >= 0.99 * cpu_ns as f64;
     let time = if is_open { format!("At least {}", Nanos(time_ns.low)) } else { capital(&time.phrase()) };
     match cpu_ns {
@@ -56,18 +56,17 @@ pub(crate) fn lost(time_ns: Interval, share: Interval, cpu_ns: u64) -> String {
     }
 }
 
-/// The first letter of a sentence.
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Whether the bounds of a share differ by what can be seen.
+/// Whether the bounds print differently.
 pub(super) fn has_bounds(point: &Point) -> bool {
     point.high - point.low >= 0.01
 }
 
-/// `96 %`, or `91 to 96 %` where the bounds differ.
+/// `96 %`, or `91 to 96 %` if the bounds differ.
 pub(crate) fn share(point: &Point) -> String {
     if !has_bounds(point) {
         return Percent(f64::midpoint(point.low, point.high)).to_string();

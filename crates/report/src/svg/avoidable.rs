@@ -1,5 +1,5 @@
-//! The avoidable curve as a picture: share of faults avoided over memory kept, both bounds, the knee, and what is
-//! compulsory.
+//! The avoidable curve: share of faults avoided over memory retained, with both bounds, the knee, and the
+//! compulsory share.
 
 use faultless_trace::Stat;
 use faultless_trace::measurement::{Bytes, Percent};
@@ -14,9 +14,9 @@ const TOP: f64 = 92.0;
 const BOTTOM: f64 = 362.0;
 const TITLE: &str = "Page faults avoided, had freed pages been kept";
 
-/// Draws the avoidable curve of an answer; without one, a picture that says why there is none.
+/// Draws the curve of an answer. Without a curve, the picture says why there is none.
 pub fn avoidable(stat: &Stat) -> String {
-    let command = crate::command::line(&stat.command);
+    let command = crate::text::command(&stat.command);
     match &stat.avoidable {
         Some(curve) if !curve.points.is_empty() => draw(curve, &command),
         _ => {
@@ -33,7 +33,7 @@ pub fn avoidable(stat: &Stat) -> String {
     }
 }
 
-/// Memory amounts to the horizontal axis, by their logarithm.
+/// Memory -> horizontal position, logarithmic.
 struct Scale {
     first: f64,
     last: f64,
@@ -56,7 +56,7 @@ fn draw(curve: &Curve, command: &str) -> String {
     points.sort_by_key(|p| p.keep_bytes);
     points.dedup_by_key(|p| p.keep_bytes);
     let (first, plateau) = (points[0], points[points.len() - 1]);
-    // The plateau is drawn on for one doubling, so that it is seen to be one.
+    // The plateau goes on for one doubling, so that it shows as one.
     points.push(Point { keep_bytes: plateau.keep_bytes.saturating_mul(2), ..plateau });
     let last = points[points.len() - 1].keep_bytes;
     let scale = Scale { first: (first.keep_bytes.max(1) as f64).log2(), last: (last.max(2) as f64).log2() };
@@ -86,7 +86,7 @@ fn grid(canvas: &mut Canvas, scale: &Scale, first: u64, last: u64) {
         canvas.text("tick", "end", LEFT - 10.0, y + 4.0, &format!("{percent} %"));
     }
     let doublings = (scale.last - scale.first).max(1.0);
-    // At most eight labels fit below the axis.
+    // The axis has room for eight labels.
     let step = 1 + (doublings / 8.0).floor() as u32;
     let mut bytes = first.max(1);
     while bytes <= last {
@@ -101,7 +101,7 @@ fn grid(canvas: &mut Canvas, scale: &Scale, first: u64, last: u64) {
     canvas.text("sub", "middle", f64::midpoint(LEFT, RIGHT), BOTTOM + 46.0, "freed pages kept at most");
 }
 
-/// Names the area above the plateau, where there is room for it.
+/// Labels the area above the plateau if there is room.
 fn compulsory(canvas: &mut Canvas, plateau: Point) {
     if 1.0 - plateau.high > 0.08 {
         let share = Percent((1.0 - plateau.high).clamp(0.0, 1.0));

@@ -1,36 +1,36 @@
-//! Horizontal bars with interval whiskers, as for comparing cures.
+//! Horizontal bars with interval whiskers, to compare cures.
 
 use super::canvas::{Canvas, MARGIN, WIDTH, fit, text_width};
 
-/// One bar.
+/// A bar with its interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bar {
-    /// Name, left of the bar.
+    /// The name, left of the bar.
     pub label: String,
-    /// Length, in the unit that the subtitle names; not negative.
+    /// The length, in the unit that the subtitle names; not negative.
     pub value: f64,
-    /// Lower end of its interval.
+    /// Lower end of the interval.
     pub low: f64,
-    /// Upper end of its interval.
+    /// Upper end of the interval.
     pub high: f64,
-    /// What stands right of the bar, the value with its unit for example; empty for the bare value.
+    /// The text right of the bar, such as the value with its unit. If empty, the bare value.
     pub note: String,
-    /// Whether this is the one to look at.
+    /// Whether to highlight this bar.
     pub highlight: bool,
 }
 
 const ROW: f64 = 40.0;
 const THICK: f64 = 22.0;
 const TOP: f64 = 88.0;
-/// Most ticks of the axis; the step is chosen so that there are fewer.
+/// At most this many ticks; the step is chosen to give fewer.
 const TICKS: u32 = 10;
-/// Largest length that is drawn as it is: beyond it arithmetic on lengths could overflow.
+/// Longer bars are cut here: arithmetic on their lengths could overflow.
 const LONGEST: f64 = 1e15;
 /// Text size of labels and notes.
 const SIZE: f64 = 14.0;
 
-/// Draws bars from a common zero, top to bottom in the order given. An interval that ends beyond 1.6 times the longest
-/// bar is cut there: one wild whisker must not flatten all others.
+/// Draws bars from a common zero, top to bottom in the given order. Whiskers are cut at 1.6 times the longest
+/// bar, so that one wild interval does not flatten all others.
 pub fn bars(title: &str, subtitle: &str, bars: &[Bar]) -> String {
     let height = TOP + bars.len() as f64 * ROW + 46.0;
     let mut canvas = Canvas::new(height, title, subtitle);
@@ -82,7 +82,7 @@ fn sane(value: f64) -> f64 {
     if value.is_finite() { value.clamp(0.0, LONGEST) } else { 0.0 }
 }
 
-/// 1, 2 or 5 times a power of ten, so that four to eight steps reach `end`; 0 where there is nothing to reach.
+/// 1, 2 or 5 times a power of ten, so that four to eight steps reach `end`. 0 if `end` is not positive.
 pub(super) fn tick_step(end: f64) -> f64 {
     if end <= 0.0 || !(end / 5.0).is_normal() {
         return 0.0;
@@ -92,7 +92,7 @@ pub(super) fn tick_step(end: f64) -> f64 {
     step * power
 }
 
-/// A number with the decimals that tell steps of this size apart.
+/// A number with the decimals that distinguish two ticks.
 fn plain(value: f64, step: f64) -> String {
     let decimals = if step > 0.0 { (-step.log10().floor()).clamp(0.0, 9.0) as usize } else { 0 };
     format!("{value:.decimals$}")

@@ -1,4 +1,4 @@
-//! What all pictures share: the frame, the colours, and safe text.
+//! The base of all pictures: frame, colours, escaped text.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use crate::table;
 
 /// Width of every picture in SVG units.
 pub(super) const WIDTH: f64 = 760.0;
-/// Blank around the picture's content.
+/// Margin around the content.
 pub(super) const MARGIN: f64 = 32.0;
 
-/// What the classes of all pictures look like.
+/// The styles of all pictures.
 pub(super) const STYLE: &str = "text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#1f2328}\
 .card{fill:#ffffff;stroke:#d8dee4}.title{font-size:20px;font-weight:600}.sub{font-size:13px;fill:#656d76}\
 .tick{font-size:12px;fill:#656d76}.name{font-size:14px}.key{font-size:14px;font-weight:600}\
@@ -21,7 +21,6 @@ pub(super) const STYLE: &str = "text{font-family:system-ui,-apple-system,'Segoe 
 .lost{fill:#6e7681;fill-opacity:.18}.mark{stroke:#3fb950}.dot{fill:#3fb950;stroke:#0d1117}.good{fill:#3fb950}.bar{fill:#2f5f96}.best{fill:#238636}\
 .whisker{stroke:#e6edf3}}";
 
-/// A picture being drawn.
 pub(super) struct Canvas {
     body: String,
     width: f64,
@@ -45,14 +44,13 @@ impl Canvas {
         canvas
     }
 
-    /// Begins a group, which ends with [`close`](Self::close); a viewer shows `title`, if there is one, when it is pointed at.
+    /// Begins a group; [`close`](Self::close) ends it. A viewer shows `title`, if any, on hover.
     pub(super) fn open(&mut self, class: &str, title: &str) {
         let title =
             if title.is_empty() { String::new() } else { format!("<title>{}</title>", escape(title)) };
         self.raw(&format!(r#"<g class="{class}">{title}"#));
     }
 
-    /// Ends a group.
     pub(super) fn close(&mut self) {
         self.raw("</g>");
     }
@@ -81,7 +79,7 @@ impl Canvas {
         self.raw(&format!(r#"<circle class="{class}" cx="{x}" cy="{y}" r="{r}"/>"#));
     }
 
-    /// A line through points, or an area when closed.
+    /// A line through points, or an area if closed.
     pub(super) fn path(&mut self, class: &str, points: impl Iterator<Item = (f64, f64)>, closed: bool) {
         let mut data = String::new();
         for (index, (x, y)) in points.enumerate() {
@@ -93,12 +91,12 @@ impl Canvas {
         self.raw(&format!(r#"<path class="{class}" d="{data}{end}"/>"#));
     }
 
-    /// The finished document; `label` is what a screen reader says.
+    /// The finished document. `label` is for screen readers.
     pub(super) fn finish(self, label: &str) -> String {
         self.finish_styled(label, &format!("<style>{STYLE}</style>\n"))
     }
 
-    /// The same with an element for the styles that is the caller's; none where a page around it has them.
+    /// The same with the caller's style element: empty inside a page that has the styles.
     pub(super) fn finish_styled(self, label: &str, style: &str) -> String {
         let (w, h, label) = (number(self.width), number(self.height), escape(label));
         format!(
@@ -114,7 +112,7 @@ impl Canvas {
     }
 }
 
-/// A coordinate with at most one decimal; figures that are none are 0.
+/// A coordinate with at most one decimal; 0 for NaN and infinity.
 fn number(value: f64) -> String {
     let text = format!("{:.1}", if value.is_finite() { value } else { 0.0 });
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
@@ -128,7 +126,7 @@ fn escape(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            // XML 1.0 has no way to write most control characters.
+            // XML 1.0 can't express most control characters.
             c if c.is_control() => escaped.push(' '),
             c => escaped.push(c),
         }
@@ -136,7 +134,7 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// How much wider heavy letters are.
+/// How much wider bold letters are.
 pub(super) const BOLD: f64 = 1.12;
 
 /// Clips text to a width.
@@ -152,7 +150,7 @@ pub(super) fn fit(text: &str, width: f64, size: f64) -> String {
     text.chars().take_while(fits).collect::<String>() + "..."
 }
 
-/// Breaks text into lines of a width; a word that is wider is clipped.
+/// Breaks text into lines of a width. A word that is wider is clipped.
 pub(super) fn wrap(text: &str, width: f64, size: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in table::words(text) {
@@ -167,12 +165,12 @@ pub(super) fn wrap(text: &str, width: f64, size: f64) -> Vec<String> {
     lines
 }
 
-/// How wide some text is, about.
+/// The approximate width of a text.
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
     text.chars().map(letter_width).sum::<f64>() * size
 }
 
-/// In parts of the size; as in DejaVu Sans, the widest of the fonts that a viewer may take.
+/// In parts of the size, as in DejaVu Sans: the widest of the fonts that a viewer may take.
 fn letter_width(c: char) -> f64 {
     match c {
         'i' | 'j' | 'l' | 'I' | 'J' | '\'' | '|' => 0.30,

@@ -1,11 +1,11 @@
-//! Lines of points with interval whiskers over logarithmic axes, and the points of a document beside them.
+//! Points with interval whiskers, joined by lines, over logarithmic axes.
 //!
-//! The axis has numbers, or words if a value is not a number: then each word is a row. Every line has a mark as well as a
-//! colour. Points of a document are hollow and have a colour that no line has.
+//! The horizontal axis has numbers. If any value is not a number, each value becomes a row. Every line has a
+//! mark as well as a colour. Points of a document are hollow and have a colour of their own.
 //!
-//! These pictures are drawn here and not by the crate `plotters` (0.3.7, tried in November 2026): it writes colours into every
-//! element, so a picture can't follow the reader's dark mode; its legend covers points; it does not wrap titles; and a file
-//! is 2.6 times as large.
+//! We don't use the crate `plotters` (0.3.7, tried in November 2026). It writes colours into every element,
+//! so a picture can't follow the reader's dark mode. Its legend covers points, it does not wrap titles, and a
+//! file is 2.6 times as large.
 
 mod axis;
 mod legend;
@@ -17,58 +17,57 @@ use std::fmt::Write;
 
 use super::canvas::{BOLD, Canvas, STYLE, wrap};
 
-/// One picture.
+/// A picture of lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plot {
     /// A fixed name, for files.
     pub id: String,
-    /// What it shows.
+    /// What the picture shows.
     pub title: String,
-    /// What is along the axis, with its unit.
+    /// What the horizontal axis shows, with its unit.
     pub x_label: String,
-    /// What is drawn, with its unit.
+    /// What the vertical axis shows, with its unit.
     pub y_label: String,
-    /// Whether what is along the axis is a number of bytes.
+    /// Whether horizontal values are numbers of bytes.
     pub x_is_bytes: bool,
-    /// Its lines, the document's among them.
+    /// The lines, the document's among them.
     pub lines: Vec<Line>,
-    /// What is said below it; may be empty.
+    /// A text below the picture; may be empty.
     pub remark: String,
-    /// The place along an axis of numbers that the remark is about.
+    /// The horizontal value that the remark is about, on an axis of numbers.
     pub mark: Option<f64>,
 }
 
 /// Points that belong together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
-    /// A name, for the legend.
+    /// The name in the legend.
     pub name: String,
-    /// Whether a document says so; else it was measured.
+    /// Whether the points come from a document; else they were measured.
     pub is_document: bool,
-    /// Its points, from left to right.
+    /// From left to right.
     pub points: Vec<Point>,
 }
 
 /// A point with its interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Point {
-    /// Its place along the axis: a number, or a word.
+    /// The horizontal value: a number, or a word.
     pub x: String,
-    /// Its height.
+    /// The vertical value.
     pub value: f64,
-    /// Lower end of its interval; no number where one sample alone gives none.
+    /// Lower end of the interval; NaN if a single sample gives none.
     pub low: f64,
-    /// Upper end of its interval, likewise.
+    /// Upper end of the interval, likewise.
     pub high: f64,
 }
 
-/// Width in SVG units: narrow, so that it is still read when a phone shows it whole.
+/// Width in SVG units: narrow enough to be readable on a phone.
 const WIDTH: f64 = 460.0;
 const MARGIN: f64 = 18.0;
-/// Sizes of text.
 const HEAD: f64 = 16.0;
 const TEXT: f64 = 13.0;
-/// From one line of small text to the next.
+/// Line height of small text.
 const LINE: f64 = 18.0;
 
 const PLOT_STYLE: &str = ".head{font-size:16px;font-weight:600}.small{font-size:13px}.faint{font-size:13px;fill:#656d76}\
@@ -78,22 +77,22 @@ const PLOT_STYLE: &str = ".head{font-size:16px;font-weight:600}.small{font-size:
 @media screen and (prefers-color-scheme:dark){.faint{fill:#8b949e}.s0{color:#58a6ff}.s1{color:#3fb950}.s2{color:#bc8cff}.s3{color:#39c5cf}\
 .s4{color:#f778ba}.s5{color:#9da7b1}.doc{color:#f0883e}.hollow{fill:#0d1117}}";
 
-/// Draws a picture of its own.
+/// Draws a picture that stands alone.
 pub fn plot(plot: &Plot) -> String {
     drawn(plot, &format!("<style>{}</style>\n", style()))
 }
 
-/// The same for a page that has [`style`] in its head.
+/// Draws a picture for a page that has [`style`] in its head.
 pub(crate) fn inline(plot: &Plot) -> String {
     drawn(plot, "")
 }
 
-/// What the classes of these pictures look like.
+/// The styles of these pictures.
 pub(crate) fn style() -> String {
     format!("{STYLE}{PLOT_STYLE}")
 }
 
-/// The points as a table: line, whose, x, value, low, high.
+/// The points as CSV.
 pub fn csv(plot: &Plot) -> String {
     let mut text = format!("line,from,{},value,low,high\n", quoted(&plot.x_label));
     for line in &plot.lines {
@@ -134,7 +133,7 @@ fn number(x: &str) -> Option<f64> {
     x.parse().ok().filter(|x: &f64| x.is_finite())
 }
 
-/// A canvas with the words above and below the picture, which takes `inner` between them; and where it begins.
+/// A canvas with the words above and below the picture, and the top of the `inner` height between them.
 fn frame(plot: &Plot, inner: f64) -> (Canvas, f64) {
     let room = WIDTH - 2.0 * MARGIN;
     let (head, sub) = (wrap(&plot.title, room, HEAD * BOLD), wrap(&plot.y_label, room, TEXT));
@@ -152,14 +151,14 @@ fn frame(plot: &Plot, inner: f64) -> (Canvas, f64) {
     (canvas, top)
 }
 
-/// Lines of small text, the first below `y`.
+/// Lines of small text, the first one below `y`.
 fn small(canvas: &mut Canvas, anchor: &str, (x, y): (f64, f64), lines: &[String]) {
     for (index, line) in lines.iter().enumerate() {
         canvas.text("faint", anchor, x, y + LINE * (index + 1) as f64, line);
     }
 }
 
-/// What a viewer shows when a point is pointed at.
+/// The text that a viewer shows on hover.
 fn told(line: &Line, point: &Point) -> String {
     let [value, low, high] = [point.value, point.low, point.high].map(axis::short);
     let from = if line.is_document { "the document: " } else { "" };
@@ -200,7 +199,7 @@ mod tests {
             points: vec![point("1", 2.0), point("2", 3.0)],
         };
         let drawn = plot(&Plot { lines: (0..13).map(line).collect(), ..Plot::default() });
-        // Those beyond the six colours and the document's: in the picture and in the legend.
+        // Lines beyond the six colours, and the document's, are dashed: in the picture and in the legend.
         assert_eq!(drawn.matches("\"thread dash\"").count(), 2 * 7);
         assert_eq!(drawn.matches("\"thread\"").count(), 2 * 6);
     }

@@ -1,9 +1,14 @@
-//! A timeline -> what its page holds: JSON about it, and its spans and faults as bytes.
+//! The data of a timeline's page: JSON, and spans and faults as bytes. `data.js` reads both.
 //!
-//! The bytes are varints (7 bits a byte, low ones first) of numbers below 2^53, deflated, in base64. For each lane, in order:
-//! spans (length * 8 + state), faults (time since the one before, duration + 1 or 0, class, change of address as zigzag),
-//! lock waits (change of end as zigzag, length * 2 + write), samples (time since the one before, stack + 1 or 0).
-//! How many there are of each, the JSON says. `data.js` reads this.
+//! The bytes are varints (7 bits a byte, low bits first) of numbers below 2^53, deflated, in base64. The JSON
+//! holds the lengths. Each lane has, in this order:
+//!
+//! | what | numbers of each |
+//! |---|---|
+//! | spans | length * 8 + state |
+//! | faults | time since the last, duration + 1 or 0, class, change of address (zigzag) |
+//! | lock waits | change of end (zigzag), length * 2 + write |
+//! | samples | time since the last, stack + 1 or 0 |
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -17,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::{Shown, state_name};
 
-/// What a script holds exactly; addresses above are given as 0.
+/// JavaScript holds integers below this exactly. Addresses above become 0.
 const EXACT: u64 = 1 << 53;
 
 /// JSON that is safe inside a script element, and base64.
@@ -71,7 +76,7 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Everything else; times from the begin.
+/// Everything but the lanes' bytes. Times count from the begin.
 fn about(shown: &Shown<'_>) -> Value {
     let timeline = shown.timeline;
     let since = |ns: u64| ns.saturating_sub(timeline.begin_ns);
@@ -127,7 +132,6 @@ fn about(shown: &Shown<'_>) -> Value {
     })
 }
 
-/// Interns texts.
 #[derive(Default)]
 struct Texts {
     texts: Vec<String>,

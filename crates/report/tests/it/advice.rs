@@ -5,10 +5,10 @@ use faultless_trace::advice::{Advice, Arm, Run, Series, judge};
 use faultless_trace::observation::{Exit, Host};
 use faultless_trace::stat::Interval;
 
-/// What an arm's runs vary around: elapsed ms, CPU ms, faults, ms in faults, peak MiB.
+/// Means of an arm's runs: elapsed ms, CPU ms, faults, ms in faults, peak MiB.
 struct Means(f64, f64, f64, f64, f64);
 
-/// `rounds` runs that scatter by a few percent and are the same each time.
+/// `rounds` runs that scatter by a few percent, always the same.
 fn series(name: &str, means: &Means, rounds: usize) -> Series {
     let Means(wall, cpu, faults, in_faults, rss) = *means;
     let noise = |round: usize, step: usize| 1.0 + 0.01 * ((round * (step + name.len() % 5) % 7) as f64 - 3.0);
@@ -44,7 +44,8 @@ fn advice(arms: &[(&str, Means)], rounds: usize) -> Advice {
     judge(vec!["./engine".into()], Host::default(), series, 0.5, false).unwrap()
 }
 
-/// Two level cures and one each of: slower than those, a small gain, too much memory, the same faults, not certain.
+/// Two equally good cures, and one each that is slower, gains little, needs too much memory, has the same
+/// faults, or is uncertain.
 fn everything() -> Advice {
     let mut advice = advice(
         &[

@@ -1,14 +1,14 @@
-//! Fixed runs -> flame graphs, and what changed between them as text, JSON, page and picture.
+//! Fixed runs -> flame graphs, and their difference as text, JSON, page and picture.
 
 use faultless_report::diff::{html, json, text};
-use faultless_report::flame::{self, Measure, Settings, Which};
+use faultless_report::flame::{self, Measure, Settings, Stack};
 use faultless_trace::diff::{By, Class, Diff, Run, Settings as How};
 use faultless_trace::measurement::Nanos;
 use faultless_trace::profile::Block;
 
 use super::runs::{Conditions, QUIET, Site, program, run, site};
 
-/// One function removed, one with twice the faults, one with faults twice as dear, one added.
+/// One function is removed, one has twice the faults, one has faults twice as expensive, one is added.
 fn other_build() -> Vec<Site> {
     let mut sites = program();
     sites[0].faults *= 2;
@@ -30,7 +30,7 @@ fn diff(by: By) -> Diff {
 
 const CHANGED: [Class; 4] = [Class::Added, Class::Removed, Class::Grown, Class::Shrunk];
 
-/// Without inferno's own script, which is not ours to watch.
+/// Without inferno's own script, which is not ours to test.
 fn without_script(svg: &str) -> String {
     let (front, rest) = svg.split_once("<script").unwrap();
     let (_, back) = rest.split_once("</script>").unwrap();
@@ -123,7 +123,7 @@ fn picture_of_owners_below_touchers() {
         .iter_mut()
         .filter(|fault| fault.stack != Some(2))
         .for_each(|fault| fault.block = Some(0));
-    let settings = Settings { measure: Measure::Bytes, which: Which::Both, user_only: false };
+    let settings = Settings { measure: Measure::Bytes, stack: Stack::Both, user_only: false };
     insta::assert_snapshot!("flame_both.svg", without_script(&flame::svg(&run, settings).unwrap()));
 }
 
@@ -134,7 +134,7 @@ fn picture_of_what_changed_holds_what_is_gone() {
     for name in ["rank&lt;int, [8]&gt; [added]", "index [removed]", "decode [+14", "load [+1"] {
         assert!(svg.contains(name), "{name}");
     }
-    // As in all other views: the totals.
+    // The totals of all other views.
     let [a, b] = [&before, &after].map(|side| Nanos(side[0].profile.totals.time_ns()));
     assert!(svg.contains(&format!("{a} before, {b} after")), "{a}, {b}");
     let text = text(&diff(By::Function), &CHANGED, false);

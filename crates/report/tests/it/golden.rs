@@ -50,7 +50,7 @@ macro_rules! explanation_is {
     }};
 }
 
-/// 1,700 faults, one kind after the other, hardly any of them recorded: little is known of each.
+/// 1,700 faults, one kind after the other. Few are recorded, so little is known of each.
 fn short() -> Observation {
     let mut script = scenario::Script::new("short --kinds=4", 60_000, 500_000);
     script.program(1);
@@ -66,7 +66,7 @@ fn short() -> Observation {
     script.finish(40)
 }
 
-/// The short program as root, its kernel time in 14,000 samples.
+/// The short program as root, with 14,000 samples of kernel time.
 fn short_as_root() -> Observation {
     let full = scenario::pipeline();
     let mut observation = short();
@@ -141,7 +141,7 @@ fn no_golden_text_has_a_spread_wider_than_the_limit() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        // A difference may be near nothing: it has rules of its own.
+        // The interval of a difference may be wider than the difference.
         let is_text = name.starts_with("it__golden__") || name.starts_with("it__profile__");
         if is_text && name.ends_with(".snap") {
             found += assert_narrow(&std::fs::read_to_string(path).unwrap());

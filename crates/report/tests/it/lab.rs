@@ -1,8 +1,8 @@
 //! A small record and a comparison of two -> pages, pictures, tables, text.
 
-use faultless_report::lab::Figure;
+use faultless_report::lab::Quantity;
 use faultless_report::lab::compare::{self, Comparison, Fact};
-use faultless_report::lab::page::{self, Claim, Experiment, Report, Row, Table, TableRow};
+use faultless_report::lab::page::{self, Claim, Experiment, PhaseRow, Report, Table, TableRow};
 use faultless_report::svg::{self, Line, Plot, Point};
 use faultless_trace::change::{Change, Kind};
 use faultless_trace::stat::Interval;
@@ -67,13 +67,13 @@ fn claim(id: &str, verdict: Verdict, here: &str) -> Claim {
     }
 }
 
-fn row(threads: &str, phase: &str, faults: f64, violations: &[&str]) -> Row {
-    let figure = |quantity: &str, found: Interval| Figure { quantity: quantity.into(), found };
-    Row {
+fn row(threads: &str, phase: &str, faults: f64, violations: &[&str]) -> PhaseRow {
+    let figure = |name: &str, interval: Interval| Quantity { name: name.into(), interval };
+    PhaseRow {
         parameters: vec!["write".into(), threads.into()],
         phase: phase.into(),
         samples: 5,
-        figures: vec![
+        quantities: vec![
             figure("wall_ns", interval(8.3e6, 0.04)),
             figure("cpu_ns", interval(8.2e6, 0.04)),
             figure("user_ns", interval(1.1e6, 0.2)),

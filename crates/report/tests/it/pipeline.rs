@@ -1,4 +1,5 @@
-//! Recordings by rule: the grep database of "A queue of page faults", with and without its pool, at any size.
+//! Generated recordings of any size: the grep database of "A queue of page faults", with and without its
+//! pool.
 
 use faultless_trace::observation::{Level, Observation, Record, What, Window};
 use faultless_trace::recording::{Frame, Header, Module, Name, Recording, Stacks};
@@ -7,17 +8,17 @@ const PID: u32 = 4000;
 /// Pages of a chunk.
 const PAGES: u64 = 160;
 
-/// What to make.
+/// What to generate.
 #[derive(Clone, Copy)]
 pub(crate) struct Pipeline {
     pub(crate) workers: u32,
     pub(crate) chunks: u64,
     pub(crate) pool: bool,
-    /// Every fault, else bursts of 2 ms in 20 and samples.
+    /// Every fault; else bursts of 2 ms in 20 ms, and samples.
     pub(crate) every_fault: bool,
 }
 
-/// Numbers that look random; the same every time.
+/// Pseudo-random numbers, the same every time.
 struct Dice(u64);
 
 impl Dice {
@@ -74,7 +75,7 @@ impl Pipeline {
         }
         let mut main_ns = 3_800_000;
         for chunk in 0..self.chunks {
-            // The main thread reads the next one, and waits where the queue is full.
+            // The main thread reads the next chunk, and waits while the queue is full.
             main_ns += 55_000 + dice.next(20_000);
             if !self.pool && chunk % 3 == 0 {
                 script.push(main_ns, PID, What::LockWait { write: true, wait_ns: 9_000 + dice.next(30_000) });
@@ -104,7 +105,7 @@ impl Pipeline {
         self.finish(script.0, end_ns)
     }
 
-    /// One chunk: decompressed into fresh memory, then searched.
+    /// A chunk is decompressed into fresh memory, then searched.
     fn work(self, script: &mut Script, dice: &mut Dice, begin_ns: u64, tid: u32, chunk: u64) -> u64 {
         script.on(begin_ns, tid);
         let mut now = begin_ns + 5_000;

@@ -1,11 +1,11 @@
-//! No text gives a figure with a spread that says more of the spread than of the figure.
+//! No text prints a spread that is larger than a share of its figure.
 //!
-//! The rule is written down here once more, and read from the printed text: what comes before a `±` and what comes after it.
+//! The rule is written down a second time here, and read from the printed text on both sides of each `±`.
 
-/// Half-width, as a share of the figure, that a text may print.
+/// The largest half-width that a text may print, as a share of the figure.
 const MOST: f64 = 0.3;
 
-/// Looks at every `±` of a text; the number of them.
+/// Checks every `±` of a text and returns their number.
 pub(crate) fn assert_narrow(text: &str) -> usize {
     let mut found = 0;
     for line in text.lines() {
@@ -13,7 +13,7 @@ pub(crate) fn assert_narrow(text: &str) -> usize {
             let (before, after) = (&line[..at], &line[at + sign.len()..]);
             let value = last_figure(before).unwrap_or_else(|| panic!("no figure before ± in: {line}"));
             let half = first_figure(after).unwrap_or_else(|| panic!("no figure after ± in: {line}"));
-            // A hair for what is exactly at the limit.
+            // A tolerance for figures exactly at the limit.
             assert!(half <= MOST * value + 1e-9, "{value} ± {half} in: {line}");
             found += 1;
         }
@@ -21,7 +21,8 @@ pub(crate) fn assert_narrow(text: &str) -> usize {
     found
 }
 
-/// The figure that a text begins with, its groups of three digits together: one blank lies between them, more before the next column.
+/// The figure at the begin of a text, with its groups of three digits: one blank between groups, more before
+/// a column.
 fn first_figure(text: &str) -> Option<f64> {
     let mut words = text.trim_start().split(char::is_whitespace);
     let mut digits = number(words.next()?)?.to_owned();
@@ -31,7 +32,7 @@ fn first_figure(text: &str) -> Option<f64> {
     digits.parse().ok()
 }
 
-/// The figure that a text ends with.
+/// The figure at the end of a text.
 fn last_figure(text: &str) -> Option<f64> {
     let mut words: Vec<&str> = text.trim_end().split(char::is_whitespace).collect();
     let mut digits = number(words.pop()?.trim_start_matches('('))?.to_owned();

@@ -78,7 +78,6 @@ fn nothing_recorded_is_a_page_all_the_same() {
 /// Usual names of Chromium.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// Chromium without a window.
 fn chromium() -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders)
@@ -86,7 +85,7 @@ fn chromium() -> Option<PathBuf> {
         .find(|p| p.exists())
 }
 
-/// The document as it is after the page's script ran, and what the script complained about.
+/// The document after its script ran, and the script's complaints.
 fn opened(browser: &Path, page: &Path, profile: &Path) -> (String, String) {
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"])

@@ -1,4 +1,4 @@
-//! One total: what is printed and exported of a recording adds up to the same faults and the same time in every view.
+//! One total: every view and export of a recording adds up to the same faults and the same time.
 
 use faultless_report::export::{self, Weight};
 use faultless_report::flame::{self, Settings};
@@ -28,7 +28,7 @@ fn recordings() -> Vec<(&'static str, Recording)> {
     ]
 }
 
-/// Sum of the last words of all lines.
+/// The sum of the last words of all lines.
 fn folded(recording: &Recording, run: &Run, weight: Weight) -> f64 {
     let mut out = Vec::new();
     export::folded::write(recording, &run.profile, weight, &mut out).unwrap();
@@ -60,7 +60,7 @@ fn lines(recording: &Recording, run: &Run) -> [f64; 2] {
     })
 }
 
-/// Whether the first sentence tells this time, as a figure or as a range.
+/// Whether the first sentence prints this time, as a figure or as a range.
 fn answer_tells(text: &str, seconds: Interval) -> bool {
     let line = text.lines().find(|line| line.contains("CPU time (")).unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -85,7 +85,7 @@ fn every_view_prints_the_same_time_and_the_same_faults() {
         let run = Run::new(recording.clone());
         let totals = &run.profile.totals;
         let seconds = totals.time.as_ref().unwrap().seconds;
-        // Thin blanks and colours differ between text and pages, digits do not.
+        // Text and pages differ in thin blanks and colours, not in digits.
         let (time, faults) = (Nanos(totals.time_ns()).to_string(), Count(totals.faults()).to_string());
         let plain = |text: String| text.replace('\u{202f}', " ");
 

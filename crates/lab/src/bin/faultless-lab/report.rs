@@ -12,7 +12,7 @@ use faultless_lab::record::{self, Asked, ENDED, FINISHED, OUT_OF_TIME, VIOLATION
 use faultless_lab::results::{self, Quantities};
 use faultless_lab::{Cell, Experiment, Results, experiments, trial};
 use faultless_prof::price::cold;
-use faultless_report::lab::{Figure, Report, page};
+use faultless_report::lab::{Quantity, Report, page};
 use faultless_report::svg;
 use faultless_trace::measurement::median_interval;
 
@@ -207,22 +207,22 @@ fn row(
     phase: &str,
     parameters: &[String],
     results: &Results,
-) -> Option<page::Row> {
+) -> Option<page::PhaseRow> {
     const EXPECTED: [&str; 2] = ["expected_faults", "most_faults"];
     const SPLIT: [&str; 2] = ["user_ns", "system_ns"];
     let of_phase = quantities.iter().filter(|((found, _), _)| found == phase);
-    let figures: Vec<Figure> = of_phase
+    let figures: Vec<Quantity> = of_phase
         .filter_map(|((_, quantity), values)| {
-            Some(Figure { quantity: quantity.clone(), found: median_interval(values)? })
+            Some(Quantity { name: quantity.clone(), interval: median_interval(values)? })
         })
         .collect();
     let [least, most] = EXPECTED.map(|quantity| {
-        figures.iter().find(|figure| figure.quantity == quantity).map(|figure| figure.found.value)
+        figures.iter().find(|figure| figure.name == quantity).map(|figure| figure.interval.value)
     });
-    let cpu = figures.iter().find(|figure| figure.quantity == "cpu_ns");
-    let is_split = cpu.is_some_and(|figure| figure.found.value >= trial::SPLIT_NS);
-    let is_shown = |figure: &Figure| {
-        let quantity = figure.quantity.as_str();
+    let cpu = figures.iter().find(|figure| figure.name == "cpu_ns");
+    let is_split = cpu.is_some_and(|figure| figure.interval.value >= trial::SPLIT_NS);
+    let is_shown = |figure: &Quantity| {
+        let quantity = figure.name.as_str();
         !EXPECTED.contains(&quantity) && (is_split || !SPLIT.contains(&quantity))
     };
     let words = cell.words().join(" ");
@@ -230,7 +230,7 @@ fn row(
         let is_here = note.experiment == cell.experiment && note.cell == words;
         is_here && note.text.starts_with(&format!("{phase}: "))
     });
-    (!figures.is_empty()).then(|| page::Row {
+    (!figures.is_empty()).then(|| page::PhaseRow {
         parameters: parameters
             .iter()
             .map(|name| cell.text(name).map(str::to_owned).unwrap_or_default())
@@ -239,7 +239,7 @@ fn row(
         samples: results::values(quantities, phase, "wall_ns").map_or(0, <[f64]>::len),
         faults: least.zip(most),
         violations: violations.map(|note| note.text.clone()).collect(),
-        figures: figures.into_iter().filter(is_shown).collect(),
+        quantities: figures.into_iter().filter(is_shown).collect(),
     })
 }
 

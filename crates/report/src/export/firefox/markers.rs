@@ -1,4 +1,4 @@
-//! Markers: a burst of faults, a wait for the lock of the address space.
+//! Markers: bursts of faults, and waits for `mmap_lock`.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use fxprof_processed_profile::{
     StaticSchemaMarkerField, StringHandle,
 };
 
-/// Faults of a thread in a row.
+/// Consecutive faults of a thread.
 #[derive(Clone, Debug)]
 pub(super) struct Burst {
     pub(super) begin_ns: u64,
@@ -88,7 +88,7 @@ impl StaticSchemaMarker for BurstMarker {
     }
 }
 
-/// A wait for the lock of the address space.
+/// A wait for `mmap_lock`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LockWait {
     pub(super) write: bool,

@@ -10,7 +10,7 @@ fn numbers(column: &Value) -> Vec<Option<u64>> {
     column.as_array().unwrap().iter().map(Value::as_u64).collect()
 }
 
-/// The columns of a table are equally long, and what points to `target` lies in it.
+/// All columns of a table have the same length, and every index into `target` is valid.
 fn assert_points(table: &Value, column: &str, target: &Value) {
     let (len, targets) = (table["length"].as_u64().unwrap() as usize, target["length"].as_u64().unwrap());
     let column = numbers(&table[column]);

@@ -1,4 +1,4 @@
-//! Names and stacks by number: said once, before what refers to them.
+//! Numbers for names and stacks. Each is written once, before the first packet that refers to it.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use faultless_trace::recording::{Frame, Stacks};
 
 use super::proto::{self, InternedData, InternedString};
 
-/// Texts of one kind, each with its number from 1 on, and those that have not been written yet.
+/// Texts of one kind, numbered from 1, and those not written yet.
 #[derive(Default)]
 struct Texts {
     known: HashMap<String, u64>,
@@ -33,7 +33,6 @@ impl Texts {
     }
 }
 
-/// All that has a number.
 #[derive(Default)]
 pub(super) struct Interned {
     categories: Texts,
@@ -86,7 +85,7 @@ impl Interned {
         number
     }
 
-    /// What has got a number since the last call.
+    /// Everything that got a number since the last call.
     pub(super) fn take(&mut self) -> Option<InternedData> {
         let new = InternedData {
             event_categories: self.categories.named(),
@@ -128,7 +127,7 @@ impl Interned {
         numbers
     }
 
-    /// The number of a module, 0 for one that is not known.
+    /// The number of a module; 0 if it is unknown.
     fn mapping(&mut self, stacks: &Stacks, module: u32) -> u64 {
         let Some(found) = stacks.modules.get(module as usize) else { return 0 };
         if let Some(&number) = self.mappings.get(&module) {

@@ -1,7 +1,8 @@
-//! The messages of a Perfetto trace, as far as they are written.
+//! The messages of a Perfetto trace that we write.
 //!
-//! Numbers and meaning: <https://github.com/google/perfetto/blob/main/protos/perfetto/trace/perfetto_trace.proto>. A trace is
-//! a sequence of `packet`s (field 1), so it can be written one by one.
+//! Field numbers and meaning:
+//! <https://github.com/google/perfetto/blob/main/protos/perfetto/trace/perfetto_trace.proto>. A trace is a
+//! sequence of `packet`s (field 1), so they can be written one by one.
 
 use prost::Message;
 
@@ -23,9 +24,9 @@ pub(super) struct TracePacket {
     pub(super) perf_sample: Option<PerfSample>,
 }
 
-/// `SEQ_INCREMENTAL_STATE_CLEARED`: numbers of names begin anew.
+/// `SEQ_INCREMENTAL_STATE_CLEARED`: the numbering of names begins anew.
 pub(super) const CLEARED: u32 = 1;
-/// `SEQ_NEEDS_INCREMENTAL_STATE`: it refers to numbers of names.
+/// `SEQ_NEEDS_INCREMENTAL_STATE`: the packet refers to numbered names.
 pub(super) const NEEDS: u32 = 2;
 
 #[derive(Clone, PartialEq, Message)]
@@ -155,7 +156,7 @@ pub(super) struct InternedData {
     pub(super) debug_annotation_string_values: Vec<InternedString>,
 }
 
-/// `EventCategory`, `EventName`, `DebugAnnotationName`: all the same.
+/// `EventCategory`, `EventName` and `DebugAnnotationName` have the same fields.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Named {
     #[prost(uint64, tag = "1")]

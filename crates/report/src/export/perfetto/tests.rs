@@ -70,7 +70,7 @@ fn a_slice_ends_where_the_next_fault_of_its_thread_begins() {
             times.push(packet.timestamp.unwrap());
         }
     }
-    // The first would last 1500 ns, but the next begins after 1000.
+    // The first fault takes 1500 ns, but the next begins after 1000 ns.
     assert_eq!(times[..2], [1_100_000, 1_101_000]);
     assert_eq!(times[2..4], [1_101_000, 1_103_500]);
 }

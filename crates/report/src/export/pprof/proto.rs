@@ -1,7 +1,7 @@
-//! The messages of pprof's `profile.proto`, as far as they are written.
+//! The messages of pprof's `profile.proto` that we write.
 //!
-//! Numbers and meaning: <https://github.com/google/pprof/blob/main/proto/profile.proto>. Every text is an index into
-//! `string_table`, whose first entry is empty.
+//! Field numbers and meaning: <https://github.com/google/pprof/blob/main/proto/profile.proto>. A text is an
+//! index into `string_table`, whose first entry is empty.
 
 use prost::Message;
 
@@ -93,7 +93,7 @@ pub(super) struct Location {
     pub(super) mapping_id: u64,
     #[prost(uint64, tag = "3")]
     pub(super) address: u64,
-    /// Inlined functions first, what they are inlined in last.
+    /// Inlined functions first, the function that holds them last.
     #[prost(message, repeated, tag = "4")]
     pub(super) line: Vec<Line>,
 }

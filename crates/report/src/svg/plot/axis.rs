@@ -1,8 +1,8 @@
-//! An axis: values to places, and which values are written along it.
+//! An axis: values -> coordinates, and the ticks along it.
 
 use super::super::bars::tick_step;
 
-/// Values from `low` to `high`, which is more than `low`, along a line from one coordinate to another.
+/// Values from `low` to `high` along a line between two coordinates. `low` is less than `high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Axis {
     low: f64,
@@ -12,13 +12,13 @@ pub(super) struct Axis {
     to: f64,
 }
 
-/// Between these, arithmetic on values can't overflow.
+/// Arithmetic on values between these can't overflow.
 const LEAST: f64 = 1e-30;
 const MOST: f64 = 1e30;
 
 impl Axis {
-    /// An axis that holds these values with some room: logarithmic where all of `decisive` are above zero. Noise is not blown
-    /// up to the whole height: it spans a factor of two at the least.
+    /// An axis that holds these values with some room; logarithmic if all of `decisive` are positive. It
+    /// spans at least a factor of two, so that noise does not fill the whole height.
     pub(super) fn of(decisive: &[f64], others: &[f64], (from, to): (f64, f64)) -> Self {
         let is_log = decisive.iter().all(|value| *value > 0.0);
         let is_usable =
@@ -39,7 +39,7 @@ impl Axis {
         Self { low, high, is_log, from, to }
     }
 
-    /// Where a value is; those that are beyond an end are at that end.
+    /// The coordinate of a value. A value beyond an end is at that end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let scaled = |value: f64| if self.is_log { value.max(LEAST).ln() } else { value };
         let share = (scaled(value) - scaled(self.low)) / (scaled(self.high) - scaled(self.low));
@@ -47,7 +47,7 @@ impl Axis {
         self.from + share * (self.to - self.from)
     }
 
-    /// Round values along it: three to seven where that can be done.
+    /// Round values along the axis: three to seven if possible.
     pub(super) fn ticks(&self) -> Vec<f64> {
         const DIGITS: [&[f64]; 3] = [&[1.0], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]];
         let is_inside = |value: &f64| *value >= self.low && *value <= self.high;
@@ -77,7 +77,7 @@ impl Axis {
     }
 }
 
-/// A number as short as it can be told: three digits that matter, `k` and `M` for thousands and millions.
+/// A short number: three significant digits, `k` and `M` for thousands and millions.
 pub(super) fn short(value: f64) -> String {
     let size = value.abs();
     if size >= 1e15 || (size > 0.0 && size < 1e-6) {

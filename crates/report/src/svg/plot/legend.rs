@@ -1,36 +1,34 @@
-//! The legend: which mark and which kind of line is which, in as many rows as it takes.
+//! The legend: mark and kind of each line, in as many rows as needed.
 
 use super::super::canvas::{Canvas, text_width, wrap};
 use super::mark::Look;
 use super::{Line, MARGIN, Plot, TEXT, WIDTH};
 
 const ROW: f64 = 22.0;
-/// From one line of a name to the next.
+/// Line height of a name.
 const LINE: f64 = 16.0;
-/// Room of a mark alone, of one on a piece of its line, and between two entries.
+/// Width of a mark alone, of a mark on a piece of line, and between two entries.
 const MARK: f64 = 20.0;
 const PIECE: f64 = 36.0;
 const GAP: f64 = 16.0;
 
-/// Entries with their places, from the top left corner of the legend.
+/// Entries with their positions, relative to the top left corner of the legend.
 pub(super) struct Legend {
     entries: Vec<Entry>,
-    /// Room of a mark.
     mark: f64,
     height: f64,
 }
 
 struct Entry {
-    /// Which line of the picture.
+    /// The index of the line in the picture.
     index: usize,
     name: Vec<String>,
-    /// Whether its points are joined.
     is_joined: bool,
     at: (f64, f64),
 }
 
 impl Legend {
-    /// Lays the names of a picture's lines out; a single line needs none. `joins`: whether points are joined at all.
+    /// Lays out the names. A single line needs no legend. `joins` says whether points are joined at all.
     pub(super) fn of(plot: &Plot, joins: bool) -> Self {
         let is_joined = |line: &Line| joins && line.points.len() > 1;
         let mark = if plot.lines.iter().any(is_joined) { PIECE } else { MARK };
@@ -59,12 +57,12 @@ impl Legend {
         legend
     }
 
-    /// Its height; 0 where there is none.
+    /// The height; 0 if there is no legend.
     pub(super) fn height(&self) -> f64 {
         self.height
     }
 
-    /// Draws it below `top`.
+    /// Draws the legend below `top`.
     pub(super) fn draw(&self, canvas: &mut Canvas, looks: &[Look], top: f64) {
         for Entry { index, name, is_joined, at } in &self.entries {
             let (x, y, look) = (MARGIN + at.0, top + at.1 + ROW / 2.0, looks[*index]);

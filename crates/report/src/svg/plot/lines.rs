@@ -1,4 +1,4 @@
-//! Numbers along the axis: lines through points with upright whiskers.
+//! Horizontal values that are numbers: lines through points with vertical whiskers.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use super::mark::{self, Look};
 use super::{LINE, Line, MARGIN, Plot, Point, TEXT, WIDTH, frame, number, small, told};
 
 const HEIGHT: f64 = 230.0;
-/// Below the picture: figures along the axis.
+/// Height of the figures below the axis.
 const FIGURES: f64 = 21.0;
-/// Between what they are and the legend.
+/// Between the axis label and the legend.
 const GAP: f64 = 13.0;
-/// From the axis on the left to the first place, so that marks at it touch neither the axis nor its figures.
+/// Between the vertical axis and the first point, so that its mark touches nothing.
 const INSET: f64 = 14.0;
-/// How far lines are moved apart, so that whiskers at one place are all seen; and how far all together at the most.
+/// Lines are shifted by this much, so that whiskers at the same value stay visible; and by so much at most.
 const APART: f64 = 3.5;
 const MOST_APART: f64 = 14.0;
 
@@ -74,7 +74,7 @@ fn grid(canvas: &mut Canvas, plot: &Plot, area: &Area) {
         canvas.text("faint", "end", area.left - 8.0, y + 4.5, &short(tick));
     }
     canvas.line("axis", (area.left, bottom), (area.right, bottom));
-    // The places that were measured, as far as their figures do not touch.
+    // The measured values, if their labels do not touch.
     let mut places: BTreeMap<i64, String> = BTreeMap::new();
     for point in plot.lines.iter().flat_map(|line| &line.points) {
         let Some(value) = number(&point.x) else { continue };

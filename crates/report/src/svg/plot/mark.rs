@@ -1,23 +1,22 @@
-//! Marks: what tells lines apart without colour.
+//! Marks: they distinguish lines without colour.
 
 use super::super::canvas::Canvas;
 use super::{Line, Plot};
 
-/// How a line is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Look {
-    /// Its class, which is its colour.
+    /// The CSS class, which sets the colour.
     pub(super) class: &'static str,
-    /// The shape of its marks, by number.
+    /// The index of the mark's shape.
     shape: usize,
     is_document: bool,
-    /// Whether its line is broken: the document's, and beyond as many lines as there are colours.
+    /// Lines of documents are dashed, and so are lines beyond the number of colours.
     is_dashed: bool,
 }
 
 const CLASSES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s5"];
 
-/// The looks of all lines: a document's line has the shape of the measured line of its name.
+/// The looks of all lines. A document's line has the shape of the measured line with the same name.
 pub(super) fn looks(plot: &Plot) -> Vec<Look> {
     let measured: Vec<&Line> = plot.lines.iter().filter(|line| !line.is_document).collect();
     let (mut ours, mut others) = (0, measured.len());
@@ -35,7 +34,7 @@ pub(super) fn looks(plot: &Plot) -> Vec<Look> {
     plot.lines.iter().map(&mut look).collect()
 }
 
-/// The shapes beside the disc, as corners; `H` is half of the height of most.
+/// Half of the usual height. Shapes are polygons; the disc is not among them.
 const H: f64 = 4.2;
 /// Half of the width of a bar, and of an arm.
 const BAR: f64 = 1.8;
@@ -45,11 +44,11 @@ const SHAPES: [&[(f64, f64)]; 13] = [
     &[(0.0, -5.6), (5.6, 0.0), (0.0, 5.6), (-5.6, 0.0)],
     &[(-4.8, -H), (4.8, -H), (0.0, 5.2)],
     &[(-5.6, -BAR), (5.6, -BAR), (5.6, BAR), (-5.6, BAR)],
-    // An hourglass, and one that lies.
+    // An hourglass, and a horizontal one.
     &[(-H, -H), (H, -H), (-H, H), (H, H)],
     &[(-H, -H), (H, H), (H, -H), (-H, H)],
     &[(-BAR, -5.6), (BAR, -5.6), (BAR, 5.6), (-BAR, 5.6)],
-    // A cross, a star of four, and a cross that stands on two arms.
+    // A cross, a star with four points, and a diagonal cross.
     &[
         (-1.4, -5.4),
         (1.4, -5.4),
@@ -84,12 +83,10 @@ const SHAPES: [&[(f64, f64)]; 13] = [
 ];
 
 impl Look {
-    /// The class of its line.
     pub(super) fn line(self) -> &'static str {
         if self.is_dashed { "thread dash" } else { "thread" }
     }
 
-    /// Draws one mark.
     pub(super) fn draw(self, canvas: &mut Canvas, (x, y): (f64, f64)) {
         let class = if self.is_document { "point hollow" } else { "point" };
         match self.shape % (SHAPES.len() + 1) {

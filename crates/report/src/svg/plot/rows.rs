@@ -1,4 +1,5 @@
-//! Words along the axis: a row for each, with the marks of the lines that have it, and whiskers that lie.
+//! Horizontal values that are words: a row for each, with the marks of all lines that have it and horizontal
+//! whiskers.
 
 use super::super::canvas::{Canvas, text_width, wrap};
 use super::axis::{Axis, short};
@@ -6,15 +7,15 @@ use super::legend::Legend;
 use super::mark;
 use super::{LINE, Line, MARGIN, Plot, Point, TEXT, WIDTH, frame, told};
 
-/// Height of a row beside its marks, and of each mark.
+/// Height of a row without its marks, and of each mark.
 const ROW: f64 = 14.0;
 const MARK: f64 = 11.0;
 /// Share of the width that the words may take.
 const WORDS: f64 = 0.42;
-/// Below the rows: figures along the axis.
+/// Height of the figures below the rows.
 const FOOT: f64 = 30.0;
 
-/// One word, with what has it: each line by its number, and the point.
+/// A word with its points, each with the index of its line.
 struct Row<'a> {
     word: Vec<String>,
     points: Vec<(usize, &'a Line, &'a Point)>,
@@ -81,7 +82,7 @@ fn axis(plot: &Plot, room: (f64, f64)) -> Axis {
     Axis::of(&values, &ends, room)
 }
 
-/// In the order in which lines have their words.
+/// In the order of the words' first use.
 fn rows(plot: &Plot) -> Vec<Row<'_>> {
     let mut words: Vec<&str> = Vec::new();
     for point in plot.lines.iter().flat_map(|line| &line.points) {

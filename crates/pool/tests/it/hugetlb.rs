@@ -1,6 +1,4 @@
 //! Programs on hugetlb pages, which forbid some calls. If the machine's hugetlb pool is empty, they run on base pages.
-#![cfg(not(miri))]
-
 use std::sync::Barrier;
 
 use faultless_pool::tuning::{GRANULE_BYTES, HEAD_SLABS, SLAB_BYTES};

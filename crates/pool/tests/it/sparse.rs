@@ -1,6 +1,4 @@
 //! A large block that the program hardly touches costs little: to retain, and to zero again.
-#![cfg(not(miri))]
-
 use faultless_pool::{Kernel, Page, Policy, Pool, Scrub};
 
 const MIB: usize = 1 << 20;

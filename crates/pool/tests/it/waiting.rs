@@ -1,6 +1,4 @@
 //! No thread makes a system call under the pool's lock: while one is in the kernel, another is served.
-#![cfg(not(miri))]
-
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};

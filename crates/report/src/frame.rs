@@ -1,8 +1,9 @@
-//! What all pages share: head, colours, and the few lines of script that open on paper what is folded on the screen.
+//! The frame of all HTML pages: head, colours, a filter of rows, and a script that opens folded parts on
+//! paper.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// A whole document; `styles` come after those of the frame.
+/// A whole document. `styles` come after the frame's own.
 pub(crate) fn document(title: &str, styles: &str, body: &Markup) -> String {
     html! {
         (DOCTYPE)
@@ -24,7 +25,7 @@ pub(crate) fn document(title: &str, styles: &str, body: &Markup) -> String {
     .into_string()
 }
 
-/// Rows of names and values, such as the machine's.
+/// A list of names and values.
 pub(crate) fn facts(facts: &[(String, String)]) -> Markup {
     html! {
         dl.facts {
@@ -33,8 +34,8 @@ pub(crate) fn facts(facts: &[(String, String)]) -> Markup {
     }
 }
 
-/// Buttons that leave only the rows of one class; without script, and nothing is left out before one is pressed unless `first`
-/// is a class. `choices` are class and label.
+/// Radio buttons that show the rows of one class. `choices` are classes and labels; `first` is the checked
+/// one. Works without script.
 pub(crate) fn filter(name: &str, choices: &[(&str, String)], first: usize) -> Markup {
     html! {
         @for (index, (class, label)) in choices.iter().enumerate() {
@@ -44,7 +45,7 @@ pub(crate) fn filter(name: &str, choices: &[(&str, String)], first: usize) -> Ma
     }
 }
 
-/// Without script a page is whole; with it, folded parts are printed too, and rows can be searched.
+/// Opens folded parts before printing, and makes rows searchable. Without script the page is still complete.
 const SCRIPT: &str = "addEventListener('beforeprint',()=>document.querySelectorAll('details').forEach(d=>d.open=true));\
 document.querySelectorAll('input[type=search]').forEach(i=>{i.hidden=false;i.addEventListener('input',()=>{\
 const w=i.value.toLowerCase().split(/\\s+/);\

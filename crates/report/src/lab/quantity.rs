@@ -1,15 +1,15 @@
-//! Figures with their intervals, in the unit that ends the name of what they measure.
+//! Quantities with their intervals, printed in the unit that ends the quantity's name.
 
 use faultless_trace::measurement::{Bytes, Count, Nanos, Percent};
 use faultless_trace::stat::Interval;
 
-/// One quantity of a phase.
+/// A quantity of a phase.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Figure {
-    /// Its name, which ends with its unit: `wall_ns`.
-    pub quantity: String,
+pub struct Quantity {
+    /// The name, which ends with the unit: `wall_ns`.
+    pub name: String,
     /// Median and interval.
-    pub found: Interval,
+    pub interval: Interval,
 }
 
 /// A value of a quantity, for people.
@@ -36,18 +36,18 @@ pub fn shown(quantity: &str, value: f64) -> String {
     }
 }
 
-/// A quantity's name without its unit where [`shown`] says that, for people: `wall_ns` is `wall`.
+/// A quantity's name without the unit that [`shown`] prints: `wall_ns` is `wall`.
 pub(super) fn name(quantity: &str) -> String {
     let bare = ["_ns", "_bytes"].iter().find_map(|unit| quantity.strip_suffix(unit)).unwrap_or(quantity);
     bare.replace('_', " ")
 }
 
-/// `low to high`; nothing where the interval is a point as far as it is shown, `one sample` where there is none.
+/// `low to high`. Empty if both ends print the same; `one sample` if there is no interval.
 pub(super) fn range(quantity: &str, found: &Interval) -> String {
     if found.high >= f64::MAX {
         return "one sample".to_owned();
     }
-    // Nothing is counted in parts, or below zero, however an interval is made.
+    // A count is whole and not negative, however its interval is computed.
     let [low, high] = if quantity.ends_with("_faults") {
         [found.low.floor().max(0.0), found.high.ceil()]
     } else {
@@ -65,7 +65,7 @@ pub(super) fn range(quantity: &str, found: &Interval) -> String {
     }
 }
 
-/// How many times something is something else.
+/// A ratio.
 pub(super) fn times(value: f64) -> String {
     match value {
         v if v >= 1e6 => "huge".to_owned(),

@@ -1,6 +1,4 @@
 //! Many threads on one pool: blocks change hands, one thread frees twice, and reclaim runs meanwhile.
-#![cfg(not(miri))]
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
 

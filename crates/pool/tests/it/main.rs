@@ -1,0 +1,15 @@
+//! The pool from outside: on the real kernel, and on a fake that Miri runs.
+//!
+//! Tests that need a process of their own are programs of their own: `background`, `fork`, `global`, `opening`.
+
+mod growing;
+#[cfg(not(miri))]
+mod hugetlb;
+mod model;
+mod reclaim;
+#[cfg(not(miri))]
+mod sparse;
+#[cfg(not(miri))]
+mod threads;
+#[cfg(not(miri))]
+mod waiting;

@@ -1,0 +1,40 @@
+//! Names, commands and documents as text that is safe to print.
+
+use serde::Serialize;
+
+/// Text from a trace, without characters that a terminal obeys.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// A document as indented JSON, ending in a newline.
+pub(crate) fn json(document: &impl Serialize) -> String {
+    // Only maps with keys that are not strings can fail. There is none.
+    serde_json::to_string_pretty(document).map_or_else(|_| "null\n".to_owned(), |json| json + "\n")
+}
+
+/// A command as one line that a shell reads back: words that it would split or expand are quoted.
+pub(crate) fn command(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    plain(&words.join(" "))
+}
+
+fn quoted(word: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || "_./=:,@%+-".contains(c);
+    match !word.is_empty() && word.chars().all(is_bare) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_quoted_where_a_shell_would_split_or_expand_it() {
+        let words = ["a.c", "-O2", "for i in $(seq 2)", "it's", "", "a\u{1b}[2Jb"];
+        let line = command(&words.map(str::to_owned));
+        assert_eq!(line, "a.c -O2 'for i in $(seq 2)' 'it'\\''s' '' 'a\u{fffd}[2Jb'");
+    }
+}
