@@ -12,6 +12,7 @@ mod spool;
 use std::os::fd::BorrowedFd;
 
 use faultless_os::close::close_later;
+use faultless_os::counters::now_ns;
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;
 use faultless_os::spawn::allow_many_descriptors;
@@ -100,6 +101,8 @@ pub(crate) struct Session {
     /// Faults per sample, and at first; 0: none, and none other.
     period: u64,
     early_period: u64,
+    /// Faults of user mode that no sampled event has counted, since they were off for long.
+    uncounted: u64,
 }
 
 /// Kernel stacks of one processor.
@@ -268,7 +271,7 @@ impl Session {
 
     /// The exact counts so far.
     pub(crate) fn counts(&self, before_exec_faults: u64) -> Counts {
-        let all = || self.sampled(Sampled::All).filter(|_| !self.user_only);
+        let all = || Some(self.sampled(Sampled::All).filter(|_| !self.user_only)? + self.uncounted);
         let huge = facts::huge_faults().zip(self.huge_faults).map(|(now, then)| now.saturating_sub(then));
         Counts {
             user_faults: self.user.count(),
@@ -296,7 +299,24 @@ impl Session {
     fn unsampled(&self) -> u64 {
         let sampled = self.sampled(Sampled::All);
         let user = self.user.count().filter(|_| self.user_only);
-        user.zip(sampled).map_or(0, |(user, sampled)| user.saturating_sub(sampled))
+        user.zip(sampled).map_or(self.uncounted, |(user, sampled)| user.saturating_sub(sampled))
+    }
+
+    /// Does what takes the sampled events off for a moment. Where that becomes long, for this thread loses its processor meanwhile, the
+    /// counter of user mode says how many faults they have missed.
+    fn with_samples_off(&mut self, work: impl FnOnce(&Self)) {
+        let begin_ns = now_ns();
+        // What the counter sees lies within what sampled events see: of faults in kernel mode they see more.
+        let (sampled, user) = (self.sampled(Sampled::All), self.user.count());
+        work(self);
+        if now_ns() - begin_ns < t::SAMPLES_OFF_NS {
+            return;
+        }
+        let since =
+            |now: Option<u64>, then: Option<u64>| now.zip(then).map(|(now, then)| now.saturating_sub(then));
+        let user = since(self.user.count(), user);
+        let sampled = since(self.sampled(Sampled::All), sampled);
+        self.uncounted += user.zip(sampled).map_or(0, |(user, sampled)| user.saturating_sub(sampled));
     }
 
     /// Whether single faults can be recorded.
@@ -310,8 +330,10 @@ impl Session {
     }
 
     /// Begins samples anew, see [`Lane::align_samples`].
-    pub(crate) fn align_samples(&self) {
-        self.lanes.iter().for_each(|lane| lane.align_samples(self.sample_period()));
+    pub(crate) fn align_samples(&mut self) {
+        self.with_samples_off(|session| {
+            session.lanes.iter().for_each(|lane| lane.align_samples(session.sample_period()));
+        });
     }
 
     /// Faults per sample now.
@@ -327,7 +349,9 @@ impl Session {
     /// Samples are rarer from now on.
     pub(crate) fn thin_samples(&mut self) {
         let early_period = std::mem::take(&mut self.early_period);
-        self.lanes.iter().for_each(|lane| lane.sample(self.period, early_period));
+        self.with_samples_off(|session| {
+            session.lanes.iter().for_each(|lane| lane.sample(session.period, early_period));
+        });
     }
 
     /// Writes down what became of a source; once where two attempts failed alike.

@@ -94,6 +94,9 @@ pub(crate) const ALIGN_NS: u64 = 50_000_000;
 /// See [`ALIGN_NS`]. One fails when it falls into a fault; of a program that is in one three quarters of its time all fail in one of 100 cases.
 /// With 4 tries half of the samples of one run in four stayed without a time (measured).
 pub(crate) const ALIGNS_MAX: u32 = 16;
+/// Time, ns, from which on faults are made up for that sampled events missed while they were off: it takes 50 us where nothing else wants
+/// the processor.
+pub(crate) const SAMPLES_OFF_NS: u64 = 500_000;
 /// Bytes of stack copied per sample: six frames of small functions lie in 256 (facts), those of real ones in about this.
 pub(crate) const STACK_BYTES: u32 = 1024;
 /// So much of what lies above is read from the process, once per thread and look: 16 pages cost some 10 us, and 64 KiB hold the

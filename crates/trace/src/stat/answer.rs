@@ -45,7 +45,7 @@ impl Stat {
         let pages = (!faults.tells_pages && !faults.faults.is_empty()).then(|| PAGES_UNKNOWN.to_owned());
         details.extend(pages.clone());
         notes.extend(pages);
-        notes.extend(recording_notes(faults));
+        notes.extend(recording_notes(faults, observation));
         let is_unread = disagreements.iter().any(|one| one.check == Check::Readings);
         let (avoidable, avoid_notes) = avoidable(observation, faults, profile, &strata, is_unread);
         // A range shows that already, and where there is no curve that is missing, not noted.
@@ -96,9 +96,13 @@ impl Stat {
     }
 }
 
-fn recording_notes(faults: &Faults) -> Vec<String> {
+fn recording_notes(faults: &Faults, observation: &Observation) -> Vec<String> {
     let mut notes = Vec::new();
-    let lost = faults.windows.iter().filter(|w| w.recorded).map(|w| w.lost).fold(0, u64::saturating_add);
+    let in_windows =
+        faults.windows.iter().filter(|w| w.recorded).map(|w| w.lost).fold(0, u64::saturating_add);
+    // Of what it lost last a ring holds no word: that takes another record behind it.
+    let by_events = observation.event_losses.iter().flatten();
+    let lost = by_events.map(|loss| loss.lost).fold(0, u64::saturating_add).max(in_windows);
     if lost > 0 {
         notes.push(format!(
             "the rings lost {}; the windows' exact counts make up for them",
