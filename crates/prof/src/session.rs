@@ -12,6 +12,7 @@ mod cpu_buffer;
 use std::os::fd::BorrowedFd;
 
 use faultless_os::close::close_later;
+use faultless_os::counters::now_ns;
 use faultless_os::perf::{Event, Output, Software, Spec, Target};
 use faultless_os::ring::Ring;
 use faultless_os::spawn::allow_many_descriptors;
@@ -102,6 +103,8 @@ pub(crate) struct Session {
     /// Faults per sample, and that figure at first; 0: no samples, or no denser ones at first.
     period: u64,
     early_period: u64,
+    /// User-mode faults that no sampled event counted: the events were off for long.
+    uncounted: u64,
 }
 
 /// Kernel stacks of one processor.
@@ -270,7 +273,7 @@ impl Session {
 
     /// The exact counts so far.
     pub(crate) fn counts(&self, before_exec_faults: u64) -> Counts {
-        let all = || self.sampled(Sampled::All).filter(|_| !self.user_only);
+        let all = || Some(self.sampled(Sampled::All).filter(|_| !self.user_only)? + self.uncounted);
         let huge = facts::huge_faults().zip(self.huge_faults).map(|(now, then)| now.saturating_sub(then));
         Counts {
             user_faults: self.user.count(),
@@ -299,7 +302,24 @@ impl Session {
     fn unsampled(&self) -> u64 {
         let sampled = self.sampled(Sampled::All);
         let user = self.user.count().filter(|_| self.user_only);
-        user.zip(sampled).map_or(0, |(user, sampled)| user.saturating_sub(sampled))
+        user.zip(sampled).map_or(self.uncounted, |(user, sampled)| user.saturating_sub(sampled))
+    }
+
+    /// Runs work that switches the sampled events off for a moment. The moment is long if this thread loses its
+    /// processor. Then the counter of user mode says how many faults the events missed.
+    fn with_samples_off(&mut self, work: impl FnOnce(&Self)) {
+        let begin_ns = now_ns();
+        // Sampled events also see kernel-mode faults, so the counter never exceeds them.
+        let (sampled, user) = (self.sampled(Sampled::All), self.user.count());
+        work(self);
+        if now_ns() - begin_ns < t::SAMPLES_OFF_NS {
+            return;
+        }
+        let since =
+            |now: Option<u64>, then: Option<u64>| now.zip(then).map(|(now, then)| now.saturating_sub(then));
+        let user = since(self.user.count(), user);
+        let sampled = since(self.sampled(Sampled::All), sampled);
+        self.uncounted += user.zip(sampled).map_or(0, |(user, sampled)| user.saturating_sub(sampled));
     }
 
     /// Whether single faults can be recorded.
@@ -313,8 +333,10 @@ impl Session {
     }
 
     /// Begins samples anew, see [`CpuBuffer::align_samples`].
-    pub(crate) fn align_samples(&self) {
-        self.buffers.iter().for_each(|buffer| buffer.align_samples(self.sample_period()));
+    pub(crate) fn align_samples(&mut self) {
+        self.with_samples_off(|session| {
+            session.buffers.iter().for_each(|buffer| buffer.align_samples(session.sample_period()));
+        });
     }
 
     /// Faults per sample now.
@@ -330,7 +352,9 @@ impl Session {
     /// Samples are rarer from now on.
     pub(crate) fn thin_samples(&mut self) {
         let early_period = std::mem::take(&mut self.early_period);
-        self.buffers.iter().for_each(|buffer| buffer.sample(self.period, early_period));
+        self.with_samples_off(|session| {
+            session.buffers.iter().for_each(|buffer| buffer.sample(session.period, early_period));
+        });
     }
 
     /// Notes what became of a source; once if two attempts failed alike.

@@ -36,7 +36,7 @@ impl Stat {
         let pages = (!faults.tells_pages && !faults.faults.is_empty()).then(|| PAGES_UNKNOWN.to_owned());
         details.extend(pages.clone());
         notes.extend(pages);
-        notes.extend(recording_notes(faults));
+        notes.extend(recording_notes(faults, observation));
         let (avoidable, avoid_notes) = avoid::avoidable(observation, faults, profile);
         // A range shows that already. A missing curve is listed as missing, not as a note.
         let told = |note: &&String| avoidable.is_none() || note.as_str() == avoid::WIDE;
@@ -86,9 +86,13 @@ impl Stat {
     }
 }
 
-fn recording_notes(faults: &Faults) -> Vec<String> {
+fn recording_notes(faults: &Faults, observation: &Observation) -> Vec<String> {
     let mut notes = Vec::new();
-    let lost = faults.windows.iter().filter(|w| w.recorded).map(|w| w.lost).fold(0, u64::saturating_add);
+    let in_windows =
+        faults.windows.iter().filter(|w| w.recorded).map(|w| w.lost).fold(0, u64::saturating_add);
+    // A ring reports a loss with the next record, so the last loss is only in the events' counts.
+    let by_events = observation.event_losses.iter().flatten();
+    let lost = by_events.map(|loss| loss.lost).fold(0, u64::saturating_add).max(in_windows);
     if lost > 0 {
         notes.push(format!(
             "the rings lost {}; the windows' exact counts make up for them",
