@@ -229,7 +229,7 @@ fn what_is_marked_is_searched_on_disk() {
     place.write("kernel/new.c", "int fork_new(void)\n");
     place.out(&["change", "kernel/new.c"]);
     assert_eq!(place.out(&["fork_new"]), "kernel/new.c:int fork_new(void)\n");
-    assert!(place.out(&["info"]).contains("changed   1 files"));
+    assert!(place.out(&["info"]).contains("changed   1 file,"));
     assert_eq!(place.run(&["change", ".hidden"]).status.code(), Some(1));
     place.out(&["update"]);
     assert!(!place.out(&["info"]).contains("changed"));
