@@ -90,7 +90,7 @@ fn a_killed_recorder_leaves_a_part_that_can_be_read() {
     child.kill().unwrap();
     child.wait().unwrap();
     drop(stdin);
-    assert_eq!(names(folder.path()), [part.clone()]);
+    assert_eq!(names(folder.path()), std::slice::from_ref(&part));
     let recording = load(&part);
     assert!(recording.missing.iter().any(|text| text.contains("killed")), "{:?}", recording.missing);
     if recording.header.settings.stack_bytes == 0 || recording.observation.windows.is_empty() {

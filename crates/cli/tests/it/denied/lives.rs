@@ -80,10 +80,6 @@ fn rows_add_up_and_the_kind_that_was_touched_is_within_its_interval() {
             note.contains(" timed") || timed + lost / 2 > faults / 2,
             "{program:?}: {note}; {timed} of {faults}, {lost} records lost"
         );
-        assert!(
-            before.is_empty() || timed + lost > faults,
-            "{program:?}: {timed} of {faults}, {lost} records lost"
-        );
     }
 }
 
