@@ -21,7 +21,7 @@ pub(crate) struct Disk {
     pub(crate) files: Vec<DiskFile>,
     /// Folders that are read completely.
     pub(crate) whole: Vec<Folder>,
-    /// Folders of which only files missing in the database are read.
+    /// Folders in which only files missing in the database are read.
     pub(crate) rest: Vec<Folder>,
     /// The tree paths of the database's files.
     pub(crate) has: HashSet<Vec<u8>>,

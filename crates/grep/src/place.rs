@@ -1,4 +1,4 @@
-//! Which databases a command uses: that of the current tree, or those of projects.
+//! Which databases a command uses: the database of the current tree, or of projects.
 //!
 //! A project is a file `$XDG_CONFIG_HOME/faultless/grep/NAME.cfg`. Its database is in
 //! `$XDG_DATA_HOME/faultless/grep/NAME`.

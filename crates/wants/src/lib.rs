@@ -1,6 +1,6 @@
 //! The one way for a test to skip: something is missing -> a record, or a panic.
 //!
-//! A test that can't run names what is missing and returns. There are three kinds:
+//! A test that can't run says what it lacks and returns. There are three kinds:
 //!
 //! | kind | functions | with `FAULTLESS_TEST_REQUIRE=all` |
 //! |---|---|---|

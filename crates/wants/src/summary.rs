@@ -51,7 +51,7 @@ fn test(record: &Record) -> (&str, &str, &str) {
     (&record.package, &record.test, place)
 }
 
-/// What is missing without permission, and what is missing in too many tests: a line each.
+/// A line for each thing that may not be missing, or is missing in too many tests.
 fn excess(records: &[Record], allowed: &Allowed) -> Vec<String> {
     let missing: BTreeSet<_> = records.iter().map(|record| (record.kind, record.what.as_str())).collect();
     let mut lines = Vec::new();
