@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use faultless_grepdb::Database;
 
-use crate::place::Which;
+use crate::databases::Which;
 use faultless_console::{Failure, Outcome};
 
 /// Say that files have changed: searches read them from disk until the next update.
@@ -24,7 +24,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let files = args.files.iter().map(|file| whole(file.as_path())).collect::<Result<Vec<_>, _>>()?;
     let mut marked = 0;
     for chosen in args.which.chosen()? {
-        marked = marked.max(Database::mark_changed(&chosen.place, &files)?);
+        marked = marked.max(Database::mark_changed(&chosen.location, &files)?);
     }
     if marked < files.len() {
         eprintln!(

@@ -110,7 +110,7 @@ fn live(args: &Args, entry: &DirEntry, folder: &Folder) -> Option<DiskFile> {
     let path: PathBuf = entry.path().to_path_buf();
     let below = if folder.named.as_os_str().is_empty() { Path::new("./") } else { &folder.named };
     let rest = path.strip_prefix(below).ok()?.as_os_str().as_bytes();
-    let (display_path, tree_path) = (folder.shown(rest), folder.place(rest));
+    let (display_path, tree_path) = (folder.shown(rest), folder.tree_path(rest));
     Some(DiskFile {
         display_path,
         tree_path,

@@ -8,8 +8,9 @@ use std::time::Duration;
 use faultless_grepdb::{TreeWatcher, WatchEvent};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::done;
-use crate::place::Which;
+use crate::databases::Which;
+use crate::progress::tell;
+use crate::workers;
 use faultless_console::{Failure, Outcome};
 
 /// Keep the database up to date until Ctrl-C.
@@ -36,15 +37,15 @@ pub(crate) fn run(args: Args) -> Outcome {
         signal_hook::flag::register(signal, ended.clone())?;
     }
     let watch = TreeWatcher {
-        location: &chosen.place,
+        location: &chosen.location,
         quiet: args.quiet,
-        threads: super::threads(args.threads),
+        threads: workers::count(args.threads),
         is_stopped: &|| ended.load(Ordering::Relaxed),
     };
     watch.run(&mut |event| match event {
         WatchEvent::Started(folders) => eprintln!("watching {folders} folders; Ctrl-C ends it"),
         WatchEvent::Marked(files) => eprintln!("{files} files changed"),
-        WatchEvent::Updated(updated) => done::tell(&updated, None),
+        WatchEvent::Updated(updated) => tell(&updated, None),
         WatchEvent::EventsLost => eprintln!("too much happened at once; looking at everything"),
         WatchEvent::Busy => eprintln!("another process is updating the database; waiting for it"),
     })?;

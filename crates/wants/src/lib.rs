@@ -42,11 +42,12 @@ use allowed::Allowed;
 use record::{Kind, Record};
 
 /// The variable that turns missing packages into failures. Its one value is `all`.
-pub const REQUIRE: &str = "FAULTLESS_TEST_REQUIRE";
+const REQUIRE: &str = "FAULTLESS_TEST_REQUIRE";
 
 /// Whether a program is on the PATH. If not, the test skips. `package` is Debian's name of its package.
 ///
-/// # Panics With `FAULTLESS_TEST_REQUIRE=all`, if the program is missing.
+/// # Panics
+/// With `FAULTLESS_TEST_REQUIRE=all`, if the program is missing.
 #[track_caller]
 #[must_use]
 pub fn program(name: &str, package: &str) -> bool {
@@ -70,7 +71,8 @@ pub fn path_of(name: &str, package: &str) -> Option<PathBuf> {
 /// Records that the test, or a part of it, skips because a package is missing. `why` says what was tried, and
 /// the result.
 ///
-/// # Panics With `FAULTLESS_TEST_REQUIRE=all`, unless `missing.txt` names the package.
+/// # Panics
+/// With `FAULTLESS_TEST_REQUIRE=all`, unless `missing.txt` names the package.
 #[track_caller]
 pub fn missing_package(package: &str, why: impl Display) {
     skip(Kind::Package, package, &why);
@@ -79,7 +81,8 @@ pub fn missing_package(package: &str, why: impl Display) {
 /// Records that the test, or a part of it, skips because the kernel, the hardware or a right is missing.
 /// `feature` is a name in `missing.txt`; `why` is the observation.
 ///
-/// # Panics With `FAULTLESS_TEST_REQUIRE=all`, unless `missing.txt` names the feature.
+/// # Panics
+/// With `FAULTLESS_TEST_REQUIRE=all`, unless `missing.txt` names the feature.
 #[track_caller]
 pub fn missing_feature(feature: &str, why: impl Display) {
     skip(Kind::Feature, feature, &why);
