@@ -115,7 +115,7 @@ fn skip(kind: Kind, what: &str, why: &dyn Display) {
         package: env::var("CARGO_PKG_NAME").unwrap_or_default(),
         // The harness names a thread after its test, unless all tests share one.
         test: thread.name().filter(|name| *name != "main").unwrap_or("a test").to_owned(),
-        place: Location::caller().to_string(),
+        location: Location::caller().to_string(),
         what: what.to_owned(),
         why: why.to_string(),
     };
