@@ -11,9 +11,9 @@
 //! Without the variable the test passes. The last test program of `cargo test` (`tests/summary.rs`) lists all
 //! skips.
 //!
-//! `missing.txt` names what may be missing in CI, and in how many tests. It has features, and packages that
-//! some distributions lack. A test panics if it lacks anything else. The summary fails if more tests skip
-//! than allowed.
+//! With the variable, `missing.txt` names what may be missing, and in how many tests: features, and packages that
+//! some distributions lack. A test that lacks another package or feature panics. The summary fails if more
+//! tests skip than allowed.
 //!
 //! This crate does not detect features: the test does. Only tests depend on it.
 //!
