@@ -5,8 +5,8 @@
         BUILD/will-it-scale
 
 A ratio is theirs / ours. It agrees if its interval lies within the check's tolerance of 1, differs if it lies wholly
-beyond, and otherwise cannot say. Where the sides differ, the reason is told with figures of the same record. A missing
-program is named with the way to get it, and the rest is measured.
+beyond, and otherwise cannot say. If the sides differ, the reason is given with figures of the same record. A missing
+program is named with the way to get it; the rest is measured.
 """
 import os, shutil, sys, tempfile
 
@@ -26,7 +26,7 @@ ANSWERS = {HOLDS: "agrees", FAILS: "differs", CANNOT_SAY: "cannot say"}
 
 
 class Shell:
-    """Runs the commands of one job; keeps them, and the CPU time of the last one."""
+    """Runs the commands of a job. Keeps them, and the CPU time of the last one."""
 
     def __init__(self):
         self.commands, self.cpu_s = [], 0

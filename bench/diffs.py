@@ -4,10 +4,10 @@
     bench/diffs.py --out record/diffs/DATE-HOST --faultless \\
         target/release/faultless
 
-Each round records every build of programs/diffs.c, the first one twice, by threads and user. It compares the first build
-with itself (self), with one of more faults (pages) and with one of dearer faults (price). Every tenth round also compares
-ten recordings a side. A diff is right if it names exactly the functions that differ, each with its class. A row of the
-table is a diff; its faults and times are those of the function that is twice as slow.
+Each round records every build of programs/diffs.c, the first one twice, by threads and user. It compares the first
+build with itself (self), with a build that faults more often (pages), and with one whose faults take longer (price).
+Every tenth round also compares ten recordings a side. A diff is right if it names exactly the functions that differ,
+each with its class. A row of the table is a diff; its faults and times are those of the function that is twice as slow.
 """
 import itertools, json, os, random, subprocess, tempfile
 

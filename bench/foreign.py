@@ -12,9 +12,9 @@ from harness.figures import median
 WIS_MIB = 128
 # Seconds that page_fault1 measures, after 6 s of warm-up: a virtual processor can be slower for its first second.
 WIS_S = 2
-# Cells of ours beside it, 80 ms each, and how many of the last ones count: the others warm up.
+# Our cells beside it, 80 ms each. Only the last ones count: the others warm up.
 WIS_CELLS, WIS_TAKEN = 75, 25
-# Cells of ours for each sample: one takes 40 ms only.
+# Our cells for each sample: one takes only 40 ms.
 CELLS = 5
 COPY_MIB = 256
 FILE_MIB = 64
@@ -70,7 +70,7 @@ def cells(text):
 
 
 def mean(samples, quantities, *phases):
-    """Mean of the sum of these quantities over these phases, in us."""
+    """The sum of these quantities over these phases, in us: its mean."""
     return sum(sample[phase, quantity] for sample in samples for phase in phases for quantity in quantities) / len(samples) / 1e3
 
 
@@ -78,13 +78,13 @@ WALL, CPU = ("wall_ns",), ("user_ns", "system_ns")
 
 
 def repeated(*found, beside=1, times=CELLS):
-    """The words for cells of ours, one after the other and that some times, by so many processes at once."""
+    """The command that runs our cells one after another, repeatedly, in several processes at once."""
     turn = "; ".join(f"faultless lab cell {cell} || exit" for cell in found)
     return "sh -c '" + " & ".join([f"for i in $(seq {times}); do {turn}; done"] * beside) + " & wait'"
 
 
 def stat(run, command, options=""):
-    """What `stat` says of a command, and what that printed."""
+    """The answer of `stat` about a command, and the command's output."""
     text = run(f"faultless stat {options} --json -o stat.json -- {command}")
     with open("stat.json") as file:
         return json.load(file), text
@@ -96,7 +96,7 @@ def counted(report):
 
 
 def perf(run, command):
-    """Page faults that perf counted, and what the command printed."""
+    """Page faults that perf counted, and the command's output."""
     text = run(f"perf stat -x, -e page-faults -o perf.csv -- {command}")
     with open("perf.csv") as file:
         return find(r"(?m)^(\d+),,page-faults", file.read()), text
@@ -126,7 +126,7 @@ STRESS = "stress-ng --temp-path . -v --metrics --fault 1 --fault-ops"
 
 
 def stress_own(text):
-    """Minor and major faults of the worker, as it has them from getrusage."""
+    """Minor and major faults of the worker, from its own getrusage."""
     return find(r"page faults: minor: (\d+)", text) + find(r"page faults: minor: \d+, major: (\d+)", text)
 
 
@@ -154,7 +154,7 @@ def lab_under_perf(run):
 
 
 def stress_alone(run):
-    """What one of its page faults takes by stress-ng's clock."""
+    """The time of a page fault by stress-ng's clock."""
     text = run(f"{STRESS} {STRESS_OPS[1]} 2>&1")
     return {("stress-ng ns per fault", "theirs"): find(r"([\d.]+) nanosecs per page fault", text),
             ("stress-ng faults per turn", "theirs"): stress_own(text) / STRESS_OPS[1]}
@@ -180,7 +180,7 @@ def counts(name):
     return {f"{check} theirs": Job(("perf", command.split()[0]), theirs), f"{check} ours": Job((command.split()[0],), ours)}
 
 
-# As lmbench's own scripts do: the shortest time that is measured, us, is given, where finding it takes a minute and may end at 1 s.
+# The shortest measured time, us, is given, as in lmbench's own scripts. Finding it takes a minute and may end at 1 s.
 LAT_PAGEFAULT = "env ENOUGH=100000 TIMING_O=0 LOOP_O=0 lat_pagefault datafile 2>&1"
 
 
@@ -195,7 +195,7 @@ def lat_under_stat(run):
 
 
 def lat_traced(run):
-    """What it takes to unmap the whole file, us per page. Half of its calls unmap what nobody has touched, in some us: they are left out."""
+    """The time to unmap the whole file, us per page. Half of its calls unmap untouched memory in a few us: they are left out."""
     run(f"perf trace -e munmap --duration 0.2 -o munmap.txt {LAT_PAGEFAULT}")
     with open("munmap.txt") as file:
         found = re.findall(rf"\(\s*([\d.]+) ms\): lat_pagefault.*munmap\(addr: \w+, len: {FILE_MIB << 20}\)", file.read())
@@ -205,8 +205,8 @@ def lat_traced(run):
 
 
 def file_faults(run):
-    """What the faults of a mapped file add, us per page: the first reading that takes them, less one of pages that were populated before. A
-    second reading would not do, since the processor's cache has some of the data by then."""
+    """What the faults of a mapped file add, us per page: a first reading with faults, less one of populated pages. A second
+    reading would be faster for another reason: the processor's cache has some of the data by then."""
     cell = lambda how: f"filemap how={how} cache=warm mib={FILE_MIB} threads=1"
     samples = cells(run("env FAULTLESS_LAB_DATAFILE=datafile " + repeated(cell("fault"), cell("populate"))))
     faulting, populated = samples[::2], samples[1::2]
@@ -225,7 +225,7 @@ def bench(kind, function):
 
 
 def ours_in_memory(kind, words, phases, functions):
-    """`lab`'s copy: GB/s by phase, and the share of the time in which its thread had a processor."""
+    """`lab`'s copy: GB/s by phase, and the share of the time that its thread ran."""
     def take(run):
         sample = cells(run(f"faultless lab cell copy kind={words} mib={COPY_MIB} threads=1"))[0]
         per_s = {phase: (COPY_MIB << 20) / sample[phase, "wall_ns"] for phase in phases}
@@ -246,7 +246,7 @@ for byte in 1, 0, 1, 0, 1:
 
 
 def set_by_value(run):
-    """What the C library's memset does with zeros, and with another byte."""
+    """The C library's memset with zeros, and with another byte."""
     text = run(f"python3 -I -c '{SET}'")
     best = lambda byte: max(float(per_s) for per_s in re.findall(rf"(?m)^{byte} ([\d.]+)$", text))
     return {("memset of zeros", "ours"): best(0), ("memset of ones", "ours"): best(1)}
@@ -330,7 +330,7 @@ def cold_reason(figure):
             f"than into warm memory; a first touch by `fault-rate`, {touch_us:.2f}, explains {touch_us / more_us:.0%} of it")
 
 
-# Two loops that do the same differ by so much from build to build, by how their code and data are laid out.
+# Equal loops differ by so much from build to build, because of the layout of code and data.
 TIME = 0.05
 # Accesses in a turn of stress-ng: three writes to a file's page, two reads of shared memory. It does not time the first read.
 ACCESSES = 5

@@ -14,12 +14,12 @@ FIELDS = ["kind", "flags", "pattern", "lines", "rg_same", "grep_same"]
 
 
 def escape(text):
-    """As an expression that both read alike."""
+    """An expression that both read alike."""
     return re.sub(r"([][\\.^$*+?(){}|])", r"\\\1", text)
 
 
 def words(tree, files, rng):
-    """Words of the tree, by where they stand, and lines."""
+    """Words of the tree by their position in a line, and lines."""
     found, lines = [], []
     for name in rng.sample(files, 400):
         with open(os.path.join(tree, name), "rb") as file:
@@ -30,7 +30,7 @@ def words(tree, files, rng):
 
 
 def queries(tree, files, count, rng):
-    """Kind, flags, pattern, and whether GNU grep reads it the same: -E where it is an expression."""
+    """Kind, flags, pattern, and whether GNU grep reads it the same way: -E for an expression."""
     found, lines = words(tree, files, rng)
     word = lambda: rng.choice(found)
     part = lambda: (lambda w: w[(at := rng.randrange(max(1, len(w) - 2))):at + rng.randrange(2, 9)])(word())
@@ -59,7 +59,7 @@ def queries(tree, files, count, rng):
 
 
 def lines(command, tree, env=None, stdin=None):
-    """Its lines, sorted; a failure is not an output."""
+    """The sorted lines of its output. A failure is no output."""
     done = subprocess.run(command, cwd=tree, env=env, input=stdin, stdin=None if stdin else subprocess.DEVNULL, capture_output=True)
     if done.returncode > 1 and done.returncode != 123:
         sys.exit(f"{command}: {done.stderr.decode()}")

@@ -51,10 +51,10 @@ for i in range(150_000):
     commands.append(f"SET key:{key} {'v' * draw.randint(10, 400)}" if i % 3 else f"RPUSH list:{key % 500} {draw.choice(words)}")
     if i % 500 == 0:
         commands.append(f"SET large:{key % 100} {'w' * draw.randint(60_000, 600_000)}")
-# In the server's own protocol: of a command typed as a line it takes no more than 64 KiB.
+# In the server's own protocol: a command typed as a line ends at 64 KiB.
 resp = lambda words: f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
 write("redis.txt", "".join(resp(command.split(" ")) for command in commands))
-# Waits for the server, loads it, and prints a digest of all it has before it ends it.
+# Waits for the server, loads it, prints a digest of its data, and ends it.
 write("redis-load.sh", "until redis-cli -s \"$1\" ping >/dev/null; do sleep 0.01; done\n"
       "redis-cli -s \"$1\" --pipe <redis.txt >/dev/null\n"
       "redis-benchmark -s \"$1\" -q -n 60000 -c 20 -P 8 -d 400 -t set,get,lpush >/dev/null\n"

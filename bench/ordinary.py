@@ -4,8 +4,8 @@
     bench/ordinary.py --out record/ordinary/DATE-HOST --rounds 10 --python \\
         PYTHON
 
-Each round runs every program plain, under `stat`, `record` and `record --all`. The truth of a run is what the program
-timed in it, less what the verb adds to a fault in the median of all rounds. chunk-pipeline times one touch in 32, whose
+Each round runs every program plain, under `stat`, `record` and `record --all`. The truth of a run is the time that
+the program measured in it, less the median time that the verb adds to a fault. chunk-pipeline times one touch in 32, whose
 mean stands for all. The pandas job times nothing: its truth is the median of `record --all`.
 """
 import json, os, statistics, subprocess, sys, tempfile
@@ -60,14 +60,14 @@ def run(faultless, verb, command, folder):
 
 
 def worst(said, true):
-    """The kind whose count is off most, as a ratio, of those that are a tenth of the faults and more."""
+    """The kind with the worst count, as a ratio, among kinds of at least a tenth of the faults."""
     looked_at = [kind for kind, faults in true.items() if faults >= KIND_SHARE * sum(true.values())]
     ratios = {kind: said.get(kind, 0) / true[kind] for kind in looked_at}
     return max(ratios.items(), key=lambda item: abs(item[1] - 1), default=("", ""))
 
 
 def row_of(name, printed, seconds, kinds):
-    """What the program printed of itself, and what the verb said of it."""
+    """The program's own figures, and the verb's."""
     row = {}
     if " timed " in PROGRAMS[name]:
         told = json.loads(printed)

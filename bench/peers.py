@@ -27,14 +27,14 @@ LOOK_S, SHORT_S = 0.01, 0.3
 
 
 class Idle:
-    """What a process keeps resident while its main thread sleeps."""
+    """The resident memory of a process while its main thread sleeps."""
 
     def __init__(self):
-        # One entry per look: time, whether the main thread sleeps, resident KiB.
+        # One entry per reading: time, whether the main thread sleeps, resident KiB.
         self.looks = []
 
     def watch(self, pid):
-        """Looks until the process has ended, which stays to be waited for."""
+        """Reads until the process has ended. The caller waits for it."""
         while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             with contextlib.suppress(OSError, IndexError):
                 with open(f"/proc/{pid}/stat") as file:
@@ -43,7 +43,7 @@ class Idle:
             time.sleep(LOOK_S)
 
     def phases(self):
-        """Runs of looks at a sleeping process, without short ones."""
+        """Runs of readings of a sleeping process, without short ones."""
         found, phase = [], []
         for look in self.looks + [(0, False, 0)]:
             if look[1]:
@@ -66,7 +66,7 @@ class Idle:
 
 @contextlib.contextmanager
 def memory(args, job):
-    """Brings memory into the state that was asked for; gives the prices of a first touch."""
+    """Brings memory into the requested state. Returns the prices of a first touch."""
     if not args.cold:
         guest.warm(job.warm_mib)
         yield guest.probe()

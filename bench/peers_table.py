@@ -1,4 +1,4 @@
-"""The table of what peers.py recorded, and its limits.
+"""The table of a record of peers.py, and its limits.
 
 A ratio is the median over rounds of arm / other arm, with a 95 % bootstrap interval; below 1 is faster. Time is that of the
 workload's body if the workload prints it, else that of the process.
@@ -111,7 +111,7 @@ def mean_ratio(jobs):
 
 
 def cold_limits(found, jobs):
-    """What keeping memory is worth if the host takes back freed memory."""
+    """The gain from keeping memory if the host takes back freed memory."""
     for name, get, what in (("bursts", time_s, "time"), ("bursts-64", time_s, "time"), ("bursts-apart", cpu_s, "CPU")):
         if name in jobs:
             found.at_most(f"{name}: {what}, pool / glibc", jobs[name].ratio("pool", "glibc", get), 1 / 4)

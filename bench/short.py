@@ -4,7 +4,7 @@
     bench/short.py --out record/short/DATE-HOST --rounds 10
 
 Each round runs every program under both. `record --all` records each fault, and a fault reads longer if caches are colder,
-so its seconds are a comparison, not the truth. Runs with more than twice the usual major faults met a cold page cache:
+so its time is a comparison, not the truth. Runs with more than twice the usual major faults met a cold page cache:
 they stay in the record and out of the table.
 """
 import json, os, random, shutil, statistics, sys, tempfile

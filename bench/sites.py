@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares what `record` and `report` say of each site with what the program itself counts and times there.
+"""Compares the figures of `record` and `report` for each site with the program's own counts and times.
 
     bench/sites.py --out record/sites/DATE-HOST --faultless \\
         target/release/faultless

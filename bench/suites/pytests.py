@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 from .outcomes import Skip, Unit, suite
 
-# Modules of CPython's Lib/test about memory, threads, processes and what is built on them.
+# Modules of CPython's Lib/test about memory, threads, processes, and modules built on them.
 CPYTHON_QUICK = ("test_array", "test_mmap", "test_gc", "test_struct")
 CPYTHON = CPYTHON_QUICK + (
     "test_json", "test_bz2", "test_bytes", "test_memoryview", "test_buffer", "test_ctypes", "test_pickle", "test_marshal", "test_copy", "test_sqlite3",

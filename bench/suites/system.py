@@ -24,7 +24,7 @@ STRESSORS = {
 def stress(box):
     """Memory, fork, thread and signal stressors with a fixed number of operations and --verify."""
     for name, options in STRESSORS.items():
-        # The status alone: what it prints has times.
+        # Only the status: the output has times.
         yield job(name, f"stress-ng --temp-path . --timeout 20 --no-rand-seed {options}", limit_s=90, errors=False, out=False)
 
 

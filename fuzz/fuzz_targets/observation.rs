@@ -1,4 +1,4 @@
-//! Any observation that can be read has an answer: no panic, rows that add up, and a text.
+//! Answers any valid observation. The rows must add up, and the text must not panic.
 #![no_main]
 
 use faultless_trace::{Observation, Stat};

@@ -1,4 +1,4 @@
-//! Any bytes that begin like perf.data are read: no panic, no more records than there are bytes for.
+//! Reads any bytes that begin like perf.data. It must not panic, or make more records than the bytes can hold.
 #![no_main]
 
 use faultless_trace::profile::Profile;

@@ -1,4 +1,4 @@
-//! Bytes of a perf ring, as a kernel that is newer, older or broken might write them: parsed without a panic.
+//! Parses the bytes of a perf ring of a newer, older or broken kernel. It must not panic.
 #![no_main]
 
 use faultless_os::ring::{Raw, records};

@@ -1,5 +1,5 @@
-//! Any bytes that begin like a trace file are read, weighed and exported in every format: no panic, and memory within what
-//! `-malloc_limit_mb` and `-rss_limit_mb` of libFuzzer allow (2 GiB unless told).
+//! Reads, weighs and exports any bytes that begin like a trace file. It must not panic, and must stay within the memory
+//! that libFuzzer's `-malloc_limit_mb` and `-rss_limit_mb` allow (2 GiB by default).
 #![no_main]
 
 use std::io::sink;

@@ -1,4 +1,4 @@
-"""With FAULTLESS_TEST_REQUIRE=all a test that skips fails, as in `crates/wants`: all that these tests need can be installed."""
+"""With FAULTLESS_TEST_REQUIRE=all a skipped test fails, as in `crates/wants`: everything that these tests need can be installed."""
 
 import os
 

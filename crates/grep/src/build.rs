@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use faultless_grepdb::{Database, Location, Rules};
 
-use crate::done;
-use crate::place::{self, Chosen, Which};
+use crate::databases::{self, Chosen, Which};
+use crate::progress::with_bar;
+use crate::workers;
 use faultless_console::{Failure, Outcome};
 
 /// Rebuild the database from scratch, with the rules that it has.
@@ -23,24 +24,24 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let here = place::here()?;
+    let here = databases::here()?;
     let chosen = match &args.root {
         Some(root) => {
             let root = root
                 .canonicalize()
                 .map_err(|error| Failure(format!("{}: {error}; name a folder", root.display())))?;
-            vec![Chosen { place: Location::in_tree(&root), project: None }]
+            vec![Chosen { location: Location::in_tree(&root), project: None }]
         }
         // The folder may have no database yet.
         None if args.which.project.is_empty() && Database::find_root(&here).is_none() => {
-            vec![Chosen { place: Location::in_tree(&here), project: None }]
+            vec![Chosen { location: Location::in_tree(&here), project: None }]
         }
         None => args.which.chosen()?,
     };
-    for Chosen { place, project } in chosen {
+    for Chosen { location, project } in chosen {
         let rules = match project {
             Some((_, rules)) => rules,
-            None => Database::rules_at(&place)
+            None => Database::rules_at(&location)
                 .unwrap_or_else(|error| {
                     eprintln!(
                         "faultless: {error}; what belongs to it is taken to be what a new one would have"
@@ -49,10 +50,8 @@ pub(crate) fn run(args: Args) -> Outcome {
                 })
                 .unwrap_or_default(),
         };
-        let threads = crate::threads(args.threads);
-        let (updated, seconds) =
-            done::with_bar("building", |progress| Database::build(&place, &rules, threads, progress))?;
-        done::tell(&updated, seconds);
+        let threads = workers::count(args.threads);
+        with_bar("building", |progress| Database::build(&location, &rules, threads, progress))?;
     }
     Ok(ExitCode::SUCCESS)
 }

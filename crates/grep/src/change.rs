@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use faultless_grepdb::Database;
 
-use crate::done::counted;
-use crate::place::Which;
+use crate::databases::Which;
+use crate::progress::counted;
 use faultless_console::{Failure, Outcome};
 
 /// Mark changed files, so that searches read them from the disk until the next update.
@@ -25,7 +25,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let files = args.files.iter().map(|file| whole(file.as_path())).collect::<Result<Vec<_>, _>>()?;
     let mut marked = 0;
     for chosen in args.which.chosen()? {
-        marked = marked.max(Database::mark_changed(&chosen.place, &files)?);
+        marked = marked.max(Database::mark_changed(&chosen.location, &files)?);
     }
     if marked < files.len() {
         eprintln!(

@@ -21,7 +21,7 @@ pub(crate) struct Disk {
     pub(crate) files: Vec<DiskFile>,
     /// Folders that are read completely.
     pub(crate) whole: Vec<Folder>,
-    /// Folders of which only files missing in the database are read.
+    /// Folders in which only files missing in the database are read.
     pub(crate) rest: Vec<Folder>,
     /// The tree paths of the database's files.
     pub(crate) has: HashSet<Vec<u8>>,
@@ -110,7 +110,7 @@ fn live(args: &Args, entry: &DirEntry, folder: &Folder) -> Option<DiskFile> {
     let path: PathBuf = entry.path().to_path_buf();
     let below = if folder.named.as_os_str().is_empty() { Path::new("./") } else { &folder.named };
     let rest = path.strip_prefix(below).ok()?.as_os_str().as_bytes();
-    let (display_path, tree_path) = (folder.shown(rest), folder.place(rest));
+    let (display_path, tree_path) = (folder.shown(rest), folder.tree_path(rest));
     Some(DiskFile {
         display_path,
         tree_path,

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use faultless_grepdb::{Database, FileKind};
 
+use crate::databases::{self, Chosen, Which};
 use crate::matching::Matching;
-use crate::place::{self, Chosen, Which};
+use crate::warnings;
 use faultless_console::{Failure, Outcome, emit};
 
 /// At most this many printed paths are checked on disk: some 20 ms.
@@ -42,36 +43,30 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let (out, code) = answer(&args)?;
-    emit(&out, code)
-}
-
-/// The output.
-pub(crate) fn answer(args: &Args) -> Result<(Vec<u8>, ExitCode), Failure> {
-    let here = place::here()?;
+    let here = databases::here()?;
     let mut filter = args.matching.filter(args.query.as_deref().unwrap_or_default())?;
-    let mut found = Vec::new();
+    let mut hits = Vec::new();
     for chosen in args.which.chosen()? {
         let database = if args.fresh { Arc::new(chosen.refreshed()?) } else { chosen.opened()? };
         let (mut looks, mut gone, mut unlooked) = (0, 0, 0);
-        let hits = args.matching.hits(&mut filter, paths(&database, &chosen, &here)?, |found| {
+        let of_database = args.matching.hits(&mut filter, paths(&database, &chosen, &here)?, |hit| {
             if args.fresh || looks == CHECKS_MAX {
                 unlooked += u64::from(!args.fresh);
                 return true;
             }
             looks += 1;
-            let is_there = here.join(OsStr::from_bytes(&found.line)).symlink_metadata().is_ok();
+            let is_there = here.join(OsStr::from_bytes(&hit.line)).symlink_metadata().is_ok();
             gone += u64::from(!is_there);
             is_there
         });
-        let warnings = [place::gone(&database, gone), place::unlooked(unlooked, gone)];
-        warnings.iter().flatten().for_each(|warning| eprintln!("{warning}"));
-        found.extend(hits);
+        let notes = [warnings::gone(&database, gone), warnings::unlooked(unlooked, gone)];
+        notes.iter().flatten().for_each(|warning| eprintln!("{warning}"));
+        hits.extend(of_database);
     }
-    let found = args.matching.best(found);
+    let hits = args.matching.best(hits);
     let mut out = Vec::new();
-    found.iter().for_each(|found| args.matching.show(found, if args.null { 0 } else { b'\n' }, &mut out));
-    Ok((out, if found.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS }))
+    hits.iter().for_each(|hit| args.matching.show(hit, if args.null { 0 } else { b'\n' }, &mut out));
+    emit(&out, if hits.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
 /// The files of `database`, with the paths that are printed.
@@ -82,7 +77,7 @@ fn paths(
 ) -> Result<impl Iterator<Item = Vec<u8>> + use<>, Failure> {
     let root = database.location().root.as_path();
     let whole = chosen.project.is_some();
-    let (before, within) = place::prefix(root, here);
+    let (before, within) = prefixes(root, here);
     let root = [root.as_os_str().as_bytes(), b"/"].concat();
     let files = database.files()?.filter(|entry| matches!(entry.kind, FileKind::Text | FileKind::LateBinary));
     Ok(files.filter_map(move |entry| match entry.path.strip_prefix(&within[..]) {
@@ -91,4 +86,20 @@ fn paths(
         // The file is not below the current folder.
         None => whole.then(|| [&root[..], &entry.path].concat()),
     }))
+}
+
+/// Returns two prefixes. The first goes before each printed path of the tree at `root`, seen from `here`:
+/// nothing, the way down to `root`, or all of `root`. The second begins the tree paths of the files below
+/// `here`.
+fn prefixes(root: &Path, here: &Path) -> (Vec<u8>, Vec<u8>) {
+    let folder = |path: &Path| match path.as_os_str().as_encoded_bytes() {
+        [] => Vec::new(),
+        path if path.ends_with(b"/") => path.to_vec(),
+        path => [path, b"/"].concat(),
+    };
+    match (root.strip_prefix(here), here.strip_prefix(root)) {
+        (Ok(way), _) => (folder(way), Vec::new()),
+        (_, Ok(below)) => (Vec::new(), folder(below)),
+        _ => (folder(root), Vec::new()),
+    }
 }

@@ -25,11 +25,11 @@ pub(crate) fn run(args: Args) -> Outcome {
     let mut failed = None;
     let lines =
         std::io::stdin().lock().split(end).map_while(|line| line.map_err(|error| failed = Some(error)).ok());
-    let found = args.matching.hits(&mut filter, lines, |_| true);
+    let hits = args.matching.hits(&mut filter, lines, |_| true);
     if let Some(error) = failed {
         return Err(Failure(format!("standard input: {error}")));
     }
     let mut out = Vec::new();
-    found.iter().for_each(|found| args.matching.show(found, end, &mut out));
-    emit(&out, if found.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    hits.iter().for_each(|hit| args.matching.show(hit, end, &mut out));
+    emit(&out, if hits.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use faultless_grepdb::{Database, DatabaseInfo};
+use faultless_grepdb::Database;
 use indicatif::HumanCount;
 
-use crate::done::{counted, megabytes};
-use crate::place::{Chosen, Which, ago};
-use crate::skipped;
+use crate::databases::{Chosen, Which};
+use crate::progress::{counted, megabytes};
+use crate::warnings::{age, ago};
+use crate::{skipped, workers};
 use faultless_console::{Failure, Outcome, emit};
 
 /// Show the content of the database: files, text, size, age, omissions.
@@ -65,7 +65,7 @@ fn text(chosen: &Chosen, database: &Database) -> Result<String, Failure> {
             counted(info.dead, "file")
         ),
     );
-    row("looked", format!("{} ago", ago(age(&info))));
+    row("looked", format!("{} ago", ago(age(info.walked_ns))));
     if info.marked > 0 {
         row("changed", format!("{}, searched on disk until the next update", counted(info.marked, "file")));
     }
@@ -75,7 +75,7 @@ fn text(chosen: &Chosen, database: &Database) -> Result<String, Failure> {
             format!("{} with a NUL byte after the first 64 KiB", counted(info.late_binary, "file")),
         );
     }
-    let left_out = skipped::counts(&database.skipped(crate::threads(None))?);
+    let left_out = skipped::counts(&database.skipped(workers::count(None))?);
     row("left out", left_out.trim_start_matches("left out: ").to_owned());
     Ok(out)
 }
@@ -83,7 +83,7 @@ fn text(chosen: &Chosen, database: &Database) -> Result<String, Failure> {
 fn json(chosen: &Chosen, database: &Database) -> Result<Vec<u8>, Failure> {
     let info = database.info()?;
     let mut skipped = serde_json::Map::new();
-    for (why, _) in database.skipped(crate::threads(None))? {
+    for (why, _) in database.skipped(workers::count(None))? {
         let count = skipped.entry(skipped::word(why)).or_insert(0.into());
         *count = (count.as_u64().unwrap_or_default() + 1).into();
     }
@@ -100,15 +100,10 @@ fn json(chosen: &Chosen, database: &Database) -> Result<Vec<u8>, Failure> {
         "chunks": info.chunks,
         "dead_files": info.dead,
         "changed_files": info.marked,
-        "age_s": age(&info).as_secs_f64(),
+        "age_s": age(info.walked_ns).as_secs_f64(),
         "skipped": skipped,
     });
     let mut line = serde_json::to_vec(&value)?;
     line.push(b'\n');
     Ok(line)
-}
-
-fn age(info: &DatabaseInfo) -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    now.saturating_sub(Duration::from_nanos(info.walked_ns))
 }

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use faultless_grepdb::{Database, Location, Rules};
 
-use crate::place::{self, Which};
-use crate::{done, skipped};
+use crate::databases::{self, Which};
+use crate::progress::with_bar;
+use crate::{skipped, workers};
 use faultless_console::{Failure, Outcome, emit};
 
 /// Make the database of a tree, or a project with a name.
@@ -57,23 +58,21 @@ pub(crate) fn run(args: Args) -> Outcome {
         globs: args.glob.clone(),
         groups: Vec::new(),
     };
-    let (place, rules) = match &args.name {
+    let (location, rules) = match &args.name {
         Some(name) => {
             write_project(name, &root, &args)?;
             let [chosen] = &Which { project: vec![name.clone()] }.chosen()?[..] else {
                 return Err(Failure(format!("project {name}: its file has gone; try again")));
             };
             let rules = chosen.project.as_ref().map_or(rules, |(_, rules)| rules.clone());
-            (chosen.place.clone(), rules)
+            (chosen.location.clone(), rules)
         }
         None => (Location::in_tree(&root), rules),
     };
-    let threads = crate::threads(args.threads);
-    let (updated, seconds) =
-        done::with_bar("building", |progress| Database::build(&place, &rules, threads, progress))?;
-    done::tell(&updated, seconds);
-    let Some(database) = Database::open(&place)? else {
-        return Err(Failure(format!("{}: the database has gone; try again", place.folder.display())));
+    let threads = workers::count(args.threads);
+    with_bar("building", |progress| Database::build(&location, &rules, threads, progress))?;
+    let Some(database) = Database::open(&location)? else {
+        return Err(Failure(format!("{}: the database has gone; try again", location.folder.display())));
     };
     if args.list_skipped {
         return emit(&skipped::list(&database)?, ExitCode::SUCCESS);
@@ -84,7 +83,7 @@ pub(crate) fn run(args: Args) -> Outcome {
 
 /// Writes the file of a new project.
 fn write_project(name: &str, root: &Path, args: &Args) -> Result<(), Failure> {
-    let path = place::file(name)?;
+    let path = databases::file(name)?;
     let root = root.to_str().filter(|root| !root.contains('\n'));
     let Some(root) = root else {
         return Err(Failure("a project file is UTF-8 text and can't name this folder; rename it".into()));

@@ -1,7 +1,7 @@
 //! Runs a search over several trees, one after another. A tree is searched through its database. Files that
 //! the database lacks are read from disk.
 //!
-//! In: [`Job`] and [`scope::Scope`]. Out: matches, and [`Done`]. This module does not parse flags
+//! In: [`Job`] and [`scope::Scope`]. Out: matches, and [`Summary`]. This module does not parse flags
 //! (`patterns`, `printing`, `scope`). `faultless_grepdb` reads files and databases.
 
 use std::io::Write;
@@ -15,13 +15,13 @@ use grep_printer::Stats;
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, SearcherBuilder};
 
+use crate::databases::Chosen;
 use crate::disk::Disk;
 use crate::flags::Args;
 use crate::flags::looks::Sort;
-use crate::place::Chosen;
 use crate::printing::Looks;
 use crate::scope::{self, Filter, Folder, Tree};
-use crate::{patterns, place, totals};
+use crate::{patterns, totals, warnings, workers};
 use faultless_console::{Failure, no_stdout};
 
 /// Files from disk that may wait for a worker.
@@ -41,7 +41,7 @@ pub(crate) struct Job<'a> {
 
 /// The results of all trees together.
 #[derive(Default)]
-pub(crate) struct Done {
+pub(crate) struct Summary {
     pub(crate) matched: bool,
     pub(crate) failed: bool,
     /// Whether any file could have been searched.
@@ -50,7 +50,7 @@ pub(crate) struct Done {
     pub(crate) searched: SearchReport,
 }
 
-impl Done {
+impl Summary {
     /// Notes and prints that something could not be read.
     pub(crate) fn trouble(&mut self, args: &Args, trouble: &dyn std::fmt::Display) {
         self.failed = true;
@@ -81,7 +81,7 @@ impl Done {
 
 impl Job<'_> {
     fn threads(&self) -> usize {
-        crate::threads(self.args.engine.threads)
+        workers::count(self.args.engine.threads)
     }
 
     /// Searches every tree of the scope, and prints the totals.
@@ -89,7 +89,7 @@ impl Job<'_> {
         &self,
         scope: scope::Scope,
         mut out: W,
-        done: &mut Done,
+        summary: &mut Summary,
     ) -> Result<(), Failure> {
         let begin = std::time::Instant::now();
         let mut named = scope.named;
@@ -99,19 +99,19 @@ impl Job<'_> {
         }
         for tree in trees {
             let searched;
-            (out, searched) = self.tree(tree, std::mem::take(&mut named), out, done)?;
-            done.add(self.args, searched);
+            (out, searched) = self.tree(tree, std::mem::take(&mut named), out, summary)?;
+            summary.add(self.args, searched);
             let unwritten = out.flush().err().map(|error| error.kind());
-            match unwritten.or(done.searched.output_error) {
+            match unwritten.or(summary.searched.output_error) {
                 // The reader has seen enough.
                 Some(std::io::ErrorKind::BrokenPipe) => return Ok(()),
                 Some(kind) => return Err(no_stdout(&kind.into())),
-                None if done.matched && self.looks.only_whether => return Ok(()),
+                None if summary.matched && self.looks.only_whether => return Ok(()),
                 None => {}
             }
         }
         if self.looks.stats {
-            let text = totals::text(&done.stats, begin.elapsed(), self.args.looks.json);
+            let text = totals::text(&summary.stats, begin.elapsed(), self.args.looks.json);
             match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
                 Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
                     return Err(no_stdout(&error));
@@ -128,10 +128,10 @@ impl Job<'_> {
         tree: Tree,
         named: Vec<DiskFile>,
         out: W,
-        done: &mut Done,
+        summary: &mut Summary,
     ) -> Result<(W, SearchReport), Failure> {
         let root = tree.root.clone().unwrap_or_default();
-        let (database, mut disk) = self.asked(tree, done)?;
+        let (database, mut disk) = self.asked(tree, summary)?;
         let mut folders = disk.rest.clone();
         if !self.is_wider(&database) {
             disk.rest.clear();
@@ -160,7 +160,7 @@ impl Job<'_> {
             format: &self.looks.format,
             color: self.looks.color,
             separator: &self.looks.separator,
-            follows_output: done.searched.has_printed,
+            follows_output: summary.searched.has_printed,
             binary,
             binary_named,
             every_file: self.looks.every_file,
@@ -182,7 +182,7 @@ impl Job<'_> {
                 scope.spawn(move || disk.send(self.args, &self.filter, self.threads(), &to, failed));
                 search.run_with(&database, Some(live), out)
             });
-            done.failed |= failed.load(Ordering::Relaxed);
+            summary.failed |= failed.load(Ordering::Relaxed);
             result?
         };
         // The index skips files without a candidate. These count as searched too.
@@ -192,19 +192,21 @@ impl Job<'_> {
                 database.paths(EVERY_KIND).map(|paths| paths.iter().any(|path| (search.is_wanted)(path)))
             }
         };
-        done.has_files |= searched.matched || searched.files > 0 || has()?;
+        summary.has_files |= searched.matched || searched.files > 0 || has()?;
         // A stale file shows that the database is out of date.
-        let warnings =
-            [place::stale(&database, searched.stale), place::unlooked(searched.unchecked, searched.stale)];
+        let notes = [
+            warnings::stale(&database, searched.stale),
+            warnings::unlooked(searched.unchecked, searched.stale),
+        ];
         if !self.args.looks.no_messages {
-            warnings.iter().flatten().for_each(|warning| eprintln!("{warning}"));
+            notes.iter().flatten().for_each(|warning| eprintln!("{warning}"));
         }
         Ok((out, searched))
     }
 
     /// Opens the database of `tree`. Sorts the folders by whether it has files below them: `rest` if it has,
     /// else `whole`.
-    fn asked(&self, tree: Tree, done: &mut Done) -> Result<(Arc<Database>, Disk), Failure> {
+    fn asked(&self, tree: Tree, summary: &mut Summary) -> Result<(Arc<Database>, Disk), Failure> {
         let whole = |folders| (Arc::default(), Disk { whole: folders, ..Disk::default() });
         let Some(root) = &tree.root else {
             if !tree.folders.is_empty() && !self.args.looks.no_messages && !self.args.looks.quiet {
@@ -215,7 +217,8 @@ impl Job<'_> {
             return Ok(whole(tree.folders));
         };
         let is_project = tree.project.is_some();
-        let chosen = tree.project.unwrap_or_else(|| Chosen { place: Location::in_tree(root), project: None });
+        let chosen =
+            tree.project.unwrap_or_else(|| Chosen { location: Location::in_tree(root), project: None });
         if !is_project && (self.args.which.is_beyond_databases() || self.args.matching.null_data) {
             return Ok(whole(tree.folders));
         }
@@ -224,7 +227,7 @@ impl Job<'_> {
             Ok(database) => database,
             Err(error) if is_project => return Err(error),
             Err(error) => {
-                done.trouble(self.args, &format!("{error}; until then the files are read"));
+                summary.trouble(self.args, &format!("{error}; until then the files are read"));
                 return Ok(whole(tree.folders));
             }
         };

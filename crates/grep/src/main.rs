@@ -11,8 +11,8 @@ extern crate faultless_console;
 
 mod build;
 mod change;
+mod databases;
 mod disk;
-mod done;
 mod files;
 mod filter;
 mod flags;
@@ -25,8 +25,8 @@ mod matching;
 mod measure;
 mod out;
 mod patterns;
-mod place;
 mod printing;
+mod progress;
 mod projects;
 mod scope;
 mod search;
@@ -34,7 +34,9 @@ mod skipped;
 mod stdin;
 mod totals;
 mod update;
+mod warnings;
 mod watch;
+mod workers;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -92,13 +94,4 @@ fn options() -> Result<Vec<OsString>, Failure> {
         Failure("FAULTLESS_GREP_OPTIONS: a quotation mark is missing; write flags as in a shell".into())
     })?;
     Ok(options.into_iter().map(OsString::from).collect())
-}
-
-/// More workers wait for each other and for their memory. A walk with a thousand does not end.
-const THREADS_MAX: usize = 256;
-
-/// The number of workers: `named`, or one for each processor.
-fn threads(named: Option<usize>) -> usize {
-    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-    named.filter(|&named| named > 0).unwrap_or_else(processors).min(THREADS_MAX)
 }

@@ -49,9 +49,9 @@ pub(crate) struct Matching {
 }
 
 /// A line that matches a query.
-pub(crate) struct Found {
+pub(crate) struct Hit {
     pub(crate) line: Vec<u8>,
-    hit: PathMatch,
+    found: PathMatch,
 }
 
 impl Matching {
@@ -71,10 +71,10 @@ impl Matching {
         &self,
         filter: &mut PathFilter,
         lines: impl Iterator<Item = Vec<u8>>,
-        kept: impl FnMut(&Found) -> bool,
-    ) -> Vec<Found> {
+        kept: impl FnMut(&Hit) -> bool,
+    ) -> Vec<Hit> {
         let most = self.limit.unwrap_or(usize::MAX);
-        let hits = lines.filter_map(|line| Some(Found { hit: filter.find(&line)?, line }));
+        let hits = lines.filter_map(|line| Some(Hit { found: filter.find(&line)?, line }));
         match self.by {
             Way::Fuzzy => best(hits.collect()).into_iter().filter(kept).take(most).collect(),
             _ => hits.filter(kept).take(most).collect(),
@@ -83,7 +83,7 @@ impl Matching {
 
     /// Sorts hits of several databases, the best first if the query ranks them. Keeps as many as the limit
     /// allows.
-    pub(crate) fn best(&self, mut hits: Vec<Found>) -> Vec<Found> {
+    pub(crate) fn best(&self, mut hits: Vec<Hit>) -> Vec<Hit> {
         if matches!(self.by, Way::Fuzzy) {
             hits = best(hits);
         }
@@ -91,18 +91,18 @@ impl Matching {
         hits
     }
 
-    pub(crate) fn show(&self, found: &Found, end: u8, out: &mut Vec<u8>) {
+    pub(crate) fn show(&self, hit: &Hit, end: u8, out: &mut Vec<u8>) {
         let mut at = 0;
         if self.colors() {
-            for span in &found.hit.spans {
-                out.extend_from_slice(&found.line[at..span.start]);
+            for span in &hit.found.spans {
+                out.extend_from_slice(&hit.line[at..span.start]);
                 out.extend_from_slice(b"\x1b[1m\x1b[31m");
-                out.extend_from_slice(&found.line[span.clone()]);
+                out.extend_from_slice(&hit.line[span.clone()]);
                 out.extend_from_slice(b"\x1b[0m");
                 at = span.end;
             }
         }
-        out.extend_from_slice(&found.line[at..]);
+        out.extend_from_slice(&hit.line[at..]);
         out.push(end);
     }
 
@@ -116,7 +116,7 @@ impl Matching {
 }
 
 /// The best first. Of two equally good ones the shorter comes first.
-fn best(mut hits: Vec<Found>) -> Vec<Found> {
-    hits.sort_by(|a, b| (b.hit.score, a.line.len()).cmp(&(a.hit.score, b.line.len())));
+fn best(mut hits: Vec<Hit>) -> Vec<Hit> {
+    hits.sort_by(|a, b| (b.found.score, a.line.len()).cmp(&(a.found.score, b.line.len())));
     hits
 }

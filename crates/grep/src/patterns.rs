@@ -114,7 +114,7 @@ pub(crate) fn matcher(args: &Args, patterns: &[String]) -> Result<RegexMatcher, 
     })
 }
 
-/// What is wrong with a regular expression, and at which character. `None` if it is valid.
+/// The mistake in a regular expression, and its character. `None` if the expression is valid.
 fn mistake(pattern: &str, unicode: bool) -> Option<String> {
     let mut builder = regex_syntax::ParserBuilder::new();
     let error = builder.unicode(unicode).utf8(false).build().parse(pattern).err()?;
@@ -135,7 +135,7 @@ pub(crate) fn query_plan(args: &Args, patterns: &[String]) -> Result<QueryPlan, 
         return Ok(QueryPlan::FULL_SCAN);
     }
     let options = PatternOptions {
-        // A query that ignores case finds no less, so it is right for smart case too.
+        // A query that ignores case finds no less. It is right for smart case too.
         ignore_case: flags.ignore_case || flags.smart_case,
         unicode: !flags.no_unicode,
         crlf: flags.crlf,

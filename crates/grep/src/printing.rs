@@ -135,7 +135,7 @@ pub(crate) fn looks(args: &Args, one_file: bool, terminal: bool) -> Result<Looks
     })
 }
 
-/// What is printed for each file. `None` if lines are printed.
+/// The summary that is printed for each file. `None` if lines are printed.
 fn summary(args: &Args) -> Option<SummaryKind> {
     let flags = &args.looks;
     let inverted = args.matching.invert_match;

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use crate::done::{counted, megabytes};
-use crate::place::{self, Which};
+use crate::databases::{self, Which};
+use crate::progress::{counted, megabytes};
 use faultless_console::{Outcome, emit};
 
 /// List the projects: name, number of files, size of text, and configuration file.
@@ -14,10 +14,10 @@ pub(crate) struct Args {}
 pub(crate) fn run(_: Args) -> Outcome {
     let mut out = String::new();
     let mut code = ExitCode::SUCCESS;
-    let names = place::names()?;
+    let names = databases::names()?;
     let width = names.iter().map(String::len).max().unwrap_or(0);
     for name in &names {
-        let path = place::file(name)?;
+        let path = databases::file(name)?;
         let state = match state(name) {
             Ok(state) => state,
             Err(failure) => {
@@ -38,7 +38,7 @@ pub(crate) fn run(_: Args) -> Outcome {
 fn state(name: &str) -> Result<String, faultless_console::Failure> {
     let mut states = Vec::new();
     for chosen in (Which { project: vec![name.to_owned()] }).chosen()? {
-        states.push(match faultless_grepdb::Database::open(&chosen.place)? {
+        states.push(match faultless_grepdb::Database::open(&chosen.location)? {
             Some(database) => {
                 let info = database.info()?;
                 format!("{}, {}", counted(info.files, "file"), megabytes(info.text_bytes))

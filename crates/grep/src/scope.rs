@@ -11,8 +11,8 @@ use faultless_grepdb::{Database, DiskFile};
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
 
+use crate::databases::{self, Chosen};
 use crate::flags::Args;
-use crate::place::{self, Chosen};
 use crate::stdin::Stdin;
 use faultless_console::{Failure, reason};
 
@@ -50,7 +50,7 @@ pub(crate) struct Folder {
 pub(crate) fn scope(args: &Args, paths: &[OsString]) -> Result<Scope, Failure> {
     let mut scope = Scope::default();
     if paths.is_empty() {
-        scope.add_folder(PathBuf::new(), &place::here()?);
+        scope.add_folder(PathBuf::new(), &databases::here()?);
         return Ok(scope);
     }
     for path in paths {
@@ -76,7 +76,7 @@ pub(crate) fn scope(args: &Args, paths: &[OsString]) -> Result<Scope, Failure> {
 
 /// All of `projects`, or the parts of them that lie below `paths`.
 pub(crate) fn projects(projects: Vec<Chosen>, paths: &[OsString]) -> Result<Scope, Failure> {
-    let here = place::here()?;
+    let here = databases::here()?;
     let mut scope = Scope::default();
     let mut named: Vec<(&Path, PathBuf)> = Vec::new();
     for path in paths.iter().map(Path::new) {
@@ -143,7 +143,7 @@ impl Folder {
     }
 
     /// The tree path of the file `rest` in this folder.
-    pub(crate) fn place(&self, rest: &[u8]) -> Vec<u8> {
+    pub(crate) fn tree_path(&self, rest: &[u8]) -> Vec<u8> {
         if self.below.is_empty() { rest.to_vec() } else { [&self.below[..], b"/", rest].concat() }
     }
 }
@@ -195,7 +195,7 @@ impl Filter {
 
 fn globs(args: &Args) -> Result<Override, Failure> {
     let flags = &args.which;
-    let mut builder = OverrideBuilder::new(place::here()?);
+    let mut builder = OverrideBuilder::new(databases::here()?);
     let wrong = |error| remedied(&error, "a backslash before a character takes it as it is");
     builder.case_insensitive(flags.glob_case_insensitive)?;
     for glob in &flags.globs {

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use crate::flags::Args;
 use crate::flags::engine::Source;
 use crate::flags::looks::Format;
-use crate::job::{Done, Job};
+use crate::job::{Job, Summary};
 use crate::measure;
 use crate::out::{Limit, Out, VisualStudio};
 use crate::patterns;
@@ -50,8 +50,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         args: &args,
     };
     let stdin = scope.stdin.take();
-    let mut done = Done::default();
-    scope.trouble.iter().for_each(|trouble| done.trouble(&args, trouble));
+    let mut summary = Summary::default();
+    scope.trouble.iter().for_each(|trouble| summary.trouble(&args, trouble));
     // Without patterns nothing can match, so nothing is read.
     let nothing = patterns.patterns.is_empty() && !args.matching.invert_match;
     if !nothing && args.matching.max_count != Some(0) {
@@ -59,22 +59,22 @@ pub(crate) fn run(args: Args) -> Outcome {
         let out = Out::new(stdout, args.looks.line_buffered, limit);
         match args.looks.format {
             Some(Format::Vs) => {
-                job.everywhere(scope, VisualStudio::new(out, args.looks.column), &mut done)?;
+                job.everywhere(scope, VisualStudio::new(out, args.looks.column), &mut summary)?;
             }
-            None => job.everywhere(scope, out, &mut done)?,
+            None => job.everywhere(scope, out, &mut summary)?,
         }
         if let Some(trouble) = stdin.as_ref().and_then(Stdin::trouble) {
-            done.trouble(&args, trouble);
+            summary.trouble(&args, trouble);
         }
-        if patterns.paths.is_empty() && !done.matched && !done.has_files {
+        if patterns.paths.is_empty() && !summary.matched && !summary.has_files {
             let remedy = "take back some of --glob, --type, --max-depth, or add --hidden or --no-ignore";
-            done.trouble(&args, &format!("no file was searched; {remedy}"));
+            summary.trouble(&args, &format!("no file was searched; {remedy}"));
         }
     }
     if args.engine.stat.is_some() {
-        begin.tell(&args, &done.searched);
+        begin.tell(&args, &summary.searched);
     }
-    Ok(ExitCode::from(match (done.matched, done.failed) {
+    Ok(ExitCode::from(match (summary.matched, summary.failed) {
         (true, false) => 0,
         (true, true) if args.looks.quiet => 0,
         (_, true) => 2,

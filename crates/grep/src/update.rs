@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use faultless_grepdb::Database;
 
-use crate::done;
-use crate::place::Which;
+use crate::databases::Which;
+use crate::progress::with_bar;
+use crate::workers;
 use faultless_console::Outcome;
 
 /// Update the database: read new and changed files, drop deleted ones, and repair damage that a search found.
@@ -20,18 +21,17 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Outcome {
     for chosen in args.which.chosen()? {
-        let threads = crate::threads(args.threads);
+        let threads = workers::count(args.threads);
         let rules = chosen.project.as_ref().map(|(_, rules)| rules);
         // Reads only the manifest: other files may be damaged, and the update makes them anew.
-        let root = Database::root_at(&chosen.place)?.ok_or_else(|| chosen.missing())?;
-        let (updated, seconds) = done::with_bar("updating", |progress| match rules {
+        let root = Database::root_at(&chosen.location)?.ok_or_else(|| chosen.missing())?;
+        with_bar("updating", |progress| match rules {
             // The project's root has moved, so all tree paths are wrong.
-            Some(rules) if root != chosen.place.root => {
-                Database::build(&chosen.place, rules, threads, progress)
+            Some(rules) if root != chosen.location.root => {
+                Database::build(&chosen.location, rules, threads, progress)
             }
-            rules => Database::update(&chosen.place, rules, threads, progress),
+            rules => Database::update(&chosen.location, rules, threads, progress),
         })?;
-        done::tell(&updated, seconds);
     }
     Ok(ExitCode::SUCCESS)
 }

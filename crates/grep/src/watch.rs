@@ -8,8 +8,9 @@ use std::time::Duration;
 use faultless_grepdb::{TreeWatcher, WatchEvent};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::done;
-use crate::place::Which;
+use crate::databases::Which;
+use crate::progress::{counted, tell};
+use crate::workers;
 use faultless_console::{Failure, Outcome};
 
 /// Keep the database up to date until Ctrl-C.
@@ -37,17 +38,17 @@ pub(crate) fn run(args: Args) -> Outcome {
         signal_hook::flag::register(signal, ended.clone())?;
     }
     let watch = TreeWatcher {
-        location: &chosen.place,
+        location: &chosen.location,
         quiet: args.quiet,
-        threads: super::threads(args.threads),
+        threads: workers::count(args.threads),
         is_stopped: &|| ended.load(Ordering::Relaxed),
     };
     watch.run(&mut |event| match event {
         WatchEvent::Started(folders) => {
-            eprintln!("watching {}; Ctrl-C ends it", done::counted(folders as u64, "folder"))
+            eprintln!("watching {}; Ctrl-C ends it", counted(folders as u64, "folder"))
         }
-        WatchEvent::Marked(files) => eprintln!("{} changed", done::counted(files as u64, "file")),
-        WatchEvent::Updated(updated) => done::tell(&updated, None),
+        WatchEvent::Marked(files) => eprintln!("{} changed", counted(files as u64, "file")),
+        WatchEvent::Updated(updated) => tell(&updated, None),
         WatchEvent::EventsLost => eprintln!("too much happened at once; looking at everything"),
         WatchEvent::Busy => eprintln!("another process is updating the database; waiting for it"),
     })?;

@@ -1,4 +1,4 @@
-//! `faultless lab` from outside: what it keeps, what it says when something is wrong, and what its records become.
+//! `faultless lab` from outside: its records, its failures, and its pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,9 +50,9 @@ fn lab_by(program: &str, before: &[&str], words: &[&str]) -> Command {
     command
 }
 
-/// The same, with files that can't become longer than `kib`, of which the kernel tells by an error and not by a signal.
+/// The same, with files of at most `kib`. The kernel reports the limit by an error and not by a signal.
 fn lab_on_a_short_disk(kib: usize, words: &[&str]) -> Output {
-    // A block is 512 bytes (POSIX), of which bash makes 1024 unless it is called sh.
+    // A block is 512 bytes (POSIX). In bash it is 1024, unless bash is called sh.
     let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", kib * 2);
     lab_by("sh", &["-c", &script], words).output().unwrap()
 }
@@ -66,11 +66,11 @@ struct Run {
     finished: (Option<i32>, String, String),
 }
 
-/// A record that was interrupted after a few samples, and gone on with to its end; made once.
+/// A record that was interrupted after a few samples and then resumed. It is made once.
 fn record() -> &'static Run {
     static RUN: OnceLock<Run> = OnceLock::new();
     RUN.get_or_init(|| {
-        // Nobody drops what is static: the next run takes away what this one leaves in the build's folder.
+        // A static is never dropped: the next run removes the folder of this one.
         let at = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("lab-record");
         let _ = fs::remove_dir_all(&at);
         let words = ["touch", "--quick", "-o", path(&at)];
@@ -263,7 +263,7 @@ impl Drop for Small {
     }
 }
 
-/// Of a run whose record could not be written to its end: what it says and what it leaves.
+/// Checks the message and the record of a run that could not write all of it.
 fn assert_kept_and_marked(record: &Path, output: &Output, why: &str) {
     let (code, _, stderr) = told(output);
     assert_eq!(code, Some(2), "{stderr}");

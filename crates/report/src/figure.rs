@@ -64,7 +64,7 @@ impl Figure {
         Self::of(interval, Unit::Ratio, f64::MAX)
     }
 
-    /// A time as a range, whatever its width: the real one can lie anywhere in it.
+    /// A time as a range, whatever its width: the true time may be anywhere in it.
     pub(crate) fn nanos_range(interval: Interval) -> Self {
         Self::range(interval, Unit::Time)
     }

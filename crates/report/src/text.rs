@@ -1,4 +1,6 @@
-//! Names, commands and documents as text that is safe to print.
+//! What several texts need: harmless names and commands, JSON, a table of strings.
+
+use std::collections::HashMap;
 
 use serde::Serialize;
 
@@ -17,6 +19,25 @@ pub(crate) fn json(document: &impl Serialize) -> String {
 pub(crate) fn command(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     plain(&words.join(" "))
+}
+
+/// Strings, each once, and the index of each.
+#[derive(Default)]
+pub(crate) struct Strings {
+    pub(crate) table: Vec<String>,
+    indices: HashMap<String, i64>,
+}
+
+impl Strings {
+    pub(crate) fn index(&mut self, text: &str) -> i64 {
+        if let Some(&index) = self.indices.get(text) {
+            return index;
+        }
+        let index = self.table.len() as i64;
+        self.table.push(text.to_owned());
+        self.indices.insert(text.to_owned(), index);
+        index
+    }
 }
 
 fn quoted(word: &str) -> String {

@@ -1,6 +1,6 @@
 //! The one way for a test to skip: something is missing -> a record, or a panic.
 //!
-//! A test that can't run names what is missing and returns. There are three kinds:
+//! A test that can't run says what it lacks and returns. There are three kinds:
 //!
 //! | kind | functions | with `FAULTLESS_TEST_REQUIRE=all` |
 //! |---|---|---|
@@ -11,9 +11,9 @@
 //! Without the variable the test passes. The last test program of `cargo test` (`tests/summary.rs`) lists all
 //! skips.
 //!
-//! `missing.txt` names what may be missing in CI, and in how many tests. It has features, and packages that
-//! some distributions lack. A test panics if it lacks anything else. The summary fails if more tests skip
-//! than allowed.
+//! With the variable, `missing.txt` names what may be missing, and in how many tests: features, and packages that
+//! some distributions lack. A test that lacks another package or feature panics. The summary fails if more
+//! tests skip than allowed.
 //!
 //! This crate does not detect features: the test does. Only tests depend on it.
 //!
@@ -42,11 +42,12 @@ use allowed::Allowed;
 use record::{Kind, Record};
 
 /// The variable that turns missing packages into failures. Its one value is `all`.
-pub const REQUIRE: &str = "FAULTLESS_TEST_REQUIRE";
+const REQUIRE: &str = "FAULTLESS_TEST_REQUIRE";
 
 /// Whether a program is on the PATH. If not, the test skips. `package` is Debian's name of its package.
 ///
-/// # Panics With `FAULTLESS_TEST_REQUIRE=all`, if the program is missing.
+/// # Panics
+/// With `FAULTLESS_TEST_REQUIRE=all`, if the program is missing.
 #[track_caller]
 #[must_use]
 pub fn program(name: &str, package: &str) -> bool {
@@ -70,7 +71,8 @@ pub fn path_of(name: &str, package: &str) -> Option<PathBuf> {
 /// Records that the test, or a part of it, skips because a package is missing. `why` says what was tried, and
 /// the result.
 ///
-/// # Panics With `FAULTLESS_TEST_REQUIRE=all`, unless `missing.txt` names the package.
+/// # Panics
+/// With `FAULTLESS_TEST_REQUIRE=all`, unless `missing.txt` names the package.
 #[track_caller]
 pub fn missing_package(package: &str, why: impl Display) {
     skip(Kind::Package, package, &why);
@@ -79,7 +81,8 @@ pub fn missing_package(package: &str, why: impl Display) {
 /// Records that the test, or a part of it, skips because the kernel, the hardware or a right is missing.
 /// `feature` is a name in `missing.txt`; `why` is the observation.
 ///
-/// # Panics With `FAULTLESS_TEST_REQUIRE=all`, unless `missing.txt` names the feature.
+/// # Panics
+/// With `FAULTLESS_TEST_REQUIRE=all`, unless `missing.txt` names the feature.
 #[track_caller]
 pub fn missing_feature(feature: &str, why: impl Display) {
     skip(Kind::Feature, feature, &why);
@@ -112,7 +115,7 @@ fn skip(kind: Kind, what: &str, why: &dyn Display) {
         package: env::var("CARGO_PKG_NAME").unwrap_or_default(),
         // The harness names a thread after its test, unless all tests share one.
         test: thread.name().filter(|name| *name != "main").unwrap_or("a test").to_owned(),
-        place: Location::caller().to_string(),
+        location: Location::caller().to_string(),
         what: what.to_owned(),
         why: why.to_string(),
     };

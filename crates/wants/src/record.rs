@@ -49,14 +49,14 @@ pub(crate) struct Record {
     pub(crate) package: String,
     pub(crate) test: String,
     /// File, line and column of the skip.
-    pub(crate) place: String,
+    pub(crate) location: String,
     pub(crate) why: String,
 }
 
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, what, package, test, place, why } = self;
-        write!(f, "{package} {test} ({place}): no {} {what}: {why}", kind.word())
+        let Self { kind, what, package, test, location, why } = self;
+        write!(f, "{package} {test} ({location}): no {} {what}: {why}", kind.word())
     }
 }
 
@@ -73,16 +73,16 @@ impl Record {
     }
 
     fn line(&self) -> String {
-        let fields = [self.kind.word(), &self.what, &self.package, &self.test, &self.place, &self.why];
+        let fields = [self.kind.word(), &self.what, &self.package, &self.test, &self.location, &self.why];
         let fields = fields.map(|field| field.split_whitespace().collect::<Vec<_>>().join(" "));
         fields.join("\t") + "\n"
     }
 
     fn parse(line: &str) -> Option<Self> {
         let fields: Vec<&str> = line.split('\t').collect();
-        let [kind, what, package, test, place, why] = fields[..] else { return None };
-        let [what, package, test, place, why] = [what, package, test, place, why].map(str::to_owned);
-        Some(Self { kind: Kind::from_word(kind)?, what, package, test, place, why })
+        let [kind, what, package, test, location, why] = fields[..] else { return None };
+        let [what, package, test, location, why] = [what, package, test, location, why].map(str::to_owned);
+        Some(Self { kind: Kind::from_word(kind)?, what, package, test, location, why })
     }
 }
 
@@ -166,9 +166,9 @@ mod tests {
     use super::*;
 
     fn record() -> Record {
-        let [what, package, test, place, why] =
+        let [what, package, test, location, why] =
             ["ripgrep", "faultless-grep", "it_is_faster", "a.rs:1:2", "not on the PATH"].map(str::to_owned);
-        Record { kind: Kind::Package, what, package, test, place, why }
+        Record { kind: Kind::Package, what, package, test, location, why }
     }
 
     #[test]

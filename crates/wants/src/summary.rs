@@ -34,24 +34,24 @@ fn text(records: &[Record]) -> String {
     };
     let mut last = None;
     for record in records {
-        let Record { kind, what, package, test, place, why } = record;
+        let Record { kind, what, package, test, location, why } = record;
         if last != Some((kind, what)) {
             let _ = writeln!(text, "  no {} {what}", kind.word());
             last = Some((kind, what));
         }
-        let _ = writeln!(text, "    {package} {test} ({place}): {why}");
+        let _ = writeln!(text, "    {package} {test} ({location}): {why}");
     }
     text
 }
 
-/// Identifies a test. If all tests share a thread, only the place does.
+/// Identifies a test. If all tests share a thread, only the location does.
 fn test(record: &Record) -> (&str, &str, &str) {
-    let file = record.place.split(':').next().unwrap_or_default();
-    let place = if record.test == "a test" { record.place.as_str() } else { file };
-    (&record.package, &record.test, place)
+    let file = record.location.split(':').next().unwrap_or_default();
+    let location = if record.test == "a test" { record.location.as_str() } else { file };
+    (&record.package, &record.test, location)
 }
 
-/// What is missing without permission, and what is missing in too many tests: a line each.
+/// A line for each thing that may not be missing, or is missing in too many tests.
 fn excess(records: &[Record], allowed: &Allowed) -> Vec<String> {
     let missing: BTreeSet<_> = records.iter().map(|record| (record.kind, record.what.as_str())).collect();
     let mut lines = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::place::Which;
+use crate::databases::Which;
 
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]

@@ -7,20 +7,20 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
 /// A tree and a home of its own.
-struct Place {
+struct Sandbox {
     _folder: tempfile::TempDir,
     tree: std::path::PathBuf,
     home: std::path::PathBuf,
 }
 
-impl Place {
+impl Sandbox {
     fn new(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let place =
+        let sandbox =
             Self { tree: folder.path().join("tree"), home: folder.path().join("home"), _folder: folder };
-        fs::create_dir_all(&place.home).unwrap();
-        files.iter().for_each(|(path, text)| place.write(path, text));
-        place
+        fs::create_dir_all(&sandbox.home).unwrap();
+        files.iter().for_each(|(path, text)| sandbox.write(path, text));
+        sandbox
     }
 
     /// Writes a file with an older time: a fresh one counts as changed for ever.
@@ -85,90 +85,90 @@ const FILES: [(&str, &str); 4] = [
 
 #[test]
 fn more_threads_than_are_of_use_do_no_harm() {
-    let place = Place::new(&[("a", "foo\n")]);
-    place.out(&["init", "-j100000"]);
-    assert_eq!(place.out(&["-j100000", "foo"]), "a:foo\n");
+    let sandbox = Sandbox::new(&[("a", "foo\n")]);
+    sandbox.out(&["init", "-j100000"]);
+    assert_eq!(sandbox.out(&["-j100000", "foo"]), "a:foo\n");
 }
 
 #[test]
 fn init_says_what_was_left_out_and_names_it() {
-    let place = Place::new(&FILES);
-    place.write(".hidden", "int x\n");
-    place.write("out.o", "int o\n");
-    place.write(".ignore", "*.o\n");
-    std::os::unix::fs::symlink("data.bin", place.tree.join("link")).unwrap();
-    let said = text(&place.run(&["init"]).stderr);
+    let sandbox = Sandbox::new(&FILES);
+    sandbox.write(".hidden", "int x\n");
+    sandbox.write("out.o", "int o\n");
+    sandbox.write(".ignore", "*.o\n");
+    std::os::unix::fs::symlink("data.bin", sandbox.tree.join("link")).unwrap();
+    let said = text(&sandbox.run(&["init"]).stderr);
     assert!(said.contains("4 files read, 0 removed, 4 in the database"), "{said}");
     assert!(said.contains("left out: 2 hidden, 1 ignored, 1 binary, 1 link;"), "{said}");
-    let listed = place.out(&["init", "--list-skipped"]);
+    let listed = sandbox.out(&["init", "--list-skipped"]);
     let expected =
         "hidden     .hidden\nhidden     .ignore\nbinary     data.bin\nlink       link\nignored    out.o\n";
     assert_eq!(listed, expected);
-    assert_eq!(place.out(&["info", "--list-skipped"]), expected);
-    let said = text(&place.run(&["init", "--hidden", "-g", "!*.bin"]).stderr);
+    assert_eq!(sandbox.out(&["info", "--list-skipped"]), expected);
+    let said = text(&sandbox.run(&["init", "--hidden", "-g", "!*.bin"]).stderr);
     assert!(said.contains("5 files read") && said.contains("left out: 2 ignored, 1 link;"), "{said}");
-    assert_eq!(place.out(&["files"]).lines().count(), 5);
+    assert_eq!(sandbox.out(&["files"]).lines().count(), 5);
 }
 
 #[test]
 fn an_update_tells_what_it_did_and_keeps_the_rules() {
-    let place = Place::new(&FILES);
-    place.run(&["init", "--hidden"]);
-    place.write(".new", "int n\n");
-    fs::remove_file(place.tree.join("fs/Makefile")).unwrap();
-    let said = text(&place.run(&["update"]).stderr);
+    let sandbox = Sandbox::new(&FILES);
+    sandbox.run(&["init", "--hidden"]);
+    sandbox.write(".new", "int n\n");
+    fs::remove_file(sandbox.tree.join("fs/Makefile")).unwrap();
+    let said = text(&sandbox.run(&["update"]).stderr);
     assert!(said.starts_with("1 file read, 1 removed, 4 in the database;"), "{said}");
-    assert_eq!(place.out(&["files"]), ".new\nkernel/fork.c\nkernel/sched/core.c\n");
-    place.run(&["build"]);
-    assert!(place.out(&["files"]).contains(".new"), "build keeps the rules");
+    assert_eq!(sandbox.out(&["files"]), ".new\nkernel/fork.c\nkernel/sched/core.c\n");
+    sandbox.run(&["build"]);
+    assert!(sandbox.out(&["files"]).contains(".new"), "build keeps the rules");
 }
 
 #[test]
 fn info_is_text_or_json() {
-    let place = Place::new(&FILES);
-    place.run(&["init"]);
-    let info = place.out(&["info"]);
+    let sandbox = Sandbox::new(&FILES);
+    sandbox.run(&["init"]);
+    let info = sandbox.out(&["info"]);
     assert!(info.contains("files     3, ") && info.contains("left out  1 binary"), "{info}");
-    let json: serde_json::Value = serde_json::from_str(&place.out(&["info", "--json"])).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&sandbox.out(&["info", "--json"])).unwrap();
     assert_eq!((json["files"].as_u64(), json["skipped"]["binary"].as_u64()), (Some(3), Some(1)));
     assert!(json["disk_bytes"].as_u64() > json["index_bytes"].as_u64());
 }
 
 #[test]
 fn files_are_found_by_path_name_words_and_letters() {
-    let place = Place::new(&FILES);
-    place.run(&["init"]);
-    assert_eq!(place.out(&["files", "sched/.*c$"]), "kernel/sched/core.c\n");
-    assert_eq!(place.out(&["files", "--by", "name", "^f"]), "kernel/fork.c\n");
-    assert_eq!(place.out(&["files", "--by", "words", "make", "-0"]), "fs/Makefile\0");
-    assert_eq!(place.out(&["files", "--by", "fuzzy", "krncor"]), "kernel/sched/core.c\n");
-    assert_eq!(place.out(&["files", "--limit", "1"]).lines().count(), 1);
-    assert_eq!(place.out(&["files", "fork", "--color", "always"]), "kernel/\x1b[1m\x1b[31mfork\x1b[0m.c\n");
-    assert_eq!(place.run(&["files", "nothing"]).status.code(), Some(1));
-    assert_eq!(place.run(&["files", "("]).status.code(), Some(2));
-    let below = place.command(&["files"]).current_dir(place.tree.join("kernel")).output().unwrap();
+    let sandbox = Sandbox::new(&FILES);
+    sandbox.run(&["init"]);
+    assert_eq!(sandbox.out(&["files", "sched/.*c$"]), "kernel/sched/core.c\n");
+    assert_eq!(sandbox.out(&["files", "--by", "name", "^f"]), "kernel/fork.c\n");
+    assert_eq!(sandbox.out(&["files", "--by", "words", "make", "-0"]), "fs/Makefile\0");
+    assert_eq!(sandbox.out(&["files", "--by", "fuzzy", "krncor"]), "kernel/sched/core.c\n");
+    assert_eq!(sandbox.out(&["files", "--limit", "1"]).lines().count(), 1);
+    assert_eq!(sandbox.out(&["files", "fork", "--color", "always"]), "kernel/\x1b[1m\x1b[31mfork\x1b[0m.c\n");
+    assert_eq!(sandbox.run(&["files", "nothing"]).status.code(), Some(1));
+    assert_eq!(sandbox.run(&["files", "("]).status.code(), Some(2));
+    let below = sandbox.command(&["files"]).current_dir(sandbox.tree.join("kernel")).output().unwrap();
     assert_eq!(text(&below.stdout), "fork.c\nsched/core.c\n");
 }
 
 #[test]
 fn files_that_are_gone_are_not_shown_and_new_ones_are_when_asked() {
-    let place = Place::new(&FILES);
-    place.run(&["init"]);
-    place.write("kernel/new.c", "int new(void)\n");
-    fs::remove_file(place.tree.join("kernel/fork.c")).unwrap();
-    let output = place.run(&["files", "kernel"]);
+    let sandbox = Sandbox::new(&FILES);
+    sandbox.run(&["init"]);
+    sandbox.write("kernel/new.c", "int new(void)\n");
+    fs::remove_file(sandbox.tree.join("kernel/fork.c")).unwrap();
+    let output = sandbox.run(&["files", "kernel"]);
     assert_eq!(text(&output.stdout), "kernel/sched/core.c\n");
     let said = text(&output.stderr);
     assert!(said.starts_with("faultless: 1 file of this result is gone and was left out; the"), "{said}");
     assert!(said.contains("--fresh") && said.lines().count() == 1, "{said}");
     for by in ["path", "fuzzy"] {
         assert_eq!(
-            place.out(&["files", "--by", by, "kernel", "--limit", "1"]),
+            sandbox.out(&["files", "--by", by, "kernel", "--limit", "1"]),
             "kernel/sched/core.c\n",
             "{by}"
         );
     }
-    let output = place.run(&["files", "--fresh", "kernel"]);
+    let output = sandbox.run(&["files", "--fresh", "kernel"]);
     assert_eq!(
         (text(&output.stdout), text(&output.stderr)),
         ("kernel/new.c\nkernel/sched/core.c\n".into(), "".into())
@@ -177,45 +177,45 @@ fn files_that_are_gone_are_not_shown_and_new_ones_are_when_asked() {
 
 #[test]
 fn lines_of_standard_input_are_filtered() {
-    let place = Place::new(&FILES);
+    let sandbox = Sandbox::new(&FILES);
     let lines = "a/xyz\nb/abc\nabc/d\n";
-    assert_eq!(text(&place.with_input(&["filter", "abc"], lines).stdout), "b/abc\nabc/d\n");
-    assert_eq!(text(&place.with_input(&["filter", "--by", "name", "abc"], lines).stdout), "b/abc\n");
-    assert_eq!(place.with_input(&["filter", "none"], lines).status.code(), Some(1));
+    assert_eq!(text(&sandbox.with_input(&["filter", "abc"], lines).stdout), "b/abc\nabc/d\n");
+    assert_eq!(text(&sandbox.with_input(&["filter", "--by", "name", "abc"], lines).stdout), "b/abc\n");
+    assert_eq!(sandbox.with_input(&["filter", "none"], lines).status.code(), Some(1));
 }
 
 #[test]
 fn a_search_says_that_the_database_is_behind_and_fresh_looks_at_all() {
-    let place = Place::new(&FILES);
-    place.run(&["init"]);
-    assert_eq!(text(&place.run(&["fork"]).stderr), "");
-    place.write("kernel/fork.c", "int fork(void) changed\n");
-    place.write("kernel/new.c", "int fork_new(void)\n");
-    let output = place.run(&["fork"]);
+    let sandbox = Sandbox::new(&FILES);
+    sandbox.run(&["init"]);
+    assert_eq!(text(&sandbox.run(&["fork"]).stderr), "");
+    sandbox.write("kernel/fork.c", "int fork(void) changed\n");
+    sandbox.write("kernel/new.c", "int fork_new(void)\n");
+    let output = sandbox.run(&["fork"]);
     assert_eq!(text(&output.stdout), "kernel/fork.c:int fork(void) changed\n");
     assert!(text(&output.stderr).starts_with("faultless: 1 file of this result has changed"));
-    let output = place.run(&["--fresh", "fork"]);
+    let output = sandbox.run(&["--fresh", "fork"]);
     let both = "kernel/fork.c:int fork(void) changed\nkernel/new.c:int fork_new(void)\n";
     assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), (both, ""));
 }
 
 #[test]
 fn utf_32_is_found_in_files_that_are_read_from_the_disk() {
-    let place = Place::new(&FILES);
+    let sandbox = Sandbox::new(&FILES);
     let utf32 = |word: fn(u32) -> [u8; 4], text: &str| -> Vec<u8> {
         "\u{feff}".chars().chain(text.chars()).flat_map(|char| word(char as u32)).collect()
     };
-    fs::write(place.tree.join("le"), utf32(u32::to_le_bytes, "größer 🦀\n")).unwrap();
-    fs::write(place.tree.join("be"), utf32(u32::to_be_bytes, "größer 🦀\n")).unwrap();
+    fs::write(sandbox.tree.join("le"), utf32(u32::to_le_bytes, "größer 🦀\n")).unwrap();
+    fs::write(sandbox.tree.join("be"), utf32(u32::to_be_bytes, "größer 🦀\n")).unwrap();
     let both = "be:größer 🦀\nle:größer 🦀\n";
-    let found = |args: &[&str]| text(&place.run(args).stdout);
+    let found = |args: &[&str]| text(&sandbox.run(args).stdout);
     assert_eq!(found(&["--sort=path", "größer"]), both, "there is no database");
     assert_eq!(found(&["größer", "be", "le", "--sort=path"]), both, "they are named");
     assert_eq!(found(&["größer", "-Enone"]), "", "their bytes are what counts");
-    place.run(&["init"]);
+    sandbox.run(&["init"]);
     assert_eq!(found(&["größer", "--sort=path"]), both, "they are in the database");
     for path in ["le", "be"] {
-        let file = fs::File::options().write(true).open(place.tree.join(path)).unwrap();
+        let file = fs::File::options().write(true).open(sandbox.tree.join(path)).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_secs(20)).unwrap();
     }
     assert_eq!(found(&["größer", "--sort=path"]), both, "they seem to have changed");
@@ -224,56 +224,56 @@ fn utf_32_is_found_in_files_that_are_read_from_the_disk() {
 
 #[test]
 fn what_is_marked_is_searched_on_disk() {
-    let place = Place::new(&FILES);
-    place.run(&["init"]);
-    place.write("kernel/new.c", "int fork_new(void)\n");
-    place.out(&["change", "kernel/new.c"]);
-    assert_eq!(place.out(&["fork_new"]), "kernel/new.c:int fork_new(void)\n");
-    assert!(place.out(&["info"]).contains("changed   1 file,"));
-    assert_eq!(place.run(&["change", ".hidden"]).status.code(), Some(1));
-    place.out(&["update"]);
-    assert!(!place.out(&["info"]).contains("changed"));
-    assert_eq!(place.out(&["fork_new"]), "kernel/new.c:int fork_new(void)\n");
+    let sandbox = Sandbox::new(&FILES);
+    sandbox.run(&["init"]);
+    sandbox.write("kernel/new.c", "int fork_new(void)\n");
+    sandbox.out(&["change", "kernel/new.c"]);
+    assert_eq!(sandbox.out(&["fork_new"]), "kernel/new.c:int fork_new(void)\n");
+    assert!(sandbox.out(&["info"]).contains("changed   1 file,"));
+    assert_eq!(sandbox.run(&["change", ".hidden"]).status.code(), Some(1));
+    sandbox.out(&["update"]);
+    assert!(!sandbox.out(&["info"]).contains("changed"));
+    assert_eq!(sandbox.out(&["fork_new"]), "kernel/new.c:int fork_new(void)\n");
 }
 
 #[test]
 fn a_project_has_several_folders_and_expressions() {
-    let place = Place::new(&FILES);
-    let config = place.home.join(".config/faultless/grep");
+    let sandbox = Sandbox::new(&FILES);
+    let config = sandbox.home.join(".config/faultless/grep");
     fs::create_dir_all(&config).unwrap();
-    let tree = place.tree.display();
+    let tree = sandbox.tree.display();
     let file = format!("path {tree}/kernel\ngroup\npath {tree}/fs\ninclude make\nendgroup\nexclude ^sched\n");
     fs::write(config.join("two.cfg"), file).unwrap();
-    assert!(place.failure(&["fork", "--project", "two"]).contains("faultless index build --project two"));
-    place.out(&["build", "--project", "two"]);
-    assert!(!place.tree.join(".faultless").exists(), "nothing is written into the tree");
-    assert_eq!(place.out(&["files", "--project", "two"]), "fs/Makefile\nkernel/fork.c\n");
-    let elsewhere = place.command(&["files", "--project", "*", "fork"]).current_dir("/").output().unwrap();
+    assert!(sandbox.failure(&["fork", "--project", "two"]).contains("faultless index build --project two"));
+    sandbox.out(&["build", "--project", "two"]);
+    assert!(!sandbox.tree.join(".faultless").exists(), "nothing is written into the tree");
+    assert_eq!(sandbox.out(&["files", "--project", "two"]), "fs/Makefile\nkernel/fork.c\n");
+    let elsewhere = sandbox.command(&["files", "--project", "*", "fork"]).current_dir("/").output().unwrap();
     assert!(text(&elsewhere.stdout).ends_with("/tree/kernel/fork.c\n"));
-    assert!(place.out(&["projects"]).starts_with("two  2 files"));
+    assert!(sandbox.out(&["projects"]).starts_with("two  2 files"));
     fs::write(config.join("two.cfg"), format!("path {tree}/kernel\n")).unwrap();
-    place.out(&["update", "--project", "two"]);
-    assert_eq!(place.out(&["files", "--project", "two"]), "kernel/fork.c\nkernel/sched/core.c\n");
+    sandbox.out(&["update", "--project", "two"]);
+    assert_eq!(sandbox.out(&["files", "--project", "two"]), "kernel/fork.c\nkernel/sched/core.c\n");
     fs::write(config.join("two.cfg"), "path").unwrap();
-    assert!(place.failure(&["update", "--project", "two"]).contains("two.cfg:1: "));
-    assert!(place.failure(&["update", "--project", "three"]).contains("no such project"));
+    assert!(sandbox.failure(&["update", "--project", "two"]).contains("two.cfg:1: "));
+    assert!(sandbox.failure(&["update", "--project", "three"]).contains("no such project"));
 }
 
 #[test]
 fn init_makes_a_project_with_a_name() {
-    let place = Place::new(&FILES);
+    let sandbox = Sandbox::new(&FILES);
     let init = ["init", "--name", "mine", "kernel", "--hidden"];
-    place.out(&init);
-    assert_eq!(place.out(&["files", "--project", "mine"]).lines().count(), 2);
-    assert!(place.failure(&init).contains("there is such a project"));
-    assert!(place.failure(&["init", "--name", "../up"]).contains("no name"));
+    sandbox.out(&init);
+    assert_eq!(sandbox.out(&["files", "--project", "mine"]).lines().count(), 2);
+    assert!(sandbox.failure(&init).contains("there is such a project"));
+    assert!(sandbox.failure(&["init", "--name", "../up"]).contains("no name"));
 }
 
 #[test]
 fn queries_are_answered_one_after_another() {
-    let place = Place::new(&FILES);
-    place.run(&["init"]);
-    let output = place.with_input(&["interactive"], "search 'fork'\nfiles nothing\nsearch '('\n\"\n");
+    let sandbox = Sandbox::new(&FILES);
+    sandbox.run(&["init"]);
+    let output = sandbox.with_input(&["interactive"], "search 'fork'\nfiles nothing\nsearch '('\n\"\n");
     let said = text(&output.stdout);
     assert_eq!(said, "kernel/fork.c:int fork(void)\n\u{0}0\n\u{0}1\n\u{0}2\n\u{0}2\n");
     assert!(text(&output.stderr).contains("a quote has no end"));
@@ -281,27 +281,27 @@ fn queries_are_answered_one_after_another() {
 
 #[test]
 fn what_can_not_be_done_is_said_in_a_line() {
-    let place = Place::new(&FILES);
+    let sandbox = Sandbox::new(&FILES);
     for verb in ["update", "info", "files"] {
         assert!(
-            place.failure(&[verb]).contains("no database here or above; `faultless index init` makes one")
+            sandbox.failure(&[verb]).contains("no database here or above; `faultless index init` makes one")
         );
     }
-    assert!(place.failure(&["change", "x"]).contains("`faultless index init`"));
-    assert!(place.failure(&["init", "nowhere"]).contains("nowhere"));
-    assert!(place.failure(&["init", "data.bin"]).contains("no folder"));
-    place.out(&["init"]);
-    let lock = fs::File::options().write(true).open(place.tree.join(".faultless/grep/lock")).unwrap();
+    assert!(sandbox.failure(&["change", "x"]).contains("`faultless index init`"));
+    assert!(sandbox.failure(&["init", "nowhere"]).contains("nowhere"));
+    assert!(sandbox.failure(&["init", "data.bin"]).contains("no folder"));
+    sandbox.out(&["init"]);
+    let lock = fs::File::options().write(true).open(sandbox.tree.join(".faultless/grep/lock")).unwrap();
     lock.lock().unwrap();
-    assert!(place.failure(&["update"]).contains("another process is updating this database"));
-    assert!(place.failure(&["init"]).contains("another process is updating this database"));
+    assert!(sandbox.failure(&["update"]).contains("another process is updating this database"));
+    assert!(sandbox.failure(&["init"]).contains("another process is updating this database"));
 }
 
 #[test]
 fn flags_that_read_the_disk_do_not_go_with_projects() {
-    let place = Place::new(&FILES);
-    place.out(&["init", "--name", "kernel", "kernel"]);
-    assert!(place.out(&["--project", "kernel", "-Eauto", "fork"]).contains("int fork"));
+    let sandbox = Sandbox::new(&FILES);
+    sandbox.out(&["init", "--name", "kernel", "kernel"]);
+    assert!(sandbox.out(&["--project", "kernel", "-Eauto", "fork"]).contains("int fork"));
     for (words, flag) in [
         (&["--max-filesize=1"][..], "--max-filesize"),
         (&["-Elatin1"], "--encoding"),
@@ -310,7 +310,7 @@ fn flags_that_read_the_disk_do_not_go_with_projects() {
         (&["--one-file-system"], "--one-file-system"),
         (&["--null-data"], "--null-data"),
     ] {
-        let said = place.failure(&[&["--project", "kernel", "fork"], words].concat());
+        let said = sandbox.failure(&[&["--project", "kernel", "fork"], words].concat());
         let expected = format!("faultless: {flag} reads files from the disk, ");
         assert!(said.starts_with(&expected) && said.contains("without --project"), "{said}");
     }
@@ -327,29 +327,29 @@ fn wait(what: impl Fn() -> bool) {
 
 #[test]
 fn a_watch_keeps_up_with_files_folders_and_renames() {
-    let place = Place::new(&FILES);
-    place.out(&["init"]);
-    let log = place.home.join("log");
-    let mut watch = place
+    let sandbox = Sandbox::new(&FILES);
+    sandbox.out(&["init"]);
+    let log = sandbox.home.join("log");
+    let mut watch = sandbox
         .command(&["watch", "--quiet", "200ms"])
         .stderr(fs::File::create(&log).unwrap())
         .spawn()
         .unwrap();
     let log = || fs::read_to_string(&log).unwrap();
-    let finds = |pattern: &str| text(&place.run(&[pattern]).stdout);
+    let finds = |pattern: &str| text(&sandbox.run(&[pattern]).stdout);
     wait(|| log().contains("in the database"));
-    assert!(place.failure(&["watch"]).contains("another process is watching"));
-    fs::write(place.tree.join("kernel/fork.c"), "int spoon(void)\n").unwrap();
+    assert!(sandbox.failure(&["watch"]).contains("another process is watching"));
+    fs::write(sandbox.tree.join("kernel/fork.c"), "int spoon(void)\n").unwrap();
     wait(|| finds("spoon") == "kernel/fork.c:int spoon(void)\n");
-    fs::create_dir_all(place.tree.join("new/deep")).unwrap();
-    fs::write(place.tree.join("new/deep/x.c"), "int knife(void)\n").unwrap();
+    fs::create_dir_all(sandbox.tree.join("new/deep")).unwrap();
+    fs::write(sandbox.tree.join("new/deep/x.c"), "int knife(void)\n").unwrap();
     wait(|| finds("knife") == "new/deep/x.c:int knife(void)\n");
-    fs::rename(place.tree.join("new"), place.tree.join("other")).unwrap();
+    fs::rename(sandbox.tree.join("new"), sandbox.tree.join("other")).unwrap();
     wait(|| finds("knife") == "other/deep/x.c:int knife(void)\n");
-    fs::write(place.tree.join("other/deep/y.c"), "int plate(void)\n").unwrap();
+    fs::write(sandbox.tree.join("other/deep/y.c"), "int plate(void)\n").unwrap();
     wait(|| finds("plate") == "other/deep/y.c:int plate(void)\n");
-    fs::remove_dir_all(place.tree.join("other")).unwrap();
-    wait(|| finds("knife").is_empty() && place.out(&["files"]).lines().count() == 3);
+    fs::remove_dir_all(sandbox.tree.join("other")).unwrap();
+    wait(|| finds("knife").is_empty() && sandbox.out(&["files"]).lines().count() == 3);
     let interrupted = Command::new("kill").args(["-INT", &watch.id().to_string()]).status().unwrap();
     assert!(interrupted.success() && watch.wait().unwrap().success());
     let said = log();
@@ -358,17 +358,18 @@ fn a_watch_keeps_up_with_files_folders_and_renames() {
 
 #[test]
 fn a_watch_ends_when_the_tree_has_gone() {
-    let place = Place::new(&FILES);
-    place.out(&["init", "--name", "kernel", "kernel"]);
-    let mut watch = place.command(&["watch", "--project", "kernel"]).stderr(Stdio::piped()).spawn().unwrap();
-    fs::rename(place.tree.join("kernel"), Path::new(&place.home).join("kernel")).unwrap();
+    let sandbox = Sandbox::new(&FILES);
+    sandbox.out(&["init", "--name", "kernel", "kernel"]);
+    let mut watch =
+        sandbox.command(&["watch", "--project", "kernel"]).stderr(Stdio::piped()).spawn().unwrap();
+    fs::rename(sandbox.tree.join("kernel"), Path::new(&sandbox.home).join("kernel")).unwrap();
     assert_eq!(watch.wait().unwrap().code(), Some(2));
 }
 
 #[test]
 fn a_file_that_ends_with_half_a_line_end_has_an_empty_line_there() {
-    let place = Place::new(&[("a", "x\r"), ("b", "y\r\nz\r\n"), ("c", "z\r\n\r\n")]);
-    place.out(&["init"]);
+    let sandbox = Sandbox::new(&[("a", "x\r"), ("b", "y\r\nz\r\n"), ("c", "z\r\n\r\n")]);
+    sandbox.out(&["init"]);
     // As ripgrep prints it.
-    assert_eq!(place.out(&["--crlf", "-n", "^$"]), "a:1:x\r\r\nc:2:\r\n");
+    assert_eq!(sandbox.out(&["--crlf", "-n", "^$"]), "a:1:x\r\r\nc:2:\r\n");
 }

@@ -38,7 +38,7 @@ const FOLDERS: [&str; 6] = [
 /// The C library's malloc, and the same with fixed thresholds.
 const GLIBC: &str = "glibc";
 const FIXED: &str = "glibc-fixed";
-/// glibc's initial M_MMAP_THRESHOLD, and the bound above which it never rises (mallopt(3)), in KiB.
+/// glibc's initial M_MMAP_THRESHOLD, and its upper bound (mallopt(3)), in KiB.
 const FIXED_KIB: usize = 128;
 const MOST_KIB: usize = 32 << 10;
 /// Bytes that the later cycles of a cell allocate in all, two cycles excepted.

@@ -2,7 +2,7 @@
 //!
 //! "Prezeroing V2" says that zeroing pays ahead of need, in large blocks, for memory in no cache, by an engine that
 //! leaves the caches alone. Memory that was just used is better zeroed when it is needed. So each engine is
-//! measured on blocks of one order. `hot` is the same block again and again. `cold` is more memory than caches
+//! measured on blocks of one order. `hot` reuses one block. `cold` is more memory than caches
 //! hold, in an order that no prefetcher guesses. Each is measured alone, followed by a reader of the zeroed memory,
 //! and beside a working set elsewhere.
 //!

@@ -121,7 +121,7 @@ pub fn stacks(recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
     table.flush()
 }
 
-/// The kind of the error, which `csv` hides. A closed pipe is no failure.
+/// The kind of the error, which `csv` hides. Callers ignore a closed pipe.
 fn cause(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

@@ -4,7 +4,7 @@
 //! rate are counters. Samples of the CPU clock are samples.
 //!
 //! A slice is as long as the corrected time of the fault. It ends at the latest where the thread's next slice
-//! begins. A sampled fault is as long as one of the faults that it stands for, and its field `faults` says
+//! begins. A sampled fault is as long as one of the faults that it stands for, and its annotation `faults` says
 //! how many. Times are ns of CLOCK_MONOTONIC. Packets are written one by one, each name before the first
 //! packet that uses it.
 

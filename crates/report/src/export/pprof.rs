@@ -18,6 +18,7 @@ use flate2::write::GzEncoder;
 use prost::Message;
 
 use super::{Rounding, block, mapping, names};
+use crate::text::Strings;
 
 /// What distinguishes one sample from another.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +59,8 @@ fn message(recording: &Recording, profile: &Profile) -> proto::Profile {
     }
     let processes = names::processes(recording, profile);
     let mut strings = Strings::default();
+    // The format wants it first.
+    strings.index("");
     let mut code = Code::new(&recording.stacks, &mut strings);
     let mut samples = Vec::with_capacity(sums.len());
     let [mut whole_faults, mut whole_ns] = [Rounding::default(); 2];
@@ -106,29 +109,6 @@ fn message(recording: &Recording, profile: &Profile) -> proto::Profile {
         duration_nanos: i64::try_from(last_ns.saturating_sub(super::begin_ns(recording))).unwrap_or(i64::MAX),
         comment,
         string_table: strings.table,
-    }
-}
-
-struct Strings {
-    table: Vec<String>,
-    index: HashMap<String, i64>,
-}
-
-impl Default for Strings {
-    fn default() -> Self {
-        Self { table: vec![String::new()], index: HashMap::from([(String::new(), 0)]) }
-    }
-}
-
-impl Strings {
-    fn index(&mut self, text: &str) -> i64 {
-        if let Some(&index) = self.index.get(text) {
-            return index;
-        }
-        let index = self.table.len() as i64;
-        self.table.push(text.to_owned());
-        self.index.insert(text.to_owned(), index);
-        index
     }
 }
 

@@ -64,8 +64,8 @@ fn laid_out(mut cells: Vec<Vec<String>>) -> Vec<String> {
     columns(1, &[Right, Right, Right, Left], &cells)
 }
 
-/// The rows to show, and the rows that share one line: at least two. Huge pages are few and expensive, so
-/// always shown.
+/// The rows to show, and the rows that share one line: at least two. Faults of huge
+/// pages are few and expensive, so they never count as possibly nothing.
 fn fold(rows: &[Row], all: f64, seconds: f64) -> (Vec<&Row>, Vec<&Row>) {
     let is_small = |row: &Row| {
         let time = row.seconds_interval.map_or(0.0, |ends| ends.1);

@@ -10,7 +10,6 @@
 //! | lock waits | change of end (zigzag), length * 2 + write |
 //! | samples | time since the last, stack + 1 or 0 |
 
-use std::collections::HashMap;
 use std::io::Write;
 
 use base64::Engine;
@@ -21,6 +20,7 @@ use flate2::write::DeflateEncoder;
 use serde_json::{Value, json};
 
 use super::{Shown, state_name};
+use crate::text::Strings;
 
 /// JavaScript holds integers below this exactly. Addresses above become 0.
 const EXACT: u64 = 1 << 53;
@@ -87,12 +87,9 @@ fn about(shown: &Shown<'_>) -> Value {
             "time": lane.fault_ns,
         })
     };
-    let mut texts = Texts::default();
-    let stacks: Vec<Vec<u32>> = shown
-        .labels()
-        .iter()
-        .map(|labels| labels.iter().map(|label| texts.number(label)).collect())
-        .collect();
+    let mut texts = Strings::default();
+    let stacks: Vec<Vec<i64>> =
+        shown.labels().iter().map(|labels| labels.iter().map(|label| texts.index(label)).collect()).collect();
     let index = |number: Option<u32>| number.map_or(-1, i64::from);
     let class = |class: &Class| {
         json!([
@@ -128,24 +125,6 @@ fn about(shown: &Shown<'_>) -> Value {
         "losses": losses,
         "levels": levels,
         "stacks": stacks,
-        "labels": texts.texts,
+        "labels": texts.table,
     })
-}
-
-#[derive(Default)]
-struct Texts {
-    texts: Vec<String>,
-    numbers: HashMap<String, u32>,
-}
-
-impl Texts {
-    fn number(&mut self, text: &str) -> u32 {
-        if let Some(&number) = self.numbers.get(text) {
-            return number;
-        }
-        let number = self.texts.len() as u32;
-        self.texts.push(text.to_owned());
-        self.numbers.insert(text.to_owned(), number);
-        number
-    }
 }

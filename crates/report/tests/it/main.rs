@@ -15,3 +15,15 @@ mod scenario;
 mod spread;
 mod timeline;
 mod views;
+
+/// A coloured text without its styles.
+fn unstyled(coloured: &str) -> String {
+    assert!(coloured.contains("\x1b[1m"));
+    let mut plain = String::new();
+    let mut rest = coloured;
+    while let Some((before, style)) = rest.split_once("\x1b[") {
+        plain.push_str(before);
+        rest = style.split_once('m').unwrap().1;
+    }
+    plain + rest
+}

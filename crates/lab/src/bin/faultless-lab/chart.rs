@@ -72,8 +72,8 @@ fn points(chart: &Chart, cell: &Cell, quantities: &Quantities) -> Vec<Point> {
     point(x, &(chart.values)(cell, quantities)).into_iter().collect()
 }
 
-/// The same, where a cell with nothing of what is along the axis begins all lines that it is like; one that is like none is left
-/// out.
+/// The same, but a cell with 0 on the axis becomes the first point of every line that it matches. If it matches none, it
+/// is left out.
 fn begun<'a>(chart: &Chart, drawn: Vec<(&'a Cell, Vec<Point>)>) -> Vec<(&'a Cell, Vec<Point>)> {
     let is_idle = |cell: &Cell| !chart.idle.is_empty() && cell.text(chart.x) == Ok("0");
     let is_alike = |a: &Cell, b: &Cell| {
@@ -104,7 +104,7 @@ fn add(lines: &mut Vec<Line>, name: &str, is_document: bool, points: Vec<Point>)
     }
 }
 
-/// Parameters beside the one along the axis of which the cells have different values.
+/// The parameters that distinguish the cells, without the one along the axis.
 fn telling(chart: &Chart, drawn: &[(&Cell, Vec<Point>)]) -> Vec<String> {
     let mut names: Vec<&String> = Vec::new();
     for (name, _) in drawn.iter().flat_map(|(cell, _)| &cell.parameters) {
@@ -119,7 +119,7 @@ fn telling(chart: &Chart, drawn: &[(&Cell, Vec<Point>)]) -> Vec<String> {
     names.into_iter().filter(differs).cloned().collect()
 }
 
-/// A parameter in a legend: what it is where the value alone does not say it.
+/// A parameter in a legend, with its name if the value needs one.
 fn part(name: &str, value: &str) -> String {
     match (name, value) {
         ("mib", _) => format!("{value} MiB"),

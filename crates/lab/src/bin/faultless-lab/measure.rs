@@ -1,4 +1,4 @@
-//! Running the lab: processes, progress, and what is said at the end.
+//! Runs the lab: processes, progress, and the closing lines.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -56,7 +56,7 @@ pub(crate) fn verify(json: bool) -> Outcome {
     emit(text.as_bytes(), code(&results))
 }
 
-/// 0 when every count is what it must be, 1 when some are not, 2 when nothing could be measured.
+/// 0 if every count is right, 1 if some are wrong, 2 if nothing could be measured.
 fn code(results: &Results) -> ExitCode {
     let is_wrong = results.notes_of(VIOLATION).next().is_some();
     let is_empty = results.all().next().is_none();

@@ -40,7 +40,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Writes the page of a record, and prints what it says.
+/// Writes the page of a record, and prints its answers.
 pub(crate) fn run(args: &Args) -> Outcome {
     let results = Results::read(&args.folder).map_err(failure)?;
     let report = report(&args.folder, &results)?;

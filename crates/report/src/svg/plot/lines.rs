@@ -17,8 +17,9 @@ const FIGURES: f64 = 21.0;
 const GAP: f64 = 13.0;
 /// Between the vertical axis and the first point, so that its mark touches nothing.
 const INSET: f64 = 14.0;
-/// Lines are shifted by this much, so that whiskers at the same value stay visible; and by so much at most.
+/// Distance between the whiskers of two lines at the same value.
 const APART: f64 = 3.5;
+/// Distance between the outermost of these whiskers, at most.
 const MOST_APART: f64 = 14.0;
 
 struct Area {

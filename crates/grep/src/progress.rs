@@ -8,12 +8,11 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use faultless_console::Failure;
 
-/// Runs `work`, with a bar on standard error if that is a terminal. Returns its report, and its duration in
-/// s.
+/// Runs `work` and prints its report. A bar shows the progress if standard error is a terminal.
 pub(crate) fn with_bar<E: Into<Failure>>(
     what: &'static str,
     work: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<UpdateReport, E>,
-) -> Result<(UpdateReport, Option<f64>), Failure> {
+) -> Result<(), Failure> {
     let begin = Instant::now();
     let style = ProgressStyle::with_template("{prefix} {wide_bar} {msg} {bytes}/{total_bytes} {eta}").ok();
     let bar = style.filter(|_| std::io::stderr().is_terminal()).map(|style| {
@@ -29,7 +28,8 @@ pub(crate) fn with_bar<E: Into<Failure>>(
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
-    Ok((done.map_err(Into::into)?, Some(begin.elapsed().as_secs_f64())))
+    tell(&done.map_err(Into::into)?, Some(begin.elapsed().as_secs_f64()));
+    Ok(())
 }
 
 /// Prints the line, and what could not be read.

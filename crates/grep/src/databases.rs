@@ -1,12 +1,11 @@
-//! Which databases a command uses: that of the current tree, or those of projects.
+//! Which databases a command uses: the database of the current tree, or of projects.
 //!
 //! A project is a file `$XDG_CONFIG_HOME/faultless/grep/NAME.cfg`. Its database is in
 //! `$XDG_DATA_HOME/faultless/grep/NAME`.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use faultless_grepdb::{Database, Location, Rules};
 
@@ -26,7 +25,7 @@ pub(crate) struct Which {
 /// A database that a command uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
-    pub(crate) place: Location,
+    pub(crate) location: Location,
     /// The project's name, and the rules in its file.
     pub(crate) project: Option<(String, Rules)>,
 }
@@ -40,7 +39,7 @@ impl Which {
                 let here = here.display();
                 Failure(format!("{here}: no database here or above; `faultless index init` makes one"))
             })?;
-            return Ok(vec![Chosen { place: Location::in_tree(&root), project: None }]);
+            return Ok(vec![Chosen { location: Location::in_tree(&root), project: None }]);
         }
         let all = names()?;
         let mut chosen = Vec::new();
@@ -67,14 +66,14 @@ impl Which {
 
 impl Chosen {
     pub(crate) fn open(&self) -> Result<Database, Failure> {
-        Database::open(&self.place)?.ok_or_else(|| self.missing())
+        Database::open(&self.location)?.ok_or_else(|| self.missing())
     }
 
     /// Opens the database, or returns the open one if it has not changed since.
     pub(crate) fn opened(&self) -> Result<Arc<Database>, Failure> {
         static OPEN: Mutex<Option<(Stamp, Arc<Database>)>> = Mutex::new(None);
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = Stamp::of(&self.place.folder);
+        let stamp = Stamp::of(&self.location.folder);
         if let Some((then, database)) = &*open
             && *then == stamp
         {
@@ -93,7 +92,7 @@ impl Chosen {
     /// Opens the database and compares it with the disk.
     pub(crate) fn refreshed(&self) -> Result<Database, Failure> {
         let mut database = self.open()?;
-        for trouble in database.refresh(crate::threads(None))?.trouble {
+        for trouble in database.refresh(crate::workers::count(None))?.trouble {
             eprintln!("faultless: {trouble}; it is left out");
         }
         Ok(database)
@@ -107,7 +106,7 @@ impl Chosen {
             )),
             None => Failure(format!(
                 "{}: no database; `faultless index init` makes one",
-                self.place.root.display()
+                self.location.root.display()
             )),
         }
     }
@@ -134,8 +133,8 @@ fn project(name: &str) -> Result<Chosen, Failure> {
         std::fs::read_to_string(&path).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
     let rules = faultless_grepdb::parse_project(&path, &text)?;
     let root = rules.root().unwrap_or_else(|| "/".into());
-    let place = Location { folder: data()?.join(name), root };
-    Ok(Chosen { place, project: Some((name.to_owned(), rules)) })
+    let location = Location { folder: data()?.join(name), root };
+    Ok(Chosen { location, project: Some((name.to_owned(), rules)) })
 }
 
 /// The path of a project's file.
@@ -191,89 +190,4 @@ pub(crate) fn here() -> Result<PathBuf, Failure> {
     std::env::current_dir().map_err(|error| {
         Failure(format!("current folder: {}; change to a folder that exists", reason(&error)))
     })
-}
-
-/// Returns two prefixes. The first goes before each printed path of the tree at `root`, seen from `here`:
-/// nothing, the way down to `root`, or all of `root`. The second begins the tree paths of the files below
-/// `here`.
-pub(crate) fn prefix(root: &Path, here: &Path) -> (Vec<u8>, Vec<u8>) {
-    let folder = |path: &Path| match path.as_os_str().as_encoded_bytes() {
-        [] => Vec::new(),
-        path if path.ends_with(b"/") => path.to_vec(),
-        path => [path, b"/"].concat(),
-    };
-    match (root.strip_prefix(here), here.strip_prefix(root)) {
-        (Ok(way), _) => (folder(way), Vec::new()),
-        (_, Ok(below)) => (Vec::new(), folder(below)),
-        _ => (folder(root), Vec::new()),
-    }
-}
-
-/// A warning that `stale` files of a result had changed. `None` if there are none.
-pub(crate) fn stale(database: &Database, stale: u64) -> Option<String> {
-    let files = match stale {
-        0 => return None,
-        1 => "1 file of this result has".into(),
-        stale => format!("{stale} files of this result have"),
-    };
-    let age = age(database);
-    Some(format!(
-        "faultless: {files} changed since the database saw the tree {age} ago, and was searched as it is now; there may be more: --fresh \
-         looks at all, `faultless index update` brings it up to date"
-    ))
-}
-
-/// A warning that `gone` files were left out of a list of paths. `None` if there are none.
-pub(crate) fn gone(database: &Database, gone: u64) -> Option<String> {
-    let files = match gone {
-        0 => return None,
-        1 => "1 file of this result is gone and was left out".into(),
-        gone => format!("{gone} files of this result are gone and were left out"),
-    };
-    let age = age(database);
-    Some(format!(
-        "faultless: {files}; the database saw the tree {age} ago, so there may be new ones: --fresh finds them, `faultless index update` \
-         brings it up to date"
-    ))
-}
-
-/// How long ago the database last saw the tree.
-fn age(database: &Database) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    ago(now.saturating_sub(Duration::from_nanos(database.walked_ns())))
-}
-
-/// A warning that `unlooked` files of a result were not checked. `None` if no checked file had changed and
-/// stderr is no terminal.
-pub(crate) fn unlooked(unlooked: u64, stale: u64) -> Option<String> {
-    let files = match unlooked {
-        0 => return None,
-        1 => "1 file of this result was".into(),
-        unlooked => format!("{unlooked} files of this result were"),
-    };
-    (stale > 0 || std::io::stderr().is_terminal())
-        .then(|| format!("faultless: {files} not looked at on disk; --fresh looks at all"))
-}
-
-/// A duration in one unit.
-pub(crate) fn ago(age: Duration) -> String {
-    match age.as_secs() {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7_200 => format!("{} min", seconds / 60),
-        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
-        seconds => format!("{} days", seconds / 86_400),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::unlooked;
-
-    #[test]
-    fn files_that_were_not_looked_at_are_told_of_where_others_had_changed() {
-        assert_eq!(unlooked(0, 3), None);
-        let said = "faultless: 1 file of this result was not looked at on disk; --fresh looks at all";
-        assert_eq!(unlooked(1, 3).as_deref(), Some(said));
-        assert!(unlooked(20_000, 1).unwrap().contains("20000 files of this result were not"));
-    }
 }
