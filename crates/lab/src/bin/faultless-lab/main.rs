@@ -8,6 +8,7 @@ extern crate faultless_console;
 mod chart;
 mod compare;
 mod datafile;
+mod kernel;
 mod measure;
 mod report;
 mod table;
@@ -83,6 +84,9 @@ enum Action {
     Report(report::Args),
     /// Compare two records of different machines, kernels, settings or versions.
     Compare(compare::Args),
+    /// Count what a page fault costs the kernel with and without zeroed pages, in QEMU.
+    #[command(subcommand)]
+    Kernel(kernel::Action),
     /// Write a file of random data for the experiment `filemap`, which reads FAULTLESS_LAB_DATAFILE.
     Datafile(datafile::Args),
     Man(ManArgs),
@@ -110,6 +114,7 @@ fn run(args: Args) -> Outcome {
         Some(Action::Verify { json }) => measure::verify(json),
         Some(Action::Report(args)) => report::run(&args),
         Some(Action::Compare(args)) => compare::run(&args),
+        Some(Action::Kernel(action)) => kernel::run(&action),
         Some(Action::Datafile(args)) => datafile::run(&args),
         Some(Action::Man(args)) => man(args),
         Some(Action::Completions(args)) => {

@@ -22,7 +22,7 @@ use faultless_console::sink::Sink;
 use faultless_console::{Failure, Outcome, emit};
 
 /// The page that a record's folder holds after every run.
-const PAGE: &str = "report.html";
+pub(crate) const PAGE: &str = "report.html";
 
 /// Where to.
 #[derive(Debug, clap::Args)]
@@ -91,7 +91,8 @@ pub(crate) fn machine(folder: &Path) -> Vec<(String, String)> {
     lines.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
 }
 
-fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
+/// A record, ready to be drawn.
+pub(crate) fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
     let asked = record::read_asked(folder).map_err(failure)?;
     let mut names = asked.experiments.clone();
     let place = |name: &String| experiments::ALL.iter().position(|experiment| experiment.name() == name);
@@ -190,7 +191,8 @@ fn experiment(name: &str, asked: &Asked, results: &Results) -> page::Experiment 
     }
 }
 
-fn table_of(found: faultless_lab::Table) -> page::Table {
+/// A table, ready to be drawn.
+pub(crate) fn table_of(found: faultless_lab::Table) -> page::Table {
     let row = |(is_document, texts)| page::TableRow { is_document, texts };
     page::Table {
         id: found.id.into(),

@@ -1,0 +1,372 @@
+//! The kernel lab's tables: the document's two with our rows beside its own, and what they rest on.
+//!
+//! In: results of a record of the kernel lab. Out: tables of text.
+//! Path instructions, cleared bytes and misses of the last level have columns of their own. No figure adds them up. Counts
+//! have no Wall: the virtual processors take turns on one clock. So where the document has seconds, our rows have
+//! instructions.
+
+use faultless_trace::measurement::{Bytes, Count, median};
+
+use crate::experiment::Table;
+use crate::experiments::fault_rate::table::{self as document, BY_LINES, BY_THREADS, Theirs};
+use crate::results::{Quantities, Results, values};
+
+use super::plan::{ARMS, PLANS};
+use super::session::{
+    CLEARED, COPIED, EXPERIMENT, GUEST, HIT, LAPS, LLC, MISS, PAGE_BYTES, PAGES, PATH, PAUSED, SECTION,
+    USER,
+};
+
+/// All tables that a record has rows for.
+pub fn tables(results: &Results) -> Vec<Table> {
+    let all = [by_threads, by_lines, kinds, stock, latency];
+    all.iter().map(|table| table(results)).filter(|table| table.rows.iter().any(|row| !row.0)).collect()
+}
+
+/// A cell's quantities, with those that are per page.
+#[derive(Clone, Copy)]
+struct Found<'a>(&'a Quantities);
+
+impl<'a> Found<'a> {
+    fn of(results: &'a Results, parameters: &[(&str, &str)]) -> Option<Self> {
+        results.find(EXPERIMENT, parameters).map(|(_, found)| Self(found))
+    }
+
+    fn value(self, phase: &str, quantity: &str) -> Option<f64> {
+        median(values(self.0, phase, quantity)?)
+    }
+
+    fn section(self, quantity: &str) -> f64 {
+        self.value(SECTION, quantity).unwrap_or(0.0)
+    }
+
+    fn guest(self, quantity: &str) -> f64 {
+        self.value(GUEST, quantity).unwrap_or(0.0)
+    }
+
+    fn pages(self) -> f64 {
+        self.guest(PAGES)
+    }
+
+    fn per_page(self, quantity: &str) -> f64 {
+        self.section(quantity) / self.pages()
+    }
+
+    /// The share of the pages that needed zeroes and had them; nothing without the patch.
+    fn hits(self) -> Option<f64> {
+        let (hit, miss) = (self.value(GUEST, HIT), self.value(GUEST, MISS));
+        (hit.is_some() || miss.is_some()).then(|| {
+            let (hit, miss) = (hit.unwrap_or(0.0), miss.unwrap_or(0.0));
+            hit / (hit + miss)
+        })
+    }
+}
+
+fn count(value: f64) -> String {
+    match value {
+        value if !value.is_finite() => "-".to_owned(),
+        value if value >= 100.0 => Count(value.round() as u64).to_string(),
+        value if value >= 1.0 => format!("{value:.1}"),
+        value => format!("{value:.3}"),
+    }
+}
+
+fn share(value: Option<f64>) -> String {
+    value.filter(|value| value.is_finite()).map_or(String::new(), |value| format!("{:.1} %", value * 100.0))
+}
+
+fn size(bytes: f64) -> String {
+    Bytes(bytes.max(0.0).round() as u64).to_string()
+}
+
+/// Faults per thousand million instructions of the program and the kernel's path.
+fn per_path(found: Found) -> f64 {
+    found.pages() / (found.section(USER) + found.section(PATH)) * 1e9
+}
+
+const DOCUMENT_HEADS: [&str; 15] = [
+    "",
+    "page",
+    "Gb",
+    "Rep",
+    "Threads",
+    "CLine",
+    "User",
+    "System",
+    "Wall",
+    "flt/cpu/s",
+    "fault/wsec",
+    "path/flt",
+    "cleared/flt",
+    "LLC misses/flt",
+    "hits",
+];
+
+const DOCUMENT_REMARK: &str = "Counts of an emulated machine, not times. User and System of our rows are millions of \
+    instructions, of System only the path: iterations of rep stos and rep movs are left out, their bytes are in the \
+    column cleared/flt. flt/cpu/s of our rows are faults per thousand million of these instructions. Our rows have no Wall \
+    and no fault/wsec: the virtual processors take turns on one clock, so nobody waits. Wall of the document is its faults \
+    by their rate: what it prints has a stray 0 behind the point (11.030s is 11.30 s). LLC: 8 MiB, simulated, without a \
+    prefetcher. Hits: the share of pages that needed zeroes and were zero already.";
+
+fn theirs(row: &Theirs) -> (bool, Vec<String>) {
+    let texts = vec![
+        format!("document: {}", row.arm),
+        size(document::PAGE_BYTES),
+        row.gb.to_string(),
+        row.rep.to_string(),
+        row.threads.to_string(),
+        row.lines.to_string(),
+        format!("{} s", row.times[0]),
+        format!("{} s", row.times[1]),
+        format!("{:.2} s", row.wall_s()),
+        count(row.per_cpu_s),
+        count(row.per_wall_s),
+    ];
+    (true, filled(texts))
+}
+
+fn filled(mut texts: Vec<String>) -> Vec<String> {
+    texts.resize(DOCUMENT_HEADS.len(), String::new());
+    texts
+}
+
+/// One row of ours for a document's table; nothing if it was not measured.
+fn ours(results: &Results, arm: &str, parameters: &[(&str, &str)]) -> Option<(bool, Vec<String>)> {
+    let with_arm = [&[("arm", arm), ("test", "pft")], parameters].concat();
+    let (cell, quantities) = results.find(EXPERIMENT, &with_arm)?;
+    let found = Found(quantities);
+    let number = |name: &str| cell.text(name).ok().and_then(|text| text.parse::<f64>().ok());
+    let millions = |quantity: &str| format!("{:.1} M", found.section(quantity) / 1e6);
+    let lists = cell.text("pcp").ok().filter(|lists| *lists != "default");
+    let name = match lists {
+        Some(lists) => format!("{arm}, per-CPU lists {lists}"),
+        None => arm.to_owned(),
+    };
+    Some((
+        false,
+        vec![
+            name,
+            size(found.guest(PAGE_BYTES)),
+            (number("mib")? / 1024.0).to_string(),
+            number("rep").unwrap_or(1.0).to_string(),
+            number("threads").unwrap_or(1.0).to_string(),
+            number("lines")?.to_string(),
+            millions(USER),
+            millions(PATH),
+            String::new(),
+            count(per_path(found)),
+            String::new(),
+            count(found.per_page(PATH)),
+            size(found.per_page(CLEARED)),
+            count(found.per_page(LLC)),
+            share(found.hits()),
+        ],
+    ))
+}
+
+fn by_threads(results: &Results) -> Table {
+    let mut rows = Vec::new();
+    for threads in ["1", "2", "4", "8"] {
+        let of = |row: &&Theirs| row.threads.to_string() == threads;
+        rows.extend(BY_THREADS.iter().filter(of).map(theirs));
+        let cell = [("plan", "threads"), ("threads", threads)];
+        rows.extend(ARMS.iter().filter_map(|arm| ours(results, arm.name, &cell)));
+    }
+    Table {
+        id: "kernel-threads",
+        title: "The document's table by threads, with ours",
+        heads: &DOCUMENT_HEADS,
+        rows,
+        remark: DOCUMENT_REMARK,
+    }
+}
+
+fn by_lines(results: &Results) -> Table {
+    let mut rows = Vec::new();
+    for lists in ["short", "default"] {
+        for lines in ["1", "2", "4", "8", "16", "32", "64", "128"] {
+            let of = |row: &&Theirs| row.lines.to_string() == lines && lists == "short";
+            rows.extend(BY_LINES.iter().filter(of).map(theirs));
+            let cell = [("plan", "lines"), ("lines", lines), ("pcp", lists)];
+            rows.extend(ARMS.iter().filter_map(|arm| ours(results, arm.name, &cell)));
+        }
+    }
+    Table {
+        id: "kernel-lines",
+        title: "The document's table by cache lines touched, with ours",
+        heads: &DOCUMENT_HEADS,
+        rows,
+        remark: DOCUMENT_REMARK,
+    }
+}
+
+/// Kinds of faults, from the plan.
+const KINDS: [&str; 13] = [
+    "populate",
+    "zero-page",
+    "write-after-read",
+    "copy-on-write",
+    "reuse",
+    "fork",
+    "shmem",
+    "tmpfs-write",
+    "page-tables",
+    "munmap",
+    "thp",
+    "mthp-64k",
+    "hugetlb",
+];
+
+fn kinds(results: &Results) -> Table {
+    let row = |kind: &str| {
+        let of = |arm: &str| Found::of(results, &[("arm", arm), ("kind", kind)]);
+        let each = |arms: &[&str], quantity: &str| -> Vec<String> {
+            let text = |found: Found| match quantity {
+                CLEARED | COPIED => size(found.per_page(quantity)),
+                _ => count(found.per_page(quantity)),
+            };
+            arms.iter().map(|arm| of(arm).map_or(String::new(), text)).collect()
+        };
+        of("base")?;
+        let mut texts = vec![kind.to_owned()];
+        texts.extend(each(&["base", "off", "on", "init-on-alloc"], PATH));
+        texts.extend(each(&["base", "on", "init-on-alloc"], CLEARED));
+        texts.extend(each(&["base"], COPIED));
+        texts.extend(each(&["base", "on"], LLC));
+        texts.push(share(of("on").and_then(Found::hits)));
+        Some((false, texts))
+    };
+    Table {
+        id: "kernel-kinds",
+        title: "Kinds of faults, per base page",
+        heads: &[
+            "",
+            "path base",
+            "off",
+            "on",
+            "init-on-alloc",
+            "cleared base",
+            "on",
+            "init-on-alloc",
+            "copied base",
+            "LLC misses base",
+            "on",
+            "hits on",
+        ],
+        rows: KINDS.iter().filter_map(|kind| row(kind)).collect(),
+        remark: "Path instructions, bytes and misses of the last level for each base page made present, or unmapped, or \
+                 shared by fork. A huge page counts as its base pages. page-tables touches one page in 2 MiB, so each \
+                 counts a page of data and one of the page table. With init_on_alloc=1, a page that is cleared twice shows \
+                 twice its bytes.",
+    }
+}
+
+/// What the scrubber did for each test, and what the test got of it.
+fn stock(results: &Results) -> Table {
+    let mut rows = Vec::new();
+    for plan in &PLANS {
+        for (index, test) in plan.tests().enumerate() {
+            let before = (index + 1).to_string();
+            let settle = [("arm", "on"), ("plan", plan.name), ("test", "settle"), ("before", &before)];
+            let words = test.split_whitespace().filter_map(|word| word.split_once('='));
+            let with_arm: Vec<(&str, &str)> = [("arm", "on"), ("plan", plan.name)].into_iter().chain(words).collect();
+            let (Some(scrub), Some(found)) = (Found::of(results, &settle), Found::of(results, &with_arm)) else {
+                continue;
+            };
+            let page = found.guest(PAGE_BYTES);
+            let (hit, miss) = (found.guest(HIT), found.guest(MISS));
+            let scrubbed = scrub.section(CLEARED);
+            // Within the test: in its pauses, and beside it on other processors.
+            let meanwhile = found.value(PAUSED, CLEARED).unwrap_or(0.0)
+                + (found.section(CLEARED) - miss * page).max(0.0);
+            let pages = scrubbed / page;
+            rows.push((
+                false,
+                vec![
+                    test.to_owned(),
+                    share(found.hits()),
+                    count(hit),
+                    count(miss),
+                    size(scrubbed),
+                    size(meanwhile),
+                    count((scrubbed + meanwhile) / page / hit),
+                    if pages >= 1.0 { count(scrub.section(PATH) / pages) } else { String::new() },
+                    if pages >= 1.0 { count(scrub.section(LLC) / pages) } else { String::new() },
+                    count(found.per_page(PATH)),
+                    size(found.per_page(CLEARED)),
+                    count(found.per_page(LLC)),
+                ],
+            ));
+        }
+    }
+    Table {
+        id: "kernel-stock",
+        title: "The stock of zeroed pages: hits, and the work charged to the scrubber",
+        heads: &[
+            "",
+            "hits",
+            "pages hit",
+            "cleared at fault",
+            "scrubbed before",
+            "meanwhile",
+            "zeroed per hit",
+            "scrub path/page",
+            "scrub LLC/page",
+            "path/page",
+            "cleared/page",
+            "LLC misses/page",
+        ],
+        rows,
+        remark: "Arm on. Before each test the machine is idle for 5 s of virtual time: the scrubber clears what the test \
+                 before it dirtied, in the first test of a boot all memory. Scrub path and misses are of this idle time, \
+                 with the timer's interrupts. Meanwhile: what was cleared in the pauses of a test and beside it. dry: half \
+                 of the memory comes back dirty without idle time. hot: the same little memory is mapped, touched and \
+                 unmapped, so pages come back over per-CPU lists.",
+    }
+}
+
+fn latency(results: &Results) -> Table {
+    let mut rows = Vec::new();
+    for plan in &PLANS {
+        for test in plan.tests() {
+            for arm in &ARMS {
+                let words = test.split_whitespace().filter_map(|word| word.split_once('='));
+                let named: Vec<(&str, &str)> =
+                    [("arm", arm.name), ("plan", plan.name)].into_iter().chain(words).collect();
+                let Some(found) = Found::of(results, &named) else { continue };
+                let Some(laps) = found.value(LAPS, "count") else { continue };
+                let lap = |what: &str, at: &str| found.value(LAPS, &format!("{what}_{at}")).unwrap_or(f64::NAN);
+                let mut texts = vec![format!("{test}, {}", arm.name), count(laps)];
+                for at in ["p50", "p90", "p99", "max"] {
+                    texts.push(count(lap("path", at)));
+                }
+                texts.extend(["p50", "p99", "max"].map(|at| size(lap("clear_bytes", at))));
+                texts.extend(["p50", "p99", "max"].map(|at| count(lap("llc_misses", at))));
+                rows.push((false, texts));
+            }
+        }
+    }
+    Table {
+        id: "kernel-latency",
+        title: "Single faults: latency in virtual time",
+        heads: &[
+            "",
+            "faults",
+            "path p50",
+            "p90",
+            "p99",
+            "max",
+            "cleared p50",
+            "p99",
+            "max",
+            "LLC misses p50",
+            "p99",
+            "max",
+        ],
+        rows,
+        remark: "From one touched page to the next, with the program's own instructions. One instruction takes 1 ns of \
+                 virtual time, and so does each byte that rep stos clears: that is the emulator's price, not a processor's. \
+                 So the two parts stand apart.",
+    }
+}
