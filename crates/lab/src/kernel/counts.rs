@@ -100,7 +100,9 @@ pub fn parse(text: &str) -> Result<Counts, Refusal> {
             "cache" => counts.cache = rest.to_owned(),
             "function" => {
                 let (words, name) = fields(rest).ok_or_else(wrong)?;
-                let [path, cleared_bytes, copied_bytes, iterations, ..] = words[..] else { return Err(wrong()) };
+                let [path, cleared_bytes, copied_bytes, iterations, ..] = words[..] else {
+                    return Err(wrong());
+                };
                 let misses = |from: usize| words.get(from..from + 3)?.try_into().ok();
                 section.functions.push(Function {
                     name: name.to_owned(),

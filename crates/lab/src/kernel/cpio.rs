@@ -49,8 +49,7 @@ impl Archive {
         let links = if mode == FOLDER { 2 } else { 1 };
         let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
         let name_len = u32::try_from(name.len() + 1).unwrap_or(u32::MAX);
-        let fields =
-            [self.entries, mode, 0, 0, links, 0, len, 0, 0, device.0, device.1, name_len, 0];
+        let fields = [self.entries, mode, 0, 0, links, 0, len, 0, 0, device.0, device.1, name_len, 0];
         self.bytes.extend(MAGIC.bytes());
         for field in fields {
             self.bytes.extend(format!("{field:08x}").bytes());

@@ -212,7 +212,8 @@ mod tests {
     fn a_table_is_read_back_and_a_missing_one_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let cell = Cell::of(EXPERIMENT).with("arm", "base").with("test", "pft");
-        let function = Function { name: "f,g".into(), path: 3, clear_misses: [9, 8, 7], ..Function::default() };
+        let function =
+            Function { name: "f,g".into(), path: 3, clear_misses: [9, 8, 7], ..Function::default() };
         let cells = [Measured { cell: cell.clone(), sample: Default::default(), functions: vec![function] }];
         write(folder.path(), &cells).unwrap();
         let table = read(folder.path()).unwrap();

@@ -184,7 +184,8 @@ impl Plan {
                 }
                 Run(words) => {
                     number += 1;
-                    let _ = writeln!(text, "run pool test=settle ms={SETTLE_MS} before={number}\nrun {words}");
+                    let _ =
+                        writeln!(text, "run pool test=settle ms={SETTLE_MS} before={number}\nrun {words}");
                 }
             }
         }

@@ -72,7 +72,11 @@ pub fn join(arm: &Arm, plan: &Plan, boot: &Boot, counts: &Counts) -> Result<Vec<
             plan.name, arm.name
         )));
     }
-    boot.cells.iter().zip(&counts.sections).map(|(seen, section)| measured(arm, plan, seen, section)).collect()
+    boot.cells
+        .iter()
+        .zip(&counts.sections)
+        .map(|(seen, section)| measured(arm, plan, seen, section))
+        .collect()
 }
 
 fn measured(arm: &Arm, plan: &Plan, seen: &Seen, section: &Section) -> Result<Measured, Refusal> {
@@ -93,7 +97,10 @@ fn measured(arm: &Arm, plan: &Plan, seen: &Seen, section: &Section) -> Result<Me
     add(COPIED, section.kernel(|function| function.copied_bytes));
     for (level, quantity) in [L1, L2, LLC].into_iter().enumerate() {
         let all = |function: &Function| {
-            [function.path_misses, function.clear_misses, function.copy_misses].map(|of| of[level]).iter().sum()
+            [function.path_misses, function.clear_misses, function.copy_misses]
+                .map(|of| of[level])
+                .iter()
+                .sum()
         };
         add(quantity, section.kernel(all) + section.user(all));
     }

@@ -13,8 +13,7 @@ use crate::results::{Quantities, Results, values};
 
 use super::plan::{ARMS, PLANS};
 use super::session::{
-    CLEARED, COPIED, EXPERIMENT, GUEST, HIT, LAPS, LLC, MISS, PAGE_BYTES, PAGES, PATH, PAUSED, SECTION,
-    USER,
+    CLEARED, COPIED, EXPERIMENT, GUEST, HIT, LAPS, LLC, MISS, PAGE_BYTES, PAGES, PATH, PAUSED, SECTION, USER,
 };
 
 /// All tables that a record has rows for.
@@ -270,16 +269,18 @@ fn stock(results: &Results) -> Table {
             let before = (index + 1).to_string();
             let settle = [("arm", "on"), ("plan", plan.name), ("test", "settle"), ("before", &before)];
             let words = test.split_whitespace().filter_map(|word| word.split_once('='));
-            let with_arm: Vec<(&str, &str)> = [("arm", "on"), ("plan", plan.name)].into_iter().chain(words).collect();
-            let (Some(scrub), Some(found)) = (Found::of(results, &settle), Found::of(results, &with_arm)) else {
+            let with_arm: Vec<(&str, &str)> =
+                [("arm", "on"), ("plan", plan.name)].into_iter().chain(words).collect();
+            let (Some(scrub), Some(found)) = (Found::of(results, &settle), Found::of(results, &with_arm))
+            else {
                 continue;
             };
             let page = found.guest(PAGE_BYTES);
             let (hit, miss) = (found.guest(HIT), found.guest(MISS));
             let scrubbed = scrub.section(CLEARED);
             // Within the test: in its pauses, and beside it on other processors.
-            let meanwhile = found.value(PAUSED, CLEARED).unwrap_or(0.0)
-                + (found.section(CLEARED) - miss * page).max(0.0);
+            let meanwhile =
+                found.value(PAUSED, CLEARED).unwrap_or(0.0) + (found.section(CLEARED) - miss * page).max(0.0);
             let pages = scrubbed / page;
             rows.push((
                 false,
@@ -336,7 +337,8 @@ fn latency(results: &Results) -> Table {
                     [("arm", arm.name), ("plan", plan.name)].into_iter().chain(words).collect();
                 let Some(found) = Found::of(results, &named) else { continue };
                 let Some(laps) = found.value(LAPS, "count") else { continue };
-                let lap = |what: &str, at: &str| found.value(LAPS, &format!("{what}_{at}")).unwrap_or(f64::NAN);
+                let lap =
+                    |what: &str, at: &str| found.value(LAPS, &format!("{what}_{at}")).unwrap_or(f64::NAN);
                 let mut texts = vec![format!("{test}, {}", arm.name), count(laps)];
                 for at in ["p50", "p90", "p99", "max"] {
                     texts.push(count(lap("path", at)));
@@ -368,5 +370,94 @@ fn latency(results: &Results) -> Table {
         remark: "From one touched page to the next, with the program's own instructions. One instruction takes 1 ns of \
                  virtual time, and so does each byte that rep stos clears: that is the emulator's price, not a processor's. \
                  So the two parts stand apart.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Row;
+
+    /// Rows of one cell: its words, and phase, quantity, value.
+    fn rows(cell: &str, figures: &[(&str, &str, f64)]) -> Vec<Row> {
+        let row = |&(phase, quantity, value): &(&str, &str, f64)| Row {
+            experiment: EXPERIMENT.into(),
+            cell: cell.into(),
+            round: 1,
+            phase: phase.into(),
+            quantity: quantity.into(),
+            value,
+        };
+        figures.iter().map(row).collect()
+    }
+
+    const PAGE: f64 = 4096.0;
+
+    fn pft(arm: &str, of: &str, path: f64, cleared: f64, hit: Option<f64>) -> Vec<Row> {
+        let mut figures = vec![
+            (GUEST, PAGES, 100.0),
+            (GUEST, PAGE_BYTES, PAGE),
+            (SECTION, USER, 1000.0),
+            (SECTION, PATH, path),
+            (SECTION, CLEARED, cleared),
+            (SECTION, LLC, 6400.0),
+            (LAPS, "count", 100.0),
+            (LAPS, "path_p50", 1800.0),
+        ];
+        if let Some(hit) = hit {
+            figures.push((GUEST, HIT, hit));
+            figures.push((GUEST, MISS, 100.0 - hit));
+        }
+        rows(&format!("arm={arm} {of}"), &figures)
+    }
+
+    const LINES: &str = "plan=lines test=pft mib=64 lines=1 pcp=short";
+
+    fn results() -> Results {
+        let settle = rows(
+            "arm=on plan=lines test=settle ms=5000 before=1",
+            &[(SECTION, PATH, 4000.0), (SECTION, CLEARED, 200.0 * PAGE), (SECTION, LLC, 12_800.0)],
+        );
+        let all = [
+            pft("base", LINES, 200_000.0, 100.0 * PAGE, None),
+            pft("on", LINES, 190_000.0, 10.0 * PAGE, Some(90.0)),
+            settle,
+        ];
+        Results::of(all.concat()).unwrap()
+    }
+
+    fn table<'a>(tables: &'a [Table], id: &str) -> &'a Table {
+        tables.iter().find(|table| table.id == id).unwrap()
+    }
+
+    #[test]
+    fn our_rows_stand_behind_the_documents_with_everything_apart() {
+        let tables = tables(&results());
+        let lines = table(&tables, "kernel-lines");
+        let ours: Vec<&Vec<String>> = lines.rows.iter().filter(|row| !row.0).map(|row| &row.1).collect();
+        assert_eq!(lines.rows.iter().position(|row| !row.0), Some(1), "behind the document's first row");
+        assert_eq!(ours[0][0], "base, per-CPU lists short");
+        assert_eq!(ours[0][11..], ["2 000", "4.0 KiB", "64.0", ""]);
+        assert_eq!(ours[1][11..], ["1 900", "410 B", "64.0", "90.0 %"]);
+        assert_eq!((ours[0][8].as_str(), ours[0][10].as_str()), ("", ""), "counts have no wall");
+        assert!(lines.rows.iter().all(|row| row.1.len() == lines.heads.len()));
+    }
+
+    #[test]
+    fn the_scrubbers_work_is_charged_to_the_hits() {
+        let tables = tables(&results());
+        let stock = table(&tables, "kernel-stock");
+        let texts = &stock.rows[0].1;
+        assert_eq!(texts[..4], ["pft mib=64 lines=1 pcp=short", "90.0 %", "90.0", "10.0"]);
+        assert_eq!(texts[6], "2.2", "200 pages zeroed for 90 hits");
+        assert_eq!(texts[7..9], ["20.0", "64.0"]);
+        assert_eq!(stock.heads.len(), texts.len());
+    }
+
+    #[test]
+    fn tables_without_a_row_of_ours_are_left_out() {
+        let ids: Vec<&str> = tables(&results()).iter().map(|table| table.id).collect();
+        assert_eq!(ids, ["kernel-lines", "kernel-stock", "kernel-latency"]);
+        assert!(tables(&Results::default()).is_empty());
     }
 }

@@ -169,26 +169,30 @@ impl Report {
     /// The record as one HTML document.
     pub fn html(&self) -> String {
         let title = format!("faultless lab: {}", self.name);
+        let has_claims = !self.claims.is_empty() || self.experiments.is_empty();
         let body = html! {
             header {
                 h1 { (title) }
-                p.lead { (self.tally()) }
+                @if has_claims { p.lead { (self.tally()) } }
                 p.faint { (self.asked) " " (self.measured) }
                 @if let Some(why) = &self.unfinished {
                     div.alarm { p { strong { "Not whole. " } (why) } }
                 }
                 (violations(&self.violations))
                 nav {
-                    a href="#claims" { "claims" } a href="#machine" { "machine" }
+                    @if has_claims { a href="#claims" { "claims" } }
+                    a href="#machine" { "machine" }
                     @for experiment in &self.experiments {
                         a href={ "#" (experiment.name) } { (experiment.name) }
                     }
                 }
             }
-            section.part id="claims" {
-                h2 { "What the documents claim, and what this machine says" }
-                (self.filter())
-                div.scroll { (claims(&self.claims.iter().collect::<Vec<_>>(), true)) }
+            @if has_claims {
+                section.part id="claims" {
+                    h2 { "What the documents claim, and what this machine says" }
+                    (self.filter())
+                    div.scroll { (claims(&self.claims.iter().collect::<Vec<_>>(), true)) }
+                }
             }
             section.part id="machine" { h2 { "The machine" } (frame::facts(&self.machine)) }
             @for experiment in &self.experiments { (self.experiment(experiment)) }

@@ -212,8 +212,8 @@ fn row(
 ) -> Option<page::PhaseRow> {
     const EXPECTED: [&str; 2] = ["expected_faults", "most_faults"];
     const SPLIT: [&str; 2] = ["user_ns", "system_ns"];
-    let of_phase = quantities.iter().filter(|((found, _), _)| found == phase);
-    let figures: Vec<Quantity> = of_phase
+    let of_phase = || quantities.iter().filter(|((found, _), _)| found == phase);
+    let figures: Vec<Quantity> = of_phase()
         .filter_map(|((_, quantity), values)| {
             Some(Quantity { name: quantity.clone(), interval: median_interval(values)? })
         })
@@ -238,7 +238,7 @@ fn row(
             .map(|name| cell.text(name).map(str::to_owned).unwrap_or_default())
             .collect(),
         phase: phase.into(),
-        samples: results::values(quantities, phase, "wall_ns").map_or(0, <[f64]>::len),
+        samples: of_phase().map(|(_, values)| values.len()).max().unwrap_or(0),
         faults: least.zip(most),
         violations: violations.map(|note| note.text.clone()).collect(),
         quantities: figures.into_iter().filter(is_shown).collect(),

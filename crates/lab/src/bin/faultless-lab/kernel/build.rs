@@ -67,8 +67,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let fragments = [lab.join("config/lab.config"), lab.join("config/prezero.config")];
         let config = kernel(&source.patched(&patches, &work.0)?, &fragments, &work, true, jobs)?;
         facts.push(("patched config".to_owned(), config));
-        let text: Vec<u8> = patches.iter().flat_map(|patch| std::fs::read(patch).unwrap_or_default()).collect();
-        facts.push(("patches".to_owned(), format!("{} of sha256 {}", patches.len(), commands::sha256(&text)?)));
+        let text: Vec<u8> =
+            patches.iter().flat_map(|patch| std::fs::read(patch).unwrap_or_default()).collect();
+        facts.push((
+            "patches".to_owned(),
+            format!("{} of sha256 {}", patches.len(), commands::sha256(&text)?),
+        ));
     }
     let compiler = commands::output(Command::new("gcc").arg("--version"))?;
     facts.push(("compiler".to_owned(), compiler.lines().next().unwrap_or_default().to_owned()));
@@ -126,7 +130,13 @@ fn programs(lab: &Path, work: &Work) -> Result<(), Failure> {
 }
 
 /// Configures and builds a kernel; the sum of its configuration.
-fn kernel(source: &Source, fragments: &[PathBuf], work: &Work, is_patched: bool, jobs: u32) -> Result<String, Failure> {
+fn kernel(
+    source: &Source,
+    fragments: &[PathBuf],
+    work: &Work,
+    is_patched: bool,
+    jobs: u32,
+) -> Result<String, Failure> {
     let out = work.kernel(is_patched);
     let log = work.0.join(if is_patched { "patched.log" } else { "base.log" });
     std::fs::create_dir_all(&out)?;

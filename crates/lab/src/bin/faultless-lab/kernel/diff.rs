@@ -48,7 +48,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let arms = arms(&args.arms)?;
     let after = args.after.as_ref().unwrap_or(&args.before);
     if args.after.is_none() && arms[0] == arms[1] {
-        return Err(Failure("one record and one arm: name a second record, or two arms with --arms base,on".into()));
+        return Err(Failure(
+            "one record and one arm: name a second record, or two arms with --arms base,on".into(),
+        ));
     }
     let wanted = Cell::parse(EXPERIMENT, args.cells.iter().map(String::as_str)).map_err(failure)?;
     let sides = [&args.before, after].map(|folder| {
@@ -64,7 +66,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         let other = with_arm(cell, arms[1]);
         let Some(others) = of_after.1.get(&other) else { continue };
-        let (Some(before), Some(after)) = (pages(&of_before.0, cell), pages(&of_after.0, &other)) else { continue };
+        let (Some(before), Some(after)) = (pages(&of_before.0, cell), pages(&of_after.0, &other)) else {
+            continue;
+        };
         let changes = functions::compare(rows, others, [before, after]);
         let path = [0, 1].map(|side| changes.iter().map(|change| change.path[side]).sum());
         found.push(Compared { cell: without_arm(cell), path, changes });
@@ -117,7 +121,8 @@ fn with_arm(cell: &Cell, arm: &str) -> Cell {
 }
 
 fn without_arm(cell: &Cell) -> String {
-    let words = cell.words().into_iter().filter(|word| !word.starts_with("arm=") && !word.starts_with("plan="));
+    let words =
+        cell.words().into_iter().filter(|word| !word.starts_with("arm=") && !word.starts_with("plan="));
     words.collect::<Vec<_>>().join(" ")
 }
 
@@ -134,22 +139,25 @@ fn text(sides: &[String; 2], found: &[Compared]) -> String {
     let mut text = format!("before: {}\nafter:  {}\n\n", sides[0], sides[1]);
     for compared in found {
         let named = |class: Class| compared.changes.iter().filter(move |change| change.class == class);
-        let rows = [Class::Added, Class::Removed, Class::Grown, Class::Shrunk].into_iter().flat_map(named).map(|change| {
-            let [before, after] = change.path;
-            let figure = |value: f64| format!("{value:.1}");
-            page::TableRow {
-                is_document: false,
-                texts: vec![
-                    change.function.clone(),
-                    change.class.word().to_owned(),
-                    figure(before),
-                    figure(after),
-                    format!("{:+.1}", after - before),
-                    figure(change.bytes[0]),
-                    figure(change.bytes[1]),
-                ],
-            }
-        });
+        let rows = [Class::Added, Class::Removed, Class::Grown, Class::Shrunk]
+            .into_iter()
+            .flat_map(named)
+            .map(|change| {
+                let [before, after] = change.path;
+                let figure = |value: f64| format!("{value:.1}");
+                page::TableRow {
+                    is_document: false,
+                    texts: vec![
+                        change.function.clone(),
+                        change.class.word().to_owned(),
+                        figure(before),
+                        figure(after),
+                        format!("{:+.1}", after - before),
+                        figure(change.bytes[0]),
+                        figure(change.bytes[1]),
+                    ],
+                }
+            });
         let rows: Vec<page::TableRow> = rows.collect();
         let unchanged = named(Class::Unchanged).count();
         let remark = format!(

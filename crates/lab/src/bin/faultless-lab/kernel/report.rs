@@ -50,7 +50,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let results = Results::read(&folder).map_err(failure)?;
     if results.cells(EXPERIMENT).next().is_none() {
         let shown = folder.display();
-        return Err(Failure(format!("{shown}: has no cell of the kernel lab; name a record of faultless lab kernel run")));
+        return Err(Failure(format!(
+            "{shown}: has no cell of the kernel lab; name a record of faultless lab kernel run"
+        )));
     }
     let tables = tables(&results);
     let page = args.output.clone().unwrap_or_else(|| folder.join(lab_report::PAGE));
@@ -116,7 +118,11 @@ fn json(facts: &[(String, String)], tables: &[Table], refused: Vec<String>) -> R
                 id: table.id,
                 title: table.title,
                 heads: table.heads,
-                rows: table.rows.iter().map(|(is_document, texts)| JsonRow { is_document: *is_document, texts }).collect(),
+                rows: table
+                    .rows
+                    .iter()
+                    .map(|(is_document, texts)| JsonRow { is_document: *is_document, texts })
+                    .collect(),
                 remark: table.remark,
             })
             .collect(),

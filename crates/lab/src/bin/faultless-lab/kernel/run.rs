@@ -96,7 +96,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     for (boot, left) in boots.iter().zip(&left) {
         let name = boot.name();
         let told = |refusal: faultless_lab::Refusal| Failure(format!("{name}: {refusal}"));
-        let (seen, counted) = (guest::parse(&left.console).map_err(told)?, counts::parse(&left.counts).map_err(told)?);
+        let (seen, counted) =
+            (guest::parse(&left.console).map_err(told)?, counts::parse(&left.counts).map_err(told)?);
         let failed = seen.failures.iter().map(|what| format!("the guest failed: {what}"));
         let absent = seen.absent.iter().map(|what| format!("the kernel has no {what}"));
         wrong.extend(failed.chain(absent).map(|text| (*boot, text)));
@@ -117,7 +118,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     );
     record(&folder, &host, &measured, &wrong)?;
     for name in &differing {
-        eprintln!("faultless: {name}: two runs differ; compare the files in {}", work.0.join("boots").display());
+        eprintln!(
+            "faultless: {name}: two runs differ; compare the files in {}",
+            work.0.join("boots").display()
+        );
     }
     for (boot, text) in &wrong {
         eprintln!("faultless: {} {}: {text}", boot.arm.name, boot.plan.name);
@@ -161,7 +165,10 @@ fn boots(args: &Args, work: &Work) -> Result<Vec<Boot>, Failure> {
     };
     if let Some(arm) = arms.iter().find(|arm| !is_built(arm)) {
         let shown = work.0.display();
-        return Err(Failure(format!("{shown}: has no kernel for {}; build it: faultless lab kernel build", arm.name)));
+        return Err(Failure(format!(
+            "{shown}: has no kernel for {}; build it: faultless lab kernel build",
+            arm.name
+        )));
     }
     let rounds = if args.twice { 2 } else { 1 };
     let is_asked = |plan: &&str| args.plans.is_empty() || args.plans.iter().any(|name| name == plan);
@@ -173,7 +180,9 @@ fn boots(args: &Args, work: &Work) -> Result<Vec<Boot>, Failure> {
         }
     }
     if boots.is_empty() {
-        return Err(Failure("no arm has that plan, or no kernel is built; see `faultless lab kernel run --help`".into()));
+        return Err(Failure(
+            "no arm has that plan, or no kernel is built; see `faultless lab kernel run --help`".into(),
+        ));
     }
     Ok(boots)
 }
@@ -229,9 +238,13 @@ fn boot(boot: &Boot, work: &Work) -> Result<Option<Left>, Failure> {
     let begin = Instant::now();
     let errors = fs::File::create(&log).map_err(unusable)?;
     let mut qemu = Command::new(commands::QEMU.0);
-    qemu.args(plan::qemu(boot.plan, boot.arm, &files)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
-    let mut child =
-        qemu.spawn().map_err(|error| Failure(format!("{}: {}; install it", commands::QEMU.0, reason(&error))))?;
+    qemu.args(plan::qemu(boot.plan, boot.arm, &files))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(errors);
+    let mut child = qemu
+        .spawn()
+        .map_err(|error| Failure(format!("{}: {}; install it", commands::QEMU.0, reason(&error))))?;
     if !ended(&mut child, begin)? {
         return Ok(None);
     }
@@ -270,11 +283,16 @@ fn archive(boot: &Boot, work: &Work) -> Result<Vec<u8>, Failure> {
     let program = |name: &str| {
         let path = work.guest(name);
         fs::read(&path).map_err(|error| {
-            Failure(format!("{}: {}; build again: faultless lab kernel build", path.display(), reason(&error)))
+            Failure(format!(
+                "{}: {}; build again: faultless lab kernel build",
+                path.display(),
+                reason(&error)
+            ))
         })
     };
     let folders = ["dev", "proc", "sys", "tmp", "bin"];
-    let mut archive = folders.into_iter().fold(Archive::default(), Archive::folder).device("dev/console", 5, 1);
+    let mut archive =
+        folders.into_iter().fold(Archive::default(), Archive::folder).device("dev/console", 5, 1);
     let (init, others) = PROGRAMS.split_first().unwrap_or((&"init", &[]));
     archive = archive.file("init", &program(init)?);
     for name in others {
@@ -288,7 +306,8 @@ fn differing(boots: &[Boot], left: &[Left]) -> Vec<String> {
     let all = || boots.iter().zip(left);
     let seconds = all().filter(|(boot, _)| boot.round == 2);
     let differs = |(boot, second): &(&Boot, &Left)| {
-        let first = all().find(|(first, _)| first.round == 1 && first.arm == boot.arm && first.plan == boot.plan);
+        let first =
+            all().find(|(first, _)| first.round == 1 && first.arm == boot.arm && first.plan == boot.plan);
         first.is_none_or(|(_, first)| first.console != second.console || first.counts != second.counts)
     };
     seconds.filter(differs).map(|(boot, _)| format!("{} {}", boot.arm.name, boot.plan.name)).collect()

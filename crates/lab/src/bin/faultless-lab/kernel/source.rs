@@ -54,7 +54,9 @@ impl Source {
             Failure(format!("{shown}: is no kernel source; name a tree that has the kernel's Makefile"))
         })?;
         if folder.join(".config").exists() || folder.join("include/config").exists() {
-            return Err(Failure(format!("{shown}: was configured already; run `make mrproper` in it, or name another")));
+            return Err(Failure(format!(
+                "{shown}: was configured already; run `make mrproper` in it, or name another"
+            )));
         }
         let folder = folder.canonicalize().map_err(|error| unusable(folder, &error))?;
         Ok(Self { folder, version })
@@ -79,7 +81,8 @@ impl Source {
             name.starts_with(PACKAGE) && name.ends_with(".deb")
         };
         let package = files.filter_map(|entry| Some(entry.ok()?.path())).find(is_package);
-        let package = package.ok_or_else(|| Failure(format!("{wanted}: apt-get left no package; see {}", log.display())))?;
+        let package = package
+            .ok_or_else(|| Failure(format!("{wanted}: apt-get left no package; see {}", log.display())))?;
         commands::run(Command::new("dpkg-deb").arg("-x").arg(&package).arg(work), &log)?;
         Ok(archive)
     }
@@ -99,7 +102,8 @@ impl Source {
             return Ok(Self { folder, version: self.version.clone() });
         }
         let _ = std::fs::remove_file(&stamp);
-        let (named, had) = (touched(&String::from_utf8_lossy(&text)), std::fs::read_to_string(&names).unwrap_or_default());
+        let (named, had) =
+            (touched(&String::from_utf8_lossy(&text)), std::fs::read_to_string(&names).unwrap_or_default());
         if !folder.is_dir() {
             eprintln!("faultless: copying the source");
             let mut copy = Command::new("cp");
@@ -115,7 +119,11 @@ impl Source {
         std::fs::write(&names, lines.join("\n") + "\n").map_err(|error| unusable(&names, &error))?;
         for patch in patches {
             let mut apply = Command::new("patch");
-            apply.args(["-p1", "-N", "-s", "--no-backup-if-mismatch", "-d"]).arg(&folder).arg("-i").arg(patch);
+            apply
+                .args(["-p1", "-N", "-s", "--no-backup-if-mismatch", "-d"])
+                .arg(&folder)
+                .arg("-i")
+                .arg(patch);
             commands::run(&mut apply, &log)?;
         }
         std::fs::write(&stamp, known).map_err(|error| unusable(&stamp, &error))?;
@@ -130,7 +138,9 @@ pub(super) fn patches(checkout: &Path) -> Vec<PathBuf> {
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.ends_with(".patch") && name.starts_with(|c: char| c.is_ascii_digit()) && !name.starts_with("0000")
+            name.ends_with(".patch")
+                && name.starts_with(|c: char| c.is_ascii_digit())
+                && !name.starts_with("0000")
         })
         .collect();
     found.sort();
@@ -148,7 +158,8 @@ fn unusable(path: &Path, error: &std::io::Error) -> Failure {
 /// The version that a kernel's Makefile states.
 fn version(makefile: &str) -> Option<String> {
     let of = |name: &str| {
-        let line = makefile.lines().find(|line| line.split('=').next().is_some_and(|word| word.trim() == name))?;
+        let line =
+            makefile.lines().find(|line| line.split('=').next().is_some_and(|word| word.trim() == name))?;
         Some(line.split_once('=')?.1.trim().to_owned())
     };
     Some(format!("{}.{}.{}", of("VERSION")?, of("PATCHLEVEL")?, of("SUBLEVEL")?))
@@ -201,7 +212,10 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             path
         };
-        let first = patch("0001-x.patch", "--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1 @@\n-one\n+two\n--- /dev/null\n+++ b/mm/b.c\n@@ -0,0 +1 @@\n+new\n");
+        let first = patch(
+            "0001-x.patch",
+            "--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1 @@\n-one\n+two\n--- /dev/null\n+++ b/mm/b.c\n@@ -0,0 +1 @@\n+new\n",
+        );
         let second = patch("0002-x.patch", "--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1 @@\n-one\n+three\n");
         let read = |name: &str| std::fs::read_to_string(work.join("patched-source").join(name)).ok();
         source.patched(&[first.clone()], &work).unwrap();
