@@ -26,7 +26,7 @@ pub struct Arm {
 const ALL_PLANS: &[&str] = &["lines", "kinds", "pool", "threads"];
 
 /// All arms.
-pub const ARMS: [Arm; 4] = [
+pub const ARMS: [Arm; 5] = [
     Arm {
         name: "base",
         about: "the unpatched kernel",
@@ -50,6 +50,14 @@ pub const ARMS: [Arm; 4] = [
         arguments: "",
         settings: &[("/proc/sys/vm/scrub_stop", "2"), ("/proc/sys/vm/scrub_start", "4")],
         plans: ALL_PLANS,
+    },
+    Arm {
+        name: "on-large",
+        about: "the patched kernel with scrub_start 9 and scrub_stop 9: only blocks of 2 MiB and more",
+        is_patched: true,
+        arguments: "",
+        settings: &[("/proc/sys/vm/scrub_stop", "9"), ("/proc/sys/vm/scrub_start", "9")],
+        plans: &["pool", "threads"],
     },
     Arm {
         name: "init-on-alloc",
@@ -206,6 +214,13 @@ impl Plan {
     }
 }
 
+impl Arm {
+    /// Whether it zeroes in the background.
+    pub fn scrubs(&self) -> bool {
+        self.settings.iter().any(|(path, _)| path.ends_with("scrub_start"))
+    }
+}
+
 /// Finds an arm by its name.
 pub fn arm(name: &str) -> Option<&'static Arm> {
     ARMS.iter().find(|arm| arm.name == name)
@@ -313,7 +328,7 @@ mod tests {
         let path = Path::new("a,b");
         let files =
             Files { kernel: path, map: path, initramfs: path, plugin: path, console: path, counts: path };
-        let words = qemu(&PLANS[0], &ARMS[3], &files).join(" ");
+        let words = qemu(&PLANS[0], &ARMS[4], &files).join(" ");
         for word in [
             "shift=0,sleep=off",
             "nokaslr",

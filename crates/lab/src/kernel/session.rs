@@ -44,6 +44,8 @@ pub const PAGES: &str = "pages";
 pub const HIT: &str = "zero_hit";
 /// Pages that needed zeroes and were cleared.
 pub const MISS: &str = "zero_miss";
+/// Pages that were cleared in the background.
+pub const SCRUBBED: &str = "zero_scrubbed";
 /// Bytes of a base page of the guest.
 pub const PAGE_BYTES: &str = "page_bytes";
 /// The guest's clock, ns: all instructions, those of `rep stos` too.

@@ -13,7 +13,8 @@ use crate::results::{Quantities, Results, values};
 
 use super::plan::{ARMS, PLANS};
 use super::session::{
-    CLEARED, COPIED, EXPERIMENT, GUEST, HIT, LAPS, LLC, MISS, PAGE_BYTES, PAGES, PATH, PAUSED, SECTION, USER,
+    CLEARED, COPIED, EXPERIMENT, GUEST, HIT, LAPS, LLC, MISS, PAGE_BYTES, PAGES, PATH, SCRUBBED, SECTION,
+    USER,
 };
 
 /// All tables that a record has rows for.
@@ -64,6 +65,7 @@ impl<'a> Found<'a> {
 fn count(value: f64) -> String {
     match value {
         value if !value.is_finite() => "-".to_owned(),
+        0.0 => "0".to_owned(),
         value if value >= 100.0 => Count(value.round() as u64).to_string(),
         value if value >= 1.0 => format!("{value:.1}"),
         value => format!("{value:.3}"),
@@ -96,14 +98,14 @@ const DOCUMENT_HEADS: [&str; 15] = [
     "flt/cpu/s",
     "fault/wsec",
     "path/flt",
-    "cleared/flt",
+    "cleared B/flt",
     "LLC misses/flt",
     "hits",
 ];
 
 const DOCUMENT_REMARK: &str = "Counts of an emulated machine, not times. User and System of our rows are millions of \
     instructions, of System only the path: iterations of rep stos and rep movs are left out, their bytes are in the \
-    column cleared/flt. flt/cpu/s of our rows are faults per thousand million of these instructions. Our rows have no Wall \
+    column cleared B/flt. flt/cpu/s of our rows are faults per thousand million of these instructions. Our rows have no Wall \
     and no fault/wsec: the virtual processors take turns on one clock, so nobody waits. Wall of the document is its faults \
     by their rate: what it prints has a stray 0 behind the point (11.030s is 11.30 s). LLC: 8 MiB, simulated, without a \
     prefetcher. Hits: the share of pages that needed zeroes and were zero already.";
@@ -157,7 +159,7 @@ fn ours(results: &Results, arm: &str, parameters: &[(&str, &str)]) -> Option<(bo
             count(per_path(found)),
             String::new(),
             count(found.per_page(PATH)),
-            size(found.per_page(CLEARED)),
+            count(found.per_page(CLEARED)),
             count(found.per_page(LLC)),
             share(found.hits()),
         ],
@@ -221,10 +223,7 @@ fn kinds(results: &Results) -> Table {
     let row = |kind: &str| {
         let of = |arm: &str| Found::of(results, &[("arm", arm), ("kind", kind)]);
         let each = |arms: &[&str], quantity: &str| -> Vec<String> {
-            let text = |found: Found| match quantity {
-                CLEARED | COPIED => size(found.per_page(quantity)),
-                _ => count(found.per_page(quantity)),
-            };
+            let text = |found: Found| count(found.per_page(quantity));
             arms.iter().map(|arm| of(arm).map_or(String::new(), text)).collect()
         };
         of("base")?;
@@ -245,10 +244,10 @@ fn kinds(results: &Results) -> Table {
             "off",
             "on",
             "init-on-alloc",
-            "cleared base",
+            "cleared B base",
             "on",
             "init-on-alloc",
-            "copied base",
+            "copied B base",
             "LLC misses base",
             "on",
             "hits on",
@@ -266,39 +265,8 @@ fn stock(results: &Results) -> Table {
     let mut rows = Vec::new();
     for plan in &PLANS {
         for (index, test) in plan.tests().enumerate() {
-            let before = (index + 1).to_string();
-            let settle = [("arm", "on"), ("plan", plan.name), ("test", "settle"), ("before", &before)];
-            let words = test.split_whitespace().filter_map(|word| word.split_once('='));
-            let with_arm: Vec<(&str, &str)> =
-                [("arm", "on"), ("plan", plan.name)].into_iter().chain(words).collect();
-            let (Some(scrub), Some(found)) = (Found::of(results, &settle), Found::of(results, &with_arm))
-            else {
-                continue;
-            };
-            let page = found.guest(PAGE_BYTES);
-            let (hit, miss) = (found.guest(HIT), found.guest(MISS));
-            let scrubbed = scrub.section(CLEARED);
-            // Within the test: in its pauses, and beside it on other processors.
-            let meanwhile =
-                found.value(PAUSED, CLEARED).unwrap_or(0.0) + (found.section(CLEARED) - miss * page).max(0.0);
-            let pages = scrubbed / page;
-            rows.push((
-                false,
-                vec![
-                    test.to_owned(),
-                    share(found.hits()),
-                    count(hit),
-                    count(miss),
-                    size(scrubbed),
-                    size(meanwhile),
-                    count((scrubbed + meanwhile) / page / hit),
-                    if pages >= 1.0 { count(scrub.section(PATH) / pages) } else { String::new() },
-                    if pages >= 1.0 { count(scrub.section(LLC) / pages) } else { String::new() },
-                    count(found.per_page(PATH)),
-                    size(found.per_page(CLEARED)),
-                    count(found.per_page(LLC)),
-                ],
-            ));
+            let arms = ARMS.iter().filter(|arm| arm.scrubs());
+            rows.extend(arms.filter_map(|arm| stock_row(results, arm.name, plan.name, (index + 1, test))));
         }
     }
     Table {
@@ -315,16 +283,55 @@ fn stock(results: &Results) -> Table {
             "scrub path/page",
             "scrub LLC/page",
             "path/page",
-            "cleared/page",
+            "cleared B/page",
             "LLC misses/page",
         ],
         rows,
-        remark: "Arm on. Before each test the machine is idle for 5 s of virtual time: the scrubber clears what the test \
-                 before it dirtied, in the first test of a boot all memory. Scrub path and misses are of this idle time, \
-                 with the timer's interrupts. Meanwhile: what was cleared in the pauses of a test and beside it. dry: half \
+        remark: "In pages. Before each test the machine is idle for 5 s of virtual time: the scrubber clears what \
+                 the test before it dirtied, in the first test of a boot all memory. Scrub path and misses are of this idle \
+                 time, with the timer's interrupts. Meanwhile: in the pauses of a test, and on other processors beside it. dry: half \
                  of the memory comes back dirty without idle time. hot: the same little memory is mapped, touched and \
                  unmapped, so pages come back over per-CPU lists.",
     }
+}
+
+/// One row: a test by its number in the plan.
+fn stock_row(
+    results: &Results,
+    arm: &str,
+    plan: &str,
+    (number, test): (usize, &str),
+) -> Option<(bool, Vec<String>)> {
+    let before = number.to_string();
+    let named = [("arm", arm), ("plan", plan)];
+    let scrub = Found::of(results, &[&named[..], &[("test", "settle"), ("before", &before)]].concat())?;
+    let found = Found::of(results, &parameters(&named, test))?;
+    let (hit, miss) = (found.guest(HIT), found.guest(MISS));
+    let (pages, meanwhile) = (scrub.guest(SCRUBBED), found.guest(SCRUBBED));
+    let per_page = |quantity: &str| {
+        if pages >= 1.0 { count(scrub.section(quantity) / pages) } else { String::new() }
+    };
+    let texts = vec![
+        format!("{test}, {arm}"),
+        share(found.hits()),
+        count(hit),
+        count(miss),
+        count(pages),
+        count(meanwhile),
+        count((pages + meanwhile) / hit),
+        per_page(PATH),
+        per_page(LLC),
+        count(found.per_page(PATH)),
+        count(found.per_page(CLEARED)),
+        count(found.per_page(LLC)),
+    ];
+    Some((false, texts))
+}
+
+/// The parameters of a test of a plan.
+fn parameters<'a>(named: &[(&'a str, &'a str)], test: &'a str) -> Vec<(&'a str, &'a str)> {
+    let words = test.split_whitespace().filter_map(|word| word.split_once('='));
+    named.iter().copied().chain(words).collect()
 }
 
 fn latency(results: &Results) -> Table {
@@ -332,9 +339,7 @@ fn latency(results: &Results) -> Table {
     for plan in &PLANS {
         for test in plan.tests() {
             for arm in &ARMS {
-                let words = test.split_whitespace().filter_map(|word| word.split_once('='));
-                let named: Vec<(&str, &str)> =
-                    [("arm", arm.name), ("plan", plan.name)].into_iter().chain(words).collect();
+                let named = parameters(&[("arm", arm.name), ("plan", plan.name)], test);
                 let Some(found) = Found::of(results, &named) else { continue };
                 let Some(laps) = found.value(LAPS, "count") else { continue };
                 let lap =
@@ -343,7 +348,7 @@ fn latency(results: &Results) -> Table {
                 for at in ["p50", "p90", "p99", "max"] {
                     texts.push(count(lap("path", at)));
                 }
-                texts.extend(["p50", "p99", "max"].map(|at| size(lap("clear_bytes", at))));
+                texts.extend(["p50", "p99", "max"].map(|at| count(lap("clear_bytes", at))));
                 texts.extend(["p50", "p99", "max"].map(|at| count(lap("llc_misses", at))));
                 rows.push((false, texts));
             }
@@ -359,7 +364,7 @@ fn latency(results: &Results) -> Table {
             "p90",
             "p99",
             "max",
-            "cleared p50",
+            "cleared B p50",
             "p99",
             "max",
             "LLC misses p50",
@@ -416,7 +421,7 @@ mod tests {
     fn results() -> Results {
         let settle = rows(
             "arm=on plan=lines test=settle ms=5000 before=1",
-            &[(SECTION, PATH, 4000.0), (SECTION, CLEARED, 200.0 * PAGE), (SECTION, LLC, 12_800.0)],
+            &[(SECTION, PATH, 4000.0), (GUEST, SCRUBBED, 200.0), (SECTION, LLC, 12_800.0)],
         );
         let all = [
             pft("base", LINES, 200_000.0, 100.0 * PAGE, None),
@@ -437,8 +442,8 @@ mod tests {
         let ours: Vec<&Vec<String>> = lines.rows.iter().filter(|row| !row.0).map(|row| &row.1).collect();
         assert_eq!(lines.rows.iter().position(|row| !row.0), Some(1), "behind the document's first row");
         assert_eq!(ours[0][0], "base, per-CPU lists short");
-        assert_eq!(ours[0][11..], ["2 000", "4.0 KiB", "64.0", ""]);
-        assert_eq!(ours[1][11..], ["1 900", "410 B", "64.0", "90.0 %"]);
+        assert_eq!(ours[0][11..], ["2 000", "4 096", "64.0", ""]);
+        assert_eq!(ours[1][11..], ["1 900", "410", "64.0", "90.0 %"]);
         assert_eq!((ours[0][8].as_str(), ours[0][10].as_str()), ("", ""), "counts have no wall");
         assert!(lines.rows.iter().all(|row| row.1.len() == lines.heads.len()));
     }
@@ -448,7 +453,7 @@ mod tests {
         let tables = tables(&results());
         let stock = table(&tables, "kernel-stock");
         let texts = &stock.rows[0].1;
-        assert_eq!(texts[..4], ["pft mib=64 lines=1 pcp=short", "90.0 %", "90.0", "10.0"]);
+        assert_eq!(texts[..4], ["pft mib=64 lines=1 pcp=short, on", "90.0 %", "90.0", "10.0"]);
         assert_eq!(texts[6], "2.2", "200 pages zeroed for 90 hits");
         assert_eq!(texts[7..9], ["20.0", "64.0"]);
         assert_eq!(stock.heads.len(), texts.len());
