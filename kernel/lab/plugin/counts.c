@@ -3,13 +3,14 @@
  * A TCG plugin: instructions, cleared and copied bytes, and cache misses by
  * kernel function, for the sections that the guest marks.
  *
- * In: map=System.map,out=FILE[,llc=KIB]. Out: FILE, CSV.
+ * In: map=System.map,out=FILE,cpus=N[,llc=KIB]. Out: FILE, CSV.
  *
- * An instruction belongs to one class. `clear` is an iteration of `rep stos`,
- * `copy` one of `rep movs`: TCG runs an iteration as an instruction, so their
- * number says nothing about time. Their bytes are counted instead. All else is
- * `path`. Instructions below the kernel's half of the addresses belong to the
- * function [user].
+ * An instruction belongs to one class. `clear` is an iteration of `rep stos` in
+ * a function clear_*, which clears pages. `string` is an iteration of any other
+ * `rep stos` or `rep movs`, which set small structures or copy. TCG runs an
+ * iteration as an instruction, so their number says nothing about time. Their
+ * bytes are counted instead. All else is `path`. Instructions below the kernel's
+ * half of the addresses belong to the function [user].
  *
  * The guest marks with a NOP that no compiler writes: lab.h has the list. The
  * cache is simulated from the first ARM on, so that the boot takes no time.
@@ -25,9 +26,15 @@
 
 #include "../guest/marks.h"
 
-int qemu_plugin_version = 1;
+/*
+ * QEMU looks for these two. Everything else is hidden (-fvisibility=hidden):
+ * QEMU has functions of the same names, such as cache_init().
+ */
+#define EXPORTED __attribute__((visibility("default")))
 
-enum class { PATH, CLEAR, COPY, CLASSES };
+EXPORTED int qemu_plugin_version = 1;
+
+enum class { PATH, CLEAR, STRING, CLASSES };
 
 /* What one class of instructions of one function did. */
 struct site {
@@ -63,7 +70,7 @@ static struct {
 	uint64_t line;
 	bool stored;
 } last[MAX_CPUS];
-static unsigned int cpu_count = 1;
+static unsigned int cpu_count;
 
 #define KERNEL_HALF 0x8000000000000000ull
 
@@ -92,7 +99,7 @@ static void on_memory(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t vad
 	struct qemu_plugin_hwaddr *address;
 	int level;
 
-	if (!is_armed)
+	if (!is_armed || cpu >= cpu_count)
 		return;
 	if (store && site->class != PATH) {
 		site->bytes += 1ull << qemu_plugin_mem_size_shift(info);
@@ -186,12 +193,12 @@ static void write_section(void)
 	for (size_t function = 0; function < site_count / CLASSES; function++) {
 		struct site *of = sum + function * CLASSES;
 
-		if (!of[PATH].count && !of[CLEAR].count && !of[COPY].count)
+		if (!of[PATH].count && !of[CLEAR].count && !of[STRING].count)
 			continue;
 		fprintf(out, "function,%u,%s,%llu,%llu,%llu,%llu", section, name_of(function),
 			(unsigned long long)of[PATH].count, (unsigned long long)of[CLEAR].bytes,
-			(unsigned long long)of[COPY].bytes,
-			(unsigned long long)(of[CLEAR].count + of[COPY].count));
+			(unsigned long long)of[STRING].bytes,
+			(unsigned long long)(of[CLEAR].count + of[STRING].count));
 		/* A miss of the last level missed the two before it too. */
 		for (int class = PATH; class < CLASSES; class++)
 			fprintf(out, ",%llu,%llu,%llu",
@@ -287,8 +294,13 @@ static void on_mark(unsigned int cpu, void *data)
 	}
 }
 
+static bool clears_pages(const char *function)
+{
+	return !strncmp(function, "clear_", 6);
+}
+
 /* REP and the string instruction's opcode, behind prefixes. */
-static enum class class_of(const uint8_t *bytes, size_t len)
+static enum class class_of(const uint8_t *bytes, size_t len, const char *function)
 {
 	bool repeats = false;
 
@@ -298,9 +310,9 @@ static enum class class_of(const uint8_t *bytes, size_t len)
 		if (byte == 0xf3)
 			repeats = true;
 		else if (byte == 0xaa || byte == 0xab)
-			return repeats ? CLEAR : PATH;
+			return !repeats ? PATH : clears_pages(function) ? CLEAR : STRING;
 		else if (byte == 0xa4 || byte == 0xa5)
-			return repeats ? COPY : PATH;
+			return repeats ? STRING : PATH;
 		else if (byte != 0x66 && (byte & 0xf0) != 0x40)
 			return PATH;
 	}
@@ -316,8 +328,8 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		const uint8_t *bytes = qemu_plugin_insn_data(insn);
 		size_t len = qemu_plugin_insn_size(insn);
-		enum class class = class_of(bytes, len);
 		size_t function = function_of(qemu_plugin_insn_vaddr(insn));
+		enum class class = class_of(bytes, len, name_of(function));
 		struct site *site = sites + function * CLASSES + class;
 
 		qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64,
@@ -347,7 +359,7 @@ static int refuse(const char *what, const char *why)
 	return -1;
 }
 
-int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
+EXPORTED int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
 	const char *map = NULL, *file = NULL;
 	unsigned int llc_kib = 8192;
@@ -362,18 +374,20 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 			map = value;
 		else if (!strcmp(argv[i], "out"))
 			file = value;
+		else if (!strcmp(argv[i], "cpus"))
+			cpu_count = (unsigned int)atoi(value);
 		else if (!strcmp(argv[i], "llc"))
 			llc_kib = (unsigned int)atoi(value);
 		else
-			return refuse(argv[i], "takes map, out and llc");
+			return refuse(argv[i], "takes map, out, cpus and llc");
 	}
 	if (!map || !file)
 		return refuse(map ? "out" : "map", "is missing");
 	if (!info->system_emulation)
 		return refuse(info->target_name, "needs a whole machine");
-	cpu_count = (unsigned int)info->system.smp_vcpus;
-	if (cpu_count > MAX_CPUS)
-		return refuse("-smp", "takes 64 CPUs at most");
+	/* QEMU 7.2 loads plugins before it knows -smp, so info does not say. */
+	if (cpu_count < 1 || cpu_count > MAX_CPUS)
+		return refuse("cpus", "takes 1 to 64, as -smp has");
 	symbol_count = symbols_read(map, &symbols);
 	if (symbol_count <= 0)
 		return refuse(map, "is no System.map");

@@ -3,7 +3,7 @@
 //! `kernel/lab/plugin/counts.c` writes the lines:
 //! ```text
 //! cache,TEXT
-//! function,SECTION,NAME,PATH,CLEARED,COPIED,ITERATIONS, then misses of L1, L2, LLC of the path, clears and copies
+//! function,SECTION,NAME,PATH,CLEARED,STRINGS,ITERATIONS, then misses of L1, L2, LLC of the path, clears and other strings
 //! laps,SECTION,WHAT,COUNT,P50,P90,P99,MAX
 //! paused,SECTION,all,PATH,CLEARED,MISSES OF THE LAST LEVEL
 //! end,SECTION
@@ -22,18 +22,18 @@ pub struct Function {
     pub name: String,
     /// Instructions but for the iterations of `rep stos` and `rep movs`.
     pub path: u64,
-    /// Bytes stored by `rep stos`.
+    /// Bytes stored by `rep stos` in functions that clear pages.
     pub cleared_bytes: u64,
-    /// Bytes stored by `rep movs`.
-    pub copied_bytes: u64,
+    /// Bytes stored by any other `rep stos` or `rep movs`: structures set to zero, copies.
+    pub string_bytes: u64,
     /// Iterations of both. An emulator counts each as an instruction, a processor does not.
     pub iterations: u64,
     /// Misses of all other instructions.
     pub path_misses: Misses,
-    /// Misses of `rep stos`.
+    /// Misses of clearing.
     pub clear_misses: Misses,
-    /// Misses of `rep movs`.
-    pub copy_misses: Misses,
+    /// Misses of other strings.
+    pub string_misses: Misses,
 }
 
 /// The distribution of a quantity over laps, that is over single faults.
@@ -100,7 +100,7 @@ pub fn parse(text: &str) -> Result<Counts, Refusal> {
             "cache" => counts.cache = rest.to_owned(),
             "function" => {
                 let (words, name) = fields(rest).ok_or_else(wrong)?;
-                let [path, cleared_bytes, copied_bytes, iterations, ..] = words[..] else {
+                let [path, cleared_bytes, string_bytes, iterations, ..] = words[..] else {
                     return Err(wrong());
                 };
                 let misses = |from: usize| words.get(from..from + 3)?.try_into().ok();
@@ -108,11 +108,11 @@ pub fn parse(text: &str) -> Result<Counts, Refusal> {
                     name: name.to_owned(),
                     path,
                     cleared_bytes,
-                    copied_bytes,
+                    string_bytes,
                     iterations,
                     path_misses: misses(4).ok_or_else(wrong)?,
                     clear_misses: misses(7).ok_or_else(wrong)?,
-                    copy_misses: misses(10).ok_or_else(wrong)?,
+                    string_misses: misses(10).ok_or_else(wrong)?,
                 });
             }
             "laps" => {

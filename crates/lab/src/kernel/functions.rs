@@ -1,7 +1,7 @@
 //! The functions behind each cell, on disk, and two kernels compared function by function.
 //!
 //! ```text
-//! FOLDER/functions.csv  cell, function, path_instructions, cleared_bytes, copied_bytes, llc_misses
+//! FOLDER/functions.csv  cell, function, path_instructions, cleared_bytes, string_bytes, llc_misses
 //! ```
 //! In: functions of a cell on both sides and its pages. Out: per function the instructions per page before and after,
 //! and whether it was added, removed, grown or shrunk. A kernel compared with itself gives no change.
@@ -33,10 +33,10 @@ pub struct Row {
     pub function: String,
     /// Instructions but for the iterations of `rep stos` and `rep movs`.
     pub path_instructions: u64,
-    /// Bytes stored by `rep stos`.
+    /// Bytes stored by `rep stos` in functions that clear pages.
     pub cleared_bytes: u64,
-    /// Bytes stored by `rep movs`.
-    pub copied_bytes: u64,
+    /// Bytes stored by any other `rep stos` or `rep movs`: structures set to zero, copies.
+    pub string_bytes: u64,
     /// Misses of the last level, of all its instructions.
     pub llc_misses: u64,
 }
@@ -61,13 +61,13 @@ pub fn write(folder: &Path, cells: &[Measured]) -> Result<(), Refusal> {
 }
 
 fn row(cell: &str, function: &Function) -> Row {
-    let misses = [function.path_misses, function.clear_misses, function.copy_misses];
+    let misses = [function.path_misses, function.clear_misses, function.string_misses];
     Row {
         cell: cell.to_owned(),
         function: function.name.clone(),
         path_instructions: function.path,
         cleared_bytes: function.cleared_bytes,
-        copied_bytes: function.copied_bytes,
+        string_bytes: function.string_bytes,
         llc_misses: misses.map(|of| of[2]).iter().sum(),
     }
 }
@@ -122,7 +122,7 @@ pub fn compare(before: &[Row], after: &[Row], pages: [f64; 2]) -> Vec<Change> {
         for row in rows.iter().filter(|row| row.function != USER) {
             let [path, bytes] = sums.entry(bare(&row.function)).or_default();
             path[side] += row.path_instructions as f64 / pages[side];
-            bytes[side] += (row.cleared_bytes + row.copied_bytes) as f64 / pages[side];
+            bytes[side] += (row.cleared_bytes + row.string_bytes) as f64 / pages[side];
         }
     }
     let change = |(function, [path, bytes]): (&str, [[f64; 2]; 2])| Change {
@@ -164,7 +164,7 @@ mod tests {
 
     fn row(function: &str, path_instructions: u64, cleared_bytes: u64) -> Row {
         let (cell, function) = ("arm=base test=pft".to_owned(), function.to_owned());
-        Row { cell, function, path_instructions, cleared_bytes, copied_bytes: 0, llc_misses: 0 }
+        Row { cell, function, path_instructions, cleared_bytes, string_bytes: 0, llc_misses: 0 }
     }
 
     fn classes(before: &[Row], after: &[Row]) -> Vec<(String, Class)> {

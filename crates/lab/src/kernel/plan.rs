@@ -254,14 +254,15 @@ pub struct Files<'a> {
 /// instructions, a fixed seed, a fixed date.
 pub fn qemu(plan: &Plan, arm: &Arm, files: &Files) -> Vec<String> {
     let shown = |path: &Path| path.display().to_string();
+    let (vcpus, mib) = (plan.vcpus.to_string(), format!("{}M", plan.mib));
     // A comma within a value is doubled.
     let value = |path: &Path| shown(path).replace(',', ",,");
-    let plugin = format!("{},map={},out={}", value(files.plugin), value(files.map), value(files.counts));
+    let plugin =
+        format!("{},map={},out={},cpus={vcpus}", value(files.plugin), value(files.map), value(files.counts));
     let append = format!(
         "console=ttyS0 quiet loglevel=1 panic=-1 nokaslr norandmaps random.trust_cpu=off no_timer_check {}",
         arm.arguments
     );
-    let (vcpus, mib) = (plan.vcpus.to_string(), format!("{}M", plan.mib));
     let words = [
         "-nodefaults",
         "-no-user-config",

@@ -26,13 +26,13 @@ pub const PAUSED: &str = "paused";
 pub const PATH: &str = "path_instructions";
 /// The instructions of the program.
 pub const USER: &str = "user_instructions";
-/// Bytes that the kernel stored by `rep stos`.
+/// Bytes that the kernel cleared, in functions that clear pages.
 pub const CLEARED: &str = "cleared_bytes";
-/// Bytes that the kernel stored by `rep movs`.
-pub const COPIED: &str = "copied_bytes";
+/// Bytes that the kernel stored by any other `rep stos` or `rep movs`.
+pub const STRINGS: &str = "string_bytes";
 /// Misses of the last level, of the program and all classes of the kernel's instructions.
 pub const LLC: &str = "llc_misses";
-/// Misses of the last level of the kernel's `rep stos`.
+/// Misses of the last level of clearing.
 pub const CLEAR_LLC: &str = "clear_llc_misses";
 /// Misses of the second level.
 pub const L2: &str = "l2_misses";
@@ -96,10 +96,10 @@ fn measured(arm: &Arm, plan: &Plan, seen: &Seen, section: &Section) -> Result<Me
     add(PATH, section.kernel(|function| function.path));
     add(USER, section.user(|function| function.path));
     add(CLEARED, section.kernel(|function| function.cleared_bytes));
-    add(COPIED, section.kernel(|function| function.copied_bytes));
+    add(STRINGS, section.kernel(|function| function.string_bytes));
     for (level, quantity) in [L1, L2, LLC].into_iter().enumerate() {
         let all = |function: &Function| {
-            [function.path_misses, function.clear_misses, function.copy_misses]
+            [function.path_misses, function.clear_misses, function.string_misses]
                 .map(|of| of[level])
                 .iter()
                 .sum()

@@ -13,7 +13,7 @@ use crate::results::{Quantities, Results, values};
 
 use super::plan::{ARMS, PLANS};
 use super::session::{
-    CLEARED, COPIED, EXPERIMENT, GUEST, HIT, LAPS, LLC, MISS, PAGE_BYTES, PAGES, PATH, SCRUBBED, SECTION,
+    CLEARED, EXPERIMENT, GUEST, HIT, LAPS, LLC, MISS, PAGE_BYTES, PAGES, PATH, SCRUBBED, SECTION, STRINGS,
     USER,
 };
 
@@ -230,7 +230,7 @@ fn kinds(results: &Results) -> Table {
         let mut texts = vec![kind.to_owned()];
         texts.extend(each(&["base", "off", "on", "init-on-alloc"], PATH));
         texts.extend(each(&["base", "on", "init-on-alloc"], CLEARED));
-        texts.extend(each(&["base"], COPIED));
+        texts.extend(each(&["base"], STRINGS));
         texts.extend(each(&["base", "on"], LLC));
         texts.push(share(of("on").and_then(Found::hits)));
         Some((false, texts))
@@ -247,7 +247,7 @@ fn kinds(results: &Results) -> Table {
             "cleared B base",
             "on",
             "init-on-alloc",
-            "copied B base",
+            "other strings B base",
             "LLC misses base",
             "on",
             "hits on",

@@ -124,7 +124,7 @@ fn programs(lab: &Path, work: &Work) -> Result<(), Failure> {
         commands::run(&mut compiler, &log)?;
     }
     let mut compiler = Command::new("gcc");
-    compiler.args(["-O2", "-Wall", "-fPIC", "-shared", "-o"]).arg(work.plugin());
+    compiler.args(["-O2", "-Wall", "-fPIC", "-fvisibility=hidden", "-shared", "-o"]).arg(work.plugin());
     compiler.args(["counts.c", "cache.c", "symbols.c"]).current_dir(lab.join("plugin"));
     commands::run(&mut compiler, &log)
 }

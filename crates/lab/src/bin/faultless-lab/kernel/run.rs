@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -245,24 +245,23 @@ fn boot(boot: &Boot, work: &Work) -> Result<Option<Left>, Failure> {
     let mut child = qemu
         .spawn()
         .map_err(|error| Failure(format!("{}: {}; install it", commands::QEMU.0, reason(&error))))?;
-    if !ended(&mut child, begin)? {
-        return Ok(None);
-    }
+    let Some(status) = ended(&mut child, begin)? else { return Ok(None) };
     let read = |path: &Path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let (Ok(said), Ok(counted)) = (read(&console), read(&counts)) else {
+    let (true, Ok(said), Ok(counted)) = (status.success(), read(&console), read(&counts)) else {
         let text = fs::read_to_string(&log).unwrap_or_default();
         let line = text.lines().last().unwrap_or("it said nothing");
-        return Err(Failure(format!("{}: QEMU did not boot: {line}; see {}", boot.name(), log.display())));
+        let (name, log) = (boot.name(), log.display());
+        return Err(Failure(format!("{name}: QEMU failed ({status}): {line}; see {log}")));
     };
     eprintln!("faultless: {} took {:.0} s", boot.name(), begin.elapsed().as_secs_f64());
     Ok(Some(Left { console: said, counts: counted }))
 }
 
-/// Whether the machine ended by itself.
-fn ended(child: &mut Child, begin: Instant) -> Result<bool, Failure> {
+/// How the machine ended; nothing after a request to end.
+fn ended(child: &mut Child, begin: Instant) -> Result<Option<ExitStatus>, Failure> {
     loop {
-        if child.try_wait()?.is_some() {
-            return Ok(true);
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
         }
         let is_late = begin.elapsed() > LONGEST;
         if spawn::asked_to_end() || is_late {
@@ -271,7 +270,7 @@ fn ended(child: &mut Child, begin: Instant) -> Result<bool, Failure> {
             return if is_late {
                 Err(Failure("a machine runs for an hour; see its console in the work folder".into()))
             } else {
-                Ok(false)
+                Ok(None)
             };
         }
         std::thread::sleep(LOOK);

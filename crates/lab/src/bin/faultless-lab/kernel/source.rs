@@ -218,7 +218,7 @@ mod tests {
         );
         let second = patch("0002-x.patch", "--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1 @@\n-one\n+three\n");
         let read = |name: &str| std::fs::read_to_string(work.join("patched-source").join(name)).ok();
-        source.patched(&[first.clone()], &work).unwrap();
+        source.patched(std::slice::from_ref(&first), &work).unwrap();
         assert_eq!((read("mm/a.c").as_deref(), read("mm/b.c").as_deref()), (Some("two\n"), Some("new\n")));
         source.patched(&[first], &work).unwrap();
         source.patched(&[second], &work).unwrap();
