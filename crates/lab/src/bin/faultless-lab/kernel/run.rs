@@ -82,7 +82,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Err(Failure(format!("{}: holds a record already; name another folder", folder.display())));
     }
     let work = Work(work.0.canonicalize()?);
-    let boots = boots(args, &work)?;
+    let mut boots = boots(args, &work)?;
+    if is_old(&built) && boots.iter().any(|boot| boot.plan.vcpus > 1) {
+        boots.retain(|boot| boot.plan.vcpus == 1);
+        eprintln!(
+            "faultless: kernels before 6.5 start no second processor under -icount: their plan threads is left out"
+        );
+    }
+    if boots.is_empty() {
+        return Err(Failure("nothing is left to boot; see `faultless lab kernel run --help`".into()));
+    }
     let begin = Instant::now();
     spawn::remember_requests_to_end();
     let jobs = args.jobs.map_or_else(processors, NonZeroUsize::get);
@@ -123,12 +132,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
             work.0.join("boots").display()
         );
     }
-    for (boot, text) in &wrong {
+    for (boot, text) in wrong.iter().filter(|(boot, _)| boot.round == 1) {
         eprintln!("faultless: {} {}: {text}", boot.arm.name, boot.plan.name);
     }
     let of = if args.twice && differing.is_empty() { ", two runs of each byte-identical" } else { "" };
     eprintln!("faultless: {} boots in {seconds} s{of}; the record is {}", boots.len(), folder.display());
     Ok(if differing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether the kernel is older than 6.5, which starts its processors in another way.
+fn is_old(built: &str) -> bool {
+    let version = built.lines().find_map(|line| line.strip_prefix("kernel: ")).unwrap_or_default();
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < (6, 5)
 }
 
 fn processors() -> usize {
@@ -374,6 +390,15 @@ mod tests {
             let told = boots(&args(arms, plans), &work).unwrap_err().0;
             assert!(told.contains(expected), "{told}");
         }
+    }
+
+    #[test]
+    fn a_kernel_is_old_by_its_numbers() {
+        assert!(
+            is_old("kernel: 6.1.192\nconfig: x\n")
+                && !is_old("kernel: 6.12.117\n")
+                && !is_old("kernel: 7.0.1\n")
+        );
     }
 
     #[test]
