@@ -26,12 +26,12 @@ use crate::observation::Observation;
 use crate::recording::{Recording, Stacks};
 
 pub use blocks::{Block, Blocks};
-pub use huge::Huge;
 pub use rows::BeyondWait4;
 pub(crate) use spread::{Tally, Whole};
 pub(crate) use strata::{Strata, Stratum};
 pub use time::FaultTime;
 pub use totals::Totals;
+pub use weigh::Huge;
 
 /// A fault, and the faults that it represents.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -105,7 +105,8 @@ impl Profile {
 
     /// Weighs the faults found in an observation.
     pub(crate) fn of(found: &Faults, observation: &Observation, stacks: &Stacks) -> Self {
-        let weights = weigh::weights(found, observation);
+        let mut weights = weigh::weights(found, observation);
+        huge::settle(found, &mut weights, observation);
         let mut prices = price::Prices::new(found, &weights, observation, stacks);
         let mut profile = Self { blocks: Blocks::new(observation), ..Self::default() };
         let bursts = bursts(found);
