@@ -1,0 +1,279 @@
+//! Parameter sets that reproduce the fitted rows, and what they predict.
+
+use super::super::memory::Saturation;
+use super::super::model::{Model, Outcome, Scrub, Section, Service, Work, Zone};
+use super::super::parallel;
+use super::super::range::{Draws, Range, interval};
+use super::rows::{Row, Source};
+use super::{HELD, Predicted, ROWS};
+use crate::Refusal;
+
+/// A set is kept if it meets each fitted row by threads within this share.
+pub const TOLERANCE: f64 = 0.10;
+/// The same of the patched row of one thread, whose scrubbers are calibrated.
+const CALIBRATED: f64 = 0.03;
+/// How far a repeated run of the document's machine may differ: the fitted rates are varied by this share.
+const REPEATED: f64 = 0.02;
+
+/// Memory is this many times smaller than on the document's machine. Times are not.
+const SMALLER: f64 = 128.0;
+/// Memory of the document's machine, GB.
+const MEMORY_GB: f64 = 6.0;
+/// Its processors.
+const PROCESSORS: usize = 8;
+/// Faults of a run without the patch, where no stock decides.
+const FAULTS: u32 = 1600;
+/// Lines of a page.
+const LINES: f64 = 128.0;
+
+/// What one parameter set says of the document's machine; times in ns.
+#[derive(Clone, Debug, PartialEq)]
+struct Machine {
+    path_ns: f64,
+    clear_ns: f64,
+    lock: Section,
+    saturation: Saturation,
+    service: Service,
+    /// How unequal the threads' work is: the least, by threads (2, 4, 8); 1 is equal.
+    least_work: [f64; 3],
+    /// The path of the table by lines.
+    short_path_ns: f64,
+    /// What all lines cost beyond the first.
+    lines_ns: f64,
+    /// How that grows with their number.
+    line_power: f64,
+    /// The share of the memory that is zeroed at the start.
+    zeroed: f64,
+    scrub: Scrub,
+    seed: u64,
+}
+
+/// The parameter sets that reproduce the fitted rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fit {
+    tried: usize,
+    kept: Vec<Machine>,
+}
+
+/// Rates that the fit reads, per ns.
+struct Targets {
+    without: [f64; 4],
+    with: f64,
+    first_line: f64,
+    last_line: f64,
+    /// The mean share of the threads that run, with 2, 4 and 8 threads.
+    running: [f64; 3],
+}
+
+impl Targets {
+    fn read(source: &Source) -> Result<Self, Refusal> {
+        let row = |name: &str| source.row(name).ok_or_else(|| Refusal(format!("there is no row {name}")));
+        let rate = |name: &str| Ok::<f64, Refusal>(row(name)?.per_wall_s / 1e9);
+        let running = |name: &str| {
+            let row = row(name)?;
+            Ok::<f64, Refusal>(row.per_wall_s / row.per_cpu_s / f64::from(row.threads))
+        };
+        let [one, two, four, eight] =
+            ["without, 1 thread", "without, 2 threads", "without, 4 threads", "without, 8 threads"];
+        Ok(Self {
+            without: [rate(one)?, rate(two)?, rate(four)?, rate(eight)?],
+            with: rate("with, 1 thread")?,
+            first_line: rate("with, 1 line")?,
+            last_line: rate("with, 128 lines")?,
+            running: [running(two)?, running(four)?, running(eight)?],
+        })
+    }
+}
+
+/// Tries `samples` parameter sets and keeps those that reproduce the fitted rows.
+///
+/// # Errors
+/// No set does.
+pub fn fit(source: &Source, samples: usize, seed: u64) -> Result<Fit, Refusal> {
+    const DIMENSIONS: usize = 16;
+    let targets = Targets::read(source)?;
+    let draws = Draws::new(samples, DIMENSIONS, seed);
+    let kept = parallel::map(samples, |index| {
+        let machine = Machine::drawn(&targets, &draws, index);
+        Ok(match machine.meets(&targets)? {
+            true => machine.calibrated(&targets)?,
+            false => None,
+        })
+    })?;
+    let kept: Vec<Machine> = kept.into_iter().flatten().collect();
+    match kept.is_empty() {
+        true => Err(Refusal(format!("none of {samples} parameter sets meets the fitted rows; try more"))),
+        false => Ok(Fit { tried: samples, kept }),
+    }
+}
+
+impl Machine {
+    /// A parameter set that meets the rows of one thread by construction.
+    fn drawn(targets: &Targets, draws: &Draws, index: usize) -> Self {
+        let mut sample = draws.sample(index);
+        let mut again = |rate: f64| rate * (1.0 + sample.take(Range::new(-REPEATED, REPEATED)));
+        let (whole_ns, hit_ns) = (1.0 / again(targets.without[0]), 1.0 / again(targets.with));
+        let (first_ns, last_ns) = (1.0 / again(targets.first_line), 1.0 / again(targets.last_line));
+        // The path is at least that of the shorter test, and at most that of a run without a miss.
+        let path_ns = sample.take(Range::new(first_ns.min(hit_ns), hit_ns));
+        let clear_ns = whole_ns - path_ns;
+        let locked = sample.take(Range::new(0.1, 1.0));
+        let moved_ns = sample.take(Range::new(0.0, 4_000.0));
+        let saturation = match sample.choose(&[true, true, false]) {
+            true => Saturation::Share(sample.take(Range::new(0.0, 0.8))),
+            false => Saturation::Streams(sample.take(Range::new(1.5, 8.0))),
+        };
+        let service = sample.choose(&[Service::Fixed, Service::Exponential]);
+        let least_work = match sample.choose(&[true, false]) {
+            true => [1.0; 3],
+            false => targets.running.map(|running| (2.0 * running - 1.0).clamp(0.05, 1.0)),
+        };
+        let line_power = sample.take(Range::new(0.8, 1.2));
+        let zeroed = sample.take(Range::new(5.0, 5.8)) / MEMORY_GB;
+        let scrub = Scrub {
+            per_node: sample.choose(&[2, 4, 7]),
+            start_order: 4,
+            stop_order: 4,
+            page_ns: clear_ns * sample.take(Range::new(0.7, 1.0)),
+            idle_share: 1.0,
+            busy_share: sample.take(Range::new(0.0, 0.5)),
+            poll_ns: None,
+        };
+        Self {
+            path_ns: path_ns * (1.0 - locked),
+            clear_ns,
+            lock: Section { section_ns: path_ns * locked, near_ns: moved_ns, far_ns: moved_ns },
+            saturation,
+            service,
+            least_work,
+            short_path_ns: first_ns,
+            lines_ns: last_ns - first_ns,
+            line_power,
+            zeroed,
+            scrub,
+            seed: index as u64,
+        }
+    }
+
+    /// The work of each thread, `pages` in all and in each of `reps` repetitions.
+    fn work(&self, threads: u32, reps: u32, pages: f64) -> Vec<Work> {
+        let least = match threads {
+            2 => self.least_work[0],
+            4 => self.least_work[1],
+            8 => self.least_work[2],
+            _ => 1.0,
+        };
+        let weight = |thread: u32| 1.0 - (1.0 - least) * f64::from(thread) / f64::from(threads.max(2) - 1);
+        let all: f64 = (0..threads).map(weight).sum();
+        let pages_of = |thread: u32| (pages * weight(thread) / all).round().max(1.0) as u32;
+        (0..threads).map(|thread| Work::passes(reps, pages_of(thread))).collect()
+    }
+
+    /// The run of a row. Of the row only the set-up is read.
+    fn model(&self, row: &Row) -> Model {
+        const BLOCK: f64 = 32.0;
+        let pages = if row.is_patched { row.pages() / SMALLER } else { f64::from(FAULTS) };
+        let reps = if row.is_patched { row.reps } else { 1 };
+        let memory = (MEMORY_GB / f64::from(row.gb) * pages / BLOCK).ceil() * BLOCK;
+        // The table by lines has no contention, and a path of its own.
+        let is_by_lines = row.gb == 1;
+        let touch = (f64::from(row.lines - 1) / (LINES - 1.0)).powf(self.line_power);
+        Model {
+            threads: self.work(row.threads, reps, pages),
+            has_barrier: true,
+            nodes: 1,
+            processors: PROCESSORS,
+            // A mean of few exponential times would add noise of its own.
+            service: if is_by_lines { Service::Fixed } else { self.service },
+            path_ns: if is_by_lines { self.short_path_ns } else { self.path_ns },
+            clear_ns: self.clear_ns,
+            touch_ns: if is_by_lines { self.lines_ns * touch } else { 0.0 },
+            free_ns: 0.0,
+            lock: if is_by_lines { Section::default() } else { self.lock },
+            lock_threads: PROCESSORS,
+            zone: Zone {
+                lock: Section::default(),
+                batch: 4,
+                high: 8,
+                pages: memory as u32,
+                most_order: 5,
+                zeroed: if row.is_patched { self.zeroed } else { 0.0 },
+                is_apart: true,
+                is_prefilled: false,
+            },
+            saturation: self.saturation,
+            far_times: 1.0,
+            scrub: row.is_patched.then_some(self.scrub),
+            seed: self.seed,
+        }
+    }
+
+    /// Whether the rows without the patch come out.
+    fn meets(&self, targets: &Targets) -> Result<bool, Refusal> {
+        for (threads, target) in [1, 2, 4, 8].into_iter().zip(targets.without) {
+            let row = Row { threads, ..set_up(false) };
+            let rate = self.model(&row).run()?.faults_per_s() / 1e9;
+            if (rate / target - 1.0).abs() > TOLERANCE {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Finds what the scrubbers take of an idle processor, so that one patched thread is as fast as in the
+    /// document.
+    fn calibrated(mut self, targets: &Targets) -> Result<Option<Self>, Refusal> {
+        const STEPS: usize = 5;
+        let row = set_up(true);
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..STEPS {
+            self.scrub.idle_share = (low + high) / 2.0;
+            let rate = self.model(&row).run()?.faults_per_s() / 1e9;
+            if (rate / targets.with - 1.0).abs() <= CALIBRATED {
+                return Ok(Some(self));
+            }
+            match rate < targets.with {
+                true => low = self.scrub.idle_share,
+                false => high = self.scrub.idle_share,
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The set-up of the table by threads, for one thread. It has no figure of the document.
+fn set_up(is_patched: bool) -> Row {
+    Row { name: "", is_patched, gb: 4, reps: 3, threads: 1, lines: 1, per_cpu_s: 0.0, per_wall_s: 0.0 }
+}
+
+impl Fit {
+    /// How many parameter sets were tried, and how many were kept.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.tried, self.kept.len())
+    }
+
+    /// All rows of the document beside what the kept parameter sets give.
+    ///
+    /// # Errors
+    /// A run fails.
+    pub fn predictions(&self) -> Result<Vec<Predicted>, Refusal> {
+        ROWS.iter().map(|row| self.prediction(row)).collect()
+    }
+
+    fn prediction(&self, row: &Row) -> Result<Predicted, Refusal> {
+        let outcomes = parallel::map(self.kept.len(), |index| self.kept[index].model(row).run())?;
+        let of = |figure: fn(&Outcome) -> f64| {
+            let values: Vec<f64> = outcomes.iter().map(figure).collect();
+            interval(&values, HELD).unwrap_or_default()
+        };
+        Ok(Predicted {
+            row: row.name,
+            is_fitted: row.is_fitted(),
+            per_wall_s: of(Outcome::faults_per_s),
+            document_per_wall_s: row.per_wall_s,
+            per_cpu_s: of(Outcome::faults_per_busy_s),
+            document_per_cpu_s: row.per_cpu_s,
+            hit_ratio: of(Outcome::hit_ratio),
+        })
+    }
+}
