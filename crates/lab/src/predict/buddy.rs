@@ -21,7 +21,6 @@ pub(super) struct Buddy {
     /// When a block was freed: the younger of two heads is taken first.
     stamp: Vec<u32>,
     stamps: u32,
-    zeroed_pages: u32,
     free_pages: u32,
     /// Whether a user who wants zeroes looks among all zeroed blocks before it takes a dirty one.
     is_apart: bool,
@@ -40,7 +39,6 @@ impl Buddy {
             is_zeroed: vec![false; pages as usize],
             stamp: vec![0; pages as usize],
             stamps: 0,
-            zeroed_pages: 0,
             free_pages: 0,
             is_apart,
         };
@@ -52,8 +50,10 @@ impl Buddy {
     }
 
     /// Pages in zeroed free blocks.
-    pub(super) fn zeroed_pages(&self) -> u32 {
-        self.zeroed_pages
+    #[cfg(test)]
+    fn zeroed_pages(&self) -> u32 {
+        let is_free = |page: &usize| self.order[*page] != TAKEN && self.is_zeroed[*page];
+        (0..self.order.len()).filter(is_free).map(|page| 1 << self.order[page]).sum()
     }
 
     /// Pages in free blocks.
@@ -71,7 +71,7 @@ impl Buddy {
         }
         self.stamps = self.stamps.wrapping_add(1);
         (self.order[at], self.is_zeroed[at], self.stamp[at]) = (order, is_zeroed, self.stamps);
-        self.count(order, is_zeroed, true);
+        self.count(order, true);
     }
 
     fn remove(&mut self, page: u32) {
@@ -86,16 +86,12 @@ impl Buddy {
             self.previous[next as usize] = previous;
         }
         self.order[at] = TAKEN;
-        self.count(order, is_zeroed, false);
+        self.count(order, false);
     }
 
-    fn count(&mut self, order: u8, is_zeroed: bool, is_more: bool) {
+    fn count(&mut self, order: u8, is_more: bool) {
         let pages = 1 << order;
-        let change = |count: &mut u32| *count = if is_more { *count + pages } else { *count - pages };
-        change(&mut self.free_pages);
-        if is_zeroed {
-            change(&mut self.zeroed_pages);
-        }
+        self.free_pages = if is_more { self.free_pages + pages } else { self.free_pages - pages };
     }
 
     /// The block that a user who wants a zeroed page is served from.

@@ -1,7 +1,7 @@
 //! The third document's tables: the model is fitted to seven rows and predicts the other nine.
 //!
-//! In: [`Source`], which notes every row that is read. Out: the parameter sets that reproduce the fitted rows
-//! ([`Fit`]), and for each row the interval of what these sets give ([`Predicted`]).
+//! In: [`Source`], which notes every row that is read. Out: parameter sets that reproduce the fitted rows ([`Fit`]),
+//! and for each row the interval of what these sets give ([`Predicted`]).
 //!
 //! # What follows from the fitted rows alone
 //!
@@ -15,13 +15,14 @@
 //!
 //! The share of misses, the part of the path under the page-table lock, the price of moving the lock to
 //! another processor, and how much streams slow each other down. The rows of 2, 4 and 8 threads without the
-//! patch decide: a set is kept if it meets each of them within [`TOLERANCE`]. Further ranges that no fitted
-//! row tells: how much of the memory was zeroed at the start, how many scrubbers share the work, what they
-//! get of a busy processor, and how the price of a line depends on their number. Structural variants: service
-//! times are fixed or exponential; threads have equal or unequal work (the mean number of running threads is
-//! then that of the unpatched rows).
+//! patch decide: a set weighs by its distance from their rates, in units of [`REPEATED`]. Their CPU time tells
+//! how many threads run on average; the model's threads have unequal work so that as many run. Further ranges
+//! that no fitted row tells: how much memory was free at the start, how many scrubbers share the
+//! work, what they get of a busy processor, and how the price of a line depends on their number. Structural
+//! variants: service times are fixed or exponential; memory slows down with every stream, or from a number of
+//! streams on.
 //!
-//! The interval of a row is the central 95 % of the kept sets. No residual of a held-out row enters.
+//! The interval of a row is the central 90 % of the weight. No residual of a held-out row enters.
 
 mod fit;
 mod rows;
@@ -31,11 +32,11 @@ mod tests;
 use faultless_trace::stat::Interval;
 use serde::Serialize;
 
-pub use fit::{Fit, TOLERANCE, fit};
+pub use fit::{Fit, REPEATED, fit};
 pub use rows::{FITTED, ROWS, Row, Source};
 
-/// The share of the kept parameter sets that an interval holds.
-pub const HELD: f64 = 0.95;
+/// The share of the weight that an interval holds.
+pub const HELD: f64 = 0.9;
 /// A held-out row passes if its figure is inside an interval of at most this half-width...
 pub const MOST_HALF_WIDTH: f64 = 0.25;
 /// ... and no median may be further off than this.

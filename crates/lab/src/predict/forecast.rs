@@ -163,6 +163,7 @@ fn models(
     let steady = Model {
         threads: vec![Work::passes(PASSES, pages as u32); threads],
         has_barrier: false,
+        pause_ns: 0.0,
         nodes,
         processors: question.processors,
         service: Service::Exponential,

@@ -13,6 +13,8 @@ pub struct Model {
     pub threads: Vec<Work>,
     /// Whether all threads begin a map together.
     pub has_barrier: bool,
+    /// Pause of a thread between two maps.
+    pub pause_ns: f64,
     /// Nodes. Threads are dealt to them in turns.
     pub nodes: usize,
     /// Processors of a node.

@@ -28,6 +28,8 @@ const CLEAR_NS: f64 = 3989.0;
 const UNMAP_NS: f64 = 542.0;
 /// Between two looks of the scrubber. Smaller memory is faulted in less time.
 const POLL_NS: f64 = 100e6 / SMALLER as f64;
+/// Between two passes, so that the scrubber can catch up.
+const PAUSE_NS: f64 = 1e9;
 /// The limit of the per-CPU lists with `vm.percpu_pagelist_high_fraction=1000`.
 const SMALL_LIST: u32 = 262 / SMALLER;
 
@@ -53,16 +55,16 @@ struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SetUp {
     /// One program faults so many MiB, unmaps, and begins again.
-    Loop { mib: u32, passes: u32, has_small_lists: bool, has_idle_processor: bool },
+    Loop { mib: u32, passes: u32, has_small_lists: bool },
     /// Four threads map and unmap 1 to 2048 pages on two processors.
     Churn,
 }
 
 const fn again(mib: u32, has_small_lists: bool) -> SetUp {
-    SetUp::Loop { mib, passes: 2, has_small_lists, has_idle_processor: false }
+    SetUp::Loop { mib, passes: 2, has_small_lists }
 }
 
-const STEADY: SetUp = SetUp::Loop { mib: 256, passes: 12, has_small_lists: true, has_idle_processor: true };
+const STEADY: SetUp = SetUp::Loop { mib: 256, passes: 10, has_small_lists: true };
 
 /// The hit ratios follow from instructions per fault: 5495 and 3329 of about 5860 and 5930 without a hit.
 const ROWS: [Row; 6] = [
@@ -112,7 +114,7 @@ pub struct Predicted {
 pub fn predictions(samples: usize, seed: u64) -> Result<Vec<Predicted>, Refusal> {
     ROWS.iter()
         .map(|row| {
-            let draws = Draws::new(samples, 4, seed);
+            let draws = Draws::new(samples, 5, seed);
             let values = parallel::map(samples, |index| {
                 let outcome = model(row.set_up, &draws, index).run()?;
                 Ok(figure(row.figure, &outcome))
@@ -136,15 +138,16 @@ fn model(set_up: SetUp, draws: &Draws, index: usize) -> Model {
     let mut sample = draws.sample(index);
     let tuned = sample.take(Range::new(1.0 / 12.0, 1.0 / 8.0));
     let (threads, processors, high, stop_order) = match set_up {
-        SetUp::Loop { mib, passes, has_small_lists, has_idle_processor } => {
+        SetUp::Loop { mib, passes, has_small_lists } => {
             let threads = vec![Work::passes(passes, mib * MIB)];
             let high = if has_small_lists { SMALL_LIST } else { (tuned * f64::from(PAGES)) as u32 };
-            (threads, 1 + usize::from(has_idle_processor), high, 9)
+            (threads, 1, high, 9)
         }
         SetUp::Churn => {
-            let work = Work { maps: 60, least_pages: 1, most_pages: 2048 / SMALLER, live: 0 };
-            // Two processors share the limit, and four threads share two processors' lists.
-            (vec![work; 4], 2, (tuned * f64::from(PAGES) / 4.0) as u32, 3)
+            let work = Work { maps: 256, least_pages: 1, most_pages: 2048 / SMALLER, live: 0 };
+            // Four threads move between two processors and their lists: from none to their full share.
+            let share = sample.take(Range::new(0.01, 0.25));
+            (vec![work; 4], 2, (share * tuned * f64::from(PAGES)) as u32, 3)
         }
     };
     // Orders shrink with the memory.
@@ -161,6 +164,7 @@ fn model(set_up: SetUp, draws: &Draws, index: usize) -> Model {
     Model {
         threads,
         has_barrier: false,
+        pause_ns: if set_up == SetUp::Churn { 0.0 } else { PAUSE_NS },
         nodes: 1,
         processors,
         service: Service::Fixed,

@@ -108,15 +108,30 @@ impl Sample<'_> {
     }
 }
 
-/// The median, and the interval that holds `share` of the values. `None` without values.
+/// The median, and the interval that holds the central `share` of the values. `None` without values.
 pub(super) fn interval(values: &[f64], share: f64) -> Option<Interval> {
-    let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let last = sorted.len().checked_sub(1)? as f64;
+    let equal: Vec<_> = values.iter().map(|value| (*value, 1.0)).collect();
+    weighted_interval(&equal, share)
+}
+
+/// The same of values with weights. Between two values it interpolates.
+pub(super) fn weighted_interval(values: &[(f64, f64)], share: f64) -> Option<Interval> {
+    let mut sorted: Vec<_> =
+        values.iter().copied().filter(|(value, weight)| value.is_finite() && *weight > 0.0).collect();
+    sorted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let (first, last) = (*sorted.first()?, *sorted.last()?);
+    // A value stands in the middle of its weight, and the outermost values are the ends.
+    let all: f64 = sorted.iter().map(|(_, weight)| weight).sum::<f64>() - (first.1 + last.1) / 2.0;
     let at = |share: f64| {
-        let place = share * last;
-        let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-        below + (above - below) * place.fract()
+        let (goal, mut passed) = (share * all, 0.0);
+        for pair in sorted.windows(2) {
+            let step = (pair[0].1 + pair[1].1) / 2.0;
+            if passed + step >= goal {
+                return pair[0].0 + (pair[1].0 - pair[0].0) * ((goal - passed) / step).clamp(0.0, 1.0);
+            }
+            passed += step;
+        }
+        last.0
     };
     let tail = (1.0 - share) / 2.0;
     Some(Interval { value: at(0.5), low: at(tail), high: at(1.0 - tail) })
@@ -159,5 +174,9 @@ mod tests {
         let found = interval(&values, 0.9).unwrap();
         assert!((found.low - 5.0).abs() < 1e-9 && (found.value - 50.0).abs() < 1e-9);
         assert!((found.high - 95.0).abs() < 1e-9 && interval(&[], 0.9).is_none());
+        let found = weighted_interval(&[(3.0, 1.0), (1.0, 1e-9), (2.0, 1e-9), (4.0, 1.0)], 1.0).unwrap();
+        assert_eq!((found.low, found.high), (1.0, 4.0));
+        assert!((found.value - 3.0).abs() < 0.6, "values of no weight don't move the median: {found:?}");
+        assert_eq!(interval(&[7.0], 0.9).unwrap().high, 7.0);
     }
 }

@@ -40,6 +40,7 @@ enum Stage {
     Touch,
     Unmap,
     Drain,
+    Pause,
     Barrier,
     Done,
 }
@@ -266,6 +267,10 @@ impl<'a> Run<'a> {
             Stage::Touch => self.fault(thread),
             Stage::Unmap => self.unmap(thread),
             Stage::Drain => self.drain(thread),
+            Stage::Pause => {
+                self.threads[thread].stage = Stage::Barrier;
+                self.map(thread);
+            }
             Stage::Barrier | Stage::Done => {}
         }
     }
@@ -422,6 +427,11 @@ impl<'a> Run<'a> {
             self.threads[thread].stage = Stage::Barrier;
             self.at_barrier += 1;
             return self.open_barrier();
+        }
+        if self.model.pause_ns > 0.0 {
+            self.rest(thread);
+            self.threads[thread].stage = Stage::Pause;
+            return self.after(self.model.pause_ns, thread);
         }
         self.map(thread);
     }

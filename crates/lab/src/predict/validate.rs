@@ -15,7 +15,7 @@ use super::prototype;
 use crate::Refusal;
 
 /// Parameter sets that the fit tries.
-pub const SAMPLES: usize = 400;
+pub const SAMPLES: usize = 6000;
 /// Samples of a row of the prototype.
 const POOLS: usize = 16;
 
@@ -67,10 +67,12 @@ pub struct Check {
 pub struct Validation {
     /// Its rows.
     pub checks: Vec<Check>,
-    /// Parameter sets that were tried and kept by the fit.
+    /// Parameter sets that the fit tried.
     pub tried: usize,
-    /// See `tried`.
+    /// Those that it kept.
     pub kept: usize,
+    /// As many sets of equal weight would say as much as those kept.
+    pub effective: f64,
     /// Whether at least eight of the nine held-out rows hold and none is far off.
     pub document_holds: bool,
     /// The document's rows in full.
@@ -137,8 +139,8 @@ pub fn validate(samples: usize, seed: u64) -> Result<Validation, Refusal> {
         reference: row.counted,
         holds: inside(row.predicted, row.counted),
     }));
-    let (tried, kept) = fit.counts();
-    Ok(Validation { checks, tried, kept, document_holds: document::holds(&document), document })
+    let (tried, kept, effective) = fit.counts();
+    Ok(Validation { checks, tried, kept, effective, document_holds: document::holds(&document), document })
 }
 
 fn inside(interval: Interval, value: f64) -> bool {
@@ -150,6 +152,7 @@ pub(super) fn plain(threads: usize, pages: u32) -> Model {
     Model {
         threads: vec![Work::passes(1, pages); threads],
         has_barrier: false,
+        pause_ns: 0.0,
         nodes: 1,
         processors: threads,
         service: Service::Fixed,

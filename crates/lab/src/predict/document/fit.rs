@@ -2,27 +2,35 @@
 
 use super::super::memory::Saturation;
 use super::super::model::{Model, Outcome, Scrub, Section, Service, Work, Zone};
+use super::super::mva::Network;
 use super::super::parallel;
-use super::super::range::{Draws, Range, interval};
+use super::super::range::{Draws, Range, weighted_interval};
 use super::rows::{Row, Source};
 use super::{HELD, Predicted, ROWS};
 use crate::Refusal;
 
-/// A set is kept if it meets each fitted row by threads within this share.
-pub const TOLERANCE: f64 = 0.10;
-/// The same of the patched row of one thread, whose scrubbers are calibrated.
-const CALIBRATED: f64 = 0.03;
-/// How far a repeated run of the document's machine may differ: the fitted rates are varied by this share.
-const REPEATED: f64 = 0.02;
+/// How far a rate of the document may be from that of the same run repeated: the standard deviation of its
+/// logarithm. A set weighs by the normal density of its distance from the fitted rows.
+pub const REPEATED: f64 = 0.02;
+/// A set is given up if a rate is further off than this by exact MVA, which ignores what MVA can't hold...
+const SCREENED: f64 = 0.12;
+/// ... or by a short run.
+const FAR: f64 = 0.10;
+/// Sets of less weight than this don't count.
+const LEAST_WEIGHT: f64 = 1e-4;
+/// How near the patched row of one thread must come, whose scrubbers are calibrated.
+const CALIBRATED: f64 = 0.02;
 
 /// Memory is this many times smaller than on the document's machine. Times are not.
 const SMALLER: f64 = 128.0;
-/// Memory of the document's machine, GB.
-const MEMORY_GB: f64 = 6.0;
+/// Free memory of the document's machine, which has 6 GB.
+const FREE_GB: Range = Range::new(5.0, 5.8);
 /// Its processors.
 const PROCESSORS: usize = 8;
-/// Faults of a run without the patch, where no stock decides.
-const FAULTS: u32 = 1600;
+/// Faults of a short run without the patch, where no stock decides, and of a longer one.
+const FAULTS: [f64; 2] = [1200.0, 4800.0];
+/// The threads of the rows that are fitted by runs.
+const THREADS: [u32; 3] = [2, 4, 8];
 /// Lines of a page.
 const LINES: f64 = 128.0;
 
@@ -34,7 +42,7 @@ struct Machine {
     lock: Section,
     saturation: Saturation,
     service: Service,
-    /// How unequal the threads' work is: the least, by threads (2, 4, 8); 1 is equal.
+    /// The least work of a thread compared with the most, by [`THREADS`]; the others lie evenly between.
     least_work: [f64; 3],
     /// The path of the table by lines.
     short_path_ns: f64,
@@ -42,10 +50,11 @@ struct Machine {
     lines_ns: f64,
     /// How that grows with their number.
     line_power: f64,
-    /// The share of the memory that is zeroed at the start.
-    zeroed: f64,
+    /// Memory that is free, and zeroed, at the start; the kernel and its page cache have the rest.
+    free_gb: f64,
     scrub: Scrub,
     seed: u64,
+    weight: f64,
 }
 
 /// The parameter sets that reproduce the fitted rows.
@@ -90,15 +99,18 @@ impl Targets {
 /// # Errors
 /// No set does.
 pub fn fit(source: &Source, samples: usize, seed: u64) -> Result<Fit, Refusal> {
-    const DIMENSIONS: usize = 16;
+    const DIMENSIONS: usize = 15;
     let targets = Targets::read(source)?;
     let draws = Draws::new(samples, DIMENSIONS, seed);
     let kept = parallel::map(samples, |index| {
         let machine = Machine::drawn(&targets, &draws, index);
-        Ok(match machine.meets(&targets)? {
-            true => machine.calibrated(&targets)?,
-            false => None,
-        })
+        if !machine.is_near(&targets) {
+            return Ok(None);
+        }
+        match machine.weighed(&targets)? {
+            Some(machine) => machine.calibrated(&targets),
+            None => Ok(None),
+        }
     })?;
     let kept: Vec<Machine> = kept.into_iter().flatten().collect();
     match kept.is_empty() {
@@ -111,7 +123,9 @@ impl Machine {
     /// A parameter set that meets the rows of one thread by construction.
     fn drawn(targets: &Targets, draws: &Draws, index: usize) -> Self {
         let mut sample = draws.sample(index);
-        let mut again = |rate: f64| rate * (1.0 + sample.take(Range::new(-REPEATED, REPEATED)));
+        // Uniform, with the same deviation.
+        let most = REPEATED * 3_f64.sqrt();
+        let mut again = |rate: f64| rate * (1.0 + sample.take(Range::new(-most, most)));
         let (whole_ns, hit_ns) = (1.0 / again(targets.without[0]), 1.0 / again(targets.with));
         let (first_ns, last_ns) = (1.0 / again(targets.first_line), 1.0 / again(targets.last_line));
         // The path is at least that of the shorter test, and at most that of a run without a miss.
@@ -124,12 +138,8 @@ impl Machine {
             false => Saturation::Streams(sample.take(Range::new(1.5, 8.0))),
         };
         let service = sample.choose(&[Service::Fixed, Service::Exponential]);
-        let least_work = match sample.choose(&[true, false]) {
-            true => [1.0; 3],
-            false => targets.running.map(|running| (2.0 * running - 1.0).clamp(0.05, 1.0)),
-        };
         let line_power = sample.take(Range::new(0.8, 1.2));
-        let zeroed = sample.take(Range::new(5.0, 5.8)) / MEMORY_GB;
+        let free_gb = sample.take(FREE_GB);
         let scrub = Scrub {
             per_node: sample.choose(&[2, 4, 7]),
             start_order: 4,
@@ -145,24 +155,21 @@ impl Machine {
             lock: Section { section_ns: path_ns * locked, near_ns: moved_ns, far_ns: moved_ns },
             saturation,
             service,
-            least_work,
+            least_work: targets.running.map(|running| (2.0 * running - 1.0).clamp(0.05, 1.0)),
             short_path_ns: first_ns,
             lines_ns: last_ns - first_ns,
             line_power,
-            zeroed,
+            free_gb,
             scrub,
             seed: index as u64,
+            weight: 0.0,
         }
     }
 
     /// The work of each thread, `pages` in all and in each of `reps` repetitions.
     fn work(&self, threads: u32, reps: u32, pages: f64) -> Vec<Work> {
-        let least = match threads {
-            2 => self.least_work[0],
-            4 => self.least_work[1],
-            8 => self.least_work[2],
-            _ => 1.0,
-        };
+        let at = THREADS.iter().position(|of| *of == threads);
+        let least = at.map_or(1.0, |at| self.least_work[at]);
         let weight = |thread: u32| 1.0 - (1.0 - least) * f64::from(thread) / f64::from(threads.max(2) - 1);
         let all: f64 = (0..threads).map(weight).sum();
         let pages_of = |thread: u32| (pages * weight(thread) / all).round().max(1.0) as u32;
@@ -171,16 +178,22 @@ impl Machine {
 
     /// The run of a row. Of the row only the set-up is read.
     fn model(&self, row: &Row) -> Model {
+        self.model_of(row, FAULTS[1])
+    }
+
+    /// The same with so many faults if the kernel is not patched.
+    fn model_of(&self, row: &Row, faults: f64) -> Model {
         const BLOCK: f64 = 32.0;
-        let pages = if row.is_patched { row.pages() / SMALLER } else { f64::from(FAULTS) };
+        let pages = if row.is_patched { row.pages() / SMALLER } else { faults };
         let reps = if row.is_patched { row.reps } else { 1 };
-        let memory = (MEMORY_GB / f64::from(row.gb) * pages / BLOCK).ceil() * BLOCK;
+        let memory = (self.free_gb / f64::from(row.gb) * pages / BLOCK).ceil() * BLOCK;
         // The table by lines has no contention, and a path of its own.
         let is_by_lines = row.gb == 1;
         let touch = (f64::from(row.lines - 1) / (LINES - 1.0)).powf(self.line_power);
         Model {
             threads: self.work(row.threads, reps, pages),
             has_barrier: true,
+            pause_ns: 0.0,
             nodes: 1,
             processors: PROCESSORS,
             // A mean of few exponential times would add noise of its own.
@@ -197,7 +210,7 @@ impl Machine {
                 high: 8,
                 pages: memory as u32,
                 most_order: 5,
-                zeroed: if row.is_patched { self.zeroed } else { 0.0 },
+                zeroed: if row.is_patched { 1.0 } else { 0.0 },
                 is_apart: true,
                 is_prefilled: false,
             },
@@ -208,16 +221,49 @@ impl Machine {
         }
     }
 
-    /// Whether the rows without the patch come out.
-    fn meets(&self, targets: &Targets) -> Result<bool, Refusal> {
-        for (threads, target) in [1, 2, 4, 8].into_iter().zip(targets.without) {
-            let row = Row { threads, ..set_up(false) };
-            let rate = self.model(&row).run()?.faults_per_s() / 1e9;
-            if (rate / target - 1.0).abs() > TOLERANCE {
-                return Ok(false);
+    /// Whether exact MVA, with as many customers as there are running threads, comes near the rows without
+    /// the patch.
+    fn is_near(&self, targets: &Targets) -> bool {
+        let rate = |customers: usize| {
+            // The lock moves unless the same thread comes again.
+            let moved = self.lock.near_ns * (customers as f64 - 1.0) / customers as f64;
+            let network = Network {
+                delay_ns: self.path_ns,
+                lock_ns: self.lock.section_ns + moved,
+                memory_ns: self.clear_ns,
+                saturation: self.saturation,
+            };
+            network.throughput(customers)
+        };
+        THREADS.iter().zip(targets.running).zip(&targets.without[1..]).all(|((threads, running), target)| {
+            let customers = running * f64::from(*threads);
+            let (low, high) = (rate(customers.floor() as usize), rate(customers.ceil() as usize));
+            let rate = low + (high - low) * customers.fract();
+            (rate / target).ln().abs() <= SCREENED
+        })
+    }
+
+    /// Runs the rows without the patch: makes the threads' work as unequal as the rows' CPU time says, and
+    /// weighs the set by its distance. `None` if it is far.
+    fn weighed(mut self, targets: &Targets) -> Result<Option<Self>, Refusal> {
+        /// How much less the threads run together if the least work is less.
+        const SLOPE: f64 = 0.5;
+        for faults in FAULTS {
+            let mut squares = 0.0;
+            for (at, threads) in THREADS.into_iter().enumerate() {
+                let outcome = self.model_of(&Row { threads, ..set_up(false) }, faults).run()?;
+                let off = (outcome.faults_per_s() / 1e9 / targets.without[at + 1]).ln();
+                if off.abs() > FAR {
+                    return Ok(None);
+                }
+                squares += (off / REPEATED).powi(2);
+                let running = outcome.busy_ns / outcome.wall_ns / f64::from(threads);
+                let least = self.least_work[at] + (targets.running[at] - running) / SLOPE;
+                self.least_work[at] = least.clamp(0.02, 1.0);
             }
+            self.weight = (-squares / 2.0).exp();
         }
-        Ok(true)
+        Ok((self.weight >= LEAST_WEIGHT).then_some(self))
     }
 
     /// Finds what the scrubbers take of an idle processor, so that one patched thread is as fast as in the
@@ -247,9 +293,12 @@ fn set_up(is_patched: bool) -> Row {
 }
 
 impl Fit {
-    /// How many parameter sets were tried, and how many were kept.
-    pub fn counts(&self) -> (usize, usize) {
-        (self.tried, self.kept.len())
+    /// How many parameter sets were tried, how many were kept, and how many of equal weight would say as much.
+    pub fn counts(&self) -> (usize, usize, f64) {
+        let (all, squares) = self.kept.iter().fold((0.0, 0.0), |(all, squares), machine| {
+            (all + machine.weight, squares + machine.weight.powi(2))
+        });
+        (self.tried, self.kept.len(), all * all / squares)
     }
 
     /// All rows of the document beside what the kept parameter sets give.
@@ -263,8 +312,9 @@ impl Fit {
     fn prediction(&self, row: &Row) -> Result<Predicted, Refusal> {
         let outcomes = parallel::map(self.kept.len(), |index| self.kept[index].model(row).run())?;
         let of = |figure: fn(&Outcome) -> f64| {
-            let values: Vec<f64> = outcomes.iter().map(figure).collect();
-            interval(&values, HELD).unwrap_or_default()
+            let values = outcomes.iter().zip(&self.kept);
+            let values: Vec<_> = values.map(|(outcome, machine)| (figure(outcome), machine.weight)).collect();
+            weighted_interval(&values, HELD).unwrap_or_default()
         };
         Ok(Predicted {
             row: row.name,

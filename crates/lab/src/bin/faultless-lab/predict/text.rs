@@ -29,7 +29,7 @@ fn short(value: f64) -> String {
     let power = value.abs().log10().floor();
     let digits = if value.abs() / 10_f64.powf(power) < 2.0 { 2.0 } else { 1.0 };
     let decimals = (digits - power).clamp(0.0, 9.0) as usize;
-    let step = 10_f64.powf((power - digits).max(0.0));
+    let step = 10_f64.powf(power - digits);
     format!("{:.decimals$}", (value / step).round() * step)
 }
 
@@ -220,8 +220,9 @@ fn answer(validation: &Validation) -> [String; 2] {
             furthest * 100.0
         ),
         format!(
-            "{} of {} parameter sets reproduce the fitted rows. The fit reads no held-out row.",
-            validation.kept, validation.tried
+            "{} of {} parameter sets reproduce the fitted rows, as much as {:.0} of equal weight. The fit reads no \
+             held-out row.",
+            validation.kept, validation.tried, validation.effective
         ),
     ]
 }
