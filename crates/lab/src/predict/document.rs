@@ -32,7 +32,7 @@ mod tests;
 use faultless_trace::stat::Interval;
 use serde::Serialize;
 
-pub use fit::{Fit, REPEATED, fit};
+pub use fit::{Fit, MOST_REPEATED, REPEATED, Runs, fit};
 pub use rows::{FITTED, ROWS, Row, Source};
 
 /// The share of the weight that an interval holds.
@@ -80,11 +80,32 @@ impl Predicted {
     }
 }
 
+/// How well the held-out rows are predicted, if rates repeat with a given deviation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Score {
+    /// The deviation.
+    pub repeated: f64,
+    /// Rows inside an interval that is narrow enough.
+    pub holding: usize,
+    /// Half-width of the widest interval.
+    pub widest: f64,
+    /// How far the furthest median is off.
+    pub furthest: f64,
+}
+
+/// Scores the held-out rows.
+pub fn score(rows: &[Predicted], repeated: f64) -> Score {
+    let held_out = || rows.iter().filter(|row| !row.is_fitted);
+    Score {
+        repeated,
+        holding: held_out().filter(|row| row.holds()).count(),
+        widest: held_out().map(Predicted::half_width).fold(0.0, f64::max),
+        furthest: held_out().map(|row| row.off().abs()).fold(0.0, f64::max),
+    }
+}
+
 /// Whether the nine held-out rows are predicted: at least eight hold, and none is far off.
 pub fn holds(rows: &[Predicted]) -> bool {
-    let held_out = rows.iter().filter(|row| !row.is_fitted);
-    let (holding, all, near) = held_out.fold((0, 0, true), |(holding, all, near), row| {
-        (holding + usize::from(row.holds()), all + 1, near && row.off().abs() <= MOST_OFF)
-    });
-    near && holding + 1 >= all
+    let score = score(rows, REPEATED);
+    score.furthest <= MOST_OFF && score.holding + 1 >= rows.iter().filter(|row| !row.is_fitted).count()
 }

@@ -77,6 +77,8 @@ pub struct Validation {
     pub document_holds: bool,
     /// The document's rows in full.
     pub document: Vec<document::Predicted>,
+    /// How well they are predicted under several deviations of a repeated run.
+    pub scores: Vec<document::Score>,
 }
 
 impl Validation {
@@ -113,7 +115,10 @@ pub fn validate(samples: usize, seed: u64) -> Result<Validation, Refusal> {
         checks.push(fluid(page_ns)?);
     }
     let fit = document::fit(&Source::default(), samples, seed)?;
-    let document = fit.predictions()?;
+    let runs = fit.run()?;
+    let document = runs.predictions(document::REPEATED);
+    let scores = [0.01, document::REPEATED, 0.03, document::MOST_REPEATED];
+    let scores = scores.map(|repeated| document::score(&runs.predictions(repeated), repeated)).to_vec();
     let role = |is_fitted| if is_fitted { Role::Fitted } else { Role::HeldOut };
     checks.extend(document.iter().map(|row| Check {
         group: DOCUMENT,
@@ -139,8 +144,16 @@ pub fn validate(samples: usize, seed: u64) -> Result<Validation, Refusal> {
         reference: row.counted,
         holds: inside(row.predicted, row.counted),
     }));
-    let (tried, kept, effective) = fit.counts();
-    Ok(Validation { checks, tried, kept, effective, document_holds: document::holds(&document), document })
+    let (tried, kept, effective) = runs.counts();
+    Ok(Validation {
+        checks,
+        tried,
+        kept,
+        effective,
+        document_holds: document::holds(&document),
+        document,
+        scores,
+    })
 }
 
 fn inside(interval: Interval, value: f64) -> bool {

@@ -12,12 +12,14 @@ use crate::Refusal;
 /// How far a rate of the document may be from that of the same run repeated: the standard deviation of its
 /// logarithm. A set weighs by the normal density of its distance from the fitted rows.
 pub const REPEATED: f64 = 0.02;
+/// Sets are kept for deviations up to this, to see how much depends on that figure.
+pub const MOST_REPEATED: f64 = 0.04;
 /// A set is given up if a rate is further off than this by exact MVA, which ignores what MVA can't hold...
 const SCREENED: f64 = 0.12;
 /// ... or by a short run.
 const FAR: f64 = 0.10;
 /// Sets of less weight than this don't count.
-const LEAST_WEIGHT: f64 = 1e-4;
+const LEAST_WEIGHT: f64 = 1e-3;
 /// How near the patched row of one thread must come, whose scrubbers are calibrated.
 const CALIBRATED: f64 = 0.02;
 
@@ -54,7 +56,8 @@ struct Machine {
     free_gb: f64,
     scrub: Scrub,
     seed: u64,
-    weight: f64,
+    /// The sum of the squared distances from the fitted rows.
+    squares: f64,
 }
 
 /// The parameter sets that reproduce the fitted rows.
@@ -162,7 +165,7 @@ impl Machine {
             free_gb,
             scrub,
             seed: index as u64,
-            weight: 0.0,
+            squares: 0.0,
         }
     }
 
@@ -256,14 +259,14 @@ impl Machine {
                 if off.abs() > FAR {
                     return Ok(None);
                 }
-                squares += (off / REPEATED).powi(2);
+                squares += off.powi(2);
                 let running = outcome.busy_ns / outcome.wall_ns / f64::from(threads);
                 let least = self.least_work[at] + (targets.running[at] - running) / SLOPE;
                 self.least_work[at] = least.clamp(0.02, 1.0);
             }
-            self.weight = (-squares / 2.0).exp();
+            self.squares = squares;
         }
-        Ok((self.weight >= LEAST_WEIGHT).then_some(self))
+        Ok((weight(self.squares, MOST_REPEATED) >= LEAST_WEIGHT).then_some(self))
     }
 
     /// Finds what the scrubbers take of an idle processor, so that one patched thread is as fast as in the
@@ -287,43 +290,70 @@ impl Machine {
     }
 }
 
+/// The weight of a set, if rates repeat with this deviation.
+fn weight(squares: f64, repeated: f64) -> f64 {
+    (-squares / repeated.powi(2) / 2.0).exp()
+}
+
 /// The set-up of the table by threads, for one thread. It has no figure of the document.
 fn set_up(is_patched: bool) -> Row {
     Row { name: "", is_patched, gb: 4, reps: 3, threads: 1, lines: 1, per_cpu_s: 0.0, per_wall_s: 0.0 }
 }
 
-impl Fit {
-    /// How many parameter sets were tried, how many were kept, and how many of equal weight would say as much.
-    pub fn counts(&self) -> (usize, usize, f64) {
-        let (all, squares) = self.kept.iter().fold((0.0, 0.0), |(all, squares), machine| {
-            (all + machine.weight, squares + machine.weight.powi(2))
-        });
-        (self.tried, self.kept.len(), all * all / squares)
-    }
+/// What the kept sets give for each row of the document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Runs {
+    tried: usize,
+    squares: Vec<f64>,
+    /// For each row, an outcome of each set.
+    outcomes: Vec<(Row, Vec<Outcome>)>,
+}
 
-    /// All rows of the document beside what the kept parameter sets give.
+impl Fit {
+    /// Runs every row of the document with every set.
     ///
     /// # Errors
     /// A run fails.
-    pub fn predictions(&self) -> Result<Vec<Predicted>, Refusal> {
-        ROWS.iter().map(|row| self.prediction(row)).collect()
+    pub fn run(&self) -> Result<Runs, Refusal> {
+        let of = |row: &Row| {
+            let outcomes = parallel::map(self.kept.len(), |index| self.kept[index].model(row).run())?;
+            Ok((*row, outcomes))
+        };
+        Ok(Runs {
+            tried: self.tried,
+            squares: self.kept.iter().map(|machine| machine.squares).collect(),
+            outcomes: ROWS.iter().map(of).collect::<Result<_, Refusal>>()?,
+        })
+    }
+}
+
+impl Runs {
+    /// How many parameter sets were tried, how many were kept, and how many of equal weight would say as much.
+    pub fn counts(&self) -> (usize, usize, f64) {
+        let weights = self.squares.iter().map(|squares| weight(*squares, REPEATED));
+        let (all, squares) =
+            weights.fold((0.0, 0.0), |(all, squares), weight| (all + weight, squares + weight * weight));
+        (self.tried, self.squares.len(), all * all / squares)
     }
 
-    fn prediction(&self, row: &Row) -> Result<Predicted, Refusal> {
-        let outcomes = parallel::map(self.kept.len(), |index| self.kept[index].model(row).run())?;
-        let of = |figure: fn(&Outcome) -> f64| {
-            let values = outcomes.iter().zip(&self.kept);
-            let values: Vec<_> = values.map(|(outcome, machine)| (figure(outcome), machine.weight)).collect();
-            weighted_interval(&values, HELD).unwrap_or_default()
+    /// All rows of the document beside their intervals, if rates repeat with this deviation.
+    pub fn predictions(&self, repeated: f64) -> Vec<Predicted> {
+        let predicted = |(row, outcomes): &(Row, Vec<Outcome>)| {
+            let of = |figure: fn(&Outcome) -> f64| {
+                let weights = self.squares.iter().map(|squares| weight(*squares, repeated));
+                let values: Vec<_> = outcomes.iter().map(figure).zip(weights).collect();
+                weighted_interval(&values, HELD).unwrap_or_default()
+            };
+            Predicted {
+                row: row.name,
+                is_fitted: row.is_fitted(),
+                per_wall_s: of(Outcome::faults_per_s),
+                document_per_wall_s: row.per_wall_s,
+                per_cpu_s: of(Outcome::faults_per_busy_s),
+                document_per_cpu_s: row.per_cpu_s,
+                hit_ratio: of(Outcome::hit_ratio),
+            }
         };
-        Ok(Predicted {
-            row: row.name,
-            is_fitted: row.is_fitted(),
-            per_wall_s: of(Outcome::faults_per_s),
-            document_per_wall_s: row.per_wall_s,
-            per_cpu_s: of(Outcome::faults_per_busy_s),
-            document_per_cpu_s: row.per_cpu_s,
-            hit_ratio: of(Outcome::hit_ratio),
-        })
+        self.outcomes.iter().map(predicted).collect()
     }
 }
