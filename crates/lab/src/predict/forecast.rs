@@ -215,10 +215,10 @@ mod tests {
         Question {
             threads: threads.to_vec(),
             nodes: nodes.to_vec(),
-            processors: 64,
+            processors: 8,
             lines: 1,
             shares_vma: true,
-            samples: 8,
+            samples: 6,
             seed: 1,
         }
     }
@@ -226,10 +226,10 @@ mod tests {
     #[test]
     fn forecasts_are_ranges_and_repeat() {
         let parameters = Parameters::defaults().unwrap();
-        let question = question(&[1, 16, 512], &[1, 8]);
+        let question = question(&[1, 8, 64], &[1, 8]);
         let found = forecast(&question, &parameters, |_, _| {}).unwrap();
         let pairs: Vec<_> = found.iter().map(|found| (found.nodes, found.threads)).collect();
-        assert_eq!(pairs, [(1, 1), (1, 16), (8, 1), (8, 16), (8, 512)], "512 threads need 8 nodes");
+        assert_eq!(pairs, [(1, 1), (1, 8), (8, 1), (8, 8), (8, 64)], "64 threads need 8 nodes");
         for found in &found {
             for range in [found.without_per_s, found.stocked_per_s, found.stocked_gain, found.without_p99_ns]
             {
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn a_shared_vma_limits_many_threads() {
         let parameters = Parameters::defaults().unwrap();
-        let shared = question(&[64], &[1]);
+        let shared = question(&[32], &[4]);
         let own = Question { shares_vma: false, ..shared.clone() };
         let rate = |question: &Question| forecast(question, &parameters, |_, _| {}).unwrap()[0].stocked_per_s;
         assert!(rate(&own).value > 1.3 * rate(&shared).value, "{:?} {:?}", rate(&own), rate(&shared));

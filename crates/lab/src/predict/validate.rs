@@ -17,7 +17,7 @@ use crate::Refusal;
 /// Parameter sets that the fit tries.
 pub const SAMPLES: usize = 6000;
 /// Samples of a row of the prototype.
-const POOLS: usize = 16;
+const POOLS: usize = 8;
 
 /// Where a reference comes from, and what the row must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
