@@ -17,27 +17,46 @@ pub const DEFAULTS: &str = include_str!("parameters.toml");
 /// Parameters of a forecast. `parameters.toml` describes each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct Parameters {
+    /// Bytes of a page.
     pub page_bytes: Range,
+    /// Instructions of a fault without clearing.
     pub path_instructions: Range,
+    /// Instructions under the lock that threads share.
     pub lock_instructions: Range,
+    /// How often its cache line moves in a fault.
     pub lock_moves: Range,
+    /// Instructions under the zone lock for one page of a batch.
     pub zone_instructions: Range,
+    /// Pages of a batch.
     pub batch: Range,
+    /// Instructions to unmap a page.
     pub free_instructions: Range,
+    /// Speed of a processor.
     pub instructions_per_ns: Range,
+    /// Clearing by one processor.
     pub clear_bytes_per_ns: Range,
+    /// Clearing by a scrubber, in large blocks.
     pub scrub_bytes_per_ns: Range,
+    /// Processors that clear at full speed before the bandwidth of a node is used up.
     pub node_streams: Range,
+    /// First touch of a cache line.
     pub line_ns: Range,
+    /// A cache line moves within a node.
     pub near_ns: Range,
+    /// A cache line moves between nodes.
     pub far_ns: Range,
+    /// How many times slower another node's memory is.
     pub far_times: Range,
+    /// What the mark adds to a fault that hits.
     pub mark_instructions: Range,
+    /// Scrubbers of a node.
     pub scrubbers: Range,
+    /// What a scrubber takes of an idle processor.
     pub idle_share: Range,
+    /// What it takes of a busy one.
     pub busy_share: Range,
+    /// The share of freed pages that per-CPU lists hand out again.
     pub recycled: Range,
 }
 
