@@ -4,7 +4,8 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 fn predict(words: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_faultless-lab")).arg("predict").args(words).output().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_faultless-lab")).arg("predict").args(words).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
@@ -81,14 +82,14 @@ fn help_fits_a_screen() {
 fn an_interrupted_forecast_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_faultless-lab"))
+    let child = Command::new(env!("CARGO_BIN_EXE_faultless-lab"))
         .args(["predict", "--samples", "10000", "-o", page.to_str().unwrap()])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     std::thread::sleep(std::time::Duration::from_millis(100));
-    child.kill().unwrap();
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert!(!output.status.success() && output.stdout.is_empty());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
