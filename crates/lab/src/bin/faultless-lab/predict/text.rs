@@ -78,11 +78,12 @@ fn set_up(question: &Question) -> String {
 }
 
 /// How to read a forecast.
-fn how(question: &Question) -> [String; 3] {
+fn how(question: &Question) -> [String; 4] {
     [
-        format!("A range holds 90 % of {} samples of the parameters. It is a model's, not measured; runs are short, so a ratio within 6 % of 1 \
-             is no difference.", question.samples),
-        "Stocked: every fault finds a zeroed page. Sustained: faults and unmaps without a pause, scrubbers beside them.".into(),
+        format!("A range holds 90 % of {} samples of the parameters. It is a model's, not measured.", question.samples),
+        "Runs are short: a ratio within 6 % of 1 is no difference.".into(),
+        "Stocked: every fault finds a zeroed page. Sustained: faults and unmaps without a pause, scrubbers beside them."
+            .into(),
         "Times: faults per second compared with the same work without prezeroing. p99: latency of a fault.".into(),
     ]
 }
