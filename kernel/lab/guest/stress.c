@@ -3,7 +3,7 @@
  * Stress for zeroed memory: threads make and drop memory of all kinds and
  * check every fresh page whole. Prints one line:
  *
- *   stress pages=N nonzero=N hits=N misses=N waste=N scrubbed=N seconds=N
+ *   stress pages=N nonzero=N hits=N misses=N waste=N scrubbed=N ... seconds=N
  *
  * Arguments, NAME=VALUE: pages (check so many, 2000000), threads (4),
  * seconds (at most so long, 3600), start and stop (vm.scrub_*, left alone),
@@ -51,6 +51,18 @@
 #define HUGETLB_PAGES 8
 #define MOST_THREADS 64
 #define SHOWN 20
+
+static struct {
+	const char *name, *shown;
+	long before;
+} counters[] = {
+	{ "zero_hit", "hits", 0 },		{ "zero_miss", "misses", 0 },
+	{ "zero_waste", "waste", 0 },		{ "zero_scrubbed", "scrubbed", 0 },
+	{ "pswpout", "swapped", 0 },		{ "pgmigrate_success", "migrated", 0 },
+	{ "thp_fault_alloc", "thp", 0 },	{ "thp_split_page", "thp_splits", 0 },
+	{ "pgscan_kswapd", "kswapd_scanned", 0 },
+};
+#define COUNTERS (sizeof(counters) / sizeof(*counters))
 
 static size_t page;
 static size_t budget; /* bytes that one thread may hold */
@@ -470,6 +482,8 @@ int main(int argc, char **argv)
 		printf("stress: threads=%ld: give 1 to %d\n", threads, MOST_THREADS);
 		return 2;
 	}
+	for (size_t i = 0; i < COUNTERS; i++)
+		counters[i].before = named_number("/proc/vmstat", counters[i].name);
 	begin = time(NULL);
 	deadline = begin + argument(argc, argv, "seconds", 3600);
 	if (argument(argc, argv, "swap", 0))
@@ -498,13 +512,10 @@ int main(int argc, char **argv)
 	for (long i = 0; i < count; i++)
 		pthread_join(workers[i].thread, NULL);
 
-	printf("stress pages=%lu nonzero=%lu hits=%ld misses=%ld waste=%ld scrubbed=%ld seconds=%ld rounds=%lu "
-	       "swapped=%ld migrated=%ld thp=%ld thp_splits=%ld\n",
-	       atomic_load(&checked), atomic_load(&nonzero), named_number("/proc/vmstat", "zero_hit"),
-	       named_number("/proc/vmstat", "zero_miss"), named_number("/proc/vmstat", "zero_waste"),
-	       named_number("/proc/vmstat", "zero_scrubbed"), (long)(time(NULL) - begin), atomic_load(&rounds),
-	       named_number("/proc/vmstat", "pswpout"), named_number("/proc/vmstat", "pgmigrate_success"),
-	       named_number("/proc/vmstat", "thp_fault_alloc"), named_number("/proc/vmstat", "thp_split_page"));
+	printf("stress pages=%lu nonzero=%lu", atomic_load(&checked), atomic_load(&nonzero));
+	for (size_t i = 0; i < COUNTERS; i++)
+		printf(" %s=%ld", counters[i].shown, named_number("/proc/vmstat", counters[i].name) - counters[i].before);
+	printf(" seconds=%ld rounds=%lu\n", (long)(time(NULL) - begin), atomic_load(&rounds));
 	fflush(stdout);
 	if (getpid() == 1)
 		reboot(RB_POWER_OFF);
