@@ -425,6 +425,7 @@ static void add_swap(long mib)
 	char text[32];
 	int file;
 
+	mount("devtmpfs", "/dev", "devtmpfs", 0, NULL);
 	snprintf(text, sizeof(text), "%ldM", mib);
 	if (!write_text(text, "/sys/block/zram0/disksize"))
 		printf("stress: no zram\n");
@@ -473,7 +474,6 @@ int main(int argc, char **argv)
 	if (getpid() == 1) {
 		mount("proc", "/proc", "proc", 0, NULL);
 		mount("sysfs", "/sys", "sysfs", 0, NULL);
-		mount("devtmpfs", "/dev", "devtmpfs", 0, NULL);
 	}
 	page = (size_t)sysconf(_SC_PAGESIZE);
 	goal = (unsigned long)argument(argc, argv, "pages", 2000000);
