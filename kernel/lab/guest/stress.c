@@ -180,6 +180,7 @@ static void anonymous(struct worker *w, int advice)
 {
 	size_t bytes = some_bytes(w, advice == MADV_HUGEPAGE ? 4096 : 2048);
 	char *memory = map(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	size_t piece;
 
 	if (!memory)
 		return;
@@ -192,17 +193,11 @@ static void anonymous(struct worker *w, int advice)
 		madvise(memory + begin, len, MADV_DONTNEED);
 		check(w, memory + begin, len, "dropped");
 	}
-	/* Pieces: splits of huge pages, blocks of all orders. */
-	for (size_t at = 0; at < bytes;) {
-		size_t len = (pick(w, 64) + 1) * page;
-
-		if (len > bytes - at)
-			len = bytes - at;
-		if (pick(w, 2))
-			munmap(memory + at, len);
-		at += len;
-	}
-	munmap(memory, bytes);
+	/* Every other piece first: splits of huge pages, blocks of all orders. */
+	piece = (pick(w, 64) + 1) * page;
+	for (size_t odd = 0; odd < 2; odd++)
+		for (size_t at = odd * piece; at < bytes; at += 2 * piece)
+			munmap(memory + at, bytes - at < piece ? bytes - at : piece);
 }
 
 /* One page per page table. */
@@ -348,7 +343,7 @@ static void *toggle(void *argument)
 			break;
 		case 2: write_text(thp[pick(w, 3)], "/sys/kernel/mm/transparent_hugepage/shmem_enabled"); break;
 		case 3: write_text("1", "/proc/sys/vm/compact_memory"); break;
-		case 4: write_text("3", "/proc/sys/vm/drop_caches"); break;
+		case 4: write_text("7", "/proc/sys/vm/drop_caches"); break;
 		case 5:
 			snprintf(text, sizeof(text), "%d", (int)pick(w, HUGETLB_PAGES + 1));
 			write_text(text, "/proc/sys/vm/nr_hugepages");
