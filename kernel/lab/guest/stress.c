@@ -3,7 +3,10 @@
  * Stress for zeroed memory: threads make and drop memory of all kinds and
  * check every fresh page whole. Prints one line:
  *
- *   stress pages=N nonzero=N hits=N misses=N waste=N scrubbed=N ... seconds=N
+ *   stress pages=N nonzero=N lost=N hits=N misses=N waste=N scrubbed=N ... seconds=N
+ *
+ * nonzero: fresh pages with other data. lost: used pages with other data than
+ * was written to them, by which memory shows that was zeroed while in use.
  *
  * Arguments, NAME=VALUE: pages (check so many, 2000000), threads (4),
  * seconds (at most so long, 3600), start and stop (vm.scrub_*, left alone),
@@ -51,6 +54,7 @@
 #define HUGETLB_PAGES 8
 #define MOST_THREADS 64
 #define SHOWN 20
+#define MAGIC 0x5ca1ab1e0ddba11ul
 
 static struct {
 	const char *name, *shown;
@@ -66,9 +70,10 @@ static struct {
 
 static size_t page;
 static size_t budget; /* bytes that one thread may hold */
-static atomic_ulong checked, nonzero, rounds;
+static atomic_ulong checked, nonzero, lost, rounds;
 static atomic_bool done;
 static unsigned long goal;
+static long swap_mib;
 static time_t deadline;
 
 struct worker {
@@ -289,17 +294,19 @@ static void pressure(struct worker *w)
 {
 	size_t bytes = some_bytes(w, 16384);
 	char *memory = map(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	int advice = pick(w, 2) ? MADV_FREE : MADV_PAGEOUT;
 
 	if (!memory)
 		return;
 	check(w, memory, bytes, "pressure");
-	madvise(memory, bytes, pick(w, 2) ? MADV_FREE : MADV_PAGEOUT);
+	madvise(memory, bytes, advice);
 	for (size_t at = 0; at < bytes; at += page) {
 		char last = ((volatile char *)memory)[at + page - 1];
 
-		if (last && last != (char)0xa5 && last != 0x5a) {
-			show("pressure: other data", (unsigned long *)(memory + at), page / 8 - 1);
-			atomic_fetch_add(&nonzero, 1);
+		/* Zero is right after MADV_FREE only. */
+		if (last != (char)0xa5 && last != 0x5a && (last || advice != MADV_FREE)) {
+			show("pressure", (unsigned long *)(memory + at), page / 8 - 1);
+			atomic_fetch_add(&lost, 1);
 		}
 	}
 	munmap(memory, bytes);
@@ -407,6 +414,34 @@ static void *poison(void *argument)
 	return NULL;
 }
 
+/* Holds more than the memory that is left, so that others cause reclaim. */
+static void *ballast(void *argument)
+{
+	struct worker *w = argument;
+	size_t bytes = (size_t)named_number("/proc/meminfo", "MemAvailable:") * 768 + (size_t)swap_mib * MIB / 2;
+	char *memory = map(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+	size_t pages = bytes / page, filled = 0;
+
+	if (!memory)
+		return NULL;
+	while (!atomic_load(&done)) {
+		size_t at = filled < pages ? filled : pick(w, pages);
+		unsigned long *first = (unsigned long *)(memory + at * page);
+		unsigned long *last = first + page / sizeof(*first) - 1;
+
+		if (filled < pages) {
+			*first = at ^ MAGIC;
+			*last = ~at;
+			filled++;
+		} else if (*first != (at ^ MAGIC) || *last != ~at) {
+			show("ballast", last, 0);
+			atomic_fetch_add(&lost, 1);
+		}
+	}
+	munmap(memory, bytes);
+	return NULL;
+}
+
 /* Turns a zram disk into swap: the header is all that mkswap(8) would write. */
 static void add_swap(long mib)
 {
@@ -460,9 +495,9 @@ static void set_scrub(int argc, char **argv, const char *name)
 
 int main(int argc, char **argv)
 {
-	static struct worker workers[MOST_THREADS + 3];
-	static const char *const extra[] = { "toggle", "offline", "poison" };
-	static void *(*const body[])(void *) = { toggle, offline, poison };
+	static struct worker workers[MOST_THREADS + 4];
+	static const char *const extra[] = { "toggle", "offline", "poison", "swap" };
+	static void *(*const body[])(void *) = { toggle, offline, poison, ballast };
 	long threads, count = 0;
 	time_t begin;
 
@@ -481,23 +516,24 @@ int main(int argc, char **argv)
 		counters[i].before = named_number("/proc/vmstat", counters[i].name);
 	begin = time(NULL);
 	deadline = begin + argument(argc, argv, "seconds", 3600);
-	if (argument(argc, argv, "swap", 0))
-		add_swap(argument(argc, argv, "swap", 0));
+	swap_mib = argument(argc, argv, "swap", 0);
+	if (swap_mib)
+		add_swap(swap_mib);
 	set_scrub(argc, argv, "stop");
 	set_scrub(argc, argv, "start");
 	if (argument(argc, argv, "toggle", 0))
 		write_text("8", "/proc/sys/vm/nr_hugepages");
 	/* Fork may double what a thread holds; the rest is for everybody else. */
 	budget = (size_t)named_number("/proc/meminfo", "MemAvailable:") * 1024 * 3 / 4 / (size_t)threads;
-	if (argument(argc, argv, "swap", 0))
-		budget = budget * 5 / 4;
+	if (swap_mib)
+		budget /= 2;
 
 	for (long i = 0; i < threads; i++) {
 		workers[count].seed = 0x9e3779b97f4a7c15ull * (uint64_t)(i + 1);
 		pthread_create(&workers[count].thread, NULL, work, &workers[count]);
 		count++;
 	}
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		if (!argument(argc, argv, extra[i], 0))
 			continue;
 		workers[count].seed = 0xbf58476d1ce4e5b9ull * (uint64_t)(i + 1);
@@ -507,12 +543,13 @@ int main(int argc, char **argv)
 	for (long i = 0; i < count; i++)
 		pthread_join(workers[i].thread, NULL);
 
-	printf("stress pages=%lu nonzero=%lu", atomic_load(&checked), atomic_load(&nonzero));
+	printf("stress pages=%lu nonzero=%lu lost=%lu", atomic_load(&checked), atomic_load(&nonzero),
+	       atomic_load(&lost));
 	for (size_t i = 0; i < COUNTERS; i++)
 		printf(" %s=%ld", counters[i].shown, named_number("/proc/vmstat", counters[i].name) - counters[i].before);
 	printf(" seconds=%ld rounds=%lu\n", (long)(time(NULL) - begin), atomic_load(&rounds));
 	fflush(stdout);
 	if (getpid() == 1)
 		reboot(RB_POWER_OFF);
-	return atomic_load(&nonzero) ? 1 : 0;
+	return atomic_load(&nonzero) || atomic_load(&lost) ? 1 : 0;
 }
