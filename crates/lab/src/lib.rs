@@ -17,6 +17,7 @@ pub mod compare;
 pub mod datafile;
 pub mod experiment;
 pub mod experiments;
+pub mod kernel;
 pub mod predict;
 pub mod process;
 pub mod record;
