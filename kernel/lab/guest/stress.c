@@ -391,7 +391,8 @@ static void *offline(void *argument)
 static void *poison(void *argument)
 {
 	struct worker *w = argument;
-	int soft = 0, hard = 0, free_pages = 0;
+	int soft = 0, hard = 0, by_address = 0, status;
+	pid_t child;
 
 	for (int i = 0; i < 60 && !atomic_load(&done); i++) {
 		char *memory = map(page, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -403,14 +404,20 @@ static void *poison(void *argument)
 		soft += !madvise(memory, page, MADV_SOFT_OFFLINE);
 		munmap(memory, page);
 
+		/* Free pages as well: they leave their block. */
 		snprintf(text, sizeof(text), "%#lx", (unsigned long)pick(w, 32768) * page + 64 * MIB);
-		free_pages += write_text(text, "/sys/devices/system/memory/soft_offline_page");
-		snprintf(text, sizeof(text), "%#lx", (unsigned long)pick(w, 32768) * page + 64 * MIB);
-		if (i % 4 == 0)
-			hard += write_text(text, "/sys/devices/system/memory/hard_offline_page");
+		by_address += write_text(text, "/sys/devices/system/memory/soft_offline_page");
+		child = i % 4 ? -1 : fork();
+		if (!child) {
+			memory = map(page, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+			memory[0] = 1;
+			_exit(madvise(memory, page, MADV_HWPOISON) ? 1 : 0);
+		}
+		if (child > 0 && waitpid(child, &status, 0) == child)
+			hard += !status;
 		usleep(100000);
 	}
-	printf("stress soft=%d soft_by_address=%d hard_by_address=%d\n", soft, free_pages, hard);
+	printf("stress soft=%d soft_by_address=%d hard=%d\n", soft, by_address, hard);
 	return NULL;
 }
 
