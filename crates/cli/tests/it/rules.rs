@@ -300,7 +300,7 @@ fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
 /// The targets in a document: its links, and its backquoted paths that begin with a folder of the project.
 /// Paths with a placeholder are skipped.
 fn pointers(text: &str) -> Vec<&str> {
-    const FOLDERS: [&str; 5] = ["crates/", "record/", "bench/", "fuzz/", ".ci/"];
+    const FOLDERS: [&str; 6] = ["crates/", "record/", "bench/", "fuzz/", "kernel/", ".ci/"];
     let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
     let links = links.filter(|link| !link.is_empty() && !link.contains("://"));
     let quoted = text.split('`').skip(1).step_by(2).filter(|word| {

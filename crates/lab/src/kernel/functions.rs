@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::cell::{Cell, Refusal};
 
 use super::counts::{Function, USER};
-use super::session::{EXPERIMENT, Measured};
+use super::session::{EXPERIMENT, Measured, SETTLE};
 
 /// Name of the table in a record's folder.
 const FILE: &str = "functions.csv";
@@ -41,14 +41,14 @@ pub struct Row {
     pub llc_misses: u64,
 }
 
-/// Writes the functions of a record. An older table is replaced.
+/// Writes the functions of a record, without those of idle time. An older table is replaced.
 ///
 /// # Errors
 /// The folder can't be written.
 pub fn write(folder: &Path, cells: &[Measured]) -> Result<(), Refusal> {
     let path = folder.join(FILE);
     let mut writer = csv::Writer::from_writer(Vec::new());
-    for found in cells {
+    for found in cells.iter().filter(|found| found.cell.text("test") != Ok(SETTLE)) {
         let cell = found.cell.words().join(" ");
         for function in &found.functions {
             writer.serialize(row(&cell, function)).map_err(|error| unusable(&path, &error))?;

@@ -12,6 +12,8 @@ use super::plan::{Arm, Plan};
 
 /// The experiment's name in a record.
 pub const EXPERIMENT: &str = "kernel";
+/// The test that is idle time.
+pub const SETTLE: &str = "settle";
 /// The phase of what the plugin counted.
 pub const SECTION: &str = "section";
 /// The phase of what the guest's kernel counted.

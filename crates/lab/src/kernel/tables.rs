@@ -13,8 +13,8 @@ use crate::results::{Quantities, Results, values};
 
 use super::plan::{ARMS, PLANS};
 use super::session::{
-    CLEARED, EXPERIMENT, GUEST, HIT, LAPS, LLC, MISS, PAGE_BYTES, PAGES, PATH, SCRUBBED, SECTION, STRINGS,
-    USER,
+    CLEARED, EXPERIMENT, GUEST, HIT, LAPS, LLC, MISS, PAGE_BYTES, PAGES, PATH, SCRUBBED, SECTION, SETTLE,
+    STRINGS, USER,
 };
 
 /// All tables that a record has rows for.
@@ -310,7 +310,7 @@ fn stock_row(
 ) -> Option<(bool, Vec<String>)> {
     let before = number.to_string();
     let named = [("arm", arm), ("plan", plan)];
-    let scrub = Found::of(results, &[&named[..], &[("test", "settle"), ("before", &before)]].concat())?;
+    let scrub = Found::of(results, &[&named[..], &[("test", SETTLE), ("before", &before)]].concat())?;
     let found = Found::of(results, &parameters(&named, test))?;
     let (hit, miss) = (found.guest(HIT), found.guest(MISS));
     let (pages, meanwhile) = (scrub.guest(SCRUBBED), found.guest(SCRUBBED));

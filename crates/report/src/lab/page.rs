@@ -121,10 +121,12 @@ pub fn csv(table: &Table) -> String {
     lines.map(line).collect()
 }
 
-/// The table as aligned columns, below its title. The remark follows, wrapped.
+/// The table as aligned columns, below its title. The remark follows, wrapped. A table without rows has no
+/// columns either.
 pub fn text(table: &Table) -> String {
+    let heads = (!table.rows.is_empty()).then_some(&table.heads);
     let rows: Vec<Vec<String>> =
-        std::iter::once(&table.heads).chain(table.rows.iter().map(|row| &row.texts)).cloned().collect();
+        heads.into_iter().chain(table.rows.iter().map(|row| &row.texts)).cloned().collect();
     let mut align = vec![Align::Right; table.heads.len()];
     if let Some(first) = align.first_mut() {
         *first = Align::Left;

@@ -166,7 +166,7 @@ fn text(sides: &[String; 2], found: &[Compared]) -> String {
             compared.path[0],
             compared.path[1]
         );
-        let heads = if rows.is_empty() { Vec::new() } else { HEADS.map(str::to_owned).into() };
+        let heads = HEADS.map(str::to_owned).into();
         let table = page::Table { id: String::new(), title: compared.cell.clone(), heads, rows, remark };
         text.push_str(&page::text(&table));
         text.push('\n');
