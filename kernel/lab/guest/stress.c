@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -414,7 +415,7 @@ static void *poison(void *argument)
 			_exit(madvise(memory, page, MADV_HWPOISON) ? 1 : 0);
 		}
 		if (child > 0 && waitpid(child, &status, 0) == child)
-			hard += !status;
+			hard += !status || (WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
 		usleep(100000);
 	}
 	printf("stress soft=%d soft_by_address=%d hard=%d\n", soft, by_address, hard);
