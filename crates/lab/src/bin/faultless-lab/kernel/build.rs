@@ -38,9 +38,9 @@ const MARK: &str = "kernel/lab/plugin/counts.c";
 
 /// Builds everything that is not built yet.
 pub(crate) fn run(args: &Args) -> Outcome {
+    let checkout = checkout(args.checkout.as_deref())?;
     commands::require(&commands::TO_BUILD)?;
     commands::require_headers()?;
-    let checkout = checkout(args.checkout.as_deref())?;
     let work = Work(args.output.clone().unwrap_or_else(|| WORK.into()));
     let unusable = |error: std::io::Error| {
         Failure(format!("{}: {}; name a folder that can be written", work.0.display(), reason(&error)))

@@ -87,48 +87,77 @@ impl Source {
         Ok(archive)
     }
 
-    /// A copy with the patches applied. Only files that the patches name are copied again when they change, so that the
-    /// next build is incremental.
+    /// A copy with the patches applied. Later calls change only files that then differ, so that the next build is
+    /// incremental.
     pub(super) fn patched(&self, patches: &[PathBuf], work: &Path) -> Result<Self, Failure> {
-        let (folder, stamp, log) =
-            (work.join("patched-source"), work.join("patched-source.sha256"), work.join("patch.log"));
-        let mut text = Vec::new();
-        for patch in patches {
-            text.extend(std::fs::read(patch).map_err(|error| unusable(patch, &error))?);
-        }
-        let names = work.join("patched-source.files");
+        let [folder, part, stamp, names, log] =
+            ["", ".part", ".sha256", ".files", ".log"].map(|end| work.join(format!("patched-source{end}")));
+        let read = |patch: &PathBuf| std::fs::read(patch).map_err(|error| unusable(patch, &error));
+        let text = patches.iter().map(read).collect::<Result<Vec<_>, _>>()?.concat();
         let known = format!("{}\n{}\n", self.version, commands::sha256(&text)?);
         if folder.is_dir() && std::fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == known) {
             return Ok(Self { folder, version: self.version.clone() });
         }
-        let _ = std::fs::remove_file(&stamp);
-        let (named, had) =
-            (touched(&String::from_utf8_lossy(&text)), std::fs::read_to_string(&names).unwrap_or_default());
+        let _ = (std::fs::remove_file(&stamp), std::fs::remove_dir_all(&part));
         if !folder.is_dir() {
             eprintln!("faultless: copying the source");
             let mut copy = Command::new("cp");
-            copy.args(["-a", "--reflink=auto"]).arg(&self.folder).arg(&folder);
+            copy.args(["-a", "--reflink=auto"]).arg(&self.folder).arg(&part);
             commands::run(&mut copy, &log)?;
+            std::fs::rename(&part, &folder).map_err(|error| unusable(&folder, &error))?;
         }
-        for name in had.lines() {
-            let (from, to) = (self.folder.join(name), folder.join(name));
-            let restored = if from.exists() { std::fs::copy(&from, &to).map(drop) } else { remove(&to) };
-            restored.map_err(|error| unusable(&to, &error))?;
+        let had = std::fs::read_to_string(&names).unwrap_or_default();
+        let mut all = touched(&String::from_utf8_lossy(&text));
+        all.extend(had.lines().map(str::to_owned));
+        let lines: String = all.iter().map(|name| format!("{name}\n")).collect();
+        std::fs::write(&names, lines).map_err(|error| unusable(&names, &error))?;
+        self.apply(patches, &all, &part, &log)?;
+        for name in &all {
+            replace(&part.join(name), &folder.join(name))
+                .map_err(|error| unusable(&folder.join(name), &error))?;
         }
-        let lines: Vec<&str> = named.iter().map(String::as_str).collect();
-        std::fs::write(&names, lines.join("\n") + "\n").map_err(|error| unusable(&names, &error))?;
-        for patch in patches {
-            let mut apply = Command::new("patch");
-            apply
-                .args(["-p1", "-N", "-s", "--no-backup-if-mismatch", "-d"])
-                .arg(&folder)
-                .arg("-i")
-                .arg(patch);
-            commands::run(&mut apply, &log)?;
-        }
+        let _ = std::fs::remove_dir_all(&part);
         std::fs::write(&stamp, known).map_err(|error| unusable(&stamp, &error))?;
         Ok(Self { folder, version: self.version.clone() })
     }
+
+    /// Copies these files into a folder of their own and patches them there.
+    fn apply(
+        &self,
+        patches: &[PathBuf],
+        all: &BTreeSet<String>,
+        part: &Path,
+        log: &Path,
+    ) -> Result<(), Failure> {
+        for name in all {
+            let (from, to) = (self.folder.join(name), part.join(name));
+            let parent = to.parent().unwrap_or(part);
+            std::fs::create_dir_all(parent).map_err(|error| unusable(parent, &error))?;
+            if from.exists() {
+                std::fs::copy(&from, &to).map_err(|error| unusable(&to, &error))?;
+            }
+        }
+        for patch in patches {
+            let mut apply = Command::new("patch");
+            apply.args(["-p1", "-N", "-s", "--no-backup-if-mismatch", "-d"]).arg(part).arg("-i").arg(patch);
+            commands::run(&mut apply, log)?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a file what another is: absent, or with its content. A file that is right already keeps its time.
+fn replace(from: &Path, to: &Path) -> std::io::Result<()> {
+    if !from.exists() {
+        return if to.exists() { std::fs::remove_file(to) } else { Ok(()) };
+    }
+    if to.exists() && std::fs::read(from)? == std::fs::read(to)? {
+        return Ok(());
+    }
+    if let Some(parent) = to.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    std::fs::copy(from, to).map(drop)
 }
 
 /// The patches of the checkout, in their order.
@@ -145,10 +174,6 @@ pub(super) fn patches(checkout: &Path) -> Vec<PathBuf> {
         .collect();
     found.sort();
     found.into_iter().filter_map(|path| path.canonicalize().ok()).collect()
-}
-
-fn remove(path: &Path) -> std::io::Result<()> {
-    if path.exists() { std::fs::remove_file(path) } else { Ok(()) }
 }
 
 fn unusable(path: &Path, error: &std::io::Error) -> Failure {
@@ -184,6 +209,7 @@ mod tests {
         std::fs::create_dir_all(at.join("mm")).unwrap();
         std::fs::write(at.join("Makefile"), MAKEFILE).unwrap();
         std::fs::write(at.join("mm/a.c"), text).unwrap();
+        std::fs::write(at.join("mm/c.c"), "c\n").unwrap();
     }
 
     #[test]
@@ -202,6 +228,9 @@ mod tests {
 
     #[test]
     fn other_patches_replace_the_former_and_leave_other_files_alone() {
+        if commands::require(&[("patch", "patch")]).is_err() {
+            return faultless_wants::missing_package("patch", "patch(1) applies the kernel's patches");
+        }
         let folder = tempfile::tempdir().unwrap();
         let (from, work) = (folder.path().join("from"), folder.path().join("work"));
         tree(&from, "one\n");
@@ -214,14 +243,20 @@ mod tests {
         };
         let first = patch(
             "0001-x.patch",
-            "--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1 @@\n-one\n+two\n--- /dev/null\n+++ b/mm/b.c\n@@ -0,0 +1 @@\n+new\n",
+            "--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1 @@\n-one\n+two\n--- /dev/null\n+++ b/mm/b.c\n@@ -0,0 +1 @@\n+new\n--- a/mm/c.c\n+++ b/mm/c.c\n@@ -1 +1 @@\n-c\n+d\n",
         );
-        let second = patch("0002-x.patch", "--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1 @@\n-one\n+three\n");
+        let second = patch(
+            "0002-x.patch",
+            "--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1 @@\n-one\n+three\n--- a/mm/c.c\n+++ b/mm/c.c\n@@ -1 +1 @@\n-c\n+d\n",
+        );
         let read = |name: &str| std::fs::read_to_string(work.join("patched-source").join(name)).ok();
         source.patched(std::slice::from_ref(&first), &work).unwrap();
         assert_eq!((read("mm/a.c").as_deref(), read("mm/b.c").as_deref()), (Some("two\n"), Some("new\n")));
         source.patched(&[first], &work).unwrap();
+        let time = || std::fs::metadata(work.join("patched-source/mm/c.c")).unwrap().modified().unwrap();
+        let before = time();
         source.patched(&[second], &work).unwrap();
+        assert_eq!(before, time(), "a file that both leave alike keeps its time");
         assert_eq!((read("mm/a.c").as_deref(), read("mm/b.c")), (Some("three\n"), None));
         let broken = patch("0003-x.patch", "--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1 @@\n-nine\n+ten\n");
         assert!(source.patched(&[broken], &work).unwrap_err().0.contains("patch failed"));
