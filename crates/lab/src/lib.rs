@@ -18,6 +18,7 @@ pub mod datafile;
 pub mod experiment;
 pub mod experiments;
 pub mod kernel;
+pub mod predict;
 pub mod process;
 pub mod record;
 pub mod results;

@@ -258,7 +258,7 @@ impl Report {
     }
 }
 
-fn table(table: &Table) -> Markup {
+pub(super) fn table(table: &Table) -> Markup {
     html! {
         h3 { (table.title) }
         div.scroll {

@@ -10,6 +10,7 @@ mod compare;
 mod datafile;
 mod kernel;
 mod measure;
+mod predict;
 mod report;
 mod table;
 
@@ -41,6 +42,7 @@ EXAMPLES
   faultless lab verify
   faultless lab report my-machine --charts charts
   faultless lab compare last-week my-machine -o changes.html
+  faultless lab predict --threads 1..64
 
 Exit status: 0 every count is what it must be, 1 some are not, 2 it could not be measured, 130 interrupted."
 )]
@@ -87,6 +89,8 @@ enum Action {
     /// Count what a page fault costs the kernel with and without zeroed pages, in QEMU.
     #[command(subcommand)]
     Kernel(kernel::Action),
+    /// Predict by a model what prezeroing would change: 1 to 512 threads, 1 to 8 nodes, as ranges.
+    Predict(predict::Args),
     /// Write a file of random data for the experiment `filemap`, which reads FAULTLESS_LAB_DATAFILE.
     Datafile(datafile::Args),
     Man(ManArgs),
@@ -115,6 +119,7 @@ fn run(args: Args) -> Outcome {
         Some(Action::Report(args)) => report::run(&args),
         Some(Action::Compare(args)) => compare::run(&args),
         Some(Action::Kernel(action)) => kernel::run(&action),
+        Some(Action::Predict(args)) => predict::run(&args),
         Some(Action::Datafile(args)) => datafile::run(&args),
         Some(Action::Man(args)) => man(args),
         Some(Action::Completions(args)) => {
