@@ -336,12 +336,24 @@ fn last_byte(path: &Path) -> io::Result<Option<u8>> {
 }
 
 fn read_table<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Vec<T>, Refusal> {
-    let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    let text = read_text(path).map_err(|error| unreadable(path, &error))?;
     let whole = &text[..whole_len(text.as_bytes())];
     csv::Reader::from_reader(whole.as_bytes())
         .deserialize()
         .collect::<Result<_, _>>()
         .map_err(|error| unreadable(path, &error))
+}
+
+/// A table's text. If only the file compressed by gzip is there, it is that one's.
+pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+    match (std::fs::read_to_string(path), File::open(path.with_extension("csv.gz"))) {
+        (Err(missing), Ok(packed)) if missing.kind() == io::ErrorKind::NotFound => {
+            let mut text = String::new();
+            flate2::read::GzDecoder::new(packed).read_to_string(&mut text)?;
+            Ok(text)
+        }
+        (read, _) => read,
+    }
 }
 
 fn unreadable(path: &Path, error: &dyn std::error::Error) -> Refusal {

@@ -17,6 +17,7 @@ use faultless_trace::diff::Class;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, Refusal};
+use crate::record::read_text;
 
 use super::counts::{Function, USER};
 use super::session::{EXPERIMENT, Measured, SETTLE};
@@ -85,7 +86,8 @@ pub type Table = BTreeMap<Cell, Vec<Row>>;
 /// It is no record of the kernel lab.
 pub fn read(folder: &Path) -> Result<Table, Refusal> {
     let path: PathBuf = folder.join(FILE);
-    let mut reader = csv::Reader::from_path(&path).map_err(|error| unusable(&path, &error))?;
+    let text = read_text(&path).map_err(|error| unusable(&path, &error))?;
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
     let mut table = Table::new();
     for row in reader.deserialize() {
         let row: Row = row.map_err(|error| unusable(&path, &error))?;

@@ -12,8 +12,11 @@
 
 pub mod counts;
 pub mod cpio;
+pub mod found;
 pub mod functions;
 pub mod guest;
+pub mod limits;
 pub mod plan;
 pub mod session;
 pub mod tables;
+mod work;
