@@ -17,6 +17,8 @@ pub mod compare;
 pub mod datafile;
 pub mod experiment;
 pub mod experiments;
+pub mod kernel;
+pub mod predict;
 pub mod process;
 pub mod record;
 pub mod results;

@@ -24,9 +24,9 @@ use files::Files;
 
 pub use cgroup::Cgroup;
 pub use huge::{HugetlbPool, Khugepaged, Mthp, Thp};
-pub use parse::{Release, chosen};
+pub use parse::{Pressure, Release, Swap, chosen};
 pub use probe::Probes;
-pub use system::{Balloon, Cpu, Kernel, Limits, Memory, Pressure, Swap};
+pub use system::{Balloon, Cpu, Kernel, Limits, Memory};
 
 /// Everything that was found.
 #[derive(Clone, Debug, Default, PartialEq)]

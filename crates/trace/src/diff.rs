@@ -15,6 +15,7 @@
 //! Nothing here reads files or prints.
 
 mod comparable;
+mod estimate;
 mod judge;
 mod name;
 mod price;
@@ -33,7 +34,8 @@ use crate::tuning::{DIFF_ERROR, DIFF_THRESHOLD};
 pub use comparable::Refusal;
 pub use price::{Price, PriceSource};
 
-use judge::{Estimate, Judge, Judged};
+use estimate::Estimate;
+use judge::{Judge, Judged};
 use table::Table;
 
 /// A recording and its faults.

@@ -26,12 +26,12 @@ use crate::observation::Observation;
 use crate::recording::{Recording, Stacks};
 
 pub use blocks::{Block, Blocks};
-pub use huge::Huge;
 pub use rows::BeyondWait4;
 pub(crate) use spread::{Tally, Whole};
 pub(crate) use strata::{Strata, Stratum};
 pub use time::FaultTime;
 pub use totals::Totals;
+pub use weigh::Huge;
 
 /// A fault, and the faults that it represents.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -73,6 +73,8 @@ pub struct Basis {
     pub reading_ns: Option<f64>,
     /// The part of `cost_ns` that is the mean of similar faults, ns.
     pub assumed_ns: f64,
+    /// Error at 95 % of `cost_ns` that all samples of its period share, ns.
+    pub shared_ns: f64,
     /// The probability that the same mapping had its page before: the program gave it back.
     pub again: f64,
 }
@@ -105,7 +107,8 @@ impl Profile {
 
     /// Weighs the faults found in an observation.
     pub(crate) fn of(found: &Faults, observation: &Observation, stacks: &Stacks) -> Self {
-        let weights = weigh::weights(found, observation);
+        let mut weights = weigh::weights(found, observation);
+        huge::settle(found, &mut weights, observation);
         let mut prices = price::Prices::new(found, &weights, observation, stacks);
         let mut profile = Self { blocks: Blocks::new(observation), ..Self::default() };
         let bursts = bursts(found);
@@ -118,16 +121,26 @@ impl Profile {
                 alike: weight.alike * prices.burst_part,
                 reading_ns,
                 assumed_ns,
+                shared_ns: 0.0,
                 again: fault.again,
             };
             both.push((profile.weighted(fault, fault.kind, weight.faults(), cost_ns), basis));
         }
-        for ((fault, _), faults) in found.samples.iter().zip(&weights.samples).filter(|(_, w)| **w > 0.0) {
+        for ((fault, period), faults) in found.samples.iter().zip(&weights.samples).filter(|(_, w)| **w > 0.0)
+        {
             let kind = prices.kind_of_sample(fault);
             let cost_ns = faults * prices.mean_ns(fault, kind);
-            let reading_ns = prices.sample_ns(fault);
+            let reading_ns = prices.sample_ns(fault, *period);
             let again = fault.again;
-            let basis = Basis { alike: *faults, reading_ns, assumed_ns: cost_ns, again, ..Basis::default() };
+            let shared_ns = faults * prices.shared_spread_ns(fault, *period);
+            let basis = Basis {
+                alike: *faults,
+                reading_ns,
+                assumed_ns: cost_ns,
+                shared_ns,
+                again,
+                ..Basis::default()
+            };
             both.push((profile.weighted(fault, kind, *faults, cost_ns), basis));
         }
         if let Some(first) = found.faults.first().filter(|_| weights.huge_unseen > 0.0) {

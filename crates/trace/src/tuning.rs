@@ -168,9 +168,14 @@ pub(crate) const OFFSET_SHARE: f64 = 0.15;
 /// Faults nearest in time from which the kind of a sampled one is drawn. Chosen: enough for shares, near
 /// enough for phases.
 pub(crate) const NEIGHBOURS: usize = 16;
-/// Samples that a burst is compared with to find the excess of a cold recorder. Chosen: enough for a median,
-/// near enough for equal prices.
+/// Samples that a burst is compared with to find the excess of a cold recorder, at least. Chosen: enough for a
+/// median, near enough for equal prices.
 pub(crate) const COLD_NEAR_SAMPLES: usize = 16;
+/// The same, at most. Samples within a millisecond of a burst read up to 1 us longer than others (measured), so
+/// frequent ones are taken from 10 ms around it.
+pub(crate) const COLD_NEAR_SAMPLES_MAX: usize = 256;
+/// Standard deviation of the excess between bursts of one run, as a share of the price (measured: 8 to 12 %).
+pub(crate) const COLD_SPREAD: f64 = 0.12;
 /// The weight of a burst for prices, in timed samples: its faults are alike. Chosen.
 pub(crate) const BURST_WORTH: f64 = 4.0;
 /// The weight of the usual spread of prices, [`ONE_BURST_SHARE`], in bursts. Chosen: with twice as many

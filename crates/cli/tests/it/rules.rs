@@ -1,5 +1,5 @@
-//! Checks the dependency rules of ARCHITECTURE.md: dependencies between crates, unsafe code, printing. Also
-//! checks that links and paths in the documents exist.
+//! Checks the dependency rules of ARCHITECTURE.md: dependencies between crates and between modules, unsafe code,
+//! printing. Also checks that links and paths in the documents exist.
 //!
 //! Guards against dependencies that bypass a layer because they compile, and against outdated documents.
 
@@ -160,6 +160,130 @@ fn files_are_short_enough_to_read() {
     }
 }
 
+/// The paths of a `use` tree without white space: `a::{b, c::{d, e}}` -> `a::b`, `a::c::d`, `a::c::e`.
+fn use_paths(tree: &str, paths: &mut Vec<String>) {
+    let Some((before, rest)) = tree.split_once('{') else {
+        paths.push(tree.to_owned());
+        return;
+    };
+    let rest = rest.strip_suffix('}').expect("braces in pairs");
+    let (mut depth, mut begin) = (0, 0);
+    for (at, c) in rest.char_indices().chain([(rest.len(), ',')]) {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 && begin < at => use_paths(&format!("{before}{}", &rest[begin..at]), paths),
+            _ => {}
+        }
+        if c == ',' && depth == 0 {
+            begin = at + 1;
+        }
+    }
+}
+
+/// The paths that begin with `crate` or `super`.
+fn paths_in(code: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    let mut lines = code.lines();
+    while let Some(line) = lines.next() {
+        let visible = line.trim_start();
+        let item =
+            visible.strip_prefix("pub").and_then(|rest| Some(rest.split_once(' ')?.1)).unwrap_or(visible);
+        if let Some(first) = item.strip_prefix("use ") {
+            let mut tree = first.to_owned();
+            while !tree.ends_with(';') {
+                tree.push_str(lines.next().expect("a statement ends"));
+            }
+            use_paths(&tree.trim_end_matches(';').split_whitespace().collect::<String>(), &mut paths);
+        }
+    }
+    let words = code.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
+    paths.extend(words.map(|word| word.trim_matches(':').to_owned()));
+    paths.retain(|path| path.starts_with("crate::") || path.starts_with("super::"));
+    paths
+}
+
+/// Imports between modules with the same parent, as (module, imported module). What lies below a module counts as
+/// part of it.
+fn imports_between_siblings(files: &[(Vec<String>, String)]) -> Vec<(String, String)> {
+    let mut imports = Vec::new();
+    for (module, code) in files {
+        for path in paths_in(code) {
+            let mut words = path.split("::").peekable();
+            let mut to = if words.next_if_eq(&"crate").is_some() { Vec::new() } else { module.clone() };
+            while words.next_if_eq(&"super").is_some() {
+                to.pop();
+            }
+            to.extend(words.map(str::to_owned));
+            while !files.iter().any(|(module, _)| *module == to) {
+                to.pop(); // an item of the module
+            }
+            let shared = to.iter().zip(module).take_while(|(to, module)| to == module).count();
+            if shared < to.len().min(module.len()) {
+                imports.push((module[..=shared].join("::"), to[..=shared].join("::")));
+            }
+        }
+    }
+    imports.sort();
+    imports.dedup();
+    imports
+}
+
+/// The modules that import themselves by way of others.
+fn in_a_circle(imports: &[(String, String)]) -> Vec<&str> {
+    let reached = |from: &str| {
+        let mut reached: Vec<&str> = Vec::new();
+        let mut next = vec![from];
+        while let Some(module) = next.pop() {
+            for (_, to) in imports.iter().filter(|(from, _)| from == module) {
+                if !reached.contains(&to.as_str()) {
+                    reached.push(to);
+                    next.push(to);
+                }
+            }
+        }
+        reached
+    };
+    let mut circle: Vec<&str> = imports.iter().map(|import| import.0.as_str()).collect();
+    circle.dedup();
+    circle.retain(|module| reached(module).contains(module));
+    circle
+}
+
+#[test]
+fn modules_do_not_import_each_other_in_circles() {
+    let file = |module: &str, code: &str| {
+        (module.split("::").filter(|word| !word.is_empty()).map(str::to_owned).collect(), code.to_owned())
+    };
+    let made_up = [
+        file("", "mod a; mod b; mod c;"),
+        file("a", "use crate::{b::Item, c};"),
+        file("a::d", "use super::super::b;"),
+        file("b", "fn f() -> crate::c::Item {}"),
+        file("c", ""),
+    ];
+    assert_eq!(in_a_circle(&imports_between_siblings(&made_up)), [""; 0]);
+    let mut circular = made_up.to_vec();
+    circular[4].1 = "use crate::a::d::Other;".to_owned();
+    assert_eq!(in_a_circle(&imports_between_siblings(&circular)), ["a", "b", "c"]);
+
+    for Rule { name, .. } in rules() {
+        let src = crates().join(&name).join("src");
+        let program = |path: &PathBuf| path.strip_prefix(&src).unwrap().starts_with("bin");
+        let files: Vec<(Vec<String>, String)> = sources(&src)
+            .into_iter()
+            .filter(|path| !program(path))
+            .map(|path| {
+                let module = path.strip_prefix(&src).unwrap().with_extension("");
+                let words = module.iter().map(|word| word.to_str().unwrap().to_owned());
+                (words.filter(|word| !["lib", "main", "mod"].contains(&word.as_str())).collect(), code(&path))
+            })
+            .collect();
+        let imports = imports_between_siblings(&files);
+        assert_eq!(in_a_circle(&imports), [""; 0], "{name}: of {imports:?}");
+    }
+}
+
 /// The documents of the project.
 fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
@@ -176,7 +300,7 @@ fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
 /// The targets in a document: its links, and its backquoted paths that begin with a folder of the project.
 /// Paths with a placeholder are skipped.
 fn pointers(text: &str) -> Vec<&str> {
-    const FOLDERS: [&str; 5] = ["crates/", "record/", "bench/", "fuzz/", ".ci/"];
+    const FOLDERS: [&str; 6] = ["crates/", "record/", "bench/", "fuzz/", "kernel/", ".ci/"];
     let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
     let links = links.filter(|link| !link.is_empty() && !link.contains("://"));
     let quoted = text.split('`').skip(1).step_by(2).filter(|word| {

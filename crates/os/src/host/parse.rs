@@ -5,7 +5,25 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::system::{Pressure, Swap};
+/// PSI: the share of the last 10 s in which tasks waited for memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pressure {
+    /// Some task waited, per cent.
+    pub some_avg10: f64,
+    /// All tasks waited, per cent.
+    pub full_avg10: Option<f64>,
+}
+
+/// One swap area.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swap {
+    /// Device or file.
+    pub name: String,
+    /// Size.
+    pub len_bytes: u64,
+    /// In use.
+    pub used_bytes: u64,
+}
 
 /// The numbers at the beginning of `uname -r`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

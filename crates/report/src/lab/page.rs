@@ -6,6 +6,7 @@ use maud::{Markup, PreEscaped, html};
 use super::quantity::{Quantity, name, range, shown};
 use crate::frame;
 use crate::svg::{self, Plot};
+use crate::table::{Align, WIDTH, columns, wrap};
 
 /// A record, ready to show.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -120,6 +121,24 @@ pub fn csv(table: &Table) -> String {
     lines.map(line).collect()
 }
 
+/// The table as aligned columns, below its title. The remark follows, wrapped. A table without rows has no
+/// columns either.
+pub fn text(table: &Table) -> String {
+    let heads = (!table.rows.is_empty()).then_some(&table.heads);
+    let rows: Vec<Vec<String>> =
+        heads.into_iter().chain(table.rows.iter().map(|row| &row.texts)).cloned().collect();
+    let mut align = vec![Align::Right; table.heads.len()];
+    if let Some(first) = align.first_mut() {
+        *first = Align::Left;
+    }
+    let mut lines = vec![table.title.clone()];
+    lines.extend(columns(2, &align, &rows));
+    if !table.remark.is_empty() {
+        lines.extend(wrap("  ", &table.remark, WIDTH));
+    }
+    lines.join("\n") + "\n"
+}
+
 /// A phase of a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PhaseRow {
@@ -152,26 +171,30 @@ impl Report {
     /// The record as one HTML document.
     pub fn html(&self) -> String {
         let title = format!("faultless lab: {}", self.name);
+        let has_claims = !self.claims.is_empty() || self.experiments.is_empty();
         let body = html! {
             header {
                 h1 { (title) }
-                p.lead { (self.tally()) }
+                @if has_claims { p.lead { (self.tally()) } }
                 p.faint { (self.asked) " " (self.measured) }
                 @if let Some(why) = &self.unfinished {
                     div.alarm { p { strong { "Not whole. " } (why) } }
                 }
                 (violations(&self.violations))
                 nav {
-                    a href="#claims" { "claims" } a href="#machine" { "machine" }
+                    @if has_claims { a href="#claims" { "claims" } }
+                    a href="#machine" { "machine" }
                     @for experiment in &self.experiments {
                         a href={ "#" (experiment.name) } { (experiment.name) }
                     }
                 }
             }
-            section.part id="claims" {
-                h2 { "What the documents claim, and what this machine says" }
-                (self.filter())
-                div.scroll { (claims(&self.claims.iter().collect::<Vec<_>>(), true)) }
+            @if has_claims {
+                section.part id="claims" {
+                    h2 { "What the documents claim, and what this machine says" }
+                    (self.filter())
+                    div.scroll { (claims(&self.claims.iter().collect::<Vec<_>>(), true)) }
+                }
             }
             section.part id="machine" { h2 { "The machine" } (frame::facts(&self.machine)) }
             @for experiment in &self.experiments { (self.experiment(experiment)) }
@@ -235,7 +258,7 @@ impl Report {
     }
 }
 
-fn table(table: &Table) -> Markup {
+pub(super) fn table(table: &Table) -> Markup {
     html! {
         h3 { (table.title) }
         div.scroll {

@@ -2,9 +2,9 @@
 
 use faultless_trace::Stat;
 use faultless_trace::measurement::{Count, Nanos};
-use faultless_trace::stat::{Interval, Kind, Row, Source};
+use faultless_trace::stat::{Interval, Kind, Row};
 
-use super::section::headed;
+use super::section::{headed, name};
 use crate::figure::{Figure, is_negligible};
 use crate::palette::Palette;
 use crate::table::{Align, SCREEN, columns};
@@ -156,18 +156,10 @@ pub(super) fn sources(stat: &Stat, palette: Palette) -> Vec<String> {
     headed("Where the counts come from", palette, lines)
 }
 
-pub(super) fn name(source: Source) -> &'static str {
-    match source {
-        Source::Counted => "counted",
-        Source::Sampled => "sampled",
-        Source::Inferred => "inferred",
-        Source::Calibrated => "calibrated estimate",
-        Source::Remainder => "remainder",
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use faultless_trace::stat::Source;
+
     use super::*;
 
     fn row(kind: Kind, faults: u64, interval: Option<(u64, u64)>) -> Row {

@@ -4,7 +4,6 @@ use faultless_trace::Stat;
 use faultless_trace::measurement::{Bytes, Count, Nanos};
 use faultless_trace::stat::{Curve, FaultTime, Interval, KernelTime, Point, Serialisation, Source};
 
-use super::rows::name;
 use super::sentence::{has_bounds, share};
 use crate::figure::Figure;
 use crate::palette::Palette;
@@ -57,6 +56,16 @@ pub(super) fn timing(time: &FaultTime) -> Option<String> {
     };
     (time.timed > 0)
         .then(|| format!("times are {}: {} faults timed, {offset}", name(time.source), Count(time.timed)))
+}
+
+pub(super) fn name(source: Source) -> &'static str {
+    match source {
+        Source::Counted => "counted",
+        Source::Sampled => "sampled",
+        Source::Inferred => "inferred",
+        Source::Calibrated => "calibrated estimate",
+        Source::Remainder => "remainder",
+    }
 }
 
 pub(super) fn reading(curve: &Curve) -> String {

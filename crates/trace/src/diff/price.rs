@@ -8,7 +8,7 @@
 use serde::Serialize;
 
 use super::Run;
-use super::judge::Estimate;
+use super::estimate::Estimate;
 use super::spread::normal;
 use super::table::Table;
 use crate::measurement::{Interval, weighted_median};

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::judge::{Estimate, Figure};
+use super::estimate::{Estimate, Figure};
 use super::{Run, Settings, name};
 use crate::kind::Kind;
 use crate::observation::Window;

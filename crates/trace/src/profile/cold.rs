@@ -2,54 +2,181 @@
 //!
 //! The entry of a fault is written between its two time stamps. A recorder that runs for one fault in
 //! hundreds finds its code and its ring out of the cache. It then takes longer than within a burst, or in the
-//! calibration. Each burst is compared with the samples nearest in time, because prices drift. The median
-//! over the bursts is the excess.
+//! calibration. One that runs for every 31st fault does not, so each sampling period has its own excess. Each
+//! burst is compared with the samples nearest in time, because prices drift. The median over the bursts is the
+//! excess. A period without a burst has the excess of the period before it, and the step of the readings where
+//! the period changed.
+
+use std::collections::{BTreeMap, HashMap};
 
 use super::weigh::Weights;
 use crate::fault::{Fault, Faults};
-use crate::kind::{ALL, KINDS, Kind};
-use crate::measurement::{median, weighted_median};
-use crate::tuning::{COLD_NEAR_SAMPLES, PRICED_FAULTS};
+use crate::kind::{ALL, Kind};
+use crate::measurement::{median, student_t, weighted_median};
+use crate::tuning::{
+    COLD_NEAR_SAMPLES, COLD_NEAR_SAMPLES_MAX, COLD_SPREAD, ONE_BURST_SHARE, PRICE_PRIOR_BURSTS, PRICED_FAULTS,
+};
 
-/// The excess of timed samples of each kind, ns. A kind with too few samples has the excess of all kinds; 0
-/// if that is not known either.
-pub(super) fn excesses_ns(found: &Faults, weights: &Weights) -> [f64; KINDS] {
-    let of_kinds = ALL.map(|kind| excesses(found, weights, kind));
-    let usual_ns = weighted_median(of_kinds.iter().flatten().copied().collect()).unwrap_or(0.0);
-    of_kinds.map(|excesses| weighted_median(excesses).unwrap_or(usual_ns).max(0.0))
+/// A time and a reading, both ns.
+type Reading = (u64, f64);
+
+/// The excess of a sample, and its error at 95 %, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Excess {
+    pub(super) ns: f64,
+    pub(super) spread_ns: f64,
 }
 
-/// The excess of samples of a kind over each burst of it, and the weight of the burst.
-fn excesses(found: &Faults, weights: &Weights, kind: Kind) -> Vec<(f64, f64)> {
-    let is_ours = |fault: &Fault| fault.kind == kind && !fault.kernel;
-    let sampled = found.samples.iter().zip(&weights.samples).filter(|(_, weight)| **weight > 0.0);
-    let samples: Vec<(u64, f64)> = sampled
-        .filter(|((fault, _), _)| is_ours(fault))
-        .filter_map(|((fault, _), _)| Some((fault.enter_ns, fault.reading_ns()? as f64)))
-        .collect();
-    if samples.len() < COLD_NEAR_SAMPLES {
-        return Vec::new();
+/// The excess of timed samples by sampling period.
+#[derive(Default)]
+pub(super) struct Excesses {
+    by_kind: HashMap<(u64, Kind), Excess>,
+    by_period: HashMap<u64, Excess>,
+}
+
+impl Excesses {
+    pub(super) fn new(found: &Faults, weights: &Weights) -> Self {
+        let bursts = ALL.map(|kind| bursts(found, weights, kind));
+        let mut excesses = Self::default();
+        let mut before: Option<(Vec<Reading>, Excess)> = None;
+        for (period, samples) in by_period(found, weights) {
+            let mut all = Vec::new();
+            for kind in ALL {
+                let own = readings(&samples, |fault| fault.kind == kind);
+                let measured: Vec<_> =
+                    bursts[kind as usize].iter().filter_map(|burst| burst.beside(&own)).collect();
+                if let Some(excess) = Excess::of(&measured) {
+                    excesses.by_kind.insert((period, kind), excess);
+                }
+                all.extend(measured);
+            }
+            let samples = readings(&samples, |fault| fault.kind != Kind::Major);
+            let usual = Excess::of(&all).unwrap_or_else(|| Excess::after(before.as_ref(), &samples));
+            excesses.by_period.insert(period, usual);
+            before = Some((samples, usual));
+        }
+        excesses
     }
-    let recorded = found.faults.iter().zip(&weights.recorded).filter(|(fault, _)| is_ours(fault));
+
+    /// The excess of a sample. A kind without a burst has that of all kinds.
+    pub(super) fn of(&self, period: u64, kind: Kind) -> Excess {
+        let by_kind = self.by_kind.get(&(period, kind));
+        by_kind.or_else(|| self.by_period.get(&period)).copied().unwrap_or_default()
+    }
+}
+
+impl Excess {
+    /// The median over bursts. Its error is that of a mean, with a usual spread for few bursts.
+    fn of(bursts: &[Beside]) -> Option<Self> {
+        let ns = weighted_median(bursts.iter().map(|burst| (burst.excess_ns, burst.weight)).collect())?;
+        let n = bursts.len() as f64;
+        let squares: f64 = bursts.iter().map(|burst| (burst.excess_ns - ns).powi(2)).sum();
+        let usual: f64 = bursts.iter().map(|burst| (COLD_SPREAD * burst.price_ns).powi(2)).sum::<f64>() / n;
+        let free = PRICE_PRIOR_BURSTS + n - 1.0;
+        let variance = (PRICE_PRIOR_BURSTS * usual + squares) / free / n;
+        Some(Self { ns: ns.max(0.0), spread_ns: student_t(free as usize) * variance.sqrt() })
+    }
+
+    /// The excess of a period without a burst, by the step from the period before.
+    fn after(before: Option<&(Vec<Reading>, Excess)>, samples: &[Reading]) -> Self {
+        let step_ns = before.map_or(0.0, |(before, _)| step(before, samples));
+        let before = before.map(|before| before.1).unwrap_or_default();
+        let middle_ns = middle(samples).unwrap_or(0.0);
+        let ns = (before.ns + step_ns).max(0.0);
+        let spread_ns = before.spread_ns.hypot(ONE_BURST_SHARE * (middle_ns - ns).max(0.0));
+        Self { ns, spread_ns }
+    }
+}
+
+/// The timed user-mode samples by period, in the order of the periods' first samples.
+fn by_period<'a>(found: &'a Faults, weights: &Weights) -> Vec<(u64, Vec<&'a Fault>)> {
+    let mut periods: BTreeMap<u64, Vec<&Fault>> = BTreeMap::new();
+    for ((fault, period), weight) in found.samples.iter().zip(&weights.samples) {
+        if *weight > 0.0 && !fault.kernel && fault.reading_ns().is_some() {
+            periods.entry(*period).or_default().push(fault);
+        }
+    }
+    let mut periods: Vec<_> = periods.into_iter().collect();
+    periods.sort_by_key(|(_, samples)| samples[0].enter_ns);
+    periods
+}
+
+fn readings(samples: &[&Fault], is: impl Fn(&Fault) -> bool) -> Vec<Reading> {
+    let ours = samples.iter().filter(|fault| is(fault));
+    ours.filter_map(|fault| Some((fault.enter_ns, fault.reading_ns()? as f64))).collect()
+}
+
+fn middle(readings: &[Reading]) -> Option<f64> {
+    median(&readings.iter().map(|(_, ns)| *ns).collect::<Vec<_>>())
+}
+
+/// How much longer the first samples of a period read than the last ones of the period before.
+fn step(before: &[Reading], samples: &[Reading]) -> f64 {
+    let first = &samples[..samples.len().min(COLD_NEAR_SAMPLES)];
+    let last = &before[before.len().saturating_sub(COLD_NEAR_SAMPLES)..];
+    match first.len().min(last.len()) as u64 {
+        PRICED_FAULTS.. => middle(first).zip(middle(last)).map_or(0.0, |(first, last)| first - last),
+        _ => 0.0,
+    }
+}
+
+/// A burst beside samples: their excess, its price, and its weight.
+struct Beside {
+    excess_ns: f64,
+    price_ns: f64,
+    weight: f64,
+}
+
+/// A burst of faults of one kind.
+struct Burst {
+    begin_ns: u64,
+    /// Median reading.
+    middle_ns: f64,
+    /// The faults that it represents.
+    weight: f64,
+}
+
+impl Burst {
+    /// The nearest of these samples. `None` if they are further from the burst than from each other: prices may have
+    /// changed.
+    fn beside(&self, samples: &[Reading]) -> Option<Beside> {
+        let near = near(samples, self.begin_ns)?;
+        let (first_ns, last_ns) = (near[0].0, near[near.len() - 1].0);
+        let apart_ns = last_ns - first_ns;
+        if self.begin_ns + apart_ns < first_ns || self.begin_ns > last_ns + apart_ns {
+            return None;
+        }
+        let excess_ns = middle(near)? - self.middle_ns;
+        Some(Beside { excess_ns, price_ns: self.middle_ns, weight: self.weight })
+    }
+}
+
+/// The bursts of a kind.
+fn bursts(found: &Faults, weights: &Weights, kind: Kind) -> Vec<Burst> {
+    let recorded = found.faults.iter().zip(&weights.recorded);
     let timed: Vec<(usize, u64, f64, f64)> = recorded
+        .filter(|(fault, _)| fault.kind == kind && !fault.kernel)
         .filter_map(|(fault, weight)| {
             Some((fault.window?, fault.enter_ns, fault.reading_ns()? as f64, weight.alike))
         })
         .collect();
     let bursts = timed.chunk_by(|a, b| a.0 == b.0).filter(|burst| burst.len() as u64 >= PRICED_FAULTS);
-    let beside = |burst: &[(usize, u64, f64, f64)]| {
-        let readings: Vec<f64> = burst.iter().map(|(.., ns, _)| *ns).collect();
-        let around: Vec<f64> = near(&samples, burst[0].1).iter().map(|(_, ns)| *ns).collect();
-        Some((median(&around)? - median(&readings)?, burst.iter().map(|(.., alike)| alike).sum()))
-    };
-    bursts.filter_map(beside).collect()
+    bursts
+        .filter_map(|burst| {
+            let readings: Vec<f64> = burst.iter().map(|(.., ns, _)| *ns).collect();
+            let weight = burst.iter().map(|(.., alike)| alike).sum();
+            Some(Burst { begin_ns: burst[0].1, middle_ns: median(&readings)?, weight })
+        })
+        .collect()
 }
 
-/// The samples nearest to a time; `samples` are sorted by time.
-fn near(samples: &[(u64, f64)], time_ns: u64) -> &[(u64, f64)] {
+/// The samples nearest to a time: a quarter of all within limits. Samples are sorted by time.
+fn near(samples: &[Reading], time_ns: u64) -> Option<&[Reading]> {
+    let number = (samples.len() / 4).clamp(COLD_NEAR_SAMPLES, COLD_NEAR_SAMPLES_MAX);
+    let last_from = samples.len().checked_sub(number)?;
     let at = samples.partition_point(|(ns, _)| *ns < time_ns);
-    let from = at.saturating_sub(COLD_NEAR_SAMPLES / 2).min(samples.len() - COLD_NEAR_SAMPLES);
-    &samples[from..from + COLD_NEAR_SAMPLES]
+    let from = at.saturating_sub(number / 2).min(last_from);
+    Some(&samples[from..from + number])
 }
 
 #[cfg(test)]
@@ -59,7 +186,11 @@ mod tests {
     use crate::profile::weigh::Weight;
 
     /// Twenty bursts of ten faults, with twenty samples around each that read longer by `excess_ns`.
-    fn run(excess_ns: u64, price_ns: impl Fn(u64) -> u64) -> (Faults, Weights) {
+    fn run(
+        period: impl Fn(u64) -> u64,
+        excess_ns: impl Fn(u64) -> u64,
+        price_ns: impl Fn(u64) -> u64,
+    ) -> (Faults, Weights) {
         let mut found = Faults::default();
         for burst in 0..20_u64 {
             let begin_ns = burst * 1_000_000;
@@ -69,36 +200,75 @@ mod tests {
             let window = Some(found.windows.len() - 2);
             let at = |ns, more| Fault::timed(Kind::Stack, begin_ns + ns, price_ns(burst) + more);
             found.faults.extend((0..10).map(|n| Fault { window, ..at(n * 5_000, 0) }));
-            found.samples.extend((0..20).map(|n| (at(100_000 + n * 40_000, excess_ns), 97)));
+            found
+                .samples
+                .extend((0..20).map(|n| (at(100_000 + n * 40_000, excess_ns(burst)), period(burst))));
         }
         let recorded = vec![Weight { exact: 1.0, extra: 0.0, alike: 1.0 }; found.faults.len()];
         let weights = Weights { recorded, samples: vec![97.0; found.samples.len()], ..Weights::default() };
         (found, weights)
     }
 
-    fn excess_of(found: &Faults, weights: &Weights, kind: Kind) -> f64 {
-        excesses_ns(found, weights)[kind as usize]
+    fn excess_of((found, weights): &(Faults, Weights), period: u64, kind: Kind) -> f64 {
+        Excesses::new(found, weights).of(period, kind).ns
     }
 
     #[test]
     fn what_samples_read_too_much_is_found_also_where_prices_drift() {
-        let excess_ns = |(found, weights): (Faults, Weights)| excess_of(&found, &weights, Kind::Stack);
-        assert_eq!(excess_ns(run(300, |_| 1_000)), 300.0);
-        assert_eq!(excess_ns(run(300, |burst| if burst < 15 { 1_000 } else { 9_000 })), 300.0);
-        assert_eq!(excess_ns(run(0, |_| 1_000)), 0.0);
+        let excess_ns = |run: (Faults, Weights)| excess_of(&run, 97, Kind::Stack);
+        assert_eq!(excess_ns(run(|_| 97, |_| 300, |_| 1_000)), 300.0);
+        let drifts = |burst| if burst < 15 { 1_000 } else { 9_000 };
+        assert_eq!(excess_ns(run(|_| 97, |_| 300, drifts)), 300.0);
+        assert_eq!(excess_ns(run(|_| 97, |_| 0, |_| 1_000)), 0.0);
+    }
+
+    #[test]
+    fn rare_samples_read_too_much_and_frequent_ones_do_not() {
+        let period = |burst| if burst < 15 { 31 } else { 787 };
+        let found = run(period, |burst| if burst < 15 { 0 } else { 700 }, |_| 1_000);
+        assert_eq!(excess_of(&found, 31, Kind::Stack), 0.0);
+        assert_eq!(excess_of(&found, 787, Kind::Stack), 700.0);
+    }
+
+    #[test]
+    fn a_period_without_a_burst_reads_too_much_by_the_step_at_its_begin() {
+        let period = |burst| if burst < 15 { 31 } else { 787 };
+        let (mut found, weights) = run(period, |burst| if burst < 15 { 100 } else { 700 }, |_| 1_000);
+        found.faults.truncate(15 * 10);
+        assert_eq!(excess_of(&(found, weights), 787, Kind::Stack), 700.0);
+    }
+
+    #[test]
+    fn few_bursts_leave_more_doubt_than_many_and_none_the_most() {
+        let (mut found, weights) = run(|_| 97, |_| 300, |_| 1_000);
+        let spread_ns = |found: &Faults| Excesses::new(found, &weights).of(97, Kind::Stack).spread_ns;
+        let many_ns = spread_ns(&found);
+        found.faults.truncate(20);
+        let few_ns = spread_ns(&found);
+        found.faults.clear();
+        assert!(0.0 < many_ns && many_ns < few_ns && few_ns < spread_ns(&found), "{many_ns} {few_ns}");
+    }
+
+    #[test]
+    fn a_burst_far_from_all_samples_tells_nothing_of_them() {
+        let (mut found, weights) = run(|_| 97, |_| 300, |_| 1_000);
+        for (fault, _) in &mut found.samples {
+            fault.enter_ns += 1_000_000_000;
+        }
+        assert_eq!(excess_of(&(found, weights), 97, Kind::Stack), 0.0);
     }
 
     #[test]
     fn a_kind_of_which_too_little_is_known_reads_as_much_too_much_as_the_others() {
-        let (found, weights) = run(300, |_| 1_000);
-        assert_eq!(excess_of(&found, &weights, Kind::Major), 300.0);
+        let found = run(|_| 97, |_| 300, |_| 1_000);
+        assert_eq!(excess_of(&found, 97, Kind::Major), 300.0);
     }
 
     #[test]
     fn nothing_is_taken_off_where_nothing_is_known() {
-        let (mut found, weights) = run(300, |_| 1_000);
+        let (mut found, weights) = run(|_| 97, |_| 300, |_| 1_000);
         found.samples.truncate(COLD_NEAR_SAMPLES - 1);
-        assert_eq!(excess_of(&found, &weights, Kind::Stack), 0.0);
-        assert_eq!(excess_of(&Faults::default(), &Weights::default(), Kind::Stack), 0.0);
+        assert_eq!(excess_of(&(found, weights), 97, Kind::Stack), 0.0);
+        assert_eq!(excess_of(&(Faults::default(), Weights::default()), 97, Kind::Stack), 0.0);
     }
 }

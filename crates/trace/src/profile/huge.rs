@@ -8,23 +8,12 @@
 //! each other fault. Growth beyond that between two readings gives the minimum. If enough faults were seen
 //! between the readings, the share that takes a page is known, which gives a better estimate.
 
-use super::weigh::Weights;
+use super::weigh::{Huge, Weights};
 use crate::fault::{Fault, Faults};
 use crate::kind::Kind;
 use crate::levels;
 use crate::observation::{Level, Observation};
 use crate::tuning::{HUGE_SHOWN_SHARE, PRICED_FAULTS};
-
-/// Known bounds of the faults of huge pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Huge {
-    /// Fewest, by the growth of memory and by the faults seen.
-    pub least: f64,
-    /// Most, by the machine's count and by the samples.
-    pub most: f64,
-    /// The time of one, ns.
-    pub price_ns: f64,
-}
 
 /// Adjusts the weights of huge-page faults. The program is assumed to have caused all of the machine's in two
 /// cases: its memory shows a quarter of them, or some were seen and samples allow all. Other programs rarely

@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 
 use super::alike::Neighbours;
-use super::cold;
+use super::cold::Excesses;
 use super::weigh::{Weight, Weights};
 use crate::fault::{Fault, Faults};
 use crate::kind::{ALL, KINDS, Kind};
@@ -47,8 +47,8 @@ pub(super) struct Prices {
     /// Numbers of instructions, which stand for stacks if none are recorded.
     instructions: HashMap<u64, u32>,
     offset_ns: [f64; KINDS],
-    /// The excess of a timed sample, ns: a recorder that rarely runs is cold.
-    cold_ns: [f64; KINDS],
+    /// The excess of a timed sample: a recorder that rarely runs is cold.
+    cold: Excesses,
     /// The weight of faults in bursts beside timed samples.
     pub(super) burst_part: f64,
     cap_ns: [f64; KINDS],
@@ -69,7 +69,7 @@ impl Prices {
             touching: Touching::new(stacks),
             instructions: HashMap::new(),
             offset_ns: ALL.map(|kind| calibration.map_or(0.0, |found| found.offset_ns_of(kind))),
-            cold_ns: [0.0; KINDS],
+            cold: Excesses::new(found, weights),
             burst_part: burst_part(found, weights),
             cap_ns: [f64::MAX; KINDS],
             by_stack: HashMap::new(),
@@ -85,16 +85,16 @@ impl Prices {
             prices.number_instructions(found);
         }
         prices.find_caps(found, weights);
-        prices.cold_ns = cold::excesses_ns(found, weights);
         for (fault, weight) in found.faults.iter().zip(&weights.recorded).filter(|(_, w)| w.alike > 0.0) {
             prices.learn_kind(fault);
             prices.learn(fault, prices.reading_ns(fault), weight.alike * prices.burst_part);
         }
-        for ((fault, _), weight) in found.samples.iter().zip(&weights.samples).filter(|(_, w)| **w > 0.0) {
+        for (sample, weight) in found.samples.iter().zip(&weights.samples).filter(|(_, w)| **w > 0.0) {
+            let (fault, period) = sample;
             if fault.is_certain {
                 prices.learn_kind(fault);
             }
-            prices.learn(fault, prices.sample_ns(fault), *weight);
+            prices.learn(fault, prices.sample_ns(fault, *period), *weight);
         }
         prices.kinds_by_stack.sort();
         prices.kinds_by_site.sort();
@@ -160,8 +160,13 @@ impl Prices {
     }
 
     /// As [`Prices::reading_ns`], for a sample.
-    pub(super) fn sample_ns(&self, fault: &Fault) -> Option<f64> {
-        Some((self.reading_ns(fault)? - self.cold_ns[fault.kind as usize]).max(0.0))
+    pub(super) fn sample_ns(&self, fault: &Fault, period: u64) -> Option<f64> {
+        Some((self.reading_ns(fault)? - self.cold.of(period, fault.kind).ns).max(0.0))
+    }
+
+    /// Error at 95 % of the time of a sampled fault that all samples of its period share, ns.
+    pub(super) fn shared_spread_ns(&self, fault: &Fault, period: u64) -> f64 {
+        if fault.kind == Kind::Major { 0.0 } else { self.cold.of(period, fault.kind).spread_ns }
     }
 
     /// The corrected time of a recorded fault, ns, if it is representative.

@@ -6,8 +6,9 @@
 //! number is exact. Huge pages are bounded by the machine's count.
 //!
 //! Times: the error of a count times its price. The price of untimed faults varies between bursts: by the
-//! variation seen, and with few bursts by the usual variation. A row without timed faults may have the price
-//! of any other row of base pages. Every reading may be off by [`CALIBRATION_SHARE`], and by [`OFFSET_SHARE`]
+//! variation seen, and with few bursts by the usual variation. The excess of cold samples (`cold`) has an error
+//! that all samples of a period share. A row without timed faults may have the price of any other row of base
+//! pages. Every reading may be off by [`CALIBRATION_SHARE`], and by [`OFFSET_SHARE`]
 //! of its offset.
 
 use super::{Basis, Huge, Weighted};
@@ -54,6 +55,7 @@ struct SizeTally {
     lost: f64,
     assumed_faults: f64,
     assumed_ns: f64,
+    shared_ns: f64,
     bursts: Vec<Burst>,
     clusters: Vec<PriceCluster>,
 }
@@ -156,7 +158,8 @@ impl Tally {
     pub(crate) fn reading_spread_ns(&self, offset_ns: f64) -> f64 {
         let sum = |of: fn(&SizeTally) -> f64| self.sizes.iter().map(of).sum::<f64>();
         let (faults, time_ns) = (sum(|part| part.faults), sum(|part| part.time_ns));
-        (CALIBRATION_SHARE * time_ns).hypot(OFFSET_SHARE * offset_ns.abs() * faults)
+        let offset_ns = OFFSET_SHARE * offset_ns.abs() * faults;
+        (CALIBRATION_SHARE * time_ns).hypot(offset_ns).hypot(sum(|part| part.shared_ns))
     }
 
     fn by_samples(&self) -> f64 {
@@ -195,6 +198,7 @@ impl SizeTally {
         self.faults += fault.faults;
         self.time_ns += fault.cost_ns;
         self.assumed_ns += basis.assumed_ns;
+        self.shared_ns += basis.shared_ns;
         if let Some(ns) = basis.reading_ns {
             self.time(basis, ns);
         }

@@ -18,7 +18,6 @@
 
 use std::collections::HashMap;
 
-use super::huge::{self, Huge};
 use super::strata::{Strata, Stratum};
 use crate::fault::{Fault, Faults};
 use crate::kind::Kind;
@@ -40,6 +39,17 @@ impl Weight {
     pub(super) fn faults(&self) -> f64 {
         self.exact + self.extra
     }
+}
+
+/// Known bounds of the faults of huge pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Huge {
+    /// Fewest, by the growth of memory and by the faults seen.
+    pub least: f64,
+    /// Most, by the machine's count and by the samples.
+    pub most: f64,
+    /// The time of one, ns.
+    pub price_ns: f64,
 }
 
 /// The weights of all faults, in their order.
@@ -116,7 +126,6 @@ pub(super) fn weights(found: &Faults, observation: &Observation) -> Weights {
     spread(found, &mut weights, unseen, lost, cpus, &outside);
     kernel(found, &mut weights, observation, lost);
     majors(found, &mut weights, observation);
-    huge::settle(found, &mut weights, observation);
     weights
 }
 

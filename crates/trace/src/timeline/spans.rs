@@ -1,7 +1,16 @@
 //! A thread's switches and faults, and the recorded windows -> its states, span by span.
 
-use super::threads::SchedState;
 use super::{Class, Lane, State};
+
+/// Whether a thread has a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SchedState {
+    On,
+    Waiting,
+    /// Able to run.
+    Ready,
+    Unknown,
+}
 
 /// Fills in a lane's spans and totals. `scheduled`, `recorded` and the lane's faults are by time; `classes` are the faults'.
 pub(super) fn fill(

@@ -2,19 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{Class, Lane, spans};
+use super::spans::{self, SchedState};
+use super::{Class, Lane};
 use crate::observation::{Record, What};
 use crate::recording::Recording;
-
-/// Whether a thread has a processor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SchedState {
-    On,
-    Waiting,
-    /// Able to run.
-    Ready,
-    Unknown,
-}
 
 struct Thread {
     lane: Lane,

@@ -8,7 +8,9 @@ extern crate faultless_console;
 mod chart;
 mod compare;
 mod datafile;
+mod kernel;
 mod measure;
+mod predict;
 mod report;
 mod table;
 
@@ -40,6 +42,7 @@ EXAMPLES
   faultless lab verify
   faultless lab report my-machine --charts charts
   faultless lab compare last-week my-machine -o changes.html
+  faultless lab predict --threads 1..64
 
 Exit status: 0 every count is what it must be, 1 some are not, 2 it could not be measured, 130 interrupted."
 )]
@@ -83,6 +86,11 @@ enum Action {
     Report(report::Args),
     /// Compare two records of different machines, kernels, settings or versions.
     Compare(compare::Args),
+    /// Count what a page fault costs the kernel with and without zeroed pages, in QEMU.
+    #[command(subcommand)]
+    Kernel(kernel::Action),
+    /// Predict by a model what prezeroing would change: 1 to 512 threads, 1 to 8 nodes, as ranges.
+    Predict(predict::Args),
     /// Write a file of random data for the experiment `filemap`, which reads FAULTLESS_LAB_DATAFILE.
     Datafile(datafile::Args),
     Man(ManArgs),
@@ -110,6 +118,8 @@ fn run(args: Args) -> Outcome {
         Some(Action::Verify { json }) => measure::verify(json),
         Some(Action::Report(args)) => report::run(&args),
         Some(Action::Compare(args)) => compare::run(&args),
+        Some(Action::Kernel(action)) => kernel::run(&action),
+        Some(Action::Predict(args)) => predict::run(&args),
         Some(Action::Datafile(args)) => datafile::run(&args),
         Some(Action::Man(args)) => man(args),
         Some(Action::Completions(args)) => {

@@ -22,7 +22,7 @@ use faultless_console::sink::Sink;
 use faultless_console::{Failure, Outcome, emit};
 
 /// The page that a record's folder holds after every run.
-const PAGE: &str = "report.html";
+pub(crate) const PAGE: &str = "report.html";
 
 /// Where to.
 #[derive(Debug, clap::Args)]
@@ -91,7 +91,8 @@ pub(crate) fn machine(folder: &Path) -> Vec<(String, String)> {
     lines.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
 }
 
-fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
+/// A record, ready to be drawn.
+pub(crate) fn report(folder: &Path, results: &Results) -> Result<Report, Failure> {
     let asked = record::read_asked(folder).map_err(failure)?;
     let mut names = asked.experiments.clone();
     let place = |name: &String| experiments::ALL.iter().position(|experiment| experiment.name() == name);
@@ -190,7 +191,8 @@ fn experiment(name: &str, asked: &Asked, results: &Results) -> page::Experiment 
     }
 }
 
-fn table_of(found: faultless_lab::Table) -> page::Table {
+/// A table, ready to be drawn.
+pub(crate) fn table_of(found: faultless_lab::Table) -> page::Table {
     let row = |(is_document, texts)| page::TableRow { is_document, texts };
     page::Table {
         id: found.id.into(),
@@ -210,8 +212,8 @@ fn row(
 ) -> Option<page::PhaseRow> {
     const EXPECTED: [&str; 2] = ["expected_faults", "most_faults"];
     const SPLIT: [&str; 2] = ["user_ns", "system_ns"];
-    let of_phase = quantities.iter().filter(|((found, _), _)| found == phase);
-    let figures: Vec<Quantity> = of_phase
+    let of_phase = || quantities.iter().filter(|((found, _), _)| found == phase);
+    let figures: Vec<Quantity> = of_phase()
         .filter_map(|((_, quantity), values)| {
             Some(Quantity { name: quantity.clone(), interval: median_interval(values)? })
         })
@@ -236,7 +238,7 @@ fn row(
             .map(|name| cell.text(name).map(str::to_owned).unwrap_or_default())
             .collect(),
         phase: phase.into(),
-        samples: results::values(quantities, phase, "wall_ns").map_or(0, <[f64]>::len),
+        samples: of_phase().map(|(_, values)| values.len()).max().unwrap_or(0),
         faults: least.zip(most),
         violations: violations.map(|note| note.text.clone()).collect(),
         quantities: figures.into_iter().filter(is_shown).collect(),

@@ -15,20 +15,26 @@ use crate::results::{Quantities, cpu_ns, values, wall_ns};
 /// A row of the document.
 #[derive(Clone, Copy)]
 pub(crate) struct Theirs {
-    arm: &'static str,
-    gb: f64,
-    rep: f64,
-    threads: f64,
+    /// The document's arm.
+    pub(crate) arm: &'static str,
+    /// Memory, GiB.
+    pub(crate) gb: f64,
+    /// Repetitions.
+    pub(crate) rep: f64,
+    /// Threads.
+    pub(crate) threads: f64,
     /// Cache lines written, of 128 per page.
-    lines: f64,
+    pub(crate) lines: f64,
     /// User, System and Wall as printed, s.
-    times: [&'static str; 3],
-    per_cpu_s: f64,
-    per_wall_s: f64,
+    pub(crate) times: [&'static str; 3],
+    /// Faults per second of CPU time.
+    pub(crate) per_cpu_s: f64,
+    /// Faults per second.
+    pub(crate) per_wall_s: f64,
 }
 
 /// Bytes of its pages, and of its cache lines.
-const PAGE_BYTES: f64 = 16_384.0;
+pub(crate) const PAGE_BYTES: f64 = 16_384.0;
 const THEIR_LINE_BYTES: f64 = 128.0;
 const PAGES_PER_GB: f64 = 65_536.0;
 

@@ -16,9 +16,10 @@ use crate::tuning::{GRANULE_BYTES, LIMITED_SHARE, SLAB_GRANULES};
 
 impl<B: Backend> Pool<B> {
     /// Reads the limits on this process's addresses and private memory. If there are any, the pool retains less from
-    /// now on and purges the excess. Call it again after a limit was changed.
+    /// now on and purges the excess. Call it again after a limit was changed. Not for the background thread.
     pub fn apply_limits(&self) {
         let Some(limit) = self.backend.limit_bytes() else { return };
+        let is_stopped = self.stop_thread(); // what it is purging still counts against the limit
         let kept = self.policy.retain.bytes.min(limit / LIMITED_SHARE);
         let share = front::share(kept);
         self.front.limit(share);
@@ -27,6 +28,9 @@ impl<B: Backend> Pool<B> {
         }
         self.limit_addresses();
         self.purge_to_bound();
+        if is_stopped {
+            self.allow_thread();
+        }
     }
 
     /// Makes no more of the range usable than is needed: addresses are limited, or every mapping is resident at once
@@ -45,10 +49,14 @@ impl<B: Backend> Pool<B> {
         !self.addresses_are_free()
     }
 
-    /// Gives back all free memory and its addresses, because somebody could not get any.
+    /// Gives back all free memory and its addresses, because somebody could not get any. Not for the background thread.
     pub fn release_idle(&self) {
+        let is_stopped = self.stop_thread(); // what it is purging is not given back yet
         self.purge_idle(usize::MAX);
         self.release_holes();
+        if is_stopped {
+            self.allow_thread();
+        }
     }
 
     /// Gives up the addresses of all slabs that are free and not resident.
