@@ -321,6 +321,10 @@ fn differing<'a>(there: &'a str, here: &'a str) -> Option<(&'a str, &'a str)> {
 pub fn is_torn(folder: &Path) -> Result<bool, Refusal> {
     let is_torn = |name: &str| {
         let path = folder.join(name);
+        // A compressed table was whole when it was compressed.
+        if !path.exists() && packed(&path).exists() {
+            return Ok(false);
+        }
         let last = last_byte(&path).map_err(|error| unreadable(&path, &error))?;
         Ok::<bool, Refusal>(last.is_some_and(|byte| byte != b'\n'))
     };
@@ -344,9 +348,14 @@ fn read_table<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Vec<T>, Refus
         .map_err(|error| unreadable(path, &error))
 }
 
+/// The same table, compressed.
+fn packed(path: &Path) -> PathBuf {
+    path.with_extension("csv.gz")
+}
+
 /// A table's text. If only the file compressed by gzip is there, it is that one's.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
-    match (std::fs::read_to_string(path), File::open(path.with_extension("csv.gz"))) {
+    match (std::fs::read_to_string(path), File::open(packed(path))) {
         (Err(missing), Ok(packed)) if missing.kind() == io::ErrorKind::NotFound => {
             let mut text = String::new();
             flate2::read::GzDecoder::new(packed).read_to_string(&mut text)?;

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use faultless_trace::measurement::{Bytes, Count, median};
 
-use crate::cell::Cell;
 use crate::results::{Quantities, Results, values};
 
 use super::plan::{ARMS, PLANS};
@@ -132,15 +131,15 @@ fn numbers(found: Found, before: Option<Found>) -> BTreeMap<&'static str, f64> {
     numbers
 }
 
-/// Cells without the scrubber's idle time, and the figures that one acts on.
-pub fn is_compared(cell: &Cell, phase: &str, quantity: &str) -> bool {
+/// Whether a figure of a test is compared between two records. Others are parts or extremes of these.
+pub fn is_compared(phase: &str, quantity: &str) -> bool {
     let figures: &[&str] = match phase {
         SECTION => &[PATH, CLEARED, STRINGS, LLC],
         GUEST => &[HIT],
         LAPS => &["path_p50", "path_p99"],
         _ => &[],
     };
-    cell.text("test") != Ok(SETTLE) && figures.contains(&quantity)
+    figures.contains(&quantity)
 }
 
 /// A count with about three digits.

@@ -268,7 +268,11 @@ pub(super) fn table(results: &Results) -> Table {
 }
 
 fn bounds([least, most]: [f64; 2]) -> String {
-    if least == 0.0 { format!("<= {}", number(most)) } else { format!("{} to {}", number(least), number(most)) }
+    if least == 0.0 {
+        format!("<= {}", number(most))
+    } else {
+        format!("{} to {}", number(least), number(most))
+    }
 }
 
 /// Ratios with three digits behind the point, counts without.
@@ -309,7 +313,8 @@ mod tests {
 
     #[test]
     fn a_limit_holds_fails_or_cannot_be_said() {
-        let line = |arm: &str, lines: u32| format!("arm={arm} plan=lines test=pft mib=64 lines={lines} pcp=short");
+        let line =
+            |arm: &str, lines: u32| format!("arm={arm} plan=lines test=pft mib=64 lines={lines} pcp=short");
         let record = [
             rows(&line("base", 1), 1000.0, 640.0),
             rows(&line("on", 1), 1090.0, 20.0),
@@ -319,9 +324,15 @@ mod tests {
             rows("arm=on plan=kinds test=kinds kind=thp mib=32", 10.0, 4096.0),
         ];
         let found = limit(&record, "misses-line-1");
-        assert_eq!((found.verdict, found.figure, found.hits), (Verdict::Holds, Some(20.0 / 640.0), Some(0.9)));
+        assert_eq!(
+            (found.verdict, found.figure, found.hits),
+            (Verdict::Holds, Some(20.0 / 640.0), Some(0.9))
+        );
         let found = limit(&record, "path");
-        assert_eq!((found.verdict, found.rests_on.as_str()), (Verdict::Fails, "pft mib=64 lines=2 pcp=short"));
+        assert_eq!(
+            (found.verdict, found.rests_on.as_str()),
+            (Verdict::Fails, "pft mib=64 lines=2 pcp=short")
+        );
         assert_eq!(limit(&record, "off").verdict, Verdict::Fails);
         assert_eq!(limit(&record, "misses-line-64").verdict, Verdict::CannotSay);
         assert_eq!(limit(&record, "thp-clears").verdict, Verdict::Holds);

@@ -5,22 +5,44 @@
 //! have no Wall: the virtual processors take turns on one clock. So where the document has seconds, our rows have
 //! instructions.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
 use crate::experiment::Table;
 use crate::experiments::fault_rate::table::{self as document, BY_LINES, BY_THREADS, Theirs};
 use crate::results::Results;
 
 use super::found::{Found, count, share, size};
 use super::plan::{ARMS, PLANS};
-use super::session::{
-    CLEARED, EXPERIMENT, HIT, LAPS, LLC, MISS, PAGE_BYTES, PATH, SCRUBBED, STRINGS, USER,
-};
+use super::session::{CLEARED, EXPERIMENT, HIT, LAPS, LLC, MISS, PAGE_BYTES, PATH, SCRUBBED, STRINGS, USER};
 use super::{limits, work};
 
 /// All tables that a record has rows for.
 pub fn tables(results: &Results) -> Vec<Table> {
-    let all =
-        [limits::table, by_lines, by_threads, ratios, kinds, stock, work::table, latency];
+    let all = [limits::table, by_lines, by_threads, ratios, kinds, stock, work::table, latency];
     all.iter().map(|table| table(results)).filter(|table| table.rows.iter().any(|row| !row.0)).collect()
+}
+
+/// The two rates of a row of the document.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Rates {
+    /// Faults per second of CPU time.
+    pub per_cpu_s: f64,
+    /// Faults per second.
+    pub per_wall_s: f64,
+}
+
+/// The document's rates, by its threads or lines and its arm.
+pub fn document_rates() -> BTreeMap<String, BTreeMap<String, Rates>> {
+    let mut all: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+    let threads = BY_THREADS.iter().map(|row| (format!("threads={}", row.threads), row));
+    let lines = BY_LINES.iter().map(|row| (format!("lines={}", row.lines), row));
+    for (name, row) in threads.chain(lines) {
+        let rates = Rates { per_cpu_s: row.per_cpu_s, per_wall_s: row.per_wall_s };
+        all.entry(name).or_default().insert(row.arm.replace(' ', "_"), rates);
+    }
+    all
 }
 
 /// Faults per thousand million instructions of the program and the kernel's path.

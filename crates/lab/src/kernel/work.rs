@@ -1,7 +1,7 @@
 //! The table of all work: what a test costs with the patch when the scrubber's work is charged to it.
 //!
-//! In: results of a record. Out: a table. Charged is the idle time before the test, less that of the unpatched
-//! kernel. From the second test of a plan on, this is what makes up for the pages that the test before it used.
+//! In: results of a record. Out: a table. Charged is the idle time behind the test, less that of the unpatched kernel:
+//! there the scrubber clears the pages that the test gave back.
 
 use crate::experiment::Table;
 use crate::results::Results;
@@ -14,10 +14,10 @@ use super::session::{CLEARED, LLC, PATH};
 pub(super) fn table(results: &Results) -> Table {
     let mut rows = Vec::new();
     for plan in PLANS.iter().filter(|plan| plan.vcpus == 1) {
-        // The first idle time of a boot clears all memory.
-        for (index, test) in plan.tests().enumerate().skip(1) {
+        // The idle time behind a test comes before the next one; numbers begin with 1.
+        for (index, test) in plan.tests().enumerate() {
             for arm in ARMS.iter().filter(|arm| arm.scrubs()) {
-                rows.extend(row(results, arm.name, plan.name, (index + 1, test)).map(|texts| (false, texts)));
+                rows.extend(row(results, arm.name, plan.name, (index + 2, test)).map(|texts| (false, texts)));
             }
         }
     }
@@ -41,17 +41,17 @@ pub(super) fn table(results: &Results) -> Table {
         ],
         rows,
         remark: "Per base page of the test: of the unpatched kernel, of the patched kernel at the fault, and of its scrubber in \
-                 the idle time before the test, less what the unpatched kernel does in the same time. all/base: both \
-                 parts by the unpatched kernel's. In steady state the scrubber replaces what the test before it used, \
-                 so tests of one size in a row (pft) show the price of one test; a smaller test pays for a larger one \
-                 before it. Plans with one processor only, without the first test of a boot.",
+                 the idle time behind the test, less what the unpatched kernel does in that time. all/base: both parts by \
+                 the unpatched kernel's. In steady state the scrubber clears each page that a test gives back, also those \
+                 that nobody asks for as zeroes: copy-on-write and tmpfs-write clear nothing without the patch. Plans with \
+                 one processor only. The last test of a boot has no idle time behind it.",
     }
 }
 
-fn row(results: &Results, arm: &str, plan: &str, (number, test): (usize, &str)) -> Option<Vec<String>> {
+fn row(results: &Results, arm: &str, plan: &str, (next, test): (usize, &str)) -> Option<Vec<String>> {
     let of = |arm: &str| Found::of_test(results, arm, plan, test);
-    let before = |arm: &str| Found::before(results, arm, plan, number);
-    let (base, patched, idle, scrub) = (of("base")?, of(arm)?, before("base")?, before(arm)?);
+    let behind = |arm: &str| Found::before(results, arm, plan, next);
+    let (base, patched, idle, scrub) = (of("base")?, of(arm)?, behind("base")?, behind(arm)?);
     let mut texts = vec![format!("{test}, {arm}")];
     for quantity in [PATH, CLEARED, LLC] {
         let charged = (scrub.section(quantity) - idle.section(quantity)).max(0.0) / patched.pages();
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_scrubbers_idle_time_is_charged_less_the_unpatched_kernels() {
-        let test = "plan=lines test=pft mib=64 lines=2 pcp=short";
+        let test = "plan=lines test=pft mib=64 lines=1 pcp=short";
         let settle = "plan=lines test=settle ms=5000 before=2";
         let of = |arm: &str, cell: &str, path: f64, cleared: f64, pages: f64| {
             let figures = [(SECTION, PATH, path), (SECTION, CLEARED, cleared), (GUEST, PAGES, pages)];

@@ -93,6 +93,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Err(Failure("nothing is left to boot; see `faultless lab kernel run --help`".into()));
     }
     let begin = Instant::now();
+    let load = load();
     spawn::remember_requests_to_end();
     let jobs = args.jobs.map_or_else(processors, NonZeroUsize::get);
     let Some(left) = boot_all(&boots, &work, jobs)? else {
@@ -118,12 +119,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let seconds = begin.elapsed().as_secs();
     let host = format!(
         "{built}qemu: {}\nmachine: emulated x86-64, one instruction takes 1 ns of virtual time\ncache: {cache}\n\
-         arms: {}\nruns: {}\ntook: {} min {} s\n",
+         arms: {}\nruns: {}\ntook: {} min {} s, {jobs} machines at once on {} processors, load average {load} before\n",
         qemu_version()?,
         arms(&boots),
-        if args.twice { "two, compared byte by byte" } else { "one" },
+        runs(args.twice, &differing),
         seconds / 60,
-        seconds % 60
+        seconds % 60,
+        processors()
     );
     record(&folder, &host, &measured, &wrong)?;
     for name in &differing {
@@ -149,6 +151,21 @@ fn is_old(built: &str) -> bool {
 
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// What else ran when the first machine was booted.
+fn load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().unwrap_or("unknown").to_owned()
+}
+
+/// How many runs there were, and whether they gave the same bytes.
+fn runs(is_twice: bool, differing: &[String]) -> String {
+    match (is_twice, differing) {
+        (false, _) => "one".to_owned(),
+        (true, []) => "two, byte-identical".to_owned(),
+        (true, boots) => format!("two; different: {}", boots.join(", ")),
+    }
 }
 
 fn qemu_version() -> Result<String, Failure> {
@@ -408,6 +425,9 @@ mod tests {
         let left = |counts: &str| Left { console: "a".into(), counts: counts.into() };
         assert!(differing(&boots, &[left("1"), left("1")]).is_empty());
         assert_eq!(differing(&boots, &[left("1"), left("2")]), ["base kinds"]);
+        let different = ["base kinds".to_owned()];
+        assert_eq!(runs(true, &different), "two; different: base kinds");
+        assert_eq!((runs(true, &[]).as_str(), runs(false, &[]).as_str()), ("two, byte-identical", "one"));
     }
 
     #[test]
