@@ -126,7 +126,7 @@ fn numbers(found: Found, before: Option<Found>) -> BTreeMap<&'static str, f64> {
         numbers.insert("scrubbed_meanwhile", meanwhile);
         numbers.insert("zeroed_per_hit", (before + meanwhile) / hit);
     }
-    // No document has a place for what is not a number.
+    // JSON has no infinity.
     numbers.retain(|_, number| number.is_finite());
     numbers
 }

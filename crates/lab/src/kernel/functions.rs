@@ -32,7 +32,7 @@ pub struct Row {
     pub cell: String,
     /// Its name in `System.map`.
     pub function: String,
-    /// Instructions but for the iterations of `rep stos` and `rep movs`.
+    /// Instructions without the iterations of `rep stos` and `rep movs`.
     pub path_instructions: u64,
     /// Bytes stored by `rep stos` in functions that clear pages.
     pub cleared_bytes: u64,
@@ -42,7 +42,7 @@ pub struct Row {
     pub llc_misses: u64,
 }
 
-/// Writes the functions of a record, without those of idle time. An older table is replaced.
+/// Writes the functions of a record, except idle time. An older table is replaced.
 ///
 /// # Errors
 /// The folder can't be written.
@@ -117,7 +117,7 @@ pub const LEAST_SHARE: f64 = 0.02;
 /// Fewer bytes per page are no change.
 const LEAST_BYTES: f64 = 16.0;
 
-/// Compares the functions of one cell, the largest change first. `pages` are those of each side.
+/// Compares the functions of one cell, the largest change first. `pages`: the pages of each side.
 pub fn compare(before: &[Row], after: &[Row], pages: [f64; 2]) -> Vec<Change> {
     let mut sums: BTreeMap<&str, [[f64; 2]; 2]> = BTreeMap::new();
     for (side, rows) in [before, after].into_iter().enumerate() {

@@ -40,7 +40,7 @@ impl Verdict {
 pub struct Limit {
     /// A word that names it.
     pub id: &'static str,
-    /// What is asked.
+    /// The question.
     pub what: &'static str,
     /// The least and the most that hold.
     pub range: [f64; 2],

@@ -1,7 +1,7 @@
 //! The table of all work: what a test costs with the patch when the scrubber's work is charged to it.
 //!
-//! In: results of a record. Out: a table. Charged is the idle time behind the test, less that of the unpatched kernel:
-//! there the scrubber clears the pages that the test gave back.
+//! In: results of a record. Out: a table. The scrubber clears the pages that a test gave back in the idle time
+//! behind it. That time is charged to the test, less the unpatched kernel's.
 
 use crate::experiment::Table;
 use crate::results::Results;
