@@ -10,6 +10,7 @@
 //! It starts no program: `faultless lab kernel` does, on a checkout of this repository. Nothing of `kernel/` is
 //! embedded here.
 
+pub mod charts;
 pub mod counts;
 pub mod cpio;
 pub mod found;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use faultless_console::sink::Sink;
 use faultless_console::{Failure, Outcome, emit};
+use faultless_lab::kernel::charts::CHARTS;
 use faultless_lab::kernel::found::{self, Figures};
 use faultless_lab::kernel::limits::{self, Limit};
 use faultless_lab::kernel::session::EXPERIMENT;
@@ -15,6 +16,7 @@ use faultless_report::lab::page;
 use serde::Serialize;
 
 use super::RECORD;
+use crate::chart;
 use crate::measure::failure;
 use crate::report::{self as lab_report, machine, table_of};
 
@@ -64,6 +66,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     for experiment in report.experiments.iter_mut().filter(|experiment| experiment.name == EXPERIMENT) {
         experiment.question = QUESTION.into();
         experiment.sources = vec![faultless_lab::Document::Prezeroing.title().into()];
+        let cells: Vec<_> = results.cells(EXPERIMENT).collect();
+        experiment.plots = CHARTS.iter().map(|found| chart::plot(found, &cells)).collect();
         experiment.tables = tables.iter().cloned().map(table_of).collect();
         experiment.how = HOW.map(str::to_owned).into();
         experiment.command = "faultless lab kernel build --fetch && faultless lab kernel run --twice".into();
