@@ -119,7 +119,7 @@ fn numbers(found: Found, before: Option<Found>) -> BTreeMap<&'static str, f64> {
     if let Some(hits) = found.hits() {
         let (hit, meanwhile) = (found.guest(HIT), found.guest(SCRUBBED));
         let before = before.map_or(0.0, |before| before.guest(SCRUBBED));
-        numbers.insert("hit_share", hits);
+        numbers.insert("hit_percent", hits * 100.0);
         numbers.insert(HIT, hit);
         numbers.insert(MISS, found.guest(MISS));
         numbers.insert("scrubbed_before", before);
