@@ -114,6 +114,20 @@ fn a_compressed_record_has_the_same_report() {
 }
 
 #[test]
+fn our_records_hold_the_figures_that_their_report_prints() {
+    let page = tempfile::NamedTempFile::new().unwrap();
+    let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../record/kernel");
+    for record in fs::read_dir(records).unwrap().map(|entry| entry.unwrap().path()) {
+        let printed = json(&["report", path(&record), "-o", path(page.path())]);
+        let kept = fs::File::open(record.join("figures.json.gz")).unwrap();
+        let kept: serde_json::Value = serde_json::from_reader(flate2::read::GzDecoder::new(kept)).unwrap();
+        for part in ["limits", "figures", "document"] {
+            assert!(kept[part] == printed[part], "{}: {part}", record.display());
+        }
+    }
+}
+
+#[test]
 fn two_kernels_differ_in_named_functions_and_one_in_none() {
     let (before, after) = (fixture("before"), fixture("after"));
     is_text("diff.txt", said(&["diff", path(&before), path(&after)]));

@@ -10,7 +10,7 @@ use crate::results::Results;
 
 use super::found::{Found, count, share};
 use super::plan::{self, PLANS};
-use super::session::{CLEARED, LLC, PATH};
+use super::session::{CLEARED, GUEST, LLC, PAGE_BYTES, PATH, SCRUBBED};
 
 /// Whether a limit is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -221,12 +221,12 @@ impl Ratio {
 /// A THP fault clears its page table's page at most.
 fn thp(results: &Results) -> Limit {
     const ID: &str = "thp-clears";
-    const WHAT: &str = "bytes cleared by a THP fault, on, at most; of them 4 096 are its page table";
-    let range = [0.0, 4096.0];
+    const WHAT: &str = "base pages cleared by a THP fault of 512, on: at most its page table";
+    let range = [0.0, 1.0];
     let plan = plan::plan("kinds").filter(|plan| plan.tests().any(|test| test == THP));
     let found = Found::of_test(results, "on", "kinds", THP);
     let (Some(plan), Some(found)) = (plan, found) else { return missing(ID, WHAT, range) };
-    let figure = found.lap("clear_bytes", "max");
+    let figure = found.lap("clear_bytes", "max") / found.guest(PAGE_BYTES);
     let number = plan.tests().position(|test| test == THP).unwrap_or(0) + 1;
     if !figure.is_finite() {
         return missing(ID, WHAT, range);
@@ -243,8 +243,7 @@ fn is_on(arm: &str) -> bool {
 }
 
 fn stock(results: &Results, arm: &str, plan: &str, number: usize) -> Option<f64> {
-    Found::before(results, arm, plan, number)
-        .and_then(|before| before.value(super::session::GUEST, super::session::SCRUBBED))
+    Found::before(results, arm, plan, number).and_then(|before| before.value(GUEST, SCRUBBED))
 }
 
 fn judged(id: &'static str, what: &'static str, range: [f64; 2], figure: f64, test: &str) -> Limit {
@@ -311,7 +310,7 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::session::{EXPERIMENT, GUEST, HIT, LAPS, MISS, PAGES, SECTION};
+    use super::super::session::{EXPERIMENT, HIT, LAPS, MISS, PAGES, SECTION};
     use super::*;
     use crate::record::Row;
 
@@ -320,6 +319,7 @@ mod tests {
             (SECTION, PATH, path),
             (SECTION, LLC, misses),
             (GUEST, PAGES, 10.0),
+            (GUEST, PAGE_BYTES, 4096.0),
             (GUEST, HIT, 9.0),
             (GUEST, MISS, 1.0),
             (LAPS, "clear_bytes_max", misses),
