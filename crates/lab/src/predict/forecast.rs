@@ -145,7 +145,8 @@ fn models(
     let mut take = |range| sample.take(range);
     let page_bytes = take(parameters.page_bytes);
     let speed = take(parameters.instructions_per_ns);
-    let path_ns = take(parameters.path_instructions) / speed;
+    let misses_ns = take(parameters.path_misses) * take(parameters.miss_ns);
+    let path_ns = take(parameters.path_instructions) / speed + misses_ns;
     let lock_ns = take(parameters.lock_instructions) / speed;
     let free_ns = take(parameters.free_instructions) / speed;
     let mark_ns = take(parameters.mark_instructions) / speed;

@@ -42,6 +42,7 @@ pub mod mva;
 pub mod parameters;
 pub mod prototype;
 pub mod range;
+pub mod record;
 pub mod validate;
 
 mod buddy;
@@ -53,6 +54,6 @@ mod run;
 
 pub use forecast::{Forecast, Question, forecast};
 pub use memory::Saturation;
-pub use model::{Model, Outcome, Scrub, Section, Service, Work, Zone};
+pub use model::{Model, Outcome, Scrub, Section, Service, Sizes, Work, Zone};
 pub use parameters::Parameters;
 pub use range::Range;

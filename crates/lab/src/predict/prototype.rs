@@ -150,7 +150,7 @@ fn model(set_up: SetUp, draws: &Draws, index: usize) -> Model {
             (vec![Work::passes(passes, mib * MIB / SMALLER)], 1, high, 9, SMALLER)
         }
         SetUp::Churn => {
-            let work = Work { maps: 256, least_pages: 1, most_pages: 2048, live: 0 };
+            let work = Work::uniform(256, (1, 2048));
             // Four threads move between two processors and their lists: from none to their full share.
             (vec![work; 4], 2, list(sample.take(Range::new(0.01, 0.25))), 3, 1)
         }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use super::buddy::Buddy;
 use super::lock::{Grant, Lock};
 use super::memory::Memory;
-use super::model::{Model, Outcome, Section, Service};
+use super::model::{Model, Outcome, Section, Service, Sizes};
 use super::queue::{Event, Queue};
 use crate::Refusal;
 
@@ -53,6 +53,8 @@ struct Thread {
     maps: u32,
     /// Pages of the current map that are not faulted yet.
     left: u32,
+    /// Where the current map is kept.
+    slot: usize,
     /// When the current fault began.
     begin_ns: f64,
     /// When the thread began to run, at the start or after a barrier.
@@ -120,6 +122,7 @@ impl<'a> Run<'a> {
             stage: Stage::Barrier,
             maps: 0,
             left: 0,
+            slot: 0,
             begin_ns: 0.0,
             since_ns: 0.0,
             zone: 0,
@@ -275,25 +278,42 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Begins the next map, or ends.
+    /// Begins the next map. After the last one, all that is kept is unmapped.
     fn map(&mut self, thread: usize) {
         let work = self.model.threads[thread];
-        let pages = self.random.u32(work.least_pages..=work.most_pages);
         let state = &mut self.threads[thread];
         if state.stage == Stage::Barrier {
             state.since_ns = self.now_ns;
             self.nodes[state.node].active += 1;
         }
         if state.maps == work.maps {
+            if let Some(map) = state.kept.iter_mut().find(|map| !map.is_empty()) {
+                state.freeing = std::mem::take(map);
+                return self.unmap_next(thread);
+            }
             state.stage = Stage::Done;
             self.rest(thread);
             self.done += 1;
-            self.open_barrier();
-            return;
+            return self.open_barrier();
         }
-        state.maps += 1;
-        state.left = pages;
-        self.fault(thread);
+        let pages = match work.sizes {
+            Sizes::Uniform(least, most) => self.random.u32(least..=most),
+            Sizes::Powers(most) => {
+                let power = self.random.u32(..most);
+                1 + self.random.u32(..1 << power)
+            }
+        };
+        let slot = if work.slots > 0 { self.random.usize(..work.slots as usize) } else { 0 };
+        let state = &mut self.threads[thread];
+        state.kept.resize(work.slots.max(1) as usize, Vec::new());
+        state.freeing = std::mem::take(&mut state.kept[slot]);
+        let used: usize = state.kept.iter().map(Vec::len).sum();
+        (state.maps, state.slot) = (state.maps + 1, slot);
+        state.left = if used + pages as usize <= work.room as usize { pages } else { 0 };
+        match state.freeing.is_empty() {
+            true => self.fault(thread),
+            false => self.unmap_next(thread),
+        }
     }
 
     /// The thread stops to run.
@@ -328,10 +348,9 @@ impl<'a> Run<'a> {
             return self.after(ns, thread);
         }
         let map = std::mem::take(&mut state.current);
-        state.kept.push(map);
-        if state.kept.len() > self.model.threads[thread].live as usize {
-            let at = self.random.usize(..self.threads[thread].kept.len());
-            self.threads[thread].freeing = self.threads[thread].kept.swap_remove(at);
+        match self.model.threads[thread].slots {
+            0 => state.freeing = map,
+            _ => state.kept[state.slot] = map,
         }
         self.unmap_next(thread);
     }
@@ -414,13 +433,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Unmaps the next batch, or ends the map.
+    /// Unmaps the next batch. Then the map that waits for it begins, or this one ends.
     fn unmap_next(&mut self, thread: usize) {
         let left = self.threads[thread].freeing.len().min(self.model.zone.batch as usize);
         if left > 0 {
             self.threads[thread].stage = Stage::Unmap;
             let ns = self.draw(self.model.free_ns * left as f64);
             return self.after(ns, thread);
+        }
+        if self.threads[thread].left > 0 {
+            return self.fault(thread);
         }
         if self.model.has_barrier {
             self.rest(thread);

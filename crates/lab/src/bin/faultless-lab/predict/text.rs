@@ -8,6 +8,12 @@ use faultless_report::lab::page::{Table, TableRow};
 use faultless_report::svg::{Line, Plot, Point};
 use faultless_trace::stat::Interval;
 
+use super::Compared;
+
+mod record;
+
+pub(super) use record::counted;
+
 /// Names of the columns of a forecast, without units.
 const HEADS: [&str; 9] = [
     "nodes",
@@ -128,7 +134,12 @@ fn plot(
 }
 
 /// A forecast as a page.
-pub(super) fn forecast_page(question: &Question, parameters: &Parameters, forecasts: &[Forecast]) -> String {
+pub(super) fn forecast_page(
+    question: &Question,
+    parameters: &Parameters,
+    forecasts: &[Forecast],
+    counted: Option<&Compared>,
+) -> String {
     let picture =
         |id, title, label, of: fn(&Forecast) -> Interval| plot(id, title, label, question, of, forecasts);
     let table = Table {
@@ -169,7 +180,7 @@ pub(super) fn forecast_page(question: &Question, parameters: &Parameters, foreca
                 found.stocked_p99_ns
             }),
         ],
-        tables: vec![table],
+        tables: std::iter::once(table).chain(counted.map(record::tables).unwrap_or_default()).collect(),
         parameters: shown.collect(),
         how: how(question).to_vec(),
     }

@@ -1,0 +1,273 @@
+//! The rows of a record that are held out: the model predicts them, and the kernel has counted them.
+//!
+//! In: the plans `pool` and `threads` of the patched kernel with scrubbing, and what is known before these tests:
+//! the path and the clearing of one thread's fault (plan `lines`), unmapping, the pages that were cleared before the
+//! first test of the boot, the machine's size, the scrub orders, and the rule by which the kernel sizes its per-CPU
+//! lists. Out: hit ratios, and pages zeroed for each hit, as intervals beside the counts.
+//!
+//! Ranges: how long the per-CPU lists become, and which share of a processor the scrubber gets. Its policy is
+//! SCHED_IDLE: next to nothing beside a thread on the same processor, all of an idle one.
+
+use faultless_trace::stat::Interval;
+use serde::Serialize;
+
+use super::super::memory::Saturation;
+use super::super::model::{Model, Outcome, Scrub, Section, Service, Sizes, Work, Zone};
+use super::super::parallel;
+use super::super::range::{Draws, Range, interval};
+use super::{Counted, Found};
+use crate::Refusal;
+use crate::cell::Cell;
+use crate::kernel::plan::{ARMS, Arm, PLANS, Plan};
+use crate::kernel::session::{CLEARED, HIT, MISS, PAGE_BYTES, PATH, SCRUBBED, SETTLE, USER};
+
+/// The largest order of a block.
+const MOST_ORDER: u8 = 10;
+/// The kernel's divisor of a zone for the longest per-CPU lists.
+const LONGEST_LISTS: f64 = 8.0;
+/// What a counted share and a predicted one may differ by beyond the interval: a page in a hundred has users that
+/// the model lacks, such as page tables, the kernel's stacks and its slabs.
+const OTHERS: f64 = 0.01;
+/// The same for pages zeroed per hit.
+const OTHERS_PER_HIT: f64 = 0.05;
+/// With a smaller share of hits, pages zeroed per hit are the noise of a few blocks.
+const LEAST_HITS: f64 = 0.01;
+
+/// What a row is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Figure {
+    /// The share of the faults that found a zeroed page.
+    HitRatio,
+    /// Pages that were zeroed during the test, for each hit.
+    ZeroedPerHit,
+}
+
+impl Figure {
+    /// The figure in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::HitRatio => "hits, share",
+            Self::ZeroedPerHit => "zeroed per hit",
+        }
+    }
+}
+
+/// A row beside its prediction.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The cell.
+    pub cell: String,
+    /// What was counted.
+    pub figure: Figure,
+    /// The model's range.
+    pub predicted: Interval,
+    /// What was counted.
+    pub counted: f64,
+    /// Whether the count is inside the range.
+    pub holds: bool,
+}
+
+/// Predicts all rows that the record has.
+pub(super) fn predict(record: &Counted, samples: usize, seed: u64) -> Result<Vec<Row>, Refusal> {
+    let mut rows = Vec::new();
+    for arm in ARMS.iter().filter(|arm| arm.scrubs()) {
+        for plan in PLANS.iter().filter(|plan| plan.name == "pool" || plan.name == "threads") {
+            let Some(boot) = Boot::read(record, arm, plan) else { continue };
+            for test in plan.tests() {
+                rows.extend(boot.rows(record, test, samples, seed)?);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// What is known of a boot before its tests; times in instructions.
+struct Boot {
+    arm: &'static str,
+    plan: &'static str,
+    processors: usize,
+    /// Free pages: those that were cleared in the idle time before the first test.
+    free_pages: f64,
+    hit_ns: f64,
+    clear_ns: f64,
+    free_ns: f64,
+    scrub_ns: f64,
+    start_order: u8,
+    stop_order: u8,
+}
+
+impl Boot {
+    fn read(record: &Counted, arm: &'static Arm, plan: &'static Plan) -> Option<Self> {
+        let settled =
+            record.find(&[("arm", arm.name), ("plan", plan.name), ("test", SETTLE), ("before", "1")])?;
+        let free_pages = settled.guest(SCRUBBED);
+        let lines = record.lines("on");
+        let hit = lines.iter().find(|found| found.cell.text("lines") == Ok("1"))?;
+        let base = record.lines("base");
+        let miss = base.iter().find(|found| found.cell.text("lines") == Ok("1"))?;
+        let per_page = |found: &Found, quantity: &str| found.section(quantity) / found.pages();
+        let freed = record.find(&[("arm", "base"), ("kind", "munmap")])?;
+        let order = |name: &str| {
+            let setting = arm.settings.iter().find(|(path, _)| path.ends_with(name));
+            setting.and_then(|(_, value)| value.parse().ok())
+        };
+        (free_pages > 0.0).then_some(Self {
+            arm: arm.name,
+            plan: plan.name,
+            processors: plan.vcpus as usize,
+            free_pages,
+            hit_ns: per_page(hit, PATH) + per_page(hit, USER),
+            clear_ns: per_page(miss, CLEARED),
+            free_ns: per_page(&freed, PATH),
+            scrub_ns: hit.guest(PAGE_BYTES),
+            start_order: order("scrub_start")?,
+            stop_order: order("scrub_stop")?,
+        })
+    }
+
+    fn rows(&self, record: &Counted, test: &str, samples: usize, seed: u64) -> Result<Vec<Row>, Refusal> {
+        let mut wanted = vec![("arm", self.arm), ("plan", self.plan)];
+        wanted.extend(test.split_whitespace().filter_map(|word| word.split_once('=')));
+        let Some(found) = record.find(&wanted) else { return Ok(Vec::new()) };
+        let Some(load) = Load::of(found.cell) else { return Ok(Vec::new()) };
+        let draws = Draws::new(samples, 3, seed);
+        let outcomes = parallel::map(samples, |index| self.model(&load, &draws, index).run())?;
+        let [hit, miss, scrubbed] = [HIT, MISS, SCRUBBED].map(|quantity| found.guest(quantity));
+        let row = |figure, counted: f64, others: f64, of: &dyn Fn(&Outcome) -> f64| {
+            let values: Vec<f64> = outcomes.iter().map(of).collect();
+            let predicted = interval(&values, 1.0).unwrap_or_default();
+            let holds = (predicted.low - others..=predicted.high + others).contains(&counted);
+            Row { cell: found.cell.words().join(" "), figure, predicted, counted, holds }
+        };
+        let share = hit / (hit + miss);
+        let mut rows = vec![row(Figure::HitRatio, share, OTHERS, &|outcome| load.hit_ratio(outcome))];
+        if share >= LEAST_HITS && scrubbed >= LEAST_HITS * hit {
+            let per_hit = |outcome: &Outcome| outcome.zeroed as f64 / outcome.hits.max(1) as f64;
+            rows.push(row(Figure::ZeroedPerHit, scrubbed / hit, OTHERS_PER_HIT, &per_hit));
+        }
+        Ok(rows)
+    }
+
+    fn model(&self, load: &Load, draws: &Draws, index: usize) -> Model {
+        let mut sample = draws.sample(index);
+        let block = 1_u32 << MOST_ORDER;
+        let pages = (self.free_pages as u32).div_ceil(block) * block;
+        let batch = batch(self.free_pages);
+        let longest = self.free_pages / LONGEST_LISTS / self.processors as f64;
+        let high = match load.has_short_lists {
+            true => f64::from(4 * batch),
+            false => sample.take(Range::new(0.5, 1.0)) * longest,
+        };
+        Model {
+            threads: load.threads.clone(),
+            has_barrier: load.has_barrier,
+            pause_ns: load.pause_ns,
+            nodes: 1,
+            processors: self.processors,
+            service: Service::Fixed,
+            path_ns: self.hit_ns,
+            clear_ns: self.clear_ns,
+            touch_ns: 0.0,
+            free_ns: self.free_ns,
+            lock: Section::default(),
+            lock_threads: load.threads.len(),
+            zone: Zone {
+                lock: Section::default(),
+                batch,
+                high: high as u32,
+                pages,
+                most_order: MOST_ORDER,
+                zeroed: self.free_pages / f64::from(pages),
+                is_apart: true,
+                is_prefilled: false,
+            },
+            saturation: Saturation::Streams(1e9),
+            far_times: 1.0,
+            scrub: Some(Scrub {
+                per_node: 1,
+                start_order: self.start_order,
+                stop_order: self.stop_order,
+                page_ns: self.scrub_ns,
+                idle_share: sample.take(Range::new(0.8, 1.0)),
+                busy_share: sample.take(Range::new(0.001, 0.01)),
+                poll_ns: None,
+            }),
+            seed: index as u64,
+        }
+    }
+}
+
+/// Pages that move at a time: the kernel's rule (`zone_batchsize`) for so many managed pages.
+fn batch(pages: f64) -> u32 {
+    const MOST: u32 = 256;
+    let quarter = ((pages as u32) >> 10).min(MOST) / 4;
+    let quarter = quarter.max(1);
+    let batch = quarter + quarter / 2;
+    (1_u32 << batch.ilog2()).saturating_sub(1).max(1)
+}
+
+/// What a test does.
+struct Load {
+    threads: Vec<Work>,
+    has_barrier: bool,
+    pause_ns: f64,
+    has_short_lists: bool,
+    /// Whether only the second pass is counted.
+    is_second: bool,
+}
+
+impl Load {
+    /// The load of a cell; nothing for a test that the model does not know.
+    fn of(cell: &Cell) -> Option<Self> {
+        let number = |name: &str| cell.text(name).ok()?.parse::<u32>().ok();
+        let pages = |mib: u32| mib * 256;
+        let passes = |threads: u32, work: Work| Self {
+            threads: vec![work; threads as usize],
+            has_barrier: threads > 1,
+            pause_ns: 0.0,
+            has_short_lists: cell.text("pcp") == Ok("short"),
+            is_second: false,
+        };
+        Some(match cell.text("test").ok()? {
+            // The first half is not counted. It comes back dirty.
+            "dry" => Self { is_second: true, ..passes(1, Work::passes(2, pages(number("mib")?) / 2)) },
+            "burst" => Self {
+                pause_ns: f64::from(number("ms")?) * 1e6,
+                ..passes(1, Work::passes(number("rep")?, pages(number("mib")?)))
+            },
+            "hot" => passes(1, Work::passes(number("rep")?, number("kib")? / 4)),
+            "churn" => {
+                let threads = number("threads")?;
+                let room = pages(number("mib")?) / threads;
+                let work = Work { maps: number("rep")?, sizes: Sizes::Powers(12), slots: 64, room };
+                Self { has_barrier: false, ..passes(threads, work) }
+            }
+            "pft" => {
+                let threads = number("threads")?;
+                passes(threads, Work::passes(number("rep")?, pages(number("mib")?) / threads))
+            }
+            _ => return None,
+        })
+    }
+
+    fn hit_ratio(&self, outcome: &Outcome) -> f64 {
+        match self.is_second {
+            true => outcome
+                .passes
+                .get(1)
+                .map_or(f64::NAN, |(faults, hits)| *hits as f64 / (*faults).max(1) as f64),
+            false => outcome.hit_ratio(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_follow_the_kernels_rule() {
+        assert_eq!([57_436.0, 120_000.0, 262_144.0, 1e7].map(batch), [15, 31, 63, 63]);
+    }
+}
