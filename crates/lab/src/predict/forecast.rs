@@ -160,6 +160,7 @@ fn models(
     let steady = Model {
         threads: vec![Work::passes(PASSES, pages as u32); threads],
         has_barrier: false,
+        unmaps_apart: false,
         pause_ns: 0.0,
         nodes,
         processors: question.processors,
@@ -179,6 +180,7 @@ fn models(
             zeroed: 0.0,
             is_apart: true,
             is_prefilled: true,
+            dirty: 0,
         },
         saturation: Saturation::Streams(take(parameters.node_streams)),
         far_times: take(parameters.far_times),

@@ -13,6 +13,9 @@ pub struct Model {
     pub threads: Vec<Work>,
     /// Whether all threads begin a map together.
     pub has_barrier: bool,
+    /// Whether another thread unmaps for all at the barrier. Freed pages then go to its per-CPU list, not to
+    /// those of the threads that fault.
+    pub unmaps_apart: bool,
     /// Pause of a thread between two maps.
     pub pause_ns: f64,
     /// Nodes. Threads are dealt to them in turns.
@@ -129,6 +132,8 @@ pub struct Zone {
     pub is_apart: bool,
     /// Whether the per-CPU lists hold a part of a batch at the start, so that threads don't refill together.
     pub is_prefilled: bool,
+    /// Dirty pages of each per-CPU list at the start, from what ran before.
+    pub dirty: u32,
 }
 
 /// Scrubbers: threads that clear free blocks.
@@ -163,6 +168,8 @@ pub struct Outcome {
     pub hits: u64,
     /// Pages that the scrubbers zeroed.
     pub zeroed: u64,
+    /// The same up to the last fault.
+    pub zeroed_before: u64,
     /// Time of the scrubbers.
     pub scrub_ns: f64,
     /// Faults and hits of each pass, over all threads; of the first passes only.

@@ -168,6 +168,7 @@ fn model(set_up: SetUp, draws: &Draws, index: usize) -> Model {
     Model {
         threads,
         has_barrier: false,
+        unmaps_apart: false,
         pause_ns: if set_up == SetUp::Churn { 0.0 } else { PAUSE_NS },
         nodes: 1,
         processors,
@@ -187,6 +188,7 @@ fn model(set_up: SetUp, draws: &Draws, index: usize) -> Model {
             zeroed: 1.0,
             is_apart: false,
             is_prefilled: false,
+            dirty: 0,
         },
         saturation: Saturation::Streams(1e9),
         far_times: 1.0,

@@ -276,6 +276,7 @@ fn sum(found: Found) -> Result<Sum, Refusal> {
             zeroed: (pages - missed) / f64::from(room),
             is_apart: true,
             is_prefilled: false,
+            dirty: 0,
         },
         ..plain(1, pages as u32)
     };

@@ -88,6 +88,10 @@ struct Run<'a> {
     scrubbers: Vec<scrub::Scrubber>,
     nodes: Vec<Node>,
     locks: Vec<Lock>,
+    /// The per-CPU list of the thread that unmaps, if it is another one.
+    apart: VecDeque<Page>,
+    /// What that thread will unmap.
+    mapped: Vec<Page>,
     at_barrier: usize,
     done: usize,
     retries: u32,
@@ -141,6 +145,8 @@ impl<'a> Run<'a> {
             scrubbers: scrub::all(model),
             nodes: (0..model.nodes).map(node).collect(),
             locks: std::iter::repeat_with(Lock::default).take(groups).collect(),
+            apart: VecDeque::new(),
+            mapped: Vec::new(),
             at_barrier: 0,
             done: 0,
             retries: 0,
@@ -183,13 +189,16 @@ impl<'a> Run<'a> {
         Ok(self.outcome)
     }
 
-    /// Puts a part of a batch into the list of a thread.
+    /// Puts a part of a batch into the list of a thread, and the dirty pages that it has from before.
     fn prefill(&mut self, thread: usize) {
+        let node = self.threads[thread].node;
         if self.model.zone.is_prefilled {
             let pages = self.random.u32(..self.model.zone.batch);
-            let node = self.threads[thread].node;
             self.fill(thread, node, pages);
         }
+        self.fill(thread, node, self.model.zone.dirty);
+        let list = self.threads[thread].list.iter_mut().rev();
+        list.take(self.model.zone.dirty as usize).for_each(|page| page.is_zeroed = false);
     }
 
     fn is_thread(&self, agent: u32) -> bool {
@@ -281,18 +290,17 @@ impl<'a> Run<'a> {
     /// Begins the next map. After the last one, all that is kept is unmapped.
     fn map(&mut self, thread: usize) {
         let work = self.model.threads[thread];
-        let state = &mut self.threads[thread];
-        if state.stage == Stage::Barrier {
-            state.since_ns = self.now_ns;
-            self.nodes[state.node].active += 1;
+        if self.threads[thread].stage == Stage::Barrier {
+            self.resume(thread);
         }
+        let state = &mut self.threads[thread];
         if state.maps == work.maps {
             if let Some(map) = state.kept.iter_mut().find(|map| !map.is_empty()) {
                 state.freeing = std::mem::take(map);
                 return self.unmap_next(thread);
             }
             state.stage = Stage::Done;
-            self.rest(thread);
+            self.stop(thread);
             self.done += 1;
             return self.open_barrier();
         }
@@ -316,8 +324,15 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// The thread begins to run.
+    fn resume(&mut self, thread: usize) {
+        let state = &mut self.threads[thread];
+        state.since_ns = self.now_ns;
+        self.nodes[state.node].active += 1;
+    }
+
     /// The thread stops to run.
-    fn rest(&mut self, thread: usize) {
+    fn stop(&mut self, thread: usize) {
         let state = &self.threads[thread];
         let node = state.node;
         self.outcome.busy_ns += self.now_ns - state.since_ns;
@@ -325,9 +340,24 @@ impl<'a> Run<'a> {
         self.wake(node);
     }
 
+    /// The thread waits for all others.
+    fn wait(&mut self, thread: usize) {
+        self.stop(thread);
+        self.threads[thread].stage = Stage::Barrier;
+        self.at_barrier += 1;
+        self.open_barrier();
+    }
+
     fn open_barrier(&mut self) {
         if self.at_barrier == 0 || self.at_barrier + self.done < self.threads.len() {
             return;
+        }
+        let waits = |state: &Thread| state.stage == Stage::Barrier;
+        if let Some(thread) = self.threads.iter().position(waits).filter(|_| !self.mapped.is_empty()) {
+            self.threads[thread].freeing = std::mem::take(&mut self.mapped);
+            self.at_barrier -= 1;
+            self.resume(thread);
+            return self.unmap_next(thread);
         }
         self.at_barrier = 0;
         for thread in 0..self.threads.len() {
@@ -349,6 +379,10 @@ impl<'a> Run<'a> {
         }
         let map = std::mem::take(&mut state.current);
         match self.model.threads[thread].slots {
+            0 if self.model.unmaps_apart => {
+                self.mapped.extend(map);
+                return self.wait(thread);
+            }
             0 => state.freeing = map,
             _ => state.kept[state.slot] = map,
         }
@@ -390,6 +424,7 @@ impl<'a> Run<'a> {
         let Some(page) = state.list.pop_front() else { return };
         state.current.push(page);
         self.outcome.faults += 1;
+        self.outcome.zeroed_before = self.outcome.zeroed;
         self.outcome.hits += u64::from(page.is_zeroed);
         let pass = state.maps as usize - 1;
         if pass < PASSES {
@@ -445,26 +480,31 @@ impl<'a> Run<'a> {
             return self.fault(thread);
         }
         if self.model.has_barrier {
-            self.rest(thread);
-            self.threads[thread].stage = Stage::Barrier;
-            self.at_barrier += 1;
-            return self.open_barrier();
+            return self.wait(thread);
         }
         if self.model.pause_ns > 0.0 {
-            self.rest(thread);
+            self.stop(thread);
             self.threads[thread].stage = Stage::Pause;
             return self.after(self.model.pause_ns, thread);
         }
         self.map(thread);
     }
 
+    /// The list that takes the pages that a thread frees.
+    fn freed_to(&mut self, thread: usize) -> &mut VecDeque<Page> {
+        if self.model.unmaps_apart { &mut self.apart } else { &mut self.threads[thread].list }
+    }
+
     fn unmap(&mut self, thread: usize) {
-        let state = &mut self.threads[thread];
         for _ in 0..self.model.zone.batch {
-            let Some(page) = state.freeing.pop() else { break };
-            state.list.push_front(Page { is_zeroed: false, ..page });
+            let Some(page) = self.threads[thread].freeing.pop() else { break };
+            self.freed_to(thread).push_front(Page { is_zeroed: false, ..page });
         }
-        match state.list.len() > self.model.zone.high as usize {
+        self.go_on_unmapping(thread);
+    }
+
+    fn go_on_unmapping(&mut self, thread: usize) {
+        match self.freed_to(thread).len() > self.model.zone.high as usize {
             true => self.ask_for(thread, Stage::Drain),
             false => self.unmap_next(thread),
         }
@@ -473,16 +513,13 @@ impl<'a> Run<'a> {
     /// Moves a batch from the end of the list, where the oldest pages are, to the zone.
     fn drain(&mut self, thread: usize) {
         for _ in 0..self.model.zone.batch {
-            let Some(page) = self.threads[thread].list.pop_back() else { break };
+            let Some(page) = self.freed_to(thread).pop_back() else { break };
             let node = page.node as usize;
             let merged = self.nodes[node].buddy.free(page.index, 0, page.is_zeroed);
             self.freed(node, merged);
         }
         self.release_zone(self.threads[thread].zone);
-        match self.threads[thread].list.len() > self.model.zone.high as usize {
-            true => self.ask_for(thread, Stage::Drain),
-            false => self.unmap_next(thread),
-        }
+        self.go_on_unmapping(thread);
     }
 }
 

@@ -165,6 +165,7 @@ pub(super) fn plain(threads: usize, pages: u32) -> Model {
     Model {
         threads: vec![Work::passes(1, pages); threads],
         has_barrier: false,
+        unmaps_apart: false,
         pause_ns: 0.0,
         nodes: 1,
         processors: threads,
@@ -184,6 +185,7 @@ pub(super) fn plain(threads: usize, pages: u32) -> Model {
             zeroed: 0.0,
             is_apart: false,
             is_prefilled: false,
+            dirty: 0,
         },
         saturation: Saturation::Streams(1e9),
         far_times: 1.0,

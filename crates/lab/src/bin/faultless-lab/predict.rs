@@ -108,7 +108,7 @@ fn counts(text: &str) -> Result<Counts, String> {
 }
 
 /// Samples of each row of a record.
-const SAMPLES_OF_ROW: usize = 8;
+const SAMPLES_OF_ROW: usize = 16;
 /// Version of the JSON output; raised when a field changes its meaning or goes.
 const SCHEMA: u32 = 1;
 

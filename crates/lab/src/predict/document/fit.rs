@@ -196,6 +196,7 @@ impl Machine {
         Model {
             threads: self.work(row.threads, reps, pages),
             has_barrier: true,
+            unmaps_apart: false,
             pause_ns: 0.0,
             nodes: 1,
             processors: PROCESSORS,
@@ -216,6 +217,7 @@ impl Machine {
                 zeroed: if row.is_patched { 1.0 } else { 0.0 },
                 is_apart: true,
                 is_prefilled: false,
+                dirty: 0,
             },
             saturation: self.saturation,
             far_times: 1.0,

@@ -112,3 +112,14 @@ fn maps_are_kept_in_their_slots_and_all_are_unmapped_at_the_end() {
     model.zone.pages = 1 << 9;
     assert!(model.run().is_err(), "two threads keep up to 800 pages");
 }
+
+#[test]
+fn pages_that_another_thread_unmaps_do_not_come_back_hot() {
+    let mut model = model(1, 2048);
+    model.threads = vec![Work::passes(2, 2048)];
+    model.zone = Zone { zeroed: 1.0, is_apart: true, high: 4096, ..model.zone };
+    let hits = |model: &Model| model.run().unwrap().passes[1].1;
+    assert_eq!(hits(&model), 0);
+    (model.unmaps_apart, model.has_barrier) = (true, true);
+    assert_eq!(hits(&model), 2048);
+}
