@@ -88,7 +88,12 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
     wrong("judge = \"effect\"\nmeasure = \"1\"", "needs `times`");
     wrong("judge = \"bound\"", "bound is no judge");
     wrong("judge = \"not-measured\"\nwhy = \"{b}\"", "{b} is no term");
-    wrong("judge = \"modelled\"", "needs a reason");
+    let modelled = |more: &str| {
+        format!("judge = \"not-measured\"\n[claim.modelled]\nunit = \"\"\nmeasure = \"1\"\n{more}")
+    };
+    wrong(&modelled("judge = \"bounds\"\nlow = 1.0\nrests_on = \"\""), "rests_on");
+    wrong(&modelled("judge = \"effect\"\nlow = 1.0\nrests_on = \"r\""), "effect is no judge of a model");
+    wrong(&modelled("judge = \"bounds\"\nrests_on = \"r\""), "needs `low` or `high`");
     let unquoted = file("judge = \"not-measured\"").replace("\"q\"", "\" \"");
     assert!(read(&unquoted).unwrap_err().contains("needs a quote"));
     let unknown = "[arms]\na = \"tuoch threads=1\"\n[[claim]]\nid = \"c\"\nsays = \"\"\nquote = \"q\"\nfigure = \"\"\nexperiment = \"touch\"\n\
@@ -103,20 +108,27 @@ fn a_term_that_names_itself_is_refused() {
 }
 
 #[test]
-fn a_modelled_claim_has_a_reason_and_may_have_a_figure() {
-    let of = |more: &str| {
-        let text = file(&format!("judge = \"modelled\"\nwhy = \"a queueing model\"\n{more}"));
-        let measured = results(&[exactly(3, "touch threads=1", "first", "wall_ns", 7.0)]);
-        read(&text).unwrap()[0].judge(&measured)
+fn a_model_agrees_differs_or_cannot_say_and_decides_only_what_was_not_measured() {
+    let judged = |ns: &[f64]| {
+        let rule = "judge = \"near\"\ntimes = 2.0\nunit = \"ns\"\nmeasure = \"a.first.wall_ns\"\nrests_on = \"a row\"";
+        let text = file(&format!("judge = \"not-measured\"\nwhy = \"no kernel\"\n[claim.modelled]\n{rule}"));
+        let row = |(round, ns): (u32, &f64)| row("touch threads=1", round, "first", "wall_ns", *ns);
+        let samples = results(&[(1..).zip(ns).map(row).collect()]);
+        read(&text).unwrap()[0].judge_modelled(&samples).unwrap()
     };
-    let finding = |ours: &str| Finding {
-        verdict: Verdict::Modelled,
-        ours: ours.into(),
-        why: "a queueing model".into(),
-    };
-    assert_eq!(of(""), finding(""));
-    assert_eq!(of("measure = \"a.first.wall_ns\"\nunit = \"ns\""), finding("7.00 ns"));
-    assert_eq!(of("measure = \"b.first.wall_ns\"\nunit = \"ns\"").verdict, Verdict::CannotSay);
+    // A single count is exact.
+    let agrees = judged(&[2.0]);
+    assert_eq!((agrees.verdict, agrees.ours.as_str()), (Verdict::Agrees, "2.00 ns"));
+    assert!(agrees.why.ends_with("rests on a row"), "{}", agrees.why);
+    assert_eq!(judged(&[3.0]).verdict, Verdict::Differs);
+    assert_eq!(judged(&[1.0, 2.0, 3.0]).verdict, Verdict::CannotSay);
+    assert_eq!(judged(&[]).verdict, Verdict::CannotSay);
+    let measured = |verdict| Finding { verdict, ours: "1".into(), why: "measured so".into() };
+    let (main, beside) = measured(Verdict::Refuted).with_model(Some(agrees.clone()));
+    assert_eq!((main.verdict, beside), (Verdict::Refuted, Some(agrees.clone())));
+    let (main, beside) = measured(Verdict::CannotSay).with_model(Some(agrees));
+    assert_eq!((main.verdict, beside), (Verdict::Agrees, None));
+    assert!(main.why.ends_with("measured: measured so"), "{}", main.why);
 }
 
 /// Two cells, each without one round, in a record in which every round is twice as slow as the one before.

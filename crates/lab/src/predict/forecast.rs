@@ -134,6 +134,26 @@ fn one(
     })
 }
 
+/// Two runs of one sample.
+pub(super) struct Sample {
+    /// Every fault clears its page.
+    pub(super) without: Outcome,
+    /// Every fault finds a zeroed page.
+    pub(super) stocked: Outcome,
+    /// Clearing one page, alone on its node.
+    pub(super) clear_ns: f64,
+}
+
+/// The runs without prezeroing and with a stocked pool, of every sample of a question's first pair.
+pub(super) fn first_two(question: &Question, parameters: &Parameters) -> Result<Vec<Sample>, Refusal> {
+    let draws = Draws::new(question.samples, parameters.all().len(), question.seed);
+    let pair = (question.nodes[0], question.threads[0]);
+    parallel::map(question.samples, |index| {
+        let [without, stocked, ..] = models(question, parameters, pair, (&draws, index));
+        Ok(Sample { clear_ns: without.clear_ns, without: without.run()?, stocked: stocked.run()? })
+    })
+}
+
 /// The four runs of one sample.
 fn models(
     question: &Question,

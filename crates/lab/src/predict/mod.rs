@@ -36,6 +36,7 @@
 //! that migrate, and more threads than processors.
 
 pub mod document;
+pub mod evidence;
 pub mod forecast;
 pub mod model;
 pub mod mva;
