@@ -29,7 +29,7 @@ const MOST_ORDER: u8 = 7;
 /// The order that wakes scrubbers and that they stop at: blocks of 2 MiB would be too coarse for these sizes.
 const SCRUB_ORDER: u8 = 4;
 
-/// What is asked.
+/// The question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// Numbers of threads.

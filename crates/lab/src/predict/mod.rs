@@ -30,7 +30,7 @@
 //! throughput of exact MVA ([`mva`]); the hit ratio of a long run is the fluid limit; the held-out rows of the
 //! third document ([`document`]); the pool of a prototype kernel ([`prototype`]).
 //!
-//! # What it cannot know
+//! # Limits
 //!
 //! Caches beyond the price of a line, TLBs, prefetching, frequency, reclaim, compaction, unfair locks, threads
 //! that migrate, and more threads than processors.

@@ -1,4 +1,4 @@
-//! What a run of the model needs, and what comes out of it.
+//! The input of a run, and its outcome.
 //!
 //! All times are in ns, all memory in pages. Every figure here is one number: ranges are the business of
 //! [`super::range`].
@@ -13,8 +13,8 @@ pub struct Model {
     pub threads: Vec<Work>,
     /// Whether all threads begin a map together.
     pub has_barrier: bool,
-    /// Whether another thread unmaps for all at the barrier. Freed pages then go to its per-CPU list, not to
-    /// those of the threads that fault.
+    /// Whether another thread unmaps for all at the barrier. Then freed pages go to its per-CPU list. The
+    /// threads that fault do not see them again.
     pub unmaps_apart: bool,
     /// Pause of a thread between two maps.
     pub pause_ns: f64,
@@ -155,7 +155,7 @@ pub struct Scrub {
     pub poll_ns: Option<f64>,
 }
 
-/// What came out of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// From the start to the end of the last thread.

@@ -1,7 +1,7 @@
 //! The parameters of a forecast: counts of the kernel, prices of the machine, and the load.
 //!
 //! In: a TOML or JSON file, or the prices that `doctor` measures. Out: [`Parameters`], each a range. The
-//! defaults are `parameters.toml`, where every line says what it is.
+//! defaults are `parameters.toml`, where every line has a comment.
 
 use std::path::Path;
 
@@ -58,7 +58,7 @@ pub struct Parameters {
     pub scrubbers: Range,
     /// What a scrubber takes of an idle processor.
     pub idle_share: Range,
-    /// What it takes of a busy one.
+    /// The same of a busy processor.
     pub busy_share: Range,
     /// The share of freed pages that per-CPU lists hand out again.
     pub recycled: Range,
@@ -205,7 +205,7 @@ impl Parameters {
         let (fault, hot, cold) = (price("first_touch")?, price("clear_hot")?, price("clear_cold")?);
         let page = prices.page_bytes as f64;
         let scale = |range: Range, by: f64| Range::new(range.low * by, range.high * by);
-        // What is known in instructions only keeps the default speed.
+        // Counts that have no price here keep the default speed.
         let slow = self.instructions_per_ns;
         let in_ns = |range: Range| Range::new(range.low / slow.high, range.high / slow.low);
         self.lock_instructions = in_ns(self.lock_instructions);

@@ -68,12 +68,12 @@ pub struct Sum {
     pub cell: String,
     /// Path instructions, the program's instructions and cleared bytes.
     pub counted: f64,
-    /// What the model takes, in ns.
+    /// The model's time, in ns.
     pub predicted: f64,
 }
 
 impl Sum {
-    /// Whether both are the same, but for rounding.
+    /// Whether both are the same within the rounding of floats.
     pub fn holds(&self) -> bool {
         (self.predicted / self.counted - 1.0).abs() < 1e-9
     }
@@ -176,7 +176,7 @@ impl Counted {
         let most_zone = |found: Found| found.zone().high;
         take("page_bytes", span(&base, &|found| found.guest(PAGE_BYTES)), lines("base"));
         let path = |found: Found| found.section(PATH) / found.pages();
-        // What is not certain to be under the lock is in both: the path is never too short.
+        // Instructions that may be under the lock are in both, so the path is never too short.
         let outside = |found: Found| path(found) - least_zone(found);
         take("path_instructions", span(&base, &outside), lines("base"));
         let counter = span(&base, &|found| found.of(&VMA_LOCK)).filter(|range| range.high > 0.0);
@@ -286,6 +286,3 @@ fn sum(found: Found) -> Result<Sum, Refusal> {
         predicted: model.run()?.wall_ns,
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -268,7 +268,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The thread goes on: what it waited for has happened.
+    /// The thread goes on, because its event has happened.
     fn step(&mut self, thread: usize) {
         match self.threads[thread].stage {
             Stage::Path if self.threads[thread].list.is_empty() => self.ask_for(thread, Stage::Refill),

@@ -26,8 +26,8 @@ use crate::kernel::session::{CLEARED, HIT, MISS, PAGE_BYTES, PATH, SCRUBBED, SET
 const MOST_ORDER: u8 = 10;
 /// The kernel's divisor of a zone for the longest per-CPU lists.
 const LONGEST_LISTS: f64 = 8.0;
-/// What a counted share and a predicted one may differ by beyond the interval: a page in a hundred has users that
-/// the model lacks, such as page tables, the kernel's stacks and its slabs.
+/// A counted share may be outside the interval by this much. A page in a hundred has users that the model lacks,
+/// such as page tables, the kernel's stacks and its slabs.
 const OTHERS: f64 = 0.01;
 /// The same for pages zeroed per hit.
 const OTHERS_PER_HIT: f64 = 0.05;
@@ -37,7 +37,7 @@ const LEAST_HITS: f64 = 0.05;
 /// are not equally long: in a trial of five tests the scrubber got from 0.16 to 2.3 times an equal share.
 const TURNS: Range = Range::new(0.15, 2.5);
 
-/// What a row is about.
+/// The subject of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
@@ -62,11 +62,11 @@ impl Figure {
 pub struct Row {
     /// The cell.
     pub cell: String,
-    /// What was counted.
+    /// The subject.
     pub figure: Figure,
     /// The model's range.
     pub predicted: Interval,
-    /// What was counted.
+    /// The count.
     pub counted: f64,
     /// Whether the count is inside the range.
     pub holds: bool,
@@ -86,7 +86,7 @@ pub(super) fn predict(record: &Counted, samples: usize, seed: u64) -> Result<Vec
     Ok(rows)
 }
 
-/// What is known of a boot before its tests; times in instructions.
+/// The facts of a boot before its tests; times in instructions.
 struct Boot {
     arm: &'static str,
     plan: &'static str,
@@ -222,7 +222,7 @@ fn batch(pages: f64) -> u32 {
     (1_u32 << batch.ilog2()).saturating_sub(1).max(1)
 }
 
-/// What a test does.
+/// The load of a test.
 struct Load {
     threads: Vec<Work>,
     has_barrier: bool,

@@ -109,7 +109,7 @@ impl Run<'_> {
         }
     }
 
-    /// The scrubber goes on: what it waited for has happened.
+    /// The scrubber goes on, because its event has happened.
     pub(super) fn step_of_scrubber(&mut self, index: usize) {
         let Some(scrub) = self.model.scrub else { return };
         let node = self.scrubbers[index].node;
