@@ -108,6 +108,18 @@ fn a_term_that_names_itself_is_refused() {
 }
 
 #[test]
+fn a_modelled_claim_says_nothing_of_an_empty_record_and_names_its_rows() {
+    let claims = all().unwrap();
+    let found: Vec<Finding> =
+        claims.iter().filter_map(|claim| claim.judge_modelled(&Results::default())).collect();
+    assert_eq!(found.len(), 37);
+    for finding in found {
+        assert_eq!(finding.verdict, Verdict::CannotSay);
+        assert!(finding.why.starts_with("not in this record; rests on "), "{}", finding.why);
+    }
+}
+
+#[test]
 fn a_model_agrees_differs_or_cannot_say_and_decides_only_what_was_not_measured() {
     let judged = |ns: &[f64]| {
         let rule = "judge = \"near\"\ntimes = 2.0\nunit = \"ns\"\nmeasure = \"a.first.wall_ns\"\nrests_on = \"a row\"";

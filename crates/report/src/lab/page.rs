@@ -222,7 +222,7 @@ impl Report {
 
     fn tally(&self) -> String {
         let counts = Verdict::ALL.map(|verdict| format!("{} {}", self.count(verdict), verdict.words()));
-        format!("{} claims: {}.{}", self.claims.len(), counts.join(", "), self.tally_modelled())
+        format!("{} claims: {}.{}", self.claims.len(), counts.join("; "), self.tally_modelled())
     }
 
     /// The verdicts of a model, which stand beside the others and are counted apart.

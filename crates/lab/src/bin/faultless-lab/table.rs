@@ -165,7 +165,7 @@ fn tally(claims: &[Claim], results: &Results, kernel: Option<&Results>) -> Strin
     let count = |findings: &[Finding], words: fn(Verdict) -> &'static str| {
         let of = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
         let found = Verdict::ALL.into_iter().filter(|verdict| of(*verdict) > 0);
-        found.map(|verdict| format!("{} {}", of(verdict), words(verdict))).collect::<Vec<_>>().join(", ")
+        found.map(|verdict| format!("{} {}", of(verdict), words(verdict))).collect::<Vec<_>>().join("; ")
     };
     format!(
         "{}: {}\nbeside {} of the measured verdicts stands a model: {}\n",

@@ -104,7 +104,7 @@ fn what_does_not_fit_is_refused() {
 fn maps_are_kept_in_their_slots_and_all_are_unmapped_at_the_end() {
     let mut model = model(2, 0);
     model.threads = vec![Work { maps: 300, sizes: Sizes::Powers(8), slots: 16, room: 400 }; 2];
-    model.zone = Zone { zeroed: 1.0, high: 0, pages: 1 << 10, ..model.zone };
+    model.zone = Zone { zeroed: 1.0, high: 0, pages: 1 << 11, ..model.zone };
     let outcome = model.run().unwrap();
     // Lengths have the mean of (1 + ... + 128) / 8 / 2; those that do not fit are left out.
     assert!((2_000..10_000).contains(&outcome.faults), "{outcome:?}");
